@@ -1,0 +1,110 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is an error code of the store, numbered as in FoundationDB.
+type Code int
+
+// Codes that the contract names (https://apple.github.io/foundationdb/api-error-codes.html).
+const (
+	TransactionTooOld     Code = 1007 // read or commit more than MaxTxSeconds after the read version
+	FutureVersion         Code = 1009 // the store has not caught up with the read version
+	NotCommitted          Code = 1020 // conflict with another transaction
+	CommitUnknownResult   Code = 1021 // the commit may or may not have happened
+	TransactionCancelled  Code = 1025
+	TransactionTimedOut   Code = 1031 // gave up; a commit under way may still land
+	TooManyWatches        Code = 1032
+	WatchesDisabled       Code = 1034
+	AccessedUnreadable    Code = 1036 // read of a key written with a versionstamp in this transaction
+	ProcessBehind         Code = 1037
+	DatabaseLocked        Code = 1038
+	ClusterVersionChanged Code = 1039 // a commit under way may still land
+	ProxyMemoryExceeded   Code = 1042
+	BatchThrottled        Code = 1051
+	OperationCancelled    Code = 1101 // the watch or read was given up
+	TagThrottled          Code = 1213
+	InvertedRange         Code = 2005
+	UsedDuringCommit      Code = 2017
+	TransactionTooLarge   Code = 2101
+	KeyTooLarge           Code = 2102
+	ValueTooLarge         Code = 2103
+	BadVersionstamp       Code = 2000 // malformed versionstamp operation (FoundationDB's client_invalid_operation)
+)
+
+var codeText = map[Code]string{
+	TransactionTooOld:     "transaction is too old to perform reads or be committed",
+	FutureVersion:         "request for a version that the store has not reached",
+	NotCommitted:          "transaction not committed due to conflict with another transaction",
+	CommitUnknownResult:   "transaction may or may not have committed",
+	TransactionCancelled:  "operation aborted because the transaction was cancelled",
+	TransactionTimedOut:   "operation aborted because the transaction timed out",
+	TooManyWatches:        "too many watches",
+	WatchesDisabled:       "watches are disabled",
+	AccessedUnreadable:    "read or wrote an unreadable key",
+	ProcessBehind:         "storage process does not have recent mutations",
+	DatabaseLocked:        "database is locked",
+	ClusterVersionChanged: "the cluster changed its version",
+	ProxyMemoryExceeded:   "commit proxy is out of memory",
+	BatchThrottled:        "batch transactions are throttled",
+	OperationCancelled:    "operation was cancelled",
+	TagThrottled:          "transaction tag is throttled",
+	InvertedRange:         "range begin key is larger than its end key",
+	UsedDuringCommit:      "operation issued while a commit was outstanding",
+	TransactionTooLarge:   "transaction exceeds the byte limit",
+	KeyTooLarge:           "key length exceeds limit",
+	ValueTooLarge:         "value length exceeds limit",
+	BadVersionstamp:       "invalid versionstamp operation",
+}
+
+// Error is a failure that the store reports.
+type Error struct {
+	Code Code
+	// Hint says what an operator can do, or is empty.
+	Hint string
+}
+
+// NewError is the error of a code.
+func NewError(c Code) error { return &Error{Code: c} }
+
+func (e *Error) Error() string {
+	text := codeText[e.Code]
+	if text == "" {
+		text = "store error"
+	}
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return fmt.Sprintf("%s (%d)", text, int(e.Code))
+}
+
+// CodeOf is the code of a store error in err's chain, 0 when there is none.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
+}
+
+// Retryable says whether another attempt can succeed: what OnError waits and resets for.
+// The set is that of FoundationDB's bindings.
+func Retryable(err error) bool {
+	switch CodeOf(err) {
+	case TransactionTooOld, FutureVersion, NotCommitted, CommitUnknownResult, ProcessBehind,
+		DatabaseLocked, ProxyMemoryExceeded, BatchThrottled, TagThrottled:
+		return true
+	}
+	return false
+}
+
+// MaybeCommitted says whether a commit that failed with err may have happened or may still happen.
+func MaybeCommitted(err error) bool {
+	switch CodeOf(err) {
+	case CommitUnknownResult, TransactionTimedOut, ClusterVersionChanged:
+		return true
+	}
+	return false
+}
