@@ -1,0 +1,171 @@
+// Package peer is the language between a replication and its two databases: the operations that a
+// replication asks for, what comes back, and how failures are described. It is plain data. The HTTP
+// client and the simulator's model servers both carry the operations out; neither decides anything
+// about retries, batches or checkpoints.
+package peer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Side says which of a replication's databases is meant.
+type Side uint8
+
+// The two sides.
+const (
+	Source Side = iota
+	Target
+)
+
+func (s Side) String() string {
+	if s == Target {
+		return "target"
+	}
+	return "source"
+}
+
+// Seq is a database's update sequence as JSON text: a string in quotes from a clustered server, a
+// number from an old one. It is opaque: equal or not, never compared for order.
+type Seq string
+
+// Zero is the sequence before every change.
+const Zero Seq = "0"
+
+// Param is one query parameter, in the user's order.
+type Param struct{ Name, Value string }
+
+// Op is one operation on an endpoint. Every Op is answered by one Reply.
+type Op interface {
+	fmt.Stringer
+	op()
+}
+
+// Result is what a successful Op returns; each Op names its type.
+type Result interface{ result() }
+
+// Reply answers an Op. Failure is nil on success. A ReadChanges or CopyDoc that broke off half-way
+// has both: what arrived whole, and why it ended.
+type Reply struct {
+	Result  Result
+	Failure *Failure
+}
+
+type (
+	// Open reads a database's description: GET /db. It answers Opened.
+	Open struct{ Side Side }
+
+	// Create makes the target database, PUT /db?params; that it exists is no failure. It answers
+	// Created.
+	Create struct{ Params []Param }
+
+	// GetLocal reads a checkpoint, GET /db/_local/ID. It answers Local.
+	GetLocal struct {
+		Side Side
+		ID   string // without _local/
+	}
+
+	// PutLocal writes a checkpoint, PUT /db/_local/ID. It answers LocalWritten; a conflict is a Failure
+	// with status 409.
+	PutLocal struct {
+		Side Side
+		ID   string // without _local/
+		Rev  string // of the document that is replaced, or empty
+		Body []byte // JSON object without underscore members
+	}
+
+	// GetFilter reads the text of a filter function from the source's design document. It answers
+	// Filter.
+	GetFilter struct{ DesignDoc, Name string }
+
+	// ReadChanges reads up to Limit rows after Since, with the replication's filter. With Wait it is a
+	// long poll: it answers as soon as there is something, or with nothing when the server ends it. It
+	// answers Changes.
+	ReadChanges struct {
+		Since Seq
+		Limit int
+		Wait  bool
+	}
+
+	// DiffRevs asks the target which revisions it lacks, POST /db/_revs_diff. It answers Diff.
+	DiffRevs struct{ Docs []DocRevs }
+
+	// FetchDocs reads documents without attachment bodies, POST /db/_bulk_get, and keeps the bodies
+	// under the operation's id until Release. It stops taking when Budget bytes have arrived. It answers
+	// Fetched.
+	FetchDocs struct {
+		Docs   []DocRev
+		Budget int // bytes; at least one document is taken whatever its size
+	}
+
+	// WriteDocs writes kept bodies, POST /db/_bulk_docs with new_edits=false. It answers Written.
+	WriteDocs struct{ Docs []Kept }
+
+	// CopyDoc streams revisions of one document with their attachments from source to target, GET with
+	// open_revs and a PUT for each revision, holding none of them whole. It answers Copied.
+	CopyDoc struct {
+		ID   string
+		Revs []string
+		// Since lists revisions that the target has; attachments no newer than these travel as stubs.
+		Since []string
+	}
+
+	// Commit asks a database to make its writes durable, POST /db/_ensure_full_commit. It answers
+	// Committed.
+	Commit struct{ Side Side }
+
+	// CountPending asks the source how many changes there are after Since. It answers Pending.
+	CountPending struct{ Since Seq }
+)
+
+// DocRevs names revisions of one document.
+type DocRevs struct {
+	ID   string
+	Revs []string
+}
+
+// DocRev names one revision, and what the target has of its ancestors.
+type DocRev struct {
+	ID, Rev string
+	Since   []string
+}
+
+// Kept names a document body that a FetchDocs left with the endpoint.
+type Kept struct {
+	Fetch uint64 // id of the FetchDocs
+	Index int    // in its Docs
+}
+
+func (Open) op()         {}
+func (Create) op()       {}
+func (GetLocal) op()     {}
+func (PutLocal) op()     {}
+func (GetFilter) op()    {}
+func (ReadChanges) op()  {}
+func (DiffRevs) op()     {}
+func (FetchDocs) op()    {}
+func (WriteDocs) op()    {}
+func (CopyDoc) op()      {}
+func (Commit) op()       {}
+func (CountPending) op() {}
+
+func (o Open) String() string      { return fmt.Sprintf("open %s", o.Side) }
+func (o Create) String() string    { return "create target" }
+func (o GetLocal) String() string  { return fmt.Sprintf("get %s _local/%s", o.Side, o.ID) }
+func (o PutLocal) String() string  { return fmt.Sprintf("put %s _local/%s rev %q", o.Side, o.ID, o.Rev) }
+func (o GetFilter) String() string { return fmt.Sprintf("get filter %s/%s", o.DesignDoc, o.Name) }
+func (o ReadChanges) String() string {
+	feed := "normal"
+	if o.Wait {
+		feed = "longpoll"
+	}
+	return fmt.Sprintf("read changes since %s limit %d %s", o.Since, o.Limit, feed)
+}
+func (o DiffRevs) String() string  { return fmt.Sprintf("diff revs of %d docs", len(o.Docs)) }
+func (o FetchDocs) String() string { return fmt.Sprintf("fetch %d docs", len(o.Docs)) }
+func (o WriteDocs) String() string { return fmt.Sprintf("write %d docs", len(o.Docs)) }
+func (o CopyDoc) String() string {
+	return fmt.Sprintf("copy %q revs %s", o.ID, strings.Join(o.Revs, ","))
+}
+func (o Commit) String() string       { return fmt.Sprintf("commit %s", o.Side) }
+func (o CountPending) String() string { return fmt.Sprintf("count pending since %s", o.Since) }
