@@ -1,0 +1,239 @@
+// Package revtree holds the revision history of one document: which revisions are known, which follow
+// from which, and which are leaves. Histories from different servers merge into one tree, in any order
+// with the same result, and the same rule picks the same winner everywhere. It is pure computation.
+package revtree
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Tree is a set of revisions, each with the one it was made from as far as that is known. Where
+// history was cut off there is more than one root. The zero value is a document that never was.
+//
+// A revision has one parent: a history that names another parent for a known revision is believed up
+// to that revision only. Servers derive ids from the parent, so this takes a forger.
+type Tree struct {
+	// nodes holds every revision once. Invariant: a node is a leaf or the parent of another node.
+	nodes []node
+}
+
+type node struct {
+	rev    Rev
+	parent int32 // index in nodes of generation rev.Gen-1, or none
+	isLeaf bool
+	leaf   Leaf
+}
+
+const none = -1
+
+// Leaf is what is kept of a revision that nothing follows from.
+type Leaf struct {
+	Deleted  bool
+	Attached bool // it has attachments
+	Chunks   int  // how many keys its body takes in the store; 0 when there is nothing to keep
+}
+
+// LeafRev is a leaf with its name.
+type LeafRev struct {
+	Rev
+	Leaf
+}
+
+// Len is the number of known revisions.
+func (t *Tree) Len() int { return len(t.nodes) }
+
+// Insertion says what Insert did.
+type Insertion struct {
+	Added      bool      // the revision was not known; it is a leaf now
+	Changed    bool      // the tree is not what it was: Added, or ancestors were learned
+	Superseded []LeafRev // leaves that turned out to be ancestors and are none any more
+}
+
+// Insert merges the history of rev: the ids of its ancestors, the parent's first. Whatever is known
+// already stays, so inserting twice does nothing.
+func (t *Tree) Insert(rev Rev, ancestors []string, leaf Leaf) Insertion {
+	var done Insertion
+	child := t.find(rev)
+	if child == none {
+		child = t.add(node{rev: rev, parent: none, isLeaf: true, leaf: leaf})
+		done.Added, done.Changed = true, true
+	}
+	for _, id := range ancestors {
+		rev = Rev{Gen: rev.Gen - 1, ID: id}
+		if rev.Gen < 1 {
+			break
+		}
+		parent := t.nodes[child].parent
+		if parent == none {
+			if parent = t.find(rev); parent == none {
+				parent = t.add(node{rev: rev, parent: none})
+			}
+			t.nodes[child].parent = parent
+			done.Changed = true
+		} else if t.nodes[parent].rev != rev {
+			break
+		}
+		if p := &t.nodes[parent]; p.isLeaf {
+			done.Superseded = append(done.Superseded, LeafRev{p.rev, p.leaf})
+			p.isLeaf, p.leaf = false, Leaf{}
+		}
+		child = parent
+	}
+	return done
+}
+
+func (t *Tree) add(n node) int32 {
+	t.nodes = append(t.nodes, n)
+	return int32(len(t.nodes) - 1)
+}
+
+// find looks from the newest, since that is what most callers ask for.
+func (t *Tree) find(rev Rev) int32 {
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		if n := &t.nodes[i]; n.rev.Gen == rev.Gen && n.rev.ID == rev.ID {
+			return int32(i)
+		}
+	}
+	return none
+}
+
+// Stem forgets revisions that are limit or more edits older than every leaf that follows from them.
+// It says whether there were any. A limit below 1 counts as 1.
+func (t *Tree) Stem(limit int) bool {
+	limit = max(limit, 1)
+	if len(t.nodes) <= limit {
+		return false
+	}
+	keep := make([]int32, len(t.nodes)) // how many generations, itself included, are kept from each node
+	for i := range t.nodes {
+		if !t.nodes[i].isLeaf {
+			continue
+		}
+		for at, left := int32(i), int32(min(limit, len(t.nodes))); at != none && keep[at] < left; left-- {
+			keep[at] = left
+			at = t.nodes[at].parent
+		}
+	}
+	if !slices.Contains(keep, 0) {
+		return false
+	}
+	t.retain(func(i int) bool { return keep[i] > 0 })
+	return true
+}
+
+// retain drops the nodes that keep refuses; their children become roots.
+func (t *Tree) retain(keep func(i int) bool) {
+	moved := make([]int32, len(t.nodes))
+	kept := int32(0)
+	for i := range t.nodes {
+		moved[i] = none
+		if keep(i) {
+			moved[i] = kept
+			kept++
+		}
+	}
+	for i, n := range t.nodes {
+		if moved[i] != none {
+			if n.parent != none {
+				n.parent = moved[n.parent]
+			}
+			t.nodes[moved[i]] = n // moved[i] <= i, and nodes are visited in order
+		}
+	}
+	t.nodes = t.nodes[:kept]
+}
+
+// Has says whether rev is known.
+func (t *Tree) Has(rev Rev) bool { return t.find(rev) != none }
+
+// Leaf returns the leaf called rev, and whether there is one.
+func (t *Tree) Leaf(rev Rev) (Leaf, bool) {
+	if i := t.find(rev); i != none && t.nodes[i].isLeaf {
+		return t.nodes[i].leaf, true
+	}
+	return Leaf{}, false
+}
+
+// SetLeaf replaces what is kept of a leaf.
+func (t *Tree) SetLeaf(rev Rev, leaf Leaf) {
+	if i := t.find(rev); i != none && t.nodes[i].isLeaf {
+		t.nodes[i].leaf = leaf
+	}
+}
+
+// Leaves lists the leaves, the winner first: those that are not deleted before the deleted ones, then
+// by generation and id from the highest.
+func (t *Tree) Leaves() []LeafRev {
+	leaves := make([]LeafRev, 0, 1)
+	for i := range t.nodes {
+		if n := &t.nodes[i]; n.isLeaf {
+			leaves = append(leaves, LeafRev{n.rev, n.leaf})
+		}
+	}
+	slices.SortFunc(leaves, compareLeaves)
+	return leaves
+}
+
+// compareLeaves is a total order: no two leaves have the same name.
+func compareLeaves(a, b LeafRev) int {
+	if a.Deleted != b.Deleted {
+		if a.Deleted {
+			return 1
+		}
+		return -1
+	}
+	return b.Compare(a.Rev)
+}
+
+// Winner is the leaf that stands for the document, and whether there is one at all.
+func (t *Tree) Winner() (winner LeafRev, found bool) {
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if l := (LeafRev{n.rev, n.leaf}); n.isLeaf && (!found || compareLeaves(l, winner) < 0) {
+			winner, found = l, true
+		}
+	}
+	return winner, found
+}
+
+// Path lists the ids from rev back to its oldest known ancestor, rev's own first; nothing when rev is
+// not known.
+func (t *Tree) Path(rev Rev) []string {
+	var ids []string
+	for i := t.find(rev); i != none; i = t.nodes[i].parent {
+		ids = append(ids, t.nodes[i].rev.ID)
+	}
+	return ids
+}
+
+// Descendants lists the leaves that are rev or follow from it, in the order of Leaves.
+func (t *Tree) Descendants(rev Rev) []LeafRev {
+	target := t.find(rev)
+	if target == none {
+		return nil
+	}
+	return slices.DeleteFunc(t.Leaves(), func(l LeafRev) bool {
+		i := t.find(l.Rev)
+		for i != none && i != target && t.nodes[i].rev.Gen > rev.Gen {
+			i = t.nodes[i].parent
+		}
+		return i != target
+	})
+}
+
+// PossibleAncestors lists the leaves that a missing revision may follow from: those of a generation
+// below the highest among missing.
+func (t *Tree) PossibleAncestors(missing []Rev) []Rev {
+	if len(missing) == 0 {
+		return nil
+	}
+	highest := slices.MaxFunc(missing, func(a, b Rev) int { return cmp.Compare(a.Gen, b.Gen) }).Gen
+	var revs []Rev
+	for _, l := range t.Leaves() {
+		if l.Gen < highest {
+			revs = append(revs, l.Rev)
+		}
+	}
+	return revs
+}
