@@ -1,0 +1,100 @@
+package mango
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"couchrelay/core/ejson"
+)
+
+// kindOrder is CouchDB's collation of JSON types.
+var kindOrder = []byte{byte(ejson.Null), byte(ejson.False), byte(ejson.True), byte(ejson.Number), byte(ejson.String), byte(ejson.Array), byte(ejson.Object)}
+
+// Compare orders any two JSON values as CouchDB's views do: null, false, true, numbers, strings,
+// arrays, objects. Arrays compare element by element, objects member by member in the order in which
+// they were written, and what ends first is less.
+func Compare(a, b ejson.Value) int {
+	if a.Kind != b.Kind {
+		return slices.Index(kindOrder, byte(a.Kind)) - slices.Index(kindOrder, byte(b.Kind))
+	}
+	switch a.Kind {
+	case ejson.Number:
+		return compareNumbers(a.Text, b.Text)
+	case ejson.String:
+		return compareStrings(a.Text, b.Text)
+	case ejson.Array:
+		return slices.CompareFunc(a.Elems, b.Elems, Compare)
+	case ejson.Object:
+		return slices.CompareFunc(a.Members, b.Members, compareMembers)
+	default:
+		return 0
+	}
+}
+
+func compareMembers(a, b ejson.Member) int {
+	return cmp.Or(compareStrings(a.Name, b.Name), Compare(a.Value, b.Value))
+}
+
+// identical is Erlang's exact equality, which also tells 1 from 1.0.
+func identical(a, b ejson.Value) bool {
+	return a.Kind == b.Kind && a.IsInteger() == b.IsInteger() &&
+		(a.Kind != ejson.Number || compareNumbers(a.Text, b.Text) == 0) &&
+		(a.Kind != ejson.String || a.Text == b.Text) &&
+		slices.EqualFunc(a.Elems, b.Elems, identical) &&
+		slices.EqualFunc(a.Members, b.Members, func(x, y ejson.Member) bool {
+			return x.Name == y.Name && identical(x.Value, y.Value)
+		})
+}
+
+// ascii is the order of ICU's root collation (CLDR 48), lower case standing for both cases. Control
+// characters that are missing here are ignored.
+const ascii = "\t\n\v\f\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+
+// weights holds the place in ascii of each character, counted from 1.
+var weights = func() (w [utf8.RuneSelf]rune) {
+	for i := range len(ascii) {
+		w[ascii[i]] = rune(i + 1)
+	}
+	for c := 'A'; c <= 'Z'; c++ {
+		w[c] = w[c-'A'+'a']
+	}
+	return w
+}()
+
+// compareStrings compares by letters first, then by case, lower before upper, then by bytes.
+func compareStrings(a, b string) int {
+	byCase := 0
+	for x, y := a, b; x != "" || y != ""; {
+		var p, q rune
+		var upperX, upperY bool
+		p, upperX, x = nextWeight(x)
+		q, upperY, y = nextWeight(y)
+		if p != q {
+			return cmp.Compare(p, q)
+		}
+		if byCase == 0 && upperX != upperY {
+			byCase = -1
+			if upperX {
+				byCase = 1
+			}
+		}
+	}
+	return cmp.Or(byCase, strings.Compare(a, b))
+}
+
+// nextWeight takes the next character that counts off s. At the end the weight is 0, less than all.
+func nextWeight(s string) (weight rune, upper bool, rest string) {
+	for s != "" {
+		r, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+		if r >= utf8.RuneSelf {
+			return r, false, s
+		}
+		if weights[r] != 0 {
+			return weights[r], 'A' <= r && r <= 'Z', s
+		}
+	}
+	return 0, false, ""
+}

@@ -1,0 +1,293 @@
+package mango
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"couchrelay/core/ejson"
+)
+
+// Field is a member of a document that is not in its body, for example _id.
+type Field struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Match tells whether a document fulfils the selector. body is its JSON object; fields, which come
+// first, stand for members that are stored elsewhere. Of the body only those members are decoded that
+// the selector asks for. It fails when body is not a JSON object.
+func (s *Selector) Match(body []byte, fields ...Field) (bool, error) {
+	if s.root == nil {
+		return true, nil
+	}
+	doc, err := open(body, fields)
+	if err != nil {
+		return false, err
+	}
+	return s.root.matches(doc), nil
+}
+
+// subject is what a selector is applied to: the document, or a value inside of it.
+type subject interface {
+	// at follows path. found is false when there is nothing; missing then tells that only a member of an
+	// object was missing, whereas elsewhere the path could not be followed.
+	at(path []string) (v ejson.Value, found, missing bool)
+}
+
+func (n *node) matches(in subject) bool {
+	accepts := func(child *node) bool { return child.matches(in) }
+	switch n.op {
+	case opAnd:
+		return !slices.ContainsFunc(n.children, func(c *node) bool { return !accepts(c) })
+	case opOr:
+		return len(n.children) == 0 || slices.ContainsFunc(n.children, accepts)
+	case opNot:
+		return !accepts(n.children[0])
+	case opNor:
+		return !slices.ContainsFunc(n.children, accepts)
+	case opText:
+		return true
+	}
+	v, found, missing := in.at(n.path)
+	if !found {
+		return missing && n.op == opExists && n.arg.Kind == ejson.False
+	}
+	return n.holds(v) != n.negated
+}
+
+// holds evaluates a condition on a value that is there.
+func (n *node) holds(v ejson.Value) bool {
+	switch n.op {
+	case opElemMatch:
+		return slices.ContainsFunc(v.Elems, n.matchesElem)
+	case opAllMatch:
+		return len(v.Elems) > 0 && !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return !n.matchesElem(e) })
+	case opKeyMapMatch:
+		return slices.ContainsFunc(v.Members, func(m ejson.Member) bool {
+			return n.matchesElem(ejson.Value{Kind: ejson.String, Text: m.Name})
+		})
+	case opExists:
+		return n.arg.Kind == ejson.True
+	case opType:
+		return n.arg.Text == typeNames[v.Kind]
+	case opMod:
+		return n.divides(v)
+	case opRegex:
+		return v.Kind == ejson.String && n.regex.MatchString(v.Text)
+	case opAll:
+		return n.holdsAll(v)
+	case opSize:
+		return v.Kind == ejson.Array && compareNumbers(n.arg.Text, strconv.Itoa(len(v.Elems))) == 0
+	case opBeginsWith:
+		return v.Kind == ejson.String && strings.HasPrefix(v.Text, n.arg.Text)
+	default:
+		return n.compares(v)
+	}
+}
+
+// compares evaluates the operators that rest on the order of values.
+func (n *node) compares(v ejson.Value) bool {
+	switch n.op {
+	case opLt:
+		return n.compare(v, n.arg) < 0
+	case opLte:
+		return n.compare(v, n.arg) <= 0
+	case opGt:
+		return n.compare(v, n.arg) > 0
+	case opGte:
+		return n.compare(v, n.arg) >= 0
+	case opEq:
+		return n.compare(v, n.arg) == 0
+	case opNe:
+		return n.compare(v, n.arg) != 0
+	case opIn:
+		return n.isIn(v)
+	case opNin:
+		return !n.isIn(v)
+	default:
+		panic("mango: no such operator: " + opNames[n.op])
+	}
+}
+
+// compare orders by collation, except for document ids: these order by their bytes, behind all else.
+func (n *node) compare(v, arg ejson.Value) int {
+	if len(n.path) == 1 && n.path[0] == "_id" && v.Kind == ejson.String {
+		if arg.Kind != ejson.String {
+			return 1
+		}
+		return strings.Compare(v.Text, arg.Text)
+	}
+	return Compare(v, arg)
+}
+
+// isIn tells whether v, or if it is an array one of its elements, is among the operands.
+func (n *node) isIn(v ejson.Value) bool {
+	candidates := v.Elems
+	if v.Kind != ejson.Array {
+		candidates = []ejson.Value{v}
+	}
+	return slices.ContainsFunc(candidates, func(c ejson.Value) bool {
+		return slices.ContainsFunc(n.arg.Elems, func(arg ejson.Value) bool { return n.compare(c, arg) == 0 })
+	})
+}
+
+// holdsAll tells whether v is an array with every operand in it, or equals a sole operand.
+func (n *node) holdsAll(v ejson.Value) bool {
+	args := n.arg.Elems
+	if v.Kind != ejson.Array || len(args) == 0 {
+		return false
+	}
+	if len(args) == 1 && args[0].Kind == ejson.Array && Compare(args[0], v) == 0 {
+		return true
+	}
+	return !slices.ContainsFunc(args, func(arg ejson.Value) bool {
+		return !slices.ContainsFunc(v.Elems, func(e ejson.Value) bool { return identical(arg, e) })
+	})
+}
+
+func (n *node) divides(v ejson.Value) bool {
+	if !v.IsInteger() {
+		return false
+	}
+	var dividend, divisor, remainder big.Int
+	dividend.SetString(v.Text, 10)
+	divisor.SetString(n.arg.Elems[0].Text, 10)
+	remainder.SetString(n.arg.Elems[1].Text, 10)
+	return dividend.Rem(&dividend, &divisor).Cmp(&remainder) == 0
+}
+
+var typeNames = map[jsontext.Kind]string{
+	ejson.Null: "null", ejson.False: "boolean", ejson.True: "boolean", ejson.Number: "number", ejson.String: "string",
+	ejson.Array: "array", ejson.Object: "object",
+}
+
+func (n *node) matchesElem(v ejson.Value) bool { return n.children[0].matches(element{v}) }
+
+// element is a value inside of a document.
+type element struct{ ejson.Value }
+
+func (e element) at(path []string) (v ejson.Value, found, missing bool) {
+	v = e.Value
+	for _, name := range path {
+		switch v.Kind {
+		case ejson.Object:
+			if v, found = v.Get(name); !found {
+				return v, false, true
+			}
+		case ejson.Array:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(v.Elems) {
+				return v, false, false
+			}
+			v = v.Elems[i]
+		default:
+			return v, false, false
+		}
+	}
+	return v, true, false
+}
+
+// document is a whole document, whose members are decoded when asked for.
+type document struct {
+	body   []byte
+	fields []Field
+	names  []string
+	values []jsontext.Value // raw, aliasing the body
+}
+
+// leniently are the options for stored documents, which are not refused for what once was accepted.
+var leniently = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+func open(body []byte, fields []Field) (*document, error) {
+	doc := &document{body: body, fields: fields}
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), leniently...)
+	if err := doc.read(d); err != nil {
+		return nil, fmt.Errorf("document is not a JSON object: %w at byte %d", ejson.ErrSyntax, d.InputOffset())
+	}
+	return doc, nil
+}
+
+func (doc *document) read(d *jsontext.Decoder) error {
+	if t, err := d.ReadToken(); err != nil || t.Kind() != ejson.Object {
+		return ejson.ErrSyntax
+	}
+	for d.PeekKind() != jsontext.KindEndObject {
+		t, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := t.String()
+		raw, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		end := int(d.InputOffset())
+		doc.names = append(doc.names, name)
+		doc.values = append(doc.values, jsontext.Value(doc.body[end-len(raw):end]))
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return ejson.ErrSyntax
+	}
+	return nil
+}
+
+func (doc *document) at(path []string) (v ejson.Value, found, missing bool) {
+	if len(path) == 0 {
+		return doc.whole(), true, false
+	}
+	raw, found := doc.member(path[0])
+	if !found {
+		return v, false, true
+	}
+	return element{decode(raw)}.at(path[1:])
+}
+
+func (doc *document) member(name string) (jsontext.Value, bool) {
+	for _, f := range doc.fields {
+		if f.Name == name {
+			return f.Value, true
+		}
+	}
+	for i, n := range slices.Backward(doc.names) {
+		if n == name {
+			return doc.values[i], true
+		}
+	}
+	return nil, false
+}
+
+// whole decodes the document, which few selectors need.
+func (doc *document) whole() ejson.Value {
+	v := decode(doc.body)
+	for _, f := range slices.Backward(doc.fields) {
+		v.Members = slices.DeleteFunc(v.Members, func(m ejson.Member) bool { return m.Name == f.Name })
+		v.Members = slices.Insert(v.Members, 0, ejson.Member{Name: f.Name, Value: decode(f.Value)})
+	}
+	return v
+}
+
+// decode reads a value that is known to be valid, scalars without the cost of a decoder.
+func decode(raw jsontext.Value) ejson.Value {
+	switch kind := raw.Kind(); kind {
+	case ejson.String:
+		text, _ := jsontext.AppendUnquote(nil, raw)
+		return ejson.Value{Kind: kind, Text: string(text)}
+	case ejson.Number:
+		return ejson.Value{Kind: kind, Text: string(raw)}
+	case ejson.Array, ejson.Object:
+		v, _ := ejson.Parse(raw, leniently...)
+		return v
+	default:
+		return ejson.Value{Kind: kind}
+	}
+}

@@ -1,0 +1,56 @@
+package mango
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// decimal is a number as 0.digits times ten to the exponent.
+type decimal struct {
+	negative bool
+	digits   string // without zeros at either end; empty for zero
+	exponent int
+}
+
+// compareNumbers orders two JSON numbers by their exact values.
+func compareNumbers(a, b string) int {
+	x, y := parseDecimal(a), parseDecimal(b)
+	if x.sign() != y.sign() {
+		return cmp.Compare(x.sign(), y.sign())
+	}
+	magnitude := cmp.Or(cmp.Compare(x.exponent, y.exponent), strings.Compare(x.digits, y.digits))
+	return magnitude * x.sign()
+}
+
+func (d decimal) sign() int {
+	switch {
+	case d.digits == "":
+		return 0
+	case d.negative:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// maxExponent is where exponents saturate; no two documents differ by numbers beyond it.
+const maxExponent = 1 << 40
+
+func parseDecimal(text string) (d decimal) {
+	text, d.negative = strings.CutPrefix(text, "-")
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		// Atoi saturates when the exponent does not fit.
+		e, _ := strconv.Atoi(text[i+1:])
+		d.exponent = max(-maxExponent, min(e, maxExponent))
+		text = text[:i]
+	}
+	whole, fraction, _ := strings.Cut(text, ".")
+	significant := strings.TrimLeft(whole+fraction, "0")
+	d.exponent += len(whole) - (len(whole) + len(fraction) - len(significant))
+	d.digits = strings.TrimRight(significant, "0")
+	if d.digits == "" {
+		d.exponent = 0
+	}
+	return d
+}
