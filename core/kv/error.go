@@ -26,6 +26,7 @@ const (
 	BatchThrottled        Code = 1051
 	OperationCancelled    Code = 1101 // the watch or read was given up
 	TagThrottled          Code = 1213
+	KeyOutsideLegalRange  Code = 2004 // a key that starts with 0xff, which belong to FoundationDB itself
 	InvertedRange         Code = 2005
 	UsedDuringCommit      Code = 2017
 	TransactionTooLarge   Code = 2101
@@ -51,6 +52,7 @@ var codeText = map[Code]string{
 	BatchThrottled:        "batch transactions are throttled",
 	OperationCancelled:    "operation was cancelled",
 	TagThrottled:          "transaction tag is throttled",
+	KeyOutsideLegalRange:  "key outside legal range",
 	InvertedRange:         "range begin key is larger than its end key",
 	UsedDuringCommit:      "operation issued while a commit was outstanding",
 	TransactionTooLarge:   "transaction exceeds the byte limit",

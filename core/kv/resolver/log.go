@@ -1,0 +1,136 @@
+package resolver
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sort"
+)
+
+// Log holds the write conflict spans of recent commits in the order of their versions. The zero value
+// is empty.
+//
+// Most reads and writes are of single keys, so these meet in a table of hashes. Two keys of one hash
+// would count as one, which costs a needless retry once in 2^64 pairs and nothing else.
+type Log struct {
+	all    history          // every write
+	ranges history          // those of more than one key
+	latest map[uint64]int64 // the last version that wrote the single key with this hash
+}
+
+// Record adds what the commit at version wrote. Versions never fall from call to call.
+func (l *Log) Record(version int64, spans []Span) {
+	if l.latest == nil {
+		l.latest = map[uint64]int64{}
+	}
+	for _, s := range spans {
+		l.all.add(version, s)
+		if s.End == nil {
+			l.latest[hash(s.Begin)] = version
+		} else {
+			l.ranges.add(version, s)
+		}
+	}
+}
+
+// Conflicts says whether a commit after readVersion wrote in one of reads. It takes a step for every
+// single key read and, where ranges were read or written, for every pair of those and the others.
+func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
+	ranges := l.ranges.since(readVersion)
+	var all []write
+	for _, r := range reads {
+		others := ranges
+		if r.End == nil {
+			if v, written := l.latest[hash(r.Begin)]; written && v > readVersion {
+				return true
+			}
+		} else {
+			if all == nil {
+				all = l.all.since(readVersion)
+			}
+			others = all
+		}
+		for i := range others {
+			if r.Overlaps(others[i].span) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Forget drops the commits up to version. Transactions that read before it can no longer be judged;
+// the store refuses them with kv.TransactionTooOld.
+func (l *Log) Forget(version int64) {
+	l.ranges.drop(version)
+	for _, w := range l.all.drop(version) {
+		if w.span.End == nil {
+			if h := hash(w.span.Begin); l.latest[h] <= version {
+				delete(l.latest, h)
+			}
+		}
+	}
+	l.all.compact()
+	l.ranges.compact()
+}
+
+// history is a queue of writes, ascending by version.
+type history struct {
+	writes []write
+	head   int // those before it are dropped
+}
+
+type write struct {
+	version int64
+	span    Span
+}
+
+func (h *history) add(version int64, s Span) { h.writes = append(h.writes, write{version, s}) }
+
+// since is the writes after version.
+func (h *history) since(version int64) []write { return h.writes[h.after(version):] }
+
+// drop takes the writes up to version out of the queue and returns them; they are valid until compact.
+func (h *history) drop(version int64) []write {
+	from := h.head
+	for h.head < len(h.writes) && h.writes[h.head].version <= version {
+		h.head++
+	}
+	return h.writes[from:h.head]
+}
+
+// compact gives back the memory of dropped writes once they are the greater part.
+func (h *history) compact() {
+	if h.head > 1024 && h.head > len(h.writes)/2 {
+		n := copy(h.writes, h.writes[h.head:])
+		clear(h.writes[n:])
+		h.writes, h.head = h.writes[:n], 0
+	}
+}
+
+// after is the index of the first write after version. It gallops back from the end, since most
+// callers ask about the recent past.
+func (h *history) after(version int64) int {
+	lo, step := len(h.writes), 1
+	for lo > h.head && h.writes[lo-1].version > version {
+		lo = max(h.head, lo-step)
+		step *= 2
+	}
+	rest := h.writes[lo:min(len(h.writes), lo+step)]
+	return lo + sort.Search(len(rest), func(i int) bool { return rest[i].version > version })
+}
+
+// hash mixes a key eight bytes at a time by folded multiplication. It is the same in every process.
+func hash(key []byte) uint64 {
+	h := uint64(len(key)) ^ 0x9e3779b97f4a7c15
+	for ; len(key) >= 8; key = key[8:] {
+		h = fold(h ^ binary.LittleEndian.Uint64(key))
+	}
+	var tail [8]byte
+	copy(tail[:], key)
+	return fold(h ^ binary.LittleEndian.Uint64(tail[:]))
+}
+
+func fold(x uint64) uint64 {
+	hi, lo := bits.Mul64(x^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+	return hi ^ lo
+}

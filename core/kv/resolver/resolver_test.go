@@ -1,0 +1,166 @@
+package resolver
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const universe = 12 // the keys "a" to "l"
+
+func span() *rapid.Generator[Span] {
+	return rapid.Custom(func(t *rapid.T) Span {
+		from := rapid.IntRange(0, universe-1).Draw(t, "from")
+		n := rapid.IntRange(1, 4).Draw(t, "n")
+		s := Span{Begin: []byte{byte('a' + from)}}
+		switch rapid.IntRange(0, 2).Draw(t, "form") {
+		case 1:
+			s.End = []byte{byte('a' + from), 0} // the key alone, in the general form
+		case 2:
+			s.End = []byte{byte('a' + from + n)}
+		}
+		return s
+	})
+}
+
+// keys is the dumb form of a span: which keys it holds.
+func keys(s Span) map[byte]bool {
+	set := map[byte]bool{}
+	for k := byte('a'); k < 'a'+universe; k++ {
+		if s.End == nil && s.Begin[0] == k || s.End != nil && string(s.Begin) <= string(k) && string(k) < string(s.End) {
+			set[k] = true
+		}
+	}
+	return set
+}
+
+func intersect(a, b map[byte]bool) bool {
+	for k := range a {
+		if b[k] {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNormalize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spans := rapid.SliceOfN(span(), 0, 8).Draw(t, "spans")
+		want := map[byte]bool{}
+		for _, s := range spans {
+			for k := range keys(s) {
+				want[k] = true
+			}
+		}
+		got := map[byte]bool{}
+		normal := Normalize(spans)
+		for i, s := range normal {
+			if i > 0 && !normal[i-1].before(s.Begin) {
+				t.Fatalf("%q overlap or are out of order", normal)
+			}
+			for k := range keys(s) {
+				got[k] = true
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// TestConflicts compares with sets of keys for every commit.
+func TestConflicts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type commit struct {
+			version int64
+			keys    []map[byte]bool
+		}
+		var (
+			log     Log
+			commits []commit
+			version int64
+			floor   int64
+		)
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "op") {
+			case 0, 1:
+				version += int64(rapid.IntRange(0, 2).Draw(t, "ahead"))
+				c := commit{version: version}
+				spans := rapid.SliceOfN(span(), 0, 3).Draw(t, "writes")
+				for _, s := range spans {
+					c.keys = append(c.keys, keys(s))
+				}
+				log.Record(version, spans)
+				commits = append(commits, c)
+			case 2:
+				floor = max(floor, rapid.Int64Range(0, version).Draw(t, "floor"))
+				log.Forget(floor)
+			case 3:
+				at := rapid.Int64Range(floor, version).Draw(t, "read version")
+				reads := Normalize(rapid.SliceOfN(span(), 0, 3).Draw(t, "reads"))
+				want := false
+				for _, c := range commits {
+					for _, w := range c.keys {
+						for _, r := range reads {
+							want = want || c.version > at && intersect(w, keys(r))
+						}
+					}
+				}
+				if got := log.Conflicts(at, reads); got != want {
+					t.Fatalf("read %q at %d: conflict %v, want %v", reads, at, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestForgetBoundsMemory(t *testing.T) {
+	var log Log
+	for v := range int64(1_000_000) {
+		log.Record(v, []Span{{Begin: binary.AppendVarint(nil, v)}})
+		log.Forget(v - 100)
+	}
+	if n := cap(log.all.writes); n > 8192 || len(log.latest) > 101 {
+		t.Errorf("room for %d writes, %d hashes kept for a window of 100", n, len(log.latest))
+	}
+}
+
+func TestSize(t *testing.T) {
+	for _, c := range []struct {
+		span Span
+		want int
+	}{{Span{Begin: []byte("ab")}, 5}, {Span{Begin: []byte("ab"), End: []byte("abc")}, 5}} {
+		if got := c.span.Size(); got != c.want {
+			t.Errorf("%q: size %d, want %d", c.span, got, c.want)
+		}
+	}
+}
+
+// BenchmarkConflicts commits transactions of five keys each that overlap with a number of others.
+func BenchmarkConflicts(b *testing.B) {
+	for _, overlap := range []int{1, 64, 1024} {
+		b.Run(fmt.Sprint(overlap), func(b *testing.B) {
+			var log Log
+			spans := make([][]Span, 4096)
+			for i := range spans {
+				for k := range 5 {
+					key := fmt.Appendf(nil, "jobs/pending/%08x", uint32(i*5+k)*2654435761)
+					spans[i] = append(spans[i], Span{Begin: key})
+				}
+				spans[i] = Normalize(spans[i])
+			}
+			version := int64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				own := spans[version%int64(len(spans))]
+				if version++; log.Conflicts(version-int64(overlap), own) {
+					b.Fatal("conflict")
+				}
+				log.Record(version, own)
+				log.Forget(version - 100_000)
+			}
+		})
+	}
+}

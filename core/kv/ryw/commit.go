@@ -1,0 +1,114 @@
+package ryw
+
+import (
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/resolver"
+)
+
+// Kind is what a mutation does.
+type Kind uint8
+
+// The kinds of mutations. Those with a stamp become Set when the versionstamp is known.
+const (
+	Set Kind = iota
+	Clear
+	ClearRange // from Key up to Value
+	Add
+	Max
+	SetStampedKey
+	SetStampedValue
+)
+
+// Mutation is one change of the store. Nobody changes its slices.
+type Mutation struct {
+	Kind       Kind
+	Key, Value []byte
+}
+
+// Commit is what a transaction asks the store to decide and to do.
+type Commit struct {
+	Mutations []Mutation      // to apply in order
+	Reads     []resolver.Span // in order and disjoint
+	Writes    []resolver.Span
+}
+
+// ReadOnly says whether there is nothing to commit.
+func (b *Buffer) ReadOnly() bool {
+	return b.points.Len() == 0 && b.cleared.empty() && len(b.stamped) == 0 && len(b.conflicts) == 0
+}
+
+// Finish closes the attempt: it returns what to commit, or the error of an earlier write or of a size
+// above limit.
+func (b *Buffer) Finish(limit int) (*Commit, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	n := b.points.Len() + b.cleared.ends.Len() + len(b.stamped)
+	c := &Commit{
+		Mutations: make([]Mutation, 0, n),
+		Reads:     resolver.Normalize(b.reads),
+		Writes:    append(make([]resolver.Span, 0, n+len(b.conflicts)), b.conflicts...),
+	}
+	for gap := b.cleared.ends.First(); gap.Valid(); gap.Next() {
+		c.add(Mutation{ClearRange, gap.Key(), *gap.Value()}, resolver.Span{Begin: gap.Key(), End: *gap.Value()})
+	}
+	for p := b.points.First(); p.Valid(); p.Next() {
+		c.addPoint(p.Key(), p.Value())
+	}
+	for _, s := range b.stamped {
+		c.Mutations = append(c.Mutations, s.m) // its write conflict is known with the stamp
+	}
+	if c.size() > limit {
+		return nil, kv.NewError(kv.TransactionTooLarge)
+	}
+	return c, nil
+}
+
+func (c *Commit) add(m Mutation, s resolver.Span) {
+	c.Mutations = append(c.Mutations, m)
+	c.Writes = append(c.Writes, s)
+}
+
+func (c *Commit) addPoint(key []byte, w *write) {
+	c.Writes = append(c.Writes, resolver.Span{Begin: key})
+	switch {
+	case w.known && w.value == nil:
+		c.Mutations = append(c.Mutations, Mutation{Kind: Clear, Key: key})
+	case w.known:
+		c.Mutations = append(c.Mutations, Mutation{Kind: Set, Key: key, Value: w.value})
+	default:
+		c.Mutations = append(c.Mutations, w.ops...)
+	}
+}
+
+// size is what counts against kv.MaxTxSize.
+func (c *Commit) size() int {
+	n := 0
+	for _, m := range c.Mutations {
+		n += len(m.Key) + len(m.Value)
+		if m.Kind == SetStampedKey {
+			n += 2*len(m.Key) + 1
+		}
+	}
+	for _, s := range c.Reads {
+		n += s.Size()
+	}
+	for _, s := range c.Writes {
+		n += s.Size()
+	}
+	return n
+}
+
+// Stamp fills in the versionstamp. It is called once, when the commit's version is known.
+func (c *Commit) Stamp(stamp [10]byte) {
+	for i := range c.Mutations {
+		m := &c.Mutations[i]
+		switch m.Kind {
+		case SetStampedKey:
+			m.Kind, m.Key = Set, fillIn(m.Key, stamp)
+			c.Writes = append(c.Writes, resolver.Span{Begin: m.Key})
+		case SetStampedValue:
+			m.Kind, m.Value = Set, fillIn(m.Value, stamp)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+// Package ryw is the pure part of a transaction that reads its own writes: it holds the writes of one
+// attempt above the store's snapshot, tracks what was read and written, and at the end gives the list
+// of mutations with their conflict spans. The stores in memory and on disk share it, so that they
+// agree on every detail; the details are those of FoundationDB's client. It never waits and never
+// looks at a clock.
+package ryw
+
+import (
+	"bytes"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/keymap"
+	"couchrelay/core/kv/resolver"
+)
+
+// Source is the store's snapshot at the transaction's read version. Slices that it gives out are
+// neither kept nor changed.
+type Source interface {
+	// Values sets values[i] to the value of keys[i], nil when there is none.
+	Values(keys, values [][]byte) error
+	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false.
+	Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error
+	// KnownVersion is the read version if it has been fetched, else 0.
+	KnownVersion() int64
+}
+
+// Buffer is one attempt of a transaction: the part of kv.Tx that needs no store beyond a Source.
+// It is used by one caller at a time.
+type Buffer struct {
+	source Source
+	err    error // what every operation from now on returns, nil while all is well
+
+	points     keymap.Map[write] // single keys written
+	cleared    intervals         // ranges cleared; a key of points stands above them
+	unreadable intervals         // where versionstamped keys may come to lie
+	stamped    []stampedKey      // versionstamped keys to be written, in the order of the calls
+	reads      []resolver.Span   // read conflicts
+	conflicts  []resolver.Span   // explicit write conflicts
+	scan       merge             // reused by GetRange
+	key, value [1][]byte         // reused by Get
+}
+
+var _ kv.Reader = (*Buffer)(nil)
+
+// New is an empty buffer above a source.
+func New(source Source) *Buffer { return &Buffer{source: source} }
+
+// Reset makes the buffer as New made it, for the next attempt.
+func (b *Buffer) Reset() {
+	b.err = nil
+	b.points.Reset()
+	b.cleared.reset()
+	b.unreadable.reset()
+	b.stamped = nil
+	b.reads = nil // given away by Finish
+	b.conflicts = nil
+}
+
+// Fail makes every operation from now on return err.
+func (b *Buffer) Fail(err error) { b.err = err }
+
+// fault notes the first error of a write, which later operations return.
+func (b *Buffer) fault(code kv.Code) {
+	if b.err == nil {
+		b.err = kv.NewError(code)
+	}
+}
+
+// isSystem says whether key is one of those that FoundationDB keeps for itself.
+func isSystem(key []byte) bool { return len(key) > 0 && key[0] == 0xff }
+
+// beyond says whether key may not even be the end of a range.
+func beyond(key []byte) bool { return isSystem(key) && len(key) > 1 }
+
+// Get is kv.Reader's.
+func (b *Buffer) Get(key []byte) ([]byte, error) { return b.get(key, true) }
+
+// GetAll is kv.Reader's.
+func (b *Buffer) GetAll(keys [][]byte) ([][]byte, error) { return b.getAll(keys, true) }
+
+// GetRange is kv.Reader's.
+func (b *Buffer) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	return b.getRange(r, o, true)
+}
+
+// Snapshot is kv.Tx's.
+func (b *Buffer) Snapshot() kv.Reader { return (*snapshot)(b) }
+
+// snapshot reads without read conflicts.
+type snapshot Buffer
+
+func (s *snapshot) Get(key []byte) ([]byte, error)         { return (*Buffer)(s).get(key, false) }
+func (s *snapshot) GetAll(keys [][]byte) ([][]byte, error) { return (*Buffer)(s).getAll(keys, false) }
+func (s *snapshot) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	return (*Buffer)(s).getRange(r, o, false)
+}
+
+func (b *Buffer) get(key []byte, conflict bool) ([]byte, error) {
+	value, known, err := b.local(key)
+	if err != nil || known {
+		return value, err
+	}
+	b.key[0], b.value[0] = key, nil
+	if err := b.source.Values(b.key[:], b.value[:]); err != nil {
+		return nil, err
+	}
+	return b.settle(key, b.value[0], conflict), nil
+}
+
+func (b *Buffer) getAll(keys [][]byte, conflict bool) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	var far [][]byte // the keys that the store must be asked for
+	var at []int     // and their indices
+	for i, key := range keys {
+		value, known, err := b.local(key)
+		if err != nil {
+			return nil, err
+		}
+		if values[i] = value; !known {
+			far, at = append(far, key), append(at, i)
+		}
+	}
+	if len(far) == 0 {
+		return values, nil
+	}
+	found := make([][]byte, len(far))
+	if err := b.source.Values(far, found); err != nil {
+		return nil, err
+	}
+	for i, value := range found {
+		values[at[i]] = b.settle(far[i], value, conflict)
+	}
+	return values, nil
+}
+
+// local is the value of key where the buffer knows it without the store, in memory of the caller's.
+func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
+	switch {
+	case b.err != nil:
+		return nil, false, b.err
+	case isSystem(key):
+		return nil, false, kv.NewError(kv.KeyOutsideLegalRange)
+	case len(key) > kv.MaxKeySize:
+		return nil, true, nil // no such key can have been written
+	case b.unreadable.contains(key):
+		return nil, false, kv.NewError(kv.AccessedUnreadable)
+	}
+	switch w := b.points.Get(key); {
+	case w == nil:
+		return nil, b.cleared.contains(key), nil
+	case w.unreadable:
+		return nil, false, kv.NewError(kv.AccessedUnreadable)
+	default:
+		return bytes.Clone(w.value), w.known, nil
+	}
+}
+
+// settle makes what the store said about key what the transaction sees, and notes the read.
+func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
+	if conflict {
+		b.read(bytes.Clone(key), nil)
+	}
+	if w := b.points.Get(key); w != nil {
+		value = w.over(value)
+	}
+	return bytes.Clone(value)
+}
+
+func (b *Buffer) read(begin, end []byte) {
+	if b.reads == nil {
+		b.reads = make([]resolver.Span, 0, 8)
+	}
+	b.reads = append(b.reads, resolver.Span{Begin: begin, End: end})
+}
+
+// AddReadConflict is kv.Tx's.
+func (b *Buffer) AddReadConflict(r kv.Range) {
+	if b.legal(r) {
+		b.noteRead(r)
+	}
+}
+
+// AddWriteConflict is kv.Tx's.
+func (b *Buffer) AddWriteConflict(r kv.Range) {
+	if b.legal(r) {
+		b.conflicts = append(b.conflicts, resolver.SpanOf(own(r)))
+	}
+}
+
+// legal checks a range that a write names and says whether there is anything in it.
+func (b *Buffer) legal(r kv.Range) bool {
+	switch {
+	case b.err != nil:
+		return false
+	case beyond(r.Begin) || beyond(r.End):
+		b.fault(kv.KeyOutsideLegalRange)
+		return false
+	case bytes.Compare(r.Begin, r.End) > 0:
+		b.fault(kv.InvertedRange)
+		return false
+	}
+	return !r.Empty()
+}
+
+// own copies a range of the caller's. Ends longer than any key are cut to where they divide the same
+// keys.
+func own(r kv.Range) kv.Range {
+	buf := make([]byte, 0, len(r.Begin)+len(r.End))
+	cut := func(key []byte) []byte {
+		from := len(buf)
+		buf = append(buf, key[:min(len(key), kv.MaxKeySize+1)]...)
+		return buf[from:len(buf):len(buf)]
+	}
+	return kv.Range{Begin: cut(r.Begin), End: cut(r.End)}
+}
+
+// noteRead adds a read conflict for what the store answered in r: not for what was written here
+// without regard to the store's value.
+func (b *Buffer) noteRead(r kv.Range) {
+	r = own(r)
+	if b.points.Len() == 0 && b.cleared.empty() {
+		b.read(r.Begin, r.End)
+		return
+	}
+	pos := r.Begin
+	upTo := func(end []byte) {
+		if bytes.Compare(pos, end) < 0 {
+			b.read(pos, end)
+		}
+	}
+	point, gap := b.points.Seek(pos), b.cleared.seek(pos)
+	for {
+		inPoints := point.Valid() && bytes.Compare(point.Key(), r.End) < 0
+		inGaps := gap.Valid() && bytes.Compare(gap.Key(), r.End) < 0
+		switch {
+		case inPoints && (!inGaps || bytes.Compare(point.Key(), gap.Key()) <= 0):
+			if point.Value().independent() {
+				upTo(point.Key())
+				pos = later(pos, kv.KeyAfter(point.Key()))
+			}
+			point.Next()
+		case inGaps:
+			upTo(gap.Key())
+			pos = later(pos, *gap.Value())
+			gap.Next()
+		default:
+			upTo(r.End)
+			return
+		}
+	}
+}
+
+func later(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}

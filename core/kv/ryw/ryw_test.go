@@ -1,0 +1,479 @@
+package ryw
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/resolver"
+
+	"pgregory.net/rapid"
+)
+
+// store is a Source over a plain map.
+type store struct {
+	data    map[string]string
+	version int64
+}
+
+func (s store) KnownVersion() int64 { return s.version }
+
+func (s store) Values(keys, values [][]byte) error {
+	for i, k := range keys {
+		if v, ok := s.data[string(k)]; ok {
+			values[i] = []byte(v)
+		}
+	}
+	return nil
+}
+
+func (s store) Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error {
+	keys := slices.Sorted(maps.Keys(s.data))
+	if reverse {
+		slices.Reverse(keys)
+	}
+	for _, k := range keys {
+		if r.Contains([]byte(k)) && !yield([]byte(k), []byte(s.data[k])) {
+			break
+		}
+	}
+	return nil
+}
+
+// stampedAt is a key among the versionstamped ones with template "s".
+func stampedAt(version int64) string {
+	stamp := Versionstamp(version, 0)
+	return "s" + string(stamp[:])
+}
+
+const (
+	readVersion   = 7
+	commitVersion = 50
+)
+
+var highestStamped = "s" + strings.Repeat("\xff", 10)
+
+// used is every key that the tests use, both ends of what may be unreadable among them.
+var used = func() []string {
+	keys := []string{"", "a", "a\x00", "b", "c", "cc", "d", "e", "f", "g", "r", highestStamped, highestStamped + "\x00", "z"}
+	for _, v := range []int64{0, 3, readVersion + 1, commitVersion, 90} {
+		keys = append(keys, stampedAt(v))
+	}
+	return keys
+}()
+
+// universe is the keys used and one in every gap between them, in order.
+var universe = func() []string {
+	keys := slices.Clone(used)
+	for _, k := range used {
+		keys = append(keys, k+"\x00\x01")
+	}
+	slices.Sort(keys)
+	return keys
+}()
+
+// model is the dumb twin: every key with the list of what was done to it, and sets of keys.
+type model struct {
+	base    map[string]string
+	done    map[string][]Mutation // since the last clear
+	cleared map[string]bool       // by this transaction, whatever was done later
+	pending []string              // values of stamped keys to come
+	hidden  map[string]bool       // may be a stamped key
+	read    map[string]bool
+	known   int64
+}
+
+// value is what key holds after all that was done to it; stamps read as the commit's.
+func (m *model) value(key string) (value string, present, dependent, unreadable bool) {
+	value, present = m.base[key]
+	dependent = true
+	if m.cleared[key] {
+		value, present, dependent = "", false, false
+	}
+	for _, op := range m.done[key] {
+		switch op.Kind {
+		case Set:
+			value, dependent = string(op.Value), false
+		case SetStampedValue:
+			value, dependent, unreadable = string(fillIn(bytes.Clone(op.Value), Versionstamp(commitVersion, 0))), false, true
+		default:
+			value = string(Apply(op.Kind, []byte(value), op.Value))
+		}
+		present = true
+	}
+	return value, present, dependent, unreadable || m.hidden[key]
+}
+
+func (m *model) clear(in func(string) bool) {
+	for _, k := range universe {
+		if in(k) {
+			m.done[k], m.cleared[k], m.hidden[k] = nil, true, false
+		}
+	}
+	if in(m.lowest()) {
+		m.pending = nil
+	}
+}
+
+// lowest is the lowest key that a versionstamp may give.
+func (m *model) lowest() string {
+	if m.known > 0 {
+		return stampedAt(m.known + 1)
+	}
+	return stampedAt(0)
+}
+
+func (m *model) readRange(from, to string, o kv.RangeOptions, conflict bool) (pairs []string, code kv.Code) {
+	keys := slices.Clone(universe)
+	if o.Reverse {
+		slices.Reverse(keys)
+	}
+	var seen []string
+	for _, k := range keys {
+		if k < from || k >= to {
+			continue
+		}
+		if o.Limit > 0 && len(pairs) == o.Limit {
+			break
+		}
+		value, present, dependent, unreadable := m.value(k)
+		if unreadable {
+			return nil, kv.AccessedUnreadable
+		}
+		if dependent {
+			seen = append(seen, k)
+		}
+		if present {
+			pairs = append(pairs, k+"="+value)
+		}
+	}
+	for _, k := range seen {
+		m.read[k] = m.read[k] || conflict
+	}
+	return pairs, 0
+}
+
+func keyGen() *rapid.Generator[string] { return rapid.SampledFrom(used) }
+
+// TestModel runs random programs on a Buffer and on the model and compares every read, the conflicts
+// and the outcome.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.MapOfN(keyGen(), rapid.SampledFrom([]string{"", "x", "\x01\x02", "\xff\xff\xff\xff\xff\xff\xff\xff"}), 0, 8).Draw(t, "base")
+		known := rapid.SampledFrom([]int64{0, readVersion}).Draw(t, "known version")
+		b := New(store{base, known})
+		m := &model{base: base, done: map[string][]Mutation{}, cleared: map[string]bool{}, hidden: map[string]bool{}, read: map[string]bool{}, known: known}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			if rapid.Bool().Draw(t, "write") {
+				drawWrite(t, b, m)
+			} else {
+				drawRead(t, b, m)
+			}
+		}
+		checkOutcome(t, b, m)
+	})
+}
+
+func drawWrite(t *rapid.T, b *Buffer, m *model) {
+	key := keyGen().Draw(t, "key")
+	note := func(kind Kind, value []byte) { m.done[key] = append(m.done[key], Mutation{kind, []byte(key), value}) }
+	stamp := "v" + strings.Repeat("\x00", 10) + "w" + "\x01\x00\x00\x00"
+	switch rapid.IntRange(0, 7).Draw(t, "op") {
+	case 0, 1:
+		value := rapid.SampledFrom([]string{"", "p", "qqqqqqqqqq"}).Draw(t, "value")
+		b.Set([]byte(key), []byte(value))
+		note(Set, []byte(value))
+	case 2:
+		b.Clear([]byte(key))
+		m.clear(func(k string) bool { return k == key })
+	case 3:
+		to := keyGen().Draw(t, "to")
+		from := min(key, to)
+		to = max(key, to)
+		b.ClearRange(kv.Range{Begin: []byte(from), End: []byte(to)})
+		m.clear(func(k string) bool { return from <= k && k < to })
+	case 4:
+		delta := rapid.SampledFrom([]int64{1, -1, 1 << 40}).Draw(t, "delta")
+		b.Add([]byte(key), delta)
+		note(Add, binary.LittleEndian.AppendUint64(nil, uint64(delta)))
+	case 5:
+		v := rapid.SampledFrom([]uint64{0, 300, 1 << 63}).Draw(t, "v")
+		b.Max([]byte(key), v)
+		note(Max, binary.LittleEndian.AppendUint64(nil, v))
+	case 6:
+		b.SetVersionstampedValue([]byte(key), []byte(stamp))
+		if _, _, _, unreadable := m.value(key); !unreadable {
+			m.done[key] = nil
+		}
+		note(SetStampedValue, []byte(stamp))
+	case 7:
+		b.SetVersionstampedKey([]byte("s"+strings.Repeat("\x00", 10)+"\x01\x00\x00\x00"), []byte(key))
+		m.pending = append(m.pending, key)
+		for _, k := range universe {
+			if m.lowest() <= k && k <= highestStamped {
+				m.hidden[k] = true
+			}
+		}
+	}
+}
+
+func drawRead(t *rapid.T, b *Buffer, m *model) {
+	key, to := keyGen().Draw(t, "key"), keyGen().Draw(t, "to")
+	conflict := rapid.Bool().Draw(t, "conflict")
+	var reader kv.Reader = b
+	if !conflict {
+		reader = b.Snapshot()
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "op") {
+	case 0:
+		value, err := reader.Get([]byte(key))
+		compareRead(t, m, key, value, err, conflict)
+	case 1:
+		values, err := reader.GetAll([][]byte{[]byte(key), []byte(to)})
+		if err != nil {
+			if _, _, _, u := m.value(key); !u {
+				key = to // the second must be the one that failed
+			}
+			compareRead(t, m, key, nil, err, false)
+			return
+		}
+		compareRead(t, m, key, values[0], err, conflict)
+		compareRead(t, m, to, values[1], err, conflict)
+	case 2:
+		o := kv.RangeOptions{Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Reverse: rapid.Bool().Draw(t, "reverse")}
+		got, err := reader.GetRange(kv.Range{Begin: []byte(key), End: []byte(to)}, o)
+		want, code := m.readRange(key, to, o, conflict)
+		var pairs []string
+		for _, p := range got {
+			pairs = append(pairs, string(p.Key)+"="+string(p.Value))
+		}
+		if !slices.Equal(pairs, want) || kv.CodeOf(err) != code {
+			t.Fatalf("range %q to %q, %+v: got %q, %v; want %q, %d", key, to, o, pairs, err, want, code)
+		}
+	case 3:
+		if key > to {
+			key, to = to, key
+		}
+		b.AddReadConflict(kv.Range{Begin: []byte(key), End: []byte(to)})
+		for _, k := range universe {
+			if _, _, dependent, _ := m.value(k); dependent && key <= k && k < to {
+				m.read[k] = true
+			}
+		}
+	}
+}
+
+func compareRead(t *rapid.T, m *model, key string, got []byte, err error, conflict bool) {
+	want, present, dependent, unreadable := m.value(key)
+	switch {
+	case unreadable:
+		if kv.CodeOf(err) != kv.AccessedUnreadable {
+			t.Fatalf("%q is unreadable, got %q, %v", key, got, err)
+		}
+	case err != nil || present != (got != nil) || string(got) != want:
+		t.Fatalf("%q: got %q, %v; want %q, %v", key, got, err, want, present)
+	default:
+		m.read[key] = m.read[key] || conflict && dependent
+	}
+}
+
+func checkOutcome(t *rapid.T, b *Buffer, m *model) {
+	readOnly := b.ReadOnly()
+	c, err := b.Finish(kv.MaxTxSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readOnly != (len(c.Mutations) == 0 && len(c.Writes) == 0) {
+		t.Fatalf("read only %v with %v", readOnly, c)
+	}
+	for _, k := range universe {
+		in := slices.ContainsFunc(c.Reads, resolver.Span{Begin: []byte(k)}.Overlaps)
+		if in != m.read[k] {
+			t.Fatalf("%q: read conflict %v, want %v", k, in, m.read[k])
+		}
+	}
+	c.Stamp(Versionstamp(commitVersion, 0))
+	got := apply(m.base, c.Mutations)
+	want := map[string]string{}
+	for _, k := range universe {
+		if value, present, _, _ := m.value(k); present {
+			want[k] = value
+		}
+		wrote := m.cleared[k] || len(m.done[k]) > 0 || len(m.pending) > 0 && k == stampedAt(commitVersion)
+		if in := slices.ContainsFunc(c.Writes, resolver.Span{Begin: []byte(k)}.Overlaps); in != wrote {
+			t.Fatalf("%q: write conflict %v, want %v", k, in, wrote)
+		}
+	}
+	if n := len(m.pending); n > 0 {
+		want[stampedAt(commitVersion)] = m.pending[n-1]
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("committed %q, want %q", got, want)
+	}
+}
+
+func apply(base map[string]string, mutations []Mutation) map[string]string {
+	data := maps.Clone(base)
+	for _, m := range mutations {
+		switch m.Kind {
+		case ClearRange:
+			maps.DeleteFunc(data, func(k, _ string) bool { return string(m.Key) <= k && k < string(m.Value) })
+		case Clear:
+			delete(data, string(m.Key))
+		default:
+			old, ok := data[string(m.Key)]
+			base := []byte(old)
+			if !ok {
+				base = nil
+			}
+			data[string(m.Key)] = string(Apply(m.Kind, base, m.Value))
+		}
+	}
+	return data
+}
+
+func TestLimits(t *testing.T) {
+	long, big := bytes.Repeat([]byte("k"), kv.MaxKeySize+1), make([]byte, kv.MaxValueSize+1)
+	key, system := []byte("k"), []byte("\xffk")
+	for name, c := range map[string]struct {
+		do   func(b *Buffer)
+		want kv.Code
+	}{
+		"longest key":       {func(b *Buffer) { b.Set(long[1:], big[1:]) }, 0},
+		"key":               {func(b *Buffer) { b.Set(long, nil) }, kv.KeyTooLarge},
+		"value":             {func(b *Buffer) { b.Set(key, big) }, kv.ValueTooLarge},
+		"add key":           {func(b *Buffer) { b.Add(long, 1) }, kv.KeyTooLarge},
+		"first error":       {func(b *Buffer) { b.Set(key, big); b.Set(long, nil) }, kv.ValueTooLarge},
+		"system key":        {func(b *Buffer) { b.Max(system, 1) }, kv.KeyOutsideLegalRange},
+		"system clear":      {func(b *Buffer) { b.Clear(system[:1]) }, kv.KeyOutsideLegalRange},
+		"long clear":        {func(b *Buffer) { b.Clear(long) }, 0},
+		"range end":         {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system[:1]}) }, 0},
+		"range beyond":      {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: system}) }, kv.KeyOutsideLegalRange},
+		"inverted clear":    {func(b *Buffer) { b.ClearRange(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"inverted read":     {func(b *Buffer) { b.AddReadConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"inverted write":    {func(b *Buffer) { b.AddWriteConflict(kv.Range{Begin: long, End: key}) }, kv.InvertedRange},
+		"empty clear":       {func(b *Buffer) { b.ClearRange(kv.Range{Begin: key, End: key}) }, 0},
+		"stamp too short":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789123"), nil) }, kv.BadVersionstamp},
+		"stamp offset":      {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x01\x00\x00\x00"), nil) }, kv.BadVersionstamp},
+		"negative offset":   {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\xff\xff\xff\xff"), nil) }, kv.BadVersionstamp},
+		"stamped value":     {func(b *Buffer) { b.SetVersionstampedValue(key, []byte("01234567\x00\x00\x00\x00")) }, kv.BadVersionstamp},
+		"stamped key":       {func(b *Buffer) { b.SetVersionstampedKey([]byte("0123456789\x00\x00\x00\x00"), big) }, kv.ValueTooLarge},
+		"stamped value big": {func(b *Buffer) { b.SetVersionstampedValue(key, make([]byte, kv.MaxValueSize+4)) }, 0},
+	} {
+		b := New(store{})
+		c.do(b)
+		_, readErr := b.Get([]byte("other"))
+		_, err := b.Finish(kv.MaxTxSize)
+		if kv.CodeOf(err) != c.want || kv.CodeOf(readErr) != c.want {
+			t.Errorf("%s: commit says %v, read says %v, want %d", name, err, readErr, c.want)
+		}
+		if b.Reset(); b.err != nil || !b.ReadOnly() {
+			t.Errorf("%s: error or writes outlive a reset", name)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for name, do := range map[string]func(b *Buffer, key []byte){ // each counts two keys of 1,000 bytes and more
+		"set":            func(b *Buffer, key []byte) { b.Set(key, nil) },
+		"value":          func(b *Buffer, key []byte) { b.Set(key[:4], key); b.Set(key[:5], key) },
+		"read":           func(b *Buffer, key []byte) { _, _ = b.Get(key) },
+		"range read":     func(b *Buffer, key []byte) { _, _ = b.GetRange(kv.KeyRange(key), kv.RangeOptions{}) },
+		"read conflict":  func(b *Buffer, key []byte) { b.AddReadConflict(kv.KeyRange(key)) },
+		"write conflict": func(b *Buffer, key []byte) { b.AddWriteConflict(kv.KeyRange(key)) },
+		"stamped":        func(b *Buffer, key []byte) { b.SetVersionstampedKey(append(key, 0, 0, 0, 0), nil) },
+	} {
+		b := New(store{})
+		for i := range 10 {
+			do(b, append(fmt.Appendf(nil, "%04d", i), bytes.Repeat([]byte("k"), 1000)...))
+		}
+		if _, err := b.Finish(10*2000 - 1); kv.CodeOf(err) != kv.TransactionTooLarge {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := b.Finish(10 * 4200); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRepeatedReadsCountOnce: what is read again and again must not fill the transaction.
+func TestRepeatedReadsCountOnce(t *testing.T) {
+	b := New(store{})
+	for range 100 {
+		_, _ = b.Get([]byte("key"))
+	}
+	if c, err := b.Finish(10); err != nil || len(c.Reads) != 1 {
+		t.Error(c, err)
+	}
+}
+
+func TestReadsOfHostileKeys(t *testing.T) {
+	b := New(store{data: map[string]string{"a": "1"}})
+	if v, err := b.Get(make([]byte, kv.MaxKeySize+1)); v != nil || err != nil {
+		t.Errorf("long key: %q, %v", v, err)
+	}
+	if _, err := b.Get([]byte{0xff}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
+		t.Errorf("system key: %v", err)
+	}
+	if _, err := b.GetRange(kv.Range{Begin: []byte("a"), End: []byte("\xff\x00")}, kv.RangeOptions{}); kv.CodeOf(err) != kv.KeyOutsideLegalRange {
+		t.Errorf("system range: %v", err)
+	}
+	if got, err := b.GetRange(kv.Range{Begin: nil, End: []byte{0xff}}, kv.RangeOptions{Limit: -1}); len(got) != 1 || err != nil {
+		t.Errorf("everything: %v, %v", got, err)
+	}
+	if got, err := b.GetRange(kv.Range{Begin: []byte("b"), End: []byte("a")}, kv.RangeOptions{}); got != nil || err != nil {
+		t.Errorf("inverted: %v, %v", got, err)
+	}
+}
+
+// TestSlicesAreOwned: neither what goes in nor what comes out is shared.
+func TestSlicesAreOwned(t *testing.T) {
+	base := store{data: map[string]string{"a": "1"}}
+	b := New(base)
+	buf := []byte("key")
+	b.Set(buf, buf)
+	b.AddReadConflict(kv.Range{Begin: buf[:1], End: buf})
+	copy(buf, "yek")
+	got, err := b.GetRange(kv.Range{End: []byte("z")}, kv.RangeOptions{})
+	if err != nil || len(got) != 2 || string(got[1].Key) != "key" || string(got[1].Value) != "key" {
+		t.Fatal(got, err)
+	}
+	for _, p := range got {
+		_ = append(p.Key, "overwritten"...)
+		clear(p.Value)
+	}
+	v, _ := b.Get([]byte("key"))
+	if clear(v); string(got[1].Key) != "key" {
+		t.Error("a key was overwritten by its neighbour")
+	}
+	c, err := b.Finish(1000)
+	if err != nil || string(c.Mutations[0].Value) != "key" || string(c.Reads[0].Begin) != "" {
+		t.Error(c, err)
+	}
+}
+
+func BenchmarkTransaction(b *testing.B) {
+	data := store{data: map[string]string{}}
+	keys := make([][]byte, 64)
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "jobs/%02d", i)
+	}
+	value := make([]byte, 100)
+	buf := New(data)
+	b.ReportAllocs()
+	for b.Loop() { // five reads and five writes
+		buf.Reset()
+		for i := range 5 {
+			_, _ = buf.Get(keys[i*7])
+			buf.Set(keys[i*7], value)
+		}
+		if _, err := buf.Finish(kv.MaxTxSize); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package ryw
+
+import (
+	"bytes"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/keymap"
+)
+
+func (b *Buffer) getRange(r kv.Range, o kv.RangeOptions, conflict bool) ([]kv.KeyValue, error) {
+	switch {
+	case b.err != nil:
+		return nil, b.err
+	case beyond(r.Begin) || beyond(r.End):
+		return nil, kv.NewError(kv.KeyOutsideLegalRange)
+	case r.Empty():
+		return nil, nil
+	}
+	m := &b.scan
+	m.start(b, r, o)
+	if err := b.source.Scan(r, o.Reverse, m.yield); err != nil {
+		return nil, err
+	}
+	m.finish()
+	read := m.covered()
+	if m.unreadable || b.unreadable.overlaps(read) {
+		return nil, kv.NewError(kv.AccessedUnreadable)
+	}
+	if conflict {
+		b.noteRead(read)
+	}
+	return m.out, nil
+}
+
+// merge lays the transaction's own writes over the pairs that the store yields in a range.
+type merge struct {
+	b          *Buffer
+	r          kv.Range
+	o          kv.RangeOptions
+	own        keymap.Cursor[write] // the next own write, in the order of reading
+	overlay    bool                 // there are writes to lay over
+	unreadable bool                 // met a key whose value is not known yet
+	out        []kv.KeyValue
+	memory     []byte                       // that out lies in
+	yield      func(key, value []byte) bool // pair, bound once
+}
+
+func (m *merge) start(b *Buffer, r kv.Range, o kv.RangeOptions) {
+	if m.yield == nil {
+		m.yield = m.pair
+	}
+	m.b, m.r, m.o = b, r, o
+	m.unreadable, m.out, m.memory = false, nil, nil
+	m.overlay = b.points.Len() > 0 || !b.cleared.empty()
+	if o.Reverse {
+		m.own = b.points.SeekBefore(r.End)
+	} else {
+		m.own = b.points.Seek(r.Begin)
+	}
+}
+
+// pair takes the store's next pair; it returns false when no more is wanted.
+func (m *merge) pair(key, value []byte) bool {
+	if m.overlay {
+		if !m.ownUpTo(key) {
+			return false
+		}
+		if m.ownKey() && bytes.Equal(m.own.Key(), key) {
+			return m.ownPair(value)
+		}
+		if m.b.cleared.contains(key) {
+			return true
+		}
+	}
+	return m.emit(key, value)
+}
+
+// finish adds the own writes that lie behind the store's last pair.
+func (m *merge) finish() {
+	for m.more() && m.ownKey() && m.ownPair(nil) {
+	}
+}
+
+func (m *merge) more() bool { return !m.unreadable && (m.o.Limit <= 0 || len(m.out) < m.o.Limit) }
+
+// ownKey says whether there is a next own write in the range.
+func (m *merge) ownKey() bool {
+	if !m.own.Valid() {
+		return false
+	}
+	if m.o.Reverse {
+		return bytes.Compare(m.own.Key(), m.r.Begin) >= 0
+	}
+	return bytes.Compare(m.own.Key(), m.r.End) < 0
+}
+
+// ownUpTo adds the own writes that come before key.
+func (m *merge) ownUpTo(key []byte) bool {
+	for m.ownKey() {
+		if c := bytes.Compare(m.own.Key(), key); c == 0 || (c > 0) != m.o.Reverse {
+			break
+		}
+		if !m.ownPair(nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownPair adds the next own write above the store's value and moves on.
+func (m *merge) ownPair(base []byte) bool {
+	w := m.own.Value()
+	if w.unreadable {
+		m.unreadable = true
+		return false
+	}
+	key, value := m.own.Key(), w.over(base)
+	if m.o.Reverse {
+		m.own.Prev()
+	} else {
+		m.own.Next()
+	}
+	return value == nil || m.emit(key, value)
+}
+
+func (m *merge) emit(key, value []byte) bool {
+	if m.out == nil {
+		n := 16
+		if m.o.Limit > 0 {
+			n = min(n, m.o.Limit)
+		}
+		m.out = make([]kv.KeyValue, 0, n)
+	}
+	if size := len(key) + len(value); size > cap(m.memory)-len(m.memory) {
+		guess := max((size+8)*cap(m.out), 2*cap(m.memory)) // as many more of this size as there is room for
+		m.memory = make([]byte, 0, max(size, min(guess, 64<<10)))
+	}
+	from := len(m.memory)
+	m.memory = append(append(m.memory, key...), value...)
+	mid, end := from+len(key), len(m.memory)
+	m.out = append(m.out, kv.KeyValue{Key: m.memory[from:mid:mid], Value: m.memory[mid:end:end]})
+	return m.more()
+}
+
+// covered is the part of the range that the result speaks of.
+func (m *merge) covered() kv.Range {
+	switch last := len(m.out) - 1; {
+	case m.o.Limit <= 0 || last+1 < m.o.Limit:
+		return m.r
+	case m.o.Reverse:
+		return kv.Range{Begin: m.out[last].Key, End: m.r.End}
+	default:
+		return kv.Range{Begin: m.r.Begin, End: kv.KeyAfter(m.out[last].Key)}
+	}
+}
