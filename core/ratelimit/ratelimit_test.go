@@ -88,7 +88,7 @@ func TestSteps(t *testing.T) {
 func closed(t *testing.T) (*Limiter, instant.Time) {
 	var l Limiter
 	now := start
-	for n := 1; ; n++ {
+	for n := 1; n <= 40; n++ {
 		l.Failure(key, now, 0)
 		v := l.Delay(key, now)
 		if v.Closed {
@@ -99,6 +99,8 @@ func closed(t *testing.T) (*Limiter, instant.Time) {
 		}
 		now = now.Add(v.Wait + apart)
 	}
+	t.Fatal("not closed after 40 failures")
+	return nil, 0
 }
 
 func TestCeilingLetsOneProbeThrough(t *testing.T) {
