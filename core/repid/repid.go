@@ -1,0 +1,173 @@
+// Package repid computes replication ids, byte for byte those of CouchDB's replicator: with the same
+// server UUID and the same replication, couchrelay finds the checkpoints that CouchDB wrote, and the
+// other way round. An id is a hash over an Erlang term, so the encoding of terms is here too.
+package repid
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"couchrelay/core/ejson"
+	"couchrelay/core/mango"
+	"couchrelay/core/repdoc"
+)
+
+// ID names a replication.
+type ID struct {
+	// Base is 32 hexadecimal digits; checkpoints are at _local/Base.
+	Base string
+	// Extension is empty, +continuous, +create_target or both in this order.
+	Extension string
+}
+
+func (id ID) String() string { return id.Base + id.Extension }
+
+// Parse reads an id that a user gave, whatever it looks like. Spaces are plus signs that URL decoding
+// damaged.
+func Parse(text string) ID {
+	text = strings.ReplaceAll(text, " ", "+")
+	if i := strings.IndexByte(text, '+'); i >= 0 {
+		return ID{text[:i], text[i:]}
+	}
+	return ID{Base: text}
+}
+
+// Server is what of a server goes into ids.
+type Server struct {
+	UUID string // of the server or, in a cluster, of all of them
+	// HostName and Port are of interest to versions 1 and 2 only.
+	HostName string
+	Port     int
+}
+
+// Version is the version of new ids. Those below, down to 1, serve to find old checkpoints.
+const Version = 4
+
+// New computes a replication's id. filterSource is the text of the filter function when the filter is
+// one; it is not looked at otherwise.
+func New(s Server, r *repdoc.Replication, filterSource string) ID {
+	return ID{Base(Version, s, r, filterSource), extension(r)}
+}
+
+// Base computes a base id of a version from 1 to 4. It panics for others.
+func Base(version int, s Server, r *repdoc.Replication, filterSource string) string {
+	var t terms
+	switch version {
+	case 4:
+		t = terms{binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target)}
+	case 3:
+		t = terms{binaryTerm(s.UUID), endpointV3(&r.Source), endpointV3(&r.Target)}
+	case 2:
+		t = terms{charlist(s.HostName), integer(s.Port), endpointV3(&r.Source), endpointV3(&r.Target)}
+	case 1:
+		t = terms{charlist(s.HostName), endpointV3(&r.Source), endpointV3(&r.Target)}
+	default:
+		panic(fmt.Sprintf("repid: no version %d", version))
+	}
+	return hash(append(t, optionTerms(r, trimSource(filterSource))...))
+}
+
+// JobID computes the id of the job that a request to /_replicate of user creates. It needs nothing
+// from the network: a filter function counts by its name. The user's name is part of it, so that nobody
+// meets another's job.
+func JobID(s Server, r *repdoc.Replication, user string) string {
+	t := terms{binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target), binaryTerm(user), binaryTerm(extension(r))}
+	return hash(append(t, optionTerms(r, r.Filter.Name)...))
+}
+
+func hash(t terms) string {
+	sum := md5.Sum(append([]byte{version}, t.list()...))
+	return hex.EncodeToString(sum[:])
+}
+
+func extension(r *repdoc.Replication) (e string) {
+	if r.Continuous {
+		e += "+continuous"
+	}
+	if r.CreateTarget {
+		e += "+create_target"
+	}
+	return e
+}
+
+// endpointV4 leaves out the protocol and the usual ports, so a move to https keeps checkpoints.
+func endpointV4(e *repdoc.Endpoint) []byte {
+	user := atom("undefined")
+	if e.Credentials.IsSet() {
+		user = charlist(e.Credentials.User.Reveal())
+	}
+	host, port, path := charlist(e.URL), atom("undefined"), atom("undefined")
+	if url, err := repdoc.ParseURL(e.URL); err == nil {
+		host, port, path = charlist(url.Host), portTerm(url), charlist(url.Path)
+	}
+	// The last place held OAuth settings once.
+	return terms{atom("remote"), user, host, port, path, headers(e), atom("undefined")}.tuple()
+}
+
+func portTerm(u repdoc.URL) []byte {
+	usual := u.Scheme == "https" && u.Port == 443 || u.Scheme == "http" && (u.Port == 80 || u.Port == 5984)
+	if u.Port == 0 || usual {
+		return atom("default")
+	}
+	return integer(u.Port)
+}
+
+func endpointV3(e *repdoc.Endpoint) []byte {
+	return terms{atom("remote"), charlist(e.URL), headers(e)}.tuple()
+}
+
+func headers(e *repdoc.Endpoint) []byte {
+	var t terms
+	for _, h := range e.Headers {
+		t = append(t, terms{charlist(h.Name), charlist(h.Value.Reveal())}.tuple())
+	}
+	return t.list()
+}
+
+// optionTerms are the terms for what is replicated. function stands for a filter function.
+func optionTerms(r *repdoc.Replication, function string) (t terms) {
+	f := r.Filter
+	switch f.Kind {
+	case repdoc.BuiltinFilter:
+		t = terms{binaryTerm(f.Name), jsonText(f.QueryParams, `{}`)}
+	case repdoc.FunctionFilter:
+		t = terms{binaryTerm(function), jsonText(f.QueryParams, `{}`)}
+	case repdoc.DocIDs:
+		var ids terms
+		for _, id := range f.DocIDs {
+			ids = append(ids, binaryTerm(id))
+		}
+		t = terms{ids.list()}
+	case repdoc.Selector:
+		normal, _ := mango.Normalize(f.Selector) // repdoc has checked it
+		t = terms{jsonText(normal, `{}`)}
+	}
+	if r.WinningRevsOnly {
+		t = append(t, binaryTerm("winning_revs_only"))
+	}
+	if r.SinceSeq != nil {
+		t = append(t, jsonText(r.SinceSeq, `null`))
+	}
+	return t
+}
+
+// jsonText encodes JSON that was parsed before, or otherwise when there is none.
+func jsonText(raw []byte, otherwise string) []byte {
+	if raw == nil {
+		raw = []byte(otherwise)
+	}
+	v, _ := ejson.Parse(raw)
+	return jsonTerm(v)
+}
+
+// trimSource drops spaces around a filter function of one line. Only spaces, and of a text with more
+// lines nothing: that is what CouchDB's regular expression does.
+func trimSource(source string) string {
+	line := strings.TrimSuffix(source, "\n")
+	if strings.Contains(line, "\n") {
+		return source
+	}
+	return strings.Trim(line, " ") + source[len(line):]
+}

@@ -1,0 +1,139 @@
+package repid
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"couchrelay/core/ejson"
+)
+
+// Tags of Erlang's external term format, https://www.erlang.org/doc/apps/erts/erl_ext_dist.html.
+const (
+	version    = 0x83
+	tagFloat   = 0x46
+	tagByte    = 0x61
+	tagInteger = 0x62
+	tagAtom    = 0x64 // the old Latin-1 form, to which term_to_binary's minor version 1 pins
+	tagTuple   = 0x68
+	tagNil     = 0x6a
+	tagString  = 0x6b
+	tagList    = 0x6c
+	tagBinary  = 0x6d
+	tagBig     = 0x6e
+	tagHuge    = 0x6f
+)
+
+// terms is a list of encoded Erlang terms under construction.
+type terms [][]byte
+
+// list encodes the list of the terms. It is not for lists of small integers, see charlist.
+func (t terms) list() []byte {
+	if len(t) == 0 {
+		return []byte{tagNil}
+	}
+	out := binary.BigEndian.AppendUint32([]byte{tagList}, uint32(len(t)))
+	return append(append(out, slices.Concat(t...)...), tagNil)
+}
+
+// tuple encodes fewer than 256 terms.
+func (t terms) tuple() []byte {
+	return append([]byte{tagTuple, byte(len(t))}, slices.Concat(t...)...)
+}
+
+func atom(name string) []byte {
+	return append(binary.BigEndian.AppendUint16([]byte{tagAtom}, uint16(len(name))), name...)
+}
+
+func binaryTerm(s string) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{tagBinary}, uint32(len(s))), s...)
+}
+
+// charlist encodes a string that is a list of bytes in Erlang, or any list of integers from 0 to 255.
+func charlist(s string) []byte {
+	if len(s) > 0 && len(s) <= math.MaxUint16 {
+		return append(binary.BigEndian.AppendUint16([]byte{tagString}, uint16(len(s))), s...)
+	}
+	var t terms
+	for i := range len(s) {
+		t = append(t, []byte{tagByte, s[i]})
+	}
+	return t.list()
+}
+
+func integer(i int) []byte { return integerText(strconv.Itoa(i)) }
+
+func integerText(text string) []byte {
+	i, err := strconv.ParseInt(text, 10, 32)
+	switch {
+	case err != nil:
+		return bigInteger(text)
+	case i >= 0 && i <= math.MaxUint8:
+		return []byte{tagByte, byte(i)}
+	default:
+		return binary.BigEndian.AppendUint32([]byte{tagInteger}, uint32(i))
+	}
+}
+
+func bigInteger(text string) []byte {
+	n, _ := new(big.Int).SetString(text, 10)
+	magnitude := n.Bytes()
+	slices.Reverse(magnitude)
+	out := []byte{tagBig, byte(len(magnitude))}
+	if len(magnitude) > math.MaxUint8 {
+		out = binary.BigEndian.AppendUint32([]byte{tagHuge}, uint32(len(magnitude)))
+	}
+	sign := byte(0)
+	if n.Sign() < 0 {
+		sign = 1
+	}
+	return append(append(out, sign), magnitude...)
+}
+
+// floatText encodes a number with a fraction or exponent as the nearest double. The bits are hashed, and
+// correct rounding makes them the same everywhere. A number out of range does not get past repdoc.
+func floatText(text string) []byte {
+	f, _ := strconv.ParseFloat(text, 64)
+	return binary.BigEndian.AppendUint64([]byte{tagFloat}, math.Float64bits(f))
+}
+
+// jsonTerm encodes JSON the way CouchDB's decoder makes terms of it.
+func jsonTerm(v ejson.Value) []byte {
+	switch v.Kind {
+	case ejson.String:
+		return binaryTerm(v.Text)
+	case ejson.Number:
+		if v.IsInteger() {
+			return integerText(v.Text)
+		}
+		return floatText(v.Text)
+	case ejson.Array:
+		return arrayTerm(v.Elems)
+	case ejson.Object:
+		var t terms
+		for _, m := range v.Members {
+			t = append(t, terms{binaryTerm(m.Name), jsonTerm(m.Value)}.tuple())
+		}
+		return terms{t.list()}.tuple()
+	default:
+		return atom(v.Kind.String())
+	}
+}
+
+func arrayTerm(elems []ejson.Value) []byte {
+	var t terms
+	var chars []byte
+	for _, e := range elems {
+		term := jsonTerm(e)
+		if term[0] == tagByte {
+			chars = append(chars, term[1])
+		}
+		t = append(t, term)
+	}
+	if len(chars) == len(elems) {
+		return charlist(string(chars))
+	}
+	return t.list()
+}
