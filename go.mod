@@ -34,7 +34,6 @@ require (
 	github.com/prometheus/common v0.42.0 // indirect
 	github.com/prometheus/procfs v0.10.1 // indirect
 	github.com/rogpeppe/go-internal v1.9.0 // indirect
-	github.com/tidwall/btree v1.8.2 // indirect
 	golang.org/x/exp v0.0.0-20231110203233-9a3e6036ecaa // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
@@ -51,7 +50,6 @@ tool (
 	github.com/anishathalye/porcupine
 	github.com/benbjohnson/clock
 	github.com/cockroachdb/pebble/v2
-	github.com/tidwall/btree
 	honnef.co/go/tools/cmd/staticcheck
 	pgregory.net/rapid
 )

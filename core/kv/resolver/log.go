@@ -1,9 +1,9 @@
 package resolver
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"sort"
+
+	"couchrelay/core/kv/mix"
 )
 
 // Log holds the write conflict spans of recent commits in the order of their versions. The zero value
@@ -119,18 +119,4 @@ func (h *history) after(version int64) int {
 	return lo + sort.Search(len(rest), func(i int) bool { return rest[i].version > version })
 }
 
-// hash mixes a key eight bytes at a time by folded multiplication. It is the same in every process.
-func hash(key []byte) uint64 {
-	h := uint64(len(key)) ^ 0x9e3779b97f4a7c15
-	for ; len(key) >= 8; key = key[8:] {
-		h = fold(h ^ binary.LittleEndian.Uint64(key))
-	}
-	var tail [8]byte
-	copy(tail[:], key)
-	return fold(h ^ binary.LittleEndian.Uint64(tail[:]))
-}
-
-func fold(x uint64) uint64 {
-	hi, lo := bits.Mul64(x^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
-	return hi ^ lo
-}
+func hash(key []byte) uint64 { return mix.Bytes(0, key) }

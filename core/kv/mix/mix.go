@@ -1,0 +1,26 @@
+// Package mix hashes bytes fast, and the same in every process and on every machine. It is not for
+// secrets and not stable between releases: nothing durable depends on it.
+package mix
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Bytes mixes b into the hash h by folded multiplication, eight bytes at a time (the scheme of wyhash,
+// https://github.com/wangyi-fudan/wyhash). The length counts, so that Bytes(Bytes(h, a), b) tells where
+// a ends.
+func Bytes(h uint64, b []byte) uint64 {
+	h = fold(h ^ uint64(len(b)))
+	for ; len(b) >= 8; b = b[8:] {
+		h = fold(h ^ binary.LittleEndian.Uint64(b))
+	}
+	var tail [8]byte
+	copy(tail[:], b)
+	return fold(h ^ binary.LittleEndian.Uint64(tail[:]))
+}
+
+func fold(x uint64) uint64 {
+	hi, lo := bits.Mul64(x^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
+	return hi ^ lo
+}

@@ -1,0 +1,149 @@
+package fakefdb
+
+import (
+	"bytes"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/keymap"
+	"couchrelay/core/kv/mix"
+)
+
+// tree keeps for every key its values at the versions that may still be read.
+type tree struct {
+	keys keymap.Map[*chain]
+	hash uint64 // sum of the hashes of all present pairs
+	// old lists the chains that have grown beyond one value, by the version that did it: what prune has
+	// to look at once nobody reads before that version.
+	old  []growth
+	head int // of old
+}
+
+type growth struct {
+	version int64
+	chain   *chain
+}
+
+// chain is the history of a key, oldest first, never empty.
+type chain struct {
+	key    []byte
+	values []value
+}
+
+type value struct {
+	version int64
+	bytes   []byte // nil: the key was absent
+	hash    uint64 // of key and bytes, 0 when absent
+}
+
+func (c *chain) last() *value { return &c.values[len(c.values)-1] }
+
+// at is the value at a version, nil when absent.
+func (c *chain) at(version int64) []byte {
+	for i := len(c.values) - 1; i >= 0; i-- {
+		if c.values[i].version <= version {
+			return c.values[i].bytes
+		}
+	}
+	return nil
+}
+
+// get is the value of key at a version.
+func (t *tree) get(key []byte, version int64) []byte {
+	if c := t.keys.Get(key); c != nil {
+		return (*c).at(version)
+	}
+	return nil
+}
+
+// latest is the present value of key.
+func (t *tree) latest(key []byte) []byte {
+	if c := t.keys.Get(key); c != nil {
+		return (*c).last().bytes
+	}
+	return nil
+}
+
+// scan passes the pairs of r at a version until yield returns false.
+func (t *tree) scan(r kv.Range, version int64, reverse bool, yield func(key, value []byte) bool) {
+	if reverse {
+		for c := t.keys.SeekBefore(r.End); c.Valid() && bytes.Compare(c.Key(), r.Begin) >= 0; c.Prev() {
+			if v := (*c.Value()).at(version); v != nil && !yield(c.Key(), v) {
+				return
+			}
+		}
+		return
+	}
+	for c := t.keys.Seek(r.Begin); c.Valid() && bytes.Compare(c.Key(), r.End) < 0; c.Next() {
+		if v := (*c.Value()).at(version); v != nil && !yield(c.Key(), v) {
+			return
+		}
+	}
+}
+
+// put writes a value, nil for none, at a version that is not below any other.
+func (t *tree) put(key, v []byte, version int64) {
+	ref := t.keys.Get(key)
+	if ref == nil {
+		if v == nil {
+			return
+		}
+		ref = t.keys.Ref(key)
+		*ref = &chain{key: key}
+	}
+	t.append(*ref, v, version)
+}
+
+func (t *tree) append(c *chain, v []byte, version int64) {
+	next := value{version: version, bytes: v}
+	if v != nil {
+		next.hash = hashPair(c.key, v)
+	}
+	t.hash += next.hash
+	switch n := len(c.values); {
+	case n == 0:
+		c.values = append(make([]value, 0, 1), next)
+	case c.last().version == version:
+		t.hash -= c.last().hash
+		*c.last() = next
+	default:
+		t.hash -= c.last().hash
+		c.values = append(c.values, next)
+		t.old = append(t.old, growth{version, c})
+	}
+}
+
+// clearRange removes the present pairs of r.
+func (t *tree) clearRange(r kv.Range, version int64) {
+	for c := t.keys.Seek(r.Begin); c.Valid() && bytes.Compare(c.Key(), r.End) < 0; c.Next() {
+		if ch := *c.Value(); ch.last().bytes != nil {
+			t.append(ch, nil, version)
+		}
+	}
+}
+
+// prune forgets what only readers before floor could see.
+func (t *tree) prune(floor int64) {
+	for t.head < len(t.old) && t.old[t.head].version <= floor {
+		c := t.old[t.head].chain
+		t.old[t.head].chain = nil
+		t.head++
+		drop := 0
+		for drop+1 < len(c.values) && c.values[drop+1].version <= floor {
+			drop++
+		}
+		n := copy(c.values, c.values[drop:])
+		clear(c.values[n:])
+		c.values = c.values[:n]
+		if n == 1 && c.values[0].bytes == nil {
+			t.keys.Delete(c.key)
+		}
+	}
+	if t.head > 1024 && t.head > len(t.old)/2 {
+		n := copy(t.old, t.old[t.head:])
+		clear(t.old[n:])
+		t.old, t.head = t.old[:n], 0
+	}
+}
+
+// hashPair is the hash of a pair. The sum over all pairs is the hash of the contents.
+func hashPair(key, v []byte) uint64 { return mix.Bytes(mix.Bytes(0, key), v) }
