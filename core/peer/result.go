@@ -27,7 +27,10 @@ type (
 	// Changes are rows of the changes feed.
 	Changes struct {
 		Rows []Change
-		// LastSeq is where the next read starts; empty when the answer broke off before it said so.
+		// End says that the server's answer is complete; otherwise the next read goes on with it.
+		End bool
+		// LastSeq is where the next read starts: the server's last_seq at the End, else that of the last row.
+		// It is empty when there is neither.
 		LastSeq Seq
 		// Pending is how many rows follow, -1 when the server does not say.
 		Pending int64

@@ -1,0 +1,153 @@
+package checkpoint
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+	"pgregory.net/rapid"
+)
+
+func entry(session string, seq string) Entry {
+	return Entry{SessionID: session, RecordedSeq: peer.Seq(seq), EndSeq: peer.Seq(seq), StartSeq: "0"}
+}
+
+// logOf is a log whose head is the newest of entries, written as "session@seq".
+func logOf(entries ...string) Log {
+	var l Log
+	for _, e := range entries {
+		session, seq, _ := strings.Cut(e, "@")
+		l.History = append(l.History, entry(session, seq))
+	}
+	if len(l.History) > 0 {
+		l.SessionID, l.SourceLastSeq = l.History[0].SessionID, l.History[0].RecordedSeq
+	}
+	return l
+}
+
+func TestCompare(t *testing.T) {
+	headOnly := Log{SessionID: "a", SourceLastSeq: "7"}
+	for _, c := range []struct {
+		name           string
+		source, target Log
+		start          peer.Seq
+		history        int
+	}{
+		{"both absent", Log{}, Log{}, "0", 0},
+		{"target absent", logOf("a@5"), Log{}, "0", 0},
+		{"equal heads", logOf("b@9", "a@5"), logOf("b@9", "a@5"), "9", 2},
+		{"equal heads without history", headOnly, headOnly, "7", 0},
+		{"target one behind", logOf("b@9", "a@5"), logOf("a@5"), "5", 1},
+		{"source one behind", logOf("a@5"), logOf("b@9", "a@5"), "5", 1},
+		{"forked after a", logOf("c@9", "a@5"), logOf("b@8", "a@5"), "5", 1},
+		{"nothing in common", logOf("c@9", "d@5"), logOf("b@8", "a@5"), "0", 0},
+		{"one session at two sequences", logOf("b@9", "a@5"), logOf("b@7", "a@5"), "5", 1},
+		{"one session at two sequences, no more", logOf("b@9"), logOf("b@7"), "0", 0},
+		{"older entries of one session differ", logOf("c@9", "b@4"), logOf("d@8", "b@6"), "0", 0},
+		{"string sequences", logOf(`b@"9-x"`), logOf(`b@"9-x"`), `"9-x"`, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			start, history := Compare(c.source, c.target)
+			if start != c.start || len(history) != c.history {
+				t.Errorf("start %s with %d entries, want %s with %d", start, len(history), c.start, c.history)
+			}
+		})
+	}
+}
+
+// TestCompareIsCommon: whatever the logs, the start is the beginning or a checkpoint that both hold.
+func TestCompareIsCommon(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		gen := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+			return fmt.Sprintf("%c@%d", rapid.IntRange('a', 'd').Draw(t, "session"), rapid.IntRange(1, 4).Draw(t, "seq"))
+		}), 0, 6)
+		source, target := logOf(gen.Draw(t, "source")...), logOf(gen.Draw(t, "target")...)
+		start, history := Compare(source, target)
+		if start == peer.Zero {
+			return
+		}
+		if len(history) == 0 || history[0].RecordedSeq != start {
+			t.Fatalf("history %v does not begin at %s", history, start)
+		}
+		if !contains(source.History, history[0]) || !contains(target.History, history[0]) {
+			t.Fatalf("%v is not in both logs", history[0])
+		}
+	})
+}
+
+func TestEncodeParse(t *testing.T) {
+	log := Log{SessionID: "s", SourceLastSeq: `"12-abc"`, History: []Entry{{
+		SessionID: "s", StartTime: "Thu, 07 Nov 2013 09:42:17 GMT", EndTime: "Thu, 07 Nov 2013 09:42:18 GMT",
+		StartSeq: "0", EndSeq: `"12-abc"`, RecordedSeq: `"12-abc"`,
+		Counters: Counters{1, 2, 3, 4, 5, 6, 7},
+	}}}
+	body := log.Encode(false)
+	want := `{"session_id":"s","source_last_seq":"12-abc","replication_id_version":4,"history":[{"session_id":"s",` +
+		`"start_time":"Thu, 07 Nov 2013 09:42:17 GMT","end_time":"Thu, 07 Nov 2013 09:42:18 GMT","start_last_seq":0,` +
+		`"end_last_seq":"12-abc","recorded_seq":"12-abc","missing_checked":1,"missing_found":2,"docs_read":3,` +
+		`"docs_written":4,"doc_write_failures":5,"bulk_get_docs":6,"bulk_get_attempts":7}]}`
+	if string(body) != want {
+		t.Errorf("encoded\n%s\nwant\n%s", body, want)
+	}
+	back, err := Parse(body)
+	if err != nil || !reflect.DeepEqual(back, log) {
+		t.Errorf("parsed %+v, %v", back, err)
+	}
+	flat := string(log.Encode(true))
+	if !strings.Contains(flat, `"start_time":"Thu, 07 Nov 2013 09:42:17 GMT","end_time":"Thu, 07 Nov 2013 09:42:18 GMT","docs_read":3,"docs_written":4,"doc_write_failures":5,"history"`) {
+		t.Errorf("flat form is %s", flat)
+	}
+}
+
+func TestParseRefusesWhatIsNoLog(t *testing.T) {
+	for _, body := range []string{``, `[]`, `{"session_id":5}`, `{"history":{}}`, `{"history":[5]}`, `{"history":[{"session_id":[]}]}`} {
+		if _, err := Parse([]byte(body)); err == nil {
+			t.Errorf("%q was taken for a log", body)
+		}
+	}
+	log, err := Parse([]byte(`{"_id":"_local/x","other":1}`))
+	if err != nil || log.SourceLastSeq != peer.Zero || log.SessionID != "" {
+		t.Errorf("an empty log reads as %+v, %v", log, err)
+	}
+}
+
+func TestTrail(t *testing.T) {
+	base := []Entry{entry("old2", "2"), entry("old1", "1")}
+	trail := NewTrail(base)
+	var written [][]Entry
+	for n := 1; n <= 1000; n++ {
+		written = append(written, trail.Add(entry(fmt.Sprint("s", n), fmt.Sprint(100+n))))
+		all := written[n-1]
+		if len(all) > MaxHistory || all[0].SessionID != fmt.Sprint("s", n) || n > 1 && all[1].SessionID != fmt.Sprint("s", n-1) {
+			t.Fatalf("checkpoint %d writes %v", n, all)
+		}
+		if tail := all[len(all)-2:]; !slices.Equal(tail, base) {
+			t.Fatalf("checkpoint %d forgot the runs before: %v", n, tail)
+		}
+	}
+	// A target that is restored to any earlier checkpoint finds a common one at most about as far back
+	// again as the restore went.
+	last := written[999]
+	source := Log{SessionID: last[0].SessionID, SourceLastSeq: last[0].RecordedSeq, History: last}
+	for n := 1; n < 1000; n++ {
+		then := written[n-1]
+		target := Log{SessionID: then[0].SessionID, SourceLastSeq: then[0].RecordedSeq, History: then}
+		start, _ := Compare(source, target)
+		var common int
+		fmt.Sscan(string(start), &common)
+		common -= 100
+		if back, again := 1000-n, n-common; common > n || again > 2*back+2 {
+			t.Errorf("restored %d checkpoints back, the next common one is %d before that", back, again)
+		}
+	}
+}
+
+func TestCountersMax(t *testing.T) {
+	a, b := Counters{1, 20, 3, 40, 5, 60, 7}, Counters{10, 2, 30, 4, 50, 6, 70}
+	if got := a.Max(b); got != (Counters{10, 20, 30, 40, 50, 60, 70}) {
+		t.Error(got)
+	}
+}

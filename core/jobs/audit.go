@@ -1,0 +1,117 @@
+package jobs
+
+import (
+	"bytes"
+	"fmt"
+
+	"couchrelay/core/kv"
+)
+
+// Audit checks the whole queue against itself: every job stands in exactly the index of its state and
+// schedule, every index row belongs to such a job, every running job's worker has a lease, and the
+// counters equal what they count. It reads everything, so it is for tests and repair tools.
+func (q *Queue) Audit(r kv.Reader) error {
+	a := auditor{q: q, r: r, expected: map[string]string{}, counts: map[string]int64{}}
+	return a.run()
+}
+
+type auditor struct {
+	q        *Queue
+	r        kv.Reader
+	expected map[string]string // index key to job id
+	counts   map[string]int64  // counter key to value
+}
+
+func (a *auditor) run() error {
+	if err := a.readJobs(); err != nil {
+		return err
+	}
+	for _, index := range []kv.Range{a.q.ready.Range(), a.q.waiting.Range(), a.q.owned.Range()} {
+		rows, err := a.r.GetRange(index, kv.RangeOptions{})
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if _, ok := a.expected[string(row.Key)]; !ok {
+				return corruptf("index row %x has no job", row.Key)
+			}
+			delete(a.expected, string(row.Key))
+		}
+	}
+	if len(a.expected) > 0 {
+		return corruptf("%d jobs stand in no index: %v", len(a.expected), a.expected)
+	}
+	rows, err := a.r.GetRange(a.q.count.Range(), kv.RangeOptions{})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if got, want := counterValue(row.Value), a.counts[string(row.Key)]; got != want {
+			return corruptf("counter %x is %d, not %d", row.Key, got, want)
+		}
+		delete(a.counts, string(row.Key))
+	}
+	if len(a.counts) > 0 {
+		return corruptf("counters are missing: %v", a.counts)
+	}
+	return nil
+}
+
+func (a *auditor) readJobs() error {
+	list, err := a.q.List(a.r, Page{Limit: 1 << 30})
+	if err != nil {
+		return err
+	}
+	workers := map[string]bool{}
+	leases, err := a.q.Leases(a.r)
+	if err != nil {
+		return err
+	}
+	for _, l := range leases {
+		workers[l.Worker] = true
+	}
+	for _, j := range list {
+		if err := checkJob(j, workers); err != nil {
+			return err
+		}
+		if key, _ := a.q.index(j); key != nil {
+			a.expected[string(key)] = j.ID
+		}
+		a.counts[string(a.q.counter(j))]++
+	}
+	return nil
+}
+
+func checkJob(j *Job, workers map[string]bool) error {
+	running := j.State == Running
+	switch {
+	case j.State < Pending || j.State > Finished:
+		return corruptf("job %q has state %d", j.ID, j.State)
+	case running != (j.Lock != Lock{}):
+		return corruptf("job %q is %s with lock %v", j.ID, j.State, j.Lock)
+	case running && !workers[j.Lock.Worker]:
+		return corruptf("job %q runs on worker %q, which has no lease", j.ID, j.Lock.Worker)
+	case j.Resubmit && !running:
+		return corruptf("job %q is %s and resubmitted", j.ID, j.State)
+	}
+	return nil
+}
+
+// String prints a job for traces and failures, without its data.
+func (j *Job) String() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s", j.ID, j.State)
+	if j.Due != 0 {
+		fmt.Fprintf(&b, " due %s", j.Due)
+	}
+	if j.State == Running {
+		fmt.Fprintf(&b, " lock %s/%d", j.Lock.Worker, j.Lock.Batch)
+	}
+	if j.Resubmit {
+		b.WriteString(" resubmitted")
+	}
+	if j.Lost > 0 {
+		fmt.Fprintf(&b, " lost %d", j.Lost)
+	}
+	return b.String()
+}

@@ -1,0 +1,177 @@
+package jobs
+
+import (
+	"bytes"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Add makes a job pending, as RFC 007 has it: a new or finished one gets the schedule and the data; so
+// does a pending one, without a write when nothing differs; a running one keeps its data and is
+// queued again by the schedule when it finishes. To replace what a running job does, Remove it first.
+func (q *Queue) Add(tx kv.Tx, id string, s Schedule, data []byte) error {
+	old, err := q.Get(tx, id)
+	if err != nil {
+		return err
+	}
+	if old != nil && old.State == Running {
+		return q.reschedule(tx, old, s)
+	}
+	if old == nil || !bytes.Equal(old.Data, data) {
+		q.setData(tx, id, data)
+	}
+	if old != nil && old.State == Pending && old.Schedule.equal(s) {
+		return nil
+	}
+	q.move(tx, old, &Job{ID: id, State: Pending, Schedule: s})
+	return nil
+}
+
+// Resubmit queues an existing job by s: a pending one is moved, a running one is queued again when it
+// finishes, a finished one becomes pending. It says whether there was such a job.
+func (q *Queue) Resubmit(tx kv.Tx, id string, s Schedule) (bool, error) {
+	old, err := q.header(tx, id)
+	if err != nil || old == nil {
+		return false, err
+	}
+	return true, q.reschedule(tx, old, s)
+}
+
+func (q *Queue) reschedule(tx kv.Tx, old *Job, s Schedule) error {
+	to := *old
+	to.Schedule = s
+	if old.State == Running {
+		to.Resubmit = true
+	} else {
+		to.State = Pending
+	}
+	q.move(tx, old, &to)
+	return nil
+}
+
+// Remove deletes a job in any state and says whether there was one. A worker that runs it is called
+// and gets ErrHalt from then on.
+func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
+	old, err := q.header(tx, id)
+	if err != nil || old == nil {
+		return false, err
+	}
+	q.setData(tx, id, nil)
+	q.move(tx, old, nil)
+	if old.State == Running {
+		tx.Add(q.call.Pack(old.Lock.Worker), 1)
+	}
+	return true, nil
+}
+
+func (s Schedule) equal(o Schedule) bool {
+	return s.Due == o.Due && bytes.Equal(s.Priority, o.Priority)
+}
+
+// Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how
+// many it moved and when the next one is due (instant.Never when none waits).
+func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
+	rows, err := tx.Snapshot().GetRange(q.waiting.Range(), kv.RangeOptions{Limit: limit + 1})
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, row := range rows {
+		var due int64
+		var id string
+		if err := q.waiting.Scan(row.Key, &due, &id); err != nil {
+			return 0, 0, corrupt(err)
+		}
+		if instant.Time(due) > now || moved == limit {
+			return moved, instant.Time(due), nil
+		}
+		old, err := q.header(tx, id)
+		if err != nil {
+			return 0, 0, err
+		}
+		if old == nil || old.State != Pending || old.Due != instant.Time(due) {
+			return 0, 0, corruptf("waiting row of job %q contradicts its header", id)
+		}
+		to := *old
+		to.Due = 0
+		q.move(tx, old, &to)
+		moved++
+	}
+	return moved, instant.Never, nil
+}
+
+// Page selects jobs for List.
+type Page struct {
+	Prefix string // only ids that start with it
+	After  string // only ids behind it
+	Limit  int    // at most so many jobs
+}
+
+// List reads jobs in the order of their ids. Give a snapshot reader and small limits: a long list is
+// read page by page, each in its own transaction.
+func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
+	at := kv.PrefixRange(stringPrefix(q.job, p.Prefix))
+	if p.After != "" {
+		at.Begin = q.job.Sub(p.After).Range().End
+	}
+	var list []*Job
+	for len(list) < p.Limit && !at.Empty() {
+		want := p.Limit - len(list)
+		rows, err := r.GetRange(at, kv.RangeOptions{Limit: 2 * want})
+		if err != nil {
+			return nil, err
+		}
+		page, rest, err := q.assemble(rows, len(rows) < 2*want)
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) > 0 && len(page) == 0 { // one job with more chunks than the page
+			j, err := q.Get(r, rest)
+			if err != nil {
+				return nil, err
+			}
+			page = []*Job{j}
+		}
+		if len(page) == 0 {
+			break
+		}
+		list = append(list, page[:min(len(page), want)]...)
+		at.Begin = q.job.Sub(list[len(list)-1].ID).Range().End
+	}
+	return list, nil
+}
+
+// assemble puts header and data rows together. The last job may continue behind the rows; unless they
+// are all, it is left out and its id returned.
+func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
+	var last *Job
+	for _, row := range rows {
+		t, err := q.job.Unpack(row.Key)
+		if err != nil || len(t) == 0 {
+			return nil, "", corruptf("job key %x", row.Key)
+		}
+		id, _ := t[0].(string)
+		if len(t) == 1 {
+			if last, err = decodeHeader(id, row.Value); err != nil {
+				return nil, "", err
+			}
+			page = append(page, last)
+			continue
+		}
+		if last == nil || last.ID != id {
+			return nil, "", corruptf("data of job %q without its header", id)
+		}
+		last.Data = append(last.Data, row.Value...)
+	}
+	if !all && last != nil {
+		return page[:len(page)-1], last.ID, nil
+	}
+	return page, "", nil
+}
+
+// stringPrefix is the packed form of a string element without its end.
+func stringPrefix(s tuple.Subspace, prefix string) []byte {
+	b := s.Pack(prefix)
+	return b[:len(b)-1]
+}

@@ -1,0 +1,147 @@
+// Package jobs is a durable queue of long-running background jobs on a transactional store, after
+// CouchDB's RFC 007, for jobs of any type. A creator adds, replaces and removes jobs; workers accept
+// them under a lock, update and finish them; monitors give the jobs of vanished workers to others. It
+// knows nothing of replication, clocks or processes: due times and priorities come from the caller,
+// and whether a worker still lives is told by versionstamps alone.
+//
+// # Life of a job
+//
+//	          Add                Accept              Finish
+//	(absent) -----> pending ---------------> running ------> finished
+//	                 |  ^ ^                   |  |             |
+//	   ready <- waiting | +-- Finish when ----+  |             |
+//	  (ordered)  (due)  |     resubmitted        |             |
+//	                    +------- Expire ---------+             |
+//	                    +--------------------------- Add, Resubmit
+//
+// A pending job stands in exactly one of two indexes: ready, ordered by the priority that its type
+// chose, or waiting, ordered by the time before which it may not run. Promote moves it from the
+// second to the first, so a reader of the ready queue never skips over sleeping jobs. A running job
+// stands in the list of its worker.
+//
+// # Keys, below the root and the job type
+//
+//	("job", id)                     header: state, schedule, lock
+//	("job", id, n)                  data, split over values
+//	("ready") + priority + (id)     id
+//	("waiting", due, id)            empty
+//	("owned", worker, batch, id)    empty
+//	("worker", worker)              lease: live or expired, and what the worker says of itself
+//	("beat", worker)                versionstamp of the last heartbeat
+//	("call", worker)                counter, raised when a job of the worker was taken from it
+//	("count", state)                counter of jobs
+//	("signal")                      counter, raised whenever a job becomes ready
+//
+// # Locks and leases
+//
+// RFC 007 keeps one row per running job alive. Here liveness belongs to the worker: one heartbeat
+// keeps any number of jobs, and a worker whose versionstamp stands still for the activity timeout is
+// expired as a whole. Mutual exclusion stays per job: every write of a worker compares the job's lock
+// (worker and accept batch) in the same transaction and gets ErrHalt once the job is someone else's.
+//
+// Every function may be repeated after an unknown commit result, and none lands twice or late: each
+// reads what it overwrites, so that a commit which arrives after a newer one conflicts.
+package jobs
+
+import (
+	"errors"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Errors of the queue.
+var (
+	// ErrHalt tells a worker that it does not hold the job any more: it was removed, replaced or given
+	// to another. The worker must stop and write nothing for it.
+	ErrHalt = errors.New("job is not held by this worker any more")
+	// ErrLeaseLost tells a worker that it was expired: all its jobs are others'. It may go on under a
+	// new name only.
+	ErrLeaseLost = errors.New("worker's lease is lost")
+	// ErrCorrupt says that the store contradicts itself.
+	ErrCorrupt = errors.New("job queue is corrupt")
+)
+
+// State is where a job stands.
+type State uint8
+
+// States of RFC 007.
+const (
+	Pending State = iota + 1
+	Running
+	Finished
+)
+
+func (s State) String() string {
+	switch s {
+	case Pending:
+		return "pending"
+	case Running:
+		return "running"
+	case Finished:
+		return "finished"
+	}
+	return "unknown"
+}
+
+// Schedule says when a pending job may run.
+type Schedule struct {
+	// Priority orders ready jobs: a packed tuple, lower first. The job type chooses its shape, one for
+	// all its jobs.
+	Priority []byte
+	// Due is the moment before which the job may not run; 0 means at once.
+	Due instant.Time
+}
+
+// Lock is the right to run a job: a worker and the accept that gave it. No two accepts share one.
+type Lock struct {
+	Worker string
+	Batch  uint64
+}
+
+// Job is a job as stored.
+type Job struct {
+	ID    string
+	State State
+	Schedule
+	// Resubmit marks a running job that is queued again, by Schedule, when it finishes.
+	Resubmit bool
+	// Lock is set while the job runs.
+	Lock Lock
+	// Lost counts workers that vanished while they ran the job, since one last finished or requeued it.
+	// A job that brings its workers down is known by it.
+	Lost int
+	// Data belongs to the job type.
+	Data []byte
+}
+
+// Ready says whether a pending job stands in the ready queue.
+func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
+
+// Queue is the key space of one job type. It holds no state.
+type Queue struct {
+	job, ready, waiting, owned tuple.Subspace
+	worker, beat, call, count  tuple.Subspace
+	signal                     []byte
+}
+
+// New is the queue of jobType below root.
+func New(root tuple.Subspace, jobType string) *Queue {
+	space := root.Sub(jobType)
+	return &Queue{
+		job: space.Sub("job"), ready: space.Sub("ready"), waiting: space.Sub("waiting"), owned: space.Sub("owned"),
+		worker: space.Sub("worker"), beat: space.Sub("beat"), call: space.Sub("call"), count: space.Sub("count"),
+		signal: space.Pack("signal"),
+	}
+}
+
+// WatchReady fires when a job became ready.
+func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.signal) }
+
+// WatchJob fires when the job's state, schedule or lock changed, or it was removed; not when only its
+// data did.
+func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.job.Pack(id)) }
+
+// WatchWorker fires when a job was taken from the worker.
+func (q *Queue) WatchWorker(tx kv.Tx, worker string) kv.Watch { return tx.Watch(q.call.Pack(worker)) }

@@ -1,0 +1,174 @@
+package jobs
+
+import (
+	"bytes"
+	"fmt"
+
+	"couchrelay/core/kv"
+)
+
+// Lease is a worker as others see it.
+type Lease struct {
+	Worker string
+	// Beat is the versionstamp of the last heartbeat. It is compared for change only.
+	Beat [10]byte
+	// Expired marks a lease whose jobs are being given away.
+	Expired bool
+	// Info is what the worker says of itself.
+	Info []byte
+}
+
+// First byte of a worker row; the rest is its Info.
+const (
+	leaseLive    = 'L'
+	leaseExpired = 'X'
+)
+
+// Register makes a worker known under a name that nobody ever used before.
+func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
+	row, err := tx.Get(q.worker.Pack(worker))
+	if err != nil {
+		return err
+	}
+	if len(row) > 0 && row[0] == leaseExpired {
+		return fmt.Errorf("worker %q: %w", worker, ErrLeaseLost)
+	}
+	tx.Set(q.worker.Pack(worker), append([]byte{leaseLive}, info...))
+	q.stamp(tx, worker)
+	return nil
+}
+
+// Heartbeat shows that the worker lives, for all its jobs at once, and returns its call counter: when
+// it differs from the last one seen, a job was taken away and Owned says which are left. It fails with
+// ErrLeaseLost when the worker was expired.
+func (q *Queue) Heartbeat(tx kv.Tx, worker string) (calls int64, err error) {
+	if err := q.checkLease(tx, worker); err != nil {
+		return 0, err
+	}
+	q.stamp(tx, worker)
+	b, err := tx.Snapshot().Get(q.call.Pack(worker))
+	return counterValue(b), err
+}
+
+func (q *Queue) stamp(tx kv.Tx, worker string) {
+	tx.SetVersionstampedValue(q.beat.Pack(worker), make([]byte, 14)) // ten bytes and their offset, 0
+}
+
+func (q *Queue) checkLease(tx kv.Tx, worker string) error {
+	row, err := tx.Get(q.worker.Pack(worker))
+	if err != nil {
+		return err
+	}
+	if len(row) == 0 || row[0] != leaseLive {
+		return fmt.Errorf("worker %q: %w", worker, ErrLeaseLost)
+	}
+	return nil
+}
+
+// Held is a job of a worker.
+type Held struct {
+	ID   string
+	Lock Lock
+}
+
+// Owned lists the jobs that the worker holds.
+func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
+	rows, err := r.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Held, 0, len(rows))
+	for _, row := range rows {
+		lock, id, err := q.scanOwned(row.Key)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Held{ID: id, Lock: lock})
+	}
+	return list, nil
+}
+
+func (q *Queue) scanOwned(key []byte) (lock Lock, id string, err error) {
+	if err := q.owned.Scan(key, &lock.Worker, &lock.Batch, &id); err != nil {
+		return lock, "", corrupt(err)
+	}
+	return lock, id, nil
+}
+
+// Leases lists all workers, in the order of their names.
+func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
+	rows, err := r.GetRange(q.worker.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Lease, len(rows))
+	beats := make([][]byte, len(rows))
+	for i, row := range rows {
+		l := &list[i]
+		if err := q.worker.Scan(row.Key, &l.Worker); err != nil || len(row.Value) == 0 {
+			return nil, corruptf("worker row %x", row.Key)
+		}
+		l.Expired, l.Info = row.Value[0] == leaseExpired, row.Value[1:]
+		beats[i] = q.beat.Pack(l.Worker)
+	}
+	values, err := r.GetAll(beats)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range values {
+		copy(list[i].Beat[:], v)
+	}
+	return list, nil
+}
+
+// Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction;
+// done says that none is left and the worker is forgotten. A monitor passes the beat that stood still
+// for the activity timeout, and nothing happens when the worker has moved on since. A worker that
+// leaves, or whoever knows that it is gone, passes nil.
+func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done bool, err error) {
+	row, err := tx.Get(q.worker.Pack(worker))
+	if err != nil || len(row) == 0 {
+		return err == nil, err
+	}
+	if row[0] == leaseLive {
+		if beat != nil {
+			now, err := tx.Get(q.beat.Pack(worker))
+			if err != nil || !bytes.Equal(now, beat[:]) {
+				return err == nil, err
+			}
+		}
+		tx.Set(q.worker.Pack(worker), append([]byte{leaseExpired}, row[1:]...))
+	}
+	rows, err := tx.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows[:min(len(rows), limit)] {
+		if err := q.giveBack(tx, row.Key); err != nil {
+			return false, err
+		}
+	}
+	if len(rows) > limit {
+		return false, nil
+	}
+	tx.Clear(q.worker.Pack(worker))
+	tx.Clear(q.beat.Pack(worker))
+	tx.Clear(q.call.Pack(worker))
+	return true, nil
+}
+
+// giveBack makes a job of a lost worker ready.
+func (q *Queue) giveBack(tx kv.Tx, owned []byte) error {
+	lock, id, err := q.scanOwned(owned)
+	if err != nil {
+		return err
+	}
+	old, err := q.held(tx, id, lock)
+	if err != nil {
+		return corrupt(err)
+	}
+	to := *old
+	to.State, to.Lock, to.Resubmit, to.Lost = Pending, Lock{}, false, old.Lost+1
+	q.move(tx, old, &to)
+	return nil
+}

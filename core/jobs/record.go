@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// chunkSize bounds one value of job data, below kv.MaxValueSize.
+const chunkSize = 90_000
+
+// encodeHeader packs everything of a job but its id and data.
+func encodeHeader(j *Job) []byte {
+	b := tuple.AppendInt(nil, int64(j.State))
+	b = tuple.AppendBytes(b, j.Priority)
+	b = tuple.AppendInt(b, int64(j.Due))
+	b = tuple.AppendBool(b, j.Resubmit)
+	b = tuple.AppendString(b, j.Lock.Worker)
+	b = tuple.AppendUint(b, j.Lock.Batch)
+	return tuple.AppendInt(b, int64(j.Lost))
+}
+
+func decodeHeader(id string, b []byte) (*Job, error) {
+	j := &Job{ID: id}
+	var state, due, lost int64
+	err := tuple.Subspace(nil).Scan(b, &state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost)
+	if err != nil {
+		return nil, fmt.Errorf("%w: header of job %q: %w", ErrCorrupt, id, err)
+	}
+	j.State, j.Due, j.Lost = State(state), instant.Time(due), int(lost)
+	return j, nil
+}
+
+// header reads a job without its data; nil when there is none.
+func (q *Queue) header(r kv.Reader, id string) (*Job, error) {
+	b, err := r.Get(q.job.Pack(id))
+	if err != nil || b == nil {
+		return nil, err
+	}
+	return decodeHeader(id, b)
+}
+
+// Get reads a job with its data; nil when there is none.
+func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
+	rows, err := r.GetRange(q.job.Sub(id).Range(), kv.RangeOptions{})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	j, err := decodeHeader(id, rows[0].Value)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows[1:] {
+		j.Data = append(j.Data, row.Value...)
+	}
+	return j, nil
+}
+
+// setData replaces a job's data. It conflicts with others that replace it, so that a commit that lands
+// late cannot bring old data back.
+func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
+	chunks := q.job.Sub(id).Range()
+	chunks.Begin = kv.KeyAfter(chunks.Begin) // not the header
+	tx.AddReadConflict(chunks)
+	tx.ClearRange(chunks)
+	for n := int64(0); len(data) > 0; n++ {
+		size := min(len(data), chunkSize)
+		tx.Set(q.job.Pack(id, n), data[:size])
+		data = data[size:]
+	}
+}
+
+// move replaces the header of a job, and with it the one index row that it stands in and the counter
+// of its state. old is nil when the job is new, to is nil when it goes away.
+func (q *Queue) move(tx kv.Tx, old, to *Job) {
+	var oldKey, key []byte
+	if old != nil {
+		oldKey, _ = q.index(old)
+		tx.Add(q.counter(old), -1)
+	}
+	if to == nil {
+		tx.Clear(q.job.Pack(old.ID))
+	} else {
+		var value []byte
+		key, value = q.index(to)
+		tx.Set(q.job.Pack(to.ID), encodeHeader(to))
+		tx.Add(q.counter(to), 1)
+		if key != nil && !bytes.Equal(key, oldKey) {
+			tx.Set(key, value)
+		}
+		if to.Ready() && (old == nil || !old.Ready()) {
+			tx.Add(q.signal, 1)
+		}
+	}
+	if oldKey != nil && !bytes.Equal(key, oldKey) {
+		tx.Clear(oldKey)
+	}
+}
+
+// index is the row that a job stands in, nil for a finished one.
+func (q *Queue) index(j *Job) (key, value []byte) {
+	switch {
+	case j.Ready():
+		key = append(bytes.Clone(q.ready), j.Priority...)
+		return tuple.AppendString(key, j.ID), []byte(j.ID)
+	case j.State == Pending:
+		return q.waiting.Pack(int64(j.Due), j.ID), []byte{}
+	case j.State == Running:
+		return q.owned.Pack(j.Lock.Worker, j.Lock.Batch, j.ID), []byte{}
+	}
+	return nil, nil
+}
+
+// Counts is how many jobs stand where.
+type Counts struct {
+	Ready, Waiting, Running, Finished int64
+}
+
+func (q *Queue) counter(j *Job) []byte {
+	if j.State == Pending && !j.Ready() {
+		return q.count.Pack("waiting")
+	}
+	if j.State == Pending {
+		return q.count.Pack("ready")
+	}
+	return q.count.Pack(j.State.String())
+}
+
+// Counts reads the counters. Give a snapshot reader: every change of any job writes one of them.
+func (q *Queue) Counts(r kv.Reader) (Counts, error) {
+	values, err := r.GetAll([][]byte{
+		q.count.Pack("ready"), q.count.Pack("waiting"), q.count.Pack("running"), q.count.Pack("finished"),
+	})
+	if err != nil {
+		return Counts{}, err
+	}
+	return Counts{counterValue(values[0]), counterValue(values[1]), counterValue(values[2]), counterValue(values[3])}, nil
+}
+
+func counterValue(b []byte) int64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}

@@ -1,0 +1,318 @@
+package replication
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/peer"
+)
+
+// Constants of CouchDB's replicator (3.5).
+const (
+	// fetchBudget bounds the bodies of one FetchDocs, memoryLimit those of a whole run, in bytes.
+	fetchBudget = 4 << 20
+	memoryLimit = 16 << 20
+
+	// _revs_diff is left out when nearly everything is missing anyway, _bulk_get when most documents
+	// cannot be had by it.
+	diffThreshold, diffDecay = 950_000, 400_000
+	bulkThreshold, bulkDecay = 500_000, 250_000
+)
+
+type stage uint8
+
+const (
+	queued  stage = iota
+	diffing       // asking what the target lacks
+	moving        // fetching, writing and copying
+	done
+)
+
+// batch is a run of rows of the feed; a checkpoint may pass its end when it and all before are done.
+type batch struct {
+	number int64 // in the order of the feed
+	stage  stage
+	last   peer.Seq // of its last row
+	rows   int
+	docs   []peer.DocRevs // of its rows, each document once, until the target was asked
+
+	fetch    []peer.DocRev  // still to be fetched in bulk
+	copies   []peer.CopyDoc // still to be streamed one by one
+	fetching bool
+	pending  int // calls under way or to be repeated
+}
+
+// fetched is a group of bodies that a FetchDocs kept.
+type fetched struct {
+	id     uint64
+	bytes  int
+	writes int // WriteDocs that still refer to it
+}
+
+// queueBatch makes a batch of rows that ends at last. Without rows it only moves the position.
+func (r *Run) queueBatch(rows []peer.Change, last peer.Seq) {
+	r.numbered++
+	b := &batch{number: r.numbered, last: last, rows: len(rows)}
+	at := make(map[string]int, len(rows))
+	for _, row := range rows {
+		if i, again := at[row.ID]; again {
+			b.docs[i].Revs = union(b.docs[i].Revs, row.Revs)
+		} else if len(row.Revs) > 0 {
+			at[row.ID] = len(b.docs)
+			b.docs = append(b.docs, peer.DocRevs{ID: row.ID, Revs: row.Revs})
+		}
+	}
+	r.batches = append(r.batches, b)
+}
+
+// startBatches moves every batch on as far as it goes, at most Workers at a time, then takes note of
+// those that are done.
+func (r *Run) startBatches() {
+	busy := 0
+	for _, b := range r.batches {
+		if b.stage == done {
+			continue
+		}
+		if busy++; busy > r.plan.Workers {
+			break
+		}
+		if b.stage == queued {
+			r.diff(b)
+		}
+		if b.stage == moving {
+			r.pump(b)
+		}
+		if r.phase == ended {
+			return
+		}
+	}
+	r.passThrough()
+}
+
+// passThrough moves the position over the batches at the front that are done, and forgets a done batch
+// that another done one follows.
+func (r *Run) passThrough() {
+	for len(r.batches) > 0 && r.batches[0].stage == done {
+		b := r.batches[0]
+		r.info.ThroughSeq = b.last
+		r.commits.passed(b)
+		r.batches = r.batches[1:]
+	}
+	kept := r.batches[:0:0]
+	for i, b := range r.batches {
+		if b.stage == done && i+1 < len(r.batches) && r.batches[i+1].stage == done {
+			r.batches[i+1].rows += b.rows
+			continue
+		}
+		kept = append(kept, b)
+	}
+	r.batches = kept
+}
+
+// diff asks the target which revisions it lacks, unless it is likely to lack them all.
+func (r *Run) diff(b *batch) {
+	b.stage = diffing
+	if len(b.docs) == 0 {
+		b.stage = moving
+		return
+	}
+	if r.skipDiff.worthwhile(diffThreshold, r.now) {
+		r.start(&call{op: peer.DiffRevs{Docs: b.docs}, batch: b})
+		return
+	}
+	all := make([]peer.DocMissing, len(b.docs))
+	for i, d := range b.docs {
+		all[i] = peer.DocMissing{ID: d.ID, Missing: d.Revs}
+	}
+	r.divide(b, all)
+}
+
+func (r *Run) onDiff(b *batch, op peer.DiffRevs, reply peer.Reply) {
+	if reply.Failure != nil {
+		r.crash(trouble(op, reply.Failure))
+		return
+	}
+	missing := reply.Result.(peer.Diff).Docs
+	checked, absent := int64(0), int64(0)
+	for _, d := range op.Docs {
+		checked += int64(len(d.Revs))
+	}
+	for _, d := range missing {
+		if len(d.Ancestors) == 0 {
+			absent += int64(len(d.Missing))
+		}
+	}
+	r.skipDiff.observe(absent, checked, diffDecay, r.now)
+	r.divide(b, missing)
+}
+
+// divide sorts the work of a batch: design documents are copied one by one, so that a target which
+// refuses them refuses nothing else; the rest is fetched in bulk where that works.
+func (r *Run) divide(b *batch, missing []peer.DocMissing) {
+	for _, d := range b.docs {
+		r.info.MissingChecked += int64(len(d.Revs))
+	}
+	b.stage, b.docs = moving, nil
+	bulk := r.plan.UseBulkGet && r.skipBulk.worthwhile(bulkThreshold, r.now)
+	for _, d := range missing {
+		r.info.MissingFound += int64(len(d.Missing))
+		if !bulk || strings.HasPrefix(d.ID, "_design/") {
+			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: d.Missing, Since: d.Ancestors})
+			continue
+		}
+		for _, rev := range d.Missing {
+			b.fetch = append(b.fetch, peer.DocRev{ID: d.ID, Rev: rev, Since: d.Ancestors})
+		}
+	}
+}
+
+// queueCopy adds a document to those that are streamed; revisions of one document that follow each
+// other go together.
+func (r *Run) queueCopy(b *batch, doc peer.CopyDoc) {
+	if n := len(b.copies); n > 0 && b.copies[n-1].ID == doc.ID {
+		last := &b.copies[n-1]
+		last.Revs = append(last.Revs[:len(last.Revs):len(last.Revs)], doc.Revs...)
+		return
+	}
+	b.copies = append(b.copies, doc)
+}
+
+// pump starts what the batch can do next.
+func (r *Run) pump(b *batch) {
+	if len(b.fetch) > 0 && !b.fetching && (r.memory == 0 || r.memory+fetchBudget <= memoryLimit) {
+		n := min(len(b.fetch), max(1, fetchBudget/r.docSize))
+		b.fetching, b.pending = true, b.pending+1
+		r.memory += fetchBudget
+		r.start(&call{op: peer.FetchDocs{Docs: b.fetch[:n:n], Budget: fetchBudget}, batch: b})
+		b.fetch = b.fetch[n:]
+	}
+	slots := max(1, r.plan.Connections-r.plan.Workers-1)
+	for len(b.copies) > 0 && r.copies < slots {
+		r.copies++
+		b.pending++
+		r.start(&call{op: b.copies[0], batch: b})
+		b.copies = b.copies[1:]
+	}
+	if b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 {
+		b.stage = done
+		if b.number > r.furthest {
+			r.furthest, r.info.SourceSeq = b.number, b.last
+		}
+	}
+}
+
+func union(revs, more []string) []string {
+	all := slices.Clone(revs)
+	for _, rev := range more {
+		if !slices.Contains(all, rev) {
+			all = append(all, rev)
+		}
+	}
+	return all
+}
+
+// onFetched writes what came and finds another way for the rest.
+func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
+	b := c.batch
+	b.fetching = false
+	b.pending--
+	r.memory -= fetchBudget
+	r.info.BulkGetAttempts += int64(len(op.Docs))
+	if f := reply.Failure; f != nil {
+		if f.Kind != peer.Status || f.Status == 429 {
+			r.crash(trouble(op, f))
+			return
+		}
+		// A server without _bulk_get, or one that fails on it: every document is had by itself.
+		r.skipBulk.observe(1, 1, bulkDecay, r.now)
+		for _, d := range op.Docs {
+			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+		return
+	}
+	group := &fetched{id: c.id}
+	kept := r.sortFetched(b, group, op.Docs, reply.Result.(peer.Fetched).Docs)
+	if len(kept) == 0 {
+		r.emit(Release{ID: group.id})
+		return
+	}
+	r.docSize = max(1, (3*r.docSize+group.bytes/len(kept))/4)
+	r.memory += group.bytes
+	r.write(b, group, kept)
+}
+
+// sortFetched splits the answer of a FetchDocs: bodies to write, documents to copy by themselves,
+// documents to ask for again.
+func (r *Run) sortFetched(b *batch, group *fetched, asked []peer.DocRev, got []peer.FetchedDoc) []peer.Kept {
+	var kept []peer.Kept
+	var left []peer.DocRev
+	useless := int64(0)
+	for i, d := range asked {
+		fate := peer.Left
+		if i < len(got) {
+			fate = got[i].Fate
+		}
+		switch fate {
+		case peer.Taken:
+			kept = append(kept, peer.Kept{Fetch: group.id, Index: i})
+			group.bytes += got[i].Size
+			r.info.DocsRead++
+			r.info.BulkGetDocs++
+		case peer.Left:
+			left = append(left, d)
+		default:
+			useless++
+			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+	}
+	if len(left) == len(asked) { // nothing at all came of it: this way leads nowhere
+		for _, d := range left {
+			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+		useless, left = int64(len(asked)), nil
+	}
+	b.fetch = append(left, b.fetch...)
+	r.skipBulk.observe(useless, int64(len(asked)), bulkDecay, r.now)
+	return kept
+}
+
+func (r *Run) write(b *batch, group *fetched, docs []peer.Kept) {
+	group.writes++
+	b.pending++
+	r.start(&call{op: peer.WriteDocs{Docs: docs}, batch: b, fetched: group})
+}
+
+func (r *Run) onWritten(c *call, op peer.WriteDocs, reply peer.Reply) {
+	b, group := c.batch, c.fetched
+	b.pending--
+	group.writes--
+	if f := reply.Failure; f != nil {
+		if f.Kind != peer.Status || f.Status != 413 {
+			r.crash(trouble(op, f))
+			return
+		}
+		r.writeSmaller(b, group, op, f)
+	} else {
+		refused := reply.Result.(peer.Written).Refused
+		for _, doc := range refused {
+			r.refused(doc)
+		}
+		r.info.DocsWritten += int64(len(op.Docs) - len(refused))
+	}
+	if group.writes == 0 {
+		r.memory -= group.bytes
+		r.info.BytesWritten += int64(group.bytes)
+		r.emit(Release{ID: group.id})
+	}
+}
+
+// writeSmaller halves a request that is too large for the target; a single document that is too large
+// is refused.
+func (r *Run) writeSmaller(b *batch, group *fetched, op peer.WriteDocs, f *peer.Failure) {
+	if n := len(op.Docs); n > 1 {
+		r.write(b, group, op.Docs[:n/2])
+		r.write(b, group, op.Docs[n/2:])
+		return
+	}
+	r.refused(peer.Refusal{Status: f.Status, Error: f.Error, Reason: f.Reason})
+}

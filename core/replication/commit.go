@@ -1,0 +1,223 @@
+package replication
+
+import (
+	"fmt"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// idleFactor stretches the checkpoint interval while nothing but the feed's position has moved.
+const idleFactor = 10
+
+type commitStep uint8
+
+const (
+	resting commitStep = iota
+	checkingFilter
+	syncing // waiting for both databases to make their writes durable
+	writingSource
+	writingTarget
+)
+
+// committer writes checkpoints, one at a time.
+type committer struct {
+	step  commitStep
+	trail *checkpoint.Trail
+	start peer.Seq     // where the run began
+	next  instant.Time // when the next checkpoint may be written
+
+	through   peer.Seq // end of the batches that are done without a gap
+	committed peer.Seq // what both logs say
+	rows      int64    // passed since the last checkpoint
+	moved     bool     // through names another moment than committed
+
+	synced  [2]bool
+	writing peer.Seq       // what the checkpoint under way covers
+	covers  int64          // rows of it
+	log     checkpoint.Log // what it says
+	last    []byte         // body of the last one written
+}
+
+func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, first instant.Time) {
+	k.start, k.through, k.committed, k.next = start, start, start, first
+	k.trail = checkpoint.NewTrail(history)
+}
+
+// passed notes that everything up to the end of b is on the target.
+func (k *committer) passed(b *batch) {
+	k.through = b.last
+	k.rows += int64(b.rows)
+	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
+}
+
+func (k *committer) busy() bool { return k.step != resting }
+
+// wanted says whether there is something to checkpoint.
+func (k *committer) wanted(r *Run) bool { return r.plan.UseCheckpoints && k.moved }
+
+// due is when the next checkpoint is to be written: at once when the run is about to end, and seldom while
+// only the feed's position moves.
+func (k *committer) due(r *Run) instant.Time {
+	switch {
+	case k.busy() || !k.wanted(r):
+		return instant.Never
+	case r.stopping || r.feed.over && len(r.batches) == 0:
+		return r.now
+	case k.rows == 0:
+		return k.next.Add((idleFactor - 1) * r.plan.CheckpointInterval)
+	}
+	return k.next
+}
+
+// commitWhenDue starts a checkpoint when its time has come.
+func (r *Run) commitWhenDue() {
+	k := &r.commits
+	if r.now < k.due(r) {
+		return
+	}
+	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
+	if r.plan.Filter != nil {
+		k.step = checkingFilter
+		r.start(&call{op: *r.plan.Filter, commits: true})
+		return
+	}
+	r.sync()
+}
+
+// filterChecked goes on when the filter function is still the one that the id was made of. What was
+// read with another one must not be covered by this checkpoint.
+func (r *Run) filterChecked(code string) {
+	if code != r.filterCode {
+		r.end(End{Cause: Changed})
+		return
+	}
+	r.sync()
+}
+
+func (r *Run) sync() {
+	r.commits.step = syncing
+	r.start(&call{op: peer.Commit{Side: peer.Source}, commits: true})
+	r.start(&call{op: peer.Commit{Side: peer.Target}, commits: true})
+}
+
+func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
+	if f := reply.Failure; f != nil {
+		r.commitFailed(failure(f, "Failure on %s commit: %s", op.Side, f))
+		return
+	}
+	s := &r.sides[op.Side]
+	now := reply.Result.(peer.Committed).InstanceStartTime
+	if now != s.start && known(now) && known(s.start) {
+		r.commitFailed(failure(nil, "instance_start_time on %s database has changed since last checkpoint.", op.Side))
+		return
+	}
+	k := &r.commits
+	k.synced[op.Side] = true
+	if k.synced[peer.Source] && k.synced[peer.Target] {
+		r.writeLogs()
+	}
+}
+
+// known says whether an instance start time tells anything: old and mixed clusters send "0".
+func known(start string) bool { return start != "" && start != "0" }
+
+// writeLogs writes the log to the source, then to the target.
+func (r *Run) writeLogs() {
+	k := &r.commits
+	session := r.newSession()
+	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
+		SessionID: session, StartTime: r.plan.Created.RFC1123(), EndTime: r.now.RFC1123(),
+		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: r.info.Counters,
+	})}
+	k.last = k.log.Encode(r.plan.FlatLog)
+	k.step = writingSource
+	r.putLog(peer.Source)
+}
+
+func (r *Run) putLog(on peer.Side) {
+	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Rev: r.sides[on].logRev, Body: r.commits.last}, commits: true})
+}
+
+func (r *Run) logWritten(op peer.PutLocal, reply peer.Reply) {
+	if f := reply.Failure; f != nil {
+		if f.Kind == peer.Status && f.Status == 409 {
+			// An earlier attempt whose answer was lost may have written it.
+			r.start(&call{op: peer.GetLocal{Side: op.Side, ID: op.ID}, commits: true})
+			return
+		}
+		r.commitFailed(failure(f, "Error updating the %s checkpoint document: %s", op.Side, f))
+		return
+	}
+	r.logIsWritten(op.Side, reply.Result.(peer.LocalWritten).Rev)
+}
+
+// localAgain looks at a log after a conflict: ours, or somebody else's.
+func (r *Run) localAgain(on peer.Side, doc peer.Local) {
+	log, err := checkpoint.Parse(doc.Body)
+	if !doc.Found || err != nil || log.SessionID != r.commits.log.SessionID {
+		r.commitFailed(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", on))
+		return
+	}
+	r.logIsWritten(on, doc.Rev)
+}
+
+func (r *Run) logIsWritten(on peer.Side, rev string) {
+	k := &r.commits
+	r.sides[on].logRev = rev
+	if on == peer.Source {
+		k.step = writingTarget
+		r.putLog(peer.Target)
+		return
+	}
+	k.step = resting
+	k.committed = k.writing
+	k.rows -= k.covers
+	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
+	k.next = r.now.Add(r.plan.CheckpointInterval)
+	r.info.CheckpointedSeq = k.committed
+	r.nextReport = r.now
+}
+
+// failure words why a checkpoint was not written.
+func failure(f *peer.Failure, format string, args ...any) Trouble {
+	return Trouble{
+		Error: "checkpoint_commit_failure", Reason: fmt.Sprintf(format, args...),
+		Throttled: f != nil && f.Kind == peer.Status && f.Status == 429,
+	}
+}
+
+// commitFailed ends the run. One that was to stop anyway only loses time: the next one starts at the
+// checkpoint before.
+func (r *Run) commitFailed(t Trouble) {
+	if r.stopping {
+		r.end(End{Cause: Stopped})
+		return
+	}
+	r.crash(t)
+}
+
+// result is the answer to a waiting POST /_replicate, as CouchDB gives it.
+func (r *Run) result() []byte {
+	switch {
+	case r.commits.last != nil:
+		return r.commits.last
+	case r.feed.rows == 0:
+		return withLog(`"no_changes":true`, r.sides[peer.Source].log)
+	case !r.plan.UseCheckpoints:
+		return []byte(`{"use_checkpoints":false}`)
+	}
+	return withLog("", r.sides[peer.Source].log)
+}
+
+// withLog puts members in front of those of a log.
+func withLog(members string, log checkpoint.Log) []byte {
+	if log.SessionID == "" {
+		return []byte("{" + members + "}")
+	}
+	if members != "" {
+		members += ","
+	}
+	return append([]byte("{"+members), log.Encode(false)[1:]...)
+}

@@ -1,0 +1,107 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"couchrelay/core/peer"
+)
+
+// copying is what a CopyDoc call remembers between its answers.
+type copyState struct {
+	lacked   int           // answers in a row in which the source lacked a revision
+	lacking  []string      // revisions that the last answer lacked
+	obstacle *peer.Refusal // why the target did not take a revision that it must take
+}
+
+// takeCopied counts the revisions that came over and leaves the others in the operation. A revision may
+// come as a newer leaf that was not asked for, so only a whole answer tells that nothing is left.
+func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
+	op := c.op.(peer.CopyDoc)
+	r.info.BytesWritten += got.Bytes
+	c.obstacle, c.lacking = nil, nil
+	resolved := []string{}
+	for _, rev := range got.Revs {
+		switch {
+		case rev.Missing:
+			c.lacking = append(c.lacking, rev.Rev)
+			continue
+		case rev.Refused == nil:
+			r.info.DocsRead++
+			r.info.DocsWritten++
+			c.failed = 0
+		case skippable(rev.Refused):
+			r.info.DocsRead++
+			r.refused(*rev.Refused)
+		default:
+			c.obstacle = rev.Refused
+			continue
+		}
+		resolved = append(resolved, rev.Rev)
+	}
+	switch {
+	case whole && c.obstacle == nil:
+		op.Revs = c.lacking
+	default:
+		op.Revs = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { return slices.Contains(resolved, rev) })
+	}
+	c.op = op
+}
+
+// onCopied ends a copy, or decides how what is left of it comes over.
+func (r *Run) onCopied(c *call, reply peer.Reply) {
+	op := c.op.(peer.CopyDoc)
+	if f := reply.Failure; f != nil {
+		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
+			r.crash(trouble(op, f))
+			return
+		}
+		c.lacking = op.Revs
+	}
+	switch {
+	case c.obstacle != nil:
+		r.overcome(c, op, c.obstacle)
+	case len(c.lacking) > 0:
+		r.askAgain(c, op)
+	default:
+		r.finish(c)
+		r.copies--
+		c.batch.pending--
+	}
+}
+
+// askAgain gives the source time to find a revision that it announced: once, and then with all
+// attachments, since the target may lack those too.
+func (r *Run) askAgain(c *call, op peer.CopyDoc) {
+	if c.lacked++; c.lacked > 1 || r.stopping {
+		r.crash(Trouble{
+			Error:  "missing_doc",
+			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, strings.Join(c.lacking, ", ")),
+		})
+		return
+	}
+	op.Since = nil
+	c.op = op
+	r.again(c, missingPause)
+}
+
+// overcome deals with a document that the target did not take though it must.
+func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
+	f := &peer.Failure{
+		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
+	}
+	switch {
+	case o.Status == 412 && len(op.Since) > 0: // an attachment that we sent as a stub is not there
+		op.Since = nil
+		c.op = op
+		r.again(c, 0)
+	case r.grantRetry(c, f):
+		c.failure = f
+	default:
+		r.crash(Trouble{
+			Error:  "doc_write_failed",
+			Reason: fmt.Sprintf("the target answered %d to document %q: %s: %s", o.Status, op.ID, o.Error, o.Reason),
+		})
+	}
+}

@@ -1,0 +1,545 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+func (w *world) wantCalls(want ...string) {
+	w.t.Helper()
+	if !slices.Equal(w.calls, want) {
+		w.t.Errorf("calls were\n  %s\nwant\n  %s", strings.Join(w.calls, "\n  "), strings.Join(want, "\n  "))
+	}
+	w.calls = nil
+}
+
+func (w *world) wantEnd(cause Cause, trouble string) End {
+	w.t.Helper()
+	end := w.runToEnd(first)
+	if end.Cause != cause || cause == Crashed && !strings.HasPrefix(end.Trouble.String(), trouble) {
+		w.t.Errorf("ended %s, want %s %s", end, cause, trouble)
+	}
+	return end
+}
+
+// failOn makes the nth call that starts with prefix (all of them when n is 0) fail.
+func (w *world) failOn(prefix string, n int, f peer.Failure) {
+	count := 0
+	w.answer = func(c Call) *peer.Failure {
+		if strings.HasPrefix(c.Op.String(), prefix) {
+			if count++; n == 0 || count == n {
+				return &f
+			}
+		}
+		return nil
+	}
+}
+
+func status(code int) peer.Failure {
+	return peer.Failure{Kind: peer.Status, Status: code, Method: "GET", URL: "http://h/db/"}
+}
+
+func TestFirstRunThenNothingToDo(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	w.wantCalls("open source", "open target",
+		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
+		"read changes since 0 limit 12 normal", "diff revs of 2 docs", "fetch 2 docs", "write 2 docs",
+		"commit source", "commit target", `put source _local/four rev ""`, `put target _local/four rev ""`)
+	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` || len(log.History) != 1 {
+		t.Errorf("result %s, %v", end.Result, err)
+	}
+	if end.Info.DocsWritten != 2 || end.Info.MissingChecked != 2 || end.Info.CheckpointedSeq != `"2-opaque"` || end.Info.ChangesPending != 0 {
+		t.Errorf("info %+v", end.Info)
+	}
+
+	w.begin()
+	end = w.wantEnd(Completed, "")
+	w.wantCalls("open source", "open target", "get source _local/four", "get target _local/four",
+		`read changes since "2-opaque" limit 12 normal`)
+	if !strings.HasPrefix(string(end.Result), `{"no_changes":true,"session_id":"`) {
+		t.Errorf("result %s", end.Result)
+	}
+	if end.Info.DocsWritten != 2 {
+		t.Errorf("totals are not resumed from the checkpoint: %+v", end.Info)
+	}
+}
+
+func TestNothingAtAll(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	if end := w.wantEnd(Completed, ""); string(end.Result) != `{"no_changes":true}` {
+		t.Errorf("result %s", end.Result)
+	}
+}
+
+// TestBothLogsAgree: after a run both databases hold the same checkpoint.
+func TestBothLogsAgree(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.begin()
+	w.wantEnd(Completed, "")
+	s, t2 := w.dbs[peer.Source].local["four"], w.dbs[peer.Target].local["four"]
+	if len(s.body) == 0 || string(s.body) != string(t2.body) {
+		t.Errorf("source has %s, target %s", s.body, t2.body)
+	}
+}
+
+func TestOldCheckpointIsMigrated(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	body := checkpoint.Log{SessionID: "s", SourceLastSeq: `"2-opaque"`}.Encode(false)
+	w.dbs[peer.Target].write("doc0", "1-a")
+	w.dbs[peer.Target].write("doc1", "1-a")
+	w.dbs[peer.Source].local["three"], w.dbs[peer.Target].local["three"] = localDoc{1, body}, localDoc{1, body}
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.wantCalls("open source", "open target",
+		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
+		`put source _local/four rev ""`, `put target _local/four rev ""`, `read changes since "2-opaque" limit 12 normal`)
+}
+
+func TestUnreadableCheckpointIsNotOverwritten(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Target].local["four"] = localDoc{1, []byte(`[]`)}
+	w.begin()
+	w.wantEnd(Crashed, "checkpoint_unreadable: target _local/four")
+}
+
+func TestSinceSeq(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.since, w.plan.SinceSeq = 2, `"2-opaque"`
+	w.begin()
+	w.wantEnd(Completed, "")
+	if w.dbs[peer.Target].has("doc0", "1-a") || !w.dbs[peer.Target].has("doc2", "1-a") {
+		t.Error("did not start at since_seq")
+	}
+	w.dbs[peer.Source].write("doc9", "1-a")
+	w.plan.SinceSeq = `"1-opaque"`
+	w.calls = nil
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Contains(w.calls, `read changes since "3-opaque" limit 12 normal`) {
+		t.Errorf("the checkpoint did not win: %v", w.calls)
+	}
+}
+
+func TestCreateTarget(t *testing.T) {
+	w := newWorld(t)
+	w.plan.CreateTarget = true
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Equal(w.calls[:3], []string{"open source", "create target", "open target"}) {
+		t.Errorf("calls %v", w.calls)
+	}
+	w.failOn("create", 1, status(403))
+	w.begin()
+	w.wantEnd(Crashed, "forbidden: GET http://h/db/: 403")
+}
+
+func TestWithoutCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.plan.UseCheckpoints = false
+	w.begin()
+	if end := w.wantEnd(Completed, ""); string(end.Result) != `{"use_checkpoints":false}` {
+		t.Errorf("result %s", end.Result)
+	}
+	if len(w.dbs[peer.Source].local)+len(w.dbs[peer.Target].local) > 0 {
+		t.Error("wrote a checkpoint")
+	}
+}
+
+func TestWithoutBulkGet(t *testing.T) {
+	for name, prepare := range map[string]func(*world){
+		"switched off": func(w *world) { w.plan.UseBulkGet = false },
+		"unknown":      func(w *world) { w.failOn("fetch", 0, status(404)) },
+		"broken":       func(w *world) { w.failOn("fetch", 0, status(500)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(2)
+			w.dbs[peer.Source].write("_design/d", "1-a")
+			prepare(w)
+			w.begin()
+			w.wantEnd(Completed, "")
+			for _, want := range []string{`copy "doc0" revs 1-a`, `copy "doc1" revs 1-a`, `copy "_design/d" revs 1-a`} {
+				if !slices.Contains(w.calls, want) {
+					t.Errorf("no %s in %v", want, w.calls)
+				}
+			}
+		})
+	}
+}
+
+func TestDesignDocumentsGoAlone(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.dbs[peer.Source].write("plain", "1-a")
+	w.refuses["_design/d"] = true
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 1 || end.Info.Refusals[0].ID != "_design/d" {
+		t.Errorf("info %+v", end.Info)
+	}
+}
+
+func TestTooLargeIsSplit(t *testing.T) {
+	w := newWorld(t)
+	w.fill(4)
+	w.maxWrite = 1
+	w.tooLarge = "doc2"
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if end.Info.DocsWritten != 3 || end.Info.DocWriteFailures != 1 || len(w.kept) != 0 {
+		t.Errorf("info %+v, kept %v", end.Info, w.kept)
+	}
+}
+
+func TestMissingStubComesWithAllAttachments(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("a", "2-b", "1-a")
+	w.dbs[peer.Target].write("a", "1-a")
+	w.attachments["a"] = true
+	w.odd = func() bool { return true }
+	stubs := 0
+	w.odd = func() bool { stubs++; return stubs == 2 } // the second question is whether a stub is missing
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !w.dbs[peer.Target].has("a", "2-b") {
+		t.Error("the document did not arrive")
+	}
+}
+
+func TestMissingRevisionIsAskedOnceMore(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.attachments["doc0"] = true
+	w.begin()
+	for !strings.HasPrefix(w.calls[len(w.calls)-1], "copy") {
+		w.proceed(first)
+	}
+	delete(w.dbs[peer.Source].parent, "doc0")
+	w.vanished = true
+	began := w.now
+	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: 1-a`)
+	if w.now.Sub(began) < missingPause {
+		t.Error("did not wait for the source")
+	}
+	if len(w.dbs[peer.Source].local) > 0 {
+		t.Error("wrote a checkpoint")
+	}
+}
+
+func TestRetries(t *testing.T) {
+	for _, c := range []struct {
+		prefix  string
+		failure peer.Failure
+		tries   int
+		least   time.Duration
+		trouble string
+	}{
+		{"read changes", status(503), 6, 7750 * time.Millisecond, "http_request_failed: GET http://h/db/: 503"},
+		{"diff", status(500), 6, 7750 * time.Millisecond, "http_request_failed"},
+		{"write", peer.Failure{Kind: peer.TimedOut}, 6, 7750 * time.Millisecond, "timeout"},
+		{"copy", peer.Failure{Kind: peer.Broken}, 5, 85 * time.Second, "connection_closed"}, // 1 s, 4 s, 16 s, 64 s, then a minute is over
+		{"read changes", status(418), 1, 0, "changes_req_failed: GET http://h/db/: 418"},
+		{"diff", status(407), 1, 0, "revs_diff_failed"},
+		{"write", status(400), 1, 0, "bulk_docs_failed"},
+		{"copy", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
+		{"open target", status(404), 1, 0, "db_not_found: could not open http://h/db/"},
+		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},
+		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
+		{"open source", peer.Failure{Kind: peer.Insecure}, 1, 0, "tls_failed"},
+		{"get source", status(403), 1, 0, "forbidden"},
+		{"commit", status(404), 1, 0, "checkpoint_commit_failure: Failure on source commit"},
+		{"put target", status(401), 1, 0, "checkpoint_commit_failure: Error updating the target checkpoint document"},
+		{"diff", status(429), 13, 150 * time.Second, "max_backoff"},
+	} {
+		t.Run(fmt.Sprint(c.prefix, " ", c.failure.Kind, c.failure.Status), func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(3)
+			w.attachments["doc2"] = true
+			w.failOn(c.prefix, 0, c.failure)
+			w.begin()
+			began := w.now
+			end := w.wantEnd(Crashed, c.trouble)
+			tries := 0
+			for _, call := range w.calls {
+				if strings.HasPrefix(call, c.prefix) {
+					tries++
+				}
+			}
+			if c.prefix == "commit" {
+				tries = 1 // both sides are asked at once
+			}
+			if tries != c.tries || w.now.Sub(began) < c.least {
+				t.Errorf("%d tries in %s, want %d in at least %s", tries, w.now.Sub(began), c.tries, c.least)
+			}
+			if (c.failure.Status == 429) != end.Trouble.Throttled {
+				t.Errorf("throttled is %v", end.Trouble.Throttled)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	f := status(429)
+	f.RetryAfter = 40 * time.Second
+	w.failOn("diff", 1, f)
+	w.begin()
+	began := w.now
+	w.wantEnd(Completed, "")
+	if d := w.now.Sub(began); d < 40*time.Second || d > 41*time.Second {
+		t.Errorf("took %s", d)
+	}
+}
+
+// TestBrokenReadGoesOn: rows that arrived before the connection broke are not read again.
+func TestBrokenReadGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	once := false
+	w.fault = func(c Call) fault {
+		if _, ok := c.Op.(peer.ReadChanges); ok && !once {
+			once = true
+			return breaks
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Contains(w.calls, `read changes since "5-opaque" limit 12 normal`) {
+		t.Errorf("calls %v", w.calls)
+	}
+}
+
+func TestFeedThatDoesNotAdvance(t *testing.T) {
+	w := newWorld(t)
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		return peer.Changes{Rows: []peer.Change{{Seq: "0", ID: "x", Revs: []string{"1-a"}}}, Pending: -1}
+	}
+	w.dbs[peer.Source].write("x", "1-a")
+	w.begin()
+	w.wantEnd(Crashed, "changes_req_failed: the changes feed does not advance beyond 0")
+}
+
+func TestLongPollThatDoesNotWait(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+	w.begin()
+	reads := func() (n int) {
+		for _, c := range w.calls {
+			if strings.HasPrefix(c, "read") {
+				n++
+			}
+		}
+		return n
+	}
+	w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+	for end := w.now.Add(time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if n := reads(); n < 5 || n > 15 {
+		t.Errorf("%d reads in a minute", n)
+	}
+}
+
+func TestStopCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	w.wantEnd(Stopped, "")
+	if w.dbs[peer.Target].local["four"].body == nil || w.run.info.CheckpointedSeq != `"2-opaque"` {
+		t.Errorf("no checkpoint: %+v", w.run.info)
+	}
+	for _, call := range []string{"open target", "get target", "read", "diff", "fetch", "write"} {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		for !strings.HasPrefix(w.calls[len(w.calls)-1], call) {
+			w.proceed(first)
+		}
+		w.step(Stop{})
+		w.wantEnd(Stopped, "")
+	}
+}
+
+func TestStopWhileAnEndpointIsDown(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.failOn("", 0, status(503))
+	w.step(Stop{})
+	w.wantEnd(Stopped, "")
+}
+
+func TestRecreatedDatabase(t *testing.T) {
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		for w.run.info.DocsWritten < 2 {
+			w.proceed(first)
+		}
+		w.dbs[side].start = "2"
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: instance_start_time on %s database has changed", side))
+	}
+	w := newWorld(t)
+	w.fill(2)
+	w.dbs[peer.Source].start = "0"
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].start = "3" // a cluster in the middle of an upgrade
+	w.wantEnd(Completed, "")
+}
+
+func TestCheckpointConflict(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	lost := false
+	w.fault = func(c Call) fault { // written, but the answer is lost
+		if _, ok := c.Op.(peer.PutLocal); ok && !lost {
+			lost = true
+			return loses
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+
+	w = newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].local["four"] = localDoc{7, checkpoint.Log{SessionID: "other"}.Encode(false)}
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+}
+
+func TestFilter(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Filter = &peer.GetFilter{DesignDoc: "d", Name: "f"}
+	w.plan.IDs = func(code string) IDs { return IDs{Bases: []string{"id of " + code}, Extension: "+continuous"} }
+	w.filter = "one"
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if w.calls[0] != "get filter d/f" || w.identified != "id of one+continuous" {
+		t.Errorf("identified as %q; calls %v", w.identified, w.calls)
+	}
+
+	w.fill(5)
+	w.begin()
+	for w.run.info.DocsWritten < 5 {
+		w.proceed(first)
+	}
+	w.filter = "two"
+	before := w.dbs[peer.Target].local["id of one"].rev
+	w.wantEnd(Changed, "")
+	if w.dbs[peer.Target].local["id of one"].rev != before {
+		t.Error("wrote a checkpoint for what two filters chose")
+	}
+
+	w.failOn("get filter", 1, status(404))
+	w.begin()
+	w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404")
+}
+
+// TestMemoryIsBounded: documents of a megabyte never fill more than the limit.
+func TestMemoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Workers, w.plan.BatchSize = 8, 50
+	w.docSize = 1 << 20
+	w.fill(400)
+	w.begin()
+	for w.end == nil {
+		w.proceed(first)
+		if w.run.memory > memoryLimit {
+			t.Fatalf("%d bytes of bodies", w.run.memory)
+		}
+	}
+	if w.end.Cause != Completed || w.end.Info.BytesWritten != 400<<20 {
+		t.Errorf("%s, %d bytes", w.end, w.end.Info.BytesWritten)
+	}
+}
+
+func TestDelay(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Delay = 3 * time.Second
+	w.begin()
+	if len(w.calls) > 0 || w.run.Deadline() != w.now.Add(3*time.Second) {
+		t.Errorf("calls %v, deadline %s", w.calls, w.run.Deadline())
+	}
+	w.wantEnd(Completed, "")
+}
+
+// TestIdleCheckpoints: a feed that only words its position anew is not checkpointed, one that moves
+// without rows for us is, seldom.
+func TestIdleCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	n := int64(0)
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		w.now = w.now.Add(time.Second)
+		n++
+		return peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprintf(`"7-%d"`, n))}
+	}
+	w.dbs[peer.Source].seq = 7
+	w.begin()
+	puts := func() int { return w.dbs[peer.Target].local["four"].rev }
+	for end := w.now.Add(10 * time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if puts() > 1 {
+		t.Errorf("%d checkpoints while nothing moved", puts())
+	}
+	w.dbs[peer.Source].seq = 1 << 40
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		w.now = w.now.Add(time.Second)
+		n++
+		return peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprintf(`"%d-x"`, n))}
+	}
+	for end := w.now.Add(10 * time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if got := puts(); got < 8 || got > 14 { // one in ten intervals of five seconds
+		t.Errorf("%d checkpoints in ten minutes of moving", got)
+	}
+}
+
+func TestEventsPrint(t *testing.T) {
+	for _, e := range []fmt.Stringer{Begin{}, Identified{}, Wake{}, Stop{}, Reply{ID: 3}, Identify{ID: "x"}, Call{ID: 1, Op: peer.Open{}},
+		Cancel{ID: 1}, Release{ID: 1}, Progress{}, End{Cause: Crashed, Trouble: Trouble{Error: "a", Reason: "b"}}} {
+		if e.String() == "" {
+			t.Errorf("%T prints nothing", e)
+		}
+	}
+	if d := New(Plan{}).Deadline(); d != instant.Never {
+		t.Error(d)
+	}
+}
