@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,15 +151,23 @@ func (n *node) holdsAll(v ejson.Value) bool {
 	})
 }
 
+// divides takes the remainder digit by digit, since the document's number may be of any length. It has
+// the sign of the number, as in Erlang.
 func (n *node) divides(v ejson.Value) bool {
 	if !v.IsInteger() {
 		return false
 	}
-	var dividend, divisor, remainder big.Int
-	dividend.SetString(v.Text, 10)
-	divisor.SetString(n.arg.Elems[0].Text, 10)
-	remainder.SetString(n.arg.Elems[1].Text, 10)
-	return dividend.Rem(&dividend, &divisor).Cmp(&remainder) == 0
+	digits, negative := strings.CutPrefix(v.Text, "-")
+	divisor, _ := strconv.ParseInt(n.arg.Elems[0].Text, 10, 64)
+	wanted, _ := strconv.ParseInt(n.arg.Elems[1].Text, 10, 64)
+	remainder := int64(0)
+	for i := range len(digits) {
+		remainder = (remainder*10 + int64(digits[i]-'0')) % divisor
+	}
+	if negative {
+		remainder = -remainder
+	}
+	return remainder == wanted
 }
 
 var typeNames = map[jsontext.Kind]string{

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	"couchrelay/core/ejson"
@@ -163,9 +164,16 @@ func accept(ok bool, o op, accepted string) error {
 	return nil
 }
 
+// maxDivisor leaves room for another digit in 64 bits.
+const maxDivisor = 100_000_000_000_000_000
+
 func checkMod(arg ejson.Value) error {
-	ok := len(arg.Elems) == 2 && arg.Elems[0].IsInteger() && arg.Elems[1].IsInteger()
-	return accept(ok && compareNumbers(arg.Elems[0].Text, "0") != 0, opMod, "[divisor, remainder], two integers, the divisor not 0")
+	ok := len(arg.Elems) == 2
+	for i, e := range arg.Elems {
+		n, err := strconv.ParseInt(e.Text, 10, 64)
+		ok = ok && e.IsInteger() && err == nil && n >= -maxDivisor && n <= maxDivisor && (n != 0 || i == 1)
+	}
+	return accept(ok, opMod, "[divisor, remainder], two integers of up to 17 digits, the divisor not 0")
 }
 
 // checkRegex refuses what neither RE2 nor PCRE can read.

@@ -157,9 +157,14 @@ func (p *parser) value(name string) jsontext.Value {
 	return v.Append(nil)
 }
 
-// checkNumbers refuses what CouchDB cannot hold, and ids therefore cannot hash.
+// maxDigits bounds integers whose size the field itself does not bound; converting longer ones takes long.
+const maxDigits = 1000
+
+// checkNumbers refuses what CouchDB cannot hold and ids therefore cannot hash, and what is absurd.
 func (p *parser) checkNumbers(name string, v ejson.Value) {
-	if _, err := strconv.ParseFloat(v.Text, 64); v.Kind == ejson.Number && !v.IsInteger() && err != nil {
+	if v.IsInteger() && len(v.Text) > maxDigits {
+		p.badRequest("parameter `%s` has a number of more than %d digits", name, maxDigits)
+	} else if _, err := strconv.ParseFloat(v.Text, 64); v.Kind == ejson.Number && !v.IsInteger() && err != nil {
 		p.badRequest("parameter `%s` has a number beyond the range of a double", name)
 	}
 	for _, e := range v.Elems {

@@ -184,6 +184,7 @@ func TestRefusals(t *testing.T) {
 		{`"checkpoint_interval":86400001,` + ends, "bad_request", "parameter `checkpoint_interval`"},
 		{`"since_seq":1e999,` + ends, "bad_request", "parameter `since_seq` has a number"},
 		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request", "parameter `query_params` has a number"},
+		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request", "parameter `since_seq` has a number of more than 1000 digits"},
 		{`"query_params":42,` + ends, "bad_request", "parameter `query_params` must be an object"},
 		{`"doc_ids":"a",` + ends, "bad_request", "parameter `doc_ids` must be an array"},
 		{`"doc_ids":[1],` + ends, "bad_request", "parameter `doc_ids` must be an array of document ids"},

@@ -159,7 +159,7 @@ func jsonText(raw []byte, otherwise string) []byte {
 		raw = []byte(otherwise)
 	}
 	v, _ := ejson.Parse(raw)
-	return jsonTerm(v)
+	return appendJSON(nil, v)
 }
 
 // trimSource drops spaces around a filter function of one line. Only spaces, and of a text with more

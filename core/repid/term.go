@@ -34,8 +34,7 @@ func (t terms) list() []byte {
 	if len(t) == 0 {
 		return []byte{tagNil}
 	}
-	out := binary.BigEndian.AppendUint32([]byte{tagList}, uint32(len(t)))
-	return append(append(out, slices.Concat(t...)...), tagNil)
+	return append(append(appendListHead(nil, len(t)), slices.Concat(t...)...), tagNil)
 }
 
 // tuple encodes fewer than 256 terms.
@@ -47,8 +46,10 @@ func atom(name string) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{tagAtom}, uint16(len(name))), name...)
 }
 
-func binaryTerm(s string) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{tagBinary}, uint32(len(s))), s...)
+func binaryTerm(s string) []byte { return appendBinary(nil, s) }
+
+func appendBinary(dst []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(append(dst, tagBinary), uint32(len(s))), s...)
 }
 
 // charlist encodes a string that is a list of bytes in Erlang, or any list of integers from 0 to 255.
@@ -99,41 +100,61 @@ func floatText(text string) []byte {
 	return binary.BigEndian.AppendUint64([]byte{tagFloat}, math.Float64bits(f))
 }
 
-// jsonTerm encodes JSON the way CouchDB's decoder makes terms of it.
-func jsonTerm(v ejson.Value) []byte {
-	switch v.Kind {
-	case ejson.String:
-		return binaryTerm(v.Text)
-	case ejson.Number:
-		if v.IsInteger() {
-			return integerText(v.Text)
-		}
-		return floatText(v.Text)
-	case ejson.Array:
-		return arrayTerm(v.Elems)
-	case ejson.Object:
-		var t terms
-		for _, m := range v.Members {
-			t = append(t, terms{binaryTerm(m.Name), jsonTerm(m.Value)}.tuple())
-		}
-		return terms{t.list()}.tuple()
+// appendJSON encodes JSON the way CouchDB's decoder makes terms of it. It appends, since copying nested
+// terms again at every level would take long for deep ones.
+func appendJSON(dst []byte, v ejson.Value) []byte {
+	switch {
+	case v.Kind == ejson.String:
+		return appendBinary(dst, v.Text)
+	case v.IsInteger():
+		return append(dst, integerText(v.Text)...)
+	case v.Kind == ejson.Number:
+		return append(dst, floatText(v.Text)...)
+	case v.Kind == ejson.Array:
+		return appendArray(dst, v.Elems)
+	case v.Kind == ejson.Object:
+		return appendObject(dst, v.Members)
 	default:
-		return atom(v.Kind.String())
+		return append(dst, atom(v.Kind.String())...)
 	}
 }
 
-func arrayTerm(elems []ejson.Value) []byte {
-	var t terms
+func appendObject(dst []byte, members []ejson.Member) []byte {
+	dst = append(dst, tagTuple, 1)
+	if len(members) == 0 {
+		return append(dst, tagNil)
+	}
+	dst = appendListHead(dst, len(members))
+	for _, m := range members {
+		dst = appendJSON(appendBinary(append(dst, tagTuple, 2), m.Name), m.Value)
+	}
+	return append(dst, tagNil)
+}
+
+func appendArray(dst []byte, elems []ejson.Value) []byte {
+	if chars, are := asChars(elems); are {
+		return append(dst, charlist(chars)...)
+	}
+	dst = appendListHead(dst, len(elems))
+	for _, e := range elems {
+		dst = appendJSON(dst, e)
+	}
+	return append(dst, tagNil)
+}
+
+// asChars tells whether all elements are integers from 0 to 255, as it is with none.
+func asChars(elems []ejson.Value) (string, bool) {
 	var chars []byte
 	for _, e := range elems {
-		term := jsonTerm(e)
-		if term[0] == tagByte {
-			chars = append(chars, term[1])
+		i, err := strconv.ParseInt(e.Text, 10, 16)
+		if !e.IsInteger() || err != nil || i < 0 || i > math.MaxUint8 {
+			return "", false
 		}
-		t = append(t, term)
+		chars = append(chars, byte(i))
 	}
-	if len(chars) == len(elems) {
-		return charlist(string(chars))
-	}
-	return t.list()
+	return string(chars), true
+}
+
+func appendListHead(dst []byte, n int) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, tagList), uint32(n))
 }
