@@ -31,9 +31,12 @@ func ParseRev(s string) (Rev, error) {
 	return MakeRev(int64(n), id)
 }
 
+// MaxIDSize is the length of the longest id in bytes.
+const MaxIDSize = 255
+
 // MakeRev is the revision of a generation and an id as JSON spells it. The error is ErrRev.
 func MakeRev(gen int64, id string) (Rev, error) {
-	if gen < 1 || gen > maxGen || id == "" {
+	if gen < 1 || gen > maxGen || id == "" || len(id) > MaxIDSize {
 		return Rev{}, ErrRev
 	}
 	if len(id) == 2*packed {
@@ -49,7 +52,7 @@ func MakeRev(gen int64, id string) (Rev, error) {
 func (r Rev) String() string { return strconv.FormatInt(r.Gen, 10) + "-" + r.ID }
 
 // IsZero says whether r names no revision.
-func (r Rev) IsZero() bool { return r.Gen == 0 }
+func (r Rev) IsZero() bool { return r == Rev{} }
 
 // Compare orders revisions by generation, then by id as CouchDB does: bytewise, hex ids as the bytes
 // that they spell.

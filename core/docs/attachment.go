@@ -1,0 +1,275 @@
+package docs
+
+import (
+	"bytes"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Attachment describes an attachment of a document, and where its bytes are.
+type Attachment struct {
+	Name          string     `json:"name"`
+	Type          string     `json:"type"`
+	RevPos        int64      `json:"revpos"` // generation in which it was added; 0 when a writer does not say
+	Digest        []byte     `json:"digest"` // MD5 of the stored bytes; nil when a writer does not say
+	Length        int64      `json:"length"` // bytes after decoding; the stored ones where that is not known
+	Encoding      string     `json:"encoding,omitempty"`
+	EncodedLength int64      `json:"encoded_length,omitempty"` // stored bytes, when there is an encoding
+	Blob          tuple.UUID `json:"blob"`                     // the stored bytes; set by this package
+
+	Content Content `json:"-"`
+	Data    []byte  `json:"-"` // the bytes, when Inline
+	Upload  *Upload `json:"-"` // the bytes, when Uploaded
+}
+
+// Content says where an attachment's bytes are.
+type Content uint8
+
+// Places of an attachment's bytes.
+const (
+	Stub     Content = iota // in the store: those of the same name in the revision that is replaced
+	Inline                  // in Data
+	Uploaded                // in the store, put there by an Upload
+	Follows                 // after the document; whoever reads them makes them one of the above
+)
+
+// Size is the number of stored bytes.
+func (a *Attachment) Size() int64 {
+	if a.Encoding != "" {
+		return a.EncodedLength
+	}
+	return a.Length
+}
+
+// DigestText is the digest as clients see it, md5- and base64.
+func (a *Attachment) DigestText() string { return "md5-" + base64.StdEncoding.EncodeToString(a.Digest) }
+
+// ValidAttachmentName checks a name by CouchDB's rules.
+func ValidAttachmentName(name string) error {
+	if strings.HasPrefix(name, "_") {
+		return BadRequest("Attachment name '%s' starts with prohibited character '_'", name)
+	}
+	if name == "" {
+		return BadRequest("Attachment name must not be empty")
+	}
+	return nil
+}
+
+// parseAttachments reads the value of _attachments.
+func parseAttachments(value []byte) ([]Attachment, error) {
+	if value[0] != '{' {
+		return nil, BadRequest("_attachments must be a JSON object")
+	}
+	var list []Attachment
+	seen := map[string]bool{}
+	for rawName, val := range members(value) {
+		name := unquote(rawName)
+		if err := ValidAttachmentName(name); err != nil {
+			return nil, err
+		}
+		if seen[name] {
+			return nil, BadRequest("Duplicate attachments")
+		}
+		seen[name] = true
+		a, err := parseAttachment(name, val)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+func parseAttachment(name string, value []byte) (Attachment, error) {
+	var v struct {
+		Type          string `json:"content_type"`
+		RevPos        int64
+		Digest        string
+		Length        int64
+		Encoding      string
+		EncodedLength int64 `json:"encoded_length"`
+		Stub, Follows bool
+		Data          *[]byte
+	}
+	invalid := BadRequest("Invalid attachment data for %s", name)
+	if json.Unmarshal(value, &v) != nil || v.Length < 0 || v.EncodedLength < 0 {
+		return Attachment{}, invalid
+	}
+	a := Attachment{Name: name, Type: v.Type, RevPos: v.RevPos, Length: v.Length}
+	if a.Type == "" {
+		a.Type = "application/octet-stream"
+	}
+	if text, found := strings.CutPrefix(v.Digest, "md5-"); found {
+		if digest, err := base64.StdEncoding.DecodeString(text); err == nil && len(digest) == md5.Size {
+			a.Digest = digest
+		}
+	}
+	switch {
+	case v.Stub:
+		a.Content = Stub
+	case v.Follows:
+		a.Content = Follows
+	case v.Data != nil:
+		a.Content, a.Data, a.Digest, a.Length = Inline, *v.Data, nil, int64(len(*v.Data))
+		return a, nil // what is inline is not encoded
+	default:
+		return Attachment{}, invalid
+	}
+	switch v.Encoding {
+	case "", "identity":
+	case "gzip":
+		a.Encoding, a.EncodedLength = v.Encoding, v.EncodedLength
+		if a.EncodedLength == 0 {
+			a.EncodedLength = v.Length
+		}
+	default:
+		return Attachment{}, BadRequest("Attachment %s has encoding %s; gzip and identity are supported", name, v.Encoding)
+	}
+	return a, nil
+}
+
+// attach finds the bytes of a document's attachments and returns the writes that bring those that are
+// not in the store there. near is the replaced revision, nil when there is none; far are other leaves.
+func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (put func(), err error) {
+	var puts []func()
+	for i := range d.Attachments {
+		a := &d.Attachments[i]
+		switch a.Content {
+		case Stub:
+			found := near.stored(a, false)
+			if found == nil && a.Digest != nil {
+				others, err := far()
+				if err != nil {
+					return nil, err
+				}
+				for j := 0; found == nil && j < len(others); j++ {
+					found = others[j].stored(a, true)
+				}
+			}
+			if found == nil {
+				return nil, &Error{412, "missing_stub", "Invalid attachment stub in " + d.ID + " for " + a.Name}
+			}
+			*a = *found
+		case Inline:
+			sum := md5.Sum(a.Data)
+			a.Digest, a.Blob, a.Length = sum[:], blobOf(d.ID, a.Data), int64(len(a.Data))
+			puts = append(puts, func() { db.putPieces(a.Blob, 0, a.Data) })
+		case Uploaded:
+			key := db.uploadKey(a.Upload.ID)
+			row, err := db.tx.Get(key)
+			if err != nil {
+				return nil, err
+			}
+			if err := a.take(a.Upload, row != nil); err != nil {
+				return nil, err
+			}
+			puts = append(puts, func() { db.tx.Clear(key) })
+		default:
+			return nil, BadRequest("Attachment %s must follow in a multipart request", a.Name)
+		}
+	}
+	return func() {
+		for _, put := range puts {
+			put()
+		}
+	}, nil
+}
+
+// stored is the attachment that a stub stands for: of the same name, and of the same age or, when asked
+// for, the same digest.
+func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
+	if d == nil {
+		return nil
+	}
+	for i := range d.Attachments {
+		a := &d.Attachments[i]
+		if a.Name == stub.Name && (byDigest && bytes.Equal(a.Digest, stub.Digest) || !byDigest && (stub.RevPos == 0 || a.RevPos == stub.RevPos)) {
+			return a
+		}
+	}
+	return nil
+}
+
+// take makes a finished upload the attachment's bytes.
+func (a *Attachment) take(u *Upload, present bool) error {
+	switch {
+	case !present:
+		return ErrUploadGone
+	case a.Digest != nil && !bytes.Equal(a.Digest, u.digest):
+		return &Error{400, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
+	}
+	a.Digest, a.Blob = u.digest, u.ID
+	if a.Encoding != "" {
+		a.EncodedLength = u.length
+	}
+	if a.Encoding == "" || a.Length == 0 {
+		a.Length = u.length
+	}
+	return nil
+}
+
+// blobOf names inline bytes so that repetitions, and equal bytes within a document, meet.
+func blobOf(id string, data []byte) (blob tuple.UUID) {
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(id))))
+	h.Write([]byte(id))
+	h.Write(data)
+	copy(blob[:], h.Sum(nil))
+	return blob
+}
+
+// pieceSize is the length of every stored piece of an attachment but the last.
+const pieceSize = 1 << 16
+
+func (db *Database) putPieces(blob tuple.UUID, first int64, data []byte) {
+	for ; len(data) > 0; first++ {
+		n := min(len(data), pieceSize)
+		db.tx.Set(db.pieceKey(blob, first), data[:n])
+		data = data[n:]
+	}
+}
+
+func (db *Database) pieceKey(blob tuple.UUID, n int64) []byte {
+	return tuple.AppendInt(db.blobKey(blob), n)
+}
+
+func (db *Database) blobKey(blob tuple.UUID) []byte {
+	return tuple.AppendUUID(db.start(keyBlob, len(blob)+10), blob)
+}
+
+func (db *Database) clearBlob(blob tuple.UUID) {
+	db.tx.ClearRange(tuple.Subspace(db.blobKey(blob)).Range())
+}
+
+// ReadAttachment returns up to limit of the stored bytes from offset on, nothing at the end. It fails
+// with ErrMissing when the attachment has been removed since its document was read.
+func (db *Database) ReadAttachment(a *Attachment, offset int64, limit int) ([]byte, error) {
+	if a.Content == Inline {
+		return a.Data[min(offset, int64(len(a.Data))):min(offset+int64(limit), int64(len(a.Data)))], nil
+	}
+	want := min(int64(limit), a.Size()-offset)
+	if want <= 0 {
+		return nil, nil
+	}
+	first, last := offset/pieceSize, (offset+want-1)/pieceSize
+	rows, err := db.tx.GetRange(kv.Range{Begin: db.pieceKey(a.Blob, first), End: db.pieceKey(a.Blob, last+1)}, kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, (last-first+1)*pieceSize)
+	for _, row := range rows {
+		data = append(data, row.Value...)
+	}
+	skip := offset - first*pieceSize
+	if int64(len(data)) < skip+want {
+		return nil, ErrMissing
+	}
+	return data[skip : skip+want], nil
+}

@@ -1,0 +1,280 @@
+// Package docs is a CouchDB-compatible document store over kv.Tx: databases, revision trees, changes
+// feed, attachments, local documents. One code hosts the _replicator databases of the service, where
+// a write and the job that it creates are one transaction, models the servers of the simulator, and
+// serves as an endpoint behind HTTP. It is pure: time, random ids and the store come in as arguments.
+//
+// # Keys
+//
+// All below the root that New is given; the elements are tuples.
+//
+//	0, name                        a database: instance, creation time, revs limit (a tuple)
+//	1, instance, 0                 update sequence (versionstamped value), which feeds watch
+//	1, instance, 1 | 2             counters: documents, deleted documents
+//	1, instance, 3                 security object
+//	1, instance, 4, id             the document's record: revision tree and recent edits
+//	1, instance, 5 | 6, id         its entry: place in the feed and winner; 5 when it is alive, 6 when deleted
+//	1, instance, 7, stamp, tie, id a row of the feed: winner, whether it is deleted, whether there are conflicts
+//	1, instance, 8, id, gen, rev   body and attachment list of a leaf
+//	1, instance, 9, id             a local document
+//	1, instance, 10, blob, n       piece n of an attachment's bytes
+//	2, instance, blob              an upload under way, with the time of its last piece
+//
+// Records, bodies, local documents and the security object are cut into chunks where they exceed the
+// limit of a value; the further chunks have their number as another element.
+//
+// # Transactions and conflicts
+//
+// Every transaction reads the database's key, so it conflicts with the deletion or re-creation of the
+// database, and each writer reads the records of its documents and their entries. Nothing else of a
+// write conflicts: counters are atomic additions, feed rows and the update sequence take the commit's
+// versionstamp. Two writers collide only on the same document.
+//
+// Because of the versionstamps, a transaction that wrote a document can read that document, but neither
+// the feed nor the list of documents before it has committed.
+//
+// Bodies and attachments exist for leaves only: what is superseded is removed in the same transaction.
+// Reading anything older answers that it is missing, as a compacted CouchDB does.
+//
+// # Repetition
+//
+// A transaction whose outcome is unknown is run again. Writing a known revision changes nothing, so
+// replicated edits repeat safely. A new edit carries a Token that its request chose; the record keeps
+// the tokens of the last edits, so that a repetition finds its own edit and returns its revision,
+// where an equal edit of somebody else gets the conflict that it deserves.
+package docs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// errMalformed says that the store holds what this package did not write.
+var errMalformed = errors.New("docs: malformed value in the store")
+
+// Elements of keys, see the package comment.
+const (
+	keyNames     = 0
+	keyInstances = 1
+	keyUploads   = 2
+)
+
+const (
+	keySeq = iota
+	keyDocCount
+	keyDelCount
+	keySecurity
+	keyRecord
+	keyAlive
+	keyDeleted
+	keyChanges
+	keyBody
+	keyLocal
+	keyBlob
+)
+
+// DefaultRevsLimit is how many revisions of each branch a new database remembers.
+const DefaultRevsLimit = 1000
+
+// Store holds databases under one root.
+type Store struct{ names, instances, uploads tuple.Subspace }
+
+// New is the store whose keys lie in root.
+func New(root tuple.Subspace) *Store {
+	return &Store{names: root.Sub(keyNames), instances: root.Sub(keyInstances), uploads: root.Sub(keyUploads)}
+}
+
+// Database is an open database. It is bound to the transaction that opened it.
+type Database struct {
+	Name      string
+	Instance  tuple.UUID
+	Created   instant.Time
+	RevsLimit int
+	// Validate, when set, is asked before every write of a document that is not local. See Validation.
+	Validate Validation
+
+	tx       kv.Tx
+	store    *Store
+	instance tuple.Subspace
+	ordinal  uint16 // of the next document written through this handle
+}
+
+// Validation looks at an edit and the revision that it replaces, nil when there is none, and refuses
+// it with an *Error; any other error fails the transaction. It may change the edit's body.
+type Validation func(next, prev *Document) error
+
+// ValidName checks a database name by CouchDB's rules.
+func ValidName(name string) error {
+	plain, system := name, name == "_replicator" || name == "_users" || name == "_global_changes"
+	if prefix, found := strings.CutSuffix(name, "/_replicator"); found {
+		plain = prefix
+	}
+	valid := plain != "" && 'a' <= plain[0] && plain[0] <= 'z' && strings.IndexFunc(plain, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_$()+/-", r)
+	}) < 0
+	switch {
+	case !valid && !system:
+		return &Error{400, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), digits (0-9), " +
+			"and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
+	case len(name) > 238:
+		return &Error{400, "database_name_too_long", "At least one path segment of `" + name + "` is too long."}
+	}
+	return nil
+}
+
+// Create makes a database. The instance is a new unique id; a repetition with the same one succeeds.
+// It fails with ErrExists, or when the name is not valid.
+func (s *Store) Create(tx kv.Tx, name string, instance tuple.UUID, now instant.Time) error {
+	if err := ValidName(name); err != nil {
+		return err
+	}
+	switch db, err := s.Open(tx, name); {
+	case err == nil && db.Instance == instance:
+		return nil
+	case err == nil:
+		return ErrExists
+	case !errors.Is(err, ErrNoDatabase):
+		return err
+	}
+	db := &Database{Name: name, Instance: instance, Created: now, RevsLimit: DefaultRevsLimit, tx: tx, store: s,
+		instance: s.instances.Sub(instance)}
+	db.describe()
+	tx.SetVersionstampedValue(db.key(keySeq), pendingSeq(0, 0, ""))
+	return nil
+}
+
+// Open finds a database. It fails with ErrNoDatabase.
+func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
+	value, err := tx.Get(s.names.Pack(name))
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, ErrNoDatabase
+	}
+	db := &Database{Name: name, tx: tx, store: s}
+	var created int64
+	if err := tuple.Subspace(nil).Scan(value, &db.Instance, &created, &db.RevsLimit); err != nil {
+		return nil, fmt.Errorf("database %q: %w", name, err)
+	}
+	db.Created, db.instance = instant.Time(created), s.instances.Sub(db.Instance)
+	return db, nil
+}
+
+func (db *Database) describe() {
+	db.tx.Set(db.store.names.Pack(db.Name), tuple.Pack(db.Instance, int64(db.Created), db.RevsLimit))
+}
+
+// Delete removes a database with all its content if it is still the same instance; otherwise it was
+// removed before and nothing is left to do.
+func (s *Store) Delete(tx kv.Tx, name string, instance tuple.UUID) error {
+	db, err := s.Open(tx, name)
+	if errors.Is(err, ErrNoDatabase) || err == nil && db.Instance != instance {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tx.Clear(s.names.Pack(name))
+	tx.ClearRange(s.instances.Sub(instance).Range())
+	return nil
+}
+
+// Names lists up to limit database names from start on, in bytewise order.
+func (s *Store) Names(tx kv.Tx, start string, limit int) ([]string, error) {
+	rows, err := tx.GetRange(kv.Range{Begin: s.names.Pack(start), End: s.names.Range().End}, kv.RangeOptions{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(rows))
+	for i, row := range rows {
+		if err := s.names.Scan(row.Key, &names[i]); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// StartTime is the text by which clients tell this instance from an earlier one of the same name:
+// microseconds since 1970, so that a database re-created within the same second is told apart.
+func (db *Database) StartTime() string { return strconv.FormatInt(int64(db.Created), 10) }
+
+// SetRevsLimit says how many revisions of each branch the database remembers. It shortens a history when
+// the document is next written.
+func (db *Database) SetRevsLimit(limit int) error {
+	if limit < 1 {
+		return &Error{400, "bad_request", "revs_limit must be a positive integer"}
+	}
+	db.RevsLimit = limit
+	db.describe()
+	return nil
+}
+
+// Security returns the security object as JSON; {} when none was set.
+func (db *Database) Security() ([]byte, error) {
+	value, _, err := getSplit(db.tx, db.key(keySecurity))
+	if value == nil && err == nil {
+		value = []byte("{}")
+	}
+	return value, err
+}
+
+// SetSecurity replaces the security object.
+func (db *Database) SetSecurity(object []byte) error {
+	value, err := compact(object)
+	if err != nil || value[0] != '{' {
+		return BadRequest("the security object must be a JSON object")
+	}
+	_, old, err := getSplit(db.tx, db.key(keySecurity))
+	if err != nil {
+		return err
+	}
+	clearSplit(db.tx, db.key(keySecurity), putSplit(db.tx, db.key(keySecurity), value), old)
+	return nil
+}
+
+// Info is what a database says about itself.
+type Info struct {
+	Docs, Deleted int64
+	UpdateSeq     Seq
+}
+
+// Info reads the counters and the sequence of the last change, or of the creation.
+func (db *Database) Info() (Info, error) {
+	values, err := db.tx.GetAll([][]byte{db.key(keyDocCount), db.key(keyDelCount), db.key(keySeq)})
+	if err != nil {
+		return Info{}, err
+	}
+	if len(values[2]) < seqSize {
+		return Info{}, errMalformed
+	}
+	return Info{counter(values[0]), counter(values[1]), seqOf(values[2])}, nil
+}
+
+// Watch tells when the database changes or is deleted, from the state that this transaction sees.
+func (db *Database) Watch() kv.Watch { return db.tx.Watch(db.key(keySeq)) }
+
+// start is the beginning of a kind's keys, with room for more.
+func (db *Database) start(kind, room int) []byte {
+	return tuple.AppendInt(db.instance.Begin(room+2), int64(kind))
+}
+
+func (db *Database) key(kind int) []byte { return db.start(kind, 0) }
+
+// idKey is the key of a kind that is followed by a document id.
+func (db *Database) idKey(kind int, id string) []byte {
+	return tuple.AppendString(db.start(kind, len(id)+2), id)
+}
+
+func counter(value []byte) int64 {
+	if len(value) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(value))
+}

@@ -1,0 +1,136 @@
+package docs
+
+import (
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Listing asks for a page of the list of documents, in the bytewise order of their ids.
+type Listing struct {
+	From       *string // the first id to be listed; nil for the beginning
+	After      bool    // From itself is left out
+	To         *string // the last id to be listed; nil for the end
+	Before     bool    // To itself is left out
+	Descending bool    // From is then the highest id, To the lowest
+	Limit      int     // rows at most; a page may well have fewer
+	Docs       bool    // read the documents
+}
+
+// Listed is a row of the list.
+type Listed struct {
+	ID      string
+	Rev     revtree.Rev
+	Deleted bool      // only when the row was asked for by its id
+	Doc     *Document // when asked for
+}
+
+// List reads the documents that are not deleted. more says that the list goes on after the last row.
+func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
+	r, look := db.listRange(l), scanRows
+	if l.Docs {
+		look = scanDocs
+	}
+	look = min(look, l.Limit)
+	if r.Empty() || look <= 0 {
+		return nil, false, nil
+	}
+	pairs, err := db.tx.GetRange(r, kv.RangeOptions{Limit: look, Reverse: l.Descending})
+	if err != nil {
+		return nil, false, err
+	}
+	rows = make([]Listed, len(pairs))
+	for i, pair := range pairs {
+		if err := tuple.Subspace(db.key(keyAlive)).Scan(pair.Key, &rows[i].ID); err != nil {
+			return nil, false, err
+		}
+		if len(pair.Value) < seqSize {
+			return nil, false, errMalformed
+		}
+		if rows[i].Rev, err = revtree.ParseRev(string(pair.Value[seqSize:])); err != nil {
+			return nil, false, errMalformed
+		}
+	}
+	more = len(rows) == look
+	if l.Docs {
+		n := len(rows)
+		rows, err = db.listDocs(rows)
+		more = more || len(rows) < n
+	}
+	return rows, more, err
+}
+
+func (db *Database) listRange(l Listing) kv.Range {
+	all := kv.Range{Begin: db.key(keyAlive), End: append(db.key(keyAlive), 0xff)}
+	from, to, notFrom, notTo := l.From, l.To, l.After, l.Before
+	if l.Descending {
+		from, to, notFrom, notTo = to, from, notTo, notFrom
+	}
+	if from != nil {
+		if all.Begin = db.idKey(keyAlive, *from); notFrom {
+			all.Begin = kv.KeyAfter(all.Begin)
+		}
+	}
+	if to != nil {
+		if all.End = db.idKey(keyAlive, *to); !notTo {
+			all.End = kv.KeyAfter(all.End)
+		}
+	}
+	return all
+}
+
+// listDocs reads the winners of as many rows as one transaction should, at least the first.
+func (db *Database) listDocs(rows []Listed) ([]Listed, error) {
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	records, err := db.records(ids)
+	if err != nil {
+		return nil, err
+	}
+	var want []leafOf
+	chunks := 0
+	for i, r := range records {
+		winner, _ := r.tree.Winner()
+		want = append(want, leafOf{r, winner})
+		if chunks += winner.Chunks; chunks >= readChunks {
+			rows = rows[:i+1]
+			break
+		}
+	}
+	docs, err := db.leaves(want)
+	for i := range docs {
+		rows[i].Doc = docs[i]
+	}
+	return rows, err
+}
+
+// ListIDs looks documents up by their ids, deleted ones too, as many as one transaction should, at least
+// the first. A document that never was has no revision.
+func (db *Database) ListIDs(ids []string, docs bool) ([]Listed, error) {
+	ids = ids[:min(len(ids), scanDocs)]
+	records, err := db.records(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Listed, 0, len(ids))
+	var want []leafOf
+	var read []int // rows whose documents are read
+	chunks := 0
+	for i, r := range records {
+		winner, exists := r.tree.Winner()
+		rows = append(rows, Listed{ID: ids[i], Rev: winner.Rev, Deleted: winner.Deleted})
+		if docs && exists && !winner.Deleted {
+			want, read = append(want, leafOf{r, winner}), append(read, i)
+			if chunks += winner.Chunks; chunks >= readChunks {
+				break
+			}
+		}
+	}
+	found, err := db.leaves(want)
+	for i, d := range found {
+		rows[read[i]].Doc = d
+	}
+	return rows, err
+}

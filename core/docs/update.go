@@ -1,0 +1,406 @@
+package docs
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/md5"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv/tuple"
+)
+
+// Edit is the write of one document.
+type Edit struct {
+	Document
+	// Replicated adds Rev with its Ancestors to the document's history as it is (new_edits=false).
+	// Otherwise the edit replaces the leaf Rev by a new revision.
+	Replicated bool
+	// Token, unique to the request, lets a repeated transaction recognise a new edit as its own. Zero is no
+	// token: a repetition after an unknown result then meets a conflict.
+	Token uint64
+}
+
+// Written is what became of an edit.
+type Written struct {
+	ID  string
+	Rev revtree.Rev // that the edit made, or was about
+	// Changed says that this transaction changed the document: the revision was not there before. It is
+	// false for a repetition too, whose first run changed it, with all else that its transaction did.
+	Changed bool
+	Err     *Error // why the edit was refused; nothing was written for it then
+}
+
+// Limits of one write.
+const (
+	// MaxBody is the length of the longest body that can be written.
+	MaxBody = 8_000_000
+	// MaxInline bounds the inline bytes of a document's attachments; longer ones are uploaded first.
+	MaxInline = 1 << 20
+	// batchSize is about how many bytes Update writes in one transaction, if that is more than one edit.
+	batchSize = 2 << 20
+	// editOverhead is about what an edit writes besides body and record.
+	editOverhead = 1 << 10
+)
+
+// Update writes as many of the edits as one transaction should, at least the first, in order. The
+// result tells what became of each, so its length says how many were taken; the caller commits and
+// goes on with the others. The error is the store's, or what Validate failed with.
+func (db *Database) Update(edits []Edit) ([]Written, error) {
+	b := &batch{db: db, byID: map[string]*record{}}
+	edits = edits[:b.prefix(edits)]
+	if err := b.load(edits); err != nil {
+		return nil, err
+	}
+	results := make([]Written, 0, len(edits))
+	for i := range edits {
+		if b.size += editSize(&edits[i]); i > 0 && b.size > batchSize {
+			break
+		}
+		result, err := b.apply(edits[i])
+		if refusal := (*Error)(nil); errors.As(err, &refusal) {
+			result.Err, result.Changed = refusal, false
+		} else if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, b.save()
+}
+
+// batch is one call of Update.
+type batch struct {
+	db      *Database
+	byID    map[string]*record
+	changed []*record
+	changes int // made so far
+	size    int // of what is read and written
+}
+
+func editSize(e *Edit) int {
+	size := len(e.Body) + editOverhead
+	for i := range e.Attachments {
+		size += len(e.Attachments[i].Data)
+	}
+	return size
+}
+
+// prefix is how many edits fit as far as they alone tell.
+func (b *batch) prefix(edits []Edit) int {
+	size := 0
+	for i := range edits {
+		if size += editSize(&edits[i]); i > 0 && size > batchSize {
+			return i
+		}
+	}
+	return len(edits)
+}
+
+// load reads what the store has of the documents, all at once.
+func (b *batch) load(edits []Edit) error {
+	var ids []string
+	for i := range edits {
+		id := edits[i].ID
+		if _, seen := b.byID[id]; !seen && !IsLocal(id) && ValidID(id) == nil {
+			b.byID[id] = nil
+			ids = append(ids, id)
+		}
+	}
+	records, err := b.db.records(ids)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		b.byID[r.id] = r
+	}
+	for i := range edits {
+		if r := b.byID[edits[i].ID]; r != nil && !edits[i].Replicated {
+			_, done := r.edited(edits[i].Token)
+			r.repeated = r.repeated || done
+		}
+	}
+	return b.db.loadSeqs(records)
+}
+
+func (b *batch) save() error {
+	var delta counts
+	slices.SortFunc(b.changed, func(x, y *record) int { return cmp.Compare(x.change, y.change) })
+	var last *record
+	for _, r := range b.changed {
+		if err := b.db.saveRecord(r, &delta); err != nil {
+			return err
+		}
+		if last == nil || r.ordinal >= last.ordinal {
+			last = r
+		}
+	}
+	if last != nil {
+		b.db.add(delta)
+		b.db.tx.SetVersionstampedValue(b.db.key(keySeq), pendingSeq(last.ordinal, tieOf(last.id), ""))
+	}
+	return nil
+}
+
+// touch notes that a record has changed.
+func (b *batch) touch(r *record) {
+	if r.change == 0 {
+		b.changed = append(b.changed, r)
+	}
+	b.changes++
+	r.change = b.changes
+}
+
+// apply carries out one edit. Nothing is written when it returns an error.
+func (b *batch) apply(e Edit) (Written, error) {
+	result := Written{ID: e.ID, Rev: e.Rev}
+	if err := ValidID(e.ID); err != nil {
+		return result, err
+	}
+	if len(e.Body) > MaxBody {
+		return result, &Error{413, "document_too_large", e.ID}
+	}
+	if editSize(&e)-len(e.Body)-editOverhead > MaxInline {
+		return result, &Error{413, "attachment_too_large", e.ID}
+	}
+	if IsLocal(e.ID) {
+		rev, err := b.db.putLocal(&e)
+		return Written{ID: e.ID, Rev: rev}, err
+	}
+	e.Attachments = slices.Clone(e.Attachments) // attach completes them
+	r := b.byID[e.ID]
+	b.size += r.size
+	if e.Replicated {
+		changed, err := b.merge(r, &e.Document)
+		result.Changed = changed
+		return result, err
+	}
+	if rev, done := r.edited(e.Token); done {
+		return Written{ID: e.ID, Rev: rev}, nil
+	} else if r.repeated {
+		return result, ErrConflict // it was refused when the batch ran first
+	}
+	rev, err := b.edit(r, &e.Document)
+	if err == nil {
+		r.remember(e.Token, rev)
+		result.Rev, result.Changed = rev, true
+	}
+	return result, err
+}
+
+// edit makes a new revision from the leaf d.Rev.
+func (b *batch) edit(r *record, d *Document) (revtree.Rev, error) {
+	near, err := b.replaced(r, d)
+	if err != nil {
+		return d.Rev, err
+	}
+	parent := d.Rev
+	if winner, exists := r.tree.Winner(); exists && near == nil {
+		parent = winner.Rev // a deleted document begins anew where it ended
+	}
+	for i := range d.Attachments {
+		if d.Attachments[i].Content != Stub {
+			d.Attachments[i].RevPos = parent.Gen + 1
+		}
+	}
+	put, err := b.check(r, d, near)
+	if err != nil {
+		return d.Rev, err
+	}
+	d.Rev = newRev(parent, d)
+	d.Ancestors = nil
+	if parent.Gen > 0 {
+		d.Ancestors = []string{parent.ID}
+	}
+	if r.tree.Has(d.Rev) {
+		return d.Rev, ErrConflict
+	}
+	return d.Rev, b.write(r, d, put)
+}
+
+// replaced finds the leaf that a new edit replaces: nil for a new document and one that begins anew.
+func (b *batch) replaced(r *record, d *Document) (*Document, error) {
+	winner, exists := r.tree.Winner()
+	if !exists || winner.Deleted {
+		if !d.Rev.IsZero() || exists && d.Deleted {
+			return nil, ErrConflict
+		}
+		return nil, nil
+	}
+	leaf, found := r.tree.Leaf(d.Rev)
+	if !found {
+		return nil, ErrConflict
+	}
+	return b.near(r, d, revtree.LeafRev{Rev: d.Rev, Leaf: leaf})
+}
+
+// near reads the leaf that d replaces, as far as it is needed.
+func (b *batch) near(r *record, d *Document, leaf revtree.LeafRev) (*Document, error) {
+	stub := func(a Attachment) bool { return a.Content == Stub }
+	if b.db.Validate == nil && !slices.ContainsFunc(d.Attachments, stub) {
+		return &Document{ID: d.ID, Rev: leaf.Rev}, nil
+	}
+	return b.db.leaf(r, leaf)
+}
+
+// merge adds d.Rev with its history and says whether that changed anything.
+func (b *batch) merge(r *record, d *Document) (bool, error) {
+	if d.Rev.Gen < 1 {
+		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
+	}
+	if r.tree.Has(d.Rev) {
+		done := r.tree.Insert(d.Rev, d.Ancestors, revtree.Leaf{}) // the history may be new
+		if done.Changed {
+			b.touch(r)
+		}
+		return done.Changed, b.drop(r, done.Superseded)
+	}
+	var near *Document
+	for i, id := range d.Ancestors {
+		rev := revtree.Rev{Gen: d.Rev.Gen - int64(i) - 1, ID: id}
+		if leaf, found := r.tree.Leaf(rev); found {
+			var err error
+			if near, err = b.near(r, d, revtree.LeafRev{Rev: rev, Leaf: leaf}); err != nil {
+				return false, err
+			}
+			break
+		}
+	}
+	put, err := b.check(r, d, near)
+	if err != nil {
+		return false, err
+	}
+	return true, b.write(r, d, put)
+}
+
+// check finds the attachments and asks the validation.
+func (b *batch) check(r *record, d, near *Document) (put func(), err error) {
+	put, err = b.db.attach(d, near, func() ([]*Document, error) { return b.attached(r) })
+	if err != nil || b.db.Validate == nil {
+		return put, err
+	}
+	prev := near
+	if prev != nil {
+		prev = prev.clone()
+	}
+	return put, b.db.Validate(d, prev)
+}
+
+// attached reads the leaves that have attachments.
+func (b *batch) attached(r *record) ([]*Document, error) {
+	var found []*Document
+	for _, leaf := range r.tree.Leaves() {
+		if leaf.Attached {
+			d, err := b.db.leaf(r, leaf)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// write adds the checked revision d to the record and its body to the store.
+func (b *batch) write(r *record, d *Document, put func()) error {
+	put()
+	leaf := revtree.Leaf{Deleted: d.Deleted, Attached: len(d.Attachments) > 0}
+	if value := bodyValue(d); len(value) > 0 {
+		leaf.Chunks = putSplit(b.db.tx, b.db.bodyKey(d.ID, d.Rev), value)
+	}
+	done := r.tree.Insert(d.Rev, d.Ancestors, leaf)
+	r.tree.Stem(b.db.RevsLimit)
+	b.touch(r)
+	return b.drop(r, done.Superseded)
+}
+
+// drop removes the bodies of leaves that are none any more, and attachments that no leaf has now.
+func (b *batch) drop(r *record, superseded []revtree.LeafRev) error {
+	var dropped []Attachment
+	for _, leaf := range superseded {
+		if leaf.Attached {
+			d, err := b.db.leaf(r, leaf)
+			if err != nil {
+				return err
+			}
+			dropped = append(dropped, d.Attachments...)
+		}
+		clearSplit(b.db.tx, b.db.bodyKey(r.id, leaf.Rev), 0, leaf.Chunks)
+	}
+	if len(dropped) == 0 {
+		return nil
+	}
+	kept, err := b.attached(r)
+	if err != nil {
+		return err
+	}
+	for i := range dropped {
+		if !slices.ContainsFunc(kept, func(d *Document) bool { return d.hasBlob(dropped[i].Blob) }) {
+			b.db.clearBlob(dropped[i].Blob)
+		}
+	}
+	return nil
+}
+
+func (d *Document) hasBlob(blob tuple.UUID) bool {
+	return slices.ContainsFunc(d.Attachments, func(a Attachment) bool { return a.Blob == blob })
+}
+
+// clone copies what a validation might change.
+func (d *Document) clone() *Document {
+	c := *d
+	c.Body, c.Attachments = bytes.Clone(d.Body), slices.Clone(d.Attachments)
+	return &c
+}
+
+// newRev names the revision that d is when it replaces parent. Equal edits have equal names, as in
+// CouchDB: an MD5 over everything that makes the revision, each part led by its length.
+func newRev(parent revtree.Rev, d *Document) revtree.Rev {
+	h := md5.New()
+	part := func(b []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	part([]byte{boolByte(d.Deleted)})
+	part([]byte(parent.String()))
+	part(d.Body)
+	for i := range d.Attachments {
+		a := &d.Attachments[i]
+		part([]byte(a.Name))
+		part([]byte(a.Type))
+		part(a.Digest)
+	}
+	return revtree.Rev{Gen: parent.Gen + 1, ID: hex.EncodeToString(h.Sum(nil))}
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// The value of a body: for a leaf with attachments the length of their list, the list, then the JSON
+// text. Empty bodies without attachments have no value.
+func bodyValue(d *Document) []byte {
+	if len(d.Attachments) == 0 {
+		if string(d.Body) == "{}" {
+			return nil
+		}
+		return d.Body
+	}
+	list, err := json.Marshal(d.Attachments)
+	if err != nil {
+		panic("docs: attachments cannot be encoded: " + err.Error())
+	}
+	value := binary.AppendUvarint(make([]byte, 0, len(list)+len(d.Body)+4), uint64(len(list)))
+	return append(append(value, list...), d.Body...)
+}
+
+func (db *Database) bodyKey(id string, rev revtree.Rev) []byte {
+	key := tuple.AppendString(db.start(keyBody, len(id)+len(rev.ID)+14), id)
+	return tuple.AppendString(tuple.AppendInt(key, rev.Gen), rev.ID)
+}
