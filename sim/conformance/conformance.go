@@ -1,0 +1,171 @@
+// Package conformance tests an implementation of core/kv against every sentence of its contract. All
+// stores run it: the one in memory, the one on disk, and FoundationDB itself, so it assumes nothing
+// beyond the contract and FoundationDB's documented behaviour.
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+)
+
+// Store is an implementation under test.
+type Store struct {
+	DB kv.Database
+	// Prefix is where the tests may write. Nobody else does, and nothing is there yet.
+	Prefix []byte
+	// Advance moves the store's clock. Without it the tests of the five-second rule are skipped.
+	Advance func(time.Duration)
+	// Exact says that the store fails with a conflict only where there is one. FoundationDB may also do
+	// so after a failure of its own.
+	Exact bool
+}
+
+// Run runs the suite. open is called for every test and gives an empty store or an unused prefix.
+func Run(t *testing.T, open func(t testing.TB) Store) {
+	for _, group := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Read", reads}, {"OwnWrites", ownWrites}, {"Atomic", atomics}, {"Isolation", isolation}, {"Conflict", conflictTests()},
+		{"Versionstamp", versionstamps}, {"Limit", limits}, {"Life", lives}, {"Age", ages}, {"Retry", retries}, {"Watch", watches},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.tests {
+				t.Run(c.name, func(t *testing.T) { c.run(newEnv(t, open(t))) })
+			}
+		})
+	}
+	t.Run("Model", func(t *testing.T) { runModel(t, open(t)) })
+	t.Run("History", func(t *testing.T) { runHistory(newEnv(t, open(t))) })
+}
+
+type test struct {
+	name string
+	run  func(e *env)
+}
+
+// env is one test with its store.
+type env struct {
+	*testing.T
+	Store
+	ctx context.Context
+}
+
+// patience bounds every wait of the suite; nothing that works comes near it.
+const patience = 30 * time.Second
+
+func newEnv(t *testing.T, s Store) *env {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return &env{T: t, Store: s, ctx: ctx}
+}
+
+// key is a key of this test.
+func (e *env) key(name string) []byte { return append(bytes.Clone(e.Prefix), name...) }
+
+// span is the range between two keys of this test.
+func (e *env) span(from, to string) kv.Range { return kv.Range{Begin: e.key(from), End: e.key(to)} }
+
+// all is the range of all keys of this test.
+func (e *env) all() kv.Range { return kv.PrefixRange(e.Prefix) }
+
+func (e *env) begin() kv.Transaction {
+	tx := e.DB.Begin(e.ctx, kv.Options{})
+	e.Cleanup(tx.Cancel)
+	return tx
+}
+
+// do commits fn.
+func (e *env) do(fn func(tx kv.Tx)) {
+	e.Helper()
+	e.must(kv.Do(e.ctx, e.DB, func(tx kv.Tx) error { fn(tx); return nil }))
+}
+
+// put commits pairs given as key, value, key, value...
+func (e *env) put(pairs ...string) {
+	e.Helper()
+	e.do(func(tx kv.Tx) {
+		for i := 0; i < len(pairs); i += 2 {
+			tx.Set(e.key(pairs[i]), []byte(pairs[i+1]))
+		}
+	})
+}
+
+// commit commits or, where a store may fail without reason, at least does not conflict.
+func (e *env) commit(tx kv.Transaction) {
+	e.Helper()
+	e.must(tx.Commit())
+}
+
+func (e *env) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// code checks for an error of the store.
+func (e *env) code(err error, want kv.Code) {
+	e.Helper()
+	if kv.CodeOf(err) != want {
+		e.Errorf("got error %v, want code %d", err, want)
+	}
+}
+
+// is checks for an error in a chain.
+func (e *env) is(err, want error) {
+	e.Helper()
+	if !errors.Is(err, want) {
+		e.Errorf("got error %v, want %v", err, want)
+	}
+}
+
+// value checks what a reader gets; "<none>" stands for no value.
+func (e *env) value(r kv.Reader, name, want string) {
+	e.Helper()
+	v, err := r.Get(e.key(name))
+	e.must(err)
+	if got := show(v); got != want {
+		e.Errorf("%s is %s, want %s", name, got, want)
+	}
+}
+
+const none = "<none>"
+
+func show(v []byte) string {
+	if v == nil {
+		return none
+	}
+	return string(v)
+}
+
+// pairs checks what a range read gets, as key=value.
+func (e *env) pairs(r kv.Reader, in kv.Range, o kv.RangeOptions, want ...string) {
+	e.Helper()
+	got, err := r.GetRange(in, o)
+	e.must(err)
+	if s := e.render(got); !slices.Equal(s, want) {
+		e.Errorf("range with %+v is %q, want %q", o, s, want)
+	}
+}
+
+func (e *env) render(pairs []kv.KeyValue) []string {
+	var s []string
+	for _, p := range pairs {
+		s = append(s, fmt.Sprintf("%s=%s", bytes.TrimPrefix(p.Key, e.Prefix), p.Value))
+	}
+	return s
+}
+
+// contents checks everything that is stored.
+func (e *env) contents(want ...string) {
+	e.Helper()
+	e.pairs(e.begin(), e.all(), kv.RangeOptions{}, want...)
+}

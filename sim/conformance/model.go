@@ -1,0 +1,226 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"couchrelay/core/kv"
+
+	"pgregory.net/rapid"
+)
+
+// modelKeys is every key of the model test, in order. Those with an x stand for the gaps between the
+// others: they are never named, but ranges cover them.
+var modelKeys = []string{"a", "ax", "b", "bx", "c", "cx", "d", "dx", "e", "ex"}
+
+func namedKey() *rapid.Generator[string] {
+	return rapid.Map(rapid.IntRange(0, len(modelKeys)/2-1), func(i int) string { return modelKeys[2*i] })
+}
+
+// model is a deliberately dumb store: every transaction has a copy of everything.
+type model struct {
+	data    map[string]string
+	commits []map[string]bool // the keys that each commit wrote
+}
+
+// modelTx runs beside a real transaction.
+type modelTx struct {
+	tx     kv.Transaction
+	view   map[string]string // what it sees
+	begun  int               // commits before its snapshot
+	own    map[string]bool   // keys whose value does not depend on the store
+	read   map[string]bool
+	wrote  map[string]bool
+	writes []func(map[string]string)
+}
+
+func runModel(t *testing.T, s Store) {
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		round++
+		e := newEnv(t, s)
+		e.Prefix = append(e.key(""), fmt.Sprintf("%08d/", round)...)
+		m := &model{data: map[string]string{}}
+		slots := make([]*modelTx, 3)
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			i := rapid.IntRange(0, len(slots)-1).Draw(rt, "slot")
+			switch op := rapid.IntRange(0, 9).Draw(rt, "op"); {
+			case slots[i] == nil:
+				slots[i] = m.begin(rt, e)
+			case op == 0:
+				m.commit(rt, e, slots[i])
+				slots[i] = nil
+			case op < 6:
+				slots[i].drawWrite(rt, e)
+			default:
+				slots[i].drawRead(rt, e)
+			}
+		}
+		for _, tx := range slots {
+			if tx != nil {
+				m.commit(rt, e, tx)
+			}
+		}
+		last := m.begin(rt, e)
+		last.compareRange(rt, e, last.tx, "a", "z", kv.RangeOptions{}, true)
+		last.tx.Cancel()
+	})
+}
+
+func (m *model) begin(t *rapid.T, e *env) *modelTx {
+	tx := e.DB.Begin(e.ctx, kv.Options{})
+	if _, err := tx.ReadVersion(); err != nil {
+		t.Fatal(err)
+	}
+	return &modelTx{tx: tx, view: maps.Clone(m.data), begun: len(m.commits),
+		own: map[string]bool{}, read: map[string]bool{}, wrote: map[string]bool{}}
+}
+
+func (m *model) commit(t *rapid.T, e *env, x *modelTx) {
+	conflict := false
+	for _, wrote := range m.commits[x.begun:] {
+		for k := range x.read {
+			conflict = conflict || wrote[k]
+		}
+	}
+	conflict = conflict && len(x.wrote) > 0
+	err := x.tx.Commit()
+	x.tx.Cancel()
+	switch {
+	case conflict && kv.CodeOf(err) != kv.NotCommitted:
+		t.Fatalf("commit gives %v, want a conflict", err)
+	case conflict || err != nil && !e.Exact && kv.CodeOf(err) == kv.NotCommitted:
+		return
+	case err != nil:
+		t.Fatal(err)
+	}
+	m.commits = append(m.commits, x.wrote)
+	for _, w := range x.writes {
+		w(m.data)
+	}
+}
+
+// write notes a change of the keys that in holds.
+func (x *modelTx) write(in func(string) bool, independent bool, change func(data map[string]string)) {
+	for _, k := range modelKeys {
+		if in(k) {
+			x.wrote[k] = true
+			x.own[k] = x.own[k] || independent
+		}
+	}
+	change(x.view)
+	x.writes = append(x.writes, change)
+}
+
+func (x *modelTx) drawWrite(t *rapid.T, e *env) {
+	key, to := namedKey().Draw(t, "key"), namedKey().Draw(t, "to")
+	from, to := min(key, to), max(key, to)
+	only := func(k string) bool { return k == key }
+	between := func(k string) bool { return from <= k && k < to }
+	counter := func(data map[string]string) uint64 {
+		var buf [8]byte
+		copy(buf[:], data[key])
+		return binary.LittleEndian.Uint64(buf[:])
+	}
+	n := rapid.Uint64Range(0, 3).Draw(t, "n")
+	switch rapid.IntRange(0, 6).Draw(t, "write") {
+	case 0, 1:
+		x.tx.Set(e.key(key), []byte(number(n)))
+		x.write(only, true, func(data map[string]string) { data[key] = number(n) })
+	case 2:
+		x.tx.Clear(e.key(key))
+		x.write(only, true, func(data map[string]string) { delete(data, key) })
+	case 3:
+		x.tx.ClearRange(e.span(from, to))
+		x.write(between, true, func(data map[string]string) {
+			maps.DeleteFunc(data, func(k, _ string) bool { return between(k) })
+		})
+	case 4:
+		x.tx.Add(e.key(key), int64(n))
+		x.write(only, false, func(data map[string]string) { data[key] = number(counter(data) + n) })
+	case 5:
+		x.tx.Max(e.key(key), n)
+		x.write(only, false, func(data map[string]string) { data[key] = number(max(counter(data), n)) })
+	case 6:
+		x.tx.AddWriteConflict(e.span(from, to))
+		x.write(between, false, func(map[string]string) {})
+	}
+}
+
+func (x *modelTx) drawRead(t *rapid.T, e *env) {
+	key, to := namedKey().Draw(t, "key"), namedKey().Draw(t, "to")
+	conflict := rapid.IntRange(0, 3).Draw(t, "snapshot") > 0
+	var r kv.Reader = x.tx
+	if !conflict {
+		r = x.tx.Snapshot()
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "read") {
+	case 0:
+		got, err := r.Get(e.key(key))
+		x.compare(t, key, got, err, conflict)
+	case 1:
+		got, err := r.GetAll([][]byte{e.key(to), e.key(key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.compare(t, to, got[0], err, conflict)
+		x.compare(t, key, got[1], err, conflict)
+	case 2:
+		o := kv.RangeOptions{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Reverse: rapid.Bool().Draw(t, "reverse")}
+		x.compareRange(t, e, r, min(key, to), max(key, to), o, conflict)
+	case 3:
+		from, to := min(key, to), max(key, to)
+		x.tx.AddReadConflict(e.span(from, to))
+		x.noteRead(func(k string) bool { return from <= k && k < to })
+	}
+}
+
+func (x *modelTx) noteRead(in func(string) bool) {
+	for _, k := range modelKeys {
+		if in(k) && !x.own[k] {
+			x.read[k] = true
+		}
+	}
+}
+
+func (x *modelTx) compare(t *rapid.T, key string, got []byte, err error, conflict bool) {
+	if want, ok := x.view[key]; err != nil || ok != (got != nil) || string(got) != want {
+		t.Fatalf("%s is %q, %v; want %q", key, got, err, want)
+	}
+	if conflict {
+		x.noteRead(func(k string) bool { return k == key })
+	}
+}
+
+func (x *modelTx) compareRange(t *rapid.T, e *env, r kv.Reader, from, to string, o kv.RangeOptions, conflict bool) {
+	pairs, err := r.GetRange(e.span(from, to), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, k := range slices.Sorted(maps.Keys(x.view)) {
+		if from <= k && k < to {
+			want = append(want, k+"="+x.view[k])
+		}
+	}
+	if o.Reverse {
+		slices.Reverse(want)
+	}
+	if o.Limit > 0 && len(want) >= o.Limit {
+		want = want[:o.Limit]
+		if last := want[o.Limit-1][:1]; o.Reverse {
+			from = last
+		} else {
+			to = last + "\x00"
+		}
+	}
+	if got := e.render(pairs); !slices.Equal(got, want) {
+		t.Fatalf("%s to %s with %+v is %q, want %q", from, to, o, got, want)
+	}
+	if conflict {
+		x.noteRead(func(k string) bool { return from <= k && k < to })
+	}
+}

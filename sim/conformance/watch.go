@@ -1,0 +1,120 @@
+package conformance
+
+import (
+	"context"
+
+	"couchrelay/core/kv"
+)
+
+// watch commits a transaction that watches name.
+func (e *env) watch(name string) kv.Watch {
+	e.Helper()
+	tx := e.begin()
+	w := tx.Watch(e.key(name))
+	e.commit(tx)
+	tx.Cancel() // does not end it
+	return w
+}
+
+// fires waits for w in the background and returns how to collect the result.
+func (e *env) fires(w kv.Watch) (done chan error) {
+	done = make(chan error, 1)
+	go func() { done <- w.Wait(e.ctx) }()
+	return done
+}
+
+var watches = []test{
+	{"set", func(e *env) {
+		e.put("a", "1")
+		done := e.fires(e.watch("a"))
+		e.put("a", "2")
+		e.must(<-done)
+	}},
+	{"set before the wait", func(e *env) {
+		w := e.watch("a")
+		e.put("a", "2")
+		e.must(w.Wait(e.ctx))
+	}},
+	{"clear of a range", func(e *env) {
+		e.put("b", "1")
+		done := e.fires(e.watch("b"))
+		e.do(func(tx kv.Tx) { tx.ClearRange(e.span("a", "c")) })
+		e.must(<-done)
+	}},
+	{"add", func(e *env) {
+		done := e.fires(e.watch("n"))
+		e.do(func(tx kv.Tx) { tx.Add(e.key("n"), 1) })
+		e.must(<-done)
+	}},
+	{"versionstamped key", func(e *env) {
+		tx := e.begin()
+		tx.SetVersionstampedValue(e.key("a"), stampTemplate(""))
+		w := e.watch("a")
+		e.commit(tx)
+		e.must(w.Wait(e.ctx))
+	}},
+	{"changed between the read and the commit", func(e *env) {
+		tx := e.begin()
+		w := tx.Watch(e.key("a"))
+		e.put("a", "2")
+		e.commit(tx)
+		e.must(w.Wait(e.ctx))
+	}},
+	{"several on one key", func(e *env) {
+		one, two := e.watch("a"), e.watch("a")
+		other := e.watch("b")
+		e.put("a", "2")
+		e.must(one.Wait(e.ctx))
+		e.must(two.Wait(e.ctx))
+		other.Cancel()
+	}},
+	{"of an own write", func(e *env) {
+		tx := e.begin()
+		tx.Set(e.key("a"), []byte("own"))
+		w := tx.Watch(e.key("a"))
+		e.commit(tx)
+		e.put("a", "2")
+		e.must(w.Wait(e.ctx))
+	}},
+	{"cancel", func(e *env) {
+		w := e.watch("a")
+		done := e.fires(w)
+		w.Cancel()
+		e.code(<-done, kv.OperationCancelled)
+	}},
+	{"end of the context", func(e *env) {
+		ctx, cancel := context.WithCancel(e.ctx)
+		cancel()
+		w := e.watch("a")
+		defer w.Cancel()
+		if err := w.Wait(ctx); err != nil { // nil would be a spurious signal
+			e.is(err, context.Canceled)
+		}
+	}},
+	{"of a transaction that failed", func(e *env) {
+		tx := e.begin()
+		e.value(tx, "a", none)
+		w := tx.Watch(e.key("b"))
+		tx.Set(e.key("c"), nil)
+		e.put("a", "1")
+		err := tx.Commit()
+		e.code(err, kv.NotCommitted)
+		e.must(tx.OnError(err))
+		if err := w.Wait(e.ctx); err == nil {
+			e.Error("it fires")
+		}
+	}},
+	{"of a transaction that was cancelled", func(e *env) {
+		tx := e.begin()
+		w := tx.Watch(e.key("b"))
+		tx.Cancel()
+		if err := w.Wait(e.ctx); err == nil {
+			e.Error("it fires")
+		}
+	}},
+	{"of an unreadable key", func(e *env) {
+		tx := e.begin()
+		tx.SetVersionstampedValue(e.key("a"), stampTemplate(""))
+		e.code(tx.Watch(e.key("a")).Wait(e.ctx), kv.AccessedUnreadable)
+	}},
+}
