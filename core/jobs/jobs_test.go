@@ -1,0 +1,208 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
+)
+
+// must runs one transaction that has to succeed.
+func must[T any](t *testing.T, db kv.Database, f func(kv.Tx) (T, error)) T {
+	t.Helper()
+	v, err := kv.Run(context.Background(), db, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func add(t *testing.T, db kv.Database, q *Queue, ids ...string) {
+	t.Helper()
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		for _, id := range ids {
+			if err := q.Add(tx, id, Schedule{Priority: tuple.Pack(0)}, []byte("{}")); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+}
+
+func register(t *testing.T, db kv.Database, q *Queue, w string) {
+	t.Helper()
+	must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Register(tx, w, nil) })
+}
+
+func accept(q *Queue, w string, batch uint64, n int) func(kv.Tx) ([]*Job, error) {
+	return func(tx kv.Tx) ([]*Job, error) { return q.Accept(tx, w, Demand{Batch: batch, Max: n}) }
+}
+
+// TestLateAccept: an accept whose commit lands after its repetition took jobs must not land as well.
+func TestLateAccept(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w")
+	add(t, db, q, "a", "b")
+	late := db.Begin(context.Background(), kv.Options{})
+	if jobs, err := q.Accept(late, "w", Demand{Batch: 1, Max: 1}); err != nil || len(jobs) != 1 {
+		t.Fatal(jobs, err)
+	}
+	if got := must(t, db, accept(q, "w", 1, 2)); len(got) != 2 {
+		t.Fatal(got)
+	}
+	if err := late.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+		t.Errorf("late accept: %v", err)
+	}
+}
+
+// TestLateUpdate: old data must not come back over newer data.
+func TestLateUpdate(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w")
+	add(t, db, q, "a")
+	job := must(t, db, accept(q, "w", 1, 1))[0]
+	late := db.Begin(context.Background(), kv.Options{})
+	if err := q.Update(late, "a", job.Lock, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Update(tx, "a", job.Lock, []byte("new")) })
+	if err := late.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+		t.Errorf("late update: %v", err)
+	}
+}
+
+// TestAcceptorsConflictOnlyOnTheirJobs: two acceptors that take different jobs both commit.
+func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w1")
+	register(t, db, q, "w2")
+	add(t, db, q, "a", "b", "c", "d", "e", "f", "g", "h")
+	one, two := db.Begin(context.Background(), kv.Options{}), db.Begin(context.Background(), kv.Options{})
+	j1, err1 := q.Accept(one, "w1", Demand{Batch: 1, Max: 1, Window: 8, Seed: 1})
+	j2, err2 := q.Accept(two, "w2", Demand{Batch: 1, Max: 1, Window: 8, Seed: 2})
+	if err1 != nil || err2 != nil || j1[0].ID == j2[0].ID {
+		t.Fatal(j1, j2, err1, err2)
+	}
+	if err := one.Commit(); err != nil {
+		t.Error(err)
+	}
+	if err := two.Commit(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w")
+	add(t, db, q, "a", "b", "c")
+	must(t, db, accept(q, "w", 1, 3))
+	beat := must(t, db, func(tx kv.Tx) ([]Lease, error) { return q.Leases(tx) })[0].Beat
+	expire := func(limit int) bool {
+		return must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "w", &beat, limit) })
+	}
+	must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") })
+	if !expire(10) || must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) }).Running != 3 {
+		t.Fatal("expired a worker that moved on")
+	}
+	beat = must(t, db, func(tx kv.Tx) ([]Lease, error) { return q.Leases(tx) })[0].Beat
+	if expire(2) {
+		t.Fatal("done with one job left")
+	}
+	// From the first batch on the worker is out, though some of its jobs are still its own.
+	if _, err := kv.Run(context.Background(), db, accept(q, "w", 2, 1)); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("accept of an expired worker: %v", err)
+	}
+	if _, err := kv.Run(context.Background(), db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") }); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("heartbeat of an expired worker: %v", err)
+	}
+	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { return q.Register(tx, "w", nil) }); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("registration of an expired worker: %v", err)
+	}
+	if !expire(2) {
+		t.Fatal("not done")
+	}
+	counts := must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) })
+	if counts != (Counts{Ready: 3}) {
+		t.Errorf("counts %+v", counts)
+	}
+	if j := must(t, db, func(tx kv.Tx) (*Job, error) { return q.Get(tx, "a") }); j.Lost != 1 {
+		t.Errorf("lost %d times", j.Lost)
+	}
+}
+
+// TestCalls: a worker is called when one of its jobs is taken away, and only then.
+func TestCalls(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w")
+	add(t, db, q, "a", "b")
+	job := must(t, db, accept(q, "w", 1, 2))[0]
+	beat := func() int64 { return must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") }) }
+	before := beat()
+	must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Update(tx, "a", job.Lock, nil) })
+	if beat() != before {
+		t.Error("called by its own update")
+	}
+	must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "a") })
+	if beat() == before {
+		t.Error("not called when its job was removed")
+	}
+}
+
+func TestWatches(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	register(t, db, q, "w")
+	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
+		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
+	}
+	ready, job := watch(q.WatchReady), watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
+	add(t, db, q, "a")
+	for _, w := range []kv.Watch{ready, job} {
+		if err := w.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	call := watch(func(tx kv.Tx) kv.Watch { return q.WatchWorker(tx, "w") })
+	must(t, db, accept(q, "w", 1, 1))
+	must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "a") })
+	if err := call.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAuditFinds proves that the audit can fail.
+func TestAuditFinds(t *testing.T) {
+	for name, damage := range map[string]func(*Queue, kv.Tx){
+		"index row gone":   func(q *Queue, tx kv.Tx) { tx.ClearRange(q.ready.Range()) },
+		"stray index row":  func(q *Queue, tx kv.Tx) { tx.Set(q.waiting.Pack(int64(5), "x"), nil) },
+		"counter off":      func(q *Queue, tx kv.Tx) { tx.Add(q.count.Pack("ready"), 1) },
+		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.count.Range()) },
+		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.job.Pack("a")) },
+		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.job.Pack("a"), []byte("junk")) },
+		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.worker.Range()) },
+	} {
+		db, q := fakefdb.New(), New(root, "kind")
+		register(t, db, q, "w")
+		add(t, db, q, "a", "b")
+		must(t, db, accept(q, "w", 1, 1))
+		audit := func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Audit(tx) }
+		must(t, db, audit)
+		must(t, db, func(tx kv.Tx) (struct{}, error) { damage(q, tx); return struct{}{}, nil })
+		if _, err := kv.Run(context.Background(), db, audit); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestListPrefix(t *testing.T) {
+	db, q := fakefdb.New(), New(root, "kind")
+	add(t, db, q, "a|1", "a|2", "a|3", "b|1", "a")
+	list := must(t, db, func(tx kv.Tx) ([]*Job, error) {
+		return q.List(tx.Snapshot(), Page{Prefix: "a|", After: "a|1", Limit: 9})
+	})
+	if len(list) != 2 || list[0].ID != "a|2" || list[1].ID != "a|3" {
+		t.Errorf("listed %v", list)
+	}
+}

@@ -1,0 +1,369 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
+	"pgregory.net/rapid"
+)
+
+// model is the queue as plain maps, written as dumbly as possible.
+type model struct {
+	jobs    map[string]*Job
+	workers map[string]bool // live
+	batches map[string]uint64
+}
+
+// machine applies every operation to the queue and to the model. Each transaction is sometimes run a
+// second time after it committed, as after a commit with an unknown result.
+type machine struct {
+	db *fakefdb.Database
+	q  *Queue
+	m  model
+}
+
+var root = tuple.Subspace(tuple.Pack("test"))
+
+func newMachine() *machine {
+	return &machine{db: fakefdb.New(), q: New(root, "kind"), m: model{
+		jobs: map[string]*Job{}, workers: map[string]bool{}, batches: map[string]uint64{},
+	}}
+}
+
+func run[T any](t *rapid.T, db kv.Database, f func(kv.Tx) (T, error)) (T, error) {
+	result, err := kv.Run(context.Background(), db, f)
+	if err == nil && rapid.Bool().Draw(t, "commit result unknown") {
+		again, errAgain := kv.Run(context.Background(), db, f)
+		if errAgain != nil && !errors.Is(errAgain, ErrHalt) {
+			t.Fatalf("repeated: %v", errAgain)
+		}
+		_ = again
+	}
+	return result, err
+}
+
+var ids = rapid.SampledFrom([]string{"a", "b", "c", "d", "e\x00f", "g"})
+var workers = rapid.SampledFrom([]string{"w1", "w2", "w3"})
+
+func schedule(t *rapid.T) Schedule {
+	return Schedule{
+		Priority: tuple.Pack(rapid.Int64Range(-3, 3).Draw(t, "priority")),
+		Due:      instant.Time(rapid.SampledFrom([]int64{0, 0, 5, 10}).Draw(t, "due")),
+	}
+}
+
+func data(t *rapid.T) []byte {
+	return bytes.Repeat([]byte{'x'}, rapid.SampledFrom([]int{0, 1, 10, chunkSize, chunkSize + 1, 2*chunkSize + 5}).Draw(t, "size"))
+}
+
+func (s *machine) Add(t *rapid.T) {
+	id, sched, body := ids.Draw(t, "id"), schedule(t), data(t)
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Add(tx, id, sched, body) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.m.jobs[id]
+	if old != nil && old.State == Running {
+		old.Schedule, old.Resubmit = sched, true
+		return
+	}
+	lost := 0
+	if old != nil && old.State == Pending && old.Schedule.equal(sched) {
+		lost = old.Lost
+	}
+	s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body, Lost: lost}
+}
+
+func (s *machine) Resubmit(t *rapid.T) {
+	id, sched := ids.Draw(t, "id"), schedule(t)
+	found, err := run(t, s.db, func(tx kv.Tx) (bool, error) { return s.q.Resubmit(tx, id, sched) })
+	old := s.m.jobs[id]
+	if err != nil || found != (old != nil) {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	if old == nil {
+		return
+	}
+	old.Schedule = sched
+	if old.State == Running {
+		old.Resubmit = true
+	} else {
+		old.State = Pending
+	}
+}
+
+func (s *machine) Remove(t *rapid.T) {
+	id := ids.Draw(t, "id")
+	found, err := run(t, s.db, func(tx kv.Tx) (bool, error) { return s.q.Remove(tx, id) })
+	if err != nil || found != (s.m.jobs[id] != nil) {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	delete(s.m.jobs, id)
+}
+
+func (s *machine) Register(t *rapid.T) {
+	w := workers.Draw(t, "worker")
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Register(tx, w, []byte("info")) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.m.workers[w] = true
+}
+
+func (s *machine) Accept(t *rapid.T) {
+	w := workers.Draw(t, "worker")
+	s.m.batches[w]++
+	d := Demand{
+		Batch: s.m.batches[w], Max: rapid.IntRange(1, 3).Draw(t, "max"), Window: rapid.IntRange(0, 4).Draw(t, "window"),
+		Seed: rapid.Uint64().Draw(t, "seed"),
+	}
+	got, err := run(t, s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
+	if !s.m.workers[w] {
+		if !errors.Is(err, ErrLeaseLost) {
+			t.Fatalf("accept without a lease: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := s.ready()
+	if want := min(d.Max, len(ready)); len(got) != want {
+		t.Fatalf("accepted %d of %d", len(got), want)
+	}
+	head := ready[:min(len(ready), max(d.Max, d.Window))]
+	for i, j := range got {
+		if !slices.ContainsFunc(head, func(h *Job) bool { return h.ID == j.ID }) {
+			t.Fatalf("accepted %s, which is not among the first: %v", j, head)
+		}
+		if i > 0 && compareReady(got[i-1], j) >= 0 {
+			t.Fatalf("accepted out of order: %v", got)
+		}
+		mine := s.m.jobs[j.ID]
+		if !bytes.Equal(mine.Data, j.Data) {
+			t.Fatalf("accepted with other data")
+		}
+		mine.State, mine.Lock, mine.Resubmit = Running, Lock{w, d.Batch}, false
+	}
+	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
+	if len(got) > 0 && (err != nil || fmt.Sprint(again) != fmt.Sprint(got)) {
+		t.Fatalf("the same accept again gives %v, %v, not %v", again, err, got)
+	}
+	if len(got) == 0 && len(again) > 0 {
+		t.Fatalf("accepted %v from nothing", again)
+	}
+}
+
+func compareReady(a, b *Job) int {
+	if c := bytes.Compare(a.Priority, b.Priority); c != 0 {
+		return c
+	}
+	return bytes.Compare([]byte(a.ID), []byte(b.ID))
+}
+
+func (s *machine) ready() []*Job {
+	var list []*Job
+	for _, j := range s.m.jobs {
+		if j.Ready() {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, compareReady)
+	return list
+}
+
+// lock draws a lock that may hold the job or not.
+func (s *machine) lock(t *rapid.T, id string) Lock {
+	if j := s.m.jobs[id]; j != nil && rapid.IntRange(0, 3).Draw(t, "stale") > 0 {
+		return j.Lock
+	}
+	return Lock{workers.Draw(t, "worker"), rapid.Uint64Range(0, 3).Draw(t, "batch")}
+}
+
+func (s *machine) holds(id string, l Lock) bool {
+	j := s.m.jobs[id]
+	return j != nil && j.State == Running && j.Lock == l
+}
+
+func (s *machine) Update(t *rapid.T) {
+	id, body := ids.Draw(t, "id"), data(t)
+	l := s.lock(t, id)
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Update(tx, id, l, body) })
+	if errors.Is(err, ErrHalt) == s.holds(id, l) {
+		t.Fatalf("update under %v: %v", l, err)
+	}
+	if err == nil {
+		s.m.jobs[id].Data = body
+	}
+}
+
+func (s *machine) Finish(t *rapid.T) {
+	id, body := ids.Draw(t, "id"), data(t)
+	l := s.lock(t, id)
+	state, err := run(t, s.db, func(tx kv.Tx) (State, error) { return s.q.Finish(tx, id, l, body) })
+	if errors.Is(err, ErrHalt) == s.holds(id, l) {
+		t.Fatalf("finish under %v: %v", l, err)
+	}
+	if err != nil {
+		return
+	}
+	j := s.m.jobs[id]
+	want := Finished
+	if j.Resubmit {
+		want = Pending
+	}
+	if state != want {
+		t.Fatalf("finished as %s, want %s", state, want)
+	}
+	*j = Job{ID: id, State: want, Schedule: j.Schedule, Data: body}
+}
+
+func (s *machine) Requeue(t *rapid.T) {
+	id, body, sched := ids.Draw(t, "id"), data(t), schedule(t)
+	l := s.lock(t, id)
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Requeue(tx, id, l, sched, body) })
+	if errors.Is(err, ErrHalt) == s.holds(id, l) {
+		t.Fatalf("requeue under %v: %v", l, err)
+	}
+	if err == nil {
+		s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body}
+	}
+}
+
+func (s *machine) Promote(t *rapid.T) {
+	now, limit := instant.Time(rapid.Int64Range(0, 12).Draw(t, "now")), rapid.IntRange(1, 3).Draw(t, "limit")
+	var waiting []*Job
+	for _, j := range s.m.jobs {
+		if j.State == Pending && j.Due > 0 {
+			waiting = append(waiting, j)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *Job) int {
+		if a.Due != b.Due {
+			return int(a.Due - b.Due)
+		}
+		return bytes.Compare([]byte(a.ID), []byte(b.ID))
+	})
+	due := len(slices.DeleteFunc(slices.Clone(waiting), func(j *Job) bool { return j.Due > now }))
+	moves := min(due, limit)
+	next := instant.Never
+	if moves < len(waiting) {
+		next = waiting[moves].Due
+	}
+	type result struct {
+		moved int
+		next  instant.Time
+	}
+	got, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (result, error) {
+		moved, next, err := s.q.Promote(tx, now, limit)
+		return result{moved, next}, err
+	})
+	if err != nil || got != (result{moves, next}) {
+		t.Fatalf("promoted %v, %v, want %d, next %s", got, err, moves, next)
+	}
+	for _, j := range waiting[:moves] {
+		j.Due = 0
+	}
+}
+
+func (s *machine) Expire(t *rapid.T) {
+	w, limit := workers.Draw(t, "worker"), rapid.IntRange(1, 3).Draw(t, "limit")
+	done, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (bool, error) { return s.q.Expire(tx, w, nil, limit) })
+	for !done && err == nil {
+		done, err = kv.Run(context.Background(), s.db, func(tx kv.Tx) (bool, error) { return s.q.Expire(tx, w, nil, limit) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(s.m.workers, w)
+	for _, j := range s.m.jobs {
+		if j.Lock.Worker == w {
+			j.State, j.Lock, j.Resubmit, j.Lost = Pending, Lock{}, false, j.Lost+1
+		}
+	}
+}
+
+// Check compares everything that can be read.
+func (s *machine) Check(t *rapid.T) {
+	tx := s.db.Begin(context.Background(), kv.Options{})
+	defer tx.Cancel()
+	if err := s.q.Audit(tx); err != nil {
+		t.Fatal(err)
+	}
+	var list []*Job
+	for after := ""; ; after = list[len(list)-1].ID {
+		page, err := s.q.List(tx, Page{After: after, Limit: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list = append(list, page...); len(page) < 2 {
+			break
+		}
+	}
+	wantIDs := slices.Sorted(maps.Keys(s.m.jobs))
+	if len(list) != len(wantIDs) {
+		t.Fatalf("%d jobs, want %d", len(list), len(wantIDs))
+	}
+	var counts Counts
+	for i, j := range list {
+		want := s.m.jobs[wantIDs[i]]
+		got, err := s.q.Get(tx, j.ID)
+		if err != nil || got.String() != want.String() || !bytes.Equal(got.Data, want.Data) || !got.Schedule.equal(want.Schedule) {
+			t.Fatalf("job is %s, want %s; %v", got, want, err)
+		}
+		if j.String() != want.String() || !bytes.Equal(j.Data, want.Data) {
+			t.Fatalf("listed as %s, want %s", j, want)
+		}
+		switch {
+		case want.Ready():
+			counts.Ready++
+		case want.State == Pending:
+			counts.Waiting++
+		case want.State == Running:
+			counts.Running++
+		default:
+			counts.Finished++
+		}
+	}
+	if got, err := s.q.Counts(tx); err != nil || got != counts {
+		t.Fatalf("counts %+v, %v, want %+v", got, err, counts)
+	}
+	s.checkLeases(t, tx)
+}
+
+func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) {
+	leases, err := s.q.Leases(tx)
+	if err != nil || len(leases) != len(s.m.workers) {
+		t.Fatalf("leases %v, %v, want %v", leases, err, s.m.workers)
+	}
+	for _, l := range leases {
+		owned, err := s.q.Owned(tx, l.Worker)
+		if err != nil || l.Expired || string(l.Info) != "info" || l.Beat == [10]byte{} {
+			t.Fatalf("lease %+v, %v", l, err)
+		}
+		for _, h := range owned {
+			if !s.holds(h.ID, h.Lock) {
+				t.Fatalf("%v is not held", h)
+			}
+		}
+	}
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newMachine()
+		t.Repeat(map[string]func(*rapid.T){
+			"": s.Check, "add": s.Add, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
+			"update": s.Update, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
+		})
+	})
+}
