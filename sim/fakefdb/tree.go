@@ -131,10 +131,9 @@ func (t *tree) prune(floor int64) {
 		for drop+1 < len(c.values) && c.values[drop+1].version <= floor {
 			drop++
 		}
-		n := copy(c.values, c.values[drop:])
-		clear(c.values[n:])
-		c.values = c.values[:n]
-		if n == 1 && c.values[0].bytes == nil {
+		clear(c.values[:drop])
+		c.values = c.values[drop:] // append gives back the front when it has to move them
+		if len(c.values) == 1 && c.values[0].bytes == nil {
 			t.keys.Delete(c.key)
 		}
 	}

@@ -10,6 +10,8 @@ package tuple
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Tuple is a list of elements, see the package comment for their types.
@@ -67,6 +69,24 @@ func PackVersionstamped(prefix []byte, elems ...any) []byte {
 		panic("tuple: no incomplete versionstamp")
 	}
 	return binary.LittleEndian.AppendUint32(dst, uint32(stamp))
+}
+
+// String prints the elements in order: (1, "text", b"bytes", nil, (2)).
+func (t Tuple) String() string {
+	elems := make([]string, len(t))
+	for i, e := range t {
+		switch e := e.(type) {
+		case nil:
+			elems[i] = "nil"
+		case string:
+			elems[i] = strconv.Quote(e)
+		case []byte:
+			elems[i] = "b" + strconv.Quote(string(e))
+		default:
+			elems[i] = fmt.Sprint(e)
+		}
+	}
+	return "(" + strings.Join(elems, ", ") + ")"
 }
 
 // Pack encodes the tuple as the function of that name does.

@@ -283,6 +283,14 @@ func TestScanErrors(t *testing.T) {
 	}
 }
 
+func TestString(t *testing.T) {
+	got := Tuple{1, "a\x00", []byte{1}, nil, Tuple{2, true}, UUID{1}, Incomplete(7)}.String()
+	want := `(1, "a\x00", b"\x01", nil, (2, true), 01000000-0000-0000-0000-000000000000, ffffffffffffffffffff-7)`
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestUnpackedBytesAreOwned(t *testing.T) {
 	packed := Pack([]byte("abc"))
 	got, err := Unpack(packed)
