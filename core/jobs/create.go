@@ -29,6 +29,16 @@ func (q *Queue) Add(tx kv.Tx, id string, s Schedule, data []byte) error {
 	return nil
 }
 
+// AddFinished stores a job that has nothing to do, in the place of whatever had its id.
+func (q *Queue) AddFinished(tx kv.Tx, id string, data []byte) error {
+	if _, err := q.Remove(tx, id); err != nil {
+		return err
+	}
+	q.setData(tx, id, data)
+	q.move(tx, nil, &Job{ID: id, State: Finished})
+	return nil
+}
+
 // Resubmit queues an existing job by s: a pending one is moved, a running one is queued again when it
 // finishes, a finished one becomes pending. It says whether there was such a job.
 func (q *Queue) Resubmit(tx kv.Tx, id string, s Schedule) (bool, error) {

@@ -83,6 +83,15 @@ func (s *machine) Add(t *rapid.T) {
 	s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body, Lost: lost}
 }
 
+func (s *machine) AddFinished(t *rapid.T) {
+	id, body := ids.Draw(t, "id"), data(t)
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.AddFinished(tx, id, body) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.m.jobs[id] = &Job{ID: id, State: Finished, Data: body}
+}
+
 func (s *machine) Resubmit(t *rapid.T) {
 	id, sched := ids.Draw(t, "id"), schedule(t)
 	found, err := run(t, s.db, func(tx kv.Tx) (bool, error) { return s.q.Resubmit(tx, id, sched) })
@@ -362,7 +371,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newMachine()
 		t.Repeat(map[string]func(*rapid.T){
-			"": s.Check, "add": s.Add, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
+			"": s.Check, "add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
 			"update": s.Update, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
 		})
 	})
