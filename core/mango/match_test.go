@@ -122,6 +122,7 @@ func TestDocuments(t *testing.T) {
 		{`{"x\\.b":2}`, `{"x.b":2}`, true},
 		// An index leads into an array.
 		{`{"x.1":2}`, `{"x":[1,2]}`, true},
+		{`{"x.0":1}`, `{"x":[1,2]}`, true},
 		{`{"x.2":2}`, `{"x":[1,2]}`, false},
 		{`{"x.-1":2}`, `{"x":[1,2]}`, false},
 		{`{"x.a":2}`, `{"x":[{"a":2}]}`, false},

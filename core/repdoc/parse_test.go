@@ -100,18 +100,18 @@ func TestEveryField(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	for in, want := range map[string]Filter{
-		``:                                               {},
-		`"doc_ids":null`:                                 {},
-		`"doc_ids":[]`:                                   {Kind: DocIDs},
-		`"doc_ids":["b","a%2Fc","a","b"]`:                {Kind: DocIDs, DocIDs: []string{"a", "a/c", "b"}},
-		`"doc_ids":["%C3%a9","a+b","5%"]`:                {Kind: DocIDs, DocIDs: []string{"5%", "a b", "é"}},
-		`"doc_ids":null,"selector":{}`:                   {Kind: Selector, Selector: jsontext.Value(`{}`)},
-		`"selector":{"b":1, "a":{"$gt":1}}`:              {Kind: Selector, Selector: jsontext.Value(`{"b":1,"a":{"$gt":1}}`)},
-		`"selector":{"a":{"$regex":"(?!x)"}}`:            {Kind: Selector, Selector: jsontext.Value(`{"a":{"$regex":"(?!x)"}}`)},
-		`"filter":"_design"`:                             {Kind: BuiltinFilter, Name: "_design"},
-		`"filter":"_view","query_params":{"view":"d/v"}`: {Kind: BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v"}`)},
-		`"filter":"d/f"`:                                 {Kind: FunctionFilter, Name: "d/f"},
-		`"query_params":{"a":1}`:                         {QueryParams: jsontext.Value(`{"a":1}`)},
+		``:                                {},
+		`"doc_ids":null`:                  {},
+		`"doc_ids":[]`:                    {Kind: DocIDs},
+		`"doc_ids":["b","a%2Fc","a","b"]`: {Kind: DocIDs, DocIDs: []string{"a", "a/c", "b"}},
+		`"doc_ids":["%C3%a9","a+b","5%","%30%","%7a%4F"]`: {Kind: DocIDs, DocIDs: []string{"0%", "5%", "a b", "zO", "é"}},
+		`"doc_ids":null,"selector":{}`:                    {Kind: Selector, Selector: jsontext.Value(`{}`)},
+		`"selector":{"b":1, "a":{"$gt":1}}`:               {Kind: Selector, Selector: jsontext.Value(`{"b":1,"a":{"$gt":1}}`)},
+		`"selector":{"a":{"$regex":"(?!x)"}}`:             {Kind: Selector, Selector: jsontext.Value(`{"a":{"$regex":"(?!x)"}}`)},
+		`"filter":"_design"`:                              {Kind: BuiltinFilter, Name: "_design"},
+		`"filter":"_view","query_params":{"view":"d/v"}`:  {Kind: BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v"}`)},
+		`"filter":"d/f"`:                                  {Kind: FunctionFilter, Name: "d/f"},
+		`"query_params":{"a":1}`:                          {QueryParams: jsontext.Value(`{"a":1}`)},
 	} {
 		comma := ","
 		if in == "" {
@@ -120,6 +120,14 @@ func TestFilters(t *testing.T) {
 		if got := document(t, "{"+ends+comma+in+"}").Filter; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", in, got, want)
 		}
+	}
+}
+
+// TestLongestNumber is the other side of the bound on digits.
+func TestLongestNumber(t *testing.T) {
+	number := strings.Repeat("1", maxDigits)
+	if r := document(t, "{"+ends+`,"since_seq":`+number+"}"); string(r.SinceSeq) != number {
+		t.Errorf("%s", r.SinceSeq)
 	}
 }
 
@@ -153,6 +161,12 @@ func TestCancel(t *testing.T) {
 		if r := request(t, "{"+in+"}"); r.CancelID != want || (r.Source.URL == "") != (want != "") {
 			t.Errorf("%s: got %+v", in, r)
 		}
+	}
+	if r := request(t, "{"+ends+"}"); r.Cancel || r.Source.URL != "http://s/a/" {
+		t.Errorf("%+v", r)
+	}
+	if r := request(t, `{"cancel":true,`+ends+`}`); !r.Cancel {
+		t.Errorf("%+v", r)
 	}
 	if r := request(t, `{"user_ctx":{"name":"x"},"owner":"x","_id":"x",`+ends+`}`); r.User.Name+r.Owner+r.DocID != "" {
 		t.Errorf("a request says who sends it: %+v", r)
@@ -291,9 +305,9 @@ func TestSocketOptions(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true},]", "[,{keepalive,true}]",
+		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
 		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]", "[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
-		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
+		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,3}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err == nil {
 			t.Errorf("%s: %+v", in, got)

@@ -184,6 +184,8 @@ func TestParseURL(t *testing.T) {
 		"https://H.x-y_z:65535/a%2F?b": {Scheme: "https", Host: "H.x-y_z", Port: 65535, Path: "/a%2F?b"},
 		"socks5://u@h?":                {Scheme: "socks5", Host: "h", Path: "/?", Userinfo: "u", HasUserinfo: true},
 		"http://u:p:100%@[::1]:8/":     {Scheme: "http", Host: "::1", Port: 8, Path: "/", Userinfo: "u:p:100%", HasUserinfo: true},
+		"http://AZaz09-._~!$&'()*+,;=": {Scheme: "http", Host: "AZaz09-._~!$&'()*+,;=", Path: "/"},
+		"http://h/%00%fF%9A":           {Scheme: "http", Host: "h", Path: "/%00%fF%9A"},
 		"http://@h":                    {Scheme: "http", Host: "h", Path: "/", HasUserinfo: true},
 		"http://h/a@b:c":               {Scheme: "http", Host: "h", Path: "/a@b:c"},
 	} {

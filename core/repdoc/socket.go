@@ -49,7 +49,7 @@ func (o *SocketOptions) set(prop erlangProp) error {
 	case "buffer":
 		return setSize(&o.Buffer, prop)
 	default:
-		return nil // refuseUnhonoured deals with it
+		return fmt.Errorf("`%s` is not supported yet", prop.name)
 	}
 }
 

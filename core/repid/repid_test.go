@@ -124,6 +124,8 @@ func TestEndpoints(t *testing.T) {
 		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"}}`:                                                  `u1 host (default) /`,
 		`{"url":"http://u1:p1@host","headers":{"Authorization":"` + basic("user2") + `"},"auth":{"basic":{"username":"u3","password":""}}}`: `u3 host (default) /`,
 		`{"url":"http://host","headers":{"Authorization":"Basic bad"}}`:                                                                     `(undefined) host (default) /`,
+		`{"url":"http://host","headers":{"Authorization":"Basic dXNlcjpwYXNz!"}}`:                                                           `(undefined) host (default) /`,
+		`{"url":"http://host","headers":{"Authorization":"Basic dXNlcg=="}}`:                                                                `(undefined) host (default) /`,
 		`{"url":"http://host","headers":{"Authorization":"Basic"}}`:                                                                         `(undefined) host (default) / Authorization=Basic`,
 		`{"url":"http://host","headers":{"Authorization":"Bearer t","B":" 2 ","a":"3","b":"1"}}`:                                            `(undefined) host (default) / a=3 Authorization=Bearer t B=2, 1`,
 		`{"url":"http://host","headers":{"Accept":"application/json","User-Agent":"CouchDB-Replicator/3.5.2"}}`:                             `(undefined) host (default) /`,
@@ -248,6 +250,8 @@ func TestTerms(t *testing.T) {
 		`[]`:                           "6a",
 		`{}`:                           "6801 6a",
 		`[1,-0,255]`:                   "6b 0003 0100ff",
+		`["1"]`:                        "6c 00000001 6d0000000131 6a",
+		`[99999]`:                      "6c 00000001 62 0001869f 6a",
 		`[1,256]`:                      "6c 00000002 6101 6200000100 6a",
 		`[[1],[]]`:                     "6c 00000002 6b000101 6a 6a",
 		`[1.0]`:                        "6c 00000001 463ff0000000000000 6a",
@@ -261,6 +265,11 @@ func TestTerms(t *testing.T) {
 		}
 		if got := hex.EncodeToString(appendJSON(nil, v)); got != strings.ReplaceAll(want, " ", "") {
 			t.Errorf("%.40s: got %.80s, want %.80s", in, got, want)
+		}
+	}
+	for bytes, tag := range map[uint]byte{255: tagBig, 256: tagHuge} {
+		if got := integerText(new(big.Int).Lsh(big.NewInt(1), 8*bytes-1).String()); got[0] != tag {
+			t.Errorf("%d bytes: tag %#x", bytes, got[0])
 		}
 	}
 	huge := "1" + strings.Repeat("0", 700)
