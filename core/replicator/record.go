@@ -1,0 +1,173 @@
+package replicator
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replication"
+)
+
+// State is how a replication stands, in the words of RFC 016.
+type State string
+
+// States.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Crashing  State = "crashing"
+	Completed State = "completed"
+	Failed    State = "failed"
+)
+
+// Terminal says whether a replication in this state is over for good.
+func (s State) Terminal() bool { return s == Completed || s == Failed }
+
+// Record is what is stored of a job besides the replication itself. It holds no credentials.
+type Record struct {
+	Database string `json:"database,omitempty"` // of the document; empty for a job of a request
+	Instance string `json:"instance,omitempty"` // of the database
+	DocID    string `json:"doc_id,omitempty"`
+	User     string `json:"user,omitempty"` // who made it, empty for nobody in particular
+
+	Source      string `json:"source"` // without user and password, as all URLs here
+	Target      string `json:"target"`
+	SourceProxy string `json:"source_proxy,omitempty"`
+	TargetProxy string `json:"target_proxy,omitempty"`
+	Continuous  bool   `json:"continuous,omitempty"`
+	// CheckpointInterval is in milliseconds.
+	CheckpointInterval int64 `json:"checkpoint_interval"`
+
+	State State `json:"state"`
+	// RepID is the replication id, once known; BaseID is RepID without its extension.
+	RepID  string `json:"rep_id,omitempty"`
+	BaseID string `json:"base_id,omitempty"`
+	// Error and Reason say why the job is crashing or failed.
+	Error  string `json:"error,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Throttled says that the last crash was because of answers 429.
+	Throttled  bool  `json:"throttled,omitempty"`
+	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row
+	Stats      Stats `json:"stats"`
+	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
+	Result json.RawMessage `json:"result,omitempty"`
+
+	Created     instant.Time `json:"created"`
+	LastStart   instant.Time `json:"last_start,omitempty"`
+	LastUpdated instant.Time `json:"last_updated"`
+	// Expires is when a finished job of a request is forgotten.
+	Expires instant.Time `json:"expires,omitempty"`
+	Node    string       `json:"node,omitempty"` // that runs it
+	History []Event      `json:"history"`        // newest first
+}
+
+// Event is a moment in the life of a job.
+type Event struct {
+	Type   string       `json:"type"` // added, started, stopped, pending, crashed
+	At     instant.Time `json:"at"`
+	Reason string       `json:"reason,omitempty"`
+}
+
+// Stats are the numbers of a replication with CouchDB's names.
+type Stats struct {
+	RevisionsChecked      int64   `json:"revisions_checked"`
+	MissingRevisionsFound int64   `json:"missing_revisions_found"`
+	DocsRead              int64   `json:"docs_read"`
+	DocsWritten           int64   `json:"docs_written"`
+	ChangesPending        *int64  `json:"changes_pending"`
+	DocWriteFailures      int64   `json:"doc_write_failures"`
+	BulkGetDocs           int64   `json:"bulk_get_docs"`
+	BulkGetAttempts       int64   `json:"bulk_get_attempts"`
+	CheckpointedSourceSeq SeqText `json:"checkpointed_source_seq"`
+	SourceSeq             SeqText `json:"source_seq"`
+	ThroughSeq            SeqText `json:"through_seq"`
+}
+
+// SeqText is a sequence as monitoring shows it: a string whatever it was.
+type SeqText string
+
+func seqText(s peer.Seq) SeqText {
+	var text string
+	if json.Unmarshal([]byte(s), &text) == nil {
+		return SeqText(text)
+	}
+	return SeqText(s)
+}
+
+// StatsOf converts what a run tells of itself.
+func StatsOf(i replication.Info) Stats {
+	s := Stats{
+		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
+		DocWriteFailures: i.DocWriteFailures, BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
+		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq), ThroughSeq: seqText(i.ThroughSeq),
+	}
+	if i.ChangesPending >= 0 {
+		s.ChangesPending = &i.ChangesPending
+	}
+	return s
+}
+
+// Counters are the totals that the next run continues.
+func (s Stats) Counters() checkpoint.Counters {
+	return checkpoint.Counters{
+		MissingChecked: s.RevisionsChecked, MissingFound: s.MissingRevisionsFound, DocsRead: s.DocsRead, DocsWritten: s.DocsWritten,
+		DocWriteFailures: s.DocWriteFailures, BulkGetDocs: s.BulkGetDocs, BulkGetAttempts: s.BulkGetAttempts,
+	}
+}
+
+// Transient says whether the job was made by a request.
+func (r *Record) Transient() bool { return r.Database == "" }
+
+// note adds an event to the history.
+func (r *Record) note(limit int, events ...Event) {
+	for _, e := range events {
+		r.History = append([]Event{e}, r.History...)
+	}
+	r.History = r.History[:min(len(r.History), max(limit, 1))]
+}
+
+// describe copies what monitoring shows of the replication.
+func (r *Record) describe(rep *repdoc.Replication) {
+	r.Source, r.Target, r.Continuous = rep.Source.URL, rep.Target.URL, rep.Continuous
+	r.CheckpointInterval = rep.CheckpointInterval.Milliseconds()
+	if rep.Source.Proxy != nil {
+		r.SourceProxy = rep.Source.Proxy.URL
+	}
+	if rep.Target.Proxy != nil {
+		r.TargetProxy = rep.Target.Proxy.URL
+	}
+}
+
+// priority orders ready jobs: who started longest ago first, those that never ran before all others,
+// and these in the order in which they were made (RFC 016).
+func (r *Record) priority() []byte { return tuple.Pack(int64(r.LastStart), int64(r.Created)) }
+
+func (r *Record) encode() []byte {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("replicator: " + err.Error()) // Result is JSON that we made
+	}
+	return b
+}
+
+func decodeRecord(jobID string, data []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("record of job %q: %w", jobID, err)
+	}
+	return &r, nil
+}
+
+// Record reads a job; nil when there is none.
+func (s *Store) Record(r kv.Reader, jobID string) (*Record, error) {
+	j, err := s.Jobs.Get(r, jobID)
+	if err != nil || j == nil {
+		return nil, err
+	}
+	return decodeRecord(jobID, j.Data)
+}

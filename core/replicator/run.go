@@ -1,0 +1,174 @@
+package replicator
+
+import (
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/prng"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replication"
+)
+
+// Work is an accepted job with all that a run needs.
+type Work struct {
+	JobID       string
+	Lock        jobs.Lock
+	Record      *Record
+	Replication *repdoc.Replication
+	Lost        int // workers that vanished while they ran it
+}
+
+// Accept gives the worker jobs, which are running from then on. See jobs.Queue.Accept.
+func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
+	accepted, err := s.Jobs.Accept(tx, worker, d)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Work, 0, len(accepted))
+	for _, j := range accepted {
+		w, err := s.work(tx, j)
+		if err != nil {
+			return nil, err
+		}
+		rec := w.Record
+		if rec.State != Running || rec.Node != node || rec.LastStart != now {
+			rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
+			rec.note(s.Config.MaxHistory, Event{Type: "started", At: now})
+			if err := s.Jobs.Update(tx, j.ID, j.Lock, rec.encode()); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, *w)
+	}
+	return list, nil
+}
+
+// Held reads a job that the worker holds under lock, as Accept would have returned it.
+func (s *Store) Held(tx kv.Tx, jobID string, lock jobs.Lock) (*Work, error) {
+	j, err := s.Jobs.Get(tx, jobID)
+	if err != nil {
+		return nil, err
+	}
+	if j == nil || j.State != jobs.Running || j.Lock != lock {
+		return nil, fmt.Errorf("job %q: %w", jobID, jobs.ErrHalt)
+	}
+	return s.work(tx, j)
+}
+
+func (s *Store) work(tx kv.Tx, j *jobs.Job) (*Work, error) {
+	rec, err := decodeRecord(j.ID, j.Data)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := s.Spec(tx, j.ID)
+	if err != nil {
+		return nil, err
+	}
+	if rep == nil {
+		return nil, fmt.Errorf("%w: job %q has no replication", jobs.ErrCorrupt, j.ID)
+	}
+	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost}, nil
+}
+
+// Progress stores the state of a run.
+func (s *Store) Progress(tx kv.Tx, jobID string, lock jobs.Lock, stats Stats, now instant.Time) error {
+	return s.change(tx, jobID, func(rec *Record) error {
+		rec.Stats, rec.LastUpdated = stats, now
+		if now.Sub(rec.LastStart) > s.Config.Backoff.Health {
+			rec.heal()
+		}
+		return s.Jobs.Update(tx, jobID, lock, rec.encode())
+	})
+}
+
+// Complete ends a one-shot that copied everything; its document says so from the same moment.
+func (s *Store) Complete(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, now instant.Time) error {
+	return s.change(tx, jobID, func(rec *Record) error {
+		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
+		rec.heal()
+		rec.stop(s, now)
+		return s.finish(tx, jobID, lock, rec, Completed, now)
+	})
+}
+
+// Fail ends a job for good; its document says why from the same moment.
+func (s *Store) Fail(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trouble, now instant.Time) error {
+	return s.change(tx, jobID, func(rec *Record) error {
+		rec.Error, rec.Reason = t.Error, t.Reason
+		rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
+		return s.finish(tx, jobID, lock, rec, Failed, now)
+	})
+}
+
+// finish ends the job and, with a document, writes its terminal state. A job that was resubmitted
+// meanwhile is pending again.
+func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, state State, now instant.Time) error {
+	rec.State, rec.Node, rec.LastUpdated = state, "", now
+	if rec.Transient() {
+		rec.Expires = now.Add(s.Config.TransientMaxAge)
+		tx.Set(s.expire.Pack(int64(rec.Expires), jobID), nil)
+	}
+	if _, err := s.Jobs.Finish(tx, jobID, lock, rec.encode()); err != nil {
+		return err
+	}
+	if rec.Transient() {
+		return nil
+	}
+	return s.writeTerminal(tx, rec, now)
+}
+
+// Crash ends a run that could not go on. The job waits, longer after every crash in a row, and runs
+// again; that of a request fails at once, unless its endpoints only asked to slow down.
+func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, seed uint64, now instant.Time) error {
+	return s.change(tx, jobID, func(rec *Record) error {
+		t := end.Trouble
+		rec.Stats = StatsOf(end.Info)
+		if rec.Transient() && !t.Throttled {
+			rec.Error, rec.Reason = t.Error, t.Reason
+			rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
+			return s.finish(tx, jobID, lock, rec, Failed, now)
+		}
+		rng := prng.New(seed)
+		rec.ErrorCount = s.Config.Backoff.Errors(rec.ErrorCount, now.Sub(rec.LastStart))
+		due := now.Add(s.Config.Backoff.Jittered(rec.ErrorCount, &rng))
+		rec.State, rec.Node, rec.Error, rec.Reason, rec.Throttled = Crashing, "", t.Error, t.Reason, t.Throttled
+		rec.LastUpdated = now
+		rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
+		return s.Jobs.Requeue(tx, jobID, lock, jobs.Schedule{Priority: rec.priority(), Due: due}, rec.encode())
+	})
+}
+
+// Requeue ends a run that was stopped in order; the job is pending and may run again at once.
+func (s *Store) Requeue(tx kv.Tx, jobID string, lock jobs.Lock, stats *Stats, now instant.Time) error {
+	return s.change(tx, jobID, func(rec *Record) error {
+		if stats != nil {
+			rec.Stats = *stats
+		}
+		rec.stop(s, now)
+		rec.State, rec.Node, rec.LastUpdated = Pending, "", now
+		rec.note(s.Config.MaxHistory, Event{Type: "pending", At: now})
+		return s.Jobs.Requeue(tx, jobID, lock, jobs.Schedule{Priority: rec.priority()}, rec.encode())
+	})
+}
+
+// change reads a record and hands it on; the caller stores it under the lock.
+func (s *Store) change(tx kv.Tx, jobID string, f func(*Record) error) error {
+	rec, err := s.Record(tx, jobID)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return fmt.Errorf("job %q: %w", jobID, jobs.ErrHalt)
+	}
+	return f(rec)
+}
+
+// heal forgets earlier crashes.
+func (r *Record) heal() { r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, "", "", false }
+
+// stop notes the end of a run.
+func (r *Record) stop(s *Store, now instant.Time) {
+	r.note(s.Config.MaxHistory, Event{Type: "stopped", At: now})
+}
