@@ -59,7 +59,7 @@ type env struct {
 }
 
 // patience bounds every wait of the suite; nothing that works comes near it.
-const patience = 30 * time.Second
+const patience = 10 * time.Second
 
 func newEnv(t *testing.T, s Store) *env {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -277,6 +277,16 @@ var retries = []test{
 		}))
 		e.contents("mine=")
 	}},
+	{"attempts do not share their reads", func(e *env) {
+		tx := e.begin()
+		e.value(tx, "a", none)
+		tx.AddReadConflict(e.span("b", "c"))
+		e.must(tx.OnError(kv.NewError(kv.NotCommitted)))
+		e.value(tx, "other", none)
+		e.put("a", "1", "b", "1")
+		tx.Set(e.key("mine"), nil)
+		e.commit(tx)
+	}},
 	{"other errors end it", func(e *env) {
 		attempts := 0
 		err := kv.Do(e.ctx, e.DB, func(tx kv.Tx) error {

@@ -209,6 +209,17 @@ var atomics = []test{
 		e.commit(tx)
 		e.contents("a="+number(5), "new="+number(4))
 	}},
+	{"above a cleared range", func(e *env) {
+		e.put("a", number(10), "b", number(10))
+		tx := e.begin()
+		tx.ClearRange(e.span("a", "c"))
+		tx.Add(e.key("a"), 1)
+		tx.Max(e.key("b"), 2)
+		e.value(tx, "a", number(1))
+		e.pairs(tx, e.all(), kv.RangeOptions{}, "a="+number(1), "b="+number(2))
+		e.commit(tx)
+		e.contents("a="+number(1), "b="+number(2))
+	}},
 	{"above what others wrote meanwhile", func(e *env) {
 		tx := e.begin()
 		_, err := tx.ReadVersion()

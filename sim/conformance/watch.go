@@ -23,6 +23,14 @@ func (e *env) fires(w kv.Watch) (done chan error) {
 	return done
 }
 
+// fails checks that w ends by itself with an error.
+func (e *env) fails(w kv.Watch) {
+	e.Helper()
+	if err := w.Wait(e.ctx); kv.CodeOf(err) == 0 {
+		e.Errorf("it ends with %v", err)
+	}
+}
+
 var watches = []test{
 	{"set", func(e *env) {
 		e.put("a", "1")
@@ -100,17 +108,13 @@ var watches = []test{
 		err := tx.Commit()
 		e.code(err, kv.NotCommitted)
 		e.must(tx.OnError(err))
-		if err := w.Wait(e.ctx); err == nil {
-			e.Error("it fires")
-		}
+		e.fails(w)
 	}},
 	{"of a transaction that was cancelled", func(e *env) {
 		tx := e.begin()
 		w := tx.Watch(e.key("b"))
 		tx.Cancel()
-		if err := w.Wait(e.ctx); err == nil {
-			e.Error("it fires")
-		}
+		e.fails(w)
 	}},
 	{"of an unreadable key", func(e *env) {
 		tx := e.begin()

@@ -60,7 +60,7 @@ var highestStamped = "s" + strings.Repeat("\xff", 10)
 
 // used is every key that the tests use, both ends of what may be unreadable among them.
 var used = func() []string {
-	keys := []string{"", "a", "a\x00", "b", "c", "cc", "d", "e", "f", "g", "r", highestStamped, highestStamped + "\x00", "z"}
+	keys := []string{"", "a", "a\x00", "b", "c", "d", "r", highestStamped, highestStamped + "\x00", "z"}
 	for _, v := range []int64{0, 3, readVersion + 1, commitVersion, 90} {
 		keys = append(keys, stampedAt(v))
 	}
