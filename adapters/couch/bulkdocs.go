@@ -1,0 +1,113 @@
+package couch
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"couchrelay/core/peer"
+)
+
+// writeDocs sends kept bodies in one request, piece by piece and with an exact length.
+func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, *peer.Failure) {
+	r := request{method: http.MethodPost, path: "_bulk_docs", header: []peer.Param{jsonBody, delayCommit}}
+	docs := p.bodies(op.Docs)
+	if docs == nil {
+		return peer.Written{}, p.target.failure(r, peer.Cancelled, "a document to write is no longer kept")
+	}
+	pieces := bulkDocsBody(docs)
+	for _, piece := range pieces {
+		r.size += int64(len(piece))
+	}
+	r.open = func() io.Reader { return &pieceReader{pieces: pieces} }
+	// 202 means that fewer copies than the server's quorum have it yet; it will see to the others.
+	a, f := p.target.ask(ctx, r, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusExpectationFailed)
+	if f != nil {
+		return peer.Written{}, f
+	}
+	s := newStream(a)
+	var w peer.Written
+	err := s.array(func(i int) error {
+		s.allow(maxItem)
+		if i == len(docs) {
+			return malformed("answered about more documents than it was sent")
+		}
+		refusal, err := s.verdict()
+		if refusal.Error != "" {
+			refusal.Error, refusal.Reason = p.target.words(refusal.Error), p.target.words(refusal.Reason)
+			w.Refused = append(w.Refused, refusal)
+		}
+		return err
+	})
+	if err == nil {
+		err = s.end()
+	}
+	if err != nil {
+		defer a.close()
+		return peer.Written{}, a.broken(err)
+	}
+	a.finish()
+	return w, nil
+}
+
+// bulkDocsBody is the body as the pieces that make it up; documents are not copied.
+func bulkDocsBody(docs [][]byte) [][]byte {
+	pieces := make([][]byte, 0, 2*len(docs)+2)
+	pieces = append(pieces, []byte(`{"new_edits":false,"docs":[`))
+	comma := []byte{','}
+	for i, doc := range docs {
+		if i > 0 {
+			pieces = append(pieces, comma)
+		}
+		pieces = append(pieces, doc)
+	}
+	return append(pieces, []byte(`]}`))
+}
+
+// verdict reads what the server says of one document. Without an error word it was written.
+func (s *stream) verdict() (r peer.Refusal, err error) {
+	if s.PeekKind() != jsontext.KindBeginObject {
+		return r, malformed("answered something else than an object for a document")
+	}
+	err = s.object(func(name string) (err error) {
+		switch name {
+		case "id":
+			r.ID, _, err = s.text()
+		case "rev":
+			r.Rev, _, err = s.text()
+		case "error":
+			is := false
+			if r.Error, is, err = s.text(); !is || r.Error == "" {
+				r.Error = "error"
+			}
+		case "reason":
+			r.Reason, _, err = s.text()
+		default:
+			err = s.SkipValue()
+		}
+		return err
+	})
+	return r, err
+}
+
+// pieceReader reads pieces one after the other.
+type pieceReader struct {
+	pieces [][]byte
+	at     int // in the first of pieces
+}
+
+func (r *pieceReader) Read(p []byte) (n int, err error) {
+	for n < len(p) && len(r.pieces) > 0 {
+		copied := copy(p[n:], r.pieces[0][r.at:])
+		n += copied
+		if r.at += copied; r.at == len(r.pieces[0]) {
+			r.pieces, r.at = r.pieces[1:], 0
+		}
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}

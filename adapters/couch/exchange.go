@@ -1,0 +1,356 @@
+package couch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"couchrelay/core/peer"
+)
+
+const (
+	// maxHops bounds the redirects that one request follows.
+	maxHops = 5
+	// maxTail is how much of an answer is read in the hope of its end, so that the connection can be
+	// used again.
+	maxTail = 4 << 10
+	// A server that sends less than trickleRate bytes a second counts as silent once it has kept us
+	// waiting for so many timeouts.
+	trickleRate, trickleTimeouts = 100, 10
+)
+
+var errTrickle = errors.New("hardly anything came")
+
+// request is what to ask of an endpoint.
+type request struct {
+	method string
+	path   string       // percent-encoded, relative to the database; empty for the database itself
+	query  string       // encoded
+	header []peer.Param // over the endpoint's
+	// open makes the body, size bytes, as often as it is called. Nil means that there is none, or that
+	// stream is the body, which can be sent once.
+	open   func() io.Reader
+	size   int64
+	stream *upload
+	// admitted says that the caller holds a slot of the endpoint for this request.
+	admitted bool
+	// unhurried says that the answer may come as slowly as it likes, as a feed's does.
+	unhurried bool
+}
+
+// answer is an answer whose body is still to be read. Whoever has one ends it with close or finish.
+type answer struct {
+	*http.Response
+	endpoint *endpoint
+	request  request
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	quiet    *clock.Timer  // runs while we wait for the body
+	waited   time.Duration // for the body
+	received int64         // bytes of the body
+	err      error         // that ended the body early
+	slot     bool          // of the endpoint is to be given back
+}
+
+// errSilent is the cause of a request's end when its peer kept it waiting for too long.
+var errSilent = errors.New("nothing came for the connection timeout")
+
+// send carries out a request up to the answer's headers, whatever its status, redirects followed.
+func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure) {
+	if !r.admitted {
+		if err := e.admit(ctx); err != nil {
+			return nil, e.failed(ctx, r, err)
+		}
+	}
+	a, f := e.follow(ctx, r)
+	if f != nil && !r.admitted {
+		e.leave()
+	}
+	if f == nil {
+		a.slot = !r.admitted
+	}
+	return a, f
+}
+
+// follow sends a request to where redirects lead it.
+func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failure) {
+	base := e.base
+	if moved := e.moved.Load(); moved != nil && r.stream != nil {
+		base = moved
+	}
+	to, err := locate(base, r)
+	if err != nil {
+		return nil, e.failure(r, peer.Malformed, "its URL cannot be parsed")
+	}
+	for range maxHops {
+		a, f := e.attempt(ctx, r, to)
+		if f != nil {
+			return nil, f
+		}
+		next, is := a.redirect(to)
+		if !is {
+			return a, nil
+		}
+		a.close()
+		e.remember(next, r)
+		if r.stream != nil {
+			f := e.failure(r, peer.Status, "the server redirects while a document is on its way to it")
+			f.Status = a.StatusCode
+			return nil, f
+		}
+		if a.StatusCode == http.StatusSeeOther {
+			r.method, r.open, r.size = http.MethodGet, nil, 0
+		}
+		to = next
+	}
+	return nil, e.failure(r, peer.Malformed, "the server redirects in a circle")
+}
+
+// redirect tells where an answer redirects to, if it does.
+func (a *answer) redirect(from *url.URL) (*url.URL, bool) {
+	switch a.StatusCode {
+	case 301, 302, 303, 307, 308:
+	default:
+		return nil, false
+	}
+	to, err := from.Parse(a.Header.Get("Location"))
+	if err != nil || a.Header.Get("Location") == "" || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return nil, false
+	}
+	to.User, to.Fragment = nil, ""
+	return to, true
+}
+
+// remember notes the base that a redirect leads to, when it keeps the rest of the path.
+func (e *endpoint) remember(to *url.URL, r request) {
+	prefix, is := strings.CutSuffix(to.EscapedPath(), r.path)
+	if r.path == "" && !strings.HasSuffix(prefix, "/") {
+		prefix += "/"
+	}
+	if is && strings.HasSuffix(prefix, "/") {
+		if base, err := url.Parse(to.Scheme + "://" + to.Host + prefix); err == nil {
+			base.RawQuery = e.base.RawQuery
+			e.moved.Store(base)
+		}
+	}
+}
+
+// stranger says whether a URL is of a server that must not see what the base's server may: one with
+// another name, or on another port unless the way there became https.
+func (e *endpoint) stranger(to *url.URL) bool {
+	same := to.Scheme == e.base.Scheme && port(to) == port(e.base)
+	safer := e.base.Scheme == "http" && to.Scheme == "https"
+	return !strings.EqualFold(to.Hostname(), e.base.Hostname()) || !same && !safer
+}
+
+func port(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Port()
+	}
+	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+}
+
+// attempt sends a request to one URL.
+func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*answer, *peer.Failure) {
+	if f := e.pace(parent, r); f != nil {
+		return nil, f
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	a := &answer{endpoint: e, request: r, ctx: ctx, cancel: cancel}
+	w := e.watch(cancel)
+	req := &http.Request{
+		Method: r.method, URL: to, Host: e.host, Header: e.headers(r, e.stranger(to)), ContentLength: r.size,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if e.stranger(to) {
+		req.Host = ""
+	}
+	switch {
+	case r.stream != nil:
+		r.stream.watch = w
+		req.Body = r.stream
+	case r.open != nil:
+		req.GetBody = func() (io.ReadCloser, error) { return &upload{watch: w, from: r.open()}, nil }
+		req.Body, _ = req.GetBody()
+	}
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { w.wait() }}
+	w.wait()
+	resp, err := e.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	w.end()
+	if err != nil {
+		f := e.failed(ctx, r, err)
+		cancel(nil)
+		if r.stream != nil {
+			e.moved.Store(nil)
+		}
+		return nil, f
+	}
+	a.Response = resp
+	e.client.report(e.key(r), resp.StatusCode, a.retryAfter())
+	return a, nil
+}
+
+// retryAfter reads the header of that name, seconds or a date.
+func (a *answer) retryAfter() time.Duration {
+	text := a.Header.Get("Retry-After")
+	if text == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(a.endpoint.client.clock.Now()))
+	}
+	return 0
+}
+
+// Read reads the body. It ends with an error when nothing comes for the endpoint's timeout, or too
+// little for much longer.
+func (a *answer) Read(p []byte) (int, error) {
+	now := a.endpoint.client.clock.Now
+	start := now()
+	a.listen()
+	n, err := a.Body.Read(p)
+	a.quiet.Stop()
+	a.waited += now().Sub(start)
+	a.received += int64(n)
+	late := a.waited - trickleTimeouts*a.endpoint.timeout
+	if err == nil && !a.request.unhurried && late > 0 && a.received < trickleRate*int64(late.Seconds()) {
+		err = errTrickle
+	}
+	if err != nil && err != io.EOF {
+		a.err = err
+	}
+	return n, err
+}
+
+// listen starts the clock for what comes next.
+func (a *answer) listen() {
+	if a.quiet == nil {
+		a.quiet = a.endpoint.client.clock.AfterFunc(a.endpoint.timeout, func() { a.cancel(errSilent) })
+	} else {
+		a.quiet.Reset(a.endpoint.timeout)
+	}
+}
+
+// readAll reads a body of up to limit bytes, which must be here before the timeout: a trickle does
+// not stretch it.
+func (a *answer) readAll(limit int64) ([]byte, error) {
+	a.listen()
+	defer func() { a.quiet.Stop() }()
+	body, err := io.ReadAll(io.LimitReader(a.Body, limit+1))
+	switch {
+	case err != nil:
+		a.err = err
+	case int64(len(body)) > limit:
+		err = errTooLarge
+	}
+	return body, err
+}
+
+// finish ends an answer that was read as far as it matters: if its end is near, the connection can be
+// used again.
+func (a *answer) finish() {
+	if a.err == nil {
+		_, _ = a.readAll(maxTail)
+	}
+	a.close()
+}
+
+// close ends an answer, read or not. It may be called again.
+func (a *answer) close() {
+	if a.cancel == nil {
+		return
+	}
+	a.cancel(nil)
+	a.Body.Close()
+	if a.quiet != nil {
+		a.quiet.Stop()
+	}
+	if a.slot {
+		a.endpoint.leave()
+	}
+	a.cancel = nil
+}
+
+// watch ends a request whose peer keeps it waiting. It runs while it is the peer's turn: to accept a
+// connection, to take what we have written, to answer.
+type watch struct {
+	timer    *clock.Timer
+	timeout  time.Duration
+	answered atomic.Bool
+}
+
+func (e *endpoint) watch(cancel context.CancelCauseFunc) *watch {
+	w := &watch{timeout: e.timeout}
+	w.timer = e.client.clock.AfterFunc(e.timeout, func() {
+		if !w.answered.Load() {
+			cancel(errSilent)
+		}
+	})
+	return w
+}
+
+func (w *watch) wait() { w.timer.Reset(w.timeout) }
+func (w *watch) rest() { w.timer.Stop() }
+
+// end is for when the answer has come; the request's body may still be on its way.
+func (w *watch) end() {
+	w.answered.Store(true)
+	w.timer.Stop()
+}
+
+// upload is the body of a request. net/http reads it on a goroutine of its own, and may do so after
+// the answer has come.
+type upload struct {
+	watch *watch
+
+	mu   sync.Mutex // held while from is read
+	from io.Reader
+	err  error // why from ended early
+
+	sent atomic.Int64 // bytes
+}
+
+var errStopped = errors.New("the body is no longer needed")
+
+func (u *upload) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err != nil {
+		return 0, u.err
+	}
+	u.watch.rest()
+	n, err := u.from.Read(p)
+	u.sent.Add(int64(n))
+	if err != nil && err != io.EOF {
+		u.err = err
+		return n, err
+	}
+	u.watch.wait()
+	return n, err
+}
+
+// Close does nothing: whoever made the body knows when what is behind it ends.
+func (u *upload) Close() error { return nil }
+
+// stop waits until nobody reads what is behind the body, now or later. It tells how many bytes were
+// sent, and why the body broke off if it did.
+func (u *upload) stop() (sent int64, broke error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	broke = u.err
+	u.err = errStopped
+	return u.sent.Load(), broke
+}
