@@ -65,7 +65,7 @@ func ValidAttachmentName(name string) error {
 // parseAttachments reads the value of _attachments.
 func parseAttachments(value []byte) ([]Attachment, error) {
 	if value[0] != '{' {
-		return nil, BadRequest("_attachments must be a JSON object")
+		return nil, invalidDocument("Bad special document member: _attachments")
 	}
 	var list []Attachment
 	seen := map[string]bool{}

@@ -103,9 +103,11 @@ func (d *Document) setMember(name string, value []byte) (err error) {
 		d.ID = unquote(value)
 		err = ValidID(d.ID)
 	case "_rev":
-		if len(d.Ancestors) == 0 && d.Rev.IsZero() { // _revisions says more
-			d.Rev, err = parseRevValue(value)
+		rev, err := parseRevValue(value)
+		if d.Rev.IsZero() { // else _revisions said it
+			d.Rev = rev
 		}
+		return err
 	case "_revisions":
 		err = d.setRevisions(value)
 	case "_deleted":
@@ -148,19 +150,16 @@ func (d *Document) setRevisions(value []byte) error {
 		IDs   []string
 	}
 	if json.Unmarshal(value, &r) != nil || r.Start == nil {
-		return invalidDocument("_revisions must be an object with an integer start and an array of strings ids")
+		return invalidDocument("_revisions must have an integer start and ids, an array of strings.")
 	}
 	if len(r.IDs) == 0 {
 		return nil
 	}
-	d.Ancestors = r.IDs[1:]
 	if *r.Start == 0 { // a local document
 		d.Rev = revtree.Rev{ID: r.IDs[0]}
 		return nil
 	}
-	if int64(len(r.IDs)) > *r.Start {
-		return invalidDocument("_revisions.ids has more elements than _revisions.start has generations")
-	}
+	r.IDs = r.IDs[:min(int64(len(r.IDs)), max(*r.Start, 1))] // there is nothing before generation 1
 	for i, id := range r.IDs {
 		rev, err := revtree.MakeRev(*r.Start-int64(i), id)
 		if err != nil {
@@ -168,6 +167,6 @@ func (d *Document) setRevisions(value []byte) error {
 		}
 		r.IDs[i] = rev.ID
 	}
-	d.Rev = revtree.Rev{Gen: *r.Start, ID: r.IDs[0]}
+	d.Rev, d.Ancestors = revtree.Rev{Gen: *r.Start, ID: r.IDs[0]}, r.IDs[1:]
 	return nil
 }

@@ -1,0 +1,184 @@
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+func (w *world) drop(t failer, instance byte) {
+	t.Helper()
+	if err := kv.Do(t.(*testing.T).Context(), w, func(tx kv.Tx) error { return w.Delete(tx, w.name, tuple.UUID{instance}) }); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+}
+
+func TestValidName(t *testing.T) {
+	for _, name := range []string{"a", "a0_$()+-/", "a/b", "_replicator", "_users", "_global_changes", "x/_replicator", "x/y/_replicator", strings.Repeat("a", 238)} {
+		if err := ValidName(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "A", "0a", "_a", "a.b", "a b", "é", "aé", "a\x00", "/_replicator", "X/_replicator", "_replicator/_replicator", "_replicator2",
+		"a?b", "a%2f", strings.Repeat("a", 239), "../a"} {
+		if err := ValidName(name); err == nil {
+			t.Errorf("%s is no valid name", name)
+		}
+	}
+}
+
+// TestDatabases creates, repeats, deletes and re-creates.
+func TestDatabases(t *testing.T) {
+	w := newWorld(t)
+	create := func(name string, instance byte) error {
+		return kv.Do(t.Context(), w, func(tx kv.Tx) error {
+			return w.Create(tx, name, tuple.UUID{instance}, instant.Seconds(int64(instance)))
+		})
+	}
+	if err := create("db", 1); err != nil {
+		t.Errorf("repeated creation: %v", err)
+	}
+	if err := create("db", 2); !errors.Is(err, ErrExists) {
+		t.Errorf("second creation: %v", err)
+	}
+	if refusal := (*Error)(nil); !errors.As(create("Bad", 3), &refusal) || refusal.Name != "illegal_database_name" {
+		t.Errorf("bad name: %v", refusal)
+	}
+	first := w.put(t, `{"_id":"a"}`)
+	for _, name := range []string{"c", "b/_replicator", "_users"} {
+		if err := create(name, name[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	names := func(start string, limit int) string {
+		names, err := kv.Run(t.Context(), w, func(tx kv.Tx) ([]string, error) { return w.Names(tx, start, limit) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(names)
+	}
+	if all, some := names("", 10), names("b/_replicator", 2); all != "[_users b/_replicator c db]" || some != "[b/_replicator c]" {
+		t.Errorf("names %s, %s", all, some)
+	}
+	w.drop(t, 9) // another instance
+	if got := w.get(t, "a", Want{}, Format{}); !strings.Contains(got, first) {
+		t.Errorf("after the deletion of another instance: %s", got)
+	}
+	w.drop(t, 1)
+	w.drop(t, 1)
+	if _, err := in(w, func(db *Database) (int, error) { return 0, nil }); !errors.Is(err, ErrNoDatabase) {
+		t.Errorf("after deletion: %v", err)
+	}
+	w.create(t, "db", 2)
+	if info := w.info(t); info.Docs != 0 || w.get(t, "a", Want{}, Format{}) != "missing" {
+		t.Errorf("the new database has something of the old: %+v", info)
+	}
+	times := must(t, w, func(db *Database) (string, error) { return db.StartTime(), nil })
+	if times != "2000000" {
+		t.Errorf("instance start time %s", times)
+	}
+	// Nothing else is left in the store.
+	left, err := kv.Run(t.Context(), w, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(tuple.Subspace("root").Range(), kv.RangeOptions{})
+	})
+	if err != nil || len(left) != 8 { // four names, four sequences
+		t.Errorf("%d keys left, %v", len(left), err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	w := newWorld(t)
+	read := func() string {
+		return must(t, w, func(db *Database) (string, error) {
+			security, err := db.Security()
+			return fmt.Sprint(db.RevsLimit, " ", string(security)), err
+		})
+	}
+	if got := read(); got != "1000 {}" {
+		t.Errorf("at first: %s", got)
+	}
+	long := `{"admins":{"names":["` + strings.Repeat("x", 150_000) + `"]}}`
+	for _, security := range []string{long, `{ "members" : {} }`} {
+		must(t, w, func(db *Database) (int, error) {
+			return 0, errors.Join(db.SetRevsLimit(7), db.SetSecurity([]byte(security)))
+		})
+		if got, want := read(), "7 "+strings.ReplaceAll(security, " ", ""); got != want {
+			t.Errorf("got %.50s, want %.50s", got, want)
+		}
+	}
+	if got := w.keys(t, keySecurity); got != "[1]" {
+		t.Errorf("security object takes %s keys", got)
+	}
+	for _, bad := range []string{"", "[]", "1", `{"a":`} {
+		if _, err := in(w, func(db *Database) (int, error) { return 0, db.SetSecurity([]byte(bad)) }); err == nil {
+			t.Errorf("%q is no security object", bad)
+		}
+	}
+	for _, bad := range []int{0, -1} {
+		if _, err := in(w, func(db *Database) (int, error) { return 0, db.SetRevsLimit(bad) }); err == nil {
+			t.Errorf("%d is no limit", bad)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b", "c", "d", "é", "_design/x"} {
+		w.replicate(t, `{"_id":"`+id+`","_rev":"1-`+id+`","of":"`+id+`"}`)
+	}
+	w.replicate(t, `{"_id":"b","_revisions":{"start":2,"ids":["gone","b"]},"_deleted":true}`)
+	at := func(s string) *string { return &s }
+	for _, c := range []struct {
+		l    Listing
+		want string
+	}{
+		{Listing{}, "_design/x a c d é"},
+		{Listing{Descending: true}, "é d c a _design/x"},
+		{Listing{From: at("b")}, "c d é"},
+		{Listing{From: at("c")}, "c d é"},
+		{Listing{From: at("c"), After: true}, "d é"},
+		{Listing{To: at("c")}, "_design/x a c"},
+		{Listing{To: at("c"), Before: true}, "_design/x a"},
+		{Listing{From: at("c"), To: at("a"), Descending: true}, "c a"},
+		{Listing{From: at("c"), To: at("a"), Descending: true, After: true, Before: true}, ""},
+		{Listing{From: at("a"), To: at("d"), After: true, Before: true}, "c"},
+		{Listing{From: at("d"), To: at("a")}, ""},
+		{Listing{Docs: true, From: at("c")}, `c{"of":"c"} d{"of":"d"} é{"of":"é"}`},
+	} {
+		for _, limit := range []int{1, 2, 100} {
+			var got []string
+			l := c.l
+			for l.Limit = limit; ; {
+				rows, more := []Listed(nil), false
+				must(t, w, func(db *Database) (_ int, err error) { rows, more, err = db.List(l); return 0, err })
+				for _, r := range rows {
+					text := r.ID
+					if r.Doc != nil {
+						text += string(r.Doc.Body)
+					}
+					got = append(got, text)
+				}
+				if !more {
+					break
+				}
+				l.From, l.After = &rows[len(rows)-1].ID, true
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%+v: %v, want %s", l, got, c.want)
+			}
+		}
+	}
+	rows := must(t, w, func(db *Database) ([]Listed, error) { return db.ListIDs([]string{"c", "b", "nope", "c", ""}, true) })
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprint(r.ID, " ", r.Rev, " ", r.Deleted, " ", r.Doc != nil))
+	}
+	if text := strings.Join(got, ", "); text != "c 1-c false true, b 2-gone true false, nope 0- false false, c 1-c false true,  0- false false" {
+		t.Errorf("by id: %s", text)
+	}
+}
