@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -102,8 +103,12 @@ func Retryable(err error) bool {
 	return false
 }
 
-// MaybeCommitted says whether a commit that failed with err may have happened or may still happen.
+// MaybeCommitted says whether a commit that failed with err may have happened or may still happen. So
+// it is when the context ended while the commit was under way.
 func MaybeCommitted(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
 	switch CodeOf(err) {
 	case CommitUnknownResult, TransactionTimedOut, ClusterVersionChanged:
 		return true

@@ -54,7 +54,7 @@ func (h *History) Attempt(ctx context.Context, client int, r *prng.Source) error
 	err := h.fill(tx, r, &x)
 	if err == nil {
 		err = tx.Commit()
-		x.unknown = kv.MaybeCommitted(err) || err != nil && ctx.Err() != nil
+		x.unknown = kv.MaybeCommitted(err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -25,13 +25,11 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/resolver"
 	"couchrelay/core/kv/ryw"
+	"couchrelay/core/kv/watchers"
 )
 
 // window is how far back transactions may read, in versions, of which a second has a million.
 const window = kv.MaxTxSeconds * 1_000_000
-
-// MaxWatches is the number of watches that a store takes at once.
-const MaxWatches = 10_000
 
 // Database is an in-memory store.
 type Database struct {
@@ -47,8 +45,7 @@ type Database struct {
 	known   int64  // the highest version that some client was told: see the package comment
 	limbo   []int64
 	began   uint64 // transactions begun
-	watches map[string][]*watch
-	waiting int // watches in effect
+	watches watchers.Registry[*watch]
 	stats   Stats
 }
 
@@ -94,7 +91,7 @@ func OnCommit(f func(Landing)) Option { return func(db *Database) { db.onCommit 
 
 // New is an empty store. Without options it may be used by goroutines at once.
 func New(options ...Option) *Database {
-	db := &Database{watches: map[string][]*watch{}, last: 1, landed: 1, known: 1}
+	db := &Database{last: 1, landed: 1, known: 1}
 	db.world = calm{func() instant.Time { return instant.Time(db.landed + 100) }}
 	for _, o := range options {
 		o(db)

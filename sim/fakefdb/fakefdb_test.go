@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/kv/watchers"
 
 	"pgregory.net/rapid"
 )
@@ -129,20 +130,20 @@ func TestOnCommit(t *testing.T) {
 
 func TestTooManyWatches(t *testing.T) {
 	db := New()
-	for i := range MaxWatches + 1 {
+	for i := range watchers.Max + 1 {
 		tx := db.Begin(bg, kv.Options{})
 		w := tx.Watch([]byte("k"))
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		if i == MaxWatches {
+		if i == watchers.Max {
 			if err := w.Wait(bg); kv.CodeOf(err) != kv.TooManyWatches {
 				t.Errorf("got %v", err)
 			}
 		}
 	}
-	if do(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }); db.waiting != 0 || len(db.watches) != 0 || db.Stats().WatchesFired != MaxWatches {
-		t.Errorf("%d watches left, %d fired", db.waiting, db.Stats().WatchesFired)
+	if do(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }); db.watches.Len() != 0 || db.Stats().WatchesFired != watchers.Max {
+		t.Errorf("%d watches left, %d fired", db.watches.Len(), db.Stats().WatchesFired)
 	}
 }
 

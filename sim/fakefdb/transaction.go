@@ -1,6 +1,7 @@
 package fakefdb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -126,7 +127,7 @@ func (s *source) KnownVersion() int64 { return s.version }
 func (s *source) Values(keys, values [][]byte) error {
 	return (*transaction)(s).read(keys[0], func(db *Database, version int64) {
 		for i, key := range keys {
-			values[i] = db.data.get(key, version)
+			values[i] = bytes.Clone(db.data.get(key, version))
 			db.stats.BytesRead += uint64(len(values[i]))
 		}
 	})

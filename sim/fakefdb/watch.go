@@ -3,25 +3,22 @@ package fakefdb
 import (
 	"bytes"
 	"context"
-	"slices"
 	"time"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/ryw"
+	"couchrelay/core/kv/watchers"
 )
 
 // watch is a kv.Watch. Its fields are guarded by the store's lock.
 type watch struct {
-	db     *Database
-	key    []byte
-	seen   []byte        // the value as the transaction saw it
-	delay  time.Duration // from the change to the signal
-	lost   bool          // changes go unnoticed
-	listed bool          // in Database.watches
-	done   bool
-	err    error  // of a watch that is done
-	wake   func() // the waiter's, nil when nobody waits
-	due    bool   // the change was seen and the signal is on its way
+	db    *Database
+	key   []byte
+	seen  []byte        // the value as the transaction saw it
+	delay time.Duration // from the change to the signal
+	done  bool
+	err   error  // of a watch that is done
+	wake  func() // the waiter's, nil when nobody waits
 }
 
 // Watch is kv.Tx's.
@@ -49,16 +46,9 @@ func (t *transaction) startWatches() {
 func (db *Database) start(w *watch, out Outcome) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	switch {
-	case w.done:
-		return
-	case db.waiting >= MaxWatches:
-		w.finishLocked(kv.NewError(kv.TooManyWatches))
-		return
-	}
 	switch out.Fault {
 	case WatchLost:
-		w.lost = true
+		return
 	case WatchDelayed:
 		w.delay = out.Late
 	case WatchSpurious:
@@ -66,10 +56,13 @@ func (db *Database) start(w *watch, out Outcome) {
 	case WatchFailed:
 		db.world.After(out.Late, func() { w.finish(kv.NewError(out.Fault.code())) })
 	}
-	w.listed = true
-	db.waiting++
-	db.watches[string(w.key)] = append(db.watches[string(w.key)], w)
-	w.compare(db.data.latest(w.key))
+	switch {
+	case w.done: // cancelled before the commit
+	case db.watches.Len() >= watchers.Max:
+		w.finishLocked(kv.NewError(kv.TooManyWatches))
+	case !db.watches.Add(w.key, w.seen, db.data.latest(w.key), w):
+		w.changed()
+	}
 }
 
 // dropWatches ends the watches of a transaction that did not commit.
@@ -82,44 +75,16 @@ func (t *transaction) dropWatches() {
 
 // fireWatches ends the watches whose values the mutations have changed. The lock is held.
 func (db *Database) fireWatches(mutations []ryw.Mutation) {
-	if db.waiting == 0 {
-		return
-	}
-	for _, m := range mutations {
-		if m.Kind == ryw.ClearRange {
-			db.fireRange(kv.Range{Begin: m.Key, End: m.Value})
-			continue
-		}
-		for _, w := range slices.Clone(db.watches[string(m.Key)]) {
-			w.compare(db.data.latest(m.Key))
-		}
+	for _, w := range db.watches.Changed(mutations, db.data.latest) {
+		w.changed()
 	}
 }
 
-// fireRange looks at every watch, in the order of keys: clears of ranges are rare.
-func (db *Database) fireRange(r kv.Range) {
-	var keys []string
-	for key := range db.watches {
-		if r.Contains([]byte(key)) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		for _, w := range slices.Clone(db.watches[key]) {
-			w.compare(db.data.latest(w.key))
-		}
-	}
-}
-
-// compare ends the watch if the present value is another one. The lock is held.
-func (w *watch) compare(now []byte) {
-	switch {
-	case w.lost || w.due || (now == nil) == (w.seen == nil) && bytes.Equal(now, w.seen):
-	case w.delay > 0:
-		w.due = true
+// changed is called when the value is another one. The lock is held.
+func (w *watch) changed() {
+	if w.delay > 0 {
 		w.db.world.After(w.delay, func() { w.finish(nil) })
-	default:
+	} else {
 		w.finishLocked(nil)
 	}
 }
@@ -138,14 +103,7 @@ func (w *watch) finishLocked(err error) {
 	if err == nil {
 		w.db.stats.WatchesFired++
 	}
-	if w.listed {
-		w.db.waiting--
-		key := string(w.key)
-		rest := slices.DeleteFunc(w.db.watches[key], func(o *watch) bool { return o == w })
-		if w.db.watches[key] = rest; len(rest) == 0 {
-			delete(w.db.watches, key)
-		}
-	}
+	w.db.watches.Remove(w.key, w)
 	if w.wake != nil {
 		w.wake()
 	}

@@ -13,12 +13,12 @@ import (
 	"couchrelay/core/kv/resolver"
 )
 
-// Source is the store's snapshot at the transaction's read version. Slices that it gives out are
-// neither kept nor changed.
+// Source is the store's snapshot at the transaction's read version.
 type Source interface {
-	// Values sets values[i] to the value of keys[i], nil when there is none.
+	// Values sets values[i] to the value of keys[i], in memory of the caller's own, nil when there is none.
 	Values(keys, values [][]byte) error
-	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false.
+	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false. What
+	// yield gets is neither kept nor changed.
 	Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error
 	// KnownVersion is the read version if it has been fetched, else 0.
 	KnownVersion() int64
@@ -161,9 +161,9 @@ func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
 		b.read(bytes.Clone(key), nil)
 	}
 	if w := b.points.Get(key); w != nil {
-		value = w.over(value)
+		return bytes.Clone(w.over(value))
 	}
-	return bytes.Clone(value)
+	return value
 }
 
 func (b *Buffer) read(begin, end []byte) {
