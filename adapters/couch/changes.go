@@ -2,7 +2,6 @@ package couch
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,22 +16,76 @@ import (
 // silent connection counts as dead.
 const heartbeats = 3
 
+// readChanges goes on with the feed that the last read left open, if this one starts where that one
+// ended, and else opens one.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
-	if p.filter.Kind == repdoc.DocIDs && !p.noDocIDs.Load() {
-		reply := p.feed(ctx, op, p.changesRequest(op, true), nil)
-		if reply.Failure == nil || reply.Failure.Kind != peer.Status || reply.Failure.Status != http.StatusMethodNotAllowed {
-			return reply
+	f := p.takeFeed()
+	if f != nil && (f.last != op.Since || f.wait != op.Wait) {
+		f.answer.close()
+		f = nil
+	}
+	if f == nil {
+		var failure *peer.Failure
+		if f, failure = p.openFeed(ctx, op); failure != nil {
+			return peer.Reply{Failure: failure}
 		}
-		p.noDocIDs.Store(true)
 	}
-	if p.filter.Kind == repdoc.DocIDs {
-		return p.feed(ctx, op, p.changesRequest(op, false), p.filter.DocIDs)
+	unhook := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
+	reply := f.read(op.Limit)
+	switch got := reply.Result.(peer.Changes); {
+	case !unhook():
+		f.answer.close()
+	case reply.Failure == nil && !got.End:
+		p.leaveFeed(f)
 	}
-	return p.feed(ctx, op, p.changesRequest(op, true), nil)
+	return reply
 }
 
-// changesRequest asks for changes. Unfiltered, it asks without filter and limit: rows are then chosen
-// and counted here.
+// takeFeed takes the open feed out of the pair, so that one read has it.
+func (p *Pair) takeFeed() *feed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.feed
+	p.feed = nil
+	return f
+}
+
+// leaveFeed keeps a feed for the next read. While nobody reads, the server has to wait.
+func (p *Pair) leaveFeed(f *feed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.feed != nil {
+		f.answer.close()
+		return
+	}
+	p.feed = f
+}
+
+// openFeed asks for changes. The request outlives the operation, as the feed does.
+func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.Failure) {
+	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer unhook()
+	f := &feed{cancel: cancel, wait: op.Wait, pending: -1, last: op.Since}
+	filtered := p.filter.Kind != repdoc.DocIDs || !p.noDocIDs.Load()
+	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
+	if filtered && p.filter.Kind == repdoc.DocIDs && failure != nil && failure.Kind == peer.Status && failure.Status == http.StatusMethodNotAllowed {
+		p.noDocIDs.Store(true)
+		filtered = false
+		a, failure = p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	f.answer, f.stream = a, newStream(a)
+	if !filtered {
+		f.only = p.filter.DocIDs
+	}
+	return f, nil
+}
+
+// changesRequest asks for all changes, or for the next ones to come. Unfiltered, rows are chosen here,
+// which includes counting those of a long poll.
 func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	r := request{method: http.MethodGet, path: "_changes", unhurried: true}
 	params := []peer.Param{{Name: "feed", Value: "normal"}}
@@ -47,7 +100,9 @@ func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 		r.query = encodeQuery(params...)
 		return r
 	}
-	params = append(params, peer.Param{Name: "limit", Value: strconv.Itoa(op.Limit)})
+	if op.Wait {
+		params = append(params, peer.Param{Name: "limit", Value: strconv.Itoa(op.Limit)})
+	}
 	r.query = encodeQuery(slices.Concat(p.filter.ChangesParams(), params)...)
 	switch p.filter.Kind {
 	case repdoc.DocIDs:
@@ -80,75 +135,110 @@ func appendQuoted(dst []byte, text string) []byte {
 	return dst
 }
 
-// feed reads an answer with changes. only lists the wanted documents in order, nil wants all.
-func (p *Pair) feed(ctx context.Context, op peer.ReadChanges, r request, only []string) peer.Reply {
-	a, f := p.source.ask(ctx, r, http.StatusOK)
-	if f != nil {
-		return peer.Reply{Failure: f}
-	}
-	c := &changes{stream: newStream(a), limit: op.Limit, only: only}
-	c.got = peer.Changes{Pending: -1}
-	err := c.read()
-	if err == errEnough {
-		c.got.LastSeq = c.last
-		a.close()
-		return peer.Reply{Result: c.got}
-	}
-	if err != nil {
-		c.got.LastSeq = ""
-		defer a.close()
-		return peer.Reply{Result: c.got, Failure: a.broken(err)}
-	}
-	a.finish()
-	if c.got.LastSeq == "" {
-		c.got.LastSeq = c.last
-	}
-	if c.got.LastSeq == "" {
-		c.got.LastSeq = op.Since
-	}
-	return peer.Reply{Result: c.got}
-}
-
-// changes reads the body of one answer.
-type changes struct {
+// feed is an answer with changes that is read in several steps.
+type feed struct {
 	*stream
-	limit int
-	only  []string
-	last  peer.Seq // of the last row
-	got   peer.Changes
+	answer *answer
+	cancel context.CancelCauseFunc
+	wait   bool     // it is a long poll
+	only   []string // the documents wanted, in order; nil wants all
+
+	inRows  bool     // the next to read is a row or the end of all rows
+	hasRows bool     // the rows have begun
+	row     int      // that is read next
+	last    peer.Seq // of the last row read, at first where the feed starts
+	lastSeq peer.Seq // as the server says
+	pending int64
 }
 
-// errEnough ends an answer that has more rows than were asked for.
-var errEnough = errors.New("enough rows")
-
-func (c *changes) read() error {
-	hasResults := false
-	err := c.object(func(name string) (err error) {
-		switch name {
-		case "results":
-			hasResults = true
-			return c.array(c.row)
-		case "last_seq":
-			c.got.LastSeq, err = c.seq()
-		case "pending":
-			c.got.Pending, err = c.count()
-		default:
-			err = c.SkipValue()
-		}
-		return err
-	})
+// read reads up to limit rows. A long poll is read to its end, which comes at once.
+func (f *feed) read(limit int) peer.Reply {
+	got := peer.Changes{Pending: -1}
+	err := f.rows(&got, limit)
+	if got.End {
+		got.LastSeq, got.Pending = f.lastSeq, f.pending
+	}
+	if got.LastSeq == "" && (f.row > 0 || got.End) {
+		got.LastSeq = f.last
+	}
 	switch {
 	case err != nil:
+		defer f.answer.close()
+		return peer.Reply{Result: got, Failure: f.answer.broken(err)}
+	case got.End:
+		f.answer.finish()
+	}
+	return peer.Reply{Result: got}
+}
+
+func (f *feed) rows(got *peer.Changes, limit int) error {
+	for {
+		if !f.inRows {
+			if err := f.members(); err != nil || !f.inRows {
+				got.End = err == nil
+				return err
+			}
+		}
+		full := len(got.Rows)+got.Skipped >= limit
+		if full && !f.wait {
+			return nil
+		}
+		switch {
+		case f.PeekKind() == jsontext.KindEndArray:
+			f.inRows = false
+			if _, err := f.ReadToken(); err != nil {
+				return err
+			}
+		case full:
+			return nil
+		default:
+			if err := f.readRow(got); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// members reads what stands around the rows: up to them, or to the end of the answer.
+func (f *feed) members() error {
+	f.allow(maxItem)
+	if f.StackDepth() == 0 {
+		if err := f.begin(jsontext.KindBeginObject, "an object"); err != nil {
+			return err
+		}
+	}
+	for f.PeekKind() != jsontext.KindEndObject {
+		name, err := f.ReadToken()
+		if err != nil {
+			return err
+		}
+		switch name.String() {
+		case "results":
+			f.inRows, f.hasRows = true, true
+			return f.begin(jsontext.KindBeginArray, "an array")
+		case "last_seq":
+			f.lastSeq, err = f.seq()
+		case "pending":
+			f.pending, err = f.count()
+		default:
+			err = f.SkipValue()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := f.ReadToken(); err != nil {
 		return err
-	case !hasResults:
+	}
+	if !f.hasRows {
 		return malformed("answered JSON without results, so it is not a changes feed")
 	}
-	return c.end()
+	return f.end()
 }
 
 // seq reads a sequence, empty if there is none.
-func (c *changes) seq() (peer.Seq, error) {
-	raw, err := c.ReadValue()
+func (s *stream) seq() (peer.Seq, error) {
+	raw, err := s.ReadValue()
 	if err != nil || raw.Kind() == jsontext.KindNull {
 		return "", err
 	}
@@ -156,8 +246,8 @@ func (c *changes) seq() (peer.Seq, error) {
 }
 
 // count reads a number of changes, -1 if it is something else.
-func (c *changes) count() (int64, error) {
-	raw, err := c.ReadValue()
+func (s *stream) count() (int64, error) {
+	raw, err := s.ReadValue()
 	if err != nil {
 		return 0, err
 	}
@@ -168,40 +258,38 @@ func (c *changes) count() (int64, error) {
 	return n, nil
 }
 
-// row reads one row. Rows before one that is no row count.
-func (c *changes) row(i int) error {
-	if c.limit > 0 && len(c.got.Rows)+c.got.Skipped == c.limit {
-		return errEnough
-	}
-	c.allow(maxItem)
-	row := rowReader{changes: c}
-	if c.PeekKind() == jsontext.KindBeginObject {
-		if err := c.object(row.member); err != nil {
+// readRow reads one row.
+func (f *feed) readRow(got *peer.Changes) error {
+	f.allow(maxItem)
+	row := rowReader{stream: f.stream}
+	if f.PeekKind() == jsontext.KindBeginObject {
+		if err := f.object(row.member); err != nil {
 			return err
 		}
-	} else if err := c.SkipValue(); err != nil {
+	} else if err := f.SkipValue(); err != nil {
 		return err
 	}
 	if problem := row.problem(); problem != "" {
-		return malformedf("changes row %d (id %q) %s", i, clip(row.ID, 60), problem)
+		return malformedf("changes row %d (id %q) %s", f.row, clip(row.ID, 60), problem)
 	}
 	if row.removed {
 		row.Revs = row.Revs[min(1, len(row.Revs)):]
 	}
-	c.last = row.Seq
-	_, wanted := slices.BinarySearch(c.only, row.ID)
+	f.row++
+	f.last = row.Seq
+	_, wanted := slices.BinarySearch(f.only, row.ID)
 	switch {
 	case row.ID == "":
-		c.got.Skipped++
-	case wanted || c.only == nil:
-		c.got.Rows = append(c.got.Rows, row.Change)
+		got.Skipped++
+	case wanted || f.only == nil:
+		got.Rows = append(got.Rows, row.Change)
 	}
 	return nil
 }
 
 // rowReader is a row while its members are read.
 type rowReader struct {
-	changes *changes
+	*stream
 	peer.Change
 	hasID, hasChanges, badRev, removed bool
 }
@@ -209,36 +297,36 @@ type rowReader struct {
 func (r *rowReader) member(name string) (err error) {
 	switch name {
 	case "seq":
-		r.Seq, err = r.changes.seq()
+		r.Seq, err = r.seq()
 	case "id":
-		r.ID, r.hasID, err = r.changes.text()
+		r.ID, r.hasID, err = r.text()
 	case "changes":
-		if r.changes.PeekKind() != jsontext.KindBeginArray {
-			return r.changes.SkipValue()
+		if r.PeekKind() != jsontext.KindBeginArray {
+			return r.SkipValue()
 		}
 		r.hasChanges = true
-		return r.changes.array(r.rev)
+		return r.array(r.rev)
 	case "removed":
-		r.removed = r.changes.PeekKind() == jsontext.KindTrue
-		return r.changes.SkipValue()
+		r.removed = r.PeekKind() == jsontext.KindTrue
+		return r.SkipValue()
 	default:
-		err = r.changes.SkipValue()
+		err = r.SkipValue()
 	}
 	return err
 }
 
 // rev reads an element of a row's changes.
 func (r *rowReader) rev(int) error {
-	if r.changes.PeekKind() != jsontext.KindBeginObject {
+	if r.PeekKind() != jsontext.KindBeginObject {
 		r.badRev = true
-		return r.changes.SkipValue()
+		return r.SkipValue()
 	}
 	text := ""
-	err := r.changes.object(func(name string) (err error) {
+	err := r.object(func(name string) (err error) {
 		if name != "rev" {
-			return r.changes.SkipValue()
+			return r.SkipValue()
 		}
-		text, _, err = r.changes.text()
+		text, _, err = r.text()
 		return err
 	})
 	r.badRev = r.badRev || text == ""

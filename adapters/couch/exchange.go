@@ -60,6 +60,7 @@ type answer struct {
 	received int64         // bytes of the body
 	err      error         // that ended the body early
 	slot     bool          // of the endpoint is to be given back
+	closed   bool
 }
 
 // errSilent is the cause of a request's end when its peer kept it waiting for too long.
@@ -218,6 +219,9 @@ func (a *answer) retryAfter() time.Duration {
 // Read reads the body. It ends with an error when nothing comes for the endpoint's timeout, or too
 // little for much longer.
 func (a *answer) Read(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
 	now := a.endpoint.client.clock.Now
 	start := now()
 	a.listen()
@@ -270,9 +274,10 @@ func (a *answer) finish() {
 
 // close ends an answer, read or not. It may be called again.
 func (a *answer) close() {
-	if a.cancel == nil {
+	if a.closed {
 		return
 	}
+	a.closed = true
 	a.cancel(nil)
 	a.Body.Close()
 	if a.quiet != nil {
@@ -281,7 +286,6 @@ func (a *answer) close() {
 	if a.slot {
 		a.endpoint.leave()
 	}
-	a.cancel = nil
 }
 
 // watch ends a request whose peer keeps it waiting. It runs while it is the peer's turn: to accept a

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
 	"net"
 	"net/textproto"
 	"regexp"
@@ -100,6 +101,8 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 		return e.failure(r, peer.Unreachable, err.Error())
 	case errors.As(err, &network) && network.Timeout():
 		return e.failure(r, peer.TimedOut, err.Error())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return e.failure(r, peer.Broken, err.Error())
 	case errors.As(err, &syntax), errors.As(err, &header), isBadHTTP(err):
 		return e.failure(r, peer.Malformed, err.Error())
 	}

@@ -194,10 +194,10 @@ func (l *live) replicate() (written int) {
 	for since := peer.Zero; ; {
 		got := l.do(pair, peer.ReadChanges{Since: since, Limit: 100}).(peer.Changes)
 		since = got.LastSeq
-		if len(got.Rows) == 0 {
+		written += l.batch(pair, got.Rows)
+		if got.End {
 			break
 		}
-		written += l.batch(pair, got.Rows)
 	}
 	l.do(pair, peer.CountPending{Since: peer.Zero})
 	l.do(pair, peer.Commit{Side: peer.Source})

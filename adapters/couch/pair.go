@@ -18,8 +18,10 @@ type Pair struct {
 	// noDocIDs says that the source is too old for POST _changes, so that doc_ids are filtered here.
 	noDocIDs atomic.Bool
 
-	mu   sync.Mutex
-	kept map[uint64][][]byte // bodies by the FetchDocs that brought them, in the order of its Docs
+	mu     sync.Mutex
+	closed bool
+	feed   *feed               // that the last ReadChanges left open
+	kept   map[uint64][][]byte // bodies by the FetchDocs that brought them, in the order of its Docs
 }
 
 // Pair connects a replication's two endpoints. Close it after its last operation.
@@ -41,11 +43,14 @@ func (c *Client) Pair(r repdoc.Replication) (*Pair, error) {
 
 // Close lets go of the connections and of all kept bodies.
 func (p *Pair) Close() {
-	p.source.close()
-	p.target.close()
+	if f := p.takeFeed(); f != nil {
+		f.answer.close()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept = nil
+	p.closed, p.kept = true, nil
+	p.source.close()
+	p.target.close()
 }
 
 // Do carries out an operation. It returns as soon as the context ends. id names the bodies that a

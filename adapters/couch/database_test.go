@@ -1,0 +1,146 @@
+package couch
+
+import (
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// asked is what a server must be asked in a table test, and what it answers.
+type asked struct {
+	method, uri, body string
+	status            int
+	answer            string
+}
+
+func (a asked) serve(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method != a.method || r.RequestURI != a.uri || string(body) != a.body {
+			t.Errorf("asked\n%s %s %s\nwant\n%s %s %s", r.Method, r.RequestURI, body, a.method, a.uri, a.body)
+		}
+		says(a.status, a.answer)(w, r)
+	}
+}
+
+// TestSmallOperations are those with one request and a small answer.
+func TestSmallOperations(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		op   peer.Op
+		asked
+		want    peer.Result // nil when it fails
+		failure string      // as printed, without method and URL
+	}{
+		{"open", peer.Open{}, asked{"GET", "/db/", "", 200, `{"update_seq":"5-x","instance_start_time":"17"}`},
+			peer.Opened{UpdateSeq: `"5-x"`, InstanceStartTime: "17"}, ""},
+		{"open numeric", peer.Open{}, asked{"GET", "/db/", "", 200, `{"update_seq": 5, "instance_start_time": 1795244272817}`},
+			peer.Opened{UpdateSeq: "5", InstanceStartTime: "1795244272817"}, ""},
+		{"open BigCouch", peer.Open{}, asked{"GET", "/db/", "", 200, `{"update_seq": [5, "abc"]}`},
+			peer.Opened{UpdateSeq: `[5,"abc"]`, InstanceStartTime: "0"}, ""},
+		{"open nothing", peer.Open{}, asked{"GET", "/db/", "", 404, `{"error":"not_found","reason":"no_db_file"}`},
+			nil, "404 not_found: no_db_file"},
+		{"open root", peer.Open{}, asked{"GET", "/db/", "", 200, `{"couchdb":"Welcome"}`},
+			nil, "malformed_response: answered a server's greeting: the URL names no database"},
+		{"open other JSON", peer.Open{}, asked{"GET", "/db/", "", 200, `{"a":1}`},
+			nil, "malformed_response: answered JSON without update_seq, so it is not a database"},
+		{"open array", peer.Open{}, asked{"GET", "/db/", "", 200, `[1]`}, nil, "malformed_response: answered JSON of another shape"},
+		{"open HTML", peer.Open{}, asked{"GET", "/db/", "", 200, "<!DOCTYPE html><title>Log in &amp; go\n</title><p>x"},
+			nil, "malformed_response: answered HTML, not a CouchDB: Log in & go"},
+		{"open HTML without title", peer.Open{}, asked{"GET", "/db/", "", 200, "\n<html><script>var x</script><h1>It works!</h1></html>"},
+			nil, "malformed_response: answered HTML, not a CouchDB: It works!"},
+		{"open text", peer.Open{}, asked{"GET", "/db/", "", 200, "hello"}, nil, "malformed_response: answered something that is not JSON: hello"},
+		{"open empty", peer.Open{}, asked{"GET", "/db/", "", 200, ""}, nil, "malformed_response: answered nothing"},
+		{"error as HTML", peer.Open{}, asked{"GET", "/db/", "", 502, "<html><head><title>502 Bad Gateway</title></head></html>"},
+			nil, "502: answered HTML: 502 Bad Gateway"},
+		{"error in odd types", peer.Open{}, asked{"GET", "/db/", "", 500, `{"error":{"x":1},"reason":["a"]}`}, nil, `500 {"x":1}: ["a"]`},
+		{"error echoes the password", peer.Open{}, asked{"GET", "/db/", "", 401, `{"error":"unauthorized","reason":"not s3cr3t+pa/ss"}`},
+			nil, "401 unauthorized: not *****"},
+
+		{"create", peer.Create{Params: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "a b&"}}},
+			asked{"PUT", "/db/?q=2&n=a+b%26", "", 201, `{"ok":true}`}, peer.Created{}, ""},
+		{"create existing", peer.Create{}, asked{"PUT", "/db/", "", 412, `{"error":"file_exists"}`}, peer.Created{}, ""},
+		{"create forbidden", peer.Create{}, asked{"PUT", "/db/", "", 403, `{"error":"forbidden","reason":"no"}`}, nil, "403 forbidden: no"},
+
+		{"commit", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{"ok":true,"instance_start_time":"0"}`},
+			peer.Committed{InstanceStartTime: "0"}, ""},
+		{"commit refused", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 404, `{}`}, nil, "404"},
+
+		{"get local", peer.GetLocal{ID: "a+b/c"}, asked{"GET", "/db/_local/a%2Bb%2Fc", "", 200, `{"_id":"_local/a","_rev":"0-3","x":1}`},
+			peer.Local{Found: true, Rev: "0-3", Body: []byte(`{"_id":"_local/a","_rev":"0-3","x":1}`)}, ""},
+		{"get local absent", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 404, `{"error":"not_found","reason":"missing"}`},
+			peer.Local{}, ""},
+		{"get local of no database", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 404, `{"error":"not_found","reason":"no_db_file"}`},
+			nil, "404 not_found: no_db_file"},
+		{"get local from a proxy", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 404, `no such page`}, nil, "404: no such page"},
+		{"get local no object", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 200, `[]`}, nil, "malformed_response"},
+
+		{"put local", peer.PutLocal{ID: "a", Body: []byte(`{"x":1}`)},
+			asked{"PUT", "/db/_local/a", `{"_id":"_local/a","x":1}`, 201, `{"ok":true,"rev":"0-1"}`}, peer.LocalWritten{Rev: "0-1"}, ""},
+		{"put local again", peer.PutLocal{ID: "a", Rev: "0-1", Body: []byte(` {} `)},
+			asked{"PUT", "/db/_local/a", `{"_id":"_local/a","_rev":"0-1"}`, 201, `{"ok":true,"rev":"0-2"}`}, peer.LocalWritten{Rev: "0-2"}, ""},
+		{"put local conflict", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
+			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 409, `{"error":"conflict","reason":"x"}`}, nil, "409 conflict: x"},
+		{"put local without rev", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
+			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 201, `{"ok":true}`}, nil, "malformed_response: answered no rev"},
+
+		{"get filter", peer.GetFilter{DesignDoc: "a b", Name: "f"}, asked{"GET", "/db/_design/a%20b", "", 200, `{"filters":{"f":"function(){}"}}`},
+			peer.Filter{Code: "function(){}"}, ""},
+		{"get filter absent", peer.GetFilter{DesignDoc: "d", Name: "f"}, asked{"GET", "/db/_design/d", "", 200, `{"filters":{"g":""}}`},
+			nil, "404 not_found: the design document has no filter function f"},
+		{"get filter of a wrong type", peer.GetFilter{DesignDoc: "d", Name: "f"}, asked{"GET", "/db/_design/d", "", 200, `{"filters":{"f":1}}`},
+			nil, "404 not_found"},
+
+		{"pending", peer.CountPending{Since: `"5-x"`}, asked{"GET", "/db/_changes?since=5-x&limit=0", "", 200, `{"results":[],"last_seq":"5-x","pending":7}`},
+			peer.Pending{Count: 7}, ""},
+		{"pending unknown", peer.CountPending{Since: `"5-x"`}, asked{"GET", "/db/_changes?since=5-x&limit=0", "", 200, `{"results":[]}`},
+			peer.Pending{Count: -1}, ""},
+		{"pending absurd", peer.CountPending{Since: `[1,"a"]`}, asked{"GET", "/db/_changes?since=%5B1%2C%22a%22%5D&limit=0", "", 200, `{"pending":-4}`},
+			peer.Pending{Count: -1}, ""},
+		{"pending numeric", peer.CountPending{Since: "5"}, asked{"GET", "/db/", "", 200, `{"update_seq":12}`}, peer.Pending{Count: 7}, ""},
+		{"pending numeric behind", peer.CountPending{Since: "15"}, asked{"GET", "/db/", "", 200, `{"update_seq":12}`}, peer.Pending{Count: 0}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, creates := c.op.(peer.Create)
+			source, target := c.serve(t), http.HandlerFunc(nil)
+			if creates {
+				source, target = nil, source
+			}
+			inRig(t, source, target, func(r *rig) {
+				reply := r.do(c.op)
+				switch {
+				case c.want != nil && reply.Failure != nil:
+					t.Fatalf("failed: %s", reply.Failure)
+				case c.want != nil && !reflect.DeepEqual(reply.Result, c.want):
+					t.Fatalf("%+v, want %+v", reply.Result, c.want)
+				case c.want == nil && reply.Failure == nil:
+					t.Fatalf("%+v, want failure %s", reply.Result, c.failure)
+				case c.want == nil:
+					_, text, _ := strings.Cut(reply.Failure.String(), ": ")
+					if !strings.HasPrefix(text, c.failure) {
+						t.Fatalf("failure %q, want %q", text, c.failure)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPendingFromZeroOnACluster: the first sequence is a number everywhere, and says nothing there.
+func TestPendingFromZeroOnACluster(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/db/" {
+			says(200, `{"update_seq":"5-x"}`)(w, r)
+		} else {
+			says(200, `{"pending":5}`)(w, r)
+		}
+	}, nil, func(r *rig) {
+		if got := must[peer.Pending](r, peer.CountPending{Since: peer.Zero}); got.Count != 5 {
+			t.Errorf("%+v", got)
+		}
+	})
+}

@@ -1,0 +1,359 @@
+package couch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+)
+
+func TestEscapeID(t *testing.T) {
+	for id, want := range map[string]string{
+		"plain-1_a.b:c": "plain-1_a.b:c", "a b": "a%20b", "a/b": "a%2Fb", "a+b": "a%2Bb", "a%2Fb": "a%252Fb", "ü": "%C3%BC",
+		"_design/x": "_design/x", "_design/x/y": "_design/x%2Fy", "_local/a/b": "_local/a%2Fb", "_design": "_design",
+		"..": "%2E%2E", ".": "%2E", "...": "...", "_design/..": "_design/%2E%2E", "?#&=": "%3F%23%26%3D", "~": "%7E", "\x00": "%00",
+	} {
+		if got := escapeID(id); got != want {
+			t.Errorf("%q: %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestEscapedIDsArrive checks against net/url that a server which decodes paths sees the id again.
+func TestEscapedIDsArrive(t *testing.T) {
+	base, _ := url.Parse("http://h/a%2Fb/")
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.String().Filter(func(s string) bool { return s != "" && utf8.ValidString(s) }).Draw(t, "id")
+		u, err := locate(base, request{path: escapeID(id)})
+		if err != nil || u.Path != "/a/b/"+id || u.EscapedPath() != "/a%2Fb/"+escapeID(id) {
+			t.Fatalf("%q: %v %v", id, u, err)
+		}
+	})
+}
+
+func TestEndpointURLs(t *testing.T) {
+	for _, c := range []struct{ url, host, uri string }{
+		{"http://source.test/db/", "source.test", "/db/_local/x"},
+		{"http://source.test/db", "source.test", "/db/_local/x"},
+		{"http://source.test:80/pre/fix/a%2Fb/", "source.test:80", "/pre/fix/a%2Fb/_local/x"},
+		{"http://source.test/db?a=b&c", "source.test", "/db/_local/x?a=b&c"},
+		{"http://source.test/it's(odd)/", "source.test", "/it's(odd)/_local/x"},
+	} {
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Host != c.host || r.RequestURI != c.uri {
+				t.Errorf("%s: asked %s %s", c.url, r.Host, r.RequestURI)
+			}
+			says(200, "{}")(w, r)
+		}, nil, func(r *rig) { must[peer.Local](r, peer.GetLocal{ID: "x"}) }, func(rep *repdoc.Replication) { rep.Source.URL = c.url })
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	var got http.Header
+	var host string
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		got, host = r.Header.Clone(), r.Host
+		says(200, "{}")(w, r)
+	}
+	inRig(t, answer, nil, func(r *rig) {
+		must[peer.Local](r, peer.GetLocal{ID: "x"})
+		want := http.Header{
+			"Accept": {"application/json"}, "User-Agent": {"couchrelay/0.1"}, "Accept-Encoding": {"gzip"},
+			"Authorization": {"Basic YW5uYTpzM2NyM3QrcGEvc3M="},
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("headers %v, want %v", got, want)
+		}
+	})
+	inRig(t, answer, nil, func(r *rig) {
+		r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}})
+		want := http.Header{
+			"Accept": {"x/y"}, "User-Agent": {"me"}, "Accept-Encoding": {"gzip"}, "Authorization": {"Bearer tok"}, "X-Api": {"k1"},
+			"Content-Type": {"application/json"}, "Content-Length": {got.Get("Content-Length")},
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || host != "other.test" {
+			t.Errorf("headers %v to %s, want %v", got, host, want)
+		}
+	}, func(rep *repdoc.Replication) {
+		rep.Source.Credentials = repdoc.Credentials{}
+		for name, value := range map[string]string{
+			"accept": "x/y", "user-agent": "me", "authorization": "Bearer tok", "x-api": "k1", "HOST": "other.test", "content-type": "text/plain",
+			"Content-Length": "7", "Transfer-Encoding": "chunked", "Connection": "close",
+		} {
+			rep.Source.Headers = append(rep.Source.Headers, repdoc.Header{Name: name, Value: repdoc.Hide(value)})
+		}
+	})
+}
+
+// TestSecretsOfHeaders: tokens that the user put into headers stay out of failures too.
+func TestSecretsOfHeaders(t *testing.T) {
+	inRig(t, says(401, `{"error":"bearer-tok","reason":"Bearer bearer-tok is wrong, so is k-e-y"}`), nil, func(r *rig) {
+		f := r.do(peer.Open{}).Failure
+		if f.Error != "*****" || f.Reason != "***** is wrong, so is *****" {
+			t.Errorf("%s", f)
+		}
+	}, func(rep *repdoc.Replication) {
+		rep.Source.Headers = []repdoc.Header{
+			{Name: "Authorization", Value: repdoc.Hide("Bearer bearer-tok")}, {Name: "X-Key", Value: repdoc.Hide("k-e-y")},
+		}
+	})
+}
+
+func TestFailureText(t *testing.T) {
+	inRig(t, says(500, `{"error":"e","reason":"`+strings.Repeat("ü\\n", 400)+`"}`), nil, func(r *rig) {
+		f := r.do(peer.GetLocal{ID: "x"}).Failure
+		if f.Side != peer.Source || f.Method != "GET" || f.URL != "http://source.test/db/_local/x" || f.Error != "e" {
+			t.Errorf("%+v", f)
+		}
+		if len(f.Reason) > maxReason+3 || !utf8.ValidString(f.Reason) || strings.Contains(f.Reason, "\n") {
+			t.Errorf("reason %q", f.Reason)
+		}
+	})
+}
+
+func TestUnreachable(t *testing.T) {
+	inRig(t, nil, nil, func(r *rig) {
+		for _, c := range []struct {
+			op   peer.Op
+			kind peer.Kind
+		}{{peer.Open{}, peer.Unreachable}, {peer.Open{Side: peer.Target}, peer.Insecure}} {
+			if f := r.do(c.op).Failure; f == nil || f.Kind != c.kind {
+				t.Errorf("%s: %v", c.op, f)
+			}
+		}
+	}, func(rep *repdoc.Replication) {
+		rep.Source.URL = "http://nowhere.test/db/"
+		rep.Target.URL = "https://target.test:80/db/" // speaks no TLS
+	})
+}
+
+// TestUnresolvable asks for a name that RFC 6761 keeps from ever existing.
+func TestUnresolvable(t *testing.T) {
+	rep := testReplication()
+	rep.Source.URL = "http://no-such-host.invalid/db/"
+	c := New(Options{})
+	pair, err := c.Pair(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Close()
+	if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f == nil || f.Kind != peer.Unresolvable {
+		t.Errorf("%v", f)
+	}
+}
+
+// redirects answers /db/... with a redirect to base, anything else as a database.
+func redirects(status int, base string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if rest, is := strings.CutPrefix(r.RequestURI, "/db/"); is {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Location", base+rest)
+			w.WriteHeader(status)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if string(body) == `{"a":["1-a"]}` && r.Method == "POST" {
+			says(200, `{"a":{"missing":["1-a"]}}`)(w, r)
+			return
+		}
+		says(200, `{"update_seq":1}`)(w, r)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		inRig(t, redirects(status, "/new/"), redirects(status, "http://target.test/new/"), func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
+			d, _ := reply.Result.(peer.Diff)
+			if status == 303 { // GET without the question
+				return
+			}
+			if len(d.Docs) != 1 {
+				t.Errorf("%d: %+v %v", status, d, reply.Failure)
+			}
+		})
+	}
+}
+
+func TestRedirectsEnd(t *testing.T) {
+	hops := 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		hops++
+		http.Redirect(w, r, "/db/", http.StatusFound)
+	}, redirects(302, ""), func(r *rig) {
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != peer.Malformed || hops != maxHops {
+			t.Errorf("%v after %d hops", f, hops)
+		}
+		if f := r.do(peer.Open{Side: peer.Target}).Failure; f == nil || f.Kind != peer.Status || f.Status != 302 {
+			t.Errorf("redirect to nowhere: %v", f)
+		}
+	})
+}
+
+// TestRedirectsAndCredentials: only the same host sees them, or the same name once it speaks https.
+func TestRedirectsAndCredentials(t *testing.T) {
+	e := &endpoint{base: &url.URL{Scheme: "http", Host: "h.test", Path: "/db/"}}
+	for to, stranger := range map[string]bool{
+		"http://h.test/x": false, "http://H.TEST:80/x": false, "https://h.test/x": false, "https://h.test:6984/x": false,
+		"http://h.test:81/x": true, "http://other.test/x": true, "https://other.test/x": true, "http://sub.h.test/x": true,
+	} {
+		u, _ := url.Parse(to)
+		if e.stranger(u) != stranger {
+			t.Errorf("%s: %v", to, !stranger)
+		}
+	}
+	e.base.Scheme = "https"
+	if u, _ := url.Parse("http://h.test/x"); !e.stranger(u) {
+		t.Error("back to http")
+	}
+	for location, want := range map[string]string{"http://target.test/new/": "", "http://source.test/new/": "Basic YW5uYTpzM2NyM3QrcGEvc3M="} {
+		var seen []string
+		note := func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/new/") {
+				seen = append(seen, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
+			}
+			redirects(302, location)(w, r)
+		}
+		inRig(t, note, note, func(r *rig) { must[peer.Opened](r, peer.Open{}) })
+		if !slices.Equal(seen, []string{want}) {
+			t.Errorf("%s saw %q", location, seen)
+		}
+	}
+}
+
+// TestSlots: no more requests at one time than the endpoint allows.
+func TestSlots(t *testing.T) {
+	now, most := make(chan int, 1), 0
+	now <- 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		n := <-now + 1
+		most = max(most, n)
+		now <- n
+		time.Sleep(time.Second) // in false time
+		now <- <-now - 1
+		says(200, "{}")(w, r)
+	}, nil, func(r *rig) {
+		done := make(chan peer.Reply)
+		start := time.Now()
+		for range 12 {
+			go func() { done <- r.pair.Do(context.Background(), 1, peer.GetLocal{ID: "x"}) }()
+		}
+		for range 12 {
+			if reply := <-done; reply.Failure != nil {
+				t.Errorf("%s", reply.Failure)
+			}
+		}
+		if took := time.Since(start); most != 4 || took != 3*time.Second || r.net.dials != 4 {
+			t.Errorf("%d at one time, %d connections, %v", most, r.net.dials, took)
+		}
+	})
+}
+
+// TestThrottle: 429 slows the next request down, for all replications with that server.
+func TestThrottle(t *testing.T) {
+	busy := true
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if busy {
+			w.Header().Set("Retry-After", "7")
+			says(429, `{"error":"too_many_requests"}`)(w, r)
+			return
+		}
+		says(200, "{}")(w, r)
+	}, nil, func(r *rig) {
+		f := r.do(peer.GetLocal{ID: "x"}).Failure
+		if f == nil || f.Status != 429 || f.RetryAfter != 7*time.Second {
+			t.Fatalf("%+v", f)
+		}
+		busy = false
+		other, err := r.client.Pair(testReplication())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		start := time.Now()
+		if f := other.Do(context.Background(), 1, peer.GetLocal{ID: "x"}).Failure; f != nil || time.Since(start) != 7*time.Second {
+			t.Errorf("%v after %v", f, time.Since(start))
+		}
+		start = time.Now()
+		must[peer.Local](r, peer.GetLocal{ID: "x"})
+		if took := time.Since(start); took != 0 {
+			t.Errorf("after success: waited %v", took)
+		}
+	})
+}
+
+// TestThrottleCeiling: at the ceiling requests fail at once, and say when to come again.
+func TestThrottleCeiling(t *testing.T) {
+	asked := 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat))
+		says(429, `{"error":"too_many_requests"}`)(w, r)
+	}, nil, func(r *rig) {
+		r.do(peer.GetLocal{ID: "x"})
+		f := r.do(peer.GetLocal{ID: "x"}).Failure
+		if f == nil || f.Status != 429 || f.Error != "max_backoff" || f.RetryAfter <= 50*time.Second || asked != 1 {
+			t.Errorf("%+v, asked %d times", f, asked)
+		}
+	})
+}
+
+// TestStaleConnection: a kept connection that the server closed meanwhile costs no attempt.
+func TestStaleConnection(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn := hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		_, _ = conn.Read(make([]byte, 1)) // the next request is read and not answered
+		conn.Close()
+	}, nil, func(r *rig) {
+		for range 3 {
+			must[peer.Local](r, peer.GetLocal{ID: "x"})
+			if f := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}}).Failure; f.Kind != peer.Malformed {
+				t.Errorf("%s", f) // {} has no results, but it was answered
+			}
+		}
+	})
+}
+
+// TestProxy: what a proxy refuses is no answer of the server.
+func TestProxy(t *testing.T) {
+	var seen string
+	proxy := func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Method + " " + r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
+		if r.Method == http.MethodConnect {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		says(200, "{}")(w, r)
+	}
+	through := func(url string) func(*repdoc.Replication) {
+		return func(rep *repdoc.Replication) {
+			rep.Source.URL = url
+			rep.Source.Proxy = &repdoc.Proxy{URL: "http://target.test", Credentials: repdoc.NewCredentials("p", testPassword)}
+		}
+	}
+	inRig(t, nil, proxy, func(r *rig) {
+		must[peer.Local](r, peer.GetLocal{ID: "x"})
+		if seen != "GET http://far.test/db/_local/x Basic cDpzM2NyM3QrcGEvc3M=" {
+			t.Errorf("proxy saw %s", seen)
+		}
+	}, through("http://far.test/db/"))
+	inRig(t, nil, proxy, func(r *rig) {
+		f := r.do(peer.GetLocal{ID: "x"}).Failure
+		if f == nil || f.Kind != peer.Unreachable || !strings.Contains(f.Reason, "403") || !strings.HasPrefix(seen, "CONNECT far.test:443") {
+			t.Errorf("%v, proxy saw %s", f, seen)
+		}
+	}, through("https://far.test/db/"))
+}
