@@ -26,8 +26,8 @@
 //	("ready") + priority + (id)     id
 //	("waiting", due, id)            empty
 //	("owned", worker, batch, id)    empty
-//	("worker", worker)              lease: live or expired, and what the worker says of itself
-//	("beat", worker)                versionstamp of the last heartbeat
+//	("worker", worker)              lease: live or expired
+//	("beat", worker)                versionstamp of the last heartbeat, and what the worker says of itself
 //	("call", worker)                counter, raised when a job of the worker was taken from it
 //	("count", state)                counter of jobs
 //	("signal")                      counter, raised whenever a job becomes ready
@@ -136,7 +136,13 @@ func New(root tuple.Subspace, jobType string) *Queue {
 	}
 }
 
-// WatchReady fires when a job became ready.
+// Signal reads a counter that grows whenever a job becomes ready.
+func (q *Queue) Signal(r kv.Reader) (int64, error) {
+	b, err := r.Get(q.signal)
+	return counterValue(b), err
+}
+
+// WatchReady fires when the signal counter grew.
 func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.signal) }
 
 // WatchJob fires when the job's state, schedule or lock changed, or it was removed; not when only its

@@ -103,7 +103,7 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	expire := func(limit int) bool {
 		return must(t, db, func(tx kv.Tx) (bool, error) { return q.Expire(tx, "w", &beat, limit) })
 	}
-	must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") })
+	must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", nil) })
 	if !expire(10) || must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) }).Running != 3 {
 		t.Fatal("expired a worker that moved on")
 	}
@@ -115,7 +115,7 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 	if _, err := kv.Run(context.Background(), db, accept(q, "w", 2, 1)); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("accept of an expired worker: %v", err)
 	}
-	if _, err := kv.Run(context.Background(), db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") }); !errors.Is(err, ErrLeaseLost) {
+	if _, err := kv.Run(context.Background(), db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", nil) }); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("heartbeat of an expired worker: %v", err)
 	}
 	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { return q.Register(tx, "w", nil) }); !errors.Is(err, ErrLeaseLost) {
@@ -139,7 +139,7 @@ func TestCalls(t *testing.T) {
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b")
 	job := must(t, db, accept(q, "w", 1, 2))[0]
-	beat := func() int64 { return must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w") }) }
+	beat := func() int64 { return must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", nil) }) }
 	before := beat()
 	must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Update(tx, "a", job.Lock, nil) })
 	if beat() != before {

@@ -18,13 +18,14 @@ type Lease struct {
 	Info []byte
 }
 
-// First byte of a worker row; the rest is its Info.
+// Values of a worker row.
 const (
 	leaseLive    = 'L'
 	leaseExpired = 'X'
 )
 
-// Register makes a worker known under a name that nobody ever used before.
+// Register makes a worker known under a name that nobody ever used before. info is what others see of
+// it.
 func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 	row, err := tx.Get(q.worker.Pack(worker))
 	if err != nil {
@@ -33,25 +34,32 @@ func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 	if len(row) > 0 && row[0] == leaseExpired {
 		return fmt.Errorf("worker %q: %w", worker, ErrLeaseLost)
 	}
-	tx.Set(q.worker.Pack(worker), append([]byte{leaseLive}, info...))
-	q.stamp(tx, worker)
+	tx.Set(q.worker.Pack(worker), []byte{leaseLive})
+	q.stamp(tx, worker, info)
 	return nil
 }
 
 // Heartbeat shows that the worker lives, for all its jobs at once, and returns its call counter: when
 // it differs from the last one seen, a job was taken away and Owned says which are left. It fails with
 // ErrLeaseLost when the worker was expired.
-func (q *Queue) Heartbeat(tx kv.Tx, worker string) (calls int64, err error) {
+func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, err error) {
 	if err := q.checkLease(tx, worker); err != nil {
 		return 0, err
 	}
-	q.stamp(tx, worker)
-	b, err := tx.Snapshot().Get(q.call.Pack(worker))
+	q.stamp(tx, worker, info)
+	return q.Calls(tx.Snapshot(), worker)
+}
+
+// Calls reads the call counter of a worker.
+func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
+	b, err := r.Get(q.call.Pack(worker))
 	return counterValue(b), err
 }
 
-func (q *Queue) stamp(tx kv.Tx, worker string) {
-	tx.SetVersionstampedValue(q.beat.Pack(worker), make([]byte, 14)) // ten bytes and their offset, 0
+// stamp writes the beat row: the commit's versionstamp and info.
+func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
+	value := append(make([]byte, 10, 14+len(info)), info...)
+	tx.SetVersionstampedValue(q.beat.Pack(worker), append(value, 0, 0, 0, 0)) // the stamp's offset
 }
 
 func (q *Queue) checkLease(tx kv.Tx, worker string) error {
@@ -108,7 +116,7 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 		if err := q.worker.Scan(row.Key, &l.Worker); err != nil || len(row.Value) == 0 {
 			return nil, corruptf("worker row %x", row.Key)
 		}
-		l.Expired, l.Info = row.Value[0] == leaseExpired, row.Value[1:]
+		l.Expired = row.Value[0] == leaseExpired
 		beats[i] = q.beat.Pack(l.Worker)
 	}
 	values, err := r.GetAll(beats)
@@ -116,7 +124,8 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 		return nil, err
 	}
 	for i, v := range values {
-		copy(list[i].Beat[:], v)
+		n := copy(list[i].Beat[:], v)
+		list[i].Info = v[n:]
 	}
 	return list, nil
 }
@@ -133,11 +142,11 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 	if row[0] == leaseLive {
 		if beat != nil {
 			now, err := tx.Get(q.beat.Pack(worker))
-			if err != nil || !bytes.Equal(now, beat[:]) {
+			if err != nil || !bytes.HasPrefix(now, beat[:]) {
 				return err == nil, err
 			}
 		}
-		tx.Set(q.worker.Pack(worker), append([]byte{leaseExpired}, row[1:]...))
+		tx.Set(q.worker.Pack(worker), []byte{leaseExpired})
 	}
 	rows, err := tx.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})
 	if err != nil {

@@ -1,0 +1,72 @@
+package node
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+)
+
+// accept asks for as many jobs as there are free slots, one request at a time.
+func (n *Node) accept() {
+	if n.due(&n.timers.poll, n.cfg.PollInterval) {
+		n.hungry = true
+	}
+	free := n.cfg.MaxJobs - len(n.runs)
+	if n.lease != live || n.draining || n.accepting || !n.hungry || free <= 0 {
+		return
+	}
+	d := jobs.Demand{Batch: n.batch, Max: min(free, acceptLimit), Seed: n.rng.Uint64()}
+	if !n.alone {
+		d.Window = acceptWindow
+	}
+	n.accepting, n.hungry = true, false
+	n.ask(Accept{Worker: n.worker, Node: n.cfg.Name, Demand: d})
+}
+
+// onAccepted starts what came, spread over a little time. The number of the batch is used again until
+// an accept brings something: one that seemed to bring nothing may still land.
+func (n *Node) onAccepted(a Accepted) {
+	n.accepting = false
+	if len(a.Work) == 0 {
+		n.await(Await{Topic: ReadyJobs, Seen: a.Signal})
+		return
+	}
+	n.batch++
+	n.hungry = true
+	window := min(n.cfg.StartupJitter, time.Duration(len(a.Work)-1)*spread)
+	for _, w := range a.Work {
+		delay := time.Duration(0)
+		if window > 0 {
+			delay = time.Duration(n.rng.Uint64n(uint64(window) + 1))
+		}
+		n.startRun(w, delay)
+	}
+}
+
+// promoteDue makes jobs ready whose time has come.
+func (n *Node) promoteDue() {
+	if n.due(&n.timers.promote, n.cfg.PollInterval) {
+		askOnce(n, Promote{Limit: promoteLimit})
+	}
+}
+
+func (n *Node) onPromoted(p Promoted) {
+	if p.Moved > 0 {
+		n.hungry = true
+	}
+	if p.Moved == promoteLimit {
+		n.timers.promote = n.clock.Steady
+		return
+	}
+	if p.Next != instant.Never {
+		wait := max(0, p.Next.Sub(n.clock.Wall))
+		n.timers.promote = min(n.timers.promote, n.clock.Steady.Add(wait))
+	}
+}
+
+func (n *Node) sweepDue() {
+	if n.due(&n.timers.sweep, sweepInterval) {
+		askOnce(n, Sweep{Limit: expireLimit})
+	}
+}

@@ -1,0 +1,154 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+)
+
+// Event is what a node is told.
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Start begins the node's life.
+	Start struct{}
+	// Done answers an Ask.
+	Done struct {
+		ID     uint64
+		Result Result // when Fault is none
+		Fault  Fault
+		Text   string // of the fault
+	}
+	// Notified answers an Await.
+	Notified struct{ Topic Topic }
+	// RunIdentifies is a run's Identify.
+	RunIdentifies struct {
+		Run      uint64
+		ID, Base string
+	}
+	// RunProgress is a run's Progress.
+	RunProgress struct {
+		Run  uint64
+		Info replication.Info
+	}
+	// RunEnded is a run's End.
+	RunEnded struct {
+		Run uint64
+		End replication.End
+	}
+	// Configure changes the settings.
+	Configure struct{ Settings Settings }
+	// Drain asks the node to stop in order.
+	Drain struct{}
+	// Wake says that the deadline has come.
+	Wake struct{}
+)
+
+func (Start) event()         {}
+func (Done) event()          {}
+func (Notified) event()      {}
+func (RunIdentifies) event() {}
+func (RunProgress) event()   {}
+func (RunEnded) event()      {}
+func (Configure) event()     {}
+func (Drain) event()         {}
+func (Wake) event()          {}
+
+func (Start) String() string           { return "start" }
+func (e Notified) String() string      { return fmt.Sprintf("notified %s", e.Topic) }
+func (e RunIdentifies) String() string { return fmt.Sprintf("run %d identifies as %s", e.Run, e.ID) }
+func (e RunProgress) String() string   { return fmt.Sprintf("run %d progress %s", e.Run, e.Info) }
+func (e RunEnded) String() string      { return fmt.Sprintf("run %d %s", e.Run, e.End) }
+func (e Configure) String() string     { return fmt.Sprintf("configure %+v", e.Settings) }
+func (Drain) String() string           { return "drain" }
+func (Wake) String() string            { return "wake" }
+func (e Done) String() string {
+	if e.Fault != NoFault {
+		return fmt.Sprintf("done %d %s: %s", e.ID, e.Fault, e.Text)
+	}
+	return fmt.Sprintf("done %d %+v", e.ID, e.Result)
+}
+
+// Fault is why a request did not happen, as far as the node acts on it.
+type Fault uint8
+
+// Faults.
+const (
+	NoFault   Fault = iota
+	Halted          // the job is not this worker's any more
+	LeaseLost       // the worker was expired
+	StoreDown       // anything else; another attempt may succeed
+)
+
+func (f Fault) String() string { return [...]string{"", "halted", "lease lost", "store error"}[f] }
+
+// Topic is what an Await waits for.
+type Topic uint8
+
+// Topics.
+const (
+	ReadyJobs   Topic = iota // a job became ready
+	WorkerCalls              // a job was taken from this worker
+)
+
+func (t Topic) String() string { return [...]string{"ready jobs", "worker calls"}[t] }
+
+// Effect is what a node wants done.
+type Effect interface {
+	fmt.Stringer
+	effect()
+}
+
+type (
+	// Ask wants a request performed in a transaction.
+	Ask struct {
+		ID uint64
+		Request
+	}
+	// Await wants to be told when a counter differs from Seen.
+	Await struct {
+		Topic  Topic
+		Worker string
+		Seen   int64
+	}
+	// StartRun wants a run.
+	StartRun struct {
+		Run   uint64
+		Work  replicator.Work
+		Delay time.Duration // before its first request
+		Seed  uint64
+	}
+	// Confirm lets a run go on under the id that it named.
+	Confirm struct{ Run uint64 }
+	// StopRun asks a run to stop in order.
+	StopRun struct{ Run uint64 }
+	// KillRun drops a run at once.
+	KillRun struct{ Run uint64 }
+	// Note tells the log: What is a constant name, Text is for people.
+	Note struct{ What, Job, Text string }
+	// Exit is the last effect of a drained node.
+	Exit struct{}
+)
+
+func (Ask) effect()      {}
+func (Await) effect()    {}
+func (StartRun) effect() {}
+func (Confirm) effect()  {}
+func (StopRun) effect()  {}
+func (KillRun) effect()  {}
+func (Note) effect()     {}
+func (Exit) effect()     {}
+
+func (e Ask) String() string      { return fmt.Sprintf("ask %d %s", e.ID, e.Request) }
+func (e Await) String() string    { return fmt.Sprintf("await %s beyond %d", e.Topic, e.Seen) }
+func (e StartRun) String() string { return fmt.Sprintf("start run %d of job %s", e.Run, e.Work.JobID) }
+func (e Confirm) String() string  { return fmt.Sprintf("confirm run %d", e.Run) }
+func (e StopRun) String() string  { return fmt.Sprintf("stop run %d", e.Run) }
+func (e KillRun) String() string  { return fmt.Sprintf("kill run %d", e.Run) }
+func (Exit) String() string       { return "exit" }
+func (e Note) String() string     { return fmt.Sprintf("note %s %s %s", e.What, e.Job, e.Text) }

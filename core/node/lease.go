@@ -1,0 +1,183 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+)
+
+// other is another worker, watched for signs of life.
+type other struct {
+	worker string
+	beat   [10]byte
+	since  instant.Time // when this beat was first seen
+}
+
+// join asks for a lease, under a name that was never used.
+func (n *Node) join() {
+	n.epoch++
+	n.worker = n.cfg.Worker
+	if n.epoch > 1 {
+		n.worker = fmt.Sprintf("%s-%d", n.cfg.Worker, n.epoch)
+	}
+	n.lease, n.seen = joining, 0
+	n.ask(Join{Worker: n.worker, Info: n.cfg.Info})
+}
+
+func (n *Node) joined(c *call) {
+	n.lease, n.lastBeat = live, c.sent
+	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout / beatsPerTimeout))
+	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
+	n.awaiting[WorkerCalls] = false // that of an earlier lease tells nothing
+	n.await(Await{Topic: WorkerCalls, Worker: n.worker})
+	n.hungry = true
+	n.note("lease", "", "worker %s is live", n.worker)
+}
+
+// keepLease sends heartbeats, and gives the lease up when none got through for the activity timeout:
+// others have given the jobs away by now, or may at any moment.
+func (n *Node) keepLease() {
+	if n.lease != live {
+		return
+	}
+	if n.clock.Steady >= n.lastBeat.Add(n.cfg.ActivityTimeout) {
+		n.loseLease("no heartbeat got through")
+		return
+	}
+	if n.due(&n.timers.beat, n.cfg.ActivityTimeout/beatsPerTimeout) {
+		askOnce(n, Beat{Worker: n.worker, Info: n.cfg.Info})
+	}
+	if n.due(&n.timers.owned, n.cfg.ActivityTimeout) {
+		n.lookOwned()
+	}
+}
+
+func (n *Node) beaten(c *call, b Beaten) {
+	n.lastBeat = max(n.lastBeat, c.sent)
+	if b.Calls != n.seen {
+		n.lookOwned()
+	}
+}
+
+// await waits for a counter to differ, once at a time.
+func (n *Node) await(a Await) {
+	if !n.awaiting[a.Topic] {
+		n.awaiting[a.Topic] = true
+		n.emit(a)
+	}
+}
+
+// loseLease drops all runs and joins anew.
+func (n *Node) loseLease(why string) {
+	n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
+	for _, r := range n.runs {
+		if r.state != over {
+			n.emit(KillRun{Run: r.id})
+		}
+	}
+	n.runs = nil
+	n.accepting = false
+	n.dropCalls(func(c *call) bool { return c.run != nil || ofLease(c.req) })
+	n.timers.beat, n.timers.owned = instant.Never, instant.Never
+	if n.draining {
+		n.exit()
+		return
+	}
+	n.join()
+}
+
+// ofLease says whether a request has no meaning once the lease is lost.
+func ofLease(q Request) bool {
+	switch q.(type) {
+	case Join, Beat, ListOwned, Accept, Resume, Retire:
+		return true
+	}
+	return false
+}
+
+func (n *Node) onNotified(e Notified) {
+	n.awaiting[e.Topic] = false
+	switch {
+	case e.Topic == ReadyJobs:
+		n.hungry = true
+		n.timers.poll = n.clock.Steady.Add(n.jitter(n.cfg.PollInterval))
+	case n.lease == live:
+		n.lookOwned()
+	}
+}
+
+func (n *Node) lookOwned() { askOnce(n, ListOwned{Worker: n.worker}) }
+
+// onOwned compares what the store says with what runs here. A job that was taken away is dropped. One
+// that nobody here knows of came with an accept whose outcome was never learned.
+func (n *Node) onOwned(c *call, o Owned) {
+	if n.lease != live {
+		return
+	}
+	n.seen = o.Calls
+	n.await(Await{Topic: WorkerCalls, Worker: n.worker, Seen: n.seen})
+	for _, r := range slices.Clone(n.runs) {
+		// What began after the question was asked need not be in the answer.
+		if r.since < c.sent && !r.writing() && !slices.Contains(o.Jobs, jobs.Held{ID: r.held.JobID, Lock: r.held.Lock}) {
+			n.halt(r, "taken away")
+		}
+	}
+	if n.accepting {
+		return
+	}
+	for _, h := range o.Jobs {
+		if !slices.ContainsFunc(n.runs, func(r *run) bool { return r.held.JobID == h.ID && r.held.Lock == h.Lock }) {
+			n.accepting = true
+			n.ask(Resume{Held{JobID: h.ID, Lock: h.Lock}})
+			return // the next one at the next look
+		}
+	}
+}
+
+func (n *Node) onResumed(e Done) {
+	n.accepting = false
+	if e.Fault == NoFault && n.lease == live {
+		n.note("resumed", e.Result.(Accepted).Work[0].JobID, "an accept of unknown outcome had taken it")
+		n.startRun(e.Result.(Accepted).Work[0], 0)
+	}
+}
+
+// watchOthers looks for workers that are silent for the activity timeout.
+func (n *Node) watchOthers() {
+	if n.due(&n.timers.scan, n.cfg.ActivityTimeout/beatsPerTimeout) {
+		askOnce(n, ListLeases{})
+	}
+}
+
+func (n *Node) onLeases(l Leases) {
+	known := n.others
+	n.others = nil
+	for _, lease := range l.List {
+		if lease.Worker == n.worker {
+			continue
+		}
+		o := other{worker: lease.Worker, beat: lease.Beat, since: n.clock.Steady}
+		for _, k := range known {
+			if k.worker == o.worker && k.beat == o.beat {
+				o = k
+			}
+		}
+		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= n.cfg.ActivityTimeout
+		if gone && !n.expiring(o.worker) {
+			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
+			beat := o.beat
+			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit})
+		}
+		n.others = append(n.others, o)
+	}
+	n.alone = len(n.others) == 0
+}
+
+func (n *Node) expiring(worker string) bool {
+	return slices.ContainsFunc(n.calls, func(c *call) bool {
+		q, is := c.req.(Expire)
+		return is && q.Worker == worker
+	})
+}

@@ -1,0 +1,269 @@
+// Package node is one replication worker as a stepped machine: it keeps a lease, accepts jobs, starts
+// and stops their runs, rotates them, records how they end, promotes jobs that are due, gives the jobs
+// of vanished workers back, and sweeps up. It decides; transactions, runs and watches are effects.
+//
+// # Obligations of the driver
+//
+//  1. Step is called with Start once, then with one event at a time. Clock.Steady never goes back.
+//  2. Every Ask is answered by one Done with the same id, after Perform ran in a transaction that
+//     committed, or with why it did not.
+//  3. Every Await is answered by one Notified: when the counter differs, when the watch was lost, or
+//     after a minute at the latest.
+//  4. StartRun makes a run (package replication) whose Identify, Progress and End effects come back as
+//     events; Confirm is its Identified, StopRun its Stop. A run that is killed is dropped at once
+//     and nothing of it comes back.
+//  5. Step is called with Wake at Deadline, or any time.
+//  6. After Exit nothing else comes.
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/prng"
+	"couchrelay/core/schedule"
+)
+
+// Clock is what time it is: Steady for durations, Wall for what is stored and shown. Steady never jumps;
+// Wall may.
+type Clock struct{ Steady, Wall instant.Time }
+
+// Settings may change while the node runs. Their names are those of the [replicator] section.
+type Settings struct {
+	schedule.Limits
+	// Interval is the time between rotations.
+	Interval time.Duration
+	// ActivityTimeout is how long a worker may be silent before its jobs are given to others.
+	ActivityTimeout time.Duration
+	// StartupJitter is the longest delay of a run's first request when many start at once.
+	StartupJitter time.Duration
+	// StopTimeout is how long a run may take to stop in order.
+	StopTimeout time.Duration
+	// ProgressInterval is the time between records of a run's progress.
+	ProgressInterval time.Duration
+	// PollInterval is how often the node looks for ready and due jobs by itself.
+	PollInterval time.Duration
+}
+
+// DefaultSettings are those of CouchDB where it has them.
+func DefaultSettings() Settings {
+	return Settings{
+		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
+		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second, StopTimeout: 5 * time.Second,
+		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second,
+	}
+}
+
+// Config makes a node.
+type Config struct {
+	Settings
+	Name string
+	// Worker is a name that no other process, this one's predecessors included, ever had.
+	Worker string
+	// Exclusive says that the store is this process's alone, so that every other worker is gone.
+	Exclusive bool
+	// Info is what others see of this node.
+	Info []byte
+	Seed uint64
+}
+
+const (
+	beatsPerTimeout = 4  // heartbeats, and looks at those of others, in an ActivityTimeout
+	acceptLimit     = 50 // jobs in one accept
+	// acceptWindow is the number of ready jobs among which workers that share a store choose. It stays small,
+	// since it bounds how far a job may be taken out of turn.
+	acceptWindow = 16
+	promoteLimit = 100
+	expireLimit  = 100
+	// spread is how much later than the one before each run of an accept starts, on the average.
+	spread        = 20 * time.Millisecond
+	sweepInterval = time.Minute
+	// maxLost is the number of workers that may vanish while they run a job before it is suspected of
+	// bringing them down.
+	maxLost = 3
+)
+
+type leaseState uint8
+
+const (
+	noLease leaseState = iota
+	joining
+	live
+	leaving
+	left
+)
+
+// Node is the state of a worker. It is made by New and changed by Step alone.
+type Node struct {
+	cfg    Config
+	rng    prng.Source
+	clock  Clock
+	out    []Effect
+	calls  []*call // waiting for an answer or their next attempt, oldest first
+	nextID uint64
+
+	lease    leaseState
+	epoch    int    // leases so far
+	worker   string // name of the present lease
+	lastBeat instant.Time
+	seen     int64 // call counter of the worker
+	others   []other
+	alone    bool // no other worker is known
+
+	batch     uint64
+	accepting bool
+	hungry    bool // there may be ready jobs
+
+	runs    []*run
+	nextRun uint64
+
+	awaiting [2]bool // by topic
+	draining bool
+	timers   timers
+}
+
+// timers are the next times of what happens regularly, on the steady clock.
+type timers struct {
+	beat, owned, scan, poll, promote, rotate, sweep instant.Time
+}
+
+// New prepares a node.
+func New(cfg Config) *Node {
+	return &Node{cfg: cfg, rng: prng.New(cfg.Seed), hungry: true, alone: true}
+}
+
+// Step handles one event and returns what is to be done, in order.
+func (n *Node) Step(c Clock, ev Event) []Effect {
+	n.clock = c
+	if n.lease != left {
+		n.handle(ev)
+		n.advance()
+	}
+	out := n.out
+	n.out = nil
+	return out
+}
+
+func (n *Node) handle(ev Event) {
+	switch ev := ev.(type) {
+	case Start:
+		n.begin()
+	case Done:
+		n.onDone(ev)
+	case Notified:
+		n.onNotified(ev)
+	case RunIdentifies:
+		n.onIdentify(ev)
+	case RunProgress:
+		n.onProgress(ev)
+	case RunEnded:
+		n.onEnded(ev)
+	case Configure:
+		n.cfg.Settings = ev.Settings
+		n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
+	case Drain:
+		n.drain()
+	case Wake:
+	default:
+		panic(fmt.Sprintf("node: unknown event %T", ev))
+	}
+}
+
+func (n *Node) begin() {
+	now := n.clock.Steady
+	n.timers = timers{
+		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
+		rotate: now.Add(n.cfg.Interval), sweep: now.Add(n.jitter(sweepInterval)),
+	}
+	n.join()
+}
+
+// advance does what the time and the state allow.
+func (n *Node) advance() {
+	n.retryDue()
+	n.keepLease()
+	n.watchOthers()
+	n.promoteDue()
+	n.rotateDue()
+	n.stopSlow()
+	n.sweepDue()
+	n.accept()
+	n.leaveWhenDrained()
+}
+
+// Deadline is when the node wants to be woken at the latest, on the steady clock.
+func (n *Node) Deadline() instant.Time {
+	if n.lease == left {
+		return instant.Never
+	}
+	t := &n.timers
+	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.rotate, t.sweep)
+	if n.lease == live {
+		at = min(at, n.lastBeat.Add(n.cfg.ActivityTimeout))
+	}
+	for _, c := range n.calls {
+		if !c.flying {
+			at = min(at, c.due)
+		}
+	}
+	for _, r := range n.runs {
+		if r.state == stopping {
+			at = min(at, r.deadline)
+		}
+	}
+	return at
+}
+
+func (n *Node) emit(e Effect) { n.out = append(n.out, e) }
+
+// due says whether a timer has come, and sets it anew.
+func (n *Node) due(timer *instant.Time, every time.Duration) bool {
+	if n.clock.Steady < *timer {
+		return false
+	}
+	*timer = n.clock.Steady.Add(n.jitter(every))
+	return true
+}
+
+// jitter draws from the last quarter of d, so that nodes do not act in step.
+func (n *Node) jitter(d time.Duration) time.Duration {
+	if d < 4 {
+		return d
+	}
+	return d - time.Duration(n.rng.Uint64n(uint64(d/4)))
+}
+
+// drain stops everything in order; the node leaves when all runs have ended.
+func (n *Node) drain() {
+	n.draining = true
+	for _, r := range n.runs {
+		n.stopRun(r)
+	}
+}
+
+func (n *Node) leaveWhenDrained() {
+	if !n.draining || len(n.runs) > 0 || n.accepting {
+		return
+	}
+	switch n.lease {
+	case live:
+		n.lease = leaving
+		n.ask(Retire{Worker: n.worker, Limit: expireLimit})
+	case noLease, joining:
+		n.exit()
+	}
+}
+
+func (n *Node) exit() {
+	n.lease = left
+	n.emit(Exit{})
+}
+
+// Running is the number of slots in use.
+func (n *Node) Running() int { return len(n.runs) }
+
+// note tells the log.
+func (n *Node) note(what, job, format string, args ...any) {
+	n.emit(Note{What: what, Job: job, Text: fmt.Sprintf(format, args...)})
+}

@@ -1,0 +1,359 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
+)
+
+func TestJobRunsAndCompletes(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	w.pass(10 * time.Millisecond) // the watch, not the poll, brings it
+	id := n.runOf("r")
+	n.step(RunIdentifies{Run: id, ID: "rep", Base: "rep"})
+	n.step(RunProgress{Run: id})
+	if w.state("r") != replicator.Running {
+		t.Error(w.state("r"))
+	}
+	n.endRun(id, replication.Completed)
+	if w.state("r") != replicator.Completed || n.Running() != 0 {
+		t.Error(w.state("r"), n.Running())
+	}
+	w.audit()
+}
+
+func TestMaxJobsAndRefill(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(120, false)
+	n := w.start("n1", func(c *Config) { c.MaxJobs = 70 })
+	if n.Running() != 70 {
+		t.Fatalf("%d runs", n.Running())
+	}
+	for id := range n.running {
+		n.endRun(id, replication.Completed)
+		if n.Running() > 70 {
+			t.Fatalf("%d runs", n.Running())
+		}
+	}
+	for len(n.running) > 0 {
+		for id := range n.running {
+			n.endRun(id, replication.Completed)
+		}
+	}
+	if w.state("r119") != replicator.Completed {
+		t.Error("not all jobs ran")
+	}
+}
+
+func TestCrashBacksOffAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	n.endRun(n.runOf("r"), replication.Crashed)
+	if w.state("r") != replicator.Crashing {
+		t.Fatal(w.state("r"))
+	}
+	w.pass(23 * time.Second)
+	if n.Running() != 0 {
+		t.Fatal("back before three quarters of 32 s")
+	}
+	w.pass(10 * time.Second)
+	n.runOf("r")
+}
+
+func TestRotation(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(6, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 3, MaxChurn: 2} })
+	first := n.runOf("r000")
+	w.pass(61 * time.Second)
+	if len(n.stopped) != 2 {
+		t.Fatalf("%d stopped", len(n.stopped))
+	}
+	n.stopAll()
+	w.pass(time.Second)
+	if n.Running() != 3 {
+		t.Errorf("%d run", n.Running())
+	}
+	n.runOf("r003")
+	n.runOf("r004")
+	if _, on := n.running[first]; on {
+		t.Error("the first still runs")
+	}
+	w.audit()
+}
+
+func TestSlowStopIsKilled(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 1, MaxChurn: 1} })
+	w.pass(67 * time.Second)
+	if !slices.Contains(n.notes, "killed") || n.Running() != 1 {
+		t.Errorf("notes %v, %d run", n.notes, n.Running())
+	}
+	n.runOf("r001")
+}
+
+func TestLoweredMaxJobs(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(5, false)
+	n := w.start("n1", nil)
+	s := n.cfg.Settings
+	s.MaxJobs = 2
+	n.step(Configure{Settings: s})
+	n.stopAll()
+	w.pass(time.Minute)
+	if n.Running() != 2 {
+		t.Errorf("%d run", n.Running())
+	}
+}
+
+func TestRemovedJobIsHalted(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	n.runOf("r000")
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(10 * time.Millisecond)
+	if n.Running() != 1 || len(n.running) != 1 {
+		t.Errorf("%d run", n.Running())
+	}
+	n.runOf("r001")
+}
+
+func TestReplacedJobRunsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	old := n.runOf("r")
+	w.put("r", `{"source":"http://h/c","target":"http://h/b"}`)
+	w.pass(10 * time.Millisecond)
+	if id := n.runOf("r"); id == old || n.running[id].Replication.Source.URL != "http://h/c/" || n.Running() != 1 {
+		t.Errorf("runs %v", n.running)
+	}
+	n.step(RunEnded{Run: old}) // comes late, and is nothing to anybody
+	if n.Running() != 1 {
+		t.Error("the old run ended the new one")
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	w := newWorld(t)
+	w.put("one", `{"source":"http://h/a","target":"http://h/b"}`)
+	w.put("two", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	one, two := n.runOf("one"), n.runOf("two")
+	n.step(RunIdentifies{Run: one, ID: n.running[one].Record.RepID, Base: "b"})
+	n.step(RunIdentifies{Run: two, ID: n.running[one].Record.RepID, Base: "b"})
+	if w.state("one") != replicator.Running || w.state("two") != replicator.Failed || n.Running() != 1 {
+		t.Errorf("one %s, two %s, %d run", w.state("one"), w.state("two"), n.Running())
+	}
+}
+
+// TestTakeover: the jobs of a worker that vanishes run elsewhere soon after the activity timeout, and
+// the worker that was only away knows at once that it has lost them.
+func TestTakeover(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	one := w.start("n1", nil)
+	if one.Running() != 3 {
+		t.Fatal(one.Running())
+	}
+	two := w.start("n2", nil)
+	w.pass(time.Minute)
+	if two.Running() != 0 {
+		t.Fatal("took the jobs of a living worker")
+	}
+	one.paused = true
+	w.pass(one.cfg.ActivityTimeout - 6*time.Second) // the last heartbeat is up to 5 s old
+	if two.Running() != 0 {
+		t.Fatal("took over too early")
+	}
+	w.pass(6*time.Second + one.cfg.ActivityTimeout/2)
+	if two.Running() != 3 {
+		t.Fatalf("%d run", two.Running())
+	}
+	one.paused = false
+	one.step(Wake{})
+	if len(one.running) != 0 || !slices.Contains(one.notes, "lease_lost") {
+		t.Errorf("the zombie runs %d; %v", len(one.running), one.notes)
+	}
+	w.pass(time.Second)
+	w.audit()
+}
+
+// TestZombieWritesNothing: what a worker sends after its jobs were given away changes nothing.
+func TestZombieWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, false)
+	one := w.start("n1", nil)
+	one.hold = func(q Request) bool { _, is := q.(Complete); return is }
+	one.endRun(one.runOf("r000"), replication.Completed)
+	one.paused = true
+	two := w.start("n2", nil)
+	w.pass(2 * one.cfg.ActivityTimeout)
+	two.runOf("r000")
+	if done := one.perform(one.held[0]); done.Fault != Halted {
+		t.Errorf("the zombie's completion: %s", done)
+	}
+	if w.state("r000") != replicator.Running {
+		t.Error(w.state("r000"))
+	}
+}
+
+func TestSelfFencing(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	w.down = true
+	w.pass(n.cfg.ActivityTimeout + time.Second)
+	if len(n.running) != 0 {
+		t.Error("runs without a lease")
+	}
+	w.down = false
+	w.pass(2 * n.cfg.ActivityTimeout)
+	if n.Running() != 2 {
+		t.Errorf("%d run after the outage", n.Running())
+	}
+	w.audit()
+}
+
+func TestShortOutageCostsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	id := n.runOf("r000")
+	w.down = true
+	n.endRun(n.runOf("r001"), replication.Completed)
+	w.pass(n.cfg.ActivityTimeout / 2)
+	w.down = false
+	w.pass(n.cfg.ActivityTimeout)
+	if _, on := n.running[id]; !on || w.state("r001") != replicator.Completed {
+		t.Errorf("runs %v; r001 is %s", n.running, w.state("r001"))
+	}
+}
+
+// TestLateAccept: an accept lands though the node was told it failed; the jobs are found and run.
+func TestLateAccept(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Accept); return is }
+	w.putMany(1, false)
+	w.pass(10 * time.Millisecond)
+	ask := n.held[0]
+	if done := n.perform(ask); done.Fault != NoFault {
+		t.Fatal(done)
+	}
+	n.hold = nil
+	n.step(Done{ID: ask.ID, Fault: StoreDown, Text: "timed out"})
+	w.pass(time.Second)
+	n.runOf("r000")
+	w.audit()
+}
+
+// TestForgottenAccept: even one that the node never repeats.
+func TestForgottenAccept(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.putMany(1, false)
+	d := Accept{Worker: n.worker, Node: "n1"}
+	d.Demand.Max, d.Demand.Batch = 1, 77
+	n.perform(Ask{Request: d})
+	w.pass(n.cfg.ActivityTimeout + time.Second)
+	n.runOf("r000")
+}
+
+func TestExclusiveStoreNeedsNoTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	old := w.start("n1", nil)
+	old.paused = true
+	n := w.start("n1", func(c *Config) { c.Exclusive = true })
+	w.pass(time.Second)
+	if n.Running() != 2 {
+		t.Errorf("%d run", n.Running())
+	}
+}
+
+func TestDrain(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	n := w.start("n1", nil)
+	n.step(Drain{})
+	if len(n.stopped) != 3 || n.exited {
+		t.Fatalf("%d stopped", len(n.stopped))
+	}
+	n.stopAll()
+	if !n.exited || w.state("r000") != replicator.Pending {
+		t.Errorf("exited %v, r000 is %s", n.exited, w.state("r000"))
+	}
+	two := w.start("n2", nil)
+	if two.Running() != 3 {
+		t.Errorf("%d run elsewhere at once", two.Running())
+	}
+	w.audit()
+}
+
+func TestDrainWithoutRuns(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.step(Drain{})
+	if !n.exited || n.Deadline() != instant.Never {
+		t.Error("did not leave")
+	}
+	w.do(func(tx kv.Tx) error {
+		if leases, err := w.s.Jobs.Leases(tx); err != nil || len(leases) != 0 {
+			t.Errorf("leases %v, %v", leases, err)
+		}
+		return nil
+	})
+}
+
+// TestPoisonedJob: a job whose workers keep vanishing is held back.
+func TestPoisonedJob(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	for range maxLost {
+		n := w.start("n", func(c *Config) { c.Exclusive = true })
+		w.pass(time.Second)
+		n.runOf("r000")
+		n.paused = true
+	}
+	n := w.start("n", func(c *Config) { c.Exclusive = true })
+	w.pass(time.Second)
+	if w.state("r000") != replicator.Crashing || n.Running() != 0 {
+		t.Errorf("r000 is %s", w.state("r000"))
+	}
+}
+
+// TestWallClockJumps: nothing regular depends on the wall clock.
+func TestWallClockJumps(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	id := n.runOf("r000")
+	for _, skew := range []time.Duration{-time.Hour, time.Hour, -24 * time.Hour, 0} {
+		n.skew = skew
+		w.pass(2 * time.Minute)
+	}
+	if _, on := n.running[id]; !on {
+		t.Error("a jump of the clock ended the run")
+	}
+}
+
+func TestOneAwaitAtATime(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	w.pass(10 * time.Minute)
+	if len(n.awaits) != 2 {
+		t.Errorf("%d awaits", len(n.awaits))
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/replicator"
+)
+
+// Perform carries a request out in a transaction. now is the wall clock when the request was begun,
+// the same for every attempt.
+func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result, error) {
+	switch q := q.(type) {
+	case Join:
+		return Ok{}, s.Jobs.Register(tx, q.Worker, q.Info)
+	case Beat:
+		calls, err := s.Jobs.Heartbeat(tx, q.Worker, q.Info)
+		return Beaten{calls}, err
+	case ListOwned:
+		return listOwned(tx, s, q)
+	case Retire:
+		done, err := s.Jobs.Expire(tx, q.Worker, nil, q.Limit)
+		return Progressed{done}, err
+	case ListLeases:
+		list, err := s.Jobs.Leases(tx.Snapshot())
+		return Leases{list}, err
+	case Expire:
+		done, err := s.Jobs.Expire(tx, q.Worker, q.Beat, q.Limit)
+		return Progressed{done}, err
+	case Accept:
+		return accept(tx, s, q, now)
+	case Resume:
+		w, err := s.Held(tx, q.JobID, q.Lock)
+		if err != nil {
+			return nil, err
+		}
+		return Accepted{Work: []replicator.Work{*w}}, nil
+	case Promote:
+		moved, next, err := s.Jobs.Promote(tx, now, q.Limit)
+		return Promoted{moved, next}, err
+	case Survey:
+		counts, err := s.Jobs.Counts(tx.Snapshot())
+		return Counted{counts}, err
+	case Sweep:
+		return sweep(tx, s, q, now)
+	case Claim:
+		return claim(tx, s, q, now)
+	case Record:
+		return Ok{}, s.Progress(tx, q.JobID, q.Lock, q.Stats, now)
+	case Complete:
+		return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, now)
+	case Crash:
+		return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.End, q.Seed, now)
+	case Fail:
+		return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, now)
+	case Requeue:
+		return Ok{}, s.Requeue(tx, q.JobID, q.Lock, q.Stats, now)
+	}
+	panic(fmt.Sprintf("node: unknown request %T", q))
+}
+
+func accept(tx kv.Tx, s *replicator.Store, q Accept, now instant.Time) (Result, error) {
+	signal, err := s.Jobs.Signal(tx.Snapshot())
+	if err != nil {
+		return nil, err
+	}
+	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	return Accepted{Work: work, Signal: signal}, err
+}
+
+func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {
+	calls, err := s.Jobs.Calls(tx, q.Worker)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Jobs.Owned(tx.Snapshot(), q.Worker)
+	return Owned{Jobs: list, Calls: calls}, err
+}
+
+func sweep(tx kv.Tx, s *replicator.Store, q Sweep, now instant.Time) (Result, error) {
+	expired, err := s.ExpireTransient(tx, now, q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	swept, err := s.SweepDropped(tx, q.Limit)
+	return Progressed{Done: swept && expired < q.Limit}, err
+}
+
+func claim(tx kv.Tx, s *replicator.Store, q Claim, now instant.Time) (Result, error) {
+	err := s.Claim(tx, q.JobID, q.Lock, q.RepID, q.BaseID, now)
+	var dup *replicator.Duplicate
+	if errors.As(err, &dup) {
+		return Claimed{Refused: true, Reason: dup.Error(), ByRequest: dup.Other.Transient()}, nil
+	}
+	return Claimed{}, err
+}
+
+// FaultOf tells a node why a request's transaction failed.
+func FaultOf(err error) Fault {
+	switch {
+	case err == nil:
+		return NoFault
+	case errors.Is(err, jobs.ErrHalt):
+		return Halted
+	case errors.Is(err, jobs.ErrLeaseLost):
+		return LeaseLost
+	}
+	return StoreDown
+}
+
+// Arm sets up an Await. It returns nil when the counter already differs.
+func Arm(tx kv.Tx, s *replicator.Store, a Await) (kv.Watch, error) {
+	var counter int64
+	var err error
+	if a.Topic == ReadyJobs {
+		counter, err = s.Jobs.Signal(tx.Snapshot())
+	} else {
+		counter, err = s.Jobs.Calls(tx.Snapshot(), a.Worker)
+	}
+	if err != nil || counter != a.Seen {
+		return nil, err
+	}
+	if a.Topic == ReadyJobs {
+		return s.Jobs.WatchReady(tx), nil
+	}
+	return s.Jobs.WatchWorker(tx, a.Worker), nil
+}
