@@ -207,14 +207,12 @@ func (c *copying) put(doc document, b body) error {
 		header: []peer.Param{{Name: "Content-Type", Value: b.contentType}, {Name: "Accept", Value: "application/json"}},
 		size:   b.size, stream: up,
 	})
-	if f != nil {
-		if _, broke := up.stop(); broke != nil && c.ctx.Err() == nil {
-			return broke
-		}
-		return failedWith{f}
+	if broke := up.broke.Load(); f != nil && broke != nil && c.ctx.Err() == nil {
+		return broke.err
 	}
-	refusal, f := c.outcome(a, doc)
+	var refusal *peer.Refusal
 	if f == nil {
+		refusal, f = c.outcome(a, doc)
 		c.heard(doc)
 	}
 	// net/http may still read what comes from the source. If more documents follow, that has to be
@@ -223,15 +221,11 @@ func (c *copying) put(doc document, b body) error {
 	if cut && b.interrupt != nil {
 		b.interrupt()
 	}
-	sent, broke := up.stop()
+	up.stop()
+	sent := up.sent.Load()
 	c.out.Bytes += sent
-	switch {
-	case f != nil:
+	if f != nil {
 		return failedWith{f}
-	case refusal == nil && sent < b.size && broke != nil && !cut:
-		return broke
-	case refusal == nil && sent < b.size:
-		return failedWith{a.broken(malformed("answered success before it had the document"))}
 	}
 	c.out.Revs = append(c.out.Revs, peer.CopiedRev{Rev: doc.rev, Refused: refusal})
 	if cut || sent < b.size {

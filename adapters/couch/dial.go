@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync/atomic"
+	"sync"
 	"syscall"
 
 	"couchrelay/core/repdoc"
@@ -23,7 +23,7 @@ func (c *Client) dialer(o repdoc.SocketOptions) func(ctx context.Context, networ
 				return nil, err
 			}
 		}
-		return &conn{Conn: raw}, nil
+		return &conn{Conn: raw, closed: make(chan struct{})}, nil
 	}
 }
 
@@ -39,23 +39,25 @@ func setOptions(tcp *net.TCPConn, o repdoc.SocketOptions) error {
 }
 
 // conn is a connection whose peer may stop listening before it is told everything. A server that
-// refuses a document half-way answers, closes, and lets our next write fail; net/http then drops the
-// connection and with it, more often than not, the answer that is already here. So a write that the
-// peer no longer takes counts as done, and reading tells how it ends: with the answer, or with an
-// error if there is none. Reading never waits on such a connection, so neither does the writer.
+// refuses a document half-way answers, closes, and lets our next write fail. net/http takes that error
+// or the answer, whichever it sees first. So a write that the peer no longer takes does not return
+// before the connection is closed, and reading decides what becomes of the request: it never waits on
+// such a connection, but finds the answer or an error, and after either net/http closes it.
 type conn struct {
 	net.Conn
-	deaf atomic.Bool
+	once   sync.Once
+	closed chan struct{}
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.deaf.Load() {
-		return len(p), nil
-	}
 	n, err := c.Conn.Write(p)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		c.deaf.Store(true)
-		return len(p), nil
+		<-c.closed
 	}
 	return n, err
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }

@@ -27,6 +27,9 @@ const (
 	// A server that sends less than trickleRate bytes a second counts as silent once it has kept us
 	// waiting for so many timeouts.
 	trickleRate, trickleTimeouts = 100, 10
+	// A connection is not used again after a stream of more than maxKept bytes: a server that refuses one
+	// closes the connection when it likes to, which may be when the next document is on its way.
+	maxKept = 1 << 20
 )
 
 var errTrickle = errors.New("hardly anything came")
@@ -171,17 +174,21 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	w := e.watch(cancel)
 	req := &http.Request{
 		Method: r.method, URL: to, Host: e.host, Header: e.headers(r, e.stranger(to)), ContentLength: r.size,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: r.stream != nil && r.size > maxKept,
 	}
 	if e.stranger(to) {
 		req.Host = ""
 	}
+	up := r.stream
 	switch {
-	case r.stream != nil:
-		r.stream.watch = w
-		req.Body = r.stream
+	case up != nil:
+		up.watch = w
+		req.Body = up
 	case r.open != nil:
-		req.GetBody = func() (io.ReadCloser, error) { return &upload{watch: w, from: r.open()}, nil }
+		req.GetBody = func() (io.ReadCloser, error) {
+			up = &upload{watch: w, from: r.open()}
+			return up, nil
+		}
 		req.Body, _ = req.GetBody()
 	}
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { w.wait() }}
@@ -198,6 +205,10 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	}
 	a.Response = resp
 	e.client.report(e.key(r), resp.StatusCode, a.retryAfter())
+	if resp.StatusCode < 300 && up != nil && up.sent.Load() < r.size {
+		defer a.close()
+		return nil, e.failure(r, peer.Malformed, "answered success before it had the request")
+	}
 	return a, nil
 }
 
@@ -319,27 +330,30 @@ func (w *watch) end() {
 // the answer has come.
 type upload struct {
 	watch *watch
+	sent  atomic.Int64 // bytes
+	broke atomic.Pointer[brokenOff]
 
-	mu   sync.Mutex // held while from is read
-	from io.Reader
-	err  error // why from ended early
-
-	sent atomic.Int64 // bytes
+	mu      sync.Mutex // held while from is read
+	from    io.Reader
+	stopped bool
 }
+
+// brokenOff is why a body ended early.
+type brokenOff struct{ err error }
 
 var errStopped = errors.New("the body is no longer needed")
 
 func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.err != nil {
-		return 0, u.err
+	if u.stopped {
+		return 0, errStopped
 	}
 	u.watch.rest()
 	n, err := u.from.Read(p)
 	u.sent.Add(int64(n))
 	if err != nil && err != io.EOF {
-		u.err = err
+		u.broke.Store(&brokenOff{err})
 		return n, err
 	}
 	u.watch.wait()
@@ -349,12 +363,9 @@ func (u *upload) Read(p []byte) (int, error) {
 // Close does nothing: whoever made the body knows when what is behind it ends.
 func (u *upload) Close() error { return nil }
 
-// stop waits until nobody reads what is behind the body, now or later. It tells how many bytes were
-// sent, and why the body broke off if it did.
-func (u *upload) stop() (sent int64, broke error) {
+// stop waits until nobody reads what is behind the body, now or later.
+func (u *upload) stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	broke = u.err
-	u.err = errStopped
-	return u.sent.Load(), broke
+	u.stopped = true
 }

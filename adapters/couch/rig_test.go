@@ -98,6 +98,7 @@ type memNet struct {
 	mu        sync.Mutex
 	listeners map[string]*memListener
 	servers   []*http.Server
+	handlers  sync.WaitGroup
 	dials     int
 }
 
@@ -108,7 +109,11 @@ func (n *memNet) serve(address string, handler http.HandlerFunc) {
 		}
 	}
 	l := &memListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	s := &http.Server{Handler: handler}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.handlers.Add(1)
+		defer n.handlers.Done()
+		handler(w, r)
+	})}
 	n.listeners[address], n.servers = l, append(n.servers, s)
 	go func() { _ = s.Serve(l) }()
 }
@@ -117,6 +122,8 @@ func (n *memNet) close() {
 	for _, s := range n.servers {
 		s.Close()
 	}
+	n.handlers.Wait()
+	time.Sleep(time.Minute) // in false time: net/http's server lingers on connections that it closes
 }
 
 func (n *memNet) dial(ctx context.Context, _, address string) (net.Conn, error) {

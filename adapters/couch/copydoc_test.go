@@ -1,0 +1,495 @@
+package couch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+)
+
+// att is an attachment in a test.
+type att struct {
+	name, kind, encoding string
+	data                 string
+	length               int // what the document says; the data's unless given
+}
+
+// mixed writes an answer to open_revs as CouchDB does.
+type mixed struct{ out bytes.Buffer }
+
+func (m *mixed) part(doc string, atts ...att) *mixed {
+	if len(atts) == 0 {
+		fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: application/json\r\n\r\n%s", doc)
+		return m
+	}
+	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n--inner\r\nContent-Type: application/json\r\n\r\n%s\r\n--inner", doc)
+	for _, a := range atts {
+		fmt.Fprintf(&m.out, "\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
+	}
+	m.out.WriteString("--")
+	return m
+}
+
+func (m *mixed) missing(rev string) *mixed {
+	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: application/json; error=\"true\"\r\n\r\n{\"missing\":%q}", rev)
+	return m
+}
+
+func (m *mixed) end() string { return strings.TrimPrefix(m.out.String(), "\r\n") + "\r\n--outer--" }
+
+// docWith is a document whose attachments follow it.
+func docWith(rev string, atts ...att) string {
+	var members []string
+	for i, a := range atts {
+		length := len(a.data)
+		if a.length != 0 {
+			length = a.length
+		}
+		size := fmt.Sprintf(`"length":%d`, length)
+		if a.encoding != "" {
+			size = fmt.Sprintf(`"length":1000,"encoding":%q,"encoded_length":%d`, a.encoding, length)
+		}
+		members = append(members, fmt.Sprintf(`%q:{"content_type":%q,"revpos":%d,"digest":"md5-x",%s,"follows":true}`, a.name, a.kind, i+1, size))
+	}
+	generation, hash, _ := strings.Cut(rev, "-")
+	doc := fmt.Sprintf(`{"_id":"doc","_rev":%q,"_revisions":{"start":%s,"ids":[%q,"parent"]},"n":1.0`, rev, generation, hash)
+	if len(atts) > 0 {
+		doc += `,"_attachments":{` + strings.Join(members, ",") + `}`
+	}
+	return doc + "}"
+}
+
+func saysMixed(answer string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", `multipart/mixed; boundary="outer"`)
+		_, _ = io.WriteString(w, answer)
+	}
+}
+
+// written is a PUT that a target got.
+type written struct {
+	uri, doc string
+	atts     []att
+}
+
+// writes is a target that accepts documents and notes them.
+type writes struct {
+	t    *testing.T
+	list []written
+}
+
+func (w *writes) serve(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || int64(len(body)) != r.ContentLength || len(r.TransferEncoding) > 0 {
+		w.t.Errorf("PUT with %d bytes of %d: %v", len(body), r.ContentLength, err)
+	}
+	got := written{uri: r.RequestURI, doc: string(body)}
+	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind == "multipart/related" {
+		got = readWritten(w.t, r.RequestURI, body, params["boundary"])
+	}
+	w.list = append(w.list, got)
+	says(201, `{"ok":true}`)(rw, r)
+}
+
+func readWritten(t *testing.T, uri string, body []byte, boundary string) written {
+	got := written{uri: uri}
+	parts := multipart.NewReader(bytes.NewReader(body), boundary)
+	for first := true; ; first = false {
+		part, err := parts.NextRawPart()
+		if err == io.EOF {
+			return got
+		}
+		if err != nil {
+			t.Errorf("PUT: %v", err)
+			return got
+		}
+		data, _ := io.ReadAll(part)
+		if first {
+			got.doc = string(data)
+			continue
+		}
+		if part.Header.Get("Content-Length") != fmt.Sprint(len(data)) {
+			t.Errorf("attachment of %d bytes says %v", len(data), part.Header)
+		}
+		got.atts = append(got.atts, att{
+			name: part.FileName(), kind: part.Header.Get("Content-Type"), encoding: part.Header.Get("Content-Encoding"), data: string(data),
+		})
+	}
+}
+
+var (
+	attText = att{name: "text.txt", kind: "text/plain", data: "hello\r\n--innermost is no end\r\n"}
+	attZip  = att{name: `q"uote ü`, kind: "text/html", encoding: "gzip", data: string([]byte{0x1f, 0x8b, 0, 255, 13, 10})}
+	attNone = att{name: "empty", kind: "image/png"}
+)
+
+func TestCopyDoc(t *testing.T) {
+	doc2, doc3 := docWith("2-b", attText, attZip, attNone), docWith("3-c")
+	answer := new(mixed).part(doc2, attText, attZip, attNone).missing("1-x").part(doc3).end()
+	target := &writes{t: t}
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		want := "/db/doc?open_revs=%5B%222-b%22%2C%221-x%22%2C%223-c%22%5D&revs=true&latest=true&atts_since=%5B%221-a%22%5D"
+		if r.Method != "GET" || r.RequestURI != want || r.Header.Get("Accept") != "multipart/mixed" {
+			t.Errorf("asked %s %s", r.Method, r.RequestURI)
+		}
+		saysMixed(answer)(w, r)
+	}, target.serve, func(r *rig) {
+		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "1-x", "3-c"}, Since: []string{"1-a"}})
+		want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "1-x", Missing: true}, {Rev: "3-c"}}
+		if !reflect.DeepEqual(got.Revs, want) || got.Bytes < int64(len(doc2)+len(doc3)) {
+			t.Errorf("%+v", got)
+		}
+	})
+	uri := "/db/doc?new_edits=false"
+	want := []written{{uri, doc2, []att{attText, attZip, attNone}}, {uri, doc3, nil}}
+	if !reflect.DeepEqual(target.list, want) {
+		t.Errorf("wrote %+v\nwant  %+v", target.list, want)
+	}
+}
+
+// TestCopyDocAccounts: every revision asked for is spoken of, or counts as missing.
+func TestCopyDocAccounts(t *testing.T) {
+	newer := `{"_id":"doc","_rev":"4-d","_revisions":{"start":4,"ids":["d","c","b"]}}`
+	for _, c := range []struct {
+		name   string
+		answer *mixed
+		revs   []string
+		want   []peer.CopiedRev
+	}{
+		{"nothing", new(mixed), []string{"2-b"}, []peer.CopiedRev{{Rev: "2-b", Missing: true}}},
+		{"one of two", new(mixed).part(docWith("3-c")), []string{"2-b", "3-c"}, []peer.CopiedRev{{Rev: "3-c"}, {Rev: "2-b", Missing: true}}},
+		{"newer leaf", new(mixed).part(newer), []string{"2-b"}, []peer.CopiedRev{{Rev: "4-d"}}},
+		{"newer leaf of both", new(mixed).part(newer).part(newer), []string{"2-b", "3-c"}, []peer.CopiedRev{{Rev: "4-d"}, {Rev: "4-d"}}},
+		{"other branch", new(mixed).part(newer), []string{"2-x"}, []peer.CopiedRev{{Rev: "4-d"}, {Rev: "2-x", Missing: true}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			target := &writes{t: t}
+			inRig(t, saysMixed(c.answer.end()), target.serve, func(r *rig) {
+				if got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: c.revs}); !reflect.DeepEqual(got.Revs, c.want) {
+					t.Errorf("%+v", got.Revs)
+				}
+			})
+		})
+	}
+}
+
+func cutAt(text, mark string) string { return text[:strings.LastIndex(text, mark)+len(mark)] }
+
+// TestCopyDocBadSource: what is wrong with the source's answer is said of the source, and what arrived
+// before counts.
+func TestCopyDocBadSource(t *testing.T) {
+	first := new(mixed).part(docWith("1-a")).end()
+	start := strings.TrimSuffix(first, "--outer--")
+	second := func(doc string, atts ...att) string {
+		return start + strings.TrimPrefix(new(mixed).part(doc, atts...).end(), "\r\n")
+	}
+	long, short := attText, attText
+	long.length, short.length = len(attText.data)-1, len(attText.data)+1
+	for _, c := range []struct {
+		name, answer string
+		kind         peer.Kind
+		reason       string
+	}{
+		{"cut in a header", start + "--outer\r\nContent-Ty", peer.Malformed, "malformed MIME header"},
+		{"cut in a document", start + "--outer\r\nContent-Type: application/json\r\n\r\n{\"_id\":", peer.Broken, "EOF"},
+		{"cut in an attachment", cutAt(second(docWith("2-b", attText), attText), "hello"), peer.Broken, "EOF"},
+		{"no end", start, peer.Broken, "EOF"},
+		{"longer attachment", second(docWith("2-b", long), attText), peer.Malformed, `attachment "text.txt" is longer`},
+		{"shorter attachment", second(docWith("2-b", short), attText), peer.Malformed, `attachment "text.txt" is shorter`},
+		{"no attachment", second(docWith("2-b", attText, attZip), attText), peer.Malformed, "announced but does not follow"},
+		{"no length", second(strings.Replace(docWith("2-b", attText), `"length"`, `"size"`, 1), attText), peer.Malformed, "has no length"},
+		{"bad length", second(strings.Replace(docWith("2-b", attText), `"length":30`, `"length":-30`, 1), attText), peer.Malformed, "has no length"},
+		{"attachments an array", second(`{"_id":"doc","_rev":"2-b","_attachments":[1]}`, attText), peer.Malformed, "where an object was expected"},
+		{"attachment a string", second(`{"_id":"doc","_rev":"2-b","_attachments":{"a":"b"}}`, attText), peer.Malformed, "where an object was expected"},
+		{"wrong document", second(`{"_id":"other","_rev":"2-b"}`), peer.Malformed, `answered document "other" instead`},
+		{"no rev", second(`{"_id":"doc"}`), peer.Malformed, "without _id or _rev"},
+		{"an array", second(`[]`), peer.Malformed, "where an object was expected"},
+		{"an empty part", second(``), peer.Malformed, "answered an empty part"},
+		{"not JSON", second(`<html>`), peer.Malformed, ""},
+		{"no header", start + "--outer\r\nwhat is this?\r\n\r\n{}\r\n--outer--", peer.Malformed, "malformed"},
+		{"many parts", start + strings.Repeat("--outer\r\n\r\n{\"missing\":\"9-z\"}\r\n", manyFor(2)) + "--outer--", peer.Malformed, "many more revisions"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answer := func(w http.ResponseWriter, r *http.Request) {
+				hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary=outer\r\n\r\n"+c.answer).Close()
+			}
+			target := func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				says(201, "{}")(w, r)
+			}
+			inRig(t, answer, target, func(r *rig) {
+				reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
+				if got := reply.Result.(peer.Copied).Revs; len(got) == 0 || got[0] != (peer.CopiedRev{Rev: "1-a"}) || got[len(got)-1].Rev == "2-b" {
+					t.Errorf("%+v", got)
+				}
+				f := reply.Failure
+				if f == nil || f.Side != peer.Source || f.Kind != c.kind || !strings.Contains(f.Reason, c.reason) {
+					t.Errorf("%v", f)
+				}
+			})
+		})
+	}
+}
+
+// TestCopyDocVerdicts: what the target says of one document is a refusal, what it says of itself a
+// failure.
+func TestCopyDocVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		status  int
+		answer  string
+		refused *peer.Refusal
+		fails   bool
+	}{
+		{200, "[]", nil, false}, {201, "{}", nil, false}, {202, "", nil, false},
+		{400, `{"error":"bad_request","reason":"Attachment name '_x' starts with prohibited character"}`,
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 400, Error: "bad_request", Reason: "Attachment name '_x' starts with prohibited character"}, false},
+		{401, `{"error":"unauthorized","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 401, Error: "unauthorized", Reason: "x"}, false},
+		{403, `{"error":"forbidden","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 403, Error: "forbidden", Reason: "x"}, false},
+		{409, `{"error":"conflict"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 409, Error: "conflict"}, false},
+		{412, `{"error":"missing_stub","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 412, Error: "missing_stub", Reason: "x"}, false},
+		{413, `<html>Too large`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 413, Reason: "answered HTML: Too large"}, false},
+		{408, "{}", nil, true}, {429, "{}", nil, true}, {500, "{}", nil, true}, {503, "{}", nil, true}, {304, "", nil, true},
+	} {
+		inRig(t, saysMixed(new(mixed).part(docWith("1-a")).part(docWith("2-b")).end()), func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "2-b") {
+				says(201, "{}")(w, r)
+				return
+			}
+			says(c.status, c.answer)(w, r)
+		}, func(r *rig) {
+			reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
+			got := reply.Result.(peer.Copied).Revs
+			if f := reply.Failure; (f != nil) != c.fails || f != nil && (f.Side != peer.Target || f.Kind != peer.Status || f.Status != c.status) {
+				t.Errorf("%d: %v", c.status, f)
+			}
+			want := []peer.CopiedRev{{Rev: "1-a", Refused: c.refused}, {Rev: "2-b"}}
+			if !c.fails && !reflect.DeepEqual(got, want) {
+				t.Errorf("%d: %+v", c.status, got)
+			}
+		})
+	}
+}
+
+// TestCopyDocSplits keeps request lines short, whatever it takes.
+func TestCopyDocSplits(t *testing.T) {
+	var revs, since []string
+	for i := range 400 {
+		revs, since = append(revs, fmt.Sprintf("2-%032x", i)), append(since, fmt.Sprintf("1-%032x", i))
+	}
+	for _, limit := range []int{8000, 3000, 300, 100} {
+		asked := map[string]int{}
+		longest := 0
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			line := len(r.Method + " " + r.RequestURI + " HTTP/1.1\r\n")
+			if longest = max(longest, line); line > limit {
+				says(414, `{"error":"x"}`)(w, r)
+				return
+			}
+			var open []string
+			_ = json.Unmarshal([]byte(r.URL.Query().Get("open_revs")), &open)
+			answer := new(mixed)
+			for _, rev := range open {
+				asked[rev]++
+				answer.part(fmt.Sprintf(`{"_id":"doc","_rev":%q}`, rev))
+			}
+			saysMixed(answer.end())(w, r)
+		}, says(201, "{}"), func(r *rig) {
+			reply := r.do(peer.CopyDoc{ID: "doc", Revs: revs, Since: since})
+			got := reply.Result.(peer.Copied)
+			if limit == 100 {
+				if reply.Failure == nil || reply.Failure.Kind != peer.Oversized {
+					t.Errorf("limit %d: %v", limit, reply.Failure)
+				}
+				return
+			}
+			if reply.Failure != nil || len(got.Revs) != len(revs) || len(asked) != len(revs) || longest > maxRequestLine {
+				t.Errorf("limit %d: %v, %d revisions, asked for %d, longest line %d", limit, reply.Failure, len(got.Revs), len(asked), longest)
+			}
+		})
+	}
+}
+
+// TestCopyDocFromArray copies from a server that answers JSON, as PouchDB's does.
+func TestCopyDocFromArray(t *testing.T) {
+	doc := `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"same":{"x":{"revpos":1,"stub":true,"length":3}},"_attachments":` +
+		`{"x":{"revpos":1,"stub":true,"length":3},"n/ew":{"content_type":"image/png","revpos":3,"digest":"md5-n","length":5,"stub":true}}}`
+	source := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/db/doc":
+			says(200, `[{"ok":`+doc+`},{"missing":"9-z"},{"ok":`+docWith("2-b")+`}]`)(w, r)
+		case "/db/doc/x":
+			_, _ = io.WriteString(w, "xxx")
+		case "/db/doc/n/ew":
+			if r.RequestURI != "/db/doc/n%2Few?rev=3-c" || r.Header.Get("Accept-Encoding") != "identity" {
+				t.Errorf("asked %s %v", r.RequestURI, r.Header)
+			}
+			_, _ = io.WriteString(w, "12345")
+		}
+	}
+	for _, c := range []struct {
+		since []string
+		known bool // that the target has x
+	}{{nil, false}, {[]string{"1-a"}, true}, {[]string{"2-b", "9-x"}, true}, {[]string{"3-z"}, false}} {
+		target := &writes{t: t}
+		inRig(t, source, target.serve, func(r *rig) {
+			got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"3-c", "9-z", "2-b"}, Since: c.since})
+			want := []peer.CopiedRev{{Rev: "3-c"}, {Rev: "9-z", Missing: true}, {Rev: "2-b"}}
+			if !reflect.DeepEqual(got.Revs, want) {
+				t.Errorf("%+v", got)
+			}
+		})
+		// mime/multipart gives of a name what follows its last slash.
+		atts := []att{{name: "x", kind: "application/octet-stream", data: "xxx"}, {name: "ew", kind: "image/png", data: "12345"}}
+		mark := `"follows":true`
+		if c.known {
+			atts, mark = atts[1:], `"stub":true`
+		}
+		sent := doc[:strings.Index(doc, `"_attachments"`)] + `"_attachments":{"x":{"revpos":1,"length":3,` + mark +
+			`},"n/ew":{"content_type":"image/png","revpos":3,"digest":"md5-n","length":5,"follows":true}}}`
+		want := []written{{"/db/doc?new_edits=false", sent, atts}, {"/db/doc?new_edits=false", docWith("2-b"), nil}}
+		if !reflect.DeepEqual(target.list, want) {
+			t.Errorf("since %v: wrote %+v\nwant %+v", c.since, target.list, want)
+		}
+	}
+}
+
+// TestCopyDocFromArrayFails: failures of attachment requests are the source's.
+func TestCopyDocFromArrayFails(t *testing.T) {
+	doc := `[{"ok":{"_id":"doc","_rev":"1-a","_attachments":{"x":{"revpos":1,"stub":true,"length":3}}}}]`
+	for _, c := range []struct {
+		name       string
+		attachment http.HandlerFunc
+		kind       peer.Kind
+		reason     string
+	}{
+		{"gone", says(404, `{"error":"not_found","reason":"missing"}`), peer.Status, "missing"},
+		{"short", says(200, "xx"), peer.Malformed, "shorter"},
+		{"long", says(200, "xxxx"), peer.Malformed, "longer"},
+		{"cut", raw("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nx"), peer.Broken, ""},
+		{"silent", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "x")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, peer.TimedOut, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inRig(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/db/doc" {
+					says(200, doc)(w, r)
+				} else {
+					c.attachment(w, r)
+				}
+			}, says(201, "{}"), func(r *rig) {
+				f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure
+				if f == nil || f.Side != peer.Source || f.Kind != c.kind || !strings.Contains(f.Reason, c.reason) {
+					t.Errorf("%v", f)
+				}
+			})
+		})
+	}
+	for answer, reason := range map[string]string{
+		`[{"x":1}]`: "neither a document nor", `[17]`: "neither", `{"ok":1}`: "where an array", `[{"ok":{"_id":"doc"}}]`: "without _id or _rev",
+		`[{"ok":{"_id":"doc","_rev":"1-a"}}`: "EOF",
+	} {
+		inRig(t, says(200, answer), says(201, "{}"), func(r *rig) {
+			f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure
+			if f == nil || f.Side != peer.Source || !strings.Contains(f.Reason, reason) {
+				t.Errorf("%s: %v", answer, f)
+			}
+		})
+	}
+}
+
+// TestCopyDocInflates: a target that knows no Content-Encoding gets plain bytes.
+func TestCopyDocInflates(t *testing.T) {
+	plain := strings.Repeat("hello ", 1000/6) + "1234"
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, plain)
+	z.Close()
+	a := att{name: "a.txt", kind: "text/plain", encoding: "gzip", data: zipped.String()}
+	target := &writes{t: t}
+	inRig(t, saysMixed(new(mixed).part(docWith("2-b", a), a).end()), func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			says(200, `{"update_seq":1,"backend_adapter":"MemDOWN"}`)(w, r)
+			return
+		}
+		target.serve(w, r)
+	}, func(r *rig) {
+		must[peer.Opened](r, peer.Open{Side: peer.Target})
+		must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
+	})
+	want := []att{{name: "a.txt", kind: "text/plain", data: plain}}
+	if len(target.list) != 1 || !reflect.DeepEqual(target.list[0].atts, want) || strings.Contains(target.list[0].doc, "encod") || strings.Contains(target.list[0].doc, "digest") {
+		t.Errorf("%+v", target.list)
+	}
+}
+
+// TestCopyDocRedirected: a document on its way cannot be sent twice, but the next one goes to where
+// the target was found.
+func TestCopyDocRedirected(t *testing.T) {
+	moved := redirects(307, "http://target.test/new/")
+	target := &writes{t: t}
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.RequestURI, "/new/") && r.Method == "PUT" {
+			target.serve(w, r)
+			return
+		}
+		moved(w, r)
+	}, func(r *rig) {
+		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
+		if f := r.do(op).Failure; f == nil || f.Status != 307 || f.Side != peer.Target {
+			t.Errorf("%v", f)
+		}
+		must[peer.Copied](r, op)
+		if len(target.list) != 1 || target.list[0].uri != "/new/doc?new_edits=false" {
+			t.Errorf("%+v", target.list)
+		}
+	})
+}
+
+// TestCopyDocsTogether: copies wait for slots on both sides without blocking each other for ever.
+func TestCopyDocsTogether(t *testing.T) {
+	inRig(t, saysMixed(new(mixed).part(docWith("2-b", attText), attText).end()), says(201, "{}"), func(r *rig) {
+		done := make(chan peer.Reply)
+		for range 20 {
+			go func() { done <- r.pair.Do(context.Background(), 1, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}) }()
+			go func() { done <- r.pair.Do(context.Background(), 1, peer.Open{Side: peer.Target}) }()
+		}
+		for range 40 {
+			<-done
+		}
+	}, func(rep *repdoc.Replication) { rep.Source.Connections, rep.Target.Connections = 1, 1 })
+}
+
+// TestHeaderNames: what a source puts into names cannot become headers.
+func TestHeaderNames(t *testing.T) {
+	h := string(attachment{name: "a\r\nX: 1\"", contentType: "t\r\n\r\nbody", encoding: "g\nz", size: 5}.header("b"))
+	want := "\r\n--b\r\nContent-Disposition: attachment; filename=\"a__X: 1\\\"\"\r\nContent-Type: t____body\r\nContent-Length: 5\r\nContent-Encoding: g_z\r\n\r\n"
+	if h != want {
+		t.Errorf("%q", h)
+	}
+}
+
+func TestFill(t *testing.T) {
+	for limit := range 20 {
+		for most := range 25 {
+			if got := fill(limit, func(n int) bool { return n <= most }); got != min(limit, most) {
+				t.Errorf("fill(%d) up to %d: %d", limit, most, got)
+			}
+		}
+	}
+}
