@@ -1,0 +1,198 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/resolver"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Scan is ryw.Source's.
+func (s *source) Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error {
+	return s.read(func(v *view) error { return s.db.scan(v, r, reverse, yield) })
+}
+
+// scan reads a range of a view. It jumps over the gaps that are known and notes those that it finds.
+func (db *Database) scan(v *view, r kv.Range, reverse bool, yield func(key, value []byte) bool) error {
+	db.mu.Lock()
+	known := db.gaps.in(r, v.version)
+	db.mu.Unlock()
+	it, err := v.snapshot.NewIter(&pebble.IterOptions{LowerBound: r.Begin, UpperBound: r.End})
+	if err != nil {
+		return err
+	}
+	w := &walk{it: it, in: r, gaps: known}
+	if reverse {
+		w.backward(yield)
+	} else {
+		w.forward(yield)
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	if len(w.found) > 0 {
+		db.noteGaps(w.found, v.version)
+	}
+	return nil
+}
+
+// noteGaps keeps the gaps that were found in a version, unless they were written into since.
+func (db *Database) noteGaps(found []kv.Range, version int64) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, r := range found {
+		if !db.log.Conflicts(version, []resolver.Span{resolver.SpanOf(r)}) {
+			db.gaps.add(r, version)
+		}
+	}
+}
+
+// walk is one scan. It moves from live key to live key: place is the end of the last one in the
+// direction of the scan, at first the end of the range.
+type walk struct {
+	it    *pebble.Iterator
+	in    kv.Range
+	gaps  []kv.Range // still ahead, in order of keys
+	found []kv.Range // that took long to cross
+	place []byte
+	steps int // of Pebble's inner iterator when the walk was at place
+}
+
+// forward yields pairs in order.
+func (w *walk) forward(yield func(key, value []byte) bool) {
+	w.place = append(w.place, w.in.Begin...)
+	for state := w.seekForward(w.place); ; {
+		for state == pebble.IterAtLimit {
+			state = w.seekForward(w.gaps[0].Begin)
+		}
+		if state == pebble.IterExhausted {
+			w.cross(w.place, w.in.End)
+			return
+		}
+		key := w.it.Key()
+		w.cross(w.place, key)
+		w.place = append(append(w.place[:0], key...), 0)
+		if !yield(key, w.it.Value()) {
+			return
+		}
+		switch gap := w.nextGap(); {
+		case gap == nil:
+			state = w.it.NextWithLimit(nil)
+		case bytes.Compare(gap.Begin, w.place) <= 0:
+			state = w.seekForward(w.place)
+		default:
+			state = w.it.NextWithLimit(gap.Begin)
+		}
+	}
+}
+
+// nextGap is the first gap that ends after place.
+func (w *walk) nextGap() *kv.Range {
+	for len(w.gaps) > 0 && bytes.Compare(w.gaps[0].End, w.place) <= 0 {
+		w.gaps = w.gaps[1:]
+	}
+	if len(w.gaps) == 0 {
+		return nil
+	}
+	return &w.gaps[0]
+}
+
+// seekForward finds the first key from a key on, up to the next gap.
+func (w *walk) seekForward(from []byte) pebble.IterValidityState {
+	for len(w.gaps) > 0 && bytes.Compare(w.gaps[0].Begin, from) <= 0 {
+		from = later(from, w.gaps[0].End)
+		w.gaps = w.gaps[1:]
+	}
+	if bytes.Compare(from, w.in.End) >= 0 {
+		return pebble.IterExhausted
+	}
+	if len(w.gaps) == 0 {
+		return w.it.SeekGEWithLimit(from, nil)
+	}
+	return w.it.SeekGEWithLimit(from, w.gaps[0].Begin)
+}
+
+// backward yields pairs in descending order.
+func (w *walk) backward(yield func(key, value []byte) bool) {
+	w.place = append(w.place, w.in.End...)
+	for state := w.seekBackward(w.place); ; {
+		for state == pebble.IterAtLimit {
+			state = w.seekBackward(w.gaps[len(w.gaps)-1].End)
+		}
+		if state == pebble.IterExhausted {
+			w.cross(w.in.Begin, w.place)
+			return
+		}
+		key := w.it.Key()
+		w.cross(key, w.place)
+		w.place = append(w.place[:0], key...)
+		if !yield(key, w.it.Value()) {
+			return
+		}
+		switch gap := w.lastGap(); {
+		case gap == nil:
+			state = w.it.PrevWithLimit(nil)
+		case bytes.Compare(w.place, gap.End) <= 0:
+			state = w.seekBackward(w.place)
+		default:
+			state = w.it.PrevWithLimit(gap.End)
+		}
+	}
+}
+
+// lastGap is the last gap that begins before place.
+func (w *walk) lastGap() *kv.Range {
+	n := len(w.gaps)
+	for n > 0 && bytes.Compare(w.gaps[n-1].Begin, w.place) >= 0 {
+		n--
+	}
+	if w.gaps = w.gaps[:n]; n == 0 {
+		return nil
+	}
+	return &w.gaps[n-1]
+}
+
+// seekBackward finds the last key before a key, down to the next gap.
+func (w *walk) seekBackward(before []byte) pebble.IterValidityState {
+	n := len(w.gaps)
+	for n > 0 && bytes.Compare(before, w.gaps[n-1].End) <= 0 {
+		if begin := w.gaps[n-1].Begin; bytes.Compare(begin, before) < 0 {
+			before = begin
+		}
+		n--
+	}
+	w.gaps = w.gaps[:n]
+	if bytes.Compare(before, w.in.Begin) <= 0 {
+		return pebble.IterExhausted
+	}
+	if n == 0 {
+		return w.it.SeekLTWithLimit(before, nil)
+	}
+	return w.it.SeekLTWithLimit(before, w.gaps[n-1].End)
+}
+
+// cross looks how long it took to cross the range without keys from one key to another, of which the
+// first may itself be live.
+func (w *walk) cross(from, to []byte) {
+	s := w.it.Stats()
+	steps := s.ForwardStepCount[pebble.InternalIterCall] + s.ReverseStepCount[pebble.InternalIterCall]
+	if steps-w.steps >= wideGap {
+		if w.it.Valid() && bytes.Equal(from, w.it.Key()) {
+			from = kv.KeyAfter(from)
+		}
+		if bytes.Compare(from, to) < 0 {
+			w.found = append(w.found, kv.Range{Begin: bytes.Clone(from), End: bytes.Clone(to)})
+		}
+	}
+	w.steps = steps
+}
+
+func later(a, b []byte) []byte {
+	if bytes.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
