@@ -1,0 +1,138 @@
+// Package config reads couchrelay's configuration: CouchDB's INI format with CouchDB's sections and
+// keys where it has them. A key that is unknown, or known but not supported yet, is an error: a setting
+// is never ignored silently.
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/core/replicator"
+
+	"gopkg.in/ini.v1"
+)
+
+// Config is everything that can be configured. The names of the fields' keys are in package comments
+// of their tables.
+type Config struct {
+	BindAddress string // [chttpd] bind_address
+	Port        int    // [chttpd] port
+	UUID        string // [couchdb] uuid; empty means that the store keeps one
+	LogLevel    string // [log] level: debug, info, warning, error
+	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
+	Admins map[string]string
+
+	Replicator replicator.Config
+	Node       node.Settings
+	TLS        TLS
+
+	// Ignored lists sections that mean nothing here.
+	Ignored []string
+}
+
+// TLS says how connections to endpoints are secured.
+type TLS struct {
+	Verify   bool   // verify_ssl_certificates; true, where CouchDB has false
+	CAFile   string // ssl_trusted_certificates_file; empty means the system's
+	CertFile string // cert_file
+	KeyFile  string // key_file
+}
+
+// Default is the configuration without a file.
+func Default() Config {
+	return Config{
+		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", Admins: map[string]string{},
+		Replicator: replicator.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
+		TLS: TLS{Verify: true},
+	}
+}
+
+// Load reads files, later ones over earlier ones.
+func Load(paths ...string) (Config, error) {
+	c := Default()
+	for _, path := range paths {
+		if err := c.read(path); err != nil {
+			return Config{}, fmt.Errorf("configuration %s: %w", path, err)
+		}
+	}
+	if err := c.check(); err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Config) read(path string) error {
+	file, err := ini.LoadSources(ini.LoadOptions{
+		IgnoreInlineComment: true, IgnoreContinuation: true, KeyValueDelimiters: "=", PreserveSurroundedQuote: true,
+	}, path)
+	if err != nil {
+		return err
+	}
+	for _, section := range file.Sections() {
+		if err := c.section(section); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Config) section(s *ini.Section) error {
+	if s.Name() == ini.DefaultSection {
+		if len(s.Keys()) > 0 {
+			return fmt.Errorf("%s: a key before the first [section]", s.Keys()[0].Name())
+		}
+		return nil
+	}
+	if s.Name() == "admins" {
+		for _, key := range s.Keys() {
+			c.Admins[key.Name()] = key.Value()
+		}
+		return nil
+	}
+	keys, known := sections[s.Name()]
+	if !known {
+		c.Ignored = append(c.Ignored, s.Name())
+		return nil
+	}
+	for _, key := range s.Keys() {
+		if err := c.set(s.Name(), keys, key.Name(), strings.TrimSpace(key.Value())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set sets one key.
+func (c *Config) set(section string, keys []key, name, value string) error {
+	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+	switch {
+	case i < 0 && slices.Contains(unsupported, name):
+		return fmt.Errorf("[%s] %s is not supported yet; remove it", section, name)
+	case i < 0:
+		var names []string
+		for _, k := range keys {
+			names = append(names, k.name)
+		}
+		slices.Sort(names)
+		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, strings.Join(names, ", "))
+	}
+	if err := keys[i].set(c, value); err != nil {
+		return fmt.Errorf("[%s] %s = %s: %w", section, name, value, err)
+	}
+	return nil
+}
+
+// check looks at settings that depend on each other.
+func (c *Config) check() error {
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		return fmt.Errorf("[replicator] cert_file and key_file are needed both or none")
+	}
+	if b := c.Replicator.Backoff; b.Min > b.Max {
+		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)", b.Min, b.Max)
+	}
+	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
+	return nil
+}
