@@ -2,9 +2,12 @@ package couch
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -135,6 +138,77 @@ func TestUnreachable(t *testing.T) {
 	}, func(rep *repdoc.Replication) {
 		rep.Source.URL = "http://nowhere.test/db/"
 		rep.Target.URL = "https://target.test:80/db/" // speaks no TLS
+	})
+}
+
+// TestNoConnection: a connection that does not come about is waited for no longer than an answer, and
+// given up when the last who wanted it is gone.
+func TestNoConnection(t *testing.T) {
+	inRig(t, nil, nil, func(r *rig) {
+		start := time.Now()
+		f := r.do(peer.Open{}).Failure
+		if f == nil || f.Kind != peer.TimedOut || time.Since(start) != testTimeout {
+			t.Errorf("%v after %v", f, time.Since(start))
+		}
+	}, func(rep *repdoc.Replication) { rep.Source.URL = "http://blackhole.test/db/" })
+}
+
+// TestTLS: certificates are verified unless the process says otherwise.
+func TestTLS(t *testing.T) {
+	server := httptest.NewTLSServer(says(200, `{"update_seq":1}`))
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	known := server.Client().Transport.(*http.Transport).TLSClientConfig
+	for _, c := range []struct {
+		name string
+		tls  *tls.Config
+		kind peer.Kind
+		ok   bool
+	}{
+		{"default", nil, peer.Insecure, false},
+		{"other name", &tls.Config{RootCAs: known.RootCAs, ServerName: "other.test"}, peer.Insecure, false},
+		{"too old for us", &tls.Config{RootCAs: known.RootCAs, MaxVersion: tls.VersionTLS10, MinVersion: tls.VersionTLS10}, peer.Insecure, false},
+		{"known", known, 0, true},
+		{"not verified", &tls.Config{InsecureSkipVerify: true}, 0, true},
+	} {
+		rep := testReplication()
+		rep.Source.URL = server.URL + "/db/"
+		pair, err := New(Options{TLS: c.tls}).Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; (f == nil) != c.ok || f != nil && f.Kind != c.kind {
+			t.Errorf("%s: %v", c.name, f)
+		}
+		pair.Close()
+	}
+}
+
+// TestSharedConnections: pairs with the same way to a server share connections, others do not, and
+// nothing is kept for nobody.
+func TestSharedConnections(t *testing.T) {
+	inRig(t, says(200, `{}`), nil, func(r *rig) {
+		pairs := []*Pair{r.pair}
+		for _, options := range []repdoc.SocketOptions{{}, {NoDelay: true}} {
+			rep := testReplication()
+			rep.Source.SocketOptions = options
+			pair, err := r.client.Pair(rep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pairs = append(pairs, pair)
+		}
+		for _, pair := range pairs {
+			pair.Do(context.Background(), 1, peer.GetLocal{ID: "x"})
+		}
+		if r.net.dials != 2 || len(r.client.transports) != 2 {
+			t.Errorf("%d connections, %d pools", r.net.dials, len(r.client.transports))
+		}
+		pairs[1].Close()
+		pairs[2].Close()
+		if len(r.client.transports) != 1 {
+			t.Errorf("%d pools are left", len(r.client.transports))
+		}
 	})
 }
 

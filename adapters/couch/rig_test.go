@@ -131,6 +131,10 @@ func (n *memNet) dial(ctx context.Context, _, address string) (net.Conn, error) 
 	l := n.listeners[address]
 	n.dials++
 	n.mu.Unlock()
+	if address == "blackhole.test:80" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
