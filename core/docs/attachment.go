@@ -159,7 +159,9 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 			*a = *found
 		case Inline:
 			sum := md5.Sum(a.Data)
-			a.Digest, a.Blob, a.Length = sum[:], blobOf(d.ID, a.Data), int64(len(a.Data))
+			if err := a.settle(blobOf(d.ID, a.Data), sum[:], int64(len(a.Data))); err != nil {
+				return nil, err
+			}
 			puts = append(puts, func() { db.putPieces(a.Blob, 0, a.Data) })
 		case Uploaded:
 			key := db.uploadKey(a.Upload.ID)
@@ -167,7 +169,10 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 			if err != nil {
 				return nil, err
 			}
-			if err := a.take(a.Upload, row != nil); err != nil {
+			if row == nil {
+				return nil, ErrUploadGone
+			}
+			if err := a.settle(a.Upload.ID, a.Upload.digest, a.Upload.length); err != nil {
 				return nil, err
 			}
 			puts = append(puts, func() { db.tx.Clear(key) })
@@ -197,20 +202,17 @@ func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
 	return nil
 }
 
-// take makes a finished upload the attachment's bytes.
-func (a *Attachment) take(u *Upload, present bool) error {
-	switch {
-	case !present:
-		return ErrUploadGone
-	case a.Digest != nil && !bytes.Equal(a.Digest, u.digest):
+// settle says what the attachment's bytes turned out to be.
+func (a *Attachment) settle(blob tuple.UUID, digest []byte, stored int64) error {
+	if a.Digest != nil && !bytes.Equal(a.Digest, digest) {
 		return &Error{400, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
 	}
-	a.Digest, a.Blob = u.digest, u.ID
+	a.Digest, a.Blob = digest, blob
 	if a.Encoding != "" {
-		a.EncodedLength = u.length
+		a.EncodedLength = stored
 	}
 	if a.Encoding == "" || a.Length == 0 {
-		a.Length = u.length
+		a.Length = stored
 	}
 	return nil
 }

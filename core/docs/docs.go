@@ -109,6 +109,9 @@ type Database struct {
 // it with an *Error; any other error fails the transaction. It may change the edit's body.
 type Validation func(next, prev *Document) error
 
+// maxNameSize is CouchDB's limit.
+const maxNameSize = 238
+
 // ValidName checks a database name by CouchDB's rules.
 func ValidName(name string) error {
 	plain, system := name, name == "_replicator" || name == "_users" || name == "_global_changes"
@@ -122,7 +125,7 @@ func ValidName(name string) error {
 	case !valid && !system:
 		return &Error{400, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), digits (0-9), " +
 			"and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
-	case len(name) > 238:
+	case len(name) > maxNameSize:
 		return &Error{400, "database_name_too_long", "At least one path segment of `" + name + "` is too long."}
 	}
 	return nil
@@ -151,6 +154,9 @@ func (s *Store) Create(tx kv.Tx, name string, instance tuple.UUID, now instant.T
 
 // Open finds a database. It fails with ErrNoDatabase.
 func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
+	if len(name) > maxNameSize {
+		return nil, ErrNoDatabase
+	}
 	value, err := tx.Get(s.names.Pack(name))
 	if err != nil {
 		return nil, err

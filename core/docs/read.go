@@ -171,17 +171,18 @@ func (db *Database) OpenRevs(wanted []Wanted, latest bool) ([][]Opened, error) {
 		return nil, err
 	}
 	var want []leafOf
+	var slots []**Document // for the documents in want
 	var answers [][]Opened
 	chunks := 0
 	for i, r := range records {
 		leaves, missing := openLeaves(&r.tree, wanted[i].Revs, latest)
-		answer := make([]Opened, len(leaves), len(leaves)+len(missing))
-		for _, leaf := range leaves {
-			want = append(want, leafOf{r, leaf})
+		answer := make([]Opened, len(leaves)+len(missing))
+		for j, leaf := range leaves {
+			want, slots = append(want, leafOf{r, leaf}), append(slots, &answer[j].Doc)
 			chunks += leaf.Chunks
 		}
-		for _, rev := range missing {
-			answer = append(answer, Opened{Missing: rev})
+		for j, rev := range missing {
+			answer[len(leaves)+j].Missing = rev
 		}
 		answers = append(answers, answer)
 		if chunks >= readChunks {
@@ -189,17 +190,10 @@ func (db *Database) OpenRevs(wanted []Wanted, latest bool) ([][]Opened, error) {
 		}
 	}
 	docs, err := db.leaves(want)
-	if err != nil {
-		return nil, err
+	for i, d := range docs {
+		*slots[i] = d
 	}
-	for _, answer := range answers {
-		for i := range answer {
-			if answer[i].Missing.IsZero() {
-				answer[i].Doc, docs = docs[0], docs[1:]
-			}
-		}
-	}
-	return answers, nil
+	return answers, err
 }
 
 // openLeaves finds the leaves that revisions stand for, each once, and the revisions that stand for none.

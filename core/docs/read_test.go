@@ -58,6 +58,7 @@ func TestOpenRevs(t *testing.T) {
 		"latest 9-z 2-x":      "2-x missing:9-z",
 		"":                    "",
 		"latest 2-b 3-c 8-no": "3-c 3-y missing:8-no",
+		"2-x 0-1":             "2-x missing:0-1",
 	} {
 		wanted := Wanted{ID: "a", Revs: []revtree.Rev{}}
 		asked, latest := strings.CutPrefix(asked, "latest ")
@@ -81,9 +82,9 @@ func TestOpenRevs(t *testing.T) {
 		}
 	}
 	none := must(t, w, func(db *Database) ([][]Opened, error) {
-		return db.OpenRevs([]Wanted{{ID: "nope"}, {ID: "nope", Revs: []revtree.Rev{rev("1-a")}}}, true)
+		return db.OpenRevs([]Wanted{{ID: "nope"}, {ID: "nope", Revs: []revtree.Rev{rev("1-a"), {}}}}, true)
 	})
-	if fmt.Sprint(none) != "[[] [{<nil> 1-a}]]" {
+	if fmt.Sprint(none) != "[[] [{<nil> 1-a} {<nil> 0-}]]" {
 		t.Errorf("documents that do not exist: %v", none)
 	}
 }

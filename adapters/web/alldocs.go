@@ -1,0 +1,282 @@
+package web
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// allDocs lists documents, by their order or by their ids.
+func (q *request) allDocs() error {
+	keys, given, err := q.listKeys()
+	if err != nil {
+		return err
+	}
+	if given {
+		return q.listByID(keys)
+	}
+	list, err := q.keyRange()
+	if err != nil {
+		return err
+	}
+	limit, err := q.number("limit", 1<<40)
+	if err != nil {
+		return err
+	}
+	skip, err := q.number("skip", 0)
+	if err != nil {
+		return err
+	}
+	return q.listRange(list, limit, skip)
+}
+
+// listKeys are the ids that are asked for, by the query or a body. Other members of a body count as
+// parameters.
+func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
+	wrong := docs.BadRequest("`keys` parameter must be an array.")
+	if text := q.query.Get("keys"); text != "" {
+		if json.Unmarshal([]byte(text), &keys) != nil {
+			return nil, false, wrong
+		}
+		given = true
+	}
+	if q.method != http.MethodPost {
+		return keys, given, nil
+	}
+	body, err := q.jsonBody()
+	if err != nil {
+		return nil, false, err
+	}
+	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
+		if name == "keys" {
+			given = true
+			return decode(d, &keys, wrong)
+		}
+		value, err := d.ReadValue()
+		if err != nil {
+			return docs.ErrJSON
+		}
+		text := string(value)
+		if !strings.Contains(name, "key") && value.Kind() == '"' {
+			_ = json.Unmarshal(value, &text)
+		}
+		q.query.Set(name, text)
+		return nil
+	})
+	return keys, given, err
+}
+
+// idRange is a range of ids.
+type idRange struct {
+	docs.Listing
+	empty bool
+}
+
+// keyRange reads key, start_key, end_key, inclusive_end and descending.
+func (q *request) keyRange() (r idRange, err error) {
+	r.Descending = q.flag("descending")
+	r.Before = q.query.Get("inclusive_end") == "false"
+	if r.From, err = q.key(&r, !r.Descending, "key", "start_key", "startkey"); err != nil {
+		return r, err
+	}
+	if q.query.Has("key") {
+		r.To = r.From
+		return r, nil
+	}
+	r.To, err = q.key(&r, r.Descending, "end_key", "endkey")
+	return r, err
+}
+
+// key is the first of some parameters that is given. What is no string lies before all ids; lower says
+// that the key bounds the range from below.
+func (q *request) key(r *idRange, lower bool, names ...string) (*string, error) {
+	for _, name := range names {
+		text := q.query.Get(name)
+		if text == "" {
+			continue
+		}
+		if !jsontext.Value(text).IsValid() {
+			return nil, docs.ErrJSON
+		}
+		var key string
+		if json.Unmarshal([]byte(text), &key) == nil && text != "null" {
+			return &key, nil
+		}
+		r.empty = r.empty || !lower || name == "key"
+		return nil, nil
+	}
+	return nil, nil
+}
+
+func (r *idRange) contains(id string) bool {
+	from, to := r.From, r.To
+	if r.Descending {
+		from, to = to, from
+	}
+	beyond := to != nil && (id > *to || id == *to && r.Before && !r.Descending)
+	return !r.empty && !beyond && (from == nil || *from < id || *from == id && !(r.Before && r.Descending))
+}
+
+func (q *request) listRange(r idRange, limit, skip int64) error {
+	l, s, err := q.listing(r.Listing)
+	if err != nil {
+		return err
+	}
+	info, err := do(q, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
+	if err != nil {
+		return err
+	}
+	offset := any(nil) // counting up to a key would read the list
+	if l.From == nil && !r.empty {
+		offset = min(skip, info.Docs)
+	}
+	w := q.rows(info, offset)
+	more := !r.empty
+	for more && skip > 0 {
+		var rows []docs.Listed
+		if rows, more, err = q.list(&l, skip, false); err != nil {
+			return err
+		}
+		skip -= int64(len(rows))
+	}
+	for more && limit > 0 {
+		var rows []docs.Listed
+		if rows, more, err = q.list(&l, limit, s != nil); err != nil {
+			return err
+		}
+		limit -= int64(len(rows))
+		for _, row := range rows {
+			if err := w.row(row, s); err != nil {
+				return err
+			}
+		}
+	}
+	return w.end()
+}
+
+// list reads a page and moves the listing behind it.
+func (q *request) list(l *docs.Listing, limit int64, withDocs bool) (rows []docs.Listed, more bool, err error) {
+	l.Limit, l.Docs = int(min(limit, 1<<20)), withDocs
+	rows, err = do(q, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
+		rows, more, err = db.List(*l)
+		return rows, err
+	})
+	if len(rows) > 0 {
+		l.From, l.After = &rows[len(rows)-1].ID, true
+	}
+	return rows, more, err
+}
+
+// listing completes a listing; shown is nil when no documents are asked for.
+func (q *request) listing(l docs.Listing) (docs.Listing, *shown, error) {
+	if !q.flag("include_docs") {
+		return l, nil, nil
+	}
+	s, err := q.shown()
+	return l, &s, err
+}
+
+func (q *request) listByID(keys []jsontext.Value) error {
+	limit, err := q.number("limit", 1<<40)
+	if err != nil {
+		return err
+	}
+	skip, err := q.number("skip", 0)
+	if err != nil {
+		return err
+	}
+	_, s, err := q.listing(docs.Listing{})
+	if err != nil {
+		return err
+	}
+	if q.flag("descending") {
+		return docs.BadRequest("`keys` and descending cannot be combined")
+	}
+	keys = keys[min(skip, int64(len(keys))):]
+	keys = keys[:min(limit, int64(len(keys)))]
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		_ = json.Unmarshal(key, &ids[i]) // what is no string names no document
+	}
+	info, err := do(q, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
+	if err != nil {
+		return err
+	}
+	w := q.rows(info, nil)
+	for len(ids) > 0 {
+		rows, err := do(q, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) { return db.ListIDs(ids, s != nil) })
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			if row.Rev.IsZero() {
+				err = w.raw(object("key", json.RawMessage(keys[i]), "error", "not_found"))
+			} else {
+				err = w.row(row, s)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		ids, keys = ids[len(rows):], keys[len(rows):]
+	}
+	return w.end()
+}
+
+// rowWriter writes the answer of a list.
+type rowWriter struct {
+	q         *request
+	separator string
+}
+
+// rows begins the answer.
+func (q *request) rows(info docs.Info, offset any) *rowWriter {
+	q.begin(http.StatusOK, "application/json")
+	head := object("total_rows", info.Docs, "offset", offset)
+	return &rowWriter{q, string(head[:len(head)-1]) + `,"rows":[` + "\n"}
+}
+
+func (w *rowWriter) raw(row []byte) error {
+	_, err := io.WriteString(w.q.w, w.separator+string(row))
+	w.separator = ",\r\n"
+	return err
+}
+
+func (w *rowWriter) row(r docs.Listed, s *shown) error {
+	value := object("rev", r.Rev.String())
+	if r.Deleted {
+		value = object("rev", r.Rev.String(), "deleted", true)
+	}
+	row := object("id", r.ID, "key", r.ID, "value", json.RawMessage(value))
+	if s == nil {
+		return w.raw(row)
+	}
+	row = append(row[:len(row)-1], `,"doc":`...)
+	if r.Doc == nil { // a deleted one
+		return w.raw(append(row, "null}"...))
+	}
+	if err := w.raw(row); err != nil {
+		return err
+	}
+	s.mark(w.q.show(r.Doc), docs.Inline)
+	if err := w.q.writeDocument(w.q.w, r.Doc, *s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w.q.w, "}")
+	return err
+}
+
+func (w *rowWriter) end() error {
+	begin := w.separator
+	if begin == ",\r\n" {
+		begin = ""
+	}
+	_, err := io.WriteString(w.q.w, begin+"\n]}\n")
+	return err
+}

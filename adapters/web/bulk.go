@@ -1,0 +1,356 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// objectMembers calls fn with every member of the object that body is; the value is still to be read
+// from the decoder.
+func objectMembers(body []byte, fn func(name string, d *jsontext.Decoder) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+		return notObject(err)
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return docs.ErrJSON
+		}
+		if err := fn(name.String(), d); err != nil {
+			return err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil { // the closing brace
+		return docs.ErrJSON
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return docs.ErrJSON
+	}
+	return nil
+}
+
+func notObject(err error) error {
+	if err != nil {
+		return docs.ErrJSON
+	}
+	return docs.BadRequest("Request body must be a JSON object")
+}
+
+// arrayElements calls fn with every element of the array that comes next.
+func arrayElements(d *jsontext.Decoder, wrong error, fn func(element []byte) error) error {
+	if kind := d.PeekKind(); kind != '[' {
+		if kind == 0 {
+			return docs.ErrJSON
+		}
+		return wrong
+	}
+	_, _ = d.ReadToken()
+	for d.PeekKind() != ']' {
+		element, err := d.ReadValue()
+		if err != nil {
+			return docs.ErrJSON
+		}
+		if err := fn(element); err != nil {
+			return err
+		}
+	}
+	_, _ = d.ReadToken()
+	return nil
+}
+
+func skip(d *jsontext.Decoder) error {
+	if d.SkipValue() != nil {
+		return docs.ErrJSON
+	}
+	return nil
+}
+
+func decode(d *jsontext.Decoder, into any, wrong error) error {
+	value, err := d.ReadValue()
+	if err != nil {
+		return docs.ErrJSON
+	}
+	if json.Unmarshal(value, into) != nil {
+		return wrong
+	}
+	return nil
+}
+
+// bulkDocs writes many documents. With new_edits=false only those that were refused are answered.
+func (q *request) bulkDocs() error {
+	body, err := q.jsonBody()
+	if err != nil {
+		return err
+	}
+	edits, uploads, err := q.parseBulk(body)
+	defer q.discard(uploads)
+	if err != nil {
+		return err
+	}
+	results, err := q.update(edits)
+	if err != nil {
+		return err
+	}
+	answer := []byte{'['}
+	for i, w := range results {
+		if edits[i].Replicated && w.Err == nil {
+			continue
+		}
+		if len(answer) > 1 {
+			answer = append(answer, ',')
+		}
+		switch {
+		case w.Err == nil:
+			answer = append(answer, object("ok", true, "id", w.ID, "rev", w.Rev.String())...)
+		case edits[i].Replicated:
+			answer = append(answer, object("id", w.ID, "rev", w.Rev.String(), "error", w.Err.Name, "reason", w.Err.Reason)...)
+		default:
+			answer = append(answer, object("id", w.ID, "error", w.Err.Name, "reason", w.Err.Reason)...)
+		}
+	}
+	return q.sendJSON(http.StatusCreated, append(answer, ']'))
+}
+
+// parseBulk reads the edits of a bulk request. What was uploaded is returned even with an error.
+func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upload, err error) {
+	newEdits, given := true, false
+	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
+		switch name {
+		case "new_edits":
+			return decode(d, &newEdits, docs.BadRequest("`new_edits` parameter must be a boolean."))
+		case "docs":
+			given = true
+			return arrayElements(d, docs.BadRequest("`docs` parameter must be an array."), func(raw []byte) error {
+				doc, err := q.parse(raw)
+				if err != nil {
+					return err
+				}
+				some, err := q.spool(doc, docs.MaxInline)
+				uploads = append(uploads, some...)
+				edits = append(edits, docs.Edit{Document: *doc})
+				return err
+			})
+		}
+		return skip(d)
+	})
+	if err == nil && !given {
+		err = docs.BadRequest("POST body must include `docs` parameter.")
+	}
+	if err != nil {
+		return nil, uploads, err
+	}
+	for i := range edits {
+		e := &edits[i]
+		e.Replicated, e.Token = !newEdits, newToken()
+		if e.Replicated && e.Rev.IsZero() {
+			return nil, uploads, docs.BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
+		}
+		if e.ID == "" {
+			e.ID = newID()
+		}
+	}
+	return edits, uploads, nil
+}
+
+// revsDiff answers which revisions are missing.
+func (q *request) revsDiff() error {
+	body, err := q.jsonBody()
+	if err != nil {
+		return err
+	}
+	wrong := docs.BadRequest("the revisions of a document must be an array of strings")
+	var wanted []docs.Wanted
+	err = objectMembers(body, func(id string, d *jsontext.Decoder) error {
+		var list []string
+		if err := decode(d, &list, wrong); err != nil {
+			return err
+		}
+		revs, err := parseRevs(list)
+		wanted = append(wanted, docs.Wanted{ID: id, Revs: revs})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	answer := []byte{'{'}
+	type page struct {
+		diffs []docs.Diff
+		n     int
+	}
+	if len(wanted) == 0 { // the database must exist all the same
+		wanted = []docs.Wanted{{}}
+	}
+	for len(wanted) > 0 {
+		p, err := do(q, func(_ kv.Tx, db *docs.Database) (page, error) {
+			diffs, n, err := db.Diff(wanted)
+			return page{diffs, n}, err
+		})
+		if err != nil {
+			return err
+		}
+		for _, diff := range p.diffs {
+			if len(answer) > 1 {
+				answer = append(answer, ',')
+			}
+			answer = appendDiff(answer, diff)
+		}
+		wanted = wanted[p.n:]
+	}
+	return q.sendJSON(http.StatusOK, append(answer, '}'))
+}
+
+func appendDiff(dst []byte, diff docs.Diff) []byte {
+	dst = append(docs.AppendQuoted(dst, diff.ID), `:{"missing":`...)
+	dst = docs.AppendRevs(dst, diff.Missing)
+	if len(diff.Ancestors) > 0 {
+		dst = docs.AppendRevs(append(dst, `,"possible_ancestors":`...), diff.Ancestors)
+	}
+	return append(dst, '}')
+}
+
+// bulkWanted is one entry of a bulk read.
+type bulkWanted struct {
+	docs.Wanted
+	since []revtree.Rev
+	rev   string      // as the client spelled it
+	err   *docs.Error // why it cannot be read
+}
+
+// bulkGet reads many documents. It streams the answer while it reads.
+func (q *request) bulkGet() error {
+	body, err := q.jsonBody()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"open_revs", "new_edits", "w", "rev", "atts_since"} {
+		if q.query.Has(name) {
+			return docs.BadRequest("\"%s\" query parameter is not acceptable", name)
+		}
+	}
+	if !q.accepts("application/json") {
+		return &docs.Error{Status: 406, Name: "not_acceptable", Reason: "application/json is what can be sent"}
+	}
+	var wanted []bulkWanted
+	given := false
+	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
+		if name != "docs" {
+			return skip(d)
+		}
+		given = true
+		return arrayElements(d, docs.BadRequest("`docs` parameter must be an array."), func(raw []byte) error {
+			w, err := parseWanted(raw)
+			wanted = append(wanted, w)
+			return err
+		})
+	})
+	if err == nil && !given {
+		err = docs.BadRequest("Missing JSON list of 'docs'.")
+	}
+	if err != nil {
+		return err
+	}
+	return q.sendBulk(wanted)
+}
+
+func parseWanted(raw []byte) (bulkWanted, error) {
+	var v struct {
+		ID    *string
+		Rev   *string
+		Since []string `json:"atts_since"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return bulkWanted{}, docs.BadRequest("an element of `docs` must have the strings id and rev and the array atts_since")
+	}
+	w := bulkWanted{rev: "undefined"}
+	if v.ID == nil {
+		w.err = docs.BadRequest("document id missed")
+		return w, nil
+	}
+	w.ID = *v.ID
+	if v.Rev != nil {
+		w.rev = *v.Rev
+		rev, err := docs.ParseRev(w.rev)
+		if w.Revs = []revtree.Rev{rev}; err != nil {
+			w.err = docs.ErrRev
+		}
+	}
+	since, err := parseRevs(v.Since)
+	if w.since = since; err != nil {
+		w.err = docs.ErrRev
+	}
+	return w, nil
+}
+
+func (q *request) sendBulk(wanted []bulkWanted) error {
+	s, err := q.shown()
+	if err != nil {
+		return err
+	}
+	separator := `{"results":[`
+	for first := true; first || len(wanted) > 0; first = false {
+		plain := make([]docs.Wanted, len(wanted))
+		for i, w := range wanted {
+			if w.err == nil {
+				plain[i] = w.Wanted
+			}
+		}
+		answers, err := do(q, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) { return db.OpenRevs(plain, q.flag("latest")) })
+		if err != nil {
+			return err
+		}
+		if !q.began {
+			q.begin(http.StatusOK, "application/json")
+		}
+		for i, answer := range answers {
+			if _, err := io.WriteString(q.w, separator); err != nil {
+				return err
+			}
+			separator = ","
+			if err := q.writeBulk(wanted[i], answer, s); err != nil {
+				return err
+			}
+		}
+		wanted = wanted[len(answers):]
+	}
+	if separator != "," {
+		_, _ = io.WriteString(q.w, separator)
+	}
+	_, err = io.WriteString(q.w, "]}\n")
+	return err
+}
+
+func (q *request) writeBulk(w bulkWanted, answer []docs.Opened, s shown) error {
+	refused := func(rev, name, reason string) []byte {
+		return object("error", json.RawMessage(object("id", w.ID, "rev", rev, "error", name, "reason", reason)))
+	}
+	if _, err := q.w.Write(append(docs.AppendQuoted([]byte(`{"id":`), w.ID), `,"docs":[`...)); err != nil {
+		return err
+	}
+	if s.since = w.since; w.err != nil {
+		answer = nil
+		_, _ = q.w.Write(refused(w.rev, w.err.Name, w.err.Reason))
+	} else if len(answer) == 0 {
+		_, _ = q.w.Write(refused(w.rev, "not_found", "missing"))
+	}
+	for i, o := range answer {
+		if i > 0 {
+			_, _ = io.WriteString(q.w, ",")
+		}
+		if o.Doc == nil {
+			_, _ = q.w.Write(refused(o.Missing.String(), "not_found", "missing"))
+		} else if err := q.writeOK(o.Doc, s); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(q.w, "]}")
+	return err
+}

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/mango"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxFeedWait is how long a feed waits for changes without a sign of life, and the longest that a
+// client can ask for.
+const maxFeedWait = time.Minute
+
+// feedPoll is how often a waiting feed looks by itself, should its watch be lost.
+const feedPoll = 5 * time.Second
+
+// feed is one request for changes on its way.
+type feed struct {
+	*request
+	query    docs.Query
+	kind     string // normal, longpoll, continuous
+	left     int64  // rows that may still be sent
+	wait     time.Duration
+	beat     bool // a sign of life is sent after wait; else the feed ends
+	shown    shown
+	instance tuple.UUID // of the database at the first page
+	sent     int
+	alive    time.Time // when something was last sent
+}
+
+func (q *request) changes() error {
+	f := &feed{request: q, kind: q.query.Get("feed")}
+	for _, read := range []func() error{f.readQuery, f.readWait, f.readFilter, f.readSince} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return f.run()
+}
+
+func (f *feed) readQuery() (err error) {
+	switch f.kind {
+	case "", "normal":
+		f.kind = "normal"
+	case "live", "continuous":
+		f.kind = "continuous"
+	case "longpoll":
+	default:
+		return docs.BadRequest("Supported `feed` types: normal, continuous, live, longpoll")
+	}
+	if f.left, err = f.number("limit", 1<<60); err != nil {
+		return err
+	}
+	switch f.request.query.Get("style") {
+	case "", "main_only":
+	case "all_docs":
+		f.query.AllDocs = true
+	default:
+		return docs.BadRequest("Supported `style` values: main_only, all_docs")
+	}
+	f.query.Descending = f.flag("descending")
+	f.query.Docs = f.flag("include_docs")
+	f.shown, err = f.request.shown()
+	return err
+}
+
+// readWait reads timeout and heartbeat, both in milliseconds.
+func (f *feed) readWait() error {
+	f.wait = maxFeedWait
+	timeout, err := f.number("timeout", maxFeedWait.Milliseconds())
+	if err != nil {
+		return err
+	}
+	f.wait = min(f.wait, time.Duration(min(timeout, maxFeedWait.Milliseconds()))*time.Millisecond)
+	switch beat := f.request.query.Get("heartbeat"); beat {
+	case "", "false":
+	case "true":
+		f.wait, f.beat = maxFeedWait, true
+	default:
+		ms, err := strconv.ParseInt(beat, 10, 64)
+		if err != nil || ms <= 0 {
+			return docs.BadRequest("Invalid heartbeat value. Expecting a positive integer value (in milliseconds).")
+		}
+		f.wait, f.beat = min(maxFeedWait, time.Duration(min(ms, maxFeedWait.Milliseconds()))*time.Millisecond), true
+	}
+	return nil
+}
+
+// readFilter reads the filter, with what it needs from the query or the body.
+func (f *feed) readFilter() error {
+	var body []byte
+	if f.method == http.MethodPost && f.ContentLength != 0 {
+		var err error
+		if body, err = f.jsonBody(); err != nil {
+			return err
+		}
+	}
+	members := map[string]jsontext.Value{}
+	if len(body) > 0 {
+		err := objectMembers(body, func(name string, d *jsontext.Decoder) error {
+			value, err := d.ReadValue()
+			if members[name] = value.Clone(); err != nil {
+				return docs.ErrJSON
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	switch filter := f.request.query.Get("filter"); filter {
+	case "":
+	case "_design":
+		f.query.ID = func(id string) bool { return strings.HasPrefix(id, "_design/") }
+	case "_doc_ids":
+		return f.filterIDs(members["doc_ids"])
+	case "_selector":
+		return f.filterSelector(members["selector"])
+	default:
+		if strings.HasPrefix(filter, "_") && filter != "_view" {
+			return docs.BadRequest("unknown builtin filter name")
+		}
+		return notBuilt // a function of a design document
+	}
+	return nil
+}
+
+func (f *feed) filterIDs(list jsontext.Value) error {
+	if list == nil {
+		list = jsontext.Value(f.request.query.Get("doc_ids"))
+	}
+	var ids []string
+	if json.Unmarshal(list, &ids) != nil {
+		return docs.BadRequest("`doc_ids` filter parameter is not a list of doc ids.")
+	}
+	f.query.ID = docs.IDs(ids)
+	return nil
+}
+
+func (f *feed) filterSelector(raw jsontext.Value) error {
+	if raw == nil {
+		return docs.BadRequest("Selector error: expected a JSON object")
+	}
+	selector, err := mango.Compile(raw)
+	if err != nil {
+		return docs.BadRequest("%v", err)
+	}
+	f.query.Match = func(d *docs.Document) bool {
+		matches, err := selector.Match(d.Body, fieldsOf(d)...)
+		return matches && err == nil
+	}
+	return nil
+}
+
+// fieldsOf are the members that a selector sees besides the body's.
+func fieldsOf(d *docs.Document) []mango.Field {
+	fields := []mango.Field{
+		{Name: "_id", Value: docs.AppendQuoted(nil, d.ID)},
+		{Name: "_rev", Value: docs.AppendQuoted(nil, d.Rev.String())},
+	}
+	if d.Deleted {
+		fields = append(fields, mango.Field{Name: "_deleted", Value: jsontext.Value("true")})
+	}
+	return fields
+}
+
+// readSince reads where the feed begins. A descending one always begins at the end.
+func (f *feed) readSince() (err error) {
+	since := f.request.query.Get("since")
+	since = strings.Trim(since, `"`) // some clients send it as JSON
+	if f.query.Descending {
+		return nil
+	}
+	if since == "now" {
+		f.query.Since, err = do(f.request, func(_ kv.Tx, db *docs.Database) (docs.Seq, error) {
+			info, err := db.Info()
+			return info.UpdateSeq, err
+		})
+		return err
+	}
+	f.query.Since, err = docs.ParseSeq(since)
+	return err
+}

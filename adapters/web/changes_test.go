@@ -1,0 +1,183 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+)
+
+// filled is a site with four changes: a, a conflicted c, a design document, a deleted d.
+func filled(t *testing.T, change ...func(o *Options)) *site {
+	s := newSite(t, change...)
+	for _, doc := range []string{`"_id":"a","_rev":"1-a","n":1`, `"_id":"c","_rev":"2-c","n":2`, `"_id":"c","_rev":"2-b","n":3`, `"_id":"_design/e","_rev":"1-e"`,
+		`"_id":"d","_rev":"2-d","_deleted":true`} {
+		s.want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{`+doc+`}]}`, 201, `[]`)
+	}
+	return s
+}
+
+const (
+	rowA = `{"seq":S,"id":"a","changes":[{"rev":"1-a"}]}`
+	rowC = `{"seq":S,"id":"c","changes":[{"rev":"2-c"}]}`
+	rowE = `{"seq":S,"id":"_design/e","changes":[{"rev":"1-e"}]}`
+	rowD = `{"seq":S,"id":"d","changes":[{"rev":"2-d"}],"deleted":true}`
+)
+
+func results(pending string, rows ...string) string {
+	return `{"results":[` + "\n" + strings.Join(rows, ",\r\n") + "\n],\n" + `"last_seq":S,"pending":` + pending + `}`
+}
+
+func TestChangesNormal(t *testing.T) {
+	s := filled(t)
+	for query, want := range map[string]string{
+		"":                                 results("0", rowA, rowC, rowE, rowD),
+		"?style=all_docs&limit=2":          results("2", rowA, `{"seq":S,"id":"c","changes":[{"rev":"2-c"},{"rev":"2-b"}]}`),
+		"?limit=0":                         results("4"),
+		"?since=now":                       results("0"),
+		"?since=0&limit=1&seq_interval=10": results("3", rowA),
+		"?descending=true&limit=2":         results("0", rowD, rowE),
+		"?filter=_design":                  results("0", rowE),
+		"?filter=_doc_ids&doc_ids=%5B%22d%22,%22a%22%5D":           results("0", rowA, rowD),
+		"?include_docs=true&limit=1":                               results("3", strings.TrimSuffix(rowA, "}")+`,"doc":{"_id":"a","_rev":"1-a","n":1}}`),
+		"?include_docs=true&filter=_doc_ids&doc_ids=%5B%22d%22%5D": results("0", strings.TrimSuffix(rowD, "}")+`,"doc":{"_id":"d","_rev":"2-d","_deleted":true}}`),
+	} {
+		s.want("GET /db/_changes"+query, 200, want)
+	}
+	s.want("GET /db/_changes?limit=2", 200, results("2", rowA, rowC))
+	s.want("GET /db/_changes?limit=1&since=$seq", 200, results("1", rowE))
+	s.want(`GET /db/_changes?since=%22$seq%22`, 200, results("0", rowD)) // as JSON
+	s.want(`POST /db/_changes?filter=_doc_ids {"doc_ids":["c"]}`, 200, results("0", rowC))
+	s.want(`POST /db/_changes?filter=_selector {"selector":{"n":{"$gt":1}}}`, 200, results("0", rowC))
+	s.want(`POST /db/_changes?filter=_selector&style=all_docs {"selector":{"n":3}}`, 200, results("0", `{"seq":S,"id":"c","changes":[{"rev":"2-b"}]}`))
+	s.want(`POST /db/_changes?filter=_selector {"selector":{"_id":"a"}}`, 200, results("0", rowA))
+	s.want(`POST /db/_changes?filter=_selector {"selector":{"_deleted":true}}`, 200, results("0", rowD))
+	s.want(`POST /db/_changes?limit=1 {}`, 200, results("3", rowA))
+	s.want(`POST /db/_changes?limit=1`, 200, results("3", rowA))
+}
+
+func TestChangesRefused(t *testing.T) {
+	s := newSite(t)
+	for query, reason := range map[string]string{
+		"?feed=eventsource": "Supported `feed` types: normal, continuous, live, longpoll", "?style=x": "Supported `style` values: main_only, all_docs",
+		"?since=x": "Malformed sequence supplied in 'since' parameter.", "?since=99-x": "Malformed sequence supplied in 'since' parameter.",
+		"?heartbeat=x": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).", "?heartbeat=0": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
+		"?filter=_nope": "unknown builtin filter name", "?filter=_doc_ids": "`doc_ids` filter parameter is not a list of doc ids.",
+		"?filter=_doc_ids&doc_ids=3": "`doc_ids` filter parameter is not a list of doc ids.", "?filter=_selector": "Selector error: expected a JSON object",
+	} {
+		s.fails("GET /db/_changes"+query, 400, "bad_request", reason)
+	}
+	s.fails("GET /db/_changes?limit=x", 400, "query_parse_error", `Invalid value for integer: \"x\"`)
+	s.fails("GET /db/_changes?timeout=-1", 400, "query_parse_error", `Invalid value for integer: \"-1\"`)
+	s.fails("GET /db/_changes?filter=d/f", 501, "not_implemented", "this feature is not yet implemented")
+	s.fails(`POST /db/_changes?filter=_selector {"selector":{"a":{"$foo":1}}}`, 400, "bad_request", "Invalid operator: $foo")
+	s.fails(`POST /db/_changes {`, 400, "bad_request", "invalid UTF-8 JSON")
+	s.fails(`POST /db/_changes {}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")
+}
+
+// lines reads a feed line by line.
+func (s *site) lines(query string) (next func() string, cancel func()) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/db/_changes"+query, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.Fatal(err)
+	}
+	scanner := bufio.NewScanner(answer.Body)
+	s.Cleanup(func() { cancel(); answer.Body.Close() })
+	return func() string {
+		if !scanner.Scan() {
+			return "END"
+		}
+		return anySeq.ReplaceAllString(madeRev.ReplaceAllString(scanner.Text(), "$1-*"), `"$1":S`)
+	}, cancel
+}
+
+// expect compares lines.
+func (s *site) expect(next func() string, want ...string) {
+	s.Helper()
+	for _, w := range want {
+		if got := next(); got != w {
+			s.Fatalf("got %s, want %s", got, w)
+		}
+	}
+}
+
+func TestChangesLongpoll(t *testing.T) {
+	s := filled(t)
+	s.want("GET /db/_changes?feed=longpoll&limit=1", 200, results("3", rowA)) // it does not wait when there is something
+	next, _ := s.lines("?feed=longpoll&since=now")
+	s.expect(next, `{"results":[`)
+	s.want("PUT /db/new {}", 201, `{"ok":true,"id":"new","rev":"1-*"}`)
+	s.expect(next, `{"seq":S,"id":"new","changes":[{"rev":"1-*"}]}`, "],", `"last_seq":S,"pending":0}`, "END")
+	// What the filter leaves out does not end it.
+	next, _ = s.lines("?feed=longpoll&since=now&filter=_doc_ids&doc_ids=%5B%22w%22%5D")
+	s.expect(next, `{"results":[`)
+	s.want("PUT /db/v {}", 201, `{"ok":true,"id":"v","rev":"1-*"}`)
+	s.want("PUT /db/w {}", 201, `{"ok":true,"id":"w","rev":"1-*"}`)
+	s.expect(next, `{"seq":S,"id":"w","changes":[{"rev":"1-*"}]}`, "],", `"last_seq":S,"pending":0}`, "END")
+}
+
+func TestChangesContinuous(t *testing.T) {
+	s := filled(t)
+	next, cancel := s.lines("?feed=continuous&style=main_only")
+	s.expect(next, rowA, rowC, rowE, rowD)
+	s.want("PUT /db/new {}", 201, `{"ok":true,"id":"new","rev":"1-*"}`)
+	s.expect(next, `{"seq":S,"id":"new","changes":[{"rev":"1-*"}]}`)
+	cancel()
+	next, _ = s.lines("?feed=live&limit=3")
+	s.expect(next, rowA, rowC, rowE, `{"last_seq":S,"pending":2}`, "END")
+	next, _ = s.lines("?feed=continuous&since=now&include_docs=true")
+	s.want(`PUT /db/doc {"x":1}`, 201, `{"ok":true,"id":"doc","rev":"1-*"}`)
+	s.expect(next, `{"seq":S,"id":"doc","changes":[{"rev":"1-*"}],"doc":{"_id":"doc","_rev":"1-*","x":1}}`)
+	s.want("DELETE /db", 200, `{"ok":true}`)
+	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
+}
+
+// TestChangesRecreated: a feed does not go on in a database of the same name.
+func TestChangesRecreated(t *testing.T) {
+	s := filled(t)
+	next, _ := s.lines("?feed=continuous&since=now")
+	s.want("DELETE /db", 200, `{"ok":true}`)
+	s.want("PUT /db", 201, `{"ok":true}`)
+	s.want("PUT /db/x {}", 201, `{"ok":true,"id":"x","rev":"1-*"}`)
+	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
+}
+
+// TestChangesTime moves the clock: feeds give signs of life, or end.
+func TestChangesTime(t *testing.T) {
+	mock := clock.NewMock()
+	s := filled(t, func(o *Options) { o.Clock = mock })
+	var ticking sync.WaitGroup
+	stop := make(chan struct{})
+	ticking.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				mock.Add(time.Second)
+			}
+		}
+	})
+	t.Cleanup(func() { close(stop); ticking.Wait() })
+	next, cancel := s.lines("?feed=continuous&since=now&heartbeat=30000")
+	s.expect(next, "", "")
+	cancel()
+	next, cancel = s.lines("?feed=longpoll&since=now&heartbeat=true")
+	s.expect(next, `{"results":[`, "", "")
+	cancel()
+	next, _ = s.lines("?feed=continuous&since=now&timeout=20000")
+	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
+	s.want("GET /db/_changes?feed=longpoll&since=now", 200, results("0"))
+	s.want("GET /db/_changes?feed=longpoll&since=now&timeout=0", 200, results("0"))
+}

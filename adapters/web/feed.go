@@ -1,0 +1,191 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// feedPage is a page of a feed with what was true at the same moment.
+type feedPage struct {
+	docs.Page
+	instance tuple.UUID
+	end      docs.Seq // of the last change
+	watch    kv.Watch // when there was nothing to read
+}
+
+// run sends the feed page by page and waits in between.
+func (f *feed) run() error {
+	for {
+		p, err := f.read()
+		if f.began && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
+			return f.end(false) // the database was deleted under the feed
+		}
+		if err == nil && !f.began {
+			err = f.start(p)
+		}
+		if err == nil {
+			err = f.send(p.Rows)
+		}
+		if err != nil {
+			return err
+		}
+		f.query.Since = p.Last
+		switch {
+		case f.left <= 0, !p.More && !f.waits():
+			return f.end(p.More)
+		case p.watch != nil:
+			if goesOn, err := f.await(p.watch); !goesOn || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// waits says whether the feed goes on when there are no more changes.
+func (f *feed) waits() bool {
+	return !f.query.Descending && (f.kind == "continuous" || f.kind == "longpoll" && f.sent == 0)
+}
+
+func (f *feed) read() (feedPage, error) {
+	query := f.query
+	query.Limit = int(min(f.left, 1<<20))
+	return do(f.request, func(_ kv.Tx, db *docs.Database) (p feedPage, err error) {
+		p.instance = db.Instance
+		if p.Page, err = db.Changes(query); err != nil {
+			return p, err
+		}
+		if !f.began {
+			info, err := db.Info()
+			if err != nil {
+				return p, err
+			}
+			p.end = info.UpdateSeq
+		}
+		if !p.More && len(p.Rows) == 0 && f.waits() {
+			p.watch = db.Watch()
+		}
+		return p, nil
+	})
+}
+
+// start begins the answer.
+func (f *feed) start(p feedPage) error {
+	f.instance, f.alive = p.instance, f.Clock.Now()
+	if f.kind == "normal" && !f.query.Descending {
+		f.query.Until = p.end // what is written from now on is for the next request
+	}
+	f.begin(http.StatusOK, "application/json")
+	if f.kind == "continuous" {
+		return nil
+	}
+	_, err := io.WriteString(f.w, `{"results":[`+"\n")
+	return err
+}
+
+// send writes rows.
+func (f *feed) send(rows []docs.Change) error {
+	for _, c := range rows {
+		if f.sent > 0 && f.kind != "continuous" {
+			if _, err := io.WriteString(f.w, ",\r\n"); err != nil {
+				return err
+			}
+		}
+		if err := f.row(c); err != nil {
+			return err
+		}
+		f.sent++
+		f.left--
+	}
+	if len(rows) > 0 {
+		f.alive = f.Clock.Now()
+	}
+	return nil
+}
+
+func (f *feed) row(c docs.Change) error {
+	row := docs.AppendQuoted([]byte(`{"seq":`), c.Seq.String())
+	row = docs.AppendQuoted(append(row, `,"id":`...), c.ID)
+	row = append(row, `,"changes":[`...)
+	for i, rev := range c.Revs {
+		if i > 0 {
+			row = append(row, ',')
+		}
+		row = append(docs.AppendQuoted(append(row, `{"rev":`...), rev.String()), '}')
+	}
+	row = append(row, ']')
+	if c.Deleted {
+		row = append(row, `,"deleted":true`...)
+	}
+	if c.Doc != nil {
+		f.shown.mark(f.show(c.Doc), docs.Inline)
+		if _, err := f.w.Write(append(row, `,"doc":`...)); err != nil {
+			return err
+		}
+		if err := f.writeDocument(f.w, c.Doc, f.shown); err != nil {
+			return err
+		}
+		row = row[:0]
+	}
+	row = append(row, '}')
+	if f.kind == "continuous" {
+		row = append(row, '\n')
+	}
+	_, err := f.w.Write(row)
+	return err
+}
+
+// end ends the answer with the place where the next request goes on. more says that there are changes
+// behind it.
+func (f *feed) end(more bool) error {
+	pending := int64(0)
+	if more && !f.query.Descending {
+		var err error
+		pending, err = do(f.request, func(_ kv.Tx, db *docs.Database) (int64, error) { return db.Pending(f.query.Since) })
+		if err != nil {
+			return err
+		}
+	}
+	last := object("last_seq", f.query.Since.String(), "pending", pending)
+	if f.kind != "continuous" {
+		last = append([]byte("\n],\n"), last[1:]...)
+	}
+	_, err := f.w.Write(append(last, '\n'))
+	return err
+}
+
+// await waits for a change, or until it is time to look again. It says whether the feed goes on.
+func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
+	defer w.Cancel()
+	if err := http.NewResponseController(f.w).Flush(); err != nil {
+		return false, err
+	}
+	quiet := f.wait - f.Clock.Since(f.alive)
+	if quiet <= 0 {
+		if !f.beat {
+			return false, f.end(false)
+		}
+		f.alive = f.Clock.Now()
+		_, err := io.WriteString(f.w, "\n")
+		return true, err
+	}
+	change := make(chan struct{})
+	go func() {
+		if w.Wait(f.Context()) == nil {
+			close(change)
+		}
+	}()
+	timer := f.Clock.Timer(min(quiet, feedPoll))
+	defer timer.Stop()
+	select {
+	case <-f.Context().Done():
+		return false, f.Context().Err()
+	case <-change:
+	case <-timer.C:
+	}
+	return true, nil
+}

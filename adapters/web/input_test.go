@@ -1,0 +1,220 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
+
+	"pgregory.net/rapid"
+)
+
+func TestLimits(t *testing.T) {
+	s := newSite(t, func(o *Options) { o.Limits = Limits{Document: 100, Attachment: 1000, Request: 2000} })
+	long := strings.Repeat("x", 100)
+	s.fails(`PUT /db/a {"t":"`+long+`"}`, 413, "document_too_large", "")
+	s.fails(`POST /db {"_id":"b","t":"`+long+`"}`, 413, "document_too_large", "b")
+	s.fails(`POST /db/_bulk_docs {"docs":[{"_id":"b","t":"`+long+`"}]}`, 413, "document_too_large", "b")
+	s.fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large", "the request entity is too large")
+	s.fails(`PUT /db/a/f `+strings.Repeat("x", 1001), 413, "attachment_too_large", "f")
+	if got := s.text(s.send("PUT", "/db/a/f", io.MultiReader(strings.NewReader(strings.Repeat("x", 1001))))); got != `{"error":"attachment_too_large","reason":"f"}` {
+		t.Errorf("chunked: %s", got)
+	}
+	if got := s.text(s.send("PUT", "/db/a", io.MultiReader(strings.NewReader(`{"t":"`+strings.Repeat("x", 2000))))); got != `{"error":"too_large","reason":"the request entity is too large"}` {
+		t.Errorf("chunked: %s", got)
+	}
+	bomb := gzipped(strings.Repeat(" ", 1<<20))
+	s.fails("POST /db/_bulk_docs "+bomb, 413, "too_large", "the request entity is too large", "Content-Encoding", "gzip")
+	s.want("PUT /db/a "+gzipped(`{"n":1}`), 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Encoding", "gzip")
+	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","n":1}`)
+	s.fails("PUT /db/a x", 400, "bad_request", "the request body cannot be read: unexpected EOF", "Content-Encoding", "gzip")
+	s.fails("PUT /db/a x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
+}
+
+// TestPaths: whatever a path says, it names a database, a document and an attachment, or nothing.
+func TestPaths(t *testing.T) {
+	s := newSite(t)
+	for _, c := range []struct {
+		request string
+		status  int
+	}{
+		{"GET /..", 404}, {"GET /../etc/passwd", 404}, {"GET /db/../db", 404}, {"GET /db/..", 404}, {"GET /db/%2e%2e%2fx", 404}, {"GET /db//", 404}, {"GET //db", 404},
+		{"GET /db/a/../../x", 404}, {"GET /%00", 404}, {"GET /db/%00", 404}, {"PUT /db/%ff {}", 400}, {"PUT /db/_x {}", 400}, {"GET /db/%ff", 404},
+		{"PUT /db/" + strings.Repeat("x", 5000) + " {}", 400}, {"GET /db/" + strings.Repeat("x", 9000), 404}, {"GET /" + strings.Repeat("x", 20000), 404}, {"PUT /" + strings.Repeat("x", 20000), 400},
+		{"GET /db/" + strings.Repeat("x", 9000) + "/f", 404}, {"GET /db/_local/" + strings.Repeat("x", 9000), 404}, {"DELETE /db/" + strings.Repeat("x", 9000), 404},
+		{"PUT /db/" + strings.Repeat("x", 4096) + " {}", 201}, {"PUT /db/%00%00 {}", 201}, {"PUT /db/a%2Fb/c%2Fd x", 201}, {"GET /db/a%2Fb/c/d", 200}, {"GET /db/a%2Fb/c%2Fd", 200},
+		{"PUT /db/.. {}", 201}, {"GET /db/..", 200}, {"PUT /db/a%0Ab {}", 201}, {"GET /db?x=%zz", 400}, {"GET /db/a;b", 404}, {"GET /db?a;b", 400},
+	} {
+		method, path, _ := strings.Cut(c.request, " ")
+		path, body, _ := strings.Cut(path, " ")
+		w := httptest.NewRecorder()
+		s.Config.Handler.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		if w.Code != c.status || !json.Valid(w.Body.Bytes()) && c.status != 200 {
+			t.Errorf("%.60s: %d %.200s, want %d", c.request, w.Code, w.Body, c.status)
+		}
+	}
+}
+
+// TestRaw sends what no client library would.
+func TestRaw(t *testing.T) {
+	s := newSite(t)
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"cut off body":         {"PUT /db/a HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{\"a\":", 400},
+		"cut off chunk":        {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n{\"a\":", 400},
+		"bad chunk":            {"PUT /db/a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n", 400},
+		"cut off attachment":   {"PUT /db/a/f HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nxxx", 400},
+		"giant header":         {"GET /db/a HTTP/1.1\r\nHost: h\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n", 431},
+		"bad escape":           {"GET /db/%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+		"absolute":             {"GET http://other/db HTTP/1.1\r\nHost: h\r\n\r\n", 200},
+		"no path":              {"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 200},
+		"broken accept":        {"GET /db HTTP/1.1\r\nHost: h\r\nAccept: ;;;,q=x/\xff\r\n\r\n", 200},
+		"broken content type":  {"PUT /db/b HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related;;boundary\r\nContent-Length: 2\r\n\r\n{}", 201},
+		"broken if-none-match": {"GET /db HTTP/1.1\r\nHost: h\r\nIf-None-Match: ,,\"\r\n\r\n", 200},
+		"long boundary":        {"PUT /db/c HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/related; boundary=" + strings.Repeat("b", 5000) + "\r\nContent-Length: 2\r\n\r\n{}", 400},
+		"expect":               {"PUT /db/d HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}", 100},
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = io.WriteString(conn, c.request)
+			if strings.HasPrefix(name, "cut off") {
+				_ = conn.(*net.TCPConn).CloseWrite()
+			}
+		}()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			if name != "cut off body" && name != "cut off chunk" && name != "cut off attachment" {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if answer.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
+		}
+		conn.Close()
+	}
+	s.want(`GET /db/_all_docs`, 200, `{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
+}
+
+// TestHostileBodies sends random and damaged bodies everywhere: every answer is JSON with a status that
+// blames the client, or a success.
+func TestHostileBodies(t *testing.T) {
+	s := newSite(t)
+	seeds := []string{`{"docs":[{"_id":"a","_rev":"1-a"}],"new_edits":false}`, `{"docs":[{"id":"a","rev":"1-a","atts_since":["1-a"]}]}`, `{"a":["1-a"]}`,
+		`{"keys":["a"]}`, `{"selector":{"a":1},"doc_ids":["a"]}`, `7`, `{"_attachments":{"f":{"data":"YQ==","follows":true,"length":1}}}`,
+		multi(`{"_attachments":{"f":{"follows":true,"length":1}}}`, "x")}
+	paths := []string{"POST /db", "PUT /db/x", "PUT /db/x?new_edits=false", "POST /db/_bulk_docs", "POST /db/_bulk_get", "POST /db/_revs_diff", "POST /db/_all_docs?include_docs=true",
+		"POST /db/_changes?filter=_selector", "POST /db/_changes?filter=_doc_ids", "PUT /db/_security", "PUT /db/_revs_limit", "PUT /db/_local/x"}
+	rapid.Check(t, func(t *rapid.T) {
+		body := []byte(rapid.SampledFrom(seeds).Draw(t, "seed"))
+		for range rapid.IntRange(0, 3).Draw(t, "damage") {
+			switch at := rapid.IntRange(0, len(body)-1).Draw(t, "at"); rapid.IntRange(0, 2).Draw(t, "how") {
+			case 0:
+				body[at] = rapid.Byte().Draw(t, "byte")
+			case 1:
+				body = body[:max(at, 1)]
+			default:
+				body = append(body[:at:at], append([]byte(rapid.SampledFrom([]string{`{`, `]`, `"`, `null`, `1e9`, `\u0000`, `[[`, `_`}).Draw(t, "insert")), body[at:]...)...)
+			}
+		}
+		method, path, _ := strings.Cut(rapid.SampledFrom(paths).Draw(t, "path"), " ")
+		kind := rapid.SampledFrom([]string{"application/json", "multipart/related; boundary=b"}).Draw(t, "type")
+		r := httptest.NewRequest(method, path, bytes.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		w := httptest.NewRecorder()
+		s.Config.Handler.ServeHTTP(w, r)
+		if w.Code >= 500 && w.Code != 501 || !json.Valid(w.Body.Bytes()) {
+			t.Fatalf("%s %s %q: %d %s", method, path, body, w.Code, w.Body)
+		}
+	})
+}
+
+// TestAccess: the owner of databases takes part in what is done with them.
+func TestAccess(t *testing.T) {
+	var written []string
+	s := newSite(t, func(o *Options) {
+		o.Access = func(r *http.Request, database string) (Access, error) {
+			if r.Header.Get("X-User") == "nobody" {
+				return Access{}, docs.Unauthorized("You are not authorized to access this db.")
+			}
+			return Access{
+				Members: []string{"_replication_state"},
+				Write: func(tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+					db.Validate = func(next, _ *docs.Document) error {
+						if bytes.Contains(next.Body, []byte("bad")) {
+							return docs.Forbidden("bad")
+						}
+						return nil
+					}
+					results, err := db.Update(edits)
+					for _, w := range results {
+						written = append(written, fmt.Sprint(database, "/", w.ID, " ", w.Changed))
+					}
+					return results, err
+				},
+				Show: func(d *docs.Document) { d.Body = []byte(`{"shown":true}`) },
+				Drop: func(tx kv.Tx, db *docs.Database) error { written = append(written, "drop "+db.Name); return nil },
+			}, nil
+		}
+	})
+	s.fails("GET /db", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
+	s.want(`PUT /db/a {"_replication_state":1}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+	s.fails(`PUT /db/b {"bad":1}`, 403, "forbidden", "bad")
+	s.want(`POST /db/_bulk_docs {"docs":[{"_id":"b","bad":1}]}`, 201, `[{"id":"b","error":"forbidden","reason":"bad"}]`)
+	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","shown":true}`)
+	s.want("GET /db/a?open_revs=all", 200, `[{"ok":{"_id":"a","_rev":"1-*","shown":true}}]`)
+	s.want(`POST /db/_bulk_get {"docs":[{"id":"a"}]}`, 200, `{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-*","shown":true}}]}]}`)
+	s.want("GET /db/_all_docs?include_docs=true", 200, `{"total_rows":1,"offset":0,"rows":[`+"\n"+`{"id":"a","key":"a","value":{"rev":"1-*"},"doc":{"_id":"a","_rev":"1-*","shown":true}}`+"\n]}")
+	s.want("GET /db/_changes?include_docs=true", 200, results("0", `{"seq":S,"id":"a","changes":[{"rev":"1-*"}],"doc":{"_id":"a","_rev":"1-*","shown":true}}`))
+	s.want("DELETE /db", 200, `{"ok":true}`)
+	if got := fmt.Sprint(written); got != "[db/a true db/b false db/b false drop db]" {
+		t.Errorf("written: %s", got)
+	}
+}
+
+// TestStoreErrors: what the store fails with is no success and no crash.
+func TestStoreErrors(t *testing.T) {
+	h := Databases(Options{Store: failing{fakefdb.New()}, Docs: docs.New(tuple.Subspace("docs"))})
+	for _, request := range []string{"PUT /db", "GET /db", "DELETE /db", "GET /_all_dbs", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs",
+		`POST /db/_bulk_docs {"docs":[{}]}`, "PUT /db/a/f x"} {
+		method, path, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(path, " ")
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), `"service_unavailable"`) {
+			t.Errorf("%s: %d %s", request, w.Code, w.Body)
+		}
+	}
+}
+
+// failing is a store that gives up at every read.
+type failing struct{ kv.Database }
+
+type failingTx struct{ kv.Transaction }
+
+func (f failingTx) Get([]byte) ([]byte, error) { return nil, kv.NewError(kv.TransactionTimedOut) }
+
+func (f failingTx) GetRange(kv.Range, kv.RangeOptions) ([]kv.KeyValue, error) {
+	return nil, kv.NewError(kv.TransactionTimedOut)
+}
+
+func (f failing) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return failingTx{f.Database.Begin(ctx, o)}
+}

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/replicator"
+
+	"github.com/benbjohnson/clock"
+)
+
+// ServiceOptions are what the service's interface works with.
+type ServiceOptions struct {
+	DB      kv.Database
+	Store   *replicator.Store
+	Clock   clock.Clock
+	Admins  Admins
+	Version string // of couchrelay
+	Limits  Limits
+	// Health says why the service cannot work, or nil. It may wait as long as the context.
+	Health func(context.Context) error
+}
+
+// Service serves replication as CouchDB does: /_replicate, /_scheduler, /_active_tasks, the replicator
+// databases, and / and /_up.
+func Service(o ServiceOptions) http.Handler {
+	s := &service{ServiceOptions: o}
+	s.databases = Databases(Options{
+		Store: o.DB, Docs: o.Store.Docs, Access: s.access, Clock: o.Clock, Limits: o.Limits, UUID: o.Store.Config.Server.UUID,
+	})
+	return s
+}
+
+type service struct {
+	ServiceOptions
+	databases http.Handler
+}
+
+// sweepLimit is how many jobs of a deleted database are removed in one transaction.
+const sweepLimit = 100
+
+// ServeHTTP answers a request.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path, err := splitPath(r.URL.EscapedPath())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := s.Admins.checkHost(r); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	switch path[0] {
+	case "_up":
+		err = s.up(w, r)
+	case "_replicate":
+		err = s.only(w, r, http.MethodPost, s.replicate)
+	case "_scheduler":
+		err = s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+			return s.scheduler(w, r, path[1:])
+		})
+	case "_active_tasks":
+		err = s.only(w, r, http.MethodGet, s.activeTasks)
+	default:
+		s.databases.ServeHTTP(w, r)
+		if r.Method == http.MethodDelete && len(path) == 1 {
+			s.sweep(context.WithoutCancel(r.Context()))
+		}
+		return
+	}
+	if err != nil {
+		s.fail(w, r, err)
+	}
+}
+
+// only lets admins call a handler with one method.
+func (s *service) only(w http.ResponseWriter, r *http.Request, method string, h func(http.ResponseWriter, *http.Request, replicator.Writer) error) error {
+	by, err := s.Admins.who(r)
+	if err != nil {
+		return err
+	}
+	if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
+		w.Header().Set("Allow", method)
+		return &docs.Error{Status: 405, Name: "method_not_allowed", Reason: "Only " + method + " allowed"}
+	}
+	return h(w, r, by)
+}
+
+// access lets admins use replicator databases, in which every write makes or changes a job.
+func (s *service) access(r *http.Request, database string) (Access, error) {
+	by, err := s.Admins.who(r)
+	if err != nil {
+		return Access{}, err
+	}
+	if !replicator.IsReplicatorDB(database) {
+		if r.Method == http.MethodPut {
+			return Access{}, docs.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in /_replicator")
+		}
+		return Access{}, docs.ErrNoDatabase
+	}
+	return Access{
+		Members: docs.ReplicationMembers,
+		Write: func(tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+			return s.Store.WriteDocs(tx, db, edits, by, s.now())
+		},
+		Drop: func(tx kv.Tx, db *docs.Database) error {
+			s.Store.Drop(tx, db.Instance)
+			return nil
+		},
+	}, nil
+}
+
+// sweep removes the jobs of a database that was just deleted. What it does not get to, a node does.
+func (s *service) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		done, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (bool, error) { return s.Store.SweepDropped(tx, sweepLimit) })
+		if done || err != nil {
+			return
+		}
+	}
+}
+
+func (s *service) up(w http.ResponseWriter, r *http.Request) error {
+	if s.Health != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.Health(ctx); err != nil {
+			return s.sendJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "unavailable", "reason": err.Error()})
+		}
+	}
+	return s.sendJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *service) now() instant.Time { return instant.Of(s.Clock.Now()) }
+
+func (s *service) sendJSON(w http.ResponseWriter, status int, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "must-revalidate")
+	setServerHeaders(h)
+	w.WriteHeader(status)
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody listens any more
+	}
+	refusal := refusalOf(err)
+	if refusal.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
+	}
+	_ = s.sendJSON(w, refusal.Status, map[string]string{"error": refusal.Name, "reason": refusal.Reason})
+}
+
+// parameter is a query parameter that must be a whole number, not negative.
+func parameter(r *http.Request, name string, absent int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return absent, nil
+	}
+	n, err := strconv.Atoi(text)
+	var reason string
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && n < 0:
+		reason = name + " not in range of [0,infinity]"
+	case err != nil:
+		reason = name + " must be an integer"
+	default:
+		return n, nil
+	}
+	return 0, &docs.Error{Status: 400, Name: "query_parse_error", Reason: reason}
+}
+
+// requireJSON refuses bodies that are not declared as JSON.
+func requireJSON(r *http.Request) error {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); !strings.EqualFold(kind, "application/json") {
+		return &docs.Error{Status: 415, Name: "bad_content_type", Reason: "Content-Type must be application/json"}
+	}
+	return nil
+}

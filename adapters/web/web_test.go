@@ -1,0 +1,316 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
+)
+
+// site is a server with a database called db, and what a client remembers of its answers.
+type site struct {
+	*testing.T
+	*httptest.Server
+	rev, seq string // the last that an answer had
+}
+
+func newSite(t *testing.T, change ...func(o *Options)) *site {
+	t.Helper()
+	o := Options{Store: fakefdb.New(), Docs: docs.New(tuple.Subspace("docs")), UUID: "u"}
+	for _, c := range change {
+		c(&o)
+	}
+	s := &site{T: t, Server: httptest.NewServer(Databases(o))}
+	t.Cleanup(s.Close)
+	s.want("PUT /db", 201, `{"ok":true}`)
+	return s
+}
+
+// ask sends a request: method, path and, separated by spaces, a body. $rev and $seq stand for the last
+// that were seen. Bodies are declared as JSON unless a header says otherwise; headers are names and
+// values in turn.
+func (s *site) ask(request string, headers ...string) *http.Response {
+	s.Helper()
+	request = strings.NewReplacer("$rev", s.rev, "$seq", s.seq).Replace(request)
+	method, rest, _ := strings.Cut(request, " ")
+	path, body, _ := strings.Cut(rest, " ")
+	return s.send(method, path, strings.NewReader(body), headers...)
+}
+
+func (s *site) send(method, path string, body io.Reader, headers ...string) *http.Response {
+	s.Helper()
+	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept-Encoding", "identity")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	noRedirects := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := noRedirects.Do(r)
+	if err != nil {
+		s.Fatalf("%s %s: %v", method, path, err)
+	}
+	s.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+var (
+	madeRev  = regexp.MustCompile(`(\d+)-[0-9a-f]{32}`)
+	anyRev   = regexp.MustCompile(`"_?rev":"([^"]+)"`)
+	anySeq   = regexp.MustCompile(`"(seq|last_seq|update_seq|_local_seq)":"(\d+-[0-9a-f]{16}|0)"`)
+	random32 = regexp.MustCompile(`[0-9a-f]{32}`)
+	times    = regexp.MustCompile(`"instance_start_time":"\d+"`)
+)
+
+// text reads an answer and hides what is different every time: made revisions are N-*, sequences S,
+// other random ids H.
+func (s *site) text(answer *http.Response) string {
+	s.Helper()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	text := strings.TrimSuffix(string(raw), "\n")
+	if found := anyRev.FindAllStringSubmatch(text, -1); found != nil {
+		s.rev = found[len(found)-1][1]
+	}
+	if found := anySeq.FindAllStringSubmatch(text, -1); found != nil {
+		s.seq = found[len(found)-1][2]
+	}
+	text = madeRev.ReplaceAllString(text, "$1-*")
+	text = anySeq.ReplaceAllString(text, `"$1":S`)
+	text = times.ReplaceAllString(text, `"instance_start_time":T`)
+	return random32.ReplaceAllString(text, "H")
+}
+
+// want compares an answer. An error is written as its word, and its reason if want has one.
+func (s *site) want(request string, status int, want string, headers ...string) {
+	s.Helper()
+	answer := s.ask(request, headers...)
+	if got := s.text(answer); answer.StatusCode != status || got != want {
+		s.Errorf("%s\n got %d %s\nwant %d %s", request, answer.StatusCode, got, status, want)
+	}
+}
+
+// fails compares the status and the words of an error.
+func (s *site) fails(request string, status int, name, reason string, headers ...string) {
+	s.Helper()
+	s.want(request, status, `{"error":"`+name+`","reason":"`+reason+`"}`, headers...)
+}
+
+func TestServer(t *testing.T) {
+	s := newSite(t)
+	s.want("GET /", 200, `{"couchdb":"Welcome","version":"3.5.0","uuid":"u","features":[],"vendor":{"name":"couchrelay"}}`)
+	s.want("GET /_up", 200, `{"status":"ok","seeds":{}}`)
+	s.want("GET /_uuids?count=2", 200, `{"uuids":["H","H"]}`)
+	s.fails("GET /_uuids?count=1001", 400, "bad_request", "count parameter too large")
+	s.fails("GET /_uuids?count=x", 400, "query_parse_error", `Invalid value for integer: \"x\"`)
+	for _, name := range []string{"a", "b%2Fc", "_users"} {
+		s.want("PUT /"+name, 201, `{"ok":true}`)
+	}
+	s.want("GET /_all_dbs", 200, `["_users","a","b/c","db"]`)
+	s.want("GET /_all_dbs?limit=2&skip=1", 200, `["a","b/c"]`)
+	s.want("GET /_all_dbs?descending=true&start_key=%22b/c%22&end_key=%22_users%22&inclusive_end=false", 200, `["b/c","a"]`)
+	s.want("GET /_all_dbs?skip=9", 200, `[]`)
+	s.fails("GET /_db_updates", 501, "not_implemented", "this feature is not yet implemented")
+	s.fails("POST /_up", 405, "method_not_allowed", "Only GET,HEAD allowed")
+	s.fails("GET /_nope", 404, "not_found", "Database does not exist.")
+	s.fails("PUT /_nope", 400, "illegal_database_name", "Name: '_nope'. Only lowercase characters (a-z), digits (0-9), and any of the "+
+		"characters _, $, (, ), +, -, and / are allowed. Must begin with a letter.")
+	answer := s.ask("HEAD /db")
+	for _, name := range []string{"Server", "X-Couch-Request-ID", "X-CouchDB-Body-Time", "Content-Type"} {
+		if answer.Header.Get(name) == "" {
+			t.Errorf("no header %s", name)
+		}
+	}
+}
+
+func TestDatabase(t *testing.T) {
+	s := newSite(t)
+	s.want("GET /db/", 200, `{"instance_start_time":T,"db_name":"db","purge_seq":"0","update_seq":S,"sizes":{"file":0,"external":0,"active":0},"props":{},`+
+		`"doc_del_count":0,"doc_count":0,"disk_format_version":8,"compact_running":false,"cluster":{"q":1,"n":1,"w":1,"r":1}}`)
+	s.fails("PUT /db", 412, "file_exists", "The database could not be created, the file already exists.")
+	s.fails("PATCH /db", 405, "method_not_allowed", "Only DELETE,GET,HEAD,POST,PUT allowed")
+	s.want("POST /db/_ensure_full_commit", 201, `{"ok":true,"instance_start_time":T}`)
+	s.want("GET /db/_security", 200, `{}`)
+	s.want(`PUT /db/_security {"admins": {"roles": []}}`, 200, `{"ok":true}`)
+	s.want("GET /db/_security", 200, `{"admins":{"roles":[]}}`)
+	s.fails("PUT /db/_security 3", 400, "bad_request", "the security object must be a JSON object")
+	s.want("PUT /db/_revs_limit 7", 200, `{"ok":true}`)
+	s.want("GET /db/_revs_limit", 200, `7`)
+	s.fails(`PUT /db/_revs_limit "x"`, 400, "bad_request", "revs_limit must be a positive integer")
+	s.fails("POST /db/_find {}", 501, "not_implemented", "this feature is not yet implemented")
+	s.fails("DELETE /db?rev=1-x", 400, "bad_request", "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?")
+	s.want("DELETE /db", 200, `{"ok":true}`)
+	for _, request := range []string{"GET /db", "DELETE /db", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs", "POST /db/_revs_diff {}",
+		`POST /db/_bulk_docs {"docs":[{}]}`, `POST /db/_bulk_get {"docs":[]}`, "GET /db/_security", "POST /db/_ensure_full_commit", "PUT /db/_revs_limit 3", "PUT /db/a/b x"} {
+		s.fails(request, 404, "not_found", "Database does not exist.")
+	}
+}
+
+func TestDocument(t *testing.T) {
+	s := newSite(t)
+	s.want(`PUT /db/a {"n":1}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+	first := s.rev
+	answer := s.ask("GET /db/a")
+	if tag := answer.Header.Get("ETag"); tag != `"`+first+`"` {
+		t.Errorf("ETag %s of %s", tag, first)
+	}
+	s.want("GET /db/a", 304, "", "If-None-Match", `"x", "`+first+`"`)
+	s.want("GET /db/a?rev=$rev&revs=true", 200, `{"_id":"a","_rev":"1-*","n":1,"_revisions":{"start":1,"ids":["H"]}}`)
+	s.want("GET /db/a?meta=true&local_seq=true", 200, `{"_id":"a","_rev":"1-*","n":1,"_revs_info":[{"rev":"1-*","status":"available"}],"_local_seq":S}`)
+	s.want("HEAD /db/a", 200, "")
+	s.fails("PUT /db/a {}", 409, "conflict", "Document update conflict.")
+	s.rev = first
+	s.fails(`PUT /db/a?rev=1-x {"_rev":"$rev"}`, 400, "bad_request", "Document rev from request body and query string have different values")
+	s.fails(`PUT /db/a?rev=1-x {}`, 400, "bad_request", "Document rev and etag have different values", "If-Match", first)
+	s.want(`PUT /db/a {"n":2}`, 201, `{"ok":true,"id":"a","rev":"2-*"}`, "If-Match", `"`+first+`"`)
+	s.want(`PUT /db/a?rev=$rev {"n":3}`, 201, `{"ok":true,"id":"a","rev":"3-*"}`)
+	s.fails("DELETE /db/a", 409, "conflict", "Document update conflict.")
+	s.want("GET /db/a", 200, `{"_id":"a","_rev":"3-*","n":3}`)
+	s.want("DELETE /db/a?rev=$rev", 200, `{"ok":true,"id":"a","rev":"4-*"}`)
+	s.fails("GET /db/a", 404, "not_found", "deleted")
+	s.want("GET /db/a?deleted=true", 200, `{"_id":"a","_rev":"4-*","_deleted":true}`)
+	s.fails("DELETE /db/a?rev=$rev", 404, "not_found", "deleted")
+	s.want(`POST /db {"_id":"p"}`, 201, `{"ok":true,"id":"p","rev":"1-*"}`)
+	s.want(`POST /db {}`, 201, `{"ok":true,"id":"H","rev":"1-*"}`)
+	s.want(`PUT /db/p {"_rev":"$rev","_deleted":true}`, 200, `{"ok":true,"id":"p","rev":"2-*"}`) // equal documents have equal revisions
+	s.want(`PUT /db/b%2Fc%20%C3%A9?x=1 {"_id":"other"}`, 201, `{"ok":true,"id":"b/c é","rev":"1-*"}`)
+	s.want("GET /db/b%2Fc%20%C3%A9", 200, `{"_id":"b/c é","_rev":"1-*"}`)
+	if location := s.ask("PUT /db/l%2Fm {}").Header.Get("Location"); location != s.URL+"/db/l%2Fm" {
+		t.Errorf("location %s", location)
+	}
+	for _, request := range []string{`PUT /db/_design/d {"x":1}`, `PUT /db/_design%2Fe {"x":1}`} {
+		id := "_design/" + string(request[len(request)-9])
+		s.want(request, 201, `{"ok":true,"id":"`+id+`","rev":"1-*"}`)
+		s.want("GET /db/"+id, 200, `{"_id":"`+id+`","_rev":"1-*","x":1}`)
+	}
+	s.fails("GET /db/_design/d/_view/v", 501, "not_implemented", "this feature is not yet implemented")
+	s.fails("COPY /db/a", 501, "not_implemented", "this feature is not yet implemented")
+}
+
+func TestReplicatedDocument(t *testing.T) {
+	s := newSite(t)
+	s.want(`PUT /db/c?new_edits=false {"_revisions":{"start":3,"ids":["c","b","a"]},"n":3}`, 201, `{"ok":true,"id":"c","rev":"3-c"}`)
+	s.want(`PUT /db/c?new_edits=false {"_rev":"2-x","_revisions":{"start":2,"ids":["x","a"]},"n":2}`, 201, `{"ok":true,"id":"c","rev":"2-x"}`)
+	s.want(`PUT /db/c?new_edits=false&rev=3-y {"_deleted":true}`, 200, `{"ok":true,"id":"c","rev":"3-y"}`)
+	s.fails(`PUT /db/c?new_edits=false {}`, 400, "bad_request", "When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
+	s.want("GET /db/c?conflicts=true&deleted_conflicts=true", 200, `{"_id":"c","_rev":"3-c","n":3,"_conflicts":["2-x"],"_deleted_conflicts":["3-y"]}`)
+	s.want("GET /db/c?open_revs=all", 200, `[{"ok":{"_id":"c","_rev":"3-c","n":3}},{"ok":{"_id":"c","_rev":"2-x","n":2}},{"ok":{"_id":"c","_rev":"3-y","_deleted":true}}]`)
+	s.want("GET /db/c?open_revs=%5B%222-b%22,%229-z%22%5D&latest=true&revs=true", 200,
+		`[{"ok":{"_id":"c","_rev":"3-c","n":3,"_revisions":{"start":3,"ids":["c","b","a"]}}},{"missing":"9-z"}]`)
+	s.want("GET /db/c?open_revs=[]", 200, `{"_id":"c","_rev":"3-c","n":3}`)
+	s.want("GET /db/c?rev=2-b&latest=true", 200, `{"_id":"c","_rev":"3-c","n":3}`)
+	s.fails("GET /db/c?rev=2-b", 404, "not_found", "missing")
+	s.fails("GET /db/nope?open_revs=all", 404, "not_found", "missing")
+	s.want("GET /db/nope?open_revs=%5B%221-a%22%5D", 200, `[{"missing":"1-a"}]`)
+	s.fails("GET /db/c?open_revs=x", 400, "bad_request", "invalid UTF-8 JSON")
+	s.fails("GET /db/c?open_revs=%5B1%5D", 400, "bad_request", "Invalid rev format")
+	s.fails("GET /db/c?rev=x", 400, "bad_request", "Invalid rev format")
+	mixed := s.ask("GET /db/c?open_revs=%5B%223-c%22,%229-z%22%5D", "Accept", "multipart/mixed")
+	if got := s.text(mixed); mixed.Header.Get("Content-Type")[:25] != `multipart/mixed; boundary` || got != "--H\r\nContent-Type: application/json\r\n\r\n"+
+		`{"_id":"c","_rev":"3-c","n":3}`+"\r\n--H\r\nContent-Type: application/json; error=\"true\"\r\n\r\n"+`{"missing":"9-z"}`+"\r\n--H--" {
+		t.Errorf("%s %s", mixed.Header.Get("Content-Type"), got)
+	}
+}
+
+func TestLocalDocument(t *testing.T) {
+	s := newSite(t)
+	s.want(`PUT /db/_local/a {"n":1}`, 201, `{"ok":true,"id":"_local/a","rev":"0-1"}`)
+	s.fails(`PUT /db/_local/a {"n":2}`, 409, "conflict", "Document update conflict.")
+	s.want(`PUT /db/_local/a {"n":2,"_rev":"0-1","_revisions":{"start":0,"ids":["1"]}}`, 201, `{"ok":true,"id":"_local/a","rev":"0-2"}`)
+	s.want("GET /db/_local%2Fa", 200, `{"_id":"_local/a","_rev":"0-2","n":2}`)
+	s.fails("GET /db/_local/nope", 404, "not_found", "missing")
+	s.want("DELETE /db/_local/a?rev=0-2", 200, `{"ok":true,"id":"_local/a","rev":"0-0"}`)
+	s.fails("DELETE /db/_local/a?rev=0-2", 404, "not_found", "missing")
+	s.fails("GET /db/_local", 400, "bad_request", "Invalid _local document id.")
+	s.fails("PUT /db/_local/a/att x", 400, "bad_request", "_local documents do not accept attachments.")
+}
+
+func TestBulk(t *testing.T) {
+	s := newSite(t)
+	s.want(`POST /db/_bulk_docs {"docs":[{"_id":"a","n":1},{"_id":"a"},{"_id":"_local/l"},{}]}`, 201, `[{"ok":true,"id":"a","rev":"1-*"},`+
+		`{"id":"a","error":"conflict","reason":"Document update conflict."},{"ok":true,"id":"_local/l","rev":"0-1"},{"ok":true,"id":"H","rev":"1-*"}]`)
+	s.want(`POST /db/_bulk_docs {"docs":[{"_id":"c","_revisions":{"start":2,"ids":["b","a"]}},{"_id":"c","_rev":"2-b"},`+
+		`{"_id":"d","_rev":"1-d","_attachments":{"f":{"stub":true}}}],"new_edits":false}`, 201,
+		`[{"id":"d","rev":"1-d","error":"missing_stub","reason":"Invalid attachment stub in d for f"}]`)
+	s.want(`POST /db/_bulk_docs {"docs":[]}`, 201, `[]`)
+	for body, reason := range map[string]string{
+		`{}`: "POST body must include `docs` parameter.", `{"docs":3}`: "`docs` parameter must be an array.", `[]`: "Request body must be a JSON object",
+		`{"docs":[3]}`: "Document must be a JSON object", `{"docs":[{}],"new_edits":3}`: "`new_edits` parameter must be a boolean.", `{"docs":[{}]`: "invalid UTF-8 JSON",
+		`{"docs":[{},`: "invalid UTF-8 JSON", ``: "invalid UTF-8 JSON", `{"docs":[{}]} x`: "invalid UTF-8 JSON",
+		`{"docs":[{"_id":"x"}],"new_edits":false}`: "When `new_edits: false`, the document needs `_rev` or `_revisions` specified",
+	} {
+		s.fails("POST /db/_bulk_docs "+body, 400, "bad_request", reason)
+	}
+	s.fails(`POST /db/_bulk_docs {"docs":[{"_x":1}]}`, 400, "doc_validation", "Bad special document member: _x")
+	s.fails(`POST /db/_bulk_docs {"docs":[]}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")
+
+	s.want(`POST /db/_bulk_get?revs=true&latest=true {"docs":[{"id":"c"},{"id":"c","rev":"1-a","atts_since":[]},{"id":"c","rev":"1-z"},{"id":"nope"},{"id":"c","rev":"x"},{"rev":"1-a"}]}`,
+		200, `{"results":[{"id":"c","docs":[{"ok":{"_id":"c","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]}}}]},`+
+			`{"id":"c","docs":[{"ok":{"_id":"c","_rev":"2-b","_revisions":{"start":2,"ids":["b","a"]}}}]},`+
+			`{"id":"c","docs":[{"error":{"id":"c","rev":"1-z","error":"not_found","reason":"missing"}}]},`+
+			`{"id":"nope","docs":[{"error":{"id":"nope","rev":"undefined","error":"not_found","reason":"missing"}}]},`+
+			`{"id":"c","docs":[{"error":{"id":"c","rev":"x","error":"bad_request","reason":"Invalid rev format"}}]},`+
+			`{"id":"","docs":[{"error":{"id":"","rev":"undefined","error":"bad_request","reason":"document id missed"}}]}]}`)
+	s.want(`POST /db/_bulk_get {"docs":[]}`, 200, `{"results":[]}`)
+	s.fails(`POST /db/_bulk_get {}`, 400, "bad_request", "Missing JSON list of 'docs'.")
+	s.fails(`POST /db/_bulk_get?rev=1-a {"docs":[]}`, 400, "bad_request", `\"rev\" query parameter is not acceptable`)
+	s.fails(`POST /db/_bulk_get {"docs":[{"id":3}]}`, 400, "bad_request", "an element of `docs` must have the strings id and rev and the array atts_since")
+
+	s.want(`POST /db/_revs_diff {"c":["2-b","3-x"],"a":[],"q":["1-z","2-y"]}`, 200, `{"c":{"missing":["3-x"],"possible_ancestors":["2-b"]},"q":{"missing":["1-z","2-y"]}}`)
+	s.want(`POST /db/_revs_diff {}`, 200, `{}`)
+	s.fails(`POST /db/_revs_diff {"c":["x"]}`, 400, "bad_request", "Invalid rev format")
+	s.fails(`POST /db/_revs_diff {"c":"x"}`, 400, "bad_request", "the revisions of a document must be an array of strings")
+}
+
+func TestAllDocs(t *testing.T) {
+	s := newSite(t)
+	s.want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{"_id":"a","_rev":"1-a","n":1},{"_id":"b","_rev":"1-b"},{"_id":"c","_rev":"1-c"},{"_id":"x","_rev":"1-x","_deleted":true}]}`, 201, `[]`)
+	row := func(ids ...string) string {
+		var rows []string
+		for _, id := range ids {
+			rows = append(rows, `{"id":"`+id+`","key":"`+id+`","value":{"rev":"1-`+id+`"}}`)
+		}
+		return strings.Join(rows, ",\r\n")
+	}
+	for query, want := range map[string]string{
+		"":                                 `"offset":0,"rows":[` + "\n" + row("a", "b", "c"),
+		"?limit=2&skip=1":                  `"offset":1,"rows":[` + "\n" + row("b", "c"),
+		"?limit=0":                         `"offset":0,"rows":[` + "\n",
+		"?skip=9":                          `"offset":3,"rows":[` + "\n",
+		"?descending=true&limit=1":         `"offset":0,"rows":[` + "\n" + row("c"),
+		"?start_key=%22b%22":               `"offset":null,"rows":[` + "\n" + row("b", "c"),
+		"?startkey=%22a%22&endkey=%22b%22": `"offset":null,"rows":[` + "\n" + row("a", "b"),
+		"?end_key=%22b%22&inclusive_end=false&include_docs=false": `"offset":0,"rows":[` + "\n" + row("a"),
+		"?key=%22b%22":    `"offset":null,"rows":[` + "\n" + row("b"),
+		"?key=3":          `"offset":null,"rows":[` + "\n",
+		"?start_key=3":    `"offset":0,"rows":[` + "\n" + row("a", "b", "c"),
+		"?end_key=%7B%7D": `"offset":null,"rows":[` + "\n",
+		"?descending=true&start_key=%22b%22&end_key=%22a%22&inclusive_end=false": `"offset":null,"rows":[` + "\n" + row("b"),
+		"?include_docs=true&limit=1":        `"offset":0,"rows":[` + "\n" + strings.TrimSuffix(row("a"), "}") + `,"doc":{"_id":"a","_rev":"1-a","n":1}}`,
+		"?include_docs=true&limit=1&skip=1": `"offset":1,"rows":[` + "\n" + strings.TrimSuffix(row("b"), "}") + `,"doc":{"_id":"b","_rev":"1-b"}}`,
+		"?keys=%5B%22c%22,%22nope%22,3,%22x%22%5D": `"offset":null,"rows":[` + "\n" + row("c") + ",\r\n" + `{"key":"nope","error":"not_found"},` + "\r\n" +
+			`{"key":3,"error":"not_found"},` + "\r\n" + `{"id":"x","key":"x","value":{"rev":"1-x","deleted":true}}`,
+		"?keys=%5B%22x%22,%22b%22%5D&include_docs=true&skip=0&limit=1": `"offset":null,"rows":[` + "\n" + `{"id":"x","key":"x","value":{"rev":"1-x","deleted":true},"doc":null}`,
+	} {
+		want = `{"total_rows":3,` + want + "\n]}"
+		s.want("GET /db/_all_docs"+query, 200, want)
+		s.want("POST /db/_all_docs"+query+" {}", 200, want)
+	}
+	s.want(`POST /db/_all_docs {"keys":["b"],"include_docs":false}`, 200, `{"total_rows":3,"offset":null,"rows":[`+"\n"+row("b")+"\n]}")
+	s.want(`POST /db/_all_docs {"start_key":"b","limit":1}`, 200, `{"total_rows":3,"offset":null,"rows":[`+"\n"+row("b")+"\n]}")
+	s.fails(`POST /db/_all_docs {"keys":3}`, 400, "bad_request", "`keys` parameter must be an array.")
+	s.fails("GET /db/_all_docs?limit=-1", 400, "query_parse_error", `Invalid value for integer: \"-1\"`)
+	s.fails("GET /db/_all_docs?key=x", 400, "bad_request", "invalid UTF-8 JSON")
+}
