@@ -40,7 +40,7 @@ func (q *request) uuids() error {
 	return q.sendJSON(http.StatusOK, object("uuids", json.RawMessage(list)))
 }
 
-// allDatabases lists names, all of which are read: there are not that many.
+// allDatabases lists the databases that the request may use. All names are read: there are not that many.
 func (q *request) allDatabases() error {
 	keys, err := q.keyRange()
 	if err != nil {
@@ -67,13 +67,21 @@ func (q *request) allDatabases() error {
 		}
 		start = some[len(some)-1] + "\x00"
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) || !q.mayUse(name) })
 	if keys.Descending {
 		slices.Reverse(names)
 	}
 	names = names[min(skip, int64(len(names))):]
 	list, _ := json.Marshal(names[:min(limit, int64(len(names)))])
 	return q.sendJSON(http.StatusOK, list)
+}
+
+func (q *request) mayUse(name string) bool {
+	if q.Options.Access == nil {
+		return true
+	}
+	_, err := q.Options.Access(q.Request, name)
+	return err == nil
 }
 
 func (q *request) createDatabase() error {
