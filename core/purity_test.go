@@ -17,7 +17,7 @@ import (
 var allowedImports = []string{
 	"bytes", "cmp", "container/heap", "context", "crypto/aes", "crypto/cipher", "crypto/hmac", "crypto/md5", "crypto/pbkdf2",
 	"crypto/sha1", "crypto/sha256", "crypto/subtle", "encoding/", "errors", "fmt", "hash", "io", "iter", "maps", "math", "math/big",
-	"math/bits", "mime", "net/url", "path", "regexp", "regexp/syntax", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf16",
+	"math/bits", "mime", "net/url", "path", "reflect", "regexp", "regexp/syntax", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf16",
 	"unicode/utf8",
 	"github.com/go-json-experiment/json/jsontext",
 	"couchrelay/core/",
@@ -219,4 +219,3 @@ func mapNames(file *ast.File) map[string]bool {
 	})
 	return names
 }
-

@@ -297,7 +297,7 @@ func (r *Run) onWritten(c *call, op peer.WriteDocs, reply peer.Reply) {
 		for _, doc := range refused {
 			r.refused(doc)
 		}
-		r.info.DocsWritten += int64(len(op.Docs) - len(refused))
+		r.wrote(len(op.Docs) - len(refused))
 	}
 	if group.writes == 0 {
 		r.memory -= group.bytes

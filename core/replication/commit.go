@@ -177,7 +177,7 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 	k.next = r.now.Add(r.plan.CheckpointInterval)
 	r.info.CheckpointedSeq = k.committed
-	r.nextReport = r.now
+	r.reports.next = r.now
 }
 
 // failure words why a checkpoint was not written.

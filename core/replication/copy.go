@@ -29,7 +29,7 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 			continue
 		case rev.Refused == nil:
 			r.info.DocsRead++
-			r.info.DocsWritten++
+			r.wrote(1)
 			c.failed = 0
 		case skippable(rev.Refused):
 			r.info.DocsRead++

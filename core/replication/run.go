@@ -108,19 +108,19 @@ type Run struct {
 	calls  []*call // waiting for a reply or for their next attempt, oldest first
 	nextID uint64
 
-	feed       feed
-	batches    []*batch // not all done, in the order of the feed
-	numbered   int64    // batches so far
-	furthest   int64    // number of the newest batch that is done
-	memory     int      // bytes of bodies kept or asked for
-	copies     int      // CopyDoc operations under way
-	docSize    int      // estimate of a document's bytes
-	skipDiff   ratio
-	skipBulk   ratio
-	commits    committer
-	info       Info
-	nextReport instant.Time
-	stopping   bool
+	feed     feed
+	batches  []*batch // not all done, in the order of the feed
+	numbered int64    // batches so far
+	furthest int64    // number of the newest batch that is done
+	memory   int      // bytes of bodies kept or asked for
+	copies   int      // CopyDoc operations under way
+	docSize  int      // estimate of a document's bytes
+	skipDiff ratio
+	skipBulk ratio
+	commits  committer
+	info     Info
+	reports  reporter
+	stopping bool
 }
 
 // side is what the run knows of one database.
@@ -187,7 +187,7 @@ func (r *Run) advance() {
 		r.commitWhenDue()
 		r.endWhenDone()
 	}
-	if r.phase == copying && r.now >= r.nextReport {
+	if r.phase == copying && r.now >= r.reports.next {
 		r.report()
 	}
 }
@@ -201,7 +201,7 @@ func (r *Run) Deadline() instant.Time {
 	case delayed:
 		return r.wake
 	case copying:
-		at = min(r.nextReport, r.feed.notBefore(), r.commits.due(r))
+		at = min(r.reports.next, r.feed.notBefore(), r.commits.due(r))
 	}
 	for _, c := range r.calls {
 		if c.id == 0 {

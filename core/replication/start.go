@@ -156,5 +156,5 @@ func (r *Run) located(on peer.Side) {
 	}
 	r.feed.begin(since)
 	r.phase = copying
-	r.nextReport = r.now
+	r.reports.begin(r.now, r.plan.ProgressInterval)
 }

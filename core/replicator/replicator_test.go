@@ -439,7 +439,10 @@ func TestDeletedDatabase(t *testing.T) {
 	for i := range 5 {
 		b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.DeleteDatabase(tx, "_replicator", tuple.UUID{1}) })
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
 	for n := 0; ; n++ {
 		done := get(b, func(tx kv.Tx) (bool, error) { return b.s.SweepDropped(tx, 2) })
 		if done {
@@ -481,5 +484,27 @@ func TestIsReplicatorDB(t *testing.T) {
 		if IsReplicatorDB(name) != want {
 			t.Error(name)
 		}
+	}
+}
+
+func TestInit(t *testing.T) {
+	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
+	run := func(uuid string) (string, error) {
+		return kv.Run(context.Background(), db, func(tx kv.Tx) (string, error) { return Init(tx, root, uuid) })
+	}
+	if uuid, err := run("one"); uuid != "one" || err != nil {
+		t.Error(uuid, err)
+	}
+	if uuid, err := run("two"); uuid != "one" || err != nil {
+		t.Error("the uuid changed", uuid, err)
+	}
+	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error {
+		tx.Set(root.Pack("schema"), []byte{9, 0, 0, 0, 0, 0, 0, 0})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run("one"); !errors.Is(err, ErrSchema) {
+		t.Error(err)
 	}
 }

@@ -35,11 +35,10 @@ func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 	return len(rows), nil
 }
 
-// DeleteDatabase removes a replicator database. Its jobs are removed by SweepDropped, now or, when this
-// process ends before, by any node.
-func (s *Store) DeleteDatabase(tx kv.Tx, name string, instance tuple.UUID) error {
+// Drop notes that a replicator database is being deleted, in the same transaction. Its jobs are removed by
+// SweepDropped, now or, when this process ends before, by any node.
+func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
 	tx.Set(s.dropped.Pack(instancePrefix(instance)), nil)
-	return s.Docs.Delete(tx, name, instance)
 }
 
 // SweepDropped removes up to limit jobs of deleted databases. It says whether it is done.

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/loop"
+	"couchrelay/core/instant"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+
+	"github.com/benbjohnson/clock"
+)
+
+// terminalUUID is the server uuid of replications from the terminal, the same everywhere, so that a
+// replication finds its checkpoints from whatever machine it is started.
+const terminalUUID = "636f75636872656c61792d7465726d69"
+
+// replicateCommand is one replication without a service.
+type replicateCommand struct {
+	Source string `arg:"" help:"URL of the database to read, with user:password@ if needed."`
+	Target string `arg:"" help:"URL of the database to write, with user:password@ if needed."`
+
+	Continuous      bool              `help:"Go on copying changes until interrupted."`
+	CreateTarget    bool              `help:"Create the target database if it is missing."`
+	DocIDs          []string          `name:"doc-ids" help:"Copy these documents only." placeholder:"ID"`
+	Selector        string            `help:"Copy documents that match this Mango selector only." placeholder:"JSON"`
+	Filter          string            `help:"Copy what this filter function of the source lets pass: DDOC/NAME, or a built-in one." placeholder:"NAME"`
+	QueryParam      map[string]string `help:"Parameters of the filter." placeholder:"NAME=VALUE"`
+	SinceSeq        string            `help:"Where to start without a checkpoint." placeholder:"SEQ"`
+	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
+	Checkpoints     bool              `help:"Remember in both databases how far the replication came." default:"true" negatable:""`
+	BulkGet         bool              `help:"Read documents in bulk." default:"true" negatable:""`
+
+	CheckpointInterval time.Duration `help:"Time between checkpoints." default:"30s"`
+	Timeout            time.Duration `help:"Longest silence of a server." default:"30s"`
+	Retries            int           `help:"Further attempts of a failed request." default:"5"`
+	Workers            int           `help:"Batches at work at once." default:"4"`
+	BatchSize          int           `help:"Changes in a batch." default:"500"`
+	Connections        int           `help:"Connections to each server." default:"20"`
+	Proxy              string        `help:"Proxy for both servers: http, https or socks5." placeholder:"URL"`
+
+	UUID     string `help:"Server uuid that goes into the replication id; that of a CouchDB server continues its checkpoints." default:"${terminal_uuid}" placeholder:"UUID"`
+	Insecure bool   `help:"Do not verify TLS certificates."`
+	CAFile   string `name:"ca-file" help:"PEM file of the certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
+}
+
+func (c *replicateCommand) Run() error {
+	rep, err := c.parse()
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := clientTLS(config.TLS{Verify: !c.Insecure, CAFile: c.CAFile})
+	if err != nil {
+		return err
+	}
+	wall := clock.New()
+	client := couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig})
+	defer client.Close()
+	pair, err := client.Pair(*rep)
+	if err != nil {
+		return err
+	}
+	plan := replication.NewPlan(rep, repid.Server{UUID: c.UUID, HostName: "localhost", Port: 5984}, false)
+	plan.Created, plan.Seed = instant.Of(wall.Now()), randomSeed()
+	out := newProgress(os.Stderr, wall)
+	plan.ProgressInterval = out.interval
+
+	stop := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		out.say("stopping after a checkpoint; interrupt again to stop at once")
+		close(stop)
+		<-signals
+		cancel()
+	}()
+	end := loop.Replicate(ctx, stop, wall, plan, pair, out.show)
+	out.finish(end.Info)
+	return verdict(end, c.Continuous)
+}
+
+// parse checks the flags with the parser of requests, so that the terminal accepts what the service does.
+func (c *replicateCommand) parse() (*repdoc.Replication, error) {
+	body := map[string]any{
+		"source": c.Source, "target": c.Target, "continuous": c.Continuous, "create_target": c.CreateTarget,
+		"winning_revs_only": c.WinningRevsOnly, "use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
+		"checkpoint_interval": c.CheckpointInterval.Milliseconds(), "connection_timeout": c.Timeout.Milliseconds(),
+		"retries_per_request": c.Retries, "worker_processes": c.Workers, "worker_batch_size": c.BatchSize, "http_connections": c.Connections,
+	}
+	if c.DocIDs != nil {
+		body["doc_ids"] = c.DocIDs
+	}
+	if c.Filter != "" {
+		body["filter"] = c.Filter
+	}
+	if c.QueryParam != nil {
+		body["query_params"] = c.QueryParam
+	}
+	if c.Proxy != "" {
+		body["proxy"] = c.Proxy
+	}
+	if c.SinceSeq != "" {
+		body["since_seq"] = seqJSON(c.SinceSeq)
+	}
+	if c.Selector != "" {
+		if !json.Valid([]byte(c.Selector)) {
+			return nil, errors.New("--selector is not JSON")
+		}
+		body["selector"] = json.RawMessage(c.Selector)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return repdoc.ParseRequest(raw, repdoc.DefaultConfig())
+}
+
+// seqJSON takes a sequence as people copy it: JSON, or a string without its quotes.
+func seqJSON(s string) any {
+	if json.Valid([]byte(s)) {
+		return json.RawMessage(s)
+	}
+	return s
+}
+
+// verdict is nil only when everything selected is on the target.
+func verdict(end replication.End, continuous bool) error {
+	switch {
+	case end.Cause == replication.Crashed:
+		return errors.New(end.Trouble.String())
+	case end.Cause == replication.Changed:
+		return errors.New("the filter function was changed while it ran; start again")
+	case end.Info.Refused > 0:
+		var lines []string
+		for _, r := range end.Info.Refusals {
+			lines = append(lines, fmt.Sprintf("  %s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason))
+		}
+		return fmt.Errorf("the target refused %d documents, the latest:\n%s", end.Info.Refused, strings.Join(lines, "\n"))
+	case end.Cause == replication.Stopped && !continuous:
+		return errors.New("stopped before the end; run it again to go on from the last checkpoint")
+	}
+	return nil
+}

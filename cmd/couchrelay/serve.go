@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/embedded"
+)
+
+// serveCommand runs the service.
+type serveCommand struct {
+	Config  []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
+	Store   string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE." default:"./data" placeholder:"STORE"`
+	Bind    string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
+	Port    int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
+	Name    string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
+	Sandbox int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
+}
+
+// stopLimit bounds a graceful stop.
+const stopLimit = 15 * time.Second
+
+func (s *serveCommand) Run() error {
+	c, err := s.load()
+	if err != nil {
+		return err
+	}
+	logger := newLogger(c.LogLevel)
+	for _, section := range c.Ignored {
+		logger.Warn("config_section_ignored", "section", section)
+	}
+	if path, isFDB := strings.CutPrefix(s.Store, "fdb:"); isFDB {
+		return fmt.Errorf("--store fdb:%s: this build has no FoundationDB support yet; use a directory", path)
+	}
+	listener, err := listen(c)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	db, err := embedded.Open(s.Store, embedded.Options{Logger: logger})
+	if err != nil {
+		return fmt.Errorf("store %s: %w", s.Store, err)
+	}
+	defer db.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	svc, err := newService(ctx, db, c, s.Name, logger)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version, listener.Addr(), s.Store, svc.uuid)
+	if s.Sandbox != 0 {
+		box, err := openSandbox(s.Sandbox, logger)
+		if err != nil {
+			return err
+		}
+		defer box.Close()
+		box.introduce(listener.Addr().String())
+	}
+	return serve(ctx, stop, svc, listener, logger)
+}
+
+// load reads the configuration; flags win over files.
+func (s *serveCommand) load() (config.Config, error) {
+	c, err := config.Load(s.Config...)
+	if err != nil {
+		return c, err
+	}
+	if s.Bind != "" {
+		c.BindAddress = s.Bind
+	}
+	if s.Port >= 0 {
+		c.Port, c.Replicator.Server.Port = s.Port, s.Port
+	}
+	if s.Name == "" {
+		if s.Name, err = os.Hostname(); err != nil {
+			s.Name = "localhost"
+		}
+	}
+	return c, nil
+}
+
+// listen opens the port. Without an admin everybody who reaches it may do everything, so it is then
+// reachable from this machine only.
+func listen(c config.Config) (net.Listener, error) {
+	if len(c.Admins) == 0 {
+		ips, err := net.LookupIP(c.BindAddress)
+		if err != nil {
+			return nil, fmt.Errorf("bind_address %s: %w", c.BindAddress, err)
+		}
+		for _, ip := range ips {
+			if !ip.IsLoopback() {
+				return nil, fmt.Errorf("bind_address %s is reachable from other machines, but there is no admin: add one to [admins] or use 127.0.0.1", c.BindAddress)
+			}
+		}
+	}
+	return net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)))
+}
+
+// serve serves until a signal asks to stop: then the runs stop in order, with checkpoints, and their
+// jobs go back to the queue. A second signal ends the process at once.
+func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger) error {
+	server := newServer(svc.handler, logger)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	hard, kill := context.WithCancel(context.Background())
+	defer kill()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		svc.loop.Run(hard)
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-left:
+		return errors.New("the node ended by itself")
+	case <-ctx.Done():
+	}
+	stop() // the next signal kills
+	logger.Info("stopping", "limit", stopLimit)
+	svc.loop.Drain()
+	select {
+	case <-left:
+	case <-time.After(stopLimit):
+		logger.Warn("stop_limit_reached", "limit", stopLimit)
+		kill()
+		<-left
+	}
+	short, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := server.Shutdown(short); err != nil {
+		_ = server.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func newLogger(level string) *slog.Logger {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: levels[level]}))
+}
