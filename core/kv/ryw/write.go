@@ -1,6 +1,7 @@
 package ryw
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"couchrelay/core/kv"
@@ -67,8 +68,15 @@ func number(b []byte) uint64 {
 
 func little(n uint64) []byte { return binary.LittleEndian.AppendUint64(make([]byte, 0, 8), n) }
 
-// pair copies a key and a value into one new piece of memory.
+// maxPaired is up to what length a value shares memory with its key.
+const maxPaired = 256
+
+// pair copies a key and a value, into one new piece of memory if the value is short. A long one gets its
+// own, since the logs of conflicts keep keys for seconds after their values are forgotten.
 func pair(key, value []byte) (k, v []byte) {
+	if len(value) > maxPaired {
+		return bytes.Clone(key), bytes.Clone(value)
+	}
 	buf := append(append(make([]byte, 0, len(key)+len(value)), key...), value...)
 	return buf[:len(key):len(key)], buf[len(key):]
 }
