@@ -1,5 +1,157 @@
 package main
 
-type demoCommand struct{}
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
 
-func (demoCommand) Run() error { return nil }
+	"couchrelay/adapters/compare"
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/embedded"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// demoCommand shows everything at once: two servers, a service, a replication document, the result.
+type demoCommand struct {
+	Docs int `help:"Plain documents in the source." default:"5000"`
+}
+
+func (d *demoCommand) Run() error {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	source, err := openSandbox(0, logger)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := openSandbox(0, logger)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	fmt.Printf("two servers in memory: source %s, target %s\n", source.url, target.url)
+	if err := d.fill(source.url + "orders"); err != nil {
+		return err
+	}
+	stop, service, err := demoService(logger)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Printf("a service: %s\n\n", service)
+	began := time.Now()
+	doc := object{"source": source.url + "orders", "target": target.url + "orders", "create_target": true}
+	shown, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("PUT %s_replicator/demo\n  %s\n", service, shown)
+	if err := request("PUT", service+"_replicator/demo", doc, nil); err != nil {
+		return err
+	}
+	if err := follow(service + "_scheduler/docs/_replicator/demo"); err != nil {
+		return err
+	}
+	fmt.Printf("took %s\n\n", time.Since(began).Truncate(time.Millisecond))
+	same, err := compare.Databases(context.Background(), source.url+"orders", target.url+"orders")
+	if err != nil {
+		return err
+	}
+	fmt.Println("both sides hold the same", same)
+	return nil
+}
+
+// demoService runs a service on a store in memory.
+func demoService(logger *slog.Logger) (stop func(), url string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	db, err := embedded.Open("demo", embedded.Options{FS: vfs.NewMem(), Logger: logger})
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	svc, err := newService(ctx, db, config.Default(), "demo", logger)
+	if err != nil {
+		cancel()
+		return nil, "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, cancel, svc, listener, logger) }()
+	return func() {
+		cancel()
+		<-ended
+		_ = db.Close() // it is in memory
+	}, "http://" + listener.Addr().String() + "/", nil
+}
+
+// follow prints the state of a replication until it is over.
+func follow(url string) error {
+	for last := ""; ; time.Sleep(200 * time.Millisecond) {
+		var view struct {
+			State string
+			Info  object
+		}
+		if err := request("GET", url, nil, &view); err != nil {
+			return err
+		}
+		line := fmt.Sprintf("  %s: %v documents read, %v written, %v failed, %v changes pending", view.State,
+			view.Info["docs_read"], view.Info["docs_written"], view.Info["doc_write_failures"], view.Info["changes_pending"])
+		if view.Info == nil {
+			line = "  " + view.State
+		}
+		if line != last {
+			fmt.Println(line)
+			last = line
+		}
+		switch view.State {
+		case "completed":
+			return nil
+		case "failed", "crashing":
+			return fmt.Errorf("the replication is %s: %v", view.State, view.Info["error"])
+		}
+	}
+}
+
+// fill makes a database with everything that travels: documents, attachments, deletions, conflicts,
+// design documents, ids of all kinds.
+func (d *demoCommand) fill(database string) error {
+	if err := request("PUT", database, nil, nil); err != nil {
+		return err
+	}
+	var plain, conflicts []object
+	for n := range d.Docs {
+		plain = append(plain, object{"_id": fmt.Sprintf("order-%06d", n), "customer": n % 97, "note": fmt.Sprint("parcel ", n)})
+	}
+	for n := range 100 {
+		plain = append(plain,
+			object{"_id": fmt.Sprintf("photo-%03d", n), "_attachments": object{
+				"small.txt":  object{"content_type": "text/plain", "data": bytes.Repeat([]byte{'a' + byte(n%26)}, 100+n)},
+				"large.data": object{"content_type": "application/octet-stream", "data": bytes.Repeat([]byte{byte(n)}, 1000*n)},
+			}},
+			object{"_id": fmt.Sprintf("Bestellung/%d ü 注文 +&%%", n), "unicode": "\u2028 ☃ 𝄞"},
+		)
+	}
+	plain = append(plain, object{"_id": "_design/reports", "filters": object{"big": "function(doc) { return doc.big; }"}})
+	for n := range 50 {
+		for _, branch := range "abc" {
+			conflicts = append(conflicts, object{"_id": fmt.Sprintf("disputed-%02d", n), "_rev": fmt.Sprintf("2-%c%031d", branch, n),
+				"_revisions": object{"start": 2, "ids": []string{fmt.Sprintf("%c%031d", branch, n), fmt.Sprintf("f%031d", n)}}, "side": string(branch)})
+		}
+		conflicts = append(conflicts, object{"_id": fmt.Sprintf("cancelled-%02d", n), "_rev": fmt.Sprintf("2-%032d", n), "_deleted": true})
+	}
+	if err := writeAll(database, plain, true); err != nil {
+		return err
+	}
+	if err := writeAll(database, conflicts, false); err != nil {
+		return err
+	}
+	fmt.Printf("the source has %d documents: 100 with attachments, 100 with odd ids, 50 in conflict, a design document; 50 are deleted\n", len(plain)+50)
+	return nil
+}

@@ -1,9 +1,11 @@
 package main
 
 import (
-	"context"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,20 +14,15 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
-	"couchrelay/core/instant"
-	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 
-	"github.com/benbjohnson/clock"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // sandbox is a CouchDB-compatible server with databases in memory, on the loopback address.
 type sandbox struct {
 	db     *embedded.Database
-	docs   *docs.Store
 	server *http.Server
-	url    string
+	url    string // ends in a slash
 }
 
 // openSandbox serves a sandbox on a port, 0 for any.
@@ -38,9 +35,8 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	store := docs.New(root)
-	b := &sandbox{db: db, docs: store, url: "http://" + listener.Addr().String() + "/"}
-	b.server = newServer(web.Databases(web.Options{Store: db, Docs: store, UUID: randomHex(16)}), logger)
+	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
+	b.server = newServer(web.Databases(web.Options{Store: db, Docs: docs.New(root), UUID: randomHex(16)}), logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("sandbox_failed", "error", err)
@@ -51,59 +47,73 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 
 func (b *sandbox) Close() error { return errors.Join(b.server.Close(), b.db.Close()) }
 
-// create makes a database.
-func (b *sandbox) create(name string) error {
-	instance := tuple.UUID(randomBytes(16))
-	return kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
-		return b.docs.Create(tx, name, instance, instant.Of(clock.New().Now()))
-	})
+// request sends a JSON value, or nothing, and reads the JSON answer into result, or leaves it when that is
+// nil. An answer that is no success is an error.
+func request(method, url string, body, result any) error {
+	var sent io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequest(method, url, sent)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s %s", method, url, answer.Status, bytes.TrimSpace(raw))
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, result)
 }
 
-// write writes documents, given as JSON, into a database.
-func (b *sandbox) write(database string, raw ...string) error {
-	edits := make([]docs.Edit, len(raw))
-	for i, r := range raw {
-		doc, err := docs.ParseDocument([]byte(r))
+// object is a JSON object.
+type object = map[string]any
+
+// writeAll writes documents in bulk.
+func writeAll(database string, documents []object, newEdits bool) error {
+	for len(documents) > 0 {
+		n := min(len(documents), 500)
+		var refused []struct{ ID, Error, Reason string }
+		err := request("POST", database+"/_bulk_docs", object{"docs": documents[:n], "new_edits": newEdits}, &refused)
+		for _, r := range refused {
+			if r.Error != "" {
+				err = fmt.Errorf("document %s: %s %s", r.ID, r.Error, r.Reason)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		edits[i] = docs.Edit{Document: *doc, Replicated: !doc.Rev.IsZero()}
-	}
-	for len(edits) > 0 {
-		n, err := kv.Run(context.Background(), b.db, func(tx kv.Tx) (int, error) {
-			db, err := b.docs.Open(tx, database)
-			if err != nil {
-				return 0, err
-			}
-			written, err := db.Update(edits)
-			for _, w := range written {
-				if w.Err != nil {
-					return 0, w.Err
-				}
-			}
-			return len(written), err
-		})
-		if err != nil {
-			return err
-		}
-		edits = edits[n:]
+		documents = documents[n:]
 	}
 	return nil
 }
 
 // introduce fills a database and prints what to try with it.
-func (b *sandbox) introduce(service string) {
-	err := b.create("example")
-	for i := 0; i < 1000 && err == nil; i += 100 {
-		var batch []string
-		for n := i; n < i+100; n++ {
-			batch = append(batch, fmt.Sprintf(`{"_id":"doc-%04d","number":%d}`, n, n))
-		}
-		err = b.write("example", batch...)
+func (b *sandbox) introduce(service string) error {
+	if err := request("PUT", b.url+"example", nil, nil); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Println("the sandbox could not be filled:", err)
-		return
+	var documents []object
+	for n := range 1000 {
+		documents = append(documents, object{"_id": fmt.Sprintf("doc-%04d", n), "number": n})
+	}
+	if err := writeAll(b.url+"example", documents, true); err != nil {
+		return err
 	}
 	fmt.Printf(`the sandbox %s has a database "example" of 1000 documents, in memory
 
@@ -118,4 +128,5 @@ Then look, from another terminal:
   curl %scopy
 
 `, b.url, service, b.url, b.url, service, b.url)
+	return nil
 }

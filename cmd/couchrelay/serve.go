@@ -66,7 +66,9 @@ func (s *serveCommand) Run() error {
 			return err
 		}
 		defer box.Close()
-		box.introduce(listener.Addr().String())
+		if err := box.introduce(listener.Addr().String()); err != nil {
+			return fmt.Errorf("sandbox: %w", err)
+		}
 	}
 	return serve(ctx, stop, svc, listener, logger)
 }
