@@ -86,6 +86,8 @@ type machine struct {
 	twin
 	seqs []Seq // where feeds were, with how many changes there had been
 	at   []map[string]revtree.Rev
+	// trouble says that transactions are run again, whose last run may have nothing to change.
+	trouble bool
 }
 
 var twinIDs = []string{"a", "b", "c/d", "_design/e", "é"}
@@ -143,7 +145,7 @@ func (m *machine) check(t *rapid.T, e Edit, got Written) {
 		}
 		files[a.Name] = data
 		if ok && !have {
-			if got.Err == nil || got.Err.Name != "missing_stub" {
+			if got.Err == nil || got.Err.Name != "missing_stub" && !m.trouble { // a repetition remembers the refusal only
 				t.Fatalf("%+v: %+v, want missing_stub", e.Document, got)
 			}
 			return
@@ -169,7 +171,7 @@ func (m *machine) Merge(t *rapid.T) {
 	e := Edit{Document: Document{ID: id, Rev: r, Ancestors: m.path(id, parent), Deleted: name == "r!", Body: []byte(`{"m":0}`)}, Replicated: true}
 	got := m.update(t, e)[0]
 	_, known := m.docs[id][r]
-	if got.Err != nil || got.Changed == known {
+	if got.Err != nil || got.Changed && known || !got.Changed && !known && !m.trouble {
 		t.Fatalf("merge %+v: %+v, known %v", e.Document, got, known)
 	}
 	if !known {
