@@ -90,7 +90,7 @@ func copyHuge(t testing.TB, size int, begin func()) {
 // the way counts, whether it is still used or not, that of both servers too.
 func TestHugeAttachment(t *testing.T) {
 	var before, after runtime.MemStats
-	const size = 256 << 20
+	const size = 64 << 20
 	copyHuge(t, size, func() { runtime.ReadMemStats(&before) })
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 4<<20 {

@@ -151,10 +151,11 @@ func (b *bulkGet) element(id string) error {
 		return err
 	}
 	if e.doc != nil {
-		if doc, err := b.scanner.scan(e.doc); err == nil && (id == "" || doc.id == id) {
-			return b.take(doc)
+		doc, err := b.scanner.scan(e.doc)
+		if err != nil {
+			return nil
 		}
-		return nil
+		return b.take(doc)
 	}
 	fate := peer.Unreadable
 	if e.missing || e.word == "not_found" && e.reason == "missing" {

@@ -195,8 +195,8 @@ func TestFeedStartsAnew(t *testing.T) {
 // but ends with the one that reads it, and while nobody reads, the server may take its time.
 func TestFeedOutlivesOperations(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
-		whole := numbered(1, 25)
-		half := strings.Index(whole, `,{"seq":11`)
+		whole := numbered(1, 2000) // more than what is read ahead
+		half := strings.Index(whole, `,{"seq":1001,`)
 		_, _ = io.WriteString(w, whole[:half])
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -207,12 +207,12 @@ func TestFeedOutlivesOperations(t *testing.T) {
 		}
 		cancel()
 		time.Sleep(time.Hour) // in false time
-		if got := must[peer.Changes](r, peer.ReadChanges{Since: "5", Limit: 5}); len(got.Rows) != 5 {
+		if got := must[peer.Changes](r, peer.ReadChanges{Since: "5", Limit: 995}); len(got.Rows) != 995 {
 			t.Errorf("%+v", got)
 		}
 		ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if f := r.pair.Do(ctx, 1, peer.ReadChanges{Since: "10", Limit: 5}).Failure; f == nil || f.Kind != peer.Cancelled {
+		if f := r.pair.Do(ctx, 1, peer.ReadChanges{Since: "1000", Limit: 5}).Failure; f == nil || f.Kind != peer.Cancelled {
 			t.Errorf("%v", f)
 		}
 	})

@@ -207,7 +207,7 @@ func (c *copying) put(doc document, b body) error {
 		header: []peer.Param{{Name: "Content-Type", Value: b.contentType}, {Name: "Accept", Value: "application/json"}},
 		size:   b.size, stream: up,
 	})
-	if broke := up.broke.Load(); f != nil && broke != nil && c.ctx.Err() == nil {
+	if broke := up.broke.Load(); f != nil && broke != nil {
 		return broke.err
 	}
 	var refusal *peer.Refusal

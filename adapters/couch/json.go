@@ -15,7 +15,7 @@ const (
 	// maxDesign bounds a design document that is read for its filter.
 	maxDesign = 16 << 20
 	// maxItem bounds one row or error of a longer answer.
-	maxItem = 16 << 20
+	maxItem = 4 << 20
 	// maxDoc bounds one document without its attachments. CouchDB's limit is 8 MB by default and was
 	// 64 MB in 2.x.
 	maxDoc = 128 << 20

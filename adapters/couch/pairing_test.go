@@ -166,9 +166,13 @@ func TestPairingTargetRefusesAndMoreFollows(t *testing.T) {
 func TestPairingTargetRefusesWhileSourceIsSilent(t *testing.T) {
 	s := &streams{stop: 64 << 10, ended: make(chan error, 1), halt: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
 	pairing{revs: refused("2-b", 413), took: 5 * time.Second}.run(t, s, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.CopyN(io.Discard, r.Body, 32<<10)
+		read := make(chan bool)
+		go func() {
+			_, _ = io.Copy(io.Discard, r.Body)
+			close(read)
+		}()
 		time.Sleep(5 * time.Second)
-		refuses(0, closes)(w, r)
+		refuses(0, func(http.ResponseWriter, *http.Request) { <-read })(w, r)
 	})
 }
 
@@ -224,6 +228,27 @@ func TestPairingSourceIsSlow(t *testing.T) {
 		_, _ = io.WriteString(w, "\r\n--inner--\r\n--outer--")
 	}
 	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: 16 * (testTimeout - time.Second)}.run(t, s, (&writes{t: t}).serve)
+}
+
+// TestPairingBothAreSlow: the time that one side takes does not count against the other.
+func TestPairingBothAreSlow(t *testing.T) {
+	const steps, pause = 8, testTimeout * 2 / 3
+	s := &streams{ended: make(chan error, 1)}
+	s.halt = func(w http.ResponseWriter, _ *http.Request) {
+		for range steps {
+			time.Sleep(pause)
+			_, _ = w.Write(make([]byte, bigSize/steps))
+			w.(http.Flusher).Flush()
+		}
+		_, _ = io.WriteString(w, "\r\n--inner--\r\n--outer--")
+	}
+	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: (steps + 2) * pause}.run(t, s, func(w http.ResponseWriter, r *http.Request) {
+		for range steps {
+			_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
+			time.Sleep(pause)
+		}
+		says(201, "{}")(w, r)
+	})
 }
 
 func TestPairingSourceStops(t *testing.T) {

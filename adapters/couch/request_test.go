@@ -247,15 +247,17 @@ func redirects(status int, base string) http.HandlerFunc {
 
 func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		inRig(t, redirects(status, "/new/"), redirects(status, "http://target.test/new/"), func(r *rig) {
+		method := ""
+		target := func(w http.ResponseWriter, r *http.Request) {
+			method = r.Method
+			redirects(status, "http://target.test/new/")(w, r)
+		}
+		inRig(t, redirects(status, "/new/"), target, func(r *rig) {
 			must[peer.Opened](r, peer.Open{})
 			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
 			d, _ := reply.Result.(peer.Diff)
-			if status == 303 { // GET without the question
-				return
-			}
-			if len(d.Docs) != 1 {
-				t.Errorf("%d: %+v %v", status, d, reply.Failure)
+			if isSeeOther := status == 303; isSeeOther != (method == "GET") || isSeeOther != (len(d.Docs) == 0) {
+				t.Errorf("%d: %s, %+v %v", status, method, d, reply.Failure)
 			}
 		})
 	}
