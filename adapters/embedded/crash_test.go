@@ -47,7 +47,11 @@ func crashes(t *testing.T, r *rand.Rand) (list []crash) {
 	fs := &faultyFS{FS: mem}
 	db := mustOpen(t, "store", Options{FS: fs})
 	var acknowledged [crashClients]atomic.Int64
-	var mu sync.Mutex
+	var sizes [crashClients]int
+	for i := range sizes {
+		sizes[i] = 10 + 3000*r.IntN(8)
+	}
+	var mu sync.Mutex // for list and r
 	fs.set(func(op, name string) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -63,10 +67,9 @@ func crashes(t *testing.T, r *rand.Rand) (list []crash) {
 	})
 	var clients sync.WaitGroup
 	for client := range crashClients {
-		size := 10 + 3000*r.IntN(8)
 		clients.Go(func() {
 			for i := range int64(100) {
-				do(t, db, func(tx kv.Tx) { commitOne(tx, client, i+1, size) })
+				do(t, db, func(tx kv.Tx) { commitOne(tx, client, i+1, sizes[client]) })
 				acknowledged[client].Store(i + 1)
 			}
 		})

@@ -122,7 +122,7 @@ func open(dir string, o Options) (db *Database, err error) {
 		db.cache.Unref()
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := db.load(); err != nil {
+	if err := errors.Join(db.load(), db.failure.err()); err != nil {
 		return nil, errors.Join(err, db.closePebble())
 	}
 	db.failure.arm()

@@ -70,9 +70,13 @@ func TestWindowAfterClockWentBack(t *testing.T) {
 	fs := vfs.NewMem()
 	now := clock.NewMock()
 	now.Set(time.Unix(2_000_000, 0))
-	mustClose(t, mustOpen(t, "store", Options{FS: fs, Clock: now}))
-	now.Set(time.Unix(1_000_000, 0))
 	db := mustOpen(t, "store", Options{FS: fs, Clock: now})
+	if err := set(db, "a", "x"); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	now.Set(time.Unix(1_000_000, 0))
+	db = mustOpen(t, "store", Options{FS: fs, Clock: now})
 	defer mustClose(t, db)
 	for range 10 {
 		if err := set(db, "a", "x"); err != nil {

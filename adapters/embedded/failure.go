@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -61,6 +63,18 @@ func (f *failure) check(err error) error {
 		f.stop()
 	}
 	return err
+}
+
+// listener makes the errors that Pebble meets in the background, and damaged files, failures of the
+// store. Pebble would only log the former and try again at once.
+func (f *failure) listener() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			f.fail(err)
+			time.Sleep(time.Second) // before it tries again
+		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) { f.fail(info.Details) },
+	}
 }
 
 // files is a file system whose writes are checked.

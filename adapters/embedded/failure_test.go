@@ -3,7 +3,10 @@ package embedded
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -80,6 +83,60 @@ func TestFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDamagedTable: what cannot be read is an error and not an answer, and ends the store.
+func TestDamagedTable(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // what the log of the first holds becomes a table in the second
+		db := mustOpen(t, dir, Options{})
+		do(t, db, func(tx kv.Tx) {
+			for i := range 5000 {
+				tx.Set(fmt.Appendf(nil, "k%04d", i), []byte(fmt.Sprint("value ", i*7919)))
+			}
+		})
+		mustClose(t, db)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal("no table to damage", err)
+	}
+	for _, table := range tables {
+		b, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range len(b) / 2 {
+			b[i] ^= 0x55
+		}
+		if err := os.WriteFile(table, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, log := range logs {
+		if err := os.Truncate(log, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(t, "reading", func() {
+		db, err := Open(dir, Options{})
+		if err != nil {
+			return // may be noticed at once
+		}
+		_, err = kv.Run(bg, db, func(tx kv.Tx) ([]kv.KeyValue, error) {
+			return tx.GetRange(kv.Range{Begin: []byte("k"), End: []byte("l")}, kv.RangeOptions{})
+		})
+		if err == nil || kv.Retryable(err) {
+			t.Errorf("got %v", err)
+		}
+		if err := set(db, "k", "v"); !errors.Is(err, ErrFailed) {
+			t.Errorf("then %v", err)
+		}
+		if err := db.Close(); !errors.Is(err, ErrFailed) {
+			t.Errorf("close: %v", err)
+		}
+	})
 }
 
 func failingLater(n int, err error) func(op, name string) error {

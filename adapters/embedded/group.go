@@ -108,7 +108,9 @@ func (g *groups) next() []*request {
 		n++
 	}
 	group := g.queue[:n:n]
-	g.queue = g.queue[n:]
+	if g.queue = g.queue[n:]; len(g.queue) == 0 {
+		g.queue = nil
+	}
 	return group
 }
 

@@ -31,6 +31,7 @@ func (db *Database) openPebble(o Options) (err error) {
 		Lock:                       db.lock,
 		Cache:                      db.cache,
 		Logger:                     pebbleLog{db.failure},
+		EventListener:              db.failure.listener(),
 		FormatMajorVersion:         pebble.FormatNewest,
 		MemTableSize:               16 << 20,
 		MaxOpenFiles:               500,
