@@ -8,9 +8,6 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/benbjohnson/clock"
@@ -19,8 +16,6 @@ import (
 )
 
 const (
-	// maxHops bounds the redirects that one request follows.
-	maxHops = 5
 	// maxTail is how much of an answer is read in the hope of its end, so that the connection can be
 	// used again.
 	maxTail = 4 << 10
@@ -84,84 +79,6 @@ func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure)
 		a.slot = !r.admitted
 	}
 	return a, f
-}
-
-// follow sends a request to where redirects lead it.
-func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failure) {
-	base := e.base
-	if moved := e.moved.Load(); moved != nil && r.stream != nil {
-		base = moved
-	}
-	to, err := locate(base, r)
-	if err != nil {
-		return nil, e.failure(r, peer.Malformed, "its URL cannot be parsed")
-	}
-	for range maxHops {
-		a, f := e.attempt(ctx, r, to)
-		if f != nil {
-			return nil, f
-		}
-		next, is := a.redirect(to)
-		if !is {
-			return a, nil
-		}
-		a.close()
-		e.remember(next, r)
-		if r.stream != nil {
-			f := e.failure(r, peer.Status, "the server redirects while a document is on its way to it")
-			f.Status = a.StatusCode
-			return nil, f
-		}
-		if a.StatusCode == http.StatusSeeOther {
-			r.method, r.open, r.size = http.MethodGet, nil, 0
-		}
-		to = next
-	}
-	return nil, e.failure(r, peer.Malformed, "the server redirects in a circle")
-}
-
-// redirect tells where an answer redirects to, if it does.
-func (a *answer) redirect(from *url.URL) (*url.URL, bool) {
-	switch a.StatusCode {
-	case 301, 302, 303, 307, 308:
-	default:
-		return nil, false
-	}
-	to, err := from.Parse(a.Header.Get("Location"))
-	if err != nil || a.Header.Get("Location") == "" || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-		return nil, false
-	}
-	to.User, to.Fragment = nil, ""
-	return to, true
-}
-
-// remember notes the base that a redirect leads to, when it keeps the rest of the path.
-func (e *endpoint) remember(to *url.URL, r request) {
-	prefix, is := strings.CutSuffix(to.EscapedPath(), r.path)
-	if r.path == "" && !strings.HasSuffix(prefix, "/") {
-		prefix += "/"
-	}
-	if is && strings.HasSuffix(prefix, "/") {
-		if base, err := url.Parse(to.Scheme + "://" + to.Host + prefix); err == nil {
-			base.RawQuery = e.base.RawQuery
-			e.moved.Store(base)
-		}
-	}
-}
-
-// stranger says whether a URL is of a server that must not see what the base's server may: one with
-// another name, or on another port unless the way there became https.
-func (e *endpoint) stranger(to *url.URL) bool {
-	same := to.Scheme == e.base.Scheme && port(to) == port(e.base)
-	safer := e.base.Scheme == "http" && to.Scheme == "https"
-	return !strings.EqualFold(to.Hostname(), e.base.Hostname()) || !same && !safer
-}
-
-func port(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Port()
-	}
-	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
 // attempt sends a request to one URL.
@@ -297,75 +214,4 @@ func (a *answer) close() {
 	if a.slot {
 		a.endpoint.leave()
 	}
-}
-
-// watch ends a request whose peer keeps it waiting. It runs while it is the peer's turn: to accept a
-// connection, to take what we have written, to answer.
-type watch struct {
-	timer    *clock.Timer
-	timeout  time.Duration
-	answered atomic.Bool
-}
-
-func (e *endpoint) watch(cancel context.CancelCauseFunc) *watch {
-	w := &watch{timeout: e.timeout}
-	w.timer = e.client.clock.AfterFunc(e.timeout, func() {
-		if !w.answered.Load() {
-			cancel(errSilent)
-		}
-	})
-	return w
-}
-
-func (w *watch) wait() { w.timer.Reset(w.timeout) }
-func (w *watch) rest() { w.timer.Stop() }
-
-// end is for when the answer has come; the request's body may still be on its way.
-func (w *watch) end() {
-	w.answered.Store(true)
-	w.timer.Stop()
-}
-
-// upload is the body of a request. net/http reads it on a goroutine of its own, and may do so after
-// the answer has come.
-type upload struct {
-	watch *watch
-	sent  atomic.Int64 // bytes
-	broke atomic.Pointer[brokenOff]
-
-	mu      sync.Mutex // held while from is read
-	from    io.Reader
-	stopped bool
-}
-
-// brokenOff is why a body ended early.
-type brokenOff struct{ err error }
-
-var errStopped = errors.New("the body is no longer needed")
-
-func (u *upload) Read(p []byte) (int, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.stopped {
-		return 0, errStopped
-	}
-	u.watch.rest()
-	n, err := u.from.Read(p)
-	u.sent.Add(int64(n))
-	if err != nil && err != io.EOF {
-		u.broke.Store(&brokenOff{err})
-		return n, err
-	}
-	u.watch.wait()
-	return n, err
-}
-
-// Close does nothing: whoever made the body knows when what is behind it ends.
-func (u *upload) Close() error { return nil }
-
-// stop waits until nobody reads what is behind the body, now or later.
-func (u *upload) stop() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.stopped = true
 }
