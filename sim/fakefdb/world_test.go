@@ -107,4 +107,3 @@ func newWorld(decide func(fakefdb.Op) fakefdb.Outcome) (*world, *fakefdb.Databas
 	w := &world{now: instant.Seconds(1_000_000), decide: decide}
 	return w, fakefdb.New(fakefdb.InWorld(w))
 }
-
