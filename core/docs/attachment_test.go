@@ -127,6 +127,12 @@ func TestEncodings(t *testing.T) {
 	if got, want := w.get(t, "a", Want{}, Format{Encodings: true}), a+`,"encoding":"gzip","encoded_length":5`; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s in it", got, want)
 	}
+	e = replicated(t, `{"_id":"b","_rev":"1-x","_attachments":{"f":{"follows":true,"encoding":"gzip"}}}`)
+	e.Attachments[0].Content, e.Attachments[0].Data = Inline, []byte("gzip!")
+	w.update(t, e)
+	if got := w.get(t, "b", Want{}, Format{Encodings: true}); !strings.Contains(got, `"length":5,"stub":true,"encoding":"gzip","encoded_length":5`) {
+		t.Errorf("without lengths: %s", got)
+	}
 	if got := w.content(t, &w.doc(t, "a").Attachments[0], 3); string(got) != "gzip!" {
 		t.Errorf("stored %q", got)
 	}

@@ -173,6 +173,159 @@ func TestPagesAreBounded(t *testing.T) {
 			return len(p.Rows), err
 		},
 		"list": func(db *Database) (int, error) {
+			rows, more, err := db.List(Listing{Limit: 99, Docs: true})
+			if !more {
+				t.Error("the list ends with a short page")
+			}
+			return len(rows), err
+		},
+		"by id":        {Query{ID: IDs([]string{"c", "nope", "a"})}, "a 3-c, c! 2-c"},
+		"by id, one":   {Query{ID: IDs([]string{"c"}), Limit: 1}, "c! 2-c"},
+		"matching":     {Query{Match: two}, "b 1-b"},
+		"matching any": {Query{Match: two, AllDocs: true}, "a 2-x, b 1-b"},
+		"both":         {Query{Match: two, AllDocs: true, ID: IDs([]string{"b", "c"}), Docs: true}, `b 1-b {"n":2}`},
+		"matching one": {Query{Match: two, AllDocs: true, Limit: 1}, "a 2-x"},
+		"deleted":      {Query{ID: IDs([]string{"c"}), Docs: true}, "c! 2-c {}"},
+	} {
+		if got := w.changes(t, c.q); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	// A place in the feed, and an end to it.
+	rows := w.feed(t, Query{})
+	if got := w.changes(t, Query{Since: rows[1].Seq, Until: rows[2].Seq}); got != "b 1-b" {
+		t.Errorf("between: %s", got)
+	}
+	if page := must(t, w, func(db *Database) (Page, error) { return db.Changes(Query{Since: rows[1].Seq}) }); len(page.Rows) != 0 || !page.More || page.Last != rows[1].Seq {
+		t.Errorf("limit 0: %+v", page)
+	}
+	if page := must(t, w, func(db *Database) (Page, error) {
+		return db.Changes(Query{Since: rows[3].Seq, Until: rows[1].Seq, Limit: 5})
+	}); len(page.Rows) != 0 || page.More || page.Last != rows[3].Seq {
+		t.Errorf("nothing between: %+v", page)
+	}
+	if page := must(t, w, func(db *Database) (Page, error) { return db.Changes(Query{Limit: 100, ID: IDs(nil)}) }); page.Last != rows[3].Seq || page.More {
+		t.Errorf("nothing selected: %+v", page)
+	}
+}
+
+// TestChangesPages reads feeds that are longer than a transaction reads, with and without documents.
+func TestChangesPages(t *testing.T) {
+	w := newWorld(t)
+	var edits []Edit
+	for i := range 2500 {
+		body := []byte("{}")
+		if i%500 == 0 {
+			body = []byte(`{"t":"` + strings.Repeat("x", 40*chunkSize) + `"}`)
+		}
+		edits = append(edits, Edit{Document: Document{ID: fmt.Sprintf("d%04d", i), Rev: rev("1-a"), Body: body}, Replicated: true})
+	}
+	w.update(t, edits...)
+	all := func(d *Document) bool { return true }
+	for name, q := range map[string]Query{"rows": {}, "documents": {Docs: true}, "matching": {Match: all}, "descending": {Descending: true}, "pages": {Limit: 2500}} {
+		rows := w.feed(t, q)
+		for i, c := range rows {
+			at := i
+			if q.Descending {
+				at = len(rows) - i - 1
+			}
+			if c.ID != edits[at].ID || q.Docs && !bytes.Equal(c.Doc.Body, edits[at].Body) {
+				t.Fatalf("%s: row %d is %s", name, i, c.ID)
+			}
+		}
+		if len(rows) != len(edits) {
+			t.Errorf("%s: %d rows", name, len(rows))
+		}
+	}
+	rows := w.feed(t, Query{})
+	for at, exact := range map[int]bool{0: true, 900: true, 999: true, 1250: false, 1499: true, 1500: true, 2499: true} {
+		pending := must(t, w, func(db *Database) (int64, error) { return db.Pending(rows[at].Seq) })
+		want := int64(len(rows) - at - 1)
+		if exact && pending != want || pending <= 0 && want > 0 || pending <= 1000 && !exact || pending >= 1500 && !exact {
+			t.Errorf("pending after row %d: %d, want %d", at, pending, want)
+		}
+	}
+	if pending := must(t, w, func(db *Database) (int64, error) { return db.Pending(Seq{}) }); pending != 2500 {
+		t.Errorf("pending in all: %d", pending)
+	}
+}
+
+// TestFeedOfAnotherInstance: a place in the feed of a deleted database is before everything in the
+// database that has its name now.
+func TestFeedOfAnotherInstance(t *testing.T) {
+	w := newWorld(t)
+	for i := range 5 {
+		w.put(t, fmt.Sprintf(`{"_id":"old%d"}`, i))
+	}
+	since := w.info(t).UpdateSeq
+	w.drop(t, 1)
+	w.create(t, "db", 2)
+	created := w.info(t).UpdateSeq
+	w.put(t, `{"_id":"new"}`)
+	if got := w.changes(t, Query{Since: since}); !strings.HasPrefix(got, "new ") {
+		t.Errorf("feed %s", got)
+	}
+	if got := w.changes(t, Query{Since: created}); !strings.HasPrefix(got, "new ") {
+		t.Errorf("feed since the creation %s", got)
+	}
+}
+
+func TestParseSeq(t *testing.T) {
+	for _, s := range []string{"x", "1", "-", "1-", "1-00", "1-0000000000000000x", "1-000000000000000", "-1-0000000000000000", "1.5-0000000000000000",
+		"99999999999999999999-0000000000000000", "now", "{}", `"0"`, "1-0000000000000000-"} {
+		if seq, err := ParseSeq(s); err != error(ErrSeq) {
+			t.Errorf("%s: %v, %v", s, seq, err)
+		}
+	}
+	for _, s := range []string{"0", "1-0000000000000000", "18446744073709551615-ffffffffffffffff"} {
+		if seq, err := ParseSeq(s); err != nil || seq.String() != s {
+			t.Errorf("%s: %v, %v", s, seq, err)
+		}
+	}
+}
+
+// TestWatch fires on a change, on a change of deletion state, and when the database goes.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	watch := func() kv.Watch {
+		return must(t, w, func(db *Database) (kv.Watch, error) { return db.Watch(), nil })
+	}
+	changed, dropped, idle := watch(), kv.Watch(nil), kv.Watch(nil)
+	w.put(t, `{"_id":"a"}`)
+	if err := changed.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	idle = watch()
+	w.put(t, `{"_id":"_local/a"}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := idle.Wait(ctx); err == nil {
+		t.Error("a local document woke a feed")
+	}
+	dropped = watch()
+	w.drop(t, 1)
+	if err := dropped.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPagesAreBounded: large documents make short pages, whoever reads them, and long histories make
+// short batches.
+func TestPagesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	body := []byte(`{"t":"` + strings.Repeat("x", 10*chunkSize) + `"}`)
+	var edits []Edit
+	for i := range 15 {
+		edits = append(edits, Edit{Document: Document{ID: fmt.Sprintf("d%02d", i), Rev: rev("1-a"), Body: body}, Replicated: true})
+	}
+	w.update(t, edits...)
+	most := readChunks/11 + 1
+	for name, read := range map[string]func(db *Database) (int, error){
+		"feed": func(db *Database) (int, error) {
+			p, err := db.Changes(Query{Limit: 99, Docs: true})
+			return len(p.Rows), err
+		},
+		"list": func(db *Database) (int, error) {
 			rows, _, err := db.List(Listing{Limit: 99, Docs: true})
 			return len(rows), err
 		},

@@ -243,6 +243,20 @@ func TestLongHistory(t *testing.T) {
 	}
 }
 
+// TestLearnedHistory: a known revision comes with more of its past, in which there is another leaf.
+func TestLearnedHistory(t *testing.T) {
+	w := newWorld(t)
+	w.replicate(t, `{"_id":"a","_rev":"4-d"}`)
+	w.replicate(t, `{"_id":"a","_revisions":{"start":2,"ids":["b","a"]},"n":2}`)
+	if got := w.changes(t, Query{AllDocs: true}); got != "a 4-d 2-b" {
+		t.Errorf("feed %s", got)
+	}
+	w.replicate(t, `{"_id":"a","_revisions":{"start":4,"ids":["d","c","b","a"]}}`)
+	if got := w.changes(t, Query{AllDocs: true}); got != "a 4-d" || w.keys(t, keyBody) != "[0]" {
+		t.Errorf("feed %s, bodies %s", got, w.keys(t, keyBody))
+	}
+}
+
 // TestValidate refuses, changes and sees what an edit replaces.
 func TestValidate(t *testing.T) {
 	w := newWorld(t)
