@@ -25,7 +25,7 @@ const feedPoll = 5 * time.Second
 // feed is one request for changes on its way.
 type feed struct {
 	*request
-	query    docs.Query
+	ask      docs.Query
 	kind     string // normal, longpoll, continuous
 	left     int64  // rows that may still be sent
 	wait     time.Duration
@@ -59,15 +59,15 @@ func (f *feed) readQuery() (err error) {
 	if f.left, err = f.number("limit", 1<<60); err != nil {
 		return err
 	}
-	switch f.request.query.Get("style") {
+	switch f.query.Get("style") {
 	case "", "main_only":
 	case "all_docs":
-		f.query.AllDocs = true
+		f.ask.AllDocs = true
 	default:
 		return docs.BadRequest("Supported `style` values: main_only, all_docs")
 	}
-	f.query.Descending = f.flag("descending")
-	f.query.Docs = f.flag("include_docs")
+	f.ask.Descending = f.flag("descending")
+	f.ask.Docs = f.flag("include_docs")
 	f.shown, err = f.request.shown()
 	return err
 }
@@ -80,7 +80,7 @@ func (f *feed) readWait() error {
 		return err
 	}
 	f.wait = min(f.wait, time.Duration(min(timeout, maxFeedWait.Milliseconds()))*time.Millisecond)
-	switch beat := f.request.query.Get("heartbeat"); beat {
+	switch beat := f.query.Get("heartbeat"); beat {
 	case "", "false":
 	case "true":
 		f.wait, f.beat = maxFeedWait, true
@@ -116,10 +116,10 @@ func (f *feed) readFilter() error {
 			return err
 		}
 	}
-	switch filter := f.request.query.Get("filter"); filter {
+	switch filter := f.query.Get("filter"); filter {
 	case "":
 	case "_design":
-		f.query.ID = func(id string) bool { return strings.HasPrefix(id, "_design/") }
+		f.ask.ID = func(id string) bool { return strings.HasPrefix(id, "_design/") }
 	case "_doc_ids":
 		return f.filterIDs(members["doc_ids"])
 	case "_selector":
@@ -135,13 +135,13 @@ func (f *feed) readFilter() error {
 
 func (f *feed) filterIDs(list jsontext.Value) error {
 	if list == nil {
-		list = jsontext.Value(f.request.query.Get("doc_ids"))
+		list = jsontext.Value(f.query.Get("doc_ids"))
 	}
 	var ids []string
 	if json.Unmarshal(list, &ids) != nil {
 		return docs.BadRequest("`doc_ids` filter parameter is not a list of doc ids.")
 	}
-	f.query.ID = docs.IDs(ids)
+	f.ask.ID = docs.IDs(ids)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (f *feed) filterSelector(raw jsontext.Value) error {
 	if err != nil {
 		return docs.BadRequest("%v", err)
 	}
-	f.query.Match = func(d *docs.Document) bool {
+	f.ask.Match = func(d *docs.Document) bool {
 		matches, err := selector.Match(d.Body, fieldsOf(d)...)
 		return matches && err == nil
 	}
@@ -174,18 +174,18 @@ func fieldsOf(d *docs.Document) []mango.Field {
 
 // readSince reads where the feed begins. A descending one always begins at the end.
 func (f *feed) readSince() (err error) {
-	since := f.request.query.Get("since")
+	since := f.query.Get("since")
 	since = strings.Trim(since, `"`) // some clients send it as JSON
-	if f.query.Descending {
+	if f.ask.Descending {
 		return nil
 	}
 	if since == "now" {
-		f.query.Since, err = do(f.request, func(_ kv.Tx, db *docs.Database) (docs.Seq, error) {
+		f.ask.Since, err = do(f.request, func(_ kv.Tx, db *docs.Database) (docs.Seq, error) {
 			info, err := db.Info()
 			return info.UpdateSeq, err
 		})
 		return err
 	}
-	f.query.Since, err = docs.ParseSeq(since)
+	f.ask.Since, err = docs.ParseSeq(since)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
@@ -34,12 +35,16 @@ func (f *feed) run() error {
 		if err != nil {
 			return err
 		}
-		f.query.Since = p.Last
+		f.ask.Since = p.Last
 		switch {
 		case f.left <= 0, !p.More && !f.waits():
 			return f.end(p.More)
 		case p.watch != nil:
 			if goesOn, err := f.await(p.watch); !goesOn || err != nil {
+				return err
+			}
+		case f.beat && f.quiet() <= 0: // a long search for rows that the filter selects
+			if err := f.giveSign(); err != nil {
 				return err
 			}
 		}
@@ -48,11 +53,11 @@ func (f *feed) run() error {
 
 // waits says whether the feed goes on when there are no more changes.
 func (f *feed) waits() bool {
-	return !f.query.Descending && (f.kind == "continuous" || f.kind == "longpoll" && f.sent == 0)
+	return !f.ask.Descending && (f.kind == "continuous" || f.kind == "longpoll" && f.sent == 0)
 }
 
 func (f *feed) read() (feedPage, error) {
-	query := f.query
+	query := f.ask
 	query.Limit = int(min(f.left, 1<<20))
 	return do(f.request, func(_ kv.Tx, db *docs.Database) (p feedPage, err error) {
 		p.instance = db.Instance
@@ -76,8 +81,8 @@ func (f *feed) read() (feedPage, error) {
 // start begins the answer.
 func (f *feed) start(p feedPage) error {
 	f.instance, f.alive = p.instance, f.Clock.Now()
-	if f.kind == "normal" && !f.query.Descending {
-		f.query.Until = p.end // what is written from now on is for the next request
+	if f.kind == "normal" && !f.ask.Descending {
+		f.ask.Until = p.end // what is written from now on is for the next request
 	}
 	f.begin(http.StatusOK, "application/json")
 	if f.kind == "continuous" {
@@ -143,14 +148,14 @@ func (f *feed) row(c docs.Change) error {
 // behind it.
 func (f *feed) end(more bool) error {
 	pending := int64(0)
-	if more && !f.query.Descending {
+	if more && !f.ask.Descending {
 		var err error
-		pending, err = do(f.request, func(_ kv.Tx, db *docs.Database) (int64, error) { return db.Pending(f.query.Since) })
+		pending, err = do(f.request, func(_ kv.Tx, db *docs.Database) (int64, error) { return db.Pending(f.ask.Since) })
 		if err != nil {
 			return err
 		}
 	}
-	last := object("last_seq", f.query.Since.String(), "pending", pending)
+	last := object("last_seq", f.ask.Since.String(), "pending", pending)
 	if f.kind != "continuous" {
 		last = append([]byte("\n],\n"), last[1:]...)
 	}
@@ -158,20 +163,29 @@ func (f *feed) end(more bool) error {
 	return err
 }
 
+// quiet is how long the feed may still be without a sign of life.
+func (f *feed) quiet() time.Duration { return f.wait - f.Clock.Since(f.alive) }
+
+func (f *feed) giveSign() error {
+	f.alive = f.Clock.Now()
+	if _, err := io.WriteString(f.w, "\n"); err != nil {
+		return err
+	}
+	return http.NewResponseController(f.w).Flush()
+}
+
 // await waits for a change, or until it is time to look again. It says whether the feed goes on.
 func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 	defer w.Cancel()
+	quiet := f.quiet()
+	if quiet <= 0 && f.beat {
+		return true, f.giveSign()
+	}
+	if quiet <= 0 {
+		return false, f.end(false)
+	}
 	if err := http.NewResponseController(f.w).Flush(); err != nil {
 		return false, err
-	}
-	quiet := f.wait - f.Clock.Since(f.alive)
-	if quiet <= 0 {
-		if !f.beat {
-			return false, f.end(false)
-		}
-		f.alive = f.Clock.Now()
-		_, err := io.WriteString(f.w, "\n")
-		return true, err
 	}
 	change := make(chan struct{})
 	go func() {
