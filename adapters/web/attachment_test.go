@@ -35,11 +35,15 @@ func TestStandaloneAttachment(t *testing.T) {
 	s.want("PUT /db/a/g/h%20i?rev=$rev two", 201, `{"ok":true,"id":"a","rev":"2-*"}`)
 	s.want("GET /db/a/g/h%20i", 200, "two")
 	s.fails("PUT /db/a/f?rev=$rev three", 400, "bad_request", "Document rev and etag have different values", "If-Match", "1-x")
+	s.want("PUT /db/r/f one", 201, `{"ok":true,"id":"r","rev":"1-*"}`)
+	s.want("PUT /db/r/f?rev=$rev two", 201, `{"ok":true,"id":"r","rev":"2-*"}`)
+	s.want("GET /db/r?attachments=true", 200, `{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
 	s.want("GET /db/a?attachments=true", 200, `{"_id":"a","_rev":"2-*","_attachments":{`+one+`"data":"b25l"},`+
 		`"g/h i":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
 	s.fails("DELETE /db/a/nope?rev=$rev", 404, "not_found", "Document is missing attachment")
 	s.fails("DELETE /db/a/f", 409, "conflict", "Document update conflict.")
 	s.fails("DELETE /db/a/f?rev=1-x", 409, "conflict", "Document update conflict.")
+	s.text(s.ask("GET /db/a"))
 	s.want("DELETE /db/a/f?rev=$rev", 200, `{"ok":true,"id":"a","rev":"3-*"}`)
 	s.fails("GET /db/a/f", 404, "not_found", "Document is missing attachment")
 	s.fails("GET /db/nope/f", 404, "not_found", "missing")
@@ -114,6 +118,9 @@ func TestMultipart(t *testing.T) {
 		if !strings.HasPrefix(got, want) || !strings.Contains(got, "\r\n--H\r\nContent-Disposition: attachment; filename=\"g_\"\r\nContent-Type: b/x\r\nContent-Length: 1300000\r\n\r\n"+big+"\r\n--H--") {
 			t.Errorf("%s: %.300s", accept, got)
 		}
+	}
+	if all := s.text(s.ask("GET /db/a?open_revs=all", "Accept", "multipart/mixed")); strings.Count(all, "Content-Disposition") != 3 {
+		t.Errorf("multipart/mixed without all attachments: %.500s", all)
 	}
 	since := s.text(s.ask("GET /db/a?open_revs=all&atts_since=%5B%221-l%22%5D", "Accept", "multipart/mixed"))
 	if !strings.HasPrefix(since, "--H\r\nContent-Type: multipart/related; boundary=\"H\"\r\n\r\n--H\r\n") || !strings.Contains(since, one+`"length":3,"stub":true}`) ||
@@ -200,6 +207,15 @@ func TestManyInline(t *testing.T) {
 	s.want("PUT /db/a "+doc("a", 50), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
 	s.want(fmt.Sprintf(`POST /db/_bulk_docs {"docs":[%s,%s,%s]}`, doc("b", 30), doc("c", 1), doc("d", 20)), 201,
 		`[{"ok":true,"id":"b","rev":"1-*"},{"ok":true,"id":"c","rev":"1-*"},{"ok":true,"id":"d","rev":"1-*"}]`)
+	var follow, parts []string
+	for i := range 50 {
+		follow = append(follow, fmt.Sprintf(`"%d":{"follows":true,"length":60000}`, i))
+		parts = append(parts, strings.Repeat("y", 60_000))
+	}
+	if got := s.putMulti("/db/m", multi(`{"_attachments":{`+strings.Join(follow, ",")+`}}`, parts...)); got != `{"ok":true,"id":"m","rev":"1-*"}` {
+		t.Error(got)
+	}
+	s.want("GET /db/m/49", 200, strings.Repeat("y", 60_000))
 	s.want("GET /db/a/49", 200, strings.Repeat("x", 60_000))
 	s.want("GET /db/b/0", 200, strings.Repeat("x", 60_000))
 }
@@ -262,15 +278,16 @@ func TestUploadMemory(t *testing.T) {
 
 // TestAttachmentGone: a document changes while its attachment is read; the answer is cut off.
 func TestAttachmentGone(t *testing.T) {
-	s := newSite(t)
-	s.want("PUT /db/a/f "+strings.Repeat("x", 8<<20), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
-	answer := s.ask("GET /db/a/f")
-	first := make([]byte, 1000)
-	if _, err := io.ReadFull(answer.Body, first); err != nil {
-		t.Fatal(err)
-	}
-	s.want("DELETE /db/a?rev=$rev", 200, `{"ok":true,"id":"a","rev":"2-*"}`)
-	if rest, err := io.ReadAll(answer.Body); err == nil && len(rest) != 8<<20-1000 {
-		t.Errorf("%d bytes were taken for the whole", len(rest)+1000)
+	for _, path := range []string{"/db/a/f", "/db/a?attachments=true"} {
+		s := newSite(t)
+		s.want("PUT /db/a/f "+strings.Repeat("x", 16<<20), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+		answer := s.ask("GET " + path)
+		if _, err := io.ReadFull(answer.Body, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		s.want("DELETE /db/a?rev=$rev", 200, `{"ok":true,"id":"a","rev":"2-*"}`)
+		if rest, err := io.ReadAll(answer.Body); err == nil && len(rest) < 16<<20-1000 {
+			t.Errorf("%s: %d bytes were taken for the whole", path, len(rest)+1000)
+		}
 	}
 }

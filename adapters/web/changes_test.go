@@ -3,11 +3,17 @@ package web
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 
 	"github.com/benbjohnson/clock"
 )
@@ -112,8 +118,11 @@ func (s *site) expect(next func() string, want ...string) {
 	}
 }
 
+// stopped is a clock that stands still: feeds have only their watches.
+func stopped(o *Options) { o.Clock = clock.NewMock() }
+
 func TestChangesLongpoll(t *testing.T) {
-	s := filled(t)
+	s := filled(t, stopped)
 	s.want("GET /db/_changes?feed=longpoll&limit=1", 200, results("3", rowA)) // it does not wait when there is something
 	next, _ := s.lines("?feed=longpoll&since=now")
 	s.expect(next, `{"results":[`)
@@ -128,7 +137,7 @@ func TestChangesLongpoll(t *testing.T) {
 }
 
 func TestChangesContinuous(t *testing.T) {
-	s := filled(t)
+	s := filled(t, stopped)
 	next, cancel := s.lines("?feed=continuous&style=main_only")
 	s.expect(next, rowA, rowC, rowE, rowD)
 	s.want("PUT /db/new {}", 201, `{"ok":true,"id":"new","rev":"1-*"}`)
@@ -143,14 +152,57 @@ func TestChangesContinuous(t *testing.T) {
 	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
 }
 
-// TestChangesRecreated: a feed does not go on in a database of the same name.
+// TestChangesRecreated: a feed does not go on in another database of the same name.
 func TestChangesRecreated(t *testing.T) {
-	s := filled(t)
+	var o Options
+	s := filled(t, stopped, func(opts *Options) { o = *opts })
 	next, _ := s.lines("?feed=continuous&since=now")
-	s.want("DELETE /db", 200, `{"ok":true}`)
-	s.want("PUT /db", 201, `{"ok":true}`)
+	err := kv.Do(t.Context(), o.Store, func(tx kv.Tx) error {
+		db, err := o.Docs.Open(tx, "db")
+		if err != nil {
+			return err
+		}
+		if err := o.Docs.Delete(tx, "db", db.Instance); err != nil {
+			return err
+		}
+		return o.Docs.Create(tx, "db", tuple.UUID{9}, 9)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.want("PUT /db/x {}", 201, `{"ok":true,"id":"x","rev":"1-*"}`)
 	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
+}
+
+// TestChangesWhileWriting: a normal feed ends where the database was when it began.
+func TestChangesWhileWriting(t *testing.T) {
+	var s *site
+	var busy atomic.Bool
+	s = newSite(t, func(o *Options) {
+		o.Access = func(*http.Request, string) (Access, error) {
+			return Access{Show: func(d *docs.Document) {
+				if busy.Load() { // somebody writes for every row that is read
+					s.text(s.ask("POST /db {}"))
+				}
+			}}, nil
+		}
+	})
+	many(s, 250)
+	busy.Store(true)
+	text := s.text(s.ask("GET /db/_changes?include_docs=true"))
+	busy.Store(false)
+	if rows := strings.Count(text, `"changes"`); rows != 250 {
+		t.Errorf("%d rows, want 250", rows)
+	}
+}
+
+// many writes documents 0, 1 ... n-1 of revision 1-x.
+func many(s *site, n int) {
+	var edits []string
+	for i := range n {
+		edits = append(edits, fmt.Sprintf(`{"_id":"%d","_rev":"1-x"}`, i))
+	}
+	s.want(`POST /db/_bulk_docs {"new_edits":false,"docs":[`+strings.Join(edits, ",")+`]}`, 201, `[]`)
 }
 
 // TestChangesTime moves the clock: feeds give signs of life, or end.

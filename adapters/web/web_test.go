@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
 )
@@ -313,4 +315,55 @@ func TestAllDocs(t *testing.T) {
 	s.fails(`POST /db/_all_docs {"keys":3}`, 400, "bad_request", "`keys` parameter must be an array.")
 	s.fails("GET /db/_all_docs?limit=-1", 400, "query_parse_error", `Invalid value for integer: \"-1\"`)
 	s.fails("GET /db/_all_docs?key=x", 400, "bad_request", "invalid UTF-8 JSON")
+}
+
+// TestManyDocuments asks for more than one transaction reads.
+func TestManyDocuments(t *testing.T) {
+	s := newSite(t)
+	many(s, 450)
+	var ids, get, diff []string
+	for i := range 450 {
+		ids = append(ids, fmt.Sprintf(`"%d"`, i))
+		get = append(get, fmt.Sprintf(`{"id":"%d"}`, i))
+		diff = append(diff, fmt.Sprintf(`"%d":["1-x","1-y"]`, i))
+	}
+	for request, mark := range map[string]string{
+		`POST /db/_all_docs {"keys":[` + strings.Join(ids, ",") + `]}`:           `"value":{"rev":"1-x"}`,
+		`POST /db/_bulk_get {"docs":[` + strings.Join(get, ",") + `]}`:           `{"ok":{"_id":`,
+		`POST /db/_revs_diff {` + strings.Join(diff, ",") + `}`:                  `{"missing":["1-y"]}`,
+		`GET /db/_all_docs?include_docs=true`:                                    `"doc":{"_id":`,
+		`GET /db/_changes?include_docs=true`:                                     `"doc":{"_id":`,
+		`GET /db/_all_docs?include_docs=true&skip=1&limit=450&start_key=%220%22`: `"doc":{"_id":`,
+		`GET /db/_all_docs?include_docs=true&skip=150&limit=200&descending=true`: `"doc":{"_id":`,
+	} {
+		want := 450
+		if strings.Contains(request, "skip=150") {
+			want = 200
+		} else if strings.Contains(request, "skip=1&") {
+			want = 449
+		}
+		if n := strings.Count(s.text(s.ask(request)), mark); n != want {
+			t.Errorf("%.60s: %d, want %d", request, n, want)
+		}
+	}
+}
+
+// TestManyDatabases lists more names than one transaction reads.
+func TestManyDatabases(t *testing.T) {
+	var o Options
+	s := newSite(t, func(opts *Options) { o = *opts })
+	err := kv.Do(t.Context(), o.Store, func(tx kv.Tx) error {
+		for i := range 1500 {
+			if err := o.Docs.Create(tx, fmt.Sprintf("n%d", i), tuple.UUID{byte(i), byte(i >> 8), 1}, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(s.text(s.ask("GET /_all_dbs")), `"n`); n != 1500 {
+		t.Errorf("%d names", n)
+	}
 }
