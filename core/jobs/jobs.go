@@ -109,7 +109,8 @@ type Job struct {
 	Resubmit bool
 	// Lock is set while the job runs.
 	Lock Lock
-	// Lost counts workers that vanished while they ran the job, since one last finished or requeued it.
+	// Lost counts workers that vanished while they ran the job, since one last finished, requeued or
+	// absolved it.
 	// A job that brings its workers down is known by it.
 	Lost int
 	// Data belongs to the job type.

@@ -215,6 +215,18 @@ func (s *machine) Update(t *rapid.T) {
 	}
 }
 
+func (s *machine) Absolve(t *rapid.T) {
+	id := ids.Draw(t, "id")
+	l := s.lock(t, id)
+	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Absolve(tx, id, l) })
+	if errors.Is(err, ErrHalt) == s.holds(id, l) {
+		t.Fatalf("absolve under %v: %v", l, err)
+	}
+	if err == nil {
+		s.m.jobs[id].Lost = 0
+	}
+}
+
 func (s *machine) Finish(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
 	l := s.lock(t, id)
@@ -372,7 +384,7 @@ func TestModel(t *testing.T) {
 		s := newMachine()
 		t.Repeat(map[string]func(*rapid.T){
 			"": s.Check, "add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
-			"update": s.Update, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
+			"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
 		})
 	})
 }

@@ -108,6 +108,18 @@ func (q *Queue) Update(tx kv.Tx, id string, lock Lock, data []byte) error {
 	return nil
 }
 
+// Absolve forgets the workers that vanished while they ran the job: it has run long enough now.
+func (q *Queue) Absolve(tx kv.Tx, id string, lock Lock) error {
+	old, err := q.held(tx, id, lock)
+	if err != nil || old.Lost == 0 {
+		return err
+	}
+	to := *old
+	to.Lost = 0
+	q.move(tx, old, &to)
+	return nil
+}
+
 // Finish ends a run and replaces the job's data. The job is finished, or pending again when it was
 // resubmitted meanwhile; the state is returned.
 func (q *Queue) Finish(tx kv.Tx, id string, lock Lock, data []byte) (State, error) {

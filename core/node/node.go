@@ -79,9 +79,9 @@ const (
 	// spread is how much later than the one before each run of an accept starts, on the average.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute
-	// maxLost is the number of workers that may vanish while they run a job before it is suspected of
-	// bringing them down.
-	maxLost = 3
+	// maxLost is the number of workers that may vanish in a row, each before the job ran long enough to be
+	// healthy, before it is suspected of bringing them down.
+	maxLost = 5
 )
 
 type leaseState uint8

@@ -34,7 +34,7 @@ func request(t testing.TB, raw string) *Replication {
 }
 
 func TestDefaults(t *testing.T) {
-	endpoint := Endpoint{URL: "http://s/a/", Timeout: 30 * time.Second, Connections: 20, Retries: 5, SocketOptions: SocketOptions{KeepAlive: true}}
+	endpoint := Endpoint{URL: "http://s/a/", Timeout: 30 * time.Second, Connections: 20, Retries: 5, SocketOptions: SocketOptions{KeepAlive: true, NoDelay: true}}
 	want := &Replication{
 		Source: endpoint, Target: endpoint, UseCheckpoints: true, CheckpointInterval: 30 * time.Second, UseBulkGet: true,
 		WorkerProcesses: 4, WorkerBatchSize: 500,
@@ -297,7 +297,7 @@ func TestProtocolsAreConfigured(t *testing.T) {
 
 func TestSocketOptions(t *testing.T) {
 	for in, want := range map[string]SocketOptions{
-		`[]`: {}, " [ ] ": {}, `[{keepalive,true}]`: {KeepAlive: true},
+		`[]`: {NoDelay: true}, " [ ] ": {NoDelay: true}, `[{keepalive,true}]`: {KeepAlive: true, NoDelay: true},
 		"[ {nodelay , false}\n, {keepalive, true},{keepalive,false} ]": {},
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err != nil || got != want {

@@ -112,13 +112,14 @@ type Config struct {
 	ProxyProtocols    []string
 }
 
-// DefaultConfig holds CouchDB's defaults.
+// DefaultConfig holds CouchDB's defaults, except that sockets do not delay small packets (nodelay): with the
+// delay, requests that a server answers slowly to acknowledge take 40 ms longer each.
 func DefaultConfig() Config {
 	return Config{
 		WorkerProcesses: 4, WorkerBatchSize: 500, HTTPConnections: 20, RetriesPerRequest: 5,
 		ConnectionTimeout: 30 * time.Second, CheckpointInterval: 30 * time.Second,
 		UseCheckpoints: true, UseBulkGet: true,
-		SocketOptions:      SocketOptions{KeepAlive: true},
+		SocketOptions:      SocketOptions{KeepAlive: true, NoDelay: true},
 		ValidSocketOptions: []string{"buffer", "keepalive", "nodelay", "priority", "recbuf", "sndbuf"},
 		EndpointProtocols:  []string{"http", "https"},
 		ProxyProtocols:     []string{"http", "https", "socks5"},

@@ -21,9 +21,9 @@ type SocketOptions struct {
 const maxBuffer = 1 << 30 // bytes
 
 // ParseSocketOptions reads Erlang's notation, for example [{keepalive, true}, {sndbuf, 65536}], and
-// takes the options named in valid. Its error says what is wrong with the text.
+// takes the options named in valid; nodelay is true unless it says otherwise. Its error says what is wrong with the text.
 func ParseSocketOptions(text string, valid []string) (SocketOptions, error) {
-	var o SocketOptions
+	o := SocketOptions{NoDelay: true}
 	list, err := parseErlangProps(text)
 	for _, prop := range list {
 		if err == nil && !slices.Contains(valid, prop.name) {

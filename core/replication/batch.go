@@ -82,8 +82,8 @@ func (r *Run) startBatches() {
 		if b.stage == moving {
 			r.pump(b)
 		}
-		if r.phase == ended {
-			return
+		if b.stage == done {
+			busy-- // its place is free at once
 		}
 	}
 	r.passThrough()

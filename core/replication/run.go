@@ -180,8 +180,8 @@ func (r *Run) advance() {
 	}
 	r.retryDue()
 	if r.phase == copying && !r.stopping {
-		r.readMore()
 		r.startBatches()
+		r.readMore()
 	}
 	if r.phase == copying {
 		r.commitWhenDue()

@@ -488,6 +488,22 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestNothingWaitsForTheClock: as long as all goes well, each answer brings the next request.
+func TestNothingWaitsForTheClock(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		w := newWorld(t)
+		w.plan.Workers = workers
+		w.fill(60)
+		w.attachments["doc7"] = true
+		w.begin()
+		began := w.now
+		w.wantEnd(Completed, "")
+		if took := w.now.Sub(began); took != time.Duration(len(w.calls))*10*time.Millisecond {
+			t.Errorf("%d workers: %d calls of 10 ms took %s", workers, len(w.calls), took)
+		}
+	}
+}
+
 func TestDelay(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Delay = 3 * time.Second

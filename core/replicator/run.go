@@ -78,6 +78,9 @@ func (s *Store) Progress(tx kv.Tx, jobID string, lock jobs.Lock, stats Stats, no
 		rec.Stats, rec.LastUpdated = stats, now
 		if now.Sub(rec.LastStart) > s.Config.Backoff.Health {
 			rec.heal()
+			if err := s.Jobs.Absolve(tx, jobID, lock); err != nil {
+				return err
+			}
 		}
 		return s.Jobs.Update(tx, jobID, lock, rec.encode())
 	})
