@@ -127,6 +127,10 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		switch name {
 		case "new_edits":
 			return decode(d, &newEdits, docs.BadRequest("`new_edits` parameter must be a boolean."))
+		case "all_or_nothing":
+			if d.PeekKind() == 't' {
+				return notBuilt
+			}
 		case "docs":
 			given = true
 			return arrayElements(d, docs.BadRequest("`docs` parameter must be an array."), func(raw []byte) error {

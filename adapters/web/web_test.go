@@ -256,6 +256,8 @@ func TestBulk(t *testing.T) {
 		s.fails("POST /db/_bulk_docs "+body, 400, "bad_request", reason)
 	}
 	s.fails(`POST /db/_bulk_docs {"docs":[{"_x":1}]}`, 400, "doc_validation", "Bad special document member: _x")
+	s.fails(`POST /db/_bulk_docs {"docs":[],"all_or_nothing":true}`, 501, "not_implemented", "this feature is not yet implemented")
+	s.want(`POST /db/_bulk_docs {"all_or_nothing":false,"docs":[],"w":1}`, 201, `[]`)
 	s.fails(`POST /db/_bulk_docs {"docs":[]}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")
 
 	s.want(`POST /db/_bulk_get?revs=true&latest=true {"docs":[{"id":"c"},{"id":"c","rev":"1-a","atts_since":[]},{"id":"c","rev":"1-z"},{"id":"nope"},{"id":"c","rev":"x"},{"rev":"1-a"}]}`,
