@@ -182,3 +182,14 @@ func replay(body []byte) http.HandlerFunc {
 		_, _ = w.Write(body)
 	}
 }
+
+// noise is data that does not compress.
+func noise(size int) []byte {
+	out := make([]byte, size)
+	x := uint32(1)
+	for i := range out {
+		x = x*1664525 + 1013904223
+		out[i] = byte(x >> 24)
+	}
+	return out
+}
