@@ -25,7 +25,8 @@ func (s Summary) String() string {
 }
 
 // Databases compares the leaf revisions of all documents, deleted ones too, and the winning revisions with the
-// digests of their attachments. The error names the first difference, in the order of ids.
+// digests of their attachments; the revpos of an attachment is a server's own affair. The error names the
+// first difference, in the order of ids.
 func Databases(ctx context.Context, source, target string) (Summary, error) {
 	a, err := read(ctx, source)
 	if err != nil {
@@ -54,7 +55,7 @@ func Databases(ctx context.Context, source, target string) (Summary, error) {
 // content is what is compared of a document.
 type content struct {
 	leafs  string // sorted revisions
-	winner string // as JSON with sorted members; empty when it is deleted
+	winner string // as JSON with sorted members
 }
 
 func (c content) String() string { return "leafs " + c.leafs + ", winner " + c.winner }
@@ -64,18 +65,10 @@ func read(ctx context.Context, database string) (map[string]content, error) {
 		Results []struct {
 			ID      string
 			Changes []struct{ Rev string }
+			Doc     map[string]any
 		}
 	}
-	if err := get(ctx, database+"/_changes?style=all_docs", &feed); err != nil {
-		return nil, err
-	}
-	var list struct {
-		Rows []struct {
-			ID  string
-			Doc map[string]any
-		}
-	}
-	if err := get(ctx, database+"/_all_docs?include_docs=true", &list); err != nil {
+	if err := get(ctx, database+"/_changes?style=all_docs&include_docs=true", &feed); err != nil {
 		return nil, err
 	}
 	all := map[string]content{}
@@ -85,14 +78,17 @@ func read(ctx context.Context, database string) (map[string]content, error) {
 			revs = append(revs, c.Rev)
 		}
 		slices.Sort(revs)
-		all[row.ID] = content{leafs: strings.Join(revs, ",")}
-	}
-	for _, row := range list.Rows {
+		attachments, _ := row.Doc["_attachments"].(map[string]any)
+		for _, a := range attachments {
+			if a, ok := a.(map[string]any); ok {
+				delete(a, "revpos")
+			}
+		}
 		winner, err := json.Marshal(row.Doc)
 		if err != nil {
 			return nil, err
 		}
-		all[row.ID] = content{leafs: all[row.ID].leafs, winner: string(winner)}
+		all[row.ID] = content{leafs: strings.Join(revs, ","), winner: string(winner)}
 	}
 	return all, nil
 }

@@ -45,7 +45,8 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 		counts, err := s.Jobs.Counts(tx.Snapshot())
 		return Counted{counts}, err
 	case Sweep:
-		return sweep(tx, s, q, now)
+		done, err := s.Sweep(tx, now, q.Limit)
+		return Progressed{done}, err
 	case Claim:
 		return claim(tx, s, q, now)
 	case Record:
@@ -78,15 +79,6 @@ func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {
 	}
 	list, err := s.Jobs.Owned(tx.Snapshot(), q.Worker)
 	return Owned{Jobs: list, Calls: calls}, err
-}
-
-func sweep(tx kv.Tx, s *replicator.Store, q Sweep, now instant.Time) (Result, error) {
-	expired, err := s.ExpireTransient(tx, now, q.Limit)
-	if err != nil {
-		return nil, err
-	}
-	swept, err := s.SweepDropped(tx, q.Limit)
-	return Progressed{Done: swept && expired < q.Limit}, err
 }
 
 func claim(tx kv.Tx, s *replicator.Store, q Claim, now instant.Time) (Result, error) {

@@ -62,8 +62,7 @@ type (
 	Promote struct{ Limit int }
 	// Survey counts jobs. It answers jobs.Counts as Counted.
 	Survey struct{}
-	// Sweep forgets finished jobs of requests that are old, and jobs of deleted databases. It answers
-	// Progressed.
+	// Sweep removes what nobody needs any more; see replicator.Store.Sweep. It answers Progressed.
 	Sweep struct{ Limit int }
 
 	// Claim asks for the right to run as a replication. It answers Claimed.

@@ -1,6 +1,8 @@
 package replicator
 
 import (
+	"time"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -33,6 +35,24 @@ func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 		}
 	}
 	return len(rows), nil
+}
+
+// uploadAge is how long an attachment's upload may stand still before it is taken for abandoned.
+const uploadAge = time.Hour
+
+// Sweep removes what nobody needs any more, up to limit of each kind: finished jobs of requests that are
+// old, jobs of deleted databases, abandoned uploads. It says whether it is done.
+func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
+	expired, err := s.ExpireTransient(tx, now, limit)
+	if err != nil {
+		return false, err
+	}
+	uploads, err := s.Docs.SweepUploads(tx, now.Add(-uploadAge), limit)
+	if err != nil {
+		return false, err
+	}
+	done, err = s.SweepDropped(tx, limit)
+	return done && expired < limit && uploads < limit, err
 }
 
 // Drop notes that a replicator database is being deleted, in the same transaction. Its jobs are removed by

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/loop"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+
+	"github.com/benbjohnson/clock"
+)
+
+// BenchmarkReplication copies documents of 1 kB between two servers in this process through the whole
+// engine, and beside it pushes the same documents into the same kind of target with nothing but
+// _bulk_docs. What counts is the ratio: the share of a plain writer's rate that a replication has.
+func BenchmarkReplication(b *testing.B) {
+	const count = 20_000
+	source, target := benchSandbox(b), benchSandbox(b)
+	documents := make([]object, count)
+	for n := range documents {
+		documents[n] = object{"_id": fmt.Sprintf("doc-%06d", n), "_rev": fmt.Sprintf("1-%032x", n), "text": strings.Repeat("x", 960)}
+	}
+	must(b, request("PUT", source.url+"db", nil, nil))
+	must(b, writeAll(source.url+"db", documents, false))
+	var engine, plain time.Duration
+	for n := 0; b.Loop(); n++ {
+		copied, pushed := fmt.Sprintf("%scopy%d", target.url, n), fmt.Sprintf("%spushed%d", target.url, n)
+		must(b, request("PUT", copied, nil, nil))
+		must(b, request("PUT", pushed, nil, nil))
+		engine += timed(func() { replicateOnce(b, source.url+"db", copied, count) })
+		plain += timed(func() { must(b, writeAll(pushed, documents, false)) })
+		must(b, request("DELETE", copied, nil, nil))
+		must(b, request("DELETE", pushed, nil, nil))
+	}
+	total := float64(count * b.N)
+	b.ReportMetric(total/engine.Seconds(), "docs/s")
+	b.ReportMetric(total/plain.Seconds(), "plain-docs/s")
+	b.ReportMetric(plain.Seconds()/engine.Seconds(), "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+func timed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func benchSandbox(b *testing.B) *sandbox {
+	s, err := openSandbox(0, slog.New(slog.DiscardHandler))
+	must(b, err)
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func replicateOnce(b *testing.B, source, target string, count int64) {
+	rep, err := repdoc.ParseRequest(fmt.Appendf(nil, `{"source":%q,"target":%q}`, source, target), repdoc.DefaultConfig())
+	must(b, err)
+	wall := clock.New()
+	client := couch.New(couch.Options{Version: version, Clock: wall})
+	defer client.Close()
+	pair, err := client.Pair(*rep)
+	must(b, err)
+	plan := replication.NewPlan(rep, repid.Server{UUID: terminalUUID}, false)
+	plan.Seed = randomSeed()
+	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
+	if end.Cause != replication.Completed || end.Info.Written != count {
+		b.Fatalf("%s, %d written", end, end.Info.Written)
+	}
+}
