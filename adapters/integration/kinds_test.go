@@ -55,7 +55,7 @@ func everything(t *testing.T, db, text string) {
 	}
 	for branch := range 200 { // leaves enough that their names do not fit into one request line
 		history = append(history, object{"_id": "torn", "_rev": fmt.Sprintf("2-%032d", branch), "branch": branch,
-			"_revisions": object{"start": 2, "ids": []string{fmt.Sprintf("%032d", branch), id(0, "f")}},
+			"_revisions":   object{"start": 2, "ids": []string{fmt.Sprintf("%032d", branch), id(0, "f")}},
 			"_attachments": object{"a": object{"content_type": text, "data": []byte{byte(branch)}}}})
 	}
 	write(t, db, false, history...)
