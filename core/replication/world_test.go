@@ -11,8 +11,6 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
-	"couchrelay/core/prng"
-	"pgregory.net/rapid"
 )
 
 // The tests run a machine against two deliberately simple databases: a document is a set of leaf
@@ -479,61 +477,4 @@ func (w *world) edit(draw func(int) int) {
 		path = append(path, source.path(id, leafs[0])...)
 	}
 	source.write(id, path...)
-}
-
-// TestNeverAhead is the promise of the package under everything at once: any order of answers,
-// failures, lost answers, halves, edits while it runs, runs that are dropped or stopped. Then the
-// trouble ends and everything must arrive.
-func TestNeverAhead(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		// One draw decides all: rapid's own integers lean towards 0, and calm worlds prove little.
-		rng := prng.New(rapid.Uint64().Draw(rt, "seed"))
-		chaos(t, rng.Intn)
-	})
-}
-
-func chaos(t *testing.T, draw func(int) int) {
-	w := newWorld(t)
-	faults, odds, edits := draw(40), draw(30), draw(20)
-	w.fault = func(Call) fault {
-		if draw(100) >= faults {
-			return works
-		}
-		return fault(1 + draw(3))
-	}
-	w.odd = func() bool { return draw(100) < odds }
-	w.plan.Continuous, w.plan.UseBulkGet = draw(2) == 0, draw(3) > 0
-	w.plan.BatchSize, w.plan.Workers = 1+draw(6), 1+draw(4)
-	w.fill(draw(31))
-	for i := range draw(6) {
-		w.refuses[fmt.Sprint("doc", 3*i)] = draw(2) == 0
-		w.attachments[fmt.Sprint("doc", 3*i+1)] = true
-	}
-	w.begin()
-	for range draw(400) {
-		switch event := draw(100); {
-		case event < 2 && w.end == nil:
-			w.step(Stop{})
-		case event == 2:
-			w.end = &End{} // the process is killed
-		case event < 3+edits:
-			w.edit(draw)
-		case w.end == nil:
-			w.proceed(draw)
-		}
-		if w.end != nil {
-			w.begin()
-		}
-	}
-	w.fault, w.odd, w.plan.Continuous = nil, nil, false
-	w.begin()
-	if end := w.runToEnd(draw); end.Cause != Completed {
-		t.Fatalf("after the trouble: %s", end)
-	}
-	if id := w.uncovered(w.dbs[peer.Source].seq); id != "" {
-		t.Fatalf("completed, but %s is not on the target", id)
-	}
-	if w.run.memory != 0 || w.run.copies != 0 || len(w.kept) != 0 {
-		t.Fatalf("left over: memory %d, copies %d, bodies %d", w.run.memory, w.run.copies, len(w.kept))
-	}
 }

@@ -208,23 +208,15 @@ func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 	return err
 }
 
-// docStats are the numbers that a completed document shows.
+// docStats are the numbers that a completed document shows: the statistics without the sequences of the
+// last moment, and when the job was made.
 func (r *Record) docStats() []byte {
 	stats, err := json.Marshal(struct {
-		RevisionsChecked      int64   `json:"revisions_checked"`
-		MissingRevisionsFound int64   `json:"missing_revisions_found"`
-		DocsRead              int64   `json:"docs_read"`
-		DocsWritten           int64   `json:"docs_written"`
-		ChangesPending        *int64  `json:"changes_pending"`
-		DocWriteFailures      int64   `json:"doc_write_failures"`
-		BulkGetDocs           int64   `json:"bulk_get_docs"`
-		BulkGetAttempts       int64   `json:"bulk_get_attempts"`
-		CheckpointedSourceSeq SeqText `json:"checkpointed_source_seq"`
-		StartTime             string  `json:"start_time"`
-	}{
-		r.Stats.RevisionsChecked, r.Stats.MissingRevisionsFound, r.Stats.DocsRead, r.Stats.DocsWritten, r.Stats.ChangesPending,
-		r.Stats.DocWriteFailures, r.Stats.BulkGetDocs, r.Stats.BulkGetAttempts, r.Stats.CheckpointedSourceSeq, r.Created.ISO8601(),
-	})
+		Stats
+		SourceSeq  *SeqText `json:"source_seq,omitempty"`
+		ThroughSeq *SeqText `json:"through_seq,omitempty"`
+		StartTime  string   `json:"start_time"`
+	}{Stats: r.Stats, StartTime: r.Created.ISO8601()})
 	if err != nil {
 		panic("replicator: " + err.Error()) // plain numbers and strings
 	}

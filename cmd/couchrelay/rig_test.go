@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/compare"
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/embedded"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// rig is a service between two servers, all of this process.
+type rig struct {
+	t              *testing.T
+	source, target *sandbox
+	files          vfs.FS // of the service's store
+	url            string
+	stop           func()
+	log            *syncBuffer
+}
+
+// syncBuffer collects the log.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, files: vfs.NewMem(), log: &syncBuffer{}}
+	r.source, r.target = r.sandbox(), r.sandbox()
+	r.start(config.Default())
+	return r
+}
+
+func (r *rig) sandbox() *sandbox {
+	b, err := openSandbox(0, slog.New(slog.DiscardHandler))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// start starts the service, again after stop.
+func (r *rig) start(c config.Config) {
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	db, err := embedded.Open("store", embedded.Options{FS: r.files})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.Node.StartupJitter = 0
+	ctx, cancel := context.WithCancel(context.Background())
+	svc, err := newService(ctx, db, c, "test", logger)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.url = "http://" + listener.Addr().String() + "/"
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := serve(ctx, cancel, svc, listener, logger); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		if err := db.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.t.Cleanup(func() { r.stop() })
+}
+
+// call sends a request and returns the status and the answer.
+func (r *rig) call(method, path, body string, header ...string) (int, object) {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var result object
+	if json.Unmarshal(raw, &result) != nil {
+		result = object{"text": string(raw)}
+	}
+	return answer.StatusCode, result
+}
+
+// want sends a request that must be answered with a status.
+func (r *rig) want(status int, method, path, body string) object {
+	r.t.Helper()
+	got, answer := r.call(method, path, body)
+	if got != status {
+		r.t.Fatalf("%s %s %s: %d %v, want %d", method, path, body, got, answer, status)
+	}
+	return answer
+}
+
+// await repeats a look until it shows what is wanted.
+func (r *rig) await(what string, look func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !look(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("waited in vain for %s\n%s", what, r.log)
+		}
+	}
+}
+
+func (r *rig) fill(n int) {
+	r.t.Helper()
+	if err := request("PUT", r.source.url+"db", nil, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	r.add(0, n)
+}
+
+func (r *rig) add(from, n int) {
+	r.t.Helper()
+	var documents []object
+	for i := range n {
+		documents = append(documents, object{"_id": fmt.Sprint("doc", from+i)})
+	}
+	if err := writeAll(r.source.url+"db", documents, true); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) body(more string) string {
+	return fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true%s}`, r.source.url+"db", r.target.url+"copy", more)
+}
+
+func (r *rig) same() {
+	r.t.Helper()
+	if _, err := compare.Databases(r.t.Context(), r.source.url+"db", r.target.url+"copy"); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) docState(id string) string {
+	_, view := r.call("GET", "_scheduler/docs/_replicator/"+id, "")
+	state, _ := view["state"].(string)
+	return state
+}

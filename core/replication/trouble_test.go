@@ -1,0 +1,241 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+func TestRetries(t *testing.T) {
+	for _, c := range []struct {
+		prefix  string
+		failure peer.Failure
+		tries   int
+		least   time.Duration
+		trouble string
+	}{
+		{"read changes", status(503), 6, 7750 * time.Millisecond, "http_request_failed: GET http://h/db/: 503"},
+		{"diff", status(500), 6, 7750 * time.Millisecond, "http_request_failed"},
+		{"write", peer.Failure{Kind: peer.TimedOut}, 6, 7750 * time.Millisecond, "timeout"},
+		{"copy", peer.Failure{Kind: peer.Broken}, 5, 85 * time.Second, "connection_closed"}, // 1 s, 4 s, 16 s, 64 s, then a minute is over
+		{"read changes", status(418), 1, 0, "changes_req_failed: GET http://h/db/: 418"},
+		{"diff", status(407), 1, 0, "revs_diff_failed"},
+		{"write", status(400), 1, 0, "bulk_docs_failed"},
+		{"copy", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
+		{"open target", status(404), 1, 0, "db_not_found: could not open http://h/db/"},
+		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},
+		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
+		{"open source", peer.Failure{Kind: peer.Insecure}, 1, 0, "tls_failed"},
+		{"get source", status(403), 1, 0, "forbidden"},
+		{"commit", status(404), 1, 0, "checkpoint_commit_failure: Failure on source commit"},
+		{"put target", status(401), 1, 0, "checkpoint_commit_failure: Error updating the target checkpoint document"},
+		{"diff", status(429), 13, 150 * time.Second, "max_backoff"},
+	} {
+		t.Run(fmt.Sprint(c.prefix, " ", c.failure.Kind, c.failure.Status), func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(3)
+			w.attachments["doc2"] = true
+			w.failOn(c.prefix, 0, c.failure)
+			w.begin()
+			began := w.now
+			end := w.wantEnd(Crashed, c.trouble)
+			tries := 0
+			for _, call := range w.calls {
+				if strings.HasPrefix(call, c.prefix) {
+					tries++
+				}
+			}
+			if c.prefix == "commit" {
+				tries = 1 // both sides are asked at once
+			}
+			if tries != c.tries || w.now.Sub(began) < c.least {
+				t.Errorf("%d tries in %s, want %d in at least %s", tries, w.now.Sub(began), c.tries, c.least)
+			}
+			if (c.failure.Status == 429) != end.Trouble.Throttled {
+				t.Errorf("throttled is %v", end.Trouble.Throttled)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	f := status(429)
+	f.RetryAfter = 40 * time.Second
+	w.failOn("diff", 1, f)
+	w.begin()
+	began := w.now
+	w.wantEnd(Completed, "")
+	if d := w.now.Sub(began); d < 40*time.Second || d > 41*time.Second {
+		t.Errorf("took %s", d)
+	}
+}
+
+// TestBrokenReadGoesOn: rows that arrived before the connection broke are not read again.
+func TestBrokenReadGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	once := false
+	w.fault = func(c Call) fault {
+		if _, ok := c.Op.(peer.ReadChanges); ok && !once {
+			once = true
+			return breaks
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Contains(w.calls, `read changes since "5-opaque" limit 12 normal`) {
+		t.Errorf("calls %v", w.calls)
+	}
+}
+
+func TestFeedThatDoesNotAdvance(t *testing.T) {
+	w := newWorld(t)
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		return peer.Changes{Rows: []peer.Change{{Seq: "0", ID: "x", Revs: []string{"1-a"}}}, Pending: -1}
+	}
+	w.dbs[peer.Source].write("x", "1-a")
+	w.begin()
+	w.wantEnd(Crashed, "changes_req_failed: the changes feed does not advance beyond 0")
+}
+
+func TestLongPollThatDoesNotWait(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+	w.begin()
+	reads := func() (n int) {
+		for _, c := range w.calls {
+			if strings.HasPrefix(c, "read") {
+				n++
+			}
+		}
+		return n
+	}
+	w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+	for end := w.now.Add(time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if n := reads(); n < 5 || n > 15 {
+		t.Errorf("%d reads in a minute", n)
+	}
+}
+
+func TestStopCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	w.wantEnd(Stopped, "")
+	if w.dbs[peer.Target].local["four"].body == nil || w.run.info.CheckpointedSeq != `"2-opaque"` {
+		t.Errorf("no checkpoint: %+v", w.run.info)
+	}
+	for _, call := range []string{"open target", "get target", "read", "diff", "fetch", "write"} {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		for !strings.HasPrefix(w.calls[len(w.calls)-1], call) {
+			w.proceed(first)
+		}
+		w.step(Stop{})
+		w.wantEnd(Stopped, "")
+	}
+}
+
+func TestStopWhileAnEndpointIsDown(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.failOn("", 0, status(503))
+	w.step(Stop{})
+	w.wantEnd(Stopped, "")
+}
+
+func TestRecreatedDatabase(t *testing.T) {
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		for w.run.info.DocsWritten < 2 {
+			w.proceed(first)
+		}
+		w.dbs[side].start = "2"
+		w.wantEnd(Crashed, fmt.Sprintf("checkpoint_commit_failure: instance_start_time on %s database has changed", side))
+	}
+	w := newWorld(t)
+	w.fill(2)
+	w.dbs[peer.Source].start = "0"
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].start = "3" // a cluster in the middle of an upgrade
+	w.wantEnd(Completed, "")
+}
+
+func TestCheckpointConflict(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	lost := false
+	w.fault = func(c Call) fault { // written, but the answer is lost
+		if _, ok := c.Op.(peer.PutLocal); ok && !lost {
+			lost = true
+			return loses
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+
+	w = newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.dbs[peer.Source].local["four"] = localDoc{7, checkpoint.Log{SessionID: "other"}.Encode(false)}
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+}
+
+func TestFilter(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Filter = &peer.GetFilter{DesignDoc: "d", Name: "f"}
+	w.plan.IDs = func(code string) IDs { return IDs{Bases: []string{"id of " + code}, Extension: "+continuous"} }
+	w.filter = "one"
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if w.calls[0] != "get filter d/f" || w.identified != "id of one+continuous" {
+		t.Errorf("identified as %q; calls %v", w.identified, w.calls)
+	}
+
+	w.fill(5)
+	w.begin()
+	for w.run.info.DocsWritten < 5 {
+		w.proceed(first)
+	}
+	w.filter = "two"
+	before := w.dbs[peer.Target].local["id of one"].rev
+	w.wantEnd(Changed, "")
+	if w.dbs[peer.Target].local["id of one"].rev != before {
+		t.Error("wrote a checkpoint for what two filters chose")
+	}
+
+	w.failOn("get filter", 1, status(404))
+	w.begin()
+	w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404")
+}
