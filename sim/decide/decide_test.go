@@ -1,0 +1,126 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// questions asks a bit of everything and returns the answers.
+func questions(d *Decider) (answers []string) {
+	var faults Table
+	faults.Add("fire", 200_000)
+	faults.Add("flood", 300_000)
+	for i := range 50 {
+		a, b := d.Site("a"), d.Site(fmt.Sprint("b", i%3))
+		answers = append(answers, fmt.Sprint(a.Int(5), b.Duration(time.Second, 2*time.Second), b.Pick(&faults), a.Chance(100_000), b.Seed64()))
+	}
+	return answers
+}
+
+func TestScriptRepeatsARun(t *testing.T) {
+	d := New(Seed(7)).Recording()
+	first := questions(d)
+	if again := questions(Script(d.Choices())); !slices.Equal(first, again) {
+		t.Errorf("scripted\n%v\nrecorded\n%v", again, first)
+	}
+	if again := questions(New(Seed(7))); !slices.Equal(first, again) {
+		t.Error("one seed gives two runs")
+	}
+	if other := questions(New(Seed(8))); slices.Equal(first, other) {
+		t.Error("two seeds give one run")
+	}
+	if calm := questions(Script(nil)); calm[0] != "0 1sfalse 0" || calm[49] != calm[0] {
+		t.Errorf("the empty script is not benign: %v", calm)
+	}
+}
+
+func TestWithoutLeavesTheRest(t *testing.T) {
+	d := New(Seed(7)).Recording()
+	first := questions(d)
+	out := d.Choices()[3]
+	masked := New(Seed(7)).Without(out).Recording()
+	second := questions(masked)
+	if len(masked.Choices()) != len(d.Choices())-1 {
+		t.Errorf("%d choices became %d", len(d.Choices()), len(masked.Choices()))
+	}
+	differ := 0
+	for i := range first {
+		if first[i] != second[i] {
+			differ++
+		}
+	}
+	if differ != 1 {
+		t.Errorf("%d answers differ", differ)
+	}
+}
+
+func TestStreamsAreIndependent(t *testing.T) {
+	with, without := New(Seed(3)), New(Seed(3))
+	for i := range 100 {
+		with.Site("other").Int(10)
+		if a, b := with.Site("x").Int(1000), without.Site("x").Int(1000); a != b {
+			t.Fatalf("question %d: %d and %d", i, a, b)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	var faults Table
+	faults.Add("never", 0)
+	faults.Add("rare", 10_000)
+	faults.Add("often", 400_000)
+	counts := map[string]int{}
+	site := New(Seed(1)).Site("x")
+	for range 100_000 {
+		counts[site.Pick(&faults)]++
+	}
+	if counts["never"] > 0 || counts["rare"] < 800 || counts["rare"] > 1200 || counts["often"] < 39_000 || counts["often"] > 41_000 {
+		t.Errorf("%v", counts)
+	}
+	var always Table
+	always.Add("all", Scale)
+	always.Add("more", Scale)
+	for range 1000 {
+		if got := site.Pick(&always); got != "all" && got != "" {
+			t.Fatal(got)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	d := New(&Bytes{Data: []byte{3, 0, 0, 9}})
+	if got := d.Site("x").Int(5); got != 3 {
+		t.Error(got)
+	}
+	if got := d.Site("x").Duration(0, 500*time.Microsecond); got != 0 {
+		t.Error(got)
+	}
+	if got := d.Site("y").Int(5); got != 4 {
+		t.Error(got)
+	}
+	if got := questions(d); got[0] != "0 1sfalse 0" {
+		t.Error("used-up bytes are not benign", got[0])
+	}
+}
+
+func TestDraws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { questions(New(Draws{t})) })
+}
+
+func TestScriptIsForgiving(t *testing.T) {
+	d := Script([]Choice{{"x", 0, "99"}, {"x", 1, "-3"}, {"x", 2, "junk"}, {"x", 3, "9h"}, {"x", 4, "anything"}})
+	x := d.Site("x")
+	if a, b, c := x.Int(5), x.Int(5), x.Int(5); a != 4 || b != 0 || c != 0 {
+		t.Error(a, b, c)
+	}
+	if got := x.Duration(0, time.Second); got != time.Second {
+		t.Error(got)
+	}
+	if got := x.Pick(&Table{}); got != "anything" {
+		t.Error(got)
+	}
+}
