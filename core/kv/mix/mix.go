@@ -24,3 +24,15 @@ func fold(x uint64) uint64 {
 	hi, lo := bits.Mul64(x^0xa0761d6478bd642f, 0xe7037ed1a0b428db)
 	return hi ^ lo
 }
+
+// Pair is a hash of a running hash and another number.
+func Pair(h, x uint64) uint64 { return fold(h*0x9e3779b97f4a7c15 + fold(x)) }
+
+// String is a hash of a text.
+func String(s string) uint64 {
+	h := uint64(len(s)) + 1
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return fold(h)
+}

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+)
+
+// coroutine is code that waits in the middle.
+type coroutine struct {
+	e     *Engine
+	owner *Process
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+	turn  int // counts waits, so that late wake-ups are recognised
+	dead  bool
+}
+
+// killed unwinds a coroutine whose process has ended.
+type killed struct{}
+
+// Go starts f as a coroutine of owner, in an event of its own.
+func (e *Engine) Go(owner *Process, name string, f func()) {
+	c := &coroutine{e: e, owner: owner}
+	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
+		c.yield = yield
+		defer func() {
+			if r := recover(); r != nil && r != (killed{}) {
+				panic(r)
+			}
+		}()
+		f()
+	})
+	if owner != nil {
+		owner.coroutines = append(owner.coroutines, c)
+	}
+	e.After(0, owner, name, func() { c.resume(0) })
+}
+
+// resume lets the coroutine go on if it still waits for the given turn.
+func (c *coroutine) resume(turn int) {
+	if c.dead || c.turn != turn {
+		return
+	}
+	before := c.e.running
+	c.e.running = c
+	_, more := c.next()
+	c.e.running = before
+	if !more {
+		c.dead = true
+		if c.owner != nil {
+			if i := slices.Index(c.owner.coroutines, c); i >= 0 {
+				c.owner.coroutines = slices.Delete(c.owner.coroutines, i, i+1)
+			}
+		}
+	}
+}
+
+func (c *coroutine) kill() {
+	if !c.dead {
+		c.dead = true
+		c.stop()
+	}
+}
+
+// Await calls arm and suspends the running coroutine until the function given to arm is called, which may
+// happen before arm returns, or until ctx ends: then it returns ctx's error.
+func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
+	c := e.running
+	if c == nil {
+		panic("engine: nothing to suspend")
+	}
+	if c.dead {
+		panic(killed{})
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.turn++
+	turn, woken := c.turn, false
+	if x, ok := ctx.(*Context); ok {
+		x.waiting = append(x.waiting, func() { c.resume(turn) })
+		defer func() { x.waiting = nil }()
+	}
+	arm(func() {
+		if !woken {
+			woken = true
+			e.After(0, c.owner, "", func() { c.resume(turn) })
+		}
+	})
+	if !c.yield(struct{}{}) {
+		panic(killed{})
+	}
+	if !woken {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Sleep suspends the running coroutine for d, or until ctx ends, whose error it returns.
+func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
+	c := e.running
+	return e.Await(ctx, func(wake func()) { e.After(d, c.owner, "", wake) })
+}
+
+// Context is a context of virtual time, for one coroutine.
+type Context struct {
+	e       *Engine
+	owner   *Process
+	err     error
+	waiting []func()
+}
+
+// NewContext makes a context for a coroutine of owner. A limit above 0 ends it after that time.
+func (e *Engine) NewContext(owner *Process, limit time.Duration) *Context {
+	x := &Context{e: e, owner: owner}
+	if limit > 0 {
+		e.After(limit, owner, "", func() { x.end(context.DeadlineExceeded) })
+	}
+	return x
+}
+
+// Cancel ends the context.
+func (x *Context) Cancel() { x.end(context.Canceled) }
+
+func (x *Context) end(err error) {
+	if x.err != nil {
+		return
+	}
+	x.err = err
+	for _, resume := range x.waiting {
+		x.e.After(0, x.owner, "", resume)
+	}
+	x.waiting = nil
+}
+
+// Deadline is context.Context's; nobody in the core asks.
+func (x *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is context.Context's; in virtual time nobody may wait for a channel.
+func (x *Context) Done() <-chan struct{} { return nil }
+
+// Err is context.Context's.
+func (x *Context) Err() error { return x.err }
+
+// Value is context.Context's.
+func (x *Context) Value(any) any { return nil }
