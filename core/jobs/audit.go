@@ -15,6 +15,26 @@ func (q *Queue) Audit(r kv.Reader) error {
 	return a.run()
 }
 
+// Row tells what a row of the queue says of a job: its header, or a part of its data. ok is false for
+// other rows. A cleared row has a nil value.
+func (q *Queue) Row(key, value []byte) (id string, header *Job, data bool, ok bool) {
+	if !q.job.Contains(key) {
+		return "", nil, false, false
+	}
+	t, err := q.job.Unpack(key)
+	if err != nil || len(t) == 0 {
+		return "", nil, false, false
+	}
+	id, _ = t[0].(string)
+	if len(t) > 1 {
+		return id, nil, true, true
+	}
+	if value != nil {
+		header, err = decodeHeader(id, value)
+	}
+	return id, header, false, err == nil
+}
+
 type auditor struct {
 	q        *Queue
 	r        kv.Reader

@@ -41,7 +41,7 @@ func (Stop) String() string       { return "stop" }
 func (e Reply) String() string {
 	s := fmt.Sprintf("reply %d", e.ID)
 	if e.Result != nil {
-		s += fmt.Sprintf(" %T", e.Result)
+		s += fmt.Sprintf(" %.300v", fmt.Sprintf("%T%+v", e.Result, e.Result))
 	}
 	if e.Failure != nil {
 		s += " failed: " + e.Failure.String()

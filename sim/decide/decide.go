@@ -216,3 +216,6 @@ func (s *Site) Pick(t *Table) string {
 func (s *Site) Chance(rate int) bool {
 	return s.Pick(&Table{names: []string{"yes"}, upTo: []int{min(rate, Scale)}}) != ""
 }
+
+// Scripted says whether the answers come from a script.
+func (d *Decider) Scripted() bool { return d.script != nil }

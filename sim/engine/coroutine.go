@@ -39,6 +39,22 @@ func (e *Engine) Go(owner *Process, name string, f func()) {
 	e.After(0, owner, name, func() { c.resume(0) })
 }
 
+// Owner is the process whose coroutine is running; nil outside of coroutines and for those of the world.
+func (e *Engine) Owner() *Process {
+	if e.running == nil {
+		return nil
+	}
+	return e.running.owner
+}
+
+// Self tells the running coroutine from others; nil outside of coroutines.
+func (e *Engine) Self() any {
+	if e.running == nil {
+		return nil
+	}
+	return e.running
+}
+
 // resume lets the coroutine go on if it still waits for the given turn.
 func (c *coroutine) resume(turn int) {
 	if c.dead || c.turn != turn {

@@ -21,6 +21,41 @@ func (db *Database) Pairs() []kv.KeyValue {
 	return pairs
 }
 
+// Present reads the present contents at once, outside of all transactions, for oracles.
+func (db *Database) Present() kv.Reader { return present{db} }
+
+type present struct{ db *Database }
+
+// Get is kv.Reader's.
+func (p present) Get(key []byte) ([]byte, error) {
+	p.db.mu.Lock()
+	defer p.db.mu.Unlock()
+	return p.db.data.latest(key), nil
+}
+
+// GetAll is kv.Reader's.
+func (p present) GetAll(keys [][]byte) ([][]byte, error) {
+	p.db.mu.Lock()
+	defer p.db.mu.Unlock()
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		values[i] = p.db.data.latest(key)
+	}
+	return values, nil
+}
+
+// GetRange is kv.Reader's.
+func (p present) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	p.db.mu.Lock()
+	defer p.db.mu.Unlock()
+	var pairs []kv.KeyValue
+	p.db.data.scan(r, p.db.last, o.Reverse, func(key, value []byte) bool {
+		pairs = append(pairs, kv.KeyValue{Key: key, Value: value})
+		return o.Limit == 0 || len(pairs) < o.Limit
+	})
+	return pairs, nil
+}
+
 // Dump prints the present contents, a pair on each line, keys as tuples where they are, for the
 // messages of failing tests.
 func (db *Database) Dump() string {

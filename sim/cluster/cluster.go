@@ -1,0 +1,185 @@
+// Package cluster is a whole world in one process: nodes that run the core's machines unchanged, one
+// fake FoundationDB, model servers, users who act and a nemesis who breaks things, with the invariants
+// checked all the time. It decides nothing by itself: what may go one way or another is asked of a
+// decider, and everything else is the core's.
+package cluster
+
+import (
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/repid"
+	"couchrelay/core/replicator"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
+)
+
+// start is when every run begins.
+const start instant.Time = 1_800_000_000_000_000
+
+// Cluster is one run.
+type Cluster struct {
+	Config  Config
+	Engine  *engine.Engine
+	Decider *decide.Decider
+	Faults  Tally
+
+	db     *fakefdb.Database
+	store  *replicator.Store
+	world  *storeWorld
+	net    *network
+	nodes  []*process
+	users  *users
+	oracle *oracle
+	healed bool
+
+	// Violation is the first invariant that did not hold; nil while all do.
+	Violation *Violation
+}
+
+// Violation is a broken invariant.
+type Violation struct {
+	ID   string // S1 ... S18, L1 ... L4, or a panic
+	Text string
+	At   instant.Time
+	Step uint64
+}
+
+func (v *Violation) String() string {
+	return fmt.Sprintf("%s at %s (event %d): %s", v.ID, v.At, v.Step, v.Text)
+}
+
+// Tally counts faults: how often each could have come up, and how often it did.
+type Tally struct{ Reached, Fired map[string]uint64 }
+
+// New builds a world.
+func New(c Config, d *decide.Decider) *Cluster {
+	w := &Cluster{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]uint64{}}}
+	w.oracle = newOracle(w)
+	w.world = newStoreWorld(w)
+	w.db = fakefdb.New(fakefdb.InWorld(w.world), fakefdb.OnCommit(w.oracle.landed))
+	rc := replicator.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
+	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
+	rc.Parse = repdoc.DefaultConfig()
+	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
+	rc.Parse.RetriesPerRequest = c.Retries
+	w.store = replicator.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
+	w.net = newNetwork(w)
+	w.users = newUsers(w)
+	w.buildServers()
+	for i := range c.Nodes {
+		w.nodes = append(w.nodes, newProcess(w, fmt.Sprint("n", i+1)))
+	}
+	w.Engine.Step = w.oracle.step
+	return w
+}
+
+// buildServers makes the servers with their databases and first documents.
+func (w *Cluster) buildServers() {
+	c := &w.Config
+	site := w.Decider.Site("setup")
+	origins := &peers.Origins{Made: map[string]bool{}, Invented: func(db *peers.DB, name string) {
+		w.fail("S15", "%s was written to %s, and nobody made it", name, db)
+	}}
+	for i := range c.Servers {
+		t := peers.Traits{
+			Numeric: site.Chance(c.NumericServers * decide.Scale / 100),
+		}
+		if site.Chance(c.BareServers * decide.Scale / 100) {
+			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
+		}
+		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
+		s.Changed = func(_ string, hash uint64) { w.Engine.Note(hash) }
+		s.Logged, s.Origins = w.oracle.checkpoint, origins
+		w.net.add(s)
+		for k := range max(1, c.Databases/2) {
+			w.users.fill(s.Create(fmt.Sprint("a", k+1)))
+			w.users.fill(s.Create(fmt.Sprint("b", k+1)))
+		}
+	}
+}
+
+// Run plays the run to its end: the time of trouble, the healing, the settling. It returns the violation,
+// if there is one.
+func (w *Cluster) Run() *Violation {
+	w.prepare()
+	end := start.Add(w.Config.Duration)
+	stop := func() bool { return w.Violation != nil }
+	w.Engine.Run(end, stop)
+	if w.Violation == nil {
+		w.heal()
+		w.settle(end.Add(w.Config.Settle), stop)
+	}
+	return w.Violation
+}
+
+// prepare starts everything.
+func (w *Cluster) prepare() {
+	w.users.begin()
+	for _, p := range w.nodes {
+		p.boot()
+	}
+	w.startNemesis()
+	w.planEvents()
+}
+
+// heal ends all trouble.
+func (w *Cluster) heal() {
+	w.healed = true
+	w.Engine.Logf("world", "healed")
+	w.net.heal()
+	w.world.heal()
+	for _, p := range w.nodes {
+		p.heal()
+	}
+}
+
+// settle lets the world come to rest and then checks that everything is as it should be.
+func (w *Cluster) settle(limit instant.Time, stop func() bool) {
+	const look = 10_000_000 // microseconds
+	for next := w.Engine.Now() + look; w.Violation == nil; next += look {
+		w.Engine.Run(min(next, limit), stop)
+		if w.Violation != nil {
+			return
+		}
+		why := w.oracle.unsettled()
+		if why == nil {
+			w.oracle.quiet()
+			return
+		}
+		if next >= limit {
+			w.fail(why.ID, "%s", why.Text)
+			return
+		}
+	}
+}
+
+// fail notes the first violation.
+func (w *Cluster) fail(id, format string, args ...any) {
+	if w.Violation == nil {
+		w.Violation = &Violation{ID: id, Text: fmt.Sprintf(format, args...), At: w.Engine.Now(), Step: w.Engine.Played()}
+		w.Engine.Logf("oracle", "%s", w.Violation)
+	}
+}
+
+// Hash covers everything that happened and the state at the end.
+func (w *Cluster) Hash() uint64 {
+	h := mix.Pair(w.Engine.Hash(), w.db.Hash())
+	for _, s := range w.net.servers {
+		h = mix.Pair(h, s.Hash())
+	}
+	return h
+}
+
+// present reads the store outside of all transactions.
+func (w *Cluster) present() kv.Reader { return w.db.Present() }
+
+// hit counts a fault that came up; reach one that could have.
+func (t *Tally) hit(name string)   { t.Fired[name]++ }
+func (t *Tally) reach(name string) { t.Reached[name]++ }

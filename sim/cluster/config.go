@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/backoff"
+	"couchrelay/core/node"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
+)
+
+// Config is a scenario: everything about a run but the answers of its decider.
+type Config struct {
+	Nodes     int // processes with both roles
+	Servers   int
+	Databases int // on each server
+	Tenants   int // replicator databases
+	Jobs      int // replication documents at the beginning
+	Docs      int // documents in each database at the beginning
+
+	// Duration is the time of trouble, in which users act and faults happen; then everything is healed,
+	// and within Settle all must have converged.
+	Duration, Settle time.Duration
+
+	// Shares of the jobs and documents, in percent.
+	Continuous, Filtered, Attached, Denied int
+	// NumericServers, BareServers: percent of servers that number their changes; that lack _bulk_get
+	// and do not tell pending changes.
+	NumericServers, BareServers int
+
+	// Think is the longest time between two actions of the users.
+	Think time.Duration
+	// StoreLatency and NetLatency bound the time of one way.
+	StoreLatency, NetLatency time.Duration
+
+	Settings           node.Settings
+	Backoff            backoff.Policy
+	TransientMaxAge    time.Duration
+	CheckpointInterval time.Duration
+	BatchSize, Workers int
+	Retries            int
+
+	// Rates is how often each fault comes up: of a request or store operation out of decide.Scale, of all
+	// others out of decide.Scale in each turn of the nemesis, which has one every NemesisTick.
+	Rates map[string]int
+	// Actions is how often users do what, as weights out of decide.Scale in each turn.
+	Actions map[string]int
+	// Events happen at fixed times, whatever the decider says.
+	Events []Event
+
+	// Sample checks the costly invariants only every so many events; 0 and 1 mean at every one.
+	Sample int
+}
+
+// Event is something that a scenario wants to happen.
+type Event struct {
+	At   time.Duration // from the beginning
+	What string        // a fault of the nemesis, or an action
+	Whom string        // a node, a server, a database SERVER/DB, a document; empty for the decider's choice
+	For  time.Duration // how long, for what lasts; 0 for the decider's choice
+}
+
+// NemesisTick is the time between turns of the nemesis.
+const NemesisTick = 5 * time.Second
+
+// Faults of the nemesis, in families: the store as a whole, processes, the network, servers, databases.
+const (
+	StoreDown = "fdb-down" // nothing gets through to the store for a while
+
+	NodeCrash      = "node-crash"       // killed, and restarted after a while
+	NodePause      = "node-pause"       // stands still for a while, as long as a lease or longer
+	NodeDrain      = "node-drain"       // stops in order, and is started again
+	NodeStorm      = "node-storm"       // all are killed at once
+	NodeSkew       = "node-skew"        // its wall clock is wrong from now on
+	NodeJump       = "node-jump"        // its wall clock jumps forward or back for a while
+	NodeOtherSpeed = "node-other-setup" // restarted with other settings, as during an upgrade
+	NodeMaxJobs    = "node-max-jobs"    // its max_jobs changes while it runs, down to 0 too
+
+	NetPartition = "net-partition" // a process does not reach a server
+	NetIsolated  = "net-isolated"  // a process does not reach the store
+	NetSwizzle   = "net-swizzle"   // connections are cut one by one and come back in another order
+
+	ServerDown      = "server-down"      // refuses everything
+	ServerThrottles = "server-throttles" // answers 429 to everything
+	ServerLocksOut  = "server-locks-out" // answers 401 to everything
+	ServerBreaks    = "server-breaks"    // all its open connections break
+
+	DBRecreated = "db-recreated"   // deleted and made again, empty
+	DBDeleted   = "db-deleted"     // deleted, made again after a while
+	DBRestored  = "db-restored"    // put back to an earlier state
+	FilterEdit  = "filter-changed" // the filter function is another one
+)
+
+// NemesisFaults are all faults of the nemesis.
+var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NetPartition,
+	NetIsolated, NetSwizzle, ServerDown, ServerThrottles, ServerLocksOut, ServerBreaks, DBRecreated, DBDeleted, DBRestored, FilterEdit}
+
+// Actions of the users.
+const (
+	EditDoc        = "doc-edit"
+	DeleteDoc      = "doc-delete"
+	ConflictDoc    = "doc-conflict"
+	BurstDocs      = "doc-burst"
+	HugeDoc        = "doc-huge"
+	DeepConflict   = "doc-deep-conflict"
+	AddJob         = "job-add"
+	AddDuplicate   = "job-duplicate" // another document for a replication that there is
+	ChangeJob      = "job-change"    // another target
+	TouchJob       = "job-touch"     // the document changes, the replication does not
+	RemoveJob      = "job-remove"
+	StormJobs      = "job-storm" // many documents at once, then most of them deleted
+	Request        = "request"   // POST /_replicate
+	CancelRequest  = "request-cancel"
+	RecreateTenant = "tenant-recreated" // a replicator database is deleted and made again
+)
+
+// AllActions are what users can do.
+var AllActions = []string{EditDoc, DeleteDoc, ConflictDoc, BurstDocs, HugeDoc, DeepConflict, AddJob, AddDuplicate, ChangeJob, TouchJob,
+	RemoveJob, StormJobs, Request, CancelRequest, RecreateTenant}
+
+// AllFaults are all names that Rates may have.
+func AllFaults() []string {
+	names := map[string]bool{}
+	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch} {
+		for _, f := range fakefdb.Faults(kind) {
+			if f != fakefdb.Outage {
+				names[string(f)] = true
+			}
+		}
+	}
+	for _, op := range allOps {
+		for _, f := range peers.RequestFaults(op) {
+			names[f] = true
+		}
+	}
+	for _, f := range NemesisFaults {
+		names[f] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Default is a small cluster without faults.
+func Default() Config {
+	s := node.DefaultSettings()
+	s.MaxJobs, s.MaxChurn, s.StartupJitter = 10, 3, time.Second
+	return Config{
+		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5, Duration: 10 * time.Minute, Settle: 6 * time.Hour,
+		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
+		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond,
+		Settings: s, Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
+		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3,
+		Rates: map[string]int{}, Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
+	}
+}
+
+// table builds the choice among faults from the rates.
+func (c *Config) table(names []string) *decide.Table {
+	t := &decide.Table{}
+	for _, name := range names {
+		t.Add(name, c.Rates[name])
+	}
+	return t
+}

@@ -1,0 +1,252 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/peers"
+)
+
+// nemesis breaks things that last: the store, processes, servers, databases.
+type nemesis struct {
+	w     *Cluster
+	site  *decide.Site
+	table *decide.Table
+	names []string
+}
+
+// startNemesis gives the nemesis its turns, until the time of trouble is over.
+func (w *Cluster) startNemesis() {
+	n := &nemesis{w: w, site: w.Decider.Site("nemesis")}
+	for _, name := range NemesisFaults {
+		if w.Config.Rates[name] > 0 {
+			n.names = append(n.names, name)
+		}
+	}
+	n.table = w.Config.table(n.names)
+	if len(n.names) == 0 && !w.Decider.Scripted() {
+		return
+	}
+	w.Engine.Go(nil, "nemesis", func() {
+		for w.Engine.Sleep(context.Background(), NemesisTick) == nil && !w.healed {
+			for _, name := range n.names {
+				w.Faults.reach(name)
+			}
+			if fault := n.site.Pick(n.table); fault != "" {
+				n.do(Event{What: fault})
+			}
+		}
+	})
+}
+
+// planEvents plans what the scenario wants at fixed times.
+func (w *Cluster) planEvents() {
+	n := &nemesis{w: w, site: w.Decider.Site("events")}
+	for _, e := range w.Config.Events {
+		w.Engine.After(e.At, nil, e.What, func() {
+			if !w.healed {
+				n.do(e)
+			}
+		})
+	}
+}
+
+// do makes something happen.
+func (n *nemesis) do(e Event) {
+	n.w.Faults.hit(e.What)
+	switch family, _, _ := strings.Cut(e.What, "-"); family {
+	case "node":
+		n.process(e)
+	case "db", "filter":
+		n.database(e)
+	case "server":
+		n.server(e)
+	case "net", "fdb":
+		n.network(e)
+	default:
+		n.w.users.act(e.What, n.site)
+	}
+}
+
+// lasts is how long something lasts.
+func (n *nemesis) lasts(e Event, least, most time.Duration) time.Duration {
+	if e.For > 0 {
+		return e.For
+	}
+	return n.site.Duration(least, most)
+}
+
+func (n *nemesis) chooseProcess(e Event) *process {
+	for _, p := range n.w.nodes {
+		if p.Name == e.Whom {
+			return p
+		}
+	}
+	return n.w.nodes[n.site.Int(len(n.w.nodes))]
+}
+
+func (n *nemesis) chooseServer(e Event) *peers.Server {
+	if s := n.w.net.Server(e.Whom); s != nil {
+		return s
+	}
+	return n.w.net.servers[n.site.Int(len(n.w.net.servers))]
+}
+
+func (n *nemesis) configure(p *process) {
+	n.w.Engine.After(0, p.Process, "configure", func() {
+		if p.alive && !p.draining {
+			p.handle(node.Configure{Settings: p.settings})
+		}
+	})
+}
+
+func (n *nemesis) process(e Event) {
+	w := n.w
+	if e.What == NodeStorm {
+		for _, p := range w.nodes {
+			n.kill(p, n.lasts(e, time.Second, 10*time.Second))
+		}
+		return
+	}
+	p := n.chooseProcess(e)
+	timeout := p.settings.ActivityTimeout
+	switch e.What {
+	case NodeCrash:
+		n.kill(p, n.lasts(e, time.Second, 2*timeout))
+	case NodePause:
+		d := n.lasts(e, time.Second, 3*timeout)
+		w.Engine.Logf(p.Name, "zz paused for %s", d)
+		w.Engine.Pause(p.Process, d)
+		p.pausedLast = w.Engine.Now().Add(d)
+	case NodeDrain:
+		p.drain()
+	case NodeSkew:
+		p.skew = n.site.Duration(0, 4*time.Minute) - 2*time.Minute
+		w.Engine.Logf(p.Name, "clock off by %s", p.skew)
+	case NodeJump:
+		before := p.skew
+		p.skew = n.site.Duration(0, 2*time.Hour) - time.Hour
+		w.Engine.Logf(p.Name, "clock jumps by %s", p.skew)
+		w.Engine.After(n.lasts(e, time.Second, time.Minute), nil, "clock set right", func() { p.skew = before })
+	case NodeOtherSpeed:
+		s := w.Config.Settings
+		s.ActivityTimeout = time.Duration(1+n.site.Int(3)) * s.ActivityTimeout / 2
+		s.Interval, s.MaxJobs = s.Interval*2, 1+n.site.Int(2*s.MaxJobs+1)
+		p.settings = s
+		n.kill(p, time.Second)
+	case NodeMaxJobs:
+		p.settings.MaxJobs = n.site.Int(2*w.Config.Settings.MaxJobs + 1)
+		n.configure(p)
+		w.Engine.After(n.lasts(e, time.Minute, 5*time.Minute), nil, "settings restored", func() {
+			p.settings.MaxJobs = w.Config.Settings.MaxJobs
+			n.configure(p)
+		})
+	}
+}
+
+// kill crashes a process and starts it again after a while.
+func (n *nemesis) kill(p *process, d time.Duration) {
+	p.crash()
+	n.w.Engine.After(d, nil, "start", func() {
+		if !p.alive {
+			p.boot()
+		}
+	})
+}
+
+func (n *nemesis) server(e Event) {
+	s := n.chooseServer(e)
+	d := n.lasts(e, 5*time.Second, 3*time.Minute)
+	refusals := map[string]*peer.Failure{
+		ServerDown:      {Kind: peer.Unreachable},
+		ServerThrottles: {Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: time.Duration(n.site.Int(2)) * 5 * time.Second},
+		ServerLocksOut:  {Kind: peer.Status, Status: 401, Error: "unauthorized"},
+	}
+	n.w.Engine.Logf(s.Name, "%s for %s", e.What, d)
+	if e.What == ServerBreaks {
+		n.w.net.hangup(s)
+		return
+	}
+	n.w.net.trouble(s, refusals[e.What], d)
+}
+
+func (n *nemesis) network(e Event) {
+	w := n.w
+	switch e.What {
+	case StoreDown:
+		d := n.lasts(e, time.Second, 2*time.Minute)
+		w.Engine.Logf("store", "down for %s", d)
+		w.world.downUntil = max(w.world.downUntil, w.Engine.Now().Add(d))
+	case NetIsolated:
+		p := n.chooseProcess(e)
+		d := n.lasts(e, time.Second, 2*time.Minute)
+		w.Engine.Logf(p.Name, "does not reach the store for %s", d)
+		p.isolated = w.Engine.Now().Add(d)
+	case NetPartition:
+		p, s := n.chooseProcess(e), w.net.servers[n.site.Int(len(w.net.servers))]
+		d := n.lasts(e, time.Second, 5*time.Minute)
+		w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, d)
+		w.net.cut(p, s, d)
+	case NetSwizzle:
+		for _, s := range w.net.servers {
+			p := w.nodes[n.site.Int(len(w.nodes))]
+			begin, d := n.site.Duration(0, time.Minute), n.site.Duration(10*time.Second, 2*time.Minute)
+			w.Engine.After(begin, nil, "swizzle", func() { w.net.cut(p, s, d) })
+		}
+	}
+}
+
+func (n *nemesis) database(e Event) {
+	w := n.w
+	db := n.chooseDB(e)
+	if db == nil {
+		return
+	}
+	s, name := db.Server, db.Name
+	w.Engine.Logf(db.String(), "%s", e.What)
+	switch e.What {
+	case DBRecreated:
+		s.Delete(name)
+		w.users.fill(s.Create(name))
+	case DBDeleted:
+		s.Delete(name)
+		w.Engine.After(n.lasts(e, time.Second, 3*time.Minute), nil, "db made again", func() {
+			if s.DB(name) == nil {
+				w.users.fill(s.Create(name))
+			}
+		})
+	case DBRestored:
+		// Nobody can tell a number that is used again from the one before; and a target that loses what
+		// was not checkpointed yet is beyond what the protocol can see.
+		if db.Server.Numeric || !isSource(name) {
+			return
+		}
+		backup := db.Snapshot()
+		w.Engine.After(n.lasts(e, 5*time.Second, 2*time.Minute), nil, "db restored", func() {
+			if s.DB(name) == db && !w.healed {
+				w.oracle.restored(db)
+				db.Restore(backup)
+				w.Engine.Logf(db.String(), "restored")
+			}
+		})
+	case FilterEdit:
+		w.users.editFilter(db)
+	}
+}
+
+// chooseDB finds the database that an event names as SERVER/DB, or any.
+func (n *nemesis) chooseDB(e Event) *peers.DB {
+	if server, name, ok := strings.Cut(e.Whom, "/"); ok {
+		return n.w.net.find(fmt.Sprintf("http://%s/%s/", server, name))
+	}
+	all := n.w.net.databases()
+	if len(all) == 0 {
+		return nil
+	}
+	return all[n.site.Int(len(all))]
+}

@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/peers"
+)
+
+// allOps has one operation of each kind.
+var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{}, peer.ReadChanges{}, peer.DiffRevs{},
+	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}}
+
+// network is between the processes and the servers.
+type network struct {
+	w       *Cluster
+	servers []*peers.Server
+	kinds   map[reflect.Type]*opFaults
+	links   map[linkKey]*link
+	states  map[*peers.Server]*serverState
+}
+
+// opFaults are the faults that requests of one kind can have.
+type opFaults struct {
+	name  string
+	names []string
+	table *decide.Table
+}
+
+type linkKey struct {
+	p *engine.Process
+	s *peers.Server
+}
+
+// link is the way between a process and a server.
+type link struct {
+	sites    map[string]*decide.Site
+	cutUntil instant.Time
+}
+
+// serverState is what is wrong with a server at the moment.
+type serverState struct {
+	until   instant.Time
+	refusal *peer.Failure
+	backups map[string]peers.Snapshot // of databases, by name
+}
+
+func newNetwork(w *Cluster) *network {
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}}
+	for _, op := range allOps {
+		k := &opFaults{name: reflect.TypeOf(op).Name()}
+		for _, f := range peers.RequestFaults(op) {
+			if w.Config.Rates[f] > 0 {
+				k.names = append(k.names, f)
+			}
+		}
+		k.table = w.Config.table(k.names)
+		n.kinds[reflect.TypeOf(op)] = k
+	}
+	return n
+}
+
+func (n *network) add(s *peers.Server) {
+	n.servers = append(n.servers, s)
+	n.states[s] = &serverState{backups: map[string]peers.Snapshot{}}
+}
+
+func (n *network) heal() {
+	for _, k := range n.kinds {
+		k.names, k.table = nil, &decide.Table{}
+	}
+	for _, l := range n.links {
+		l.cutUntil = 0
+	}
+	for _, s := range n.servers {
+		n.states[s].until = 0
+	}
+}
+
+// Server is peers.Network's.
+func (n *network) Server(name string) *peers.Server {
+	for _, s := range n.servers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (n *network) link(p *engine.Process, s *peers.Server) *link {
+	key := linkKey{p, s}
+	l := n.links[key]
+	if l == nil {
+		l = &link{sites: map[string]*decide.Site{}}
+		n.links[key] = l
+	}
+	return l
+}
+
+func (n *network) site(p *engine.Process, s *peers.Server, what string) *decide.Site {
+	l := n.link(p, s)
+	site := l.sites[what]
+	if site == nil {
+		site = n.w.Decider.Site(fmt.Sprintf("%s>%s/%s", p, s.Name, what))
+		l.sites[what] = site
+	}
+	return site
+}
+
+// Fate is peers.Network's.
+func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fault, time.Duration, time.Duration) {
+	k := n.kinds[reflect.TypeOf(op)]
+	for _, name := range k.names {
+		n.w.Faults.reach(name)
+	}
+	fault := n.site(p, s, k.name).Pick(k.table)
+	most := n.w.Config.NetLatency
+	there, back := n.site(p, s, "there").Duration(most/10, most), most/10
+	if fault != "" {
+		n.w.Faults.hit(fault)
+		n.w.Engine.Logf(p.Name, "~ %s of %s to %s", fault, k.name, s.Name)
+	}
+	if fault == peers.Slow {
+		slow := n.site(p, s, "slow")
+		there, back = slow.Duration(time.Second, 20*time.Second), slow.Duration(time.Second, 9*time.Second)
+	}
+	return fault, there, back
+}
+
+// Cut is peers.Network's.
+func (n *network) Cut(p *engine.Process, s *peers.Server) bool {
+	return n.link(p, s).cutUntil > n.w.Engine.Now()
+}
+
+// Refusal is peers.Network's.
+func (n *network) Refusal(s *peers.Server) *peer.Failure {
+	if st := n.states[s]; st.until > n.w.Engine.Now() {
+		return st.refusal
+	}
+	return nil
+}
+
+// Refused is peers.Network's.
+func (n *network) Refused(db *peers.DB, id, rev string) { n.w.oracle.refused(db, id, rev) }
+
+// isolatedUntil is until when a process does not reach the store.
+func (n *network) isolatedUntil(p *process) instant.Time {
+	if p == nil {
+		return 0
+	}
+	return p.isolated
+}
+
+// cut separates a process and a server for d; connections that wait notice it in a while.
+func (n *network) cut(p *process, s *peers.Server, d time.Duration) {
+	l := n.link(p.Process, s)
+	l.cutUntil = max(l.cutUntil, n.w.Engine.Now().Add(d))
+	n.w.Engine.After(30*time.Second, nil, "connection lost", func() {
+		for _, db := range s.DBs() {
+			db.Hangup(p.Process, &peer.Failure{Kind: peer.TimedOut})
+		}
+	})
+}
+
+// trouble makes a server refuse everything for d.
+func (n *network) trouble(s *peers.Server, refusal *peer.Failure, d time.Duration) {
+	st := n.states[s]
+	st.until, st.refusal = n.w.Engine.Now().Add(d), refusal
+	n.hangup(s)
+}
+
+// hangup breaks the connections that wait for a server.
+func (n *network) hangup(s *peers.Server) {
+	for _, db := range s.DBs() {
+		db.Hangup(nil, &peer.Failure{Kind: peer.Broken})
+	}
+}
+
+// databases are all databases, in order.
+func (n *network) databases() []*peers.DB {
+	var all []*peers.DB
+	for _, s := range n.servers {
+		all = append(all, s.DBs()...)
+	}
+	return all
+}
+
+// find is the database of a URL; nil when it does not exist.
+func (n *network) find(url string) *peers.DB {
+	server, name := peers.Find(url)
+	if s := n.Server(server); s != nil {
+		return s.DB(name)
+	}
+	return nil
+}

@@ -1,0 +1,387 @@
+package cluster
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/node"
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
+)
+
+// oracle watches a run and checks the invariants S1 to S18 as things happen. It keeps a shadow of what
+// the store says of every job, made of the commits alone.
+type oracle struct {
+	w        *Cluster
+	landings []landing
+	requests map[uint64]node.Request // of the transactions of nodes, by number
+	current  map[any]node.Request    // of the coroutines that ask
+	shadows  map[string]*shadow
+	runs     []*run // under way
+	docs     map[string]*docTruth
+	denied   map[string]bool // "URL ID REV" that a target did not take
+	replays  int
+}
+
+// landing is a commit with the request that made it.
+type landing struct {
+	fakefdb.Landing
+	request node.Request
+}
+
+// shadow is what the oracle knows of a job.
+type shadow struct {
+	header *jobs.Job // nil: removed
+	record *replicator.Record
+	gone   instant.Time // when it was removed
+}
+
+// docTruth is what must be true of a replication document, as far as its user was told.
+type docTruth struct {
+	j       *jobDoc
+	token   uint64
+	present bool
+}
+
+func newOracle(w *Cluster) *oracle {
+	return &oracle{
+		w: w, requests: map[uint64]node.Request{}, current: map[any]node.Request{}, shadows: map[string]*shadow{},
+		docs: map[string]*docTruth{}, denied: map[string]bool{},
+	}
+}
+
+// asking notes what the running coroutine is about to ask of the store.
+func (o *oracle) asking(_ *process, q node.Request) { o.current[o.w.Engine.Self()] = q }
+
+// operation connects a transaction with the request that it carries out.
+func (o *oracle) operation(op fakefdb.Op, _ *process) {
+	if q := o.current[o.w.Engine.Self()]; q != nil {
+		o.requests[op.Tx] = q
+	}
+}
+
+// landed takes note of a commit. It is looked at when the event is over, since the store may not be asked
+// now.
+func (o *oracle) landed(l fakefdb.Landing) {
+	o.w.Engine.Note(mix.Pair(uint64(l.Version), uint64(len(l.Mutations))))
+	o.landings = append(o.landings, landing{l, o.requests[l.Tx]})
+}
+
+// step is called after every event.
+func (o *oracle) step() {
+	if len(o.landings) == 0 {
+		return
+	}
+	landings := o.landings
+	o.landings = nil
+	for _, l := range landings {
+		o.checkFencing(l)
+		o.follow(l)
+	}
+}
+
+// checkFencing is S2: a write for a job commits only under the job's present lock.
+func (o *oracle) checkFencing(l landing) {
+	held, ok := heldBy(l.request)
+	if !ok || !o.touches(l, held.JobID) {
+		return
+	}
+	s := o.shadows[held.JobID]
+	if s == nil || s.header == nil || s.header.State != jobs.Running || s.header.Lock != held.Lock {
+		o.w.fail("S2", "%s committed, but the job is %v", l.request, s)
+	}
+}
+
+// heldBy is the job and lock of a request that writes under a lock.
+func heldBy(q node.Request) (node.Held, bool) {
+	switch q := q.(type) {
+	case node.Claim:
+		return q.Held, true
+	case node.Record:
+		return q.Held, true
+	case node.Complete:
+		return q.Held, true
+	case node.Crash:
+		return q.Held, true
+	case node.Fail:
+		return q.Held, true
+	case node.Requeue:
+		return q.Held, true
+	}
+	return node.Held{}, false
+}
+
+// touches says whether a commit changed a job.
+func (o *oracle) touches(l landing, jobID string) bool {
+	for _, m := range l.Mutations {
+		if id, _, _, ok := o.w.store.Jobs.Row(m.Key, m.Value); ok && id == jobID {
+			return true
+		}
+	}
+	return false
+}
+
+// follow brings the shadows up to date with a commit.
+func (o *oracle) follow(l landing) {
+	var touched []string
+	for _, m := range l.Mutations {
+		id, _, _, ok := o.w.store.Jobs.Row(m.Key, m.Value)
+		if ok && !slices.Contains(touched, id) {
+			touched = append(touched, id)
+		}
+	}
+	for _, id := range touched {
+		header, err := o.w.store.Jobs.Get(o.w.present(), id)
+		if err != nil {
+			o.w.fail("S3", "job %s cannot be read: %v", id, err)
+			return
+		}
+		before := o.shadows[id]
+		if before == nil {
+			before = &shadow{}
+		}
+		after := &shadow{header: header, gone: before.gone}
+		if header == nil {
+			after.gone = o.w.Engine.Now()
+		} else {
+			after.record = &replicator.Record{}
+			if err := json.Unmarshal(header.Data, after.record); err != nil {
+				o.w.fail("S3", "record of job %s: %v", id, err)
+				return
+			}
+		}
+		o.shadows[id] = after
+		o.checkTransition(id, before, after, l)
+	}
+}
+
+// checkTransition is S7, S8 and S16: states change in the ways that there are, waits after crashes are
+// within their bounds, and counters never go back.
+func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
+	if after.header == nil || before.header == nil {
+		return
+	}
+	b, a := before.record, after.record
+	anew := a.Created != b.Created || len(a.History) > 0 && a.History[0].Type == "added"
+	if !anew && !legal(b.State, a.State) {
+		o.w.fail("S7", "job %s went from %s to %s by %v", id, b.State, a.State, l.request)
+	}
+	if !anew && a.State == replicator.Crashing && b.State == replicator.Running {
+		o.checkBackoff(id, before, after)
+	}
+	if !anew && a.RepID == b.RepID && b.RepID != "" {
+		o.checkCounters(id, b.Stats, a.Stats)
+	}
+}
+
+func legal(from, to replicator.State) bool {
+	switch from {
+	case replicator.Pending, replicator.Crashing:
+		return to == from || to == replicator.Running
+	case replicator.Running:
+		return true
+	}
+	return to == from
+}
+
+// checkBackoff is S8.
+func (o *oracle) checkBackoff(id string, before, after *shadow) {
+	policy := o.w.Config.Backoff
+	n := after.record.ErrorCount
+	if n != before.record.ErrorCount+1 && n != 1 {
+		o.w.fail("S8", "job %s has crashed %d times in a row after %d", id, n, before.record.ErrorCount)
+	}
+	if n == 1 && before.record.ErrorCount > 0 && after.record.LastUpdated.Sub(before.record.LastStart) <= policy.Health {
+		o.w.fail("S8", "job %s: %d crashes were forgotten after a run of %s", id, before.record.ErrorCount, after.record.LastUpdated.Sub(before.record.LastStart))
+	}
+	wait, most := after.header.Due.Sub(after.record.LastUpdated), policy.Delay(n)
+	if wait > most || wait < most-most/4-time.Microsecond {
+		o.w.fail("S8", "job %s waits %s after crash %d in a row, which should be the last quarter of %s", id, wait, n, most)
+	}
+}
+
+// checkCounters is S16.
+func (o *oracle) checkCounters(id string, b, a replicator.Stats) {
+	if b.Counters().Max(a.Counters()) != a.Counters() {
+		o.w.fail("S16", "counters of job %s went back from %+v to %+v", id, b.Counters(), a.Counters())
+	}
+}
+
+// runStarted is S1 and S5: one worker per lock, and no more runs than allowed.
+func (o *oracle) runStarted(r *run) {
+	lock := r.work.Work.Lock
+	for _, other := range o.runs {
+		if other.work.Work.JobID != r.work.Work.JobID {
+			continue
+		}
+		if other.work.Work.Lock == lock {
+			o.w.fail("S1", "job %s runs twice under lock %v", r.work.Work.JobID, lock)
+		}
+		o.checkTakeover(other, r)
+	}
+	if n := len(r.p.runs); n > r.p.node.MaxJobs() {
+		o.w.fail("S5", "%s starts run %d though it may have %d", r.p.Name, n, r.p.node.MaxJobs())
+	}
+	o.runs = append(o.runs, r)
+}
+
+// checkTakeover is S1 too: a job that another worker took over because its worker was silent does not run
+// there any more, unless that one stood still and does not know yet.
+func (o *oracle) checkTakeover(old, r *run) {
+	now := o.w.Engine.Now()
+	if old.p == r.p || o.w.Engine.Paused(old.p.Process) || now.Sub(old.p.pausedLast) < old.p.settings.ActivityTimeout {
+		return
+	}
+	s := o.shadows[old.work.Work.JobID]
+	if s == nil || s.gone >= old.began { // it was removed and added again: the old run is told soon
+		return
+	}
+	if old.p.settings.ActivityTimeout != r.p.settings.ActivityTimeout {
+		return // in the middle of an upgrade that changes it nobody can promise this
+	}
+	o.w.fail("S1", "job %s runs on %s since %s, and now on %s too", r.work.Work.JobID, old.p.Name, old.began, r.p.Name)
+}
+
+func (o *oracle) runEnded(r *run) {
+	if i := slices.Index(o.runs, r); i >= 0 {
+		o.runs = slices.Delete(o.runs, i, i+1)
+	}
+}
+
+func (o *oracle) runSaid(r *run, e replication.End) {
+	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
+		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
+	}
+}
+
+// confirmed is S18: of the runs with one replication id at most one has the right to it.
+func (o *oracle) confirmed(r *run) {
+	r.confirmed = true
+	for _, other := range o.runs {
+		if other == r || !other.confirmed || other.repID != r.repID || other.work.Work.JobID == r.work.Work.JobID {
+			continue
+		}
+		if o.holds(other) && o.holds(r) {
+			o.w.fail("S18", "jobs %s and %s both run as %s", other.work.Work.JobID, r.work.Work.JobID, r.repID)
+		}
+	}
+}
+
+// holds says whether the store agrees that the run has its job.
+func (o *oracle) holds(r *run) bool {
+	s := o.shadows[r.work.Work.JobID]
+	return s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == r.work.Work.Lock
+}
+
+// nodeStepped is S6: a rotation stops no more runs than max_churn, but for those above max_jobs.
+func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
+	done, ok := ev.(node.Done)
+	if !ok {
+		return
+	}
+	if _, ok := done.Result.(node.Counted); !ok {
+		return
+	}
+	stops := 0
+	for _, e := range effects {
+		if _, is := e.(node.StopRun); is {
+			stops++
+		}
+	}
+	excess := len(p.runs) - p.node.MaxJobs()
+	if stops > max(excess, p.settings.MaxChurn) {
+		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, len(p.runs), p.settings.MaxChurn, p.node.MaxJobs())
+	}
+}
+
+// checkpoint is S11: what a checkpoint covers is on the target.
+func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
+	log, err := checkpoint.Parse(body)
+	if err != nil {
+		o.w.fail("S11", "checkpoint on %s: %v", db, err)
+		return
+	}
+	for _, r := range o.runs {
+		if r.repID == "" || strings.Split(r.repID, "+")[0] != id {
+			continue
+		}
+		rep := r.work.Work.Replication
+		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+		if source == nil || target == nil {
+			return
+		}
+		if lost := o.missing(r, source, target, source.Number(log.SourceLastSeq)); lost != "" {
+			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
+		}
+		return
+	}
+}
+
+// missing is a revision among the changes up to a number that the target lacks and never refused.
+func (o *oracle) missing(r *run, source, target *peers.DB, through int64) string {
+	rep := r.work.Work.Replication
+	for _, l := range source.Leafs() {
+		if l.Number > through || !source.Selects(rep.Filter, l.Doc) {
+			continue
+		}
+		revs := l.Revs
+		if rep.WinningRevsOnly {
+			revs = revs[:1]
+		}
+		for _, rev := range revs {
+			if !target.Has(l.ID, rev) && !o.denied[target.String()+" "+l.ID+" "+rev] && !target.Deny[l.ID] {
+				return l.ID + " " + rev
+			}
+		}
+	}
+	return ""
+}
+
+// refused notes a document that a target did not take (S14 looks for its count).
+func (o *oracle) refused(db *peers.DB, id, rev string) { o.denied[db.String()+" "+id+" "+rev] = true }
+
+// restored forgets what was known of a database that is put back.
+func (o *oracle) restored(*peers.DB) {}
+
+// replay is S17: a request carried out a second time changes nothing.
+func (o *oracle) replay(p *process, q node.Request, wall instant.Time) {
+	switch q.(type) {
+	case node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
+		return // these make progress, or say that time has passed
+	}
+	if o.replays++; o.replays%8 != 0 {
+		return
+	}
+	before := o.w.db.Hash()
+	o.w.world.atOnce = true
+	_, err := kv.Run(o.w.Engine.NewContext(p.Process, 0), o.w.db, func(tx kv.Tx) (node.Result, error) {
+		return node.Perform(tx, o.w.store, q, wall)
+	})
+	o.w.world.atOnce = false
+	if after := o.w.db.Hash(); after != before && err == nil {
+		o.w.fail("S17", "%s repeated changed the store", q)
+	}
+}
+
+// wrote notes what a user was told of a document.
+func (o *oracle) wrote(j *jobDoc, token uint64, present bool) {
+	o.docs[j.tenant.name+" "+j.id] = &docTruth{j: j, token: token, present: present}
+}
+
+// dropped forgets the documents of a database that was deleted.
+func (o *oracle) dropped(t *tenant) {
+	for key, truth := range o.docs {
+		if truth.j.tenant == t {
+			delete(o.docs, key)
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/node"
+	"couchrelay/core/ratelimit"
+	"couchrelay/core/replication"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/peers"
+)
+
+// Limits of the production runtime.
+const (
+	requestLimit = 30 * time.Second
+	awaitLimit   = time.Minute
+)
+
+// process is a node: it drives the core's machines as the production runtime does.
+type process struct {
+	*engine.Process
+	w    *Cluster
+	site *decide.Site
+
+	alive    bool
+	lives    int
+	settings node.Settings
+	node     *node.Node
+	runs     []*run
+	limiter  ratelimit.Limiter
+	booted   instant.Time
+	skew     time.Duration // of the wall clock
+	wakeAt   instant.Time  // of the planned wake
+	queue    []any         // events that steps brought about
+	draining bool
+	// isolated is until when the store is not reached.
+	isolated instant.Time
+	// pausedLast is when it last stood still.
+	pausedLast instant.Time
+}
+
+// run is a replication that the process carries out.
+type run struct {
+	p         *process
+	id        uint64
+	work      node.StartRun
+	machine   *replication.Run
+	pair      *peers.Pair
+	calls     map[uint64]*engine.Context
+	wakeAt    instant.Time
+	began     instant.Time
+	repID     string
+	confirmed bool
+}
+
+// runEvent is an event of a run.
+type runEvent struct {
+	run *run
+	ev  replication.Event
+}
+
+func newProcess(w *Cluster, name string) *process {
+	return &process{Process: &engine.Process{Name: name}, w: w, site: w.Decider.Site(name), settings: w.Config.Settings}
+}
+
+// running is the process whose coroutine runs; nil for users and the world.
+func (w *Cluster) running() *process {
+	owner := w.Engine.Owner()
+	for _, p := range w.nodes {
+		if p.Process == owner {
+			return p
+		}
+	}
+	return nil
+}
+
+// boot starts the process.
+func (p *process) boot() {
+	p.lives++
+	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
+	p.limiter = ratelimit.Limiter{}
+	p.node = node.New(node.Config{
+		Settings: p.settings, Name: p.Name, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
+	})
+	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
+	p.handle(node.Start{})
+}
+
+// crash ends the process at once.
+func (p *process) crash() {
+	if !p.alive {
+		return
+	}
+	p.w.Engine.Logf(p.Name, "! crashed with %d runs", len(p.runs))
+	p.end()
+	p.w.Engine.Kill(p.Process)
+}
+
+// end forgets everything that the process knew.
+func (p *process) end() {
+	p.alive = false
+	for _, r := range p.runs {
+		p.w.oracle.runEnded(r)
+	}
+	p.runs, p.queue = nil, nil
+}
+
+// drain stops the process in order.
+func (p *process) drain() {
+	if p.alive && !p.draining {
+		p.draining = true
+		p.handle(node.Drain{})
+	}
+}
+
+// heal ends all that is wrong with the process.
+func (p *process) heal() {
+	p.skew, p.isolated = 0, 0
+	p.settings = p.w.Config.Settings
+	p.w.Engine.Resume(p.Process)
+	switch {
+	case !p.alive:
+		p.boot()
+	case !p.draining:
+		p.handle(node.Configure{Settings: p.settings})
+	}
+}
+
+func (p *process) clock() node.Clock {
+	now := p.w.Engine.Now()
+	return node.Clock{Steady: now, Wall: now.Add(p.skew)}
+}
+
+// handle handles an event and all that it brings about.
+func (p *process) handle(ev any) {
+	p.queue = append(p.queue, ev)
+	if len(p.queue) > 1 {
+		return // a step further up is at it
+	}
+	for len(p.queue) > 0 && p.alive {
+		switch ev := p.queue[0].(type) {
+		case node.Event:
+			p.stepNode(ev)
+		case runEvent:
+			p.stepRun(ev.run, ev.ev)
+		}
+		if len(p.queue) > 0 {
+			p.queue = p.queue[1:]
+		}
+	}
+	if p.alive {
+		p.planWake()
+	}
+}
+
+// planWake plans the next wake of the node's machine.
+func (p *process) planWake() {
+	at := p.node.Deadline()
+	if at >= p.wakeAt || at == instant.Never {
+		return
+	}
+	p.wakeAt = at
+	p.w.Engine.After(at.Sub(p.w.Engine.Now()), p.Process, "wake", func() {
+		if p.wakeAt == at {
+			p.wakeAt = instant.Never
+		}
+		p.handle(node.Wake{})
+	})
+}
+
+func (p *process) stepNode(ev node.Event) {
+	if p.w.Engine.Trace != nil {
+		p.w.Engine.Logf(p.Name, "< %s", ev)
+	}
+	effects := p.node.Step(p.clock(), ev)
+	p.w.oracle.nodeStepped(p, ev, effects)
+	for _, e := range effects {
+		if p.w.Engine.Trace != nil {
+			p.w.Engine.Logf(p.Name, "> %s", e)
+		}
+		p.perform(e)
+	}
+}
+
+func (p *process) perform(e node.Effect) {
+	switch e := e.(type) {
+	case node.Ask:
+		p.w.Engine.Note(e.ID)
+		p.w.Engine.Go(p.Process, "ask", func() { p.ask(e) })
+	case node.Await:
+		p.w.Engine.Go(p.Process, "await", func() { p.await(e) })
+	case node.StartRun:
+		p.startRun(e)
+	case node.Confirm:
+		if r := p.find(e.Run); r != nil {
+			p.w.oracle.confirmed(r)
+			p.queue = append(p.queue, runEvent{r, replication.Identified{}})
+		}
+	case node.StopRun:
+		if r := p.find(e.Run); r != nil {
+			p.queue = append(p.queue, runEvent{r, replication.Stop{}})
+		}
+	case node.KillRun:
+		p.dropRun(p.find(e.Run))
+	case node.Exit:
+		p.exit()
+	}
+}
+
+// exit ends a drained process, which is started again soon.
+func (p *process) exit() {
+	p.w.Engine.Logf(p.Name, "_ left")
+	p.end()
+	p.w.Engine.Kill(p.Process)
+	p.w.Engine.After(p.site.Duration(time.Second, time.Minute), nil, "start", func() {
+		if !p.alive {
+			p.boot()
+		}
+	})
+}
+
+// ask performs a request of the node in a transaction.
+func (p *process) ask(a node.Ask) {
+	ctx := p.w.Engine.NewContext(p.Process, requestLimit)
+	wall := p.clock().Wall
+	p.w.oracle.asking(p, a.Request)
+	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
+		return node.Perform(tx, p.w.store, a.Request, wall)
+	})
+	done := node.Done{ID: a.ID, Result: result}
+	if err != nil {
+		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
+	} else {
+		p.w.oracle.replay(p, a.Request, wall)
+	}
+	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
+}
+
+func (p *process) await(a node.Await) {
+	ctx := p.w.Engine.NewContext(p.Process, awaitLimit)
+	watch, err := kv.Run(ctx, p.w.db, func(tx kv.Tx) (kv.Watch, error) { return node.Arm(tx, p.w.store, a) })
+	switch {
+	case err != nil:
+		_ = p.w.Engine.Await(ctx, func(func()) {})
+	case watch != nil:
+		_ = watch.Wait(ctx)
+	}
+	p.w.Engine.After(0, p.Process, "notified", func() { p.handle(node.Notified{Topic: a.Topic}) })
+}
+
+func (p *process) find(id uint64) *run {
+	for _, r := range p.runs {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (p *process) startRun(s node.StartRun) {
+	rec := s.Work.Record
+	plan := replication.NewPlan(s.Work.Replication, p.w.store.Config.Server, rec.Throttled)
+	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
+	plan.ProgressInterval = p.settings.ProgressInterval
+	r := &run{
+		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*engine.Context{}, wakeAt: instant.Never,
+		began: p.w.Engine.Now(), pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
+	}
+	p.runs = append(p.runs, r)
+	p.w.oracle.runStarted(r)
+	p.queue = append(p.queue, runEvent{r, replication.Begin{}})
+}
+
+// dropRun gives a run up with everything under way.
+func (p *process) dropRun(r *run) {
+	if r == nil {
+		return
+	}
+	p.w.oracle.runEnded(r)
+	i := slices.Index(p.runs, r)
+	p.runs = slices.Delete(p.runs, i, i+1)
+	ids := make([]uint64, 0, len(r.calls))
+	for id := range r.calls {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		r.calls[id].Cancel()
+	}
+}
+
+func (p *process) stepRun(r *run, ev replication.Event) {
+	if !slices.Contains(p.runs, r) {
+		return
+	}
+	if reply, ok := ev.(replication.Reply); ok {
+		if r.calls[reply.ID] == nil {
+			return
+		}
+		delete(r.calls, reply.ID)
+	}
+	if p.w.Engine.Trace != nil {
+		p.w.Engine.Logf(p.Name, "run %d < %s", r.id, ev)
+	}
+	effects := r.machine.Step(p.w.Engine.Now(), ev)
+	p.w.Engine.Note(mix.Pair(r.id, uint64(len(effects))))
+	for _, e := range effects {
+		if p.w.Engine.Trace != nil {
+			p.w.Engine.Logf(p.Name, "run %d > %s", r.id, e)
+		}
+		switch e := e.(type) {
+		case replication.Call:
+			p.call(r, e)
+		case replication.Cancel:
+			if ctx := r.calls[e.ID]; ctx != nil {
+				ctx.Cancel()
+				delete(r.calls, e.ID)
+			}
+		case replication.Release:
+			r.pair.Release(e.ID)
+		case replication.Identify:
+			r.repID = e.ID
+			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
+		case replication.Progress:
+			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
+		case replication.End:
+			p.w.oracle.runSaid(r, e)
+			p.dropRun(r)
+			p.queue = append(p.queue, node.RunEnded{Run: r.id, End: e})
+		}
+	}
+	p.planRunWake(r)
+}
+
+func (p *process) planRunWake(r *run) {
+	at := r.machine.Deadline()
+	if at >= r.wakeAt || at == instant.Never {
+		return
+	}
+	r.wakeAt = at
+	p.w.Engine.After(at.Sub(p.w.Engine.Now()), p.Process, "run wake", func() {
+		if r.wakeAt == at {
+			r.wakeAt = instant.Never
+			p.handle(runEvent{r, replication.Wake{}})
+		}
+	})
+}
+
+func (p *process) call(r *run, c replication.Call) {
+	ctx := p.w.Engine.NewContext(p.Process, 0)
+	r.calls[c.ID] = ctx
+	p.w.Engine.Go(p.Process, "call", func() {
+		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
+		if ctx.Err() == nil {
+			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(runEvent{r, reply}) })
+		}
+	})
+}

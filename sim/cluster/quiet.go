@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replicator"
+	"couchrelay/sim/peers"
+)
+
+// unsettled says which liveness invariant does not hold yet; nil when all do.
+func (o *oracle) unsettled() *Violation {
+	counts, err := o.w.store.Jobs.Counts(o.w.present())
+	if err != nil {
+		return &Violation{ID: "S3", Text: err.Error()}
+	}
+	if counts.Ready > 0 && o.freeSlots() > 0 {
+		return &Violation{ID: "L2", Text: fmt.Sprintf("%d jobs are ready and %d slots are free", counts.Ready, o.freeSlots())}
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
+		s := o.shadows[id]
+		if s.header == nil {
+			continue
+		}
+		if s.header.State == jobs.Pending && s.header.Due > 0 && s.header.Due < o.w.Engine.Now().Add(-time.Minute) {
+			return &Violation{ID: "L4", Text: fmt.Sprintf("job %s is due since %s", id, s.header.Due)}
+		}
+		if why := o.unfinished(id, s); why != "" {
+			return &Violation{ID: "L1", Text: why}
+		}
+	}
+	return nil
+}
+
+func (o *oracle) freeSlots() int {
+	free := 0
+	for _, p := range o.w.nodes {
+		if p.alive && !p.draining {
+			free += max(0, p.node.MaxJobs()-p.node.Running())
+		}
+	}
+	return free
+}
+
+// unfinished says what a job still has to do: everything that its source selects must be on the target,
+// unless one of them does not exist. A one-shot must be over.
+func (o *oracle) unfinished(id string, s *shadow) string {
+	if s.record.State.Terminal() {
+		return ""
+	}
+	rep, err := o.w.store.Spec(o.w.present(), id)
+	if err != nil || rep == nil {
+		return fmt.Sprintf("job %s has no replication: %v", id, err)
+	}
+	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+	if source == nil {
+		return ""
+	}
+	if target == nil {
+		return fmt.Sprintf("job %s is %s, and %s does not exist", id, s.record.State, rep.Target.URL)
+	}
+	if source.FilterWorks(rep.Filter) != nil {
+		return ""
+	}
+	if !rep.Continuous {
+		return fmt.Sprintf("job %s is %s: %s", id, s.record.State, s.record.Reason)
+	}
+	r := &run{}
+	r.work.Work.Replication = rep
+	if lost := o.missing(r, source, target, 1<<62); lost != "" {
+		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s", id, source, target, lost, s.record.State, s.record.Reason)
+	}
+	return ""
+}
+
+// quiet checks what only holds when nothing moves: S3 and S4, S13 to S15, and that the store agrees with
+// itself.
+func (o *oracle) quiet() {
+	w := o.w
+	if err := w.store.Jobs.Audit(w.present()); err != nil {
+		w.fail("S3", "%v", err)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.docs)) {
+		if truth := o.docs[key]; !truth.j.unknown && !truth.j.busy {
+			o.checkDoc(key, truth)
+		}
+	}
+	o.checkJobs()
+	o.checkRuns()
+	o.checkRefusals()
+}
+
+// checkDoc is S3: what a user was told of a document is true.
+func (o *oracle) checkDoc(key string, truth *docTruth) {
+	w := o.w
+	found := o.document(truth.j.tenant, truth.j.id)
+	switch {
+	case truth.present && found == nil:
+		w.fail("S3", "document %s was written, and is gone", key)
+	case !truth.present && found != nil:
+		w.fail("S4", "document %s was deleted, and is there", key)
+	case truth.present && !containsToken(found, truth.token):
+		w.fail("S3", "document %s was written as %d, and is %s", key, truth.token, found.Body)
+	}
+	if w.Violation != nil {
+		return
+	}
+	id := replicator.DocumentJobs(truth.j.tenant.instance) + truth.j.id
+	s := o.shadows[id]
+	has := s != nil && s.header != nil
+	switch {
+	case truth.present && !has:
+		w.fail("S3", "document %s has no job", key)
+	case !truth.present && has:
+		w.fail("S4", "document %s is deleted, but its job is %s", key, s.header)
+	case has && string(s.record.State) != stateOf(found) && (s.record.State.Terminal() || stateOf(found) != ""):
+		w.fail("S7", "document %s says %q, its job is %s", key, stateOf(found), s.record.State)
+	}
+}
+
+func containsToken(d *docs.Document, token uint64) bool {
+	var body struct{ N uint64 }
+	return json.Unmarshal(d.Body, &body) == nil && body.N == token
+}
+
+func stateOf(d *docs.Document) string {
+	var body struct {
+		State string `json:"_replication_state"`
+	}
+	_ = json.Unmarshal(d.Body, &body) // what is no object has no state
+	return body.State
+}
+
+// document reads a replication document; nil when there is none.
+func (o *oracle) document(t *tenant, id string) *docs.Document {
+	var found *docs.Document
+	o.w.world.atOnce = true
+	defer func() { o.w.world.atOnce = false }()
+	err := kv.Do(o.w.Engine.NewContext(nil, 0), o.w.db, func(tx kv.Tx) error {
+		found = nil
+		db, err := o.w.store.Docs.Open(tx, t.name)
+		if err != nil {
+			return err
+		}
+		doc, err := db.Read(id, docs.Want{})
+		if _, refused := err.(*docs.Error); refused {
+			return nil
+		}
+		found = doc
+		return err
+	})
+	if err != nil {
+		o.w.fail("S3", "document %s of %s cannot be read: %v", id, t.name, err)
+	}
+	return found
+}
+
+// checkJobs is S4: every job of a document has a document, in a database that exists.
+func (o *oracle) checkJobs() {
+	instances := map[string]*tenant{}
+	for _, t := range o.w.users.tenants {
+		instances[replicator.DocumentJobs(t.instance)] = t
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
+		s := o.shadows[id]
+		if s.header == nil || s.record.Transient() {
+			continue
+		}
+		t := instances[s.record.Instance]
+		if t == nil {
+			if !o.sweeping() {
+				o.w.fail("S4", "job %s belongs to a database that was deleted", id)
+			}
+			continue
+		}
+		if o.document(t, s.record.DocID) == nil {
+			o.w.fail("S4", "job %s has no document", id)
+		}
+	}
+}
+
+// sweeping says whether deleted databases still wait for the sweep of their jobs.
+func (o *oracle) sweeping() bool {
+	r := tuple.Subspace(tuple.Pack("couchrelay")).Sub("dropped").Range()
+	rows, err := o.w.present().GetRange(r, kv.RangeOptions{Limit: 1})
+	return err == nil && len(rows) > 0
+}
+
+// checkRuns: what runs here is what the store says runs here.
+func (o *oracle) checkRuns() {
+	for _, r := range o.runs {
+		if !o.holds(r) {
+			s := o.shadows[r.work.Work.JobID]
+			o.w.fail("S4", "%s runs job %s under %v, but the store says %+v", r.p.Name, r.work.Work.JobID, r.work.Work.Lock, s.header)
+		}
+	}
+}
+
+// checkRefusals is S14: a job whose target refused documents says so.
+func (o *oracle) checkRefusals() {
+	for _, r := range o.runs {
+		rep := r.work.Work.Replication
+		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+		if source == nil || target == nil {
+			continue
+		}
+		if denied := deniedLeafs(source, target, func(l peers.Leafs) bool { return source.Selects(rep.Filter, l.Doc) }); denied > 0 {
+			if told := r.machine.Info().DocWriteFailures; told == 0 {
+				o.w.fail("S14", "%s refused %d documents of job %s, which tells of none", target, denied, r.work.Work.JobID)
+			}
+		}
+	}
+}
+
+func deniedLeafs(source, target *peers.DB, selected func(peers.Leafs) bool) int {
+	n := 0
+	for _, l := range source.Leafs() {
+		if target.Deny[l.ID] && selected(l) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"encoding/json"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replicator"
+	"couchrelay/sim/decide"
+)
+
+var admin = replicator.Writer{Admin: true}
+
+// request sends POST /_replicate, or cancels what one started.
+func (u *users) request(what string, site *decide.Site) {
+	p := u.frontend(site)
+	if p == nil {
+		return
+	}
+	if what == CancelRequest {
+		if len(u.requests) > 0 {
+			u.cancel(p, u.requests[site.Int(len(u.requests))])
+		}
+		return
+	}
+	j := u.newJob(site)
+	u.jobs = u.jobs[:len(u.jobs)-1] // it is no document
+	raw, err := json.Marshal(j.body)
+	if err != nil {
+		panic(err)
+	}
+	rep, err := repdoc.ParseRequest(raw, u.w.store.Config.Parse)
+	if err != nil {
+		panic(err)
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		ctx, now := u.w.Engine.NewContext(p.Process, requestLimit), u.w.Engine.Now()
+		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, "user", now) })
+		if err == nil {
+			u.requests = append(u.requests, id)
+		}
+	})
+}
+
+func (u *users) cancel(p *process, id string) {
+	u.w.Engine.Go(p.Process, "api", func() {
+		ctx := u.w.Engine.NewContext(p.Process, requestLimit)
+		_ = kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) })
+	})
+}

@@ -1,0 +1,402 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/peers"
+)
+
+// users write documents in the source databases, and make, change and remove replications through the
+// nodes' frontends.
+type users struct {
+	w       *Cluster
+	site    *decide.Site
+	table   *decide.Table
+	names   []string
+	tenants []*tenant
+	jobs    []*jobDoc // replication documents that were ever tried, in order
+	n       int       // things made so far, for names and tokens
+
+	requests []string // ids of jobs of requests, as far as known
+}
+
+// tenant is a replicator database.
+type tenant struct {
+	name     string
+	instance tuple.UUID
+	busy     bool // being deleted or made again
+}
+
+// jobDoc is a replication document as its user knows it.
+type jobDoc struct {
+	tenant *tenant
+	id     string
+	body   map[string]any
+	// busy is while a write is under way; unknown when nobody knows whether the last one happened.
+	busy, unknown bool
+	present       bool
+}
+
+func newUsers(w *Cluster) *users {
+	u := &users{w: w, site: w.Decider.Site("users"), table: &decide.Table{}}
+	for _, name := range AllActions {
+		if rate := w.Config.Actions[name]; rate > 0 {
+			u.names = append(u.names, name)
+			u.table.Add(name, rate)
+		}
+	}
+	for i := range w.Config.Tenants {
+		name := "_replicator"
+		if i > 0 {
+			name = fmt.Sprintf("t%d/_replicator", i)
+		}
+		u.tenants = append(u.tenants, &tenant{name: name})
+	}
+	return u
+}
+
+// begin makes the replicator databases and the first documents, before there is any trouble, and starts
+// to act.
+func (u *users) begin() {
+	u.w.Engine.Go(nil, "users", func() {
+		u.w.world.atOnce = true
+		for _, t := range u.tenants {
+			u.create(t)
+		}
+		for range u.w.Config.Jobs {
+			u.w.world.atOnce = true
+			j := u.newJob(u.site)
+			j.unknown = u.put(context.Background(), j, j.body) != nil
+		}
+		u.w.world.atOnce = false
+		for !u.w.healed {
+			_ = u.w.Engine.Sleep(context.Background(), u.site.Duration(u.w.Config.Think/20, u.w.Config.Think))
+			for _, name := range u.names {
+				u.w.Faults.reach(name)
+			}
+			if what := u.site.Pick(u.table); what != "" && !u.w.healed {
+				u.w.Faults.hit(what)
+				u.act(what, u.site)
+			}
+		}
+	})
+}
+
+func (u *users) next() int { u.n++; return u.n }
+
+// act does one thing.
+func (u *users) act(what string, site *decide.Site) {
+	switch what {
+	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, BurstDocs:
+		u.editDocs(what, site)
+	case AddJob:
+		u.write(u.newJob(site), site, false)
+	case StormJobs:
+		for range 10 + site.Int(20) {
+			j := u.newJob(site)
+			u.write(j, site, false)
+			if site.Int(4) > 0 {
+				u.write(j, site, true)
+			}
+		}
+	case AddDuplicate, ChangeJob, TouchJob, RemoveJob:
+		u.changeJob(what, site)
+	case Request, CancelRequest:
+		u.request(what, site)
+	case RecreateTenant:
+		u.recreate(u.tenants[site.Int(len(u.tenants))], site)
+	}
+}
+
+// url is a database's address.
+func url(server, db string) string { return "http://" + server + "/" + db + "/" }
+
+// isSource says whether users write into a database of this name; others are written by replications
+// only.
+func isSource(name string) bool { return strings.HasPrefix(name, "a") }
+
+// pick chooses a database of all servers.
+func (u *users) pick(site *decide.Site, source bool) string {
+	c := &u.w.Config
+	server := u.w.net.servers[site.Int(len(u.w.net.servers))].Name
+	kind := "b"
+	if source && site.Int(5) < 4 {
+		kind = "a"
+	}
+	return url(server, fmt.Sprint(kind, 1+site.Int(max(1, c.Databases/2))))
+}
+
+// newJob makes up a replication document.
+func (u *users) newJob(site *decide.Site) *jobDoc {
+	c := &u.w.Config
+	percent := func(share int) bool { return site.Chance(share * decide.Scale / 100) }
+	source := u.pick(site, true)
+	target := u.pick(site, false)
+	if target == source {
+		target = strings.Replace(target, "/b", "/bb", 1)
+	}
+	body := map[string]any{"source": source, "target": target, "create_target": true}
+	if percent(c.Continuous) {
+		body["continuous"] = true
+	}
+	if percent(c.Filtered) {
+		switch site.Int(4) {
+		case 0:
+			body["selector"] = map[string]any{"group": site.Int(3)}
+		case 1:
+			body["filter"] = "f/pass"
+		case 2:
+			body["doc_ids"] = []string{"doc1", "doc3", "none"}
+		case 3:
+			body["winning_revs_only"] = true
+		}
+	}
+	switch site.Int(8) {
+	case 1:
+		body["use_bulk_get"] = false
+	case 2:
+		body["worker_batch_size"] = 1 + site.Int(5)
+	case 3:
+		body["use_checkpoints"] = false
+	}
+	j := &jobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: body}
+	u.jobs = append(u.jobs, j)
+	return j
+}
+
+// write writes or deletes a document through a frontend.
+func (u *users) write(j *jobDoc, site *decide.Site, remove bool) {
+	p := u.frontend(site)
+	if p == nil || j.busy || j.tenant.busy {
+		return
+	}
+	j.busy = true
+	body := j.body
+	if remove {
+		body = nil
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		// A frontend that dies in the middle leaves its user in doubt.
+		defer func() { j.busy = false }()
+		j.unknown = true
+		if err := u.put(u.w.Engine.NewContext(p.Process, requestLimit), j, body); err == nil {
+			j.unknown, j.present = false, body != nil
+		}
+	})
+}
+
+// frontend is a process that answers users, nil when all are down.
+func (u *users) frontend(site *decide.Site) *process {
+	var up []*process
+	for _, p := range u.w.nodes {
+		if p.alive && !p.draining {
+			up = append(up, p)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	return up[site.Int(len(up))]
+}
+
+// put writes a replication document, or deletes it when there is no body.
+func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
+	token, now := uint64(u.next()), u.w.Engine.Now()
+	wanted := map[string]any{"_id": j.id, "n": token}
+	for name, v := range body { // into another map: order does not matter
+		wanted[name] = v
+	}
+	if body == nil {
+		wanted["_deleted"] = true
+	}
+	raw, err := json.Marshal(wanted)
+	if err != nil {
+		panic(err)
+	}
+	err = kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
+		if err != nil {
+			return err
+		}
+		doc, err := docs.ParseDocument(raw, docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		if old, err := db.Read(j.id, docs.Want{Deleted: true}); err == nil {
+			if doc.Deleted && old.Deleted {
+				return nil
+			}
+			doc.Rev = old.Rev
+		} else if _, refused := err.(*docs.Error); !refused {
+			return err
+		}
+		written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: token}}, admin, now)
+		if err == nil && written[0].Err != nil && written[0].Err.Status != 409 {
+			return written[0].Err
+		}
+		return err
+	})
+	if err == nil {
+		u.w.oracle.wrote(j, token, body != nil)
+	}
+	return err
+}
+
+func (u *users) changeJob(what string, site *decide.Site) {
+	if len(u.jobs) == 0 {
+		return
+	}
+	j := u.jobs[site.Int(len(u.jobs))]
+	switch what {
+	case AddDuplicate:
+		again := &jobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: j.body}
+		u.jobs = append(u.jobs, again)
+		u.write(again, site, false)
+	case ChangeJob:
+		body := map[string]any{}
+		for name, v := range j.body { // into another map: order does not matter
+			body[name] = v
+		}
+		body["target"] = u.pick(site, false)
+		if body["target"] == body["source"] {
+			return
+		}
+		j.body = body
+		u.write(j, site, false)
+	case TouchJob:
+		u.write(j, site, false)
+	case RemoveJob:
+		u.write(j, site, true)
+	}
+}
+
+// create makes a replicator database.
+func (u *users) create(t *tenant) {
+	n := u.next()
+	t.instance = tuple.UUID{7, byte(n >> 8), byte(n)}
+	if err := kv.Do(context.Background(), u.w.db, func(tx kv.Tx) error {
+		return u.w.store.Docs.Create(tx, t.name, t.instance, u.w.Engine.Now())
+	}); err != nil {
+		panic(fmt.Sprintf("cluster: %s: %v", t.name, err))
+	}
+}
+
+// recreate deletes a replicator database, and makes it again.
+func (u *users) recreate(t *tenant, site *decide.Site) {
+	p := u.frontend(site)
+	for _, j := range u.jobs {
+		if j.tenant == t && j.busy {
+			return
+		}
+	}
+	if p == nil || t.busy {
+		return
+	}
+	t.busy = true
+	old := t.instance
+	u.w.Engine.Go(nil, "drop tenant", func() { // an operator who tries until it is done
+		err := kv.Do(context.Background(), u.w.db, func(tx kv.Tx) error {
+			u.w.store.Drop(tx, old)
+			return u.w.store.Docs.Delete(tx, t.name, old)
+		})
+		if err == nil {
+			u.w.oracle.dropped(t)
+			for _, j := range u.jobs {
+				if j.tenant == t {
+					j.present, j.unknown = false, false
+				}
+			}
+			u.create(t)
+		}
+		t.busy = err != nil
+	})
+}
+
+// fill gives a new database its first documents and its filter function.
+func (u *users) fill(db *peers.DB) {
+	if isSource(db.Name) {
+		for i := range u.w.Config.Docs {
+			u.edit(db, fmt.Sprint("doc", i), u.site)
+		}
+	}
+	u.editFilter(db)
+	if !isSource(db.Name) && u.site.Chance(u.w.Config.Denied*decide.Scale/100) {
+		db.Deny["doc2"] = true
+	}
+}
+
+// edit writes a new revision of a document.
+func (u *users) edit(db *peers.DB, id string, site *decide.Site) {
+	doc := db.Latest(id)
+	body := fmt.Sprintf(`{"group":%d,"n":%d}`, site.Int(3), u.next())
+	edit := docs.Edit{Document: docs.Document{ID: id, Body: []byte(body)}, Token: uint64(u.next())}
+	if doc != nil {
+		edit.Rev = doc.Rev
+	}
+	if site.Chance(u.w.Config.Attached * decide.Scale / 100) {
+		edit.Attachments = []docs.Attachment{{Name: "a", Type: "text/plain", Content: docs.Inline, Data: []byte(fmt.Sprint("data ", u.n))}}
+	}
+	db.Write([]docs.Edit{edit})
+}
+
+// editFilter changes the text of the database's filter function.
+func (u *users) editFilter(db *peers.DB) {
+	doc := db.Latest("_design/f")
+	edit := docs.Edit{Document: docs.Document{ID: "_design/f", Body: fmt.Appendf(nil, `{"filters":{"pass":"{\"group\":%d}"}}`, u.next()%3)}, Token: uint64(u.next())}
+	if doc != nil {
+		edit.Rev = doc.Rev
+	}
+	db.Write([]docs.Edit{edit})
+}
+
+func (u *users) editDocs(what string, site *decide.Site) {
+	var sources []*peers.DB
+	for _, db := range u.w.net.databases() {
+		if isSource(db.Name) {
+			sources = append(sources, db)
+		}
+	}
+	if len(sources) == 0 {
+		return
+	}
+	db := sources[site.Int(len(sources))]
+	id := fmt.Sprint("doc", site.Int(2*u.w.Config.Docs+1))
+	u.w.Engine.Logf("users", "%s %s in %s", what, id, db)
+	switch what {
+	case EditDoc:
+		u.edit(db, id, site)
+	case BurstDocs:
+		for i := range 5 + site.Int(20) {
+			u.edit(db, fmt.Sprint("burst", i), site)
+		}
+	case HugeDoc:
+		db.Write([]docs.Edit{{Document: docs.Document{ID: fmt.Sprint("huge", u.next()),
+			Body: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", 1000*(1+site.Int(300))))}, Token: uint64(u.next())}})
+	case DeleteDoc:
+		if doc := db.Latest(id); doc != nil && !doc.Deleted {
+			db.Write([]docs.Edit{{Document: docs.Document{ID: id, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}, Token: uint64(u.next())}})
+		}
+	case ConflictDoc:
+		u.conflict(db, id, 1+site.Int(2))
+	case DeepConflict:
+		u.conflict(db, id, 10+site.Int(40))
+	}
+}
+
+// conflict adds leafs to a document.
+func (u *users) conflict(db *peers.DB, id string, leafs int) {
+	for range leafs {
+		n := u.next()
+		rev := revtree.Rev{Gen: 2, ID: fmt.Sprintf("%032x", n)}
+		db.Write([]docs.Edit{{Replicated: true, Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
+			Body: fmt.Appendf(nil, `{"group":%d,"n":%d}`, n%3, n)}}})
+	}
+}

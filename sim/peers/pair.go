@@ -1,0 +1,472 @@
+package peers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+	"couchrelay/core/ratelimit"
+	"couchrelay/core/repdoc"
+	"couchrelay/sim/engine"
+)
+
+// Network is how a process reaches the servers.
+type Network interface {
+	// Server finds a host; nil when there is none of that name.
+	Server(name string) *Server
+	// Fate decides what goes wrong with a request, if anything, and how long it and its answer travel.
+	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
+	// Cut says whether nothing gets through between a process and a server at the moment.
+	Cut(owner *engine.Process, s *Server) bool
+	// Refusal is how a server answers everything at the moment, nil when it works.
+	Refusal(s *Server) *peer.Failure
+	// Refused is told of every document that a database did not take.
+	Refused(db *DB, id, rev string)
+}
+
+// patience is how long a client waits for a sign of life.
+const patience = 30 * time.Second
+
+// Pair carries out the operations of one replication, as adapters/couch does in production: one attempt
+// each, with the process's limiter consulted before it.
+type Pair struct {
+	engine  *engine.Engine
+	net     Network
+	owner   *engine.Process
+	limiter *ratelimit.Limiter
+	rep     *repdoc.Replication
+
+	kept map[uint64][]*docs.Document
+	feed *feed
+}
+
+// feed is an answer with changes of which a part was read.
+type feed struct {
+	db   *DB
+	rows []peer.Change
+	at   peer.Seq // where the next read starts
+	end  peer.Seq
+}
+
+// NewPair connects a replication's databases for a process.
+func NewPair(e *engine.Engine, n Network, owner *engine.Process, l *ratelimit.Limiter, rep *repdoc.Replication) *Pair {
+	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}}
+}
+
+// Release forgets kept bodies.
+func (p *Pair) Release(id uint64) { delete(p.kept, id) }
+
+// Kept is the number of answers whose bodies are kept.
+func (p *Pair) Kept() int { return len(p.kept) }
+
+// Do carries out an operation in a coroutine of the process.
+func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
+	switch op := op.(type) {
+	case peer.WriteDocs:
+		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
+	case peer.FetchDocs:
+		reply := p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.fetch(db, id, op, f) }))
+		if reply.Failure != nil {
+			delete(p.kept, id)
+		}
+		return reply
+	case peer.ReadChanges:
+		return p.readChanges(ctx, op)
+	case peer.CopyDoc:
+		return p.copyDoc(ctx, op)
+	case peer.DiffRevs:
+		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return peer.Reply{Result: db.diff(op)} }))
+	case peer.Create:
+		return p.create(ctx, op)
+	case peer.PutLocal:
+		return p.request(ctx, op.Side, "PUT", op, at(func(db *DB, _ Fault) peer.Reply {
+			result, failure := db.putLocal(op)
+			return peer.Reply{Result: result, Failure: failure}
+		}))
+	}
+	return p.small(ctx, op)
+}
+
+// small carries out the operations that only read a little.
+func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
+	side, method := peer.Source, "GET"
+	switch op := op.(type) {
+	case peer.Open:
+		side = op.Side
+	case peer.GetLocal:
+		side = op.Side
+	case peer.Commit:
+		side, method = op.Side, "POST"
+	}
+	return p.request(ctx, side, method, op, at(func(db *DB, f Fault) peer.Reply {
+		switch op := op.(type) {
+		case peer.Open:
+			return peer.Reply{Result: db.open()}
+		case peer.GetLocal:
+			return peer.Reply{Result: db.getLocal(op.ID)}
+		case peer.Commit:
+			if f == NotSynced {
+				return peer.Reply{Failure: answer(500, "error", "timeout")}
+			}
+			return peer.Reply{Result: peer.Committed{InstanceStartTime: db.start}}
+		case peer.CountPending:
+			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
+		case peer.GetFilter:
+			code, failure := db.filterCode(op)
+			if failure != nil {
+				return peer.Reply{Failure: failure}
+			}
+			return peer.Reply{Result: peer.Filter{Code: code}}
+		}
+		panic("peers: unknown operation")
+	}))
+}
+
+func (p *Pair) url(side peer.Side) string {
+	if side == peer.Target {
+		return p.rep.Target.URL
+	}
+	return p.rep.Source.URL
+}
+
+// effect is what a request does at a database, at one moment. It responds then or later, once.
+type effect func(db *DB, f Fault, respond func(peer.Reply))
+
+// at is the effect of a request that is answered at once.
+func at(f func(*DB, Fault) peer.Reply) effect {
+	return func(db *DB, fault Fault, respond func(peer.Reply)) { respond(f(db, fault)) }
+}
+
+// request carries one request to a database and back: its effect happens even when the process that sent
+// it dies meanwhile or its answer is lost.
+func (p *Pair) request(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
+	reply := p.exchange(ctx, side, method, op, do)
+	if reply.Failure != nil {
+		f := *reply.Failure
+		f.Side, f.Method, f.URL = side, method, p.url(side)
+		reply.Failure = &f
+	}
+	return reply
+}
+
+func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
+	host, name := Find(p.url(side))
+	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
+	verdict := p.limiter.Delay(key, p.engine.Now())
+	if verdict.Closed {
+		f := answer(429, "max_backoff", "the server asked too often to slow down")
+		f.RetryAfter = verdict.Wait
+		return peer.Reply{Failure: f}
+	}
+	if p.engine.Sleep(ctx, verdict.Wait) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
+	server := p.net.Server(host)
+	if server == nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Unresolvable}}
+	}
+	fault, there, back := p.net.Fate(p.owner, server, op)
+	reply := peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
+	err := p.engine.Await(ctx, func(wake func()) {
+		switch {
+		case p.net.Cut(p.owner, server) || fault == LostBefore:
+			p.engine.After(patience, p.owner, "no answer", wake)
+			return
+		case unsent(fault) != nil:
+			reply = peer.Reply{Failure: unsent(fault)}
+			p.engine.After(there, p.owner, "no connection", wake)
+			return
+		}
+		p.engine.After(there, nil, server.Name, func() {
+			p.arrive(server, name, op, fault, do, func(answer peer.Reply) {
+				if fault == LostAfter || p.net.Cut(p.owner, server) {
+					p.engine.After(patience, p.owner, "no answer", wake)
+					return
+				}
+				p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
+			})
+		})
+	})
+	if err != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
+	if broken := late(fault); broken != nil {
+		reply = peer.Reply{Result: partial(fault, reply), Failure: broken}
+	}
+	p.learn(key, reply.Failure)
+	return reply
+}
+
+// arrive is the request's moment at the server.
+func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect, respond func(peer.Reply)) {
+	db := s.DB(name)
+	_, creates := op.(peer.Create)
+	switch refusal := p.net.Refusal(s); {
+	case refusal != nil:
+		respond(peer.Reply{Failure: refusal})
+	case early(fault) != nil:
+		respond(peer.Reply{Failure: early(fault)})
+	case db == nil && !creates:
+		respond(peer.Reply{Failure: noDatabase()})
+	default:
+		do(db, fault, respond)
+	}
+}
+
+// learn tells the limiter how a request went.
+func (p *Pair) learn(key ratelimit.Key, f *peer.Failure) {
+	now := p.engine.Now()
+	switch {
+	case f == nil || f.Kind == peer.Status && f.Status != 429 && f.Status != 408 && f.Status < 500:
+		p.limiter.Success(key, now)
+	case f.Kind == peer.Status && f.Status == 429 && f.Error != "max_backoff":
+		p.limiter.Failure(key, now, f.RetryAfter)
+	}
+}
+
+// unsent is the failure of a request that does not reach the server.
+func unsent(f Fault) *peer.Failure {
+	switch f {
+	case Refused:
+		return &peer.Failure{Kind: peer.Unreachable}
+	case NoSuchHost:
+		return &peer.Failure{Kind: peer.Unresolvable}
+	case BadTLS:
+		return &peer.Failure{Kind: peer.Insecure}
+	case ResetBefore:
+		return &peer.Failure{Kind: peer.Broken}
+	}
+	return nil
+}
+
+// early is the answer of a server that does not carry the request out.
+func early(f Fault) *peer.Failure {
+	switch f {
+	case Unauthorized:
+		return answer(401, "unauthorized", "Name or password is incorrect.")
+	case Forbidden:
+		return answer(403, "forbidden", "You are not allowed to access this db.")
+	case Timeout408:
+		return answer(408, "", "")
+	case TooLarge:
+		return answer(413, "too_large", "the request entity is too large")
+	case Teapot:
+		return answer(418, "", "")
+	case Throttled:
+		return answer(429, "too_many_requests", "")
+	case RetryAfter:
+		f := answer(429, "too_many_requests", "")
+		f.RetryAfter = 7 * time.Second
+		return f
+	case ServerError:
+		return answer(500, "unknown_error", "undefined")
+	case Unavailable:
+		return answer(503, "service_unavailable", "")
+	case HTML:
+		return &peer.Failure{Kind: peer.Malformed, Reason: "HTML"}
+	}
+	return nil
+}
+
+// late is the failure of a request that was carried out.
+func late(f Fault) *peer.Failure {
+	switch f {
+	case ResetAfter, Truncated:
+		return &peer.Failure{Kind: peer.Broken}
+	case ErrorAfter, WritesPart:
+		return answer(500, "unknown_error", "timeout")
+	}
+	return nil
+}
+
+// partial is what arrived of an answer that broke off.
+func partial(f Fault, reply peer.Reply) peer.Result {
+	if f != Truncated || reply.Failure != nil {
+		return nil
+	}
+	switch r := reply.Result.(type) {
+	case peer.Changes:
+		return peer.Changes{Rows: r.Rows[:len(r.Rows)/2], Pending: -1}
+	case peer.Copied:
+		return r
+	}
+	return nil
+}
+
+func (p *Pair) create(ctx context.Context, op peer.Create) peer.Reply {
+	host, name := Find(p.rep.Target.URL)
+	return p.request(ctx, peer.Target, "PUT", op, at(func(*DB, Fault) peer.Reply {
+		p.net.Server(host).Create(name)
+		return peer.Reply{Result: peer.Created{}}
+	}))
+}
+
+// readChanges goes on with the answer that is open, or asks for another.
+func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
+	f := p.feed
+	if f == nil || f.at != op.Since || op.Wait {
+		reply := p.openFeed(ctx, op)
+		if reply.Failure != nil {
+			p.feed = nil
+			return reply
+		}
+		f = p.feed
+	}
+	n := min(op.Limit, len(f.rows))
+	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows), LastSeq: f.end, Pending: -1}
+	f.rows = f.rows[n:]
+	if !got.End {
+		got.LastSeq = got.Rows[n-1].Seq
+		f.at = got.LastSeq
+		return peer.Reply{Result: got}
+	}
+	p.feed = nil
+	got.Pending = f.db.pending(f.db.Number(f.end))
+	return peer.Reply{Result: got}
+}
+
+// openFeed asks for changes. A long poll that finds nothing is answered when something comes.
+func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
+	return p.request(ctx, peer.Source, "GET", op, func(db *DB, f Fault, respond func(peer.Reply)) {
+		reply := p.changes(db, op, f)
+		if op.Wait && reply.Failure == nil && len(p.feed.rows) == 0 && p.feed.end == op.Since {
+			db.wait(p.owner, func(failure *peer.Failure) {
+				if failure != nil {
+					respond(peer.Reply{Failure: failure})
+					return
+				}
+				respond(p.changes(db, op, f))
+			})
+			return
+		}
+		respond(reply)
+	})
+}
+
+// changes is the answer to a request for changes, of which the rows are then read in parts.
+func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
+	since := db.Number(op.Since)
+	rows, failure := db.changes(since, p.rep.Filter, p.rep.WinningRevsOnly)
+	if failure != nil {
+		return peer.Reply{Failure: failure}
+	}
+	if f == Repeats && len(rows) > 1 {
+		rows = append(rows[:len(rows)/2:len(rows)/2], rows...)
+	}
+	end := db.seq(db.last())
+	if op.Wait && len(rows) > op.Limit {
+		rows = rows[:op.Limit]
+		end = rows[len(rows)-1].Seq
+	}
+	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end}
+	return peer.Reply{Result: peer.Changes{Rows: rows, Pending: -1}}
+}
+
+func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
+	if db.Server.NoBulkGet {
+		return peer.Reply{Failure: answer(404, "not_found", "missing")}
+	}
+	kept := make([]*docs.Document, len(op.Docs))
+	var got peer.Fetched
+	bytes := 0
+	for i, d := range op.Docs {
+		fate := peer.FetchedDoc{Fate: peer.Left}
+		found := db.revs(d.ID, []string{d.Rev})
+		switch {
+		case bytes > op.Budget || f == LeavesOut && i > 0 && i >= len(op.Docs)/2:
+		case f == RevMissing && i == 0, len(found) == 0, found[0] == nil:
+			fate.Fate = peer.Missing
+		case len(found[0].Attachments) > 0:
+			fate.Fate = peer.Attachments
+		default:
+			kept[i] = found[0]
+			fate = peer.FetchedDoc{Fate: peer.Taken, Size: len(found[0].Body) + 100, Rev: found[0].Rev.String()}
+			bytes += fate.Size
+		}
+		got.Docs = append(got.Docs, fate)
+	}
+	p.kept[id] = kept
+	return peer.Reply{Result: got}
+}
+
+func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
+	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite {
+		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+	}
+	var list []*docs.Document
+	for _, k := range op.Docs {
+		list = append(list, p.kept[k.Fetch][k.Index])
+	}
+	if f == WritesPart {
+		list = list[:len(list)/2]
+	}
+	var written peer.Written
+	for _, w := range db.replicated(list) {
+		if w.Err != nil {
+			p.net.Refused(db, w.ID, w.Rev.String())
+			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
+		}
+	}
+	return peer.Reply{Result: written}
+}
+
+// copyDoc reads revisions from the source and writes each to the target, at moments of their own.
+func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
+	var found []*docs.Document
+	reply := p.request(ctx, peer.Source, "GET", op, at(func(db *DB, f Fault) peer.Reply {
+		found = db.revs(op.ID, op.Revs)
+		if len(found) == 0 || f == RevMissing {
+			found = make([]*docs.Document, 1)
+		}
+		return peer.Reply{Result: peer.Copied{}}
+	}))
+	if reply.Failure != nil && reply.Result == nil {
+		return reply
+	}
+	if reply.Failure != nil {
+		found = found[:len(found)/2]
+	}
+	var copied peer.Copied
+	for _, doc := range found {
+		if doc == nil {
+			for _, rev := range op.Revs {
+				if !slices.ContainsFunc(found, func(d *docs.Document) bool { return d != nil && d.Rev.String() == rev }) {
+					copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
+				}
+			}
+			continue
+		}
+		out, failure := p.put(ctx, op, doc)
+		if failure != nil {
+			return peer.Reply{Result: copied, Failure: failure}
+		}
+		copied.Bytes += int64(len(doc.Body))
+		copied.Revs = append(copied.Revs, out)
+	}
+	return peer.Reply{Result: copied, Failure: reply.Failure}
+}
+
+// put writes one revision to the target.
+func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (peer.CopiedRev, *peer.Failure) {
+	out := peer.CopiedRev{Rev: doc.Rev.String()}
+	reply := p.request(ctx, peer.Target, "PUT", op, at(func(db *DB, f Fault) peer.Reply {
+		refuse := func(status int, name string) peer.Reply {
+			out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: status, Error: name}
+			return peer.Reply{}
+		}
+		if f == StubMissing && len(op.Since) > 0 {
+			return refuse(412, "missing_stub")
+		}
+		if f == Conflict409 {
+			return refuse(409, "conflict")
+		}
+		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
+			p.net.Refused(db, doc.ID, out.Rev)
+			return refuse(w.Err.Status, w.Err.Name)
+		}
+		return peer.Reply{}
+	}))
+	return out, reply.Failure
+}

@@ -1,0 +1,361 @@
+// Package peers models the servers that a simulation replicates between: databases on core/docs, reached
+// over a network that can do everything networks do. An operation takes effect at one moment of virtual
+// time, whatever happens to its answer.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/fakefdb"
+)
+
+// Traits are what kind of server it is.
+type Traits struct {
+	// Numeric servers number their changes; others word them with an epoch, as clusters do.
+	Numeric bool
+	// NoBulkGet servers do not know _bulk_get.
+	NoBulkGet bool
+	// NoPending servers do not tell how many changes follow.
+	NoPending bool
+	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
+	MaxWrite int
+}
+
+// Server is one host with databases.
+type Server struct {
+	Name string
+	Traits
+	now func() instant.Time
+	// Changed is told of every write, with a hash of what was written; it may be nil.
+	Changed func(server string, hash uint64)
+	// Origins holds every revision that users ever made; it may be nil.
+	Origins *Origins
+	// Logged is told of every checkpoint that is written, before it is; it may be nil.
+	Logged func(db *DB, id string, body []byte)
+
+	dbs   map[string]*DB
+	names []string // of dbs, sorted
+	born  int64    // databases so far, for instances
+}
+
+// NewServer makes a server without databases.
+func NewServer(name string, t Traits, now func() instant.Time) *Server {
+	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
+}
+
+// Origins knows every "ID REV" that users made, on all servers.
+type Origins struct {
+	Made map[string]bool
+	// Invented is told of a revision that a replication wrote and nobody made.
+	Invented func(db *DB, name string)
+}
+
+// DB is a database. Each has a store of its own, so that it can be put back to an earlier state.
+type DB struct {
+	Server *Server
+	Name   string
+	// Deny names documents that the database takes from nobody (its validation forbids them).
+	Deny map[string]bool
+
+	store *fakefdb.Database
+	docs  *docs.Store
+	start string // instance_start_time
+
+	waiters []waiter           // long polls
+	copying bool               // the present write is a replication
+	order   []docs.Seq         // of all changes so far, by number
+	numbers map[docs.Seq]int64 // their numbers, from 1
+	epoch   int
+	cuts    []int64 // by epoch: the number to which it was put back when it ended
+
+	known map[string]bool // every "ID REV" that the database has, ancestors of leafs too
+	// Ever is known, and what was lost when the database was put back.
+	Ever map[string]bool
+}
+
+var root = tuple.Subspace(tuple.Pack("s"))
+
+// DB finds a database; nil when there is none.
+func (s *Server) DB(name string) *DB { return s.dbs[name] }
+
+// DBs are all databases, in the order of their names.
+func (s *Server) DBs() []*DB {
+	list := make([]*DB, len(s.names))
+	for i, name := range s.names {
+		list[i] = s.dbs[name]
+	}
+	return list
+}
+
+// Create makes a database, unless it is there.
+func (s *Server) Create(name string) *DB {
+	if db := s.dbs[name]; db != nil {
+		return db
+	}
+	s.born++
+	db := &DB{
+		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), numbers: map[docs.Seq]int64{},
+		known: map[string]bool{}, Ever: map[string]bool{},
+		start: fmt.Sprint(int64(s.now()), s.born), cuts: []int64{},
+	}
+	db.store = fakefdb.New(fakefdb.WithClock(s.now))
+	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
+	db.do(func(tx kv.Tx) error { return db.docs.Create(tx, "db", instance, s.now()) })
+	s.dbs[name] = db
+	s.names = append(s.names, name)
+	slices.Sort(s.names)
+	return db
+}
+
+// Delete removes a database.
+func (s *Server) Delete(name string) {
+	if db := s.dbs[name]; db != nil {
+		db.Hangup(nil, noDatabase())
+	}
+	delete(s.dbs, name)
+	s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
+}
+
+// do runs a transaction, which cannot fail: the store has no faults, they are the network's.
+func (db *DB) do(f func(kv.Tx) error) {
+	if err := kv.Do(context.Background(), db.store, f); err != nil {
+		panic(fmt.Sprintf("peers: %s/%s: %v", db.Server.Name, db.Name, err))
+	}
+}
+
+// read runs a transaction on the open database.
+func read[T any](db *DB, f func(*docs.Database) (T, error)) T {
+	var result T
+	db.do(func(tx kv.Tx) error {
+		open, err := db.docs.Open(tx, "db")
+		if err != nil {
+			return err
+		}
+		result, err = f(open)
+		return err
+	})
+	return result
+}
+
+// Write writes documents as their users do, or as a replication does (new_edits=false), and returns what
+// became of each.
+func (db *DB) Write(edits []docs.Edit) []docs.Written {
+	var all []docs.Written
+	for len(edits) > 0 {
+		written := read(db, func(open *docs.Database) ([]docs.Written, error) {
+			open.Validate = func(next, _ *docs.Document) error {
+				if db.Deny[next.ID] {
+					return docs.Forbidden("not here")
+				}
+				return nil
+			}
+			return open.Update(edits)
+		})
+		for i, w := range written {
+			if w.Err == nil {
+				db.remember(edits[i], w)
+			}
+		}
+		all = append(all, written...)
+		edits = edits[len(written):]
+	}
+	before := db.last()
+	db.number()
+	if db.last() > before {
+		db.Hangup(nil, nil)
+	}
+	if db.Server.Changed != nil {
+		db.Server.Changed(db.Server.Name, db.store.Hash())
+	}
+	return all
+}
+
+// remember notes the revisions that came with an edit.
+func (db *DB) remember(e docs.Edit, w docs.Written) {
+	origins := db.Server.Origins
+	note := func(name string) {
+		db.known[name], db.Ever[name] = true, true
+		switch {
+		case origins == nil || strings.HasPrefix(name, "_local/"):
+		case !db.copying:
+			origins.Made[name] = true
+		case !origins.Made[name]:
+			origins.Invented(db, name)
+		}
+	}
+	note(w.ID + " " + w.Rev.String())
+	for i, id := range e.Ancestors {
+		note(fmt.Sprintf("%s %d-%s", w.ID, w.Rev.Gen-int64(i)-1, id))
+	}
+}
+
+// number gives numbers to the changes since the last time.
+func (db *DB) number() {
+	for {
+		since := docs.Seq{}
+		if n := len(db.order); n > 0 {
+			since = db.order[n-1]
+		}
+		page := read(db, func(open *docs.Database) (docs.Page, error) {
+			return open.Changes(docs.Query{Since: since, Limit: 1000})
+		})
+		for _, row := range page.Rows {
+			db.order = append(db.order, row.Seq)
+			db.numbers[row.Seq] = int64(len(db.order))
+		}
+		if !page.More {
+			return
+		}
+	}
+}
+
+// seq words a number as clients see it.
+func (db *DB) seq(n int64) peer.Seq {
+	if db.Server.Numeric {
+		return peer.Seq(fmt.Sprint(n))
+	}
+	return peer.Seq(fmt.Sprintf(`"%d-e%d"`, n, db.epoch))
+}
+
+// Number reads a sequence: the number of the last change that it covers. One from before the database was
+// put back covers no more than was left of it, as clusters know.
+func (db *DB) Number(s peer.Seq) int64 {
+	var n int64
+	var epoch int
+	text := strings.Trim(string(s), `"`)
+	if _, err := fmt.Sscanf(text, "%d-e%d", &n, &epoch); err != nil {
+		_, _ = fmt.Sscanf(text, "%d", &n)
+		epoch = db.epoch
+	}
+	for ; epoch < db.epoch; epoch++ {
+		n = min(n, db.cuts[epoch])
+	}
+	return n
+}
+
+// last is the number of the newest change.
+func (db *DB) last() int64 { return int64(len(db.order)) }
+
+// Leafs are the leaf revisions of all documents, with the number of the document's last change.
+func (db *DB) Leafs() []Leafs {
+	var all []Leafs
+	since := docs.Seq{}
+	for {
+		page := read(db, func(open *docs.Database) (docs.Page, error) {
+			return open.Changes(docs.Query{Since: since, Limit: 1000, AllDocs: true, Docs: true})
+		})
+		for _, row := range page.Rows {
+			l := Leafs{ID: row.ID, Number: db.numbers[row.Seq], Doc: row.Doc}
+			for _, rev := range row.Revs {
+				l.Revs = append(l.Revs, rev.String())
+			}
+			all = append(all, l)
+		}
+		if since = page.Last; !page.More {
+			return all
+		}
+	}
+}
+
+// Leafs are the leaf revisions of a document.
+type Leafs struct {
+	ID     string
+	Number int64
+	Revs   []string
+	Doc    *docs.Document // the winner
+}
+
+// Has says whether the database knows a revision, as a leaf or as an ancestor of one.
+func (db *DB) Has(id, rev string) bool { return db.known[id+" "+rev] }
+
+// Snapshot is the state of a database at one moment.
+type Snapshot struct {
+	pairs []kv.KeyValue
+	known map[string]bool
+	order int
+}
+
+// Snapshot takes a backup.
+func (db *DB) Snapshot() Snapshot {
+	var pairs []kv.KeyValue
+	for _, p := range db.store.Pairs() {
+		pairs = append(pairs, kv.KeyValue{Key: slices.Clone(p.Key), Value: slices.Clone(p.Value)})
+	}
+	return Snapshot{pairs: pairs, known: maps.Clone(db.known), order: len(db.order)}
+}
+
+// Restore puts the database back. Clients are not told; sequences from after the backup mean less now.
+func (db *DB) Restore(s Snapshot) {
+	store := fakefdb.New(fakefdb.WithClock(db.Server.now))
+	if err := kv.Do(context.Background(), store, func(tx kv.Tx) error {
+		for _, p := range s.pairs {
+			tx.Set(p.Key, p.Value)
+		}
+		return nil
+	}); err != nil {
+		panic("peers: " + err.Error())
+	}
+	db.store, db.known = store, maps.Clone(s.known)
+	for _, seq := range db.order[s.order:] {
+		delete(db.numbers, seq)
+	}
+	db.order = db.order[:s.order]
+	db.cuts = append(db.cuts, int64(s.order))
+	db.epoch++
+	db.Hangup(nil, nil)
+}
+
+// waiter is a long poll that waits for a change.
+type waiter struct {
+	owner *engine.Process
+	wake  func(*peer.Failure)
+}
+
+func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) {
+	db.waiters = append(db.waiters, waiter{owner, wake})
+}
+
+// Hangup ends the long polls of a process, or of all when that is nil: with a failure, or with what there
+// is to tell.
+func (db *DB) Hangup(owner *engine.Process, f *peer.Failure) {
+	waiting := db.waiters
+	db.waiters = nil
+	for _, w := range waiting {
+		if owner == nil || w.owner == owner {
+			w.wake(f)
+		} else {
+			db.waiters = append(db.waiters, w)
+		}
+	}
+}
+
+// Hash tells states apart.
+func (s *Server) Hash() uint64 {
+	h := uint64(0)
+	for _, db := range s.DBs() {
+		h = mix.Pair(h, db.store.Hash())
+	}
+	return h
+}
+
+// Latest is the winning revision of a document, deleted or not; nil when there never was one.
+func (db *DB) Latest(id string) *docs.Document {
+	return read(db, func(o *docs.Database) (*docs.Document, error) {
+		doc, err := o.Read(id, docs.Want{Deleted: true})
+		if _, missing := err.(*docs.Error); missing {
+			return nil, nil
+		}
+		return doc, err
+	})
+}
