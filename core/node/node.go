@@ -198,9 +198,9 @@ func (n *Node) Deadline() instant.Time {
 		return instant.Never
 	}
 	t := &n.timers
-	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.rotate, t.sweep)
-	if n.lease == live {
-		at = min(at, n.lastBeat.Add(n.cfg.ActivityTimeout))
+	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.sweep)
+	if n.lease == live { // without a lease there is nothing to rotate, and to be woken for it would never end
+		at = min(at, t.rotate, n.lastBeat.Add(n.cfg.ActivityTimeout))
 	}
 	for _, c := range n.calls {
 		if !c.flying {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
+	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
 	"couchrelay/sim/fakefdb"
@@ -23,19 +25,32 @@ import (
 type oracle struct {
 	w        *Cluster
 	landings []landing
-	requests map[uint64]node.Request // of the transactions of nodes, by number
-	current  map[any]node.Request    // of the coroutines that ask
+	requests map[uint64]asked // of the transactions of nodes, by number
+	current  map[any]asked    // of the coroutines that ask
 	shadows  map[string]*shadow
 	runs     []*run // under way
 	docs     map[string]*docTruth
 	denied   map[string]bool // "URL ID REV" that a target did not take
 	replays  int
+	// moment is the present instant, and busy the number of events in it.
+	moment instant.Time
+	busy   int
+}
+
+// maxBusy bounds the events of one instant: more come only from a machine that is woken and has nothing to
+// do.
+const maxBusy = 100_000
+
+// asked is a request of a node, with the wall clock that it goes by.
+type asked struct {
+	request node.Request
+	wall    instant.Time
 }
 
 // landing is a commit with the request that made it.
 type landing struct {
 	fakefdb.Landing
-	request node.Request
+	asked
 }
 
 // shadow is what the oracle knows of a job.
@@ -54,17 +69,19 @@ type docTruth struct {
 
 func newOracle(w *Cluster) *oracle {
 	return &oracle{
-		w: w, requests: map[uint64]node.Request{}, current: map[any]node.Request{}, shadows: map[string]*shadow{},
+		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
 		docs: map[string]*docTruth{}, denied: map[string]bool{},
 	}
 }
 
 // asking notes what the running coroutine is about to ask of the store.
-func (o *oracle) asking(_ *process, q node.Request) { o.current[o.w.Engine.Self()] = q }
+func (o *oracle) asking(q node.Request, wall instant.Time) {
+	o.current[o.w.Engine.Self()] = asked{q, wall}
+}
 
 // operation connects a transaction with the request that it carries out.
-func (o *oracle) operation(op fakefdb.Op, _ *process) {
-	if q := o.current[o.w.Engine.Self()]; q != nil {
+func (o *oracle) operation(op fakefdb.Op) {
+	if q, ok := o.current[o.w.Engine.Self()]; ok {
 		o.requests[op.Tx] = q
 	}
 }
@@ -78,6 +95,12 @@ func (o *oracle) landed(l fakefdb.Landing) {
 
 // step is called after every event.
 func (o *oracle) step() {
+	if now := o.w.Engine.Now(); now != o.moment {
+		o.moment, o.busy = now, 0
+	}
+	if o.busy++; o.busy > maxBusy {
+		o.w.fail("B1", "%d events at one moment: something waits busily", o.busy)
+	}
 	if len(o.landings) == 0 {
 		return
 	}
@@ -86,6 +109,9 @@ func (o *oracle) step() {
 	for _, l := range landings {
 		o.checkFencing(l)
 		o.follow(l)
+	}
+	if len(landings) == 1 {
+		o.replay(landings[0].asked)
 	}
 }
 
@@ -319,7 +345,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if source == nil || target == nil {
 			return
 		}
-		if lost := o.missing(r, source, target, source.Number(log.SourceLastSeq)); lost != "" {
+		if lost := o.missing(rep, source, target, source.Number(log.SourceLastSeq)); lost != "" {
 			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
 		}
 		return
@@ -327,19 +353,14 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 }
 
 // missing is a revision among the changes up to a number that the target lacks and never refused.
-func (o *oracle) missing(r *run, source, target *peers.DB, through int64) string {
-	rep := r.work.Work.Replication
-	for _, l := range source.Leafs() {
-		if l.Number > through || !source.Selects(rep.Filter, l.Doc) {
+func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
+	for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
+		if offer.Number > through || target.Deny[offer.ID] {
 			continue
 		}
-		revs := l.Revs
-		if rep.WinningRevsOnly {
-			revs = revs[:1]
-		}
-		for _, rev := range revs {
-			if !target.Has(l.ID, rev) && !o.denied[target.String()+" "+l.ID+" "+rev] && !target.Deny[l.ID] {
-				return l.ID + " " + rev
+		for _, rev := range offer.Revs {
+			if !target.Has(offer.ID, rev) && !o.denied[target.String()+" "+offer.ID+" "+rev] {
+				return offer.ID + " " + rev
 			}
 		}
 	}
@@ -352,23 +373,24 @@ func (o *oracle) refused(db *peers.DB, id, rev string) { o.denied[db.String()+" 
 // restored forgets what was known of a database that is put back.
 func (o *oracle) restored(*peers.DB) {}
 
-// replay is S17: a request carried out a second time changes nothing.
-func (o *oracle) replay(p *process, q node.Request, wall instant.Time) {
-	switch q.(type) {
-	case node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
-		return // these make progress, or say that time has passed
+// replay is S17: a request carried out a second time, right after its commit, changes nothing.
+func (o *oracle) replay(a asked) {
+	switch a.request.(type) {
+	case nil, node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
+		return // no request of a node; or these make progress, or say that time has passed
 	}
 	if o.replays++; o.replays%8 != 0 {
 		return
 	}
 	before := o.w.db.Hash()
 	o.w.world.atOnce = true
-	_, err := kv.Run(o.w.Engine.NewContext(p.Process, 0), o.w.db, func(tx kv.Tx) (node.Result, error) {
-		return node.Perform(tx, o.w.store, q, wall)
+	_, err := kv.Run(context.Background(), o.w.db, func(tx kv.Tx) (node.Result, error) {
+		return node.Perform(tx, o.w.store, a.request, a.wall)
 	})
 	o.w.world.atOnce = false
+	o.landings = nil
 	if after := o.w.db.Hash(); after != before && err == nil {
-		o.w.fail("S17", "%s repeated changed the store", q)
+		o.w.fail("S17", "%s repeated changed the store", a.request)
 	}
 }
 

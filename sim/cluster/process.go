@@ -229,15 +229,13 @@ func (p *process) exit() {
 func (p *process) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, requestLimit)
 	wall := p.clock().Wall
-	p.w.oracle.asking(p, a.Request)
+	p.w.oracle.asking(a.Request, wall)
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
 		return node.Perform(tx, p.w.store, a.Request, wall)
 	})
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
-	} else {
-		p.w.oracle.replay(p, a.Request, wall)
 	}
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }

@@ -12,7 +12,6 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replicator"
-	"couchrelay/sim/peers"
 )
 
 // unsettled says which liveness invariant does not hold yet; nil when all do.
@@ -72,9 +71,7 @@ func (o *oracle) unfinished(id string, s *shadow) string {
 	if !rep.Continuous {
 		return fmt.Sprintf("job %s is %s: %s", id, s.record.State, s.record.Reason)
 	}
-	r := &run{}
-	r.work.Work.Replication = rep
-	if lost := o.missing(r, source, target, 1<<62); lost != "" {
+	if lost := o.missing(rep, source, target, 1<<62); lost != "" {
 		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s", id, source, target, lost, s.record.State, s.record.Reason)
 	}
 	return ""
@@ -212,20 +209,14 @@ func (o *oracle) checkRefusals() {
 		if source == nil || target == nil {
 			continue
 		}
-		if denied := deniedLeafs(source, target, func(l peers.Leafs) bool { return source.Selects(rep.Filter, l.Doc) }); denied > 0 {
-			if told := r.machine.Info().DocWriteFailures; told == 0 {
-				o.w.fail("S14", "%s refused %d documents of job %s, which tells of none", target, denied, r.work.Work.JobID)
+		denied := 0
+		for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
+			if target.Deny[offer.ID] {
+				denied++
 			}
 		}
-	}
-}
-
-func deniedLeafs(source, target *peers.DB, selected func(peers.Leafs) bool) int {
-	n := 0
-	for _, l := range source.Leafs() {
-		if target.Deny[l.ID] && selected(l) {
-			n++
+		if denied > 0 && r.machine.Info().DocWriteFailures == 0 {
+			o.w.fail("S14", "%s refused %d documents of job %s, which tells of none", target, denied, r.work.Work.JobID)
 		}
 	}
-	return n
 }

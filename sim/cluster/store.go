@@ -92,7 +92,7 @@ func (s *storeWorld) After(d time.Duration, f func()) {
 func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	w := s.w
 	p := w.running()
-	w.oracle.operation(op, p)
+	w.oracle.operation(op)
 	if s.atOnce {
 		return fakefdb.Outcome{}
 	}

@@ -112,12 +112,6 @@ func (db *DB) FilterWorks(f repdoc.Filter) *peer.Failure {
 	return failure
 }
 
-// Selects says whether a filter lets a document through.
-func (db *DB) Selects(f repdoc.Filter, d *docs.Document) bool {
-	id, match, failure := db.selected(f)
-	return failure == nil && (id == nil || id(d.ID)) && (match == nil || match(d))
-}
-
 // changes are all rows after a number.
 func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
 	id, match, failure := db.selected(f)

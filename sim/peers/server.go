@@ -16,6 +16,7 @@ import (
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/fakefdb"
 )
@@ -247,33 +248,25 @@ func (db *DB) Number(s peer.Seq) int64 {
 // last is the number of the newest change.
 func (db *DB) last() int64 { return int64(len(db.order)) }
 
-// Leafs are the leaf revisions of all documents, with the number of the document's last change.
-func (db *DB) Leafs() []Leafs {
-	var all []Leafs
-	since := docs.Seq{}
-	for {
-		page := read(db, func(open *docs.Database) (docs.Page, error) {
-			return open.Changes(docs.Query{Since: since, Limit: 1000, AllDocs: true, Docs: true})
-		})
-		for _, row := range page.Rows {
-			l := Leafs{ID: row.ID, Number: db.numbers[row.Seq], Doc: row.Doc}
-			for _, rev := range row.Revs {
-				l.Revs = append(l.Revs, rev.String())
-			}
-			all = append(all, l)
-		}
-		if since = page.Last; !page.More {
-			return all
-		}
-	}
+// Offer is a row of changes: a document with the leaf revisions that a filter lets through.
+type Offer struct {
+	ID     string
+	Number int64 // of the document's last change
+	Revs   []string
 }
 
-// Leafs are the leaf revisions of a document.
-type Leafs struct {
-	ID     string
-	Number int64
-	Revs   []string
-	Doc    *docs.Document // the winner
+// Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
+// the filter does not work.
+func (db *DB) Offers(f repdoc.Filter, winners bool) []Offer {
+	rows, failure := db.changes(0, f, winners)
+	if failure != nil {
+		return nil
+	}
+	offers := make([]Offer, len(rows))
+	for i, r := range rows {
+		offers[i] = Offer{ID: r.ID, Number: db.Number(r.Seq), Revs: r.Revs}
+	}
+	return offers
 }
 
 // Has says whether the database knows a revision, as a leaf or as an ancestor of one.

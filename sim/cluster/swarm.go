@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/prng"
+)
+
+// Profile is a size of worlds that a campaign draws.
+type Profile struct {
+	Name             string
+	Nodes, Jobs      int // at most
+	Servers, Tenants int // at most
+	Docs             int
+	Duration         time.Duration
+}
+
+// Profiles of campaigns.
+var (
+	Small    = Profile{Name: "small", Nodes: 2, Jobs: 20, Servers: 4, Tenants: 3, Docs: 5, Duration: time.Hour}
+	Standard = Profile{Name: "standard", Nodes: 3, Jobs: 200, Servers: 10, Tenants: 10, Docs: 8, Duration: 6 * time.Hour}
+)
+
+// FindProfile finds a profile by its name.
+func FindProfile(name string) (Profile, error) {
+	for _, p := range []Profile{Small, Standard} {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Profile{}, fmt.Errorf("profile %q must be small or standard", name)
+}
+
+// Swarm draws the world of a seed: its size, settings, and which faults and actions there are, about half
+// of the families in each (Groce et al., Swarm Testing, 2012), so that faults cannot hide each other and
+// calm seeds exist.
+func Swarm(seed uint64, p Profile) Config {
+	r := prng.Fork(seed, "swarm")
+	between := func(least, most int) int { return least + r.Intn(most-least+1) }
+	c := Default()
+	c.Nodes, c.Servers, c.Tenants = between(1, p.Nodes), between(2, p.Servers), between(1, p.Tenants)
+	c.Jobs = between(p.Jobs/10, p.Jobs)
+	c.Docs, c.Duration = between(0, 2*p.Docs), p.Duration
+	c.Continuous, c.Filtered, c.Attached = 10*between(0, 10), 10*between(0, 5), 10*between(0, 3)
+	c.Think = p.Duration / time.Duration(between(30, 240))
+	c.StoreLatency = time.Duration(between(1, 50)) * time.Millisecond
+	c.NetLatency = time.Duration(between(5, 500)) * time.Millisecond
+	c.BatchSize, c.Workers, c.Retries = between(1, 20), between(1, 4), between(1, 5)
+	c.CheckpointInterval = time.Duration(between(5, 60)) * time.Second
+	s := &c.Settings
+	s.MaxJobs = between(1, max(2, c.Jobs))
+	s.MaxChurn = between(0, s.MaxJobs)
+	s.Interval = time.Duration(between(5, 60)) * time.Second
+	s.ActivityTimeout = time.Duration(between(6, 60)) * time.Second
+	c.drawRates(&r)
+	return c
+}
+
+// drawRates chooses the families of faults and actions that there are, and how often their members come
+// up.
+func (c *Config) drawRates(r *prng.Source) {
+	families := map[string]bool{}
+	on := func(name string) bool {
+		family, _, _ := strings.Cut(name, "-")
+		if _, drawn := families[family]; !drawn {
+			families[family] = r.Intn(2) == 1
+		}
+		return families[family] && r.Intn(2) == 1
+	}
+	for _, name := range AllFaults() {
+		most := 20_000 // of requests
+		switch {
+		case slices.Contains(NemesisFaults, name):
+			most = 10_000 // of turns: up to seven in an hour
+		case strings.HasPrefix(name, "fdb-"):
+			most = 50_000
+		}
+		if rate := 1 + r.Intn(most); on(name) {
+			c.Rates[name] = rate
+		}
+	}
+	for _, name := range AllActions {
+		most := 50_000
+		if strings.HasPrefix(name, "doc-") {
+			most = 200_000
+		}
+		if rate := 1 + r.Intn(most); on("act-" + name[:3]) {
+			c.Actions[name] = rate
+		}
+	}
+}
