@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/prng"
 )
 
@@ -60,6 +61,23 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand) ([]*Job, error) {
 		accepted = append(accepted, &to)
 	}
 	return accepted, nil
+}
+
+// Head reads the priorities of the first n ready jobs. Give a snapshot reader.
+func (q *Queue) Head(r kv.Reader, n int) ([][]byte, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	rows, err := r.GetRange(q.ready.Range(), kv.RangeOptions{Limit: n})
+	if err != nil {
+		return nil, err
+	}
+	list := make([][]byte, 0, len(rows))
+	for _, row := range rows {
+		id := tuple.AppendString(nil, string(row.Value))
+		list = append(list, bytes.TrimSuffix(bytes.TrimPrefix(row.Key, q.ready), id))
+	}
+	return list, nil
 }
 
 // acceptedBefore reads the jobs of an accept that turns out to have committed, most urgent first as

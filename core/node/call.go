@@ -135,7 +135,9 @@ func (n *Node) dispatch(c *call, e Done) {
 	case Promote:
 		n.onPromoted(e.Result.(Promoted))
 	case Survey:
-		n.onCounted(e.Result.(Counted))
+		n.onSurveyed(q, e.Result.(Surveyed))
+	case Charge:
+		n.charged(q)
 	case Sweep:
 		if !e.Result.(Progressed).Done {
 			n.ask(q)

@@ -74,6 +74,7 @@ func (n *Node) loseLease(why string) {
 	n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
 	for _, r := range n.runs {
 		if r.state != over {
+			n.charge(r)
 			n.emit(KillRun{Run: r.id})
 		}
 	}

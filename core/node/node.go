@@ -117,6 +117,7 @@ type Node struct {
 
 	runs    []*run
 	nextRun uint64
+	share   share
 
 	awaiting [2]bool // by topic
 	draining bool
@@ -125,7 +126,7 @@ type Node struct {
 
 // timers are the next times of what happens regularly, on the steady clock.
 type timers struct {
-	beat, owned, scan, poll, promote, rotate, sweep instant.Time
+	beat, owned, scan, poll, promote, rotate, charge, sweep instant.Time
 }
 
 // New prepares a node.
@@ -174,7 +175,7 @@ func (n *Node) begin() {
 	now := n.clock.Steady
 	n.timers = timers{
 		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
-		rotate: now.Add(n.cfg.Interval), sweep: now.Add(n.jitter(sweepInterval)),
+		rotate: now.Add(n.cfg.Interval), charge: now, sweep: now.Add(n.jitter(sweepInterval)),
 	}
 	n.join()
 }
@@ -185,6 +186,7 @@ func (n *Node) advance() {
 	n.keepLease()
 	n.watchOthers()
 	n.promoteDue()
+	n.chargeDue()
 	n.rotateDue()
 	n.stopSlow()
 	n.sweepDue()
@@ -198,7 +200,7 @@ func (n *Node) Deadline() instant.Time {
 		return instant.Never
 	}
 	t := &n.timers
-	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.sweep)
+	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.charge, t.sweep)
 	if n.lease == live { // without a lease there is nothing to rotate, and to be woken for it would never end
 		at = min(at, t.rotate, n.lastBeat.Add(n.cfg.ActivityTimeout))
 	}
@@ -248,8 +250,10 @@ func (n *Node) leaveWhenDrained() {
 	}
 	switch n.lease {
 	case live:
-		n.lease = leaving
-		n.ask(Retire{Worker: n.worker, Limit: expireLimit})
+		if n.storeCharges() {
+			n.lease = leaving
+			n.ask(Retire{Worker: n.worker, Limit: expireLimit})
+		}
 	case noLease, joining:
 		n.exit()
 	}

@@ -42,8 +42,11 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 		moved, next, err := s.Jobs.Promote(tx, now, q.Limit)
 		return Promoted{moved, next}, err
 	case Survey:
-		counts, err := s.Jobs.Counts(tx.Snapshot())
-		return Counted{counts}, err
+		return survey(tx.Snapshot(), s, q, now)
+	case Charge:
+		return Ok{}, s.Charge(tx, q.Charges, now)
+	case Tune:
+		return Ok{}, s.Tune(tx, q.Seen, q.HalfLife, now)
 	case Sweep:
 		done, err := s.Sweep(tx, now, q.Limit)
 		return Progressed{done}, err
@@ -52,13 +55,13 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 	case Record:
 		return Ok{}, s.Progress(tx, q.JobID, q.Lock, q.Stats, now)
 	case Complete:
-		return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, now)
+		return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, q.Turn, now)
 	case Crash:
-		return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.End, q.Seed, now)
+		return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.End, q.Turn, q.Seed, now)
 	case Fail:
-		return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, now)
+		return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, q.Turn, now)
 	case Requeue:
-		return Ok{}, s.Requeue(tx, q.JobID, q.Lock, q.Stats, now)
+		return Ok{}, s.Requeue(tx, q.JobID, q.Lock, q.Stats, q.Turn, now)
 	}
 	panic(fmt.Sprintf("node: unknown request %T", q))
 }
@@ -70,6 +73,28 @@ func accept(tx kv.Tx, s *replicator.Store, q Accept, now instant.Time) (Result, 
 	}
 	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
 	return Accepted{Work: work, Signal: signal}, err
+}
+
+func survey(r kv.Reader, s *replicator.Store, q Survey, now instant.Time) (Result, error) {
+	var seen Surveyed
+	var err error
+	if seen.Counts, err = s.Jobs.Counts(r); err != nil {
+		return nil, err
+	}
+	if seen.First, err = s.Ready(r, q.First); err != nil {
+		return nil, err
+	}
+	if seen.Order, err = s.Order(r); err != nil {
+		return nil, err
+	}
+	for _, name := range q.Accounts {
+		a, err := s.Account(r, name, seen.Order, now)
+		if err != nil {
+			return nil, err
+		}
+		seen.Accounts = append(seen.Accounts, a)
+	}
+	return seen, nil
 }
 
 func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {

@@ -2,11 +2,13 @@ package node
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
 )
 
 // Request is a transaction that a node asks for; see Perform for what each does.
@@ -60,8 +62,19 @@ type (
 	Resume struct{ Held }
 	// Promote makes due jobs ready. It answers Promoted.
 	Promote struct{ Limit int }
-	// Survey counts jobs. It answers jobs.Counts as Counted.
-	Survey struct{}
+	// Survey looks at the queue: the first jobs of it, so many, and what the accounts of this worker's jobs
+	// stand at. It answers Surveyed.
+	Survey struct {
+		First    int
+		Accounts []string
+	}
+	// Charge stores what this worker's jobs used.
+	Charge struct{ Charges []schedule.Charge }
+	// Tune changes the half-life of priorities; see replicator.Store.Tune.
+	Tune struct {
+		Seen     schedule.Decay
+		HalfLife time.Duration
+	}
 	// Sweep removes what nobody needs any more; see replicator.Store.Sweep. It answers Progressed.
 	Sweep struct{ Limit int }
 
@@ -78,23 +91,27 @@ type (
 	// Complete ends a job that copied everything.
 	Complete struct {
 		Held
-		End replication.End
+		End  replication.End
+		Turn replicator.Turn
 	}
 	// Crash ends a run that could not go on.
 	Crash struct {
 		Held
 		End  replication.End
+		Turn replicator.Turn
 		Seed uint64
 	}
 	// Fail ends a job for good.
 	Fail struct {
 		Held
 		Trouble replication.Trouble
+		Turn    replicator.Turn
 	}
 	// Requeue ends a run that was stopped.
 	Requeue struct {
 		Held
 		Stats *replicator.Stats
+		Turn  replicator.Turn
 	}
 )
 
@@ -108,6 +125,8 @@ func (Accept) request()     {}
 func (Resume) request()     {}
 func (Promote) request()    {}
 func (Survey) request()     {}
+func (Charge) request()     {}
+func (Tune) request()       {}
 func (Sweep) request()      {}
 func (Claim) request()      {}
 func (Record) request()     {}
@@ -128,6 +147,8 @@ func (q Accept) String() string {
 func (q Resume) String() string   { return "resume " + q.Held.String() }
 func (Promote) String() string    { return "promote" }
 func (Survey) String() string     { return "survey" }
+func (q Charge) String() string   { return fmt.Sprintf("charge %v", q.Charges) }
+func (q Tune) String() string     { return "tune half-life to " + q.HalfLife.String() }
 func (Sweep) String() string      { return "sweep" }
 func (q Claim) String() string    { return "claim " + q.RepID + " for " + q.Held.String() }
 func (q Record) String() string   { return "record " + q.Held.String() }
@@ -163,8 +184,13 @@ type (
 		Moved int
 		Next  instant.Time
 	}
-	// Counted are the queue's counters.
-	Counted struct{ jobs.Counts }
+	// Surveyed is what a Survey saw. Accounts are in the order of the question.
+	Surveyed struct {
+		jobs.Counts
+		First    []schedule.Place
+		Order    schedule.Order
+		Accounts []schedule.Account
+	}
 	// Claimed says whether the run may go on. Otherwise Reason says who is in the way, and ByRequest
 	// whether that is the job of a request, which will be gone one day.
 	Claimed struct {
@@ -181,5 +207,5 @@ func (Progressed) result() {}
 func (Leases) result()     {}
 func (Accepted) result()   {}
 func (Promoted) result()   {}
-func (Counted) result()    {}
+func (Surveyed) result()   {}
 func (Claimed) result()    {}

@@ -27,6 +27,12 @@ type run struct {
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
 
+	account        string
+	started        instant.Time   // since, by the wall clock that is stored
+	place          schedule.Place // of the job, were it queued now
+	charged, grown instant.Time   // until when ledger and place are up to date
+	owed           time.Duration  // how long it ran while others waited
+
 	busy     *call             // its request under way
 	claim    *Claim            // requests that wait for that, at most one of a kind
 	progress *replicator.Stats //
@@ -48,17 +54,18 @@ func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	n.nextRun++
 	r := &run{
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
-		continuous: w.Replication.Continuous, since: n.clock.Steady,
+		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
+		account: w.Record.Account(), started: w.Record.LastStart, place: w.Place,
 	}
 	n.runs = append(n.runs, r)
 	switch {
 	case n.draining:
-		r.finish(Requeue{Held: r.held})
+		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
 		end := replication.End{Cause: replication.Crashed, Trouble: replication.Trouble{
 			Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row",
 		}}
-		r.finish(Crash{Held: r.held, End: end, Seed: n.rng.Uint64()})
+		r.finish(Crash{Held: r.held, End: end, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	default:
 		n.emit(StartRun{Run: r.id, Work: w, Delay: delay, Seed: n.rng.Uint64()})
 	}
@@ -118,15 +125,16 @@ func (n *Node) onEnded(e RunEnded) {
 	if r == nil || r.state == over {
 		return
 	}
+	turn := n.turn(r)
 	switch e.End.Cause {
 	case replication.Completed:
-		r.finish(Complete{Held: r.held, End: e.End})
+		r.finish(Complete{Held: r.held, End: e.End, Turn: turn})
 	case replication.Crashed:
-		r.finish(Crash{Held: r.held, End: e.End, Seed: n.rng.Uint64()})
+		r.finish(Crash{Held: r.held, End: e.End, Turn: turn, Seed: n.rng.Uint64()})
 		n.note("crashed", r.held.JobID, "%s", e.End.Trouble)
 	default:
 		stats := replicator.StatsOf(e.End.Info)
-		r.finish(Requeue{Held: r.held, Stats: &stats})
+		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn})
 	}
 	n.write(r)
 }
@@ -165,15 +173,17 @@ func (n *Node) claimed(r *run, c Claimed) {
 	n.emit(KillRun{Run: r.id})
 	t := replication.Trouble{Error: "duplicate", Reason: c.Reason}
 	if c.ByRequest || r.transient {
-		r.finish(Crash{Held: r.held, End: replication.End{Cause: replication.Crashed, Trouble: t}, Seed: n.rng.Uint64()})
+		end := replication.End{Cause: replication.Crashed, Trouble: t}
+		r.finish(Crash{Held: r.held, End: end, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
-		r.finish(Fail{Held: r.held, Trouble: t})
+		r.finish(Fail{Held: r.held, Trouble: t, Turn: n.turn(r)})
 	}
 }
 
 // halt drops a run whose job is not ours any more.
 func (n *Node) halt(r *run, why string) {
 	if r.state != over {
+		n.charge(r)
 		n.emit(KillRun{Run: r.id})
 		n.note("halted", r.held.JobID, "%s", why)
 	}
@@ -205,30 +215,8 @@ func (n *Node) stopSlow() {
 		if r.state == stopping && n.clock.Steady >= r.deadline {
 			n.emit(KillRun{Run: r.id})
 			n.note("killed", r.held.JobID, "did not stop in %s", n.cfg.StopTimeout)
-			r.finish(Requeue{Held: r.held})
+			r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 			n.write(r)
 		}
 	}
-}
-
-// rotateDue asks how many jobs wait, once in an interval.
-func (n *Node) rotateDue() {
-	if n.lease == live && n.due(&n.timers.rotate, n.cfg.Interval) {
-		askOnce(n, Survey{})
-	}
-}
-
-func (n *Node) onCounted(c Counted) {
-	var candidates []*run
-	var running []schedule.Running
-	for _, r := range n.runs {
-		if r.state == going {
-			candidates = append(candidates, r)
-			running = append(running, schedule.Running{Continuous: r.continuous, Since: r.since})
-		}
-	}
-	for _, i := range schedule.Rotate(running, int(c.Ready), n.cfg.Limits, n.clock.Steady) {
-		n.stopRun(candidates[i])
-	}
-	n.hungry = n.hungry || c.Ready > 0
 }

@@ -7,7 +7,6 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
@@ -142,10 +141,6 @@ func (r *Record) describe(rep *repdoc.Replication) {
 		r.TargetProxy = rep.Target.Proxy.URL
 	}
 }
-
-// priority orders ready jobs: who started longest ago first, those that never ran before all others,
-// and these in the order in which they were made (RFC 016).
-func (r *Record) priority() []byte { return tuple.Pack(int64(r.LastStart), int64(r.Created)) }
 
 func (r *Record) encode() []byte {
 	b, err := json.Marshal(r)

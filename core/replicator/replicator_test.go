@@ -199,7 +199,7 @@ func TestDocumentBecomesJob(t *testing.T) {
 	}
 	end := replication.End{Cause: replication.Completed, Result: []byte(`{"history":[]}`)}
 	end.Info.DocsWritten = 4
-	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, end, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, end, Turn{}, b.now) })
 	rec = b.record(w.JobID)
 	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` || rec.Node != "" {
 		t.Errorf("record %+v", rec)
@@ -229,7 +229,7 @@ func TestEdits(t *testing.T) {
 	if w.Replication.Source.URL != "http://h/other/" {
 		t.Errorf("runs %s", w.Replication.Source.URL)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, Turn{}, b.now) })
 	b.put("r", strings.TrimSuffix(other, "}")+`,"_replication_state":"completed","x":1}`, admin)
 	b.wantState(w.JobID, Completed) // done stays done
 	b.put("r", other, admin)
@@ -285,7 +285,7 @@ func TestCrashes(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := b.accept()
 		b.now = b.now.Add(1_000_000_000)
-		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash, 1, b.now) })
+		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash, Turn{}, 1, b.now) })
 		rec := b.record(w.JobID)
 		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
 			t.Fatalf("after crash %d: %+v", n, rec)
@@ -303,7 +303,7 @@ func TestCrashes(t *testing.T) {
 	if rec := b.record(w.JobID); rec.ErrorCount != 0 || rec.Reason != "" {
 		t.Errorf("not healed: %+v", rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
 	b.wantState(w.JobID, Pending)
 }
 
@@ -314,7 +314,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for range 15 {
 		b.now++
 		w := b.accept()
-		b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, b.now) })
+		b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
 	}
 	if h := b.record(jobID("r")).History; len(h) != 20 || h[0].Type != "pending" || h[0].At != b.now {
 		t.Errorf("%d events, the newest %+v", len(h), h[0])
@@ -334,12 +334,12 @@ func TestDuplicates(t *testing.T) {
 	if err == nil || err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
 		t.Fatalf("the second may run too: %v", err)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, first.JobID, first.Lock, crash, 1, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, first.JobID, first.Lock, crash, Turn{}, 1, b.now) })
 	if b.claim(second, "rep") == nil {
 		t.Fatal("took the replication of a job that waits after a crash")
 	}
 	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
-	b.do(func(tx kv.Tx) error { return b.s.Fail(tx, second.JobID, second.Lock, trouble, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Fail(tx, second.JobID, second.Lock, trouble, Turn{}, b.now) })
 	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") || !strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
 		t.Error(b.doc("two"))
 	}

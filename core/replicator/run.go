@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/prng"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
 )
 
 // Work is an accepted job with all that a run needs.
@@ -18,12 +19,16 @@ type Work struct {
 	Record      *Record
 	Replication *repdoc.Replication
 	Lost        int // workers that vanished while they ran it
+	Place       schedule.Place
 }
 
 // Accept gives the worker jobs, which are running from then on. See jobs.Queue.Accept.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
 	accepted, err := s.Jobs.Accept(tx, worker, d)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.dispatched(tx, accepted); err != nil {
 		return nil, err
 	}
 	list := make([]Work, 0, len(accepted))
@@ -69,7 +74,8 @@ func (s *Store) work(tx kv.Tx, j *jobs.Job) (*Work, error) {
 	if rep == nil {
 		return nil, fmt.Errorf("%w: job %q has no replication", jobs.ErrCorrupt, j.ID)
 	}
-	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost}, nil
+	place, err := placeOf(j.Priority)
+	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Place: place}, err
 }
 
 // Progress stores the state of a run.
@@ -87,33 +93,40 @@ func (s *Store) Progress(tx kv.Tx, jobID string, lock jobs.Lock, stats Stats, no
 }
 
 // Complete ends a one-shot that copied everything; its document says so from the same moment.
-func (s *Store) Complete(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, now instant.Time) error {
+func (s *Store) Complete(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, turn Turn, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {
 		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
 		rec.heal()
 		rec.stop(s, now)
-		return s.finish(tx, jobID, lock, rec, Completed, now)
+		return s.finish(tx, jobID, lock, rec, Completed, turn, now)
 	})
 }
 
 // Fail ends a job for good; its document says why from the same moment.
-func (s *Store) Fail(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trouble, now instant.Time) error {
+func (s *Store) Fail(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trouble, turn Turn, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {
 		rec.Error, rec.Reason = t.Error, t.Reason
 		rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
-		return s.finish(tx, jobID, lock, rec, Failed, now)
+		return s.finish(tx, jobID, lock, rec, Failed, turn, now)
 	})
 }
 
 // finish ends the job and, with a document, writes its terminal state. A job that was resubmitted
 // meanwhile is pending again.
-func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, state State, now instant.Time) error {
+func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, state State, turn Turn, now instant.Time) error {
 	rec.State, rec.Node, rec.LastUpdated = state, "", now
 	if rec.Transient() {
 		rec.Expires = now.Add(s.Config.TransientMaxAge)
 		tx.Set(s.expire.Pack(int64(rec.Expires), jobID), nil)
 	}
-	if _, err := s.Jobs.Finish(tx, jobID, lock, rec.encode()); err != nil {
+	left, err := s.Jobs.Finish(tx, jobID, lock, rec.encode())
+	if err != nil {
+		return err
+	}
+	if left == jobs.Finished {
+		s.leave(tx, rec)
+	}
+	if _, err := s.settle(tx, rec, turn, now); err != nil {
 		return err
 	}
 	if rec.Transient() {
@@ -124,14 +137,14 @@ func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, stat
 
 // Crash ends a run that could not go on. The job waits, longer after every crash in a row, and runs
 // again; that of a request fails at once, unless its endpoints only asked to slow down.
-func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, seed uint64, now instant.Time) error {
+func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, turn Turn, seed uint64, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {
 		t := end.Trouble
 		rec.Stats = StatsOf(end.Info)
 		if rec.Transient() && !t.Throttled {
 			rec.Error, rec.Reason = t.Error, t.Reason
 			rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
-			return s.finish(tx, jobID, lock, rec, Failed, now)
+			return s.finish(tx, jobID, lock, rec, Failed, turn, now)
 		}
 		rng := prng.New(seed)
 		rec.ErrorCount = s.Config.Backoff.Errors(rec.ErrorCount, now.Sub(rec.LastStart))
@@ -139,12 +152,12 @@ func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, end replication.En
 		rec.State, rec.Node, rec.Error, rec.Reason, rec.Throttled = Crashing, "", t.Error, t.Reason, t.Throttled
 		rec.LastUpdated = now
 		rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})
-		return s.Jobs.Requeue(tx, jobID, lock, jobs.Schedule{Priority: rec.priority(), Due: due}, rec.encode())
+		return s.queue(tx, jobID, lock, rec, turn, due, now)
 	})
 }
 
 // Requeue ends a run that was stopped in order; the job is pending and may run again at once.
-func (s *Store) Requeue(tx kv.Tx, jobID string, lock jobs.Lock, stats *Stats, now instant.Time) error {
+func (s *Store) Requeue(tx kv.Tx, jobID string, lock jobs.Lock, stats *Stats, turn Turn, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {
 		if stats != nil {
 			rec.Stats = *stats
@@ -152,8 +165,17 @@ func (s *Store) Requeue(tx kv.Tx, jobID string, lock jobs.Lock, stats *Stats, no
 		rec.stop(s, now)
 		rec.State, rec.Node, rec.LastUpdated = Pending, "", now
 		rec.note(s.Config.MaxHistory, Event{Type: "pending", At: now})
-		return s.Jobs.Requeue(tx, jobID, lock, jobs.Schedule{Priority: rec.priority()}, rec.encode())
+		return s.queue(tx, jobID, lock, rec, turn, 0, now)
 	})
+}
+
+// queue makes a job pending at the place that its turn has earned it.
+func (s *Store) queue(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, turn Turn, due, now instant.Time) error {
+	place, err := s.settle(tx, rec, turn, now)
+	if err != nil {
+		return err
+	}
+	return s.Jobs.Requeue(tx, jobID, lock, jobs.Schedule{Priority: rec.priority(place), Due: due}, rec.encode())
 }
 
 // change reads a record and hands it on; the caller stores it under the lock.

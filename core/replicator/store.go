@@ -12,6 +12,13 @@
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
 //	("dropped", instance)    deleted databases whose jobs are still to be removed
+//	("order")                the policy in force with what it goes by
+//	("shares", account)      shares that were given
+//	("usage", account, interval, worker)
+//	                         microseconds of slots that the worker's jobs had in the interval
+//	("count", account)       jobs that are not over
+//	("tail", account)        the tag of the account's next job (policy tags)
+//	("virtual")              the greatest tag that got a slot (policy tags)
 package replicator
 
 import (
@@ -39,13 +46,15 @@ type Config struct {
 	Backoff    backoff.Policy
 	// TransientMaxAge is how long a finished job of a request is kept (transient_job_max_age_sec).
 	TransientMaxAge time.Duration
+	// Sharing holds where the store has no settings yet; see Store.Share.
+	Sharing Sharing
 }
 
 // DefaultConfig holds CouchDB's defaults.
 func DefaultConfig(server repid.Server) Config {
 	return Config{
 		Server: server, Parse: repdoc.DefaultConfig(), MaxHistory: 20, Backoff: backoff.Default,
-		TransientMaxAge: 24 * time.Hour,
+		TransientMaxAge: 24 * time.Hour, Sharing: DefaultSharing(),
 	}
 }
 
@@ -56,6 +65,8 @@ type Store struct {
 	Config Config
 
 	spec, claim, expire, dropped tuple.Subspace
+	order, virtual               []byte
+	shares, usage, count, tail   tuple.Subspace
 }
 
 // New is the store below root.
@@ -63,6 +74,8 @@ func New(root tuple.Subspace, c Config) *Store {
 	return &Store{
 		Jobs: jobs.New(root.Sub("jobs"), "replication"), Docs: docs.New(root.Sub("docs")), Config: c,
 		spec: root.Sub("spec"), claim: root.Sub("claim"), expire: root.Sub("expire"), dropped: root.Sub("dropped"),
+		order: root.Pack("order"), virtual: root.Pack("virtual"),
+		shares: root.Sub("shares"), usage: root.Sub("usage"), count: root.Sub("count"), tail: root.Sub("tail"),
 	}
 }
 
@@ -134,7 +147,11 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *repdoc.Replication
 	}
 	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
 	rec.note(s.Config.MaxHistory, Event{Type: "added", At: now})
-	return s.Jobs.Add(tx, jobID, jobs.Schedule{Priority: rec.priority()}, rec.encode())
+	place, err := s.enter(tx, rec, now)
+	if err != nil {
+		return err
+	}
+	return s.Jobs.Add(tx, jobID, jobs.Schedule{Priority: rec.priority(place)}, rec.encode())
 }
 
 // reserve finds out the replication id of a new job where that needs no request to the source, and
@@ -163,6 +180,9 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	}
 	if rec.Expires != 0 {
 		tx.Clear(s.expire.Pack(int64(rec.Expires), jobID))
+	}
+	if !rec.State.Terminal() {
+		s.leave(tx, rec)
 	}
 	s.clearSpec(tx, jobID)
 	_, err = s.Jobs.Remove(tx, jobID)

@@ -314,7 +314,7 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	if !ok {
 		return
 	}
-	if _, ok := done.Result.(node.Counted); !ok {
+	if _, ok := done.Result.(node.Surveyed); !ok {
 		return
 	}
 	stops := 0

@@ -1,0 +1,226 @@
+package replicator
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
+)
+
+// An account is whoever shares are given to: a replicator database, for the jobs of its documents, or the user
+// who made a request.
+
+// userAccount starts the accounts of users. No database has a colon in its name, so no user gets at a
+// database's shares by a name.
+const userAccount = "user:"
+
+// IsAccount says whether shares can be given to a name: a replicator database's, or "user:NAME" for the
+// requests of a user ("user:" for those of nobody).
+func IsAccount(name string) bool {
+	return IsReplicatorDB(name) || strings.HasPrefix(name, userAccount)
+}
+
+// Account is the account of the job.
+func (r *Record) Account() string {
+	if r.Transient() {
+		return userAccount + r.User
+	}
+	return r.Database
+}
+
+// Charge notes what jobs used. Numbers in the store only grow, so that charges may land twice, late or in any
+// order. What is forgotten of the accounts by now is removed.
+func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) error {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return err
+	}
+	memory := order.Forgetting.Memory()
+	for i, c := range charges {
+		if i == 0 || c.Account != charges[i-1].Account {
+			all := s.usage.Sub(c.Account).Range()
+			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.usage.Pack(c.Account, int64(now.Add(-memory)))})
+			tx.ClearRange(kv.Range{Begin: s.usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
+		}
+		tx.Max(s.usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
+	}
+	return nil
+}
+
+// ChargeRow tells what a row of the store says of the usage of an account; ok is false for other rows. A
+// cleared row has a nil value.
+func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
+	var at int64
+	if !s.usage.Contains(key) || s.usage.Scan(key, &c.Account, &at, &c.Worker) != nil {
+		return c, false
+	}
+	c.At, c.Used = instant.Time(at), number(value)
+	return c, true
+}
+
+// Charges are all charges that are remembered of an account, in the order of their times.
+func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) {
+	rows, err := r.GetRange(s.usage.Sub(account).Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]schedule.Charge, 0, len(rows))
+	for _, row := range rows {
+		c, ok := s.ChargeRow(row.Key, row.Value)
+		if !ok {
+			return nil, fmt.Errorf("%w: usage row %x", jobs.ErrCorrupt, row.Key)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// Account reads what an account's use of the service means for its jobs. Give a snapshot reader.
+func (s *Store) Account(r kv.Reader, name string, o schedule.Order, now instant.Time) (schedule.Account, error) {
+	values, err := r.GetAll([][]byte{s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name), s.virtual})
+	if err != nil {
+		return schedule.Account{}, err
+	}
+	a := schedule.Account{Shares: schedule.DefaultShares, Jobs: number(values[1]), Tail: max(number(values[2]), number(values[3]))}
+	if values[0] != nil {
+		a.Shares = number(values[0])
+	}
+	charges, err := s.Charges(r, name)
+	a.Usage = o.Forgetting.Usage(charges, now)
+	return a, err
+}
+
+// Turn is how a run counts when its job is queued again or over.
+type Turn struct {
+	Place schedule.Place // under FairShare, where the job stands now
+	// Owed is how long it ran while others waited.
+	Owed time.Duration
+}
+
+// enter counts a new job and finds its place.
+func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, error) {
+	account := rec.Account()
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	a, err := s.Account(tx.Snapshot(), account, order, now)
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	a.Jobs++
+	tx.Add(s.count.Pack(account), 1)
+	place := order.Enter(now, a)
+	if order.Policy == schedule.Tags {
+		place.Key, err = s.advance(tx, account, order.Forgetting.Interval)
+	}
+	return place, err
+}
+
+// leave forgets a job that is over or removed.
+func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.count.Pack(rec.Account()), -1) }
+
+// settle has a run's turn count, and finds the place of its job when that is queued again.
+func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	here := schedule.Place{Epoch: order.Epoch}
+	switch {
+	case order.Policy == schedule.FIFO:
+		here.Key = int64(rec.LastStart)
+	case t.Place.Epoch == order.Epoch && (order.Policy == schedule.FairShare || t.Owed == 0):
+		here = t.Place
+	case order.Policy == schedule.FairShare:
+		here.Key = order.Decay.At(now)
+	default:
+		here.Key, err = s.advance(tx, rec.Account(), t.Owed)
+	}
+	return here, err
+}
+
+// advance gives out the next tag of an account (Tags), behind which the one after comes by the cost of d.
+// The sum of all costs is right whoever else does the same: the row is read and written.
+func (s *Store) advance(tx kv.Tx, account string, d time.Duration) (tag int64, err error) {
+	values, err := tx.Snapshot().GetAll([][]byte{s.virtual, s.shares.Pack(account)})
+	if err != nil {
+		return 0, err
+	}
+	tail, err := tx.Get(s.tail.Pack(account))
+	if err != nil {
+		return 0, err
+	}
+	shares := int64(schedule.DefaultShares)
+	if values[1] != nil {
+		shares = number(values[1])
+	}
+	tag = max(number(values[0]), number(tail))
+	tx.Set(s.tail.Pack(account), encodeNumber(tag+schedule.Cost(d, shares)))
+	return tag, nil
+}
+
+// dispatched notes the tags of jobs that got slots (Tags): an account that had nothing to do starts from
+// there, so that it cannot save up turns.
+func (s *Store) dispatched(tx kv.Tx, accepted []*jobs.Job) error {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil || order.Policy != schedule.Tags {
+		return err
+	}
+	for _, j := range accepted {
+		place, err := placeOf(j.Priority)
+		if err != nil {
+			return err
+		}
+		if place.Epoch == order.Epoch {
+			tx.Max(s.virtual, uint64(place.Key))
+		}
+	}
+	return nil
+}
+
+// Ready reads the places of the first n ready jobs.
+func (s *Store) Ready(r kv.Reader, n int) ([]schedule.Place, error) {
+	head, err := s.Jobs.Head(r, n)
+	if err != nil {
+		return nil, err
+	}
+	places := make([]schedule.Place, 0, len(head))
+	for _, priority := range head {
+		p, err := placeOf(priority)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+// priority orders ready jobs: by their places, and within one in the order in which they were made.
+func (r *Record) priority(p schedule.Place) []byte {
+	return tuple.Pack(p.Epoch, p.Key, int64(r.Created))
+}
+
+func placeOf(priority []byte) (p schedule.Place, err error) {
+	var created int64
+	if err := tuple.Subspace(nil).Scan(priority, &p.Epoch, &p.Key, &created); err != nil {
+		return p, fmt.Errorf("%w: priority %x: %w", jobs.ErrCorrupt, priority, err)
+	}
+	return p, nil
+}
+
+// number is a little-endian counter; 0 when there is none.
+func number(b []byte) int64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}
+
+func encodeNumber(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }

@@ -1,0 +1,74 @@
+package schedule
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+)
+
+// Coefficients are given in millionths.
+const million = 1_000_000
+
+// Bounds of a half-life. Below the least, the clock of Decay would not last for decades.
+const (
+	minHalfLife = time.Second
+	maxHalfLife = 10 * 365 * 24 * time.Hour
+)
+
+// HalfLife is the time in which a priority falls by half when it is multiplied by coeff millionths once
+// in every interval: interval * ln 2 / ln(1/coeff).
+func HalfLife(coeff int64, interval time.Duration) time.Duration {
+	if coeff >= million {
+		return maxHalfLife
+	}
+	perInterval := Log2(million) - Log2(coeff)
+	return boundHalfLife(time.Duration(mulDiv(int64(interval), 1<<fraction, max(perInterval, 1))))
+}
+
+func boundHalfLife(d time.Duration) time.Duration { return min(max(d, minHalfLife), maxHalfLife) }
+
+// LeastHalfLife is the half-life below which shares come out wrong: priorities must remember 0.4 of the time
+// in which all jobs have their turn. When churn jobs give way in an interval, the ready ones wait for ready/churn
+// intervals; a coefficient K remembers 1/(1-K) intervals, which is a half-life of ln 2 of that. The
+// error of the shares is a function of the ratio of the two alone: 0.4 leaves about a point.
+func LeastHalfLife(ready int64, churn int, interval time.Duration) time.Duration {
+	if churn < 1 {
+		return 0 // nothing rotates
+	}
+	const ln2 = 693_147 // millionths
+	return min(time.Duration(mulDiv(mulDiv(max(ready, 0), int64(interval), int64(churn)), 4*ln2/10, million)), maxHalfLife)
+}
+
+// Decay is the clock by which priorities decay: it counts half-lives, in units of 2^-32. A priority P that
+// is fixed when the clock shows t has, once it shows u, decayed to P / 2^(u-t). So t + log2(P) says once
+// and for all when P will have decayed to 1, and of two jobs the one with the lower such key has the
+// lower priority value now and ever. It is the deadline now + half-life * log2(P), counted in half-lives
+// so that it stays true when the half-life changes.
+type Decay struct {
+	Since    instant.Time  `json:"since"`     // when HalfLife began to hold
+	Passed   int64         `json:"passed"`    // half-lives that had passed then
+	HalfLife time.Duration `json:"half_life"` // at least minHalfLife
+}
+
+// At is what the clock shows at a time. It stands still before Since, and never goes back.
+func (d Decay) At(now instant.Time) int64 {
+	passed := max(0, now.Sub(d.Since))
+	return d.Passed + mulDiv(int64(passed), 1<<fraction, int64(max(d.HalfLife, minHalfLife)))
+}
+
+// Changed goes on from now with another half-life.
+func (d Decay) Changed(now instant.Time, halfLife time.Duration) Decay {
+	return Decay{Since: now, Passed: d.At(now), HalfLife: boundHalfLife(halfLife)}
+}
+
+// Key is the key of a job with a priority value of p when the clock shows now.
+func Key(now, p int64) int64 { return now + Log2(p) }
+
+// Grow is the key of a job whose priority value has decayed until now and grows by growth.
+func Grow(key, now, growth int64) int64 {
+	p := int64(0)
+	if key > now {
+		p = Exp2(key - now)
+	}
+	return Key(now, p+min(growth, 1<<62))
+}

@@ -1,0 +1,65 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+)
+
+// Ledger is what a worker's jobs used since it began, until that is stored. Every number only ever
+// grows, so that storing the greatest one seen is right however often it is repeated and in whatever order.
+type Ledger struct {
+	entries []entry // by account and time
+}
+
+type entry struct {
+	Charge
+	stored int64 // of Used
+}
+
+// Add notes that a job of the account held a slot for ran, until now by the wall clock, in intervals of
+// the given length.
+func (l *Ledger) Add(account string, ran time.Duration, now instant.Time, interval time.Duration) {
+	f := Forgetting{Interval: interval}
+	for from := now.Add(-ran); from < now; {
+		begin := f.begin(from)
+		to := min(now, begin+instant.Time(max(interval.Microseconds(), 1)))
+		l.entry(account, begin).Used += int64(to - from)
+		from = to
+	}
+}
+
+func (l *Ledger) entry(account string, at instant.Time) *entry {
+	e := entry{Charge: Charge{Account: account, At: at}}
+	i, found := slices.BinarySearchFunc(l.entries, e, compareEntries)
+	if !found {
+		l.entries = slices.Insert(l.entries, i, e)
+	}
+	return &l.entries[i]
+}
+
+func compareEntries(a, b entry) int {
+	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.At, b.At))
+}
+
+// Due are the charges that are not stored as they are, in the name of the worker.
+func (l *Ledger) Due(worker string) (due []Charge) {
+	for _, e := range l.entries {
+		if e.Used > e.stored {
+			e.Worker = worker
+			due = append(due, e.Charge)
+		}
+	}
+	return due
+}
+
+// Stored notes that charges were stored, and forgets those of intervals that ended before.
+func (l *Ledger) Stored(charges []Charge, before instant.Time) {
+	for _, c := range charges {
+		e := l.entry(c.Account, c.At)
+		e.stored = max(e.stored, c.Used)
+	}
+	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool { return e.At < before && e.Used <= e.stored })
+}

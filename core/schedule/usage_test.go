@@ -1,0 +1,337 @@
+package schedule
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"pgregory.net/rapid"
+)
+
+func TestLog2(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, math.MaxInt64-1).Draw(t, "n")
+		got := Log2(n)
+		if diff := float64(got)/(1<<fraction) - math.Log2(float64(n)); math.Abs(diff) > 1e-9 {
+			t.Fatalf("log2 of %d is off by %g", n, diff)
+		}
+		if Log2(n+1) < got {
+			t.Fatalf("log2 falls behind %d", n)
+		}
+		if small := n % (1 << 31); Exp2(Log2(small)) != max(small, 1) {
+			t.Fatalf("%d became %d", small, Exp2(Log2(small)))
+		}
+		log := rapid.Int64Range(0, 63<<fraction).Draw(t, "log")
+		if Exp2(log+1) < Exp2(log) {
+			t.Fatalf("exp2 falls behind %d", log)
+		}
+	})
+	for n, want := range map[int64]int64{-1: 0, 0: 0, 1: 0, 2: 1 << fraction, 1 << 40: 40 << fraction} {
+		if got := Log2(n); got != want {
+			t.Errorf("log2 of %d is %d", n, got)
+		}
+	}
+	if Exp2(-1) != 0 || Exp2(0) != 1 || Exp2(62<<fraction) != 1<<62 || Exp2(math.MaxInt64) != 1<<62 {
+		t.Error("exp2 at its bounds")
+	}
+}
+
+func TestMulDiv(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64Range(0, math.MaxInt64).Draw(t, "a"), rapid.Int64Range(0, math.MaxInt64).Draw(t, "b")
+		c := rapid.Int64Range(1, math.MaxInt64).Draw(t, "c")
+		want := new(big.Int).Div(new(big.Int).Mul(big.NewInt(a), big.NewInt(b)), big.NewInt(c))
+		if !want.IsInt64() {
+			want.SetInt64(math.MaxInt64)
+		}
+		if got := mulDiv(a, b, c); got != want.Int64() {
+			t.Fatalf("%d*%d/%d = %d", a, b, c, got)
+		}
+	})
+}
+
+func TestHalfLife(t *testing.T) {
+	for _, c := range []struct {
+		coeff int64
+		want  time.Duration
+	}{
+		{500_000, time.Minute}, {250_000, 30 * time.Second}, {980_000, 2058577 * time.Millisecond}, {million, maxHalfLife}, {1, 3010 * time.Millisecond},
+	} {
+		if got := HalfLife(c.coeff, time.Minute); got.Round(time.Millisecond) != c.want && got.Round(10*time.Millisecond) != c.want {
+			t.Errorf("%d: %s, want %s", c.coeff, got, c.want)
+		}
+	}
+	// 10,000 jobs on 500 slots with churn 20: 0.9947 is recommended, whose half-life is 130 minutes.
+	if got := LeastHalfLife(9500, 20, time.Minute).Round(time.Minute); got != 132*time.Minute {
+		t.Errorf("least half-life %s", got)
+	}
+	if got := LeastHalfLife(9500, 0, time.Minute); got != 0 {
+		t.Errorf("least half-life without churn %s", got)
+	}
+}
+
+// TestKeysOrderAsDecayedValues: of two values fixed at different times, keys tell which one is greater at any later time.
+func TestKeysOrderAsDecayedValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		half := time.Duration(rapid.Int64Range(int64(time.Minute), int64(100*time.Hour)).Draw(t, "half"))
+		d := Decay{Since: instant.Seconds(1_700_000_000), HalfLife: half}
+		draw := func(name string) (instant.Time, int64) {
+			at := d.Since.Add(time.Duration(rapid.Int64Range(0, int64(20*half)).Draw(t, name)))
+			return at, int64(1) << rapid.IntRange(0, 50).Draw(t, name+"'s value") * rapid.Int64Range(1, 1000).Draw(t, name+"'s factor")
+		}
+		t1, p1 := draw("one")
+		t2, p2 := draw("other")
+		later := max(t1, t2)
+		value := func(at instant.Time, p int64) float64 {
+			return math.Log2(float64(p)) - float64(later.Sub(at))/float64(half)
+		}
+		k1, k2 := Key(d.At(t1), p1), Key(d.At(t2), p2)
+		if diff := value(t1, p1) - value(t2, p2); math.Abs(diff) > 1e-6 && (diff > 0) != (k1 > k2) {
+			t.Fatalf("values %g apart, keys %d and %d", diff, k1, k2)
+		}
+	})
+}
+
+// TestDecayClock: it never goes back, whatever changes. One that was set by a clock ahead of ours stands still
+// until it is changed again.
+func TestDecayClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := instant.Seconds(1_700_000_000)
+		d := Decay{HalfLife: time.Hour}
+		shown := d.At(now)
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(100*time.Hour)).Draw(t, "pass")))
+			if rapid.Bool().Draw(t, "change") {
+				d = d.Changed(now, time.Duration(rapid.Int64Range(0, int64(1000*time.Hour)).Draw(t, "half")))
+			}
+			seen := d.At(now)
+			if seen < shown {
+				t.Fatalf("the clock went back from %d to %d", shown, seen)
+			}
+			shown = seen
+		}
+	})
+	d := Decay{HalfLife: time.Hour, Since: instant.Seconds(7200), Passed: 5}
+	if d.At(instant.Seconds(3600)) != 5 || d.Changed(instant.Seconds(3600), time.Hour).At(instant.Seconds(7200)) != 5+1<<fraction || d.At(instant.Seconds(10800)) != 5+1<<fraction {
+		t.Errorf("%d, %d", d.At(instant.Seconds(3600)), d.At(instant.Seconds(10800)))
+	}
+}
+
+// TestGrowIsTheRecurrence: growing a key once in an interval is p = p*K2 + growth.
+func TestGrowIsTheRecurrence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := Decay{HalfLife: HalfLife(980_000, time.Minute)}
+		now := instant.Seconds(1_700_000_000)
+		p, key := float64(0), int64(0)
+		for range rapid.IntRange(1, 200).Draw(t, "intervals") {
+			now = now.Add(time.Minute)
+			growth := rapid.Int64Range(1000, 1_000_000_000).Draw(t, "growth")
+			p = p*0.98 + float64(growth)
+			key = Grow(key, d.At(now), growth)
+		}
+		if got := float64(Exp2(key - d.At(now))); math.Abs(got/p-1) > 1e-3 {
+			t.Fatalf("%g, want %g", got, p)
+		}
+	})
+}
+
+// TestUsage is the recurrence, interval by interval.
+func TestUsage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := Forgetting{Interval: time.Duration(rapid.Int64Range(1, 300).Draw(t, "interval")) * time.Second, Coeff: rapid.Int64Range(0, MaxUsageCoeff).Draw(t, "coeff")}
+		length := f.Interval.Microseconds()
+		count := rapid.IntRange(0, 40).Draw(t, "intervals")
+		first := rapid.Int64Range(1_000_000, 2_000_000).Draw(t, "first")
+		var charges []Charge
+		want, usage := int64(0), int64(0)
+		for i := range count {
+			usage = usage * f.Coeff / million
+			for range rapid.IntRange(0, 3).Draw(t, "workers") {
+				used := rapid.Int64Range(0, 500*length).Draw(t, "used")
+				charges = append(charges, Charge{At: instant.Time((first + int64(i)) * length), Used: used})
+				usage += used
+			}
+			if i == count-3 {
+				want = usage
+			}
+		}
+		for _, c := range []struct {
+			into time.Duration // the last interval
+			want int64
+		}{{f.Interval/4 - time.Microsecond, want}, {-f.Interval/2 - f.Interval/4, want}} {
+			now := instant.Time((first + int64(count) - 1) * length).Add(c.into)
+			if count >= 3 && f.Usage(charges, now) != c.want {
+				t.Fatalf("%s into the last of %d intervals: %d, want %d", c.into, count, f.Usage(charges, now), c.want)
+			}
+		}
+		now := instant.Time((first + int64(count)) * length).Add(f.Interval / 4)
+		if got := f.Usage(charges, now); got != usage {
+			t.Fatalf("%d, want %d", got, usage)
+		}
+		if got := f.Usage(charges, now.Add(f.Interval)); got != usage*f.Coeff/million {
+			t.Fatalf("an interval later %d, want %d", got, usage*f.Coeff/million)
+		}
+	})
+}
+
+// TestUsageVanishes: CouchDB's numbers: a minute is forgotten by half in 26 intervals.
+func TestUsageVanishes(t *testing.T) {
+	f := Forgetting{Interval: time.Minute, Coeff: 500_000}
+	charges := []Charge{{At: instant.Seconds(600), Used: 60_000_000}}
+	at := instant.Seconds(660 + 15)
+	if got := f.Usage(charges, at.Add(25*time.Minute)); got != 1 {
+		t.Errorf("after 25 intervals %d", got)
+	}
+	if got := f.Usage(charges, at.Add(26*time.Minute)); got != 0 {
+		t.Errorf("after 26 intervals %d", got)
+	}
+	if f.Memory() < 26*time.Minute || f.Memory() > 28*time.Minute {
+		t.Errorf("memory %s", f.Memory())
+	}
+}
+
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct{ usage, jobs, shares, want int64 }{
+		{60_000_000, 1, 100, 6000}, {60_000_000, 100, 100, 600_000}, {59_999_999, 1, 1000, 59}, {5, 5, 0, 25}, {-1, 5, 1, 0}, {1, 1, 100, 0},
+		{math.MaxInt64, math.MaxInt64, 1, math.MaxInt64},
+	} {
+		if got := Growth(c.usage, c.jobs, c.shares); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestLedger: whatever is stored in whatever order, nothing is lost, counted twice or put into an interval
+// that it does not belong to.
+func TestLedger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l Ledger
+		interval := time.Duration(rapid.IntRange(1, 100).Draw(t, "interval")) * time.Second
+		now := instant.Seconds(1_700_000_000)
+		total := map[string]int64{}
+		store := map[Charge]int64{} // by charge without Used, as Max would
+		var flying [][]Charge
+		land := func(list []Charge) {
+			for _, c := range list {
+				key := c
+				key.Used = 0
+				store[key] = max(store[key], c.Used)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"run": func(t *rapid.T) {
+				ran := time.Duration(rapid.IntRange(0, 300_000).Draw(t, "ran")) * time.Millisecond
+				now = now.Add(ran)
+				for i := range rapid.IntRange(1, 3).Draw(t, "jobs") {
+					account := []string{"a", "b", "a"}[i]
+					l.Add(account, ran, now, interval)
+					total[account] += ran.Microseconds()
+				}
+			},
+			"send": func(*rapid.T) { flying = append(flying, l.Due("w")) },
+			"land": func(t *rapid.T) {
+				if len(flying) > 0 {
+					i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
+					land(flying[i])
+					if rapid.Bool().Draw(t, "known") {
+						l.Stored(flying[i], now.Add(-interval))
+						flying = slices.Delete(flying, i, i+1)
+					}
+				}
+			},
+		})
+		due := l.Due("w")
+		land(due)
+		l.Stored(due, now)
+		if left := l.Due("w"); left != nil {
+			t.Fatalf("still due: %v", left)
+		}
+		got := map[string]int64{}
+		for c, used := range store {
+			got[c.Account] += used
+			if c.At%instant.Time(interval.Microseconds()) != 0 || c.At > now || used > 3*interval.Microseconds() {
+				t.Fatalf("charge %+v of %d", c, used)
+			}
+		}
+		for account, want := range total {
+			if got[account] != want {
+				t.Fatalf("%s was charged %d for %d", account, got[account], want)
+			}
+		}
+		if len(l.entries) > 2 {
+			t.Fatalf("%d entries are kept", len(l.entries))
+		}
+	})
+}
+
+func TestPolicyNames(t *testing.T) {
+	for _, p := range []Policy{FairShare, FIFO, Tags} {
+		if got, err := ParsePolicy(p.String()); got != p || err != nil {
+			t.Errorf("%s: %v %v", p, got, err)
+		}
+	}
+	if _, err := ParsePolicy("lottery"); err == nil || err.Error() != "must be one of fairshare, fifo, tags" {
+		t.Error(err)
+	}
+}
+
+// TestPlaces: where new and stopped jobs go under each policy.
+func TestPlaces(t *testing.T) {
+	a := Account{Shares: 100, Jobs: 2, Usage: 60_000_000, Tail: 77}
+	now := instant.Seconds(3600)
+	fair := Order{Policy: FairShare, Epoch: 3, Forgetting: testForgetting, Decay: Decay{HalfLife: time.Hour}}
+	clock := int64(1 << fraction)
+	for _, c := range []struct {
+		name      string
+		got, want Place
+	}{
+		{"fair, new", fair.Enter(now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, new in an idle account", fair.Enter(now, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
+		{"fair, half an interval", fair.Next(Place{3, clock}, 0, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
+		{"fair, an interval at most", fair.Next(Place{3, clock}, 0, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, 0, testInterval, now, a), Place{3, clock + Log2(16_000)}},
+		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, 0, testInterval, now, a), Place{3, clock + Log2(12_000)}},
+		{"fifo, new", Order{Policy: FIFO, Epoch: 1}.Enter(now, a), Place{1, 0}},
+		{"fifo", Order{Policy: FIFO, Epoch: 1}.Next(Place{}, 5, time.Hour, now, a), Place{1, 5}},
+		{"tags, new", Order{Policy: Tags, Epoch: 1}.Enter(now, a), Place{1, 77}},
+		{"tags", Order{Policy: Tags, Epoch: 1}.Next(Place{}, 5, time.Hour, now, a), Place{1, 77}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	if Cost(time.Second, 100) != 1_000_000 || Cost(time.Second, 50) != 2_000_000 || Cost(-time.Second, 50) != 0 {
+		t.Error("costs")
+	}
+}
+
+// TestAutomaticHalfLife follows the queue, and leaves well alone.
+func TestAutomaticHalfLife(t *testing.T) {
+	o := fairOrder(0)
+	floor := o.Decay.HalfLife
+	if got := o.HalfLife(100, 20); got != floor {
+		t.Errorf("short queue: %s", got)
+	}
+	least := LeastHalfLife(9500, 20, testInterval)
+	if o.Decay.HalfLife = o.HalfLife(9500, 20); o.Decay.HalfLife < least || o.Decay.HalfLife > 2*least {
+		t.Errorf("long queue: %s", o.Decay.HalfLife)
+	}
+	for _, ready := range []int64{9000, 9500, 12_000} {
+		if got := o.HalfLife(ready, 20); got != o.Decay.HalfLife {
+			t.Errorf("%d ready: changed to %s", ready, got)
+		}
+	}
+	if got := o.HalfLife(10, 20); got != floor {
+		t.Errorf("short queue again: %s", got)
+	}
+	o.PriorityCoeff = 500_000
+	if got := o.HalfLife(9500, 20); got != testInterval {
+		t.Errorf("fixed: %s", got)
+	}
+	if got := fairOrder(0).HalfLife(math.MaxInt64, 1); got > maxHalfLife || got < time.Hour {
+		t.Errorf("endless queue: %s", got)
+	}
+}
