@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
@@ -183,3 +184,9 @@ func (w *Cluster) present() kv.Reader { return w.db.Present() }
 // hit counts a fault that came up; reach one that could have.
 func (t *Tally) hit(name string)   { t.Fired[name]++ }
 func (t *Tally) reach(name string) { t.Reached[name]++ }
+
+// Close frees what a run holds. Call it when it is over and its hash was taken.
+func (w *Cluster) Close() { w.Engine.Close() }
+
+// Elapsed is how much virtual time the run has taken so far.
+func (w *Cluster) Elapsed() time.Duration { return w.Engine.Now().Sub(start) }

@@ -107,7 +107,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
 	for _, name := range s.names[op.Kind] {
-		w.Faults.reach(name)
+		if name != fakefdbStale || op.Limbo {
+			w.Faults.reach(name)
+		}
 	}
 	fault := s.site(who, op.Kind, "").Pick(s.tables[op.Kind])
 	if fault == fakefdbStale && !op.Limbo {

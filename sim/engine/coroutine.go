@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -21,6 +23,15 @@ type coroutine struct {
 // killed unwinds a coroutine whose process has ended.
 type killed struct{}
 
+// Panic is a panic of a coroutine, with the stack that it had there: the stack of who resumed the coroutine
+// says nothing.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) String() string { return fmt.Sprint(p.Value) }
+
 // Go starts f as a coroutine of owner, in an event of its own.
 func (e *Engine) Go(owner *Process, name string, f func()) {
 	c := &coroutine{e: e, owner: owner}
@@ -28,11 +39,12 @@ func (e *Engine) Go(owner *Process, name string, f func()) {
 		c.yield = yield
 		defer func() {
 			if r := recover(); r != nil && r != (killed{}) {
-				panic(r)
+				panic(&Panic{Value: r, Stack: debug.Stack()})
 			}
 		}()
 		f()
 	})
+	e.coroutines[c] = true
 	if owner != nil {
 		owner.coroutines = append(owner.coroutines, c)
 	}
@@ -66,6 +78,7 @@ func (c *coroutine) resume(turn int) {
 	c.e.running = before
 	if !more {
 		c.dead = true
+		delete(c.e.coroutines, c)
 		if c.owner != nil {
 			if i := slices.Index(c.owner.coroutines, c); i >= 0 {
 				c.owner.coroutines = slices.Delete(c.owner.coroutines, i, i+1)
@@ -77,8 +90,26 @@ func (c *coroutine) resume(turn int) {
 func (c *coroutine) kill() {
 	if !c.dead {
 		c.dead = true
+		delete(c.e.coroutines, c)
 		c.stop()
 	}
+}
+
+// Close ends all coroutines that are left, which would otherwise stay in memory for ever. The run is over
+// then: nothing may be asked of the engine but its clock and its counts.
+func (e *Engine) Close() {
+	e.running = nil
+	for len(e.coroutines) > 0 {
+		for c := range e.coroutines { // in any order: what they do on their way out is not part of the run
+			c.close()
+		}
+	}
+}
+
+// close kills a coroutine and survives what it does on its way out of a world that may be broken.
+func (c *coroutine) close() {
+	defer func() { _ = recover() }() // the run has its outcome; a panic now adds nothing to it
+	c.kill()
 }
 
 // Await calls arm and suspends the running coroutine until the function given to arm is called, which may

@@ -20,6 +20,8 @@ type Engine struct {
 	played  uint64
 	hash    uint64
 	running *coroutine
+	// coroutines are all that have not ended.
+	coroutines map[*coroutine]bool
 	// Trace, when set, is told of every event before it is played, and of what Logf says.
 	Trace func(at instant.Time, step uint64, actor, text string)
 	// Step, when set, is called after every event.
@@ -27,7 +29,9 @@ type Engine struct {
 }
 
 // New starts the clock.
-func New(start instant.Time) *Engine { return &Engine{now: start} }
+func New(start instant.Time) *Engine {
+	return &Engine{now: start, coroutines: map[*coroutine]bool{}}
+}
 
 // Now is the present.
 func (e *Engine) Now() instant.Time { return e.now }

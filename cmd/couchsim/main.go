@@ -1,0 +1,46 @@
+// Command couchsim plays whole worlds of couchrelay in virtual time: nodes, their store, the servers that
+// they replicate between, users, and everything that can go wrong. A seed tells a world and all that
+// happens in it.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands are what couchsim can do.
+type commands struct {
+	Run    runCommand    `cmd:"" default:"withargs" help:"Play many seeds and check every invariant."`
+	Replay replayCommand `cmd:"" help:"Show everything that happens in one run."`
+	Faults faultsCommand `cmd:"" help:"List what can go wrong, and count how often it did."`
+}
+
+// Exit statuses beside 0 and 1.
+const (
+	exitUnsafe = 2 // an invariant of safety broke: something wrong happened
+	exitStuck  = 3 // only invariants of liveness broke: something good never happened
+)
+
+// status ends the program with a status; what there is to say was said.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+func main() {
+	var c commands
+	parser := kong.Must(&c, kong.Name("couchsim"), kong.UsageOnError(), kong.Description(
+		"Simulations of couchrelay. Exit status: 0 when all invariants held, 2 when one of safety broke (S, B, P), 3 when only liveness did (L), 1 for everything else."))
+	ctx, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	err = ctx.Run()
+	if code, is := errors.AsType[status](err); is {
+		os.Exit(int(code))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "couchsim:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/sim/campaign"
+	"couchrelay/sim/cluster"
+)
+
+// replayCommand shows one run.
+type replayCommand struct {
+	choice
+	Seed  uint64 `help:"The seed to play." default:"0"`
+	Until string `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
+	Grep  string `help:"Show only lines that match." placeholder:"REGEXP"`
+}
+
+// Help is kong's.
+func (replayCommand) Help() string {
+	return `A line has the time after the beginning, the number of the event, who, and what:
+  < event that a machine is given      > effect that it asks for
+  ^ start of a process                 ! crash          zz pause          _ exit in order
+  ~ fault`
+}
+
+// tracer is told of everything that happens in a run.
+type tracer func(at instant.Time, step uint64, actor, text string)
+
+func (c *replayCommand) Run() error {
+	w, err := c.worlds()
+	if err != nil {
+		return err
+	}
+	var limit limit
+	if err := limit.parse(c.Until); err != nil {
+		return err
+	}
+	grep, err := regexp.Compile(c.Grep)
+	if err != nil {
+		return fmt.Errorf("--grep: %w", err)
+	}
+	out := bufio.NewWriter(os.Stdout)
+	world := w.of(c.Seed)
+	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *cluster.Cluster) {
+		w.Engine.Trace = tee(textTrace(out, w.Engine.Now(), grep))
+	})
+	if outcome.Stack != "" {
+		fmt.Fprintf(out, "\n%s", outcome.Stack)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case outcome.Violation != nil:
+		failure := campaign.Failure{Seed: c.Seed, Outcome: outcome}
+		return verdict(os.Stdout, w, []campaign.Failure{failure})
+	case outcome.Abandoned:
+		fmt.Printf("stopped at event %d, %s after the beginning\n", outcome.Events, outcome.Virtual)
+	default:
+		fmt.Printf("all invariants held; %d events, %s, hash %016x\n", outcome.Events, outcome.Virtual, outcome.Hash)
+	}
+	return nil
+}
+
+// tee tells several tracers.
+func tee(all ...tracer) tracer {
+	return func(at instant.Time, step uint64, actor, text string) {
+		for _, t := range all {
+			t(at, step, actor, text)
+		}
+	}
+}
+
+// textTrace writes the lines that match.
+func textTrace(out *bufio.Writer, began instant.Time, grep *regexp.Regexp) tracer {
+	return func(at instant.Time, step uint64, actor, text string) {
+		line := fmt.Sprintf("%14.6f %8d %-6s %s", at.Sub(began).Seconds(), step, actor, text)
+		if grep.MatchString(line) {
+			fmt.Fprintln(out, line)
+		}
+	}
+}
+
+// limit is where a replay stops: an event or a time; 0 is none.
+type limit struct {
+	event uint64
+	after time.Duration
+}
+
+func (l *limit) parse(s string) (err error) {
+	if s == "" {
+		return nil
+	}
+	if l.event, err = strconv.ParseUint(s, 10, 64); err == nil {
+		return nil
+	}
+	if l.after, err = time.ParseDuration(s); err != nil || l.after <= 0 {
+		return fmt.Errorf("--until %s: must be the number of an event, or a time after the beginning such as 12m", s)
+	}
+	return nil
+}
+
+func (l *limit) hook(w *cluster.Cluster) {
+	campaign.Until(w, func() bool {
+		return l.event > 0 && w.Engine.Played() >= l.event || l.after > 0 && w.Elapsed() >= l.after
+	})
+}

@@ -1,0 +1,213 @@
+package campaign
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+)
+
+// World is the scenario of a seed.
+type World struct {
+	Config  cluster.Config
+	Decider func() *decide.Decider // a new one with every call, since a run uses it up
+}
+
+// Campaign is what to play.
+type Campaign struct {
+	// World tells the world of a seed. Any goroutine may call it.
+	World func(seed uint64) World
+	// Hook, when set, sees every world before it runs.
+	Hook Hook
+	// First is the first seed. Seeds is how many are played; with 0 as many as start within Duration.
+	First, Seeds uint64
+	Duration     time.Duration
+	// Workers is how many worlds run at once; 0 means one on each core.
+	Workers int
+	// Stop ends the campaign after so many violations; 0 means never. Which seeds are played after the
+	// first violation depends on the machine; the lowest seed that fails is always among them.
+	Stop int
+	// Sample is how many firings of each fault are tried for whether they mattered: the seed is played
+	// again without that one.
+	Sample int
+	// Progress, when set, is called after every seed, by one goroutine at a time.
+	Progress func(*Report)
+}
+
+// Failure is a seed with a broken invariant.
+type Failure struct {
+	Seed uint64
+	Outcome
+}
+
+// Count is what became of a fault or an action in a campaign.
+type Count struct {
+	Enabled uint64 // seeds in which it could come up
+	Reached uint64 // times that it could have
+	Fired   uint64 // times that it did
+	// Of Sampled firings Mattered changed the run: without them it ended with another hash.
+	Sampled, Mattered uint64
+}
+
+// Report is what a campaign did.
+type Report struct {
+	First    uint64
+	Seeds    uint64
+	Workers  int
+	Events   uint64
+	Virtual  time.Duration
+	Took     time.Duration
+	Failures []Failure // by seed
+	Faults   map[string]*Count
+	// Hashes are the runs' by seed.
+	Hashes map[uint64]uint64
+}
+
+// player is a campaign under way.
+type player struct {
+	Campaign
+	mu      sync.Mutex
+	next    uint64
+	began   time.Time
+	report  *Report
+	pending map[string]int // firings of each fault that are still to be sampled
+}
+
+// Run plays the campaign.
+func (c Campaign) Run() *Report {
+	p := &player{Campaign: c, next: c.First, began: time.Now(), pending: map[string]int{}}
+	if p.Workers <= 0 {
+		p.Workers = runtime.GOMAXPROCS(0)
+	}
+	p.report = &Report{First: c.First, Workers: p.Workers, Faults: map[string]*Count{}, Hashes: map[uint64]uint64{}}
+	var workers sync.WaitGroup
+	for range p.Workers {
+		workers.Go(p.work)
+	}
+	workers.Wait()
+	p.report.Took = time.Since(p.began)
+	slices.SortFunc(p.report.Failures, func(a, b Failure) int { return cmp.Compare(a.Seed, b.Seed) })
+	return p.report
+}
+
+// work plays seeds until there are none left.
+func (p *player) work() {
+	for {
+		seed, ok := p.take()
+		if !ok {
+			return
+		}
+		world := p.World(seed)
+		d := world.Decider()
+		if p.Sample > 0 {
+			d = d.Recording()
+		}
+		o := Play(world.Config, d, p.hooks()...)
+		sampled := p.add(seed, world, o)
+		for _, choice := range sampled {
+			again := Play(world.Config, world.Decider().Without(choice), p.hooks()...)
+			p.mattered(choice.Value, again.Hash != o.Hash)
+		}
+	}
+}
+
+func (p *player) hooks() []Hook {
+	if p.Hook == nil {
+		return nil
+	}
+	return []Hook{p.Hook}
+}
+
+// take hands out the next seed.
+func (p *player) take() (seed uint64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.Stop > 0 && len(p.report.Failures) >= p.Stop:
+		return 0, false
+	case p.Seeds > 0 && p.next-p.First >= p.Seeds:
+		return 0, false
+	case p.Duration > 0 && time.Since(p.began) >= p.Duration:
+		return 0, false
+	}
+	p.next++
+	return p.next - 1, true
+}
+
+// add adds an outcome to the report, and chooses the firings of it that are tried.
+func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choice) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.report
+	r.Seeds++
+	r.Events += o.Events
+	r.Virtual += o.Virtual
+	r.Hashes[seed] = o.Hash
+	for _, rates := range []map[string]int{world.Config.Rates, world.Config.Actions} {
+		for name, rate := range rates {
+			if rate > 0 {
+				r.count(name).Enabled++
+			}
+		}
+	}
+	for name, n := range o.Faults.Reached {
+		r.count(name).Reached += n
+	}
+	for name, n := range o.Faults.Fired {
+		r.count(name).Fired += n
+	}
+	if o.Violation != nil {
+		o.Choices = nil
+		r.Failures = append(r.Failures, Failure{seed, o})
+	} else if p.Sample > 0 {
+		sampled = p.sample(seed, o)
+	}
+	if p.Progress != nil {
+		r.Took = time.Since(p.began)
+		p.Progress(r)
+	}
+	return sampled
+}
+
+// sample chooses at most one firing of each fault in a run, and not the same one in every run.
+func (p *player) sample(seed uint64, o Outcome) (sampled []decide.Choice) {
+	firings := map[string][]decide.Choice{}
+	var names []string
+	for _, choice := range o.Choices {
+		if o.Faults.Fired[choice.Value] == 0 || p.pending[choice.Value] >= p.Sample {
+			continue
+		}
+		if firings[choice.Value] == nil {
+			names = append(names, choice.Value)
+		}
+		firings[choice.Value] = append(firings[choice.Value], choice)
+	}
+	for _, name := range names {
+		p.pending[name]++
+		sampled = append(sampled, firings[name][seed%uint64(len(firings[name]))])
+	}
+	return sampled
+}
+
+func (p *player) mattered(name string, yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.report.count(name)
+	c.Sampled++
+	if yes {
+		c.Mattered++
+	}
+}
+
+func (r *Report) count(name string) *Count {
+	c := r.Faults[name]
+	if c == nil {
+		c = &Count{}
+		r.Faults[name] = c
+	}
+	return c
+}

@@ -1,0 +1,128 @@
+// Package campaign plays many worlds on all cores, each in one goroutine, and adds up what they did: the
+// invariants that broke, the faults that came up, the speed. It also proves that a seed always tells the
+// same run. It knows nothing of what a world contains.
+package campaign
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+)
+
+// Panicked is the id of the invariant that nothing panics.
+const Panicked = "P1"
+
+// Outcome is how a run ended.
+type Outcome struct {
+	// Violation is the invariant that broke; nil when all held. A panic is one too.
+	Violation *cluster.Violation
+	// Stack is where it panicked.
+	Stack string
+	// Abandoned says that a hook gave the run up before its end.
+	Abandoned bool
+	// Hash is Cluster.Hash at the end; 0 after a panic.
+	Hash    uint64
+	Events  uint64
+	Virtual time.Duration
+	Faults  cluster.Tally
+	// Choices are the decider's, when it records them.
+	Choices []decide.Choice
+}
+
+// Hook changes a world before it runs, or watches it.
+type Hook func(*cluster.Cluster)
+
+// abandon is the panic with which a hook gives a run up.
+type abandon struct{}
+
+// Limit gives a run up after so many events.
+func Limit(events uint64) Hook {
+	return func(w *cluster.Cluster) {
+		Until(w, func() bool { return w.Engine.Played() > events })
+	}
+}
+
+// Until gives a run up when over says so, asked after every event.
+func Until(w *cluster.Cluster, over func() bool) {
+	After(w, func() {
+		if over() {
+			panic(abandon{})
+		}
+	})
+}
+
+// After has f called after every event, and after what is called already.
+func After(w *cluster.Cluster, f func()) {
+	before := w.Engine.Step
+	w.Engine.Step = func() {
+		if before != nil {
+			before()
+		}
+		f()
+	}
+}
+
+// Play plays one run to its end.
+func Play(c cluster.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
+	var w *cluster.Cluster
+	defer func() {
+		r := recover()
+		if w != nil {
+			o.Events, o.Virtual, o.Faults, o.Choices = w.Engine.Played(), w.Elapsed(), w.Faults, d.Choices()
+		}
+		switch {
+		case r == nil:
+			w.Close()
+		case r == abandon{}:
+			o.Abandoned = true
+			w.Close()
+		default: // what the world holds is lost: nobody knows in which state its locks are
+			o.panicked(w, r)
+		}
+	}()
+	w = cluster.New(c, d)
+	for _, hook := range hooks {
+		hook(w)
+	}
+	o.Violation = w.Run()
+	o.Hash = w.Hash()
+	return o
+}
+
+// panicked makes a violation of a panic.
+func (o *Outcome) panicked(w *cluster.Cluster, r any) {
+	stack := debug.Stack()
+	if p, inside := r.(*engine.Panic); inside {
+		stack = p.Stack
+	}
+	o.Violation = &cluster.Violation{ID: Panicked, Text: fmt.Sprint("panic: ", r, origin(stack))}
+	if w != nil {
+		o.Violation.At, o.Violation.Step = w.Engine.Now(), w.Engine.Played()
+	}
+	o.Stack = string(stack)
+}
+
+// origin is the place in a stack that panicked: the first of this module after the panic.
+func origin(stack []byte) string {
+	lines := strings.Split(string(stack), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "panic(") {
+			lines = lines[i:]
+			break
+		}
+	}
+	for i, line := range lines {
+		if strings.HasPrefix(line, "couchrelay/") && i+1 < len(lines) {
+			where, _, _ := strings.Cut(filepath.Base(strings.TrimSpace(lines[i+1])), " ")
+			function, _, _ := strings.Cut(strings.TrimPrefix(line, "couchrelay/"), "(0x")
+			return fmt.Sprintf(" in %s (%s)", function, where)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,31 @@
+package cluster
+
+import "strings"
+
+// Invariants are what must hold, as sentences by id: S while things happen, L after all trouble is over,
+// B and P of the program itself.
+var Invariants = map[string]string{
+	"S1":  "No job is run by two live workers under one lock.",
+	"S2":  "A worker that lost its job commits nothing for it any more.",
+	"S3":  "A replication document that was accepted is there, and has its job.",
+	"S4":  "A job whose document was deleted is gone, and does not run.",
+	"S5":  "A node runs no more than max_jobs.",
+	"S6":  "A rotation stops no more than max_churn.",
+	"S7":  "A job's state changes in the ways that there are, and its document says the same.",
+	"S8":  "The wait after a crash is within its bounds, and crashes are forgotten after a healthy run only.",
+	"S11": "A checkpoint covers nothing that the target has not stored.",
+	"S13": "Every leaf that the source offered is on the target, or was refused there.",
+	"S14": "A job whose target refused documents says so.",
+	"S15": "No revision is invented.",
+	"S16": "The counters of a job never go back.",
+	"S17": "A transaction carried out twice leaves the same state, and a run that is over leaves nothing behind.",
+	"S18": "Of the jobs with one replication id at most one runs.",
+	"L1":  "When all trouble is over, everything arrives.",
+	"L2":  "When slots are free, no job waits that could run.",
+	"L4":  "No job that is due stays in the queue.",
+	"B1":  "Nothing waits busily.",
+	"P1":  "Nothing panics.",
+}
+
+// Live says whether the violation is one of liveness: nothing went wrong, but something never came.
+func (v *Violation) Live() bool { return strings.HasPrefix(v.ID, "L") }
