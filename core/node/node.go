@@ -200,9 +200,9 @@ func (n *Node) Deadline() instant.Time {
 		return instant.Never
 	}
 	t := &n.timers
-	at := min(t.beat, t.owned, t.scan, t.poll, t.promote, t.charge, t.sweep)
-	if n.lease == live { // without a lease there is nothing to rotate, and to be woken for it would never end
-		at = min(at, t.rotate, n.lastBeat.Add(n.cfg.ActivityTimeout))
+	at := min(t.scan, t.poll, t.promote, t.charge, t.sweep)
+	if n.lease == live { // who is woken for what only a live worker does would be woken again and again
+		at = min(at, t.beat, t.owned, t.rotate, n.lastBeat.Add(n.cfg.ActivityTimeout))
 	}
 	for _, c := range n.calls {
 		if !c.flying {

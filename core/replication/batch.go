@@ -45,6 +45,7 @@ type batch struct {
 // fetched is a group of bodies that a FetchDocs kept.
 type fetched struct {
 	id     uint64
+	docs   []peer.DocRev // that were asked for; Kept.Index refers to them
 	bytes  int
 	writes int // WriteDocs that still refer to it
 }
@@ -230,7 +231,7 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 		}
 		return
 	}
-	group := &fetched{id: c.id}
+	group := &fetched{id: c.id, docs: op.Docs}
 	kept := r.sortFetched(b, group, op.Docs, reply.Result.(peer.Fetched).Docs)
 	if len(kept) == 0 {
 		r.emit(Release{ID: group.id})
@@ -314,5 +315,6 @@ func (r *Run) writeSmaller(b *batch, group *fetched, op peer.WriteDocs, f *peer.
 		r.write(b, group, op.Docs[n/2:])
 		return
 	}
-	r.refused(peer.Refusal{Status: f.Status, Error: f.Error, Reason: f.Reason})
+	doc := group.docs[op.Docs[0].Index]
+	r.refused(peer.Refusal{ID: doc.ID, Rev: doc.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason})
 }

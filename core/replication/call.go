@@ -20,6 +20,7 @@ type call struct {
 	batch   *batch   // whose work it is, nil for others
 	fetched *fetched // whose bodies a WriteDocs writes
 	commits bool     // part of a checkpoint
+	doubted *call    // the copy that waits for this Open
 	copyState
 }
 
@@ -106,6 +107,10 @@ func (r *Run) dispatch(c *call, reply peer.Reply) {
 	case peer.Create:
 		r.onCreate(reply)
 	case peer.Open:
+		if c.doubted != nil {
+			r.onAdmitted(c.doubted, op, reply)
+			return
+		}
 		r.onOpen(op, reply)
 	case peer.GetLocal:
 		r.onLocal(c, op, reply)

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
-// copying is what a CopyDoc call remembers between its answers.
+// copyState is what a CopyDoc call remembers between its answers.
 type copyState struct {
+	admitted bool          // the target let us in after it had refused a document for who we are
 	lacked   int           // answers in a row in which the source lacked a revision
 	lacking  []string      // revisions that the last answer lacked
 	obstacle *peer.Refusal // why the target did not take a revision that it must take
@@ -31,7 +33,7 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 			r.info.DocsRead++
 			r.wrote(1)
 			c.failed = 0
-		case skippable(rev.Refused):
+		case skippable(rev.Refused) && (c.admitted || !aboutUs(rev.Refused)):
 			r.info.DocsRead++
 			r.refused(*rev.Refused)
 		default:
@@ -92,6 +94,9 @@ func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
 		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
 	}
 	switch {
+	case skippable(o): // of the document, or of everything that we ask for?
+		c.id, c.due = 0, instant.Never
+		r.start(&call{op: peer.Open{Side: peer.Target}, doubted: c})
 	case o.Status == 412 && len(op.Since) > 0: // an attachment that we sent as a stub is not there
 		op.Since = nil
 		c.op = op
@@ -104,4 +109,16 @@ func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
 			Reason: fmt.Sprintf("the target answered %d to document %q: %s: %s", o.Status, op.ID, o.Error, o.Reason),
 		})
 	}
+}
+
+// onAdmitted goes on with a copy whose document was refused as a target refuses those whom it does not
+// know. Nothing is left out while the target lets us in nowhere; if it does, it has to refuse the
+// document once more.
+func (r *Run) onAdmitted(c *call, op peer.Op, reply peer.Reply) {
+	if reply.Failure != nil {
+		r.crash(trouble(op, reply.Failure))
+		return
+	}
+	c.admitted = true
+	r.again(c, 0)
 }

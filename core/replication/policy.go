@@ -107,6 +107,10 @@ func skippable(f *peer.Refusal) bool {
 	return false
 }
 
+// aboutUs says whether a refusal may be of who we are rather than of the document: validation functions
+// answer as servers do whose password was changed.
+func aboutUs(f *peer.Refusal) bool { return f.Status == 401 || f.Status == 403 }
+
 // trouble words a failure that ends the run, as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {
 	t := Trouble{Reason: f.String()}

@@ -204,6 +204,36 @@ func TestTooLargeIsSplit(t *testing.T) {
 	if end.Info.DocsWritten != 3 || end.Info.DocWriteFailures != 1 || len(w.kept) != 0 {
 		t.Errorf("info %+v, kept %v", end.Info, w.kept)
 	}
+	if r := end.Info.Refusals[0]; r.ID != "doc2" || r.Rev != "1-a" || r.Status != 413 {
+		t.Errorf("refusal %+v", r)
+	}
+}
+
+// A target that knows us no longer refuses each document as a validation function does.
+func TestLockedOutLeavesNothingOut(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.refuses["_design/d"] = true
+	w.failOn("open target", 2, status(401))
+	w.begin()
+	end := w.wantEnd(Crashed, "unauthorized")
+	if end.Info.DocWriteFailures != 0 || len(w.dbs[peer.Target].local) > 0 {
+		t.Errorf("info %+v, checkpoints %v", end.Info, w.dbs[peer.Target].local)
+	}
+
+	w = newWorld(t)
+	w.dbs[peer.Source].write("_design/d", "1-a")
+	w.refuses["_design/d"] = true
+	w.begin()
+	for opens := 0; opens < 2; { // the one at the beginning, and the one after the refusal
+		if w.proceed(first); w.calls[len(w.calls)-1] == "open target" {
+			opens++
+		}
+	}
+	w.refuses["_design/d"] = false
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 {
+		t.Errorf("info %+v", end.Info)
+	}
 }
 
 func TestMissingStubComesWithAllAttachments(t *testing.T) {

@@ -146,7 +146,11 @@ func (n *network) Refusal(s *peers.Server) *peer.Failure {
 }
 
 // Refused is peers.Network's.
-func (n *network) Refused(db *peers.DB, id, rev string) { n.w.oracle.refused(db, id, rev) }
+func (n *network) Refused(url, id, rev string) {
+	if db := n.find(url); db != nil {
+		n.w.oracle.refused(db, id, rev)
+	}
+}
 
 // isolatedUntil is until when a process does not reach the store.
 func (n *network) isolatedUntil(p *process) instant.Time {

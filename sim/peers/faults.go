@@ -51,7 +51,7 @@ func RequestFaults(op peer.Op) []Fault {
 	case peer.WriteDocs:
 		return append(all, TooLarge, ErrorAfter, WritesPart)
 	case peer.CopyDoc:
-		return append(all, Truncated, RevMissing, StubMissing, Conflict409)
+		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409)
 	case peer.PutLocal:
 		return append(all, ErrorAfter)
 	case peer.Commit:

@@ -22,8 +22,8 @@ type Network interface {
 	Cut(owner *engine.Process, s *Server) bool
 	// Refusal is how a server answers everything at the moment, nil when it works.
 	Refusal(s *Server) *peer.Failure
-	// Refused is told of every document that a database did not take.
-	Refused(db *DB, id, rev string)
+	// Refused is told of every revision that the database of a URL did not take and that may be left out.
+	Refused(url, id, rev string)
 }
 
 // patience is how long a client waits for a sign of life.
@@ -40,6 +40,7 @@ type Pair struct {
 
 	kept map[uint64][]*docs.Document
 	feed *feed
+	shut map[string]int // documents that were refused for who we are: how often
 }
 
 // feed is an answer with changes of which a part was read.
@@ -52,7 +53,7 @@ type feed struct {
 
 // NewPair connects a replication's databases for a process.
 func NewPair(e *engine.Engine, n Network, owner *engine.Process, l *ratelimit.Limiter, rep *repdoc.Replication) *Pair {
-	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}}
+	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}}
 }
 
 // Release forgets kept bodies.
@@ -65,7 +66,12 @@ func (p *Pair) Kept() int { return len(p.kept) }
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
 	case peer.WriteDocs:
-		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
+		reply := p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
+		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
+			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
+			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
+		}
+		return reply
 	case peer.FetchDocs:
 		reply := p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.fetch(db, id, op, f) }))
 		if reply.Failure != nil {
@@ -405,7 +411,7 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 	var written peer.Written
 	for _, w := range db.replicated(list) {
 		if w.Err != nil {
-			p.net.Refused(db, w.ID, w.Rev.String())
+			p.net.Refused(p.rep.Target.URL, w.ID, w.Rev.String())
 			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
 		}
 	}
@@ -463,10 +469,31 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 			return refuse(409, "conflict")
 		}
 		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
-			p.net.Refused(db, doc.ID, out.Rev)
+			p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)
 			return refuse(w.Err.Status, w.Err.Name)
 		}
 		return peer.Reply{}
 	}))
-	return out, reply.Failure
+	f := reply.Failure
+	if f == nil || f.Kind != peer.Status || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
+		return out, f
+	}
+	out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
+	p.doubt(out.Refused)
+	return out, nil
+}
+
+// doubt tells which refusals of a server, rather than of a database, may leave a revision out: of its
+// size at once, of who we are when they come again after the server let us in elsewhere.
+func (p *Pair) doubt(r *peer.Refusal) {
+	switch r.Status {
+	case 401, 403:
+		if p.shut[r.ID]++; p.shut[r.ID] < 2 {
+			return
+		}
+	case 413:
+	default:
+		return
+	}
+	p.net.Refused(p.rep.Target.URL, r.ID, r.Rev)
 }
