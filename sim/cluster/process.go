@@ -119,10 +119,12 @@ func (p *process) drain() {
 	}
 }
 
-// heal ends all that is wrong with the process.
+// heal ends all that is wrong with the process, and lets jobs rotate: without that those that have no slot
+// never get one.
 func (p *process) heal() {
 	p.skew, p.isolated = 0, 0
 	p.settings = p.w.Config.Settings
+	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
 	p.w.Engine.Resume(p.Process)
 	switch {
 	case !p.alive:

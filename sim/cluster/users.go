@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
@@ -231,19 +232,22 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 			return err
 		}
 		if old, err := db.Read(j.id, docs.Want{Deleted: true}); err == nil {
-			if doc.Deleted && old.Deleted {
+			switch {
+			case !old.Deleted:
+				doc.Rev = old.Rev
+			case doc.Deleted:
 				return nil
 			}
-			doc.Rev = old.Rev
 		} else if _, refused := err.(*docs.Error); !refused {
 			return err
 		}
 		written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: token}}, admin, now)
-		if err == nil && written[0].Err != nil && written[0].Err.Status != 409 {
+		if err == nil && written[0].Err != nil {
 			return written[0].Err
 		}
 		return err
 	})
+	u.w.Engine.Logf("users", "wrote %s/%s as %d, present %v: %v", j.tenant.name, j.id, token, body != nil, err)
 	if err == nil {
 		u.w.oracle.wrote(j, token, body != nil)
 	}
@@ -282,10 +286,13 @@ func (u *users) changeJob(what string, site *decide.Site) {
 func (u *users) create(t *tenant) {
 	n := u.next()
 	t.instance = tuple.UUID{7, byte(n >> 8), byte(n)}
-	if err := kv.Do(context.Background(), u.w.db, func(tx kv.Tx) error {
-		return u.w.store.Docs.Create(tx, t.name, t.instance, u.w.Engine.Now())
-	}); err != nil {
-		panic(fmt.Sprintf("cluster: %s: %v", t.name, err))
+	u.untilDone(func(tx kv.Tx) error { return u.w.store.Docs.Create(tx, t.name, t.instance, u.w.Engine.Now()) })
+}
+
+// untilDone tries a transaction until it commits for certain.
+func (u *users) untilDone(f func(kv.Tx) error) {
+	for kv.Do(context.Background(), u.w.db, f) != nil {
+		_ = u.w.Engine.Sleep(context.Background(), time.Second)
 	}
 }
 
@@ -303,20 +310,19 @@ func (u *users) recreate(t *tenant, site *decide.Site) {
 	t.busy = true
 	old := t.instance
 	u.w.Engine.Go(nil, "drop tenant", func() { // an operator who tries until it is done
-		err := kv.Do(context.Background(), u.w.db, func(tx kv.Tx) error {
+		u.untilDone(func(tx kv.Tx) error {
 			u.w.store.Drop(tx, old)
 			return u.w.store.Docs.Delete(tx, t.name, old)
 		})
-		if err == nil {
-			u.w.oracle.dropped(t)
-			for _, j := range u.jobs {
-				if j.tenant == t {
-					j.present, j.unknown = false, false
-				}
+		u.w.Engine.Logf("users", "dropped %s", t.name)
+		u.w.oracle.dropped(t)
+		for _, j := range u.jobs {
+			if j.tenant == t {
+				j.present, j.unknown = false, false
 			}
-			u.create(t)
 		}
-		t.busy = err != nil
+		u.create(t)
+		t.busy = false
 	})
 }
 
