@@ -116,6 +116,51 @@ func TestLoweredMaxJobs(t *testing.T) {
 	}
 }
 
+// TestLoweredMaxJobsDuringAccept: what an accept brings that has no slot any more goes back at once.
+func TestLoweredMaxJobsDuringAccept(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Accept); return is }
+	w.putMany(3, true)
+	w.pass(10 * time.Millisecond)
+	s := n.cfg.Settings
+	s.MaxJobs = 1
+	n.step(Configure{Settings: s})
+	n.step(n.perform(n.held[0]))
+	if n.Running() != 1 || w.state("r002") != replicator.Pending {
+		t.Errorf("%d run, r002 is %s", n.Running(), w.state("r002"))
+	}
+	w.audit()
+}
+
+// TestNobodyWakesForNothing: without a lease, or when it is given back, what only a live worker does must
+// not be a reason to be woken.
+func TestNobodyWakesForNothing(t *testing.T) {
+	for name, prepare := range map[string]func(*world, *driven){
+		"lease lost": func(w *world, n *driven) { w.down = true },
+		"leaving": func(w *world, n *driven) {
+			n.hold = func(q Request) bool { _, is := q.(Retire); return is }
+			n.step(Drain{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.start("n1", nil)
+			prepare(w, n)
+			for range 10_000 {
+				at := n.Deadline()
+				if at > w.now {
+					w.now = at
+				}
+				n.step(Wake{})
+			}
+			if passed := w.now.Sub(instant.Seconds(1_700_000_000)); passed < 10*time.Minute {
+				t.Errorf("10000 wakes in %s", passed)
+			}
+		})
+	}
+}
+
 func TestRemovedJobIsHalted(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(2, true)

@@ -57,7 +57,7 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 	case Complete:
 		return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, q.Turn, now)
 	case Crash:
-		return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.End, q.Turn, q.Seed, now)
+		return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.Trouble, q.Stats, q.Turn, q.Seed, now)
 	case Fail:
 		return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, q.Turn, now)
 	case Requeue:

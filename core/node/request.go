@@ -94,12 +94,13 @@ type (
 		End  replication.End
 		Turn replicator.Turn
 	}
-	// Crash ends a run that could not go on.
+	// Crash ends a run that could not go on, or never began: then it has no Stats.
 	Crash struct {
 		Held
-		End  replication.End
-		Turn replicator.Turn
-		Seed uint64
+		Trouble replication.Trouble
+		Stats   *replicator.Stats
+		Turn    replicator.Turn
+		Seed    uint64
 	}
 	// Fail ends a job for good.
 	Fail struct {
@@ -153,7 +154,7 @@ func (Sweep) String() string      { return "sweep" }
 func (q Claim) String() string    { return "claim " + q.RepID + " for " + q.Held.String() }
 func (q Record) String() string   { return "record " + q.Held.String() }
 func (q Complete) String() string { return "complete " + q.Held.String() }
-func (q Crash) String() string    { return "crash " + q.Held.String() + ": " + q.End.Trouble.String() }
+func (q Crash) String() string    { return "crash " + q.Held.String() + ": " + q.Trouble.String() }
 func (q Fail) String() string     { return "fail " + q.Held.String() + ": " + q.Trouble.String() }
 func (q Requeue) String() string  { return "requeue " + q.Held.String() }
 

@@ -59,13 +59,11 @@ func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	}
 	n.runs = append(n.runs, r)
 	switch {
-	case n.draining:
+	case n.draining, len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
 		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
-		end := replication.End{Cause: replication.Crashed, Trouble: replication.Trouble{
-			Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row",
-		}}
-		r.finish(Crash{Held: r.held, End: end, Turn: n.turn(r), Seed: n.rng.Uint64()})
+		t := replication.Trouble{Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row"}
+		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	default:
 		n.emit(StartRun{Run: r.id, Work: w, Delay: delay, Seed: n.rng.Uint64()})
 	}
@@ -125,15 +123,14 @@ func (n *Node) onEnded(e RunEnded) {
 	if r == nil || r.state == over {
 		return
 	}
-	turn := n.turn(r)
+	turn, stats := n.turn(r), replicator.StatsOf(e.End.Info)
 	switch e.End.Cause {
 	case replication.Completed:
 		r.finish(Complete{Held: r.held, End: e.End, Turn: turn})
 	case replication.Crashed:
-		r.finish(Crash{Held: r.held, End: e.End, Turn: turn, Seed: n.rng.Uint64()})
+		r.finish(Crash{Held: r.held, Trouble: e.End.Trouble, Stats: &stats, Turn: turn, Seed: n.rng.Uint64()})
 		n.note("crashed", r.held.JobID, "%s", e.End.Trouble)
 	default:
-		stats := replicator.StatsOf(e.End.Info)
 		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn})
 	}
 	n.write(r)
@@ -173,8 +170,7 @@ func (n *Node) claimed(r *run, c Claimed) {
 	n.emit(KillRun{Run: r.id})
 	t := replication.Trouble{Error: "duplicate", Reason: c.Reason}
 	if c.ByRequest || r.transient {
-		end := replication.End{Cause: replication.Crashed, Trouble: t}
-		r.finish(Crash{Held: r.held, End: end, Turn: n.turn(r), Seed: n.rng.Uint64()})
+		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
 		r.finish(Fail{Held: r.held, Trouble: t, Turn: n.turn(r)})
 	}

@@ -285,7 +285,7 @@ func TestCrashes(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := b.accept()
 		b.now = b.now.Add(1_000_000_000)
-		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash, Turn{}, 1, b.now) })
+		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
 		rec := b.record(w.JobID)
 		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
 			t.Fatalf("after crash %d: %+v", n, rec)
@@ -334,7 +334,9 @@ func TestDuplicates(t *testing.T) {
 	if err == nil || err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
 		t.Fatalf("the second may run too: %v", err)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, first.JobID, first.Lock, crash, Turn{}, 1, b.now) })
+	b.do(func(tx kv.Tx) error {
+		return b.s.Crash(tx, first.JobID, first.Lock, crash.Trouble, nil, Turn{}, 1, b.now)
+	})
 	if b.claim(second, "rep") == nil {
 		t.Fatal("took the replication of a job that waits after a crash")
 	}

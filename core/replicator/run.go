@@ -136,11 +136,13 @@ func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, stat
 }
 
 // Crash ends a run that could not go on. The job waits, longer after every crash in a row, and runs
-// again; that of a request fails at once, unless its endpoints only asked to slow down.
-func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, end replication.End, turn Turn, seed uint64, now instant.Time) error {
+// again; that of a request fails at once, unless its endpoints only asked to slow down. Without stats those
+// that it had stay.
+func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trouble, stats *Stats, turn Turn, seed uint64, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {
-		t := end.Trouble
-		rec.Stats = StatsOf(end.Info)
+		if stats != nil {
+			rec.Stats = *stats
+		}
 		if rec.Transient() && !t.Throttled {
 			rec.Error, rec.Reason = t.Error, t.Reason
 			rec.note(s.Config.MaxHistory, Event{Type: "crashed", At: now, Reason: t.String()})

@@ -32,7 +32,7 @@ func TestTransient(t *testing.T) {
 	if found != id || rec.User != "joe" {
 		t.Errorf("found %q %+v", found, rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash, Turn{}, 1, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
 	b.wantState(id, Failed) // a request is not tried again
 	expire := func() (n int) {
 		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.ExpireTransient(tx, b.now, 10); return err })
@@ -68,7 +68,7 @@ func TestThrottledTransientGoesOn(t *testing.T) {
 	w := b.accept()
 	throttled := crash
 	throttled.Trouble.Throttled = true
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, throttled, Turn{}, 1, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, throttled.Trouble, nil, Turn{}, 1, b.now) })
 	b.wantState(id, Crashing)
 }
 
