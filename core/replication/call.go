@@ -107,11 +107,14 @@ func (r *Run) dispatch(c *call, reply peer.Reply) {
 	case peer.Create:
 		r.onCreate(reply)
 	case peer.Open:
-		if c.doubted != nil {
+		switch {
+		case c.doubted != nil:
 			r.onAdmitted(c.doubted, op, reply)
-			return
+		case c.commits:
+			r.sawDatabase(op.Side, op, reply)
+		default:
+			r.onOpen(op, reply)
 		}
-		r.onOpen(op, reply)
 	case peer.GetLocal:
 		r.onLocal(c, op, reply)
 	case peer.PutLocal:

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -19,6 +20,7 @@ const (
 	syncing // waiting for both databases to make their writes durable
 	writingSource
 	writingTarget
+	looking // no checkpoint, but whether the databases are still the same
 )
 
 // committer writes checkpoints, one at a time.
@@ -27,6 +29,7 @@ type committer struct {
 	trail *checkpoint.Trail
 	start peer.Seq     // where the run began
 	next  instant.Time // when the next checkpoint may be written
+	look  instant.Time // when an idle run looks after its databases
 
 	through   peer.Seq // end of the batches that are done without a gap
 	committed peer.Seq // what both logs say
@@ -40,8 +43,9 @@ type committer struct {
 	last    []byte         // body of the last one written
 }
 
-func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, first instant.Time) {
-	k.start, k.through, k.committed, k.next = start, start, start, first
+func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, now instant.Time, interval time.Duration) {
+	k.start, k.through, k.committed = start, start, start
+	k.next, k.look = now.Add(interval), now.Add(lookFactor*interval)
 	k.trail = checkpoint.NewTrail(history)
 }
 
@@ -107,10 +111,7 @@ func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
 		r.commitFailed(failure(f, "Failure on %s commit: %s", op.Side, f))
 		return
 	}
-	s := &r.sides[op.Side]
-	now := reply.Result.(peer.Committed).InstanceStartTime
-	if now != s.start && known(now) && known(s.start) {
-		r.commitFailed(failure(nil, "instance_start_time on %s database has changed since last checkpoint.", op.Side))
+	if r.isReplaced(op.Side, reply.Result.(peer.Committed).InstanceStartTime) {
 		return
 	}
 	k := &r.commits
@@ -175,7 +176,7 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	k.committed = k.writing
 	k.rows -= k.covers
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
-	k.next = r.now.Add(r.plan.CheckpointInterval)
+	k.next, k.look = r.now.Add(r.plan.CheckpointInterval), r.now.Add(lookFactor*r.plan.CheckpointInterval)
 	r.info.CheckpointedSeq = k.committed
 	r.reports.next = r.now
 }

@@ -185,6 +185,7 @@ func (r *Run) advance() {
 	}
 	if r.phase == copying {
 		r.commitWhenDue()
+		r.lookWhenDue()
 		r.endWhenDone()
 	}
 	if r.phase == copying && r.now >= r.reports.next {
@@ -201,7 +202,7 @@ func (r *Run) Deadline() instant.Time {
 	case delayed:
 		return r.wake
 	case copying:
-		at = min(r.reports.next, r.feed.notBefore(), r.commits.due(r))
+		at = min(r.reports.next, r.feed.notBefore(), r.commits.due(r), r.commits.lookDue(r))
 	}
 	for _, c := range r.calls {
 		if c.id == 0 {

@@ -84,11 +84,15 @@ func (r *Run) lookForLog(on peer.Side) {
 
 func (r *Run) onLocal(c *call, op peer.GetLocal, reply peer.Reply) {
 	if reply.Failure != nil {
-		r.crash(trouble(op, reply.Failure))
+		r.commitFailed(trouble(op, reply.Failure))
 		return
 	}
 	doc := reply.Result.(peer.Local)
-	if c.commits {
+	switch {
+	case c.commits && r.commits.step == looking:
+		r.sawLog(op.Side, doc)
+		return
+	case c.commits:
 		r.localAgain(op.Side, doc)
 		return
 	}
@@ -149,7 +153,7 @@ func (r *Run) located(on peer.Side) {
 	if len(history) > 0 {
 		r.info.Counters = r.info.Counters.Max(history[0].Counters)
 	}
-	r.commits.begin(since, history, r.now.Add(r.plan.CheckpointInterval))
+	r.commits.begin(since, history, r.now, r.plan.CheckpointInterval)
 	r.info.ThroughSeq, r.info.SourceSeq, r.info.CheckpointedSeq = since, since, since
 	if since == peer.Zero && r.plan.SinceSeq != "" {
 		since = r.plan.SinceSeq

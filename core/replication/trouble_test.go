@@ -128,6 +128,31 @@ func TestLongPollThatDoesNotWait(t *testing.T) {
 	}
 }
 
+// An idle run notices that a database is not the one any more to which it sent everything.
+func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
+	for name, c := range map[string]struct {
+		checkpoints bool
+		change      func(*database)
+		want        string
+	}{
+		"made again":                      {true, func(d *database) { *d = *newDatabase() }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"put back":                        {true, func(d *database) { d.local["four"] = localDoc{rev: 7} }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"made again, without checkpoints": {false, func(d *database) { d.start = "2" }, "checkpoint_commit_failure: instance_start_time on target"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Continuous, w.plan.UseCheckpoints = true, c.checkpoints
+			w.fill(2)
+			w.begin()
+			for end := w.now.Add(2 * lookFactor * w.plan.CheckpointInterval); w.now < end; {
+				w.proceed(first)
+			}
+			c.change(w.dbs[peer.Target])
+			w.wantEnd(Crashed, c.want)
+		})
+	}
+}
+
 func TestStopCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true

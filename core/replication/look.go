@@ -1,0 +1,73 @@
+package replication
+
+import (
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// lookFactor is how many checkpoint intervals an idle run lets pass between two looks.
+const lookFactor = 10
+
+// lookDue is when an idle run makes sure again that both databases are still those that it knows. One that
+// was deleted and made again, or put back from a backup, may lack what was sent long ago, and nothing in
+// the feed would tell.
+func (k *committer) lookDue(r *Run) instant.Time {
+	if !r.plan.Continuous || r.stopping || k.busy() || k.wanted(r) || len(r.batches) > 0 {
+		return instant.Never // a checkpoint looks too
+	}
+	return k.look
+}
+
+// lookWhenDue starts a look when its time has come: at the log, or where there is none at the database.
+func (r *Run) lookWhenDue() {
+	k := &r.commits
+	if r.now < k.lookDue(r) {
+		return
+	}
+	k.step, k.synced = looking, [2]bool{}
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		var op peer.Op = peer.Open{Side: side}
+		if r.sides[side].logRev != "" {
+			op = peer.GetLocal{Side: side, ID: r.ids.Bases[0]}
+		}
+		r.start(&call{op: op, commits: true})
+	}
+}
+
+// sawLog compares a log with the one that the run wrote or found.
+func (r *Run) sawLog(on peer.Side, doc peer.Local) {
+	if !doc.Found || doc.Rev != r.sides[on].logRev {
+		r.commitFailed(failure(nil, "the checkpoint document on the %s database has changed", on))
+		return
+	}
+	r.looked(on)
+}
+
+// sawDatabase compares a database's description with the one at the beginning.
+func (r *Run) sawDatabase(on peer.Side, op peer.Op, reply peer.Reply) {
+	if reply.Failure != nil {
+		r.commitFailed(trouble(op, reply.Failure))
+		return
+	}
+	if r.isReplaced(on, reply.Result.(peer.Opened).InstanceStartTime) {
+		return
+	}
+	r.looked(on)
+}
+
+func (r *Run) looked(on peer.Side) {
+	k := &r.commits
+	if k.synced[on] = true; k.synced[peer.Source] && k.synced[peer.Target] {
+		k.step, k.look = resting, r.now.Add(lookFactor*r.plan.CheckpointInterval)
+	}
+}
+
+// isReplaced ends the run when a database is another one than at the beginning.
+func (r *Run) isReplaced(on peer.Side, start string) bool {
+	s := &r.sides[on]
+	if start == s.start || !known(start) || !known(s.start) {
+		return false
+	}
+	r.commitFailed(failure(nil, "instance_start_time on %s database has changed since last checkpoint.", on))
+	return true
+}
