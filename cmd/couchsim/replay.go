@@ -16,9 +16,9 @@ import (
 // replayCommand shows one run.
 type replayCommand struct {
 	choice
-	Seed  uint64 `help:"The seed to play." default:"0"`
-	Until string `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
-	Grep  string `help:"Show only lines that match." placeholder:"REGEXP"`
+	Seed  *uint64 `help:"The seed to play; 0, or the scenario's first." placeholder:"N"`
+	Until string  `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
+	Grep  string  `help:"Show only lines that match." placeholder:"REGEXP"`
 }
 
 // Help is kong's.
@@ -46,7 +46,8 @@ func (c *replayCommand) Run() error {
 		return fmt.Errorf("--grep: %w", err)
 	}
 	out := bufio.NewWriter(os.Stdout)
-	world := w.of(c.Seed)
+	seed, _ := w.seeds(c.Seed, 1, 0)
+	world := w.of(seed)
 	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *cluster.Cluster) {
 		w.Engine.Trace = tee(textTrace(out, w.Engine.Now(), grep))
 	})
@@ -58,7 +59,7 @@ func (c *replayCommand) Run() error {
 	}
 	switch {
 	case outcome.Violation != nil:
-		failure := campaign.Failure{Seed: c.Seed, Outcome: outcome}
+		failure := campaign.Failure{Seed: seed, Outcome: outcome}
 		return verdict(os.Stdout, w, []campaign.Failure{failure})
 	case outcome.Abandoned:
 		fmt.Printf("stopped at event %d, %s after the beginning\n", outcome.Events, outcome.Virtual)

@@ -16,8 +16,8 @@ import (
 // runCommand plays many seeds.
 type runCommand struct {
 	choice
-	Seed     uint64        `help:"First seed." default:"0"`
-	Seeds    uint64        `help:"Number of seeds; 200 unless there is a duration." placeholder:"N"`
+	Seed     *uint64       `help:"First seed; 0, or the scenario's first." placeholder:"N"`
+	Seeds    uint64        `help:"Number of seeds; 200, or as many as the scenario has, unless there is a duration." placeholder:"N"`
 	Duration time.Duration `help:"Play as many seeds as start within this time." placeholder:"90s"`
 	Workers  int           `help:"Worlds at once; one on each core unless told." placeholder:"N"`
 	Stop     int           `help:"Stop after so many violations; 0 goes on to the end." default:"1"`
@@ -28,15 +28,28 @@ func (c *runCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	if c.Seeds == 0 && c.Duration == 0 {
-		c.Seeds = 200
-	}
-	plan := campaign.Campaign{World: w.of, First: c.Seed, Seeds: c.Seeds, Duration: c.Duration, Workers: c.Workers, Stop: c.Stop}
+	first, seeds := w.seeds(c.Seed, c.Seeds, c.Duration)
+	plan := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Duration: c.Duration, Workers: c.Workers, Stop: c.Stop}
 	plan.Progress = progress(os.Stderr)
 	report := plan.Run()
 	clearLine(os.Stderr)
 	printReport(os.Stdout, w, report)
 	return verdict(os.Stdout, w, report.Failures)
+}
+
+// seeds are the first seed to play and the number of seeds, 0 for as many as there is time for.
+func (w worlds) seeds(first *uint64, n uint64, d time.Duration) (uint64, uint64) {
+	begin, usual := uint64(0), uint64(200)
+	if w.scenario != nil {
+		begin, usual = w.scenario.First, w.scenario.Seeds()
+	}
+	if first != nil {
+		begin = *first
+	}
+	if n == 0 && d == 0 {
+		n = usual
+	}
+	return begin, n
 }
 
 // progress shows how far a campaign is, on terminals only.

@@ -2,14 +2,18 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"couchrelay/sim/campaign"
 	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/scenario"
 )
 
 // choice chooses the worlds that a command plays.
 type choice struct {
+	File    string `arg:"" optional:"" type:"existingfile" help:"A scenario; without one every seed draws a world of its own."`
 	Profile string `help:"Size of the worlds that seeds draw: small or standard." default:"small" enum:"small,standard"`
 }
 
@@ -18,9 +22,14 @@ type worlds struct {
 	name string // in words: "profile small"
 	args string // as arguments of couchsim
 	of   func(seed uint64) campaign.World
+	// scenario is what they are read from; nil for profiles.
+	scenario *scenario.Scenario
 }
 
 func (c choice) worlds() (worlds, error) {
+	if c.File != "" {
+		return fromFile(c.File)
+	}
 	profile, err := cluster.FindProfile(c.Profile)
 	if err != nil {
 		return worlds{}, err
@@ -37,6 +46,25 @@ func (c choice) worlds() (worlds, error) {
 	}
 	return w, nil
 }
+
+// fromFile is the world of a scenario.
+func fromFile(path string) (worlds, error) {
+	s, err := scenario.Load(path)
+	if err != nil {
+		return worlds{}, err
+	}
+	if len(s.Unused) > 0 {
+		fmt.Fprintf(os.Stderr, "couchsim: no effect in a simulation: %s\n", strings.Join(s.Unused, ", "))
+	}
+	w := worlds{name: path, args: " " + path, scenario: s}
+	w.of = func(seed uint64) campaign.World {
+		return campaign.World{Config: s.Config, Decider: func() *decide.Decider { return s.Decider(seed) }}
+	}
+	return w, nil
+}
+
+// scripted says that there is one run, whatever the seed.
+func (w worlds) scripted() bool { return w.scenario != nil && w.scenario.Scripted }
 
 // command is couchsim's command line for something to do with the chosen worlds.
 func (w worlds) command(verb, format string, args ...any) string {

@@ -72,6 +72,7 @@ var Catalogue = []Trouble{
 	{peers.HTML, "servers", "answer", "a proxy's page instead of JSON"},
 	{peers.Truncated, "servers", "answer to a read", "a part, then the connection breaks"},
 	{ServerDown, "servers", "nemesis", "a server refuses everything for a while"},
+	{ServerSlow, "servers", "nemesis", "a server takes seconds for every answer for a while"},
 	{ServerThrottles, "servers", "nemesis", "a server answers 429 to everything for a while"},
 	{ServerLocksOut, "servers", "nemesis", "a server answers 401 to everything for a while"},
 	{ServerBreaks, "servers", "nemesis", "all connections that wait for a server break"},

@@ -84,6 +84,7 @@ const (
 	NetSwizzle   = "net-swizzle"   // connections are cut one by one and come back in another order
 
 	ServerDown      = "server-down"      // refuses everything
+	ServerSlow      = "server-slow"      // takes seconds for every answer
 	ServerThrottles = "server-throttles" // answers 429 to everything
 	ServerLocksOut  = "server-locks-out" // answers 401 to everything
 	ServerBreaks    = "server-breaks"    // all its open connections break
@@ -96,7 +97,7 @@ const (
 
 // NemesisFaults are all faults of the nemesis.
 var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NetPartition,
-	NetIsolated, NetSwizzle, ServerDown, ServerThrottles, ServerLocksOut, ServerBreaks, DBRecreated, DBDeleted, DBRestored, FilterEdit}
+	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, DBRecreated, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.
 const (

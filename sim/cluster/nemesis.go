@@ -172,6 +172,10 @@ func (n *nemesis) server(e Event) {
 		n.w.net.hangup(s)
 		return
 	}
+	if e.What == ServerSlow {
+		n.w.net.slow(s, d)
+		return
+	}
 	n.w.net.trouble(s, refusals[e.What], d)
 }
 

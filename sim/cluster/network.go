@@ -46,6 +46,7 @@ type link struct {
 // serverState is what is wrong with a server at the moment.
 type serverState struct {
 	until   instant.Time
+	slow    instant.Time // until when its answers take seconds
 	refusal *peer.Failure
 	backups map[string]peers.Snapshot // of databases, by name
 }
@@ -78,7 +79,7 @@ func (n *network) heal() {
 		l.cutUntil = 0
 	}
 	for _, s := range n.servers {
-		n.states[s].until = 0
+		n.states[s].until, n.states[s].slow = 0, 0
 	}
 }
 
@@ -125,7 +126,7 @@ func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fa
 		n.w.Faults.hit(fault)
 		n.w.Engine.Logf(p.Name, "~ %s of %s to %s", fault, k.name, s.Name)
 	}
-	if fault == peers.Slow {
+	if fault == peers.Slow || n.states[s].slow > n.w.Engine.Now() {
 		slow := n.site(p, s, "slow")
 		there, back = slow.Duration(time.Second, 20*time.Second), slow.Duration(time.Second, 9*time.Second)
 	}
@@ -176,6 +177,11 @@ func (n *network) trouble(s *peers.Server, refusal *peer.Failure, d time.Duratio
 	st := n.states[s]
 	st.until, st.refusal = n.w.Engine.Now().Add(d), refusal
 	n.hangup(s)
+}
+
+// slow makes a server take seconds for every answer.
+func (n *network) slow(s *peers.Server, d time.Duration) {
+	n.states[s].slow = n.w.Engine.Now().Add(d)
 }
 
 // hangup breaks the connections that wait for a server.

@@ -20,6 +20,7 @@ import (
 type users struct {
 	w       *Cluster
 	site    *decide.Site
+	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	names   []string
 	tenants []*tenant
@@ -47,7 +48,7 @@ type jobDoc struct {
 }
 
 func newUsers(w *Cluster) *users {
-	u := &users{w: w, site: w.Decider.Site("users"), table: &decide.Table{}}
+	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), table: &decide.Table{}}
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
 			u.names = append(u.names, name)
@@ -83,7 +84,7 @@ func (u *users) begin() {
 			for _, name := range u.names {
 				u.w.Faults.reach(name)
 			}
-			if what := u.site.Pick(u.table); what != "" && !u.w.healed {
+			if what := u.acts.Pick(u.table); what != "" && !u.w.healed {
 				u.w.Faults.hit(what)
 				u.act(what, u.site)
 			}

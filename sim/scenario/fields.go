@@ -1,0 +1,112 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+)
+
+// field is a word that sets a part of the world.
+type field struct {
+	name string
+	set  func(c *cluster.Config, value string) error
+	get  func(c *cluster.Config) string
+}
+
+// fields are all such words, in the order in which files have them.
+var fields = []field{
+	count("nodes", func(c *cluster.Config) *int { return &c.Nodes }, 1, 100),
+	count("servers", func(c *cluster.Config) *int { return &c.Servers }, 1, 1000),
+	count("databases", func(c *cluster.Config) *int { return &c.Databases }, 1, 1000),
+	count("replicators", func(c *cluster.Config) *int { return &c.Tenants }, 1, 1000),
+	count("jobs", func(c *cluster.Config) *int { return &c.Jobs }, 0, 1_000_000),
+	count("docs", func(c *cluster.Config) *int { return &c.Docs }, 0, 1_000_000),
+	span("duration", func(c *cluster.Config) *time.Duration { return &c.Duration }, 0),
+	span("settle", func(c *cluster.Config) *time.Duration { return &c.Settle }, time.Minute),
+	span("think", func(c *cluster.Config) *time.Duration { return &c.Think }, time.Millisecond),
+	share("continuous", func(c *cluster.Config) *int { return &c.Continuous }),
+	share("filtered", func(c *cluster.Config) *int { return &c.Filtered }),
+	share("attached", func(c *cluster.Config) *int { return &c.Attached }),
+	share("denied", func(c *cluster.Config) *int { return &c.Denied }),
+	share("numeric-servers", func(c *cluster.Config) *int { return &c.NumericServers }),
+	share("bare-servers", func(c *cluster.Config) *int { return &c.BareServers }),
+	span("store-latency", func(c *cluster.Config) *time.Duration { return &c.StoreLatency }, 0),
+	span("net-latency", func(c *cluster.Config) *time.Duration { return &c.NetLatency }, 0),
+	span("poll-interval", func(c *cluster.Config) *time.Duration { return &c.Settings.PollInterval }, time.Millisecond),
+	count("sample", func(c *cluster.Config) *int { return &c.Sample }, 0, 1_000_000),
+}
+
+func count(name string, of func(*cluster.Config) *int, least, most int) field {
+	return field{name, func(c *cluster.Config, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("must be a whole number from %d to %d", least, most)
+		}
+		*of(c) = n
+		return nil
+	}, func(c *cluster.Config) string { return strconv.Itoa(*of(c)) }}
+}
+
+func span(name string, of func(*cluster.Config) *time.Duration, least time.Duration) field {
+	return field{name, func(c *cluster.Config, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < least {
+			return fmt.Errorf("must be a time such as 90s, 1h30m or 250ms, at least %s", short(least))
+		}
+		*of(c) = d
+		return nil
+	}, func(c *cluster.Config) string { return short(*of(c)) }}
+}
+
+// share is in whole percent.
+func share(name string, of func(*cluster.Config) *int) field {
+	return field{name, func(c *cluster.Config, v string) error {
+		n, err := strconv.Atoi(strings.TrimSuffix(v, "%"))
+		if err != nil || !strings.HasSuffix(v, "%") || n < 0 || n > 100 {
+			return errors.New("must be a whole number of percent from 0% to 100%")
+		}
+		*of(c) = n
+		return nil
+	}, func(c *cluster.Config) string { return strconv.Itoa(*of(c)) + "%" }}
+}
+
+// perPercent is how much of decide.Scale a percent is; four places after the point tell every rate.
+const perPercent = decide.Scale / 100
+
+func parsePercent(v string) (int, error) {
+	refused := errors.New("must be a share from 0% to 100%, such as 0.5%, with up to four places")
+	number, isPercent := strings.CutSuffix(v, "%")
+	whole, part, _ := strings.Cut(number, ".")
+	if !isPercent || len(part) > 4 || whole == "" {
+		return 0, refused
+	}
+	n, err1 := strconv.ParseUint(whole, 10, 16)
+	m, err2 := strconv.ParseUint(part+strings.Repeat("0", 4-len(part)), 10, 16)
+	rate := int(n)*perPercent + int(m)
+	if err1 != nil || err2 != nil || rate > decide.Scale {
+		return 0, refused
+	}
+	return rate, nil
+}
+
+func formatPercent(rate int) string {
+	s := fmt.Sprintf("%d.%04d", rate/perPercent, rate%perPercent)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "%"
+}
+
+// short writes a time without units that are 0: 1h, not 1h0m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

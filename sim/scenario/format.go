@@ -1,0 +1,66 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"couchrelay/sim/cluster"
+)
+
+// Format writes a scenario as Parse reads it. What is as in Base is left out.
+func Format(s *Scenario) string {
+	var b strings.Builder
+	for _, line := range s.Text {
+		fmt.Fprintln(&b, strings.TrimSpace("# "+line))
+	}
+	if s.Broke != "" {
+		fmt.Fprintln(&b, "broke", s.Broke)
+	}
+	switch {
+	case s.Scripted:
+	case s.First == s.Last:
+		fmt.Fprintln(&b, "seeds", s.First)
+	default:
+		fmt.Fprintf(&b, "seeds %d..%d\n", s.First, s.Last)
+	}
+	formatWorld(&b, s.Config)
+	for _, d := range s.Decisions {
+		fmt.Fprintln(&b, "decide", d)
+	}
+	return b.String()
+}
+
+func formatWorld(b *strings.Builder, c cluster.Config) {
+	base := Base()
+	for _, f := range fields {
+		if v := f.get(&c); v != f.get(&base) {
+			fmt.Fprintln(b, f.name, v)
+		}
+	}
+	heading := "[replicator]\n"
+	for _, s := range settings {
+		if v := s.get(&c); v != s.get(&base) {
+			fmt.Fprintf(b, "%s%s = %s\n", heading, s.names[0], v)
+			heading = ""
+		}
+	}
+	for _, t := range cluster.Catalogue { // in its order
+		if rate := c.Rates[t.Name] + c.Actions[t.Name]; rate > 0 {
+			fmt.Fprintf(b, "rate %s %s\n", t.Name, formatPercent(rate))
+		}
+	}
+	for _, e := range c.Events {
+		fmt.Fprintln(b, formatEvent(e))
+	}
+}
+
+func formatEvent(e cluster.Event) string {
+	words := []string{"at", short(e.At), e.What}
+	if e.Whom != "" {
+		words = append(words, e.Whom)
+	}
+	if e.For > 0 {
+		words = append(words, "for", short(e.For))
+	}
+	return strings.Join(words, " ")
+}

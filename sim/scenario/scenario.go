@@ -1,0 +1,77 @@
+// Package scenario reads and writes the worlds of simulations as text: their size and settings, what goes
+// wrong how often or when, and what users do. A file is made to be read: it says at its top what it shows.
+//
+//	# A store that is gone for two minutes.
+//	# What must hold: no job is lost (S3); all goes on by itself (L1).
+//	seeds 1..20
+//	nodes 3
+//	duration 30m
+//	rate doc-edit 50%
+//	at 10m fdb-down for 2m
+//	[replicator]
+//	max_jobs = 10
+//
+// A line is a word and what belongs to it; "#" begins a comment. Times have units, as in 90s or 1h30m;
+// shares are percent. The block [replicator] has the keys, values and meaning that it has in production.
+package scenario
+
+import (
+	"fmt"
+	"os"
+
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+)
+
+// Scenario is what a file says.
+type Scenario struct {
+	// Text is the comment at the top, a line each: what the scenario shows, and what must hold.
+	Text []string
+	// Broke is the invariant that the scenario once broke; empty for scenarios that are no regressions.
+	Broke string
+	// First and Last are the seeds to play. Both are 0 when Scripted.
+	First, Last uint64
+	// Scripted says that no seed decides: all answers are benign but those of Decisions.
+	Scripted  bool
+	Decisions []decide.Choice
+	Config    cluster.Config
+	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and
+	// certificates.
+	Unused []string
+}
+
+// Base is the world of a file that says nothing about it: cluster.Default without faults and actions.
+func Base() cluster.Config {
+	c := cluster.Default()
+	c.Rates, c.Actions = map[string]int{}, map[string]int{}
+	return c
+}
+
+// Load reads a file.
+func Load(path string) (*Scenario, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", path, err)
+	}
+	return s, nil
+}
+
+// Seeds is the number of runs.
+func (s *Scenario) Seeds() uint64 {
+	if s.Scripted {
+		return 1
+	}
+	return s.Last - s.First + 1
+}
+
+// Decider decides the run of a seed.
+func (s *Scenario) Decider(seed uint64) *decide.Decider {
+	if s.Scripted {
+		return decide.Script(s.Decisions)
+	}
+	return decide.New(decide.Seed(seed))
+}

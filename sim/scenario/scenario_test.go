@@ -1,0 +1,189 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+
+	"pgregory.net/rapid"
+)
+
+// scenarios draws what a file can say.
+func scenarios(t *rapid.T) *Scenario {
+	s := &Scenario{Config: Base(), Scripted: rapid.Bool().Draw(t, "scripted")}
+	for range rapid.IntRange(0, 3).Draw(t, "lines") {
+		s.Text = append(s.Text, rapid.SampledFrom([]string{"What it shows.", "", "# twice", "100% = all"}).Draw(t, "line"))
+	}
+	if rapid.Bool().Draw(t, "regression") {
+		s.Broke = rapid.SampledFrom([]string{"S1", "S11", "L2", "B1", "P1"}).Draw(t, "broke")
+	}
+	c := &s.Config
+	*c = cluster.Swarm(rapid.Uint64().Draw(t, "swarm"), rapid.SampledFrom([]cluster.Profile{cluster.Small, cluster.Standard}).Draw(t, "profile"))
+	c.Sample = rapid.IntRange(0, 10).Draw(t, "sample")
+	c.Settings.PollInterval = time.Duration(rapid.IntRange(1000, 1e9).Draw(t, "poll")) * time.Microsecond
+	c.Backoff.Min = time.Duration(rapid.IntRange(1, 600).Draw(t, "min")) * time.Second
+	for _, what := range rapid.SliceOfN(rapid.SampledFrom(slices.Concat(cluster.NemesisFaults, cluster.AllActions)), 0, 5).Draw(t, "events") {
+		e := cluster.Event{At: time.Duration(rapid.IntRange(0, 1e10).Draw(t, "at")) * time.Microsecond, What: what}
+		e.Whom = rapid.SampledFrom([]string{"", "n1", "s2", "s1/a1", "s1/b1"}).Draw(t, "whom")
+		e.For = time.Duration(rapid.IntRange(0, 1e9).Draw(t, "for")) * time.Microsecond
+		if c.CheckEvent(e) == nil {
+			c.Events = append(c.Events, e)
+		}
+	}
+	if !s.Scripted {
+		s.First = rapid.Uint64Range(0, 1000).Draw(t, "first")
+		s.Last = s.First + rapid.Uint64Range(0, 1000).Draw(t, "more")
+		return s
+	}
+	for i := range rapid.IntRange(0, 5).Draw(t, "decisions") {
+		s.Decisions = append(s.Decisions, decide.Choice{Site: rapid.SampledFrom([]string{"nemesis", "n1/store/commit there", "n1>s2/Open"}).Draw(t, "site"),
+			Index: i, Value: rapid.SampledFrom([]string{"7", "1.5s", "net-refused"}).Draw(t, "value")})
+	}
+	return s
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenarios(t)
+		text := Format(s)
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if !reflect.DeepEqual(s, again) {
+			t.Fatalf("%s\nis read as\n%+v\nand was\n%+v", text, again, s)
+		}
+	})
+}
+
+func TestReadable(t *testing.T) {
+	text := `# A store that is gone.
+# Nothing is lost (S3).
+
+# Not part of the text at the top.
+seeds 1..20
+nodes 3   # with a word
+duration 1h30m
+continuous 0%
+rate node-crash 0.5%
+rate doc-edit 100%
+at 10m node-crash n3 for 30s
+at 1m fdb-down
+[replicator]
+max_jobs = 7
+interval = 2000
+checkpoint_interval = 30s
+http_connections = 4
+`
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Config
+	if len(s.Text) != 2 || s.First != 1 || s.Last != 20 || s.Scripted || c.Nodes != 3 || c.Duration != 90*time.Minute || c.Continuous != 0 ||
+		c.Rates["node-crash"] != 5000 || c.Actions["doc-edit"] != decide.Scale || c.Settings.MaxJobs != 7 || c.Settings.Interval != 2*time.Second ||
+		c.CheckpointInterval != 30*time.Second || !slices.Equal(s.Unused, []string{"http_connections"}) {
+		t.Errorf("%+v", s)
+	}
+	want := []cluster.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second}, {At: time.Minute, What: "fdb-down"}}
+	if !slices.Equal(c.Events, want) {
+		t.Errorf("%+v", c.Events)
+	}
+}
+
+// A mistake is told with its line, what it is, and what would be right.
+func TestMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"# x\nnode 3":                            "2: node: no such word; known are [replicator], at, ",
+		"nodes x":                                "1: nodes x: must be a whole number from 1 to 100",
+		"nodes 0":                                "1: nodes 0: must be a whole number from 1 to 100",
+		"nodes":                                  "1: nodes: needs one value",
+		"nodes 3 4":                              "1: nodes: needs one value",
+		"nodes 3\n\nnodes 4":                     "3: nodes: was said in line 1 already",
+		"duration 90":                            "1: duration 90: must be a time such as 90s",
+		"think 1ns":                              "1: think 1ns: must be a time such as 90s, 1h30m or 250ms, at least 1ms",
+		"continuous 0.5%":                        "1: continuous 0.5%: must be a whole number of percent",
+		"continuous 50":                          "1: continuous 50: must be a whole number of percent",
+		"seeds 5..1":                             "1: seeds 5..1: must be a number, or two such as 1..20",
+		"seeds x":                                "1: seeds x: must be",
+		"broke S99":                              "1: broke S99: no such invariant",
+		"rate node-crash":                        "1: rate: must be followed by",
+		"rate node-crush 1%":                     "1: rate node-crush: no such fault or action",
+		"rate node-crash 101%":                   "1: rate node-crash 101%: must be a share from 0% to 100%",
+		"rate node-crash 0.00001%":               "1: rate node-crash 0.00001%: must be a share",
+		"rate node-crash 1":                      "1: rate node-crash 1: must be a share",
+		"rate node-crash 1%\nrate node-crash 1%": "2: rate node-crash: was said in line 1 already",
+		"at 1m":                                  "1: at: must be followed by",
+		"at x node-crash":                        "1: at x: must be a time after the beginning",
+		"at 1m node-crush":                       "1: at 1m0s: node-crush: no such event; known are fdb-down",
+		"at 1m node-crash n7":                    "1: at 1m0s: node-crash n7: no such node; must be one of n1 to n2",
+		"nodes 9\nat 1m server-down s7\nat 2m db-x":   "2: at 1m0s: server-down s7: no such server; must be one of s1 to s3",
+		"at 1m db-deleted s1/c1":                      "1: at 1m0s: db-deleted s1/c1: no such database; must be a server and a database, from s1/a1 to s3/b1",
+		"at 1m node-drain n1 for 3s":                  "1: at 1m0s: node-drain: takes no time",
+		"at 1m node-storm n1":                         "1: at 1m0s: node-storm n1: is aimed at nobody",
+		"at 1m node-crash n1 for":                     `1: at: "for" is left over`,
+		"at 1m node-crash n1 for 0s":                  "1: at: for 0s: must be a time such as 30s",
+		"at 1m node-crash n1 until 3s":                `1: at: "until 3s" is left over`,
+		"decide x":                                    "1: decide: must be followed by",
+		"decide x y z":                                `1: decide: the question's number is "y"`,
+		"decide x 1 2\ndecide x 1 3":                  "2: decide x 1: was said in line 1 already",
+		"seeds 1\ndecide x 1 2":                       "1: seeds: decisions are given",
+		"max_jobs = 3":                                "1: max_jobs: a key and its value must come after [replicator]",
+		"[replicator]\nmax_jabs = 3":                  "2: [replicator] max_jabs: no such key; known are ",
+		"[replicator]\nmax_jobs = x":                  "2: [replicator] max_jobs = x: must be a whole number",
+		"[replicator]\nmax_jobs = 1\nmax_jobs = 2":    "3: max_jobs =: was said in line 2 already",
+		"[replicator]\nmin_backoff_penalty_sec = 9h":  "1: [replicator] min_backoff_penalty_sec (9h0m0s) is above max_backoff_penalty_sec (10m0s)",
+		"[replicator]\n[replicator]":                  "2: [replicator]: was said in line 1 already",
+		"[replicator]\nssl_certificate_max_depth = 1": "2: [replicator] ssl_certificate_max_depth is not supported yet",
+	} {
+		_, err := Parse(text)
+		told, is := errors.AsType[*Error](err)
+		if !is || !strings.HasPrefix(told.Error(), want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// Every key of production either is written into files or is known to mean nothing in a simulation.
+func TestKeys(t *testing.T) {
+	nothing := []string{"max_history", "http_connections", "connection_timeout", "use_checkpoints", "use_bulk_get", "socket_options",
+		"valid_socket_options", "valid_endpoint_protocols", "valid_proxy_protocols", "verify_ssl_certificates", "ssl_trusted_certificates_file",
+		"cert_file", "key_file"}
+	for _, key := range config.Keys("replicator") {
+		written := slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(s.names, key) })
+		if written == slices.Contains(nothing, key) {
+			t.Errorf("[replicator] %s must be in settings, or in this test's list of keys without a meaning here", key)
+		}
+	}
+}
+
+// What files say of a key is what production makes of it.
+func TestSettings(t *testing.T) {
+	for _, s := range settings {
+		for _, name := range s.names {
+			for _, v := range []string{"3", "7s", "900"} {
+				got, err := Parse(fmt.Sprintf("[replicator]\nmax_backoff_penalty_sec = 2h\n%s = %s\n", name, v))
+				if err != nil || s.names[0] == "max_backoff_penalty_sec" {
+					continue // not of this kind, or said already
+				}
+				p := config.Default()
+				if err := p.Set("replicator", name, v); err != nil {
+					t.Fatal(err)
+				}
+				c := Base()
+				adopt(&c, p)
+				if s.get(&got.Config) != s.get(&c) {
+					t.Errorf("%s = %s is %s, in production %s", name, v, s.get(&got.Config), s.get(&c))
+				}
+			}
+		}
+	}
+}
