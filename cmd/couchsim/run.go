@@ -87,9 +87,13 @@ func verdict(out io.Writer, w worlds, failures []campaign.Failure) error {
 func printFailure(out io.Writer, w worlds, f campaign.Failure) {
 	v := f.Violation
 	fmt.Fprintf(out, "\n%s  %s %s\n", v.ID, cluster.Invariants[v.ID], oneLine(v.Text))
-	fmt.Fprintf(out, "    seed %d of %s, event %d, %s after the beginning%s\n", f.Seed, w.name, v.Step, f.Virtual, commit())
-	fmt.Fprintf(out, "    %s\n", w.command("replay", "--seed %d", f.Seed))
-	fmt.Fprintf(out, "    %s\n", w.command("shrink", "--seed %d -o scenarios/regressions/%s-seed%d.txt", f.Seed, strings.ToLower(v.ID), f.Seed))
+	what, seed, file := w.name, "", strings.ToLower(v.ID)
+	if !w.scripted() {
+		what, seed, file = fmt.Sprintf("seed %d of %s", f.Seed, w.name), fmt.Sprintf(" --seed %d", f.Seed), fmt.Sprintf("%s-seed%d", file, f.Seed)
+	}
+	fmt.Fprintf(out, "    %s, event %d, %s after the beginning%s\n", what, v.Step, f.Virtual, commit())
+	fmt.Fprintf(out, "    %s\n", w.command("replay")+seed)
+	fmt.Fprintf(out, "    %s\n", w.command("shrink")+seed+" -o scenarios/regressions/"+file+".txt")
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

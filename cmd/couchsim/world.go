@@ -66,7 +66,5 @@ func fromFile(path string) (worlds, error) {
 // scripted says that there is one run, whatever the seed.
 func (w worlds) scripted() bool { return w.scenario != nil && w.scenario.Scripted }
 
-// command is couchsim's command line for something to do with the chosen worlds.
-func (w worlds) command(verb, format string, args ...any) string {
-	return "go run ./cmd/couchsim " + verb + w.args + " " + fmt.Sprintf(format, args...)
-}
+// command is couchsim's command line for doing something with the chosen worlds.
+func (w worlds) command(verb string) string { return "go run ./cmd/couchsim " + verb + w.args }
