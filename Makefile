@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build test test-go integration lint fmt bench sim fuzz
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real integration lint fmt bench sim fuzz
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,12 +17,43 @@ demo: ## show a service at work between two databases of its own, in memory
 build: ## build bin/couchrelay
 	$(GO) build -o bin/ ./cmd/...
 
-test: lint test-go integration ## all tests: lint, packages, servers that nobody here wrote
+build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB's client package, 7.3 or newer
+	$(GO) build -tags fdb -o bin/ ./cmd/...
+
+test: lint test-go test-fdb integration ## all tests: lint, packages, servers that nobody here wrote
 
 # Packages with goroutines run under the race detector; the core has none, which a test proves.
 test-go:
 	$(GO) test ./core/... ./fuzz/... ./sim/conformance/...
 	$(GO) test -race ./sim/fakefdb/... $$($(GO) list ./adapters/... ./cmd/... | grep -v /integration)
+
+# The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
+# archive without contents where the linker looks for the library.
+FDBC := $(CURDIR)/adapters/fdb/fdbctest
+FDBC_LIB := $(CURDIR)/bin/fdbctest
+FDBC_ENV := CGO_CFLAGS="-g -O2 -I$(FDBC)/include" CGO_LDFLAGS="-L$(FDBC_LIB)"
+
+test-fdb: $(FDBC_LIB)/libfdb_c.a ## the FoundationDB adapter over a test double; also on a real cluster when FDB_CLUSTER_FILE names one
+	$(FDBC_ENV) $(GO) vet -tags fdb,fdbctest ./adapters/fdb/... ./cmd/couchrelay
+	$(FDBC_ENV) $(GO) tool staticcheck -tags fdb,fdbctest ./adapters/fdb/...
+	$(FDBC_ENV) $(GO) test -race -tags fdb,fdbctest ./adapters/fdb/...
+	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./cmd/couchrelay
+	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./core/jobs -rapid.checks=30
+	@if [ -n "$$FDB_CLUSTER_FILE" ]; then $(MAKE) test-fdb-real; else \
+		echo "SKIPPED: no tests on a real FoundationDB cluster; set FDB_CLUSTER_FILE (and CGO_CFLAGS, CGO_LDFLAGS where the client is not installed)"; fi
+
+# A client library brings faults of its own: these make it slow, conflict and lose answers.
+BUGGIFY := FDB_NETWORK_OPTION_CLIENT_BUGGIFY_ENABLE= FDB_NETWORK_OPTION_CLIENT_BUGGIFY_SECTION_ACTIVATED_PROBABILITY=25 \
+	FDB_NETWORK_OPTION_CLIENT_BUGGIFY_SECTION_FIRED_PROBABILITY=10
+
+FDB_REAL := $(GO) test -count=1 -timeout 20m -tags fdb ./adapters/fdb/... ./cmd/couchrelay ./core/jobs
+
+test-fdb-real: ## the same on the cluster of FDB_CLUSTER_FILE, then again with the client's fault injection
+	$(FDB_REAL)
+	$(BUGGIFY) $(FDB_REAL)
+
+$(FDBC_LIB)/libfdb_c.a:
+	mkdir -p $(FDBC_LIB) && ar rc $@
 
 integration: $(PEER)/node_modules/.package-lock.json
 	$(GO) test -count=1 ./$(PEER)/

@@ -22,6 +22,7 @@ type Config struct {
 	Port        int    // [chttpd] port
 	UUID        string // [couchdb] uuid; empty means that the store keeps one
 	LogLevel    string // [log] level: debug, info, warning, error
+	KeyPrefix   string // [store] key_prefix; the name below which all keys of the store lie
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
 
@@ -44,7 +45,7 @@ type TLS struct {
 // Default is the configuration without a file.
 func Default() Config {
 	return Config{
-		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", Admins: map[string]string{},
+		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
 		Replicator: replicator.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
 		TLS: TLS{Verify: true},
 	}

@@ -34,6 +34,9 @@ uuid = 9ddf59457dbb8772316cf06fc5e5a2e4
 port = 6000
 bind_address = ::1
 
+[store]
+key_prefix = prod/eu
+
 [admins]
 adm = -pbkdf2-aa,bb,10
 
@@ -57,7 +60,7 @@ request_timeout = 5
 		len(c.Replicator.Parse.EndpointProtocols) != 1 {
 		t.Errorf("replicator settings: %+v %+v", c.Node, c.Replicator)
 	}
-	if c.Port != 6000 || c.BindAddress != "::1" || c.Admins["adm"] != "-pbkdf2-aa,bb,10" || c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
+	if c.Port != 6000 || c.KeyPrefix != "prod/eu" || c.BindAddress != "::1" || c.Admins["adm"] != "-pbkdf2-aa,bb,10" || c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
 		t.Errorf("%+v", c)
 	}
 	if len(c.Ignored) != 1 || c.Ignored[0] != "fabric" {
@@ -81,6 +84,7 @@ func TestMistakes(t *testing.T) {
 		"[replicator]\ncert_file = x":                          "cert_file and key_file are needed both or none",
 		"[replicator]\nmin_backoff_penalty_sec = 9999999":      "is above max_backoff_penalty_sec",
 		"max_jobs = 5":                                         "a key before the first [section]",
+		"[store]\nkey_prefix =":                                "[store] key_prefix = : must be 1 to 100 characters",
 		"[couchdb]\nuuid =":                                    "must be 1 to 100 characters",
 		"[replicator":                                          "configuration",
 	} {

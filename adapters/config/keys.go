@@ -31,6 +31,9 @@ var sections = map[string][]key{
 	"log": {
 		{"level", oneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error")},
 	},
+	"store": {
+		{"key_prefix", name(func(c *Config) *string { return &c.KeyPrefix })},
+	},
 	"replicator": {
 		{"max_jobs", integer(func(c *Config) *int { return &c.Node.MaxJobs }, 0, 1_000_000)},
 		{"max_churn", integer(func(c *Config) *int { return &c.Node.MaxChurn }, 0, 1_000_000)},
@@ -77,6 +80,16 @@ var unsupported = []string{
 
 func text(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
+		*field(c) = v
+		return nil
+	}
+}
+
+func name(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v == "" || len(v) > 100 {
+			return errors.New("must be 1 to 100 characters")
+		}
 		*field(c) = v
 		return nil
 	}

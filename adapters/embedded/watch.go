@@ -75,6 +75,7 @@ func (w *watch) Wait(ctx context.Context) error {
 	case <-w.done:
 		return w.err
 	case <-ctx.Done():
+		w.finish(ctx.Err())
 		return ctx.Err()
 	case <-w.db.failure.happened:
 		return w.db.failure.err()

@@ -15,16 +15,14 @@ import (
 
 	"couchrelay/adapters/compare"
 	"couchrelay/adapters/config"
-	"couchrelay/adapters/embedded"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // rig is a service between two servers, all of this process.
 type rig struct {
 	t              *testing.T
 	source, target *sandbox
-	files          vfs.FS // of the service's store
+	open           func() store // the service's
+	keyPrefix      string
 	url            string
 	stop           func()
 	log            *syncBuffer
@@ -49,7 +47,8 @@ func (b *syncBuffer) String() string {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, files: vfs.NewMem(), log: &syncBuffer{}}
+	r := &rig{t: t, log: &syncBuffer{}}
+	r.open, r.keyPrefix = newStore(t)
 	r.source, r.target = r.sandbox(), r.sandbox()
 	r.start(config.Default())
 	return r
@@ -71,10 +70,8 @@ func (r *rig) start(c config.Config) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	db, err := embedded.Open("store", embedded.Options{FS: r.files})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	db := r.open()
+	c.KeyPrefix = r.keyPrefix
 	c.Node.StartupJitter = 0
 	ctx, cancel := context.WithCancel(context.Background())
 	svc, err := newService(ctx, db, c, "test", logger)

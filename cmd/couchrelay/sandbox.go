@@ -14,6 +14,7 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
+	"couchrelay/core/kv/tuple"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -36,7 +37,7 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
-	b.server = newServer(web.Databases(web.Options{Store: db, Docs: docs.New(root), UUID: randomHex(16)}), logger)
+	b.server = newServer(web.Databases(web.Options{Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16)}), logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("sandbox_failed", "error", err)

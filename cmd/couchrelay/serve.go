@@ -16,12 +16,15 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/fdb"
+	"couchrelay/core/kv"
 )
 
 // serveCommand runs the service.
 type serveCommand struct {
 	Config  []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
-	Store   string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE." default:"./data" placeholder:"STORE"`
+	Store   string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
+	Prefix  string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
 	Bind    string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
 	Port    int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
 	Name    string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
@@ -40,17 +43,14 @@ func (s *serveCommand) Run() error {
 	for _, section := range c.Ignored {
 		logger.Warn("config_section_ignored", "section", section)
 	}
-	if path, isFDB := strings.CutPrefix(s.Store, "fdb:"); isFDB {
-		return fmt.Errorf("--store fdb:%s: this build has no FoundationDB support yet; use a directory", path)
-	}
 	listener, err := listen(c)
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	db, err := embedded.Open(s.Store, embedded.Options{Logger: logger})
+	db, err := openStore(s.Store, logger)
 	if err != nil {
-		return fmt.Errorf("store %s: %w", s.Store, err)
+		return err
 	}
 	defer db.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,11 +73,34 @@ func (s *serveCommand) Run() error {
 	return serve(ctx, stop, svc, listener, logger)
 }
 
+// store is where the service keeps everything.
+type store interface {
+	kv.Database
+	// Err says why no operation can succeed at present, nil while all is well.
+	Err() error
+	Close() error
+}
+
+// openStore opens what --store names.
+func openStore(name string, logger *slog.Logger) (store, error) {
+	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
+		return fdb.Open(clusterFile, fdb.Options{Logger: logger})
+	}
+	db, err := embedded.Open(name, embedded.Options{Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
 // load reads the configuration; flags win over files.
 func (s *serveCommand) load() (config.Config, error) {
 	c, err := config.Load(s.Config...)
 	if err != nil {
 		return c, err
+	}
+	if s.Prefix != "" {
+		c.KeyPrefix = s.Prefix
 	}
 	if s.Bind != "" {
 		c.BindAddress = s.Bind

@@ -26,9 +26,6 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// root is where all keys of couchrelay lie in a store.
-var root = tuple.Subspace(tuple.Pack("couchrelay"))
-
 // service is everything that serves, put together on a store.
 type service struct {
 	store   *replicator.Store
@@ -38,12 +35,13 @@ type service struct {
 }
 
 // newService prepares the store and puts a service on it.
-func newService(ctx context.Context, db kv.Database, c config.Config, name string, logger *slog.Logger) (*service, error) {
+func newService(ctx context.Context, db store, c config.Config, name string, logger *slog.Logger) (*service, error) {
 	s := &service{}
 	wall := clock.New()
+	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
 	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return replicator.Init(tx, root, randomHex(16)) })
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
 	}
 	if c.UUID == "" {
 		c.Replicator.Server.UUID = uuid
@@ -72,6 +70,9 @@ func newService(ctx context.Context, db kv.Database, c config.Config, name strin
 	s.handler = web.Service(web.ServiceOptions{
 		DB: db, Store: s.store, Clock: wall, Admins: admins, Version: version,
 		Health: func(ctx context.Context) error {
+			if err := db.Err(); err != nil {
+				return err
+			}
 			return kv.Do(ctx, db, func(tx kv.Tx) error { _, err := tx.Get(root.Pack("schema")); return err })
 		},
 	})

@@ -7,7 +7,6 @@ import (
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
-	"couchrelay/sim/fakefdb"
 )
 
 // must runs one transaction that has to succeed.
@@ -18,6 +17,12 @@ func must[T any](t *testing.T, db kv.Database, f func(kv.Tx) (T, error)) T {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// newQueue is an empty queue and its store.
+func newQueue(t testing.TB) (kv.Database, *Queue) {
+	db, root := newStore(t)
+	return db, New(root, "kind")
 }
 
 func add(t *testing.T, db kv.Database, q *Queue, ids ...string) {
@@ -43,7 +48,7 @@ func accept(q *Queue, w string, batch uint64, n int) func(kv.Tx) ([]*Job, error)
 
 // TestLateAccept: an accept whose commit lands after its repetition took jobs must not land as well.
 func TestLateAccept(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b")
 	late := db.Begin(context.Background(), kv.Options{})
@@ -60,7 +65,7 @@ func TestLateAccept(t *testing.T) {
 
 // TestLateUpdate: old data must not come back over newer data.
 func TestLateUpdate(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w")
 	add(t, db, q, "a")
 	job := must(t, db, accept(q, "w", 1, 1))[0]
@@ -76,7 +81,7 @@ func TestLateUpdate(t *testing.T) {
 
 // TestAcceptorsConflictOnlyOnTheirJobs: two acceptors that take different jobs both commit.
 func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w1")
 	register(t, db, q, "w2")
 	add(t, db, q, "a", "b", "c", "d", "e", "f", "g", "h")
@@ -95,7 +100,7 @@ func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
 }
 
 func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b", "c")
 	must(t, db, accept(q, "w", 1, 3))
@@ -135,7 +140,7 @@ func TestMonitorExpiresOnlyTheSilent(t *testing.T) {
 
 // TestCalls: a worker is called when one of its jobs is taken away, and only then.
 func TestCalls(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b")
 	job := must(t, db, accept(q, "w", 1, 2))[0]
@@ -152,7 +157,7 @@ func TestCalls(t *testing.T) {
 }
 
 func TestWatches(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	register(t, db, q, "w")
 	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
 		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
@@ -183,7 +188,7 @@ func TestAuditFinds(t *testing.T) {
 		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.job.Pack("a"), []byte("junk")) },
 		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.worker.Range()) },
 	} {
-		db, q := fakefdb.New(), New(root, "kind")
+		db, q := newQueue(t)
 		register(t, db, q, "w")
 		add(t, db, q, "a", "b")
 		must(t, db, accept(q, "w", 1, 1))
@@ -197,7 +202,7 @@ func TestAuditFinds(t *testing.T) {
 }
 
 func TestListPrefix(t *testing.T) {
-	db, q := fakefdb.New(), New(root, "kind")
+	db, q := newQueue(t)
 	add(t, db, q, "a|1", "a|2", "a|3", "b|1", "a")
 	list := must(t, db, func(tx kv.Tx) ([]*Job, error) {
 		return q.List(tx.Snapshot(), Page{Prefix: "a|", After: "a|1", Limit: 9})

@@ -12,7 +12,6 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
-	"couchrelay/sim/fakefdb"
 	"pgregory.net/rapid"
 )
 
@@ -26,15 +25,14 @@ type model struct {
 // machine applies every operation to the queue and to the model. Each transaction is sometimes run a
 // second time after it committed, as after a commit with an unknown result.
 type machine struct {
-	db *fakefdb.Database
+	db kv.Database
 	q  *Queue
 	m  model
 }
 
-var root = tuple.Subspace(tuple.Pack("test"))
-
-func newMachine() *machine {
-	return &machine{db: fakefdb.New(), q: New(root, "kind"), m: model{
+func newMachine(t testing.TB) *machine {
+	db, q := newQueue(t)
+	return &machine{db: db, q: q, m: model{
 		jobs: map[string]*Job{}, workers: map[string]bool{}, batches: map[string]uint64{},
 	}}
 }
@@ -380,9 +378,9 @@ func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) {
 }
 
 func TestModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := newMachine()
-		t.Repeat(map[string]func(*rapid.T){
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newMachine(t)
+		rt.Repeat(map[string]func(*rapid.T){
 			"": s.Check, "add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
 			"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
 		})

@@ -25,8 +25,10 @@ const (
 	ClusterVersionChanged Code = 1039 // a commit under way may still land
 	ProxyMemoryExceeded   Code = 1042
 	BatchThrottled        Code = 1051
+	GRVMemoryExceeded     Code = 1078 // of the proxy that gives read versions
 	OperationCancelled    Code = 1101 // the watch or read was given up
 	TagThrottled          Code = 1213
+	ProxyTagThrottled     Code = 1223 // throttled for longer than a proxy keeps requests
 	KeyOutsideLegalRange  Code = 2004 // a key that starts with 0xff, which belong to FoundationDB itself
 	InvertedRange         Code = 2005
 	UsedDuringCommit      Code = 2017
@@ -51,8 +53,10 @@ var codeText = map[Code]string{
 	ClusterVersionChanged: "the cluster changed its version",
 	ProxyMemoryExceeded:   "commit proxy is out of memory",
 	BatchThrottled:        "batch transactions are throttled",
+	GRVMemoryExceeded:     "read version proxy is out of memory",
 	OperationCancelled:    "operation was cancelled",
 	TagThrottled:          "transaction tag is throttled",
+	ProxyTagThrottled:     "transaction tag was throttled for too long",
 	KeyOutsideLegalRange:  "key outside legal range",
 	InvertedRange:         "range begin key is larger than its end key",
 	UsedDuringCommit:      "operation issued while a commit was outstanding",
@@ -97,7 +101,7 @@ func CodeOf(err error) Code {
 func Retryable(err error) bool {
 	switch CodeOf(err) {
 	case TransactionTooOld, FutureVersion, NotCommitted, CommitUnknownResult, ProcessBehind,
-		DatabaseLocked, ProxyMemoryExceeded, BatchThrottled, TagThrottled:
+		DatabaseLocked, ProxyMemoryExceeded, BatchThrottled, GRVMemoryExceeded, TagThrottled, ProxyTagThrottled:
 		return true
 	}
 	return false

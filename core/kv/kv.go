@@ -96,7 +96,7 @@ type Tx interface {
 // waiter also looks now and then by itself.
 type Watch interface {
 	// Wait returns nil when the key may have changed, ctx's error, or a store error when the watch was
-	// lost. It may be called once.
+	// lost. It may be called once: with ctx the watch ends too.
 	Wait(ctx context.Context) error
 	// Cancel gives the watch up; Wait then returns OperationCancelled.
 	Cancel()
@@ -135,6 +135,10 @@ type Options struct {
 	// SizeLimit fails larger transactions with TransactionTooLarge before they burden the store;
 	// 0 means MaxTxSize.
 	SizeLimit int
+	// Stale allows a read version that is up to half a second old, which saves asking for one. It never
+	// falls behind what this process has committed or read before. Only for looks at things that move
+	// anyway: promise 3 of the package does not hold for what other processes commit.
+	Stale bool
 }
 
 // Database begins transactions. It may be used by many callers at once.

@@ -146,3 +146,16 @@ func TestInit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInitRefusesForeignKeys: a prefix that others use is not taken over.
+func TestInitRefusesForeignKeys(t *testing.T) {
+	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
+	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { tx.Set(append(root, 0xff), nil); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	before := db.Hash()
+	err := kv.Do(context.Background(), db, func(tx kv.Tx) error { _, err := Init(tx, root, "u"); return err })
+	if !errors.Is(err, ErrForeign) || db.Hash() != before {
+		t.Errorf("%v, store changed %v", err, db.Hash() != before)
+	}
+}

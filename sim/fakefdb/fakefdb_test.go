@@ -2,6 +2,7 @@ package fakefdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -144,6 +145,25 @@ func TestTooManyWatches(t *testing.T) {
 	}
 	if do(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }); db.watches.Len() != 0 || db.Stats().WatchesFired != watchers.Max {
 		t.Errorf("%d watches left, %d fired", db.watches.Len(), db.Stats().WatchesFired)
+	}
+}
+
+// TestWatchEndsWithItsWait: whoever has waited long enough leaves nothing behind.
+func TestWatchEndsWithItsWait(t *testing.T) {
+	db := New()
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	for range 3 {
+		w, err := kv.Run(bg, db, func(tx kv.Tx) (kv.Watch, error) { return tx.Watch([]byte("k")), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if n := db.watches.Len(); n != 0 {
+		t.Errorf("%d watches left", n)
 	}
 }
 

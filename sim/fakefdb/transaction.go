@@ -74,6 +74,10 @@ func (t *transaction) ReadVersion() (int64, error) {
 	return t.version, t.begin()
 }
 
+// SetReadVersion gives an attempt that has not read yet its read version, one that was a read version or
+// a commit's version before, as FoundationDB's clients can.
+func (t *transaction) SetReadVersion(version int64) { t.version = version }
+
 // begin makes sure that there is a read version.
 func (t *transaction) begin() error {
 	if t.version > 0 {

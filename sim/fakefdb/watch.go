@@ -124,6 +124,7 @@ func (w *watch) Wait(ctx context.Context) error {
 	defer w.db.mu.Unlock()
 	w.wake = nil
 	if err != nil {
+		w.finishLocked(err)
 		return err
 	}
 	return w.err

@@ -1,0 +1,133 @@
+//go:build fdbctest
+
+package fdbctest
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"couchrelay/core/kv"
+)
+
+// Codes of the client that core/kv has no use for.
+const (
+	unsupportedOperation  kv.Code = 2108
+	invalidOption         kv.Code = 2007
+	noCommitVersion       kv.Code = 2021
+	invalidVersion        kv.Code = 2020
+	readVersionAlreadySet kv.Code = 2010
+	noClusterFile         kv.Code = 1515
+	apiVersionTooNew      kv.Code = 2203
+)
+
+// future is an FDBFuture.
+type future struct {
+	mu       sync.Mutex
+	ready    bool
+	code     kv.Code
+	result   any    // int64, []byte, *[10]byte or batch
+	onReady  func() // the callback
+	onCancel func() // gives up what the future waits for
+	free     func() // releases the memory that a result was handed out in
+}
+
+// batch is the result of a range read.
+type batch struct {
+	pairs []kv.KeyValue
+	more  bool
+}
+
+func failed(code kv.Code) *future { return &future{ready: true, code: code} }
+
+// finish sets the result, unless the future has ended before.
+func (f *future) finish(result any, err error) {
+	f.mu.Lock()
+	if f.ready {
+		f.mu.Unlock()
+		return
+	}
+	f.ready, f.result, f.code = true, result, codeOf(err)
+	callback := f.onReady
+	f.mu.Unlock()
+	if callback != nil {
+		callback()
+	}
+}
+
+// cancel ends a future that is not ready.
+func (f *future) cancel() {
+	f.mu.Lock()
+	giveUp, ready := f.onCancel, f.ready
+	f.mu.Unlock()
+	if ready {
+		return
+	}
+	f.finish(nil, kv.NewError(kv.OperationCancelled))
+	if giveUp != nil {
+		giveUp()
+	}
+}
+
+// callback has f called once the future is ready.
+func (f *future) callback(call func()) {
+	f.mu.Lock()
+	if !f.ready {
+		f.onReady = call
+		f.mu.Unlock()
+		return
+	}
+	f.mu.Unlock()
+	call()
+}
+
+// get is the result of a future that is ready.
+func (f *future) get() (any, kv.Code) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.ready {
+		return nil, 2015 // future_not_set
+	}
+	return f.result, f.code
+}
+
+func (f *future) isReady() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ready
+}
+
+// keep remembers how to release the memory of a result that was handed out.
+func (f *future) keep(free func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.free
+	f.free = func() {
+		if before != nil {
+			before()
+		}
+		free()
+	}
+}
+
+func (f *future) release() {
+	f.mu.Lock()
+	free := f.free
+	f.free = nil
+	f.mu.Unlock()
+	if free != nil {
+		free()
+	}
+}
+
+// codeOf is the client's code for an error of the store. Contexts end in this package by cancelled
+// transactions alone.
+func codeOf(err error) kv.Code {
+	if errors.Is(err, context.Canceled) {
+		return kv.TransactionCancelled
+	}
+	if code := kv.CodeOf(err); code != 0 || err == nil {
+		return code
+	}
+	return noCommitVersion
+}

@@ -1,0 +1,328 @@
+//go:build fdbctest
+
+package fdbctest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"sync"
+
+	"couchrelay/core/kv"
+)
+
+// transaction is an FDBTransaction. Its operations take place one after the other, in the order of the
+// calls; those that wait do so in a goroutine of the transaction, which lives as long as there is
+// something to do.
+type transaction struct {
+	cluster *Cluster
+
+	mu      sync.Mutex
+	queue   []func()
+	busy    bool // the goroutine runs
+	options kv.Options
+	attempt *attempt
+}
+
+// attempt is what a reset ends.
+type attempt struct {
+	ctx        context.Context
+	cancel     context.CancelFunc
+	tx         kv.Transaction // from the first operation on
+	given      int64          // read version set by the caller
+	committing bool
+	stamps     []*future // versionstamps to be told of
+}
+
+func newTransaction(c *Cluster) *transaction {
+	t := &transaction{cluster: c}
+	t.attempt = newAttempt()
+	return t
+}
+
+func newAttempt() *attempt {
+	a := &attempt{}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// enqueue has f done when all before it is. The lock is held.
+func (t *transaction) enqueue(f func()) {
+	t.queue = append(t.queue, f)
+	if !t.busy {
+		t.busy = true
+		go t.work()
+	}
+}
+
+func (t *transaction) work() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.queue) > 0 {
+		f := t.queue[0]
+		t.queue = t.queue[1:]
+		t.mu.Unlock()
+		f()
+		t.mu.Lock()
+	}
+	t.busy = false
+}
+
+// do performs an operation that has no result and never waits.
+func (t *transaction) do(f func(tx kv.Tx)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attempt
+	t.begin(a)
+	if t.busy {
+		t.enqueue(func() { f(a.tx) })
+	} else {
+		f(a.tx)
+	}
+}
+
+// ask performs an operation with a result.
+func (t *transaction) ask(f func(tx kv.Transaction) (any, error)) *future {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.askLocked(f)
+}
+
+func (t *transaction) askLocked(f func(tx kv.Transaction) (any, error)) *future {
+	a, answer := t.attempt, &future{}
+	t.begin(a)
+	t.enqueue(func() { answer.finish(f(a.tx)) })
+	return answer
+}
+
+// begin makes sure that an attempt has its transaction. The options of before the first operation hold.
+func (t *transaction) begin(a *attempt) {
+	if a.tx != nil {
+		return
+	}
+	a.tx = t.cluster.DB.Begin(a.ctx, t.options)
+	if a.given > 0 {
+		a.tx.(interface{ SetReadVersion(int64) }).SetReadVersion(a.given)
+		t.cluster.mu.Lock()
+		t.cluster.given++
+		t.cluster.mu.Unlock()
+	}
+}
+
+// Options of the client that are known here.
+const (
+	optionPriorityBatch = 201
+	optionSizeLimit     = 503
+	optionTag           = 800
+)
+
+func (t *transaction) setOption(option int, value []byte) kv.Code {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case option == optionPriorityBatch && len(value) == 0:
+		t.options.Priority = kv.PriorityBatch
+	case option == optionSizeLimit && len(value) == 8:
+		t.options.SizeLimit = int(binary.LittleEndian.Uint64(value))
+	case option == optionTag && len(value) > 16:
+		return 2110 // tag_too_long
+	case option == optionTag:
+		t.options.Tag = string(value)
+	default:
+		return invalidOption
+	}
+	return 0
+}
+
+func (t *transaction) setReadVersion(version int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempt.given = version
+}
+
+func (t *transaction) cancel() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.attempt.cancel()
+	if t.attempt.tx != nil && !t.busy {
+		t.attempt.tx.Cancel()
+	}
+}
+
+// reset starts again with what is left of the options.
+func (t *transaction) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.resetLocked()
+}
+
+func (t *transaction) resetLocked() {
+	old := t.attempt
+	old.cancel()
+	if old.tx != nil {
+		t.enqueue(old.tx.Cancel)
+	}
+	t.options = kv.Options{SizeLimit: t.options.SizeLimit}
+	t.attempt = newAttempt()
+}
+
+// onError waits for another attempt and resets.
+func (t *transaction) onError(code kv.Code) *future {
+	return t.ask(func(tx kv.Transaction) (any, error) {
+		err := tx.OnError(kv.NewError(code))
+		if err == nil {
+			t.reset()
+		}
+		return nil, err
+	})
+}
+
+func (t *transaction) commit() *future {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attempt
+	if a.committing {
+		return failed(kv.UsedDuringCommit)
+	}
+	a.committing = true
+	return t.askLocked(func(tx kv.Transaction) (any, error) {
+		err := tx.Commit()
+		for _, f := range a.stamps {
+			if err != nil {
+				f.finish(nil, err)
+				continue
+			}
+			stamp, err := tx.Versionstamp()
+			f.finish(stamp[:], err)
+		}
+		return nil, err
+	})
+}
+
+// committedVersion is the version of a committed transaction, -1 when it wrote nothing.
+func (t *transaction) committedVersion() (int64, kv.Code) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attempt.tx == nil || !t.attempt.committing || t.busy {
+		return 0, invalidVersion
+	}
+	stamp, err := t.attempt.tx.Versionstamp()
+	if err != nil {
+		return -1, 0
+	}
+	return int64(binary.BigEndian.Uint64(stamp[:])), 0
+}
+
+// versionstamp is told when the transaction has committed.
+func (t *transaction) versionstamp() *future {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.attempt.committing {
+		return failed(invalidVersion)
+	}
+	f := &future{}
+	t.attempt.stamps = append(t.attempt.stamps, f)
+	return f
+}
+
+func (t *transaction) watch(key []byte) *future {
+	f := &future{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.attempt
+	t.begin(a)
+	t.enqueue(func() {
+		w := a.tx.Watch(key)
+		f.mu.Lock()
+		f.onCancel = w.Cancel
+		given := f.ready
+		f.mu.Unlock()
+		if given {
+			w.Cancel()
+		}
+		go func() { f.finish(nil, w.Wait(context.Background())) }()
+	})
+	return f
+}
+
+// selector is a key selector.
+type selector struct {
+	key     []byte
+	orEqual bool
+	offset  int
+}
+
+// first is the first key that the selector can mean, for the two kinds that the bindings use in ranges.
+func (s selector) first() ([]byte, bool) {
+	switch {
+	case s.offset != 1:
+		return nil, false
+	case s.orEqual:
+		return kv.KeyAfter(s.key), true
+	}
+	return s.key, true
+}
+
+// The client's bounds on the size of a batch by streaming mode, in bytes of keys and values.
+var (
+	modeBytes      = []int{0, 256, 1000, 4096, 80_000} // exact, small, medium, large, serial
+	iterationBytes = []int{4096, 6144, 9216, 13_824, 20_736, 31_104, 46_656, 69_984, 80_000, 120_000}
+)
+
+const (
+	wantAll  = -2
+	iterator = -1
+	exact    = 0
+)
+
+// getRange reads one batch of a range.
+func (t *transaction) getRange(begin, end selector, limit, mode, iteration int, snapshot, reverse bool) *future {
+	from, ok1 := begin.first()
+	to, ok2 := end.first()
+	switch {
+	case !ok1 || !ok2:
+		return failed(unsupportedOperation)
+	case mode == exact && limit == 0:
+		return failed(2210) // exact_mode_without_limits
+	case bytes.Compare(from, to) > 0:
+		return failed(kv.InvertedRange)
+	}
+	most := 80_000
+	switch {
+	case mode == iterator:
+		most = iterationBytes[min(iteration, len(iterationBytes))-1]
+	case mode != wantAll:
+		most = modeBytes[mode]
+	}
+	return t.ask(func(tx kv.Transaction) (any, error) {
+		var r kv.Reader = tx
+		if snapshot {
+			r = tx.Snapshot()
+		}
+		return readBatch(r, kv.Range{Begin: from, End: to}, limit, most, reverse)
+	})
+}
+
+// readBatch reads up to limit pairs and up to the pair with which they reach so many bytes, 0 for no
+// bound, and reads no further than that, so that only what was answered conflicts.
+func readBatch(r kv.Reader, in kv.Range, limit, most int, reverse bool) (any, error) {
+	n, size := limit, 0
+	if most > 0 {
+		peek := r
+		if tx, ok := r.(kv.Tx); ok {
+			peek = tx.Snapshot()
+		}
+		pairs, err := peek.GetRange(in, kv.RangeOptions{Limit: limit, Reverse: reverse})
+		if err != nil {
+			return nil, err
+		}
+		for i, p := range pairs {
+			if size += len(p.Key) + len(p.Value); size >= most && i+1 < len(pairs) {
+				n = i + 1
+				break
+			}
+		}
+	}
+	pairs, err := r.GetRange(in, kv.RangeOptions{Limit: n, Reverse: reverse})
+	return batch{pairs, n > 0 && len(pairs) == n}, err
+}

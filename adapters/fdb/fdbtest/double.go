@@ -1,0 +1,45 @@
+//go:build fdb && fdbctest
+
+package fdbtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/fdb"
+	"couchrelay/adapters/fdb/fdbctest"
+)
+
+// Real says that the tests run against FoundationDB itself.
+const Real = false
+
+var clusters atomic.Int64
+
+// NewCluster is a cluster of the double's, empty, and its cluster file.
+func NewCluster(t testing.TB) (*fdbctest.Cluster, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.cluster", clusters.Add(1)))
+	if err := os.WriteFile(path, []byte("# of a test\ndouble:test@127.0.0.1:4500\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return fdbctest.NewCluster(path), path
+}
+
+// Place is an empty place for a store: a cluster file and a name for the key prefix.
+func Place(t testing.TB) (clusterFile, name string) {
+	t.Helper()
+	_, path := NewCluster(t)
+	return path, "test"
+}
+
+// Open opens an empty store, of which the test may use the keys below prefix. advance moves the
+// cluster's clock; it is nil where nobody can.
+func Open(t testing.TB) (db *fdb.Database, prefix []byte, advance func(time.Duration)) {
+	t.Helper()
+	c, path := NewCluster(t)
+	return openAt(t, path), []byte("test/"), c.Advance
+}

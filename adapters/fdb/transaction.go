@@ -1,0 +1,281 @@
+//go:build fdb
+
+package fdb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"couchrelay/core/kv"
+
+	client "github.com/apple/foundationdb/bindings/go/src/fdb"
+)
+
+// transaction is a kv.Transaction.
+type transaction struct {
+	db      *Database
+	ctx     context.Context
+	options kv.Options
+	client  client.Transaction
+	version int64            // read version, 0 until it is known
+	wrote   bool             // something that the commit has to send
+	fault   error            // of a write, returned by the next operation
+	over    bool             // committed, or the attempt failed to
+	stamp   client.FutureKey // asked for at the commit
+	ended   error            // no further attempts, for this reason
+}
+
+// prepare sets what an attempt forgets: the client keeps no options from one to the next.
+func (t *transaction) prepare() {
+	o := t.client.Options()
+	var errs []error
+	if t.options.Priority == kv.PriorityBatch {
+		errs = append(errs, o.SetPriorityBatch())
+	}
+	if t.options.Tag != "" {
+		errs = append(errs, o.SetTag(t.options.Tag))
+	}
+	if t.options.SizeLimit > 0 {
+		errs = append(errs, o.SetSizeLimit(int64(min(t.options.SizeLimit, kv.MaxTxSize))))
+	}
+	if t.options.Stale {
+		if version := t.db.versions.known(t.db.Clock.Now()); version > 0 {
+			t.client.SetReadVersion(version)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.fault = wrap(err)
+	}
+}
+
+// check is the error that an operation returns without asking the client.
+func (t *transaction) check() error {
+	switch {
+	case t.ended != nil:
+		return t.ended
+	case t.ctx.Err() != nil:
+		return t.ctx.Err()
+	case t.over:
+		return kv.NewError(kv.UsedDuringCommit)
+	}
+	return t.fault
+}
+
+// open says whether the attempt takes more: a write that it does not take is forgotten, since the next
+// read or the commit returns the reason.
+func (t *transaction) open() bool { return t.ended == nil && !t.over && t.fault == nil }
+
+// writes is open for what makes the commit one that is sent.
+func (t *transaction) writes() bool {
+	t.wrote = t.wrote || t.open()
+	return t.open()
+}
+
+// wait waits until a future is ready or the context ends, with which the whole transaction does. The
+// future is cancelled on its own too: the client's transaction has no hold on it while it knows no
+// cluster.
+func (t *transaction) wait(f client.Future) {
+	if f.IsReady() {
+		return
+	}
+	stop := context.AfterFunc(t.ctx, func() {
+		f.Cancel()
+		t.client.Cancel()
+	})
+	f.BlockUntilReady()
+	stop()
+}
+
+// result is the error of an operation that the client has answered: that of the context when it ended.
+func (t *transaction) result(err error) error {
+	if err == nil {
+		return nil
+	}
+	if t.ctx.Err() == nil {
+		return wrap(err)
+	}
+	if away := t.db.Err(); away != nil {
+		return fmt.Errorf("%w: %w", t.ctx.Err(), away)
+	}
+	return t.ctx.Err()
+}
+
+// wrap turns an error of the bindings into one of the store.
+func wrap(err error) error {
+	var e client.Error
+	if errors.As(err, &e) {
+		return storeError(kv.Code(e.Code))
+	}
+	return err
+}
+
+// ReadVersion is kv.Tx's.
+func (t *transaction) ReadVersion() (int64, error) {
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	return t.begin()
+}
+
+// begin makes sure that there is a read version. Where it waits, the context can end the wait.
+func (t *transaction) begin() (int64, error) {
+	if t.version > 0 {
+		return t.version, nil
+	}
+	asked := t.db.Clock.Now()
+	f := t.client.GetReadVersion()
+	t.wait(f)
+	version, err := f.Get()
+	if err != nil {
+		return 0, t.result(err)
+	}
+	t.version = version
+	t.db.versions.learn(version, asked)
+	return version, nil
+}
+
+// Set is kv.Tx's.
+func (t *transaction) Set(key, value []byte) {
+	if t.writes() {
+		t.client.Set(client.Key(key), value)
+	}
+}
+
+// Clear is kv.Tx's.
+func (t *transaction) Clear(key []byte) {
+	if t.writes() {
+		t.client.Clear(client.Key(key))
+	}
+}
+
+// ClearRange is kv.Tx's.
+func (t *transaction) ClearRange(r kv.Range) {
+	if t.writes() {
+		t.client.ClearRange(keyRange(r))
+	}
+}
+
+// Add is kv.Tx's.
+func (t *transaction) Add(key []byte, delta int64) {
+	if t.writes() {
+		t.client.Add(client.Key(key), binary.LittleEndian.AppendUint64(nil, uint64(delta)))
+	}
+}
+
+// Max is kv.Tx's.
+func (t *transaction) Max(key []byte, v uint64) {
+	if t.writes() {
+		t.client.Max(client.Key(key), binary.LittleEndian.AppendUint64(nil, v))
+	}
+}
+
+// SetVersionstampedKey is kv.Tx's.
+func (t *transaction) SetVersionstampedKey(key, value []byte) {
+	if t.writes() {
+		t.client.SetVersionstampedKey(client.Key(key), value)
+	}
+}
+
+// SetVersionstampedValue is kv.Tx's.
+func (t *transaction) SetVersionstampedValue(key, value []byte) {
+	if t.writes() {
+		t.client.SetVersionstampedValue(client.Key(key), value)
+	}
+}
+
+// AddReadConflict is kv.Tx's.
+func (t *transaction) AddReadConflict(r kv.Range) {
+	if t.open() {
+		t.fault = wrap(t.client.AddReadConflictRange(keyRange(r)))
+	}
+}
+
+// AddWriteConflict is kv.Tx's.
+func (t *transaction) AddWriteConflict(r kv.Range) {
+	if t.writes() {
+		t.fault = wrap(t.client.AddWriteConflictRange(keyRange(r)))
+	}
+}
+
+func keyRange(r kv.Range) client.KeyRange {
+	return client.KeyRange{Begin: client.Key(r.Begin), End: client.Key(r.End)}
+}
+
+// Commit is kv.Transaction's.
+func (t *transaction) Commit() error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	t.over = true
+	if t.wrote {
+		t.stamp = t.client.GetVersionstamp() // the client gives it to those who asked before only
+	}
+	asked := t.db.Clock.Now()
+	f := t.client.Commit()
+	t.wait(f)
+	if err := f.Get(); err != nil {
+		return t.result(err)
+	}
+	if version, err := t.client.GetCommittedVersion(); err == nil && version > 0 {
+		t.db.versions.learn(version, asked)
+	}
+	return nil
+}
+
+// errNoVersion is what Versionstamp says before a commit and after one without writes.
+var errNoVersion = errors.New("transaction has no versionstamp: it committed no writes")
+
+// Versionstamp is kv.Transaction's.
+func (t *transaction) Versionstamp() (stamp [10]byte, err error) {
+	if t.stamp == nil {
+		return stamp, errNoVersion
+	}
+	t.wait(t.stamp)
+	key, err := t.stamp.Get()
+	if err != nil {
+		return stamp, fmt.Errorf("%w (%w)", errNoVersion, wrap(err))
+	}
+	if len(key) != len(stamp) {
+		return stamp, fmt.Errorf("FoundationDB's client gave a versionstamp of %d bytes", len(key))
+	}
+	copy(stamp[:], key)
+	return stamp, nil
+}
+
+// OnError is kv.Transaction's.
+func (t *transaction) OnError(err error) error {
+	switch {
+	case t.ended != nil:
+		return t.ended
+	case !kv.Retryable(err):
+		t.end(err)
+		return err
+	case t.ctx.Err() != nil:
+		t.end(t.ctx.Err())
+		return t.ctx.Err()
+	}
+	f := t.client.OnError(client.Error{Code: int(kv.CodeOf(err))})
+	t.wait(f)
+	if err := f.Get(); err != nil {
+		err = t.result(err)
+		t.end(err)
+		return err
+	}
+	t.version, t.wrote, t.over, t.fault, t.stamp = 0, false, false, nil, nil
+	t.prepare()
+	return nil
+}
+
+// Cancel is kv.Transaction's.
+func (t *transaction) Cancel() { t.end(storeError(kv.TransactionCancelled)) }
+
+// end gives back what the client holds of the transaction, which is up to its size, at once: otherwise
+// Go's garbage collector, which cannot see that memory, would decide when.
+func (t *transaction) end(err error) {
+	if t.ended == nil {
+		t.ended = err
+		t.client.Reset()
+	}
+}

@@ -1,0 +1,23 @@
+//go:build !fdb
+
+package main
+
+import (
+	"testing"
+
+	"couchrelay/adapters/embedded"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
+func newStore(t *testing.T) (open func() store, keyPrefix string) {
+	files := vfs.NewMem()
+	return func() store {
+		db, err := embedded.Open("store", embedded.Options{FS: files})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}, "couchrelay"
+}

@@ -1,0 +1,22 @@
+//go:build fdb
+
+package main
+
+import (
+	"testing"
+
+	"couchrelay/adapters/fdb"
+	"couchrelay/adapters/fdb/fdbtest"
+)
+
+// newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
+func newStore(t *testing.T) (open func() store, keyPrefix string) {
+	clusterFile, name := fdbtest.Place(t)
+	return func() store {
+		db, err := fdb.Open(clusterFile, fdb.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}, name
+}
