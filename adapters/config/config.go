@@ -44,11 +44,13 @@ type TLS struct {
 
 // Default is the configuration without a file.
 func Default() Config {
-	return Config{
+	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
 		Replicator: replicator.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
 		TLS: TLS{Verify: true},
 	}
+	c.Replicator.Sharing.Shares = map[string]int64{}
+	return c
 }
 
 // Load reads files, later ones over earlier ones.
@@ -93,6 +95,14 @@ func (c *Config) section(s *ini.Section) error {
 		}
 		return nil
 	}
+	if s.Name() == "replicator.shares" {
+		for _, key := range s.Keys() {
+			if err := c.shares(key.Name(), strings.TrimSpace(key.Value())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	keys, known := sections[s.Name()]
 	if !known {
 		c.Ignored = append(c.Ignored, s.Name())
@@ -134,6 +144,7 @@ func (c *Config) check() error {
 	if b := c.Replicator.Backoff; b.Min > b.Max {
 		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)", b.Min, b.Max)
 	}
+	c.Replicator.Sharing.Forgetting.Interval = c.Node.Interval
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	return nil
 }

@@ -3,9 +3,13 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
 )
 
 func load(t *testing.T, texts ...string) (Config, error) {
@@ -48,10 +52,19 @@ health_threshold = 60
 verify_ssl_certificates = false
 socket_options = [{keepalive, true}, {nodelay, true}]
 valid_endpoint_protocols = https
+scheduling_policy = tags
+usage_coeff = 0.25
+priority_coeff = 0.995
+
+[replicator.shares]
+_replicator = 200
+fast/_replicator = 1000
+user:alice = 1
+user: = 50
 
 [fabric]
 request_timeout = 5
-`, "[replicator]\nmax_jobs = 8\n")
+`, "[replicator]\nmax_jobs = 8\n[replicator.shares]\n_replicator = 300\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +76,22 @@ request_timeout = 5
 	if c.Port != 6000 || c.KeyPrefix != "prod/eu" || c.BindAddress != "::1" || c.Admins["adm"] != "-pbkdf2-aa,bb,10" || c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
 		t.Errorf("%+v", c)
 	}
+	want := replicator.Sharing{
+		Policy: schedule.Tags, Forgetting: schedule.Forgetting{Interval: 1500 * time.Millisecond, Coeff: 250_000}, PriorityCoeff: 995_000,
+		Shares: map[string]int64{"_replicator": 300, "fast/_replicator": 1000, "user:alice": 1, "user:": 50},
+	}
+	if !reflect.DeepEqual(c.Replicator.Sharing, want) {
+		t.Errorf("sharing: %+v", c.Replicator.Sharing)
+	}
 	if len(c.Ignored) != 1 || c.Ignored[0] != "fabric" {
 		t.Errorf("ignored %v", c.Ignored)
+	}
+}
+
+func TestCoefficientOfTheQueue(t *testing.T) {
+	c, err := load(t, "[replicator]\npriority_coeff = 0.5\n", "[replicator]\npriority_coeff = auto\n")
+	if err != nil || c.Replicator.Sharing.PriorityCoeff != 0 {
+		t.Errorf("%+v, %v", c.Replicator.Sharing, err)
 	}
 }
 
@@ -86,6 +113,16 @@ func TestMistakes(t *testing.T) {
 		"max_jobs = 5":                                         "a key before the first [section]",
 		"[store]\nkey_prefix =":                                "[store] key_prefix = : must be 1 to 100 characters",
 		"[couchdb]\nuuid =":                                    "must be 1 to 100 characters",
+		"[replicator]\nscheduling_policy = lottery":            "[replicator] scheduling_policy = lottery: must be one of fairshare, fifo, tags",
+		"[replicator]\nusage_coeff = 0.91":                     "[replicator] usage_coeff = 0.91: must be a number from 0 to 0.9",
+		"[replicator]\nusage_coeff = NaN":                      "must be a number from 0 to 0.9",
+		"[replicator]\npriority_coeff = 0":                     "[replicator] priority_coeff = 0: must be auto, or a number above 0 up to 1",
+		"[replicator]\npriority_coeff = 1.1":                   "must be auto, or a number above 0 up to 1",
+		"[replicator]\npriority_coeff = often":                 "must be auto, or a number above 0 up to 1",
+		"[replicator.shares]\n_replicator = 0":                 "[replicator.shares] _replicator = 0: must be a whole number from 1 to 1000",
+		"[replicator.shares]\n_replicator = 1001":              "must be a whole number from 1 to 1000",
+		"[replicator.shares]\n_replicator = 1.5":               "must be a whole number from 1 to 1000",
+		"[replicator.shares]\nalice = 5":                       "[replicator.shares] alice: must be the name of a replicator database",
 		"[replicator":                                          "configuration",
 	} {
 		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"couchrelay/core/repdoc"
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
 )
 
 // key is one setting of a section.
@@ -38,6 +40,9 @@ var sections = map[string][]key{
 		{"max_jobs", integer(func(c *Config) *int { return &c.Node.MaxJobs }, 0, 1_000_000)},
 		{"max_churn", integer(func(c *Config) *int { return &c.Node.MaxChurn }, 0, 1_000_000)},
 		{"interval", duration(func(c *Config) *time.Duration { return &c.Node.Interval }, time.Millisecond, 100)},
+		{"scheduling_policy", policy},
+		{"usage_coeff", coefficient(func(c *Config) *int64 { return &c.Replicator.Sharing.Forgetting.Coeff }, 0, schedule.MaxUsageCoeff)},
+		{"priority_coeff", priorityCoeff},
 		{"min_run_time_sec", duration(func(c *Config) *time.Duration { return &c.Node.MinRun }, time.Second, 0)},
 		{"startup_jitter", duration(func(c *Config) *time.Duration { return &c.Node.StartupJitter }, time.Millisecond, 0)},
 		{"activity_timeout_sec", duration(func(c *Config) *time.Duration { return &c.Node.ActivityTimeout }, time.Second, 2)},
@@ -73,8 +78,8 @@ var sections = map[string][]key{
 // unsupported are keys of CouchDB that may come to be.
 var unsupported = []string{
 	"auth_plugins", "cacert_reload_interval_hours", "cluster_start_period", "connect_to", "connection_close_interval",
-	"ibrowse_options", "max_document_id_length", "missing_doc_retry_msec", "password", "priority_coeff", "request_timeout",
-	"session_min_update_interval", "session_refresh_interval_sec", "ssl_certificate_max_depth", "update_docs", "usage_coeff",
+	"ibrowse_options", "max_document_id_length", "missing_doc_retry_msec", "password", "request_timeout",
+	"session_min_update_interval", "session_refresh_interval_sec", "ssl_certificate_max_depth", "update_docs",
 	"valid_endpoint_protocols_log", "valid_ibrowse_options", "verify_ssl_certificates_log",
 }
 
@@ -162,6 +167,52 @@ func list(field func(*Config) *[]string) func(*Config, string) error {
 		*field(c) = items
 		return nil
 	}
+}
+
+func policy(c *Config, v string) (err error) {
+	c.Replicator.Sharing.Policy, err = schedule.ParsePolicy(v)
+	return err
+}
+
+// coefficient takes a decimal number and keeps millionths of it.
+func coefficient(field func(*Config) *int64, least, most int64) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		f, err := strconv.ParseFloat(v, 64)
+		n := math.Round(f * million)
+		if err != nil || !(n >= float64(least) && n <= float64(most)) {
+			return fmt.Errorf("must be a number from %g to %g", float64(least)/million, float64(most)/million)
+		}
+		*field(c) = int64(n)
+		return nil
+	}
+}
+
+const million = 1_000_000
+
+func priorityCoeff(c *Config, v string) error {
+	field := func(c *Config) *int64 { return &c.Replicator.Sharing.PriorityCoeff }
+	if v == "auto" {
+		*field(c) = 0
+		return nil
+	}
+	if err := coefficient(field, 1, million)(c, v); err != nil {
+		return errors.New("must be auto, or a number above 0 up to 1")
+	}
+	return nil
+}
+
+// shares sets the shares of an account.
+func (c *Config) shares(account, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case !replicator.IsAccount(account):
+		return fmt.Errorf("[replicator.shares] %s: must be the name of a replicator database (_replicator, or one that ends in /_replicator), "+
+			"or user:NAME for what a user asks of _replicate", account)
+	case err != nil || n < schedule.MinShares || n > schedule.MaxShares:
+		return fmt.Errorf("[replicator.shares] %s = %s: must be a whole number from %d to %d", account, value, schedule.MinShares, schedule.MaxShares)
+	}
+	c.Replicator.Sharing.Shares[account] = n
+	return nil
 }
 
 func uuid(c *Config, v string) error {

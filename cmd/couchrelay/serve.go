@@ -70,6 +70,9 @@ func (s *serveCommand) Run() error {
 			return fmt.Errorf("sandbox: %w", err)
 		}
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go s.reload(ctx, ended, svc, logger)
 	return serve(ctx, stop, svc, listener, logger)
 }
 
@@ -91,6 +94,29 @@ func openStore(name string, logger *slog.Logger) (store, error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+// reload reads the configuration again at every SIGHUP. What is wrong with it is logged and changes nothing.
+func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *service, logger *slog.Logger) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ended:
+			return
+		case <-hup:
+		}
+		c, err := s.load()
+		if err == nil {
+			err = svc.configure(ctx, c)
+		}
+		if err != nil {
+			logger.Error("reload_failed", "error", err)
+			continue
+		}
+		logger.Info("reloaded", "files", s.Config)
+	}
 }
 
 // load reads the configuration; flags win over files.

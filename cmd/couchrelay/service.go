@@ -28,6 +28,7 @@ import (
 
 // service is everything that serves, put together on a store.
 type service struct {
+	db      kv.Database
 	store   *replicator.Store
 	loop    *loop.Loop
 	handler http.Handler
@@ -36,7 +37,7 @@ type service struct {
 
 // newService prepares the store and puts a service on it.
 func newService(ctx context.Context, db store, c config.Config, name string, logger *slog.Logger) (*service, error) {
-	s := &service{}
+	s := &service{db: db}
 	wall := clock.New()
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
 	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return replicator.Init(tx, root, randomHex(16)) })
@@ -48,6 +49,9 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = replicator.New(root, c.Replicator)
+	if err := s.share(ctx, c.Replicator.Sharing); err != nil {
+		return nil, err
+	}
 	if err := createReplicatorDB(ctx, db, s.store.Docs, instant.Of(wall.Now())); err != nil {
 		return nil, err
 	}
@@ -77,6 +81,18 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 		},
 	})
 	return s, nil
+}
+
+// share puts the settings of sharing in force.
+func (s *service) share(ctx context.Context, c replicator.Sharing) error {
+	now := instant.Of(time.Now())
+	return kv.Do(ctx, s.db, func(tx kv.Tx) error { return s.store.Share(tx, c, now) })
+}
+
+// configure changes what can be changed while the service runs.
+func (s *service) configure(ctx context.Context, c config.Config) error {
+	s.loop.Configure(c.Node)
+	return s.share(ctx, c.Replicator.Sharing)
 }
 
 // createReplicatorDB makes the database _replicator unless it is there.

@@ -17,6 +17,10 @@ type share struct {
 	warned   bool
 }
 
+// ledgerMemory is how long charges are kept after they were stored: for runs of an interval that are under way,
+// and for clocks that are set back, since what is stored only grows.
+const ledgerMemory = time.Hour
+
 // turn is how a run counts that ends now.
 func (n *Node) turn(r *run) replicator.Turn {
 	n.charge(r)
@@ -74,8 +78,7 @@ func (n *Node) storeCharges() bool {
 }
 
 func (n *Node) charged(q Charge) {
-	forgotten := n.clock.Wall.Add(-n.share.order.Forgetting.Memory())
-	n.share.ledger.Stored(q.Charges, forgotten)
+	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-ledgerMemory))
 }
 
 // rotateDue looks at the queue, once in an interval.

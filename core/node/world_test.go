@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -139,7 +140,9 @@ func (d *driven) deliver() {
 		fired := false
 		d.w.do(func(tx kv.Tx) error {
 			watch, err := Arm(tx, d.w.s, a)
-			fired = watch == nil
+			if fired = watch == nil; !fired {
+				watch.Cancel()
+			}
 			return err
 		})
 		if fired {
@@ -193,7 +196,7 @@ func (w *world) state(doc string) replicator.State {
 
 func (w *world) audit() {
 	w.t.Helper()
-	w.do(func(tx kv.Tx) error { return w.s.Jobs.Audit(tx) })
+	w.do(func(tx kv.Tx) error { return errors.Join(w.s.Jobs.Audit(tx), w.s.Audit(tx)) })
 }
 
 // runOf is the run of a document's job on this node.

@@ -83,17 +83,29 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 
 // Account reads what an account's use of the service means for its jobs. Give a snapshot reader.
 func (s *Store) Account(r kv.Reader, name string, o schedule.Order, now instant.Time) (schedule.Account, error) {
-	values, err := r.GetAll([][]byte{s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name), s.virtual})
+	values, err := r.GetAll([][]byte{s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name)})
 	if err != nil {
 		return schedule.Account{}, err
 	}
-	a := schedule.Account{Shares: schedule.DefaultShares, Jobs: number(values[1]), Tail: max(number(values[2]), number(values[3]))}
-	if values[0] != nil {
-		a.Shares = number(values[0])
+	a := schedule.Account{Shares: sharesOf(values[0]), Jobs: number(values[1])}
+	switch o.Policy {
+	case schedule.FairShare:
+		charges, err := s.Charges(r, name)
+		a.Usage = o.Forgetting.Usage(charges, now)
+		return a, err
+	case schedule.Tags:
+		floor, err := s.floor(r, o)
+		a.Tail = max(number(values[2]), floor)
+		return a, err
 	}
-	charges, err := s.Charges(r, name)
-	a.Usage = o.Forgetting.Usage(charges, now)
-	return a, err
+	return a, nil
+}
+
+func sharesOf(row []byte) int64 {
+	if row == nil {
+		return schedule.DefaultShares
+	}
+	return number(row)
 }
 
 // Turn is how a run counts when its job is queued again or over.
@@ -118,7 +130,7 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	tx.Add(s.count.Pack(account), 1)
 	place := order.Enter(now, a)
 	if order.Policy == schedule.Tags {
-		place.Key, err = s.advance(tx, account, order.Forgetting.Interval)
+		place.Key, err = s.advance(tx, account, order, order.Forgetting.Interval)
 	}
 	return place, err
 }
@@ -141,15 +153,33 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 	case order.Policy == schedule.FairShare:
 		here.Key = order.Decay.At(now)
 	default:
-		here.Key, err = s.advance(tx, rec.Account(), t.Owed)
+		here.Key, err = s.advance(tx, rec.Account(), order, t.Owed)
 	}
 	return here, err
 }
 
+// floor is the least tag that is given out (Tags): that of the first job that waits, or the last that waited.
+// So an account that had nothing to do cannot save up turns, and one whose jobs wait loses none.
+func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
+	first, err := s.Ready(r, 1)
+	if err != nil {
+		return 0, err
+	}
+	if len(first) > 0 && first[0].Epoch == o.Epoch {
+		return first[0].Key, nil
+	}
+	b, err := r.Get(s.virtual)
+	return number(b), err
+}
+
 // advance gives out the next tag of an account (Tags), behind which the one after comes by the cost of d.
 // The sum of all costs is right whoever else does the same: the row is read and written.
-func (s *Store) advance(tx kv.Tx, account string, d time.Duration) (tag int64, err error) {
-	values, err := tx.Snapshot().GetAll([][]byte{s.virtual, s.shares.Pack(account)})
+func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Duration) (tag int64, err error) {
+	floor, err := s.floor(tx.Snapshot(), o)
+	if err != nil {
+		return 0, err
+	}
+	shares, err := tx.Snapshot().Get(s.shares.Pack(account))
 	if err != nil {
 		return 0, err
 	}
@@ -157,17 +187,12 @@ func (s *Store) advance(tx kv.Tx, account string, d time.Duration) (tag int64, e
 	if err != nil {
 		return 0, err
 	}
-	shares := int64(schedule.DefaultShares)
-	if values[1] != nil {
-		shares = number(values[1])
-	}
-	tag = max(number(values[0]), number(tail))
-	tx.Set(s.tail.Pack(account), encodeNumber(tag+schedule.Cost(d, shares)))
+	tag = max(floor, number(tail))
+	tx.Set(s.tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
 	return tag, nil
 }
 
-// dispatched notes the tags of jobs that got slots (Tags): an account that had nothing to do starts from
-// there, so that it cannot save up turns.
+// dispatched notes the tags of jobs that got slots (Tags); see floor.
 func (s *Store) dispatched(tx kv.Tx, accepted []*jobs.Job) error {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil || order.Policy != schedule.Tags {
@@ -224,3 +249,40 @@ func number(b []byte) int64 {
 }
 
 func encodeNumber(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
+
+// Audit checks that the counters of accounts' jobs equal what they count. It reads everything, so it is for
+// tests and repair tools.
+func (s *Store) Audit(r kv.Reader) error {
+	list, err := s.Jobs.List(r, jobs.Page{Limit: 1 << 30})
+	if err != nil {
+		return err
+	}
+	counts := map[string]int64{}
+	for _, j := range list {
+		rec, err := decodeRecord(j.ID, j.Data)
+		if err != nil {
+			return err
+		}
+		if !rec.State.Terminal() {
+			counts[rec.Account()]++
+		}
+	}
+	rows, err := r.GetRange(s.count.Range(), kv.RangeOptions{})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		var account string
+		if err := s.count.Scan(row.Key, &account); err != nil {
+			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+		}
+		if n := number(row.Value); n != counts[account] {
+			return fmt.Errorf("%w: account %q counts %d jobs and has %d", jobs.ErrCorrupt, account, n, counts[account])
+		}
+		delete(counts, account)
+	}
+	if len(counts) > 0 {
+		return fmt.Errorf("%w: accounts without a counter: %v", jobs.ErrCorrupt, counts)
+	}
+	return nil
+}

@@ -51,7 +51,7 @@ func (b *bench) do(f func(kv.Tx) error) {
 	if b.db.Hash() != before {
 		b.t.Error("the repetition changed the store")
 	}
-	b.do1(func(tx kv.Tx) error { return b.s.Jobs.Audit(tx) })
+	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
 }
 
 func (b *bench) do1(f func(kv.Tx) error) {

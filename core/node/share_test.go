@@ -1,0 +1,343 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
+)
+
+// tenant makes a replicator database with endless jobs.
+func (w *world) tenant(name string, instance byte, jobs int) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, name, tuple.UUID{instance}, w.now) })
+	for i := range jobs {
+		w.do(func(tx kv.Tx) error {
+			db, err := w.s.Docs.Open(tx, name)
+			if err != nil {
+				return err
+			}
+			body := fmt.Sprintf(`{"_id":"r%03d","source":"http://%[2]s/a%[1]d","target":"http://%[2]s/b%[1]d","continuous":true}`, i, string('a'+rune(instance)))
+			doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+			if err != nil {
+				return err
+			}
+			_, err = w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, replicator.Writer{Admin: true}, w.now)
+			return err
+		})
+	}
+}
+
+func (w *world) share(change func(*replicator.Sharing)) {
+	w.t.Helper()
+	c := replicator.DefaultSharing()
+	change(&c)
+	w.do(func(tx kv.Tx) error { return w.s.Share(tx, c, w.now) })
+}
+
+// used adds up what the store remembers of an account.
+func (w *world) used(account string) (sum time.Duration) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) error {
+		charges, err := w.s.Charges(tx, account)
+		sum = 0
+		for _, c := range charges {
+			sum += time.Duration(c.Used) * time.Microsecond
+		}
+		return err
+	})
+	return sum
+}
+
+// play lets time pass with runs that stop when they are asked to, and returns how long each account's ran.
+func (w *world) play(d time.Duration) map[string]time.Duration {
+	const tick = 15 * time.Second
+	ran := map[string]time.Duration{}
+	for end := w.now.Add(d); w.now < end; {
+		w.pass(tick)
+		for _, n := range w.nodes {
+			ids := []uint64{}
+			for id, work := range n.running {
+				ran[work.Record.Account()] += tick
+				if n.stopped[id] {
+					ids = append(ids, id)
+				}
+			}
+			slices.Sort(ids)
+			for _, id := range ids {
+				n.endRun(id, replication.Stopped)
+			}
+		}
+	}
+	return ran
+}
+
+// TestSharesOfTwoNodes: accounts get what their shares say, whatever the number of their jobs and the nodes on
+// which they run, and after a change of shares what the new ones say.
+func TestSharesOfTwoNodes(t *testing.T) {
+	for _, c := range []struct {
+		policy        schedule.Policy
+		before, after float64 // percent of the first account
+		within        float64
+	}{
+		{schedule.FairShare, 75, 25, 2}, {schedule.Tags, 75, 25, 2}, {schedule.FIFO, 33, 33, 3},
+	} {
+		t.Run(c.policy.String(), func(t *testing.T) {
+			w := newWorld(t)
+			set := func(a, b int64) {
+				w.share(func(s *replicator.Sharing) {
+					s.Policy, s.Shares = c.policy, map[string]int64{"a/_replicator": a, "b/_replicator": b}
+				})
+			}
+			set(300, 100)
+			w.tenant("a/_replicator", 2, 20)
+			w.tenant("b/_replicator", 3, 40)
+			for _, name := range []string{"n1", "n2"} {
+				w.start(name, func(cfg *Config) {
+					cfg.Limits = schedule.Limits{MaxJobs: 6, MaxChurn: 2}
+					cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
+				})
+			}
+			percent := func() float64 {
+				w.play(90 * time.Minute)
+				ran := w.play(3 * time.Hour)
+				a, b := ran["a/_replicator"].Seconds(), ran["b/_replicator"].Seconds()
+				return 100 * a / (a + b)
+			}
+			before := percent()
+			set(100, 300)
+			after := percent()
+			t.Logf("%.1f%%, then %.1f%%", before, after)
+			if math.Abs(before-c.before) > c.within || math.Abs(after-c.after) > c.within {
+				t.Errorf("the first account got %.1f%% and %.1f%%, want %.0f%% and %.0f%%", before, after, c.before, c.after)
+			}
+			w.audit()
+		})
+	}
+}
+
+// TestEveryTurnIsCharged: to the microsecond, whether runs go on, end by themselves, are taken away, or the node
+// leaves.
+func TestEveryTurnIsCharged(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(4, true)
+	n := w.start("n1", nil)
+	w.pass(100 * time.Second)
+	n.endRun(n.runOf("r000"), replication.Crashed)
+	w.put("r001", `{"_deleted":true}`)
+	w.pass(7 * time.Second)
+	if n.Running() != 2 {
+		t.Fatalf("%d run", n.Running())
+	}
+	n.step(Drain{})
+	w.pass(time.Second)
+	n.stopAll()
+	w.pass(time.Second)
+	if !n.exited {
+		t.Fatal("did not leave")
+	}
+	if got, want := w.used("_replicator"), 2*100*time.Second+2*108*time.Second; got < want || got > want+7*time.Second {
+		t.Errorf("charged %s, want %s and what the second took to hear of its end", got, want)
+	}
+}
+
+// TestChargesSurviveOutages: of the store and of the lease.
+func TestChargesSurviveOutages(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	began := w.now
+	w.pass(30 * time.Second)
+	w.down = true
+	for !slices.Contains(n.notes, "lease_lost") {
+		w.pass(time.Second)
+	}
+	ran := w.now.Sub(began)
+	w.pass(3 * time.Minute)
+	w.down = false
+	w.pass(time.Minute)
+	if got := w.used("_replicator"); got < ran-time.Second || got > ran+time.Minute {
+		t.Errorf("charged %s, it ran for %s before the lease was lost", got, ran)
+	}
+	var workers []string
+	w.do(func(tx kv.Tx) error {
+		charges, err := w.s.Charges(tx, "_replicator")
+		workers = nil
+		for _, c := range charges {
+			workers = append(workers, c.Worker)
+		}
+		return err
+	})
+	if len(workers) == 0 || slices.ContainsFunc(workers, func(name string) bool { return name != "n1-0" }) {
+		t.Errorf("charged by %v", workers)
+	}
+}
+
+// TestLastChargesAreStored before a node leaves.
+func TestLastChargesAreStored(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Charge); return is }
+	w.pass(10 * time.Second)
+	n.step(Drain{})
+	n.stopAll()
+	w.pass(time.Second)
+	if n.exited || len(n.held) != 1 {
+		t.Fatalf("left %v with %d charges under way", n.exited, len(n.held))
+	}
+	n.step(n.perform(n.held[0]))
+	if got := w.used("_replicator"); !n.exited || got != 10*time.Second {
+		t.Errorf("left %v, charged %s", n.exited, got)
+	}
+}
+
+// TestPlaceGrowsWithTime, not with the number of looks at the queue.
+func TestPlaceGrowsWithTime(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.do(func(tx kv.Tx) error {
+		at := w.now / 60_000_000 * 60_000_000
+		return w.s.Charge(tx, []schedule.Charge{{Account: "_replicator", At: at.Add(-2 * time.Minute), Worker: "x", Used: 1 << 40}}, w.now)
+	})
+	n := w.start("n1", nil)
+	look := func() int64 {
+		n.step(Configure{Settings: n.cfg.Settings})
+		return n.runs[0].place.Key
+	}
+	w.pass(time.Second)
+	first := look()
+	w.pass(10 * time.Second)
+	second := look()
+	for range 5 {
+		look()
+	}
+	if third := look(); first >= second || third != second {
+		t.Errorf("grew from %d to %d to %d", first, second, third)
+	}
+}
+
+// TestIdleTimeIsFree: under tags nobody owes for the time in which nobody waited.
+func TestIdleTimeIsFree(t *testing.T) {
+	for _, waiting := range []bool{false, true} {
+		w := newWorld(t)
+		w.share(func(c *replicator.Sharing) { c.Policy = schedule.Tags })
+		w.putMany(2, true)
+		n := w.start("n1", func(c *Config) {
+			if waiting {
+				c.Limits = schedule.Limits{MaxJobs: 1}
+			}
+		})
+		w.pass(time.Hour)
+		owed := time.Duration(0)
+		n.hold = func(q Request) bool {
+			if r, is := q.(Requeue); is {
+				owed += r.Turn.Owed
+			}
+			return false
+		}
+		n.step(Drain{})
+		n.stopAll()
+		if waiting != (owed > 50*time.Minute) || !waiting && owed != 0 {
+			t.Errorf("waiting %v: owed %s", waiting, owed)
+		}
+	}
+}
+
+// TestNoSwapForWorse: a job whose account used little keeps its slot while one that used much waits.
+func TestNoSwapForWorse(t *testing.T) {
+	w := newWorld(t)
+	w.tenant("a/_replicator", 2, 1)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 1, MaxChurn: 1} })
+	w.pass(time.Second)
+	w.share(func(c *replicator.Sharing) { c.Shares = map[string]int64{"b/_replicator": 1} })
+	w.do(func(tx kv.Tx) error { // b used much
+		at := w.now / 60_000_000 * 60_000_000
+		return w.s.Charge(tx, []schedule.Charge{{Account: "b/_replicator", At: at.Add(-2 * time.Minute), Worker: "x", Used: 60_000_000}}, w.now)
+	})
+	w.tenant("b/_replicator", 3, 1)
+	w.play(2 * time.Hour)
+	if n.Running() != 1 || len(n.stopped) != 0 {
+		t.Errorf("%d were stopped for a job that sorts behind", len(n.stopped))
+	}
+	w.play(40 * time.Hour)
+	if len(n.stopped) == 0 {
+		t.Error("b's job never had its turn")
+	}
+}
+
+// TestAutomaticCoefficientFollowsTheQueue, and a fixed one that forgets too soon is noted once.
+func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		w := newWorld(t)
+		if fixed {
+			w.share(func(c *replicator.Sharing) { c.PriorityCoeff = 900_000 })
+		}
+		w.putMany(300, true)
+		n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 5, MaxChurn: 1} })
+		order := func() (o schedule.Order) {
+			w.do(func(tx kv.Tx) (err error) { o, err = w.s.Order(tx); return err })
+			return o
+		}
+		before := order()
+		w.play(10 * time.Minute)
+		after := order()
+		noted := 0
+		for _, what := range n.notes {
+			if what == "priority_coeff_low" {
+				noted++
+			}
+		}
+		if least := schedule.LeastHalfLife(295, 1, time.Minute); fixed != (after.Decay.HalfLife == before.Decay.HalfLife) || !fixed && after.Decay.HalfLife < least {
+			t.Errorf("fixed %v: half-life from %s to %s, at least %s", fixed, before.Decay.HalfLife, after.Decay.HalfLife, least)
+		}
+		if fixed != (noted == 1) {
+			t.Errorf("fixed %v: noted %d times", fixed, noted)
+		}
+	}
+}
+
+// TestDecayClockOfTheFuture is set right: were it not, nothing would ever decay again.
+func TestDecayClockOfTheFuture(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.share(func(*replicator.Sharing) {})
+	w.do(func(tx kv.Tx) error {
+		o, err := w.s.Order(tx)
+		if err != nil {
+			return err
+		}
+		return w.s.Tune(tx, o.Decay, o.Decay.HalfLife, w.now.Add(1000*time.Hour))
+	})
+	w.start("n1", nil)
+	w.pass(3 * time.Minute)
+	w.do(func(tx kv.Tx) error {
+		o, err := w.s.Order(tx)
+		if o.Decay.Since > w.now || o.Decay.At(w.now) <= o.Decay.At(instant.Time(0)) {
+			t.Errorf("still %+v", o.Decay)
+		}
+		return err
+	})
+}
+
+// TestLongestRunsFirst: fifo stops who started first, and what is queued again goes behind who waited.
+func TestLongestRunsFirst(t *testing.T) {
+	w := newWorld(t)
+	w.share(func(c *replicator.Sharing) { c.Policy = schedule.FIFO })
+	w.putMany(4, true)
+	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 1} })
+	w.play(10 * time.Minute)
+	if n.Running() != 2 || len(n.stopped) < 8 {
+		t.Errorf("%d run, %d were stopped", n.Running(), len(n.stopped))
+	}
+	w.audit()
+}
