@@ -32,6 +32,7 @@ type oracle struct {
 	docs     map[string]*docTruth
 	denied   map[string]bool // "URL ID REV" that a target did not take
 	replays  int
+	sharing
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -108,6 +109,7 @@ func (o *oracle) step() {
 	o.landings = nil
 	for _, l := range landings {
 		o.checkFencing(l)
+		o.checkCharges(l)
 		o.follow(l)
 	}
 	if len(landings) == 1 {
@@ -280,6 +282,7 @@ func (o *oracle) checkTakeover(old, r *run) {
 func (o *oracle) runEnded(r *run) {
 	if i := slices.Index(o.runs, r); i >= 0 {
 		o.runs = slices.Delete(o.runs, i, i+1)
+		o.turnEnded(r)
 	}
 }
 

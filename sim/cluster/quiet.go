@@ -93,6 +93,7 @@ func (o *oracle) quiet() {
 	o.checkJobs()
 	o.checkRuns()
 	o.checkRefusals()
+	o.checkShares()
 }
 
 // checkDoc is S3: what a user was told of a document is true.

@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/schedule"
+)
+
+// sharing is what the oracle knows of turns and charges.
+type sharing struct {
+	turns   map[payer][]turn          // that are over
+	charges map[schedule.Charge]int64 // the greatest that landed, by charge without Used
+}
+
+// payer is an account on a process in one of its lives.
+type payer struct{ worker, account string }
+
+// turn is when a run held a slot.
+type turn struct{ from, to instant.Time }
+
+// lateness is how long a node may take to store what a run used: an interval and what it is spread by, then a
+// transaction that is repeated for as long.
+const lateness = 4
+
+func (r *run) payer() payer {
+	return payer{fmt.Sprintf("%s/%d", r.p.Name, r.p.lives), r.work.Work.Record.Account()}
+}
+
+// turnEnded notes how long a run had its slot.
+func (o *oracle) turnEnded(r *run) {
+	if o.turns == nil {
+		o.turns, o.charges = map[payer][]turn{}, map[schedule.Charge]int64{}
+	}
+	o.turns[r.payer()] = append(o.turns[r.payer()], turn{r.began, o.w.Engine.Now()})
+}
+
+// held is how long runs of a payer held slots until a moment.
+func (o *oracle) held(p payer, until instant.Time) time.Duration {
+	sum := time.Duration(0)
+	for _, t := range o.turns[p] {
+		sum += max(0, min(t.to, until).Sub(t.from))
+	}
+	for _, r := range o.runs {
+		if r.payer() == p {
+			sum += max(0, until.Sub(r.began))
+		}
+	}
+	return sum
+}
+
+// checkCharges is the half of S9 that always holds: nobody is charged for more than what was had.
+func (o *oracle) checkCharges(l landing) {
+	touched := map[payer]bool{}
+	for _, m := range l.Mutations {
+		c, ok := o.w.store.ChargeRow(m.Key, m.Value)
+		if !ok || len(m.Value) != 8 {
+			continue
+		}
+		used := c.Used
+		c.Used = 0
+		if o.charges == nil {
+			o.turns, o.charges = map[payer][]turn{}, map[schedule.Charge]int64{}
+		}
+		o.charges[c] = max(o.charges[c], used)
+		touched[payer{c.Worker, c.Account}] = true
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(touched), comparePayers) {
+		if charged, held := o.charged(p), o.held(p, o.w.Engine.Now()); charged > held {
+			o.w.fail("S9", "%s charges %s with %s, and its runs held slots for %s", p.worker, p.account, charged, held)
+		}
+	}
+}
+
+func comparePayers(a, b payer) int {
+	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.account, b.account))
+}
+
+// charged is what a payer was charged with in all.
+func (o *oracle) charged(p payer) time.Duration {
+	sum := int64(0)
+	for c, used := range o.charges {
+		if c.Worker == p.worker && c.Account == p.account {
+			sum += used
+		}
+	}
+	return time.Duration(sum) * time.Microsecond
+}
+
+// checkShares is the other half of S9, that everything is charged which a living node had time to charge, and
+// S10, that what counts of it is what the definition says. Both hold only while clocks were not set: what they
+// lose then is lost. The counters of accounts are part of S3.
+func (o *oracle) checkShares() {
+	w := o.w
+	if err := w.store.Audit(w.present()); err != nil {
+		w.fail("S3", "%v", err)
+	}
+	if w.Faults.Fired[NodeJump]+w.Faults.Fired[NodeSkew] > 0 {
+		return
+	}
+	late := w.Engine.Now().Add(-lateness * w.Config.Settings.Interval)
+	accounts := map[string]bool{}
+	for _, p := range w.nodes {
+		for _, r := range p.runs {
+			accounts[r.work.Work.Record.Account()] = true
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(accounts)) {
+		for _, p := range w.nodes {
+			payer := payer{fmt.Sprintf("%s/%d", p.Name, p.lives), account}
+			if charged, held := o.charged(payer), o.held(payer, late); p.alive && !p.draining && charged < held {
+				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
+			}
+		}
+		o.checkUsage(account)
+	}
+}
+
+// checkUsage is S10: the usage of an account is the sum of its charges, each multiplied by the coefficient once
+// for every interval since, but for truncation and what is less than a slot's millisecond.
+func (o *oracle) checkUsage(account string) {
+	order, err := o.w.store.Order(o.w.present())
+	if err != nil {
+		o.w.fail("S10", "%v", err)
+		return
+	}
+	now := o.w.Engine.Now()
+	got, err := o.w.store.Account(o.w.present(), account, order, now)
+	if err != nil {
+		o.w.fail("S10", "usage of %s: %v", account, err)
+		return
+	}
+	number := func(t instant.Time) int64 { return int64(t) / order.Forgetting.Interval.Microseconds() } // of an interval
+	last := number(now.Add(-order.Forgetting.Interval/4)) - 1
+	want := 0.0
+	for c, used := range o.charges {
+		if age := last - number(c.At); c.Account == account && age >= 0 {
+			want += float64(used) * math.Pow(float64(order.Forgetting.Coeff)/1e6, float64(age))
+		}
+	}
+	if math.Abs(float64(got.Usage)-want) > 1000+want/1e6 {
+		o.w.fail("S10", "usage of %s is %d at %s, and its charges decay to %.0f", account, got.Usage, now, want)
+	}
+}
