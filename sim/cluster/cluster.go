@@ -67,6 +67,7 @@ func New(c Config, d *decide.Decider) *Cluster {
 	w.db = fakefdb.New(fakefdb.InWorld(w.world), fakefdb.OnCommit(w.oracle.landed))
 	rc := replicator.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
+	rc.Sharing = c.Sharing
 	rc.Sharing.Forgetting.Interval = c.Settings.Interval
 	rc.Parse = repdoc.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers

@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/backoff"
 	"couchrelay/core/node"
+	"couchrelay/core/replicator"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/peers"
@@ -37,6 +38,7 @@ type Config struct {
 	StoreLatency, NetLatency time.Duration
 
 	Settings           node.Settings
+	Sharing            replicator.Sharing // without shares as yet; Settings.Interval holds
 	Backoff            backoff.Policy
 	TransientMaxAge    time.Duration
 	CheckpointInterval time.Duration
@@ -151,7 +153,7 @@ func Default() Config {
 		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5, Duration: 10 * time.Minute, Settle: 6 * time.Hour,
 		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond,
-		Settings: s, Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
+		Settings: s, Sharing: replicator.DefaultSharing(), Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
 		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3,
 		Rates: map[string]int{}, Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}

@@ -18,6 +18,14 @@ var settings = []setting{
 	number("max_jobs", func(c *cluster.Config) int { return c.Settings.MaxJobs }),
 	number("max_churn", func(c *cluster.Config) int { return c.Settings.MaxChurn }),
 	duration("interval", func(c *cluster.Config) time.Duration { return c.Settings.Interval }),
+	{[]string{"scheduling_policy"}, func(c *cluster.Config) string { return c.Sharing.Policy.String() }},
+	{[]string{"usage_coeff"}, func(c *cluster.Config) string { return millionths(c.Sharing.Forgetting.Coeff) }},
+	{[]string{"priority_coeff"}, func(c *cluster.Config) string {
+		if c.Sharing.PriorityCoeff == 0 {
+			return "auto"
+		}
+		return millionths(c.Sharing.PriorityCoeff)
+	}},
 	duration("min_run_time_sec", func(c *cluster.Config) time.Duration { return c.Settings.MinRun }),
 	duration("startup_jitter", func(c *cluster.Config) time.Duration { return c.Settings.StartupJitter }),
 	duration("activity_timeout_sec", func(c *cluster.Config) time.Duration { return c.Settings.ActivityTimeout }),
@@ -33,6 +41,8 @@ var settings = []setting{
 	number("retries_per_request", func(c *cluster.Config) int { return c.Retries }),
 }
 
+func millionths(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', -1, 64) }
+
 func number(name string, get func(*cluster.Config) int) setting {
 	return setting{[]string{name}, func(c *cluster.Config) string { return strconv.Itoa(get(c)) }}
 }
@@ -45,7 +55,7 @@ func duration(name string, get func(*cluster.Config) time.Duration, aliases ...s
 // production is what production's configuration would be in a world.
 func production(c cluster.Config) config.Config {
 	p := config.Default()
-	p.Node = c.Settings
+	p.Node, p.Replicator.Sharing = c.Settings, c.Sharing
 	p.Replicator.Backoff, p.Replicator.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	parse := &p.Replicator.Parse
 	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
@@ -56,6 +66,8 @@ func production(c cluster.Config) config.Config {
 func adopt(c *cluster.Config, p config.Config) {
 	p.Node.PollInterval = c.Settings.PollInterval
 	c.Settings = p.Node
+	sharing := p.Replicator.Sharing
+	c.Sharing.Policy, c.Sharing.Forgetting.Coeff, c.Sharing.PriorityCoeff = sharing.Policy, sharing.Forgetting.Coeff, sharing.PriorityCoeff
 	c.Backoff, c.TransientMaxAge = p.Replicator.Backoff, p.Replicator.TransientMaxAge
 	parse := p.Replicator.Parse
 	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest
