@@ -15,6 +15,7 @@ import (
 type commands struct {
 	Run    runCommand    `cmd:"" default:"withargs" help:"Play many seeds and check every invariant."`
 	Replay replayCommand `cmd:"" help:"Show everything that happens in one run."`
+	Shrink shrinkCommand `cmd:"" help:"Make a failing run small and write it as a scenario."`
 	Faults faultsCommand `cmd:"" help:"List what can go wrong, and count how often it did."`
 }
 

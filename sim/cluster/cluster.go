@@ -40,6 +40,8 @@ type Cluster struct {
 	oracle *oracle
 	healed bool
 
+	// Happened, when set, is told of what the nemesis does.
+	Happened func(Happening)
 	// Violation is the first invariant that did not hold; nil while all do.
 	Violation *Violation
 }

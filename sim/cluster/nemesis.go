@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,22 @@ type nemesis struct {
 	site  *decide.Site
 	table *decide.Table
 	names []string
+	// now is what is being done, as far as it is known.
+	now Happening
+}
+
+// NemesisSite is where the nemesis asks what to do.
+const NemesisSite = "nemesis"
+
+// Happening is something that the nemesis did, with the questions [From, To) of NemesisSite that decided it.
+type Happening struct {
+	Event
+	From, To int
 }
 
 // startNemesis gives the nemesis its turns, until the time of trouble is over.
 func (w *Cluster) startNemesis() {
-	n := &nemesis{w: w, site: w.Decider.Site("nemesis")}
+	n := &nemesis{w: w, site: w.Decider.Site(NemesisSite)}
 	for _, name := range NemesisFaults {
 		if w.Config.Rates[name] > 0 {
 			n.names = append(n.names, name)
@@ -37,11 +49,24 @@ func (w *Cluster) startNemesis() {
 			for _, name := range n.names {
 				w.Faults.reach(name)
 			}
+			from := n.site.Asked()
 			if fault := n.site.Pick(n.table); fault != "" {
 				n.do(Event{What: fault})
+				n.happened(from)
 			}
 		}
 	})
+}
+
+// happened tells what was just done.
+func (n *nemesis) happened(from int) {
+	n.now.From, n.now.To = from, n.site.Asked()
+	if !slices.Contains(lasting, n.now.What) {
+		n.now.For = 0
+	}
+	if n.w.Happened != nil {
+		n.w.Happened(n.now)
+	}
 }
 
 // planEvents plans what the scenario wants at fixed times.
@@ -59,6 +84,8 @@ func (w *Cluster) planEvents() {
 // do makes something happen.
 func (n *nemesis) do(e Event) {
 	n.w.Faults.hit(e.What)
+	n.now = Happening{Event: e}
+	n.now.At = n.w.Elapsed()
 	switch family, _, _ := strings.Cut(e.What, "-"); family {
 	case "node":
 		n.process(e)
@@ -78,7 +105,8 @@ func (n *nemesis) lasts(e Event, least, most time.Duration) time.Duration {
 	if e.For > 0 {
 		return e.For
 	}
-	return n.site.Duration(least, most)
+	n.now.For = n.site.Duration(least, most)
+	return n.now.For
 }
 
 func (n *nemesis) chooseProcess(e Event) *process {
@@ -87,14 +115,18 @@ func (n *nemesis) chooseProcess(e Event) *process {
 			return p
 		}
 	}
-	return n.w.nodes[n.site.Int(len(n.w.nodes))]
+	p := n.w.nodes[n.site.Int(len(n.w.nodes))]
+	n.now.Whom = p.Name
+	return p
 }
 
 func (n *nemesis) chooseServer(e Event) *peers.Server {
 	if s := n.w.net.Server(e.Whom); s != nil {
 		return s
 	}
-	return n.w.net.servers[n.site.Int(len(n.w.net.servers))]
+	s := n.w.net.servers[n.site.Int(len(n.w.net.servers))]
+	n.now.Whom = s.Name
+	return s
 }
 
 func (n *nemesis) configure(p *process) {
@@ -252,5 +284,7 @@ func (n *nemesis) chooseDB(e Event) *peers.DB {
 	if len(all) == 0 {
 		return nil
 	}
-	return all[n.site.Int(len(all))]
+	db := all[n.site.Int(len(all))]
+	n.now.Whom = db.String()
+	return db
 }

@@ -1,0 +1,164 @@
+package shrink
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/backoff"
+	"couchrelay/core/node"
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/scenario"
+)
+
+// world makes the world plain and small.
+func (s *shrinker) world() {
+	base := scenario.Base()
+	// No rate matters any more: decisions say what happens.
+	s.change(func(c *cluster.Config) { c.Rates, c.Actions = map[string]int{}, map[string]int{} })
+	s.change(func(c *cluster.Config) {
+		c.Continuous, c.Filtered, c.Attached, c.Denied = base.Continuous, base.Filtered, base.Attached, base.Denied
+		c.NumericServers, c.BareServers = base.NumericServers, base.BareServers
+	})
+	s.dropRates()
+	s.dropEvents()
+	s.shorten()
+	s.lessen(0, func(c *cluster.Config) *int { return &c.Jobs })
+	s.lessen(1, func(c *cluster.Config) *int { return &c.Nodes })
+	s.lessen(1, func(c *cluster.Config) *int { return &c.Tenants })
+	s.lessen(0, func(c *cluster.Config) *int { return &c.Docs })
+	s.lessen(1, func(c *cluster.Config) *int { return &c.Servers })
+	s.lessen(1, func(c *cluster.Config) *int { return &c.Databases })
+	s.plain(base)
+	s.told("world")
+}
+
+// change tries another world.
+func (s *shrinker) change(edit func(*cluster.Config)) bool {
+	c := clone(s.best.config)
+	edit(&c)
+	if same(&c, &s.best.config) {
+		return false
+	}
+	if slices.ContainsFunc(c.Events, func(e cluster.Event) bool { return c.CheckEvent(e) != nil }) {
+		return false
+	}
+	return s.adopt(candidate{c, s.best.decisions})
+}
+
+func clone(c cluster.Config) cluster.Config {
+	c.Rates, c.Actions, c.Events = maps.Clone(c.Rates), maps.Clone(c.Actions), slices.Clone(c.Events)
+	return c
+}
+
+func same(a, b *cluster.Config) bool {
+	text := func(c *cluster.Config) string { return scenario.Format(&scenario.Scenario{Scripted: true, Config: *c}) }
+	return text(a) == text(b)
+}
+
+// dropRates leaves out rates one by one, in case they cannot be left out at once.
+func (s *shrinker) dropRates() {
+	for _, name := range slices.Sorted(maps.Keys(s.best.config.Rates)) {
+		s.change(func(c *cluster.Config) { delete(c.Rates, name) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.best.config.Actions)) {
+		s.change(func(c *cluster.Config) { delete(c.Actions, name) })
+	}
+}
+
+func (s *shrinker) dropEvents() {
+	for i := len(s.best.config.Events) - 1; i >= 0; i-- {
+		s.change(func(c *cluster.Config) { c.Events = slices.Delete(c.Events, i, i+1) })
+	}
+}
+
+// shorten ends the time of trouble earlier. The time to settle stays: with less of it healthy worlds
+// would fail.
+func (s *shrinker) shorten() {
+	for _, d := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour} {
+		if d < s.best.config.Duration && s.change(func(c *cluster.Config) { c.Duration = d }) {
+			return
+		}
+	}
+}
+
+// lessen looks for the least value of a number.
+func (s *shrinker) lessen(least int, of func(*cluster.Config) *int) {
+	for n := least; n < *of(&s.best.config); n = max(n+1, (n+*of(&s.best.config))/2) {
+		if s.change(func(c *cluster.Config) { *of(c) = n }) {
+			return
+		}
+	}
+}
+
+// plain sets every knob as it is in a world that says nothing about it.
+func (s *shrinker) plain(base cluster.Config) {
+	if s.change(func(c *cluster.Config) {
+		size := *c
+		*c = base
+		c.Nodes, c.Servers, c.Databases, c.Tenants, c.Jobs, c.Docs = size.Nodes, size.Servers, size.Databases, size.Tenants, size.Jobs, size.Docs
+		c.Rates, c.Actions, c.Events, c.Duration = size.Rates, size.Actions, size.Events, size.Duration
+	}) {
+		return
+	}
+	s.change(func(c *cluster.Config) { c.StoreLatency, c.NetLatency = base.StoreLatency, base.NetLatency })
+	s.change(func(c *cluster.Config) { c.Think = base.Think })
+	s.change(func(c *cluster.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
+	s.change(func(c *cluster.Config) { c.Retries = base.Retries })
+	s.change(func(c *cluster.Config) { c.CheckpointInterval = base.CheckpointInterval })
+	s.change(func(c *cluster.Config) { c.TransientMaxAge = base.TransientMaxAge })
+	s.change(func(c *cluster.Config) { c.Backoff = backoff.Policy(base.Backoff) })
+	for _, edit := range []func(*node.Settings){
+		func(s *node.Settings) { *s = base.Settings },
+		func(s *node.Settings) { s.MaxJobs, s.MaxChurn = base.Settings.MaxJobs, base.Settings.MaxChurn },
+		func(s *node.Settings) { s.Interval = base.Settings.Interval },
+		func(s *node.Settings) { s.ActivityTimeout = base.Settings.ActivityTimeout },
+	} {
+		s.change(func(c *cluster.Config) { edit(&c.Settings) })
+	}
+}
+
+// events turns decisions of the nemesis into events with a time and a name, which stay what they are when
+// the code asks other questions.
+func (s *shrinker) events() {
+	if !slices.ContainsFunc(s.best.decisions, ofNemesis) {
+		return
+	}
+	var happened []cluster.Happening
+	o := s.watch(&happened)
+	if o == nil || s.adopt(s.instead(happened)) {
+		s.told("events")
+		return
+	}
+	for _, h := range happened {
+		s.adopt(s.instead([]cluster.Happening{h}))
+	}
+	s.told("events")
+}
+
+func ofNemesis(c decide.Choice) bool { return c.Site == cluster.NemesisSite }
+
+// watch plays the best run and collects what the nemesis did.
+func (s *shrinker) watch(happened *[]cluster.Happening) *cluster.Violation {
+	watched := *s
+	watched.Hook = func(w *cluster.Cluster) {
+		if s.Hook != nil {
+			s.Hook(w)
+		}
+		w.Happened = func(h cluster.Happening) { *happened = append(*happened, h) }
+	}
+	s.runs++
+	return watched.play(s.best).Violation
+}
+
+// instead replaces decisions by events.
+func (s *shrinker) instead(happened []cluster.Happening) candidate {
+	c := clone(s.best.config)
+	decisions := s.best.decisions
+	for _, h := range happened {
+		decisions = without(decisions, func(d decide.Choice) bool { return ofNemesis(d) && d.Index >= h.From && d.Index < h.To })
+		c.Events = append(c.Events, h.Event)
+	}
+	return candidate{c, decisions}
+}
