@@ -27,7 +27,7 @@ func (c *shrinkCommand) Run() error {
 		return err
 	}
 	seed, _ := w.seeds(c.Seed, 1, 0)
-	task := shrink.Task{World: w.of(seed), Budget: c.Budget}
+	task := shrink.Task{World: w.of(seed), Seed: seed, Budget: c.Budget}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		task.Progress = func(pass string, decisions, runs int) {
 			fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %d decisions, %d runs ", pass, decisions, runs)

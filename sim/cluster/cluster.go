@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -194,3 +195,18 @@ func (w *Cluster) Close() { w.Engine.Close() }
 
 // Elapsed is how much virtual time the run has taken so far.
 func (w *Cluster) Elapsed() time.Duration { return w.Engine.Now().Sub(start) }
+
+// Dump prints the state: the contents of the store, a pair on each line, and hashes of the databases.
+func (w *Cluster) Dump() []string {
+	lines := strings.Split(strings.TrimSpace(w.db.Dump()), "\n")
+	for _, db := range w.net.databases() {
+		lines = append(lines, fmt.Sprintf("%s %016x", db, db.Hash()))
+	}
+	return lines
+}
+
+// Do makes something happen now, as an event of the scenario does.
+func (w *Cluster) Do(e Event) {
+	n := &nemesis{w: w, site: w.Decider.Site("events")}
+	n.do(e)
+}

@@ -30,10 +30,18 @@ type Choice struct {
 
 func (c Choice) String() string { return fmt.Sprintf("%s %d %s", c.Site, c.Index, c.Value) }
 
+// Happens says whether the choice is an answer of Pick or Chance: something that happens, and not which,
+// how many or how long.
+func (c Choice) Happens() bool {
+	_, notNumber := strconv.ParseUint(c.Value, 10, 64)
+	_, notTime := time.ParseDuration(c.Value)
+	return notNumber != nil && notTime != nil
+}
+
 // Decider hands out sites and remembers what was answered.
 type Decider struct {
 	source Source
-	script map[string]map[int]string // instead of a source
+	script map[string]map[int]string // goes before the source, if there is one
 	mask   map[string]map[int]bool   // questions whose answer is to be benign whatever the source says
 	sites  map[string]*Site
 	record bool
@@ -46,6 +54,14 @@ func New(source Source) *Decider { return &Decider{source: source, sites: map[st
 // Script answers as recorded; what the choices do not name is benign.
 func Script(choices []Choice) *Decider {
 	return &Decider{script: index(choices, func(c Choice) string { return c.Value }), sites: map[string]*Site{}}
+}
+
+// Told answers what happens (Pick and Chance) as recorded, so that what the choices do not name does not
+// happen, and asks source for the rest: which, how many, how long.
+func Told(source Source, choices []Choice) *Decider {
+	d := Script(choices)
+	d.source = source
+	return d
 }
 
 func index[T any](choices []Choice, value func(Choice) T) map[string]map[int]T {
@@ -110,7 +126,8 @@ func (s *Site) ask(n int) (value int, words string) {
 	s.asked++
 	if s.d.script != nil {
 		words = s.script[i]
-	} else {
+	}
+	if s.d.source != nil {
 		value = s.d.source.uniform(s, n) // also when it is masked, so that later answers stay
 	}
 	if s.mask[i] {
@@ -197,7 +214,7 @@ func (s *Site) Pick(t *Table) string {
 		return ""
 	}
 	v, words := s.ask(Scale)
-	if words == "" && v > 0 {
+	if words == "" && v > 0 && s.d.script == nil {
 		v = Scale - v // so that small draws are benign
 		for i, upTo := range t.upTo {
 			if v <= upTo {

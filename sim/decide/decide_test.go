@@ -124,3 +124,24 @@ func TestScriptIsForgiving(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestTold(t *testing.T) {
+	d := New(Seed(7)).Recording()
+	first := questions(d)
+	var picks []Choice
+	for _, c := range d.Choices() {
+		if c.Happens() {
+			picks = append(picks, c)
+		}
+	}
+	if len(picks) == 0 || len(picks) == len(d.Choices()) {
+		t.Fatal(len(picks))
+	}
+	if again := questions(Told(Seed(7), picks)); !slices.Equal(first, again) {
+		t.Error("what happens, and the seed for the rest, is another run")
+	}
+	quiet := New(Seed(7)).Without(picks...)
+	if again := questions(Told(Seed(7), nil)); !slices.Equal(questions(quiet), again) {
+		t.Error("told nothing, something happens")
+	}
+}

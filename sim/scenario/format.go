@@ -64,3 +64,6 @@ func formatEvent(e cluster.Event) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// Lines is the length of a scenario as a file.
+func Lines(s *Scenario) int { return strings.Count(Format(s), "\n") }

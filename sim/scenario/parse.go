@@ -247,9 +247,5 @@ func (p *parser) finish() error {
 			return fmt.Errorf("at %s: %w", e.At, err)
 		}
 	}
-	if !p.s.Scripted && len(p.s.Decisions) > 0 {
-		p.line = p.seen["seeds"]
-		return fmt.Errorf("seeds: decisions are given, so that no seed decides; must be left out")
-	}
 	return nil
 }

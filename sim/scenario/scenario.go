@@ -32,7 +32,9 @@ type Scenario struct {
 	// First and Last are the seeds to play. Both are 0 when Scripted.
 	First, Last uint64
 	// Scripted says that no seed decides: all answers are benign but those of Decisions.
-	Scripted  bool
+	Scripted bool
+	// Decisions are answers. Where there are some beside seeds, nothing happens but what they say, and seeds
+	// answer the rest: which, how many, how long.
 	Decisions []decide.Choice
 	Config    cluster.Config
 	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and
@@ -70,8 +72,11 @@ func (s *Scenario) Seeds() uint64 {
 
 // Decider decides the run of a seed.
 func (s *Scenario) Decider(seed uint64) *decide.Decider {
-	if s.Scripted {
+	switch {
+	case s.Scripted:
 		return decide.Script(s.Decisions)
+	case len(s.Decisions) > 0:
+		return decide.Told(decide.Seed(seed), s.Decisions)
 	}
 	return decide.New(decide.Seed(seed))
 }

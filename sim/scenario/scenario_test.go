@@ -41,7 +41,6 @@ func scenarios(t *rapid.T) *Scenario {
 	if !s.Scripted {
 		s.First = rapid.Uint64Range(0, 1000).Draw(t, "first")
 		s.Last = s.First + rapid.Uint64Range(0, 1000).Draw(t, "more")
-		return s
 	}
 	for i := range rapid.IntRange(0, 5).Draw(t, "decisions") {
 		s.Decisions = append(s.Decisions, decide.Choice{Site: rapid.SampledFrom([]string{"nemesis", "n1/store/commit there", "n1>s2/Open"}).Draw(t, "site"),
@@ -135,7 +134,6 @@ func TestMistakes(t *testing.T) {
 		"decide x":                                    "1: decide: must be followed by",
 		"decide x y z":                                `1: decide: the question's number is "y"`,
 		"decide x 1 2\ndecide x 1 3":                  "2: decide x 1: was said in line 1 already",
-		"seeds 1\ndecide x 1 2":                       "1: seeds: decisions are given",
 		"max_jobs = 3":                                "1: max_jobs: a key and its value must come after [replicator]",
 		"[replicator]\nmax_jabs = 3":                  "2: [replicator] max_jabs: no such key; known are ",
 		"[replicator]\nmax_jobs = x":                  "2: [replicator] max_jobs = x: must be a whole number",

@@ -6,23 +6,40 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/scenario"
 )
 
-// groups leaves out decisions in bulk: most are waits of which none matters.
+// groups leaves out decisions in bulk: most do not matter.
 func (s *shrinker) groups() {
 	s.told("whole")
-	s.adopt(candidate{s.best.config, nil})
+	s.adopt(s.variants(s.with(nil))...)
+	if s.best.Scripted {
+		s.drop(func(c decide.Choice) string {
+			if c.Happens() {
+				return ""
+			}
+			return "how"
+		})
+	}
 	s.drop(func(c decide.Choice) string {
-		if _, err := time.ParseDuration(c.Value); err == nil && c.Value != "0" {
-			return "wait"
+		if c.Site == cluster.NemesisSite || strings.HasPrefix(c.Value, "fdb-") {
+			return "store and nemesis"
 		}
-		return ""
+		return "others"
 	})
 	s.drop(kind)
 	s.drop(func(c decide.Choice) string { return c.Value })
 	s.drop(func(c decide.Choice) string { return c.Site })
 	s.told("groups")
+}
+
+// with is the best with other decisions.
+func (s *shrinker) with(decisions []decide.Choice) scenario.Scenario {
+	c := s.best
+	c.Decisions = decisions
+	return c
 }
 
 // kind is the kind of a site: what is asked, whoever asks.
@@ -37,7 +54,7 @@ func kind(c decide.Choice) string {
 func (s *shrinker) drop(group func(decide.Choice) string) {
 	sizes := map[string]int{}
 	var names []string
-	for _, c := range s.best.decisions {
+	for _, c := range s.best.Decisions {
 		name := group(c)
 		if sizes[name] == 0 && name != "" {
 			names = append(names, name)
@@ -47,7 +64,7 @@ func (s *shrinker) drop(group func(decide.Choice) string) {
 	slices.SortStableFunc(names, func(a, b string) int { return sizes[b] - sizes[a] })
 	for _, name := range names {
 		if sizes[name] > 1 {
-			s.adopt(candidate{s.best.config, without(s.best.decisions, func(c decide.Choice) bool { return group(c) == name })})
+			s.adopt(s.variants(s.with(without(s.best.Decisions, func(c decide.Choice) bool { return group(c) == name })))...)
 		}
 	}
 }
@@ -58,14 +75,14 @@ func without(all []decide.Choice, out func(decide.Choice) bool) []decide.Choice 
 
 // minimise leaves out decisions, in ever smaller pieces, until none can be left out alone.
 func (s *shrinker) minimise() {
-	size := max(1, len(s.best.decisions)/2)
+	size := max(1, len(s.best.Decisions)/2)
 	for !s.late() {
 		helped := false
-		for at := 0; at < len(s.best.decisions) && !s.late(); {
-			var pieces []candidate
-			for from := at; from < len(s.best.decisions) && len(pieces) < s.Workers; from += size {
-				rest := slices.Concat(s.best.decisions[:from], s.best.decisions[min(from+size, len(s.best.decisions)):])
-				pieces = append(pieces, candidate{s.best.config, rest})
+		for at := 0; at < len(s.best.Decisions) && !s.late(); {
+			var pieces []scenario.Scenario
+			for from := at; from < len(s.best.Decisions) && len(pieces) < s.Workers; from += size {
+				rest := slices.Concat(s.best.Decisions[:from], s.best.Decisions[min(from+size, len(s.best.Decisions)):])
+				pieces = append(pieces, s.with(rest))
 			}
 			gone := s.adoptFirst(pieces)
 			if gone < 0 {
@@ -87,12 +104,12 @@ func (s *shrinker) minimise() {
 
 // values makes what is left simpler to read: round times, small numbers.
 func (s *shrinker) values() {
-	for i := 0; i < len(s.best.decisions) && !s.late(); i++ {
-		var simpler []candidate
-		for _, v := range simplified(s.best.decisions[i].Value) {
-			again := slices.Clone(s.best.decisions)
+	for i := 0; i < len(s.best.Decisions) && !s.late(); i++ {
+		var simpler []scenario.Scenario
+		for _, v := range simplified(s.best.Decisions[i].Value) {
+			again := slices.Clone(s.best.Decisions)
 			again[i].Value = v
-			simpler = append(simpler, candidate{s.best.config, again})
+			simpler = append(simpler, s.with(again))
 		}
 		s.adopt(simpler...)
 	}

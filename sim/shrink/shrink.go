@@ -1,16 +1,17 @@
-// Package shrink makes a failing run small: it leaves out decisions, troubles and parts of the world as
-// long as the same invariant breaks (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating
-// Failure-Inducing Input, 2002). What remains is a scenario without a seed.
+// Package shrink makes a failing run small: it leaves out what happens and parts of the world as long as
+// the same invariant breaks (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating
+// Failure-Inducing Input, 2002). First a seed still says how long things take, since many failures are
+// races; when little is left even that is left out, if it can be. What remains is a scenario.
 package shrink
 
 import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
-	"couchrelay/core/instant"
 	"couchrelay/sim/campaign"
 	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
@@ -20,6 +21,8 @@ import (
 // Task is a failing run, and how long it may take to make it small.
 type Task struct {
 	World campaign.World
+	// Seed answers what is not told; any will do for a World without a seed.
+	Seed uint64
 	// Hook, when set, sees every world before it runs.
 	Hook campaign.Hook
 	// Budget is real time; when it is used up the result is what was reached.
@@ -35,7 +38,7 @@ type Result struct {
 	Scenario *scenario.Scenario
 	// Before is the violation of the run that was given, After that of the one that remains.
 	Before, After *cluster.Violation
-	// Decisions is how many answers of the given run were not benign; Runs is how many were tried.
+	// Decisions is how many answers of the given run were not benign; Runs is how many runs were tried.
 	Decisions, Runs int
 }
 
@@ -45,22 +48,14 @@ var (
 	ErrUnrepeated = errors.New("shrink: played from its decisions the run does not break the same invariant")
 )
 
-// candidate is a run that may break the invariant.
-type candidate struct {
-	config    cluster.Config
-	decisions []decide.Choice
-}
-
 // shrinker is a run on its way.
 type shrinker struct {
 	Task
-	id       string
 	limit    uint64 // events
 	deadline time.Time
 	runs     int
-	best     candidate
-	end      instant.Time // of the best run, when its invariant broke
-	after    *cluster.Violation
+	best     scenario.Scenario
+	after    *cluster.Violation // of the best
 }
 
 // Shrink makes a failing run small.
@@ -72,50 +67,75 @@ func Shrink(t Task) (*Result, error) {
 	if first.Violation == nil {
 		return nil, ErrHolds
 	}
-	s := &shrinker{Task: t, id: first.Violation.ID, limit: 2*first.Events + 10_000, deadline: time.Now().Add(t.Budget)}
-	whole := candidate{t.World.Config, first.Choices}
-	if !s.adopt(whole) {
+	s := &shrinker{Task: t, limit: 2*first.Events + 10_000, deadline: time.Now().Add(t.Budget)}
+	s.best.Broke = first.Violation.ID
+	told := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, First: t.Seed, Last: t.Seed, Decisions: happenings(first.Choices)}
+	whole := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, Scripted: true, Decisions: first.Choices}
+	if !s.adopt(told, whole) {
 		return nil, fmt.Errorf("%w: %s", ErrUnrepeated, first.Violation)
 	}
 	s.shrink()
-	r := &Result{Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}
-	r.Scenario = &scenario.Scenario{Broke: s.id, Scripted: true, Config: s.best.config, Decisions: s.best.decisions}
-	return r, nil
+	s.unseed()
+	s.events()
+	s.values()
+	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
+}
+
+func happenings(all []decide.Choice) []decide.Choice {
+	return without(all, func(c decide.Choice) bool { return !c.Happens() })
 }
 
 // shrink repeats the passes until none of them helps.
 func (s *shrinker) shrink() {
 	s.groups()
-	for {
+	for !s.late() {
 		size := s.size()
 		s.world()
 		s.minimise()
-		s.events()
-		s.values()
-		if s.size() >= size || s.late() {
+		if s.size() >= size {
 			return
 		}
 	}
 }
 
-// size is what shrinking is about: the length of the file.
-func (s *shrinker) size() int {
-	return len(scenario.Format(&scenario.Scenario{Scripted: true, Config: s.best.config, Decisions: s.best.decisions}))
+// unseed leaves out the seed too: what it answered becomes decisions, of which many do not matter.
+func (s *shrinker) unseed() {
+	if s.best.Scripted || s.late() {
+		return
+	}
+	seeded, after := s.best, s.after
+	run := campaign.Play(s.best.Config, s.best.Decider(s.best.First).Recording(), s.hooks()...)
+	bare, whole := s.best, s.best
+	bare.Scripted, bare.First, bare.Last = true, 0, 0
+	whole.Scripted, whole.First, whole.Last, whole.Decisions = true, 0, 0, run.Choices
+	if s.adopt(bare, whole) {
+		s.shrink()
+	}
+	if s.size() > scenario.Lines(&seeded)+most {
+		s.best, s.after = seeded, after
+	}
+	s.told("seed")
 }
+
+// most is how many lines longer a file without a seed may be: it survives changes of the code better.
+const most = 8
+
+// size is what shrinking is about: the length of the file.
+func (s *shrinker) size() int { return scenario.Lines(&s.best) }
 
 func (s *shrinker) late() bool { return time.Now().After(s.deadline) }
 
 func (s *shrinker) told(pass string) {
 	if s.Progress != nil {
-		s.Progress(pass, len(s.best.decisions), s.runs)
+		s.Progress(pass, len(s.best.Decisions), s.runs)
 	}
 }
 
 // adopt tries candidates, several at once, and takes the first in their order that breaks the invariant.
-func (s *shrinker) adopt(candidates ...candidate) bool { return s.adoptFirst(candidates) >= 0 }
+func (s *shrinker) adopt(candidates ...scenario.Scenario) bool { return s.adoptFirst(candidates) >= 0 }
 
 // adoptFirst is adopt and tells which was taken; -1 for none.
-func (s *shrinker) adoptFirst(candidates []candidate) int {
+func (s *shrinker) adoptFirst(candidates []scenario.Scenario) int {
 	tried := 0
 	for len(candidates) > 0 && (s.after == nil || !s.late()) {
 		n := min(len(candidates), s.Workers)
@@ -127,8 +147,8 @@ func (s *shrinker) adoptFirst(candidates []candidate) int {
 		workers.Wait()
 		s.runs += n
 		for i, o := range outcomes {
-			if o.Violation != nil && o.Violation.ID == s.id {
-				s.best, s.after, s.end = candidates[i], o.Violation, o.Violation.At
+			if o.Violation != nil && o.Violation.ID == s.best.Broke {
+				s.best, s.after = candidates[i], o.Violation
 				s.limit = min(s.limit, 2*o.Events+10_000)
 				return tried + i
 			}
@@ -138,13 +158,28 @@ func (s *shrinker) adoptFirst(candidates []candidate) int {
 	return -1
 }
 
-func (s *shrinker) play(c candidate) campaign.Outcome {
-	return campaign.Play(c.config, decide.Script(c.decisions), append(s.hooks(), campaign.Limit(s.limit))...)
+func (s *shrinker) play(c scenario.Scenario) campaign.Outcome {
+	return campaign.Play(c.Config, c.Decider(c.First), append(s.hooks(), campaign.Limit(s.limit))...)
+}
+
+// variants are a candidate with this seed and others: when a race is as likely with any, one of them will
+// do.
+func (s *shrinker) variants(c scenario.Scenario) []scenario.Scenario {
+	all := []scenario.Scenario{c}
+	if !c.Scripted {
+		for i := range uint64(3) {
+			other := c
+			other.First = s.Seed + i + 1
+			other.Last = other.First
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 func (t *Task) hooks() []campaign.Hook {
 	if t.Hook == nil {
 		return nil
 	}
-	return []campaign.Hook{t.Hook}
+	return slices.Clone([]campaign.Hook{t.Hook})
 }

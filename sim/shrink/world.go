@@ -2,6 +2,7 @@ package shrink
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -36,15 +37,17 @@ func (s *shrinker) world() {
 
 // change tries another world.
 func (s *shrinker) change(edit func(*cluster.Config)) bool {
-	c := clone(s.best.config)
+	c := clone(s.best.Config)
 	edit(&c)
-	if same(&c, &s.best.config) {
+	if same(&c, &s.best.Config) {
 		return false
 	}
 	if slices.ContainsFunc(c.Events, func(e cluster.Event) bool { return c.CheckEvent(e) != nil }) {
 		return false
 	}
-	return s.adopt(candidate{c, s.best.decisions})
+	changed := s.best
+	changed.Config = c
+	return s.adopt(s.variants(changed)...)
 }
 
 func clone(c cluster.Config) cluster.Config {
@@ -53,22 +56,21 @@ func clone(c cluster.Config) cluster.Config {
 }
 
 func same(a, b *cluster.Config) bool {
-	text := func(c *cluster.Config) string { return scenario.Format(&scenario.Scenario{Scripted: true, Config: *c}) }
-	return text(a) == text(b)
+	return reflect.DeepEqual(a, b)
 }
 
 // dropRates leaves out rates one by one, in case they cannot be left out at once.
 func (s *shrinker) dropRates() {
-	for _, name := range slices.Sorted(maps.Keys(s.best.config.Rates)) {
+	for _, name := range slices.Sorted(maps.Keys(s.best.Config.Rates)) {
 		s.change(func(c *cluster.Config) { delete(c.Rates, name) })
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.best.config.Actions)) {
+	for _, name := range slices.Sorted(maps.Keys(s.best.Config.Actions)) {
 		s.change(func(c *cluster.Config) { delete(c.Actions, name) })
 	}
 }
 
 func (s *shrinker) dropEvents() {
-	for i := len(s.best.config.Events) - 1; i >= 0; i-- {
+	for i := len(s.best.Config.Events) - 1; i >= 0; i-- {
 		s.change(func(c *cluster.Config) { c.Events = slices.Delete(c.Events, i, i+1) })
 	}
 }
@@ -77,7 +79,7 @@ func (s *shrinker) dropEvents() {
 // would fail.
 func (s *shrinker) shorten() {
 	for _, d := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour} {
-		if d < s.best.config.Duration && s.change(func(c *cluster.Config) { c.Duration = d }) {
+		if d < s.best.Config.Duration && s.change(func(c *cluster.Config) { c.Duration = d }) {
 			return
 		}
 	}
@@ -85,7 +87,7 @@ func (s *shrinker) shorten() {
 
 // lessen looks for the least value of a number.
 func (s *shrinker) lessen(least int, of func(*cluster.Config) *int) {
-	for n := least; n < *of(&s.best.config); n = max(n+1, (n+*of(&s.best.config))/2) {
+	for n := least; n < *of(&s.best.Config); n = max(n+1, (n+*of(&s.best.Config))/2) {
 		if s.change(func(c *cluster.Config) { *of(c) = n }) {
 			return
 		}
@@ -122,12 +124,11 @@ func (s *shrinker) plain(base cluster.Config) {
 // events turns decisions of the nemesis into events with a time and a name, which stay what they are when
 // the code asks other questions.
 func (s *shrinker) events() {
-	if !slices.ContainsFunc(s.best.decisions, ofNemesis) {
+	if !slices.ContainsFunc(s.best.Decisions, ofNemesis) {
 		return
 	}
 	var happened []cluster.Happening
-	o := s.watch(&happened)
-	if o == nil || s.adopt(s.instead(happened)) {
+	if s.watch(&happened); s.adopt(s.variants(s.instead(happened))...) {
 		s.told("events")
 		return
 	}
@@ -140,7 +141,7 @@ func (s *shrinker) events() {
 func ofNemesis(c decide.Choice) bool { return c.Site == cluster.NemesisSite }
 
 // watch plays the best run and collects what the nemesis did.
-func (s *shrinker) watch(happened *[]cluster.Happening) *cluster.Violation {
+func (s *shrinker) watch(happened *[]cluster.Happening) {
 	watched := *s
 	watched.Hook = func(w *cluster.Cluster) {
 		if s.Hook != nil {
@@ -149,16 +150,16 @@ func (s *shrinker) watch(happened *[]cluster.Happening) *cluster.Violation {
 		w.Happened = func(h cluster.Happening) { *happened = append(*happened, h) }
 	}
 	s.runs++
-	return watched.play(s.best).Violation
+	watched.play(s.best)
 }
 
 // instead replaces decisions by events.
-func (s *shrinker) instead(happened []cluster.Happening) candidate {
-	c := clone(s.best.config)
-	decisions := s.best.decisions
+func (s *shrinker) instead(happened []cluster.Happening) scenario.Scenario {
+	c := s.best
+	c.Config = clone(c.Config)
 	for _, h := range happened {
-		decisions = without(decisions, func(d decide.Choice) bool { return ofNemesis(d) && d.Index >= h.From && d.Index < h.To })
-		c.Events = append(c.Events, h.Event)
+		c.Decisions = without(c.Decisions, func(d decide.Choice) bool { return ofNemesis(d) && d.Index >= h.From && d.Index < h.To })
+		c.Config.Events = append(c.Config.Events, h.Event)
 	}
-	return candidate{c, decisions}
+	return c
 }

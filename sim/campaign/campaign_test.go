@@ -1,0 +1,90 @@
+package campaign
+
+import (
+	"slices"
+	"testing"
+
+	"couchrelay/sim/cluster"
+	"couchrelay/sim/decide"
+)
+
+// stormy is a world with one fault that comes up all the time.
+func stormy(seed uint64) World {
+	w := calm(seed)
+	w.Config.Rates = map[string]int{cluster.NodeCrash: 200_000, "fdb-conflict": 100_000, cluster.NetSwizzle: 0}
+	return w
+}
+
+func TestReport(t *testing.T) {
+	r := Campaign{World: stormy, First: 5, Seeds: 6, Sample: 2}.Run()
+	if r.Seeds != 6 || len(r.Hashes) != 6 || r.Hashes[5] == r.Hashes[6] || r.Events == 0 || r.Virtual < 6*stormy(0).Config.Duration {
+		t.Errorf("%+v", r)
+	}
+	crash, conflict := r.Faults[cluster.NodeCrash], r.Faults["fdb-conflict"]
+	if crash.Enabled != 6 || crash.Fired == 0 || crash.Reached <= crash.Fired || crash.Sampled != 2 || crash.Mattered != 2 {
+		t.Errorf("%+v", crash)
+	}
+	if conflict.Fired == 0 || conflict.Mattered == 0 {
+		t.Errorf("%+v", conflict)
+	}
+	if n := r.Faults[cluster.NetSwizzle]; n != nil && n.Enabled+n.Fired > 0 {
+		t.Errorf("%+v", n)
+	}
+	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1}.Run()
+	for seed, hash := range r.Hashes {
+		if again.Hashes[seed] != hash {
+			t.Errorf("seed %d has two hashes", seed)
+		}
+	}
+}
+
+// breaking breaks an invariant in seeds from 3 on, and panics in seed 4.
+func breaking(w *cluster.Cluster) {
+	After(w, func() {
+		if w.Engine.Played() != 500 {
+			return
+		}
+		switch seed := w.Decider.Site("planted").Seed64(); {
+		case seed == planted(4):
+			panic("planted")
+		case slices.Contains([]uint64{planted(3), planted(5), planted(6)}, seed):
+			w.Violation = &cluster.Violation{ID: "S99", Text: "planted", Step: 500}
+		}
+	})
+}
+
+func planted(seed uint64) uint64 { return decide.New(decide.Seed(seed)).Site("planted").Seed64() }
+
+func TestFailures(t *testing.T) {
+	r := Campaign{World: calm, Seeds: 7, Hook: breaking}.Run()
+	var got []string
+	for _, f := range r.Failures {
+		got = append(got, f.Violation.ID)
+	}
+	if !slices.Equal(got, []string{"S99", Panicked, "S99", "S99"}) || r.Failures[0].Seed != 3 || r.Failures[1].Stack == "" || r.Seeds != 7 {
+		t.Errorf("%v %+v", got, r)
+	}
+	r = Campaign{World: calm, Seeds: 7, Hook: breaking, Stop: 1, Workers: 1}.Run()
+	if len(r.Failures) != 1 || r.Failures[0].Seed != 3 || r.Seeds != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A panic inside of a coroutine is a violation that names the place.
+func TestPanicInACoroutine(t *testing.T) {
+	world := calm(1)
+	o := Play(world.Config, world.Decider(), func(w *cluster.Cluster) {
+		w.Engine.Go(nil, "bug", func() { panic("planted") })
+	})
+	if o.Violation == nil || o.Violation.ID != Panicked || o.Violation.Text != "panic: planted in sim/campaign.TestPanicInACoroutine.func1.1() (campaign_test.go:77)" {
+		t.Errorf("%+v", o.Violation)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	world := calm(1)
+	o := Play(world.Config, world.Decider(), Limit(100))
+	if !o.Abandoned || o.Violation != nil || o.Events != 101 {
+		t.Errorf("%+v", o)
+	}
+}
