@@ -118,7 +118,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
 	if op.Kind != fakefdb.StartWatch {
 		out.Before = s.site(who, op.Kind, " there").Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
-		out.After = w.Config.StoreLatency / 10
+		if op.Kind == fakefdb.Commit {
+			out.After = w.Config.StoreLatency / 10
+		}
 	}
 	if fault != "" {
 		w.Faults.hit(fault)

@@ -115,6 +115,25 @@ func (c *coroutine) close() {
 // Await calls arm and suspends the running coroutine until the function given to arm is called, which may
 // happen before arm returns, or until ctx ends: then it returns ctx's error.
 func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
+	return e.suspend(ctx, func(c *coroutine, wake func()) {
+		asked := false
+		arm(func() {
+			if !asked {
+				asked = true
+				e.After(0, c.owner, "", wake)
+			}
+		})
+	})
+}
+
+// Sleep suspends the running coroutine for d, or until ctx ends, whose error it returns.
+func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
+	return e.suspend(ctx, func(c *coroutine, wake func()) { e.After(d, c.owner, "", wake) })
+}
+
+// suspend calls arm and suspends the running coroutine until the function given to arm is called, in an
+// event of its process, or until ctx ends: then it returns ctx's error.
+func (e *Engine) suspend(ctx context.Context, arm func(c *coroutine, wake func())) error {
 	c := e.running
 	if c == nil {
 		panic("engine: nothing to suspend")
@@ -131,10 +150,10 @@ func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
 		x.waiting = append(x.waiting, func() { c.resume(turn) })
 		defer func() { x.waiting = nil }()
 	}
-	arm(func() {
-		if !woken {
+	arm(c, func() {
+		if c.turn == turn {
 			woken = true
-			e.After(0, c.owner, "", func() { c.resume(turn) })
+			c.resume(turn)
 		}
 	})
 	if !c.yield(struct{}{}) {
@@ -144,12 +163,6 @@ func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
 		return ctx.Err()
 	}
 	return nil
-}
-
-// Sleep suspends the running coroutine for d, or until ctx ends, whose error it returns.
-func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
-	c := e.running
-	return e.Await(ctx, func(wake func()) { e.After(d, c.owner, "", wake) })
 }
 
 // Context is a context of virtual time, for one coroutine.
