@@ -54,7 +54,8 @@ func Swarm(seed uint64, p Profile) Config {
 	s.MaxJobs = between(1, max(2, c.Jobs))
 	s.MaxChurn = between(0, s.MaxJobs)
 	s.Interval = time.Duration(between(5, 60)) * time.Second
-	s.ActivityTimeout = time.Duration(between(6, 60)) * time.Second
+	s.ActivityTimeout = time.Duration(between(6, 90)) * time.Second
+	s.PollInterval, s.ProgressInterval = time.Duration(between(5, 60))*time.Second, time.Duration(between(5, 60))*time.Second
 	c.drawRates(&r)
 	return c
 }

@@ -1,16 +1,13 @@
 package peers
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
-	"couchrelay/core/mango"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 )
 
 // answer is a failure with a status, as CouchDB words it.
@@ -63,91 +60,6 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 }
 
 // filterCode is the text of a filter function: in this world, a Mango selector.
-func (db *DB) filterCode(op peer.GetFilter) (string, *peer.Failure) {
-	doc := read(db, func(o *docs.Database) (*docs.Document, error) {
-		doc, err := o.Read("_design/"+op.DesignDoc, docs.Want{})
-		if _, missing := err.(*docs.Error); missing {
-			return nil, nil
-		}
-		return doc, err
-	})
-	if doc == nil {
-		return "", answer(404, "not_found", "missing")
-	}
-	var ddoc struct{ Filters map[string]string }
-	if err := json.Unmarshal(doc.Body, &ddoc); err != nil || ddoc.Filters[op.Name] == "" {
-		return "", answer(404, "not_found", "missing filter function")
-	}
-	return ddoc.Filters[op.Name], nil
-}
-
-// selected is the test that a replication's filter makes of a change's documents; nil takes all.
-func (db *DB) selected(f repdoc.Filter) (id func(string) bool, match func(*docs.Document) bool, failure *peer.Failure) {
-	selector := string(f.Selector)
-	switch f.Kind {
-	case repdoc.DocIDs:
-		return docs.IDs(f.DocIDs), nil, nil
-	case repdoc.FunctionFilter:
-		ddoc, name := f.DesignDoc()
-		if selector, failure = db.filterCode(peer.GetFilter{DesignDoc: ddoc, Name: name}); failure != nil {
-			return nil, nil, failure
-		}
-	case repdoc.Selector:
-	default:
-		return nil, nil, nil
-	}
-	compiled, err := mango.Compile([]byte(selector))
-	if err != nil {
-		return nil, nil, answer(400, "bad_request", err.Error())
-	}
-	return nil, func(d *docs.Document) bool {
-		ok, err := compiled.Match(d.Body, mango.Field{Name: "_id", Value: docs.AppendQuoted(nil, d.ID)})
-		return err == nil && ok
-	}, nil
-}
-
-// FilterWorks says whether a filter can be applied here.
-func (db *DB) FilterWorks(f repdoc.Filter) *peer.Failure {
-	_, _, failure := db.selected(f)
-	return failure
-}
-
-// changes are all rows after a number.
-func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
-	id, match, failure := db.selected(f)
-	if failure != nil {
-		return nil, failure
-	}
-	var rows []peer.Change
-	from := docs.Seq{}
-	if since = min(since, db.last()); since > 0 {
-		from = db.order[since-1]
-	}
-	for {
-		page := read(db, func(o *docs.Database) (docs.Page, error) {
-			return o.Changes(docs.Query{Since: from, Limit: 1000, AllDocs: !winners, ID: id, Match: match})
-		})
-		for _, r := range page.Rows {
-			row := peer.Change{Seq: db.seq(db.numbers[r.Seq]), ID: r.ID}
-			for _, rev := range r.Revs {
-				row.Revs = append(row.Revs, rev.String())
-			}
-			rows = append(rows, row)
-		}
-		if from = page.Last; !page.More {
-			return rows, nil
-		}
-	}
-}
-
-func (db *DB) pending(since int64) int64 {
-	if db.Server.NoPending {
-		return -1
-	}
-	rows, _ := db.changes(since, repdoc.Filter{}, false)
-	return int64(len(rows))
-}
-
 func (db *DB) diff(op peer.DiffRevs) peer.Result {
 	var wanted []docs.Wanted
 	for _, d := range op.Docs {

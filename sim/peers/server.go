@@ -16,7 +16,6 @@ import (
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/fakefdb"
 )
@@ -73,10 +72,11 @@ type DB struct {
 	docs  *docs.Store
 	start string // instance_start_time
 
-	waiters []waiter           // long polls
-	copying bool               // the present write is a replication
-	order   []docs.Seq         // of all changes so far, by number
-	numbers map[docs.Seq]int64 // their numbers, from 1
+	waiters []waiter         // long polls
+	copying bool             // the present write is a replication
+	order   []docs.Seq       // of all changes so far, by number, from 1
+	changed []string         // the documents that they changed
+	views   map[string]*view // by filter
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
@@ -106,7 +106,7 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), numbers: map[docs.Seq]int64{},
+		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{},
 		known: map[string]bool{}, Ever: map[string]bool{},
 		start: fmt.Sprint(int64(s.now()), s.born), cuts: []int64{},
 	}
@@ -212,8 +212,7 @@ func (db *DB) number() {
 			return open.Changes(docs.Query{Since: since, Limit: 1000})
 		})
 		for _, row := range page.Rows {
-			db.order = append(db.order, row.Seq)
-			db.numbers[row.Seq] = int64(len(db.order))
+			db.order, db.changed = append(db.order, row.Seq), append(db.changed, row.ID)
 		}
 		if !page.More {
 			return
@@ -248,27 +247,6 @@ func (db *DB) Number(s peer.Seq) int64 {
 // last is the number of the newest change.
 func (db *DB) last() int64 { return int64(len(db.order)) }
 
-// Offer is a row of changes: a document with the leaf revisions that a filter lets through.
-type Offer struct {
-	ID     string
-	Number int64 // of the document's last change
-	Revs   []string
-}
-
-// Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
-// the filter does not work.
-func (db *DB) Offers(f repdoc.Filter, winners bool) []Offer {
-	rows, failure := db.changes(0, f, winners)
-	if failure != nil {
-		return nil
-	}
-	offers := make([]Offer, len(rows))
-	for i, r := range rows {
-		offers[i] = Offer{ID: r.ID, Number: db.Number(r.Seq), Revs: r.Revs}
-	}
-	return offers
-}
-
 // Has says whether the database knows a revision, as a leaf or as an ancestor of one.
 func (db *DB) Has(id, rev string) bool { return db.known[id+" "+rev] }
 
@@ -300,10 +278,7 @@ func (db *DB) Restore(s Snapshot) {
 		panic("peers: " + err.Error())
 	}
 	db.store, db.known = store, maps.Clone(s.known)
-	for _, seq := range db.order[s.order:] {
-		delete(db.numbers, seq)
-	}
-	db.order = db.order[:s.order]
+	db.order, db.changed, db.views = db.order[:s.order], db.changed[:s.order], map[string]*view{}
 	db.cuts = append(db.cuts, int64(s.order))
 	db.epoch++
 	db.Hangup(nil, nil)

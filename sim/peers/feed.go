@@ -1,0 +1,165 @@
+package peers
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/mango"
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+)
+
+// Offer is a row of changes: a document with the leaf revisions that a filter lets through.
+type Offer struct {
+	ID     string
+	Number int64 // of the document's last change
+	Revs   []string
+}
+
+// view is what a filter lets through of a database, brought up to date when somebody asks.
+type view struct {
+	through int64   // the last change that is in it
+	offers  []Offer // in the order of their numbers
+}
+
+// filter is the test that a replication makes of a source's documents.
+type filter struct {
+	name  string // equal for equal tests
+	id    func(string) bool
+	match func(*docs.Document) bool
+}
+
+func (db *DB) filterCode(op peer.GetFilter) (string, *peer.Failure) {
+	doc := read(db, func(o *docs.Database) (*docs.Document, error) {
+		doc, err := o.Read("_design/"+op.DesignDoc, docs.Want{})
+		if _, missing := err.(*docs.Error); missing {
+			return nil, nil
+		}
+		return doc, err
+	})
+	if doc == nil {
+		return "", answer(404, "not_found", "missing")
+	}
+	var ddoc struct{ Filters map[string]string }
+	if err := json.Unmarshal(doc.Body, &ddoc); err != nil || ddoc.Filters[op.Name] == "" {
+		return "", answer(404, "not_found", "missing filter function")
+	}
+	return ddoc.Filters[op.Name], nil
+}
+
+// selected is the test of a replication's filter.
+func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
+	selector := string(f.Selector)
+	switch f.Kind {
+	case repdoc.DocIDs:
+		return filter{name: "ids " + strings.Join(f.DocIDs, " "), id: docs.IDs(f.DocIDs)}, nil
+	case repdoc.FunctionFilter:
+		ddoc, name := f.DesignDoc()
+		var failure *peer.Failure
+		if selector, failure = db.filterCode(peer.GetFilter{DesignDoc: ddoc, Name: name}); failure != nil {
+			return filter{}, failure
+		}
+	case repdoc.Selector:
+	default:
+		return filter{}, nil
+	}
+	compiled, err := mango.Compile([]byte(selector))
+	if err != nil {
+		return filter{}, answer(400, "bad_request", err.Error())
+	}
+	return filter{name: "selector " + selector, match: func(d *docs.Document) bool {
+		ok, err := compiled.Match(d.Body, mango.Field{Name: "_id", Value: docs.AppendQuoted(nil, d.ID)})
+		return err == nil && ok
+	}}, nil
+}
+
+// FilterWorks says whether a filter can be applied here.
+func (db *DB) FilterWorks(f repdoc.Filter) *peer.Failure {
+	_, failure := db.selected(f)
+	return failure
+}
+
+// Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
+// the filter does not work.
+func (db *DB) Offers(f repdoc.Filter, winners bool) []Offer {
+	test, failure := db.selected(f)
+	if failure != nil {
+		return nil
+	}
+	return db.offers(test, winners)
+}
+
+func (db *DB) offers(f filter, winners bool) []Offer {
+	name := f.name
+	if winners {
+		name += " winners"
+	}
+	v := db.views[name]
+	if v == nil {
+		v = &view{}
+		db.views[name] = v
+	}
+	if v.through < db.last() {
+		db.extend(v, f, winners)
+	}
+	return v.offers
+}
+
+// extend adds the changes since the last time; rows of documents that changed again go.
+func (db *DB) extend(v *view, f filter, winners bool) {
+	from, again := docs.Seq{}, map[string]bool{}
+	if v.through > 0 {
+		from = db.order[v.through-1]
+		for _, id := range db.changed[v.through:] {
+			again[id] = true
+		}
+		v.offers = slices.DeleteFunc(slices.Clone(v.offers), func(o Offer) bool { return again[o.ID] })
+	}
+	for number := v.through; ; {
+		page := read(db, func(o *docs.Database) (docs.Page, error) {
+			return o.Changes(docs.Query{Since: from, Limit: 1000, AllDocs: !winners, ID: f.id, Match: f.match})
+		})
+		for _, r := range page.Rows {
+			for number++; db.order[number-1] != r.Seq; number++ {
+			}
+			offer := Offer{ID: r.ID, Number: number}
+			for _, rev := range r.Revs {
+				offer.Revs = append(offer.Revs, rev.String())
+			}
+			v.offers = append(v.offers, offer)
+		}
+		if from = page.Last; !page.More {
+			break
+		}
+	}
+	v.through = db.last()
+}
+
+// after are the offers after a number.
+func after(offers []Offer, since int64) []Offer {
+	i, _ := slices.BinarySearchFunc(offers, since+1, func(o Offer, n int64) int { return int(o.Number - n) })
+	return offers[i:]
+}
+
+// changes are all rows after a number.
+func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
+	test, failure := db.selected(f)
+	if failure != nil {
+		return nil, failure
+	}
+	offers := after(db.offers(test, winners), since)
+	rows := make([]peer.Change, len(offers))
+	for i, o := range offers {
+		rows[i] = peer.Change{Seq: db.seq(o.Number), ID: o.ID, Revs: o.Revs}
+	}
+	return rows, nil
+}
+
+func (db *DB) pending(since int64) int64 {
+	if db.Server.NoPending {
+		return -1
+	}
+	return int64(len(after(db.offers(filter{}, false), since)))
+}
