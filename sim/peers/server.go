@@ -252,9 +252,10 @@ func (db *DB) Has(id, rev string) bool { return db.known[id+" "+rev] }
 
 // Snapshot is the state of a database at one moment.
 type Snapshot struct {
-	pairs []kv.KeyValue
-	known map[string]bool
-	order int
+	pairs   []kv.KeyValue
+	known   map[string]bool
+	order   []docs.Seq
+	changed []string
 }
 
 // Snapshot takes a backup.
@@ -263,7 +264,7 @@ func (db *DB) Snapshot() Snapshot {
 	for _, p := range db.store.Pairs() {
 		pairs = append(pairs, kv.KeyValue{Key: slices.Clone(p.Key), Value: slices.Clone(p.Value)})
 	}
-	return Snapshot{pairs: pairs, known: maps.Clone(db.known), order: len(db.order)}
+	return Snapshot{pairs: pairs, known: maps.Clone(db.known), order: slices.Clone(db.order), changed: slices.Clone(db.changed)}
 }
 
 // Restore puts the database back. Clients are not told; sequences from after the backup mean less now.
@@ -278,8 +279,12 @@ func (db *DB) Restore(s Snapshot) {
 		panic("peers: " + err.Error())
 	}
 	db.store, db.known = store, maps.Clone(s.known)
-	db.order, db.changed, db.views = db.order[:s.order], db.changed[:s.order], map[string]*view{}
-	db.cuts = append(db.cuts, int64(s.order))
+	common := 0 // of what was and what is now: of two backups the newer one may be put back last
+	for common < min(len(db.order), len(s.order)) && db.order[common] == s.order[common] {
+		common++
+	}
+	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
+	db.cuts = append(db.cuts, int64(common))
 	db.epoch++
 	db.Hangup(nil, nil)
 }
