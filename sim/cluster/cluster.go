@@ -132,6 +132,7 @@ func (w *Cluster) prepare() {
 		p.boot()
 	}
 	w.startNemesis()
+	w.oracle.watch()
 	w.planEvents()
 }
 

@@ -186,6 +186,9 @@ func (o *oracle) follow(l landing) {
 				o.w.fail("S3", "record of job %s: %v", id, err)
 				return
 			}
+			if before.record != nil && before.record.Created != after.record.Created { // removed and added in one commit
+				after.gone = o.w.Engine.Now()
+			}
 		}
 		o.shadows[id] = after
 		o.checkTransition(id, before, after, l)

@@ -57,6 +57,7 @@ type run struct {
 	began     instant.Time
 	repID     string
 	confirmed bool
+	strayed   instant.Time // since when its job is not its own; Never while it is
 }
 
 // runEvent is an event of a run.
@@ -111,12 +112,14 @@ func (p *process) end() {
 	p.runs, p.queue = nil, nil
 }
 
-// drain stops the process in order.
+// drain stops the process in order, once it is not paused.
 func (p *process) drain() {
-	if p.alive && !p.draining {
-		p.draining = true
-		p.handle(node.Drain{})
-	}
+	p.w.Engine.After(0, p.Process, "drain", func() {
+		if p.alive && !p.draining {
+			p.draining = true
+			p.handle(node.Drain{})
+		}
+	})
 }
 
 // heal ends all that is wrong with the process, and lets jobs rotate: without that those that have no slot
@@ -158,6 +161,8 @@ func (p *process) handle(ev any) {
 	}
 	if p.alive {
 		p.planWake()
+	} else {
+		p.queue = nil
 	}
 }
 
@@ -236,7 +241,9 @@ func (p *process) ask(a node.Ask) {
 		return node.Perform(tx, p.w.store, a.Request, wall)
 	})
 	done := node.Done{ID: a.ID, Result: result}
+	delete(p.w.oracle.current, p.w.Engine.Self())
 	if err != nil {
+		p.w.oracle.checkLimits(a.Request, err)
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
 	}
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
@@ -270,7 +277,7 @@ func (p *process) startRun(s node.StartRun) {
 	plan.ProgressInterval = p.settings.ProgressInterval
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*engine.Context{}, wakeAt: instant.Never,
-		began: p.w.Engine.Now(), pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
+		began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
 	}
 	p.runs = append(p.runs, r)
 	p.w.oracle.runStarted(r)

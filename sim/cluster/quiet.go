@@ -31,6 +31,9 @@ func (o *oracle) unsettled() *Violation {
 		if s.header.State == jobs.Pending && s.header.Due > 0 && s.header.Due < o.w.Engine.Now().Add(-time.Minute) {
 			return &Violation{ID: "L4", Text: fmt.Sprintf("job %s is due since %s", id, s.header.Due)}
 		}
+		if why := o.orphan(id, s); why != "" {
+			return &Violation{ID: "L3", Text: why}
+		}
 		if why := o.unfinished(id, s); why != "" {
 			return &Violation{ID: "L1", Text: why}
 		}
@@ -93,6 +96,7 @@ func (o *oracle) quiet() {
 	o.checkJobs()
 	o.checkRuns()
 	o.checkRefusals()
+	o.checkLogs()
 	o.checkShares()
 }
 

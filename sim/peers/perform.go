@@ -37,6 +37,9 @@ func (db *DB) getLocal(id string) peer.Result {
 	return peer.Local{Found: true, Rev: doc.Rev.String(), Body: doc.Body}
 }
 
+// Log is the body of a _local document; nil when there is none.
+func (db *DB) Log(id string) []byte { return db.getLocal(id).(peer.Local).Body }
+
 func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	doc := docs.Document{ID: "_local/" + op.ID, Body: op.Body}
 	if op.Rev != "" {
