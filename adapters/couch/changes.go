@@ -239,10 +239,7 @@ func (f *feed) members() error {
 // seq reads a sequence, empty if there is none.
 func (s *stream) seq() (peer.Seq, error) {
 	raw, err := s.ReadValue()
-	if err != nil || raw.Kind() == jsontext.KindNull {
-		return "", err
-	}
-	return seqOf(raw), nil
+	return seqOf(raw), err
 }
 
 // count reads a number of changes, -1 if it is something else.

@@ -59,7 +59,7 @@ func TestChangesAnswers(t *testing.T) {
 		{"removed, nothing left", feedOf(`{"seq":"1-x","id":"a","removed":true,"changes":[]}`),
 			peer.Changes{Rows: rows(peer.Change{Seq: `"1-x"`, ID: "a"}), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"escapes", feedOf(`{"seq":"1\/x","id":"\u00fc\n\ud83c\udf89","changes":[{"rev":"1-a"}]}`),
-			peer.Changes{Rows: rows(peer.Change{Seq: `"1\/x"`, ID: "ü\n🎉", Revs: []string{"1-a"}}), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
+			peer.Changes{Rows: rows(peer.Change{Seq: `"1/x"`, ID: "ü\n🎉", Revs: []string{"1-a"}}), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 
 		{"no seq", feedOf(rowA, `{"id":"b","changes":[{"rev":"1-a"}]}`, rowB), peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1},
 			peer.Malformed, `changes row 1 (id "b") has no seq`},

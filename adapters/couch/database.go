@@ -72,7 +72,7 @@ func (e *endpoint) openDB(ctx context.Context) (peer.Opened, *peer.Failure) {
 	if f != nil {
 		return peer.Opened{}, f
 	}
-	return peer.Opened{UpdateSeq: seqOf(jsontext.Value(db.UpdateSeq)), InstanceStartTime: startTime(db.InstanceStartTime)}, nil
+	return peer.Opened{UpdateSeq: seqOf(db.UpdateSeq), InstanceStartTime: startTime(db.InstanceStartTime)}, nil
 }
 
 // startTime takes a time that most servers give as a string and some as a number.
@@ -86,13 +86,10 @@ func startTime(v any) string {
 	return asText(v)
 }
 
-// seqOf keeps a sequence as the server wrote it, without spaces.
-func seqOf(raw jsontext.Value) peer.Seq {
-	raw = raw.Clone()
-	if err := raw.Compact(lenient...); err != nil {
-		return ""
-	}
-	return peer.Seq(raw)
+// seqOf reads a sequence, empty if there is none.
+func seqOf(raw []byte) peer.Seq {
+	seq, _ := peer.SeqOf(raw)
+	return seq
 }
 
 // queryText is a sequence as a query parameter: strings go without quotes.

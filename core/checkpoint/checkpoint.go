@@ -4,6 +4,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -117,19 +118,22 @@ func (l Log) Encode(flat bool) []byte {
 		w.StartTime, w.EndTime = e.StartTime, e.EndTime
 		w.DocsRead, w.DocsWritten, w.DocWriteFailures = &e.DocsRead, &e.DocsWritten, &e.DocWriteFailures
 	}
-	body, err := json.Marshal(w)
-	if err != nil {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false) // sequences go back as they came
+	if err := e.Encode(w); err != nil {
 		panic("checkpoint: " + err.Error()) // sequences come from parsed JSON
 	}
-	return body
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n"))
 }
 
 // seq reads an absent sequence as the beginning.
 func seq(raw json.RawMessage) peer.Seq {
-	if len(raw) == 0 || string(raw) == "null" {
+	seq, err := peer.SeqOf(raw)
+	if err != nil {
 		return peer.Zero
 	}
-	return peer.Seq(raw)
+	return seq
 }
 
 func raw(s peer.Seq) json.RawMessage {

@@ -30,6 +30,8 @@ func logOf(entries ...string) Log {
 
 func TestCompare(t *testing.T) {
 	headOnly := Log{SessionID: "a", SourceLastSeq: "7"}
+	ahead, foreign := logOf("a@5"), logOf("a@5")
+	ahead.SourceLastSeq, foreign.SessionID = "9", "b"
 	for _, c := range []struct {
 		name           string
 		source, target Log
@@ -47,6 +49,8 @@ func TestCompare(t *testing.T) {
 		{"one session at two sequences", logOf("b@9", "a@5"), logOf("b@7", "a@5"), "5", 1},
 		{"one session at two sequences, no more", logOf("b@9"), logOf("b@7"), "0", 0},
 		{"older entries of one session differ", logOf("c@9", "b@4"), logOf("d@8", "b@6"), "0", 0},
+		{"heads ahead of their histories", ahead, ahead, "9", 1},
+		{"heads of another session than their histories", foreign, foreign, "5", 1},
 		{"string sequences", logOf(`b@"9-x"`), logOf(`b@"9-x"`), `"9-x"`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,6 +115,65 @@ func TestParseRefusesWhatIsNoLog(t *testing.T) {
 	log, err := Parse([]byte(`{"_id":"_local/x","other":1}`))
 	if err != nil || log.SourceLastSeq != peer.Zero || log.SessionID != "" {
 		t.Errorf("an empty log reads as %+v, %v", log, err)
+	}
+}
+
+// TestSeqsAreText: a server that stores JSON its own way still has the checkpoint that the other one has.
+func TestSeqsAreText(t *testing.T) {
+	written := logOf(`s@"12-<&>/é"`).Encode(false)
+	if !strings.Contains(string(written), `"source_last_seq":"12-<&>/é"`) {
+		t.Errorf("written as %s", written)
+	}
+	rewritten := strings.NewReplacer("<", `\u003C`, "&", `\u0026`, "/", `\/`, "é", `\u00e9`, ":", " : ").Replace(string(written))
+	source, err := Parse(written)
+	target, errRewritten := Parse([]byte(rewritten))
+	if start, _ := Compare(source, target); err != nil || errRewritten != nil || start != `"12-<&>/é"` {
+		t.Errorf("%s and %s have %s in common; %v %v", written, rewritten, start, err, errRewritten)
+	}
+}
+
+func TestEncodeEmpty(t *testing.T) {
+	want := `{"session_id":"","source_last_seq":0,"replication_id_version":4,"history":[]}`
+	for _, flat := range []bool{false, true} {
+		if got := string(Log{}.Encode(flat)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestTrailKeeps pins which of a run's own checkpoints stay.
+func TestTrailKeeps(t *testing.T) {
+	for count, want := range map[int64]string{
+		1: "[1]", 2: "[2 1]", 3: "[3 2 1]", 4: "[4 3 2]", 5: "[5 4 3 2]", 8: "[8 7 6 4]", 9: "[9 8 7 6 4]", 12: "[12 11 10 8 4]", 13: "[13 12 11 10 8]",
+	} {
+		trail := NewTrail(nil)
+		for n := int64(1); n <= count; n++ {
+			trail.Add(Entry{})
+		}
+		if got := fmt.Sprint(trail.numbers); got != want {
+			t.Errorf("after %d: %s, want %s", count, got, want)
+		}
+	}
+}
+
+// TestTrailLeavesRoom: a run of any length leaves half of the log to the runs before.
+func TestTrailLeavesRoom(t *testing.T) {
+	trail := &Trail{count: 1 << 40, base: make([]Entry, MaxHistory)}
+	for k, step := trail.count, int64(1); k > 0; k -= step { // all that were ever worth keeping
+		if trail.stays(k) {
+			trail.own, trail.numbers = append(trail.own, Entry{SessionID: fmt.Sprint(k)}), append(trail.numbers, k)
+		}
+		for age := trail.count - k; step*4 < age; {
+			step *= 2
+			k &^= step - 1
+		}
+	}
+	if len(trail.own) <= maxOwn {
+		t.Fatalf("only %d", len(trail.own))
+	}
+	all := trail.Add(Entry{SessionID: "new"})
+	if len(trail.own) != maxOwn || len(all) != MaxHistory || all[0].SessionID != "new" || all[maxOwn-1].SessionID == "" || all[maxOwn].SessionID != "" {
+		t.Errorf("%d own ones of %d: %v", len(trail.own), len(all), trail.numbers)
 	}
 }
 
