@@ -48,7 +48,7 @@ func (c *copying) arrayElement(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	attachments, err := readAttachments(doc.attachments)
+	attachments, err := readLone(doc)
 	if err != nil {
 		return err
 	}

@@ -103,3 +103,13 @@ func TestCopyDocFromArrayFails(t *testing.T) {
 		})
 	}
 }
+
+// TestArrayFollows: nothing can follow a document in an array.
+func TestArrayFollows(t *testing.T) {
+	inRig(t, says(200, `[{"ok":`+docWith("2-b", attText)+`}]`), nil, func(r *rig) {
+		f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}).Failure
+		if f == nil || f.Kind != peer.Malformed || !strings.Contains(f.Reason, `attachment "text.txt" is announced but does not follow`) {
+			t.Errorf("%v", f)
+		}
+	})
+}

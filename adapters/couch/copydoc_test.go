@@ -211,6 +211,7 @@ func TestCopyDocBadSource(t *testing.T) {
 		{"longer attachment", second(docWith("2-b", long), attText), peer.Malformed, `attachment "text.txt" is longer`},
 		{"shorter attachment", second(docWith("2-b", short), attText), peer.Malformed, `attachment "text.txt" is shorter`},
 		{"no attachment", second(docWith("2-b", attText, attZip), attText), peer.Malformed, "announced but does not follow"},
+		{"no attachment at all", second(docWith("2-b", attText)), peer.Malformed, `attachment "text.txt" is announced but does not follow`},
 		{"no length", second(strings.Replace(docWith("2-b", attText), `"length"`, `"size"`, 1), attText), peer.Malformed, "has no length"},
 		{"bad length", second(strings.Replace(docWith("2-b", attText), `"length":30`, `"length":-30`, 1), attText), peer.Malformed, "has no length"},
 		{"attachments an array", second(`{"_id":"doc","_rev":"2-b","_attachments":[1]}`, attText), peer.Malformed, "where an object was expected"},

@@ -56,10 +56,29 @@ func (c *copying) element(raw []byte) error {
 		return nil
 	}
 	doc, err := c.scan(raw)
+	if err == nil && doc.hasAttachments() {
+		_, err = readLone(doc)
+	}
 	if err != nil {
 		return err
 	}
 	return c.put(doc, plain(doc))
+}
+
+// readLone reads the attachments of a document that nothing follows. One that says otherwise would have
+// the target wait for bytes, or take the attachment for empty.
+func readLone(doc document) ([]attachment, error) {
+	attachments, err := readAttachments(doc.attachments)
+	for _, att := range attachments {
+		if att.follows {
+			return nil, notFollowing(att)
+		}
+	}
+	return attachments, err
+}
+
+func notFollowing(att attachment) error {
+	return malformedf("attachment %q is announced but does not follow", clip(att.name, 100))
 }
 
 // readRelated reads a part with a document and the attachments that follow it.
@@ -86,7 +105,7 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	open := func(att attachment) (io.Reader, error) {
 		part, err := related.NextRawPart()
 		if err == io.EOF {
-			err = malformedf("attachment %q is announced but does not follow", clip(att.name, 100))
+			err = notFollowing(att)
 		}
 		return part, err
 	}
