@@ -11,8 +11,6 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
 	"couchrelay/core/replicator"
-
-	"gopkg.in/ini.v1"
 )
 
 // Config is everything that can be configured. The names of the fields' keys are in package comments
@@ -68,48 +66,42 @@ func Load(paths ...string) (Config, error) {
 }
 
 func (c *Config) read(path string) error {
-	file, err := ini.LoadSources(ini.LoadOptions{
-		IgnoreInlineComment: true, IgnoreContinuation: true, KeyValueDelimiters: "=", PreserveSurroundedQuote: true,
-	}, path)
+	sections, err := readINI(path)
 	if err != nil {
 		return err
 	}
-	for _, section := range file.Sections() {
-		if err := c.section(section); err != nil {
+	for _, s := range sections {
+		if err := c.section(s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Config) section(s *ini.Section) error {
-	if s.Name() == ini.DefaultSection {
-		if len(s.Keys()) > 0 {
-			return fmt.Errorf("%s: a key before the first [section]", s.Keys()[0].Name())
+func (c *Config) section(s section) error {
+	if s.name == "admins" {
+		for _, k := range s.keys {
+			c.Admins[k.key] = k.value
 		}
 		return nil
 	}
-	if s.Name() == "admins" {
-		for _, key := range s.Keys() {
-			c.Admins[key.Name()] = key.Value()
-		}
-		return nil
-	}
-	if s.Name() == "replicator.shares" {
-		for _, key := range s.Keys() {
-			if err := c.shares(key.Name(), strings.TrimSpace(key.Value())); err != nil {
+	if s.name == "replicator.shares" {
+		for _, k := range s.keys {
+			if err := c.shares(k.key, k.value); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	keys, known := sections[s.Name()]
+	keys, known := sections[s.name]
 	if !known {
-		c.Ignored = append(c.Ignored, s.Name())
+		if !slices.Contains(c.Ignored, s.name) {
+			c.Ignored = append(c.Ignored, s.name)
+		}
 		return nil
 	}
-	for _, key := range s.Keys() {
-		if err := c.set(s.Name(), keys, key.Name(), strings.TrimSpace(key.Value())); err != nil {
+	for _, k := range s.keys {
+		if err := c.set(s.name, keys, k.key, k.value); err != nil {
 			return err
 		}
 	}

@@ -123,13 +123,26 @@ func TestMistakes(t *testing.T) {
 		"[replicator.shares]\n_replicator = 1001":              "must be a whole number from 1 to 1000",
 		"[replicator.shares]\n_replicator = 1.5":               "must be a whole number from 1 to 1000",
 		"[replicator.shares]\nalice = 5":                       "[replicator.shares] alice: must be the name of a replicator database",
-		"[replicator":                                          "configuration",
+		"[replicator":                                          "line 1: a section is [name]",
+		"[]":                                                   "line 1: a section is [name]",
+		"[admins]\n\nadm s3cret":                               "line 3: neither [section] nor key = value nor a comment",
+		"[admins]\n= s3cret":                                   "line 2: neither [section] nor key = value nor a comment",
 	} {
-		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "missing.ini")); err == nil {
 		t.Error("a missing file was accepted")
+	}
+}
+
+// TestPasswords: whatever a password is made of, it is read as it stands there.
+func TestPasswords(t *testing.T) {
+	for _, password := range []string{"`b", "`b`", `"x"`, `"""p`, `a ; b # c`, `a = b`, `x\`, `%(adm)s`, `[a]`, `-pbkdf2-aa,bb,10`, `pässwörd`, ``} {
+		c, err := load(t, "\uFEFF[admins]\r\nadm = "+password+" \r\nother=x\r\n")
+		if err != nil || c.Admins["adm"] != password || c.Admins["other"] != "x" {
+			t.Errorf("%q is read as %q, %v", password, c.Admins, err)
+		}
 	}
 }

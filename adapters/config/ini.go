@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// section is a [section] of a file and its keys in their order.
+type section struct {
+	name string
+	keys []setting
+}
+
+type setting struct{ key, value string }
+
+// readINI reads CouchDB's format: [section], key = value, and comments from ; or # at the start of a line.
+// A value is the rest of its line without the spaces around it, whatever it holds: it may be a password.
+// So errors name the line and show nothing of it.
+func readINI(path string) (sections []section, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimPrefix(string(raw), "\uFEFF")
+	for n, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == ';' || line[0] == '#' {
+			continue
+		}
+		if name, is := strings.CutPrefix(line, "["); is {
+			name, closed := strings.CutSuffix(name, "]")
+			if name = strings.TrimSpace(name); !closed || name == "" {
+				return nil, fmt.Errorf("line %d: a section is [name]", n+1)
+			}
+			sections = append(sections, section{name: name})
+			continue
+		}
+		key, value, is := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); !is || key == "" {
+			return nil, fmt.Errorf("line %d: neither [section] nor key = value nor a comment", n+1)
+		}
+		if len(sections) == 0 {
+			return nil, fmt.Errorf("line %d: a key before the first [section]", n+1)
+		}
+		last := &sections[len(sections)-1]
+		last.keys = append(last.keys, setting{key, strings.TrimSpace(value)})
+	}
+	return sections, nil
+}
