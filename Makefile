@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real integration lint fmt bench sim fuzz
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real integration lint fmt bench sim fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ $(FDBC_LIB)/libfdb_c.a:
 	mkdir -p $(FDBC_LIB) && ar rc $@
 
 integration: $(PEER)/node_modules/.package-lock.json
-	$(GO) test -count=1 ./$(PEER)/
+	$(GO) test -count=1 ./$(PEER)/ $(RECORD)
 
 $(PEER)/node_modules/.package-lock.json: $(PEER)/package-lock.json
 	cd $(PEER) && npm ci --omit=optional
@@ -80,4 +80,8 @@ sim: ## the simulation tests that there are: machines and stores under every kin
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for target in $$($(GO) test -list '^Fuzz' ./fuzz | grep ^Fuzz); do \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) ./fuzz || exit 1; done
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./fuzz || exit 1; done
+
+# Some mutants append for ever: the limit ends them before the machine's memory does.
+mutation: ## how much deliberate damage to the pure packages their tests notice
+	ulimit -v 4000000; $(GO) run ./fuzz/mutation core/repid core/backoff core/checkpoint core/kv/tuple

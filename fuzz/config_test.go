@@ -1,0 +1,91 @@
+package fuzz
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/config"
+)
+
+// namesKey is how an error about a setting begins.
+var namesKey = regexp.MustCompile(`^configuration( \S+)?: (\[[a-z.]+\] .|line \d+: )`)
+
+// FuzzConfig reads any bytes as a configuration file. What is accepted is within limits and says what a plain
+// reader of lines finds, and an error names the section and the key.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte("[couchdb]\nuuid = 9ddf\n[chttpd]\nport=6000\nbind_address = ::1\n[admins]\nadm = -pbkdf2-aa,bb,10\n[fabric]\nx = 1\n"))
+	f.Add([]byte("; comment\n[replicator]\n max_jobs = 7\nmax_jobs = 8\ninterval = 1500\nmin_run_time_sec = 90s\nverify_ssl_certificates = false\r\nsocket_options = [{keepalive, true}]\n"))
+	f.Add([]byte("[admins]\na = `b\nc = \"x\" ; y # z\nd = \"\"\"p\n[log]\nlevel = debug\n"))
+	f.Add([]byte("[replicator]\nmax_jobz = 5\n"))
+	f.Add([]byte("[replicator]\nmin_backoff_penalty_sec = 999999\n"))
+	path := filepath.Join(f.TempDir(), "couchrelay.ini")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(path)
+		if err != nil {
+			if !namesKey.MatchString(err.Error()) {
+				t.Fatalf("%q names no key", err)
+			}
+			return
+		}
+		again, err := config.Load(path, path)
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Fatalf("read twice: %+v, %v", again, err)
+		}
+		r := c.Replicator
+		if c.Port < 0 || c.Port > 65535 || c.Node.MaxJobs < 0 || c.Node.Interval < 100*time.Millisecond || c.Node.ActivityTimeout < 2*time.Second ||
+			r.Backoff.Min <= 0 || r.Backoff.Min > r.Backoff.Max || r.Parse.ConnectionTimeout < 100*time.Millisecond || r.Parse.WorkerProcesses < 1 {
+			t.Fatalf("out of limits: %+v", c)
+		}
+		if settings := plainConfig(text); isPlain(text) {
+			for name, want := range settings["admins"] {
+				if got := c.Admins[name]; got != want {
+					t.Fatalf("%q has the password %q, want %q", name, got, want)
+				}
+			}
+			if want, set := settings["chttpd"]["bind_address"]; set && c.BindAddress != want {
+				t.Fatalf("bind_address is %q, want %q", c.BindAddress, want)
+			}
+		}
+	})
+}
+
+var plainLine = regexp.MustCompile(`^\s*([;#].*|\[[a-z.]+\]\s*|[a-z_]+\s*=.*)?$`)
+
+// isPlain tells a file that has comments, sections and keys only.
+func isPlain(text []byte) bool {
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\r\n")
+		if !plainLine.MatchString(line) || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainConfig reads such a file.
+func plainConfig(text []byte) map[string]map[string]string {
+	settings, section := map[string]map[string]string{}, ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		name, value, isKey := strings.Cut(line, "=")
+		switch {
+		case line == "" || line[0] == ';' || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		case isKey:
+			if settings[section] == nil {
+				settings[section] = map[string]string{}
+			}
+			settings[section][strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return settings
+}
