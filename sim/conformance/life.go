@@ -287,6 +287,19 @@ var retries = []test{
 		tx.Set(e.key("mine"), nil)
 		e.commit(tx)
 	}},
+	{"attempts have snapshots of their own", func(e *env) {
+		tx := e.begin()
+		before, err := tx.ReadVersion()
+		e.must(err)
+		e.put("a", "1")
+		e.must(tx.OnError(kv.NewError(kv.TransactionTooOld)))
+		after, err := tx.ReadVersion()
+		e.must(err)
+		if after <= before {
+			e.Errorf("read version went from %d to %d across a commit", before, after)
+		}
+		e.value(tx, "a", "1")
+	}},
 	{"other errors end it", func(e *env) {
 		attempts := 0
 		err := kv.Do(e.ctx, e.DB, func(tx kv.Tx) error {

@@ -29,6 +29,7 @@ type attempt struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	tx         kv.Transaction // from the first operation on
+	committed  kv.Transaction // the one before it, when that has committed
 	given      int64          // read version set by the caller
 	committing bool
 	stamps     []*future // versionstamps to be told of
@@ -181,7 +182,7 @@ func (t *transaction) commit() *future {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a := t.attempt
-	if a.committing {
+	if a.committing && a.committed == nil {
 		return failed(kv.UsedDuringCommit)
 	}
 	a.committing = true
@@ -195,6 +196,12 @@ func (t *transaction) commit() *future {
 			stamp, err := tx.Versionstamp()
 			f.finish(stamp[:], err)
 		}
+		if err == nil {
+			t.mu.Lock()
+			a.committed, a.tx = tx, nil // the client does not mind what comes after a commit
+			t.begin(a)
+			t.mu.Unlock()
+		}
 		return nil, err
 	})
 }
@@ -203,10 +210,10 @@ func (t *transaction) commit() *future {
 func (t *transaction) committedVersion() (int64, kv.Code) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.attempt.tx == nil || !t.attempt.committing || t.busy {
+	if t.attempt.committed == nil {
 		return 0, invalidVersion
 	}
-	stamp, err := t.attempt.tx.Versionstamp()
+	stamp, err := t.attempt.committed.Versionstamp()
 	if err != nil {
 		return -1, 0
 	}

@@ -1,0 +1,184 @@
+//go:build fdb && fdbctest
+
+package fdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/fdb"
+	"couchrelay/adapters/fdb/fdbctest"
+	"couchrelay/adapters/fdb/fdbtest"
+	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
+)
+
+// logLines collects the log and lets a test wait for a line.
+type logLines struct {
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{}
+}
+
+func newLog() *logLines { return &logLines{more: make(chan struct{}, 1000)} }
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(p))
+	l.more <- struct{}{}
+	return len(p), nil
+}
+
+func (l *logLines) count(what string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, "msg="+what) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *logLines) await(what string) {
+	for l.count(what) == 0 {
+		<-l.more
+	}
+}
+
+// TestClusterAway: everything waits or ends with its context, the log says so once, and what waited goes on.
+func TestClusterAway(t *testing.T) {
+	log := newLog()
+	cluster, db := openCluster(t, fdb.Options{Probe: time.Millisecond, Patience: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	limited, cancel := context.WithCancel(bg)
+	open := db.Begin(limited, kv.Options{}) // in the middle of its work
+	defer open.Cancel()
+	if _, err := open.Get([]byte("k")); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Leave()
+	log.await("fdb_away")
+	asked := cluster.DB.Stats().Transactions
+	if err := db.Err(); !errors.Is(err, fdb.ErrAway) || !strings.Contains(err.Error(), ".cluster") {
+		t.Errorf("Err is %v", err)
+	}
+	for name, operation := range map[string]func(kv.Transaction) error{
+		"read":        func(tx kv.Transaction) error { _, err := tx.Get([]byte("k")); return err },
+		"read of all": func(tx kv.Transaction) error { _, err := tx.GetAll([][]byte{[]byte("k")}); return err },
+		"range": func(tx kv.Transaction) error {
+			_, err := tx.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{})
+			return err
+		},
+		"read version": func(tx kv.Transaction) error { _, err := tx.ReadVersion(); return err },
+		"watch":        func(tx kv.Transaction) error { return tx.Watch([]byte("k")).Wait(bg) },
+		"commit":       func(tx kv.Transaction) error { tx.Set([]byte("lost"), nil); return tx.Commit() },
+	} {
+		ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
+		tx := db.Begin(ctx, kv.Options{})
+		if err := operation(tx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fdb.ErrAway) {
+			t.Errorf("%s: %v", name, err)
+		}
+		tx.Cancel()
+		cancel()
+	}
+	go cancel()
+	if _, err := open.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a range in the middle of a transaction: %v", err)
+	}
+	patient := make(chan error)
+	go func() {
+		patient <- kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), []byte("v")); return nil })
+	}()
+	if more := cluster.DB.Stats().Transactions - asked; more > 8 {
+		t.Errorf("%d transactions while the cluster was away", more)
+	}
+	cluster.Return()
+	if err := <-patient; err != nil {
+		t.Error(err)
+	}
+	log.await("fdb_back")
+	if err := db.Err(); err != nil {
+		t.Errorf("Err is %v", err)
+	}
+	if string(get(t, db, "k")) != "v" || log.count("fdb_away") != 1 || log.count("fdb_back") != 1 {
+		t.Errorf("log %s", log.lines)
+	}
+}
+
+// TestClusterRefuses: a cluster that answers with errors counts as away, and that is said once.
+func TestClusterRefuses(t *testing.T) {
+	log := newLog()
+	cluster, db := openCluster(t, fdb.Options{Probe: time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	asked := make(chan struct{}, 1000)
+	cluster.Decide(func(op fakefdb.Op) fakefdb.Outcome {
+		asked <- struct{}{}
+		return fakefdb.Outcome{Fault: fakefdb.ClusterNever}
+	})
+	for range 5 {
+		<-asked
+	}
+	log.await("fdb_away")
+	if err := db.Err(); kv.CodeOf(err) != kv.ClusterVersionChanged || !strings.Contains(err.Error(), "install the client library") {
+		t.Errorf("Err is %v", err)
+	}
+	cluster.Decide(nil)
+	log.await("fdb_back")
+	if log.count("fdb_away") != 1 || db.Err() != nil {
+		t.Errorf("%v, log %s", db.Err(), log.lines)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	_, db := openCluster(t, fdb.Options{})
+	if err := errors.Join(db.Close(), db.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), nil); return nil }); !errors.Is(err, fdb.ErrClosed) {
+		t.Error(err)
+	}
+	if err := db.Err(); !errors.Is(err, fdb.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestUnknownCluster(t *testing.T) {
+	_, path := fdbtest.NewCluster(t)
+	other := path + ".other"
+	if err := os.WriteFile(other, []byte("other:cluster@127.0.0.1:1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fdb.Open(other, fdb.Options{}); kv.CodeOf(err) != 1515 || !strings.Contains(err.Error(), other) {
+		t.Error(err)
+	}
+}
+
+// TestClientTooOld runs in a process of its own, since a process chooses the API's version once.
+func TestClientTooOld(t *testing.T) {
+	if os.Getenv("FDBTEST_OLD_CLIENT") != "" {
+		fdbctest.SetMaxAPIVersion(710)
+		_, path := fdbtest.NewCluster(t)
+		_, err := fdb.Open(path, fdb.Options{})
+		fmt.Println("is ErrClient:", errors.Is(err, fdb.ErrClient), err)
+		return
+	}
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(own, "-test.run=^TestClientTooOld$", "-test.v")
+	command.Env = append(os.Environ(), "FDBTEST_OLD_CLIENT=1")
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "is ErrClient: true") || !strings.Contains(string(out), "maximum version of 710") ||
+		!strings.Contains(string(out), "7.3 or newer") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,110 @@
+//go:build fdb && fdbctest
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/fdb"
+	"couchrelay/adapters/fdb/fdbctest"
+	"couchrelay/adapters/fdb/fdbtest"
+	"couchrelay/core/prng"
+	"couchrelay/sim/fakefdb"
+)
+
+// newClusterRig is a rig on a cluster that the test can make go away and fail.
+func newClusterRig(t *testing.T) (*rig, *fdbctest.Cluster) {
+	cluster, path := fdbtest.NewCluster(t)
+	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "test"}
+	r.open = func() store {
+		o := fdb.Options{Logger: slog.New(slog.NewTextHandler(r.log, nil)), Probe: 5 * time.Millisecond, Patience: 500 * time.Millisecond}
+		db, err := fdb.Open(path, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	r.source, r.target = r.sandbox(), r.sandbox()
+	r.start(config.Default())
+	return r, cluster
+}
+
+// TestEveryTransactionIsIdempotent: a service whose commits conflict, get lost or happen without its
+// hearing of it, the bindings' silent repetitions included, does its work once.
+func TestEveryTransactionIsIdempotent(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	r.fill(50)
+	random, faults := prng.New(1), map[fakefdb.Fault]int{}
+	var mu sync.Mutex
+	cluster.Decide(func(op fakefdb.Op) fakefdb.Outcome {
+		if op.Kind != fakefdb.Commit || random.Intn(2) == 0 {
+			return fakefdb.Outcome{}
+		}
+		list := []fakefdb.Fault{fakefdb.UnknownLanded, fakefdb.UnknownLanded, fakefdb.UnknownDropped, fakefdb.Conflict}
+		fault := list[random.Intn(len(list))]
+		mu.Lock()
+		defer mu.Unlock()
+		faults[fault]++
+		return fakefdb.Outcome{Fault: fault}
+	})
+	const jobs = 10
+	for i := range jobs {
+		body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, r.source.url+"db", fmt.Sprintf("%scopy%d", r.target.url, i))
+		answer := r.want(201, "PUT", fmt.Sprint("_replicator/r", i), body)
+		if answer["ok"] != true {
+			t.Errorf("answer %v", answer)
+		}
+	}
+	for i := range jobs {
+		id := fmt.Sprint("r", i)
+		r.await("completion of "+id, func() bool { return r.docState(id) == "completed" })
+		doc := r.want(200, "GET", "_replicator/"+id, "")
+		if stats, _ := doc["_replication_stats"].(object); stats["docs_written"] != 50.0 {
+			t.Errorf("document %v", doc)
+		}
+	}
+	if listed := r.want(200, "GET", "_scheduler/docs", ""); listed["total_rows"] != float64(jobs) {
+		t.Errorf("%v documents listed", listed["total_rows"])
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if faults[fakefdb.UnknownLanded] == 0 || faults[fakefdb.UnknownDropped] == 0 {
+		t.Errorf("faults %v", faults)
+	}
+}
+
+// TestClusterGoesAwayAndComesBack: the service says so, loses nothing and goes on by itself.
+func TestClusterGoesAwayAndComesBack(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	r.fill(20)
+	r.want(201, "PUT", "_replicator/before", r.body(`,"continuous":true`))
+	r.await("the run", func() bool { return request("GET", r.target.url+"copy/doc19", nil, nil) == nil })
+	r.want(200, "GET", "_up", "")
+	cluster.Leave()
+	r.await("503", func() bool { status, _ := r.call("GET", "_up", ""); return status == 503 })
+	up := r.want(503, "GET", "_up", "")
+	if reason, _ := up["reason"].(string); up["status"] != "unavailable" || !strings.Contains(reason, "cluster does not answer") {
+		t.Errorf("answer %v", up)
+	}
+	accepted := make(chan int)
+	go func() {
+		status, _ := r.call("PUT", "_replicator/during", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+		accepted <- status
+	}()
+	r.add(20, 5)
+	cluster.Return()
+	if status := <-accepted; status != 201 {
+		t.Errorf("a document written while the cluster was away: %d", status)
+	}
+	r.await("the rest", func() bool { return request("GET", r.target.url+"copy/doc24", nil, nil) == nil })
+	r.await("200", func() bool { status, _ := r.call("GET", "_up", ""); return status == 200 })
+	r.want(200, "GET", "_replicator/before", "")
+	r.want(200, "GET", "_replicator/during", "")
+	r.same()
+}
