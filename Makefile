@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real integration lint fmt bench sim fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,17 @@ FDB_REAL := $(GO) test -count=1 -timeout 20m -tags fdb ./adapters/fdb/... ./cmd/
 test-fdb-real: ## the same on the cluster of FDB_CLUSTER_FILE, then again with the client's fault injection
 	$(FDB_REAL)
 	$(BUGGIFY) $(FDB_REAL)
+
+# On the real cluster where there is one; then the environment says where its client is.
+FDB_ANY = $(if $(FDB_CLUSTER_FILE),,$(FDBC_ENV)) $(GO) test -count=1 -timeout 60m -tags $(if $(FDB_CLUSTER_FILE),fdb,fdb$(comma)fdbctest)
+comma := ,
+
+PROGRAMS ?= 20000
+fdb-diff: $(FDBC_LIB)/libfdb_c.a ## compare the stores on PROGRAMS (20000) random programs of transactions
+	$(FDB_ANY) ./adapters/fdb -run TestPrograms -v -rapid.checks=$(PROGRAMS)
+
+bench-fdb: $(FDBC_LIB)/libfdb_c.a ## transactions per job, conflicts per accept, commits per second on FoundationDB
+	$(FDB_ANY) ./adapters/fdb -run '^$$' -bench . -benchtime 1000x
 
 $(FDBC_LIB)/libfdb_c.a:
 	mkdir -p $(FDBC_LIB) && ar rc $@

@@ -140,6 +140,9 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return t
 }
 
+// Exclusive says that no other process can use the store.
+func (db *Database) Exclusive() bool { return true }
+
 // Err says why the store takes no more operations, nil while it does.
 func (db *Database) Err() error { return db.failure.err() }
 

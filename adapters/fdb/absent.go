@@ -16,6 +16,9 @@ func Open(clusterFile string, o Options) (*Database, error) {
 	return nil, fmt.Errorf("store fdb:%s: %w", clusterFile, ErrNotBuilt)
 }
 
+// Exclusive says that no other process can use the store.
+func (*Database) Exclusive() bool { return false }
+
 // Err says why no operation can succeed.
 func (*Database) Err() error { return ErrNotBuilt }
 

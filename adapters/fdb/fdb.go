@@ -84,6 +84,9 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return t
 }
 
+// Exclusive says that no other process can use the store, which is not so: a cluster is shared.
+func (db *Database) Exclusive() bool { return false }
+
 // Err says why no operation can succeed at present, nil while the cluster answers.
 func (db *Database) Err() error { return db.monitor.err() }
 

@@ -27,10 +27,14 @@ func (s *service) scheduler(w http.ResponseWriter, r *http.Request, path []strin
 	return &docs.Error{Status: 404, Name: "not found", Reason: "known are _scheduler/jobs and _scheduler/docs"}
 }
 
+// glance is for lists, which are polled and out of date when they arrive. What is asked for by name is
+// read as it is now.
+var glance = kv.Options{Tag: "list", Stale: true}
+
 // list calls fn for all jobs whose ids begin with prefix, in order, until it says that it has enough.
 func (s *service) list(r *http.Request, prefix string, fn func(replicator.Job) (enough bool)) error {
 	for after := ""; ; {
-		page, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) ([]replicator.Job, error) {
+		page, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]replicator.Job, error) {
 			return s.Store.List(tx.Snapshot(), prefix, after, pageSize)
 		})
 		if err != nil {
@@ -58,7 +62,7 @@ func (s *service) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	counts, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (jobs.Counts, error) { return s.Store.Jobs.Counts(tx.Snapshot()) })
+	counts, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (jobs.Counts, error) { return s.Store.Jobs.Counts(tx.Snapshot()) })
 	if err != nil {
 		return err
 	}
@@ -210,17 +214,17 @@ func (s *service) oneDoc(w http.ResponseWriter, r *http.Request, database, id st
 // activeTasks lists the runs.
 func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
 	tasks := []replicator.TaskView{}
-	leases, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) ([]jobs.Lease, error) { return s.Store.Jobs.Leases(tx.Snapshot()) })
+	leases, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) { return s.Store.Jobs.Leases(tx.Snapshot()) })
 	if err != nil {
 		return err
 	}
 	for _, lease := range leases {
-		held, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) ([]jobs.Held, error) { return s.Store.Jobs.Owned(tx.Snapshot(), lease.Worker) })
+		held, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Held, error) { return s.Store.Jobs.Owned(tx.Snapshot(), lease.Worker) })
 		if err != nil {
 			return err
 		}
 		for page := range slices.Chunk(held, pageSize) {
-			views, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (views []replicator.TaskView, err error) {
+			views, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (views []replicator.TaskView, err error) {
 				for _, h := range page {
 					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
 					if err != nil {

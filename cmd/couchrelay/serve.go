@@ -22,13 +22,13 @@ import (
 
 // serveCommand runs the service.
 type serveCommand struct {
-	Config  []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
-	Store   string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
-	Prefix  string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
-	Bind    string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
-	Port    int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
-	Name    string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
-	Sandbox int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
+	Config    []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
+	Store     string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
+	KeyPrefix string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
+	Bind      string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
+	Port      int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
+	Name      string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
+	Sandbox   int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
 }
 
 // stopLimit bounds a graceful stop.
@@ -81,6 +81,8 @@ type store interface {
 	kv.Database
 	// Err says why no operation can succeed at present, nil while all is well.
 	Err() error
+	// Exclusive says that no other process can use the store.
+	Exclusive() bool
 	Close() error
 }
 
@@ -125,8 +127,8 @@ func (s *serveCommand) load() (config.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if s.Prefix != "" {
-		c.KeyPrefix = s.Prefix
+	if s.KeyPrefix != "" {
+		c.KeyPrefix = s.KeyPrefix
 	}
 	if s.Bind != "" {
 		c.BindAddress = s.Bind

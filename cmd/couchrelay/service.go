@@ -67,7 +67,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 		DB: db, Store: s.store, Clock: wall, Logger: logger,
 		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig}),
 		Node: node.Config{
-			Settings: c.Node, Name: name, Worker: name + "/" + randomHex(8), Exclusive: true, Seed: randomSeed(),
+			Settings: c.Node, Name: name, Worker: name + "/" + randomHex(8), Exclusive: db.Exclusive(), Seed: randomSeed(),
 			Info: fmt.Appendf(nil, `{"node":%q,"version":%q,"max_jobs":%d}`, name, version, c.Node.MaxJobs),
 		},
 	})

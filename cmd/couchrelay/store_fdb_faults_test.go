@@ -108,3 +108,24 @@ func TestClusterGoesAwayAndComesBack(t *testing.T) {
 	r.want(200, "GET", "_replicator/during", "")
 	r.same()
 }
+
+// TestServicesShareACluster: one that starts leaves the jobs of another alone.
+func TestServicesShareACluster(t *testing.T) {
+	one, _ := newClusterRig(t)
+	one.fill(5)
+	one.want(201, "PUT", "_replicator/r", one.body(`,"continuous":true`))
+	one.await("the run", func() bool { return one.docState("r") == "running" })
+	two := &rig{t: t, log: &syncBuffer{}, keyPrefix: one.keyPrefix, open: one.open, source: one.source, target: one.target}
+	two.start(config.Default())
+	two.want(200, "POST", "_replicate", fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, two.source.url+"db", two.target.url+"other"))
+	one.add(5, 5)
+	one.await("the rest", func() bool { return request("GET", one.target.url+"copy/doc9", nil, nil) == nil })
+	for _, r := range []*rig{one, two} {
+		if log := r.log.String(); strings.Contains(log, "worker_silent") || strings.Contains(log, "lease_lost") {
+			t.Errorf("log %s", log)
+		}
+		if state := r.docState("r"); state != "running" {
+			t.Errorf("the document is %s", state)
+		}
+	}
+}

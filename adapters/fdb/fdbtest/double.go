@@ -12,6 +12,7 @@ import (
 
 	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/fdb/fdbctest"
+	"couchrelay/sim/fakefdb"
 )
 
 // Real says that the tests run against FoundationDB itself.
@@ -42,4 +43,12 @@ func Open(t testing.TB) (db *fdb.Database, prefix []byte, advance func(time.Dura
 	t.Helper()
 	c, path := NewCluster(t)
 	return openAt(t, path), []byte("test/"), c.Advance
+}
+
+// OpenDistant is Open for a cluster that takes so long for every round trip, as real ones do by themselves.
+func OpenDistant(t testing.TB, roundTrip time.Duration) (db *fdb.Database, prefix []byte) {
+	t.Helper()
+	c, path := NewCluster(t)
+	c.Decide(func(fakefdb.Op) fakefdb.Outcome { return fakefdb.Outcome{Before: roundTrip / 2, After: roundTrip / 2} })
+	return openAt(t, path), []byte("test/")
 }
