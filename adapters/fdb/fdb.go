@@ -5,12 +5,14 @@ package fdb
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"couchrelay/core/kv"
 
 	client "github.com/apple/foundationdb/bindings/go/src/fdb"
+	"github.com/benbjohnson/clock"
 )
 
 // Database is a cluster that is in use.
@@ -48,6 +50,22 @@ func open(clusterFile string, o Options) (*Database, error) {
 	db := &Database{Options: o, clusterFile: clusterFile, client: handle, closed: make(chan struct{})}
 	db.monitor.start(db)
 	return db, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.New()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Probe <= 0 {
+		o.Probe = 2 * time.Second
+	}
+	if o.Patience <= 0 {
+		o.Patience = 5 * time.Second
+	}
+	return o
 }
 
 // opening guards the bindings' table of open databases, which they do not.
