@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/sim/campaign"
 	"couchrelay/sim/cluster"
+	"couchrelay/sim/timeline"
 )
 
 // replayCommand shows one run.
@@ -19,6 +20,8 @@ type replayCommand struct {
 	Seed  *uint64 `help:"The seed to play; 0, or the scenario's first." placeholder:"N"`
 	Until string  `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
 	Grep  string  `help:"Show only lines that match." placeholder:"REGEXP"`
+
+	Timeline string `help:"Write a picture of the run, one HTML page, instead of showing it as text." type:"path" placeholder:"FILE"`
 }
 
 // Help is kong's.
@@ -46,9 +49,14 @@ func (c *replayCommand) Run() error {
 		return fmt.Errorf("--grep: %w", err)
 	}
 	out := bufio.NewWriter(os.Stdout)
+	var recorder *timeline.Recorder
 	seed, _ := w.seeds(c.Seed, 1, 0)
 	world := w.of(seed)
 	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *cluster.Cluster) {
+		if c.Timeline != "" {
+			recorder = timeline.Record(w)
+			return
+		}
 		w.Engine.Trace = tee(textTrace(out, w.Engine.Now(), grep))
 	})
 	if outcome.Stack != "" {
@@ -56,6 +64,11 @@ func (c *replayCommand) Run() error {
 	}
 	if err := out.Flush(); err != nil {
 		return err
+	}
+	if recorder != nil {
+		if err := c.draw(recorder, w, seed, outcome.Violation); err != nil {
+			return err
+		}
 	}
 	switch {
 	case outcome.Violation != nil:
@@ -67,6 +80,24 @@ func (c *replayCommand) Run() error {
 		fmt.Printf("all invariants held; %d events, %s, hash %016x\n", outcome.Events, outcome.Virtual, outcome.Hash)
 	}
 	return nil
+}
+
+// draw writes the picture.
+func (c *replayCommand) draw(r *timeline.Recorder, w worlds, seed uint64, v *cluster.Violation) error {
+	title := w.name
+	if !w.scripted() {
+		title = fmt.Sprintf("%s, seed %d", w.name, seed)
+	}
+	file, err := os.Create(c.Timeline)
+	if err != nil {
+		return fmt.Errorf("--timeline: %w", err)
+	}
+	defer file.Close()
+	if err := r.Write(file, title, v); err != nil {
+		return fmt.Errorf("--timeline %s: %w", c.Timeline, err)
+	}
+	fmt.Println("wrote", c.Timeline)
+	return file.Close()
 }
 
 // tee tells several tracers.

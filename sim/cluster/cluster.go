@@ -43,6 +43,8 @@ type Cluster struct {
 
 	// Happened, when set, is told of what the nemesis does.
 	Happened func(Happening)
+	// Watch, when set, is told what a reader of a run wants to see.
+	Watch func(instant.Time, uint64, Observation)
 	// Violation is the first invariant that did not hold; nil while all do.
 	Violation *Violation
 }
@@ -140,6 +142,7 @@ func (w *Cluster) prepare() {
 func (w *Cluster) heal() {
 	w.healed = true
 	w.Engine.Logf("world", "healed")
+	w.watch(Healed{})
 	w.net.heal()
 	w.world.heal()
 	for _, p := range w.nodes {

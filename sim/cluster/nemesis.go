@@ -155,26 +155,33 @@ func (n *nemesis) process(e Event) {
 		w.Engine.Logf(p.Name, "zz paused for %s", d)
 		w.Engine.Pause(p.Process, d)
 		p.pausedLast = w.Engine.Now().Add(d)
+		w.watch(Fault{e.What, p.Name, "", d})
 	case NodeDrain:
 		p.drain()
 	case NodeSkew:
 		p.skew = n.site.Duration(0, 4*time.Minute) - 2*time.Minute
 		w.Engine.Logf(p.Name, "clock off by %s", p.skew)
+		w.watch(Fault{e.What, p.Name, fmt.Sprintf("clock off by %s from now on", p.skew), 0})
 	case NodeJump:
 		before := p.skew
 		p.skew = n.site.Duration(0, 2*time.Hour) - time.Hour
 		w.Engine.Logf(p.Name, "clock jumps by %s", p.skew)
-		w.Engine.After(n.lasts(e, time.Second, time.Minute), nil, "clock set right", func() { p.skew = before })
+		d := n.lasts(e, time.Second, time.Minute)
+		w.watch(Fault{e.What, p.Name, fmt.Sprintf("clock jumps by %s", p.skew), d})
+		w.Engine.After(d, nil, "clock set right", func() { p.skew = before })
 	case NodeOtherSpeed:
 		s := w.Config.Settings
 		s.ActivityTimeout = time.Duration(1+n.site.Int(3)) * s.ActivityTimeout / 2
 		s.Interval, s.MaxJobs = s.Interval*2, 1+n.site.Int(2*s.MaxJobs+1)
 		p.settings = s
+		w.watch(Fault{e.What, p.Name, fmt.Sprintf("max_jobs %d, activity timeout %s", s.MaxJobs, s.ActivityTimeout), 0})
 		n.kill(p, time.Second)
 	case NodeMaxJobs:
 		p.settings.MaxJobs = n.site.Int(2*w.Config.Settings.MaxJobs + 1)
 		n.configure(p)
-		w.Engine.After(n.lasts(e, time.Minute, 5*time.Minute), nil, "settings restored", func() {
+		d := n.lasts(e, time.Minute, 5*time.Minute)
+		w.watch(Fault{e.What, p.Name, fmt.Sprintf("max_jobs %d", p.settings.MaxJobs), d})
+		w.Engine.After(d, nil, "settings restored", func() {
 			p.settings.MaxJobs = w.Config.Settings.MaxJobs
 			n.configure(p)
 		})
@@ -200,6 +207,7 @@ func (n *nemesis) server(e Event) {
 		ServerLocksOut:  {Kind: peer.Status, Status: 401, Error: "unauthorized"},
 	}
 	n.w.Engine.Logf(s.Name, "%s for %s", e.What, d)
+	n.w.watch(Fault{e.What, s.Name, "", d})
 	if e.What == ServerBreaks {
 		n.w.net.hangup(s)
 		return
@@ -217,22 +225,28 @@ func (n *nemesis) network(e Event) {
 	case StoreDown:
 		d := n.lasts(e, time.Second, 2*time.Minute)
 		w.Engine.Logf("store", "down for %s", d)
+		w.watch(Fault{e.What, "store", "", d})
 		w.world.downUntil = max(w.world.downUntil, w.Engine.Now().Add(d))
 	case NetIsolated:
 		p := n.chooseProcess(e)
 		d := n.lasts(e, time.Second, 2*time.Minute)
 		w.Engine.Logf(p.Name, "does not reach the store for %s", d)
+		w.watch(Fault{e.What, p.Name, "does not reach the store", d})
 		p.isolated = w.Engine.Now().Add(d)
 	case NetPartition:
 		p, s := n.chooseProcess(e), w.net.servers[n.site.Int(len(w.net.servers))]
 		d := n.lasts(e, time.Second, 5*time.Minute)
 		w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, d)
+		w.watch(Fault{e.What, p.Name, "does not reach " + s.Name, d})
 		w.net.cut(p, s, d)
 	case NetSwizzle:
 		for _, s := range w.net.servers {
 			p := w.nodes[n.site.Int(len(w.nodes))]
 			begin, d := n.site.Duration(0, time.Minute), n.site.Duration(10*time.Second, 2*time.Minute)
-			w.Engine.After(begin, nil, "swizzle", func() { w.net.cut(p, s, d) })
+			w.Engine.After(begin, nil, "swizzle", func() {
+				w.watch(Fault{e.What, p.Name, "does not reach " + s.Name, d})
+				w.net.cut(p, s, d)
+			})
 		}
 	}
 }
@@ -247,11 +261,14 @@ func (n *nemesis) database(e Event) {
 	w.Engine.Logf(db.String(), "%s", e.What)
 	switch e.What {
 	case DBRecreated:
+		w.watch(Fault{e.What, db.String(), "", 0})
 		s.Delete(name)
 		w.users.fill(s.Create(name))
 	case DBDeleted:
 		s.Delete(name)
-		w.Engine.After(n.lasts(e, time.Second, 3*time.Minute), nil, "db made again", func() {
+		d := n.lasts(e, time.Second, 3*time.Minute)
+		w.watch(Fault{e.What, db.String(), "", d})
+		w.Engine.After(d, nil, "db made again", func() {
 			if s.DB(name) == nil {
 				w.users.fill(s.Create(name))
 			}
@@ -263,7 +280,9 @@ func (n *nemesis) database(e Event) {
 			return
 		}
 		backup := db.Snapshot()
-		w.Engine.After(n.lasts(e, 5*time.Second, 2*time.Minute), nil, "db restored", func() {
+		d := n.lasts(e, 5*time.Second, 2*time.Minute)
+		w.watch(Fault{e.What, db.String(), "put back at the end to what it was at the beginning", d})
+		w.Engine.After(d, nil, "db restored", func() {
 			if s.DB(name) == db && !w.healed {
 				w.oracle.restored(db)
 				db.Restore(backup)
@@ -271,6 +290,7 @@ func (n *nemesis) database(e Event) {
 			}
 		})
 	case FilterEdit:
+		w.watch(Fault{e.What, db.String(), "", 0})
 		w.users.editFilter(db)
 	}
 }

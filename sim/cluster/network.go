@@ -125,6 +125,7 @@ func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fa
 	if fault != "" {
 		n.w.Faults.hit(fault)
 		n.w.Engine.Logf(p.Name, "~ %s of %s to %s", fault, k.name, s.Name)
+		n.w.watch(Fault{Name: string(fault), Whom: p.Name, Text: k.name + " to " + s.Name})
 	}
 	if fault == peers.Slow || n.states[s].slow > n.w.Engine.Now() {
 		slow := n.site(p, s, "slow")

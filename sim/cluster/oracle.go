@@ -191,6 +191,7 @@ func (o *oracle) follow(l landing) {
 			}
 		}
 		o.shadows[id] = after
+		o.watchJob(id, before, after)
 		o.checkTransition(id, before, after, l)
 	}
 }
@@ -263,6 +264,7 @@ func (o *oracle) runStarted(r *run) {
 		o.w.fail("S5", "%s starts run %d though it may have %d", r.p.Name, n, r.p.node.MaxJobs())
 	}
 	o.runs = append(o.runs, r)
+	o.w.watch(RunStarted{r.p.Name, r.id, r.work.Work.JobID})
 }
 
 // checkTakeover is S1 too: a job that another worker took over because its worker was silent does not run
@@ -286,10 +288,12 @@ func (o *oracle) runEnded(r *run) {
 	if i := slices.Index(o.runs, r); i >= 0 {
 		o.runs = slices.Delete(o.runs, i, i+1)
 		o.turnEnded(r)
+		o.watchEnd(r)
 	}
 }
 
 func (o *oracle) runSaid(r *run, e replication.End) {
+	r.ending = e
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}

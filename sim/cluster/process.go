@@ -53,6 +53,7 @@ type run struct {
 	machine   *replication.Run
 	pair      *peers.Pair
 	calls     map[uint64]*engine.Context
+	ending    replication.End // what the machine said last
 	wakeAt    instant.Time
 	began     instant.Time
 	repID     string
@@ -90,6 +91,7 @@ func (p *process) boot() {
 		Settings: p.settings, Name: p.Name, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
+	p.w.watch(NodeChanged{p.Name, NodeUp, fmt.Sprint("life ", p.lives)})
 	p.handle(node.Start{})
 }
 
@@ -99,6 +101,7 @@ func (p *process) crash() {
 		return
 	}
 	p.w.Engine.Logf(p.Name, "! crashed with %d runs", len(p.runs))
+	p.w.watch(NodeChanged{p.Name, NodeDown, fmt.Sprintf("crashed with %d runs", len(p.runs))})
 	p.end()
 	p.w.Engine.Kill(p.Process)
 }
@@ -117,6 +120,7 @@ func (p *process) drain() {
 	p.w.Engine.After(0, p.Process, "drain", func() {
 		if p.alive && !p.draining {
 			p.draining = true
+			p.w.watch(NodeChanged{p.Name, NodeDraining, ""})
 			p.handle(node.Drain{})
 		}
 	})
@@ -223,6 +227,7 @@ func (p *process) perform(e node.Effect) {
 // exit ends a drained process, which is started again soon.
 func (p *process) exit() {
 	p.w.Engine.Logf(p.Name, "_ left")
+	p.w.watch(NodeChanged{p.Name, NodeDown, "left in order"})
 	p.end()
 	p.w.Engine.Kill(p.Process)
 	p.w.Engine.After(p.site.Duration(time.Second, time.Minute), nil, "start", func() {

@@ -100,6 +100,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if p != nil {
 		who = p.Name
 	}
+	if w.Watch != nil {
+		w.watchTransaction(who, op)
+	}
 	if op.Kind == fakefdb.BackOff {
 		return fakefdb.Outcome{Before: s.site(who, op.Kind, "").Duration(op.Wait/2, op.Wait)}
 	}
@@ -125,6 +128,7 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if fault != "" {
 		w.Faults.hit(fault)
 		w.Engine.Logf(who, "~ %s of %s", fault, op.Kind)
+		w.watch(Fault{Name: fault, Whom: who, Text: op.Kind.String()})
 		s.stretch(&out, s.site(who, op.Kind, " late"))
 	}
 	return out

@@ -189,11 +189,11 @@ func (t *transaction) OnError(err error) error {
 		t.end(err)
 		return err
 	}
-	wait := refreshPeriod
-	if code := kv.CodeOf(err); code != kv.TransactionTooOld && code != kv.FutureVersion {
+	wait, code := refreshPeriod, kv.CodeOf(err)
+	if code != kv.TransactionTooOld && code != kv.FutureVersion {
 		wait = min(firstBackOff<<min(t.attempt-1, 10), lastBackOff)
 	}
-	if err := t.backOff(wait); err != nil {
+	if err := t.backOff(wait, code); err != nil {
 		t.end(err)
 		return err
 	}
@@ -204,11 +204,11 @@ func (t *transaction) OnError(err error) error {
 	return nil
 }
 
-func (t *transaction) backOff(wait time.Duration) error {
+func (t *transaction) backOff(wait time.Duration, code kv.Code) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
-	out := t.db.world.Decide(Op{Kind: BackOff, Tx: t.number, Attempt: t.attempt, Options: t.options, Wait: wait})
+	out := t.db.world.Decide(Op{Kind: BackOff, Tx: t.number, Attempt: t.attempt, Options: t.options, Wait: wait, Code: code})
 	return t.db.world.Sleep(t.ctx, out.Before+out.After)
 }
 

@@ -53,8 +53,9 @@ type Op struct {
 	// Limbo says for ReadVersion that a commit has landed and is not acknowledged yet, so that
 	// StaleReadVersion can have an effect.
 	Limbo bool
-	// Wait is for BackOff the longest wait that FoundationDB's client would choose.
+	// Wait is for BackOff the longest wait that FoundationDB's client would choose, Code why it waits.
 	Wait time.Duration
+	Code kv.Code
 }
 
 // Outcome is the world's decision about an operation.

@@ -1,0 +1,204 @@
+// Package timeline makes a picture of a simulated run: one HTML page without anything outside of it, with
+// lanes for nodes, what went wrong, transactions and jobs. It watches a run and changes nothing in it.
+package timeline
+
+import (
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/sim/cluster"
+)
+
+// Recorder collects what a page shows of one run.
+type Recorder struct {
+	cluster *cluster.Cluster
+	began   instant.Time
+	texts   texts
+	nodes   []*lane
+	jobs    map[string]*job
+	order   []*job // in the order in which they came up
+	runs    map[runKey]open
+	faults  []fault
+	loads   []*load
+	healed  int64 // -1 until then
+}
+
+// runKey names a run that is under way.
+type runKey struct {
+	node string
+	run  uint64
+}
+
+// open is where a run stands that has not ended.
+type open struct {
+	job   *job
+	index int
+}
+
+// lane is how something changed: each state holds until the next.
+type lane struct {
+	name    string
+	changes []change
+}
+
+// change is a state from a moment on. Texts, and nodes too, are numbers of the table of texts.
+type change struct {
+	at    int64 // milliseconds after the beginning
+	state uint8
+	node  int
+	text  int
+}
+
+// States of jobs, the worse the higher, so that what is too short to be shown gives way to what matters.
+const (
+	jobGone uint8 = iota
+	jobPending
+	jobRunning
+	jobCompleted
+	jobCrashing
+	jobFailed
+)
+
+// States of nodes.
+const (
+	nodeDown uint8 = iota
+	nodeDraining
+	nodeUp
+)
+
+// job is a row of the page.
+type job struct {
+	database, name string
+	changes        []change
+	runs           []span
+}
+
+// span is a run of a job.
+type span struct {
+	from, to int64 // milliseconds; to is -1 while it goes on
+	node     int
+	text     int
+}
+
+// fault is something that went wrong for a while, or in a moment.
+type fault struct {
+	span
+	name, whom int
+}
+
+// Record watches a run from its beginning.
+func Record(w *cluster.Cluster) *Recorder {
+	r := &Recorder{
+		cluster: w, began: w.Engine.Now(), jobs: map[string]*job{}, runs: map[runKey]open{}, healed: -1, texts: texts{numbers: map[string]int{}},
+	}
+	r.texts.number("")
+	w.Watch = r.watch
+	return r
+}
+
+func (r *Recorder) watch(now instant.Time, _ uint64, o cluster.Observation) {
+	at := now.Sub(r.began).Milliseconds()
+	switch o := o.(type) {
+	case cluster.NodeChanged:
+		r.nodeChanged(at, o)
+	case cluster.JobChanged:
+		r.jobChanged(at, o)
+	case cluster.RunStarted:
+		j := r.job(o.Job)
+		j.runs = append(j.runs, span{from: at, to: -1, node: r.texts.number(o.Node)})
+		r.runs[runKey{o.Node, o.Run}] = open{j, len(j.runs) - 1}
+	case cluster.RunEnded:
+		key := runKey{o.Node, o.Run}
+		if run, is := r.runs[key]; is {
+			s := &run.job.runs[run.index]
+			s.to, s.text = at, r.texts.number(o.Why)
+			delete(r.runs, key)
+		}
+	case cluster.Transacted:
+		r.load(o.Who).add(at, int(o.Step))
+	case cluster.Fault:
+		if o.For == 0 && !ofNemesis(o.Name) {
+			r.load(o.Whom).add(at, faulted)
+			return
+		}
+		f := fault{span: span{from: at, to: at + o.For.Milliseconds(), text: r.texts.number(o.Text)}}
+		f.name, f.whom = r.texts.number(o.Name), r.texts.number(o.Whom)
+		r.faults = append(r.faults, f)
+	case cluster.Healed:
+		r.healed = at
+		for i := range r.faults {
+			r.faults[i].to = min(r.faults[i].to, at)
+		}
+	}
+}
+
+// ofNemesis says whether a fault is one of the nemesis, which are shown one by one. Those of requests and
+// transactions are so many that they are only counted.
+func ofNemesis(name string) bool {
+	for _, known := range cluster.NemesisFaults {
+		if name == known {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Recorder) nodeChanged(at int64, o cluster.NodeChanged) {
+	state := map[cluster.NodeState]uint8{cluster.NodeUp: nodeUp, cluster.NodeDraining: nodeDraining, cluster.NodeDown: nodeDown}[o.State]
+	var l *lane
+	for _, known := range r.nodes {
+		if known.name == o.Node {
+			l = known
+		}
+	}
+	if l == nil {
+		l = &lane{name: o.Node}
+		r.nodes = append(r.nodes, l)
+	}
+	l.changes = append(l.changes, change{at: at, state: state, text: r.texts.number(o.Text)})
+}
+
+func (r *Recorder) jobChanged(at int64, o cluster.JobChanged) {
+	states := map[string]uint8{"": jobGone, "pending": jobPending, "running": jobRunning, "crashing": jobCrashing, "completed": jobCompleted, "failed": jobFailed}
+	j := r.job(o.Job)
+	if o.State != "" {
+		j.database, j.name = o.Database, o.Doc
+		if o.Database == "" {
+			j.database, j.name = "requests", strings.TrimPrefix(o.Job, "r/")
+		}
+	}
+	c := change{at: at, state: states[string(o.State)], node: r.texts.number(o.Node), text: r.texts.number(o.Reason)}
+	if n := len(j.changes); n > 0 {
+		last := j.changes[n-1]
+		if last.state == c.state && last.node == c.node && last.text == c.text {
+			return // its progress was recorded
+		}
+	}
+	j.changes = append(j.changes, c)
+}
+
+func (r *Recorder) job(id string) *job {
+	j := r.jobs[id]
+	if j == nil {
+		j = &job{database: "unknown", name: id}
+		r.jobs[id] = j
+		r.order = append(r.order, j)
+	}
+	return j
+}
+
+// texts numbers texts, so that each is written once.
+type texts struct {
+	numbers map[string]int
+	list    []string
+}
+
+func (t *texts) number(s string) int {
+	n, known := t.numbers[s]
+	if !known {
+		n = len(t.list)
+		t.numbers[s] = n
+		t.list = append(t.list, s)
+	}
+	return n
+}
