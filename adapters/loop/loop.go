@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/eventlog"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -26,6 +27,8 @@ type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 	Node   node.Config
+	// Log records what the machines are told and decide; nil records nothing.
+	Log *eventlog.Writer
 }
 
 const (
@@ -76,6 +79,7 @@ func (l *Loop) Run(ctx context.Context) {
 			r.drop()
 		}
 	}()
+	l.Log.NodeBegins(l.Options.Node, l.time.steady())
 	l.handle(node.Start{})
 	for !l.exited {
 		arm(timer, l.time, min(l.node.Deadline(), l.wakes.next()))
@@ -133,7 +137,10 @@ func (l *Loop) wakeDue() {
 }
 
 func (l *Loop) stepNode(ev node.Event) {
-	for _, e := range l.node.Step(l.time.both(), ev) {
+	now := l.time.both()
+	effects := l.node.Step(now, ev)
+	l.Log.NodeStepped(now, ev, effects)
+	for _, e := range effects {
 		l.perform(e)
 	}
 }
@@ -199,7 +206,10 @@ func (l *Loop) startRun(s node.StartRun) {
 	plan := replication.NewPlan(s.Work.Replication, l.Store.Config.Server, rec.Throttled)
 	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
 	plan.ProgressInterval = l.Options.Node.ProgressInterval
-	l.runs[s.Run] = newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })
+	l.Log.RunBegins(s.Run, plan)
+	r := newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })
+	r.id, r.log = s.Run, l.Log
+	l.runs[s.Run] = r
 	l.queue = append(l.queue, runEvent{s.Run, replication.Begin{}})
 }
 

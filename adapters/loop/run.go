@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/eventlog"
 	"couchrelay/core/instant"
 	"couchrelay/core/replication"
 )
@@ -18,6 +19,8 @@ type run struct {
 	calls   map[uint64]context.CancelFunc
 	post    func(replication.Event)
 	queued  instant.Time // deadline under which it stands in the queue of wakes
+	id      uint64       // in log, which may be nil
+	log     *eventlog.Writer
 }
 
 func newRun(ctx context.Context, plan replication.Plan, pair *couch.Pair, post func(replication.Event)) *run {
@@ -36,7 +39,9 @@ func (r *run) step(now instant.Time, ev replication.Event) (said []replication.E
 		r.calls[reply.ID]()
 		delete(r.calls, reply.ID)
 	}
-	for _, e := range r.machine.Step(now, ev) {
+	effects := r.machine.Step(now, ev)
+	r.log.RunStepped(r.id, now, ev, effects)
+	for _, e := range effects {
 		switch e := e.(type) {
 		case replication.Call:
 			r.call(e)

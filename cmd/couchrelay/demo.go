@@ -77,7 +77,7 @@ func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 		return nil, "", err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := newService(ctx, db, config.Default(), "demo", logger)
+	svc, err := newService(ctx, db, config.Default(), "demo", nil, logger)
 	if err != nil {
 		cancel()
 		return nil, "", err

@@ -15,17 +15,19 @@ import (
 
 	"couchrelay/adapters/compare"
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/eventlog"
 )
 
 // rig is a service between two servers, all of this process.
 type rig struct {
-	t              *testing.T
+	t              testing.TB
 	source, target *sandbox
 	open           func() store // the service's
 	keyPrefix      string
 	url            string
 	stop           func()
 	log            *syncBuffer
+	record         *eventlog.Writer // of the next start
 }
 
 // syncBuffer collects the log.
@@ -46,7 +48,7 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{t: t, log: &syncBuffer{}}
 	r.open, r.keyPrefix = newStore(t)
 	r.source, r.target = r.sandbox(), r.sandbox()
@@ -74,7 +76,7 @@ func (r *rig) start(c config.Config) {
 	c.KeyPrefix = r.keyPrefix
 	c.Node.StartupJitter = 0
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := newService(ctx, db, c, "test", logger)
+	svc, err := newService(ctx, db, c, "test", r.record, logger)
 	if err != nil {
 		r.t.Fatal(err)
 	}

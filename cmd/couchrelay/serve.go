@@ -16,19 +16,22 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/fdb"
 	"couchrelay/core/kv"
 )
 
 // serveCommand runs the service.
 type serveCommand struct {
-	Config    []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
-	Store     string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
-	KeyPrefix string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
-	Bind      string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
-	Port      int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
-	Name      string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
-	Sandbox   int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
+	Config      []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
+	Store       string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
+	KeyPrefix   string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
+	Bind        string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
+	Port        int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
+	Name        string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
+	Record      string   `help:"Write all that the node is told and decides into this new file, for couchsim replay --log." type:"path" placeholder:"FILE"`
+	RecordLimit int64    `help:"Largest size of that file in MB, after which nothing more is recorded; 0 for none." default:"1024" placeholder:"MB"`
+	Sandbox     int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
 }
 
 // stopLimit bounds a graceful stop.
@@ -55,7 +58,12 @@ func (s *serveCommand) Run() error {
 	defer db.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	svc, err := newService(ctx, db, c, s.Name, logger)
+	log, err := s.record(logger)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	svc, err := newService(ctx, db, c, s.Name, log, logger)
 	if err != nil {
 		return err
 	}
@@ -74,6 +82,21 @@ func (s *serveCommand) Run() error {
 	defer close(ended)
 	go s.reload(ctx, ended, svc, logger)
 	return serve(ctx, stop, svc, listener, logger)
+}
+
+// record opens the event log that --record names; nil without one.
+func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
+	if s.Record == "" {
+		return nil, nil
+	}
+	if s.RecordLimit < 0 {
+		return nil, fmt.Errorf("--record-limit %d: must not be negative", s.RecordLimit)
+	}
+	log, err := eventlog.Create(s.Record, "couchrelay "+version, s.RecordLimit*1_000_000, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	return log, nil
 }
 
 // store is where the service keeps everything.

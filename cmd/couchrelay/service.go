@@ -14,6 +14,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
@@ -35,8 +36,8 @@ type service struct {
 	uuid    string
 }
 
-// newService prepares the store and puts a service on it.
-func newService(ctx context.Context, db store, c config.Config, name string, logger *slog.Logger) (*service, error) {
+// newService prepares the store and puts a service on it. log may be nil.
+func newService(ctx context.Context, db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
 	s := &service{db: db}
 	wall := clock.New()
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
@@ -64,7 +65,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 		return nil, err
 	}
 	s.loop = loop.New(loop.Options{
-		DB: db, Store: s.store, Clock: wall, Logger: logger,
+		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log,
 		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig}),
 		Node: node.Config{
 			Settings: c.Node, Name: name, Worker: name + "/" + randomHex(8), Exclusive: db.Exclusive(), Seed: randomSeed(),

@@ -11,7 +11,7 @@ import (
 )
 
 // newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
-func newStore(t *testing.T) (open func() store, keyPrefix string) {
+func newStore(t testing.TB) (open func() store, keyPrefix string) {
 	files := vfs.NewMem()
 	return func() store {
 		db, err := embedded.Open("store", embedded.Options{FS: files})

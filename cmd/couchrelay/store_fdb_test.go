@@ -10,7 +10,7 @@ import (
 )
 
 // newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
-func newStore(t *testing.T) (open func() store, keyPrefix string) {
+func newStore(t testing.TB) (open func() store, keyPrefix string) {
 	clusterFile, name := fdbtest.Place(t)
 	return func() store {
 		db, err := fdb.Open(clusterFile, fdb.Options{})

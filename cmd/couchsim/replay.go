@@ -21,6 +21,7 @@ type replayCommand struct {
 	Until string  `help:"Stop at this event, or this time after the beginning." placeholder:"49233|12m"`
 	Grep  string  `help:"Show only lines that match." placeholder:"REGEXP"`
 
+	Log      string `help:"Play what couchrelay serve --record wrote through the core again, and compare what it decides." type:"existingfile" placeholder:"FILE"`
 	Timeline string `help:"Write a picture of the run, one HTML page, instead of showing it as text." type:"path" placeholder:"FILE"`
 }
 
@@ -36,6 +37,9 @@ func (replayCommand) Help() string {
 type tracer func(at instant.Time, step uint64, actor, text string)
 
 func (c *replayCommand) Run() error {
+	if c.Log != "" {
+		return c.replayLog(os.Stdout)
+	}
 	w, err := c.worlds()
 	if err != nil {
 		return err

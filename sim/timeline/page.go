@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/sim/cluster"
@@ -51,6 +52,7 @@ type mark struct {
 type row struct {
 	Name    string  `json:"name"`
 	Group   string  `json:"group"`
+	Blamed  bool    `json:"blamed"`  // the violation names it
 	Changes []int64 `json:"changes"` // at, state, node, text
 	Runs    []int64 `json:"runs"`    // from, to, node, text
 }
@@ -74,6 +76,7 @@ func (r *Recorder) data(violation *cluster.Violation) data {
 	seconds := int(end/1000/maxBuckets) + 1
 	d := data{End: end, Healed: r.healed, Texts: r.texts.list, Bucket: int64(seconds) * 1000, Least: r.least(end)}
 	if v := violation; v != nil {
+		d.End += end / 100 // so that its line stands free
 		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, cluster.Invariants[v.ID], v.Text, v.Step}
 	}
 	slices.SortFunc(r.nodes, func(a, b *lane) int { return cmp.Compare(a.name, b.name) })
@@ -82,7 +85,10 @@ func (r *Recorder) data(violation *cluster.Violation) data {
 	}
 	slices.SortStableFunc(r.order, func(a, b *job) int { return cmp.Compare(a.database, b.database) })
 	for _, j := range r.order {
-		d.Jobs = append(d.Jobs, row{j.name, j.database, flatChanges(thinChanges(j.changes, d.Least)), flatRuns(thinRuns(j.runs, d.Least, end))})
+		d.Jobs = append(d.Jobs, row{
+			Name: j.name, Group: j.database, Blamed: violation != nil && strings.Contains(violation.Text, "job "+j.id+" "),
+			Changes: flatChanges(thinChanges(j.changes, d.Least)), Runs: flatRuns(thinRuns(j.runs, d.Least, end)),
+		})
 	}
 	for _, f := range r.faults {
 		d.Faults = append(d.Faults, f.from, min(f.to, end), int64(f.name), int64(f.whom), int64(f.text))
@@ -142,16 +148,24 @@ func closeGroup(out []change, last change, least, until int64) []change {
 	return append(out, last)
 }
 
-// thinRuns draws runs of one node together that are least apart or less.
+// thinRuns draws runs of one node together that are least apart or less, and runs of several, as those of none,
+// that begin within least.
 func thinRuns(list []span, least, end int64) []span {
 	var out []span
 	for _, s := range list {
 		if s.to < 0 {
 			s.to = end
 		}
-		if n := len(out); n > 0 && least > 0 && out[n-1].node == s.node && s.from < out[n-1].to+least {
-			out[n-1].to, out[n-1].text = max(out[n-1].to, s.to), s.text
-			continue
+		if n := len(out); n > 0 && least > 0 {
+			last := &out[n-1]
+			if last.node == s.node && s.from < last.to+least {
+				last.to, last.text = max(last.to, s.to), s.text
+				continue
+			}
+			if s.from < last.from+least {
+				last.to, last.text, last.node = max(last.to, s.to), 0, 0
+				continue
+			}
 		}
 		out = append(out, s)
 	}

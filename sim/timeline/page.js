@@ -53,7 +53,7 @@ function label(g, text, y, color) {
   g.fillText(fitted(g, text, LABELS - 14), LABELS - 8, y);
   g.textAlign = "left";
 }
-const hue = node => `hsl(${hues[nodeIndex(node) % hues.length]} 70% ${colors.dark ? 62 : 42}%)`;
+const hue = node => !TEXT[node] ? colors.dim : `hsl(${hues[nodeIndex(node) % hues.length]} 70% ${colors.dark ? 62 : 42}%)`;
 const nodeIndex = text => Math.max(0, data.nodes.findIndex(n => n.name === TEXT[text]));
 
 // visible calls f with the entries of a flat list of changes that are in sight: at, until, state, node, text.
@@ -75,12 +75,14 @@ function entryAt(list, t) {
 
 // stack puts faults that overlap below each other.
 function stack(list) {
-  const ends = [];
+  const ends = [], last = [];
   for (const f of list) {
     let row = ends.findIndex(end => end <= f.from);
     if (row < 0) row = ends.length;
     ends[row] = f.to + data.end / 400;
     f.row = row;
+    if (last[row]) last[row].next = f.from;
+    last[row] = f;
   }
   return ends.length;
 }
@@ -96,7 +98,10 @@ function drawFaults(g, list, y) {
     const top = y + f.row * 14;
     if (f.to > f.from) {
       const at = bar(g, colors.fault, f.from, f.to, top, 12);
-      if (at) inside(g, f.name, at[0], at[1], top + 6.5, colors.faulttext);
+      if (at && at[1] - at[0] > g.measureText(f.name).width + 6) {
+        inside(g, f.name, at[0], at[1], top + 6.5, colors.faulttext);
+        continue;
+      }
     } else if (f.from >= from && f.from <= to) {
       g.fillStyle = colors.mark;
       g.beginPath();
@@ -105,6 +110,11 @@ function drawFaults(g, list, y) {
       g.lineTo(x(f.from), top + 12);
       g.lineTo(x(f.from) - 4, top + 6);
       g.fill();
+    }
+    const right = x(Math.max(f.from, f.to)) + 5, room = (f.next === undefined ? width : x(f.next)) - right - 6;
+    if (right > LABELS && room > g.measureText(f.name).width) {
+      g.fillStyle = colors.dim;
+      g.fillText(f.name, right, top + 6.5);
     }
   }
 }
@@ -187,7 +197,7 @@ function jobRow(j) {
   return {
     height: 15, name: j.group + "/" + j.name,
     draw(g, y) {
-      label(g, j.name, y + 7.5);
+      label(g, j.name, y + 7.5, j.blamed ? colors.violation : colors.fg);
       visible(j.changes, (a, b, state, node) => {
         if (!state) return;
         const at = bar(g, colors[JOB[state]], a, b, y + 1, 10);
@@ -203,12 +213,12 @@ function jobRow(j) {
       }
     },
     at(t) {
-      const lines = [j.group + "/" + j.name], e = entryAt(j.changes, t);
+      const lines = [j.group + "/" + j.name + (j.blamed ? ", named in the violation" : "")], e = entryAt(j.changes, t);
       if (e) lines.push(`${JOB[e[2]]}${TEXT[e[3]] ? " on " + TEXT[e[3]] : ""} from ${clock(e[0], 1)} for ${lasted(e[1] - e[0])}`);
       if (e && TEXT[e[4]]) lines.push(TEXT[e[4]]);
       for (let i = 0; i < j.runs.length; i += 4) {
         if (t >= j.runs[i] && t <= j.runs[i + 1]) {
-          lines.push(`run on ${TEXT[j.runs[i + 2]]} from ${clock(j.runs[i], 1)} for ${lasted(j.runs[i + 1] - j.runs[i])}` +
+          lines.push(`${TEXT[j.runs[i + 2]] ? "run on " + TEXT[j.runs[i + 2]] : "several runs"} from ${clock(j.runs[i], 1)} for ${lasted(j.runs[i + 1] - j.runs[i])}` +
             (TEXT[j.runs[i + 3]] ? ", then: " + TEXT[j.runs[i + 3]] : ""));
         }
       }

@@ -68,9 +68,9 @@ const (
 
 // job is a row of the page.
 type job struct {
-	database, name string
-	changes        []change
-	runs           []span
+	id, database, name string
+	changes            []change
+	runs               []span
 }
 
 // span is a run of a job.
@@ -180,7 +180,7 @@ func (r *Recorder) jobChanged(at int64, o cluster.JobChanged) {
 func (r *Recorder) job(id string) *job {
 	j := r.jobs[id]
 	if j == nil {
-		j = &job{database: "unknown", name: id}
+		j = &job{id: id, database: "unknown", name: id}
 		r.jobs[id] = j
 		r.order = append(r.order, j)
 	}

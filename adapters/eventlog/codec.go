@@ -1,0 +1,167 @@
+package eventlog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+)
+
+// The types that a log may name.
+var (
+	nodeEvents = names(node.Start{}, node.Done{}, node.Notified{}, node.RunIdentifies{}, node.RunProgress{}, node.RunEnded{},
+		node.Configure{}, node.Drain{}, node.Wake{})
+	nodeResults = names(node.Ok{}, node.Beaten{}, node.Owned{}, node.Progressed{}, node.Leases{}, node.Accepted{}, node.Promoted{},
+		node.Surveyed{}, node.Claimed{})
+	runEvents  = names(replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{}, replication.Stop{})
+	runResults = names(peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{}, peer.Diff{},
+		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{})
+)
+
+func names(values ...any) map[string]reflect.Type {
+	types := map[string]reflect.Type{}
+	for _, v := range values {
+		t := reflect.TypeOf(v)
+		types[t.Name()] = t
+	}
+	return types
+}
+
+// tag encodes a value. All values here can be encoded.
+func tag(v any) tagged {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("eventlog: %T: %v", v, err))
+	}
+	return tagged{Type: reflect.TypeOf(v).Name(), Value: raw}
+}
+
+// untag decodes a value of one of the types.
+func untag(t tagged, types map[string]reflect.Type) (any, error) {
+	typ, known := types[t.Type]
+	if !known {
+		return nil, fmt.Errorf("unknown type %q", t.Type)
+	}
+	v := reflect.New(typ)
+	if err := json.Unmarshal(t.Value, v.Interface()); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Type, err)
+	}
+	return v.Elem().Interface(), nil
+}
+
+// putEvent stores an event; its Result, which has one of several types, apart.
+func (s *step) putEvent(ev any) {
+	var result any
+	switch e := ev.(type) {
+	case node.Done:
+		if e.Result != nil {
+			result = e.Result
+		}
+		e.Result = nil
+		ev = e
+	case replication.Reply:
+		if e.Result != nil {
+			result = e.Result
+		}
+		e.Result = nil
+		ev = e
+	}
+	s.Event = tag(ev)
+	if result != nil {
+		t := tag(result)
+		s.Result = &t
+	}
+}
+
+func (s *step) nodeEvent() (node.Event, error) {
+	v, err := untag(s.Event, nodeEvents)
+	if err != nil {
+		return nil, err
+	}
+	done, is := v.(node.Done)
+	if !is || s.Result == nil {
+		return v.(node.Event), nil
+	}
+	result, err := untag(*s.Result, nodeResults)
+	if err != nil {
+		return nil, err
+	}
+	done.Result = result.(node.Result)
+	return done, nil
+}
+
+func (s *step) runEvent() (replication.Event, error) {
+	v, err := untag(s.Event, runEvents)
+	if err != nil {
+		return nil, err
+	}
+	reply, is := v.(replication.Reply)
+	if !is || s.Result == nil {
+		return v.(replication.Event), nil
+	}
+	result, err := untag(*s.Result, runResults)
+	if err != nil {
+		return nil, err
+	}
+	reply.Result = result.(peer.Result)
+	return reply, nil
+}
+
+// redacted takes out of an event, or an effect, what must not be in a log. The machines decide nothing by it.
+func redacted(v any) any {
+	switch v := v.(type) {
+	case node.Done:
+		if a, is := v.Result.(node.Accepted); is {
+			list := make([]replicator.Work, len(a.Work))
+			for i, w := range a.Work {
+				list[i] = redactedWork(w)
+			}
+			a.Work = list
+			v.Result = a
+		}
+		return v
+	case node.StartRun:
+		v.Work = redactedWork(v.Work)
+		return v
+	case replication.Reply:
+		if f, is := v.Result.(peer.Filter); is {
+			v.Result = peer.Filter{Code: digestOf(f.Code)}
+		}
+		return v
+	}
+	return v
+}
+
+func redactedWork(w replicator.Work) replicator.Work {
+	record := *w.Record
+	for _, address := range []*string{&record.Source, &record.Target, &record.SourceProxy, &record.TargetProxy} {
+		*address = withoutQuery(*address)
+	}
+	w.Record = &record
+	w.Replication = &repdoc.Replication{Continuous: w.Replication.Continuous}
+	return w
+}
+
+// withoutQuery takes the query, user and password out of a URL; what is no URL is left out.
+func withoutQuery(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// digestOf stands for the text of a filter function.
+func digestOf(code string) string {
+	sum := sha256.Sum256([]byte(code))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,72 @@
+package eventlog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"unicode/utf8"
+)
+
+// digest is a number for all that effects hold: the first bytes of a SHA-256 over their fields in order, with
+// the names of types where several may stand. Empty lists and none are the same, and strings are what JSON
+// makes of them.
+func digest[E any](effects []E, scratch []byte) (uint64, []byte) {
+	b := scratch[:0]
+	for _, e := range effects {
+		b = appendValue(b, reflect.ValueOf(&e).Elem())
+	}
+	sum := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(sum[:]), b
+}
+
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return binary.AppendVarint(b, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return binary.AppendUvarint(b, v.Uint())
+	case reflect.String:
+		return appendString(b, v.String())
+	case reflect.Slice, reflect.Array:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		for i := range v.Len() {
+			b = appendValue(b, v.Index(i))
+		}
+		return b
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		return appendValue(append(b, 1), v.Elem())
+	case reflect.Interface:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		return appendValue(appendString(b, v.Elem().Type().Name()), v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = appendValue(b, v.Field(i))
+		}
+		return b
+	}
+	panic(fmt.Sprintf("eventlog: no digest of %s", v.Type()))
+}
+
+func appendString(b []byte, s string) []byte {
+	s = valid(s)
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// valid is what is left of a string after it was written as JSON and read again.
+func valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}
