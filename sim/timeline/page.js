@@ -319,7 +319,8 @@ function drawAxis() {
   for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
     g.fillRect(Math.round(x(t)), 0, 1, 4);
     const text = clock(t, step), w = g.measureText(text).width;
-    if (x(t) - w / 2 > LABELS - 20 && x(t) + w / 2 < width) g.fillText(text, x(t) - w / 2, 12);
+    const flagged = [data.healed, data.violation ? data.violation.at : -1].some(f => f >= 0 && Math.abs(x(f) - x(t)) < (f === data.healed ? 50 : 85));
+    if (!flagged && x(t) - w / 2 > LABELS - 20 && x(t) + w / 2 < width) g.fillText(text, x(t) - w / 2, 12);
   }
   label(g, `shown: ${lasted(to - from)}`, 11, colors.dim);
   const flag = (t, text, color) => {
