@@ -54,6 +54,13 @@ func (c *replayCommand) Run() error {
 	}
 	out := bufio.NewWriter(os.Stdout)
 	var recorder *timeline.Recorder
+	var picture *os.File
+	if c.Timeline != "" { // now, so that nobody plays hours for a file that cannot be written
+		if picture, err = os.Create(c.Timeline); err != nil {
+			return fmt.Errorf("--timeline: %w", err)
+		}
+		defer picture.Close()
+	}
 	seed, _ := w.seeds(c.Seed, 1, 0)
 	world := w.of(seed)
 	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *cluster.Cluster) {
@@ -70,7 +77,7 @@ func (c *replayCommand) Run() error {
 		return err
 	}
 	if recorder != nil {
-		if err := c.draw(recorder, w, seed, outcome.Violation); err != nil {
+		if err := draw(picture, recorder, w, seed, outcome.Violation); err != nil {
 			return err
 		}
 	}
@@ -87,20 +94,15 @@ func (c *replayCommand) Run() error {
 }
 
 // draw writes the picture.
-func (c *replayCommand) draw(r *timeline.Recorder, w worlds, seed uint64, v *cluster.Violation) error {
+func draw(file *os.File, r *timeline.Recorder, w worlds, seed uint64, v *cluster.Violation) error {
 	title := w.name
 	if !w.scripted() {
 		title = fmt.Sprintf("%s, seed %d", w.name, seed)
 	}
-	file, err := os.Create(c.Timeline)
-	if err != nil {
-		return fmt.Errorf("--timeline: %w", err)
-	}
-	defer file.Close()
 	if err := r.Write(file, title, v); err != nil {
-		return fmt.Errorf("--timeline %s: %w", c.Timeline, err)
+		return fmt.Errorf("--timeline %s: %w", file.Name(), err)
 	}
-	fmt.Println("wrote", c.Timeline)
+	fmt.Println("wrote", file.Name())
 	return file.Close()
 }
 
