@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim marks fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,14 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 sim: ## the simulation tests that there are: machines and stores under every kind of trouble
 	$(GO) test ./core/replication ./core/jobs ./core/node -rapid.checks=2000
 	$(GO) test ./sim/...
+
+SEEDS ?= 10000
+marks: ## play SEEDS (10000) seeds and tell which rare places of the core they reached; fails when one was not
+	rm -rf bin/marks && mkdir -p bin/marks
+	$(GO) build -cover -covermode=count -coverpkg=./core/...,./cmd/couchsim -o bin/couchsim-marks ./cmd/couchsim
+	GOCOVERDIR=bin/marks bin/couchsim-marks run --seeds $(SEEDS) --stop 0
+	$(GO) tool covdata textfmt -i bin/marks -o bin/marks.txt
+	$(GO) run ./cmd/couchsim marks bin/marks.txt
 
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME (10s)

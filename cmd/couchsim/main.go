@@ -17,6 +17,7 @@ type commands struct {
 	Replay replayCommand `cmd:"" help:"Show everything that happens in one run."`
 	Shrink shrinkCommand `cmd:"" help:"Make a failing run small and write it as a scenario."`
 	Faults faultsCommand `cmd:"" help:"List what can go wrong, and count how often it did."`
+	Marks  marksCommand  `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 }
 
 // Exit statuses beside 0 and 1.

@@ -179,6 +179,7 @@ func (b *batch) apply(e Edit) (Written, error) {
 		return result, err
 	}
 	if rev, done := r.edited(e.Token); done {
+		// Reached: a repeated edit is recognised
 		return Written{ID: e.ID, Rev: rev}, nil
 	} else if r.repeated {
 		return result, ErrConflict // it was refused when the batch ran first

@@ -143,6 +143,7 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 		if beat != nil {
 			now, err := tx.Get(q.beat.Pack(worker))
 			if err != nil || !bytes.HasPrefix(now, beat[:]) {
+				// Reached: a worker that seemed silent shows a sign of life
 				return err == nil, err
 			}
 		}

@@ -36,6 +36,7 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand) ([]*Job, error) {
 		return nil, err
 	}
 	if len(taken) > 0 {
+		// Reached: an accept is repeated that had committed
 		return q.acceptedBefore(tx, taken)
 	}
 	rows, err := tx.Snapshot().GetRange(q.ready.Range(), kv.RangeOptions{Limit: max(d.Max, d.Window)})

@@ -100,6 +100,7 @@ func (n *Node) answered(c *call, e Done) {
 	case c.run != nil:
 		n.runAnswered(c, e)
 	case e.Fault == LeaseLost:
+		// Reached: a worker learns that others expired it
 		n.loseLease("expired by another worker")
 	default:
 		n.dispatch(c, e)

@@ -43,6 +43,7 @@ func (n *Node) keepLease() {
 		return
 	}
 	if n.clock.Steady >= n.lastBeat.Add(n.cfg.ActivityTimeout) {
+		// Reached: a worker gives its lease up by itself
 		n.loseLease("no heartbeat got through")
 		return
 	}
@@ -122,6 +123,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 	for _, r := range slices.Clone(n.runs) {
 		// What began after the question was asked need not be in the answer.
 		if r.since < c.sent && !r.writing() && !slices.Contains(o.Jobs, jobs.Held{ID: r.held.JobID, Lock: r.held.Lock}) {
+			// Reached: a run learns that its job was taken away
 			n.halt(r, "taken away")
 		}
 	}
@@ -131,6 +133,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 	for _, h := range o.Jobs {
 		if !slices.ContainsFunc(n.runs, func(r *run) bool { return r.held.JobID == h.ID && r.held.Lock == h.Lock }) {
 			n.accepting = true
+			// Reached: an accept whose outcome was never learned had taken a job
 			n.ask(Resume{Held{JobID: h.ID, Lock: h.Lock}})
 			return // the next one at the next look
 		}
@@ -169,6 +172,7 @@ func (n *Node) onLeases(l Leases) {
 		if gone && !n.expiring(o.worker) {
 			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
 			beat := o.beat
+			// Reached: the jobs of a silent worker are given back
 			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit})
 		}
 		n.others = append(n.others, o)

@@ -47,6 +47,7 @@ func (r *run) writing() bool { return r.end == nil && r.state == over }
 func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	for _, old := range n.runs {
 		if old.held.JobID == w.JobID { // its job was replaced
+			// Reached: a job comes again while its old run is still here
 			n.halt(old, "replaced")
 			break
 		}
@@ -60,8 +61,10 @@ func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	n.runs = append(n.runs, r)
 	switch {
 	case n.draining, len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
+		// Reached: a job came for which there is no slot any more
 		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
+		// Reached: a job whose workers keep vanishing is held back
 		t := replication.Trouble{Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row"}
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	default:
@@ -172,6 +175,7 @@ func (n *Node) claimed(r *run, c Claimed) {
 	if c.ByRequest || r.transient {
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
+		// Reached: a document fails because another runs its replication
 		r.finish(Fail{Held: r.held, Trouble: t, Turn: n.turn(r)})
 	}
 }
@@ -209,6 +213,7 @@ func (n *Node) stopRun(r *run) {
 func (n *Node) stopSlow() {
 	for _, r := range n.runs {
 		if r.state == stopping && n.clock.Steady >= r.deadline {
+			// Reached: a run that stops too slowly is killed
 			n.emit(KillRun{Run: r.id})
 			n.note("killed", r.held.JobID, "did not stop in %s", n.cfg.StopTimeout)
 			r.finish(Requeue{Held: r.held, Turn: n.turn(r)})

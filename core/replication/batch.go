@@ -84,6 +84,7 @@ func (r *Run) startBatches() {
 			r.pump(b)
 		}
 		if b.stage == done {
+			// Reached: a batch is done at once
 			busy-- // its place is free at once
 		}
 	}
@@ -224,6 +225,7 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 			r.crash(trouble(op, f))
 			return
 		}
+		// Reached: documents are had one by one
 		// A server without _bulk_get, or one that fails on it: every document is had by itself.
 		r.skipBulk.observe(1, 1, bulkDecay, r.now)
 		for _, d := range op.Docs {
@@ -267,6 +269,7 @@ func (r *Run) sortFetched(b *batch, group *fetched, asked []peer.DocRev, got []p
 		}
 	}
 	if len(left) == len(asked) { // nothing at all came of it: this way leads nowhere
+		// Reached: a bulk read brings nothing at all
 		for _, d := range left {
 			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
 		}
@@ -311,10 +314,12 @@ func (r *Run) onWritten(c *call, op peer.WriteDocs, reply peer.Reply) {
 // is refused.
 func (r *Run) writeSmaller(b *batch, group *fetched, op peer.WriteDocs, f *peer.Failure) {
 	if n := len(op.Docs); n > 1 {
+		// Reached: a bulk write is halved
 		r.write(b, group, op.Docs[:n/2])
 		r.write(b, group, op.Docs[n/2:])
 		return
 	}
+	// Reached: a single document is too large
 	doc := group.docs[op.Docs[0].Index]
 	r.refused(peer.Refusal{ID: doc.ID, Rev: doc.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason})
 }

@@ -94,6 +94,7 @@ func (r *Run) commitWhenDue() {
 // read with another one must not be covered by this checkpoint.
 func (r *Run) filterChecked(code string) {
 	if code != r.filterCode {
+		// Reached: a filter function changed under its run
 		r.end(End{Cause: Changed})
 		return
 	}
@@ -145,6 +146,7 @@ func (r *Run) logWritten(op peer.PutLocal, reply peer.Reply) {
 	if f := reply.Failure; f != nil {
 		if f.Kind == peer.Status && f.Status == 409 {
 			// An earlier attempt whose answer was lost may have written it.
+			// Reached: a checkpoint meets a conflict
 			r.start(&call{op: peer.GetLocal{Side: op.Side, ID: op.ID}, commits: true})
 			return
 		}
@@ -158,6 +160,7 @@ func (r *Run) logWritten(op peer.PutLocal, reply peer.Reply) {
 func (r *Run) localAgain(on peer.Side, doc peer.Local) {
 	log, err := checkpoint.Parse(doc.Body)
 	if !doc.Found || err != nil || log.SessionID != r.commits.log.SessionID {
+		// Reached: somebody else writes the same checkpoint
 		r.commitFailed(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", on))
 		return
 	}
@@ -193,6 +196,7 @@ func failure(f *peer.Failure, format string, args ...any) Trouble {
 // checkpoint before.
 func (r *Run) commitFailed(t Trouble) {
 	if r.stopping {
+		// Reached: a checkpoint fails while the run stops
 		r.end(End{Cause: Stopped})
 		return
 	}

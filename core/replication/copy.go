@@ -77,6 +77,7 @@ func (r *Run) onCopied(c *call, reply peer.Reply) {
 // attachments, since the target may lack those too.
 func (r *Run) askAgain(c *call, op peer.CopyDoc) {
 	if c.lacked++; c.lacked > 1 || r.stopping {
+		// Reached: the source does not have what it announced
 		r.crash(Trouble{
 			Error:  "missing_doc",
 			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, strings.Join(c.lacking, ", ")),
@@ -96,8 +97,10 @@ func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
 	switch {
 	case skippable(o): // of the document, or of everything that we ask for?
 		c.id, c.due = 0, instant.Never
+		// Reached: a target may know us no longer
 		r.start(&call{op: peer.Open{Side: peer.Target}, doubted: c})
 	case o.Status == 412 && len(op.Since) > 0: // an attachment that we sent as a stub is not there
+		// Reached: a stub is missing at the target
 		op.Since = nil
 		c.op = op
 		r.again(c, 0)

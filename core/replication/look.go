@@ -37,6 +37,7 @@ func (r *Run) lookWhenDue() {
 // sawLog compares a log with the one that the run wrote or found.
 func (r *Run) sawLog(on peer.Side, doc peer.Local) {
 	if !doc.Found || doc.Rev != r.sides[on].logRev {
+		// Reached: an idle run finds another database
 		r.commitFailed(failure(nil, "the checkpoint document on the %s database has changed", on))
 		return
 	}
@@ -68,6 +69,7 @@ func (r *Run) isReplaced(on peer.Side, start string) bool {
 	if start == s.start || !known(start) || !known(s.start) {
 		return false
 	}
+	// Reached: a database was made again under a run
 	r.commitFailed(failure(nil, "instance_start_time on %s database has changed since last checkpoint.", on))
 	return true
 }

@@ -37,6 +37,7 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 		return false
 	}
 	if f.Status == 429 && f.Kind == peer.Status {
+		// Reached: a server asks to slow down
 		return r.grantThrottled(c, f)
 	}
 	first, growth := firstPause, time.Duration(2)

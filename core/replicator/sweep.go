@@ -76,6 +76,7 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 		return false, err
 	}
 	for _, j := range list {
+		// Reached: a job of a deleted database is removed
 		if err := s.remove(tx, j.ID); err != nil {
 			return false, err
 		}
