@@ -13,11 +13,13 @@ import (
 
 // commands are what couchsim can do.
 type commands struct {
-	Run    runCommand    `cmd:"" default:"withargs" help:"Play many seeds and check every invariant."`
-	Replay replayCommand `cmd:"" help:"Show everything that happens in one run."`
-	Shrink shrinkCommand `cmd:"" help:"Make a failing run small and write it as a scenario."`
-	Faults faultsCommand `cmd:"" help:"List what can go wrong, and count how often it did."`
-	Marks  marksCommand  `cmd:"" help:"Tell which rare places of the core a campaign reached."`
+	Run         runCommand         `cmd:"" default:"withargs" help:"Play many seeds and check every invariant."`
+	Replay      replayCommand      `cmd:"" help:"Show everything that happens in one run."`
+	Determinism determinismCommand `cmd:"" help:"Play seeds twice, in two processes, and find where runs part."`
+	Probe       probeCommand       `cmd:"" hidden:""`
+	Shrink      shrinkCommand      `cmd:"" help:"Make a failing run small and write it as a scenario."`
+	Faults      faultsCommand      `cmd:"" help:"List what can go wrong, and count how often it did."`
+	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 }
 
 // Exit statuses beside 0 and 1.

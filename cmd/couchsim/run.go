@@ -20,6 +20,7 @@ type runCommand struct {
 	Seeds    uint64        `help:"Number of seeds; 200, or as many as the scenario has, unless there is a duration." placeholder:"N"`
 	Duration time.Duration `help:"Play as many seeds as start within this time." placeholder:"90s"`
 	Workers  int           `help:"Worlds at once; one on each core unless told." placeholder:"N"`
+	Twice    bool          `help:"Play every seed a second time in another process, and compare."`
 	Stop     int           `help:"Stop after so many violations; 0 goes on to the end." default:"1"`
 }
 
@@ -34,6 +35,10 @@ func (c *runCommand) Run() error {
 	report := plan.Run()
 	clearLine(os.Stderr)
 	printReport(os.Stdout, w, report)
+	if c.Twice && len(report.Failures) == 0 {
+		fmt.Println()
+		return w.twice(os.Stdout, report)
+	}
 	return verdict(os.Stdout, w, report.Failures)
 }
 

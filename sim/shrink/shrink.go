@@ -63,23 +63,50 @@ func Shrink(t Task) (*Result, error) {
 	if t.Workers <= 0 {
 		t.Workers = runtime.GOMAXPROCS(0)
 	}
+	began := time.Now()
 	first := campaign.Play(t.World.Config, t.World.Decider().Recording(), t.hooks()...)
 	if first.Violation == nil {
 		return nil, ErrHolds
 	}
-	s := &shrinker{Task: t, limit: 2*first.Events + 10_000, deadline: time.Now().Add(t.Budget)}
+	s := &shrinker{Task: t, limit: 2*first.Events + 10_000, deadline: began.Add(t.Budget)}
 	s.best.Broke = first.Violation.ID
-	told := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, First: t.Seed, Last: t.Seed, Decisions: happenings(first.Choices)}
-	whole := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, Scripted: true, Decisions: first.Choices}
-	if !s.adopt(told, whole) {
+	plain := clone(t.World.Config) // no rate matters where decisions say what happens
+	plain.Rates, plain.Actions = map[string]int{}, map[string]int{}
+	told := scenario.Scenario{Broke: s.best.Broke, Config: plain, First: t.Seed, Last: t.Seed, Decisions: happenings(first.Choices)}
+	whole := scenario.Scenario{Broke: s.best.Broke, Config: plain, Scripted: true, Decisions: first.Choices}
+	drawn := scenario.Scenario{Broke: s.best.Broke, Config: t.World.Config, First: t.Seed, Last: t.Seed}
+	if !s.adopt(told, whole, drawn) {
 		return nil, fmt.Errorf("%w: %s", ErrUnrepeated, first.Violation)
 	}
+	s.deadline = began.Add(t.Budget * 2 / 3)
 	s.shrink()
 	s.unseed()
 	s.events()
 	s.values()
+	s.deadline = began.Add(t.Budget)
+	s.draw(drawn)
 	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
 }
+
+// draw tries another way when much is left: the seed decides everything, in a smaller world in which less
+// can go wrong.
+func (s *shrinker) draw(drawn scenario.Scenario) {
+	told, after := s.best, s.after
+	if s.size() <= enough || !s.adopt(drawn) {
+		return
+	}
+	for size := s.size() + 1; s.size() < size && !s.late(); {
+		size = s.size()
+		s.world()
+	}
+	if s.size() >= scenario.Lines(&told) {
+		s.best, s.after = told, after
+	}
+	s.told("drawn")
+}
+
+// enough lines are few enough to read.
+const enough = 30
 
 func happenings(all []decide.Choice) []decide.Choice {
 	return without(all, func(c decide.Choice) bool { return !c.Happens() })

@@ -16,8 +16,6 @@ import (
 // world makes the world plain and small.
 func (s *shrinker) world() {
 	base := scenario.Base()
-	// No rate matters any more: decisions say what happens.
-	s.change(func(c *cluster.Config) { c.Rates, c.Actions = map[string]int{}, map[string]int{} })
 	s.change(func(c *cluster.Config) {
 		c.Continuous, c.Filtered, c.Attached, c.Denied = base.Continuous, base.Filtered, base.Attached, base.Denied
 		c.NumericServers, c.BareServers = base.NumericServers, base.BareServers
