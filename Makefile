@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim marks fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ build: ## build bin/couchrelay
 build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB's client package, 7.3 or newer
 	$(GO) build -tags fdb -o bin/ ./cmd/...
 
-test: lint test-go test-fdb integration ## all tests: lint, packages, servers that nobody here wrote
+test: lint test-go test-fdb sim integration ## all tests: lint, packages, simulations, servers that nobody here wrote
 
 # Packages with goroutines run under the race detector; the core has none, which a test proves.
 test-go:
@@ -84,9 +84,14 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkReplication|BenchmarkHugeAttachment' -benchtime 3x ./cmd/couchrelay ./adapters/couch
 	$(GO) test -run '^$$' -bench 'BenchmarkCommit|BenchmarkQueueHead' ./adapters/embedded
 
-sim: ## the simulation tests that there are: machines and stores under every kind of trouble
-	$(GO) test ./core/replication ./core/jobs ./core/node -rapid.checks=2000
-	$(GO) test ./sim/...
+SIMTIME ?= 90s
+sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (90s), each of them twice
+	$(GO) test ./sim/... ./scenarios/... ./cmd/couchsim/...
+	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
+
+campaign: ## 100,000 worlds of the small profile, and which faults came up and mattered in 1,000 of them
+	$(GO) run ./cmd/couchsim run --seeds 100000 --stop 20
+	$(GO) run ./cmd/couchsim faults --report --seeds 1000
 
 SEEDS ?= 10000
 marks: ## play SEEDS (10000) seeds and tell which rare places of the core they reached; fails when one was not

@@ -13,7 +13,7 @@ import (
 
 // choice chooses the worlds that a command plays.
 type choice struct {
-	File    string `arg:"" optional:"" type:"existingfile" help:"A scenario; without one every seed draws a world of its own."`
+	File    string `arg:"" optional:"" help:"A scenario; without one every seed draws a world of its own."`
 	Profile string `help:"Size of the worlds that seeds draw: small or standard." default:"small" enum:"small,standard"`
 }
 
