@@ -68,7 +68,7 @@ func Shrink(t Task) (*Result, error) {
 	if first.Violation == nil {
 		return nil, ErrHolds
 	}
-	s := &shrinker{Task: t, limit: 2*first.Events + 10_000, deadline: began.Add(t.Budget)}
+	s := &shrinker{Task: t, limit: first.Events*5/4 + 5_000, deadline: began.Add(t.Budget)}
 	s.best.Broke = first.Violation.ID
 	plain := clone(t.World.Config) // no rate matters where decisions say what happens
 	plain.Rates, plain.Actions = map[string]int{}, map[string]int{}
@@ -176,7 +176,7 @@ func (s *shrinker) adoptFirst(candidates []scenario.Scenario) int {
 		for i, o := range outcomes {
 			if o.Violation != nil && o.Violation.ID == s.best.Broke {
 				s.best, s.after = candidates[i], o.Violation
-				s.limit = min(s.limit, 2*o.Events+10_000)
+				s.limit = min(s.limit, o.Events*5/4+5_000)
 				return tried + i
 			}
 		}
