@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"couchrelay/adapters/couch"
@@ -50,6 +51,7 @@ type Loop struct {
 	ended  chan struct{}
 	ctx    context.Context
 	exited bool
+	name   atomic.Pointer[string] // of the node
 }
 
 // runEvent is an event of a run's machine.
@@ -60,10 +62,15 @@ type runEvent struct {
 
 // New prepares a loop.
 func New(o Options) *Loop {
-	return &Loop{
+	l := &Loop{
 		Options: o, time: newTime(o.Clock), node: node.New(o.Node), runs: map[uint64]*run{}, events: make(chan any, 256), ended: make(chan struct{}),
 	}
+	l.name.Store(&o.Node.Name)
+	return l
 }
+
+// Name is the node's, from any goroutine.
+func (l *Loop) Name() string { return *l.name.Load() }
 
 // Run hosts the node until it has left after a Drain, or until ctx ends: then everything is dropped at
 // once, and what the store does not know is lost, which is only time.
@@ -161,6 +168,8 @@ func (l *Loop) perform(e node.Effect) {
 		l.dropRun(e.Run)
 	case node.Note:
 		l.Logger.Info(e.What, "job", e.Job, "detail", e.Text)
+	case node.Rename:
+		l.name.Store(&e.Name)
 	case node.Exit:
 		l.exited = true
 	}

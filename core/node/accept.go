@@ -13,15 +13,15 @@ func (n *Node) accept() {
 		n.hungry = true
 	}
 	free := n.cfg.MaxJobs - len(n.runs)
-	if n.lease != live || n.draining || n.accepting || !n.hungry || free <= 0 {
+	if n.lease != live || !n.accepts() || n.accepting || !n.hungry || free <= 0 {
 		return
 	}
 	d := jobs.Demand{Batch: n.batch, Max: min(free, acceptLimit), Seed: n.rng.Uint64()}
-	if !n.alone {
+	if n.acceptors() > 1 {
 		d.Window = acceptWindow
 	}
 	n.accepting, n.hungry = true, false
-	n.ask(Accept{Worker: n.worker, Node: n.cfg.Name, Demand: d})
+	n.ask(Accept{Worker: n.worker, Node: n.name, Demand: d})
 }
 
 // onAccepted starts what came, spread over a little time. The number of the batch is used again until

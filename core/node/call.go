@@ -111,9 +111,9 @@ func (n *Node) answered(c *call, e Done) {
 func (n *Node) dispatch(c *call, e Done) {
 	switch q := c.req.(type) {
 	case Join:
-		n.joined(c)
+		n.joined(c, q)
 	case Beat:
-		n.beaten(c, e.Result.(Beaten))
+		n.beaten(c, q, e.Result.(Beaten))
 	case ListOwned:
 		n.onOwned(c, e.Result.(Owned))
 	case Retire:

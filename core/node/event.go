@@ -131,6 +131,8 @@ type (
 	KillRun struct{ Run uint64 }
 	// Note tells the log: What is a constant name, Text is for people.
 	Note struct{ What, Job, Text string }
+	// Rename says what people call the node from now on.
+	Rename struct{ Name string }
 	// Exit is the last effect of a drained node.
 	Exit struct{}
 )
@@ -142,6 +144,7 @@ func (Confirm) effect()  {}
 func (StopRun) effect()  {}
 func (KillRun) effect()  {}
 func (Note) effect()     {}
+func (Rename) effect()   {}
 func (Exit) effect()     {}
 
 func (e Ask) String() string      { return fmt.Sprintf("ask %d %s", e.ID, e.Request) }
@@ -150,5 +153,6 @@ func (e StartRun) String() string { return fmt.Sprintf("start run %d of job %s",
 func (e Confirm) String() string  { return fmt.Sprintf("confirm run %d", e.Run) }
 func (e StopRun) String() string  { return fmt.Sprintf("stop run %d", e.Run) }
 func (e KillRun) String() string  { return fmt.Sprintf("kill run %d", e.Run) }
+func (e Rename) String() string   { return "rename to " + e.Name }
 func (Exit) String() string       { return "exit" }
 func (e Note) String() string     { return fmt.Sprintf("note %s %s %s", e.What, e.Job, e.Text) }

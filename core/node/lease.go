@@ -11,8 +11,10 @@ import (
 // other is another worker, watched for signs of life.
 type other struct {
 	worker string
+	info   Info
 	beat   [10]byte
 	since  instant.Time // when this beat was first seen
+	beats  int          // how often it was seen to change
 }
 
 // join asks for a lease, under a name that was never used.
@@ -23,11 +25,11 @@ func (n *Node) join() {
 		n.worker = fmt.Sprintf("%s-%d", n.cfg.Worker, n.epoch)
 	}
 	n.lease, n.seen = joining, 0
-	n.ask(Join{Worker: n.worker, Info: n.cfg.Info})
+	n.ask(Join{Worker: n.worker, Info: n.info()})
 }
 
-func (n *Node) joined(c *call) {
-	n.lease, n.lastBeat = live, c.sent
+func (n *Node) joined(c *call, q Join) {
+	n.lease, n.lastBeat, n.granted = live, c.sent, q.Info.ActivityTimeout
 	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout / beatsPerTimeout))
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
 	n.awaiting[WorkerCalls] = false // that of an earlier lease tells nothing
@@ -36,27 +38,27 @@ func (n *Node) joined(c *call) {
 	n.note("lease", "", "worker %s is live", n.worker)
 }
 
-// keepLease sends heartbeats, and gives the lease up when none got through for the activity timeout:
-// others have given the jobs away by now, or may at any moment.
+// keepLease sends heartbeats, and gives the lease up when none got through for the activity timeout of which
+// others know: they have given the jobs away by now, or may at any moment.
 func (n *Node) keepLease() {
 	if n.lease != live {
 		return
 	}
-	if n.clock.Steady >= n.lastBeat.Add(n.cfg.ActivityTimeout) {
+	if n.clock.Steady >= n.lastBeat.Add(n.granted) {
 		// Reached: a worker gives its lease up by itself
 		n.loseLease("no heartbeat got through")
 		return
 	}
-	if n.due(&n.timers.beat, n.cfg.ActivityTimeout/beatsPerTimeout) {
-		askOnce(n, Beat{Worker: n.worker, Info: n.cfg.Info})
+	if n.due(&n.timers.beat, min(n.cfg.ActivityTimeout, n.granted)/beatsPerTimeout) {
+		askOnce(n, Beat{Worker: n.worker, Info: n.info()})
 	}
 	if n.due(&n.timers.owned, n.cfg.ActivityTimeout) {
 		n.lookOwned()
 	}
 }
 
-func (n *Node) beaten(c *call, b Beaten) {
-	n.lastBeat = max(n.lastBeat, c.sent)
+func (n *Node) beaten(c *call, q Beat, b Beaten) {
+	n.lastBeat, n.granted = max(n.lastBeat, c.sent), q.Info.ActivityTimeout
 	if b.Calls != n.seen {
 		n.lookOwned()
 	}
@@ -164,20 +166,38 @@ func (n *Node) onLeases(l Leases) {
 		}
 		o := other{worker: lease.Worker, beat: lease.Beat, since: n.clock.Steady}
 		for _, k := range known {
-			if k.worker == o.worker && k.beat == o.beat {
-				o = k
+			if k.worker == o.worker {
+				o.beats = k.beats + 1
+				if k.beat == o.beat {
+					o = k
+				}
 			}
 		}
-		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= n.cfg.ActivityTimeout
+		o.info = lease.Info
+		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // its own may be longer
+		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= timeout
 		if gone && !n.expiring(o.worker) {
 			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
 			beat := o.beat
 			// Reached: the jobs of a silent worker are given back
 			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit})
 		}
+		if !gone {
+			n.checkName(o)
+		}
 		n.others = append(n.others, o)
 	}
-	n.alone = len(n.others) == 0
+}
+
+// acceptors is how many nodes take jobs, this one included.
+func (n *Node) acceptors() int {
+	count := 1
+	for _, o := range n.others {
+		if o.info.accepts() {
+			count++
+		}
+	}
+	return count
 }
 
 func (n *Node) expiring(worker string) bool {

@@ -1,6 +1,7 @@
-// Package node is one replication worker as a stepped machine: it keeps a lease, accepts jobs, starts
-// and stops their runs, rotates them, records how they end, promotes jobs that are due, gives the jobs
-// of vanished workers back, and sweeps up. It decides; transactions, runs and watches are effects.
+// Package node is one node of the fleet as a stepped machine: it keeps a lease, by which others see it,
+// accepts jobs, starts and stops their runs, rotates them, records how they end, promotes jobs that are
+// due, gives the jobs of vanished nodes back, and sweeps up. It decides; transactions, runs and watches are
+// effects. A node without the role replication does all but accept jobs.
 //
 // # Obligations of the driver
 //
@@ -44,6 +45,8 @@ type Settings struct {
 	ProgressInterval time.Duration
 	// PollInterval is how often the node looks for ready and due jobs by itself.
 	PollInterval time.Duration
+	// Maintenance has the node hand its jobs back, and accept none ([couchdb] maintenance_mode).
+	Maintenance bool
 }
 
 // DefaultSettings are those of CouchDB where it has them.
@@ -58,14 +61,15 @@ func DefaultSettings() Settings {
 // Config makes a node.
 type Config struct {
 	Settings
-	Name string
+	// Name is what people call the node. Of two with one name, one is renamed.
+	Name    string
+	Version string // of couchrelay, for others to see
+	Roles   Roles
 	// Worker is a name that no other process, this one's predecessors included, ever had.
 	Worker string
 	// Exclusive says that the store is this process's alone, so that every other worker is gone.
 	Exclusive bool
-	// Info is what others see of this node.
-	Info []byte
-	Seed uint64
+	Seed      uint64
 }
 
 const (
@@ -97,6 +101,7 @@ const (
 // Node is the state of a worker. It is made by New and changed by Step alone.
 type Node struct {
 	cfg    Config
+	name   string
 	rng    prng.Source
 	clock  Clock
 	out    []Effect
@@ -107,9 +112,10 @@ type Node struct {
 	epoch    int    // leases so far
 	worker   string // name of the present lease
 	lastBeat instant.Time
-	seen     int64 // call counter of the worker
+	granted  time.Duration // activity timeout that others know of
+	seen     int64         // call counter of the worker
 	others   []other
-	alone    bool // no other worker is known
+	started  instant.Time // by the wall clock
 
 	batch     uint64
 	accepting bool
@@ -131,7 +137,7 @@ type timers struct {
 
 // New prepares a node.
 func New(cfg Config) *Node {
-	return &Node{cfg: cfg, rng: prng.New(cfg.Seed), hungry: true, alone: true}
+	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), hungry: true}
 }
 
 // Step handles one event and returns what is to be done, in order.
@@ -161,8 +167,7 @@ func (n *Node) handle(ev Event) {
 	case RunEnded:
 		n.onEnded(ev)
 	case Configure:
-		n.cfg.Settings = ev.Settings
-		n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
+		n.configure(ev.Settings)
 	case Drain:
 		n.drain()
 	case Wake:
@@ -173,6 +178,7 @@ func (n *Node) handle(ev Event) {
 
 func (n *Node) begin() {
 	now := n.clock.Steady
+	n.started = n.clock.Wall
 	n.timers = timers{
 		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
 		rotate: now.Add(n.cfg.Interval), charge: now, sweep: now.Add(n.jitter(sweepInterval)),
@@ -202,7 +208,7 @@ func (n *Node) Deadline() instant.Time {
 	t := &n.timers
 	at := min(t.scan, t.poll, t.promote, t.charge, t.sweep)
 	if n.lease == live { // who is woken for what only a live worker does would be woken again and again
-		at = min(at, t.beat, t.owned, t.rotate, n.lastBeat.Add(n.cfg.ActivityTimeout))
+		at = min(at, t.beat, t.owned, t.rotate, n.lastBeat.Add(n.granted))
 	}
 	for _, c := range n.calls {
 		if !c.flying {
@@ -236,12 +242,33 @@ func (n *Node) jitter(d time.Duration) time.Duration {
 	return d - time.Duration(n.rng.Uint64n(uint64(d/4)))
 }
 
+// configure changes the settings. A node in maintenance stops its runs in order.
+func (n *Node) configure(s Settings) {
+	n.cfg.Settings = s
+	n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
+	n.hungry = true
+	n.tell()
+	if s.Maintenance {
+		n.stopAll()
+	}
+}
+
 // drain stops everything in order; the node leaves when all runs have ended.
 func (n *Node) drain() {
 	n.draining = true
+	n.tell()
+	n.stopAll()
+}
+
+func (n *Node) stopAll() {
 	for _, r := range n.runs {
 		n.stopRun(r)
 	}
+}
+
+// accepts says whether the node takes jobs at present.
+func (n *Node) accepts() bool {
+	return n.cfg.Roles.Has(Replication) && !n.cfg.Maintenance && !n.draining
 }
 
 func (n *Node) leaveWhenDrained() {

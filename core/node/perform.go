@@ -15,9 +15,17 @@ import (
 func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result, error) {
 	switch q := q.(type) {
 	case Join:
-		return Ok{}, s.Jobs.Register(tx, q.Worker, q.Info)
+		info, err := q.Info.encode()
+		if err != nil {
+			return nil, err
+		}
+		return Ok{}, s.Jobs.Register(tx, q.Worker, info)
 	case Beat:
-		calls, err := s.Jobs.Heartbeat(tx, q.Worker, q.Info)
+		info, err := q.Info.encode()
+		if err != nil {
+			return nil, err
+		}
+		calls, err := s.Jobs.Heartbeat(tx, q.Worker, info)
 		return Beaten{calls}, err
 	case ListOwned:
 		return listOwned(tx, s, q)
@@ -25,7 +33,7 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 		done, err := s.Jobs.Expire(tx, q.Worker, nil, q.Limit)
 		return Progressed{done}, err
 	case ListLeases:
-		list, err := s.Jobs.Leases(tx.Snapshot())
+		list, err := Members(tx.Snapshot(), s)
 		return Leases{list}, err
 	case Expire:
 		done, err := s.Jobs.Expire(tx, q.Worker, q.Beat, q.Limit)

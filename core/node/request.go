@@ -31,12 +31,12 @@ type (
 	// Join registers the worker.
 	Join struct {
 		Worker string
-		Info   []byte
+		Info   Info
 	}
 	// Beat shows that the worker lives. It answers Beaten.
 	Beat struct {
 		Worker string
-		Info   []byte
+		Info   Info
 	}
 	// ListOwned reads the jobs that the store says this worker holds. It answers Owned.
 	ListOwned struct{ Worker string }
@@ -174,7 +174,7 @@ type (
 	// Progressed says whether the work is done or has to be asked for again.
 	Progressed struct{ Done bool }
 	// Leases lists all workers.
-	Leases struct{ List []jobs.Lease }
+	Leases struct{ List []Member }
 	// Accepted are jobs to run, and the signal counter of the ready queue.
 	Accepted struct {
 		Work   []replicator.Work

@@ -60,7 +60,7 @@ func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	}
 	n.runs = append(n.runs, r)
 	switch {
-	case n.draining, len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
+	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
 		// Reached: a job came for which there is no slot any more
 		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:

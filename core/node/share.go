@@ -83,7 +83,7 @@ func (n *Node) charged(q Charge) {
 
 // rotateDue looks at the queue, once in an interval.
 func (n *Node) rotateDue() {
-	if n.lease != live || !n.due(&n.timers.rotate, n.cfg.Interval) {
+	if n.lease != live || !n.due(&n.timers.rotate, n.cfg.Interval) || !n.accepts() {
 		return
 	}
 	q := Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs))}
@@ -120,7 +120,7 @@ func (n *Node) tune(s Surveyed) {
 	if s.Order.Policy != schedule.FairShare {
 		return
 	}
-	churn := n.cfg.MaxChurn * (1 + len(n.others))
+	churn := n.cfg.MaxChurn * n.acceptors()
 	want := s.Order.HalfLife(s.Ready, churn)
 	if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {
 		askOnce(n, Tune{Seen: s.Order.Decay, HalfLife: want})

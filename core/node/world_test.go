@@ -59,7 +59,7 @@ func (w *world) do(f func(kv.Tx) error) {
 }
 
 func (w *world) start(name string, change func(*Config)) *driven {
-	cfg := Config{Settings: DefaultSettings(), Name: name, Worker: fmt.Sprint(name, "-", len(w.nodes)), Seed: uint64(len(w.nodes) + 1)}
+	cfg := Config{Settings: DefaultSettings(), Name: name, Roles: AllRoles, Worker: fmt.Sprint(name, "-", len(w.nodes)), Seed: uint64(len(w.nodes) + 1)}
 	if change != nil {
 		change(&cfg)
 	}

@@ -1,0 +1,114 @@
+package node
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/replicator"
+)
+
+// Info is what a node says of itself. It is stored with every heartbeat.
+type Info struct {
+	Name    string `json:"name"`
+	Version string `json:"version"` // of couchrelay
+	Roles   Roles  `json:"roles"`
+	Status  Status `json:"status"`
+	MaxJobs int    `json:"max_jobs"` // 0 without the role replication
+	Running int    `json:"running"`  // slots in use
+	// ActivityTimeout is how long the node may be silent before others give its jobs away.
+	ActivityTimeout time.Duration `json:"activity_timeout"` // nanoseconds
+	// Started and Seen are when the process began and when it sent this, by its own wall clock.
+	Started instant.Time `json:"started"`
+	Seen    instant.Time `json:"seen"`
+}
+
+// Status is whether a node takes jobs.
+type Status string
+
+// Statuses.
+const (
+	Up            Status = "up"
+	InMaintenance Status = "maintenance" // it takes no jobs until that ends
+	Draining      Status = "draining"    // it will leave when its runs have stopped
+)
+
+// accepts says whether the node takes jobs.
+func (i *Info) accepts() bool { return i.Roles.Has(Replication) && i.Status == Up }
+
+// Member is a node that others see: one with a lease.
+type Member struct {
+	jobs.Lease
+	Info Info // of the last heartbeat
+}
+
+// Members reads all nodes that have a lease, in the order of their workers' names.
+func Members(r kv.Reader, s *replicator.Store) ([]Member, error) {
+	leases, err := s.Jobs.Leases(r)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Member, len(leases))
+	for i, l := range leases {
+		list[i].Lease = l
+		if json.Unmarshal(l.Info, &list[i].Info) != nil { // liveness must not depend on what a release writes here
+			list[i].Info = Info{Name: l.Worker}
+		}
+	}
+	return list, nil
+}
+
+// encode packs the info for its lease.
+func (i Info) encode() ([]byte, error) { return json.Marshal(i) }
+
+// info is what this node says of itself now.
+func (n *Node) info() Info {
+	i := Info{
+		Name: n.name, Version: n.cfg.Version, Roles: n.cfg.Roles, Status: Up, Running: len(n.runs),
+		ActivityTimeout: n.cfg.ActivityTimeout, Started: n.started, Seen: n.clock.Wall,
+	}
+	if i.Roles.Has(Replication) {
+		i.MaxJobs = n.cfg.MaxJobs
+	}
+	switch {
+	case n.draining:
+		i.Status = Draining
+	case n.cfg.Maintenance:
+		i.Status = InMaintenance
+	}
+	return i
+}
+
+// tell has the others see at once what changed.
+func (n *Node) tell() {
+	if n.lease == live {
+		n.timers.beat = n.clock.Steady
+	}
+}
+
+// wasOwn says whether a lease is an earlier one of this process.
+func (n *Node) wasOwn(worker string) bool {
+	return worker == n.cfg.Worker || strings.HasPrefix(worker, n.cfg.Worker+"-")
+}
+
+// beatsOfALiving is how many heartbeats of another worker are seen before it is certain that its process lives:
+// one may be a commit that landed late.
+const beatsOfALiving = 2
+
+// checkName looks for another process with this node's name. The one that started later goes on under its
+// worker's name, which no other ever had. Names are for people; jobs are locked by worker.
+func (n *Node) checkName(o other) {
+	if o.info.Name != n.name || o.beats < beatsOfALiving || n.wasOwn(o.worker) {
+		return
+	}
+	if o.info.Started > n.started || o.info.Started == n.started && o.worker > n.cfg.Worker {
+		return // that one is renamed
+	}
+	n.note("duplicate_name", "", "another node is named %s; this one is called %s from now on; give it a name of its own (--name)", n.name, n.cfg.Worker)
+	n.name = n.cfg.Worker
+	n.emit(Rename{Name: n.name})
+	n.tell()
+}
