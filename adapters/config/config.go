@@ -16,11 +16,14 @@ import (
 // Config is everything that can be configured. The names of the fields' keys are in package comments
 // of their tables.
 type Config struct {
-	BindAddress string // [chttpd] bind_address
-	Port        int    // [chttpd] port
-	UUID        string // [couchdb] uuid; empty means that the store keeps one
-	LogLevel    string // [log] level: debug, info, warning, error
-	KeyPrefix   string // [store] key_prefix; the name below which all keys of the store lie
+	BindAddress string     // [chttpd] bind_address
+	Port        int        // [chttpd] port
+	UUID        string     // [couchdb] uuid; empty means that the store keeps one
+	LogLevel    string     // [log] level: debug, info, warning, error
+	KeyPrefix   string     // [store] key_prefix; the name below which all keys of the store lie
+	Roles       node.Roles // [node_types]; COUCHDB_NODE_TYPE_* in the environment
+	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
+	Maintenance string
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
 
@@ -28,9 +31,13 @@ type Config struct {
 	Node       node.Settings
 	TLS        TLS
 
-	// Ignored lists sections that mean nothing here.
+	// Ignored lists sections, and variables of the environment, that mean nothing here.
 	Ignored []string
 }
+
+// MaintenanceModes are what CouchDB knows: in true the node hands its jobs back and load balancers are told to
+// leave it out; in nolb only the latter.
+var MaintenanceModes = []string{"false", "true", "nolb"}
 
 // TLS says how connections to endpoints are secured.
 type TLS struct {
@@ -45,7 +52,7 @@ func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
 		Replicator: replicator.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
-		TLS: TLS{Verify: true},
+		TLS: TLS{Verify: true}, Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Sharing.Shares = map[string]int64{}
 	return c

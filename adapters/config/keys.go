@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/node"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
@@ -29,6 +30,11 @@ var sections = map[string][]key{
 	},
 	"couchdb": {
 		{"uuid", uuid},
+		{"maintenance_mode", maintenance},
+	},
+	"node_types": {
+		{"api_frontend", role(node.APIFrontend)},
+		{"replication", role(node.Replication)},
 	},
 	"log": {
 		{"level", oneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error")},
@@ -154,6 +160,24 @@ func unitName(unit time.Duration) string {
 		return "second"
 	}
 	return "millisecond"
+}
+
+func maintenance(c *Config, v string) error {
+	if err := oneOf(func(c *Config) *string { return &c.Maintenance }, MaintenanceModes...)(c, v); err != nil {
+		return err
+	}
+	c.Node.Maintenance = v == "true"
+	return nil
+}
+
+func role(r node.Roles) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v = strings.ToLower(v); v != "true" && v != "false" {
+			return errors.New("must be true or false")
+		}
+		c.Roles = c.Roles.With(r, v == "true")
+		return nil
+	}
 }
 
 func list(field func(*Config) *[]string) func(*Config, string) error {

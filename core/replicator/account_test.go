@@ -205,6 +205,36 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// TestSharedTellsWhatIsInForce: whoever puts other settings in force can say what it changes.
+func TestSharedTellsWhatIsInForce(t *testing.T) {
+	b := newBench(t)
+	shared := func() (c Sharing, known bool) {
+		b.do(func(tx kv.Tx) (err error) {
+			c, known, err = b.s.Shared(tx)
+			return err
+		})
+		return c, known
+	}
+	if _, known := shared(); known {
+		t.Error("something is in force before anybody said so")
+	}
+	b.share(func(c *Sharing) { c.Shares = map[string]int64{"_replicator": 7, "user:joe": 100} })
+	before, known := shared()
+	b.share(func(c *Sharing) {
+		c.Policy, c.PriorityCoeff, c.Forgetting.Coeff = schedule.FIFO, 980_000, 250_000
+		c.Shares = map[string]int64{"b/_replicator": 5}
+	})
+	after, _ := shared()
+	want := []string{"scheduling_policy: fifo, was fairshare", "usage_coeff: 0.250000, was 0.500000", "priority_coeff: 0.980000, was auto",
+		"shares of _replicator: 100, was 7", "shares of b/_replicator: 5, was 100"}
+	if got := before.Changes(after); !known || !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := after.Changes(after); got != nil {
+		t.Errorf("nothing changed, but %q", got)
+	}
+}
+
 func TestTune(t *testing.T) {
 	b := newBench(t)
 	seen := b.order().Decay

@@ -79,19 +79,13 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 
 // setShares writes what differs. An account that is not named has the default.
 func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
-	rows, err := tx.GetRange(s.shares.Range(), kv.RangeOptions{})
+	stored, err := s.storedShares(tx)
 	if err != nil {
 		return err
 	}
-	stored := map[string]int64{}
-	for _, row := range rows {
-		var account string
-		if err := s.shares.Scan(row.Key, &account); err != nil {
-			return fmt.Errorf("%w: shares %x: %w", jobs.ErrCorrupt, row.Key, err)
-		}
-		stored[account] = number(row.Value)
+	for _, account := range slices.Sorted(maps.Keys(stored)) {
 		if _, named := shares[account]; !named {
-			tx.Clear(row.Key)
+			tx.Clear(s.shares.Pack(account))
 		}
 	}
 	for _, account := range slices.Sorted(maps.Keys(shares)) {
@@ -100,6 +94,23 @@ func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
 		}
 	}
 	return nil
+}
+
+// storedShares reads the shares of all accounts that have other ones than by default.
+func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
+	rows, err := r.GetRange(s.shares.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	stored := map[string]int64{}
+	for _, row := range rows {
+		var account string
+		if err := s.shares.Scan(row.Key, &account); err != nil {
+			return nil, fmt.Errorf("%w: shares %x: %w", jobs.ErrCorrupt, row.Key, err)
+		}
+		stored[account] = number(row.Value)
+	}
+	return stored, nil
 }
 
 // Tune changes the half-life of priorities from what somebody saw, unless another was faster.

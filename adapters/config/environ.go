@@ -1,0 +1,44 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"couchrelay/core/node"
+)
+
+// rolePrefix begins the names of variables of the environment that set roles, as in CouchDB's RFC 013.
+const rolePrefix = "COUCHDB_NODE_TYPE_"
+
+// foreignRoles are CouchDB's roles that mean nothing here.
+var foreignRoles = []string{"view_indexing", "search_indexing"}
+
+// Environ reads the variables of the environment, which win over files: COUCHDB_NODE_TYPE_API_FRONTEND and
+// COUCHDB_NODE_TYPE_REPLICATION, true or false. Other than in CouchDB nothing else is taken for true, since a
+// mistake would have a node do what it is kept from. What the node does then must be something.
+func (c *Config) Environ(environ []string) error {
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		label, is := strings.CutPrefix(name, rolePrefix)
+		if !is {
+			continue
+		}
+		if label = strings.ToLower(label); slices.Contains(foreignRoles, label) {
+			c.Ignored = append(c.Ignored, name)
+			continue
+		}
+		r, err := node.ParseRole(label)
+		if err != nil {
+			return fmt.Errorf("environment: %s: %w", name, err)
+		}
+		if err := role(r)(c, value); err != nil {
+			return fmt.Errorf("environment: %s=%s: %w", name, value, err)
+		}
+	}
+	if c.Roles == 0 {
+		return errors.New("[node_types], " + rolePrefix + "*: a node needs at least one role, api_frontend or replication")
+	}
+	return nil
+}
