@@ -14,7 +14,7 @@ import (
 // pageSize is how many jobs one transaction of a list reads.
 const pageSize = 200
 
-// scheduler answers GET /_scheduler/jobs[/ID] and /_scheduler/docs[/DB[/DOC]].
+// scheduler answers GET /_scheduler/jobs[/ID], /_scheduler/docs[/DB[/DOC]] and /_scheduler/nodes.
 func (s *service) scheduler(w http.ResponseWriter, r *http.Request, path []string) error {
 	switch {
 	case len(path) == 1 && path[0] == "jobs":
@@ -23,8 +23,10 @@ func (s *service) scheduler(w http.ResponseWriter, r *http.Request, path []strin
 		return s.oneJob(w, r, path[1])
 	case len(path) >= 1 && path[0] == "docs":
 		return s.schedulerDocs(w, r, path[1:])
+	case len(path) == 1 && path[0] == "nodes":
+		return s.listNodes(w, r)
 	}
-	return &docs.Error{Status: 404, Name: "not found", Reason: "known are _scheduler/jobs and _scheduler/docs"}
+	return &docs.Error{Status: 404, Name: "not found", Reason: "known are _scheduler/jobs, _scheduler/docs and _scheduler/nodes"}
 }
 
 // glance is for lists, which are polled and out of date when they arrive. What is asked for by name is

@@ -25,13 +25,15 @@ type ServiceOptions struct {
 	Clock   clock.Clock
 	Admins  Admins
 	Version string // of couchrelay
+	Host    Host
 	Limits  Limits
 	// Health says why the service cannot work, or nil. It may wait as long as the context.
 	Health func(context.Context) error
 }
 
 // Service serves replication as CouchDB does: /_replicate, /_scheduler, /_active_tasks, the replicator
-// databases, and / and /_up.
+// databases, /_membership, /_node, and / and /_up. A node without the role api_frontend serves only what
+// operators need.
 func Service(o ServiceOptions) http.Handler {
 	s := &service{ServiceOptions: o}
 	s.databases = Databases(Options{
@@ -59,6 +61,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if err := s.checkRole(path); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	switch path[0] {
 	case "_up":
 		err = s.up(w, r)
@@ -68,6 +74,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
 			return s.scheduler(w, r, path[1:])
 		})
+	case "_membership":
+		err = s.only(w, r, http.MethodGet, s.membership)
+	case "_node":
+		err = s.node(w, r, path[1:])
 	case "_active_tasks":
 		err = s.only(w, r, http.MethodGet, s.activeTasks)
 	default:
@@ -131,7 +141,11 @@ func (s *service) sweep(ctx context.Context) {
 	}
 }
 
+// up tells load balancers whether to send requests here.
 func (s *service) up(w http.ResponseWriter, r *http.Request) error {
+	if is, err := s.maintained(w); is {
+		return err
+	}
 	if s.Health != nil {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()
