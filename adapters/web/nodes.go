@@ -65,7 +65,7 @@ const lost node.Status = "lost"
 
 // nodes reads the registry, in the order of names.
 func (s *service) nodes(r *http.Request) ([]nodeView, error) {
-	members, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) ([]node.Member, error) { return node.Members(tx.Snapshot(), s.Store) })
+	members, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]node.Member, error) { return node.Members(tx.Snapshot(), s.Store) })
 	if err != nil {
 		return nil, err
 	}

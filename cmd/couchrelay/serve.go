@@ -43,8 +43,8 @@ func (s *serveCommand) Run() error {
 		return err
 	}
 	logger := newLogger(c.LogLevel)
-	for _, section := range c.Ignored {
-		logger.Warn("config_section_ignored", "section", section)
+	for _, name := range c.Ignored {
+		logger.Warn("config_ignored", "name", name)
 	}
 	listener, err := listen(c)
 	if err != nil {
@@ -148,6 +148,9 @@ func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *s
 func (s *serveCommand) load() (config.Config, error) {
 	c, err := config.Load(s.Config...)
 	if err != nil {
+		return c, err
+	}
+	if err := c.Environ(os.Environ()); err != nil {
 		return c, err
 	}
 	if s.KeyPrefix != "" {

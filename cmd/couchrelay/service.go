@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"couchrelay/adapters/config"
@@ -34,19 +36,28 @@ type service struct {
 	loop    *loop.Loop
 	handler http.Handler
 	uuid    string
+	logger  *slog.Logger
+	roles   node.Roles
+
+	mu     sync.Mutex
+	config config.Config // in force
 }
 
 // newService prepares the store and puts a service on it. log may be nil.
 func newService(ctx context.Context, db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
-	s := &service{db: db}
+	s := &service{db: db, logger: logger, roles: c.Roles, config: c}
 	wall := clock.New()
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
-	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return replicator.Init(tx, root, randomHex(16)) })
+	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return replicator.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
 	if err != nil {
 		return nil, fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
 	}
-	if c.UUID == "" {
+	switch {
+	case c.UUID == "":
 		c.Replicator.Server.UUID = uuid
+	case c.UUID != uuid && !db.Exclusive():
+		logger.Warn("uuid_differs", "configured", c.UUID, "stored", uuid,
+			"detail", "[couchdb] uuid must be the same on all nodes: a job whose nodes have different ones does not find its checkpoints")
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = replicator.New(root, c.Replicator)
@@ -68,12 +79,12 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log,
 		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig}),
 		Node: node.Config{
-			Settings: c.Node, Name: name, Worker: name + "/" + randomHex(8), Exclusive: db.Exclusive(), Seed: randomSeed(),
-			Info: fmt.Appendf(nil, `{"node":%q,"version":%q,"max_jobs":%d}`, name, version, c.Node.MaxJobs),
+			Settings: c.Node, Name: name, Version: version, Roles: c.Roles, Worker: name + "/" + randomHex(8),
+			Exclusive: db.Exclusive(), Seed: randomSeed(),
 		},
 	})
 	s.handler = web.Service(web.ServiceOptions{
-		DB: db, Store: s.store, Clock: wall, Admins: admins, Version: version,
+		DB: db, Store: s.store, Clock: wall, Admins: admins, Version: version, Host: s,
 		Health: func(ctx context.Context) error {
 			if err := db.Err(); err != nil {
 				return err
@@ -84,16 +95,61 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	return s, nil
 }
 
-// share puts the settings of sharing in force.
+// share puts the settings of sharing in force on all nodes. Whoever does so last wins, and says what that changes.
 func (s *service) share(ctx context.Context, c replicator.Sharing) error {
 	now := instant.Of(time.Now())
-	return kv.Do(ctx, s.db, func(tx kv.Tx) error { return s.store.Share(tx, c, now) })
+	changes, err := kv.Run(ctx, s.db, func(tx kv.Tx) ([]string, error) {
+		old, known, err := s.store.Shared(tx)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			old = c
+		}
+		return old.Changes(c), s.store.Share(tx, c, now)
+	})
+	if len(changes) > 0 {
+		s.logger.Warn("sharing_changed", "changes", changes, "detail", "in force on all nodes from now on")
+	}
+	return err
 }
 
 // configure changes what can be changed while the service runs.
 func (s *service) configure(ctx context.Context, c config.Config) error {
+	if c.Roles != s.roles {
+		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail", "roles change at the next start")
+	}
+	s.mu.Lock()
+	s.config = c
 	s.loop.Configure(c.Node)
+	s.mu.Unlock()
 	return s.share(ctx, c.Replicator.Sharing)
+}
+
+// NodeName is web.Host's.
+func (s *service) NodeName() string { return s.loop.Name() }
+
+// Roles is web.Host's.
+func (s *service) Roles() node.Roles { return s.roles }
+
+// MaintenanceMode is web.Host's.
+func (s *service) MaintenanceMode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config.Maintenance
+}
+
+// SetMaintenanceMode is web.Host's.
+func (s *service) SetMaintenanceMode(mode string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.config.Maintenance
+	if err := s.config.Set("couchdb", "maintenance_mode", mode); err != nil {
+		return err
+	}
+	s.logger.Info("maintenance_mode", "mode", mode, "was", old)
+	s.loop.Configure(s.config.Node)
+	return nil
 }
 
 // createReplicatorDB makes the database _replicator unless it is there.

@@ -49,8 +49,8 @@ func TestFrontendRunsNothing(t *testing.T) {
 	// A frontend watches over the others: nobody else is there to give the jobs back.
 	worker.paused = true
 	w.pass(w.handoverBound())
-	if ready := w.ready(); ready != 10 || len(w.members()) != 1 {
-		t.Errorf("%d jobs are ready, members %v", ready, w.members())
+	if ready := w.ready(); ready != 10 || len(w.members()) != 1 || w.state("r000") != "pending" {
+		t.Errorf("%d jobs are ready, r000 is %s, members %v", ready, w.state("r000"), w.members())
 	}
 	w.audit()
 }

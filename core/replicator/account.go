@@ -259,7 +259,7 @@ func (s *Store) Audit(r kv.Reader) error {
 	}
 	counts := map[string]int64{}
 	for _, j := range list {
-		rec, err := decodeRecord(j.ID, j.Data)
+		rec, err := decodeRecord(j)
 		if err != nil {
 			return err
 		}

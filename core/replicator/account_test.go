@@ -320,7 +320,7 @@ func TestAccountsModel(t *testing.T) {
 						return err
 					}
 					for _, j := range accepted {
-						rec, err := decodeRecord(j.ID, j.Data)
+						rec, err := decodeRecord(j)
 						if err != nil {
 							return err
 						}

@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
@@ -150,10 +151,15 @@ func (r *Record) encode() []byte {
 	return b
 }
 
-func decodeRecord(jobID string, data []byte) (*Record, error) {
+// decodeRecord reads the record of a job. That of a job whose worker vanished still says that it runs there: those
+// who give jobs back do not know what is in them.
+func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("record of job %q: %w", jobID, err)
+	if err := json.Unmarshal(j.Data, &r); err != nil {
+		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
+	}
+	if j.State == jobs.Pending && r.State == Running {
+		r.State, r.Node = Pending, ""
 	}
 	return &r, nil
 }
@@ -164,5 +170,5 @@ func (s *Store) Record(r kv.Reader, jobID string) (*Record, error) {
 	if err != nil || j == nil {
 		return nil, err
 	}
-	return decodeRecord(jobID, j.Data)
+	return decodeRecord(j)
 }

@@ -63,7 +63,7 @@ func (s *Store) Held(tx kv.Tx, jobID string, lock jobs.Lock) (*Work, error) {
 }
 
 func (s *Store) work(tx kv.Tx, j *jobs.Job) (*Work, error) {
-	rec, err := decodeRecord(j.ID, j.Data)
+	rec, err := decodeRecord(j)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (s *Store) List(r kv.Reader, prefix, after string, limit int) ([]Job, error
 	}
 	list := make([]Job, 0, len(page))
 	for _, j := range page {
-		rec, err := decodeRecord(j.ID, j.Data)
+		rec, err := decodeRecord(j)
 		if err != nil {
 			return nil, err
 		}
