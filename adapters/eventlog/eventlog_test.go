@@ -38,7 +38,7 @@ func (f *file) Close() error { f.closed = true; return nil }
 
 // record has a node and a run live for a moment, and records it.
 func record(w *Writer) {
-	cfg := node.Config{Settings: node.DefaultSettings(), Name: "n", Worker: "n/1", Exclusive: true, Seed: 7}
+	cfg := node.Config{Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "n/1", Exclusive: true, Seed: 7}
 	now := node.Clock{Steady: 1_800_000_000_000_000, Wall: 1_800_000_000_000_000}
 	n := node.New(cfg)
 	w.NodeBegins(cfg, now.Steady)

@@ -64,7 +64,7 @@ func (f *fleet) join(name string, change func(*config.Config)) *fleetNode {
 		change(&c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := newService(ctx, f.db, c, name, slog.New(slog.NewTextHandler(f.log, nil)).With("node", name))
+	svc, err := newService(ctx, f.db, c, name, nil, slog.New(slog.NewTextHandler(f.log, nil)).With("node", name))
 	if err != nil {
 		cancel()
 		f.t.Fatal(err)

@@ -20,7 +20,7 @@ func writeLog(t *testing.T, change func([]node.Effect) []node.Effect) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := node.Config{Settings: node.DefaultSettings(), Name: "n", Worker: "n/1"}
+	cfg := node.Config{Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "n/1"}
 	n := node.New(cfg)
 	w.NodeBegins(cfg, 0)
 	for _, ev := range []node.Event{node.Start{}, node.Wake{}} {

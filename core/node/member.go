@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/replicator"
 )
@@ -41,8 +40,10 @@ func (i *Info) accepts() bool { return i.Roles.Has(Replication) && i.Status == U
 
 // Member is a node that others see: one with a lease.
 type Member struct {
-	jobs.Lease
-	Info Info // of the last heartbeat
+	Worker  string
+	Beat    [10]byte // see jobs.Lease
+	Expired bool     // its jobs are being given away
+	Info    Info     // of the last heartbeat
 }
 
 // Members reads all nodes that have a lease, in the order of their workers' names.
@@ -53,7 +54,7 @@ func Members(r kv.Reader, s *replicator.Store) ([]Member, error) {
 	}
 	list := make([]Member, len(leases))
 	for i, l := range leases {
-		list[i].Lease = l
+		list[i] = Member{Worker: l.Worker, Beat: l.Beat, Expired: l.Expired}
 		if json.Unmarshal(l.Info, &list[i].Info) != nil { // liveness must not depend on what a release writes here
 			list[i].Info = Info{Name: l.Worker}
 		}
