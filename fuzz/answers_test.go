@@ -96,6 +96,7 @@ func FuzzBulkDocs(f *testing.F) {
 func FuzzBulkGet(f *testing.F) {
 	for _, answer := range recordings(f, "bulk_get*") {
 		f.Add([]byte(answer.body), uint16(1000))
+		f.Add([]byte(answer.body), uint16(10))
 	}
 	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`), uint16(10))
 	asked := []peer.DocRev{{ID: "doc", Rev: "2-c"}, {ID: "doc", Rev: "2-b", Since: []string{"1-a"}}, {ID: "gone", Rev: "2-e"}, {ID: "nope", Rev: "1-a"}, {ID: "doc", Rev: "7-x"}}

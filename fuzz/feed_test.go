@@ -18,6 +18,7 @@ import (
 func FuzzFeed(f *testing.F) {
 	for _, answer := range recordings(f, "changes*") {
 		f.Add([]byte(answer.body), uint8(2), uint8(7), false)
+		f.Add([]byte(answer.body), uint8(0), uint8(0), true)
 	}
 	f.Add([]byte("{\"results\":[\n{\"seq\":\"1-g1A\",\"id\":\"a\",\"changes\":[{\"rev\":\"1-a\"},{\"rev\":\"2-b\"}]},\n\n\n{\"seq\":[2,\"x\"],\"id\":\"\",\"changes\":[]}\n],\n\"last_seq\":\"2-g\",\"pending\":3}\n"),
 		uint8(1), uint8(1), true)

@@ -63,6 +63,9 @@ func FuzzUpload(f *testing.F) {
 		if err != nil && err != io.EOF {
 			t.Fatalf("%q was accepted: %v", body, err)
 		}
+		if problem := misfit(sent); problem != "" && err == nil && unique(sent.doc) {
+			t.Fatalf("%s was accepted: %s", sent.doc, problem)
+		}
 		for _, file := range sent.files {
 			if !slices.ContainsFunc(found[0].files, func(got []byte) bool { return bytes.Equal(got, file) }) {
 				t.Fatalf("%q is not among %q", file, found[0].files)
