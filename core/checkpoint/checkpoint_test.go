@@ -51,6 +51,7 @@ func TestCompare(t *testing.T) {
 		{"older entries of one session differ", logOf("c@9", "b@4"), logOf("d@8", "b@6"), "0", 0},
 		{"heads ahead of their histories", ahead, ahead, "9", 1},
 		{"heads of another session than their histories", foreign, foreign, "5", 1},
+		{"a head of another session than its history", foreign, logOf("b@5"), "5", 1},
 		{"string sequences", logOf(`b@"9-x"`), logOf(`b@"9-x"`), `"9-x"`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
