@@ -53,7 +53,7 @@ type Config struct {
 	// Events happen at fixed times, whatever the decider says.
 	Events []Event
 
-	// Sample checks the costly invariants only every so many events; 0 and 1 mean at every one.
+	// Sample makes the costly checks (S9, S11, S17) only one time in so many; 0 and 1 mean always.
 	Sample int
 }
 

@@ -31,7 +31,8 @@ type oracle struct {
 	runs     []*run // under way
 	docs     map[string]*docTruth
 	denied   map[string]bool // "URL ID REV" that a target did not take
-	replays  int
+	// How often the costly checks came up.
+	replays, checkpoints, billed int
 	sharing
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
@@ -339,8 +340,17 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	}
 }
 
+// sampled says whether a costly check is made this time: one in every, and of these one in Sample.
+func (o *oracle) sampled(times *int, every int) bool {
+	*times++
+	return *times%(every*max(o.w.Config.Sample, 1)) == 0
+}
+
 // checkpoint is S11: what a checkpoint covers is on the target.
 func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
+	if !o.sampled(&o.checkpoints, 1) {
+		return
+	}
 	log, err := checkpoint.Parse(body)
 	if err != nil {
 		o.w.fail("S11", "checkpoint on %s: %v", db, err)
@@ -389,7 +399,7 @@ func (o *oracle) replay(a asked) {
 	case nil, node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
 		return // no request of a node; or these make progress, or say that time has passed
 	}
-	if o.replays++; o.replays%8 != 0 {
+	if !o.sampled(&o.replays, 8) {
 		return
 	}
 	before := o.w.db.Hash()

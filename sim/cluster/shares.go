@@ -70,6 +70,9 @@ func (o *oracle) checkCharges(l landing) {
 		o.charges[c] = max(o.charges[c], used)
 		touched[payer{c.Worker, c.Account}] = true
 	}
+	if len(touched) == 0 || !o.sampled(&o.billed, 1) {
+		return
+	}
 	for _, p := range slices.SortedFunc(maps.Keys(touched), comparePayers) {
 		if charged, held := o.charged(p), o.held(p, o.w.Engine.Now()); charged > held {
 			o.w.fail("S9", "%s charges %s with %s, and its runs held slots for %s", p.worker, p.account, charged, held)
