@@ -30,7 +30,8 @@ type oracle struct {
 	shadows  map[string]*shadow
 	runs     []*run // under way
 	docs     map[string]*docTruth
-	denied   map[string]bool // "URL ID REV" that a target did not take
+	denied   map[string]bool            // "URL ID REV" that a target did not take
+	edited   map[*peers.DB]instant.Time // when the filter function was last changed
 	// How often the costly checks came up.
 	replays, checkpoints, billed int
 	sharing
@@ -72,7 +73,7 @@ type docTruth struct {
 func newOracle(w *Cluster) *oracle {
 	return &oracle{
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
-		docs: map[string]*docTruth{}, denied: map[string]bool{},
+		docs: map[string]*docTruth{}, denied: map[string]bool{}, edited: map[*peers.DB]instant.Time{},
 	}
 }
 
@@ -346,7 +347,11 @@ func (o *oracle) sampled(times *int, every int) bool {
 	return *times%(every*max(o.w.Config.Sample, 1)) == 0
 }
 
-// checkpoint is S11: what a checkpoint covers is on the target.
+// filterSettles is how long a run may go on to checkpoint what it read with a filter function that is another
+// one by now.
+const filterSettles = 5 * time.Minute
+
+// checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
 func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 	if !o.sampled(&o.checkpoints, 1) {
 		return
@@ -363,6 +368,16 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		rep := r.work.Work.Replication
 		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
 		if source == nil || target == nil {
+			return
+		}
+		other := source
+		if db == source {
+			other = target
+		}
+		if second, err := checkpoint.Parse(other.Log(id)); err != nil || second.SessionID != log.SessionID {
+			return
+		}
+		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(o.edited[source]) < filterSettles {
 			return
 		}
 		if lost := o.missing(rep, source, target, source.Number(log.SourceLastSeq)); lost != "" {
