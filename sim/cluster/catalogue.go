@@ -46,6 +46,7 @@ var Catalogue = []Trouble{
 	{NodeJump, "nodes", "nemesis", "its wall clock jumps by up to an hour for a while"},
 	{NodeOtherSpeed, "nodes", "nemesis", "restarted with other settings, as during an upgrade"},
 	{NodeMaxJobs, "nodes", "nemesis", "max_jobs changes while it runs, down to 0 too"},
+	{NodeMaintenance, "nodes", "nemesis", "hands its jobs back, and takes none for a while"},
 
 	{peers.Refused, "network", "request", "no connection"},
 	{peers.NoSuchHost, "network", "request", "the name has no address for a moment"},

@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
 	"couchrelay/core/replicator"
@@ -81,11 +82,22 @@ func New(c Config, d *decide.Decider) *Cluster {
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
 	w.buildServers()
-	for i := range c.Nodes {
-		w.nodes = append(w.nodes, newProcess(w, fmt.Sprint("n", i+1)))
+	for i := range c.Processes() {
+		w.nodes = append(w.nodes, newProcess(w, fmt.Sprint("n", i+1), c.rolesOf(i)))
 	}
 	w.Engine.Step = w.oracle.step
 	return w
+}
+
+// rolesOf are the roles of the process with an index.
+func (c *Config) rolesOf(i int) node.Roles {
+	switch {
+	case i < c.Nodes:
+		return node.AllRoles
+	case i < c.Nodes+c.FrontendOnly:
+		return node.APIFrontend
+	}
+	return node.Replication
 }
 
 // buildServers makes the servers with their databases and first documents.

@@ -15,12 +15,14 @@ import (
 
 // Config is a scenario: everything about a run but the answers of its decider.
 type Config struct {
-	Nodes     int // processes with both roles
-	Servers   int
-	Databases int // on each server
-	Tenants   int // replicator databases
-	Jobs      int // replication documents at the beginning
-	Docs      int // documents in each database at the beginning
+	Nodes int // processes with both roles
+	// FrontendOnly and ReplicationOnly are how many more there are with one role.
+	FrontendOnly, ReplicationOnly int
+	Servers                       int
+	Databases                     int // on each server
+	Tenants                       int // replicator databases
+	Jobs                          int // replication documents at the beginning
+	Docs                          int // documents in each database at the beginning
 
 	// Duration is the time of trouble, in which users act and faults happen; then everything is healed,
 	// and within Settle all must have converged.
@@ -57,6 +59,9 @@ type Config struct {
 	Sample int
 }
 
+// Processes is the number of all processes, whatever their roles. Those with both come first.
+func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.ReplicationOnly }
+
 // Event is something that a scenario wants to happen.
 type Event struct {
 	At   time.Duration // from the beginning
@@ -72,14 +77,15 @@ const NemesisTick = 5 * time.Second
 const (
 	StoreDown = "fdb-down" // nothing gets through to the store for a while
 
-	NodeCrash      = "node-crash"       // killed, and restarted after a while
-	NodePause      = "node-pause"       // stands still for a while, as long as a lease or longer
-	NodeDrain      = "node-drain"       // stops in order, and is started again
-	NodeStorm      = "node-storm"       // all are killed at once
-	NodeSkew       = "node-skew"        // its wall clock is wrong from now on
-	NodeJump       = "node-jump"        // its wall clock jumps forward or back for a while
-	NodeOtherSpeed = "node-other-setup" // restarted with other settings, as during an upgrade
-	NodeMaxJobs    = "node-max-jobs"    // its max_jobs changes while it runs, down to 0 too
+	NodeCrash       = "node-crash"       // killed, and restarted after a while
+	NodePause       = "node-pause"       // stands still for a while, as long as a lease or longer
+	NodeDrain       = "node-drain"       // stops in order, and is started again
+	NodeStorm       = "node-storm"       // all are killed at once
+	NodeSkew        = "node-skew"        // its wall clock is wrong from now on
+	NodeJump        = "node-jump"        // its wall clock jumps forward or back for a while
+	NodeOtherSpeed  = "node-other-setup" // restarted with other settings, as during an upgrade
+	NodeMaxJobs     = "node-max-jobs"    // its max_jobs changes while it runs, down to 0 too
+	NodeMaintenance = "node-maintenance" // it hands its jobs back, and takes none for a while
 
 	NetPartition = "net-partition" // a process does not reach a server
 	NetIsolated  = "net-isolated"  // a process does not reach the store
@@ -98,7 +104,7 @@ const (
 )
 
 // NemesisFaults are all faults of the nemesis.
-var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NetPartition,
+var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeMaintenance, NetPartition,
 	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, DBRecreated, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.

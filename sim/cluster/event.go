@@ -9,14 +9,14 @@ import (
 
 // aims are what events of the nemesis are aimed at.
 var aims = map[string]string{
-	NodeCrash: "node", NodePause: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node",
+	NodeCrash: "node", NodePause: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node", NodeMaintenance: "node",
 	NetPartition: "node", NetIsolated: "node",
 	ServerDown: "server", ServerSlow: "server", ServerThrottles: "server", ServerLocksOut: "server", ServerBreaks: "server",
 	DBRecreated: "database", DBDeleted: "database", DBRestored: "database", FilterEdit: "database",
 }
 
 // lasting are the events that have a duration.
-var lasting = []string{StoreDown, NodeCrash, NodePause, NodeStorm, NodeJump, NodeMaxJobs, NetPartition, NetIsolated, ServerDown, ServerSlow,
+var lasting = []string{StoreDown, NodeCrash, NodePause, NodeStorm, NodeJump, NodeMaxJobs, NodeMaintenance, NetPartition, NetIsolated, ServerDown, ServerSlow,
 	ServerThrottles, ServerLocksOut, DBDeleted, DBRestored}
 
 // CheckEvent says what is wrong with an event of this world.
@@ -36,7 +36,7 @@ func (c *Config) CheckEvent(e Event) error {
 	case "":
 		return fmt.Errorf("%s %s: is aimed at nobody; %s must be left out", e.What, e.Whom, e.Whom)
 	case "node":
-		ok = numbered(e.Whom, "n", c.Nodes)
+		ok = numbered(e.Whom, "n", c.Processes())
 	case "server":
 		ok = numbered(e.Whom, "s", c.Servers)
 	case "database":
@@ -60,7 +60,7 @@ func numbered(name, prefix string, most int) bool {
 func (c *Config) example(aim string) string {
 	switch aim {
 	case "node":
-		return fmt.Sprintf("one of n1 to n%d", c.Nodes)
+		return fmt.Sprintf("one of n1 to n%d", c.Processes())
 	case "server":
 		return fmt.Sprintf("one of s1 to s%d", c.Servers)
 	}

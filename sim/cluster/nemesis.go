@@ -176,6 +176,13 @@ func (n *nemesis) process(e Event) {
 		p.settings = s
 		w.watch(Fault{e.What, p.Name, fmt.Sprintf("max_jobs %d, activity timeout %s", s.MaxJobs, s.ActivityTimeout), 0})
 		n.kill(p, time.Second)
+	case NodeMaintenance:
+		p.settings.Maintenance = true
+		n.configure(p)
+		w.Engine.After(n.lasts(e, 10*time.Second, 5*time.Minute), nil, "maintenance over", func() {
+			p.settings.Maintenance = false
+			n.configure(p)
+		})
 	case NodeMaxJobs:
 		p.settings.MaxJobs = n.site.Int(2*w.Config.Settings.MaxJobs + 1)
 		n.configure(p)

@@ -262,6 +262,9 @@ func (o *oracle) runStarted(r *run) {
 		}
 		o.checkTakeover(other, r)
 	}
+	if !r.p.roles.Has(node.Replication) {
+		o.w.fail("S5", "%s starts a run without the role replication", r.p.Name)
+	}
 	if n := len(r.p.runs); n > r.p.node.MaxJobs() {
 		o.w.fail("S5", "%s starts run %d though it may have %d", r.p.Name, n, r.p.node.MaxJobs())
 	}

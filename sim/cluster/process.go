@@ -25,8 +25,9 @@ const (
 // process is a node: it drives the core's machines as the production runtime does.
 type process struct {
 	*engine.Process
-	w    *Cluster
-	site *decide.Site
+	w     *Cluster
+	site  *decide.Site
+	roles node.Roles
 
 	alive    bool
 	lives    int
@@ -67,8 +68,8 @@ type runEvent struct {
 	ev  replication.Event
 }
 
-func newProcess(w *Cluster, name string) *process {
-	return &process{Process: &engine.Process{Name: name}, w: w, site: w.Decider.Site(name), settings: w.Config.Settings}
+func newProcess(w *Cluster, name string, roles node.Roles) *process {
+	return &process{Process: &engine.Process{Name: name}, w: w, roles: roles, site: w.Decider.Site(name), settings: w.Config.Settings}
 }
 
 // running is the process whose coroutine runs; nil for users and the world.
@@ -88,7 +89,7 @@ func (p *process) boot() {
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter = ratelimit.Limiter{}
 	p.node = node.New(node.Config{
-		Settings: p.settings, Name: p.Name, Roles: node.AllRoles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
+		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.watch(NodeChanged{p.Name, NodeUp, fmt.Sprint("life ", p.lives)})

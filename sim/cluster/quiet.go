@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
 	"couchrelay/core/replicator"
 )
 
 // unsettled says which liveness invariant does not hold yet; nil when all do.
 func (o *oracle) unsettled() *Violation {
+	if why := o.registry(); why != "" {
+		return &Violation{ID: "L5", Text: why}
+	}
 	counts, err := o.w.store.Jobs.Counts(o.w.present())
 	if err != nil {
 		return &Violation{ID: "S3", Text: err.Error()}
@@ -41,10 +46,36 @@ func (o *oracle) unsettled() *Violation {
 	return nil
 }
 
+// registry says how what nodes see of each other differs from those that live: all of them, and nobody else.
+func (o *oracle) registry() string {
+	members, err := node.Members(o.w.present(), o.w.store)
+	if err != nil {
+		return err.Error()
+	}
+	living := 0
+	for _, p := range o.w.nodes {
+		if !p.alive || p.draining {
+			continue
+		}
+		living++
+		i := slices.IndexFunc(members, func(m node.Member) bool { return strings.HasPrefix(m.Worker, fmt.Sprintf("%s/%d", p.Name, p.lives)) })
+		if i < 0 {
+			return fmt.Sprintf("%s lives and is no member", p.Name)
+		}
+		if info := members[i].Info; info.Roles != p.roles || info.Status != node.Up {
+			return fmt.Sprintf("%s with roles %s is a member as %+v", p.Name, p.roles, info)
+		}
+	}
+	if len(members) != living {
+		return fmt.Sprintf("%d nodes live, and the members are %+v", living, members)
+	}
+	return ""
+}
+
 func (o *oracle) freeSlots() int {
 	free := 0
 	for _, p := range o.w.nodes {
-		if p.alive && !p.draining {
+		if p.alive && !p.draining && p.roles.Has(node.Replication) {
 			free += max(0, p.node.MaxJobs()-p.node.Running())
 		}
 	}

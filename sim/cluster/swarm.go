@@ -57,6 +57,8 @@ func Swarm(seed uint64, p Profile) Config {
 	s.ActivityTimeout = time.Duration(between(6, 90)) * time.Second
 	s.PollInterval, s.ProgressInterval = time.Duration(between(5, 60))*time.Second, time.Duration(between(5, 60))*time.Second
 	c.drawRates(&r)
+	roles := prng.Fork(seed, "roles")
+	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/peers"
 )
@@ -199,7 +200,7 @@ func (u *users) write(j *jobDoc, site *decide.Site, remove bool) {
 func (u *users) frontend(site *decide.Site) *process {
 	var up []*process
 	for _, p := range u.w.nodes {
-		if p.alive && !p.draining {
+		if p.alive && !p.draining && p.roles.Has(node.APIFrontend) {
 			up = append(up, p)
 		}
 	}

@@ -24,6 +24,8 @@ func (s *shrinker) world() {
 	s.dropEvents()
 	s.shorten()
 	s.lessen(0, func(c *cluster.Config) *int { return &c.Jobs })
+	s.lessen(0, func(c *cluster.Config) *int { return &c.FrontendOnly })
+	s.lessen(0, func(c *cluster.Config) *int { return &c.ReplicationOnly })
 	s.lessen(1, func(c *cluster.Config) *int { return &c.Nodes })
 	s.lessen(1, func(c *cluster.Config) *int { return &c.Tenants })
 	s.lessen(0, func(c *cluster.Config) *int { return &c.Docs })
@@ -98,6 +100,7 @@ func (s *shrinker) plain(base cluster.Config) {
 		size := *c
 		*c = base
 		c.Nodes, c.Servers, c.Databases, c.Tenants, c.Jobs, c.Docs = size.Nodes, size.Servers, size.Databases, size.Tenants, size.Jobs, size.Docs
+		c.FrontendOnly, c.ReplicationOnly = size.FrontendOnly, size.ReplicationOnly
 		c.Rates, c.Actions, c.Events, c.Duration = size.Rates, size.Actions, size.Events, size.Duration
 	}) {
 		return
