@@ -52,7 +52,7 @@ type Cluster struct {
 
 // Violation is a broken invariant.
 type Violation struct {
-	ID   string // S1 ... S18, L1 ... L4, or a panic
+	ID   string // S1 ... S18, L1 ... L5, or a panic
 	Text string
 	At   instant.Time
 	Step uint64

@@ -25,6 +25,7 @@ var Invariants = map[string]string{
 	"L2":  "When slots are free, no job waits that could run.",
 	"L3":  "No job stays running that nobody runs.",
 	"L4":  "No job that is due stays in the queue.",
+	"L5":  "The registry shows all nodes that live, as they are, and nobody else.",
 	"B1":  "Nothing waits busily.",
 	"P1":  "Nothing panics.",
 }
