@@ -18,7 +18,7 @@ func (n *Node) accept() {
 	}
 	d := jobs.Demand{Batch: n.batch, Max: min(free, acceptLimit), Seed: n.rng.Uint64()}
 	if n.acceptors() > 1 {
-		d.Window = acceptWindow
+		d.Window = max(acceptWindow, windowPerWorker*(len(n.others)+1))
 	}
 	n.accepting, n.hungry = true, false
 	n.ask(Accept{Worker: n.worker, Node: n.name, Demand: d})

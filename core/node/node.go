@@ -76,8 +76,9 @@ const (
 	beatsPerTimeout = 4  // heartbeats, and looks at those of others, in an ActivityTimeout
 	acceptLimit     = 50 // jobs in one accept
 	// acceptWindow is the number of ready jobs among which workers that share a store choose. It stays small,
-	// since it bounds how far a job may be taken out of turn.
-	acceptWindow = 16
+	// since it bounds the priority inversion, but grows with the workers: 64 that choose among 16 conflict
+	// six times for an accept, 64 that choose among 256 once in five.
+	acceptWindow, windowPerWorker = 16, 4
 	promoteLimit = 100
 	expireLimit  = 100
 	// spread is how much later than the one before each run of an accept starts, on the average.
