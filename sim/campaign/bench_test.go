@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"fmt"
 	"testing"
 
 	"couchrelay/sim/cluster"
@@ -55,7 +54,7 @@ func BenchmarkSecondCore(b *testing.B) {
 		b.ReportMetric(0, "ns/op")
 		for seed, h := range one.Hashes {
 			if two.Hashes[seed] != h {
-				b.Error(fmt.Sprintf("seed %d ends otherwise beside another", seed))
+				b.Errorf("seed %d ends otherwise beside another", seed)
 			}
 		}
 	}
