@@ -275,3 +275,59 @@ func TestForeignInfo(t *testing.T) {
 		t.Errorf("members %v", w.members())
 	}
 }
+
+// TestOwnOldLeaseIsNoNamesake: after a lease was lost, late heartbeats of it do not rename the node.
+func TestOwnOldLeaseIsNoNamesake(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", nil)
+	w.pass(time.Minute)
+	beat := func(q Request) bool { _, is := q.(Beat); return is }
+	for n.worker == "n-0" { // no heartbeat gets through, until the node joins anew
+		n.hold = beat
+		w.pass(5 * time.Second)
+	}
+	n.hold = nil
+	old := Beat{Worker: "n-0", Info: n.info()}
+	old.Info.Started-- // as if it had begun earlier
+	for range 4 {
+		n.perform(Ask{Request: old})
+		w.pass(5 * time.Second)
+	}
+	if n.worker != "n-0-2" || slices.Contains(n.notes, "duplicate_name") {
+		t.Errorf("worker %s, notes %v", n.worker, n.notes)
+	}
+}
+
+// TestWindowOfAcceptors: nodes choose among the first jobs only while several take jobs, frontends and those in
+// maintenance not counted.
+func TestWindowOfAcceptors(t *testing.T) {
+	w := newWorld(t)
+	window := -1
+	a := w.start("a", func(c *Config) { c.MaxJobs = 1 })
+	a.hold = func(q Request) bool {
+		if q, is := q.(Accept); is {
+			window = q.Demand.Window
+		}
+		return false
+	}
+	look := func() int {
+		w.pass(time.Minute)
+		window = -1
+		w.pass(10 * time.Second)
+		return window
+	}
+	w.start("front", func(c *Config) { c.Roles = APIFrontend })
+	if got := look(); got != 0 {
+		t.Errorf("beside a frontend the window is %d", got)
+	}
+	b := w.start("b", nil)
+	if got := look(); got != acceptWindow {
+		t.Errorf("beside another worker the window is %d", got)
+	}
+	s := DefaultSettings()
+	s.Maintenance = true
+	b.step(Configure{Settings: s})
+	if got := look(); got != 0 {
+		t.Errorf("beside one in maintenance the window is %d", got)
+	}
+}
