@@ -79,8 +79,8 @@ const (
 	// since it bounds the priority inversion, but grows with the workers: 64 that choose among 16 conflict
 	// six times for an accept, 64 that choose among 256 once in five.
 	acceptWindow, windowPerWorker = 16, 4
-	promoteLimit = 100
-	expireLimit  = 100
+	promoteLimit                  = 100
+	expireLimit                   = 100
 	// spread is how much later than the one before each run of an accept starts, on the average.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute
