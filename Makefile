@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks mutants mutants-quick fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,14 @@ marks: ## play SEEDS (10000) seeds and tell which rare places of the core they r
 	GOCOVERDIR=bin/marks bin/couchsim-marks run --seeds $(SEEDS) --stop 0
 	$(GO) tool covdata textfmt -i bin/marks -o bin/marks.txt
 	$(GO) run ./cmd/couchsim marks bin/marks.txt
+
+# Bugs that are planted one at a time in a copy of couchsim: MUTANTS names some, MUTANT_SEEDS bounds the seeds for each.
+MUTANT_SEEDS ?= 10000
+mutants: ## the seeds that the simulator needs to find each of the bugs in sim/mutants; takes hours
+	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) $(MUTANTS)
+
+mutants-quick: ## the same with 25 seeds for each; exit status 1, since some need more
+	$(GO) run ./cmd/couchsim mutants --seeds 25 $(MUTANTS)
 
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME (10s)

@@ -1,0 +1,265 @@
+package mutants
+
+// leases are bugs about who may work on a job.
+var leases = []Mutant{
+	{
+		Name: "update-unlocked", File: "core/jobs/work.go", What: "progress is stored without a look at the lock",
+		Old: "\tif _, err := q.held(tx, id, lock); err != nil {\n\t\treturn err\n\t}\n\tq.setData(tx, id, data)\n",
+		New: "\tq.setData(tx, id, data)\n",
+	},
+	{
+		Name: "lock-without-batch", File: "core/jobs/work.go", What: "a lock is compared by its worker, not by its accept",
+		Old: "j.State != Running || j.Lock != lock {\n\t\treturn nil, fmt.Errorf(\"job %q: %w\", id, ErrHalt)",
+		New: "j.State != Running || j.Lock.Worker != lock.Worker {\n\t\treturn nil, fmt.Errorf(\"job %q: %w\", id, ErrHalt)",
+	},
+	{
+		Name: "requeue-unfenced", File: "core/jobs/work.go", What: "whoever ran a job may queue it again, also when it is another's by now",
+		Old: "\told, err := q.held(tx, id, lock)\n\tif err != nil {\n\t\treturn err\n\t}\n\tq.setData(tx, id, data)\n",
+		New: "\told, err := q.header(tx, id)\n\tif err != nil || old == nil {\n\t\treturn err\n\t}\n\tq.setData(tx, id, data)\n",
+	},
+	{
+		Name: "heartbeat-of-the-dead", File: "core/jobs/lease.go", What: "a worker that was expired may send heartbeats",
+		Old: "\tif err := q.checkLease(tx, worker); err != nil {\n\t\treturn 0, err\n\t}\n\tq.stamp(tx, worker, info)",
+		New: "\tq.stamp(tx, worker, info)",
+	},
+	{
+		Name: "lease-never-given-up", File: "core/node/lease.go", What: "a worker whose heartbeats do not get through goes on",
+		Old: "\t\tn.loseLease(\"no heartbeat got through\")\n\t\treturn\n",
+		New: "\t\tn.lastBeat = n.clock.Steady\n",
+	},
+	{
+		Name: "lease-from-answer", File: "core/node/lease.go", What: "a lease counts from the answer to the heartbeat, not from when it was sent",
+		Old: "n.lastBeat = max(n.lastBeat, c.sent)",
+		New: "n.lastBeat = n.clock.Steady",
+	},
+	{
+		Name: "zombie-keeps-runs", File: "core/node/lease.go", What: "a worker that lost its lease forgets its runs, and does not stop them",
+		Old: "\t\t\tn.charge(r)\n\t\t\tn.emit(KillRun{Run: r.id})\n\t\t}\n\t}\n\tn.runs = nil",
+		New: "\t\t\tn.charge(r)\n\t\t}\n\t}\n\tn.runs = nil",
+	},
+	{
+		Name: "expiry-ignores-beat", File: "core/jobs/lease.go", What: "a worker is expired though it has shown signs of life since it was judged",
+		Old: "\t\t\tif err != nil || !bytes.HasPrefix(now, beat[:]) {",
+		New: "\t\t\tif err != nil || !bytes.HasPrefix(now, beat[:0]) {",
+	},
+	{
+		Name: "beat-of-first-look", File: "core/node/lease.go", What: "a monitor remembers the first heartbeat that it saw of a worker",
+		Old: "if k.worker == o.worker && k.beat == o.beat {",
+		New: "if k.worker == o.worker {",
+	},
+	{
+		Name: "lease-read-from-snapshot", File: "core/jobs/lease.go", What: "an accept does not conflict with the expiry of its worker",
+		Old: "\trow, err := tx.Get(q.worker.Pack(worker))\n\tif err != nil {\n\t\treturn err\n\t}\n\tif len(row) == 0 || row[0] != leaseLive {",
+		New: "\trow, err := tx.Snapshot().Get(q.worker.Pack(worker))\n\tif err != nil {\n\t\treturn err\n\t}\n\tif len(row) == 0 || row[0] != leaseLive {",
+	},
+	{
+		Name: "slot-never-freed", File: "core/node/run.go", What: "a run that ended while its job was taken away keeps its slot",
+		Old: "\t\tn.halt(r, e.Text)\n\t\treturn\n\t}\n\tswitch c.req.(type) {",
+		New: "\t\tif r.state != over {\n\t\t\tn.halt(r, e.Text)\n\t\t}\n\t\treturn\n\t}\n\tswitch c.req.(type) {",
+	},
+	{
+		Name: "lost-not-counted", File: "core/jobs/lease.go", What: "workers that vanish are not counted against the jobs that they ran",
+		Old: "to.State, to.Lock, to.Resubmit, to.Lost = Pending, Lock{}, false, old.Lost+1",
+		New: "to.State, to.Lock, to.Resubmit = Pending, Lock{}, false",
+	},
+}
+
+// results are bugs about commits of unknown outcome and transactions that meet.
+var results = []Mutant{
+	{
+		Name: "unknown-taken-for-done", File: "core/kv/kv.go", What: "a commit of unknown result is taken for one that happened",
+		Old: "\t\tif err == nil {\n\t\t\treturn result, nil\n\t\t}\n",
+		New: "\t\tif err == nil || CodeOf(err) == CommitUnknownResult {\n\t\t\treturn result, nil\n\t\t}\n",
+	},
+	{
+		Name: "accept-not-recognised", File: "core/jobs/work.go", What: "an accept that is repeated takes more jobs instead of those that it took",
+		Old: "\tif len(taken) > 0 {\n\t\treturn q.acceptedBefore(tx, taken)\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "accept-number-kept", File: "core/node/accept.go", What: "the next accept has the number of the one before",
+		Old: "\tn.batch++\n",
+		New: "",
+	},
+	{
+		Name: "charge-added", File: "core/replicator/account.go", What: "a charge is added, so that a repeated one counts twice",
+		Old: "tx.Max(s.usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))",
+		New: "tx.Add(s.usage.Pack(c.Account, int64(c.At), c.Worker), c.Used)",
+	},
+	{
+		Name: "token-forgotten", File: "core/docs/update.go", What: "a repeated edit is not recognised as one's own",
+		Old: "\t\tr.remember(e.Token, rev)\n",
+		New: "",
+	},
+	{
+		Name: "promotion-without-conflict", File: "core/jobs/create.go", What: "two nodes promote one job, each without seeing the other",
+		Old: "\t\told, err := q.header(tx, id)\n\t\tif err != nil {\n\t\t\treturn 0, 0, err\n\t\t}",
+		New: "\t\told, err := q.header(tx.Snapshot(), id)\n\t\tif err != nil {\n\t\t\treturn 0, 0, err\n\t\t}",
+	},
+	{
+		Name: "fault-taken-for-halt", File: "core/node/perform.go", What: "a store that does not answer is taken for a job that was taken away",
+		Old: "\treturn StoreDown\n",
+		New: "\treturn Halted\n",
+	},
+}
+
+// queue are bugs about where jobs wait.
+var queue = []Mutant{
+	{
+		Name: "row-left-behind", File: "core/jobs/record.go", What: "a job that is removed leaves its row in the index",
+		Old: "\tif oldKey != nil && !bytes.Equal(key, oldKey) {\n",
+		New: "\tif oldKey != nil && to != nil && !bytes.Equal(key, oldKey) {\n",
+	},
+	{
+		Name: "signal-lost", File: "core/jobs/record.go", What: "nobody is told that a job has become ready",
+		Old: "\t\tif to.Ready() && (old == nil || !old.Ready()) {\n\t\t\ttx.Add(q.signal, 1)\n\t\t}\n",
+		New: "",
+	},
+	{
+		Name: "call-lost", File: "core/jobs/create.go", What: "a worker is not called when its job is removed",
+		Old: "\tif old.State == Running {\n\t\ttx.Add(q.call.Pack(old.Lock.Worker), 1)\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "due-ignored", File: "core/jobs/create.go", What: "jobs are promoted before they are due",
+		Old: "if instant.Time(due) > now || moved == limit {",
+		New: "if moved == limit {",
+	},
+	{
+		Name: "never-promoted", File: "core/node/accept.go", What: "jobs are promoted while somebody is hungry only",
+		Old: "\tif n.due(&n.timers.promote, n.cfg.PollInterval) {\n\t\taskOnce(n, Promote{Limit: promoteLimit})",
+		New: "\tif n.due(&n.timers.promote, n.cfg.PollInterval) && n.hungry {\n\t\taskOnce(n, Promote{Limit: promoteLimit})",
+	},
+	{
+		Name: "waiting-counted-ready", File: "core/jobs/record.go", What: "waiting jobs are counted with the ready ones",
+		Old: "\tif j.State == Pending && !j.Ready() {\n\t\treturn q.count.Pack(\"waiting\")\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "transient-kept", File: "core/replicator/sweep.go", What: "finished jobs of requests are never forgotten",
+		Old: "if rec != nil && rec.Expires == instant.Time(at) {",
+		New: "if rec != nil && rec.Expires < instant.Time(at) {",
+	},
+}
+
+// scheduling are bugs about who gets a slot, and what it costs.
+var scheduling = []Mutant{
+	{
+		Name: "account-never-left", File: "core/replicator/run.go", What: "jobs that are over still count for their accounts",
+		Old: "\tif left == jobs.Finished {\n\t\ts.leave(tx, rec)\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "churn-ignored", File: "core/schedule/rotation.go", What: "any number of jobs give way in one cycle",
+		Old: "swaps := min(len(ready), l.MaxChurn-excess)",
+		New: "swaps := len(ready)",
+	},
+	{
+		Name: "late-accept-kept", File: "core/node/run.go", What: "jobs that come after max_jobs was lowered run all the same",
+		Old: "case n.draining, len(n.runs) > n.cfg.MaxJobs:",
+		New: "case n.draining:",
+	},
+	{
+		Name: "slot-too-many", File: "core/node/accept.go", What: "one job more than there are free slots is asked for",
+		Old: "free := n.cfg.MaxJobs - len(n.runs)\n",
+		New: "free := n.cfg.MaxJobs - len(n.runs) + 1\n",
+	},
+	{
+		Name: "excess-kept", File: "core/schedule/rotation.go", What: "jobs above max_jobs keep their slots when that is lowered",
+		Old: "excess := max(0, len(running)-l.MaxJobs)",
+		New: "excess := max(0, len(running)-max(len(running), l.MaxJobs))",
+	},
+	{
+		Name: "swap-for-worse", File: "core/schedule/rotation.go", What: "a job gives way to one that sorts behind it",
+		Old: " && ready[0].Compare(r.Place) <= 0 {",
+		New: " {",
+	},
+	{
+		Name: "min-run-ignored", File: "core/schedule/rotation.go", What: "a job gives way as soon as it runs",
+		Old: "r.Continuous && now.Sub(r.Since) >= l.MinRun && ",
+		New: "r.Continuous && ",
+	},
+	{
+		Name: "one-shot-gives-way", File: "core/schedule/rotation.go", What: "one-shots give way too",
+		Old: "if r.Continuous && now.Sub(",
+		New: "if now.Sub(",
+	},
+	{
+		Name: "last-turn-not-charged", File: "core/node/share.go", What: "what a run used since the last charge is lost when it ends",
+		Old: "func (n *Node) turn(r *run) replicator.Turn {\n\tn.charge(r)\n",
+		New: "func (n *Node) turn(r *run) replicator.Turn {\n",
+	},
+	{
+		Name: "charged-twice", File: "core/node/share.go", What: "every charge covers the whole run",
+		Old: "\tr.charged = n.clock.Steady\n",
+		New: "",
+	},
+	{
+		Name: "decayed-twice", File: "core/schedule/usage.go", What: "usage decays once more for every charge",
+		Old: "for ; at < to && usage > 0; at += length {",
+		New: "for ; at <= to && usage > 0; at += length {",
+	},
+	{
+		Name: "key-upside-down", File: "core/schedule/decay.go", What: "who used most goes first",
+		Old: "{ return now + Log2(p) }",
+		New: "{ return now - Log2(p) }",
+	},
+	{
+		Name: "shares-not-squared", File: "core/schedule/usage.go", What: "priorities grow by shares, not by their square",
+		Old: "max(jobs, 0), shares*shares)",
+		New: "max(jobs, 0), shares)",
+	},
+	{
+		Name: "newcomer-not-counted", File: "core/replicator/account.go", What: "a new job is not counted for its own place",
+		Old: "\ta.Jobs++\n",
+		New: "",
+	},
+}
+
+// backoff are bugs about how long jobs wait after crashes.
+var backoff = []Mutant{
+	{
+		Name: "health-halved", File: "core/backoff/backoff.go", What: "crashes are forgotten after half the time",
+		Old: "if ran > p.Health {",
+		New: "if ran > p.Health/2 {",
+	},
+	{
+		Name: "wait-unbounded", File: "core/backoff/backoff.go", What: "waits double beyond the greatest",
+		Old: "\t\tif d > p.Max/2 {\n\t\t\treturn p.Max\n\t\t}\n",
+		New: "",
+	},
+	{
+		Name: "reset-at-start", File: "core/replicator/run.go", What: "crashes are forgotten when the job starts again",
+		Old: "rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now\n",
+		New: "rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now\n\t\t\trec.heal()\n",
+	},
+	{
+		Name: "never-healed", File: "core/replicator/run.go", What: "a job that has run for long still shows its crashes",
+		Old: "\t\t\trec.heal()\n\t\t\tif err := s.Jobs.Absolve(",
+		New: "\t\t\tif err := s.Jobs.Absolve(",
+	},
+	{
+		Name: "crashes-survive-edit", File: "core/replicator/document.go", What: "the job of a changed document starts with the crashes of the one before",
+		Old: "\trec.User = rep.User.Name\n",
+		New: "\trec.User = rep.User.Name\n\tif old != nil {\n\t\trec.ErrorCount = old.ErrorCount\n\t}\n",
+	},
+	{
+		Name: "crash-queued-at-once", File: "core/replicator/run.go", What: "a job is ready again right after its crash",
+		Old: "return s.queue(tx, jobID, lock, rec, turn, due, now)",
+		New: "return s.queue(tx, jobID, lock, rec, turn, min(due, 0), now)",
+	},
+}
+
+// clock are bugs about which clock is asked.
+var clock = []Mutant{
+	{
+		Name: "silence-by-wall-clock", File: "core/node/lease.go", What: "how long a worker was silent is measured by a clock that jumps",
+		Old: "since: n.clock.Steady}\n",
+		New: "since: n.clock.Wall}\n",
+	},
+	{
+		Name: "lease-by-wall-clock", File: "core/node/lease.go", What: "a worker's own lease is measured by a clock that jumps",
+		Old: "if n.clock.Steady >= n.lastBeat.Add(n.cfg.ActivityTimeout) {",
+		New: "if n.clock.Wall >= n.lastBeat.Add(n.cfg.ActivityTimeout) {",
+	},
+}

@@ -1,0 +1,212 @@
+package mutants
+
+// checkpoints are bugs about what a checkpoint covers.
+var checkpoints = []Mutant{
+	{
+		Name: "checkpoint-ahead", File: "core/replication/commit.go", What: "a checkpoint covers what was read, not what was copied",
+		Old: "k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}",
+		New: "k.writing, k.covers, k.synced = r.feed.since, k.rows, [2]bool{}",
+	},
+	{
+		Name: "gaps-passed", File: "core/replication/batch.go", What: "the position moves to the end of a batch though one before is not done",
+		Old: "\tkept := r.batches[:0:0]\n\tfor i, b := range r.batches {\n",
+		New: "\tkept := r.batches[:0:0]\n\tfor i, b := range r.batches {\n\t\tif b.stage == done {\n\t\t\tr.commits.passed(b)\n\t\t}\n",
+	},
+	{
+		Name: "not-made-durable", File: "core/replication/commit.go", What: "checkpoints are written without asking the databases to make their writes durable",
+		Old: "\tr.commits.step = syncing\n\tr.start(&call{op: peer.Commit{Side: peer.Source}, commits: true})\n\tr.start(&call{op: peer.Commit{Side: peer.Target}, commits: true})\n",
+		New: "\tr.commits.step = syncing\n\tr.writeLogs()\n",
+	},
+	{
+		Name: "checkpoint-on-source-only", File: "core/replication/commit.go", What: "a checkpoint is written to the source only",
+		Old: "\tif on == peer.Source {\n\t\tk.step = writingTarget\n\t\tr.putLog(peer.Target)\n\t\treturn\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "filter-change-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read with another filter",
+		Old: "if code != r.filterCode {",
+		New: "if code == \"\" {",
+	},
+	{
+		Name: "idle-look-removed", File: "core/replication/look.go", What: "an idle run never looks whether its databases are the same",
+		Old: "\treturn k.look\n",
+		New: "\treturn instant.Never\n",
+	},
+	{
+		Name: "replaced-unnoticed", File: "core/replication/look.go", What: "a database that was made again is taken for the one before",
+		Old: "if start == s.start || !known(start) || !known(s.start) {",
+		New: "if start == s.start || known(start) || !known(s.start) {",
+	},
+	{
+		Name: "source-log-trusted", File: "core/checkpoint/compare.go", What: "the newest checkpoint of the source counts, whatever the target says",
+		Old: "\ts, t := source.entries(), target.entries()\n",
+		New: "\ts, t := source.entries(), source.entries()\n",
+	},
+	{
+		Name: "counters-begin-anew", File: "core/replication/start.go", What: "a run that goes on at a checkpoint counts from its numbers, not from the job's",
+		Old: "r.info.Counters = r.info.Counters.Max(history[0].Counters)",
+		New: "r.info.Counters = history[0].Counters",
+	},
+}
+
+// copying are bugs about documents on their way.
+var copying = []Mutant{
+	{
+		Name: "batch-ends-with-answer", File: "core/replication/feed.go", What: "every batch of an answer ends with the answer's last sequence",
+		Old: "r.queueBatch(rows[:n], rows[n-1].Seq)",
+		New: "r.queueBatch(rows[:n], got.Rows[len(got.Rows)-1].Seq)",
+	},
+	{
+		Name: "feed-over-early", File: "core/replication/feed.go", What: "a one-shot ends with the first part of the feed",
+		Old: "f.over = f.caught && !r.plan.Continuous",
+		New: "f.over = !r.plan.Continuous",
+	},
+	{
+		Name: "broken-answer-skipped", File: "core/replication/feed.go", What: "a read that goes on after a broken answer starts behind what was lost",
+		Old: "\t\top.Since = f.since\n\t\tc.op = op\n\t}\n}\n",
+		New: "\t\top.Since = r.feed.goal\n\t\tc.op = op\n\t}\n}\n",
+	},
+	{
+		Name: "diff-half-used", File: "core/replication/batch.go", What: "half of the answer to _revs_diff is used",
+		Old: "missing := reply.Result.(peer.Diff).Docs\n",
+		New: "missing := reply.Result.(peer.Diff).Docs\n\tmissing = missing[:(len(missing)+1)/2]\n",
+	},
+	{
+		Name: "conflicts-dropped", File: "core/replication/batch.go", What: "one revision of each document is fetched",
+		Old: "for _, rev := range d.Missing {",
+		New: "for _, rev := range d.Missing[:1] {",
+	},
+	{
+		Name: "repeated-row-wins", File: "core/replication/batch.go", What: "of two rows for a document in one batch the later one counts",
+		Old: "b.docs[i].Revs = union(b.docs[i].Revs, row.Revs)",
+		New: "b.docs[i].Revs = row.Revs[:len(row.Revs)/2]",
+	},
+	{
+		Name: "rest-not-asked-again", File: "core/replication/batch.go", What: "what _bulk_get left out is not asked for again",
+		Old: "\tb.fetch = append(left, b.fetch...)\n",
+		New: "\tif len(b.fetch) == 0 {\n\t\tb.fetch = left\n\t}\n",
+	},
+	{
+		Name: "missing-revisions-forgotten", File: "core/replication/copy.go", What: "a revision that the source did not find is given up without a word",
+		Old: "\t\top.Revs = c.lacking\n",
+		New: "\t\tc.lacking = nil\n",
+	},
+	{
+		Name: "partial-write-taken-for-done", File: "core/replication/batch.go", What: "a _bulk_docs that failed for good is taken for done",
+		Old: "\t\tif f.Kind != peer.Status || f.Status != 413 {\n\t\t\tr.crash(trouble(op, f))\n\t\t\treturn\n\t\t}\n\t\tr.writeSmaller(b, group, op, f)\n",
+		New: "\t\tif f.Kind == peer.Status && f.Status == 413 {\n\t\t\tr.writeSmaller(b, group, op, f)\n\t\t}\n",
+	},
+	{
+		Name: "second-half-dropped", File: "core/replication/batch.go", What: "of a write that was too large the first half is repeated",
+		Old: "\t\tr.write(b, group, op.Docs[n/2:])\n",
+		New: "",
+	},
+	{
+		Name: "bulk-refusals-ignored", File: "core/replication/batch.go", What: "documents that the target refused are counted as written",
+		Old: "\t\trefused := reply.Result.(peer.Written).Refused\n",
+		New: "\t\trefused := reply.Result.(peer.Written).Refused[:0]\n",
+	},
+	{
+		Name: "lockout-counted-as-refusal", File: "core/replication/copy.go", What: "a document is left out because the target knows us no more",
+		Old: "case skippable(rev.Refused) && (c.admitted || !aboutUs(rev.Refused)):",
+		New: "case skippable(rev.Refused):",
+	},
+	{
+		Name: "stub-sent-again", File: "core/replication/copy.go", What: "an attachment that the target lacks is sent as a stub again, for ever",
+		Old: "\t\top.Since = nil\n\t\tc.op = op\n\t\tr.again(c, 0)\n",
+		New: "\t\tc.op = op\n\t\tr.again(c, 0)\n",
+	},
+	{
+		Name: "retry-after-ignored", File: "core/ratelimit/ratelimit.go", What: "Retry-After holds back the request that got it, and no other",
+		Old: "\tp.notTill = max(p.notTill, now.Add(min(retryAfter, MaxRetryAfter)))\n",
+		New: "",
+	},
+	{
+		Name: "pending-null-as-0", File: "core/replication/feed.go", What: "a source that does not tell pending changes has none",
+		Old: "\tcase got.Pending >= 0:\n\t\tf.pending = got.Pending\n",
+		New: "\tcase got.Pending >= -1:\n\t\tf.pending = max(got.Pending, 0)\n",
+	},
+	{
+		Name: "bodies-kept", File: "core/replication/batch.go", What: "bodies are not released when all of them were written",
+		Old: "\t\tr.info.BytesWritten += int64(group.bytes)\n\t\tr.emit(Release{ID: group.id})\n",
+		New: "\t\tr.info.BytesWritten += int64(group.bytes)\n",
+	},
+}
+
+// duplicates are bugs about jobs with one replication id.
+var duplicates = []Mutant{
+	{
+		Name: "refused-goes-on", File: "core/node/run.go", What: "a run goes on though another has its replication",
+		Old: "if !c.Refused {",
+		New: "if !c.Refused || c.ByRequest {",
+	},
+	{
+		Name: "claim-read-from-snapshot", File: "core/replicator/claim.go", What: "two jobs claim a replication, each without seeing the other",
+		Old: "\towner, err := tx.Get(s.claim.Pack(repID))\n\tif err != nil || owner == nil || string(owner) == jobID {",
+		New: "\towner, err := tx.Snapshot().Get(s.claim.Pack(repID))\n\tif err != nil || owner == nil || string(owner) == jobID {",
+	},
+	{
+		Name: "claim-not-taken", File: "core/replicator/claim.go", What: "a job that knows its replication does not claim it again",
+		Old: "\tif rec.RepID != repID {\n\t\tif err := s.dropClaim",
+		New: "\tif rec.RepID == repID {\n\t\treturn nil\n\t} else if rec.RepID != repID {\n\t\tif err := s.dropClaim",
+	},
+	{
+		Name: "claim-lost-by-crash", File: "core/replicator/claim.go", What: "whoever waits after a crash loses its replication to another",
+		Old: "other.State.Terminal() || other.RepID != repID {",
+		New: "other.State.Terminal() || other.State == Crashing || other.RepID != repID {",
+	},
+	{
+		Name: "claim-kept-when-over", File: "core/replicator/claim.go", What: "a job that is over keeps others from its replication",
+		Old: "other.State.Terminal() || other.RepID != repID {",
+		New: "other.RepID != repID {",
+	},
+	{
+		Name: "claim-leaked", File: "core/replicator/store.go", What: "a job that is removed leaves its claim behind",
+		Old: "\tif err := s.dropClaim(tx, jobID, rec.RepID); err != nil {\n\t\treturn err\n\t}\n",
+		New: "",
+	},
+}
+
+// documents are bugs about replication documents and their jobs.
+var documents = []Mutant{
+	{
+		Name: "state-not-written", File: "core/replicator/run.go", What: "a document does not say that its job is over",
+		Old: "\treturn s.writeTerminal(tx, rec, now)\n",
+		New: "\treturn nil\n",
+	},
+	{
+		Name: "removed-job-stays", File: "core/replicator/document.go", What: "a document that is deleted leaves its job",
+		Old: "\tif doc.Deleted {\n\t\treturn s.remove(tx, jobID)\n\t}\n",
+		New: "\tif doc.Deleted {\n\t\treturn nil\n\t}\n",
+	},
+	{
+		Name: "dropped-jobs-stay", File: "core/replicator/sweep.go", What: "a database that is deleted leaves its jobs",
+		Old: "\ttx.Set(s.dropped.Pack(instancePrefix(instance)), nil)\n",
+		New: "",
+	},
+	{
+		Name: "instance-ignored", File: "core/replicator/document.go", What: "the end of a job reaches the document of that name in a database that was made again",
+		Old: "\tif instancePrefix(db.Instance) != rec.Instance {\n\t\treturn nil\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "change-not-followed", File: "core/replicator/document.go", What: "a document whose replication changes keeps its job",
+		Old: "if running != nil && repdoc.Equal(running, rep) {",
+		New: "if running != nil {",
+	},
+	{
+		Name: "touch-restarts", File: "core/replicator/document.go", What: "any change of a document makes its job anew",
+		Old: "if running != nil && repdoc.Equal(running, rep) {",
+		New: "if running == nil && repdoc.Equal(running, rep) {",
+	},
+	{
+		Name: "request-restarts", File: "core/replicator/transient.go", What: "a request that is repeated makes its job anew",
+		Old: "if running != nil && repdoc.Equal(running, rep) {",
+		New: "if running == nil && repdoc.Equal(running, rep) {",
+	},
+	{
+		Name: "terminal-forgotten", File: "core/replicator/run.go", What: "a job of a request is forgotten as soon as it is over",
+		Old: "rec.Expires = now.Add(s.Config.TransientMaxAge)",
+		New: "rec.Expires = now",
+	},
+}
