@@ -172,7 +172,9 @@ func (w *Cluster) settle(limit instant.Time, stop func() bool) {
 		}
 		why := w.oracle.unsettled()
 		if why == nil {
-			w.oracle.quiet()
+			if w.oracle.quiet(); w.Violation == nil {
+				w.probe(stop)
+			}
 			return
 		}
 		if next >= limit {

@@ -16,6 +16,7 @@ import (
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/peers"
 )
@@ -35,6 +36,10 @@ type oracle struct {
 	// How often the costly checks came up.
 	replays, checkpoints, billed int
 	sharing
+	claiming
+	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
+	lone   map[string]lone              // by name of the checkpoint
+	placed map[string]placement         // by job, of jobs whose places are foretold
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -74,6 +79,8 @@ func newOracle(w *Cluster) *oracle {
 	return &oracle{
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
 		docs: map[string]*docTruth{}, denied: map[string]bool{}, edited: map[*peers.DB]instant.Time{},
+		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
+		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
 	}
 }
 
@@ -113,6 +120,7 @@ func (o *oracle) step() {
 		o.checkFencing(l)
 		o.checkCharges(l)
 		o.follow(l)
+		o.checkClaims(l)
 	}
 	if len(landings) == 1 {
 		o.replay(landings[0].asked)
@@ -194,6 +202,8 @@ func (o *oracle) follow(l landing) {
 		}
 		o.shadows[id] = after
 		o.watchJob(id, before, after)
+		o.noteHold(id, before.record)
+		o.checkPlace(id, after)
 		o.checkTransition(id, before, after, l)
 	}
 }
@@ -209,11 +219,20 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	if !anew && !legal(b.State, a.State) {
 		o.w.fail("S7", "job %s went from %s to %s by %v", id, b.State, a.State, l.request)
 	}
-	if !anew && a.State == replicator.Crashing && b.State == replicator.Running {
-		o.checkBackoff(id, before, after)
-	}
+	o.checkBackoff(id, before, after, anew, l)
+	o.checkLost(id, before, after, l)
 	if !anew && a.RepID == b.RepID && b.RepID != "" {
 		o.checkCounters(id, b.Stats, a.Stats)
+	}
+}
+
+// checkLost is a part of S7: a worker that vanishes counts against the jobs that it had.
+func (o *oracle) checkLost(id string, before, after *shadow, l landing) {
+	switch l.request.(type) {
+	case node.Expire, node.Retire:
+		if before.header.State == jobs.Running && after.header.Lost != before.header.Lost+1 {
+			o.w.fail("S7", "job %s has lost %d workers after %d by %v", id, after.header.Lost, before.header.Lost, l.request)
+		}
 	}
 }
 
@@ -225,22 +244,6 @@ func legal(from, to replicator.State) bool {
 		return true
 	}
 	return to == from
-}
-
-// checkBackoff is S8.
-func (o *oracle) checkBackoff(id string, before, after *shadow) {
-	policy := o.w.Config.Backoff
-	n := after.record.ErrorCount
-	if n != before.record.ErrorCount+1 && n != 1 {
-		o.w.fail("S8", "job %s has crashed %d times in a row after %d", id, n, before.record.ErrorCount)
-	}
-	if n == 1 && before.record.ErrorCount > 0 && after.record.LastUpdated.Sub(before.record.LastStart) <= policy.Health {
-		o.w.fail("S8", "job %s: %d crashes were forgotten after a run of %s", id, before.record.ErrorCount, after.record.LastUpdated.Sub(before.record.LastStart))
-	}
-	wait, most := after.header.Due.Sub(after.record.LastUpdated), policy.Delay(n)
-	if wait > most || wait < most-most/4-time.Microsecond {
-		o.w.fail("S8", "job %s waits %s after crash %d in a row, which should be the last quarter of %s", id, wait, n, most)
-	}
 }
 
 // checkCounters is S16.
@@ -268,6 +271,7 @@ func (o *oracle) runStarted(r *run) {
 	if n := len(r.p.runs); n > r.p.node.MaxJobs() {
 		o.w.fail("S5", "%s starts run %d though it may have %d", r.p.Name, n, r.p.node.MaxJobs())
 	}
+	r.begin = o.beginning(r)
 	o.runs = append(o.runs, r)
 	o.w.watch(RunStarted{r.p.Name, r.id, r.work.Work.JobID})
 }
@@ -299,6 +303,7 @@ func (o *oracle) runEnded(r *run) {
 
 func (o *oracle) runSaid(r *run, e replication.End) {
 	r.ending = e
+	o.checkComplete(r, e)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}
@@ -321,27 +326,6 @@ func (o *oracle) confirmed(r *run) {
 func (o *oracle) holds(r *run) bool {
 	s := o.shadows[r.work.Work.JobID]
 	return s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == r.work.Work.Lock
-}
-
-// nodeStepped is S6: a rotation stops no more runs than max_churn, but for those above max_jobs.
-func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
-	done, ok := ev.(node.Done)
-	if !ok {
-		return
-	}
-	if _, ok := done.Result.(node.Surveyed); !ok {
-		return
-	}
-	stops := 0
-	for _, e := range effects {
-		if _, is := e.(node.StopRun); is {
-			stops++
-		}
-	}
-	excess := len(p.runs) - p.node.MaxJobs()
-	if stops > max(excess, p.settings.MaxChurn) {
-		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, len(p.runs), p.settings.MaxChurn, p.node.MaxJobs())
-	}
 }
 
 // sampled says whether a costly check is made this time: one in every, and of these one in Sample.
@@ -373,6 +357,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if source == nil || target == nil {
 			return
 		}
+		o.checkBothSides(db, id)
 		other := source
 		if db == source {
 			other = target
@@ -435,6 +420,13 @@ func (o *oracle) replay(a asked) {
 // wrote notes what a user was told of a document.
 func (o *oracle) wrote(j *jobDoc, token uint64, present bool) {
 	o.docs[j.tenant.name+" "+j.id] = &docTruth{j: j, token: token, present: present}
+}
+
+// refusedWrite is S19.
+func (o *oracle) refusedWrite(j *jobDoc, token uint64, err error) {
+	if found := o.document(j.tenant, j.id); found != nil && containsToken(found, token) {
+		o.w.fail("S19", "the write of %s %s as %d happened, and was answered %v", j.tenant.name, j.id, token, err)
+	}
 }
 
 // dropped forgets the documents of a database that was deleted.

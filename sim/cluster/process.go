@@ -60,6 +60,7 @@ type run struct {
 	repID     string
 	confirmed bool
 	strayed   instant.Time // since when its job is not its own; Never while it is
+	begin     beginning
 }
 
 // runEvent is an event of a run.
@@ -251,6 +252,8 @@ func (p *process) ask(a node.Ask) {
 	if err != nil {
 		p.w.oracle.checkLimits(a.Request, err)
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
+	} else {
+		p.w.oracle.answered(a.Request, result)
 	}
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }

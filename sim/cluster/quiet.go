@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
+	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
 )
 
@@ -28,10 +29,21 @@ func (o *oracle) unsettled() *Violation {
 	if counts.Ready > 0 && o.freeSlots() > 0 {
 		return &Violation{ID: "L2", Text: fmt.Sprintf("%d jobs are ready and %d slots are free", counts.Ready, o.freeSlots())}
 	}
+	for _, p := range o.w.nodes {
+		switch {
+		case p.node.Running() > p.node.MaxJobs():
+			return &Violation{ID: "S5", Text: fmt.Sprintf("%s runs %d jobs, and may run %d", p.Name, p.node.Running(), p.node.MaxJobs())}
+		case p.node.Running() > len(p.runs):
+			return &Violation{ID: "L2", Text: fmt.Sprintf("%s has %d slots in use and %d runs", p.Name, p.node.Running(), len(p.runs))}
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
 		s := o.shadows[id]
 		if s.header == nil {
 			continue
+		}
+		if at := s.record.Expires; at > 0 && at < o.w.Engine.Now().Add(-forgotten) {
+			return &Violation{ID: "L4", Text: fmt.Sprintf("job %s of a request should have been forgotten at %s", id, at)}
 		}
 		if s.header.State == jobs.Pending && s.header.Due > 0 && s.header.Due < o.w.Engine.Now().Add(-time.Minute) {
 			return &Violation{ID: "L4", Text: fmt.Sprintf("job %s is due since %s", id, s.header.Due)}
@@ -129,6 +141,7 @@ func (o *oracle) quiet() {
 	o.checkRefusals()
 	o.checkLogs()
 	o.checkShares()
+	o.checkOwners()
 }
 
 // checkDoc is S3: what a user was told of a document is true.
@@ -154,9 +167,24 @@ func (o *oracle) checkDoc(key string, truth *docTruth) {
 		w.fail("S3", "document %s has no job", key)
 	case !truth.present && has:
 		w.fail("S4", "document %s is deleted, but its job is %s", key, s.header)
+	case has && !s.record.State.Terminal() && !o.follows(id, found):
+		w.fail("S3", "the job of document %s does something else than %s", key, found.Body)
 	case has && string(s.record.State) != stateOf(found) && (s.record.State.Terminal() || stateOf(found) != ""):
 		w.fail("S7", "document %s says %q, its job is %s", key, stateOf(found), s.record.State)
 	}
+}
+
+// forgotten is how late a finished job of a request may be removed.
+const forgotten = 3 * time.Minute
+
+// follows says whether a job does what its document says.
+func (o *oracle) follows(id string, d *docs.Document) bool {
+	wanted, err := repdoc.ParseDocument(d.Body, o.w.store.Config.Parse)
+	if err != nil {
+		return true // such a document was not accepted as it is; its job tells
+	}
+	rep, err := o.w.store.Spec(o.w.present(), id)
+	return err == nil && rep != nil && repdoc.Equal(rep, wanted)
 }
 
 func containsToken(d *docs.Document, token uint64) bool {

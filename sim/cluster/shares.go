@@ -103,7 +103,7 @@ func (o *oracle) checkShares() {
 	if err := w.store.Audit(w.present()); err != nil {
 		w.fail("S3", "%v", err)
 	}
-	if w.Faults.Fired[NodeJump]+w.Faults.Fired[NodeSkew] > 0 {
+	if o.clocksWereSet() {
 		return
 	}
 	late := w.Engine.Now().Add(-lateness * w.Config.Settings.Interval)
@@ -138,15 +138,25 @@ func (o *oracle) checkUsage(account string) {
 		o.w.fail("S10", "usage of %s: %v", account, err)
 		return
 	}
-	number := func(t instant.Time) int64 { return int64(t) / order.Forgetting.Interval.Microseconds() } // of an interval
-	last := number(now.Add(-order.Forgetting.Interval/4)) - 1
-	want := 0.0
-	for c, used := range o.charges {
-		if age := last - number(c.At); c.Account == account && age >= 0 {
-			want += float64(used) * math.Pow(float64(order.Forgetting.Coeff)/1e6, float64(age))
-		}
-	}
+	want := o.decayed(account, order, now)
 	if math.Abs(float64(got.Usage)-want) > 1000+want/1e6 {
 		o.w.fail("S10", "usage of %s is %d at %s, and its charges decay to %.0f", account, got.Usage, now, want)
 	}
+}
+
+// decayed is what is left of an account's charges.
+func (o *oracle) decayed(account string, order schedule.Order, now instant.Time) (sum float64) {
+	number := func(t instant.Time) int64 { return int64(t) / order.Forgetting.Interval.Microseconds() } // of an interval
+	last := number(now.Add(-order.Forgetting.Interval/4)) - 1
+	for c, used := range o.charges {
+		if age := last - number(c.At); c.Account == account && age >= 0 {
+			sum += float64(used) * math.Pow(float64(order.Forgetting.Coeff)/1e6, float64(age))
+		}
+	}
+	return sum
+}
+
+// clocksWereSet says whether wall clocks were wrong at times.
+func (o *oracle) clocksWereSet() bool {
+	return o.w.Faults.Fired[NodeJump]+o.w.Faults.Fired[NodeSkew] > 0
 }

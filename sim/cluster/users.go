@@ -189,9 +189,12 @@ func (u *users) write(j *jobDoc, site *decide.Site, remove bool) {
 	u.w.Engine.Go(p.Process, "api", func() {
 		// A frontend that dies in the middle leaves its user in doubt.
 		defer func() { j.busy = false }()
+		doubted := j.unknown
 		j.unknown = true
 		if err := u.put(u.w.Engine.NewContext(p.Process, requestLimit), j, body); err == nil {
 			j.unknown, j.present = false, body != nil
+		} else if isRefusal(err) {
+			j.unknown = doubted
 		}
 	})
 }
@@ -224,6 +227,7 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 	if err != nil {
 		panic(err)
 	}
+	var seen *docs.Document // what the user saw before writing
 	err = kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
 		if err != nil {
@@ -233,15 +237,18 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 		if err != nil {
 			return err
 		}
-		if old, err := db.Read(j.id, docs.Want{Deleted: true}); err == nil {
-			switch {
-			case !old.Deleted:
-				doc.Rev = old.Rev
-			case doc.Deleted:
-				return nil
+		if seen == nil {
+			if seen, err = db.Read(j.id, docs.Want{Deleted: true}); isRefusal(err) {
+				seen = &docs.Document{Deleted: true}
+			} else if err != nil {
+				return err
 			}
-		} else if _, refused := err.(*docs.Error); !refused {
-			return err
+		}
+		switch {
+		case !seen.Deleted:
+			doc.Rev = seen.Rev
+		case doc.Deleted:
+			return nil
 		}
 		written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: token}}, admin, now)
 		if err == nil && written[0].Err != nil {
@@ -252,8 +259,15 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 	u.w.Engine.Logf("users", "wrote %s/%s as %d, present %v: %v", j.tenant.name, j.id, token, body != nil, err)
 	if err == nil {
 		u.w.oracle.wrote(j, token, body != nil)
+	} else if isRefusal(err) {
+		u.w.oracle.refusedWrite(j, token, err)
 	}
 	return err
+}
+
+func isRefusal(err error) bool {
+	_, is := err.(*docs.Error)
+	return is
 }
 
 func (u *users) changeJob(what string, site *decide.Site) {

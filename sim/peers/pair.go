@@ -40,7 +40,8 @@ type Pair struct {
 
 	kept map[uint64][]*docs.Document
 	feed *feed
-	shut map[string]int // documents that were refused for who we are: how often
+	shut map[string]int  // documents that were refused for who we are: how often
+	bare map[string]bool // documents whose attachments the target does not have
 }
 
 // feed is an answer with changes of which a part was read.
@@ -53,7 +54,7 @@ type feed struct {
 
 // NewPair connects a replication's databases for a process.
 func NewPair(e *engine.Engine, n Network, owner *engine.Process, l *ratelimit.Limiter, rep *repdoc.Replication) *Pair {
-	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}}
+	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 
 // Release forgets kept bodies.
@@ -462,7 +463,7 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 			out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: status, Error: name}
 			return peer.Reply{}
 		}
-		if f == StubMissing && len(op.Since) > 0 {
+		if p.bare[doc.ID] = p.bare[doc.ID] || f == StubMissing; p.bare[doc.ID] && len(op.Since) > 0 {
 			return refuse(412, "missing_stub")
 		}
 		if f == Conflict409 {

@@ -244,6 +244,9 @@ func (db *DB) Number(s peer.Seq) int64 {
 	return n
 }
 
+// Last is the sequence of the newest change.
+func (db *DB) Last() peer.Seq { return db.seq(db.last()) }
+
 // last is the number of the newest change.
 func (db *DB) last() int64 { return int64(len(db.order)) }
 

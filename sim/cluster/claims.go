@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/replicator"
+)
+
+// claiming is what the oracle knows of claims of replication ids.
+type claiming struct {
+	owners map[string]string     // job by replication id
+	had    map[hold]instant.Time // when jobs last had replication ids that they have no more
+}
+
+// hold is a job with a replication id.
+type hold struct{ repID, jobID string }
+
+var claimSpace = tuple.Subspace(tuple.Pack("couchrelay")).Sub("claim")
+
+// checkClaims is a part of S18: whoever claimed a replication keeps it until the job is over or another's.
+func (o *oracle) checkClaims(l landing) {
+	for _, m := range l.Mutations {
+		var repID string
+		if !claimSpace.Contains(m.Key) || claimSpace.Scan(m.Key, &repID) != nil {
+			continue
+		}
+		row, err := o.w.present().Get(m.Key)
+		if err != nil {
+			o.w.fail("S18", "claim of %s: %v", repID, err)
+			return
+		}
+		before, after := o.owners[repID], string(row)
+		o.owners[repID] = after
+		if before != after && o.has(before, repID) {
+			o.w.fail("S18", "job %s had %s, and lost it to %q by %v", before, repID, after, l.request)
+		}
+	}
+}
+
+// has says whether a job that is not over has a replication id.
+func (o *oracle) has(jobID, repID string) bool {
+	s := o.shadows[jobID]
+	return s != nil && s.header != nil && !s.record.State.Terminal() && s.record.RepID == repID
+}
+
+// noteHold remembers when a job had its replication id.
+func (o *oracle) noteHold(id string, r *replicator.Record) {
+	if r != nil && r.RepID != "" && !r.State.Terminal() {
+		o.had[hold{r.RepID, id}] = o.w.Engine.Now()
+	}
+}
+
+// answered is a part of S18: a claim is refused for the sake of a job that is not over, or was not when
+// the transaction began.
+func (o *oracle) answered(q node.Request, result node.Result) {
+	claim, ok := q.(node.Claim)
+	if !ok || !result.(node.Claimed).Refused {
+		return
+	}
+	for id := range o.shadows { // in any order: one is enough
+		at, had := o.had[hold{claim.RepID, id}]
+		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Engine.Now().Sub(at) < time.Minute) {
+			return
+		}
+	}
+	o.w.fail("S18", "%s was refused, and no other job has it", claim)
+}
+
+// checkOwners is the end of S18: claims belong to jobs that there are.
+func (o *oracle) checkOwners() {
+	for _, repID := range slices.Sorted(maps.Keys(o.owners)) {
+		id := o.owners[repID]
+		if s := o.shadows[id]; id != "" && (s == nil || s.header == nil || s.record.RepID != repID) {
+			o.w.fail("S18", "%s is claimed by job %s, which does not have it", repID, id)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
+)
+
+// beginning is what a run finds when it begins.
+type beginning struct {
+	source, target *peers.DB
+	last           peer.Seq // of the source
+}
+
+func (o *oracle) beginning(r *run) beginning {
+	rep := r.work.Work.Replication
+	b := beginning{source: o.w.net.find(rep.Source.URL), target: o.w.net.find(rep.Target.URL)}
+	if b.source != nil {
+		b.last = b.source.Last()
+	}
+	return b
+}
+
+// checkComplete is S13 for one-shots: what was on the source when the run began is on the target when it
+// says that it is done. A filter function may have been another one for a while.
+func (o *oracle) checkComplete(r *run, e replication.End) {
+	rep := r.work.Work.Replication
+	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+	if e.Cause != replication.Completed || rep.Filter.Kind == repdoc.FunctionFilter ||
+		source == nil || target == nil || source != r.begin.source || r.begin.target != nil && target != r.begin.target {
+		return
+	}
+	if lost := o.missing(rep, source, target, source.Number(r.begin.last)); lost != "" {
+		o.w.fail("S13", "run %d of %s from %s to %s is done, and %s has not arrived", r.id, r.p.Name, source, target, lost)
+	}
+}
+
+// maxLone is how often in a row a checkpoint may be written to one side only. Now and then a run ends between
+// the two writes.
+const maxLone = 5
+
+// lone counts the checkpoints of a replication that went to one database and not to the other.
+type lone struct {
+	db *peers.DB
+	n  int
+}
+
+// checkBothSides is S21.
+func (o *oracle) checkBothSides(db *peers.DB, id string) {
+	if o.w.Config.Sample > 1 {
+		return // some writes are not seen
+	}
+	last := o.lone[id]
+	if last.db != db {
+		last = lone{db: db}
+	}
+	last.n++
+	o.lone[id] = last
+	if last.n > maxLone {
+		o.w.fail("S21", "checkpoint %s was written to %s %d times in a row, and not to the other side", id, db, last.n)
+	}
+}

@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
+)
+
+// probe is L6, once everything has come to rest: a job starts soon after its document was written, at the
+// place in the order that the definition gives it, and stops soon after that was deleted. Watches that were lost
+// before the healing end within a while.
+func (w *Cluster) probe(stop func() bool) {
+	u := w.users
+	w.Engine.Run(w.Engine.Now().Add(awaitLimit+2*probeLimit), stop)
+	counts, err := w.store.Jobs.Counts(w.present())
+	if w.Violation != nil || err != nil || counts.Ready > 0 || w.oracle.freeSlots() == 0 || len(u.tenants) == 0 {
+		return
+	}
+	s := w.net.servers[0]
+	j := &jobDoc{tenant: u.tenants[0], id: "probe", body: map[string]any{
+		"source": url(s.Name, "a1"), "target": url(s.Name, "probe"), "create_target": true, "continuous": true}}
+	id := replicator.DocumentJobs(j.tenant.instance) + j.id
+	w.oracle.expectPlace(id, j.tenant.name)
+	if !w.tell(j, j.body) {
+		return
+	}
+	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation != nil {
+		return
+	}
+	if !w.oracle.isRunning(id) {
+		w.fail("L6", "job %s does not run %s after its document was written, though %d slots are free", id, probeLimit, w.oracle.freeSlots())
+		return
+	}
+	if !w.tell(j, nil) {
+		return
+	}
+	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation == nil && w.oracle.isRunning(id) {
+		w.fail("L6", "job %s still runs %s after its document was deleted", id, probeLimit)
+	}
+}
+
+// probeLimit is within what a frontend's and a node's transactions take on slow stores, and below
+// node.Settings.PollInterval, so that polling does not hide a watch that is missing.
+const probeLimit = 3 * time.Second
+
+// tell writes a document at once, as nothing fails now.
+func (w *Cluster) tell(j *jobDoc, body map[string]any) bool {
+	w.world.atOnce = true
+	defer func() { w.world.atOnce = false }()
+	err := w.users.put(context.Background(), j, body)
+	if err != nil {
+		w.fail("S3", "document %s cannot be written: %v", j.id, err)
+	}
+	return err == nil
+}
+
+// isRunning says whether a node runs a job.
+func (o *oracle) isRunning(jobID string) bool {
+	for _, r := range o.runs {
+		if r.work.Work.JobID == jobID {
+			return true
+		}
+	}
+	return false
+}
+
+// placement is where a new job should stand in the order.
+type placement struct {
+	order       schedule.Order
+	least, most float64 // its priority value
+}
+
+// expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
+// does not ask the core how.
+func (o *oracle) expectPlace(jobID, account string) {
+	order, err := o.w.store.Order(o.w.present())
+	if err != nil || order.Policy != schedule.FairShare || o.clocksWereSet() {
+		return
+	}
+	count := 1.0
+	for _, s := range o.shadows {
+		if s.header != nil && !s.record.State.Terminal() && s.record.Account() == account {
+			count++
+		}
+	}
+	const shares = schedule.DefaultShares
+	usage := o.decayed(account, order, o.w.Engine.Now())
+	off := 1000 + usage/1e6 // by truncation
+	o.placed[jobID] = placement{order, (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
+}
+
+// checkPlace is a part of S10: a new job stands where its account's priority value will have decayed to 1.
+func (o *oracle) checkPlace(jobID string, s *shadow) {
+	expected, is := o.placed[jobID]
+	if !is || s.header == nil {
+		return
+	}
+	delete(o.placed, jobID)
+	decay := expected.order.Decay
+	clock := float64(decay.Passed)/aHalfLife + float64(o.w.Engine.Now().Sub(decay.Since))/float64(decay.HalfLife)
+	least, most := clock+math.Log2(max(1, expected.least)), clock+math.Log2(max(1, expected.most))
+	var epoch, number, created int64
+	if err := tuple.Subspace(nil).Scan(s.header.Priority, &epoch, &number, &created); err != nil {
+		o.w.fail("S10", "place of job %s: %v", jobID, err)
+	}
+	const rounding = 1e-5
+	if key := float64(number) / aHalfLife; key < least-rounding || key > most+rounding {
+		o.w.fail("S10", "job %s stands at %f half-lives, which should be from %f to %f", jobID, key, least, most)
+	}
+}
