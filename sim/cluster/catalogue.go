@@ -77,6 +77,7 @@ var Catalogue = []Trouble{
 	{ServerThrottles, "servers", "nemesis", "a server answers 429 to everything for a while"},
 	{ServerLocksOut, "servers", "nemesis", "a server answers 401 to everything for a while"},
 	{ServerBreaks, "servers", "nemesis", "all connections that wait for a server break"},
+	{ServerRestarts, "servers", "nemesis", "a server starts again without what was written to its targets and not made durable"},
 
 	{peers.Repeats, "databases", "_changes", "rows come twice"},
 	{peers.LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},

@@ -111,6 +111,7 @@ func (w *Cluster) buildServers() {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100),
 		}
+		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
 		}

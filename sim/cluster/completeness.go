@@ -11,6 +11,7 @@ import (
 type beginning struct {
 	source, target *peers.DB
 	last           peer.Seq // of the source
+	instance       string   // of the target; another one may have lost something
 }
 
 func (o *oracle) beginning(r *run) beginning {
@@ -18,6 +19,9 @@ func (o *oracle) beginning(r *run) beginning {
 	b := beginning{source: o.w.net.find(rep.Source.URL), target: o.w.net.find(rep.Target.URL)}
 	if b.source != nil {
 		b.last = b.source.Last()
+	}
+	if b.target != nil {
+		b.instance = b.target.Start()
 	}
 	return b
 }
@@ -28,7 +32,7 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 	rep := r.work.Work.Replication
 	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
 	if e.Cause != replication.Completed || rep.Filter.Kind == repdoc.FunctionFilter ||
-		source == nil || target == nil || source != r.begin.source || r.begin.target != nil && target != r.begin.target {
+		source == nil || target == nil || source != r.begin.source || r.begin.target != nil && (target != r.begin.target || target.Start() != r.begin.instance) {
 		return
 	}
 	if lost := o.missing(rep, source, target, source.Number(r.begin.last)); lost != "" {

@@ -96,6 +96,7 @@ const (
 	ServerThrottles = "server-throttles" // answers 429 to everything
 	ServerLocksOut  = "server-locks-out" // answers 401 to everything
 	ServerBreaks    = "server-breaks"    // all its open connections break
+	ServerRestarts  = "server-restarts"  // loses what no replication had made durable
 
 	DBRecreated = "db-recreated"   // deleted and made again, empty
 	DBDeleted   = "db-deleted"     // deleted, made again after a while
@@ -105,7 +106,7 @@ const (
 
 // NemesisFaults are all faults of the nemesis.
 var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeMaintenance, NetPartition,
-	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, DBRecreated, DBDeleted, DBRestored, FilterEdit}
+	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.
 const (

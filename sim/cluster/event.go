@@ -11,7 +11,7 @@ import (
 var aims = map[string]string{
 	NodeCrash: "node", NodePause: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node", NodeMaintenance: "node",
 	NetPartition: "node", NetIsolated: "node",
-	ServerDown: "server", ServerSlow: "server", ServerThrottles: "server", ServerLocksOut: "server", ServerBreaks: "server",
+	ServerDown: "server", ServerSlow: "server", ServerThrottles: "server", ServerLocksOut: "server", ServerBreaks: "server", ServerRestarts: "server",
 	DBRecreated: "database", DBDeleted: "database", DBRestored: "database", FilterEdit: "database",
 }
 

@@ -24,6 +24,7 @@ var Invariants = map[string]string{
 	"S17": "A transaction is as small as the store wants, carried out twice it leaves the same state, and a run that is over leaves nothing behind.",
 	"S18": "Of the jobs with one replication id at most one runs: the one that came first, until it is over.",
 	"S19": "A write that happened is not answered with a conflict.",
+	"S20": "A server that asked for quiet has it.",
 	"S21": "Checkpoints are written to both sides.",
 	"L1":  "When all trouble is over, everything arrives.",
 	"L2":  "When slots are free, no job waits that could run.",

@@ -219,6 +219,16 @@ func (n *nemesis) server(e Event) {
 		n.w.net.hangup(s)
 		return
 	}
+	if e.What == ServerRestarts {
+		n.w.net.hangup(s)
+		for _, db := range s.DBs() {
+			if isSource(db.Name) {
+				db.Sync() // users do not return before their writes are durable
+			}
+			db.Restart()
+		}
+		return
+	}
 	if e.What == ServerSlow {
 		n.w.net.slow(s, d)
 		return

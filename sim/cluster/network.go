@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
+	"couchrelay/core/ratelimit"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/peers"
@@ -23,7 +24,17 @@ type network struct {
 	kinds   map[reflect.Type]*opFaults
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
+	wishes  map[wishKey]wish
 }
+
+// wish is what a server asked a process for by Retry-After.
+type (
+	wishKey struct {
+		p *engine.Process
+		ratelimit.Key
+	}
+	wish struct{ said, until instant.Time }
+)
 
 // opFaults are the faults that requests of one kind can have.
 type opFaults struct {
@@ -52,7 +63,8 @@ type serverState struct {
 }
 
 func newNetwork(w *Cluster) *network {
-	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}}
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{},
+		wishes: map[wishKey]wish{}}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
 		for _, f := range peers.RequestFaults(op) {
@@ -145,6 +157,28 @@ func (n *network) Refusal(s *peers.Server) *peer.Failure {
 		return st.refusal
 	}
 	return nil
+}
+
+// Wished is peers.Network's.
+func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Time) {
+	k := wishKey{p, key}
+	n.wishes[k] = wish{said: n.w.Engine.Now(), until: max(until, n.wishes[k].until)}
+}
+
+// Sends is peers.Network's, and S20.
+func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time) {
+	if w := n.wishes[wishKey{p, key}]; w.said < asked && n.w.Engine.Now() < w.until {
+		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.until)
+	}
+}
+
+// forget drops what a process knew.
+func (n *network) forget(p *engine.Process) {
+	for k := range n.wishes { // order does not matter: each is judged alone
+		if k.p == p {
+			delete(n.wishes, k)
+		}
+	}
 }
 
 // Refused is peers.Network's.

@@ -378,6 +378,7 @@ func (u *users) editFilter(db *peers.DB) {
 		edit.Rev = doc.Rev
 	}
 	db.Write([]docs.Edit{edit})
+	db.Sync()
 }
 
 func (u *users) editDocs(what string, site *decide.Site) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/repdoc"
@@ -22,6 +23,10 @@ type Network interface {
 	Cut(owner *engine.Process, s *Server) bool
 	// Refusal is how a server answers everything at the moment, nil when it works.
 	Refusal(s *Server) *peer.Failure
+	// Wished is told that the server of a database wants no request with a method until a time.
+	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
+	// Sends is told of every request before it leaves; asked is when the limiter let it through.
+	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time)
 	// Refused is told of every revision that the database of a URL did not take and that may be left out.
 	Refused(url, id, rev string)
 }
@@ -117,6 +122,7 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			if f == NotSynced {
 				return peer.Reply{Failure: answer(500, "error", "timeout")}
 			}
+			db.Sync()
 			return peer.Reply{Result: peer.Committed{InstanceStartTime: db.start}}
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
@@ -161,7 +167,8 @@ func (p *Pair) request(ctx context.Context, side peer.Side, method string, op pe
 func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
 	host, name := Find(p.url(side))
 	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
-	verdict := p.limiter.Delay(key, p.engine.Now())
+	asked := p.engine.Now()
+	verdict := p.limiter.Delay(key, asked)
 	if verdict.Closed {
 		f := answer(429, "max_backoff", "the server asked too often to slow down")
 		f.RetryAfter = verdict.Wait
@@ -174,6 +181,7 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 	if server == nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Unresolvable}}
 	}
+	p.net.Sends(p.owner, key, asked)
 	fault, there, back := p.net.Fate(p.owner, server, op)
 	reply := peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
 	err := p.engine.Await(ctx, func(wake func()) {
@@ -230,6 +238,7 @@ func (p *Pair) learn(key ratelimit.Key, f *peer.Failure) {
 		p.limiter.Success(key, now)
 	case f.Kind == peer.Status && f.Status == 429 && f.Error != "max_backoff":
 		p.limiter.Failure(key, now, f.RetryAfter)
+		p.net.Wished(p.owner, key, now.Add(f.RetryAfter))
 	}
 }
 

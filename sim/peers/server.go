@@ -28,6 +28,8 @@ type Traits struct {
 	NoBulkGet bool
 	// NoPending servers do not tell how many changes follow.
 	NoPending bool
+	// Forgets servers lose what was not made durable when they restart.
+	Forgets bool
 	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
 	MaxWrite int
 }
@@ -68,9 +70,10 @@ type DB struct {
 	// Deny names documents that the database takes from nobody (its validation forbids them).
 	Deny map[string]bool
 
-	store *fakefdb.Database
-	docs  *docs.Store
-	start string // instance_start_time
+	store   *fakefdb.Database
+	docs    *docs.Store
+	start   string   // instance_start_time
+	durable Snapshot // of servers that forget
 
 	waiters []waiter         // long polls
 	copying bool             // the present write is a replication
@@ -113,6 +116,7 @@ func (s *Server) Create(name string) *DB {
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
 	db.do(func(tx kv.Tx) error { return db.docs.Create(tx, "db", instance, s.now()) })
+	db.Sync()
 	s.dbs[name] = db
 	s.names = append(s.names, name)
 	slices.Sort(s.names)
@@ -291,6 +295,25 @@ func (db *DB) Restore(s Snapshot) {
 	db.epoch++
 	db.Hangup(nil, nil)
 }
+
+// Sync makes everything durable that was written so far.
+func (db *DB) Sync() {
+	if db.Server.Forgets {
+		db.durable = db.Snapshot()
+	}
+}
+
+// Restart puts the database back to what was durable, if the server forgets. Its instance_start_time tells.
+func (db *DB) Restart() {
+	db.Server.born++
+	db.start = fmt.Sprint(int64(db.Server.now()), db.Server.born)
+	if db.Server.Forgets {
+		db.Restore(db.durable)
+	}
+}
+
+// Start is its instance_start_time.
+func (db *DB) Start() string { return db.start }
 
 // waiter is a long poll that waits for a change.
 type waiter struct {
