@@ -62,7 +62,7 @@ func (c *mutantsCommand) Run() error {
 	for _, m := range chosen {
 		found, err := hunt.Run(ctx, m)
 		if err != nil {
-			return err
+			return err // a mutant that does not compile measures nothing
 		}
 		printCatch(os.Stdout, found)
 		caught = append(caught, found)

@@ -120,7 +120,9 @@ func (o *oracle) checkShares() {
 				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
 			}
 		}
-		o.checkUsage(account)
+		if w.Config.Sharing.Policy == schedule.FairShare { // the others look at no usage
+			o.checkUsage(account)
+		}
 	}
 }
 

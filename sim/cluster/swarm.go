@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/prng"
+	"couchrelay/core/schedule"
 )
 
 // Profile is a size of worlds that a campaign draws.
@@ -59,6 +60,7 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRates(&r)
 	roles := prng.Fork(seed, "roles")
 	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	return c
 }
 

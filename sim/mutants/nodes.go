@@ -73,8 +73,8 @@ var results = []Mutant{
 	},
 	{
 		Name: "accept-not-recognised", File: "core/jobs/work.go", What: "an accept that is repeated takes more jobs instead of those that it took",
-		Old: "\tif len(taken) > 0 {\n\t\treturn q.acceptedBefore(tx, taken)\n\t}\n",
-		New: "",
+		Old: "\tif len(taken) > 0 {\n",
+		New: "\tif len(taken) > d.Max {\n",
 	},
 	{
 		Name: "accept-number-kept", File: "core/node/accept.go", What: "the next accept has the number of the one before",
@@ -146,8 +146,8 @@ var queue = []Mutant{
 var scheduling = []Mutant{
 	{
 		Name: "account-never-left", File: "core/replicator/run.go", What: "jobs that are over still count for their accounts",
-		Old: "\tif left == jobs.Finished {\n\t\ts.leave(tx, rec)\n\t}\n",
-		New: "",
+		Old: "\tif left == jobs.Finished {\n",
+		New: "\tif left != jobs.Finished {\n",
 	},
 	{
 		Name: "churn-ignored", File: "core/schedule/rotation.go", What: "any number of jobs give way in one cycle",
