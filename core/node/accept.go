@@ -67,6 +67,6 @@ func (n *Node) onPromoted(p Promoted) {
 
 func (n *Node) sweepDue() {
 	if n.due(&n.timers.sweep, sweepInterval) {
-		askOnce(n, Sweep{Limit: expireLimit})
+		askOnce(n, Sweep{Limit: sweepLimit})
 	}
 }

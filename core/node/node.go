@@ -81,6 +81,9 @@ const (
 	acceptWindow, windowPerWorker = 16, 4
 	promoteLimit                  = 100
 	expireLimit                   = 100
+	// sweepLimit is small, since the removal of a job takes several reads one after the other, and a
+	// transaction has five seconds. One that is always too old would sweep nothing, for ever.
+	sweepLimit = 10
 	// spread is how much later than the one before each run of an accept starts, on the average.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute

@@ -43,11 +43,17 @@ type oracle struct {
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
+	// minute is the present one, and hectic the number of events in it.
+	minute instant.Time
+	hectic int
 }
 
 // maxBusy bounds the events of one instant: more come only from a machine that is woken and has nothing to
 // do.
 const maxBusy = 100_000
+
+// maxHectic bounds the events of a minute of small and standard worlds, which have some thousands.
+const maxHectic = 1_000_000
 
 // asked is a request of a node, with the wall clock that it goes by.
 type asked struct {
@@ -110,6 +116,12 @@ func (o *oracle) step() {
 	}
 	if o.busy++; o.busy > maxBusy {
 		o.w.fail("B1", "%d events at one moment: something waits busily", o.busy)
+	}
+	if minute := o.moment / 60_000_000; minute != o.minute {
+		o.minute, o.hectic = minute, 0
+	}
+	if o.hectic++; o.hectic > maxHectic {
+		o.w.fail("B1", "%d events in one minute: something goes round in circles", o.hectic)
 	}
 	if len(o.landings) == 0 {
 		return

@@ -29,8 +29,8 @@ var leases = []Mutant{
 	},
 	{
 		Name: "lease-from-answer", File: "core/node/lease.go", What: "a lease counts from the answer to the heartbeat, not from when it was sent",
-		Old: "n.lastBeat = max(n.lastBeat, c.sent)",
-		New: "n.lastBeat = n.clock.Steady",
+		Old: "n.lastBeat, n.granted = max(n.lastBeat, c.sent), q.Info.ActivityTimeout",
+		New: "n.lastBeat, n.granted = n.clock.Steady, q.Info.ActivityTimeout",
 	},
 	{
 		Name: "zombie-keeps-runs", File: "core/node/lease.go", What: "a worker that lost its lease forgets its runs, and does not stop them",
@@ -44,8 +44,8 @@ var leases = []Mutant{
 	},
 	{
 		Name: "beat-of-first-look", File: "core/node/lease.go", What: "a monitor remembers the first heartbeat that it saw of a worker",
-		Old: "if k.worker == o.worker && k.beat == o.beat {",
-		New: "if k.worker == o.worker {",
+		Old: "if k.beat == o.beat {",
+		New: "if k.beat[0] == o.beat[0] {",
 	},
 	{
 		Name: "lease-read-from-snapshot", File: "core/jobs/lease.go", What: "an accept does not conflict with the expiry of its worker",
@@ -156,8 +156,8 @@ var scheduling = []Mutant{
 	},
 	{
 		Name: "late-accept-kept", File: "core/node/run.go", What: "jobs that come after max_jobs was lowered run all the same",
-		Old: "case n.draining, len(n.runs) > n.cfg.MaxJobs:",
-		New: "case n.draining:",
+		Old: "case !n.accepts(), len(n.runs) > n.cfg.MaxJobs:",
+		New: "case !n.accepts():",
 	},
 	{
 		Name: "slot-too-many", File: "core/node/accept.go", What: "one job more than there are free slots is asked for",
@@ -259,7 +259,7 @@ var clock = []Mutant{
 	},
 	{
 		Name: "lease-by-wall-clock", File: "core/node/lease.go", What: "a worker's own lease is measured by a clock that jumps",
-		Old: "if n.clock.Steady >= n.lastBeat.Add(n.cfg.ActivityTimeout) {",
-		New: "if n.clock.Wall >= n.lastBeat.Add(n.cfg.ActivityTimeout) {",
+		Old: "if n.clock.Steady >= n.lastBeat.Add(n.granted) {",
+		New: "if n.clock.Wall >= n.lastBeat.Add(n.granted) {",
 	},
 }
