@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
@@ -71,7 +72,8 @@ func (o *oracle) isRunning(jobID string) bool {
 // placement is where a new job should stand in the order.
 type placement struct {
 	order       schedule.Order
-	least, most float64 // its priority value
+	at          instant.Time // when the job is made
+	least, most float64      // its priority value
 }
 
 // expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
@@ -90,7 +92,7 @@ func (o *oracle) expectPlace(jobID, account string) {
 	const shares = schedule.DefaultShares
 	usage := o.decayed(account, order, o.w.Engine.Now())
 	off := 1000 + usage/1e6 // by truncation
-	o.placed[jobID] = placement{order, (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
+	o.placed[jobID] = placement{order, o.w.Engine.Now(), (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
 }
 
 // checkPlace is a part of S10: a new job stands where its account's priority value will have decayed to 1.
@@ -101,7 +103,7 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 	}
 	delete(o.placed, jobID)
 	decay := expected.order.Decay
-	clock := float64(decay.Passed)/aHalfLife + float64(o.w.Engine.Now().Sub(decay.Since))/float64(decay.HalfLife)
+	clock := float64(decay.Passed)/aHalfLife + float64(expected.at.Sub(decay.Since))/float64(decay.HalfLife)
 	least, most := clock+math.Log2(max(1, expected.least)), clock+math.Log2(max(1, expected.most))
 	var epoch, number, created int64
 	if err := tuple.Subspace(nil).Scan(s.header.Priority, &epoch, &number, &created); err != nil {
