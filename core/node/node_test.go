@@ -402,3 +402,23 @@ func TestOneAwaitAtATime(t *testing.T) {
 		t.Errorf("%d awaits", len(n.awaits))
 	}
 }
+
+// TestSweepIsSmall: transactions have five seconds. On a store that takes 50 ms for a read, one that removes a
+// hundred jobs is too old whenever it is tried.
+func TestSweepIsSmall(t *testing.T) {
+	const read, readsOfRemoval, most = 50 * time.Millisecond, 6, 5 * time.Second
+	n := New(Config{Settings: DefaultSettings(), Name: "n1", Worker: "n1/1"})
+	effects := n.Step(Clock{}, Start{})
+	late := instant.Time(0).Add(2 * sweepInterval)
+	effects = append(effects, n.Step(Clock{Steady: late, Wall: late}, Wake{})...)
+	for _, e := range effects {
+		ask, _ := e.(Ask)
+		if q, is := ask.Request.(Sweep); is {
+			if took := time.Duration(q.Limit) * readsOfRemoval * read; took > most {
+				t.Errorf("a sweep of %d jobs takes %s", q.Limit, took)
+			}
+			return
+		}
+	}
+	t.Error("nothing is swept")
+}

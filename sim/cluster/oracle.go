@@ -228,6 +228,9 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 	b, a := before.record, after.record
 	anew := a.Created != b.Created || len(a.History) > 0 && a.History[0].Type == "added"
+	if age := a.Expires.Sub(a.LastUpdated); a.Expires != 0 && age != o.w.Config.TransientMaxAge {
+		o.w.fail("S7", "job %s of a request is over, and forgotten after %s", id, age)
+	}
 	if !anew && !legal(b.State, a.State) {
 		o.w.fail("S7", "job %s went from %s to %s by %v", id, b.State, a.State, l.request)
 	}

@@ -142,6 +142,28 @@ func (o *oracle) quiet() {
 	o.checkLogs()
 	o.checkShares()
 	o.checkOwners()
+	o.checkCounts()
+}
+
+// checkCounts is a part of S3: the queue's counters say how many jobs stand where.
+func (o *oracle) checkCounts() {
+	var want jobs.Counts
+	for _, s := range o.shadows {
+		switch h := s.header; {
+		case h == nil:
+		case h.State == jobs.Running:
+			want.Running++
+		case h.State == jobs.Finished:
+			want.Finished++
+		case h.Due > 0:
+			want.Waiting++
+		default:
+			want.Ready++
+		}
+	}
+	if got, err := o.w.store.Jobs.Counts(o.w.present()); err != nil || got != want {
+		o.w.fail("S3", "the queue counts %+v, and has %+v: %v", got, want, err)
+	}
 }
 
 // checkDoc is S3: what a user was told of a document is true.
