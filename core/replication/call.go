@@ -110,8 +110,10 @@ func (r *Run) dispatch(c *call, reply peer.Reply) {
 		switch {
 		case c.doubted != nil:
 			r.onAdmitted(c.doubted, op, reply)
-		case c.commits:
+		case c.commits && r.commits.step == looking:
 			r.sawDatabase(op.Side, op, reply)
+		case c.commits:
+			r.onLogChecked(op.Side, op, reply)
 		default:
 			r.onOpen(op, reply)
 		}

@@ -18,8 +18,9 @@ const (
 	resting commitStep = iota
 	checkingFilter
 	syncing // waiting for both databases to make their writes durable
-	writingSource
 	writingTarget
+	writingSource
+	taking  // back a checkpoint that must not be trusted
 	looking // no checkpoint, but whether the databases are still the same
 )
 
@@ -112,7 +113,9 @@ func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
 		r.commitFailed(failure(f, "Failure on %s commit: %s", op.Side, f))
 		return
 	}
-	if r.isReplaced(op.Side, reply.Result.(peer.Committed).InstanceStartTime) {
+	if r.isOther(op.Side, reply.Result.(peer.Committed).InstanceStartTime) {
+		// Reached: a database was made again under a run
+		r.commitFailed(replaced(op.Side))
 		return
 	}
 	k := &r.commits
@@ -125,7 +128,9 @@ func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
 // known says whether an instance start time tells anything: old and mixed clusters send "0".
 func known(start string) bool { return start != "" && start != "0" }
 
-// writeLogs writes the log to the source, then to the target.
+// writeLogs writes the log to the target, then to the source, and after each makes sure that it is in the
+// database that the run knows: one that was made again since it was asked last would take the log too, and
+// two equal logs are trusted. As long as only the target has it nobody does.
 func (r *Run) writeLogs() {
 	k := &r.commits
 	session := r.newSession()
@@ -134,8 +139,8 @@ func (r *Run) writeLogs() {
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: r.info.Counters,
 	})}
 	k.last = k.log.Encode(r.plan.FlatLog)
-	k.step = writingSource
-	r.putLog(peer.Source)
+	k.step = writingTarget
+	r.putLog(peer.Target)
 }
 
 func (r *Run) putLog(on peer.Side) {
@@ -168,11 +173,41 @@ func (r *Run) localAgain(on peer.Side, doc peer.Local) {
 }
 
 func (r *Run) logIsWritten(on peer.Side, rev string) {
-	k := &r.commits
 	r.sides[on].logRev = rev
-	if on == peer.Source {
-		k.step = writingTarget
+	switch {
+	case r.commits.step == taking:
+		r.commitFailed(replaced(peer.Source))
+	case known(r.sides[on].start):
+		r.start(&call{op: peer.Open{Side: on}, commits: true})
+	default:
+		r.logHolds(on)
+	}
+}
+
+// onLogChecked goes on when a log is where it belongs. When it is in another source than the one that was
+// read, the target's log is replaced by one that agrees with no other.
+func (r *Run) onLogChecked(on peer.Side, op peer.Op, reply peer.Reply) {
+	switch {
+	case reply.Failure != nil:
+		r.commitFailed(trouble(op, reply.Failure))
+	case !r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime):
+		r.logHolds(on)
+	case on == peer.Target:
+		r.commitFailed(replaced(on))
+	default:
+		// Reached: the source was made again while its checkpoint was written
+		k := &r.commits
+		k.step, k.last = taking, checkpoint.Log{SessionID: r.newSession(), SourceLastSeq: peer.Zero}.Encode(r.plan.FlatLog)
 		r.putLog(peer.Target)
+	}
+}
+
+// logHolds goes on to the other log, or ends the checkpoint.
+func (r *Run) logHolds(on peer.Side) {
+	k := &r.commits
+	if on == peer.Target {
+		k.step = writingSource
+		r.putLog(peer.Source)
 		return
 	}
 	k.step = resting

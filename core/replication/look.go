@@ -50,7 +50,8 @@ func (r *Run) sawDatabase(on peer.Side, op peer.Op, reply peer.Reply) {
 		r.commitFailed(trouble(op, reply.Failure))
 		return
 	}
-	if r.isReplaced(on, reply.Result.(peer.Opened).InstanceStartTime) {
+	if r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime) {
+		r.commitFailed(replaced(on))
 		return
 	}
 	r.looked(on)
@@ -63,13 +64,12 @@ func (r *Run) looked(on peer.Side) {
 	}
 }
 
-// isReplaced ends the run when a database is another one than at the beginning.
-func (r *Run) isReplaced(on peer.Side, start string) bool {
+// isOther says whether a database is another one than at the beginning.
+func (r *Run) isOther(on peer.Side, start string) bool {
 	s := &r.sides[on]
-	if start == s.start || !known(start) || !known(s.start) {
-		return false
-	}
-	// Reached: a database was made again under a run
-	r.commitFailed(failure(nil, "instance_start_time on %s database has changed since last checkpoint.", on))
-	return true
+	return start != s.start && known(start) && known(s.start)
+}
+
+func replaced(on peer.Side) Trouble {
+	return failure(nil, "instance_start_time on %s database has changed since last checkpoint.", on)
 }

@@ -54,7 +54,7 @@ func TestFirstRunThenNothingToDo(t *testing.T) {
 	w.wantCalls("open source", "open target",
 		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
 		"read changes since 0 limit 12 normal", "diff revs of 2 docs", "fetch 2 docs", "write 2 docs",
-		"commit source", "commit target", `put source _local/four rev ""`, `put target _local/four rev ""`)
+		"commit source", "commit target", `put target _local/four rev ""`, "open target", `put source _local/four rev ""`, "open source")
 	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` || len(log.History) != 1 {
 		t.Errorf("result %s, %v", end.Result, err)
 	}

@@ -153,6 +153,35 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 	}
 }
 
+// A database that is made again while a checkpoint is written takes the log as the one before would have.
+// No two logs may agree then.
+func TestLogInAnotherDatabase(t *testing.T) {
+	for side, want := range map[peer.Side]string{
+		peer.Target: "checkpoint_commit_failure: instance_start_time on target",
+		peer.Source: "checkpoint_commit_failure: instance_start_time on source",
+	} {
+		t.Run(side.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(2)
+			w.begin()
+			for !strings.HasPrefix(w.calls[len(w.calls)-1], "put "+side.String()) {
+				w.proceed(first)
+			}
+			w.dbs[side].start = "2"
+			w.wantEnd(Crashed, want)
+			var logs [2]checkpoint.Log
+			for i, db := range w.dbs {
+				if doc, found := db.local["four"]; found {
+					logs[i], _ = checkpoint.Parse(doc.body)
+				}
+			}
+			if start, _ := checkpoint.Compare(logs[peer.Source], logs[peer.Target]); start != peer.Zero {
+				t.Errorf("the logs agree on %s", start)
+			}
+		})
+	}
+}
+
 func TestStopCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true

@@ -109,7 +109,7 @@ func (w *Cluster) buildServers() {
 	}}
 	for i := range c.Servers {
 		t := peers.Traits{
-			Numeric: site.Chance(c.NumericServers * decide.Scale / 100),
+			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		if site.Chance(c.BareServers * decide.Scale / 100) {

@@ -49,8 +49,15 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 		}
 		doc.Rev = rev
 	}
-	if found := db.getLocal(op.ID).(peer.Local); found.Rev != op.Rev {
+	found := db.getLocal(op.ID).(peer.Local)
+	switch {
+	case found.Rev == op.Rev:
+	case !db.Server.LaxLocals:
 		return nil, answer(409, "conflict", "Document update conflict.")
+	case found.Found:
+		doc.Rev, _ = docs.ParseRev(found.Rev) // it wrote that itself
+	default:
+		doc.Rev = docs.Document{}.Rev
 	}
 	if db.Server.Logged != nil {
 		db.Server.Logged(db, op.ID, op.Body)

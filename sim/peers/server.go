@@ -30,6 +30,8 @@ type Traits struct {
 	NoPending bool
 	// Forgets servers lose what was not made durable when they restart.
 	Forgets bool
+	// LaxLocals servers take any revision of a _local document, as CouchDB 3 does.
+	LaxLocals bool
 	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
 	MaxWrite int
 }
@@ -74,6 +76,7 @@ type DB struct {
 	docs    *docs.Store
 	start   string   // instance_start_time
 	durable Snapshot // of servers that forget
+	born    int64    // number of the database among those of its server
 
 	waiters []waiter         // long polls
 	copying bool             // the present write is a replication
@@ -111,7 +114,7 @@ func (s *Server) Create(name string) *DB {
 	db := &DB{
 		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{},
 		known: map[string]bool{}, Ever: map[string]bool{},
-		start: fmt.Sprint(int64(s.now()), s.born), cuts: []int64{},
+		start: fmt.Sprint(int64(s.now()), s.born), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -229,18 +232,22 @@ func (db *DB) seq(n int64) peer.Seq {
 	if db.Server.Numeric {
 		return peer.Seq(fmt.Sprint(n))
 	}
-	return peer.Seq(fmt.Sprintf(`"%d-e%d"`, n, db.epoch))
+	return peer.Seq(fmt.Sprintf(`"%d-b%de%d"`, n, db.born, db.epoch))
 }
 
 // Number reads a sequence: the number of the last change that it covers. One from before the database was
 // put back covers no more than was left of it, as clusters know.
 func (db *DB) Number(s peer.Seq) int64 {
 	var n int64
+	var born int64
 	var epoch int
 	text := strings.Trim(string(s), `"`)
-	if _, err := fmt.Sscanf(text, "%d-e%d", &n, &epoch); err != nil {
+	if _, err := fmt.Sscanf(text, "%d-b%de%d", &n, &born, &epoch); err != nil {
 		_, _ = fmt.Sscanf(text, "%d", &n)
-		epoch = db.epoch
+		born, epoch = db.born, db.epoch
+	}
+	if born != db.born {
+		return 0 // of another database that had the name
 	}
 	for ; epoch < db.epoch; epoch++ {
 		n = min(n, db.cuts[epoch])
