@@ -18,9 +18,14 @@ var checkpoints = []Mutant{
 		New: "\tr.commits.step = syncing\n\tr.writeLogs()\n",
 	},
 	{
-		Name: "checkpoint-on-source-only", File: "core/replication/commit.go", What: "a checkpoint is written to the source only",
-		Old: "\tif on == peer.Source {\n\t\tk.step = writingTarget\n\t\tr.putLog(peer.Target)\n\t\treturn\n\t}\n",
+		Name: "checkpoint-on-target-only", File: "core/replication/commit.go", What: "a checkpoint is written to the target only",
+		Old: "\tif on == peer.Target {\n\t\tk.step = writingSource\n\t\tr.putLog(peer.Source)\n\t\treturn\n\t}\n",
 		New: "",
+	},
+	{
+		Name: "log-not-looked-after", File: "core/replication/commit.go", What: "a log may be in another database than the one that was read",
+		Old: "case !r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime):",
+		New: "case reply.Failure == nil:",
 	},
 	{
 		Name: "filter-change-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read with another filter",
@@ -34,8 +39,8 @@ var checkpoints = []Mutant{
 	},
 	{
 		Name: "replaced-unnoticed", File: "core/replication/look.go", What: "a database that was made again is taken for the one before",
-		Old: "if start == s.start || !known(start) || !known(s.start) {",
-		New: "if start == s.start || known(start) || !known(s.start) {",
+		Old: "return start != s.start && known(start) && known(s.start)",
+		New: "return start == \"\" && known(s.start)",
 	},
 	{
 		Name: "source-log-trusted", File: "core/checkpoint/compare.go", What: "the newest checkpoint of the source counts, whatever the target says",
