@@ -129,8 +129,8 @@ func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
 func known(start string) bool { return start != "" && start != "0" }
 
 // writeLogs writes the log to the target, then to the source, and after each makes sure that it is in the
-// database that the run knows: one that was made again since it was asked last would take the log too, and
-// two equal logs are trusted. As long as only the target has it nobody does.
+// database that the run knows: one that was made again since it was asked last takes the log too, and would
+// be trusted to have had all that its history tells of.
 func (r *Run) writeLogs() {
 	k := &r.commits
 	session := r.newSession()
@@ -176,7 +176,7 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	r.sides[on].logRev = rev
 	switch {
 	case r.commits.step == taking:
-		r.commitFailed(replaced(peer.Source))
+		r.commitFailed(replaced(on))
 	case known(r.sides[on].start):
 		r.start(&call{op: peer.Open{Side: on}, commits: true})
 	default:
@@ -184,21 +184,19 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	}
 }
 
-// onLogChecked goes on when a log is where it belongs. When it is in another source than the one that was
-// read, the target's log is replaced by one that agrees with no other.
+// onLogChecked goes on when a log is where it belongs. In another database it is replaced by one that agrees
+// with no other.
 func (r *Run) onLogChecked(on peer.Side, op peer.Op, reply peer.Reply) {
 	switch {
 	case reply.Failure != nil:
 		r.commitFailed(trouble(op, reply.Failure))
 	case !r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime):
 		r.logHolds(on)
-	case on == peer.Target:
-		r.commitFailed(replaced(on))
 	default:
-		// Reached: the source was made again while its checkpoint was written
+		// Reached: a database was made again while its checkpoint was written
 		k := &r.commits
 		k.step, k.last = taking, checkpoint.Log{SessionID: r.newSession(), SourceLastSeq: peer.Zero}.Encode(r.plan.FlatLog)
-		r.putLog(peer.Target)
+		r.putLog(on)
 	}
 }
 

@@ -40,9 +40,9 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 	}
 }
 
-// maxLone is how often in a row a checkpoint may be written to one side only. Now and then a run ends between
-// the two writes.
-const maxLone = 5
+// maxLone is how often in a row a checkpoint may be written to one side only. Runs end between the two writes
+// again and again while the other side does not answer.
+const maxLone = 30
 
 // lone counts the checkpoints of a replication that went to one database and not to the other.
 type lone struct {
