@@ -81,7 +81,7 @@ func (s *storeWorld) Await(ctx context.Context, arm func(wake func())) error {
 
 // After is fakefdb.World's.
 func (s *storeWorld) After(d time.Duration, f func()) {
-	if s.atOnce {
+	if s.atOnce && d <= 0 { // a watch that was delayed before still is
 		f()
 		return
 	}
