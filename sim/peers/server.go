@@ -284,13 +284,15 @@ func (db *DB) Snapshot() Snapshot {
 // Restore puts the database back. Clients are not told; sequences from after the backup mean less now.
 func (db *DB) Restore(s Snapshot) {
 	store := fakefdb.New(fakefdb.WithClock(db.Server.now))
-	if err := kv.Do(context.Background(), store, func(tx kv.Tx) error {
-		for _, p := range s.pairs {
-			tx.Set(p.Key, p.Value)
+	for part := range slices.Chunk(s.pairs, 50) { // values of at most 100 kB, transactions of 10 MB
+		if err := kv.Do(context.Background(), store, func(tx kv.Tx) error {
+			for _, p := range part {
+				tx.Set(p.Key, p.Value)
+			}
+			return nil
+		}); err != nil {
+			panic("peers: " + err.Error())
 		}
-		return nil
-	}); err != nil {
-		panic("peers: " + err.Error())
 	}
 	db.store, db.known = store, maps.Clone(s.known)
 	common := 0 // of what was and what is now: of two backups the newer one may be put back last
