@@ -173,7 +173,7 @@ func (r *Run) localAgain(on peer.Side, doc peer.Local) {
 }
 
 func (r *Run) logIsWritten(on peer.Side, rev string) {
-	r.sides[on].logRev = rev
+	r.sides[on].log, r.sides[on].logRev = r.commits.log, rev
 	switch {
 	case r.commits.step == taking:
 		r.commitFailed(replaced(on))

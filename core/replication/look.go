@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
@@ -18,7 +19,8 @@ func (k *committer) lookDue(r *Run) instant.Time {
 	return k.look
 }
 
-// lookWhenDue starts a look when its time has come: at the log, or where there is none at the database.
+// lookWhenDue starts a look when its time has come: at the log, or where the run keeps none at the database,
+// which may have lost in a restart what no commit made durable.
 func (r *Run) lookWhenDue() {
 	k := &r.commits
 	if r.now < k.lookDue(r) {
@@ -27,16 +29,18 @@ func (r *Run) lookWhenDue() {
 	k.step, k.synced = looking, [2]bool{}
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		var op peer.Op = peer.Open{Side: side}
-		if r.sides[side].logRev != "" {
+		if r.plan.UseCheckpoints && r.sides[side].logRev != "" {
 			op = peer.GetLocal{Side: side, ID: r.ids.Bases[0]}
 		}
 		r.start(&call{op: op, commits: true})
 	}
 }
 
-// sawLog compares a log with the one that the run wrote or found.
+// sawLog compares a log with the one that the run wrote or found. Revisions would not do: they begin anew in
+// a database that was made again.
 func (r *Run) sawLog(on peer.Side, doc peer.Local) {
-	if !doc.Found || doc.Rev != r.sides[on].logRev {
+	log, err := checkpoint.Parse(doc.Body)
+	if !doc.Found || err != nil || log.SessionID != r.sides[on].log.SessionID {
 		// Reached: an idle run finds another database
 		r.commitFailed(failure(nil, "the checkpoint document on the %s database has changed", on))
 		return

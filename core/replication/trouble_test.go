@@ -135,8 +135,10 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 		change      func(*database)
 		want        string
 	}{
-		"made again":                      {true, func(d *database) { *d = *newDatabase() }, "checkpoint_commit_failure: the checkpoint document on the target"},
-		"put back":                        {true, func(d *database) { d.local["four"] = localDoc{rev: 7} }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"made again": {true, func(d *database) { *d = *newDatabase() }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"put back": {true, func(d *database) {
+			d.local["four"] = localDoc{rev: 1, body: []byte(`{"session_id":"x","source_last_seq":1,"history":[]}`)}
+		}, "checkpoint_commit_failure: the checkpoint document on the target"},
 		"made again, without checkpoints": {false, func(d *database) { d.start = "2" }, "checkpoint_commit_failure: instance_start_time on target"},
 	} {
 		t.Run(name, func(t *testing.T) {
