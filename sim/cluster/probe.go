@@ -22,6 +22,9 @@ func (w *Cluster) probe(stop func() bool) {
 		return
 	}
 	s := w.net.servers[0]
+	if s.DB("a1") == nil {
+		return // deleted for good
+	}
 	j := &jobDoc{tenant: u.tenants[0], id: "probe", body: map[string]any{
 		"source": url(s.Name, "a1"), "target": url(s.Name, "probe"), "create_target": true, "continuous": true}}
 	id := replicator.DocumentJobs(j.tenant.instance) + j.id
