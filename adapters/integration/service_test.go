@@ -34,7 +34,7 @@ func TestKilledThreeTimes(t *testing.T) {
 			return int(count) >= moment
 		})
 		r.kill()
-		covered, before := writes.checkpoint(t, pouch[1]), len(reads.reads())
+		covered, before := reads.checkpoint(t, pouch[0]), len(reads.reads()) // the source has it last
 		r = serve(t, dir)
 		await(t, "the next read", func() bool { return len(reads.reads()) > before })
 		since := reads.reads()[before]

@@ -373,6 +373,9 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 			return
 		}
 		o.checkBothSides(db, id)
+		if max(source.Since, target.Since) >= r.began {
+			return // the run will notice and take it back, or else S12 does
+		}
 		other := source
 		if db == source {
 			other = target

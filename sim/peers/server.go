@@ -76,7 +76,9 @@ type DB struct {
 	docs    *docs.Store
 	start   string   // instance_start_time
 	durable Snapshot // of servers that forget
-	born    int64    // number of the database among those of its server
+	// Since is when the database got its instance_start_time.
+	Since instant.Time
+	born  int64 // number of the database among those of its server
 
 	waiters []waiter         // long polls
 	copying bool             // the present write is a replication
@@ -114,7 +116,7 @@ func (s *Server) Create(name string) *DB {
 	db := &DB{
 		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{},
 		known: map[string]bool{}, Ever: map[string]bool{},
-		start: fmt.Sprint(int64(s.now()), s.born), born: s.born, cuts: []int64{},
+		start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -315,7 +317,7 @@ func (db *DB) Sync() {
 // Restart puts the database back to what was durable, if the server forgets. Its instance_start_time tells.
 func (db *DB) Restart() {
 	db.Server.born++
-	db.start = fmt.Sprint(int64(db.Server.now()), db.Server.born)
+	db.start, db.Since = fmt.Sprint(int64(db.Server.now()), db.Server.born), db.Server.now()
 	if db.Server.Forgets {
 		db.Restore(db.durable)
 	}
