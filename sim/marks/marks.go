@@ -24,6 +24,7 @@ type Mark struct {
 	Line  int
 	What  string
 	Count int // how often its block ran
+	code  int // the line below the comment, which is certain to be in the block
 }
 
 // prefix begins a mark's comment.
@@ -48,7 +49,7 @@ func Find(root fs.FS, folder string) ([]Mark, error) {
 		for _, group := range parsed.Comments {
 			for _, c := range group.List {
 				if what, is := strings.CutPrefix(c.Text, prefix); is {
-					found = append(found, Mark{File: name, Line: files.Position(c.Pos()).Line, What: what})
+					found = append(found, Mark{File: name, Line: files.Position(c.Pos()).Line, What: what, code: files.Position(group.End()).Line + 1})
 				}
 			}
 		}
@@ -74,7 +75,7 @@ func Count(marks []Mark, profile io.Reader, module string) error {
 		name := strings.TrimPrefix(file, module+"/")
 		for i := range marks {
 			m := &marks[i]
-			if m.File != name || m.Line < first || m.Line > last {
+			if m.File != name || m.code < first || m.code > last {
 				continue
 			}
 			switch lines := last - first + 1; {

@@ -21,7 +21,7 @@ func TestMarks(t *testing.T) {
 	if err := Count(found, strings.NewReader(profile), "m"); err != nil {
 		t.Fatal(err)
 	}
-	if want := []Mark{{"core/a.go", 5, "large", 3}, {"core/a.go", 9, "negative", 0}}; !slices.Equal(found, want) {
+	if want := []Mark{{"core/a.go", 5, "large", 3, 6}, {"core/a.go", 9, "negative", 0, 10}}; !slices.Equal(found, want) {
 		t.Errorf("%v, want %v", found, want)
 	}
 	for name, profile := range map[string]string{"of nothing": "mode: count\n", "damaged": "m/core/a.go:x 1\n"} {
