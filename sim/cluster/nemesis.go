@@ -301,7 +301,6 @@ func (n *nemesis) database(e Event) {
 		w.watch(Fault{e.What, db.String(), "put back at the end to what it was at the beginning", d})
 		w.Engine.After(d, nil, "db restored", func() {
 			if s.DB(name) == db && !w.healed {
-				w.oracle.restored(db)
 				db.Restore(backup)
 				w.Engine.Logf(db.String(), "restored")
 			}

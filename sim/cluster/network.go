@@ -59,7 +59,6 @@ type serverState struct {
 	until   instant.Time
 	slow    instant.Time // until when its answers take seconds
 	refusal *peer.Failure
-	backups map[string]peers.Snapshot // of databases, by name
 }
 
 func newNetwork(w *Cluster) *network {
@@ -80,7 +79,7 @@ func newNetwork(w *Cluster) *network {
 
 func (n *network) add(s *peers.Server) {
 	n.servers = append(n.servers, s)
-	n.states[s] = &serverState{backups: map[string]peers.Snapshot{}}
+	n.states[s] = &serverState{}
 }
 
 func (n *network) heal() {

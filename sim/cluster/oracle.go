@@ -21,7 +21,7 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// oracle watches a run and checks the invariants S1 to S18 as things happen. It keeps a shadow of what
+// oracle watches a run and checks the invariants of safety as things happen (see Invariants). It keeps a shadow of what
 // the store says of every job, made of the commits alone.
 type oracle struct {
 	w        *Cluster
@@ -410,9 +410,6 @@ func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, thro
 
 // refused notes a document that a target did not take (S14 looks for its count).
 func (o *oracle) refused(db *peers.DB, id, rev string) { o.denied[db.String()+" "+id+" "+rev] = true }
-
-// restored forgets what was known of a database that is put back.
-func (o *oracle) restored(*peers.DB) {}
 
 // replay is S17: a request carried out a second time, right after its commit, changes nothing.
 func (o *oracle) replay(a asked) {
