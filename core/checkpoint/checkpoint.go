@@ -5,8 +5,9 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/peer"
 )

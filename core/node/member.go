@@ -1,9 +1,10 @@
 package node
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"

@@ -1,8 +1,9 @@
 package replicator
 
 import (
-	"encoding/json"
 	"fmt"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"

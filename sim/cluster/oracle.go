@@ -2,17 +2,18 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
-	"couchrelay/core/checkpoint"
+	json "github.com/go-json-experiment/json/v1"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
+	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
@@ -358,7 +359,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 	if !o.sampled(&o.checkpoints, 1) {
 		return
 	}
-	log, err := checkpoint.Parse(body)
+	log, err := readHead(body)
 	if err != nil {
 		o.w.fail("S11", "checkpoint on %s: %v", db, err)
 		return
@@ -380,17 +381,27 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if db == source {
 			other = target
 		}
-		if second, err := checkpoint.Parse(other.Log(id)); err != nil || second.SessionID != log.SessionID {
+		if second, err := readHead(other.Log(id)); err != nil || second.SessionID != log.SessionID {
 			return
 		}
 		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(o.edited[source]) < filterSettles {
 			return
 		}
-		if lost := o.missing(rep, source, target, source.Number(log.SourceLastSeq)); lost != "" {
+		if lost := o.missing(rep, source, target, source.Number(peer.Seq(log.SourceLastSeq))); lost != "" {
 			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
 		}
 		return
 	}
+}
+
+// logHead is what S11 asks of a log, of which the history is the longer part.
+type logHead struct {
+	SessionID     string          `json:"session_id"`
+	SourceLastSeq json.RawMessage `json:"source_last_seq"`
+}
+
+func readHead(body []byte) (h logHead, err error) {
+	return h, json.Unmarshal(body, &h)
 }
 
 // missing is a revision among the changes up to a number that the target lacks and never refused.

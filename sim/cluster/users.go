@@ -403,7 +403,7 @@ func (u *users) editDocs(what string, site *decide.Site) {
 		}
 	case HugeDoc:
 		db.Write([]docs.Edit{{Document: docs.Document{ID: fmt.Sprint("huge", u.next()),
-			Body: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("x", 1000*(1+site.Int(300))))}, Token: uint64(u.next())}})
+			Body: []byte(`{"text":"` + strings.Repeat("x", 1000*(1+site.Int(300))) + `"}`)}, Token: uint64(u.next())}})
 	case DeleteDoc:
 		if doc := db.Latest(id); doc != nil && !doc.Deleted {
 			db.Write([]docs.Edit{{Document: docs.Document{ID: id, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}, Token: uint64(u.next())}})
@@ -417,10 +417,12 @@ func (u *users) editDocs(what string, site *decide.Site) {
 
 // conflict adds leafs to a document.
 func (u *users) conflict(db *peers.DB, id string, leafs int) {
-	for range leafs {
+	edits := make([]docs.Edit, leafs)
+	for i := range edits {
 		n := u.next()
 		rev := revtree.Rev{Gen: 2, ID: fmt.Sprintf("%032x", n)}
-		db.Write([]docs.Edit{{Replicated: true, Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
-			Body: fmt.Appendf(nil, `{"group":%d,"n":%d}`, n%3, n)}}})
+		edits[i] = docs.Edit{Replicated: true, Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
+			Body: fmt.Appendf(nil, `{"group":%d,"n":%d}`, n%3, n)}}
 	}
+	db.Write(edits)
 }

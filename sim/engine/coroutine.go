@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// coroutine is code that waits in the middle.
+// coroutine is code that waits in the middle. When its task is done it waits for another, since a new
+// coroutine and the growth of its stack cost more than most tasks.
 type coroutine struct {
 	e     *Engine
 	owner *Process
+	task  func() // nil while it has none
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
-	turn  int // counts waits, so that late wake-ups are recognised
+	turn  int // counts waits and tasks, so that late wake-ups are recognised
 	dead  bool
 }
 
@@ -34,21 +36,43 @@ func (p *Panic) String() string { return fmt.Sprint(p.Value) }
 
 // Go starts f as a coroutine of owner, in an event of its own.
 func (e *Engine) Go(owner *Process, name string, f func()) {
-	c := &coroutine{e: e, owner: owner}
-	c.next, c.stop = iter.Pull(func(yield func(struct{}) bool) {
-		c.yield = yield
-		defer func() {
-			if r := recover(); r != nil && r != (killed{}) {
-				panic(&Panic{Value: r, Stack: debug.Stack()})
-			}
-		}()
-		f()
-	})
-	e.coroutines[c] = true
+	c := e.idleCoroutine()
+	c.owner, c.task = owner, f
 	if owner != nil {
 		owner.coroutines = append(owner.coroutines, c)
 	}
-	e.After(0, owner, name, func() { c.resume(0) })
+	turn := c.turn
+	e.After(0, owner, name, func() { c.resume(turn) })
+}
+
+// idleCoroutine takes a coroutine that has no task, or makes one.
+func (e *Engine) idleCoroutine() *coroutine {
+	if last := len(e.idle) - 1; last >= 0 {
+		c := e.idle[last]
+		e.idle = e.idle[:last]
+		return c
+	}
+	c := &coroutine{e: e}
+	c.next, c.stop = iter.Pull(c.run)
+	e.coroutines[c] = true
+	return c
+}
+
+// run does one task after the other.
+func (c *coroutine) run(yield func(struct{}) bool) {
+	defer func() {
+		if r := recover(); r != nil && r != (killed{}) {
+			panic(&Panic{Value: r, Stack: debug.Stack()})
+		}
+	}()
+	c.yield = yield
+	for {
+		c.task()
+		c.task = nil
+		if !yield(struct{}{}) {
+			return
+		}
+	}
 }
 
 // Owner is the process whose coroutine is running; nil outside of coroutines and for those of the world.
@@ -76,15 +100,27 @@ func (c *coroutine) resume(turn int) {
 	c.e.running = c
 	_, more := c.next()
 	c.e.running = before
-	if !more {
+	switch {
+	case !more:
 		c.dead = true
 		delete(c.e.coroutines, c)
-		if c.owner != nil {
-			if i := slices.Index(c.owner.coroutines, c); i >= 0 {
-				c.owner.coroutines = slices.Delete(c.owner.coroutines, i, i+1)
-			}
-		}
+		c.leave()
+	case c.task == nil:
+		c.turn++
+		c.leave()
+		c.e.idle = append(c.e.idle, c)
 	}
+}
+
+// leave ends that the coroutine is its owner's.
+func (c *coroutine) leave() {
+	if c.owner == nil {
+		return
+	}
+	if i := slices.Index(c.owner.coroutines, c); i >= 0 {
+		c.owner.coroutines = slices.Delete(c.owner.coroutines, i, i+1)
+	}
+	c.owner = nil
 }
 
 func (c *coroutine) kill() {

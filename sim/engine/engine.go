@@ -20,8 +20,9 @@ type Engine struct {
 	played  uint64
 	hash    uint64
 	running *coroutine
-	// coroutines are all that have not ended.
+	// coroutines are all that live; idle are those without a task, the last of which gets the next.
 	coroutines map[*coroutine]bool
+	idle       []*coroutine
 	// Trace, when set, is told of every event before it is played, and of what Logf says.
 	Trace func(at instant.Time, step uint64, actor, text string)
 	// Step, when set, is called after every event.

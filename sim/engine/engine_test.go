@@ -66,6 +66,35 @@ func TestCoroutines(t *testing.T) {
 	}
 }
 
+// TestCoroutineIsUsedAgain has a second task wait in the coroutine of the first, of which a wake-up comes late.
+func TestCoroutineIsUsedAgain(t *testing.T) {
+	e := New(0)
+	var late func()
+	var first, second any
+	ctx := e.NewContext(nil, time.Second)
+	e.Go(nil, "", func() {
+		first = e.Self()
+		_ = e.Await(ctx, func(wake func()) { late = wake })
+	})
+	e.Run(instant.Seconds(2), nil)
+	woken := false
+	e.Go(nil, "", func() {
+		second = e.Self()
+		_ = e.Await(context.Background(), func(func()) {})
+		woken = true
+	})
+	e.Run(instant.Seconds(3), nil)
+	late()
+	e.Run(instant.Seconds(4), nil)
+	if first != second || woken {
+		t.Errorf("one coroutine: %v; woken: %v", first == second, woken)
+	}
+	e.Close()
+	if len(e.coroutines) > 0 {
+		t.Error("a coroutine without a task is left")
+	}
+}
+
 func TestPauseAndKill(t *testing.T) {
 	e := New(0)
 	p := &Process{Name: "p"}
