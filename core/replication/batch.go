@@ -9,9 +9,8 @@ import (
 
 // Constants of CouchDB's replicator (3.5).
 const (
-	// fetchBudget bounds the bodies of one FetchDocs, memoryLimit those of a whole run, in bytes.
-	fetchBudget = 4 << 20
-	memoryLimit = 16 << 20
+	// DefaultMemory is four full answers of _bulk_get.
+	DefaultMemory = 16 << 20
 
 	// _revs_diff is left out when nearly everything is missing anyway, _bulk_get when most documents
 	// cannot be had by it.
@@ -181,11 +180,12 @@ func (r *Run) queueCopy(b *batch, doc peer.CopyDoc) {
 
 // pump starts what the batch can do next.
 func (r *Run) pump(b *batch) {
-	if len(b.fetch) > 0 && !b.fetching && (r.memory == 0 || r.memory+fetchBudget <= memoryLimit) {
-		n := min(len(b.fetch), max(1, fetchBudget/r.docSize))
+	budget := r.fetchBudget()
+	if len(b.fetch) > 0 && !b.fetching && (r.memory == 0 || r.memory+budget <= r.plan.Memory) {
+		n := min(len(b.fetch), max(1, budget/r.docSize))
 		b.fetching, b.pending = true, b.pending+1
-		r.memory += fetchBudget
-		r.start(&call{op: peer.FetchDocs{Docs: b.fetch[:n:n], Budget: fetchBudget}, batch: b})
+		r.memory += budget
+		r.start(&call{op: peer.FetchDocs{Docs: b.fetch[:n:n], Budget: budget}, batch: b})
 		b.fetch = b.fetch[n:]
 	}
 	slots := max(1, r.plan.Connections-r.plan.Workers-1)
@@ -203,6 +203,9 @@ func (r *Run) pump(b *batch) {
 	}
 }
 
+// fetchBudget bounds the bodies of one FetchDocs, in bytes.
+func (r *Run) fetchBudget() int { return max(1, r.plan.Memory/4) }
+
 func union(revs, more []string) []string {
 	all := slices.Clone(revs)
 	for _, rev := range more {
@@ -218,7 +221,7 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 	b := c.batch
 	b.fetching = false
 	b.pending--
-	r.memory -= fetchBudget
+	r.memory -= r.fetchBudget()
 	r.info.BulkGetAttempts += int64(len(op.Docs))
 	if f := reply.Failure; f != nil {
 		if f.Kind != peer.Status || f.Status == 429 {

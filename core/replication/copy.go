@@ -27,7 +27,9 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 	for _, rev := range got.Revs {
 		switch {
 		case rev.Missing:
-			c.lacking = append(c.lacking, rev.Rev)
+			if !slices.Contains(c.lacking, rev.Rev) {
+				c.lacking = append(c.lacking, rev.Rev)
+			}
 			continue
 		case rev.Refused == nil:
 			r.info.DocsRead++
@@ -73,6 +75,15 @@ func (r *Run) onCopied(c *call, reply peer.Reply) {
 	}
 }
 
+// some names a few revisions; a document may have thousands.
+func some(revs []string) string {
+	const few = 5
+	if more := len(revs) - few; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(revs[:few], ", "), more)
+	}
+	return strings.Join(revs, ", ")
+}
+
 // askAgain gives the source time to find a revision that it announced: once, and then with all
 // attachments, since the target may lack those too.
 func (r *Run) askAgain(c *call, op peer.CopyDoc) {
@@ -80,7 +91,7 @@ func (r *Run) askAgain(c *call, op peer.CopyDoc) {
 		// Reached: the source does not have what it announced
 		r.crash(Trouble{
 			Error:  "missing_doc",
-			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, strings.Join(c.lacking, ", ")),
+			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, some(c.lacking)),
 		})
 		return
 	}

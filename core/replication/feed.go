@@ -33,7 +33,7 @@ type feed struct {
 	goal    peer.Seq      // the source's update_seq when it was opened
 }
 
-func (f *feed) begin(since peer.Seq) { f.since, f.pending = since, -1 }
+func (f *feed) begin(since peer.Seq) { f.since = since }
 
 // notBefore is when the feed wants to be looked at again.
 func (f *feed) notBefore() instant.Time {
@@ -68,7 +68,7 @@ func (r *Run) takeRows(c *call, got peer.Changes) {
 	f := &r.feed
 	f.rows += int64(len(got.Rows))
 	if f.pending >= 0 {
-		f.pending = max(0, f.pending-int64(len(got.Rows)))
+		f.pending = max(-1, f.pending-int64(len(got.Rows))) // more than was said: nobody knows how many follow
 	}
 	for rows := got.Rows; len(rows) > 0; {
 		n := min(len(rows), r.plan.BatchSize)
@@ -113,7 +113,7 @@ func (r *Run) estimatePending(got peer.Changes) {
 	switch {
 	case got.Pending >= 0:
 		f.pending = got.Pending
-	case got.End:
+	case f.caught:
 		f.pending = 0
 	case f.pending >= 0:
 	case numericDistance(f.since, f.goal) >= 0:
@@ -147,13 +147,14 @@ func number(s peer.Seq) (int64, bool) {
 	return n, err == nil
 }
 
+// numericDistance is -1 when it cannot be told, or to lies before from.
 func numericDistance(from, to peer.Seq) int64 {
 	a, okA := number(from)
 	b, okB := number(to)
 	if !okA || !okB {
 		return -1
 	}
-	return max(0, b-a)
+	return max(-1, b-a)
 }
 
 // sameMoment says that two sequences surely name the same moment of a feed: equal, or with the same

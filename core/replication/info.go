@@ -39,6 +39,7 @@ func (i Info) String() string {
 // Info is the present state.
 func (r *Run) Info() Info {
 	i := r.info
+	i.ChangesPending = -1
 	i.Refusals = append([]peer.Refusal{}, r.info.Refusals...)
 	if r.feed.pending >= 0 {
 		i.ChangesPending = r.feed.pending

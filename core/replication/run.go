@@ -22,6 +22,7 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -74,6 +75,7 @@ type Options struct {
 	BatchSize   int // rows in a batch
 	Connections int // requests to one database at once
 	Retries     int // further attempts of a failed request
+	Memory      int // bytes of bodies held at once, but for one larger answer; 0 means DefaultMemory
 
 	CheckpointInterval time.Duration
 	// ProgressInterval is the time between Progress effects.
@@ -135,9 +137,9 @@ type side struct {
 
 // New prepares a run.
 func New(plan Plan) *Run {
-	r := &Run{plan: plan, rng: prng.New(plan.Seed), docSize: 1024}
+	plan.Memory = cmp.Or(plan.Memory, DefaultMemory)
+	r := &Run{plan: plan, rng: prng.New(plan.Seed), docSize: 1024, feed: feed{pending: -1}}
 	r.info.Counters = plan.Resumed
-	r.info.ChangesPending = -1
 	return r
 }
 
@@ -235,6 +237,7 @@ func (r *Run) stop() {
 		return
 	}
 	r.cancelCalls(func(c *call) bool { return !c.commits })
+	r.feed.pending = r.Info().ChangesPending // what was read and is given up is to come again
 	r.batches, r.feed.reading = nil, nil
 }
 

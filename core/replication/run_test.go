@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -271,21 +272,101 @@ func TestMissingRevisionIsAskedOnceMore(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: documents of a megabyte never fill more than the limit.
-func TestMemoryIsBounded(t *testing.T) {
+// TestMissingRevisionsNamedTwice: an answer that names what is missing more than once makes the next question no
+// longer, and an error names a few.
+func TestMissingRevisionsNamedTwice(t *testing.T) {
 	w := newWorld(t)
-	w.plan.Workers, w.plan.BatchSize = 8, 50
-	w.docSize = 1 << 20
-	w.fill(400)
+	for n := range 40 {
+		w.dbs[peer.Source].write("doc0", fmt.Sprintf("1-%02d", n))
+	}
+	w.attachments["doc0"] = true
 	w.begin()
 	for w.end == nil {
-		w.proceed(first)
-		if w.run.memory > memoryLimit {
-			t.Fatalf("%d bytes of bodies", w.run.memory)
+		i := slices.IndexFunc(w.flying, func(c Call) bool { _, copies := c.Op.(peer.CopyDoc); return copies })
+		if i < 0 {
+			w.proceed(first)
+			continue
+		}
+		call := w.flying[i]
+		op := call.Op.(peer.CopyDoc)
+		if len(op.Revs) > 40 {
+			t.Fatalf("asks for %d of 40 revisions", len(op.Revs))
+		}
+		var copied peer.Copied
+		for _, rev := range append(op.Revs, op.Revs...) {
+			copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
+		}
+		w.flying = slices.Delete(w.flying, i, i+1)
+		w.step(Reply{ID: call.ID, Reply: peer.Reply{Result: copied}})
+	}
+	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: 1-00, 1-01, 1-02, 1-03, 1-04 and 35 more`)
+}
+
+// TestMemoryIsBounded: documents of a megabyte never fill more than the limit.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, limit := range []int{0, 5 << 20} {
+		w := newWorld(t)
+		w.plan.Workers, w.plan.BatchSize, w.plan.Memory = 8, 50, limit
+		w.docSize = 1 << 20
+		w.fill(400)
+		w.begin()
+		for w.end == nil {
+			w.proceed(first)
+			if w.run.memory > cmp.Or(limit, DefaultMemory) {
+				t.Fatalf("%d bytes of bodies, and may have %d", w.run.memory, limit)
+			}
+		}
+		if w.end.Cause != Completed || w.end.Info.BytesWritten != 400<<20 {
+			t.Errorf("%s, %d bytes", w.end, w.end.Info.BytesWritten)
 		}
 	}
-	if w.end.Cause != Completed || w.end.Info.BytesWritten != 400<<20 {
-		t.Errorf("%s, %d bytes", w.end, w.end.Info.BytesWritten)
+}
+
+// TestPendingOfStoppedRun: before anything was read nobody knows what is pending, and what was read and not copied
+// is to come again.
+func TestPendingOfStoppedRun(t *testing.T) {
+	w := newWorld(t)
+	w.fill(12)
+	w.begin()
+	w.step(Stop{})
+	if w.end == nil || w.end.Info.ChangesPending != -1 {
+		t.Errorf("ended with %+v", w.end)
+	}
+	w.begin()
+	for !strings.HasPrefix(w.calls[len(w.calls)-1], "diff") {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	if end := w.runToEnd(first); end.Cause != Stopped || end.Info.ChangesPending != 12 {
+		t.Errorf("%s with %d pending", end, end.Info.ChangesPending)
+	}
+}
+
+// TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may follow.
+func TestPendingOfFullAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	rows := []peer.Change{}
+	for n := range w.plan.BatchSize * w.plan.Workers {
+		rows = append(rows, peer.Change{Seq: seqOf(int64(n + 1)), ID: fmt.Sprint("doc", n)})
+	}
+	last := rows[len(rows)-1].Seq
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		if !op.Wait {
+			return peer.Changes{End: true, LastSeq: op.Since, Pending: -1}
+		}
+		return peer.Changes{End: true, Rows: rows, LastSeq: last, Pending: -1}
+	}
+	w.dbs[peer.Source].seq = 1
+	w.begin()
+	for w.run.Info().ThroughSeq != last {
+		w.proceed(first)
+	}
+	if got := w.run.Info().ChangesPending; got != -1 {
+		t.Errorf("%d pending", got)
+	}
+	if d := numericDistance("5", "3"); d != -1 { // a goal that was passed tells nothing either
+		t.Errorf("distance %d", d)
 	}
 }
 

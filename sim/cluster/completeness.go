@@ -12,13 +12,14 @@ type beginning struct {
 	source, target *peers.DB
 	last           peer.Seq // of the source
 	instance       string   // of the target; another one may have lost something
+	restored       int      // how often the source had been put back
 }
 
 func (o *oracle) beginning(r *run) beginning {
 	rep := r.work.Work.Replication
 	b := beginning{source: o.w.net.find(rep.Source.URL), target: o.w.net.find(rep.Target.URL)}
 	if b.source != nil {
-		b.last = b.source.Last()
+		b.last, b.restored = b.source.Last(), b.source.Restored()
 	}
 	if b.target != nil {
 		b.instance = b.target.Start()
@@ -37,6 +38,25 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 	}
 	if lost := o.missing(rep, source, target, source.Number(r.begin.last)); lost != "" {
 		o.w.fail("S13", "run %d of %s from %s to %s is done, and %s has not arrived", r.id, r.p.Name, source, target, lost)
+	}
+}
+
+// checkPending is S23: what the source had when the run began and what is not done yet is a part of the changes that
+// the run says are pending.
+func (o *oracle) checkPending(r *run, info replication.Info) {
+	rep := r.work.Work.Replication
+	source := o.w.net.find(rep.Source.URL)
+	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source || source.Restored() != r.begin.restored {
+		return
+	}
+	left, last := int64(0), source.Number(r.begin.last)
+	for _, offer := range source.OffersAfter(source.Number(info.ThroughSeq), rep.Filter, rep.WinningRevsOnly) {
+		if offer.Number <= last {
+			left++
+		}
+	}
+	if left > info.ChangesPending {
+		o.w.fail("S23", "run %d of %s from %s says that %d changes are pending, and %d are", r.id, r.p.Name, source, info.ChangesPending, left)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/backoff"
 	"couchrelay/core/node"
+	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
@@ -46,6 +47,7 @@ type Config struct {
 	CheckpointInterval time.Duration
 	BatchSize, Workers int
 	Retries            int
+	Memory             int // bytes of bodies that a run holds
 
 	// Rates is how often each fault comes up: of a request or store operation out of decide.Scale, of all
 	// others out of decide.Scale in each turn of the nemesis, which has one every NemesisTick.
@@ -161,7 +163,7 @@ func Default() Config {
 		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond,
 		Settings: s, Sharing: replicator.DefaultSharing(), Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
-		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3,
+		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3, Memory: replication.DefaultMemory,
 		Rates: map[string]int{}, Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}
 }

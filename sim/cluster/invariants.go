@@ -26,6 +26,8 @@ var Invariants = map[string]string{
 	"S19": "A write that happened is not answered with a conflict.",
 	"S20": "A server that asked for quiet has it.",
 	"S21": "Checkpoints are written to both sides.",
+	"S22": "The job of a document or request whose replication is the same stays the same.",
+	"S23": "A job tells of no fewer pending changes than there are.",
 	"L1":  "When all trouble is over, everything arrives.",
 	"L2":  "When slots are free, no job waits that could run.",
 	"L3":  "No job stays running that nobody runs.",

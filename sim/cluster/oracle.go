@@ -72,6 +72,7 @@ type landing struct {
 type shadow struct {
 	header *jobs.Job // nil: removed
 	record *replicator.Record
+	spec   string       // the replication, as it is stored
 	gone   instant.Time // when it was removed
 }
 
@@ -215,6 +216,8 @@ func (o *oracle) follow(l landing) {
 		}
 		o.shadows[id] = after
 		o.watchJob(id, before, after)
+		o.checkRemade(id, before, after, l)
+		o.checkEnding(before, after)
 		o.noteHold(id, before.record)
 		o.checkPlace(id, after)
 		o.checkTransition(id, before, after, l)
@@ -320,6 +323,7 @@ func (o *oracle) runEnded(r *run) {
 func (o *oracle) runSaid(r *run, e replication.End) {
 	r.ending = e
 	o.checkComplete(r, e)
+	o.checkPending(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}

@@ -284,7 +284,7 @@ func (p *process) startRun(s node.StartRun) {
 	rec := s.Work.Record
 	plan := replication.NewPlan(s.Work.Replication, p.w.store.Config.Server, rec.Throttled)
 	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
-	plan.ProgressInterval = p.settings.ProgressInterval
+	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*engine.Context{}, wakeAt: instant.Never,
 		began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
@@ -345,6 +345,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			r.repID = e.ID
 			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
 		case replication.Progress:
+			p.w.oracle.checkPending(r, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
 			p.w.oracle.runSaid(r, e)

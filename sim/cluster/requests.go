@@ -11,7 +11,7 @@ import (
 
 var admin = replicator.Writer{Admin: true}
 
-// request sends POST /_replicate, or cancels what one started.
+// request sends POST /_replicate, often the same as before, or cancels what one started.
 func (u *users) request(what string, site *decide.Site) {
 	p := u.frontend(site)
 	if p == nil {
@@ -23,9 +23,13 @@ func (u *users) request(what string, site *decide.Site) {
 		}
 		return
 	}
-	j := u.newJob(site)
-	u.jobs = u.jobs[:len(u.jobs)-1] // it is no document
-	raw, err := json.Marshal(j.body)
+	body := u.newBody(site)
+	if n := len(u.asked); n > 0 && site.Int(3) > 0 {
+		body = u.asked[site.Int(n)]
+	} else {
+		u.asked = append(u.asked, body)
+	}
+	raw, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}

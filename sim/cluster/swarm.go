@@ -60,6 +60,9 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRates(&r)
 	roles := prng.Fork(seed, "roles")
 	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	if memory := prng.Fork(seed, "memory"); memory.Intn(2) == 1 {
+		c.Memory = 1 << (10 + memory.Intn(8)) // fetches of one document and of some hundreds
+	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	return c
 }

@@ -28,7 +28,8 @@ type users struct {
 	jobs    []*jobDoc // replication documents that were ever tried, in order
 	n       int       // things made so far, for names and tokens
 
-	requests []string // ids of jobs of requests, as far as known
+	asked    []map[string]any // bodies of requests
+	requests []string         // ids of their jobs, as far as known
 }
 
 // tenant is a replicator database.
@@ -76,7 +77,7 @@ func (u *users) begin() {
 		}
 		for range u.w.Config.Jobs {
 			u.w.world.atOnce = true
-			j := u.newJob(u.site)
+			j := u.newJob(u.newBody(u.site), u.site)
 			j.unknown = u.put(context.Background(), j, j.body) != nil
 		}
 		u.w.world.atOnce = false
@@ -101,10 +102,10 @@ func (u *users) act(what string, site *decide.Site) {
 	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, BurstDocs:
 		u.editDocs(what, site)
 	case AddJob:
-		u.write(u.newJob(site), site, false)
+		u.write(u.newJob(u.newBody(site), site), site, false)
 	case StormJobs:
 		for range 10 + site.Int(20) {
-			j := u.newJob(site)
+			j := u.newJob(u.newBody(site), site)
 			u.write(j, site, false)
 			if site.Int(4) > 0 {
 				u.write(j, site, true)
@@ -137,8 +138,8 @@ func (u *users) pick(site *decide.Site, source bool) string {
 	return url(server, fmt.Sprint(kind, 1+site.Int(max(1, c.Databases/2))))
 }
 
-// newJob makes up a replication document.
-func (u *users) newJob(site *decide.Site) *jobDoc {
+// newBody makes up a replication.
+func (u *users) newBody(site *decide.Site) map[string]any {
 	c := &u.w.Config
 	percent := func(share int) bool { return site.Chance(share * decide.Scale / 100) }
 	source := u.pick(site, true)
@@ -170,6 +171,11 @@ func (u *users) newJob(site *decide.Site) *jobDoc {
 	case 3:
 		body["use_checkpoints"] = false
 	}
+	return body
+}
+
+// newJob makes up a document for a replication.
+func (u *users) newJob(body map[string]any, site *decide.Site) *jobDoc {
 	j := &jobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: body}
 	u.jobs = append(u.jobs, j)
 	return j
@@ -277,9 +283,7 @@ func (u *users) changeJob(what string, site *decide.Site) {
 	j := u.jobs[site.Int(len(u.jobs))]
 	switch what {
 	case AddDuplicate:
-		again := &jobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: j.body}
-		u.jobs = append(u.jobs, again)
-		u.write(again, site, false)
+		u.write(u.newJob(j.body, site), site, false)
 	case ChangeJob:
 		body := map[string]any{}
 		for name, v := range j.body { // into another map: order does not matter
@@ -312,7 +316,7 @@ func (u *users) untilDone(f func(kv.Tx) error) {
 	}
 }
 
-// recreate deletes a replicator database, and makes it again.
+// recreate deletes a replicator database, and makes it again, often with the documents that it had.
 func (u *users) recreate(t *tenant, site *decide.Site) {
 	p := u.frontend(site)
 	for _, j := range u.jobs {
@@ -324,7 +328,7 @@ func (u *users) recreate(t *tenant, site *decide.Site) {
 		return
 	}
 	t.busy = true
-	old := t.instance
+	old, again := t.instance, site.Int(2) == 1
 	u.w.Engine.Go(nil, "drop tenant", func() { // an operator who tries until it is done
 		u.untilDone(func(tx kv.Tx) error {
 			u.w.store.Drop(tx, old)
@@ -332,12 +336,22 @@ func (u *users) recreate(t *tenant, site *decide.Site) {
 		})
 		u.w.Engine.Logf("users", "dropped %s", t.name)
 		u.w.oracle.dropped(t)
+		var had []*jobDoc
 		for _, j := range u.jobs {
+			if j.tenant == t && j.present {
+				had = append(had, j)
+			}
 			if j.tenant == t {
 				j.present, j.unknown = false, false
 			}
 		}
 		u.create(t)
+		for _, j := range had {
+			if again {
+				j.unknown = u.put(context.Background(), j, j.body) != nil
+				j.present = !j.unknown
+			}
+		}
 		t.busy = false
 	})
 }

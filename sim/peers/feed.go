@@ -143,6 +143,11 @@ func after(offers []Offer, since int64) []Offer {
 	return offers[i:]
 }
 
+// OffersAfter are the Offers after a number.
+func (db *DB) OffersAfter(since int64, f repdoc.Filter, winners bool) []Offer {
+	return after(db.Offers(f, winners), since)
+}
+
 // changes are all rows after a number.
 func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
 	test, failure := db.selected(f)

@@ -55,6 +55,8 @@ type feed struct {
 	rows []peer.Change
 	at   peer.Seq // where the next read starts
 	end  peer.Seq
+	// silent is an answer that does not tell how many changes follow.
+	silent bool
 }
 
 // NewPair connects a replication's databases for a process.
@@ -270,7 +272,9 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 		return peer.Reply{Result: got}
 	}
 	p.feed = nil
-	got.Pending = f.db.pending(f.db.Number(f.end))
+	if !f.silent {
+		got.Pending = f.db.pending(f.db.Number(f.end))
+	}
 	return peer.Reply{Result: got}
 }
 
@@ -299,15 +303,16 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 	if failure != nil {
 		return peer.Reply{Failure: failure}
 	}
-	if f == Repeats && len(rows) > 1 {
-		rows = append(rows[:len(rows)/2:len(rows)/2], rows...)
+	if f == Repeats {
+		half := (len(rows) + 1) / 2
+		rows = append(rows[:half:half], rows...)
 	}
 	end := db.seq(db.last())
 	if op.Wait && len(rows) > op.Limit {
 		rows = rows[:op.Limit]
 		end = rows[len(rows)-1].Seq
 	}
-	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end}
+	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending}
 	return peer.Reply{Result: peer.Changes{Rows: rows, Pending: -1}}
 }
 
@@ -322,7 +327,7 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 		fate := peer.FetchedDoc{Fate: peer.Left}
 		found := db.revs(d.ID, []string{d.Rev})
 		switch {
-		case bytes > op.Budget || f == LeavesOut && i > 0 && i >= len(op.Docs)/2:
+		case bytes > op.Budget || f == LeavesOut && i >= len(op.Docs)/2:
 		case f == RevMissing && i == 0, len(found) == 0, found[0] == nil:
 			fate.Fate = peer.Missing
 		case len(found[0].Attachments) > 0:
@@ -376,13 +381,15 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		found = found[:len(found)/2]
 	}
 	var copied peer.Copied
+	if slices.Contains(found, nil) {
+		for _, rev := range op.Revs {
+			if !slices.ContainsFunc(found, func(d *docs.Document) bool { return d != nil && d.Rev.String() == rev }) {
+				copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
+			}
+		}
+	}
 	for _, doc := range found {
 		if doc == nil {
-			for _, rev := range op.Revs {
-				if !slices.ContainsFunc(found, func(d *docs.Document) bool { return d != nil && d.Rev.String() == rev }) {
-					copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
-				}
-			}
 			continue
 		}
 		out, failure := p.put(ctx, op, doc)

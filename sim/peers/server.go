@@ -307,6 +307,9 @@ func (db *DB) Restore(s Snapshot) {
 	db.Hangup(nil, nil)
 }
 
+// Restored is how often the database was put back.
+func (db *DB) Restored() int { return db.epoch }
+
 // Sync makes everything durable that was written so far.
 func (db *DB) Sync() {
 	if db.Server.Forgets {

@@ -40,6 +40,7 @@ var fields = []field{
 	span("store-latency", func(c *cluster.Config) *time.Duration { return &c.StoreLatency }, 0),
 	span("net-latency", func(c *cluster.Config) *time.Duration { return &c.NetLatency }, 0),
 	span("poll-interval", func(c *cluster.Config) *time.Duration { return &c.Settings.PollInterval }, time.Millisecond),
+	count("memory", func(c *cluster.Config) *int { return &c.Memory }, 1, 1<<30),
 	count("sample", func(c *cluster.Config) *int { return &c.Sample }, 0, 1_000_000),
 }
 

@@ -108,6 +108,7 @@ func (s *shrinker) plain(base cluster.Config) {
 	s.change(func(c *cluster.Config) { c.StoreLatency, c.NetLatency = base.StoreLatency, base.NetLatency })
 	s.change(func(c *cluster.Config) { c.Think = base.Think })
 	s.change(func(c *cluster.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
+	s.change(func(c *cluster.Config) { c.Memory = base.Memory })
 	s.change(func(c *cluster.Config) { c.Retries = base.Retries })
 	s.change(func(c *cluster.Config) { c.CheckpointInterval = base.CheckpointInterval })
 	s.change(func(c *cluster.Config) { c.TransientMaxAge = base.TransientMaxAge })

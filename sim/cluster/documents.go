@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replicator"
+)
+
+var specSpace = tuple.Subspace(tuple.Pack("couchrelay")).Sub("spec")
+
+// checkRemade is S22: a job that is not over is made anew only when what it shall do is something else. That is
+// compared as it is stored, word by word.
+func (o *oracle) checkRemade(id string, before, after *shadow, l landing) {
+	if after.header == nil {
+		return
+	}
+	b, a := before.record, after.record
+	if before.header != nil && a.Created == b.Created {
+		after.spec = before.spec
+		return
+	}
+	rows, err := o.w.present().GetRange(specSpace.Sub(id).Range(), kv.RangeOptions{})
+	if err != nil {
+		o.w.fail("S22", "replication of job %s: %v", id, err)
+	}
+	for _, row := range rows {
+		after.spec += string(row.Value)
+	}
+	if before.header != nil && !b.State.Terminal() && after.spec != "" && after.spec == before.spec {
+		o.w.fail("S22", "job %s was made anew by %v, and does the same as before", id, l.request)
+	}
+}
+
+// checkEnding is a part of S7: from the commit that ends a job on, its document says so, and no other one. One of
+// its name may belong to a job of its own, when the database was made again.
+func (o *oracle) checkEnding(before, after *shadow) {
+	rec := after.record
+	if after.header == nil || rec.Transient() || !rec.State.Terminal() || before.header != nil && before.record.State.Terminal() {
+		return
+	}
+	for _, t := range o.w.users.tenants {
+		if t.name != rec.Database {
+			continue
+		}
+		doc := o.document(t, rec.DocID)
+		if doc == nil {
+			return
+		}
+		want := replicator.State("")
+		if own := o.shadows[replicator.DocumentJobs(t.instance)+rec.DocID]; own != nil && own.header != nil && own.record.State.Terminal() {
+			want = own.record.State
+		}
+		if says := stateOf(doc); says != string(want) {
+			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
+		}
+	}
+}
