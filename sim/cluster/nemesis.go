@@ -151,11 +151,9 @@ func (n *nemesis) process(e Event) {
 	case NodeCrash:
 		n.kill(p, n.lasts(e, time.Second, 2*timeout))
 	case NodePause:
-		d := n.lasts(e, time.Second, 3*timeout)
-		w.Engine.Logf(p.Name, "zz paused for %s", d)
-		w.Engine.Pause(p.Process, d)
-		p.pausedLast = w.Engine.Now().Add(d)
-		w.watch(Fault{e.What, p.Name, "", d})
+		p.pause(e.What, n.lasts(e, time.Second, 3*timeout))
+	case NodeStall:
+		p.stalls, p.stallsBefore = n.lasts(e, timeout/2, 2*timeout), n.site.Int(2) == 1
 	case NodeDrain:
 		p.drain()
 	case NodeSkew:

@@ -38,6 +38,7 @@ type oracle struct {
 	replays, checkpoints, billed int
 	sharing
 	claiming
+	leasing
 	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
 	lone   map[string]lone              // by name of the checkpoint
 	placed map[string]placement         // by job, of jobs whose places are foretold
@@ -53,8 +54,8 @@ type oracle struct {
 // do.
 const maxBusy = 100_000
 
-// maxHectic bounds the events of a minute of small and standard worlds, which have some thousands.
-const maxHectic = 1_000_000
+// maxHectic bounds the events of a minute for each replication that a world begins with: there are some hundreds.
+const maxHectic = 2_000
 
 // asked is a request of a node, with the wall clock that it goes by.
 type asked struct {
@@ -88,6 +89,7 @@ func newOracle(w *Cluster) *oracle {
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
 		docs: map[string]*docTruth{}, denied: map[string]bool{}, edited: map[*peers.DB]instant.Time{},
 		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
+		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
 	}
 }
@@ -122,7 +124,7 @@ func (o *oracle) step() {
 	if minute := o.moment / 60_000_000; minute != o.minute {
 		o.minute, o.hectic = minute, 0
 	}
-	if o.hectic++; o.hectic > maxHectic {
+	if o.hectic++; o.hectic > maxHectic*(10+o.w.Config.Jobs) {
 		o.w.fail("B1", "%d events in one minute: something goes round in circles", o.hectic)
 	}
 	if len(o.landings) == 0 {
@@ -132,6 +134,7 @@ func (o *oracle) step() {
 	o.landings = nil
 	for _, l := range landings {
 		o.checkFencing(l)
+		o.checkLeases(l)
 		o.checkCharges(l)
 		o.follow(l)
 		o.checkClaims(l)
@@ -218,6 +221,7 @@ func (o *oracle) follow(l landing) {
 		o.watchJob(id, before, after)
 		o.checkRemade(id, before, after, l)
 		o.checkEnding(before, after)
+		o.noteTaken(id, header)
 		o.noteHold(id, before.record)
 		o.checkPlace(id, after)
 		o.checkTransition(id, before, after, l)
@@ -284,6 +288,7 @@ func (o *oracle) runStarted(r *run) {
 		}
 		o.checkTakeover(other, r)
 	}
+	o.checkTaken(r)
 	if !r.p.roles.Has(node.Replication) {
 		o.w.fail("S5", "%s starts a run without the role replication", r.p.Name)
 	}
@@ -315,6 +320,7 @@ func (o *oracle) checkTakeover(old, r *run) {
 func (o *oracle) runEnded(r *run) {
 	if i := slices.Index(o.runs, r); i >= 0 {
 		o.runs = slices.Delete(o.runs, i, i+1)
+		o.checkLease(r)
 		o.turnEnded(r)
 		o.watchEnd(r)
 	}

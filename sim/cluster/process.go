@@ -44,6 +44,9 @@ type process struct {
 	isolated instant.Time
 	// pausedLast is when it last stood still.
 	pausedLast instant.Time
+	// stalls is how long it stands still at its next transaction: before a step of that, or else before the answer.
+	stalls       time.Duration
+	stallsBefore bool
 }
 
 // run is a replication that the process carries out.
@@ -88,7 +91,7 @@ func (w *Cluster) running() *process {
 func (p *process) boot() {
 	p.lives++
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
-	p.limiter = ratelimit.Limiter{}
+	p.limiter, p.stalls = ratelimit.Limiter{}, 0
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
@@ -118,6 +121,22 @@ func (p *process) end() {
 	p.runs, p.queue = nil, nil
 }
 
+// pause has the process stand still.
+func (p *process) pause(what string, d time.Duration) {
+	p.w.Engine.Logf(p.Name, "zz paused for %s", d)
+	p.w.Engine.Pause(p.Process, d)
+	p.pausedLast = max(p.pausedLast, p.w.Engine.Now().Add(d))
+	p.w.watch(Fault{what, p.Name, "", d})
+}
+
+// stall has a process stand still whose time for that has come, before a step of a transaction or not.
+func (p *process) stall(before bool) {
+	if d := p.stalls; d > 0 && before == p.stallsBefore {
+		p.stalls = 0
+		p.pause(NodeStall, d)
+	}
+}
+
 // drain stops the process in order, once it is not paused.
 func (p *process) drain() {
 	p.w.Engine.After(0, p.Process, "drain", func() {
@@ -132,7 +151,7 @@ func (p *process) drain() {
 // heal ends all that is wrong with the process, and lets jobs rotate: without that those that have no slot
 // never get one.
 func (p *process) heal() {
-	p.skew, p.isolated = 0, 0
+	p.skew, p.isolated, p.stalls = 0, 0, 0
 	p.settings = p.w.Config.Settings
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
 	p.w.Engine.Resume(p.Process)
@@ -256,6 +275,7 @@ func (p *process) ask(a node.Ask) {
 	} else {
 		p.w.oracle.answered(a.Request, result)
 	}
+	p.stall(false)
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }
 

@@ -103,6 +103,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if w.Watch != nil {
 		w.watchTransaction(who, op)
 	}
+	if p != nil {
+		p.stall(true)
+	}
 	if op.Kind == fakefdb.BackOff {
 		return fakefdb.Outcome{Before: s.site(who, op.Kind, "").Duration(op.Wait/2, op.Wait)}
 	}

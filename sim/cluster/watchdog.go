@@ -20,6 +20,7 @@ const watchEvery = 30 * time.Second
 func (o *oracle) watch() {
 	o.w.Engine.After(watchEvery, nil, "watchdog", func() {
 		o.checkStrays()
+		o.checkCounts()
 		o.watch()
 	})
 }
@@ -35,6 +36,7 @@ func (p *process) strayLimit() time.Duration {
 func (o *oracle) checkStrays() {
 	now := o.w.Engine.Now()
 	for _, r := range o.runs {
+		o.checkLease(r)
 		switch {
 		case o.holds(r), o.w.disturbed(r.p):
 			r.strayed = instant.Never

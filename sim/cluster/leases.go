@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/node"
+)
+
+// leasing is what the oracle knows of workers and what they took.
+type leasing struct {
+	leases map[string]lease   // by worker
+	taken  map[node.Held]bool // every job under every lock that the store gave out; true once it was run
+	haste  map[string]haste   // by job
+}
+
+// haste counts how often a job was taken in a minute.
+type haste struct {
+	minute instant.Time
+	n      int
+}
+
+// maxHaste bounds that: a job that has begun runs for a minute unless something happens to it.
+const maxHaste = 30
+
+// lease is a worker as the store knows it.
+type lease struct {
+	beat    instant.Time  // when its last heartbeat landed
+	timeout time.Duration // that this heartbeat told the others
+	gone    bool          // given up, by itself or by others
+}
+
+func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
+
+// checkLeases is S25: whom others take for dead was silent for its activity timeout, and nothing lands for a worker
+// that was given up.
+func (o *oracle) checkLeases(l landing) {
+	now := o.w.Engine.Now()
+	switch q := l.request.(type) {
+	case node.Join:
+		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout}
+	case node.Beat:
+		o.checkLives(q.Worker, q)
+		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout}
+	case node.Accept:
+		o.checkLives(q.Worker, q)
+	case node.Retire:
+		o.giveUp(q.Worker)
+	case node.Expire:
+		if known := o.leases[q.Worker]; !known.gone && now < known.end() {
+			o.w.fail("S25", "%s at %s, though its heartbeat of %s landed at %s", q, now, known.timeout, known.beat)
+		}
+		o.giveUp(q.Worker)
+	}
+}
+
+func (o *oracle) checkLives(worker string, q node.Request) {
+	if known, joined := o.leases[worker]; !joined || known.gone {
+		o.w.fail("S25", "%s landed, and the worker was given up", q)
+	}
+}
+
+func (o *oracle) giveUp(worker string) {
+	known := o.leases[worker]
+	known.gone = true
+	o.leases[worker] = known
+}
+
+// noteTaken remembers whom the store gave a job, and is a part of B1: nobody takes one again and again.
+func (o *oracle) noteTaken(id string, header *jobs.Job) {
+	if header == nil || header.State != jobs.Running {
+		return
+	}
+	held := node.Held{JobID: id, Lock: header.Lock}
+	if _, known := o.taken[held]; known {
+		return
+	}
+	o.taken[held] = false
+	h := o.haste[id]
+	if h.minute != o.minute {
+		h = haste{minute: o.minute}
+	}
+	h.n++
+	if o.haste[id] = h; h.n > maxHaste {
+		o.w.fail("B1", "job %s was taken %d times in one minute", id, h.n)
+	}
+}
+
+// checkTaken is S24: what runs was given to its worker, and was not run before.
+func (o *oracle) checkTaken(r *run) {
+	held := node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock}
+	switch ran, given := o.taken[held]; {
+	case !given:
+		o.w.fail("S24", "%s runs job %s, which the store never gave it", r.p.Name, held)
+	case ran:
+		o.w.fail("S24", "%s runs job %s once more", r.p.Name, held)
+	}
+	o.taken[held] = true
+}
+
+// checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
+// notices when it goes on.
+func (o *oracle) checkLease(r *run) {
+	now := o.w.Engine.Now()
+	if now <= r.p.pausedLast || o.w.Engine.Paused(r.p.Process) {
+		return
+	}
+	if known := o.leases[r.work.Work.Lock.Worker]; now > known.end() {
+		o.w.fail("S26", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
+			r.p.Name, r.work.Work.JobID, now, now.Sub(known.beat), known.timeout)
+	}
+}
