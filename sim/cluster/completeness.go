@@ -27,15 +27,23 @@ func (o *oracle) beginning(r *run) beginning {
 	return b
 }
 
+// asBegun says whether a run can be judged by what it found when it began: its databases are the same, and what
+// they offer is too. A filter function may have been another one for a while.
+func (o *oracle) asBegun(r *run) bool {
+	rep, b := r.work.Work.Replication, &r.begin
+	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+	return rep.Filter.Kind != repdoc.FunctionFilter && source != nil && target != nil && source == b.source &&
+		(b.target == nil || target == b.target && target.Start() == b.instance)
+}
+
 // checkComplete is S13 for one-shots: what was on the source when the run began is on the target when it
-// says that it is done. A filter function may have been another one for a while.
+// says that it is done.
 func (o *oracle) checkComplete(r *run, e replication.End) {
 	rep := r.work.Work.Replication
-	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-	if e.Cause != replication.Completed || rep.Filter.Kind == repdoc.FunctionFilter ||
-		source == nil || target == nil || source != r.begin.source || r.begin.target != nil && (target != r.begin.target || target.Start() != r.begin.instance) {
+	if e.Cause != replication.Completed || !o.asBegun(r) {
 		return
 	}
+	source, target := r.begin.source, o.w.net.find(rep.Target.URL)
 	if lost := o.missing(rep, source, target, source.Number(r.begin.last)); lost != "" {
 		o.w.fail("S13", "run %d of %s from %s to %s is done, and %s has not arrived", r.id, r.p.Name, source, target, lost)
 	}
@@ -57,31 +65,5 @@ func (o *oracle) checkPending(r *run, info replication.Info) {
 	}
 	if left > info.ChangesPending {
 		o.w.fail("S23", "run %d of %s from %s says that %d changes are pending, and %d are", r.id, r.p.Name, source, info.ChangesPending, left)
-	}
-}
-
-// maxLone is how often in a row a checkpoint may be written to one side only. Runs end between the two writes
-// again and again while the other side does not answer.
-const maxLone = 30
-
-// lone counts the checkpoints of a replication that went to one database and not to the other.
-type lone struct {
-	db *peers.DB
-	n  int
-}
-
-// checkBothSides is S21.
-func (o *oracle) checkBothSides(db *peers.DB, id string) {
-	if o.w.Config.Sample > 1 {
-		return // some writes are not seen
-	}
-	last := o.lone[id]
-	if last.db != db {
-		last = lone{db: db}
-	}
-	last.n++
-	o.lone[id] = last
-	if last.n > maxLone {
-		o.w.fail("S21", "checkpoint %s was written to %s %d times in a row, and not to the other side", id, db, last.n)
 	}
 }

@@ -330,6 +330,7 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	r.ending = e
 	o.checkComplete(r, e)
 	o.checkPending(r, e.Info)
+	o.checkCovered(r, e)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}

@@ -64,6 +64,9 @@ type run struct {
 	confirmed bool
 	strayed   instant.Time // since when its job is not its own; Never while it is
 	begin     beginning
+	outlook   outlook
+	// looks and reads: has begun to look for its checkpoint, and to read changes.
+	looks, reads bool
 }
 
 // runEvent is an event of a run.
@@ -353,6 +356,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 		}
 		switch e := e.(type) {
 		case replication.Call:
+			p.w.oracle.called(r, e.Op)
 			p.call(r, e)
 		case replication.Cancel:
 			if ctx := r.calls[e.ID]; ctx != nil {

@@ -54,6 +54,9 @@ func (o *oracle) unsettled() *Violation {
 		if why := o.unfinished(id, s); why != "" {
 			return &Violation{ID: "L1", Text: why}
 		}
+		if why := o.unsaved(id, s); why != "" {
+			return &Violation{ID: "L7", Text: why}
+		}
 	}
 	return nil
 }
@@ -119,6 +122,21 @@ func (o *oracle) unfinished(id string, s *shadow) string {
 	}
 	if lost := o.missing(rep, source, target, 1<<62); lost != "" {
 		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s", id, source, target, lost, s.record.State, s.record.Reason)
+	}
+	return ""
+}
+
+// unsaved says what the checkpoints of a running job do not cover, though it was copied.
+func (o *oracle) unsaved(id string, s *shadow) string {
+	if s.header.State != jobs.Running {
+		return ""
+	}
+	rep, err := o.w.store.Spec(o.w.present(), id)
+	if err != nil || rep == nil {
+		return fmt.Sprintf("job %s has no replication: %v", id, err)
+	}
+	if left := o.uncovered(id, rep, s.record.BaseID, 1<<62); left != "" {
+		return fmt.Sprintf("job %s from %s to %s: no checkpoint covers %s", id, rep.Source.URL, rep.Target.URL, left)
 	}
 	return ""
 }

@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+
+	json "github.com/go-json-experiment/json/v1"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
+)
+
+// agreed is where the logs of two databases last agree, and so the next run begins: the newest session that both
+// have at one sequence. This is the definition, not the core's way to find it.
+func agreed(source, target *peers.DB, base string) peer.Seq {
+	known := entries(target.Log(base))
+	for _, e := range entries(source.Log(base)) {
+		if slices.Contains(known, e) {
+			return peer.Seq(e.seq)
+		}
+	}
+	return peer.Zero
+}
+
+// entry is a checkpoint in a log.
+type entry struct{ session, seq string }
+
+func entries(log []byte) []entry {
+	var l struct {
+		logHead
+		History []struct {
+			SessionID   string          `json:"session_id"`
+			RecordedSeq json.RawMessage `json:"recorded_seq"`
+		} `json:"history"`
+	}
+	if log == nil || json.Unmarshal(log, &l) != nil { // S11 tells of one that cannot be read
+		return nil
+	}
+	all := []entry{{l.SessionID, string(l.SourceLastSeq)}}
+	for _, h := range l.History {
+		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
+	}
+	return all
+}
+
+// logsOf are the databases with the logs of a replication whose checkpoints can be judged; nil for others: a
+// filter function may be another one by now.
+func (o *oracle) logsOf(rep *repdoc.Replication) (source, target *peers.DB) {
+	source, target = o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+	if rep.Filter.Kind == repdoc.FunctionFilter || source == nil || target == nil {
+		return nil, nil
+	}
+	return source, target
+}
+
+// outlook is what a run finds when it looks for its checkpoint.
+type outlook struct {
+	source, target       *peers.DB
+	restoredS, restoredT int
+	start                peer.Seq
+}
+
+func (o *oracle) outlook(r *run) (l outlook) {
+	if l.source, l.target = o.logsOf(r.work.Work.Replication); l.source != nil {
+		l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
+		l.start = agreed(l.source, l.target, baseOf(r.repID))
+	}
+	return l
+}
+
+func baseOf(repID string) string {
+	base, _, _ := strings.Cut(repID, "+")
+	return base
+}
+
+// called is S27: a run reads from where the checkpoints on both sides last agree, unless these change while it
+// looks for them.
+func (o *oracle) called(r *run, op peer.Op) {
+	switch op := op.(type) {
+	case peer.GetLocal:
+		if !r.looks && op.ID == baseOf(r.repID) {
+			r.looks, r.outlook = true, o.outlook(r)
+		}
+	case peer.ReadChanges:
+		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {
+			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
+		}
+		r.reads = true
+	}
+}
+
+// uncovered is a document that a job would copy again though it has arrived: one among the changes up to a number
+// that its checkpoints do not cover. Jobs that differ in a few options have the same logs, and none to rely on.
+func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, through int64) string {
+	source, target := o.logsOf(rep)
+	if source == nil || !rep.UseCheckpoints {
+		return ""
+	}
+	for id, s := range o.shadows { // in any order: one is enough
+		if id != jobID && s.header != nil && s.record.BaseID == base {
+			return ""
+		}
+	}
+	for _, offer := range source.OffersAfter(source.Number(agreed(source, target, base)), rep.Filter, rep.WinningRevsOnly) {
+		if offer.Number <= through {
+			return offer.ID
+		}
+	}
+	return ""
+}
+
+// checkCovered is a part of S21: what a one-shot has done is covered by its checkpoint when it is over.
+func (o *oracle) checkCovered(r *run, e replication.End) {
+	if e.Cause != replication.Completed || !o.asBegun(r) {
+		return
+	}
+	if left := o.uncovered(r.work.Work.JobID, r.work.Work.Replication, baseOf(r.repID), r.begin.source.Number(r.begin.last)); left != "" {
+		o.w.fail("S21", "run %d of %s from %s to %s is done, and its checkpoints do not cover %s", r.id, r.p.Name, r.begin.source, r.begin.target, left)
+	}
+}
+
+// maxLone is how often in a row a checkpoint may be written to one side only. Runs end between the two writes
+// again and again while the other side does not answer.
+const maxLone = 30
+
+// lone counts the checkpoints of a replication that went to one database and not to the other.
+type lone struct {
+	db *peers.DB
+	n  int
+}
+
+// checkBothSides is S21.
+func (o *oracle) checkBothSides(db *peers.DB, id string) {
+	if o.w.Config.Sample > 1 {
+		return // some writes are not seen
+	}
+	last := o.lone[id]
+	if last.db != db {
+		last = lone{db: db}
+	}
+	last.n++
+	o.lone[id] = last
+	if last.n > maxLone {
+		o.w.fail("S21", "checkpoint %s was written to %s %d times in a row, and not to the other side", id, db, last.n)
+	}
+}
