@@ -82,6 +82,7 @@ const (
 	NodeCrash       = "node-crash"       // killed, and restarted after a while
 	NodePause       = "node-pause"       // stands still for a while, as long as a lease or longer
 	NodeStall       = "node-stall"       // as node-pause, in the middle of a transaction or before its answer
+	NodeSuspend     = "node-suspend"     // as node-pause, and its clocks that never jump stood still too
 	NodeDrain       = "node-drain"       // stops in order, and is started again
 	NodeStorm       = "node-storm"       // all are killed at once
 	NodeSkew        = "node-skew"        // its wall clock is wrong from now on
@@ -108,7 +109,7 @@ const (
 )
 
 // NemesisFaults are all faults of the nemesis.
-var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeMaintenance, NetPartition,
+var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeMaintenance, NetPartition,
 	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.

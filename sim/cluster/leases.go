@@ -100,10 +100,10 @@ func (o *oracle) checkTaken(r *run) {
 }
 
 // checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
-// notices when it goes on.
+// notices when it goes on, and one who cannot know by its next heartbeat.
 func (o *oracle) checkLease(r *run) {
 	now := o.w.Engine.Now()
-	if now <= r.p.pausedLast || o.w.Engine.Paused(r.p.Process) {
+	if now <= r.p.pausedLast || r.p.awoke > 0 && now.Sub(r.p.awoke) < r.p.settings.ActivityTimeout || o.w.Engine.Paused(r.p.Process) {
 		return
 	}
 	if known := o.leases[r.work.Work.Lock.Worker]; now > known.end() {

@@ -152,6 +152,8 @@ func (n *nemesis) process(e Event) {
 		n.kill(p, n.lasts(e, time.Second, 2*timeout))
 	case NodePause:
 		p.pause(e.What, n.lasts(e, time.Second, 3*timeout))
+	case NodeSuspend:
+		p.suspend(n.lasts(e, time.Second, 3*timeout))
 	case NodeStall:
 		p.stalls, p.stallsBefore = n.lasts(e, timeout/2, 2*timeout), n.site.Int(2) == 1
 	case NodeDrain:

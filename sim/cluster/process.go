@@ -37,13 +37,14 @@ type process struct {
 	limiter  ratelimit.Limiter
 	booted   instant.Time
 	skew     time.Duration // of the wall clock
+	lag      time.Duration // for which the steady clock stood still
 	wakeAt   instant.Time  // of the planned wake
 	queue    []any         // events that steps brought about
 	draining bool
 	// isolated is until when the store is not reached.
 	isolated instant.Time
-	// pausedLast is when it last stood still.
-	pausedLast instant.Time
+	// pausedLast is when it last stood still, awoke when it last did without knowing.
+	pausedLast, awoke instant.Time
 	// stalls is how long it stands still at its next transaction: before a step of that, or else before the answer.
 	stalls       time.Duration
 	stallsBefore bool
@@ -94,7 +95,7 @@ func (w *Cluster) running() *process {
 func (p *process) boot() {
 	p.lives++
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
-	p.limiter, p.stalls = ratelimit.Limiter{}, 0
+	p.limiter, p.stalls, p.lag = ratelimit.Limiter{}, 0, 0
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
@@ -132,6 +133,25 @@ func (p *process) pause(what string, d time.Duration) {
 	p.w.watch(Fault{what, p.Name, "", d})
 }
 
+// suspend has the process stand still with its steady clock, as that of a machine does which is suspended: it cannot
+// know how long.
+func (p *process) suspend(d time.Duration) {
+	if p.w.Engine.Paused(p.Process) {
+		return
+	}
+	p.lag += d
+	p.pause(NodeSuspend, d)
+	p.awoke = p.pausedLast
+}
+
+// resume ends a pause.
+func (p *process) resume() {
+	if early := p.awoke.Sub(p.w.Engine.Now()); early > 0 {
+		p.lag -= early
+	}
+	p.w.Engine.Resume(p.Process)
+}
+
 // stall has a process stand still whose time for that has come, before a step of a transaction or not.
 func (p *process) stall(before bool) {
 	if d := p.stalls; d > 0 && before == p.stallsBefore {
@@ -157,7 +177,7 @@ func (p *process) heal() {
 	p.skew, p.isolated, p.stalls = 0, 0, 0
 	p.settings = p.w.Config.Settings
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
-	p.w.Engine.Resume(p.Process)
+	p.resume()
 	switch {
 	case !p.alive:
 		p.boot()
@@ -168,7 +188,7 @@ func (p *process) heal() {
 
 func (p *process) clock() node.Clock {
 	now := p.w.Engine.Now()
-	return node.Clock{Steady: now, Wall: now.Add(p.skew)}
+	return node.Clock{Steady: now.Add(-p.lag), Wall: now.Add(p.skew)}
 }
 
 // handle handles an event and all that it brings about.
@@ -202,7 +222,7 @@ func (p *process) planWake() {
 		return
 	}
 	p.wakeAt = at
-	p.w.Engine.After(at.Sub(p.w.Engine.Now()), p.Process, "wake", func() {
+	p.w.Engine.After(at.Sub(p.clock().Steady), p.Process, "wake", func() {
 		if p.wakeAt == at {
 			p.wakeAt = instant.Never
 		}

@@ -158,7 +158,7 @@ func (o *oracle) decayed(account string, order schedule.Order, now instant.Time)
 	return sum
 }
 
-// clocksWereSet says whether wall clocks were wrong at times.
+// clocksWereSet says whether clocks were wrong at times, or stood still.
 func (o *oracle) clocksWereSet() bool {
-	return o.w.Faults.Fired[NodeJump]+o.w.Faults.Fired[NodeSkew] > 0
+	return o.w.Faults.Fired[NodeJump]+o.w.Faults.Fired[NodeSkew]+o.w.Faults.Fired[NodeSuspend] > 0
 }
