@@ -37,9 +37,8 @@ func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // collectRarely trades memory for a tenth of the time: worlds are small, and what they leave behind is much.
 func collectRarely() {
-	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(3000)
-		debug.SetMemoryLimit(2 << 30)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(600)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -159,20 +160,22 @@ func TestCalls(t *testing.T) {
 func TestWatches(t *testing.T) {
 	db, q := newQueue(t)
 	register(t, db, q, "w")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a signal that never comes
+	defer cancel()
 	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
 		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
 	}
 	ready, job := watch(q.WatchReady), watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
 	add(t, db, q, "a")
 	for _, w := range []kv.Watch{ready, job} {
-		if err := w.Wait(t.Context()); err != nil {
+		if err := w.Wait(ctx); err != nil {
 			t.Error(err)
 		}
 	}
 	call := watch(func(tx kv.Tx) kv.Watch { return q.WatchWorker(tx, "w") })
 	must(t, db, accept(q, "w", 1, 1))
 	must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "a") })
-	if err := call.Wait(t.Context()); err != nil {
+	if err := call.Wait(ctx); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,53 +10,94 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
-	"pgregory.net/rapid"
 )
 
 // model is the queue as plain maps, written as dumbly as possible.
 type model struct {
 	jobs    map[string]*Job
 	workers map[string]bool // live
+	beats   map[string]int  // signs of life
 	batches map[string]uint64
 }
 
 // machine applies every operation to the queue and to the model. Each transaction is sometimes run a
-// second time after it committed, as after a commit with an unknown result.
+// second time after it committed, as after a commit with an unknown result, and sometimes commits late, after
+// another one.
 type machine struct {
 	db kv.Database
 	q  *Queue
 	m  model
+	// looks are what monitors saw last of a worker.
+	looks map[string]look
+	// interrupted: an operation is under way between the reads and the commit of another one.
+	interrupted bool
 }
 
 func newMachine(t testing.TB) *machine {
 	db, q := newQueue(t)
-	return &machine{db: db, q: q, m: model{
-		jobs: map[string]*Job{}, workers: map[string]bool{}, batches: map[string]uint64{},
+	return &machine{db: db, q: q, looks: map[string]look{}, m: model{
+		jobs: map[string]*Job{}, workers: map[string]bool{}, beats: map[string]int{}, batches: map[string]uint64{},
 	}}
 }
 
-func run[T any](t *rapid.T, db kv.Database, f func(kv.Tx) (T, error)) (T, error) {
-	result, err := kv.Run(context.Background(), db, f)
+// run carries out a transaction, sometimes a second time. late says that another operation happened between its
+// reads and its commit.
+func run[T any](t *rapid.T, s *machine, f func(kv.Tx) (T, error)) (result T, late bool, err error) {
+	result, late, err = runOnce(t, s, f)
 	if err == nil && rapid.Bool().Draw(t, "commit result unknown") {
-		again, errAgain := kv.Run(context.Background(), db, f)
-		if errAgain != nil && !errors.Is(errAgain, ErrHalt) {
-			t.Fatalf("repeated: %v", errAgain)
+		if _, err := kv.Run(context.Background(), s.db, f); err != nil && !errors.Is(err, ErrHalt) {
+			t.Fatalf("repeated: %v", err)
 		}
-		_ = again
 	}
-	return result, err
+	return result, late, err
 }
 
-var ids = rapid.SampledFrom([]string{"a", "b", "c", "d", "e\x00f", "g"})
-var workers = rapid.SampledFrom([]string{"w1", "w2", "w3"})
+func runOnce[T any](t *rapid.T, s *machine, f func(kv.Tx) (T, error)) (result T, late bool, err error) {
+	if !s.interrupted && rapid.Bool().Draw(t, "late") {
+		if result, late = runLate(t, s, f); late {
+			return result, late, nil
+		}
+	}
+	result, err = kv.Run(context.Background(), s.db, f)
+	return result, false, err
+}
+
+// runLate tries to commit after another operation. It failed if there was a conflict, or nothing to commit: then
+// the result was true before that operation.
+func runLate[T any](t *rapid.T, s *machine, f func(kv.Tx) (T, error)) (result T, done bool) {
+	tx := s.db.Begin(context.Background(), kv.Options{})
+	defer tx.Cancel()
+	result, err := f(tx)
+	if err != nil {
+		return result, false
+	}
+	all := s.operations()
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "meanwhile")
+	s.interrupted = true
+	all[name](t)
+	s.interrupted = false
+	if err := tx.Commit(); err != nil {
+		if kv.CodeOf(err) != kv.NotCommitted {
+			t.Fatal(err)
+		}
+		return result, false
+	}
+	_, err = tx.Versionstamp()
+	return result, err == nil
+}
+
+var ids = rapid.SampledFrom([]string{"a", "b", "c\x00d", "e"})
+var workers = rapid.SampledFrom([]string{"w1", "w2"})
 
 func schedule(t *rapid.T) Schedule {
 	return Schedule{
 		Priority: tuple.Pack(rapid.Int64Range(-3, 3).Draw(t, "priority")),
-		Due:      instant.Time(rapid.SampledFrom([]int64{0, 0, 5, 10}).Draw(t, "due")),
+		Due:      instant.Time(rapid.SampledFrom([]int64{0, 0, 5, 5, 10}).Draw(t, "due")),
 	}
 }
 
@@ -65,7 +107,7 @@ func data(t *rapid.T) []byte {
 
 func (s *machine) Add(t *rapid.T) {
 	id, sched, body := ids.Draw(t, "id"), schedule(t), data(t)
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Add(tx, id, sched, body) })
+	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Add(tx, id, sched, body) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +125,7 @@ func (s *machine) Add(t *rapid.T) {
 
 func (s *machine) AddFinished(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.AddFinished(tx, id, body) })
+	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.AddFinished(tx, id, body) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +134,7 @@ func (s *machine) AddFinished(t *rapid.T) {
 
 func (s *machine) Resubmit(t *rapid.T) {
 	id, sched := ids.Draw(t, "id"), schedule(t)
-	found, err := run(t, s.db, func(tx kv.Tx) (bool, error) { return s.q.Resubmit(tx, id, sched) })
+	found, _, err := run(t, s, func(tx kv.Tx) (bool, error) { return s.q.Resubmit(tx, id, sched) })
 	old := s.m.jobs[id]
 	if err != nil || found != (old != nil) {
 		t.Fatalf("found %v, %v", found, err)
@@ -110,20 +152,16 @@ func (s *machine) Resubmit(t *rapid.T) {
 
 func (s *machine) Remove(t *rapid.T) {
 	id := ids.Draw(t, "id")
-	found, err := run(t, s.db, func(tx kv.Tx) (bool, error) { return s.q.Remove(tx, id) })
-	if err != nil || found != (s.m.jobs[id] != nil) {
+	before := s.calls(t, id)
+	found, late, err := run(t, s, func(tx kv.Tx) (bool, error) { return s.q.Remove(tx, id) })
+	j := s.m.jobs[id]
+	if err != nil || found != (j != nil) {
 		t.Fatalf("found %v, %v", found, err)
 	}
-	delete(s.m.jobs, id)
-}
-
-func (s *machine) Register(t *rapid.T) {
-	w := workers.Draw(t, "worker")
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Register(tx, w, []byte("info")) })
-	if err != nil {
-		t.Fatal(err)
+	if found && j.State == Running && !late {
+		s.checkCalled(t, j.Lock.Worker, before)
 	}
-	s.m.workers[w] = true
+	delete(s.m.jobs, id)
 }
 
 func (s *machine) Accept(t *rapid.T) {
@@ -133,7 +171,7 @@ func (s *machine) Accept(t *rapid.T) {
 		Batch: s.m.batches[w], Max: rapid.IntRange(1, 3).Draw(t, "max"), Window: rapid.IntRange(0, 4).Draw(t, "window"),
 		Seed: rapid.Uint64().Draw(t, "seed"),
 	}
-	got, err := run(t, s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
+	got, late, err := run(t, s, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
 	if !s.m.workers[w] {
 		if !errors.Is(err, ErrLeaseLost) {
 			t.Fatalf("accept without a lease: %v", err)
@@ -144,10 +182,13 @@ func (s *machine) Accept(t *rapid.T) {
 		t.Fatal(err)
 	}
 	ready := s.ready()
-	if want := min(d.Max, len(ready)); len(got) != want {
+	if want := min(d.Max, len(ready)); len(got) != want && !late {
 		t.Fatalf("accepted %d of %d", len(got), want)
 	}
 	head := ready[:min(len(ready), max(d.Max, d.Window))]
+	if late { // others may have come in front of what it chose from
+		head = ready
+	}
 	for i, j := range got {
 		if !slices.ContainsFunc(head, func(h *Job) bool { return h.ID == j.ID }) {
 			t.Fatalf("accepted %s, which is not among the first: %v", j, head)
@@ -204,7 +245,7 @@ func (s *machine) holds(id string, l Lock) bool {
 func (s *machine) Update(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
 	l := s.lock(t, id)
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Update(tx, id, l, body) })
+	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Update(tx, id, l, body) })
 	if errors.Is(err, ErrHalt) == s.holds(id, l) {
 		t.Fatalf("update under %v: %v", l, err)
 	}
@@ -216,7 +257,7 @@ func (s *machine) Update(t *rapid.T) {
 func (s *machine) Absolve(t *rapid.T) {
 	id := ids.Draw(t, "id")
 	l := s.lock(t, id)
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Absolve(tx, id, l) })
+	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Absolve(tx, id, l) })
 	if errors.Is(err, ErrHalt) == s.holds(id, l) {
 		t.Fatalf("absolve under %v: %v", l, err)
 	}
@@ -228,7 +269,7 @@ func (s *machine) Absolve(t *rapid.T) {
 func (s *machine) Finish(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
 	l := s.lock(t, id)
-	state, err := run(t, s.db, func(tx kv.Tx) (State, error) { return s.q.Finish(tx, id, l, body) })
+	state, _, err := run(t, s, func(tx kv.Tx) (State, error) { return s.q.Finish(tx, id, l, body) })
 	if errors.Is(err, ErrHalt) == s.holds(id, l) {
 		t.Fatalf("finish under %v: %v", l, err)
 	}
@@ -249,7 +290,7 @@ func (s *machine) Finish(t *rapid.T) {
 func (s *machine) Requeue(t *rapid.T) {
 	id, body, sched := ids.Draw(t, "id"), data(t), schedule(t)
 	l := s.lock(t, id)
-	_, err := run(t, s.db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Requeue(tx, id, l, sched, body) })
+	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Requeue(tx, id, l, sched, body) })
 	if errors.Is(err, ErrHalt) == s.holds(id, l) {
 		t.Fatalf("requeue under %v: %v", l, err)
 	}
@@ -258,56 +299,48 @@ func (s *machine) Requeue(t *rapid.T) {
 	}
 }
 
-func (s *machine) Promote(t *rapid.T) {
-	now, limit := instant.Time(rapid.Int64Range(0, 12).Draw(t, "now")), rapid.IntRange(1, 3).Draw(t, "limit")
-	var waiting []*Job
-	for _, j := range s.m.jobs {
+// waiting are copies of the jobs that wait, by due time.
+func (m *model) waiting() []*Job {
+	var list []*Job
+	for _, j := range m.jobs {
 		if j.State == Pending && j.Due > 0 {
-			waiting = append(waiting, j)
+			copied := *j
+			list = append(list, &copied)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *Job) int {
-		if a.Due != b.Due {
-			return int(a.Due - b.Due)
-		}
-		return bytes.Compare([]byte(a.ID), []byte(b.ID))
+	slices.SortFunc(list, func(a, b *Job) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+func (s *machine) Promote(t *rapid.T) {
+	now, limit := instant.Time(rapid.Int64Range(0, 12).Draw(t, "now")), rapid.IntRange(1, 3).Draw(t, "limit")
+	type result struct {
+		moved int
+		next  instant.Time
+	}
+	waiting := s.m.waiting()
+	got, late, err := runOnce(t, s, func(tx kv.Tx) (result, error) {
+		moved, next, err := s.q.Promote(tx, now, limit)
+		return result{moved, next}, err
 	})
+	if !late { // else it chose from those that waited before
+		waiting = s.m.waiting()
+	}
 	due := len(slices.DeleteFunc(slices.Clone(waiting), func(j *Job) bool { return j.Due > now }))
 	moves := min(due, limit)
 	next := instant.Never
 	if moves < len(waiting) {
 		next = waiting[moves].Due
 	}
-	type result struct {
-		moved int
-		next  instant.Time
-	}
-	got, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (result, error) {
-		moved, next, err := s.q.Promote(tx, now, limit)
-		return result{moved, next}, err
-	})
 	if err != nil || got != (result{moves, next}) {
 		t.Fatalf("promoted %v, %v, want %d, next %s", got, err, moves, next)
 	}
-	for _, j := range waiting[:moves] {
-		j.Due = 0
-	}
-}
-
-func (s *machine) Expire(t *rapid.T) {
-	w, limit := workers.Draw(t, "worker"), rapid.IntRange(1, 3).Draw(t, "limit")
-	done, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (bool, error) { return s.q.Expire(tx, w, nil, limit) })
-	for !done && err == nil {
-		done, err = kv.Run(context.Background(), s.db, func(tx kv.Tx) (bool, error) { return s.q.Expire(tx, w, nil, limit) })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(s.m.workers, w)
-	for _, j := range s.m.jobs {
-		if j.Lock.Worker == w {
-			j.State, j.Lock, j.Resubmit, j.Lost = Pending, Lock{}, false, j.Lost+1
+	for _, was := range waiting[:moves] {
+		j := s.m.jobs[was.ID]
+		if j == nil || j.State != Pending || j.Due != was.Due {
+			t.Fatalf("promoted %s, which is %s by now", was, j)
 		}
+		j.Due = 0
 	}
 }
 
@@ -359,30 +392,22 @@ func (s *machine) Check(t *rapid.T) {
 	s.checkLeases(t, tx)
 }
 
-func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) {
-	leases, err := s.q.Leases(tx)
-	if err != nil || len(leases) != len(s.m.workers) {
-		t.Fatalf("leases %v, %v, want %v", leases, err, s.m.workers)
-	}
-	for _, l := range leases {
-		owned, err := s.q.Owned(tx, l.Worker)
-		if err != nil || l.Expired || string(l.Info) != "info" || l.Beat == [10]byte{} {
-			t.Fatalf("lease %+v, %v", l, err)
-		}
-		for _, h := range owned {
-			if !s.holds(h.ID, h.Lock) {
-				t.Fatalf("%v is not held", h)
-			}
-		}
+// operations are what may happen, by name.
+func (s *machine) operations() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
+		"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
+		"heartbeat": s.Heartbeat, "look": s.Look, "expire silent": s.ExpireSilent,
 	}
 }
 
 func TestModel(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		s := newMachine(t)
-		rt.Repeat(map[string]func(*rapid.T){
-			"": s.Check, "add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
-			"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
+	for range 3 { // what commits late and matters is rare
+		rapid.Check(t, func(rt *rapid.T) {
+			s := newMachine(t)
+			actions := s.operations()
+			actions[""] = s.Check
+			rt.Repeat(actions)
 		})
-	})
+	}
 }
