@@ -268,19 +268,18 @@ func (db *DB) Has(id, rev string) bool { return db.known[id+" "+rev] }
 
 // Snapshot is the state of a database at one moment.
 type Snapshot struct {
+	hash    uint64 // of the store
 	pairs   []kv.KeyValue
 	known   map[string]bool
 	order   []docs.Seq
 	changed []string
 }
 
-// Snapshot takes a backup.
+// Snapshot takes a backup. It shares what never changes in place: the store's values, and lists that only grow.
 func (db *DB) Snapshot() Snapshot {
-	var pairs []kv.KeyValue
-	for _, p := range db.store.Pairs() {
-		pairs = append(pairs, kv.KeyValue{Key: slices.Clone(p.Key), Value: slices.Clone(p.Value)})
+	return Snapshot{
+		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
 	}
-	return Snapshot{pairs: pairs, known: maps.Clone(db.known), order: slices.Clone(db.order), changed: slices.Clone(db.changed)}
 }
 
 // Restore puts the database back. Clients are not told; sequences from after the backup mean less now.
@@ -312,7 +311,7 @@ func (db *DB) Restored() int { return db.epoch }
 
 // Sync makes everything durable that was written so far.
 func (db *DB) Sync() {
-	if db.Server.Forgets {
+	if db.Server.Forgets && db.durable.hash != db.store.Hash() {
 		db.durable = db.Snapshot()
 	}
 }
