@@ -64,6 +64,20 @@ func TestLateAccept(t *testing.T) {
 	}
 }
 
+// TestLateHeartbeat: what a worker said of itself does not come back over newer words.
+func TestLateHeartbeat(t *testing.T) {
+	db, q := newQueue(t)
+	register(t, db, q, "w")
+	late := db.Begin(context.Background(), kv.Options{})
+	if _, err := q.Heartbeat(late, "w", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, db, func(tx kv.Tx) (int64, error) { return q.Heartbeat(tx, "w", []byte("new")) })
+	if err := late.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+		t.Errorf("late heartbeat: %v", err)
+	}
+}
+
 // TestLateUpdate: old data must not come back over newer data.
 func TestLateUpdate(t *testing.T) {
 	db, q := newQueue(t)

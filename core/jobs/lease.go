@@ -56,10 +56,13 @@ func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
 	return counterValue(b), err
 }
 
-// stamp writes the beat row: the commit's versionstamp and info.
+// stamp writes the beat row: the commit's versionstamp and info. It conflicts with other heartbeats, so that one that lands
+// late does not bring old info back.
 func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
+	key := q.beat.Pack(worker)
+	tx.AddReadConflict(kv.KeyRange(key))
 	value := append(make([]byte, 10, 14+len(info)), info...)
-	tx.SetVersionstampedValue(q.beat.Pack(worker), append(value, 0, 0, 0, 0)) // the stamp's offset
+	tx.SetVersionstampedValue(key, append(value, 0, 0, 0, 0)) // the stamp's offset
 }
 
 func (q *Queue) checkLease(tx kv.Tx, worker string) error {

@@ -52,6 +52,9 @@ func (n *Node) issue(c *call) *call {
 func (n *Node) attempt(c *call) {
 	n.nextID++
 	c.id, c.flying, c.sent = n.nextID, true, n.clock.Steady
+	if beat, is := c.req.(Beat); is { // it may get through unheard, with a shorter timeout
+		n.ends = min(n.ends, c.sent.Add(beat.Info.ActivityTimeout))
+	}
 	n.emit(Ask{ID: c.id, Request: c.req})
 }
 

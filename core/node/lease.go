@@ -29,7 +29,8 @@ func (n *Node) join() {
 }
 
 func (n *Node) joined(c *call, q Join) {
-	n.lease, n.lastBeat, n.granted = live, c.sent, q.Info.ActivityTimeout
+	n.lease, n.granted = live, q.Info.ActivityTimeout
+	n.ends = c.sent.Add(n.granted)
 	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout / beatsPerTimeout))
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
 	n.awaiting[WorkerCalls] = false // that of an earlier lease tells nothing
@@ -38,15 +39,18 @@ func (n *Node) joined(c *call, q Join) {
 	n.note("lease", "", "worker %s is live", n.worker)
 }
 
-// keepLease sends heartbeats, and gives the lease up when none got through for the activity timeout of which
-// others know: they have given the jobs away by now, or may at any moment.
-func (n *Node) keepLease() {
-	if n.lease != live {
-		return
-	}
-	if n.clock.Steady >= n.lastBeat.Add(n.granted) {
+// checkLease gives the lease up when no heartbeat got through for the activity timeout of which others know: they
+// have given the jobs away by now, or may at any moment.
+func (n *Node) checkLease() {
+	if n.lease == live && n.clock.Steady >= n.ends {
 		// Reached: a worker gives its lease up by itself
 		n.loseLease("no heartbeat got through")
+	}
+}
+
+// keepLease sends heartbeats.
+func (n *Node) keepLease() {
+	if n.lease != live {
 		return
 	}
 	if n.due(&n.timers.beat, min(n.cfg.ActivityTimeout, n.granted)/beatsPerTimeout) {
@@ -58,7 +62,8 @@ func (n *Node) keepLease() {
 }
 
 func (n *Node) beaten(c *call, q Beat, b Beaten) {
-	n.lastBeat, n.granted = max(n.lastBeat, c.sent), q.Info.ActivityTimeout
+	n.granted = q.Info.ActivityTimeout
+	n.ends = c.sent.Add(n.granted)
 	if b.Calls != n.seen {
 		n.lookOwned()
 	}

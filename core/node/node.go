@@ -112,14 +112,14 @@ type Node struct {
 	calls  []*call // waiting for an answer or their next attempt, oldest first
 	nextID uint64
 
-	lease    leaseState
-	epoch    int    // leases so far
-	worker   string // name of the present lease
-	lastBeat instant.Time
-	granted  time.Duration // activity timeout that others know of
-	seen     int64         // call counter of the worker
-	others   []other
-	started  instant.Time // by the wall clock
+	lease   leaseState
+	epoch   int           // leases so far
+	worker  string        // name of the present lease
+	ends    instant.Time  // when others may take the jobs, unless another heartbeat gets through
+	granted time.Duration // activity timeout that others know of
+	seen    int64         // call counter of the worker
+	others  []other
+	started instant.Time // by the wall clock
 
 	batch     uint64
 	accepting bool
@@ -147,6 +147,7 @@ func New(cfg Config) *Node {
 // Step handles one event and returns what is to be done, in order.
 func (n *Node) Step(c Clock, ev Event) []Effect {
 	n.clock = c
+	n.checkLease() // who stood still must not act on what came meanwhile
 	if n.lease != left {
 		n.handle(ev)
 		n.advance()
@@ -212,7 +213,7 @@ func (n *Node) Deadline() instant.Time {
 	t := &n.timers
 	at := min(t.scan, t.poll, t.promote, t.charge, t.sweep)
 	if n.lease == live { // who is woken for what only a live worker does would be woken again and again
-		at = min(at, t.beat, t.owned, t.rotate, n.lastBeat.Add(n.granted))
+		at = min(at, t.beat, t.owned, t.rotate, n.ends)
 	}
 	for _, c := range n.calls {
 		if !c.flying {

@@ -271,6 +271,40 @@ func TestSelfFencing(t *testing.T) {
 	w.audit()
 }
 
+// TestShorterTimeout: others go by a shorter activity timeout as soon as the heartbeat landed that has it, also when its
+// worker was not told so.
+func TestShorterTimeout(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Beat); return is }
+	s := n.cfg.Settings
+	s.ActivityTimeout /= 4
+	n.step(Configure{Settings: s})
+	n.perform(n.held[0])
+	w.down = true
+	w.pass(s.ActivityTimeout)
+	if len(n.running) != 0 {
+		t.Error("it goes by the timeout before")
+	}
+}
+
+// TestWakesWithoutLease: who stood still for longer than its lease starts nothing that it took before.
+func TestWakesWithoutLease(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Accept); return is }
+	w.putMany(1, true)
+	w.pass(10 * time.Millisecond)
+	done := n.perform(n.held[0])
+	w.now = w.now.Add(n.cfg.ActivityTimeout)
+	for _, e := range n.Step(n.clock(), done) {
+		if _, is := e.(StartRun); is {
+			t.Error(e)
+		}
+	}
+}
+
 func TestShortOutageCostsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(2, true)

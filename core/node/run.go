@@ -28,7 +28,6 @@ type run struct {
 	deadline   instant.Time // when a stopping run is killed
 
 	account        string
-	started        instant.Time   // since, by the wall clock that is stored
 	place          schedule.Place // of the job, were it queued now
 	charged, grown instant.Time   // until when ledger and place are up to date
 	owed           time.Duration  // how long it ran while others waited
@@ -56,7 +55,7 @@ func (n *Node) startRun(w replicator.Work, delay time.Duration) {
 	r := &run{
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
-		account: w.Record.Account(), started: w.Record.LastStart, place: w.Place,
+		account: w.Record.Account(), place: w.Place,
 	}
 	n.runs = append(n.runs, r)
 	switch {

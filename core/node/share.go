@@ -45,7 +45,7 @@ func (n *Node) charge(r *run) {
 func (n *Node) grow(r *run) {
 	ran := n.clock.Steady.Sub(r.grown)
 	if a, known := n.share.accounts[r.account]; known && ran > 0 {
-		r.place = n.share.order.Next(r.place, r.started, ran, n.clock.Wall, a)
+		r.place = n.share.order.Next(r.place, ran, n.clock.Wall, a)
 		r.grown = n.clock.Steady
 	}
 }

@@ -147,7 +147,7 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 	here := schedule.Place{Epoch: order.Epoch}
 	switch {
 	case order.Policy == schedule.FIFO:
-		here.Key = int64(rec.LastStart)
+		here.Key = int64(now)
 	case t.Place.Epoch == order.Epoch && (order.Policy == schedule.FairShare || t.Owed == 0):
 		here = t.Place
 	case order.Policy == schedule.FairShare:

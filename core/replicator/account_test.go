@@ -133,14 +133,13 @@ func TestTurns(t *testing.T) {
 			epoch := b.order().Epoch
 			b.put("r", simple, admin)
 			w := b.accept()
-			started := b.now
 			b.now = b.now.Add(time.Hour)
 			place := schedule.Place{Epoch: epoch, Key: 1 << 60}
 			b.requeue(w, Turn{Place: place, Owed: time.Minute})
 			want := place
 			switch p {
 			case schedule.FIFO:
-				want.Key = int64(started)
+				want.Key = int64(b.now)
 			case schedule.Tags:
 				want.Key = 2 * 60_000_000 // what it paid when it was new
 			}

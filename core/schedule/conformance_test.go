@@ -196,7 +196,7 @@ func (p *product) step(c int) {
 			waiting = append(waiting, j)
 			continue
 		}
-		j.place = p.order.Next(j.place, instant.Time(j.started), testInterval, now, p.accounts[j.account])
+		j.place = p.order.Next(j.place, testInterval, now, p.accounts[j.account])
 		on = append(on, j)
 		running = append(running, Running{Continuous: true, Since: instant.Time(j.started), Place: j.place})
 	}
@@ -211,7 +211,7 @@ func (p *product) step(c int) {
 		j := on[i]
 		j.running = false
 		if a := &p.accounts[j.account]; p.order.Policy == Tags {
-			j.place = p.order.Next(j.place, 0, 0, now, *a)
+			j.place = p.order.Next(j.place, 0, now, *a)
 			a.Tail += Cost(time.Duration(c-j.started)*testInterval, a.Shares)
 		}
 		waiting = append(waiting, j)

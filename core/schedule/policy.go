@@ -16,7 +16,8 @@ type Policy uint8
 const (
 	// FairShare orders jobs by how much their accounts used of late, as CouchDB does (Kay and Lauder, RFC 017).
 	FairShare Policy = iota
-	// FIFO orders jobs by their last start, whoever's they are (RFC 016).
+	// FIFO orders jobs by when they last had a slot, whoever's they are. RFC 016 goes by the last start; but a start that
+	// was noted by a clock which was ahead would be later than those of all who run, however long they do.
 	FIFO
 	// Tags is start-time fair queueing between accounts: what an account gets follows its shares turn by turn,
 	// and nothing is remembered of the time when nobody waited.
@@ -52,8 +53,8 @@ type Place struct {
 	// Epoch counts the changes of the policy. Keys of different epochs do not compare: whoever was queued
 	// under the policy before goes first.
 	Epoch int64
-	// Key orders the jobs of an epoch, lower first: a key of Decay (FairShare), the last start (FIFO) or a
-	// tag (Tags).
+	// Key orders the jobs of an epoch, lower first: a key of Decay (FairShare), the end of the last turn (FIFO)
+	// or a tag (Tags).
 	Key int64
 }
 
@@ -101,8 +102,8 @@ func (o Order) Enter(now instant.Time, a Account) Place {
 }
 
 // Next is the place of a running job if it stopped now. p is what Next was before, or the place that it had
-// when it started, and ran is the time since then; started is its last start.
-func (o Order) Next(p Place, started instant.Time, ran time.Duration, now instant.Time, a Account) Place {
+// when it started, and ran is the time since then.
+func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Place {
 	switch o.Policy {
 	case FairShare:
 		if p.Epoch != o.Epoch {
@@ -114,7 +115,7 @@ func (o Order) Next(p Place, started instant.Time, ran time.Duration, now instan
 	case Tags:
 		return o.place(a.Tail)
 	}
-	return o.place(int64(started))
+	return o.place(int64(now))
 }
 
 func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }

@@ -290,14 +290,14 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"fair, new", fair.Enter(now, a), Place{3, clock + Log2(12_000)}},
 		{"fair, new in an idle account", fair.Enter(now, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
-		{"fair, half an interval", fair.Next(Place{3, clock}, 0, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
-		{"fair, an interval at most", fair.Next(Place{3, clock}, 0, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
-		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, 0, testInterval, now, a), Place{3, clock + Log2(16_000)}},
-		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, 0, testInterval, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, half an interval", fair.Next(Place{3, clock}, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
+		{"fair, an interval at most", fair.Next(Place{3, clock}, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, testInterval, now, a), Place{3, clock + Log2(16_000)}},
+		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, testInterval, now, a), Place{3, clock + Log2(12_000)}},
 		{"fifo, new", Order{Policy: FIFO, Epoch: 1}.Enter(now, a), Place{1, 0}},
-		{"fifo", Order{Policy: FIFO, Epoch: 1}.Next(Place{}, 5, time.Hour, now, a), Place{1, 5}},
+		{"fifo", Order{Policy: FIFO, Epoch: 1}.Next(Place{}, time.Hour, now, a), Place{1, int64(now)}},
 		{"tags, new", Order{Policy: Tags, Epoch: 1}.Enter(now, a), Place{1, 77}},
-		{"tags", Order{Policy: Tags, Epoch: 1}.Next(Place{}, 5, time.Hour, now, a), Place{1, 77}},
+		{"tags", Order{Policy: Tags, Epoch: 1}.Next(Place{}, time.Hour, now, a), Place{1, 77}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)

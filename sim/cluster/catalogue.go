@@ -48,6 +48,7 @@ var Catalogue = []Trouble{
 	{NodeJump, "nodes", "nemesis", "its wall clock jumps by up to an hour for a while"},
 	{NodeOtherSpeed, "nodes", "nemesis", "restarted with other settings, as during an upgrade"},
 	{NodeMaxJobs, "nodes", "nemesis", "max_jobs changes while it runs, down to 0 too"},
+	{NodeTimeout, "nodes", "nemesis", "the activity timeout changes while it runs"},
 	{NodeMaintenance, "nodes", "nemesis", "hands its jobs back, and takes none for a while"},
 
 	{peers.Refused, "network", "request", "no connection"},

@@ -89,6 +89,7 @@ const (
 	NodeJump        = "node-jump"        // its wall clock jumps forward or back for a while
 	NodeOtherSpeed  = "node-other-setup" // restarted with other settings, as during an upgrade
 	NodeMaxJobs     = "node-max-jobs"    // its max_jobs changes while it runs, down to 0 too
+	NodeTimeout     = "node-timeout"     // its activity timeout changes while it runs
 	NodeMaintenance = "node-maintenance" // it hands its jobs back, and takes none for a while
 
 	NetPartition = "net-partition" // a process does not reach a server
@@ -109,7 +110,7 @@ const (
 )
 
 // NemesisFaults are all faults of the nemesis.
-var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeMaintenance, NetPartition,
+var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeTimeout, NodeMaintenance, NetPartition,
 	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.

@@ -9,14 +9,14 @@ import (
 
 // aims are what events of the nemesis are aimed at.
 var aims = map[string]string{
-	NodeCrash: "node", NodePause: "node", NodeStall: "node", NodeSuspend: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node", NodeMaintenance: "node",
+	NodeCrash: "node", NodePause: "node", NodeStall: "node", NodeSuspend: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node", NodeTimeout: "node", NodeMaintenance: "node",
 	NetPartition: "node", NetIsolated: "node",
 	ServerDown: "server", ServerSlow: "server", ServerThrottles: "server", ServerLocksOut: "server", ServerBreaks: "server", ServerRestarts: "server",
 	DBRecreated: "database", DBDeleted: "database", DBRestored: "database", FilterEdit: "database",
 }
 
 // lasting are the events that have a duration.
-var lasting = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeStorm, NodeJump, NodeMaxJobs, NodeMaintenance, NetPartition, NetIsolated, ServerDown, ServerSlow,
+var lasting = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeStorm, NodeJump, NodeMaxJobs, NodeTimeout, NodeMaintenance, NetPartition, NetIsolated, ServerDown, ServerSlow,
 	ServerThrottles, ServerLocksOut, DBDeleted, DBRestored}
 
 // CheckEvent says what is wrong with an event of this world.

@@ -183,6 +183,15 @@ func (n *nemesis) process(e Event) {
 			p.settings.Maintenance = false
 			n.configure(p)
 		})
+	case NodeTimeout:
+		p.settings.ActivityTimeout = time.Duration(1+n.site.Int(5)) * w.Config.Settings.ActivityTimeout / 4
+		n.configure(p)
+		d := n.lasts(e, time.Minute, 5*time.Minute)
+		w.watch(Fault{e.What, p.Name, fmt.Sprintf("activity timeout %s", p.settings.ActivityTimeout), d})
+		w.Engine.After(d, nil, "settings restored", func() {
+			p.settings.ActivityTimeout = w.Config.Settings.ActivityTimeout
+			n.configure(p)
+		})
 	case NodeMaxJobs:
 		p.settings.MaxJobs = n.site.Int(2*w.Config.Settings.MaxJobs + 1)
 		n.configure(p)

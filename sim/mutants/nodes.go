@@ -24,13 +24,13 @@ var leases = []Mutant{
 	},
 	{
 		Name: "lease-never-given-up", File: "core/node/lease.go", What: "a worker whose heartbeats do not get through goes on",
-		Old: "\t\tn.loseLease(\"no heartbeat got through\")\n\t\treturn\n",
-		New: "\t\tn.lastBeat = n.clock.Steady\n",
+		Old: "\t\tn.loseLease(\"no heartbeat got through\")\n",
+		New: "\t\tn.ends = n.clock.Steady.Add(n.granted)\n",
 	},
 	{
 		Name: "lease-from-answer", File: "core/node/lease.go", What: "a lease counts from the answer to the heartbeat, not from when it was sent",
-		Old: "n.lastBeat, n.granted = max(n.lastBeat, c.sent), q.Info.ActivityTimeout",
-		New: "n.lastBeat, n.granted = n.clock.Steady, q.Info.ActivityTimeout",
+		Old: "\tn.ends = c.sent.Add(n.granted)\n\tif b.Calls",
+		New: "\tn.ends = n.clock.Steady.Add(n.granted)\n\tif b.Calls",
 	},
 	{
 		Name: "zombie-keeps-runs", File: "core/node/lease.go", What: "a worker that lost its lease forgets its runs, and does not stop them",
@@ -259,7 +259,7 @@ var clock = []Mutant{
 	},
 	{
 		Name: "lease-by-wall-clock", File: "core/node/lease.go", What: "a worker's own lease is measured by a clock that jumps",
-		Old: "if n.clock.Steady >= n.lastBeat.Add(n.granted) {",
-		New: "if n.clock.Wall >= n.lastBeat.Add(n.granted) {",
+		Old: "n.clock.Steady >= n.ends {",
+		New: "n.clock.Wall >= n.ends {",
 	},
 }
