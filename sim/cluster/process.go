@@ -95,7 +95,7 @@ func (w *Cluster) running() *process {
 func (p *process) boot() {
 	p.lives++
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
-	p.limiter, p.stalls, p.lag = ratelimit.Limiter{}, 0, 0
+	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
