@@ -78,6 +78,7 @@ func baseOf(repID string) string {
 // called is S27: a run reads from where the checkpoints on both sides last agree, unless these change while it
 // looks for them.
 func (o *oracle) called(r *run, op peer.Op) {
+	o.checkRepeats(r, op)
 	switch op := op.(type) {
 	case peer.GetLocal:
 		if !r.looks && op.ID == baseOf(r.repID) {

@@ -7,8 +7,8 @@ import "strings"
 var Invariants = map[string]string{
 	"S1":  "No job is run by two live workers under one lock.",
 	"S2":  "A worker that lost its job commits nothing for it any more.",
-	"S3":  "A replication document that was accepted is there, and has its job.",
-	"S4":  "A job whose document was deleted is gone, and stops running in a while.",
+	"S3":  "A replication document or request that was accepted is there, and has its job.",
+	"S4":  "A job whose document was deleted, or whose request was canceled, is gone, and stops running in a while.",
 	"S5":  "A node runs no more than max_jobs.",
 	"S6":  "A rotation stops no more than max_churn, and nobody for a job behind it.",
 	"S7":  "A job's state changes in the ways that there are, and its document says the same.",

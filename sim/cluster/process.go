@@ -66,6 +66,7 @@ type run struct {
 	strayed   instant.Time // since when its job is not its own; Never while it is
 	begin     beginning
 	outlook   outlook
+	repeats   repeats
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
@@ -42,13 +43,34 @@ func (u *users) request(what string, site *decide.Site) {
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, "user", now) })
 		if err == nil {
 			u.requests = append(u.requests, id)
+			u.w.Engine.After(0, nil, "accepted", func() { u.w.oracle.accepted(id, rep, now) })
 		}
 	})
 }
 
+// accepted is S3 for requests: one that was made at a moment and answered has its job, unless that was removed
+// meanwhile. Another one may have replaced it.
+func (o *oracle) accepted(id string, rep *repdoc.Replication, made instant.Time) {
+	switch s := o.shadows[id]; {
+	case s == nil || s.header == nil && s.gone < made:
+		o.w.fail("S3", "request %s was accepted, and has no job", id)
+	case s.header != nil && (s.record.Source != rep.Source.URL || s.record.Target != rep.Target.URL || s.record.Continuous != rep.Continuous):
+		o.w.fail("S3", "request %s from %s to %s was accepted, and its job does something else", id, rep.Source.URL, rep.Target.URL)
+	}
+}
+
 func (u *users) cancel(p *process, id string) {
 	u.w.Engine.Go(p.Process, "api", func() {
-		ctx := u.w.Engine.NewContext(p.Process, requestLimit)
-		_ = kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) })
+		ctx, now := u.w.Engine.NewContext(p.Process, requestLimit), u.w.Engine.Now()
+		if kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) }) == nil {
+			u.w.Engine.After(0, nil, "canceled", func() { u.w.oracle.canceled(id, now) })
+		}
 	})
+}
+
+// canceled is S4 for requests: the job of one that was there before somebody canceled it is gone.
+func (o *oracle) canceled(id string, at instant.Time) {
+	if s := o.shadows[id]; s != nil && s.header != nil && s.record.Created < at {
+		o.w.fail("S4", "request %s was canceled, and its job of %s is there", id, s.record.Created)
+	}
 }

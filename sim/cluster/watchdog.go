@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 )
 
@@ -97,6 +98,39 @@ func (o *oracle) checkLogs() {
 		if lost := o.missing(rep, source, target, source.Number(start)); lost != "" {
 			o.w.fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}
+	}
+}
+
+// maxRepeats is how often a run may ask for the same in one minute, once it has asked for as much at all: pauses
+// between attempts grow, and a feed without news is read at most every ten seconds.
+const maxRepeats = 40
+
+// repeats counts the calls of a run in one minute.
+type repeats struct {
+	minute instant.Time
+	all    int
+	alike  map[string]int // behind the first maxRepeats
+}
+
+// checkRepeats is a part of B1: no run asks for the same again and again.
+func (o *oracle) checkRepeats(r *run, op peer.Op) {
+	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
+		r.repeats = repeats{minute: minute, alike: map[string]int{}}
+	}
+	if r.repeats.all++; r.repeats.all <= maxRepeats {
+		return
+	}
+	what := op.String()
+	switch op := op.(type) { // these do not print all
+	case peer.DiffRevs:
+		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])
+	case peer.FetchDocs:
+		what += op.Docs[0].ID + op.Docs[0].Rev
+	case peer.WriteDocs:
+		what += fmt.Sprint(op.Docs[0])
+	}
+	if r.repeats.alike[what]++; r.repeats.alike[what] > maxRepeats {
+		o.w.fail("B1", "run %d of %s asked %d times in one minute: %s", r.id, r.p.Name, r.repeats.alike[what], what)
 	}
 }
 
