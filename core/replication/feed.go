@@ -35,9 +35,9 @@ type feed struct {
 
 func (f *feed) begin(since peer.Seq) { f.since = since }
 
-// notBefore is when the feed wants to be looked at again.
-func (f *feed) notBefore() instant.Time {
-	if f.reading != nil || f.over || f.resume == 0 {
+// notBefore is when the feed wants to be looked at again. Once that time has come, it waits for something else.
+func (f *feed) notBefore(now instant.Time) instant.Time {
+	if f.reading != nil || f.over || f.resume <= now {
 		return instant.Never
 	}
 	return f.resume

@@ -204,7 +204,7 @@ func (r *Run) Deadline() instant.Time {
 	case delayed:
 		return r.wake
 	case copying:
-		at = min(r.reports.next, r.feed.notBefore(), r.commits.due(r), r.commits.lookDue(r))
+		at = min(r.reports.next, r.feed.notBefore(r.now), r.commits.due(r), r.commits.lookDue(r))
 	}
 	for _, c := range r.calls {
 		if c.id == 0 {

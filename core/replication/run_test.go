@@ -370,6 +370,33 @@ func TestPendingOfFullAnswer(t *testing.T) {
 	}
 }
 
+// TestStopBetweenPolls: a run that is stopped while it pauses between long polls waits for its last checkpoint, not for
+// the end of that pause over and over.
+func TestStopBetweenPolls(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.CheckpointInterval = true, time.Hour
+	w.fill(1)
+	w.begin()
+	for w.run.feed.resume == 0 || len(w.run.batches) > 0 {
+		if i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait }); i >= 0 {
+			call := w.flying[i]
+			w.flying = slices.Delete(w.flying, i, i+1)
+			w.step(Reply{ID: call.ID, Reply: peer.Reply{Result: peer.Changes{End: true, LastSeq: call.Op.(peer.ReadChanges).Since}}})
+			continue
+		}
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	if w.end != nil {
+		t.Fatal("nothing to checkpoint")
+	}
+	w.now = w.run.feed.resume
+	w.step(Wake{})
+	if at := w.run.Deadline(); at <= w.now {
+		t.Errorf("wants to be woken at %s, and it is %s", at, w.now)
+	}
+}
+
 // TestNothingWaitsForTheClock: as long as all goes well, each answer brings the next request.
 func TestNothingWaitsForTheClock(t *testing.T) {
 	for _, workers := range []int{1, 3} {

@@ -114,6 +114,7 @@ func (w *Cluster) buildServers() {
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
+			t.Hasty = site.Int(8) == 7
 		}
 		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
 		s.Changed = func(_ string, hash uint64) { w.Engine.Note(hash) }

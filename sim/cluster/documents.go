@@ -1,10 +1,21 @@
 package cluster
 
 import (
+	"encoding/json"
+
+	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replicator"
 )
+
+// tellsReason says whether a document has a reason for its state.
+func tellsReason(d *docs.Document) bool {
+	var body struct {
+		Reason string `json:"_replication_state_reason"`
+	}
+	return json.Unmarshal(d.Body, &body) == nil && body.Reason != ""
+}
 
 var specSpace = tuple.Subspace(tuple.Pack("couchrelay")).Sub("spec")
 
@@ -50,7 +61,9 @@ func (o *oracle) checkEnding(before, after *shadow) {
 		if own := o.shadows[replicator.DocumentJobs(t.instance)+rec.DocID]; own != nil && own.header != nil && own.record.State.Terminal() {
 			want = own.record.State
 		}
-		if says := stateOf(doc); says != string(want) {
+		if says := stateOf(doc); says == string(replicator.Failed) && !tellsReason(doc) {
+			o.w.fail("S7", "document %s/%s failed, and does not say why", t.name, rec.DocID)
+		} else if says != string(want) {
 			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
 		}
 	}

@@ -18,7 +18,7 @@ var Invariants = map[string]string{
 	"S11": "A checkpoint covers nothing that the target has not stored.",
 	"S12": "Where the next run of a replication would begin, the target has everything before.",
 	"S13": "Every leaf that the source offered is on the target, or was refused there.",
-	"S14": "A job whose target refused documents says so.",
+	"S14": "A job tells what its target took, and that it refused documents.",
 	"S15": "No revision is invented.",
 	"S16": "The counters of a job never go back.",
 	"S17": "A transaction is as small as the store wants, carried out twice it leaves the same state, and a run that is over leaves nothing behind.",

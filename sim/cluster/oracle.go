@@ -334,6 +334,9 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}
+	if took := r.pair.Took(); e.Cause == replication.Completed && e.Info.Written != took {
+		o.w.fail("S14", "run %d of %s says that it wrote %d documents, and the target took %d", r.id, r.p.Name, e.Info.Written, took)
+	}
 }
 
 // confirmed is S18: of the runs with one replication id at most one has the right to it.

@@ -47,6 +47,7 @@ type Pair struct {
 	feed *feed
 	shut map[string]int  // documents that were refused for who we are: how often
 	bare map[string]bool // documents whose attachments the target does not have
+	took int64           // revisions that the target took, as far as answers told
 }
 
 // feed is an answer with changes of which a part was read.
@@ -70,6 +71,9 @@ func (p *Pair) Release(id uint64) { delete(p.kept, id) }
 // Kept is the number of answers whose bodies are kept.
 func (p *Pair) Kept() int { return len(p.kept) }
 
+// Took is how many revisions the target took, as far as answers told.
+func (p *Pair) Took() int64 { return p.took }
+
 // Do carries out an operation in a coroutine of the process.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
@@ -78,6 +82,9 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
 			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
+		}
+		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
+			p.took += int64(len(op.Docs) - len(written.Refused))
 		}
 		return reply
 	case peer.FetchDocs:
@@ -282,7 +289,7 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	return p.request(ctx, peer.Source, "GET", op, func(db *DB, f Fault, respond func(peer.Reply)) {
 		reply := p.changes(db, op, f)
-		if op.Wait && reply.Failure == nil && len(p.feed.rows) == 0 && p.feed.end == op.Since {
+		if op.Wait && !db.Server.Hasty && reply.Failure == nil && len(p.feed.rows) == 0 && p.feed.end == op.Since {
 			db.wait(p.owner, func(failure *peer.Failure) {
 				if failure != nil {
 					respond(peer.Reply{Failure: failure})
@@ -395,6 +402,9 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		out, failure := p.put(ctx, op, doc)
 		if failure != nil {
 			return peer.Reply{Result: copied, Failure: failure}
+		}
+		if out.Refused == nil {
+			p.took++
 		}
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)

@@ -32,6 +32,8 @@ type Traits struct {
 	Forgets bool
 	// LaxLocals servers take any revision of a _local document, as CouchDB 3 does.
 	LaxLocals bool
+	// Hasty servers answer long polls at once.
+	Hasty bool
 	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
 	MaxWrite int
 }
