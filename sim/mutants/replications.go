@@ -48,6 +48,16 @@ var checkpoints = []Mutant{
 		New: "\ts, t := source.entries(), source.entries()\n",
 	},
 	{
+		Name: "run-begins-at-zero", File: "core/replication/start.go", What: "a run reads the changes from the beginning, whatever the checkpoints say",
+		Old: "\tr.feed.begin(since)\n",
+		New: "\tr.feed.begin(peer.Zero)\n",
+	},
+	{
+		Name: "checkpoint-at-end-only", File: "core/replication/commit.go", What: "a continuous run writes a checkpoint when it ends only",
+		Old: "\treturn k.next\n}",
+		New: "\treturn instant.Never\n}",
+	},
+	{
 		Name: "counters-begin-anew", File: "core/replication/start.go", What: "a run that goes on at a checkpoint counts from its numbers, not from the job's",
 		Old: "r.info.Counters = r.info.Counters.Max(history[0].Counters)",
 		New: "r.info.Counters = history[0].Counters",
@@ -132,6 +142,11 @@ var copying = []Mutant{
 		New: "\tcase got.Pending >= -1:\n\t\tf.pending = max(got.Pending, 0)\n",
 	},
 	{
+		Name: "polls-without-pause", File: "core/replication/feed.go", What: "a source that answers long polls at once is asked without a pause",
+		Old: "\tf.resume = r.now.Add(f.pause)\n",
+		New: "",
+	},
+	{
 		Name: "bodies-kept", File: "core/replication/batch.go", What: "bodies are not released when all of them were written",
 		Old: "\t\tr.info.BytesWritten += int64(group.bytes)\n\t\tr.emit(Release{ID: group.id})\n",
 		New: "\t\tr.info.BytesWritten += int64(group.bytes)\n",
@@ -208,6 +223,16 @@ var documents = []Mutant{
 		Name: "request-restarts", File: "core/replicator/transient.go", What: "a request that is repeated makes its job anew",
 		Old: "if running != nil && repdoc.Equal(running, rep) {",
 		New: "if running == nil && repdoc.Equal(running, rep) {",
+	},
+	{
+		Name: "cancel-ignored", File: "core/replicator/transient.go", What: "a request that is canceled goes on",
+		Old: "{ return s.remove(tx, jobID) }",
+		New: "{ return nil }",
+	},
+	{
+		Name: "reason-not-written", File: "core/replicator/document.go", What: "a document that failed does not say why",
+		Old: "\t\tmembers[\"_replication_state_reason\"] = text(rec.Reason)\n",
+		New: "",
 	},
 	{
 		Name: "terminal-forgotten", File: "core/replicator/run.go", What: "a job of a request is forgotten as soon as it is over",
