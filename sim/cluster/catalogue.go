@@ -60,7 +60,7 @@ var Catalogue = []Trouble{
 	{peers.LostAfter, "network", "request", "it took effect, and nothing comes back"},
 	{peers.Slow, "network", "request", "seconds instead of milliseconds"},
 	{NetPartition, "network", "nemesis", "a node does not reach a server"},
-	{NetIsolated, "network", "nemesis", "a node does not reach the store"},
+	{NetIsolated, "network", "nemesis", "a node does not reach the store, for a while or until others begin to give it up"},
 	{NetSwizzle, "network", "nemesis", "connections are cut one by one and come back in another order"},
 
 	{peers.Unauthorized, "servers", "answer", "401"},

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/peers"
@@ -129,12 +128,11 @@ func (n *nemesis) chooseServer(e Event) *peers.Server {
 	return s
 }
 
+// configure tells a node its settings, at once or while jobs are on their way to it.
 func (n *nemesis) configure(p *process) {
-	n.w.Engine.After(0, p.Process, "configure", func() {
-		if p.alive && !p.draining {
-			p.handle(node.Configure{Settings: p.settings})
-		}
-	})
+	if p.changing = n.site.Int(2) == 1; !p.changing {
+		p.configure()
+	}
 }
 
 func (n *nemesis) process(e Event) {
@@ -181,7 +179,7 @@ func (n *nemesis) process(e Event) {
 		n.configure(p)
 		w.Engine.After(n.lasts(e, 10*time.Second, 5*time.Minute), nil, "maintenance over", func() {
 			p.settings.Maintenance = false
-			n.configure(p)
+			p.configure()
 		})
 	case NodeTimeout:
 		p.settings.ActivityTimeout = time.Duration(1+n.site.Int(5)) * w.Config.Settings.ActivityTimeout / 4
@@ -190,7 +188,7 @@ func (n *nemesis) process(e Event) {
 		w.watch(Fault{e.What, p.Name, fmt.Sprintf("activity timeout %s", p.settings.ActivityTimeout), d})
 		w.Engine.After(d, nil, "settings restored", func() {
 			p.settings.ActivityTimeout = w.Config.Settings.ActivityTimeout
-			n.configure(p)
+			p.configure()
 		})
 	case NodeMaxJobs:
 		p.settings.MaxJobs = n.site.Int(2*w.Config.Settings.MaxJobs + 1)
@@ -199,7 +197,7 @@ func (n *nemesis) process(e Event) {
 		w.watch(Fault{e.What, p.Name, fmt.Sprintf("max_jobs %d", p.settings.MaxJobs), d})
 		w.Engine.After(d, nil, "settings restored", func() {
 			p.settings.MaxJobs = w.Config.Settings.MaxJobs
-			n.configure(p)
+			p.configure()
 		})
 	}
 }
@@ -258,7 +256,7 @@ func (n *nemesis) network(e Event) {
 		d := n.lasts(e, time.Second, 2*time.Minute)
 		w.Engine.Logf(p.Name, "does not reach the store for %s", d)
 		w.watch(Fault{e.What, p.Name, "does not reach the store", d})
-		p.isolated = w.Engine.Now().Add(d)
+		p.isolated, p.tillGone = w.Engine.Now().Add(d), n.site.Int(2) == 1
 	case NetPartition:
 		p, s := n.chooseProcess(e), w.net.servers[n.site.Int(len(w.net.servers))]
 		d := n.lasts(e, time.Second, 5*time.Minute)

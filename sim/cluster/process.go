@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -41,8 +42,11 @@ type process struct {
 	wakeAt   instant.Time  // of the planned wake
 	queue    []any         // events that steps brought about
 	draining bool
-	// isolated is until when the store is not reached.
+	// isolated is until when the store is not reached; tillGone that this ends when another begins to give it up.
 	isolated instant.Time
+	tillGone bool
+	// changing is that its settings have changed, and that it hears of that before the jobs of its next accept.
+	changing bool
 	// pausedLast is when it last stood still, awoke when it last did without knowing.
 	pausedLast, awoke instant.Time
 	// stalls is how long it stands still at its next transaction: before a step of that, or else before the answer.
@@ -161,6 +165,25 @@ func (p *process) stall(before bool) {
 	}
 }
 
+// reconnect ends the isolation of a worker that another begins to give up.
+func (w *Cluster) reconnect(worker string) {
+	for _, p := range w.nodes {
+		if p.tillGone && strings.HasPrefix(worker, p.Name+"/") {
+			p.isolated, p.tillGone = 0, false
+		}
+	}
+}
+
+// configure tells the node its settings.
+func (p *process) configure() {
+	p.changing = false
+	p.w.Engine.After(0, p.Process, "configure", func() {
+		if p.alive && !p.draining {
+			p.handle(node.Configure{Settings: p.settings})
+		}
+	})
+}
+
 // drain stops the process in order, once it is not paused.
 func (p *process) drain() {
 	p.w.Engine.After(0, p.Process, "drain", func() {
@@ -175,7 +198,7 @@ func (p *process) drain() {
 // heal ends all that is wrong with the process, and lets jobs rotate: without that those that have no slot
 // never get one.
 func (p *process) heal() {
-	p.skew, p.isolated, p.stalls = 0, 0, 0
+	p.skew, p.isolated, p.stalls, p.tillGone, p.changing = 0, 0, 0, false, false
 	p.settings = p.w.Config.Settings
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
 	p.resume()
@@ -288,6 +311,9 @@ func (p *process) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, requestLimit)
 	wall := p.clock().Wall
 	p.w.oracle.asking(a.Request, wall)
+	if expire, is := a.Request.(node.Expire); is {
+		p.w.reconnect(expire.Worker)
+	}
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
 		return node.Perform(tx, p.w.store, a.Request, wall)
 	})
@@ -300,6 +326,9 @@ func (p *process) ask(a node.Ask) {
 		p.w.oracle.answered(a.Request, result)
 	}
 	p.stall(false)
+	if got, is := result.(node.Accepted); is && p.changing && len(got.Work) > 0 {
+		p.configure()
+	}
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }
 

@@ -110,6 +110,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		return fakefdb.Outcome{Before: s.site(who, op.Kind, "").Duration(op.Wait/2, op.Wait)}
 	}
 	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
+		if p != nil && p.tillGone {
+			until = min(until, w.Engine.Now().Add(100*time.Millisecond)) // it may end any moment
+		}
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
 	for _, name := range s.names[op.Kind] {
