@@ -54,7 +54,8 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 func (o *oracle) checkPending(r *run, info replication.Info) {
 	rep := r.work.Work.Replication
 	source := o.w.net.find(rep.Source.URL)
-	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source || source.Restored() != r.begin.restored {
+	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source ||
+		source.Restored() != r.begin.restored || r.pair.WentBack {
 		return
 	}
 	left, last := int64(0), source.Number(r.begin.last)

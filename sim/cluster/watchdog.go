@@ -110,17 +110,21 @@ type repeats struct {
 	minute instant.Time
 	all    int
 	alike  map[string]int // behind the first maxRepeats
+	since  peer.Seq       // of the feed: a document that is changed again and again is looked at as often
 }
 
 // checkRepeats is a part of B1: no run asks for the same again and again.
 func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
-		r.repeats = repeats{minute: minute, alike: map[string]int{}}
+		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
+	}
+	if read, is := op.(peer.ReadChanges); is {
+		r.repeats.since = read.Since
 	}
 	if r.repeats.all++; r.repeats.all <= maxRepeats {
 		return
 	}
-	what := op.String()
+	what := op.String() + " at " + string(r.repeats.since) + " "
 	switch op := op.(type) { // these do not print all
 	case peer.DiffRevs:
 		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])

@@ -48,6 +48,8 @@ type Pair struct {
 	shut map[string]int  // documents that were refused for who we are: how often
 	bare map[string]bool // documents whose attachments the target does not have
 	took int64           // revisions that the target took, as far as answers told
+	// WentBack says that the source repeated changes: who read them is back where they are.
+	WentBack bool
 }
 
 // feed is an answer with changes of which a part was read.
@@ -311,6 +313,7 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 		return peer.Reply{Failure: failure}
 	}
 	if f == Repeats {
+		p.WentBack = true
 		half := (len(rows) + 1) / 2
 		rows = append(rows[:half:half], rows...)
 	}
