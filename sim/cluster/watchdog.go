@@ -111,6 +111,7 @@ type repeats struct {
 	all    int
 	alike  map[string]int // behind the first maxRepeats
 	since  peer.Seq       // of the feed: a document that is changed again and again is looked at as often
+	copies int            // each may be refused, and then the target is opened to see who is refused
 }
 
 // checkRepeats is a part of B1: no run asks for the same again and again.
@@ -118,14 +119,19 @@ func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
 		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
 	}
-	if read, is := op.(peer.ReadChanges); is {
-		r.repeats.since = read.Since
+	switch op := op.(type) {
+	case peer.ReadChanges:
+		r.repeats.since = op.Since
+	case peer.CopyDoc:
+		r.repeats.copies++
 	}
 	if r.repeats.all++; r.repeats.all <= maxRepeats {
 		return
 	}
 	what := op.String() + " at " + string(r.repeats.since) + " "
 	switch op := op.(type) { // these do not print all
+	case peer.Open:
+		what += fmt.Sprint(r.repeats.copies)
 	case peer.DiffRevs:
 		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])
 	case peer.FetchDocs:
