@@ -331,6 +331,7 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkComplete(r, e)
 	o.checkPending(r, e.Info)
 	o.checkCovered(r, e)
+	o.checkRefused(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replicator"
@@ -39,7 +40,7 @@ func (w *Cluster) probe(stop func() bool) {
 		w.fail("L6", "job %s does not run %s after its document was written, though %d slots are free", id, probeLimit, w.oracle.freeSlots())
 		return
 	}
-	if !w.tell(j, nil) {
+	if w.probeChange(id, stop); w.Violation != nil || !w.tell(j, nil) {
 		return
 	}
 	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation == nil && w.oracle.isRunning(id) {
@@ -50,6 +51,48 @@ func (w *Cluster) probe(stop func() bool) {
 // probeLimit is within what a frontend's and a node's transactions take on slow stores, and below
 // node.Settings.PollInterval, so that polling does not hide a watch that is missing.
 const probeLimit = 3 * time.Second
+
+// probeChange is L8: what a user writes arrives soon while a run waits for it, and is covered by a checkpoint not
+// long after the interval.
+func (w *Cluster) probeChange(id string, stop func() bool) {
+	o := w.oracle
+	rep, err := w.store.Spec(w.present(), id)
+	if err != nil || rep == nil {
+		w.fail("S3", "job %s has no replication: %v", id, err)
+		return
+	}
+	source := w.net.find(rep.Source.URL)
+	absent := func() string {
+		target := w.net.find(rep.Target.URL)
+		if target == nil {
+			return "the target"
+		}
+		return o.missing(rep, source, target, source.Number(source.Last()))
+	}
+	uncovered := func() string { return o.uncovered(id, rep, o.shadows[id].record.BaseID, source.Number(source.Last())) }
+	wait := func(limit time.Duration, missing func() string) (came bool) {
+		for end := w.Engine.Now().Add(limit); missing() != ""; {
+			if w.Engine.Run(w.Engine.Now().Add(time.Second), stop); w.Engine.Now() > end || w.Violation != nil {
+				return false
+			}
+		}
+		return true
+	}
+	if !wait(10*time.Minute, absent) || !wait(10*time.Minute, uncovered) {
+		return // what was there before takes what it takes
+	}
+	source.Write([]docs.Edit{{Document: docs.Document{ID: "probe", Body: []byte("{}")}, Token: uint64(w.users.next())}})
+	source.Sync()
+	switch checkpointed := soon + 2*w.Config.CheckpointInterval; {
+	case !wait(soon, absent) && o.isRunning(id):
+		w.fail("L8", "%s has not arrived %s after it was written to %s", absent(), soon, source)
+	case !wait(checkpointed, uncovered) && o.isRunning(id):
+		w.fail("L8", "%s is not covered by a checkpoint %s after it was written to %s", uncovered(), checkpointed, source)
+	}
+}
+
+// soon is more than what servers take that were slow a while ago, and asked to be left alone.
+const soon = time.Minute
 
 // tell writes a document at once, as nothing fails now.
 func (w *Cluster) tell(j *jobDoc, body map[string]any) bool {

@@ -71,6 +71,7 @@ type run struct {
 	begin     beginning
 	outlook   outlook
 	repeats   repeats
+	failed    map[string]instant.Time // calls that may succeed when they are repeated
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
 }
@@ -420,6 +421,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
 		case replication.Progress:
 			p.w.oracle.checkPending(r, e.Info)
+			p.w.oracle.checkRefused(r, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
 			p.w.oracle.runSaid(r, e)
@@ -449,6 +451,7 @@ func (p *process) call(r *run, c replication.Call) {
 	r.calls[c.ID] = ctx
 	p.w.Engine.Go(p.Process, "call", func() {
 		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
+		p.w.oracle.replied(r, c.Op, reply.Failure)
 		if ctx.Err() == nil {
 			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(runEvent{r, reply}) })
 		}

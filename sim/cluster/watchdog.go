@@ -144,6 +144,37 @@ func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	}
 }
 
+// shortPause is the shortest one before a failed call is repeated, CouchDB's.
+const shortPause = 250 * time.Millisecond
+
+// replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
+// may have the same one, and so is opening, for which there are several reasons.
+func (o *oracle) replied(r *run, op peer.Op, f *peer.Failure) {
+	if f == nil || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
+		return
+	}
+	switch op.(type) {
+	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		return
+	}
+	if r.failed == nil {
+		r.failed = map[string]instant.Time{}
+	}
+	r.failed[op.String()] = o.w.Engine.Now()
+}
+
+// checkPause is S28: what failed is not repeated at once.
+func (o *oracle) checkPause(r *run, op peer.Op) {
+	if len(r.failed) == 0 {
+		return
+	}
+	name, now := op.String(), o.w.Engine.Now()
+	if at, failed := r.failed[name]; failed && now.Sub(at) < shortPause {
+		o.w.fail("S28", "run %d of %s repeats %s after %s", r.id, r.p.Name, name, now.Sub(at))
+	}
+	delete(r.failed, name)
+}
+
 // checkLimits is the first half of S17: no transaction of a node is larger than the store takes.
 func (o *oracle) checkLimits(what fmt.Stringer, err error) {
 	switch kv.CodeOf(err) {

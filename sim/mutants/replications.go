@@ -13,6 +13,11 @@ var checkpoints = []Mutant{
 		New: "\tkept := r.batches[:0:0]\n\tfor i, b := range r.batches {\n\t\tif b.stage == done {\n\t\t\tr.commits.passed(b)\n\t\t}\n",
 	},
 	{
+		Name: "checkpoints-rare", File: "core/replication/commit.go", What: "ten intervals pass between two checkpoints",
+		Old: "\tk.next, k.look = r.now.Add(r.plan.CheckpointInterval),",
+		New: "\tk.next, k.look = r.now.Add(10*r.plan.CheckpointInterval),",
+	},
+	{
 		Name: "not-made-durable", File: "core/replication/commit.go", What: "checkpoints are written without asking the databases to make their writes durable",
 		Old: "\tr.commits.step = syncing\n\tr.start(&call{op: peer.Commit{Side: peer.Source}, commits: true})\n\tr.start(&call{op: peer.Commit{Side: peer.Target}, commits: true})\n",
 		New: "\tr.commits.step = syncing\n\tr.writeLogs()\n",
@@ -120,6 +125,16 @@ var copying = []Mutant{
 		Name: "bulk-refusals-ignored", File: "core/replication/batch.go", What: "documents that the target refused are counted as written",
 		Old: "\t\trefused := reply.Result.(peer.Written).Refused\n",
 		New: "\t\trefused := reply.Result.(peer.Written).Refused[:0]\n",
+	},
+	{
+		Name: "refusal-counted-twice", File: "core/replication/info.go", What: "a document that the target does not take counts as two",
+		Old: "\tr.info.Refused++",
+		New: "\tr.info.Refused += 2",
+	},
+	{
+		Name: "retries-at-once", File: "core/replication/policy.go", What: "what failed is repeated without a pause",
+		Old: "first, growth := firstPause, time.Duration(2)",
+		New: "first, growth := time.Duration(0), time.Duration(2)",
 	},
 	{
 		Name: "lockout-counted-as-refusal", File: "core/replication/copy.go", What: "a document is left out because the target knows us no more",

@@ -47,7 +47,8 @@ type Pair struct {
 	feed *feed
 	shut map[string]int  // documents that were refused for who we are: how often
 	bare map[string]bool // documents whose attachments the target does not have
-	took int64           // revisions that the target took, as far as answers told
+	// took and refused are how many revisions the target took and did not, as far as answers told.
+	took, refused int64
 	// WentBack says that the source repeated changes: who read them is back where they are.
 	WentBack bool
 }
@@ -76,6 +77,10 @@ func (p *Pair) Kept() int { return len(p.kept) }
 // Took is how many revisions the target took, as far as answers told.
 func (p *Pair) Took() int64 { return p.took }
 
+// RefusedRevs is how many revisions the target did not take, as far as answers told; one that was sent again
+// counts again.
+func (p *Pair) RefusedRevs() int64 { return p.refused }
+
 // Do carries out an operation in a coroutine of the process.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
@@ -84,9 +89,11 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
 			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
+			p.refused++
 		}
 		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
 			p.took += int64(len(op.Docs) - len(written.Refused))
+			p.refused += int64(len(written.Refused))
 		}
 		return reply
 	case peer.FetchDocs:
@@ -408,6 +415,8 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		}
 		if out.Refused == nil {
 			p.took++
+		} else {
+			p.refused++
 		}
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)
