@@ -94,12 +94,15 @@ func (r *Run) commitWhenDue() {
 // filterChecked goes on when the filter function is still the one that the id was made of. What was
 // read with another one must not be covered by this checkpoint.
 func (r *Run) filterChecked(code string) {
-	if code != r.filterCode {
+	switch {
+	case code != r.filterCode:
 		// Reached: a filter function changed under its run
 		r.end(End{Cause: Changed})
-		return
+	case r.commits.step == looking:
+		r.lookAtDatabases()
+	default:
+		r.sync()
 	}
-	r.sync()
 }
 
 func (r *Run) sync() {

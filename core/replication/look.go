@@ -11,22 +11,32 @@ const lookFactor = 10
 
 // lookDue is when an idle run makes sure again that both databases are still those that it knows. One that
 // was deleted and made again, or put back from a backup, may lack what was sent long ago, and nothing in
-// the feed would tell.
+// the feed would tell. The same holds for the filter function: another one may let through what has passed.
+// A run that keeps no checkpoints looks when it is busy too.
 func (k *committer) lookDue(r *Run) instant.Time {
-	if !r.plan.Continuous || r.stopping || k.busy() || k.wanted(r) || len(r.batches) > 0 {
+	if !r.plan.Continuous || r.stopping || k.busy() || k.wanted(r) || r.plan.UseCheckpoints && len(r.batches) > 0 {
 		return instant.Never // a checkpoint looks too
 	}
 	return k.look
 }
 
-// lookWhenDue starts a look when its time has come: at the log, or where the run keeps none at the database,
-// which may have lost in a restart what no commit made durable.
+// lookWhenDue starts a look when its time has come: at the filter function, then at the databases.
 func (r *Run) lookWhenDue() {
 	k := &r.commits
 	if r.now < k.lookDue(r) {
 		return
 	}
 	k.step, k.synced = looking, [2]bool{}
+	if r.plan.Filter != nil {
+		r.start(&call{op: *r.plan.Filter, commits: true})
+		return
+	}
+	r.lookAtDatabases()
+}
+
+// lookAtDatabases reads the logs, or where the run keeps none the databases' descriptions, since what no commit
+// made durable may be lost in a restart.
+func (r *Run) lookAtDatabases() {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		var op peer.Op = peer.Open{Side: side}
 		if r.plan.UseCheckpoints && r.sides[side].logRev != "" {

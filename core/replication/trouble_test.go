@@ -295,3 +295,44 @@ func TestFilter(t *testing.T) {
 	w.begin()
 	w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404")
 }
+
+// A run notices another filter function without a checkpoint to write, since that may let through what has
+// passed: an idle one, and a busy one that keeps no checkpoints.
+func TestFilterChangesBetweenCheckpoints(t *testing.T) {
+	for name, c := range map[string]struct {
+		checkpoints bool
+		docs        int
+	}{
+		"idle":                      {true, 2},
+		"idle, without checkpoints": {false, 2},
+		"busy, without checkpoints": {false, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Continuous, w.plan.UseCheckpoints = true, c.checkpoints
+			w.plan.CheckpointInterval = 100 * time.Millisecond
+			w.plan.Filter, w.filter = &peer.GetFilter{DesignDoc: "d", Name: "f"}, "one"
+			w.fill(c.docs)
+			w.begin()
+			looks := func() (n int) {
+				for _, call := range w.calls {
+					if call == "get filter d/f" {
+						n++
+					}
+				}
+				return n
+			}
+			for end := w.now.Add(time.Minute); looks() < 4 && w.now < end; { // one to begin with, and a checkpoint's
+				w.proceed(first)
+			}
+			if looks() < 4 || w.end != nil {
+				t.Fatalf("read the filter function %d times, and ended with %+v", looks(), w.end)
+			}
+			w.filter = "two"
+			w.wantEnd(Changed, "")
+			if c.docs > 2 && w.end.Info.DocsWritten >= int64(c.docs) {
+				t.Error("noticed only when everything was copied")
+			}
+		})
+	}
+}

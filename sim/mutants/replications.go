@@ -34,8 +34,8 @@ var checkpoints = []Mutant{
 	},
 	{
 		Name: "filter-change-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read with another filter",
-		Old: "if code != r.filterCode {",
-		New: "if code == \"\" {",
+		Old: "case code != r.filterCode:",
+		New: "case code == \"\":",
 	},
 	{
 		Name: "idle-look-removed", File: "core/replication/look.go", What: "an idle run never looks whether its databases are the same",
