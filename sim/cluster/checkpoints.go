@@ -59,13 +59,16 @@ func (o *oracle) logsOf(rep *repdoc.Replication) (source, target *peers.DB) {
 type outlook struct {
 	source, target       *peers.DB
 	restoredS, restoredT int
+	logS, logT           string // jobs that differ in a few options write the same logs, which may come to agree at the same sequence anew
 	start                peer.Seq
 }
 
 func (o *oracle) outlook(r *run) (l outlook) {
 	if l.source, l.target = o.logsOf(r.work.Work.Replication); l.source != nil {
 		l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
-		l.start = agreed(l.source, l.target, baseOf(r.repID))
+		base := baseOf(r.repID)
+		l.logS, l.logT = string(l.source.Log(base)), string(l.target.Log(base))
+		l.start = agreed(l.source, l.target, base)
 	}
 	return l
 }
