@@ -152,9 +152,11 @@ func (p *process) suspend(d time.Duration) {
 
 // resume ends a pause.
 func (p *process) resume() {
-	if early := p.awoke.Sub(p.w.Engine.Now()); early > 0 {
+	now := p.w.Engine.Now()
+	if early := p.awoke.Sub(now); early > 0 {
 		p.lag -= early
 	}
+	p.pausedLast, p.awoke = min(p.pausedLast, now), min(p.awoke, now)
 	p.w.Engine.Resume(p.Process)
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) due(ev *event) bool {
 		return false
 	case p.pausedUntil > e.now:
 		e.planned++
-		ev.at, ev.order = p.pausedUntil, e.planned
+		ev.at, ev.order, ev.held = p.pausedUntil, e.planned, true
 		e.queue.push(*ev)
 		return false
 	}
@@ -131,8 +131,11 @@ func (e *Engine) Paused(p *Process) bool { return p.pausedUntil > e.now }
 // Pause lets the process stand still for d: nothing of it happens, though its messages travel on.
 func (e *Engine) Pause(p *Process, d time.Duration) { p.pausedUntil = max(p.pausedUntil, e.now.Add(d)) }
 
-// Resume ends a pause: what waited for its end still does, what comes from now on does not.
-func (e *Engine) Resume(p *Process) { p.pausedUntil = 0 }
+// Resume ends a pause: what waited for its end happens now.
+func (e *Engine) Resume(p *Process) {
+	p.pausedUntil = 0
+	e.queue.release(p, e.now)
+}
 
 // Kill ends the process: its events and coroutines are gone. What it asked of others goes on. The same
 // process may go on to plan events as its next life.

@@ -135,6 +135,29 @@ func TestPauseAndKill(t *testing.T) {
 	}
 }
 
+// What waited for the end of a pause comes at once when that ends early, in its order and before what is planned then.
+func TestResume(t *testing.T) {
+	e := New(0)
+	p, q := &Process{Name: "p"}, &Process{Name: "q"}
+	var got []string
+	plan := func(d time.Duration, owner *Process, name string) {
+		e.After(d, owner, "", func() { got = append(got, fmt.Sprint(name, " at ", e.Now().Unix())) })
+	}
+	for i := range 8 {
+		plan(time.Duration(8-i)*time.Second, p, fmt.Sprint("p", i))
+	}
+	plan(2*time.Second, q, "q")
+	e.Pause(p, time.Minute)
+	e.Pause(q, 30*time.Second)
+	e.Run(instant.Seconds(5), nil)
+	e.Resume(p)
+	plan(0, p, "new")
+	e.Run(instant.Seconds(99), nil)
+	if want := []string{"p7 at 5", "p6 at 5", "p5 at 5", "p4 at 5", "p3 at 5", "new at 5", "p2 at 6", "p1 at 7", "p0 at 8", "q at 30"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestContextEnds(t *testing.T) {
 	e := New(0)
 	var errs []error

@@ -7,7 +7,8 @@ type event struct {
 	at    instant.Time
 	order uint64
 	owner *Process
-	life  int // of the owner when it was planned
+	life  int  // of the owner when it was planned
+	held  bool // waits for the end of a pause
 	name  string
 	f     func()
 }
@@ -29,6 +30,18 @@ func (q *queue) push(e event) {
 		i = parent
 	}
 	*q = h
+}
+
+// release has what waits for the end of a process's pause happen at a time, in its order.
+func (q *queue) release(p *Process, at instant.Time) {
+	h := *q
+	*q = h[:0]
+	for _, e := range h { // pushed to the front, which is read already
+		if e.held && e.owner == p {
+			e.at, e.held = at, false
+		}
+		q.push(e)
+	}
 }
 
 func (q *queue) pop() event {
