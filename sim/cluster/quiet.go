@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -59,7 +60,30 @@ func (o *oracle) unsettled() *Violation {
 			return &Violation{ID: "L7", Text: why}
 		}
 	}
+	for _, r := range o.runs {
+		if !o.holds(r) && o.w.Engine.Now() < o.hears(r) {
+			return &Violation{ID: "S4", Text: fmt.Sprintf("%s still runs job %s", r.p.Name, r.work.Work.JobID)}
+		}
+	}
 	return nil
+}
+
+// heldUp is how long after the healing a request may still be without an answer: it ends, and is repeated after the
+// longest pause of nodes.
+const heldUp = requestLimit + 10*time.Second
+
+// hears is when a node knows at the latest that the job of a run was removed. A watch tells it soon. But one that was
+// lost before the healing stays so for its minute, and its next heartbeat has to tell it, or the one after a request
+// that the trouble holds up.
+func (o *oracle) hears(r *run) instant.Time {
+	s, healed := o.shadows[r.work.Work.JobID], start.Add(o.w.Config.Duration)
+	switch {
+	case s == nil || s.gone < r.began: // it was not removed: others took it, or it never was the run's
+		return 0
+	case s.gone >= healed.Add(awaitLimit):
+		return s.gone.Add(probeLimit)
+	}
+	return max(s.gone.Add(r.p.settings.ActivityTimeout/4), healed.Add(heldUp)).Add(probeLimit)
 }
 
 // registry says how what nodes see of each other differs from those that live: all of them, and nobody else.
