@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -244,6 +245,7 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 	o.checkBackoff(id, before, after, anew, l)
 	o.checkLost(id, before, after, l)
+	o.checkEnd(id, a, l)
 	if !anew && a.RepID == b.RepID && b.RepID != "" {
 		o.checkCounters(id, b.Stats, a.Stats)
 	}
@@ -256,6 +258,34 @@ func (o *oracle) checkLost(id string, before, after *shadow, l landing) {
 		if before.header.State == jobs.Running && after.header.Lost != before.header.Lost+1 {
 			o.w.fail("S7", "job %s has lost %d workers after %d by %v", id, after.header.Lost, before.header.Lost, l.request)
 		}
+	}
+}
+
+// checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
+func (o *oracle) checkEnd(id string, rec *replicator.Record, l landing) {
+	held, ended := heldBy(l.request)
+	var told *replicator.Stats
+	switch q := l.request.(type) {
+	case node.Requeue:
+		told = q.Stats
+	case node.Crash:
+		told = q.Stats
+	case node.Complete:
+		if rec.Stats.Counters() != q.End.Info.Counters {
+			o.w.fail("S16", "job %s is over with %+v, and tells %+v", id, q.End.Info.Counters, rec.Stats.Counters())
+		}
+	case node.Fail:
+	default:
+		ended = false
+	}
+	if !ended || held.JobID != id {
+		return
+	}
+	if told != nil && !reflect.DeepEqual(*told, rec.Stats) {
+		o.w.fail("S16", "job %s was stopped with %+v, and tells %+v", id, *told, rec.Stats)
+	}
+	if rec.Node != "" {
+		o.w.fail("S7", "job %s is %s, and says that it runs on %s", id, rec.State, rec.Node)
 	}
 }
 

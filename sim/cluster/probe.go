@@ -10,42 +10,58 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
+	"couchrelay/sim/peers"
 )
 
 // probe is L6, once everything has come to rest: a job starts soon after its document was written, at the
-// place in the order that the definition gives it, and stops soon after that was deleted. Watches that were lost
+// place in the order that the definition gives it, another right after it, and they stop soon after these were deleted. Watches that were lost
 // before the healing end within a while.
 func (w *Cluster) probe(stop func() bool) {
-	u := w.users
 	w.Engine.Run(w.Engine.Now().Add(awaitLimit+2*probeLimit), stop)
 	counts, err := w.store.Jobs.Counts(w.present())
-	if w.Violation != nil || err != nil || counts.Ready > 0 || w.oracle.freeSlots() == 0 || len(u.tenants) == 0 {
+	if w.Violation != nil || err != nil || counts.Ready > 0 || w.oracle.freeSlots() == 0 || len(w.users.tenants) == 0 {
 		return
 	}
 	s := w.net.servers[0]
 	if s.DB("a1") == nil {
 		return // deleted for good
 	}
-	j := &jobDoc{tenant: u.tenants[0], id: "probe", body: map[string]any{
-		"source": url(s.Name, "a1"), "target": url(s.Name, "probe"), "create_target": true, "continuous": true}}
-	id := replicator.DocumentJobs(j.tenant.instance) + j.id
-	w.oracle.expectPlace(id, j.tenant.name)
-	if !w.tell(j, j.body) {
+	first, second := w.probeStart(s, "probe", stop), w.probeStart(s, "another-probe", stop)
+	if first == nil {
 		return
+	}
+	w.probeChange(first.job(), stop)
+	for _, j := range []*jobDoc{first, second} {
+		if j == nil || w.Violation != nil || !w.tell(j, nil) {
+			return
+		}
+		if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation == nil && w.oracle.isRunning(j.job()) {
+			w.fail("L6", "job %s still runs %s after its document was deleted", j.job(), probeLimit)
+		}
+	}
+}
+
+// job is the id of the document's job.
+func (j *jobDoc) job() string { return replicator.DocumentJobs(j.tenant.instance) + j.id }
+
+// probeStart writes a document while a slot is free, and looks for its run. It returns nil when there is none.
+func (w *Cluster) probeStart(s *peers.Server, name string, stop func() bool) *jobDoc {
+	if w.Violation != nil || w.oracle.freeSlots() == 0 {
+		return nil
+	}
+	j := &jobDoc{tenant: w.users.tenants[0], id: name, body: map[string]any{
+		"source": url(s.Name, "a1"), "target": url(s.Name, name), "create_target": true, "continuous": true}}
+	w.oracle.expectPlace(j.job(), j.tenant.name)
+	if !w.tell(j, j.body) {
+		return nil
 	}
 	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation != nil {
-		return
+		return nil
 	}
-	if !w.oracle.isRunning(id) {
-		w.fail("L6", "job %s does not run %s after its document was written, though %d slots are free", id, probeLimit, w.oracle.freeSlots())
-		return
+	if !w.oracle.isRunning(j.job()) {
+		w.fail("L6", "job %s does not run %s after its document was written, though %d slots are free", j.job(), probeLimit, w.oracle.freeSlots())
 	}
-	if w.probeChange(id, stop); w.Violation != nil || !w.tell(j, nil) {
-		return
-	}
-	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation == nil && w.oracle.isRunning(id) {
-		w.fail("L6", "job %s still runs %s after its document was deleted", id, probeLimit)
-	}
+	return j
 }
 
 // probeLimit is within what a frontend's and a node's transactions take on slow stores, and below

@@ -74,6 +74,7 @@ type run struct {
 	failed    map[string]instant.Time // calls that may succeed when they are repeated
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
+	stopped      bool // by its node
 }
 
 // runEvent is an event of a run.

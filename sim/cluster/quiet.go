@@ -224,7 +224,7 @@ func (o *oracle) checkDoc(key string, truth *docTruth) {
 	if w.Violation != nil {
 		return
 	}
-	id := replicator.DocumentJobs(truth.j.tenant.instance) + truth.j.id
+	id := truth.j.job()
 	s := o.shadows[id]
 	has := s != nil && s.header != nil
 	switch {

@@ -5,43 +5,65 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// nodeStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it, no one-shots, and
-// none that has just begun, but for those above max_jobs.
+// nodeStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it or while slots are free,
+// no one-shots, and none that has just begun, but for those above max_jobs, of which one-shots are the last to go.
 func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
+	var stopped []*run
 	for _, e := range effects {
-		if ask, is := e.(node.Ask); is {
-			o.checkRequeue(ask.Request)
+		switch e := e.(type) {
+		case node.Ask:
+			o.checkRequeue(e.Request)
+		case node.StopRun:
+			stopped = append(stopped, p.find(e.Run))
 		}
 	}
-	done, ok := ev.(node.Done)
-	if !ok {
-		return
-	}
-	seen, ok := done.Result.(node.Surveyed)
-	if !ok {
-		return
-	}
-	stops, unripe := 0, 0
-	excess := max(0, len(p.runs)-p.node.MaxJobs())
-	for _, e := range effects {
-		stop, is := e.(node.StopRun)
-		if !is {
-			continue
+	if done, ok := ev.(node.Done); ok {
+		if seen, ok := done.Result.(node.Surveyed); ok {
+			o.checkRotation(p, seen, stopped)
 		}
-		stops++
-		r := p.find(stop.Run)
-		if !r.work.Work.Replication.Continuous || o.w.Engine.Now().Sub(r.began) < p.settings.MinRun {
+	}
+	for _, r := range stopped {
+		r.stopped = true
+	}
+}
+
+func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
+	most, going, continuous := p.node.MaxJobs(), 0, 0
+	for _, r := range p.runs {
+		if !r.stopped {
+			going++
+			if r.work.Work.Replication.Continuous {
+				continuous++
+			}
+		}
+	}
+	excess := max(0, going-most)
+	free := most - (going - excess)
+	unripe, oneShots := 0, 0
+	for _, r := range stopped {
+		isContinuous := r.work.Work.Replication.Continuous
+		if !isContinuous {
+			oneShots++
+		}
+		if !isContinuous || o.w.Engine.Now().Sub(r.began) < p.settings.MinRun {
 			unripe++
 		}
 		if excess == 0 && len(seen.First) > 0 && seen.Order.Policy == schedule.FairShare {
 			o.yields[node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock}] = seen.First[0]
 		}
 	}
+	stops := len(stopped)
 	if stops > max(excess, p.settings.MaxChurn) {
-		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, len(p.runs), p.settings.MaxChurn, p.node.MaxJobs())
+		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, going, p.settings.MaxChurn, most)
 	}
 	if unripe > excess {
-		o.w.fail("S6", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d", p.Name, unripe, p.node.MaxJobs(), len(p.runs))
+		o.w.fail("S6", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d", p.Name, unripe, most, going)
+	}
+	if spared := continuous - (stops - oneShots); oneShots > 0 && spared > 0 {
+		o.w.fail("S6", "%s stops %d one-shots, and %d continuous jobs go on", p.Name, oneShots, spared)
+	}
+	if stops-excess > max(0, len(seen.First)-free) {
+		o.w.fail("S6", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait", p.Name, stops, going, most, free, len(seen.First))
 	}
 }
 

@@ -180,6 +180,21 @@ var scheduling = []Mutant{
 		New: "r.Continuous && ",
 	},
 	{
+		Name: "one-shots-first", File: "core/schedule/rotation.go", What: "of the jobs above max_jobs one-shots are stopped first",
+		Old: "\t\t\tif a.Continuous {\n\t\t\t\treturn -1\n\t\t\t}\n\t\t\treturn 1",
+		New: "\t\t\tif a.Continuous {\n\t\t\t\treturn 1\n\t\t\t}\n\t\t\treturn -1",
+	},
+	{
+		Name: "free-slots-ignored", File: "core/schedule/rotation.go", What: "jobs give way though there are free slots for those that wait",
+		Old: "\tready = ready[min(free, len(ready)):]",
+		New: "\tready = ready[min(free*0, len(ready)):]",
+	},
+	{
+		Name: "appetite-lost", File: "core/node/accept.go", What: "after an accept the slots that are left stay free until the next poll",
+		Old: "\tn.batch++\n\tn.hungry = true\n",
+		New: "\tn.batch++\n",
+	},
+	{
 		Name: "one-shot-gives-way", File: "core/schedule/rotation.go", What: "one-shots give way too",
 		Old: "if r.Continuous && now.Sub(",
 		New: "if now.Sub(",

@@ -137,6 +137,11 @@ var copying = []Mutant{
 		New: "first, growth := time.Duration(0), time.Duration(2)",
 	},
 	{
+		Name: "pauses-kept", File: "core/ratelimit/ratelimit.go", What: "a server that asked to slow down is asked slowly for ever after",
+		Old: "\tp.pause = shrunk(p.pause, now.Sub(p.updated))\n",
+		New: "",
+	},
+	{
 		Name: "lockout-counted-as-refusal", File: "core/replication/copy.go", What: "a document is left out because the target knows us no more",
 		Old: "case skippable(rev.Refused) && (c.admitted || !aboutUs(rev.Refused)):",
 		New: "case skippable(rev.Refused):",
@@ -204,6 +209,21 @@ var duplicates = []Mutant{
 
 // documents are bugs about replication documents and their jobs.
 var documents = []Mutant{
+	{
+		Name: "last-numbers-lost", File: "core/replicator/run.go", What: "a job that is over tells what its run said before the end",
+		Old: "rec.Stats, rec.Result = StatsOf(end.Info), end.Result",
+		New: "rec.Result = end.Result",
+	},
+	{
+		Name: "crash-numbers-lost", File: "core/replicator/run.go", What: "a job that crashes tells what its run said before the end",
+		Old: "\t\tif stats != nil {\n\t\t\trec.Stats = *stats\n\t\t}\n\t\tif rec.Transient()",
+		New: "\t\tif rec.Transient()",
+	},
+	{
+		Name: "node-stays", File: "core/replicator/run.go", What: "a job that waits says that it runs on a node",
+		Old: "rec.State, rec.Node, rec.LastUpdated = Pending, \"\", now",
+		New: "rec.State, rec.LastUpdated = Pending, now",
+	},
 	{
 		Name: "state-not-written", File: "core/replicator/run.go", What: "a document does not say that its job is over",
 		Old: "\treturn s.writeTerminal(tx, rec, now)\n",
