@@ -240,6 +240,7 @@ func TestRolesOfNodes(t *testing.T) {
 		t.Errorf("without a worker the job is %s", state)
 	}
 	worker := f.join("worker", func(c *config.Config) { c.Roles = node.Replication })
+	f.await("the worker to be registered", func() bool { return len(f.members()) == 2 })
 	for _, c := range []struct{ method, path, body string }{
 		{"GET", "_replicator", ""}, {"PUT", "_replicator/x", "{}"}, {"POST", "_replicate", "{}"}, {"GET", "_scheduler/jobs", ""},
 		{"GET", "_active_tasks", ""}, {"GET", "_all_dbs", ""}, {"PUT", "x%2F_replicator", ""}, {"GET", "_scheduler/nodes/x", ""},
