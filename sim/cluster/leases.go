@@ -46,6 +46,7 @@ func (o *oracle) checkLeases(l landing) {
 	case node.Accept:
 		o.checkLives(q.Worker, q)
 	case node.Retire:
+		o.checkLeaves(q.Worker)
 		o.giveUp(q.Worker)
 	case node.Expire:
 		if known := o.leases[q.Worker]; !known.gone && now < known.end() {

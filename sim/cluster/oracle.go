@@ -43,6 +43,7 @@ type oracle struct {
 	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
 	lone   map[string]lone              // by name of the checkpoint
 	placed map[string]placement         // by job, of jobs whose places are foretold
+	owes   map[node.Held]*owing         // of runs whose end is not told yet
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -92,6 +93,7 @@ func newOracle(w *Cluster) *oracle {
 		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
+		owes: map[node.Held]*owing{},
 	}
 }
 
@@ -251,16 +253,6 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 }
 
-// checkLost is a part of S7: a worker that vanishes counts against the jobs that it had.
-func (o *oracle) checkLost(id string, before, after *shadow, l landing) {
-	switch l.request.(type) {
-	case node.Expire, node.Retire:
-		if before.header.State == jobs.Running && after.header.Lost != before.header.Lost+1 {
-			o.w.fail("S7", "job %s has lost %d workers after %d by %v", id, after.header.Lost, before.header.Lost, l.request)
-		}
-	}
-}
-
 // checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
 func (o *oracle) checkEnd(id string, rec *replicator.Record, l landing) {
 	held, ended := heldBy(l.request)
@@ -319,6 +311,8 @@ func (o *oracle) runStarted(r *run) {
 		o.checkTakeover(other, r)
 	}
 	o.checkTaken(r)
+	o.checkSuspect(r)
+	o.checkWelcome(r)
 	if !r.p.roles.Has(node.Replication) {
 		o.w.fail("S5", "%s starts a run without the role replication", r.p.Name)
 	}
@@ -327,6 +321,7 @@ func (o *oracle) runStarted(r *run) {
 	}
 	r.begin = o.beginning(r)
 	o.runs = append(o.runs, r)
+	o.owes[r.held()] = &owing{until: r.p.clock().Steady}
 	o.w.watch(RunStarted{r.p.Name, r.id, r.work.Work.JobID})
 }
 
@@ -352,6 +347,7 @@ func (o *oracle) runEnded(r *run) {
 		o.runs = slices.Delete(o.runs, i, i+1)
 		o.checkLease(r)
 		o.turnEnded(r)
+		o.turnOver(r)
 		o.watchEnd(r)
 	}
 }

@@ -31,6 +31,7 @@ func (w *Cluster) probe(stop func() bool) {
 		return
 	}
 	w.probeChange(first.job(), stop)
+	w.probeMaxJobs(stop)
 	for _, j := range []*jobDoc{first, second} {
 		if j == nil || w.Violation != nil || !w.tell(j, nil) {
 			return
@@ -38,6 +39,26 @@ func (w *Cluster) probe(stop func() bool) {
 		if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation == nil && w.oracle.isRunning(j.job()) {
 			w.fail("L6", "job %s still runs %s after its document was deleted", j.job(), probeLimit)
 		}
+	}
+}
+
+// probeMaxJobs is a part of L6: a node that may run fewer jobs from now on soon does.
+func (w *Cluster) probeMaxJobs(stop func() bool) {
+	for _, p := range w.nodes {
+		n := p.node.Running()
+		if n == 0 || w.Violation != nil || p.draining {
+			continue
+		}
+		before, limit := p.settings, p.settings.StopTimeout+probeLimit
+		p.settings.MaxJobs = n - 1
+		p.configure()
+		if w.Engine.Run(w.Engine.Now().Add(limit), stop); w.Violation == nil && p.node.Running() >= n {
+			w.fail("L6", "%s runs %d jobs %s after max_jobs became %d", p.Name, p.node.Running(), limit, n-1)
+		}
+		p.settings = before
+		p.configure()
+		w.Engine.Run(w.Engine.Now().Add(probeLimit), stop)
+		return
 	}
 }
 

@@ -52,6 +52,8 @@ type process struct {
 	// stalls is how long it stands still at its next transaction: before a step of that, or else before the answer.
 	stalls       time.Duration
 	stallsBefore bool
+	member       membership
+	crowded      bool // jobs waited for slots when it last looked
 }
 
 // run is a replication that the process carries out.
@@ -75,6 +77,7 @@ type run struct {
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
 	stopped      bool // by its node
+	stopAt       instant.Time
 }
 
 // runEvent is an event of a run.
@@ -103,6 +106,7 @@ func (p *process) boot() {
 	p.lives++
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
+	p.member, p.crowded = membership{applied: p.settings, since: p.booted}, false
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),

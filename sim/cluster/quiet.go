@@ -102,7 +102,7 @@ func (o *oracle) registry() string {
 		if i < 0 {
 			return fmt.Sprintf("%s lives and is no member", p.Name)
 		}
-		if info := members[i].Info; info.Roles != p.roles || info.Status != node.Up {
+		if info := members[i].Info; info.Name != p.Name || info.Roles != p.roles || info.Status != node.Up {
 			return fmt.Sprintf("%s with roles %s is a member as %+v", p.Name, p.roles, info)
 		}
 	}
@@ -186,6 +186,8 @@ func (o *oracle) quiet() {
 	o.checkShares()
 	o.checkOwners()
 	o.checkCounts()
+	o.checkPages()
+	o.checkLeftovers()
 }
 
 // checkCounts is a part of S3: the queue's counters say how many jobs stand where.

@@ -8,6 +8,8 @@ import (
 // nodeStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it or while slots are free,
 // no one-shots, and none that has just begun, but for those above max_jobs, of which one-shots are the last to go.
 func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
+	o.memberStepped(p, ev, effects)
+	o.owingStepped(p, ev, effects)
 	var stopped []*run
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -23,7 +25,7 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 		}
 	}
 	for _, r := range stopped {
-		r.stopped = true
+		r.stopped, r.stopAt = true, o.w.Engine.Now()
 	}
 }
 

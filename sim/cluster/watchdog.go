@@ -38,6 +38,7 @@ func (o *oracle) checkStrays() {
 	now := o.w.Engine.Now()
 	for _, r := range o.runs {
 		o.checkLease(r)
+		o.checkStops(r)
 		switch {
 		case o.holds(r), o.w.disturbed(r.p):
 			r.strayed = instant.Never

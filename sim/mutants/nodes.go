@@ -62,6 +62,46 @@ var leases = []Mutant{
 		Old: "to.State, to.Lock, to.Resubmit, to.Lost = Pending, Lock{}, false, old.Lost+1",
 		New: "to.State, to.Lock, to.Resubmit = Pending, Lock{}, false",
 	},
+	{
+		Name: "lost-at-accept", File: "core/jobs/work.go", What: "the workers that vanished with a job are forgotten when another takes it",
+		Old: "to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}",
+		New: "to.State, to.Resubmit, to.Lost, to.Lock = Running, false, 0, Lock{Worker: worker, Batch: d.Batch}",
+	},
+	{
+		Name: "never-absolved", File: "core/jobs/work.go", What: "workers that vanished count for ever against a job that runs well",
+		Old: "\tto := *old\n\tto.Lost = 0\n\tq.move(tx, old, &to)\n\treturn nil\n",
+		New: "\treturn nil\n",
+	},
+	{
+		Name: "beat-row-left", File: "core/jobs/lease.go", What: "the heartbeat of a worker that is gone stays in the store",
+		Old: "\ttx.Clear(q.beat.Pack(worker))\n",
+		New: "",
+	},
+	{
+		Name: "call-row-left", File: "core/jobs/lease.go", What: "the call counter of a worker that is gone stays in the store",
+		Old: "\ttx.Clear(q.call.Pack(worker))\n",
+		New: "",
+	},
+	{
+		Name: "beat-pause-grows", File: "core/node/call.go", What: "a heartbeat that failed waits as long as other requests before the next attempt",
+		Old: "\t\t\tc.pause = min(c.pause, maxBeatPause)\n",
+		New: "\t\t\tc.pause = min(c.pause, maxPause)\n",
+	},
+	{
+		Name: "accepting-for-ever", File: "core/node/lease.go", What: "a worker that lost its lease in the middle of an accept never accepts again",
+		Old: "\tn.runs = nil\n\tn.accepting = false\n",
+		New: "\tn.runs = nil\n",
+	},
+	{
+		Name: "call-seen-before", File: "core/node/lease.go", What: "a worker waits for its call counter to differ from one that is long past",
+		Old: "\tn.seen = o.Calls\n",
+		New: "",
+	},
+	{
+		Name: "renamed-by-the-dead", File: "core/node/member.go", What: "a node that was killed and comes back takes its own old lease for another node",
+		Old: "|| o.beats < beatsOfALiving ||",
+		New: "|| o.beats > beatsOfALiving ||",
+	},
 }
 
 // results are bugs about commits of unknown outcome and transactions that meet.
@@ -139,6 +179,51 @@ var queue = []Mutant{
 		Name: "transient-kept", File: "core/replicator/sweep.go", What: "finished jobs of requests are never forgotten",
 		Old: "if rec != nil && rec.Expires == instant.Time(at) {",
 		New: "if rec != nil && rec.Expires < instant.Time(at) {",
+	},
+	{
+		Name: "page-too-short", File: "core/jobs/create.go", What: "a page of jobs ends with the rows that were read first",
+		Old: "\t\tat.Begin = q.job.Sub(list[len(list)-1].ID).Range().End\n\t}\n\treturn list",
+		New: "\t\tat.Begin = q.job.Sub(list[len(list)-1].ID).Range().End\n\t\tbreak\n\t}\n\treturn list",
+	},
+	{
+		Name: "taken-from-behind", File: "core/jobs/work.go", What: "the jobs that wait at the end of the queue are taken first",
+		Old: "kv.RangeOptions{Limit: max(d.Max, d.Window)}",
+		New: "kv.RangeOptions{Limit: max(d.Max, d.Window), Reverse: true}",
+	},
+	{
+		Name: "maintenance-accepts", File: "core/node/node.go", What: "a node in maintenance goes on to take jobs",
+		Old: "Has(Replication) && !n.cfg.Maintenance && !n.draining",
+		New: "Has(Replication) && !n.draining",
+	},
+	{
+		Name: "maintenance-keeps-runs", File: "core/node/node.go", What: "a node in maintenance keeps the jobs that it has",
+		Old: "\tif s.Maintenance {\n\t\tn.stopAll()\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "drain-gives-up", File: "core/node/node.go", What: "a node that drains leaves before its runs have ended",
+		Old: "if !n.draining || len(n.runs) > 0 || n.accepting {",
+		New: "if !n.draining || n.accepting {",
+	},
+	{
+		Name: "maintenance-untold", File: "core/node/member.go", What: "others are told of a node in maintenance that it is up",
+		Old: "\tcase n.cfg.Maintenance:\n\t\ti.Status = InMaintenance\n",
+		New: "",
+	},
+	{
+		Name: "slots-untold", File: "core/node/member.go", What: "others are told of the slots that a node may use as if it used them",
+		Old: "Running: len(n.runs),",
+		New: "Running: n.cfg.MaxJobs,",
+	},
+	{
+		Name: "slow-stop", File: "core/node/run.go", What: "a run that does not stop is never killed",
+		Old: "\t\tif r.state == stopping && n.clock.Steady >= r.deadline {",
+		New: "\t\tif r.state == going && n.clock.Steady >= r.deadline && r.deadline > 0 {",
+	},
+	{
+		Name: "settings-wait", File: "core/node/node.go", What: "a node goes by new settings at its next rotation",
+		Old: "\tn.timers.rotate = min(n.timers.rotate, n.clock.Steady)\n",
+		New: "",
 	},
 }
 
@@ -228,6 +313,36 @@ var scheduling = []Mutant{
 		Name: "newcomer-not-counted", File: "core/replicator/account.go", What: "a new job is not counted for its own place",
 		Old: "\ta.Jobs++\n",
 		New: "",
+	},
+	{
+		Name: "tags-owe-nothing", File: "core/node/share.go", What: "what a job used while others waited moves no tags",
+		Old: "\t\tr.owed += ran\n",
+		New: "\t\tr.owed = 0\n",
+	},
+	{
+		Name: "owes-all", File: "core/node/share.go", What: "what a job used moves tags, whether others waited or not",
+		Old: "\tif n.share.waiting {\n\t\tr.owed += ran\n\t}\n",
+		New: "\tr.owed += ran\n",
+	},
+	{
+		Name: "drain-uncharged", File: "core/node/node.go", What: "a node that leaves does not charge what its runs used last",
+		Old: "\t\tif n.storeCharges() {",
+		New: "\t\tif n.draining || n.storeCharges() {",
+	},
+	{
+		Name: "halt-uncharged", File: "core/node/run.go", What: "what a run used whose job was taken away is not charged",
+		Old: "\t\tn.charge(r)\n\t\tn.emit(KillRun{Run: r.id})\n\t\tn.note(\"halted\"",
+		New: "\t\tn.emit(KillRun{Run: r.id})\n\t\tn.note(\"halted\"",
+	},
+	{
+		Name: "charges-forgotten-early", File: "core/node/share.go", What: "a charge is forgotten once it was stored, though its interval goes on",
+		Old: "n.clock.Wall.Add(-ledgerMemory)",
+		New: "n.clock.Wall",
+	},
+	{
+		Name: "charged-rarely", File: "core/node/share.go", What: "charges are stored after thousands of intervals",
+		Old: "%interval) * time.Microsecond",
+		New: "%interval) * time.Millisecond",
 	},
 }
 

@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+)
+
+// membership is what a process was told last, and what it told others.
+type membership struct {
+	applied node.Settings
+	since   instant.Time // when these became its settings
+	told    node.Info
+	beat    uint64       // id of its last attempt to send a heartbeat
+	missed  instant.Time // when that failed; 0 when it did not
+}
+
+// maxBeatPause is the longest time after which a heartbeat that failed is tried again.
+const maxBeatPause = time.Second
+
+// memberStepped is a part of L5 and of S26: a node tells others what is true of it, and goes on to send heartbeats when
+// they fail.
+func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect) {
+	m, now, changes := &p.member, o.w.Engine.Now(), false
+	switch ev := ev.(type) {
+	case node.Configure:
+		m.applied, m.since, changes = ev.Settings, now, true
+	case node.Drain:
+		changes = true
+	case node.Done:
+		if ev.ID == m.beat && ev.Fault == node.StoreDown {
+			m.missed = now
+		}
+	}
+	for _, e := range effects {
+		ask, _ := e.(node.Ask)
+		switch q := ask.Request.(type) {
+		case node.Join:
+			m.beat, m.missed = 0, 0
+			if !changes { // it may have joined before it heard
+				o.checkTold(p, q.Info)
+			}
+		case node.Beat:
+			if late := now.Sub(m.missed); m.missed > p.pausedLast && late > maxBeatPause {
+				o.w.fail("S26", "%s sends its next heartbeat %s after one that failed", p.Name, late)
+			}
+			m.beat, m.missed = ask.ID, 0
+			o.checkTold(p, q.Info)
+		}
+	}
+}
+
+// checkTold is a part of L5: what a node tells of itself is true. What it tells again may be of before.
+func (o *oracle) checkTold(p *process, i node.Info) {
+	m := &p.member
+	if i == m.told {
+		return
+	}
+	m.told = i
+	want := node.Info{Name: p.Name, Roles: p.roles, Status: node.Up, Running: p.node.Running(), ActivityTimeout: m.applied.ActivityTimeout,
+		Started: i.Started, Seen: p.clock().Wall}
+	switch {
+	case p.draining:
+		want.Status = node.Draining
+	case m.applied.Maintenance:
+		want.Status = node.InMaintenance
+	}
+	if p.roles.Has(node.Replication) {
+		want.MaxJobs = m.applied.MaxJobs
+	}
+	if i != want {
+		o.w.fail("L5", "%s says of itself %+v, and is %+v", p.Name, i, want)
+	}
+}
+
+// checkWelcome is a part of S5: who hands jobs back starts none.
+func (o *oracle) checkWelcome(r *run) {
+	switch p := r.p; {
+	case p.draining:
+		o.w.fail("S5", "%s drains, and starts job %s", p.Name, r.work.Work.JobID)
+	case p.member.applied.Maintenance:
+		o.w.fail("S5", "%s is in maintenance, and starts job %s", p.Name, r.work.Work.JobID)
+	}
+}
+
+// checkStops is a part of L6: a run that was told to stop is over soon, and so are all of a node in maintenance.
+func (o *oracle) checkStops(r *run) {
+	since := r.stopAt
+	if m := &r.p.member; since == 0 && m.applied.Maintenance {
+		since = m.since
+	}
+	now, limit := o.w.Engine.Now(), r.p.settings.StopTimeout+time.Second
+	if since > 0 && now.Sub(since) > limit && now.Sub(r.p.pausedLast) > limit && !o.w.Engine.Paused(r.p.Process) {
+		o.w.fail("L6", "%s runs job %s %s after it was to stop", r.p.Name, r.work.Work.JobID, now.Sub(since))
+	}
+}
+
+// checkLeaves is a part of S9 and L6: a node that leaves in order has stopped its runs, and charged what they used.
+func (o *oracle) checkLeaves(worker string) {
+	if o.leases[worker].gone {
+		return
+	}
+	process, _, _ := strings.Cut(worker, "-") // whatever lease it was
+	for _, r := range o.runs {
+		if r.work.Work.Lock.Worker == worker {
+			o.w.fail("L6", "%s leaves, and still runs job %s", worker, r.work.Work.JobID)
+		}
+	}
+	for p := range o.turns { // in any order: one is enough
+		if charged, held := o.charged(p), o.held(p, o.w.Engine.Now()); p.worker == process && charged < held && !o.clocksWereSet() {
+			o.w.fail("S9", "%s leaves, and charged %s with %s, though its runs held slots for %s", worker, p.account, charged, held)
+			return
+		}
+	}
+}
+
+// checkLeftovers is a part of S17: of a worker that is gone nothing stays in the store.
+func (o *oracle) checkLeftovers() {
+	space := tuple.Subspace(tuple.Pack("couchrelay")).Sub("jobs").Sub("replication")
+	for _, kind := range []string{"worker", "beat", "call", "owned"} {
+		rows, err := o.w.present().GetRange(space.Sub(kind).Range(), kv.RangeOptions{})
+		if err != nil {
+			o.w.fail("S17", "%v", err)
+		}
+		for _, row := range rows {
+			t, err := space.Sub(kind).Unpack(row.Key)
+			if err != nil || o.leases[fmt.Sprint(t[0])].gone {
+				o.w.fail("S17", "%s of %v is there, and the worker is gone: %v", kind, t, err)
+			}
+		}
+	}
+}
+
+// checkPages is a part of S3: pages of any length list every job once, in order.
+func (o *oracle) checkPages() {
+	all, err := o.w.store.Jobs.List(o.w.present(), jobs.Page{Limit: 1 << 20})
+	if err != nil {
+		o.w.fail("S3", "%v", err)
+		return
+	}
+	there := 0
+	for _, s := range o.shadows {
+		if s.header != nil {
+			there++
+		}
+	}
+	for limit := 1; limit <= 3 && o.w.Violation == nil; limit++ {
+		after, n := "", 0
+		for {
+			page, err := o.w.store.Jobs.List(o.w.present(), jobs.Page{After: after, Limit: limit})
+			if err != nil || len(page) > limit {
+				o.w.fail("S3", "a page of %d jobs has %d: %v", limit, len(page), err)
+				return
+			}
+			for _, j := range page {
+				if s := o.shadows[j.ID]; j.ID <= after || s == nil || s.header == nil {
+					o.w.fail("S3", "job %q comes after %q in pages of %d", j.ID, after, limit)
+				}
+				after = j.ID
+			}
+			n += len(page)
+			if len(page) < limit || o.w.Violation != nil {
+				break
+			}
+		}
+		if n != there || len(all) != there {
+			o.w.fail("S3", "pages of %d list %d jobs, one page %d, and there are %d", limit, n, len(all), there)
+		}
+	}
+}

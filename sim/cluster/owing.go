@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/node"
+	"couchrelay/core/replicator"
+)
+
+// owing is how long a run had its slot while others waited.
+type owing struct {
+	time  time.Duration
+	until instant.Time // by the steady clock of the process; Never when the run is over
+}
+
+// owingStepped is a part of S9: what a run owes is how long it ran while others waited, as its node saw at its last look
+// at the queue.
+func (o *oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) {
+	for _, e := range effects {
+		if ask, ok := e.(node.Ask); ok {
+			o.checkOwed(p, ask.Request)
+		}
+	}
+	done, _ := ev.(node.Done)
+	if seen, ok := done.Result.(node.Surveyed); ok {
+		for _, r := range p.runs {
+			o.owes[r.held()].grow(p)
+		}
+		p.crowded = seen.Ready > int64(max(0, p.node.MaxJobs()-p.node.Running()))
+	}
+}
+
+func (w *owing) grow(p *process) {
+	now := p.clock().Steady
+	if p.crowded && now > w.until {
+		w.time += now.Sub(w.until)
+	}
+	w.until = max(w.until, now)
+}
+
+func (o *oracle) checkOwed(p *process, q node.Request) {
+	var turn replicator.Turn
+	switch q := q.(type) {
+	case node.Complete:
+		turn = q.Turn
+	case node.Crash:
+		turn = q.Turn
+	case node.Fail:
+		turn = q.Turn
+	case node.Requeue:
+		turn = q.Turn
+	default:
+		return
+	}
+	held, _ := heldBy(q)
+	known := o.owes[held]
+	if known == nil {
+		return // it never ran, or the request is repeated
+	}
+	known.grow(p)
+	delete(o.owes, held)
+	if turn.Owed != known.time {
+		o.w.fail("S9", "%s says that job %s ran for %s while others waited, and that was %s", p.Name, held, turn.Owed, known.time)
+	}
+}
+
+// held is the run's job and lock.
+func (r *run) held() node.Held { return node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock} }
+
+// turnOver ends the time of a run.
+func (o *oracle) turnOver(r *run) {
+	if known := o.owes[r.held()]; known != nil {
+		known.grow(r.p)
+		known.until = instant.Never
+	}
+}
