@@ -40,6 +40,7 @@ func (o *oracle) checkCrash(id string, before, after *shadow, ran time.Duration)
 		o.w.fail("S8", "job %s has crashed %d times in a row after a run of %s, and %d times before", id, n, ran, before.record.ErrorCount)
 	}
 	wait, most := after.header.Due.Sub(after.record.LastUpdated), longestWait(policy, n)
+	o.checkSpread(id, n, wait)
 	if wait > most || wait < most-most/4-time.Microsecond {
 		o.w.fail("S8", "job %s waits %s after crash %d in a row, which should be the last quarter of %s", id, wait, n, most)
 	}

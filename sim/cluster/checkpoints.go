@@ -83,6 +83,7 @@ func baseOf(repID string) string {
 func (o *oracle) called(r *run, op peer.Op) {
 	o.checkRepeats(r, op)
 	o.checkPause(r, op)
+	o.checkOptions(r, op)
 	switch op := op.(type) {
 	case peer.GetLocal:
 		if !r.looks && op.ID == baseOf(r.repID) {

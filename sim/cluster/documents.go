@@ -58,13 +58,16 @@ func (o *oracle) checkEnding(before, after *shadow) {
 			return
 		}
 		want := replicator.State("")
-		if own := o.shadows[replicator.DocumentJobs(t.instance)+rec.DocID]; own != nil && own.header != nil && own.record.State.Terminal() {
+		own := o.shadows[replicator.DocumentJobs(t.instance)+rec.DocID]
+		if own != nil && own.header != nil && own.record.State.Terminal() {
 			want = own.record.State
 		}
 		if says := stateOf(doc); says == string(replicator.Failed) && !tellsReason(doc) {
 			o.w.fail("S7", "document %s/%s failed, and does not say why", t.name, rec.DocID)
 		} else if says != string(want) {
 			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
+		} else if want == replicator.Completed && !tellsNumbers(doc, own.record.Stats) {
+			o.w.fail("S7", "document %s/%s is completed, and does not tell the numbers %+v", t.name, rec.DocID, own.record.Stats)
 		}
 	}
 }

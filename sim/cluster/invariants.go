@@ -33,6 +33,8 @@ var Invariants = map[string]string{
 	"S26": "A worker whose heartbeats do not get through tries again soon, and drops its runs within its activity timeout.",
 	"S27": "A run begins where the checkpoints on both sides last agree.",
 	"S28": "What failed is not asked for again at once.",
+	"S29": "What a job tells of its starts, ends and errors is what happened.",
+	"S30": "A run does as its replication says: it asks for nothing that this rules out, and gives up after all the retries only.",
 	"L1":  "When all trouble is over, everything arrives.",
 	"L2":  "When slots are free, no job waits that could run.",
 	"L3":  "No job stays running that nobody runs.",

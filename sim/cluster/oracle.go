@@ -44,6 +44,7 @@ type oracle struct {
 	lone   map[string]lone              // by name of the checkpoint
 	placed map[string]placement         // by job, of jobs whose places are foretold
 	owes   map[node.Held]*owing         // of runs whose end is not told yet
+	waits  map[int]alike                // after crashes, by their number in a row
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -93,7 +94,8 @@ func newOracle(w *Cluster) *oracle {
 		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
-		owes: map[node.Held]*owing{},
+		owes:  map[node.Held]*owing{},
+		waits: map[int]alike{},
 	}
 }
 
@@ -210,6 +212,7 @@ func (o *oracle) follow(l landing) {
 		after := &shadow{header: header, gone: before.gone}
 		if header == nil {
 			after.gone = o.w.Engine.Now()
+			o.checkForgotten(id, before, l)
 		} else {
 			after.record = &replicator.Record{}
 			if err := json.Unmarshal(header.Data, after.record); err != nil {
@@ -248,6 +251,7 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	o.checkBackoff(id, before, after, anew, l)
 	o.checkLost(id, before, after, l)
 	o.checkEnd(id, a, l)
+	o.checkTold(id, before, after, anew, l)
 	if !anew && a.RepID == b.RepID && b.RepID != "" {
 		o.checkCounters(id, b.Stats, a.Stats)
 	}
@@ -358,8 +362,13 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkPending(r, e.Info)
 	o.checkCovered(r, e)
 	o.checkRefused(r, e.Info)
+	o.checkStopped(r, e)
+	o.checkSaved(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
+	}
+	if left := r.pair.LeftOut(); e.Cause == replication.Completed && e.Info.Refused < left {
+		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it left out %d", r.id, r.p.Name, e.Info.Refused, left)
 	}
 	if took := r.pair.Took(); e.Cause == replication.Completed && e.Info.Written != took {
 		o.w.fail("S14", "run %d of %s says that it wrote %d documents, and the target took %d", r.id, r.p.Name, e.Info.Written, took)
@@ -397,6 +406,7 @@ const filterSettles = 5 * time.Minute
 
 // checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
 func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
+	o.noteSaved(db, body)
 	if !o.sampled(&o.checkpoints, 1) {
 		return
 	}
@@ -418,6 +428,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if max(source.Since, target.Since) >= r.began {
 			return // the run will notice and take it back, or else S12 does
 		}
+		o.checkTrail(r, db, id, body)
 		other := source
 		if db == source {
 			other = target

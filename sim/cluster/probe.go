@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/peers"
@@ -32,6 +33,7 @@ func (w *Cluster) probe(stop func() bool) {
 	}
 	w.probeChange(first.job(), stop)
 	w.probeMaxJobs(stop)
+	w.probeNumbers(stop)
 	for _, j := range []*jobDoc{first, second} {
 		if j == nil || w.Violation != nil || !w.tell(j, nil) {
 			return
@@ -195,5 +197,33 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 	const rounding = 1e-5
 	if key := float64(number) / aHalfLife; key < least-rounding || key > most+rounding {
 		o.w.fail("S10", "job %s stands at %f half-lives, which should be from %f to %f", jobID, key, least, most)
+	}
+}
+
+// probeNumbers is a part of L8 and S23: what a run has done its job tells soon, and one that has done all that its source tells
+// of tells of no changes to come.
+func (w *Cluster) probeNumbers(stop func() bool) {
+	o := w.oracle
+	if w.Violation != nil {
+		return
+	}
+	told := map[*run]replication.Info{}
+	for _, r := range o.runs {
+		told[r] = r.machine.Info()
+	}
+	w.Engine.Run(w.Engine.Now().Add(2*w.Config.Settings.ProgressInterval+soon), stop)
+	for _, r := range o.runs {
+		info, known := told[r]
+		source, s := o.w.net.find(r.work.Work.Replication.Source.URL), o.shadows[r.work.Work.JobID]
+		if !known || source == nil || !o.holds(r) || !r.reads || w.Violation != nil {
+			continue
+		}
+		if c := info.Counters; s.record.Stats.Counters() != c.Max(s.record.Stats.Counters()) {
+			w.fail("L8", "job %s tells %+v, and its run had done %+v long before", r.work.Work.JobID, s.record.Stats.Counters(), c)
+		}
+		now := r.machine.Info()
+		if source.Number(now.ThroughSeq) == source.Number(source.Last()) && now.ChangesPending > 0 && now.Waiting == "" {
+			w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, now.ChangesPending)
+		}
 	}
 }

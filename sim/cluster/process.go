@@ -78,6 +78,8 @@ type run struct {
 	looks, reads bool
 	stopped      bool // by its node
 	stopAt       instant.Time
+	attempts     attempts
+	saved        saved
 }
 
 // runEvent is an event of a run.
@@ -428,9 +430,11 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
 		case replication.Progress:
 			p.w.oracle.checkPending(r, e.Info)
+			p.w.oracle.checkSaved(r, e.Info)
 			p.w.oracle.checkRefused(r, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
+			p.w.oracle.checkGivenUp(r, ev, e)
 			p.w.oracle.runSaid(r, e)
 			p.dropRun(r)
 			p.queue = append(p.queue, node.RunEnded{Run: r.id, End: e})

@@ -136,6 +136,9 @@ func (o *oracle) unfinished(id string, s *shadow) string {
 	if source == nil {
 		return ""
 	}
+	if target == nil && !rep.CreateTarget {
+		return ""
+	}
 	if target == nil {
 		return fmt.Sprintf("job %s is %s, and %s does not exist", id, s.record.State, rep.Target.URL)
 	}

@@ -120,6 +120,7 @@ func (o *oracle) checkShares() {
 				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
 			}
 		}
+		o.checkForgets(account)
 		if w.Config.Sharing.Policy == schedule.FairShare { // the others look at no usage
 			o.checkUsage(account)
 		}
@@ -161,4 +162,19 @@ func (o *oracle) decayed(account string, order schedule.Order, now instant.Time)
 // clocksWereSet says whether clocks were wrong at times, or stood still.
 func (o *oracle) clocksWereSet() bool {
 	return o.w.Faults.Fired[NodeJump]+o.w.Faults.Fired[NodeSkew]+o.w.Faults.Fired[NodeSuspend] > 0
+}
+
+// forgets is more intervals than a charge counts for.
+const forgets = 100
+
+// checkForgets is a part of S10: what counts no more is not kept.
+func (o *oracle) checkForgets(account string) {
+	charges, err := o.w.store.Charges(o.w.present(), account)
+	if err != nil || len(charges) == 0 {
+		return
+	}
+	first, last := charges[0].At, charges[len(charges)-1].At
+	if kept := last.Sub(first); kept > forgets*o.w.Config.Settings.Interval {
+		o.w.fail("S10", "charges of %s are kept for %s", account, kept)
+	}
 }

@@ -151,6 +151,9 @@ const shortPause = 250 * time.Millisecond
 // replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
 // may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
 func (o *oracle) replied(r *run, op peer.Op, f *peer.Failure) {
+	if f != nil {
+		r.noteFailure(op, f, o.w.Engine.Now())
+	}
 	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
 		return
 	}

@@ -67,6 +67,36 @@ var checkpoints = []Mutant{
 		Old: "r.info.Counters = r.info.Counters.Max(history[0].Counters)",
 		New: "r.info.Counters = history[0].Counters",
 	},
+	{
+		Name: "conflict-taken-for-own", File: "core/replication/commit.go", What: "a log that somebody else wrote counts as written",
+		Old: "if !doc.Found || err != nil || log.SessionID != r.commits.log.SessionID {",
+		New: "if !doc.Found || err != nil || log.SessionID == \"\" {",
+	},
+	{
+		Name: "stop-without-checkpoint", File: "core/replication/commit.go", What: "a run that is stopped writes no checkpoint of what it has done",
+		Old: "\tcase r.stopping || r.feed.over && len(r.batches) == 0:",
+		New: "\tcase r.feed.over && len(r.batches) == 0:",
+	},
+	{
+		Name: "checkpoints-without-end", File: "core/replication/commit.go", What: "rows that a checkpoint covers ask for another one, again and again",
+		Old: "\tk.rows -= k.covers\n",
+		New: "",
+	},
+	{
+		Name: "checkpoints-unasked", File: "core/replication/commit.go", What: "use_checkpoints false is ignored",
+		Old: "return r.plan.UseCheckpoints && k.moved",
+		New: "return k.moved",
+	},
+	{
+		Name: "history-begins-anew", File: "core/checkpoint/trail.go", What: "a run drops the checkpoints of earlier ones from the log",
+		Old: "all := append(append([]Entry{}, own...), t.base...)",
+		New: "all := append([]Entry{}, own...)",
+	},
+	{
+		Name: "two-checkpoints-kept", File: "core/checkpoint/trail.go", What: "a run keeps its last two checkpoints in the log only",
+		Old: "if len(own) < maxOwn && t.stays(k) {",
+		New: "if len(own) < 2 && t.stays(k) {",
+	},
 }
 
 // copying are bugs about documents on their way.
@@ -171,6 +201,46 @@ var copying = []Mutant{
 		Old: "\t\tr.info.BytesWritten += int64(group.bytes)\n\t\tr.emit(Release{ID: group.id})\n",
 		New: "\t\tr.info.BytesWritten += int64(group.bytes)\n",
 	},
+	{
+		Name: "memory-leaks", File: "core/replication/batch.go", What: "bodies that were written still count as memory in use",
+		Old: "\t\tr.memory -= group.bytes\n",
+		New: "",
+	},
+	{
+		Name: "copy-slots-leak", File: "core/replication/copy.go", What: "a copied document keeps its connection",
+		Old: "\t\tr.finish(c)\n\t\tr.copies--\n",
+		New: "\t\tr.finish(c)\n",
+	},
+	{
+		Name: "too-large-unsaid", File: "core/replication/batch.go", What: "a document that is too large for the target is left out without a word",
+		Old: "\tr.refused(peer.Refusal{ID: doc.ID, Rev: doc.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason})\n",
+		New: "\t_ = doc\n",
+	},
+	{
+		Name: "bulk-get-unasked", File: "core/replication/batch.go", What: "use_bulk_get false is ignored",
+		Old: "bulk := r.plan.UseBulkGet && r.skipBulk",
+		New: "bulk := r.skipBulk",
+	},
+	{
+		Name: "pending-stays", File: "core/replication/feed.go", What: "a source that does not tell pending changes is said to have some for ever",
+		Old: "\tcase f.caught:\n\t\tf.pending = 0\n",
+		New: "",
+	},
+	{
+		Name: "one-retry-less", File: "core/replication/policy.go", What: "a request is repeated once less than configured",
+		Old: "c.failed > r.plan.Retries",
+		New: "c.failed >= r.plan.Retries",
+	},
+	{
+		Name: "throttled-answers-use-retries", File: "core/replication/policy.go", What: "answers 429 use up retries",
+		Old: "\tif r.now.Sub(c.begin) >= patience {",
+		New: "\tif c.answers >= r.plan.Retries {",
+	},
+	{
+		Name: "progress-seldom", File: "core/replication/info.go", What: "a run that is busy tells how it stands as seldom as an idle one",
+		Old: "if info.same(p.said) && r.now.Sub(p.last)",
+		New: "if r.now.Sub(p.last)",
+	},
 }
 
 // duplicates are bugs about jobs with one replication id.
@@ -273,5 +343,85 @@ var documents = []Mutant{
 		Name: "terminal-forgotten", File: "core/replicator/run.go", What: "a job of a request is forgotten as soon as it is over",
 		Old: "rec.Expires = now.Add(s.Config.TransientMaxAge)",
 		New: "rec.Expires = now",
+	},
+	{
+		Name: "start-not-noted", File: "core/replicator/run.go", What: "a job tells when it ran first, not when its run began",
+		Old: "rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now",
+		New: "rec.State, rec.Node, rec.LastUpdated = Running, node, now\n\t\t\tif rec.LastStart == 0 {\n\t\t\t\trec.LastStart = now\n\t\t\t}",
+	},
+	{
+		Name: "error-stays", File: "core/replicator/run.go", What: "a job that recovered tells its last error",
+		Old: "r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, \"\", \"\", false",
+		New: "r.ErrorCount, r.Throttled = 0, false",
+	},
+	{
+		Name: "slow-for-ever", File: "core/replicator/run.go", What: "a job that was asked to slow down is slow for ever after",
+		Old: "r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, \"\", \"\", false",
+		New: "r.ErrorCount, r.Error, r.Reason = 0, \"\", \"\"",
+	},
+	{
+		Name: "history-keeps-oldest", File: "core/replicator/record.go", What: "a long history loses the newest events",
+		Old: "r.History = r.History[:min(len(r.History), max(limit, 1))]",
+		New: "r.History = r.History[max(0, len(r.History)-max(limit, 1)):]",
+	},
+	{
+		Name: "first-error-stays", File: "core/replicator/run.go", What: "a job that crashes again tells why it crashed first",
+		Old: "rec.State, rec.Node, rec.Error, rec.Reason, rec.Throttled = Crashing, \"\", t.Error, t.Reason, t.Throttled",
+		New: "if rec.State, rec.Node, rec.Throttled = Crashing, \"\", t.Throttled; rec.Error == \"\" {\n\t\t\trec.Error, rec.Reason = t.Error, t.Reason\n\t\t}",
+	},
+	{
+		Name: "result-lost", File: "core/replicator/run.go", What: "the answer to a request is empty",
+		Old: "rec.Stats, rec.Result = StatsOf(end.Info), end.Result",
+		New: "rec.Stats = StatsOf(end.Info)",
+	},
+	{
+		Name: "document-without-numbers", File: "core/replicator/document.go", What: "a document that is completed does not say what was done",
+		Old: "\t\tmembers[\"_replication_stats\"] = stats\n",
+		New: "\t\t_ = stats\n",
+	},
+	{
+		Name: "forgotten-early", File: "core/replicator/sweep.go", What: "finished jobs of requests are forgotten at the next sweep",
+		Old: "\tdue.End = s.expire.Pack(int64(now) + 1)\n",
+		New: "",
+	},
+	{
+		Name: "request-failed-by-429", File: "core/replicator/run.go", What: "a request fails when a server asks to slow down",
+		Old: "if rec.Transient() && !t.Throttled {",
+		New: "if rec.Transient() {",
+	},
+	{
+		Name: "request-tried-again", File: "core/replicator/run.go", What: "a request whose run crashes is tried again like a document",
+		Old: "if rec.Transient() && !t.Throttled {",
+		New: "if rec.Transient() && rec.ErrorCount > 2 && !t.Throttled {",
+	},
+	{
+		Name: "finished-not-made-anew", File: "core/replicator/document.go", What: "a document that is finished and submitted again keeps its finished job",
+		Old: "\tif old != nil && !old.State.Terminal() {\n\t\trunning, err := s.Spec(tx, jobID)",
+		New: "\tif old != nil {\n\t\trunning, err := s.Spec(tx, jobID)",
+	},
+	{
+		Name: "finished-made-anew", File: "core/replicator/document.go", What: "a document that says it is completed starts again when it is touched",
+		Old: "if state := State(stateOf(body)); state.Terminal() {",
+		New: "if state := State(stateOf(body)); state == Failed {",
+	},
+	{
+		Name: "workers-lost-kept", File: "core/replicator/run.go", What: "workers that a job lost are held against it after a healthy run",
+		Old: "\t\t\tif err := s.Jobs.Absolve(tx, jobID, lock); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n",
+		New: "",
+	},
+	{
+		Name: "numbers-of-another", File: "core/replicator/claim.go", What: "a job that becomes another replication keeps the numbers of the one before",
+		Old: "\t\tif rec.RepID != \"\" { // another replication now: its numbers begin anew\n\t\t\trec.Stats = Stats{}\n\t\t}\n",
+		New: "",
+	},
+	{
+		Name: "usage-kept", File: "core/replicator/account.go", What: "what an account used is kept for ever",
+		Old: "\t\t\ttx.ClearRange(kv.Range{Begin: all.Begin, End: s.usage.Pack(c.Account, int64(now.Add(-memory)))})\n",
+		New: "",
+	},
+	{
+		Name: "all-come-back-at-once", File: "core/backoff/backoff.go", What: "jobs that failed together come back together",
+		Old: "return d - time.Duration(rng.Uint64n(uint64(quarter)+1))",
+		New: "return d",
 	},
 }

@@ -49,6 +49,7 @@ type Pair struct {
 	bare map[string]bool // documents whose attachments the target does not have
 	// took and refused are how many revisions the target took and did not, as far as answers told.
 	took, refused int64
+	leftOut       int64 // of these, those that are not sent again
 	// WentBack says that the source repeated changes: who read them is back where they are.
 	WentBack bool
 }
@@ -81,6 +82,9 @@ func (p *Pair) Took() int64 { return p.took }
 // counts again.
 func (p *Pair) RefusedRevs() int64 { return p.refused }
 
+// LeftOut is how many of these the target did not take in bulk: such are not sent again.
+func (p *Pair) LeftOut() int64 { return p.leftOut }
+
 // Do carries out an operation in a coroutine of the process.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
@@ -89,11 +93,12 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
 			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
-			p.refused++
+			p.refused, p.leftOut = p.refused+1, p.leftOut+1
 		}
 		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
 			p.took += int64(len(op.Docs) - len(written.Refused))
 			p.refused += int64(len(written.Refused))
+			p.leftOut += int64(len(written.Refused))
 		}
 		return reply
 	case peer.FetchDocs:

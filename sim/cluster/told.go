@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/node"
+	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
+)
+
+// checkTold is S29: what a job tells of its life is what happened in the commit.
+func (o *oracle) checkTold(id string, before, after *shadow, anew bool, l landing) {
+	b, a := before.record, after.record
+	if !anew && a.RepID != b.RepID && b.RepID != "" && a.Stats != (replicator.Stats{}) {
+		o.w.fail("S16", "job %s is replication %s now, and tells the numbers of %s", id, a.RepID, b.RepID)
+	}
+	if a.State != replicator.Failed && a.ErrorCount == 0 && (a.Error != "" || a.Throttled) {
+		o.w.fail("S29", "job %s is %s without crashes, and tells of error %q, throttled %v", id, a.State, a.Error, a.Throttled)
+	}
+	if q, is := l.request.(node.Accept); is && after.header.Lock != before.header.Lock {
+		o.checkNewest(id, a, "started", l)
+		if a.LastStart != l.wall || a.Node != q.Node {
+			o.w.fail("S29", "job %s was given to %s at %s, and tells that it runs on %s since %s", id, q.Node, l.wall, a.Node, a.LastStart)
+		}
+	}
+	if held, is := heldBy(l.request); is && held.JobID == id && !anew {
+		o.checkToldEnd(id, after, l)
+	}
+}
+
+// checkToldEnd is the part of S29 of requests of runs.
+func (o *oracle) checkToldEnd(id string, after *shadow, l landing) {
+	a := after.record
+	switch q := l.request.(type) {
+	case node.Record:
+		if l.wall.Sub(a.LastStart) > o.w.Config.Backoff.Health && after.header.Lost > 0 {
+			o.w.fail("S29", "job %s has run for %s, and %d workers that it lost are not forgotten", id, l.wall.Sub(a.LastStart), after.header.Lost)
+		}
+	case node.Requeue:
+		o.checkNewest(id, a, "pending", l)
+	case node.Complete:
+		o.checkNewest(id, a, "stopped", l)
+		if !bytes.Equal(a.Result, q.End.Result) {
+			o.w.fail("S29", "job %s is over with %s, and answers %s", id, q.End.Result, a.Result)
+		}
+	case node.Fail:
+		o.checkTrouble(id, a, q.Trouble, l)
+	case node.Crash:
+		o.checkTrouble(id, a, q.Trouble, l)
+		if fails := a.Transient() && !q.Trouble.Throttled; fails != (a.State == replicator.Failed) {
+			o.w.fail("S29", "job %s, of a request: %v, is %s after %s, throttled %v", id, a.Transient(), a.State, q.Trouble, q.Trouble.Throttled)
+		}
+		if a.State == replicator.Crashing && a.Throttled != q.Trouble.Throttled {
+			o.w.fail("S29", "job %s crashed with throttled %v, and tells %v", id, q.Trouble.Throttled, a.Throttled)
+		}
+	}
+}
+
+// checkTrouble: a job that crashed says why.
+func (o *oracle) checkTrouble(id string, a *replicator.Record, t replication.Trouble, l landing) {
+	o.checkNewest(id, a, "crashed", l)
+	if a.Error != t.Error || a.Reason != t.Reason {
+		o.w.fail("S29", "job %s crashed with %s, and tells %s: %s", id, t, a.Error, a.Reason)
+	}
+}
+
+// checkNewest: a job's history ends with what happened last, and is no longer than max_history.
+func (o *oracle) checkNewest(id string, a *replicator.Record, what string, l landing) {
+	switch n := len(a.History); {
+	case n == 0 || n > o.w.store.Config.MaxHistory:
+		o.w.fail("S29", "job %s has a history of %d events", id, n)
+	case a.History[0].Type != what || a.History[0].At != l.wall:
+		o.w.fail("S29", "job %s %s at %s, and its history ends with %+v", id, what, l.wall, a.History[0])
+	}
+}
+
+// checkForgotten is a part of S3: a finished job of a request is there until its time is over.
+func (o *oracle) checkForgotten(id string, before *shadow, l landing) {
+	if _, sweeps := l.request.(node.Sweep); !sweeps || before.record == nil || !before.record.Transient() {
+		return
+	}
+	if b := before.record; !b.State.Terminal() || b.Expires > l.wall {
+		o.w.fail("S3", "job %s of a request is %s until %s, and was forgotten at %s", id, b.State, b.Expires, l.wall)
+	}
+}
+
+// tellsNumbers says whether a completed document has the numbers of its job.
+func tellsNumbers(d *docs.Document, s replicator.Stats) bool {
+	var body struct {
+		Stats *struct {
+			Written int64 `json:"docs_written"`
+			Refused int64 `json:"doc_write_failures"`
+		} `json:"_replication_stats"`
+	}
+	return json.Unmarshal(d.Body, &body) == nil && body.Stats != nil && body.Stats.Written == s.DocsWritten && body.Stats.Refused == s.DocWriteFailures
+}
+
+// alike are waits after the same number of crashes in a row, one after the other.
+type alike struct {
+	wait  time.Duration
+	times int
+}
+
+// checkSpread is a part of S8: jobs that crash together do not come back together. Two waits may be the same
+// by chance, four hardly.
+func (o *oracle) checkSpread(id string, n int, wait time.Duration) {
+	last := o.waits[n]
+	if last.wait != wait {
+		last = alike{wait: wait}
+	}
+	last.times++
+	o.waits[n] = last
+	if last.times > 3 && wait > time.Second {
+		o.w.fail("S8", "job %s waits %s after crash %d in a row, as the %d before it did", id, wait, n, last.times-1)
+	}
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
+)
+
+// saved is what the oracle knows of the checkpoints of a run.
+type saved struct {
+	sessions []string            // written to the target, in order
+	last     map[*peers.DB]entry // by database
+	// put is what the run last asked a side to write, and there what of it was written.
+	put, there [2]entry
+}
+
+// checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
+// sides had, and names moments of a long run that are not far apart, so that a database that is put back from a
+// backup finds one not far back. It is called before the write.
+func (o *oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
+	l := r.outlook
+	if l.source == nil || l.restoredS != l.source.Restored() || l.restoredT != l.target.Restored() || o.sharesLog(r, id) {
+		return
+	}
+	log := entries(body)
+	if len(log) < 2 { // it takes back what must not be trusted
+		return
+	}
+	now := log[0]
+	before := r.saved.last[db]
+	if r.saved.last == nil {
+		r.saved.last = map[*peers.DB]entry{}
+	}
+	r.saved.last[db] = now
+	if before.session != now.session && before.seq == now.seq && !r.pair.WentBack {
+		o.w.fail("S21", "run %d of %s writes a checkpoint at %s again", r.id, r.p.Name, now.seq)
+	}
+	if db != l.target {
+		return
+	}
+	if n := len(r.saved.sessions); n == 0 || r.saved.sessions[n-1] != now.session {
+		r.saved.sessions = append(r.saved.sessions, now.session)
+	}
+	if at := agreed(l.source, l.target, id); at != peer.Zero && !slices.ContainsFunc(entries(l.source.Log(id)), func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }) {
+		o.w.fail("S21", "run %d of %s writes a checkpoint at %s, and drops the one at %s, where both sides agreed", r.id, r.p.Name, now.seq, at)
+	}
+	count := len(r.saved.sessions)
+	for age := 1; 3*age < count; age *= 2 {
+		if !slices.ContainsFunc(r.saved.sessions[count-1-3*age:count-age], func(s string) bool {
+			return slices.ContainsFunc(log, func(e entry) bool { return e.session == s })
+		}) {
+			o.w.fail("S21", "run %d of %s has written %d checkpoints, and its log has none from %d to %d before the last", r.id, r.p.Name, count, age, 3*age)
+		}
+	}
+}
+
+// sharesLog says whether another job, or run, has the same checkpoints.
+func (o *oracle) sharesLog(r *run, base string) bool {
+	for id, s := range o.shadows { // in any order: one is enough
+		if id != r.work.Work.JobID && s.header != nil && s.record.BaseID == base {
+			return true
+		}
+	}
+	return slices.ContainsFunc(o.runs, func(other *run) bool { return other != r && baseOf(other.repID) == base })
+}
+
+// noteSaved notes that a checkpoint of a run is being written.
+func (o *oracle) noteSaved(db *peers.DB, body []byte) {
+	head, err := readHead(body)
+	if err != nil {
+		return // S11 tells
+	}
+	for _, r := range o.runs {
+		rep := r.work.Work.Replication
+		for side, url := range []string{rep.Source.URL, rep.Target.URL} {
+			if r.saved.put[side].session == head.SessionID && o.w.net.find(url) == db {
+				r.saved.there[side] = r.saved.put[side]
+			}
+		}
+	}
+}
+
+// checkSaved is a part of S21: a run that tells of a checkpoint has written it to both sides.
+func (o *oracle) checkSaved(r *run, info replication.Info) {
+	s := &r.saved
+	if at := string(info.CheckpointedSeq); s.put[peer.Source].seq == at && s.put[peer.Source].session == s.put[peer.Target].session && s.there != s.put {
+		o.w.fail("S21", "run %d of %s tells of a checkpoint at %s, and has %v written of %v", r.id, r.p.Name, at, s.there, s.put)
+	}
+}
