@@ -52,13 +52,14 @@ type header struct {
 // plan is a replication.Plan. Its function is replaced by what it says: here of the empty filter function,
 // in steps of those that came.
 type plan struct {
-	Run     uint64              `json:"run"`
-	Options replication.Options `json:"options"`
-	IDs     replication.IDs     `json:"ids"`
-	Created instant.Time        `json:"created"`
-	Resumed checkpoint.Counters `json:"resumed"`
-	Delay   int64               `json:"delay"` // nanoseconds
-	Seed    uint64              `json:"seed"`
+	Run       uint64              `json:"run"`
+	Options   replication.Options `json:"options"`
+	IDs       replication.IDs     `json:"ids"`
+	Created   instant.Time        `json:"created"`
+	Resumed   checkpoint.Counters `json:"resumed"`
+	ResumedID string              `json:"resumed_id,omitempty"`
+	Delay     int64               `json:"delay"` // nanoseconds
+	Seed      uint64              `json:"seed"`
 }
 
 // step is one event of a machine, and what it decided.

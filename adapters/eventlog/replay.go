@@ -168,7 +168,7 @@ func (p *player) header(h *header) error {
 func (p *player) plan(rec *plan) {
 	r := &replayed{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.machine = replication.New(replication.Plan{
-		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, Delay: time.Duration(rec.Delay), Seed: rec.Seed,
+		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID, Delay: time.Duration(rec.Delay), Seed: rec.Seed,
 		IDs: func(code string) replication.IDs { return r.ids[code] },
 	})
 	p.runs[rec.Run] = r

@@ -88,7 +88,7 @@ func (w *Writer) RunBegins(run uint64, p replication.Plan) {
 	if w == nil || w.stopped.Load() {
 		return
 	}
-	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed, Delay: int64(p.Delay), Seed: p.Seed}
+	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed, ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed}
 	if p.Filter == nil {
 		rec.IDs = p.IDs("")
 	} else {

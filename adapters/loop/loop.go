@@ -214,6 +214,7 @@ func (l *Loop) startRun(s node.StartRun) {
 	rec := s.Work.Record
 	plan := replication.NewPlan(s.Work.Replication, l.Store.Config.Server, rec.Throttled)
 	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
+	plan.ResumedID = rec.RepID
 	plan.ProgressInterval = l.Options.Node.ProgressInterval
 	l.Log.RunBegins(s.Run, plan)
 	r := newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })

@@ -42,6 +42,9 @@ type Plan struct {
 	Created instant.Time
 	// Resumed are the counters of earlier runs of the job.
 	Resumed checkpoint.Counters
+	// ResumedID is the replication that these counters are of; empty for whichever this is. Another one, as with a
+	// changed filter function, counts from the beginning.
+	ResumedID string
 	// Delay postpones the first request, so that many runs that start at once spread.
 	Delay time.Duration
 	// Seed makes the session ids. No two runs may share one.

@@ -135,6 +135,19 @@ func TestSinceSeq(t *testing.T) {
 	}
 }
 
+// The job was another replication before, as its filter function has changed since.
+func TestAnotherReplicationCountsAnew(t *testing.T) {
+	for id, want := range map[string]int64{"": 9, "four": 9, "other": 2} {
+		w := newWorld(t)
+		w.fill(2)
+		w.plan.Resumed, w.plan.ResumedID = checkpoint.Counters{DocsWritten: 7}, id
+		w.begin()
+		if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != want {
+			t.Errorf("numbers of %q: ended with %d documents written, want %d", id, end.Info.DocsWritten, want)
+		}
+	}
+}
+
 func TestCreateTarget(t *testing.T) {
 	w := newWorld(t)
 	w.plan.CreateTarget = true

@@ -37,7 +37,11 @@ func (r *Run) onFilter(c *call, reply peer.Reply) {
 func (r *Run) claim(filterCode string) {
 	r.filterCode = filterCode
 	r.ids = r.plan.IDs(filterCode)
-	r.emit(Identify{ID: r.ids.Bases[0] + r.ids.Extension, Base: r.ids.Bases[0]})
+	id := r.ids.Bases[0] + r.ids.Extension
+	if was := r.plan.ResumedID; was != "" && was != id {
+		r.info.Counters = checkpoint.Counters{}
+	}
+	r.emit(Identify{ID: id, Base: r.ids.Bases[0]})
 }
 
 // open makes the target when asked to, then reads both databases' descriptions.

@@ -88,6 +88,7 @@ func (o *oracle) called(r *run, op peer.Op) {
 	case peer.GetLocal:
 		if !r.looks && op.ID == baseOf(r.repID) {
 			r.looks, r.outlook = true, o.outlook(r)
+			r.fresh = o.isFresh(r)
 		}
 	case peer.ReadChanges:
 		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {

@@ -364,6 +364,7 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkRefused(r, e.Info)
 	o.checkStopped(r, e)
 	o.checkSaved(r, e.Info)
+	o.checkFresh(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
 	}

@@ -200,8 +200,7 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 	}
 }
 
-// probeNumbers is a part of L8 and S23: what a run has done its job tells soon, and one that has done all that its source tells
-// of tells of no changes to come.
+// probeNumbers is a part of L8: what a run has done its job tells soon.
 func (w *Cluster) probeNumbers(stop func() bool) {
 	o := w.oracle
 	if w.Violation != nil {
@@ -221,9 +220,15 @@ func (w *Cluster) probeNumbers(stop func() bool) {
 		if c := info.Counters; s.record.Stats.Counters() != c.Max(s.record.Stats.Counters()) {
 			w.fail("L8", "job %s tells %+v, and its run had done %+v long before", r.work.Work.JobID, s.record.Stats.Counters(), c)
 		}
-		now := r.machine.Info()
-		if source.Number(now.ThroughSeq) == source.Number(source.Last()) && now.ChangesPending > 0 && now.Waiting == "" {
-			w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, now.ChangesPending)
+	}
+}
+
+// checkDone is a part of S23: a run that has done all that its source tells of tells of no changes to come.
+func (o *oracle) checkDone() {
+	for _, r := range o.runs {
+		source, info := o.w.net.find(r.work.Work.Replication.Source.URL), r.machine.Info()
+		if source != nil && source == r.begin.source && source.Number(info.ThroughSeq) == source.Number(source.Last()) && info.ChangesPending > 0 && info.Waiting == "" {
+			o.w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, info.ChangesPending)
 		}
 	}
 }

@@ -76,6 +76,7 @@ type run struct {
 	failed    map[string]instant.Time // calls that may succeed when they are repeated
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
+	fresh        bool // it is another replication than its job was before, and has no checkpoint
 	stopped      bool // by its node
 	stopAt       instant.Time
 	attempts     attempts
@@ -367,6 +368,7 @@ func (p *process) startRun(s node.StartRun) {
 	rec := s.Work.Record
 	plan := replication.NewPlan(s.Work.Replication, p.w.store.Config.Server, rec.Throttled)
 	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
+	plan.ResumedID = rec.RepID
 	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*engine.Context{}, wakeAt: instant.Never,
@@ -431,6 +433,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 		case replication.Progress:
 			p.w.oracle.checkPending(r, e.Info)
 			p.w.oracle.checkSaved(r, e.Info)
+			p.w.oracle.checkFresh(r, e.Info)
 			p.w.oracle.checkRefused(r, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:

@@ -184,6 +184,7 @@ func (o *oracle) quiet() {
 	}
 	o.checkJobs()
 	o.checkRuns()
+	o.checkDone()
 	o.checkRefusals()
 	o.checkLogs()
 	o.checkShares()

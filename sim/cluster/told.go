@@ -117,3 +117,18 @@ func (o *oracle) checkSpread(id string, n int, wait time.Duration) {
 		o.w.fail("S8", "job %s waits %s after crash %d in a row, as the %d before it did", id, wait, n, last.times-1)
 	}
 }
+
+// isFresh says whether a run is another replication than its job was before, which has no checkpoint.
+func (o *oracle) isFresh(r *run) bool {
+	rec := r.work.Work.Record
+	source, target := o.w.net.find(rec.Source), o.w.net.find(rec.Target)
+	return rec.RepID != "" && rec.RepID != r.repID && source != nil && target != nil &&
+		source.Log(baseOf(r.repID)) == nil && target.Log(baseOf(r.repID)) == nil
+}
+
+// checkFresh is a part of S16: the numbers of a replication are its own.
+func (o *oracle) checkFresh(r *run, info replication.Info) {
+	if r.fresh && info.DocsWritten != info.Written {
+		o.w.fail("S16", "run %d of %s is replication %s for the first time, has written %d documents, and tells %d", r.id, r.p.Name, r.repID, info.Written, info.DocsWritten)
+	}
+}

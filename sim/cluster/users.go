@@ -21,6 +21,7 @@ import (
 type users struct {
 	w       *Cluster
 	site    *decide.Site
+	touch   *decide.Site // whether a document is written as it was read
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	names   []string
@@ -47,10 +48,12 @@ type jobDoc struct {
 	// busy is while a write is under way; unknown when nobody knows whether the last one happened.
 	busy, unknown bool
 	present       bool
+	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was read.
+	keeps bool
 }
 
 func newUsers(w *Cluster) *users {
-	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), table: &decide.Table{}}
+	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), table: &decide.Table{}}
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
 			u.names = append(u.names, name)
@@ -233,17 +236,11 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 	if body == nil {
 		wanted["_deleted"] = true
 	}
-	raw, err := json.Marshal(wanted)
-	if err != nil {
-		panic(err)
-	}
+	keeps := j.keeps
+	j.keeps = false
 	var seen *docs.Document // what the user saw before writing
-	err = kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
-		if err != nil {
-			return err
-		}
-		doc, err := docs.ParseDocument(raw, docs.ReplicationMembers...)
 		if err != nil {
 			return err
 		}
@@ -253,6 +250,17 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 			} else if err != nil {
 				return err
 			}
+			if keeps {
+				keep(wanted, seen)
+			}
+		}
+		raw, err := json.Marshal(wanted)
+		if err != nil {
+			panic(err)
+		}
+		doc, err := docs.ParseDocument(raw, docs.ReplicationMembers...)
+		if err != nil {
+			return err
 		}
 		switch {
 		case !seen.Deleted:
@@ -273,6 +281,19 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 		u.w.oracle.refusedWrite(j, token, err)
 	}
 	return err
+}
+
+// keep adds what the replicator wrote into a document.
+func keep(wanted map[string]any, seen *docs.Document) {
+	var members map[string]any
+	if seen.Deleted || json.Unmarshal(seen.Body, &members) != nil {
+		return
+	}
+	for _, name := range docs.ReplicationMembers {
+		if v, has := members[name]; has {
+			wanted[name] = v
+		}
+	}
 }
 
 func isRefusal(err error) bool {
@@ -300,6 +321,7 @@ func (u *users) changeJob(what string, site *decide.Site) {
 		j.body = body
 		u.write(j, site, false)
 	case TouchJob:
+		j.keeps = !j.busy && u.touch.Int(2) == 1
 		u.write(j, site, false)
 	case RemoveJob:
 		u.write(j, site, true)
