@@ -407,7 +407,7 @@ const filterSettles = 5 * time.Minute
 
 // checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
 func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
-	o.noteSaved(db, body)
+	defer o.noteSaved(db, body)
 	if !o.sampled(&o.checkpoints, 1) {
 		return
 	}

@@ -29,6 +29,10 @@ func (o *oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 		return
 	}
 	now := log[0]
+	if !r.saved.own(peer.Source, l.source, l.logS, id) || !r.saved.own(peer.Target, l.target, l.logT, id) ||
+		now != r.saved.put[peer.Source] && now != r.saved.put[peer.Target] {
+		return // what a run before sent has arrived late
+	}
 	before := r.saved.last[db]
 	if r.saved.last == nil {
 		r.saved.last = map[*peers.DB]entry{}
@@ -40,18 +44,18 @@ func (o *oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 	if db != l.target {
 		return
 	}
-	if n := len(r.saved.sessions); n == 0 || r.saved.sessions[n-1] != now.session {
-		r.saved.sessions = append(r.saved.sessions, now.session)
-	}
 	if at := agreed(l.source, l.target, id); at != peer.Zero && !slices.ContainsFunc(entries(l.source.Log(id)), func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }) {
 		o.w.fail("S21", "run %d of %s writes a checkpoint at %s, and drops the one at %s, where both sides agreed", r.id, r.p.Name, now.seq, at)
 	}
-	count := len(r.saved.sessions)
-	for age := 1; 3*age < count; age *= 2 {
-		if !slices.ContainsFunc(r.saved.sessions[count-1-3*age:count-age], func(s string) bool {
+	older := r.saved.sessions
+	if n := len(older); n > 0 && older[n-1] == now.session { // it is written again
+		older = older[:n-1]
+	}
+	for n, age := len(older), 1; 3*age <= n; age *= 2 {
+		if !slices.ContainsFunc(older[n-3*age:n-age+1], func(s string) bool {
 			return slices.ContainsFunc(log, func(e entry) bool { return e.session == s })
 		}) {
-			o.w.fail("S21", "run %d of %s has written %d checkpoints, and its log has none from %d to %d before the last", r.id, r.p.Name, count, age, 3*age)
+			o.w.fail("S21", "run %d of %s has written %d checkpoints, and its log has none of the last %d to %d", r.id, r.p.Name, n, age, 3*age)
 		}
 	}
 }
@@ -66,6 +70,13 @@ func (o *oracle) sharesLog(r *run, base string) bool {
 	return slices.ContainsFunc(o.runs, func(other *run) bool { return other != r && baseOf(other.repID) == base })
 }
 
+// own says whether a log is still the one that the run found or wrote.
+func (s *saved) own(side peer.Side, db *peers.DB, found, base string) bool {
+	log := string(db.Log(base))
+	head, err := readHead([]byte(log))
+	return log == found || err == nil && head.SessionID == s.there[side].session
+}
+
 // noteSaved notes that a checkpoint of a run is being written.
 func (o *oracle) noteSaved(db *peers.DB, body []byte) {
 	head, err := readHead(body)
@@ -77,6 +88,9 @@ func (o *oracle) noteSaved(db *peers.DB, body []byte) {
 		for side, url := range []string{rep.Source.URL, rep.Target.URL} {
 			if r.saved.put[side].session == head.SessionID && o.w.net.find(url) == db {
 				r.saved.there[side] = r.saved.put[side]
+				if n := len(r.saved.sessions); side == int(peer.Target) && (n == 0 || r.saved.sessions[n-1] != head.SessionID) {
+					r.saved.sessions = append(r.saved.sessions, head.SessionID)
+				}
 			}
 		}
 	}

@@ -212,19 +212,9 @@ var copying = []Mutant{
 		New: "\t\tr.finish(c)\n",
 	},
 	{
-		Name: "too-large-unsaid", File: "core/replication/batch.go", What: "a document that is too large for the target is left out without a word",
-		Old: "\tr.refused(peer.Refusal{ID: doc.ID, Rev: doc.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason})\n",
-		New: "\t_ = doc\n",
-	},
-	{
 		Name: "bulk-get-unasked", File: "core/replication/batch.go", What: "use_bulk_get false is ignored",
 		Old: "bulk := r.plan.UseBulkGet && r.skipBulk",
 		New: "bulk := r.skipBulk",
-	},
-	{
-		Name: "pending-stays", File: "core/replication/feed.go", What: "a source that does not tell pending changes is said to have some for ever",
-		Old: "\tcase f.caught:\n\t\tf.pending = 0\n",
-		New: "",
 	},
 	{
 		Name: "one-retry-less", File: "core/replication/policy.go", What: "a request is repeated once less than configured",
