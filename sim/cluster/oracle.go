@@ -251,7 +251,7 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	o.checkBackoff(id, before, after, anew, l)
 	o.checkLost(id, before, after, l)
 	o.checkEnd(id, a, l)
-	o.checkTold(id, before, after, anew, l)
+	o.checkLife(id, before, after, anew, l)
 	if !anew && a.RepID == b.RepID && b.RepID != "" {
 		o.checkCounters(id, b.Stats, a.Stats)
 	}

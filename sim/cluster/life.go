@@ -11,8 +11,8 @@ import (
 	"couchrelay/core/replicator"
 )
 
-// checkTold is S29: what a job tells of its life is what happened in the commit.
-func (o *oracle) checkTold(id string, before, after *shadow, anew bool, l landing) {
+// checkLife is S29: what a job tells of its life is what happened in the commit.
+func (o *oracle) checkLife(id string, before, after *shadow, anew bool, l landing) {
 	b, a := before.record, after.record
 	if !anew && a.RepID != b.RepID && b.RepID != "" && a.Stats != (replicator.Stats{}) {
 		o.w.fail("S16", "job %s is replication %s now, and tells the numbers of %s", id, a.RepID, b.RepID)
@@ -27,12 +27,12 @@ func (o *oracle) checkTold(id string, before, after *shadow, anew bool, l landin
 		}
 	}
 	if held, is := heldBy(l.request); is && held.JobID == id && !anew {
-		o.checkToldEnd(id, after, l)
+		o.checkLifeEnd(id, after, l)
 	}
 }
 
-// checkToldEnd is the part of S29 of requests of runs.
-func (o *oracle) checkToldEnd(id string, after *shadow, l landing) {
+// checkLifeEnd is the part of S29 of requests of runs.
+func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 	a := after.record
 	switch q := l.request.(type) {
 	case node.Record:
