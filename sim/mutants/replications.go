@@ -375,11 +375,6 @@ var documents = []Mutant{
 		New: "",
 	},
 	{
-		Name: "request-failed-by-429", File: "core/replicator/run.go", What: "a request fails when a server asks to slow down",
-		Old: "if rec.Transient() && !t.Throttled {",
-		New: "if rec.Transient() {",
-	},
-	{
 		Name: "request-tried-again", File: "core/replicator/run.go", What: "a request whose run crashes is tried again like a document",
 		Old: "if rec.Transient() && !t.Throttled {",
 		New: "if rec.Transient() && rec.ErrorCount > 2 && !t.Throttled {",
@@ -388,11 +383,6 @@ var documents = []Mutant{
 		Name: "finished-not-made-anew", File: "core/replicator/document.go", What: "a document that is finished and submitted again keeps its finished job",
 		Old: "\tif old != nil && !old.State.Terminal() {\n\t\trunning, err := s.Spec(tx, jobID)",
 		New: "\tif old != nil {\n\t\trunning, err := s.Spec(tx, jobID)",
-	},
-	{
-		Name: "finished-made-anew", File: "core/replicator/document.go", What: "a document that says it is completed starts again when it is touched",
-		Old: "if state := State(stateOf(body)); state.Terminal() {",
-		New: "if state := State(stateOf(body)); state == Failed {",
 	},
 	{
 		Name: "workers-lost-kept", File: "core/replicator/run.go", What: "workers that a job lost are held against it after a healthy run",
