@@ -33,8 +33,7 @@ type oracle struct {
 	shadows  map[string]*shadow
 	runs     []*run // under way
 	docs     map[string]*docTruth
-	denied   map[string]bool            // "URL ID REV" that a target did not take
-	edited   map[*peers.DB]instant.Time // when the filter function was last changed
+	denied   map[string]bool // "URL ID REV" that a target did not take
 	// How often the costly checks came up.
 	replays, checkpoints, billed int
 	sharing
@@ -90,7 +89,7 @@ type docTruth struct {
 func newOracle(w *Cluster) *oracle {
 	return &oracle{
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
-		docs: map[string]*docTruth{}, denied: map[string]bool{}, edited: map[*peers.DB]instant.Time{},
+		docs: map[string]*docTruth{}, denied: map[string]bool{},
 		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
@@ -437,7 +436,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if second, err := readHead(other.Log(id)); err != nil || second.SessionID != log.SessionID {
 			return
 		}
-		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(o.edited[source]) < filterSettles {
+		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
 			return
 		}
 		if lost := o.missing(rep, source, target, source.Number(peer.Seq(log.SourceLastSeq))); lost != "" {

@@ -90,6 +90,9 @@ type DB struct {
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
+	// Edited is when the design document with the filter functions was last written, by whomever, or put back.
+	Edited instant.Time
+
 	known map[string]bool // every "ID REV" that the database has, ancestors of leafs too
 	// Ever is known, and what was lost when the database was put back.
 	Ever map[string]bool
@@ -206,6 +209,9 @@ func (db *DB) remember(e docs.Edit, w docs.Written) {
 			origins.Invented(db, name)
 		}
 	}
+	if w.ID == "_design/f" {
+		db.Edited = db.Server.now()
+	}
 	note(w.ID + " " + w.Rev.String())
 	for i, id := range e.Ancestors {
 		note(fmt.Sprintf("%s %d-%s", w.ID, w.Rev.Gen-int64(i)-1, id))
@@ -305,6 +311,7 @@ func (db *DB) Restore(s Snapshot) {
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
 	db.cuts = append(db.cuts, int64(common))
 	db.epoch++
+	db.Edited = db.Server.now()
 	db.Hangup(nil, nil)
 }
 
