@@ -165,13 +165,13 @@ func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Tim
 }
 
 // Sends is peers.Network's, and S20.
-func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time) {
+func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration) {
 	w, now := n.wishes[wishKey{p, key}], n.w.Engine.Now()
 	if w.said < asked && now < w.until {
 		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.until)
 	}
-	if now > asked && asked.Sub(max(w.said, w.until)) > forgiven {
-		n.w.fail("S20", "%s holds %s to %s back for %s, which has not complained since %s", p, key.Method, key.Endpoint, now.Sub(asked), w.said)
+	if held > 0 && asked.Sub(max(w.said, w.until)) > forgiven {
+		n.w.fail("S20", "%s holds %s to %s back for %s, which has not complained since %s", p, key.Method, key.Endpoint, held, w.said)
 	}
 }
 

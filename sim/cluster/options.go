@@ -70,7 +70,7 @@ func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 	}
 	switch op.(type) {
 	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter:
-		t.unsaved = t.unsaved || r.stopped
+		t.unsaved = t.unsaved || r.stopped || f.Status == 409 // another job wrote the log meanwhile
 	}
 }
 

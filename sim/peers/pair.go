@@ -25,8 +25,8 @@ type Network interface {
 	Refusal(s *Server) *peer.Failure
 	// Wished is told that the server of a database wants no request with a method until a time.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
-	// Sends is told of every request before it leaves; asked is when the limiter let it through.
-	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time)
+	// Sends is told of every request before it leaves: when the limiter was asked, and how long it held it back.
+	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
 	// Refused is told of every revision that the database of a URL did not take and that may be left out.
 	Refused(url, id, rev string)
 }
@@ -204,7 +204,7 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 	if server == nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Unresolvable}}
 	}
-	p.net.Sends(p.owner, key, asked)
+	p.net.Sends(p.owner, key, asked, verdict.Wait)
 	fault, there, back := p.net.Fate(p.owner, server, op)
 	reply := peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
 	err := p.engine.Await(ctx, func(wake func()) {
