@@ -57,6 +57,12 @@ func passes(f *peer.Failure) bool {
 	return false
 }
 
+func (t *attempts) noteFailed(now instant.Time) {
+	if t.failed++; t.failed == 1 {
+		t.firstFailed = now
+	}
+}
+
 // noteFailure counts a failure of a run.
 func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 	t := &r.attempts
@@ -64,9 +70,7 @@ func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 	case f.Kind == peer.Status && f.Status == 429 && t.firstThrottled == 0:
 		t.firstThrottled = now
 	case passes(f):
-		if t.failed++; t.failed == 1 {
-			t.firstFailed = now
-		}
+		t.noteFailed(now)
 	}
 	switch op.(type) {
 	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter:

@@ -465,7 +465,7 @@ func (p *process) call(r *run, c replication.Call) {
 	r.calls[c.ID] = ctx
 	p.w.Engine.Go(p.Process, "call", func() {
 		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
-		p.w.oracle.replied(r, c.Op, reply.Failure)
+		p.w.oracle.replied(r, c.Op, reply.Reply)
 		if ctx.Err() == nil {
 			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(runEvent{r, reply}) })
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
 
@@ -116,7 +117,7 @@ func (o *oracle) checkShares() {
 	for _, account := range slices.Sorted(maps.Keys(accounts)) {
 		for _, p := range w.nodes {
 			payer := payer{fmt.Sprintf("%s/%d", p.Name, p.lives), account}
-			if charged, held := o.charged(payer), o.held(payer, late); p.alive && !p.draining && charged < held {
+			if charged, held := o.charged(payer), o.held(payer, late); p.alive && !p.draining && charged < held && !o.charging(payer.worker) {
 				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
 			}
 		}
@@ -125,6 +126,17 @@ func (o *oracle) checkShares() {
 			o.checkUsage(account)
 		}
 	}
+}
+
+// charging says whether a worker waits for the store to take its charges, as the trouble may have it do for a while
+// after its end.
+func (o *oracle) charging(worker string) bool {
+	for _, a := range o.current { // in any order
+		if q, is := a.request.(node.Charge); is && q.Charges[0].Worker == worker {
+			return true
+		}
+	}
+	return false
 }
 
 // checkUsage is S10: the usage of an account is the sum of its charges, each multiplied by the coefficient once

@@ -150,9 +150,13 @@ const shortPause = 250 * time.Millisecond
 
 // replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
 // may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
-func (o *oracle) replied(r *run, op peer.Op, f *peer.Failure) {
+func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
+	f, now := reply.Failure, o.w.Engine.Now()
 	if f != nil {
-		r.noteFailure(op, f, o.w.Engine.Now())
+		r.noteFailure(op, f, now)
+	}
+	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
+		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
 	}
 	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
 		return
@@ -164,7 +168,7 @@ func (o *oracle) replied(r *run, op peer.Op, f *peer.Failure) {
 	if r.failed == nil {
 		r.failed = map[string]instant.Time{}
 	}
-	r.failed[op.String()] = o.w.Engine.Now()
+	r.failed[op.String()] = now
 }
 
 // checkPause is S28: what failed is not repeated at once.
