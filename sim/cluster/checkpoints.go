@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"strings"
+	"time"
 
 	json "github.com/go-json-experiment/json/v1"
 
@@ -78,26 +79,6 @@ func baseOf(repID string) string {
 	return base
 }
 
-// called is S27: a run reads from where the checkpoints on both sides last agree, unless these change while it
-// looks for them.
-func (o *oracle) called(r *run, op peer.Op) {
-	o.checkRepeats(r, op)
-	o.checkPause(r, op)
-	o.checkOptions(r, op)
-	switch op := op.(type) {
-	case peer.GetLocal:
-		if !r.looks && op.ID == baseOf(r.repID) {
-			r.looks, r.outlook = true, o.outlook(r)
-			r.fresh = o.isFresh(r)
-		}
-	case peer.ReadChanges:
-		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {
-			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
-		}
-		r.reads = true
-	}
-}
-
 // uncovered is a document that a job would copy again though it has arrived: one among the changes up to a number
 // that its checkpoints do not cover. Jobs that differ in a few options have the same logs, and none to rely on.
 func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, through int64) string {
@@ -151,5 +132,93 @@ func (o *oracle) checkBothSides(db *peers.DB, id string) {
 	o.lone[id] = last
 	if last.n > maxLone {
 		o.w.fail("S21", "checkpoint %s was written to %s %d times in a row, and not to the other side", id, db, last.n)
+	}
+}
+
+// filterSettles is how long a run may go on to checkpoint what it read with a filter function that is another
+// one by now.
+const filterSettles = 5 * time.Minute
+
+// checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
+func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
+	defer o.noteSaved(db, body)
+	if !o.sampled(&o.checkpoints, 1) {
+		return
+	}
+	log, err := readHead(body)
+	if err != nil {
+		o.w.fail("S11", "checkpoint on %s: %v", db, err)
+		return
+	}
+	for _, r := range o.runs {
+		if r.repID == "" || baseOf(r.repID) != id {
+			continue
+		}
+		rep := r.work.Work.Replication
+		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
+		if source == nil || target == nil {
+			return
+		}
+		o.checkBothSides(db, id)
+		if max(source.Since, target.Since) >= r.began {
+			return // the run will notice and take it back, or else S12 does
+		}
+		o.checkTrail(r, db, id, body)
+		other := source
+		if db == source {
+			other = target
+		}
+		if second, err := readHead(other.Log(id)); err != nil || second.SessionID != log.SessionID {
+			return
+		}
+		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
+			return
+		}
+		if lost := o.missing(rep, source, target, source.Number(peer.Seq(log.SourceLastSeq))); lost != "" {
+			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
+		}
+		return
+	}
+}
+
+// logHead is what S11 asks of a log, of which the history is the longer part.
+type logHead struct {
+	SessionID     string          `json:"session_id"`
+	SourceLastSeq json.RawMessage `json:"source_last_seq"`
+}
+
+func readHead(body []byte) (h logHead, err error) {
+	return h, json.Unmarshal(body, &h)
+}
+
+// missing is a revision among the changes up to a number that the target lacks and never refused.
+func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
+	for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
+		if offer.Number > through || target.Deny[offer.ID] {
+			continue
+		}
+		for _, rev := range offer.Revs {
+			if !target.Has(offer.ID, rev) && !o.denied[target.String()+" "+offer.ID+" "+rev] {
+				return offer.ID + " " + rev
+			}
+		}
+	}
+	return ""
+}
+
+// checkStart is S27: a run reads from where the checkpoints on both sides last agree, unless these change while it
+// looks for them.
+func (o *oracle) checkStart(r *run, op peer.Op) {
+	switch op := op.(type) {
+	case peer.GetLocal:
+		if !r.looks && op.ID == baseOf(r.repID) {
+			r.looks, r.outlook = true, o.outlook(r)
+			r.fresh = o.isFresh(r)
+		}
+	case peer.ReadChanges:
+		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {
+			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
+		}
+		r.reads = true
 	}
 }

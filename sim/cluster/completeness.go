@@ -68,3 +68,27 @@ func (o *oracle) checkPending(r *run, info replication.Info) {
 		o.w.fail("S23", "run %d of %s from %s says that %d changes are pending, and %d are", r.id, r.p.Name, source, info.ChangesPending, left)
 	}
 }
+
+// checkDone is a part of S23: a run that has done all that its source tells of tells of no changes to come.
+func (o *oracle) checkDone() {
+	for _, r := range o.runs {
+		source, info := o.w.net.find(r.work.Work.Replication.Source.URL), r.machine.Info()
+		if source != nil && source == r.begin.source && source.Number(info.ThroughSeq) == source.Number(source.Last()) && info.ChangesPending > 0 && info.Waiting == "" {
+			o.w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, info.ChangesPending)
+		}
+	}
+}
+
+// checkWritten is S14: a run tells of no more refusals than there were, and when it is done of all that it left out
+// and of what the target took.
+func (o *oracle) checkWritten(r *run, info replication.Info, done bool) {
+	took, refused, left := r.pair.Took(), r.pair.RefusedRevs(), r.pair.LeftOut()
+	switch {
+	case info.Refused > refused:
+		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it was told so %d times", r.id, r.p.Name, info.Refused, refused)
+	case done && info.Refused < left:
+		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it left out %d", r.id, r.p.Name, info.Refused, left)
+	case done && info.Written != took:
+		o.w.fail("S14", "run %d of %s says that it wrote %d documents, and the target took %d", r.id, r.p.Name, info.Written, took)
+	}
+}

@@ -90,7 +90,7 @@ func (o *oracle) noteTaken(id string, header *jobs.Job) {
 
 // checkTaken is S24: what runs was given to its worker, and was not run before.
 func (o *oracle) checkTaken(r *run) {
-	held := node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock}
+	held := r.held()
 	switch ran, given := o.taken[held]; {
 	case !given:
 		o.w.fail("S24", "%s runs job %s, which the store never gave it", r.p.Name, held)

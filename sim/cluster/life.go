@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"time"
 
 	"couchrelay/core/docs"
@@ -130,5 +131,33 @@ func (o *oracle) isFresh(r *run) bool {
 func (o *oracle) checkFresh(r *run, info replication.Info) {
 	if r.fresh && info.DocsWritten != info.Written {
 		o.w.fail("S16", "run %d of %s is replication %s for the first time, has written %d documents, and tells %d", r.id, r.p.Name, r.repID, info.Written, info.DocsWritten)
+	}
+}
+
+// checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
+func (o *oracle) checkEnd(id string, rec *replicator.Record, l landing) {
+	held, ended := heldBy(l.request)
+	var told *replicator.Stats
+	switch q := l.request.(type) {
+	case node.Requeue:
+		told = q.Stats
+	case node.Crash:
+		told = q.Stats
+	case node.Complete:
+		if rec.Stats.Counters() != q.End.Info.Counters {
+			o.w.fail("S16", "job %s is over with %+v, and tells %+v", id, q.End.Info.Counters, rec.Stats.Counters())
+		}
+	case node.Fail:
+	default:
+		ended = false
+	}
+	if !ended || held.JobID != id {
+		return
+	}
+	if told != nil && !reflect.DeepEqual(*told, rec.Stats) {
+		o.w.fail("S16", "job %s was stopped with %+v, and tells %+v", id, *told, rec.Stats)
+	}
+	if rec.Node != "" {
+		o.w.fail("S7", "job %s is %s, and says that it runs on %s", id, rec.State, rec.Node)
 	}
 }

@@ -2,10 +2,7 @@ package cluster
 
 import (
 	"context"
-	"reflect"
 	"slices"
-	"strings"
-	"time"
 
 	json "github.com/go-json-experiment/json/v1"
 
@@ -14,8 +11,6 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
-	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
@@ -256,34 +251,6 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 }
 
-// checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
-func (o *oracle) checkEnd(id string, rec *replicator.Record, l landing) {
-	held, ended := heldBy(l.request)
-	var told *replicator.Stats
-	switch q := l.request.(type) {
-	case node.Requeue:
-		told = q.Stats
-	case node.Crash:
-		told = q.Stats
-	case node.Complete:
-		if rec.Stats.Counters() != q.End.Info.Counters {
-			o.w.fail("S16", "job %s is over with %+v, and tells %+v", id, q.End.Info.Counters, rec.Stats.Counters())
-		}
-	case node.Fail:
-	default:
-		ended = false
-	}
-	if !ended || held.JobID != id {
-		return
-	}
-	if told != nil && !reflect.DeepEqual(*told, rec.Stats) {
-		o.w.fail("S16", "job %s was stopped with %+v, and tells %+v", id, *told, rec.Stats)
-	}
-	if rec.Node != "" {
-		o.w.fail("S7", "job %s is %s, and says that it runs on %s", id, rec.State, rec.Node)
-	}
-}
-
 func legal(from, to replicator.State) bool {
 	switch from {
 	case replicator.Pending, replicator.Crashing:
@@ -360,18 +327,12 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkComplete(r, e)
 	o.checkPending(r, e.Info)
 	o.checkCovered(r, e)
-	o.checkRefused(r, e.Info)
+	o.checkWritten(r, e.Info, e.Cause == replication.Completed)
 	o.checkStopped(r, e)
 	o.checkSaved(r, e.Info)
 	o.checkFresh(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {
 		o.w.fail("S17", "run %d of %s completed and left %d groups of bodies", r.id, r.p.Name, r.pair.Kept())
-	}
-	if left := r.pair.LeftOut(); e.Cause == replication.Completed && e.Info.Refused < left {
-		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it left out %d", r.id, r.p.Name, e.Info.Refused, left)
-	}
-	if took := r.pair.Took(); e.Cause == replication.Completed && e.Info.Written != took {
-		o.w.fail("S14", "run %d of %s says that it wrote %d documents, and the target took %d", r.id, r.p.Name, e.Info.Written, took)
 	}
 }
 
@@ -398,77 +359,6 @@ func (o *oracle) holds(r *run) bool {
 func (o *oracle) sampled(times *int, every int) bool {
 	*times++
 	return *times%(every*max(o.w.Config.Sample, 1)) == 0
-}
-
-// filterSettles is how long a run may go on to checkpoint what it read with a filter function that is another
-// one by now.
-const filterSettles = 5 * time.Minute
-
-// checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
-func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
-	defer o.noteSaved(db, body)
-	if !o.sampled(&o.checkpoints, 1) {
-		return
-	}
-	log, err := readHead(body)
-	if err != nil {
-		o.w.fail("S11", "checkpoint on %s: %v", db, err)
-		return
-	}
-	for _, r := range o.runs {
-		if r.repID == "" || strings.Split(r.repID, "+")[0] != id {
-			continue
-		}
-		rep := r.work.Work.Replication
-		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-		if source == nil || target == nil {
-			return
-		}
-		o.checkBothSides(db, id)
-		if max(source.Since, target.Since) >= r.began {
-			return // the run will notice and take it back, or else S12 does
-		}
-		o.checkTrail(r, db, id, body)
-		other := source
-		if db == source {
-			other = target
-		}
-		if second, err := readHead(other.Log(id)); err != nil || second.SessionID != log.SessionID {
-			return
-		}
-		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
-			return
-		}
-		if lost := o.missing(rep, source, target, source.Number(peer.Seq(log.SourceLastSeq))); lost != "" {
-			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
-		}
-		return
-	}
-}
-
-// logHead is what S11 asks of a log, of which the history is the longer part.
-type logHead struct {
-	SessionID     string          `json:"session_id"`
-	SourceLastSeq json.RawMessage `json:"source_last_seq"`
-}
-
-func readHead(body []byte) (h logHead, err error) {
-	return h, json.Unmarshal(body, &h)
-}
-
-// missing is a revision among the changes up to a number that the target lacks and never refused.
-func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
-	for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
-		if offer.Number > through || target.Deny[offer.ID] {
-			continue
-		}
-		for _, rev := range offer.Revs {
-			if !target.Has(offer.ID, rev) && !o.denied[target.String()+" "+offer.ID+" "+rev] {
-				return offer.ID + " " + rev
-			}
-		}
-	}
-	return ""
 }
 
 // refused notes a document that a target did not take (S14 looks for its count).

@@ -2,15 +2,11 @@ package cluster
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"couchrelay/core/docs"
-	"couchrelay/core/instant"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
-	"couchrelay/core/schedule"
 	"couchrelay/sim/peers"
 )
 
@@ -156,52 +152,6 @@ func (o *oracle) isRunning(jobID string) bool {
 	return false
 }
 
-// placement is where a new job should stand in the order.
-type placement struct {
-	order       schedule.Order
-	at          instant.Time // when the job is made
-	least, most float64      // its priority value
-}
-
-// expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
-// does not ask the core how.
-func (o *oracle) expectPlace(jobID, account string) {
-	order, err := o.w.store.Order(o.w.present())
-	if err != nil || order.Policy != schedule.FairShare || o.clocksWereSet() {
-		return
-	}
-	count := 1.0
-	for _, s := range o.shadows {
-		if s.header != nil && !s.record.State.Terminal() && s.record.Account() == account {
-			count++
-		}
-	}
-	const shares = schedule.DefaultShares
-	usage := o.decayed(account, order, o.w.Engine.Now())
-	off := 1000 + usage/1e6 // by truncation
-	o.placed[jobID] = placement{order, o.w.Engine.Now(), (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
-}
-
-// checkPlace is a part of S10: a new job stands where its account's priority value will have decayed to 1.
-func (o *oracle) checkPlace(jobID string, s *shadow) {
-	expected, is := o.placed[jobID]
-	if !is || s.header == nil {
-		return
-	}
-	delete(o.placed, jobID)
-	decay := expected.order.Decay
-	clock := float64(decay.Passed)/aHalfLife + float64(expected.at.Sub(decay.Since))/float64(decay.HalfLife)
-	least, most := clock+math.Log2(max(1, expected.least)), clock+math.Log2(max(1, expected.most))
-	var epoch, number, created int64
-	if err := tuple.Subspace(nil).Scan(s.header.Priority, &epoch, &number, &created); err != nil {
-		o.w.fail("S10", "place of job %s: %v", jobID, err)
-	}
-	const rounding = 1e-5
-	if key := float64(number) / aHalfLife; key < least-rounding || key > most+rounding {
-		o.w.fail("S10", "job %s stands at %f half-lives, which should be from %f to %f", jobID, key, least, most)
-	}
-}
-
 // probeNumbers is a part of L8: what a run has done its job tells soon.
 func (w *Cluster) probeNumbers(stop func() bool) {
 	o := w.oracle
@@ -221,16 +171,6 @@ func (w *Cluster) probeNumbers(stop func() bool) {
 		}
 		if c := info.Counters; s.record.Stats.Counters() != c.Max(s.record.Stats.Counters()) {
 			w.fail("L8", "job %s tells %+v, and its run had done %+v long before", r.work.Work.JobID, s.record.Stats.Counters(), c)
-		}
-	}
-}
-
-// checkDone is a part of S23: a run that has done all that its source tells of tells of no changes to come.
-func (o *oracle) checkDone() {
-	for _, r := range o.runs {
-		source, info := o.w.net.find(r.work.Work.Replication.Source.URL), r.machine.Info()
-		if source != nil && source == r.begin.source && source.Number(info.ThroughSeq) == source.Number(source.Last()) && info.ChangesPending > 0 && info.Waiting == "" {
-			o.w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, info.ChangesPending)
 		}
 	}
 }

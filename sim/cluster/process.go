@@ -434,7 +434,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.w.oracle.checkPending(r, e.Info)
 			p.w.oracle.checkSaved(r, e.Info)
 			p.w.oracle.checkFresh(r, e.Info)
-			p.w.oracle.checkRefused(r, e.Info)
+			p.w.oracle.checkWritten(r, e.Info, false)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
 			p.w.oracle.checkGivenUp(r, ev, e)

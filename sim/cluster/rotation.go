@@ -51,7 +51,7 @@ func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
 			unripe++
 		}
 		if excess == 0 && len(seen.First) > 0 && seen.Order.Policy == schedule.FairShare {
-			o.yields[node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock}] = seen.First[0]
+			o.yields[r.held()] = seen.First[0]
 		}
 	}
 	stops := len(stopped)

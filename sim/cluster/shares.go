@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
@@ -188,5 +189,51 @@ func (o *oracle) checkForgets(account string) {
 	first, last := charges[0].At, charges[len(charges)-1].At
 	if kept := last.Sub(first); kept > forgets*o.w.Config.Settings.Interval {
 		o.w.fail("S10", "charges of %s are kept for %s", account, kept)
+	}
+}
+
+// placement is where a new job should stand in the order.
+type placement struct {
+	order       schedule.Order
+	at          instant.Time // when the job is made
+	least, most float64      // its priority value
+}
+
+// expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
+// does not ask the core how.
+func (o *oracle) expectPlace(jobID, account string) {
+	order, err := o.w.store.Order(o.w.present())
+	if err != nil || order.Policy != schedule.FairShare || o.clocksWereSet() {
+		return
+	}
+	count := 1.0
+	for _, s := range o.shadows {
+		if s.header != nil && !s.record.State.Terminal() && s.record.Account() == account {
+			count++
+		}
+	}
+	const shares = schedule.DefaultShares
+	usage := o.decayed(account, order, o.w.Engine.Now())
+	off := 1000 + usage/1e6 // by truncation
+	o.placed[jobID] = placement{order, o.w.Engine.Now(), (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
+}
+
+// checkPlace is a part of S10: a new job stands where its account's priority value will have decayed to 1.
+func (o *oracle) checkPlace(jobID string, s *shadow) {
+	expected, is := o.placed[jobID]
+	if !is || s.header == nil {
+		return
+	}
+	delete(o.placed, jobID)
+	decay := expected.order.Decay
+	clock := float64(decay.Passed)/aHalfLife + float64(expected.at.Sub(decay.Since))/float64(decay.HalfLife)
+	least, most := clock+math.Log2(max(1, expected.least)), clock+math.Log2(max(1, expected.most))
+	var epoch, number, created int64
+	if err := tuple.Subspace(nil).Scan(s.header.Priority, &epoch, &number, &created); err != nil {
+		o.w.fail("S10", "place of job %s: %v", jobID, err)
+	}
+	const rounding = 1e-5
+	if key := float64(number) / aHalfLife; key < least-rounding || key > most+rounding {
+		o.w.fail("S10", "job %s stands at %f half-lives, which should be from %f to %f", jobID, key, least, most)
 	}
 }

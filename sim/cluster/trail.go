@@ -77,6 +77,12 @@ func (s *saved) own(side peer.Side, db *peers.DB, found, base string) bool {
 	return log == found || err == nil && head.SessionID == s.there[side].session
 }
 
+// asked notes a checkpoint that the run asks a side to write.
+func (s *saved) asked(op peer.PutLocal) {
+	head, _ := readHead(op.Body) // what is no log has no session
+	s.put[op.Side] = entry{head.SessionID, string(head.SourceLastSeq)}
+}
+
 // noteSaved notes that a checkpoint of a run is being written.
 func (o *oracle) noteSaved(db *peers.DB, body []byte) {
 	head, err := readHead(body)
@@ -101,5 +107,18 @@ func (o *oracle) checkSaved(r *run, info replication.Info) {
 	s := &r.saved
 	if at := string(info.CheckpointedSeq); s.put[peer.Source].seq == at && s.put[peer.Source].session == s.put[peer.Target].session && s.there != s.put {
 		o.w.fail("S21", "run %d of %s tells of a checkpoint at %s, and has %v written of %v", r.id, r.p.Name, at, s.there, s.put)
+	}
+}
+
+// checkStopped is a part of S21: a run that is stopped in order writes a checkpoint of what it has done, if its
+// databases let it.
+func (o *oracle) checkStopped(r *run, e replication.End) {
+	rep, source := r.work.Work.Replication, r.begin.source
+	if e.Cause != replication.Stopped || !rep.UseCheckpoints || !r.reads || r.attempts.unsaved || !o.asBegun(r) || source.Restored() != r.begin.restored ||
+		max(source.Since, o.w.net.find(rep.Target.URL).Since) >= r.began {
+		return
+	}
+	if done, saved := source.Number(e.Info.ThroughSeq), source.Number(e.Info.CheckpointedSeq); done != saved {
+		o.w.fail("S21", "run %d of %s was stopped at %s, and its checkpoint is at %s", r.id, r.p.Name, e.Info.ThroughSeq, e.Info.CheckpointedSeq)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
-	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 )
 
@@ -100,87 +99,6 @@ func (o *oracle) checkLogs() {
 			o.w.fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}
 	}
-}
-
-// maxRepeats is how often a run may ask for the same in one minute, once it has asked for as much at all: pauses
-// between attempts grow, and a feed without news is read at most every ten seconds.
-const maxRepeats = 40
-
-// repeats counts the calls of a run in one minute.
-type repeats struct {
-	minute instant.Time
-	all    int
-	alike  map[string]int // behind the first maxRepeats
-	since  peer.Seq       // of the feed: a document that is changed again and again is looked at as often
-	copies int            // each may be refused, and then the target is opened to see who is refused
-}
-
-// checkRepeats is a part of B1: no run asks for the same again and again.
-func (o *oracle) checkRepeats(r *run, op peer.Op) {
-	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
-		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
-	}
-	switch op := op.(type) {
-	case peer.ReadChanges:
-		r.repeats.since = op.Since
-	case peer.CopyDoc:
-		r.repeats.copies++
-	}
-	if r.repeats.all++; r.repeats.all <= maxRepeats {
-		return
-	}
-	what := op.String() + " at " + string(r.repeats.since) + " "
-	switch op := op.(type) { // these do not print all
-	case peer.Open:
-		what += fmt.Sprint(r.repeats.copies)
-	case peer.DiffRevs:
-		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])
-	case peer.FetchDocs:
-		what += op.Docs[0].ID + op.Docs[0].Rev
-	case peer.WriteDocs:
-		what += fmt.Sprint(op.Docs[0])
-	}
-	if r.repeats.alike[what]++; r.repeats.alike[what] > maxRepeats {
-		o.w.fail("B1", "run %d of %s asked %d times in one minute: %s", r.id, r.p.Name, r.repeats.alike[what], what)
-	}
-}
-
-// shortPause is the shortest one before a failed call is repeated, CouchDB's.
-const shortPause = 250 * time.Millisecond
-
-// replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
-// may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
-func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
-	f, now := reply.Failure, o.w.Engine.Now()
-	if f != nil {
-		r.noteFailure(op, f, now)
-	}
-	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
-		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
-	}
-	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
-		return
-	}
-	switch op.(type) {
-	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
-		return
-	}
-	if r.failed == nil {
-		r.failed = map[string]instant.Time{}
-	}
-	r.failed[op.String()] = now
-}
-
-// checkPause is S28: what failed is not repeated at once.
-func (o *oracle) checkPause(r *run, op peer.Op) {
-	if len(r.failed) == 0 {
-		return
-	}
-	name, now := op.String(), o.w.Engine.Now()
-	if at, failed := r.failed[name]; failed && now.Sub(at) < shortPause {
-		o.w.fail("S28", "run %d of %s repeats %s after %s", r.id, r.p.Name, name, now.Sub(at))
-	}
-	delete(r.failed, name)
 }
 
 // checkLimits is the first half of S17: no transaction of a node is larger than the store takes.

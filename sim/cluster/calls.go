@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// called is told of every request of a run before it leaves.
+func (o *oracle) called(r *run, op peer.Op) {
+	o.checkRepeats(r, op)
+	o.checkPause(r, op)
+	o.checkOptions(r, op)
+	o.checkStart(r, op)
+	if put, is := op.(peer.PutLocal); is {
+		r.saved.asked(put)
+	}
+}
+
+// maxRepeats is how often a run may ask for the same in one minute, once it has asked for as much at all: pauses
+// between attempts grow, and a feed without news is read at most every ten seconds.
+const maxRepeats = 40
+
+// repeats counts the calls of a run in one minute.
+type repeats struct {
+	minute instant.Time
+	all    int
+	alike  map[string]int // behind the first maxRepeats
+	since  peer.Seq       // of the feed: a document that is changed again and again is looked at as often
+	copies int            // each may be refused, and then the target is opened to see who is refused
+}
+
+// checkRepeats is a part of B1: no run asks for the same again and again.
+func (o *oracle) checkRepeats(r *run, op peer.Op) {
+	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
+		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
+	}
+	switch op := op.(type) {
+	case peer.ReadChanges:
+		r.repeats.since = op.Since
+	case peer.CopyDoc:
+		r.repeats.copies++
+	}
+	if r.repeats.all++; r.repeats.all <= maxRepeats {
+		return
+	}
+	what := op.String() + " at " + string(r.repeats.since) + " "
+	switch op := op.(type) { // these do not print all
+	case peer.Open:
+		what += fmt.Sprint(r.repeats.copies)
+	case peer.DiffRevs:
+		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])
+	case peer.FetchDocs:
+		what += op.Docs[0].ID + op.Docs[0].Rev
+	case peer.WriteDocs:
+		what += fmt.Sprint(op.Docs[0])
+	}
+	if r.repeats.alike[what]++; r.repeats.alike[what] > maxRepeats {
+		o.w.fail("B1", "run %d of %s asked %d times in one minute: %s", r.id, r.p.Name, r.repeats.alike[what], what)
+	}
+}
+
+// shortPause is the shortest one before a failed call is repeated, CouchDB's.
+const shortPause = 250 * time.Millisecond
+
+// replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
+// may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
+func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
+	f, now := reply.Failure, o.w.Engine.Now()
+	if f != nil {
+		r.noteFailure(op, f, now)
+	}
+	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
+		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
+	}
+	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
+		return
+	}
+	switch op.(type) {
+	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		return
+	}
+	if r.failed == nil {
+		r.failed = map[string]instant.Time{}
+	}
+	r.failed[op.String()] = now
+}
+
+// checkPause is S28: what failed is not repeated at once.
+func (o *oracle) checkPause(r *run, op peer.Op) {
+	if len(r.failed) == 0 {
+		return
+	}
+	name, now := op.String(), o.w.Engine.Now()
+	if at, failed := r.failed[name]; failed && now.Sub(at) < shortPause {
+		o.w.fail("S28", "run %d of %s repeats %s after %s", r.id, r.p.Name, name, now.Sub(at))
+	}
+	delete(r.failed, name)
+}
+
+// attempts are a run's failures that may pass, of all its requests, and when it was first asked to slow down.
+type attempts struct {
+	failed                      int
+	firstFailed, firstThrottled instant.Time
+	unsaved                     bool // since the run was stopped, a request for its checkpoint failed
+}
+
+// Times that requests are repeated for, those of CouchDB's replicator: 429 is waited out.
+const (
+	retriesLast   = time.Minute
+	throttledLast = 150 * time.Second
+)
+
+// passes says whether a failure may pass.
+func passes(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Status:
+		return f.Status == 408 || f.Status >= 500
+	case peer.Unresolvable, peer.Unreachable, peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	}
+	return false
+}
+
+func (t *attempts) noteFailed(now instant.Time) {
+	if t.failed++; t.failed == 1 {
+		t.firstFailed = now
+	}
+}
+
+// noteFailure counts a failure of a run.
+func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
+	t := &r.attempts
+	switch {
+	case f.Kind == peer.Status && f.Status == 429 && t.firstThrottled == 0:
+		t.firstThrottled = now
+	case passes(f):
+		t.noteFailed(now)
+	}
+	switch op.(type) {
+	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter:
+		t.unsaved = t.unsaved || r.stopped || f.Status == 409 // another job wrote the log meanwhile
+	}
+}
+
+// checkGivenUp is a part of S30: a run ends for a failure that may pass after all the retries only.
+func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
+	reply, is := ev.(replication.Reply)
+	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
+		return
+	}
+	t, now := &r.attempts, o.w.Engine.Now()
+	switch f := reply.Failure; {
+	case e.Trouble.Throttled || f.Kind == peer.Status && f.Status == 429:
+		if now.Sub(t.firstThrottled) < throttledLast {
+			o.w.fail("S30", "run %d of %s was asked to slow down %s ago, and gave up: %s", r.id, r.p.Name, now.Sub(t.firstThrottled), e.Trouble)
+		}
+	case passes(f) && t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast:
+		o.w.fail("S30", "run %d of %s gave up after %d failures with %d retries: %s", r.id, r.p.Name, t.failed, r.work.Work.Replication.Source.Retries, e.Trouble)
+	}
+}
+
+// checkOptions is a part of S30: a run asks for nothing that its replication rules out.
+func (o *oracle) checkOptions(r *run, op peer.Op) {
+	rep := r.work.Work.Replication
+	switch op := op.(type) {
+	case peer.Create:
+		if !rep.CreateTarget {
+			o.w.fail("S30", "run %d of %s makes its target without create_target", r.id, r.p.Name)
+		}
+	case peer.PutLocal:
+		if !rep.UseCheckpoints {
+			o.w.fail("S30", "run %d of %s writes a checkpoint without use_checkpoints", r.id, r.p.Name)
+		}
+	case peer.FetchDocs:
+		if !rep.UseBulkGet {
+			o.w.fail("S30", "run %d of %s reads in bulk without use_bulk_get", r.id, r.p.Name)
+		}
+	case peer.DiffRevs:
+		if len(op.Docs) > rep.WorkerBatchSize {
+			o.w.fail("S30", "run %d of %s compares %d documents at once, with worker_batch_size %d", r.id, r.p.Name, len(op.Docs), rep.WorkerBatchSize)
+		}
+	}
+}
