@@ -35,7 +35,7 @@ type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// collectRarely trades memory for a tenth of the time: worlds are small, and what they leave behind is much.
+// collectRarely trades memory for a quarter of the time: worlds are small, and what they leave behind is much.
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(600)
