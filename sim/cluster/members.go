@@ -112,8 +112,8 @@ func (o *oracle) checkLeaves(worker string) {
 			o.w.fail("L6", "%s leaves, and still runs job %s", worker, r.work.Work.JobID)
 		}
 	}
-	for p := range o.turns { // in any order: one is enough
-		if charged, held := o.charged(p), o.held(p, o.w.Engine.Now()); p.worker == process && charged < held && !o.clocksWereSet() {
+	for p, b := range o.bills { // in any order: one is enough
+		if charged, held := b.charged, o.held(p, o.w.Engine.Now()); p.worker == process && charged < held && !o.clocksWereSet() {
 			o.w.fail("S9", "%s leaves, and charged %s with %s, though its runs held slots for %s", worker, p.account, charged, held)
 			return
 		}

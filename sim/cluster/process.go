@@ -32,6 +32,7 @@ type process struct {
 
 	alive    bool
 	lives    int
+	worker   string // its name in this life
 	settings node.Settings
 	node     *node.Node
 	runs     []*run
@@ -107,12 +108,13 @@ func (w *Cluster) running() *process {
 // boot starts the process.
 func (p *process) boot() {
 	p.lives++
+	p.worker = fmt.Sprintf("%s/%d", p.Name, p.lives)
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.member, p.crowded = membership{applied: p.settings, since: p.booted}, false
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
-		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: fmt.Sprintf("%s/%d", p.Name, p.lives), Seed: p.site.Seed64(),
+		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.watch(NodeChanged{p.Name, NodeUp, fmt.Sprint("life ", p.lives)})

@@ -97,7 +97,7 @@ func (o *oracle) registry() string {
 			continue
 		}
 		living++
-		i := slices.IndexFunc(members, func(m node.Member) bool { return strings.HasPrefix(m.Worker, fmt.Sprintf("%s/%d", p.Name, p.lives)) })
+		i := slices.IndexFunc(members, func(m node.Member) bool { return strings.HasPrefix(m.Worker, p.worker) })
 		if i < 0 {
 			return fmt.Sprintf("%s lives and is no member", p.Name)
 		}

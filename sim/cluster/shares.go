@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -15,9 +14,14 @@ import (
 )
 
 // sharing is what the oracle knows of turns and charges.
-type sharing struct {
-	turns   map[payer][]turn          // that are over
-	charges map[schedule.Charge]int64 // the greatest that landed, by charge without Used
+type sharing struct{ bills map[payer]*bill }
+
+// bill is what a payer had, and what it was charged with.
+type bill struct {
+	turns   []turn // that are over, in the order of their ends
+	had     time.Duration
+	charges map[instant.Time]int64 // the greatest that landed, by interval
+	charged time.Duration
 }
 
 // payer is an account on a process in one of its lives.
@@ -30,23 +34,42 @@ type turn struct{ from, to instant.Time }
 // transaction that is repeated for as long.
 const lateness = 4
 
-func (r *run) payer() payer {
-	return payer{fmt.Sprintf("%s/%d", r.p.Name, r.p.lives), r.work.Work.Record.Account()}
+func (r *run) payer() payer { return payer{r.p.worker, r.work.Work.Record.Account()} }
+
+// bill finds or opens the bill of a payer.
+func (o *oracle) bill(p payer) *bill {
+	b := o.bills[p]
+	if b == nil {
+		b = &bill{charges: map[instant.Time]int64{}}
+		o.bills[p] = b
+	}
+	return b
 }
 
 // turnEnded notes how long a run had its slot.
 func (o *oracle) turnEnded(r *run) {
-	if o.turns == nil {
-		o.turns, o.charges = map[payer][]turn{}, map[schedule.Charge]int64{}
+	b, t := o.bill(r.payer()), turn{r.began, o.w.Engine.Now()}
+	b.turns = append(b.turns, t)
+	b.had += t.to.Sub(t.from)
+}
+
+// charge notes what a payer is charged with for an interval.
+func (b *bill) charge(at instant.Time, used int64) {
+	if more := used - b.charges[at]; more > 0 {
+		b.charges[at] = used
+		b.charged += time.Duration(more) * time.Microsecond
 	}
-	o.turns[r.payer()] = append(o.turns[r.payer()], turn{r.began, o.w.Engine.Now()})
 }
 
 // held is how long runs of a payer held slots until a moment.
 func (o *oracle) held(p payer, until instant.Time) time.Duration {
-	sum := time.Duration(0)
-	for _, t := range o.turns[p] {
-		sum += max(0, min(t.to, until).Sub(t.from))
+	b := o.bill(p)
+	sum := b.had
+	for _, t := range slices.Backward(b.turns) {
+		if t.to <= until {
+			break
+		}
+		sum -= t.to.Sub(max(t.from, until))
 	}
 	for _, r := range o.runs {
 		if r.payer() == p {
@@ -64,19 +87,15 @@ func (o *oracle) checkCharges(l landing) {
 		if !ok || len(m.Value) != 8 {
 			continue
 		}
-		used := c.Used
-		c.Used = 0
-		if o.charges == nil {
-			o.turns, o.charges = map[payer][]turn{}, map[schedule.Charge]int64{}
-		}
-		o.charges[c] = max(o.charges[c], used)
-		touched[payer{c.Worker, c.Account}] = true
+		p := payer{c.Worker, c.Account}
+		o.bill(p).charge(c.At, c.Used)
+		touched[p] = true
 	}
 	if len(touched) == 0 || !o.sampled(&o.billed, 1) {
 		return
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(touched), comparePayers) {
-		if charged, held := o.charged(p), o.held(p, o.w.Engine.Now()); charged > held {
+		if charged, held := o.bill(p).charged, o.held(p, o.w.Engine.Now()); charged > held {
 			o.w.fail("S9", "%s charges %s with %s, and its runs held slots for %s", p.worker, p.account, charged, held)
 		}
 	}
@@ -84,17 +103,6 @@ func (o *oracle) checkCharges(l landing) {
 
 func comparePayers(a, b payer) int {
 	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.account, b.account))
-}
-
-// charged is what a payer was charged with in all.
-func (o *oracle) charged(p payer) time.Duration {
-	sum := int64(0)
-	for c, used := range o.charges {
-		if c.Worker == p.worker && c.Account == p.account {
-			sum += used
-		}
-	}
-	return time.Duration(sum) * time.Microsecond
 }
 
 // checkShares is the other half of S9, that everything is charged which a living node had time to charge, and
@@ -117,8 +125,8 @@ func (o *oracle) checkShares() {
 	}
 	for _, account := range slices.Sorted(maps.Keys(accounts)) {
 		for _, p := range w.nodes {
-			payer := payer{fmt.Sprintf("%s/%d", p.Name, p.lives), account}
-			if charged, held := o.charged(payer), o.held(payer, late); p.alive && !p.draining && charged < held && !o.charging(payer.worker) {
+			payer := payer{p.worker, account}
+			if charged, held := o.bill(payer).charged, o.held(payer, late); p.alive && !p.draining && charged < held && !o.charging(payer.worker) {
 				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
 			}
 		}
@@ -164,9 +172,14 @@ func (o *oracle) checkUsage(account string) {
 func (o *oracle) decayed(account string, order schedule.Order, now instant.Time) (sum float64) {
 	number := func(t instant.Time) int64 { return int64(t) / order.Forgetting.Interval.Microseconds() } // of an interval
 	last := number(now.Add(-order.Forgetting.Interval/4)) - 1
-	for c, used := range o.charges {
-		if age := last - number(c.At); c.Account == account && age >= 0 {
-			sum += float64(used) * math.Pow(float64(order.Forgetting.Coeff)/1e6, float64(age))
+	for p, b := range o.bills {
+		if p.account != account {
+			continue
+		}
+		for at, used := range b.charges {
+			if age := last - number(at); age >= 0 {
+				sum += float64(used) * math.Pow(float64(order.Forgetting.Coeff)/1e6, float64(age))
+			}
 		}
 	}
 	return sum
