@@ -18,7 +18,8 @@ type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
-	turn  int // counts waits and tasks, so that late wake-ups are recognised
+	turn  int  // counts waits and tasks, so that late wake-ups are recognised
+	woken bool // from its present wait, which did not end with its context
 	dead  bool
 }
 
@@ -41,8 +42,7 @@ func (e *Engine) Go(owner *Process, name string, f func()) {
 	if owner != nil {
 		owner.coroutines = append(owner.coroutines, c)
 	}
-	turn := c.turn
-	e.After(0, owner, name, func() { c.resume(turn) })
+	e.wakeAfter(0, name, c, c.turn)
 }
 
 // idleCoroutine takes a coroutine that has no task, or makes one.
@@ -89,6 +89,14 @@ func (e *Engine) Self() any {
 		return nil
 	}
 	return e.running
+}
+
+// wake ends what the coroutine waits for, if that still is the given turn.
+func (c *coroutine) wake(turn int) {
+	if c.turn == turn {
+		c.woken = true
+		c.resume(turn)
+	}
 }
 
 // resume lets the coroutine go on if it still waits for the given turn.
@@ -151,25 +159,32 @@ func (c *coroutine) close() {
 // Await calls arm and suspends the running coroutine until the function given to arm is called, which may
 // happen before arm returns, or until ctx ends: then it returns ctx's error.
 func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
-	return e.suspend(ctx, func(c *coroutine, wake func()) {
-		asked := false
-		arm(func() {
-			if !asked {
-				asked = true
-				e.After(0, c.owner, "", wake)
-			}
-		})
+	c, x, err := e.suspending(ctx)
+	if err != nil {
+		return err
+	}
+	turn, asked := c.turn, false
+	arm(func() {
+		if !asked {
+			asked = true
+			e.wakeAfter(0, "", c, turn)
+		}
 	})
+	return c.suspend(x)
 }
 
 // Sleep suspends the running coroutine for d, or until ctx ends, whose error it returns.
 func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
-	return e.suspend(ctx, func(c *coroutine, wake func()) { e.After(d, c.owner, "", wake) })
+	c, x, err := e.suspending(ctx)
+	if err != nil {
+		return err
+	}
+	e.wakeAfter(d, "", c, c.turn)
+	return c.suspend(x)
 }
 
-// suspend calls arm and suspends the running coroutine until the function given to arm is called, in an
-// event of its process, or until ctx ends: then it returns ctx's error.
-func (e *Engine) suspend(ctx context.Context, arm func(c *coroutine, wake func())) error {
+// suspending begins a wait of the running coroutine, which ends with ctx if that is one of virtual time.
+func (e *Engine) suspending(ctx context.Context) (*coroutine, *Context, error) {
 	c := e.running
 	if c == nil {
 		panic("engine: nothing to suspend")
@@ -178,25 +193,28 @@ func (e *Engine) suspend(ctx context.Context, arm func(c *coroutine, wake func()
 		panic(killed{})
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	c.turn++
-	turn, woken := c.turn, false
-	if x, ok := ctx.(*Context); ok {
-		x.waiting = append(x.waiting, func() { c.resume(turn) })
-		defer func() { x.waiting = nil }()
+	c.woken = false
+	x, _ := ctx.(*Context)
+	if x != nil {
+		x.waiting = c
 	}
-	arm(c, func() {
-		if c.turn == turn {
-			woken = true
-			c.resume(turn)
-		}
-	})
-	if !c.yield(struct{}{}) {
+	return c, x, nil
+}
+
+// suspend lets others go on until the coroutine is resumed.
+func (c *coroutine) suspend(x *Context) error {
+	lives := c.yield(struct{}{})
+	if x != nil {
+		x.waiting = nil
+	}
+	if !lives {
 		panic(killed{})
 	}
-	if !woken {
-		return ctx.Err()
+	if !c.woken {
+		return x.err
 	}
 	return nil
 }
@@ -206,7 +224,7 @@ type Context struct {
 	e       *Engine
 	owner   *Process
 	err     error
-	waiting []func()
+	waiting *coroutine // nil while it does not
 }
 
 // NewContext makes a context for a coroutine of owner. A limit above 0 ends it after that time.
@@ -226,10 +244,11 @@ func (x *Context) end(err error) {
 		return
 	}
 	x.err = err
-	for _, resume := range x.waiting {
-		x.e.After(0, x.owner, "", resume)
+	if c := x.waiting; c != nil {
+		turn := c.turn
+		x.e.After(0, x.owner, "", func() { c.resume(turn) })
+		x.waiting = nil
 	}
-	x.waiting = nil
 }
 
 // Deadline is context.Context's; nobody in the core asks.

@@ -57,18 +57,27 @@ func (e *Engine) Logf(actor, format string, args ...any) {
 // After plans f at d from now. It belongs to owner: when that is killed it does not happen, while it is
 // paused it waits. A nil owner is the world itself.
 func (e *Engine) After(d time.Duration, owner *Process, name string, f func()) {
+	e.plan(d, event{owner: owner, name: name, f: f})
+}
+
+// wakeAfter plans that a coroutine goes on at d from now, if it has waited for that alone.
+func (e *Engine) wakeAfter(d time.Duration, name string, c *coroutine, turn int) {
+	e.plan(d, event{owner: c.owner, name: name, c: c, turn: turn})
+}
+
+func (e *Engine) plan(d time.Duration, ev event) {
 	e.planned++
-	life := 0
-	if owner != nil {
-		life = owner.life
+	ev.at, ev.order = e.now.Add(max(d, 0)), e.planned
+	if ev.owner != nil {
+		ev.life = ev.owner.life
 	}
-	e.queue.push(event{at: e.now.Add(max(d, 0)), order: e.planned, owner: owner, life: life, name: name, f: f})
+	e.queue.push(ev)
 }
 
 // Run plays events until done says so, asked after each, or until the given time; the clock then stands
 // there. It says whether events are left.
 func (e *Engine) Run(until instant.Time, done func() bool) bool {
-	for len(e.queue) > 0 && e.queue[0].at <= until {
+	for !e.queue.empty() && e.queue.next() <= until {
 		ev := e.queue.pop()
 		e.now = ev.at
 		if !e.due(&ev) {
@@ -79,18 +88,22 @@ func (e *Engine) Run(until instant.Time, done func() bool) bool {
 		if e.Trace != nil && ev.name != "" {
 			e.Trace(e.now, e.played, ev.owner.String(), ev.name)
 		}
-		ev.f()
+		if ev.f != nil {
+			ev.f()
+		} else {
+			ev.c.wake(ev.turn)
+		}
 		if e.Step != nil {
 			e.Step()
 		}
 		if done != nil && done() {
-			return len(e.queue) > 0
+			return !e.queue.empty()
 		}
 	}
 	if until != instant.Never {
 		e.now = max(e.now, until)
 	}
-	return len(e.queue) > 0
+	return !e.queue.empty()
 }
 
 // due says whether an event happens now: not if its owner is dead, later if it is paused.
