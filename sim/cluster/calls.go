@@ -17,7 +17,7 @@ func (o *oracle) called(r *run, op peer.Op) {
 	o.checkOptions(r, op)
 	o.checkStart(r, op)
 	if put, is := op.(peer.PutLocal); is {
-		r.saved.asked(put)
+		o.askedToSave(r, put)
 	}
 }
 

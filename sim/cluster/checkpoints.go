@@ -15,9 +15,9 @@ import (
 
 // agreed is where the logs of two databases last agree, and so the next run begins: the newest session that both
 // have at one sequence. This is the definition, not the core's way to find it.
-func agreed(source, target *peers.DB, base string) peer.Seq {
-	known := entries(target.Log(base))
-	for _, e := range entries(source.Log(base)) {
+func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
+	known := l.entries(target.Log(base))
+	for _, e := range l.entries(source.Log(base)) {
 		if slices.Contains(known, e) {
 			return peer.Seq(e.seq)
 		}
@@ -25,25 +25,64 @@ func agreed(source, target *peers.DB, base string) peer.Seq {
 	return peer.Zero
 }
 
+// logs are logs as they were read, by their text: each is looked at again and again.
+type logs map[string]log
+
+// log is what checkpoints a log has: its own and those before.
+type log struct {
+	entries []entry // nil with err
+	err     error
+}
+
 // entry is a checkpoint in a log.
 type entry struct{ session, seq string }
 
-func entries(log []byte) []entry {
+// maxLogs is how many logs are remembered.
+const maxLogs = 256
+
+func (l logs) read(body []byte) log {
+	read, known := l[string(body)]
+	if !known {
+		read = readLog(body)
+		if len(l) == maxLogs {
+			clear(l)
+		}
+		l[string(body)] = read
+	}
+	return read
+}
+
+// entries are nil for no log, and for one that cannot be read, of which S11 tells.
+func (l logs) entries(body []byte) []entry {
+	return l.read(body).entries
+}
+
+// head is the newest checkpoint of a log.
+func (l logs) head(body []byte) (entry, error) {
+	read := l.read(body)
+	if read.err != nil {
+		return entry{}, read.err
+	}
+	return read.entries[0], nil
+}
+
+func readLog(body []byte) log {
 	var l struct {
-		logHead
-		History []struct {
+		SessionID     string          `json:"session_id"`
+		SourceLastSeq json.RawMessage `json:"source_last_seq"`
+		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
 		} `json:"history"`
 	}
-	if log == nil || json.Unmarshal(log, &l) != nil { // S11 tells of one that cannot be read
-		return nil
+	if err := json.Unmarshal(body, &l); err != nil {
+		return log{err: err}
 	}
 	all := []entry{{l.SessionID, string(l.SourceLastSeq)}}
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 	}
-	return all
+	return log{entries: all}
 }
 
 // logsOf are the databases with the logs of a replication whose checkpoints can be judged; nil for others: a
@@ -69,7 +108,7 @@ func (o *oracle) outlook(r *run) (l outlook) {
 		l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
 		base := baseOf(r.repID)
 		l.logS, l.logT = string(l.source.Log(base)), string(l.target.Log(base))
-		l.start = agreed(l.source, l.target, base)
+		l.start = o.logs.agreed(l.source, l.target, base)
 	}
 	return l
 }
@@ -91,7 +130,7 @@ func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, t
 			return ""
 		}
 	}
-	for _, offer := range source.OffersAfter(source.Number(agreed(source, target, base)), rep.Filter, rep.WinningRevsOnly) {
+	for _, offer := range source.OffersAfter(source.Number(o.logs.agreed(source, target, base)), rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number <= through {
 			return offer.ID
 		}
@@ -145,7 +184,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 	if !o.sampled(&o.checkpoints, 1) {
 		return
 	}
-	log, err := readHead(body)
+	head, err := o.logs.head(body)
 	if err != nil {
 		o.w.fail("S11", "checkpoint on %s: %v", db, err)
 		return
@@ -168,27 +207,17 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if db == source {
 			other = target
 		}
-		if second, err := readHead(other.Log(id)); err != nil || second.SessionID != log.SessionID {
+		if second, err := o.logs.head(other.Log(id)); err != nil || second.session != head.session {
 			return
 		}
 		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
 			return
 		}
-		if lost := o.missing(rep, source, target, source.Number(peer.Seq(log.SourceLastSeq))); lost != "" {
-			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", log.SourceLastSeq, db, r.id, r.p.Name, lost, target)
+		if lost := o.missing(rep, source, target, source.Number(peer.Seq(head.seq))); lost != "" {
+			o.w.fail("S11", "checkpoint at %s on %s by run %d of %s, but %s is not on %s", head.seq, db, r.id, r.p.Name, lost, target)
 		}
 		return
 	}
-}
-
-// logHead is what S11 asks of a log, of which the history is the longer part.
-type logHead struct {
-	SessionID     string          `json:"session_id"`
-	SourceLastSeq json.RawMessage `json:"source_last_seq"`
-}
-
-func readHead(body []byte) (h logHead, err error) {
-	return h, json.Unmarshal(body, &h)
 }
 
 // missing is a revision among the changes up to a number that the target lacks and never refused.

@@ -39,6 +39,7 @@ type oracle struct {
 	placed map[string]placement         // by job, of jobs whose places are foretold
 	owes   map[node.Held]*owing         // of runs whose end is not told yet
 	waits  map[int]alike                // after crashes, by their number in a row
+	logs   logs
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -89,7 +90,7 @@ func newOracle(w *Cluster) *oracle {
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
 		owes:  map[node.Held]*owing{},
-		waits: map[int]alike{},
+		waits: map[int]alike{}, logs: logs{},
 	}
 }
 

@@ -24,12 +24,12 @@ func (o *oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 	if l.source == nil || l.restoredS != l.source.Restored() || l.restoredT != l.target.Restored() || o.sharesLog(r, id) {
 		return
 	}
-	log := entries(body)
+	log := o.logs.entries(body)
 	if len(log) < 2 { // it takes back what must not be trusted
 		return
 	}
 	now := log[0]
-	if !r.saved.own(peer.Source, l.source, l.logS, id) || !r.saved.own(peer.Target, l.target, l.logT, id) ||
+	if !o.ownLog(r, peer.Source, l.source, l.logS, id) || !o.ownLog(r, peer.Target, l.target, l.logT, id) ||
 		now != r.saved.put[peer.Source] && now != r.saved.put[peer.Target] {
 		return // what a run before sent has arrived late
 	}
@@ -44,7 +44,7 @@ func (o *oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 	if db != l.target {
 		return
 	}
-	if at := agreed(l.source, l.target, id); at != peer.Zero && !slices.ContainsFunc(entries(l.source.Log(id)), func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }) {
+	if at := o.logs.agreed(l.source, l.target, id); at != peer.Zero && !slices.ContainsFunc(o.logs.entries(l.source.Log(id)), func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }) {
 		o.w.fail("S21", "run %d of %s writes a checkpoint at %s, and drops the one at %s, where both sides agreed", r.id, r.p.Name, now.seq, at)
 	}
 	older := r.saved.sessions
@@ -70,32 +70,31 @@ func (o *oracle) sharesLog(r *run, base string) bool {
 	return slices.ContainsFunc(o.runs, func(other *run) bool { return other != r && baseOf(other.repID) == base })
 }
 
-// own says whether a log is still the one that the run found or wrote.
-func (s *saved) own(side peer.Side, db *peers.DB, found, base string) bool {
-	log := string(db.Log(base))
-	head, err := readHead([]byte(log))
-	return log == found || err == nil && head.SessionID == s.there[side].session
+// ownLog says whether a log is still the one that the run found or wrote.
+func (o *oracle) ownLog(r *run, side peer.Side, db *peers.DB, found, base string) bool {
+	body := db.Log(base)
+	head, err := o.logs.head(body)
+	return string(body) == found || err == nil && head.session == r.saved.there[side].session
 }
 
-// asked notes a checkpoint that the run asks a side to write.
-func (s *saved) asked(op peer.PutLocal) {
-	head, _ := readHead(op.Body) // what is no log has no session
-	s.put[op.Side] = entry{head.SessionID, string(head.SourceLastSeq)}
+// askedToSave notes a checkpoint that the run asks a side to write.
+func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
+	r.saved.put[op.Side], _ = o.logs.head(op.Body) // what is no log has no session
 }
 
 // noteSaved notes that a checkpoint of a run is being written.
 func (o *oracle) noteSaved(db *peers.DB, body []byte) {
-	head, err := readHead(body)
+	head, err := o.logs.head(body)
 	if err != nil {
 		return // S11 tells
 	}
 	for _, r := range o.runs {
 		rep := r.work.Work.Replication
 		for side, url := range []string{rep.Source.URL, rep.Target.URL} {
-			if r.saved.put[side].session == head.SessionID && o.w.net.find(url) == db {
+			if r.saved.put[side].session == head.session && o.w.net.find(url) == db {
 				r.saved.there[side] = r.saved.put[side]
-				if n := len(r.saved.sessions); side == int(peer.Target) && (n == 0 || r.saved.sessions[n-1] != head.SessionID) {
-					r.saved.sessions = append(r.saved.sessions, head.SessionID)
+				if n := len(r.saved.sessions); side == int(peer.Target) && (n == 0 || r.saved.sessions[n-1] != head.session) {
+					r.saved.sessions = append(r.saved.sessions, head.session)
 				}
 			}
 		}

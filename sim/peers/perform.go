@@ -23,7 +23,17 @@ func (db *DB) open() peer.Result {
 	return peer.Opened{UpdateSeq: db.seq(db.last()), InstanceStartTime: db.start}
 }
 
-func (db *DB) getLocal(id string) peer.Result {
+// getLocal reads a checkpoint. It is asked for far more often than it is written.
+func (db *DB) getLocal(id string) peer.Local {
+	local, known := db.locals[id]
+	if !known {
+		local = db.readLocal(id)
+		db.locals[id] = local
+	}
+	return local
+}
+
+func (db *DB) readLocal(id string) peer.Local {
 	doc := read(db, func(o *docs.Database) (*docs.Document, error) {
 		doc, err := o.Read("_local/"+id, docs.Want{})
 		if _, missing := err.(*docs.Error); missing {
@@ -38,7 +48,7 @@ func (db *DB) getLocal(id string) peer.Result {
 }
 
 // Log is the body of a _local document; nil when there is none.
-func (db *DB) Log(id string) []byte { return db.getLocal(id).(peer.Local).Body }
+func (db *DB) Log(id string) []byte { return db.getLocal(id).Body }
 
 func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	doc := docs.Document{ID: "_local/" + op.ID, Body: op.Body}
@@ -49,7 +59,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 		}
 		doc.Rev = rev
 	}
-	found := db.getLocal(op.ID).(peer.Local)
+	found := db.getLocal(op.ID)
 	switch {
 	case found.Rev == op.Rev:
 	case !db.Server.LaxLocals:
@@ -63,6 +73,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 		db.Server.Logged(db, op.ID, op.Body)
 	}
 	written := db.Write([]docs.Edit{{Document: doc}})
+	delete(db.locals, op.ID)
 	if written[0].Err != nil {
 		return nil, answer(written[0].Err.Status, written[0].Err.Name, written[0].Err.Reason)
 	}

@@ -82,11 +82,12 @@ type DB struct {
 	Since instant.Time
 	born  int64 // number of the database among those of its server
 
-	waiters []waiter         // long polls
-	copying bool             // the present write is a replication
-	order   []docs.Seq       // of all changes so far, by number, from 1
-	changed []string         // the documents that they changed
-	views   map[string]*view // by filter
+	waiters []waiter              // long polls
+	locals  map[string]peer.Local // what is known of _local documents, which replications alone write
+	copying bool                  // the present write is a replication
+	order   []docs.Seq            // of all changes so far, by number, from 1
+	changed []string              // the documents that they changed
+	views   map[string]*view      // by filter
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
@@ -119,7 +120,7 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{},
+		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{},
 		known: map[string]bool{}, Ever: map[string]bool{},
 		start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
@@ -309,6 +310,7 @@ func (db *DB) Restore(s Snapshot) {
 		common++
 	}
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
+	clear(db.locals)
 	db.cuts = append(db.cuts, int64(common))
 	db.epoch++
 	db.Edited = db.Server.now()
