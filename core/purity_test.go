@@ -19,7 +19,7 @@ var allowedImports = []string{
 	"crypto/sha1", "crypto/sha256", "crypto/subtle", "encoding/", "errors", "fmt", "hash", "io", "iter", "maps", "math", "math/big",
 	"math/bits", "mime", "net/url", "path", "reflect", "regexp", "regexp/syntax", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf16",
 	"unicode/utf8",
-	"github.com/go-json-experiment/json/jsontext", "github.com/go-json-experiment/json/v1",
+	"github.com/go-json-experiment/json", "github.com/go-json-experiment/json/jsontext", "github.com/go-json-experiment/json/v1",
 	"couchrelay/core/",
 }
 

@@ -15,24 +15,17 @@ func (q *Queue) Audit(r kv.Reader) error {
 	return a.run()
 }
 
-// Row tells what a row of the queue says of a job: its header, or a part of its data. ok is false for
-// other rows. A cleared row has a nil value.
-func (q *Queue) Row(key, value []byte) (id string, header *Job, data bool, ok bool) {
+// JobOf is the job whose header, or a part of whose data, has a key. ok is false for other keys.
+func (q *Queue) JobOf(key []byte) (id string, ok bool) {
 	if !q.job.Contains(key) {
-		return "", nil, false, false
+		return "", false
 	}
 	t, err := q.job.Unpack(key)
 	if err != nil || len(t) == 0 {
-		return "", nil, false, false
+		return "", false
 	}
-	id, _ = t[0].(string)
-	if len(t) > 1 {
-		return id, nil, true, true
-	}
-	if value != nil {
-		header, err = decodeHeader(id, value)
-	}
-	return id, header, false, err == nil
+	id, ok = t[0].(string)
+	return id, ok
 }
 
 type auditor struct {

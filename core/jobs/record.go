@@ -54,8 +54,12 @@ func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, row := range rows[1:] {
-		j.Data = append(j.Data, row.Value...)
+	for i, row := range rows[1:] {
+		if i == 0 {
+			j.Data = row.Value // which is all of most
+		} else {
+			j.Data = append(j.Data, row.Value...)
+		}
 	}
 	return j, nil
 }

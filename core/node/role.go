@@ -1,10 +1,11 @@
 package node
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	json "github.com/go-json-experiment/json/v1"
 )
 
 // Roles are what a node does, after CouchDB's RFC 013. Every node, whatever its roles, keeps its lease, gives

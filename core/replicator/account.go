@@ -56,12 +56,15 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 // ChargeRow tells what a row of the store says of the usage of an account; ok is false for other rows. A
 // cleared row has a nil value.
 func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
-	var at int64
-	if !s.usage.Contains(key) || s.usage.Scan(key, &c.Account, &at, &c.Worker) != nil {
+	if !s.usage.Contains(key) {
 		return c, false
 	}
-	c.At, c.Used = instant.Time(at), number(value)
-	return c, true
+	var account, worker string
+	var at int64
+	if s.usage.Scan(key, &account, &at, &worker) != nil {
+		return c, false
+	}
+	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: number(value)}, true
 }
 
 // Charges are all charges that are remembered of an account, in the order of their times.

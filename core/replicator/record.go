@@ -3,6 +3,7 @@ package replicator
 import (
 	"fmt"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
@@ -156,7 +157,7 @@ func (r *Record) encode() []byte {
 // who give jobs back do not know what is in them.
 func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
-	if err := json.Unmarshal(j.Data, &r); err != nil {
+	if err := jsonv2.Unmarshal(j.Data, &r); err != nil { // we wrote it: nothing to be lenient about
 		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
 	}
 	if j.State == jobs.Pending && r.State == Running {

@@ -122,8 +122,8 @@ func (s *Store) Spec(r kv.Reader, jobID string) (*repdoc.Replication, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	var raw []byte
-	for _, row := range rows {
+	raw := rows[0].Value // which is all of most
+	for _, row := range rows[1:] {
 		raw = append(raw, row.Value...)
 	}
 	rep, err := repdoc.Decode(raw)

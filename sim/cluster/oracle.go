@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	json "github.com/go-json-experiment/json/v1"
+	"github.com/go-json-experiment/json"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -65,6 +65,7 @@ type asked struct {
 type landing struct {
 	fakefdb.Landing
 	asked
+	jobs []string // that it changed
 }
 
 // shadow is what the oracle knows of a job.
@@ -110,7 +111,7 @@ func (o *oracle) operation(op fakefdb.Op) {
 // now.
 func (o *oracle) landed(l fakefdb.Landing) {
 	o.w.Engine.Note(mix.Pair(uint64(l.Version), uint64(len(l.Mutations))))
-	o.landings = append(o.landings, landing{l, o.requests[l.Tx]})
+	o.landings = append(o.landings, landing{l, o.requests[l.Tx], o.touched(l)})
 }
 
 // step is called after every event.
@@ -147,7 +148,7 @@ func (o *oracle) step() {
 // checkFencing is S2: a write for a job commits only under the job's present lock.
 func (o *oracle) checkFencing(l landing) {
 	held, ok := heldBy(l.request)
-	if !ok || !o.touches(l, held.JobID) {
+	if !ok || !slices.Contains(l.jobs, held.JobID) {
 		return
 	}
 	s := o.shadows[held.JobID]
@@ -175,26 +176,19 @@ func heldBy(q node.Request) (node.Held, bool) {
 	return node.Held{}, false
 }
 
-// touches says whether a commit changed a job.
-func (o *oracle) touches(l landing, jobID string) bool {
+// touched are the jobs that a commit changes.
+func (o *oracle) touched(l fakefdb.Landing) (jobs []string) {
 	for _, m := range l.Mutations {
-		if id, _, _, ok := o.w.store.Jobs.Row(m.Key, m.Value); ok && id == jobID {
-			return true
+		if id, ok := o.w.store.Jobs.JobOf(m.Key); ok && !slices.Contains(jobs, id) {
+			jobs = append(jobs, id)
 		}
 	}
-	return false
+	return jobs
 }
 
 // follow brings the shadows up to date with a commit.
 func (o *oracle) follow(l landing) {
-	var touched []string
-	for _, m := range l.Mutations {
-		id, _, _, ok := o.w.store.Jobs.Row(m.Key, m.Value)
-		if ok && !slices.Contains(touched, id) {
-			touched = append(touched, id)
-		}
-	}
-	for _, id := range touched {
+	for _, id := range l.jobs {
 		header, err := o.w.store.Jobs.Get(o.w.present(), id)
 		if err != nil {
 			o.w.fail("S3", "job %s cannot be read: %v", id, err)

@@ -132,7 +132,10 @@ func (m *merge) emit(key, value []byte) bool {
 		m.out = make([]kv.KeyValue, 0, n)
 	}
 	if size := len(key) + len(value); size > cap(m.memory)-len(m.memory) {
-		guess := max((size+8)*cap(m.out), 2*cap(m.memory)) // as many more of this size as there is room for
+		guess := 0 // large pairs are few
+		if size <= maxPaired {
+			guess = max((size+8)*cap(m.out), 2*cap(m.memory)) // as many more of this size as there is room for
+		}
 		m.memory = make([]byte, 0, max(size, min(guess, 64<<10)))
 	}
 	from := len(m.memory)
