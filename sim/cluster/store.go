@@ -111,7 +111,7 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	}
 	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
 		if p != nil && p.tillGone {
-			until = min(until, w.Engine.Now().Add(100*time.Millisecond)) // it may end any moment
+			until = min(until, w.Engine.Now().Add(time.Second)) // it may end any moment
 		}
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
@@ -125,7 +125,10 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		fault = ""
 	}
 	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
-	if op.Kind != fakefdb.StartWatch {
+	switch {
+	case op.Kind == fakefdb.Read && fault == "" && !s.slow(who) && !(p != nil && w.Engine.Paused(p.Process)):
+		out.AtOnce = true
+	case op.Kind != fakefdb.StartWatch:
 		out.Before = s.site(who, op.Kind, " there").Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
 		if op.Kind == fakefdb.Commit {
 			out.After = w.Config.StoreLatency / 10
@@ -138,6 +141,12 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		s.stretch(&out, s.site(who, op.Kind, " late"))
 	}
 	return out
+}
+
+// slow says whether a read takes time.
+func (s *storeWorld) slow(who string) bool {
+	share := s.w.Config.SlowReads
+	return share == 100 || share > 0 && s.site(who, fakefdb.Read, " slow").Chance(share*decide.Scale/100)
 }
 
 const fakefdbStale = string(fakefdb.StaleReadVersion)

@@ -17,12 +17,14 @@ type Profile struct {
 	Servers, Tenants int // at most
 	Docs             int
 	Duration         time.Duration
+	// Pace is how many times as long as in the briskest world intervals and timeouts are.
+	Pace time.Duration
 }
 
 // Profiles of campaigns.
 var (
-	Small    = Profile{Name: "small", Nodes: 2, Jobs: 20, Servers: 4, Tenants: 3, Docs: 5, Duration: time.Hour}
-	Standard = Profile{Name: "standard", Nodes: 3, Jobs: 200, Servers: 10, Tenants: 10, Docs: 8, Duration: 6 * time.Hour}
+	Small    = Profile{Name: "small", Nodes: 2, Jobs: 20, Servers: 4, Tenants: 3, Docs: 5, Duration: time.Hour, Pace: 4}
+	Standard = Profile{Name: "standard", Nodes: 3, Jobs: 200, Servers: 10, Tenants: 10, Docs: 8, Duration: 6 * time.Hour, Pace: 6}
 )
 
 // FindProfile finds a profile by its name.
@@ -43,25 +45,28 @@ func Swarm(seed uint64, p Profile) Config {
 	between := func(least, most int) int { return least + r.Intn(most-least+1) }
 	c := Default()
 	c.Nodes, c.Servers, c.Tenants = between(1, p.Nodes), between(2, p.Servers), between(1, p.Tenants)
-	c.Jobs = between(p.Jobs/10, p.Jobs)
+	c.Jobs = min(between(p.Jobs/10, p.Jobs), between(p.Jobs/10, p.Jobs)) // rather few: large worlds take most of the time
 	c.Docs, c.Duration = between(0, 2*p.Docs), p.Duration
 	c.Continuous, c.Filtered, c.Attached = 10*between(0, 10), 10*between(0, 5), 10*between(0, 3)
 	c.Think = p.Duration / time.Duration(between(30, 240))
 	c.StoreLatency = time.Duration(between(1, 50)) * time.Millisecond
 	c.NetLatency = time.Duration(between(5, 500)) * time.Millisecond
 	c.BatchSize, c.Workers, c.Retries = between(1, 20), between(1, 4), between(1, 5)
-	c.CheckpointInterval = time.Duration(between(5, 60)) * time.Second
+	seconds := func(least, most int) time.Duration { return time.Duration(between(least, most)) * p.Pace * time.Second }
+	c.CheckpointInterval = seconds(5, 60)
 	s := &c.Settings
 	s.MaxJobs = between(1, max(2, c.Jobs))
 	s.MaxChurn = between(0, s.MaxJobs)
-	s.Interval = time.Duration(between(5, 60)) * time.Second
-	s.ActivityTimeout = time.Duration(between(6, 90)) * time.Second
-	s.PollInterval, s.ProgressInterval = time.Duration(between(5, 60))*time.Second, time.Duration(between(5, 60))*time.Second
+	s.Interval, s.ActivityTimeout = seconds(5, 60), seconds(6, 90)
+	s.PollInterval, s.ProgressInterval = seconds(5, 60), seconds(5, 60)
 	c.drawRates(&r)
 	roles := prng.Fork(seed, "roles")
 	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
 	if memory := prng.Fork(seed, "memory"); memory.Intn(2) == 1 {
 		c.Memory = 1 << (10 + memory.Intn(8)) // fetches of one document and of some hundreds
+	}
+	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
+		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	return c

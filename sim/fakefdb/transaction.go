@@ -44,7 +44,7 @@ func (t *transaction) request(o Op) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out, err := t.op(o)
-	if err != nil {
+	if err != nil || out.AtOnce {
 		return out, err
 	}
 	if err := t.db.world.Sleep(t.ctx, out.Before); err != nil {

@@ -64,6 +64,9 @@ type Outcome struct {
 	// Before is the time until the request takes effect, After the time from then until the answer.
 	// BackOff, and faults where the request has no effect, take the sum of both.
 	Before, After time.Duration
+	// AtOnce has a Read take no time at all: the caller is not suspended. Since all reads of a transaction see one version,
+	// only what happens between that and its commit can tell.
+	AtOnce bool
 	// Late is for TimedOutLate and ClusterLate the time from the answer to the landing of the
 	// commit, for WatchDelayed that from the change to the signal, for WatchSpurious and WatchFailed that
 	// from the watch's start to its end.

@@ -38,6 +38,7 @@ var fields = []field{
 	share("numeric-servers", func(c *cluster.Config) *int { return &c.NumericServers }),
 	share("bare-servers", func(c *cluster.Config) *int { return &c.BareServers }),
 	span("store-latency", func(c *cluster.Config) *time.Duration { return &c.StoreLatency }, 0),
+	share("slow-reads", func(c *cluster.Config) *int { return &c.SlowReads }),
 	span("net-latency", func(c *cluster.Config) *time.Duration { return &c.NetLatency }, 0),
 	span("poll-interval", func(c *cluster.Config) *time.Duration { return &c.Settings.PollInterval }, time.Millisecond),
 	count("memory", func(c *cluster.Config) *int { return &c.Memory }, 1, 1<<30),
