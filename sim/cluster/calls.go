@@ -70,6 +70,7 @@ const shortPause = 250 * time.Millisecond
 // replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
 // may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
 func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
+	o.opened(r, op, reply)
 	f, now := reply.Failure, o.w.Engine.Now()
 	if f != nil {
 		r.noteFailure(op, f, now)

@@ -27,6 +27,14 @@ func (o *oracle) beginning(r *run) beginning {
 	return b
 }
 
+// opened notes the target that a run made, since that can lose something from now on.
+func (o *oracle) opened(r *run, op peer.Op, reply peer.Reply) {
+	found, is := reply.Result.(peer.Opened)
+	if is && r.begin.target == nil && op.(peer.Open).Side == peer.Target {
+		r.begin.target, r.begin.instance = o.w.net.find(r.work.Work.Replication.Target.URL), found.InstanceStartTime
+	}
+}
+
 // asBegun says whether a run can be judged by what it found when it began: its databases are the same, and what
 // they offer is too. A filter function may have been another one for a while.
 func (o *oracle) asBegun(r *run) bool {
