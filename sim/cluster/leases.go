@@ -28,6 +28,7 @@ const maxHaste = 30
 type lease struct {
 	beat    instant.Time  // when its last heartbeat landed
 	timeout time.Duration // that this heartbeat told the others
+	lag     time.Duration // of the worker's steady clock when it sent that
 	gone    bool          // given up, by itself or by others
 }
 
@@ -39,10 +40,10 @@ func (o *oracle) checkLeases(l landing) {
 	now := o.w.Engine.Now()
 	switch q := l.request.(type) {
 	case node.Join:
-		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout}
+		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag}
 	case node.Beat:
 		o.checkLives(q.Worker, q)
-		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout}
+		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag}
 	case node.Accept:
 		o.checkLives(q.Worker, q)
 	case node.Retire:
@@ -101,13 +102,14 @@ func (o *oracle) checkTaken(r *run) {
 }
 
 // checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
-// notices when it goes on, and one who cannot know by its next heartbeat.
+// notices when it goes on. By the clock of one that was suspended its heartbeat is younger by that time: it was told the
+// timeout in force then, whatever its settings became meanwhile, and may stand still again before it can ask.
 func (o *oracle) checkLease(r *run) {
 	now := o.w.Engine.Now()
-	if now <= r.p.pausedLast || r.p.awoke > 0 && now.Sub(r.p.awoke) < r.p.settings.ActivityTimeout || o.w.Engine.Paused(r.p.Process) {
+	if now <= r.p.pausedLast || o.w.Engine.Paused(r.p.Process) {
 		return
 	}
-	if known := o.leases[r.work.Work.Lock.Worker]; now > known.end() {
+	if known := o.leases[r.work.Work.Lock.Worker]; now > known.end().Add(r.p.lag-known.lag) {
 		o.w.fail("S26", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
 			r.p.Name, r.work.Work.JobID, now, now.Sub(known.beat), known.timeout)
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -55,10 +56,11 @@ const maxBusy = 100_000
 // maxHectic bounds the events of a minute for each replication that a world begins with: there are some hundreds.
 const maxHectic = 2_000
 
-// asked is a request of a node, with the wall clock that it goes by.
+// asked is a request of a node, with the wall clock that it goes by and how far its steady clock was behind.
 type asked struct {
 	request node.Request
 	wall    instant.Time
+	lag     time.Duration
 }
 
 // landing is a commit with the request that made it.
@@ -96,8 +98,8 @@ func newOracle(w *Cluster) *oracle {
 }
 
 // asking notes what the running coroutine is about to ask of the store.
-func (o *oracle) asking(q node.Request, wall instant.Time) {
-	o.current[o.w.Engine.Self()] = asked{q, wall}
+func (o *oracle) asking(q node.Request, wall instant.Time, lag time.Duration) {
+	o.current[o.w.Engine.Self()] = asked{q, wall, lag}
 }
 
 // operation connects a transaction with the request that it carries out.

@@ -323,7 +323,7 @@ func (p *process) exit() {
 func (p *process) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, requestLimit)
 	wall := p.clock().Wall
-	p.w.oracle.asking(a.Request, wall)
+	p.w.oracle.asking(a.Request, wall, p.lag)
 	if expire, is := a.Request.(node.Expire); is {
 		p.w.reconnect(expire.Worker)
 	}
