@@ -52,8 +52,12 @@ func (n *Node) issue(c *call) *call {
 func (n *Node) attempt(c *call) {
 	n.nextID++
 	c.id, c.flying, c.sent = n.nextID, true, n.clock.Steady
-	if beat, is := c.req.(Beat); is { // it may get through unheard, with a shorter timeout
-		n.ends = min(n.ends, c.sent.Add(beat.Info.ActivityTimeout))
+	switch q := c.req.(type) { // what the node says of itself is of this attempt, not of one that failed long ago
+	case Join:
+		c.req = Join{Worker: q.Worker, Info: n.info()}
+	case Beat:
+		c.req = Beat{Worker: q.Worker, Info: n.info()}
+		n.ends = min(n.ends, c.sent.Add(n.cfg.ActivityTimeout)) // it may get through unheard, with a shorter timeout
 	}
 	n.emit(Ask{ID: c.id, Request: c.req})
 }

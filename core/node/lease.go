@@ -25,7 +25,7 @@ func (n *Node) join() {
 		n.worker = fmt.Sprintf("%s-%d", n.cfg.Worker, n.epoch)
 	}
 	n.lease, n.seen = joining, 0
-	n.ask(Join{Worker: n.worker, Info: n.info()})
+	n.ask(Join{Worker: n.worker})
 }
 
 func (n *Node) joined(c *call, q Join) {
@@ -54,7 +54,7 @@ func (n *Node) keepLease() {
 		return
 	}
 	if n.due(&n.timers.beat, min(n.cfg.ActivityTimeout, n.granted)/beatsPerTimeout) {
-		askOnce(n, Beat{Worker: n.worker, Info: n.info()})
+		askOnce(n, Beat{Worker: n.worker})
 	}
 	if n.due(&n.timers.owned, n.cfg.ActivityTimeout) {
 		n.lookOwned()

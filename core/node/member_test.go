@@ -223,6 +223,42 @@ func TestLongerTimeoutOfOthers(t *testing.T) {
 	}
 }
 
+// TestRetriesTellThePresent: a join or heartbeat that is tried again says what is true by then.
+func TestRetriesTellThePresent(t *testing.T) {
+	w := newWorld(t)
+	w.down = true
+	n := w.start("n", nil)
+	joins, beats := 0, 0
+	n.hold = func(q Request) bool {
+		var i Info
+		switch q := q.(type) {
+		case Join:
+			i, joins = q.Info, joins+1
+		case Beat:
+			i, beats = q.Info, beats+1
+		default:
+			return false
+		}
+		if i.Seen != w.now || i.MaxJobs != n.cfg.MaxJobs {
+			t.Errorf("at %s: %s says %+v", w.now, q, i)
+		}
+		return false
+	}
+	for range 2 { // it joins, and then it is a member
+		s := n.cfg.Settings
+		s.MaxJobs--
+		w.pass(s.ActivityTimeout / 2)
+		n.step(Configure{Settings: s})
+		w.pass(s.ActivityTimeout / 5)
+		w.down = false
+		w.pass(s.ActivityTimeout)
+		w.down = true
+	}
+	if joins < 2 || beats < 2 || n.epoch > 1 {
+		t.Errorf("%d joins and %d heartbeats for %d leases", joins, beats, n.epoch)
+	}
+}
+
 // TestTimeoutChangesWithoutLoss: a node whose activity timeout is lowered or raised keeps its lease, and goes by a
 // longer one only when others know of it.
 func TestTimeoutChangesWithoutLoss(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 type membership struct {
 	applied node.Settings
 	since   instant.Time // when these became its settings
-	told    node.Info
 	beat    uint64       // id of its last attempt to send a heartbeat
 	missed  instant.Time // when that failed; 0 when it did not
 }
@@ -56,13 +55,9 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 	}
 }
 
-// checkTold is a part of L5: what a node tells of itself is true. What it tells again may be of before.
+// checkTold is a part of L5: what a node tells of itself is true.
 func (o *oracle) checkTold(p *process, i node.Info) {
 	m := &p.member
-	if i == m.told {
-		return
-	}
-	m.told = i
 	want := node.Info{Name: p.Name, Roles: p.roles, Status: node.Up, Running: p.node.Running(), ActivityTimeout: m.applied.ActivityTimeout,
 		Started: i.Started, Seen: p.clock().Wall}
 	switch {
