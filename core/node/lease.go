@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -31,7 +32,8 @@ func (n *Node) join() {
 func (n *Node) joined(c *call, q Join) {
 	n.lease, n.granted = live, q.Info.ActivityTimeout
 	n.ends = c.sent.Add(n.granted)
-	n.timers.beat = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout / beatsPerTimeout))
+	n.timers.beat = n.clock.Steady.Add(n.jitter(n.beatInterval()))
+	n.tellLater(q.Info)
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
 	n.awaiting[WorkerCalls] = false // that of an earlier lease tells nothing
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker})
@@ -53,12 +55,17 @@ func (n *Node) keepLease() {
 	if n.lease != live {
 		return
 	}
-	if n.due(&n.timers.beat, min(n.cfg.ActivityTimeout, n.granted)/beatsPerTimeout) {
+	if n.due(&n.timers.beat, n.beatInterval()) {
 		askOnce(n, Beat{Worker: n.worker})
 	}
 	if n.due(&n.timers.owned, n.cfg.ActivityTimeout) {
 		n.lookOwned()
 	}
+}
+
+// beatInterval is short enough for the timeout that others know of, too.
+func (n *Node) beatInterval() time.Duration {
+	return min(n.cfg.ActivityTimeout, n.granted) / beatsPerTimeout
 }
 
 func (n *Node) beaten(c *call, q Beat, b Beaten) {
@@ -67,6 +74,7 @@ func (n *Node) beaten(c *call, q Beat, b Beaten) {
 	if b.Calls != n.seen {
 		n.lookOwned()
 	}
+	n.tellLater(q.Info)
 }
 
 // await waits for a counter to differ, once at a time.

@@ -91,6 +91,15 @@ func (n *Node) tell() {
 	}
 }
 
+// tellLater has the others see at once what changed while they were told.
+func (n *Node) tellLater(told Info) {
+	now := n.info()
+	now.Running, now.Seen = told.Running, told.Seen // these change all the time
+	if now != told {
+		n.tell()
+	}
+}
+
 // wasOwn says whether a lease is an earlier one of this process.
 func (n *Node) wasOwn(worker string) bool {
 	return worker == n.cfg.Worker || strings.HasPrefix(worker, n.cfg.Worker+"-")

@@ -259,6 +259,41 @@ func TestRetriesTellThePresent(t *testing.T) {
 	}
 }
 
+// TestSettingsWhileOthersAreTold: what changes while a join or a heartbeat is under way is told right after it, and nobody
+// loses a lease by it.
+func TestSettingsWhileOthersAreTold(t *testing.T) {
+	w := newWorld(t)
+	hold := func(q Request) bool {
+		switch q.(type) {
+		case Join, Beat:
+			return true
+		}
+		return false
+	}
+	n := w.start("n", func(c *Config) { c.ActivityTimeout = 10 * time.Second })
+	for n.hold = hold; len(n.held) == 0; {
+		w.pass(time.Second)
+	}
+	other := w.start("other", nil)
+	late := &driven{Node: New(Config{Settings: n.cfg.Settings, Name: "late", Roles: AllRoles, Worker: "late-2"}), w: w, hold: hold}
+	w.nodes = append(w.nodes, late)
+	late.step(Start{})
+	for _, d := range []*driven{n, late} {
+		s := d.cfg.Settings
+		s.MaxJobs, s.ActivityTimeout = s.MaxJobs+1, 10*s.ActivityTimeout
+		d.step(Configure{Settings: s})
+		d.hold = nil
+		d.step(d.perform(d.held[0]))
+		if i := w.members()[d.cfg.Name]; i.MaxJobs != s.MaxJobs || i.ActivityTimeout != s.ActivityTimeout {
+			t.Errorf("others see %+v", i)
+		}
+	}
+	w.pass(time.Minute)
+	if slices.Contains(n.notes, "lease_lost") || slices.Contains(late.notes, "lease_lost") || slices.Contains(other.notes, "worker_silent") {
+		t.Errorf("notes %v, %v and %v", n.notes, late.notes, other.notes)
+	}
+}
+
 // TestTimeoutChangesWithoutLoss: a node whose activity timeout is lowered or raised keeps its lease, and goes by a
 // longer one only when others know of it.
 func TestTimeoutChangesWithoutLoss(t *testing.T) {

@@ -18,6 +18,8 @@ type membership struct {
 	since   instant.Time // when these became its settings
 	beat    uint64       // id of its last attempt to send a heartbeat
 	missed  instant.Time // when that failed; 0 when it did not
+	asked   uint64       // id of its last attempt to join or to send a heartbeat
+	told    node.Info    // with that
 }
 
 // maxBeatPause is the longest time after which a heartbeat that failed is tried again.
@@ -26,7 +28,7 @@ const maxBeatPause = time.Second
 // memberStepped is a part of L5 and of S26: a node tells others what is true of it, and goes on to send heartbeats when
 // they fail.
 func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect) {
-	m, now, changes := &p.member, o.w.Engine.Now(), false
+	m, now, changes, owes := &p.member, o.w.Engine.Now(), false, false
 	switch ev := ev.(type) {
 	case node.Configure:
 		m.applied, m.since, changes = ev.Settings, now, true
@@ -36,12 +38,14 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 		if ev.ID == m.beat && ev.Fault == node.StoreDown {
 			m.missed = now
 		}
+		owes = ev.ID == m.asked && ev.Fault == node.NoFault && o.outdated(p)
 	}
 	for _, e := range effects {
 		ask, _ := e.(node.Ask)
 		switch q := ask.Request.(type) {
 		case node.Join:
-			m.beat, m.missed = 0, 0
+			m.beat, m.missed, owes = 0, 0, false
+			m.asked, m.told = ask.ID, q.Info
 			if !changes { // it may have joined before it heard
 				o.checkTold(p, q.Info)
 			}
@@ -49,14 +53,33 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 			if late := now.Sub(m.missed); m.missed > p.pausedLast && late > maxBeatPause {
 				o.w.fail("S26", "%s sends its next heartbeat %s after one that failed", p.Name, late)
 			}
-			m.beat, m.missed = ask.ID, 0
+			m.beat, m.missed, owes = ask.ID, 0, false
+			m.asked, m.told = ask.ID, q.Info
 			o.checkTold(p, q.Info)
 		}
 	}
+	if owes {
+		o.w.fail("L5", "%s has told %+v, which is not true any more, and tells nothing else", p.Name, m.told)
+	}
+}
+
+// outdated says whether what a node told last is not true any more. How many jobs it runs may wait for its next
+// heartbeat, and one that drains is about to leave.
+func (o *oracle) outdated(p *process) bool {
+	now := o.truth(p, p.member.told)
+	now.Running, now.Seen = p.member.told.Running, p.member.told.Seen
+	return !p.draining && now != p.member.told
 }
 
 // checkTold is a part of L5: what a node tells of itself is true.
 func (o *oracle) checkTold(p *process, i node.Info) {
+	if want := o.truth(p, i); i != want {
+		o.w.fail("L5", "%s says of itself %+v, and is %+v", p.Name, i, want)
+	}
+}
+
+// truth is what a node has to say of itself now.
+func (o *oracle) truth(p *process, i node.Info) node.Info {
 	m := &p.member
 	want := node.Info{Name: p.Name, Roles: p.roles, Status: node.Up, Running: p.node.Running(), ActivityTimeout: m.applied.ActivityTimeout,
 		Started: i.Started, Seen: p.clock().Wall}
@@ -69,9 +92,7 @@ func (o *oracle) checkTold(p *process, i node.Info) {
 	if p.roles.Has(node.Replication) {
 		want.MaxJobs = m.applied.MaxJobs
 	}
-	if i != want {
-		o.w.fail("L5", "%s says of itself %+v, and is %+v", p.Name, i, want)
-	}
+	return want
 }
 
 // checkWelcome is a part of S5: who hands jobs back starts none.
