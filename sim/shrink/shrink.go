@@ -56,6 +56,7 @@ type shrinker struct {
 	runs     int
 	best     scenario.Scenario
 	after    *cluster.Violation // of the best
+	others   uint64             // how many seeds beside its own a candidate is tried with
 }
 
 // Shrink makes a failing run small.
@@ -68,7 +69,7 @@ func Shrink(t Task) (*Result, error) {
 	if first.Violation == nil {
 		return nil, ErrHolds
 	}
-	s := &shrinker{Task: t, limit: first.Events*5/4 + 5_000, deadline: began.Add(t.Budget)}
+	s := &shrinker{Task: t, limit: first.Events*5/4 + 5_000, deadline: began.Add(t.Budget), others: 3}
 	s.best.Broke = first.Violation.ID
 	plain := clone(t.World.Config) // no rate matters where decisions say what happens
 	plain.Rates, plain.Actions = map[string]int{}, map[string]int{}
@@ -84,6 +85,7 @@ func Shrink(t Task) (*Result, error) {
 	s.events()
 	s.values()
 	s.deadline = began.Add(t.Budget)
+	s.sift()
 	s.draw(drawn)
 	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
 }
@@ -194,7 +196,7 @@ func (s *shrinker) play(c scenario.Scenario) campaign.Outcome {
 func (s *shrinker) variants(c scenario.Scenario) []scenario.Scenario {
 	all := []scenario.Scenario{c}
 	if !c.Scripted {
-		for i := range uint64(3) {
+		for i := range s.others {
 			other := c
 			other.First = s.Seed + i + 1
 			other.Last = other.First

@@ -142,6 +142,21 @@ func (s *shrinker) events() {
 	s.told("events")
 }
 
+// sift leaves out events in ever smaller pieces. While there are too many to read it tries many seeds: what events were good
+// for is often no more than that a race took its course, which it takes without them with another seed.
+func (s *shrinker) sift() {
+	for size := (len(s.best.Config.Events) + 1) / 2; size > 0 && !s.late(); size /= 2 {
+		for at := len(s.best.Config.Events) - size; at > -size && !s.late(); at -= size {
+			s.others = 3
+			if s.size() > enough {
+				s.others = 30
+			}
+			s.change(func(c *cluster.Config) { c.Events = slices.Delete(c.Events, max(at, 0), at+size) })
+		}
+	}
+	s.told("sifted")
+}
+
 func ofNemesis(c decide.Choice) bool { return c.Site == cluster.NemesisSite }
 
 // watch plays the best run and collects what the nemesis did.
