@@ -284,6 +284,7 @@ func TestRolesOfNodes(t *testing.T) {
 func TestNamesakes(t *testing.T) {
 	f := newFleet(t)
 	f.join("n", nil)
+	f.await("the first to be the elder", func() bool { return len(f.members()) == 1 })
 	twin := f.join("n", nil)
 	f.await("the names to differ", func() bool { return len(f.members()) == 2 })
 	local := f.ask(twin).want(200, "GET", "_node/_local", "")["name"].(string)
