@@ -125,18 +125,14 @@ func (m *merge) ownPair(base []byte) bool {
 
 func (m *merge) emit(key, value []byte) bool {
 	if m.out == nil {
-		n := 16
+		n := 4
 		if m.o.Limit > 0 {
 			n = min(n, m.o.Limit)
 		}
 		m.out = make([]kv.KeyValue, 0, n)
 	}
 	if size := len(key) + len(value); size > cap(m.memory)-len(m.memory) {
-		guess := 0 // large pairs are few
-		if size <= maxPaired {
-			guess = max((size+8)*cap(m.out), 2*cap(m.memory)) // as many more of this size as there is room for
-		}
-		m.memory = make([]byte, 0, max(size, min(guess, 64<<10)))
+		m.memory = make([]byte, 0, max(size, min(max(512, 2*cap(m.memory)), 64<<10)))
 	}
 	from := len(m.memory)
 	m.memory = append(append(m.memory, key...), value...)
