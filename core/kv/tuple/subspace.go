@@ -78,8 +78,8 @@ func scan(b []byte, d any) (rest []byte, err error) {
 		_, rest, err = element(b, 0)
 	case *string:
 		var val []byte
-		if val, rest, err = typed(b, stringCode, "string", text); err == nil {
-			*d = string(val)
+		if val, rest, err = typed(b, stringCode, "string", textIn); err == nil {
+			*d = string(unescaped(val))
 		}
 	case *[]byte:
 		*d, rest, err = typed(b, bytesCode, "byte string", text)

@@ -36,8 +36,8 @@ func element(b []byte, depth int) (any, []byte, error) {
 	case code == bytesCode:
 		return boxed(text(b))
 	case code == stringCode:
-		s, rest, err := text(b)
-		return string(s), rest, err
+		s, rest, err := textIn(b)
+		return string(unescaped(s)), rest, err
 	case code == nestedCode:
 		return boxed(nested(b, depth+1))
 	case bigNegCode <= code && code <= bigPosCode:
@@ -61,13 +61,18 @@ func element(b []byte, depth int) (any, []byte, error) {
 
 func boxed[T any](v T, rest []byte, err error) (any, []byte, error) { return v, rest, err }
 
-// text decodes a byte string or a string into fresh memory.
+// text decodes a byte string into fresh memory.
 func text(b []byte) (val, rest []byte, err error) {
 	escaped, rest, err := textIn(b)
-	if len(escaped) == 0 {
-		return []byte{}, rest, err
+	return append([]byte{}, unescaped(escaped)...), rest, err
+}
+
+// unescaped is what textIn found without its escapes, in the same memory where it has none.
+func unescaped(b []byte) []byte {
+	if bytes.IndexByte(b, 0) < 0 {
+		return b
 	}
-	return bytes.ReplaceAll(escaped, []byte{0, 0xff}, []byte{0}), rest, err
+	return bytes.ReplaceAll(b, []byte{0, 0xff}, []byte{0})
 }
 
 // textIn is the still escaped part of b that holds the string at its start.
