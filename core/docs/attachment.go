@@ -265,7 +265,7 @@ func (db *Database) ReadAttachment(a *Attachment, offset int64, limit int) ([]by
 	if err != nil {
 		return nil, err
 	}
-	data := make([]byte, 0, (last-first+1)*pieceSize)
+	data := make([]byte, 0, min((last+1)*pieceSize, a.Size())-first*pieceSize)
 	for _, row := range rows {
 		data = append(data, row.Value...)
 	}
