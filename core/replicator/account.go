@@ -69,17 +69,18 @@ func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
 
 // Charges are all charges that are remembered of an account, in the order of their times.
 func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) {
-	rows, err := r.GetRange(s.usage.Sub(account).Range(), kv.RangeOptions{})
+	space, at := s.usage.Sub(account), int64(0)
+	rows, err := r.GetRange(space.Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
-	list := make([]schedule.Charge, 0, len(rows))
-	for _, row := range rows {
-		c, ok := s.ChargeRow(row.Key, row.Value)
-		if !ok {
+	list := make([]schedule.Charge, len(rows))
+	for i, row := range rows {
+		c := &list[i]
+		if err := space.Scan(row.Key, &at, &c.Worker); err != nil {
 			return nil, fmt.Errorf("%w: usage row %x", jobs.ErrCorrupt, row.Key)
 		}
-		list = append(list, c)
+		c.Account, c.At, c.Used = account, instant.Time(at), number(row.Value)
 	}
 	return list, nil
 }
