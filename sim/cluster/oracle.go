@@ -24,7 +24,7 @@ import (
 type oracle struct {
 	w        *Cluster
 	landings []landing
-	requests map[uint64]asked // of the transactions of nodes, by number
+	requests map[uint64]asked // of the commits of nodes that have not landed, by number of the transaction
 	current  map[any]asked    // of the coroutines that ask
 	shadows  map[string]*shadow
 	runs     []*run // under way
@@ -104,6 +104,9 @@ func (o *oracle) asking(q node.Request, wall instant.Time, lag time.Duration) {
 
 // operation connects a transaction with the request that it carries out.
 func (o *oracle) operation(op fakefdb.Op) {
+	if op.Kind != fakefdb.Commit {
+		return
+	}
 	if q, ok := o.current[o.w.Engine.Self()]; ok {
 		o.requests[op.Tx] = q
 	}
@@ -114,6 +117,7 @@ func (o *oracle) operation(op fakefdb.Op) {
 func (o *oracle) landed(l fakefdb.Landing) {
 	o.w.Engine.Note(mix.Pair(uint64(l.Version), uint64(len(l.Mutations))))
 	o.landings = append(o.landings, landing{l, o.requests[l.Tx], o.touched(l)})
+	delete(o.requests, l.Tx)
 }
 
 // step is called after every event.

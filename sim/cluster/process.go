@@ -234,21 +234,18 @@ func (p *process) handle(ev any) {
 	if len(p.queue) > 1 {
 		return // a step further up is at it
 	}
-	for len(p.queue) > 0 && p.alive {
-		switch ev := p.queue[0].(type) {
+	for i := 0; i < len(p.queue) && p.alive; i++ {
+		switch ev := p.queue[i].(type) {
 		case node.Event:
 			p.stepNode(ev)
 		case runEvent:
 			p.stepRun(ev.run, ev.ev)
 		}
-		if len(p.queue) > 0 {
-			p.queue = p.queue[1:]
-		}
 	}
+	clear(p.queue)
+	p.queue = p.queue[:0]
 	if p.alive {
 		p.planWake()
-	} else {
-		p.queue = nil
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"couchrelay/core/kv/ryw"
 )
 
+var errCommitted = kv.NewError(kv.UsedDuringCommit)
+
 // Commit is kv.Transaction's.
 func (t *transaction) Commit() error {
 	if t.ended != nil {
@@ -22,7 +24,7 @@ func (t *transaction) Commit() error {
 	if err != nil {
 		return err
 	}
-	t.Fail(kv.NewError(kv.UsedDuringCommit))
+	t.Fail(errCommitted)
 	if readOnly {
 		t.db.mu.Lock()
 		t.db.stats.ReadOnly++

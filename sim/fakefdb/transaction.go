@@ -213,7 +213,9 @@ func (t *transaction) backOff(wait time.Duration, code kv.Code) error {
 }
 
 // Cancel is kv.Transaction's.
-func (t *transaction) Cancel() { t.end(kv.NewError(kv.TransactionCancelled)) }
+func (t *transaction) Cancel() { t.end(errCancelled) }
+
+var errCancelled = kv.NewError(kv.TransactionCancelled)
 
 func (t *transaction) end(err error) {
 	if t.ended == nil {
