@@ -2,9 +2,10 @@ package repdoc
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	json "github.com/go-json-experiment/json/v1"
 )
 
 // stored is how the job store keeps a replication: the public part as it marshals for everybody, and

@@ -154,7 +154,7 @@ func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choi
 			}
 		}
 	}
-	for name, n := range o.Faults.Reached {
+	for name, n := range o.Faults.Reached() {
 		r.count(name).Reached += n
 	}
 	for name, n := range o.Faults.Fired {

@@ -63,11 +63,44 @@ func (v *Violation) String() string {
 }
 
 // Tally counts faults: how often each could have come up, and how often it did.
-type Tally struct{ Reached, Fired map[string]uint64 }
+type Tally struct {
+	Fired   map[string]uint64
+	reached map[string]*uint64
+}
+
+// chance is a fault that can come up, with the count of how often it could have.
+type chance struct {
+	name    string
+	reached *uint64
+}
+
+// chances are the faults with some names.
+func (t *Tally) chances(names []string) []chance {
+	all := make([]chance, len(names))
+	for i, name := range names {
+		if t.reached[name] == nil {
+			t.reached[name] = new(uint64)
+		}
+		all[i] = chance{name, t.reached[name]}
+	}
+	return all
+}
+
+// Reached is how often each fault could have come up.
+func (t Tally) Reached() map[string]uint64 {
+	all := map[string]uint64{}
+	for name, n := range t.reached {
+		all[name] = *n
+	}
+	return all
+}
+
+// hit counts a fault that came up.
+func (t *Tally) hit(name string) { t.Fired[name]++ }
 
 // New builds a world.
 func New(c Config, d *decide.Decider) *Cluster {
-	w := &Cluster{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]uint64{}}}
+	w := &Cluster{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
 	w.oracle = newOracle(w)
 	w.world = newStoreWorld(w)
 	w.db = fakefdb.New(fakefdb.InWorld(w.world), fakefdb.OnCommit(w.oracle.landed))
@@ -205,10 +238,6 @@ func (w *Cluster) Hash() uint64 {
 
 // present reads the store outside of all transactions.
 func (w *Cluster) present() kv.Reader { return w.db.Present() }
-
-// hit counts a fault that came up; reach one that could have.
-func (t *Tally) hit(name string)   { t.Fired[name]++ }
-func (t *Tally) reach(name string) { t.Reached[name]++ }
 
 // Close frees what a run holds. Call it when it is over and its hash was taken.
 func (w *Cluster) Close() { w.Engine.Close() }

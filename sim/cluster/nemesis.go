@@ -17,7 +17,6 @@ type nemesis struct {
 	w     *Cluster
 	site  *decide.Site
 	table *decide.Table
-	names []string
 	// now is what is being done, as far as it is known.
 	now Happening
 }
@@ -34,19 +33,21 @@ type Happening struct {
 // startNemesis gives the nemesis its turns, until the time of trouble is over.
 func (w *Cluster) startNemesis() {
 	n := &nemesis{w: w, site: w.Decider.Site(NemesisSite)}
+	var names []string
 	for _, name := range NemesisFaults {
 		if w.Config.Rates[name] > 0 {
-			n.names = append(n.names, name)
+			names = append(names, name)
 		}
 	}
-	n.table = w.Config.table(n.names)
-	if len(n.names) == 0 && !w.Decider.Scripted() {
+	n.table = w.Config.table(names)
+	if len(names) == 0 && !w.Decider.Scripted() {
 		return
 	}
+	faults := w.Faults.chances(names)
 	w.Engine.Go(nil, "nemesis", func() {
 		for w.Engine.Sleep(context.Background(), NemesisTick) == nil && !w.healed {
-			for _, name := range n.names {
-				w.Faults.reach(name)
+			for _, f := range faults {
+				*f.reached++
 			}
 			from := n.site.Asked()
 			if fault := n.site.Pick(n.table); fault != "" {

@@ -38,9 +38,9 @@ type (
 
 // opFaults are the faults that requests of one kind can have.
 type opFaults struct {
-	name  string
-	names []string
-	table *decide.Table
+	name   string
+	faults []chance
+	table  *decide.Table
 }
 
 type linkKey struct {
@@ -66,12 +66,13 @@ func newNetwork(w *Cluster) *network {
 		wishes: map[wishKey]wish{}}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
+		var names []string
 		for _, f := range peers.RequestFaults(op) {
 			if w.Config.Rates[f] > 0 {
-				k.names = append(k.names, f)
+				names = append(names, f)
 			}
 		}
-		k.table = w.Config.table(k.names)
+		k.faults, k.table = w.Faults.chances(names), w.Config.table(names)
 		n.kinds[reflect.TypeOf(op)] = k
 	}
 	return n
@@ -84,7 +85,7 @@ func (n *network) add(s *peers.Server) {
 
 func (n *network) heal() {
 	for _, k := range n.kinds {
-		k.names, k.table = nil, &decide.Table{}
+		k.faults, k.table = nil, &decide.Table{}
 	}
 	for _, l := range n.links {
 		l.cutUntil = 0
@@ -127,8 +128,8 @@ func (n *network) site(p *engine.Process, s *peers.Server, what string) *decide.
 // Fate is peers.Network's.
 func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fault, time.Duration, time.Duration) {
 	k := n.kinds[reflect.TypeOf(op)]
-	for _, name := range k.names {
-		n.w.Faults.reach(name)
+	for _, f := range k.faults {
+		*f.reached++
 	}
 	fault := n.site(p, s, k.name).Pick(k.table)
 	most := n.w.Config.NetLatency

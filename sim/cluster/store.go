@@ -13,8 +13,8 @@ import (
 type storeWorld struct {
 	w      *Cluster
 	tables map[fakefdb.Kind]*decide.Table
-	names  map[fakefdb.Kind][]string
-	sites  map[siteKey]*decide.Site
+	faults map[fakefdb.Kind][]chance // that can come up
+	sites  map[siteKey]storeSites
 	// downUntil is when the store answers again.
 	downUntil instant.Time
 	// at once: nothing fails and nothing takes time, for the checks of idempotence.
@@ -24,11 +24,14 @@ type storeWorld struct {
 type siteKey struct {
 	who  string
 	kind fakefdb.Kind
-	what string
 }
 
+// storeSites are where a process's questions of one kind are asked: which fault, whether a read takes time, how
+// long the way takes, and what a fault does.
+type storeSites struct{ fault, slow, there, late *decide.Site }
+
 func newStoreWorld(w *Cluster) *storeWorld {
-	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, names: map[fakefdb.Kind][]string{}, sites: map[siteKey]*decide.Site{}}
+	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, faults: map[fakefdb.Kind][]chance{}, sites: map[siteKey]storeSites{}}
 	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch} {
 		var names []string
 		for _, f := range fakefdb.Faults(kind) {
@@ -36,7 +39,7 @@ func newStoreWorld(w *Cluster) *storeWorld {
 				names = append(names, string(f))
 			}
 		}
-		s.names[kind], s.tables[kind] = names, w.Config.table(names)
+		s.faults[kind], s.tables[kind] = w.Faults.chances(names), w.Config.table(names)
 	}
 	return s
 }
@@ -44,19 +47,19 @@ func newStoreWorld(w *Cluster) *storeWorld {
 func (s *storeWorld) heal() {
 	s.downUntil = 0
 	for kind := range s.tables {
-		s.tables[kind], s.names[kind] = &decide.Table{}, nil
+		s.tables[kind], s.faults[kind] = &decide.Table{}, nil
 	}
 }
 
-// site is where a process's questions of one kind are asked.
-func (s *storeWorld) site(who string, kind fakefdb.Kind, what string) *decide.Site {
-	key := siteKey{who, kind, what}
-	site := s.sites[key]
-	if site == nil {
-		site = s.w.Decider.Site(who + "/store/" + kind.String() + what)
-		s.sites[key] = site
+func (s *storeWorld) sitesOf(who string, kind fakefdb.Kind) storeSites {
+	key := siteKey{who, kind}
+	sites, known := s.sites[key]
+	if !known {
+		name, d := who+"/store/"+kind.String(), s.w.Decider
+		sites = storeSites{d.Site(name), d.Site(name + " slow"), d.Site(name + " there"), d.Site(name + " late")}
+		s.sites[key] = sites
 	}
-	return site
+	return sites
 }
 
 // Now is fakefdb.World's.
@@ -106,8 +109,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if p != nil {
 		p.stall(true)
 	}
+	sites := s.sitesOf(who, op.Kind)
 	if op.Kind == fakefdb.BackOff {
-		return fakefdb.Outcome{Before: s.site(who, op.Kind, "").Duration(op.Wait/2, op.Wait)}
+		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
 	}
 	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
 		if p != nil && p.tillGone {
@@ -115,21 +119,21 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		}
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
-	for _, name := range s.names[op.Kind] {
-		if name != fakefdbStale || op.Limbo {
-			w.Faults.reach(name)
+	for _, f := range s.faults[op.Kind] {
+		if op.Limbo || f.name != fakefdbStale {
+			*f.reached++
 		}
 	}
-	fault := s.site(who, op.Kind, "").Pick(s.tables[op.Kind])
+	fault := sites.fault.Pick(s.tables[op.Kind])
 	if fault == fakefdbStale && !op.Limbo {
 		fault = ""
 	}
 	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
 	switch {
-	case op.Kind == fakefdb.Read && fault == "" && !s.slow(who) && !(p != nil && w.Engine.Paused(p.Process)):
+	case op.Kind == fakefdb.Read && fault == "" && !s.slow(sites) && !(p != nil && w.Engine.Paused(p.Process)):
 		out.AtOnce = true
 	case op.Kind != fakefdb.StartWatch:
-		out.Before = s.site(who, op.Kind, " there").Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
+		out.Before = sites.there.Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
 		if op.Kind == fakefdb.Commit {
 			out.After = w.Config.StoreLatency / 10
 		}
@@ -138,15 +142,15 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		w.Faults.hit(fault)
 		w.Engine.Logf(who, "~ %s of %s", fault, op.Kind)
 		w.watch(Fault{Name: fault, Whom: who, Text: op.Kind.String()})
-		s.stretch(&out, s.site(who, op.Kind, " late"))
+		s.stretch(&out, sites.late)
 	}
 	return out
 }
 
 // slow says whether a read takes time.
-func (s *storeWorld) slow(who string) bool {
+func (s *storeWorld) slow(sites storeSites) bool {
 	share := s.w.Config.SlowReads
-	return share == 100 || share > 0 && s.site(who, fakefdb.Read, " slow").Chance(share*decide.Scale/100)
+	return share == 100 || share > 0 && sites.slow.Chance(share*decide.Scale/100)
 }
 
 const fakefdbStale = string(fakefdb.StaleReadVersion)

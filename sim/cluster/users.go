@@ -24,7 +24,7 @@ type users struct {
 	touch   *decide.Site // whether a document is written as it was read
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
-	names   []string
+	faults  []chance
 	tenants []*tenant
 	jobs    []*jobDoc // replication documents that were ever tried, in order
 	n       int       // things made so far, for names and tokens
@@ -54,12 +54,14 @@ type jobDoc struct {
 
 func newUsers(w *Cluster) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), table: &decide.Table{}}
+	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
-			u.names = append(u.names, name)
+			names = append(names, name)
 			u.table.Add(name, rate)
 		}
 	}
+	u.faults = w.Faults.chances(names)
 	for i := range w.Config.Tenants {
 		name := "_replicator"
 		if i > 0 {
@@ -86,8 +88,8 @@ func (u *users) begin() {
 		u.w.world.atOnce = false
 		for !u.w.healed {
 			_ = u.w.Engine.Sleep(context.Background(), u.site.Duration(u.w.Config.Think/20, u.w.Config.Think))
-			for _, name := range u.names {
-				u.w.Faults.reach(name)
+			for _, f := range u.faults {
+				*f.reached++
 			}
 			if what := u.acts.Pick(u.table); what != "" && !u.w.healed {
 				u.w.Faults.hit(what)

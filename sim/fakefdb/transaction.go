@@ -24,6 +24,12 @@ type transaction struct {
 	ended   error    // no further attempts, for this reason
 }
 
+// Errors of transactions that are over.
+var (
+	errUsed      = kv.NewError(kv.UsedDuringCommit)
+	errCancelled = kv.NewError(kv.TransactionCancelled)
+)
+
 // op asks the world about an operation and sits out outages.
 func (t *transaction) op(o Op) (Outcome, error) {
 	o.Tx, o.Attempt, o.Options = t.number, t.attempt, t.options
@@ -214,8 +220,11 @@ func (t *transaction) backOff(wait time.Duration, code kv.Code) error {
 
 // Cancel is kv.Transaction's.
 func (t *transaction) Cancel() { t.end(errCancelled) }
+<<<<<<< HEAD
 
 var errCancelled = kv.NewError(kv.TransactionCancelled)
+=======
+>>>>>>> b46e9d0 (sim/cluster: a question to the store costs one look-up; strings of keys are read without a copy of their bytes)
 
 func (t *transaction) end(err error) {
 	if t.ended == nil {

@@ -186,9 +186,8 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 		all = append(all, written...)
 		edits = edits[len(written):]
 	}
-	before := db.last()
-	db.number()
-	if db.last() > before {
+	if slices.ContainsFunc(all, func(w docs.Written) bool { return w.Changed }) {
+		db.number()
 		db.Hangup(nil, nil)
 	}
 	if db.Server.Changed != nil {
