@@ -59,6 +59,19 @@ type walk struct {
 	found []kv.Range // that took long to cross
 	place []byte
 	steps int // of Pebble's inner iterator when the walk was at place
+
+	memory []byte // that what was yielded lies in
+}
+
+// pair copies the pair at the iterator, whose memory Pebble uses again.
+func (w *walk) pair() (key, value []byte) {
+	k, v := w.it.Key(), w.it.Value()
+	if size := len(k) + len(v); size > cap(w.memory)-len(w.memory) {
+		w.memory = make([]byte, 0, max(size, min(max(512, 2*cap(w.memory)), 64<<10)))
+	}
+	from, mid := len(w.memory), len(w.memory)+len(k)
+	w.memory = append(append(w.memory, k...), v...)
+	return w.memory[from:mid:mid], w.memory[mid:]
 }
 
 // forward yields pairs in order.
@@ -75,7 +88,7 @@ func (w *walk) forward(yield func(key, value []byte) bool) {
 		key := w.it.Key()
 		w.cross(w.place, key)
 		w.place = append(append(w.place[:0], key...), 0)
-		if !yield(key, w.it.Value()) {
+		if !yield(w.pair()) {
 			return
 		}
 		switch gap := w.nextGap(); {
@@ -129,7 +142,7 @@ func (w *walk) backward(yield func(key, value []byte) bool) {
 		key := w.it.Key()
 		w.cross(key, w.place)
 		w.place = append(w.place[:0], key...)
-		if !yield(key, w.it.Value()) {
+		if !yield(w.pair()) {
 			return
 		}
 		switch gap := w.lastGap(); {

@@ -19,7 +19,8 @@
 // # What every caller owes
 //
 // A function that takes a Tx may run more than once, must not keep the Tx, must not change anything
-// but the store, and returns the store's errors unchanged or wrapped with %w.
+// but the store, and returns the store's errors unchanged or wrapped with %w. Nobody changes the bytes of
+// what a read returned, which may be the store's own; appending to them is safe.
 package kv
 
 import "context"
@@ -32,7 +33,7 @@ const (
 	MaxTxSeconds = 5          // from the first read; later reads and the commit fail with TransactionTooOld
 )
 
-// KeyValue is one pair as a range read returns it. Both slices belong to the caller.
+// KeyValue is one pair as a range read returns it.
 type KeyValue struct {
 	Key, Value []byte
 }

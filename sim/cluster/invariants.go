@@ -44,7 +44,7 @@ var Invariants = map[string]string{
 	"L7":  "Checkpoints come as far as what was copied.",
 	"L8":  "What a user writes arrives soon, and a checkpoint covers it not long after the interval.",
 	"B1":  "Nothing waits busily.",
-	"P1":  "Nothing panics.",
+	"P1":  "Nothing panics, and nobody changes what a read returned.",
 }
 
 // Live says whether the violation is one of liveness: nothing went wrong, but something never came.

@@ -191,6 +191,14 @@ func (o *oracle) quiet() {
 	o.checkCounts()
 	o.checkPages()
 	o.checkLeftovers()
+	if err := w.db.Intact(); err != nil {
+		w.fail("P1", "%v", err)
+	}
+	for _, db := range w.net.databases() {
+		if err := db.Intact(); err != nil {
+			w.fail("P1", "%s: %v", db, err)
+		}
+	}
 }
 
 // checkCounts is a part of S3: the queue's counters say how many jobs stand where.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -69,12 +70,15 @@ var reads = []test{
 			}
 		}
 	}},
-	{"results belong to the caller", func(e *env) {
+	{"results can be appended to", func(e *env) {
 		e.put("a", "1", "b", "2")
 		tx := e.begin()
 		v, err := tx.Get(e.key("a"))
 		e.must(err)
-		v[0] = 'x'
+		first, second := append(v, "x"...), append(v, "y"...)
+		if string(first) != "1x" || string(second) != "1y" {
+			e.Errorf("%s and %s", first, second)
+		}
 		got, err := tx.GetRange(e.all(), kv.RangeOptions{})
 		e.must(err)
 		_ = append(got[0].Key, "overwrites"...)
@@ -82,6 +86,23 @@ var reads = []test{
 		e.pairs(tx, e.all(), kv.RangeOptions{}, "a=1", "b=2")
 		if s := e.render(got); s[1] != "b=2" {
 			e.Errorf("neighbour became %s", s[1])
+		}
+	}},
+	{"results stay as they were", func(e *env) {
+		e.put("a", "1")
+		tx := e.begin()
+		tx.Set(e.key("b"), []byte("1"))
+		var values [][]byte
+		for _, key := range []string{"a", "b"} {
+			v, err := tx.Get(e.key(key))
+			e.must(err)
+			tx.Add(e.key(key), 1)
+			values = append(values, v)
+		}
+		e.commit(tx)
+		e.put("a", "3", "b", "3")
+		if v := string(bytes.Join(values, nil)); v != "11" {
+			e.Errorf("became %s", v)
 		}
 	}},
 	{"arguments belong to the caller", func(e *env) {

@@ -24,11 +24,7 @@ func (t *transaction) Commit() error {
 	if err != nil {
 		return err
 	}
-<<<<<<< HEAD
 	t.Fail(errCommitted)
-=======
-	t.Fail(errUsed)
->>>>>>> b46e9d0 (sim/cluster: a question to the store costs one look-up; strings of keys are read without a copy of their bytes)
 	if readOnly {
 		t.db.mu.Lock()
 		t.db.stats.ReadOnly++

@@ -125,5 +125,12 @@ func (db *Database) Hash() uint64 {
 	return db.data.hash
 }
 
+// Intact checks that nobody has changed what was read, which is the store's own memory.
+func (db *Database) Intact() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.data.intact()
+}
+
 // present is the version of now. The lock is held.
 func (db *Database) present() int64 { return max(db.last, int64(db.world.Now())) }

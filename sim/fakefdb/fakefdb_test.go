@@ -83,6 +83,22 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestIntact has a reader change what it got.
+func TestIntact(t *testing.T) {
+	db := New()
+	do(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), []byte("1")) })
+	if err := db.Intact(); err != nil {
+		t.Error(err)
+	}
+	do(t, db, func(tx kv.Tx) {
+		v, _ := tx.Get([]byte("a"))
+		v[0]++
+	})
+	if db.Intact() == nil {
+		t.Error("nothing noticed")
+	}
+}
+
 func TestDump(t *testing.T) {
 	db := New()
 	do(t, db, func(tx kv.Tx) {

@@ -1,7 +1,6 @@
 package fakefdb
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -23,12 +22,6 @@ type transaction struct {
 	watches []*watch // that wait for the commit
 	ended   error    // no further attempts, for this reason
 }
-
-// Errors of transactions that are over.
-var (
-	errUsed      = kv.NewError(kv.UsedDuringCommit)
-	errCancelled = kv.NewError(kv.TransactionCancelled)
-)
 
 // op asks the world about an operation and sits out outages.
 func (t *transaction) op(o Op) (Outcome, error) {
@@ -137,7 +130,7 @@ func (s *source) KnownVersion() int64 { return s.version }
 func (s *source) Values(keys, values [][]byte) error {
 	return (*transaction)(s).read(keys[0], func(db *Database, version int64) {
 		for i, key := range keys {
-			values[i] = bytes.Clone(db.data.get(key, version))
+			values[i] = db.data.get(key, version)
 			db.stats.BytesRead += uint64(len(values[i]))
 		}
 	})
@@ -220,11 +213,8 @@ func (t *transaction) backOff(wait time.Duration, code kv.Code) error {
 
 // Cancel is kv.Transaction's.
 func (t *transaction) Cancel() { t.end(errCancelled) }
-<<<<<<< HEAD
 
 var errCancelled = kv.NewError(kv.TransactionCancelled)
-=======
->>>>>>> b46e9d0 (sim/cluster: a question to the store costs one look-up; strings of keys are read without a copy of their bytes)
 
 func (t *transaction) end(err error) {
 	if t.ended == nil {

@@ -2,6 +2,8 @@ package fakefdb
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/keymap"
@@ -87,6 +89,7 @@ func (t *tree) put(key, v []byte, version int64) {
 		if v == nil {
 			return
 		}
+		key = slices.Clip(key)
 		ref = t.keys.Ref(key)
 		*ref = &chain{key: key}
 	}
@@ -94,7 +97,7 @@ func (t *tree) put(key, v []byte, version int64) {
 }
 
 func (t *tree) append(c *chain, v []byte, version int64) {
-	next := value{version: version, bytes: v}
+	next := value{version: version, bytes: slices.Clip(v)} // readers may append to it
 	if v != nil {
 		next.hash = hashPair(c.key, v)
 	}
@@ -142,6 +145,17 @@ func (t *tree) prune(floor int64) {
 		clear(t.old[n:])
 		t.old, t.head = t.old[:n], 0
 	}
+}
+
+// intact says whether the values are those that were put.
+func (t *tree) intact() error {
+	for c := t.keys.First(); c.Valid(); c.Next() {
+		ch := *c.Value()
+		if v := ch.last(); v.bytes != nil && hashPair(c.Key(), v.bytes) != v.hash {
+			return fmt.Errorf("a reader has changed %q = %q", c.Key(), v.bytes)
+		}
+	}
+	return nil
 }
 
 // hashPair is the hash of a pair. The sum over all pairs is the hash of the contents.

@@ -374,6 +374,9 @@ func (s *Server) Hash() uint64 {
 // Hash covers the database's contents.
 func (db *DB) Hash() uint64 { return db.store.Hash() }
 
+// Intact checks that nobody has changed what was read of the database.
+func (db *DB) Intact() error { return db.store.Intact() }
+
 // Latest is the winning revision of a document, deleted or not; nil when there never was one.
 func (db *DB) Latest(id string) *docs.Document {
 	return read(db, func(o *docs.Database) (*docs.Document, error) {

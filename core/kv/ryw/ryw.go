@@ -7,6 +7,7 @@ package ryw
 
 import (
 	"bytes"
+	"slices"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/keymap"
@@ -15,10 +16,10 @@ import (
 
 // Source is the store's snapshot at the transaction's read version.
 type Source interface {
-	// Values sets values[i] to the value of keys[i], in memory of the caller's own, nil when there is none.
+	// Values sets values[i] to the value of keys[i], nil when there is none. Nobody changes it any more.
 	Values(keys, values [][]byte) error
-	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false. What
-	// yield gets is neither kept nor changed.
+	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false. Nobody
+	// changes any more what yield gets.
 	Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error
 	// KnownVersion is the read version if it has been fetched, else 0.
 	KnownVersion() int64
@@ -133,7 +134,7 @@ func (b *Buffer) getAll(keys [][]byte, conflict bool) ([][]byte, error) {
 	return values, nil
 }
 
-// local is the value of key where the buffer knows it without the store, in memory of the caller's.
+// local is the value of key where the buffer knows it without the store.
 func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	switch {
 	case b.err != nil:
@@ -151,7 +152,7 @@ func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	case w.unreadable:
 		return nil, false, kv.NewError(kv.AccessedUnreadable)
 	default:
-		return bytes.Clone(w.value), w.known, nil
+		return slices.Clip(w.value), w.known, nil
 	}
 }
 
@@ -161,7 +162,7 @@ func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
 		b.read(bytes.Clone(key), nil)
 	}
 	if w := b.points.Get(key); w != nil {
-		return bytes.Clone(w.over(value))
+		return w.over(value)
 	}
 	return value
 }

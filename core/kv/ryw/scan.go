@@ -2,6 +2,7 @@ package ryw
 
 import (
 	"bytes"
+	"slices"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/keymap"
@@ -41,7 +42,6 @@ type merge struct {
 	overlay    bool                 // there are writes to lay over
 	unreadable bool                 // met a key whose value is not known yet
 	out        []kv.KeyValue
-	memory     []byte                       // that out lies in
 	yield      func(key, value []byte) bool // pair, bound once
 }
 
@@ -50,7 +50,7 @@ func (m *merge) start(b *Buffer, r kv.Range, o kv.RangeOptions) {
 		m.yield = m.pair
 	}
 	m.b, m.r, m.o = b, r, o
-	m.unreadable, m.out, m.memory = false, nil, nil
+	m.unreadable, m.out = false, nil
 	m.overlay = b.points.Len() > 0 || !b.cleared.empty()
 	if o.Reverse {
 		m.own = b.points.SeekBefore(r.End)
@@ -131,13 +131,7 @@ func (m *merge) emit(key, value []byte) bool {
 		}
 		m.out = make([]kv.KeyValue, 0, n)
 	}
-	if size := len(key) + len(value); size > cap(m.memory)-len(m.memory) {
-		m.memory = make([]byte, 0, max(size, min(max(512, 2*cap(m.memory)), 64<<10)))
-	}
-	from := len(m.memory)
-	m.memory = append(append(m.memory, key...), value...)
-	mid, end := from+len(key), len(m.memory)
-	m.out = append(m.out, kv.KeyValue{Key: m.memory[from:mid:mid], Value: m.memory[mid:end:end]})
+	m.out = append(m.out, kv.KeyValue{Key: slices.Clip(key), Value: slices.Clip(value)})
 	return m.more()
 }
 
