@@ -37,5 +37,10 @@ func plain(raw []byte) bool {
 		return false
 	}
 	inner := raw[1 : n-1]
-	return utf8.Valid(inner) && !bytes.ContainsFunc(inner, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })
+	for _, c := range inner {
+		if c < ' ' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return utf8.Valid(inner)
 }
