@@ -40,6 +40,7 @@ type oracle struct {
 	placed map[string]placement         // by job, of jobs whose places are foretold
 	owes   map[node.Held]*owing         // of runs whose end is not told yet
 	waits  map[int]alike                // after crashes, by their number in a row
+	behind string                       // the job for which the world was not settled at the last look
 	logs   logs
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
