@@ -137,7 +137,7 @@ func (c *Config) rolesOf(i int) node.Roles {
 func (w *Cluster) buildServers() {
 	c := &w.Config
 	site := w.Decider.Site("setup")
-	origins := &peers.Origins{Made: map[string]bool{}, Invented: func(db *peers.DB, name string) {
+	origins := &peers.Origins{Made: map[peers.Revision]bool{}, Invented: func(db *peers.DB, name peers.Revision) {
 		w.fail("S15", "%s was written to %s, and nobody made it", name, db)
 	}}
 	for i := range c.Servers {

@@ -60,11 +60,16 @@ func NewServer(name string, t Traits, now func() instant.Time) *Server {
 	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
 }
 
-// Origins knows every "ID REV" that users made, on all servers.
+// Revision names a revision of a document.
+type Revision struct{ ID, Rev string }
+
+func (r Revision) String() string { return r.ID + " " + r.Rev }
+
+// Origins knows every revision that users made, on all servers.
 type Origins struct {
-	Made map[string]bool
+	Made map[Revision]bool
 	// Invented is told of a revision that a replication wrote and nobody made.
-	Invented func(db *DB, name string)
+	Invented func(db *DB, r Revision)
 }
 
 // DB is a database. Each has a store of its own, so that it can be put back to an earlier state.
@@ -94,9 +99,7 @@ type DB struct {
 	// Edited is when the design document with the filter functions was last written, by whomever, or put back.
 	Edited instant.Time
 
-	known map[string]bool // every "ID REV" that the database has, ancestors of leafs too
-	// Ever is known, and what was lost when the database was put back.
-	Ever map[string]bool
+	known map[Revision]bool // that the database has, ancestors of leafs too
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
@@ -121,8 +124,7 @@ func (s *Server) Create(name string) *DB {
 	s.born++
 	db := &DB{
 		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{},
-		known: map[string]bool{}, Ever: map[string]bool{},
-		start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
+		known: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -199,22 +201,22 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 // remember notes the revisions that came with an edit.
 func (db *DB) remember(e docs.Edit, w docs.Written) {
 	origins := db.Server.Origins
-	note := func(name string) {
-		db.known[name], db.Ever[name] = true, true
+	note := func(r Revision) {
+		db.known[r] = true
 		switch {
-		case origins == nil || strings.HasPrefix(name, "_local/"):
+		case origins == nil || strings.HasPrefix(r.ID, "_local/"):
 		case !db.copying:
-			origins.Made[name] = true
-		case !origins.Made[name]:
-			origins.Invented(db, name)
+			origins.Made[r] = true
+		case !origins.Made[r]:
+			origins.Invented(db, r)
 		}
 	}
 	if w.ID == "_design/f" {
 		db.Edited = db.Server.now()
 	}
-	note(w.ID + " " + w.Rev.String())
+	note(Revision{w.ID, w.Rev.String()})
 	for i, id := range e.Ancestors {
-		note(fmt.Sprintf("%s %d-%s", w.ID, w.Rev.Gen-int64(i)-1, id))
+		note(Revision{w.ID, fmt.Sprintf("%d-%s", w.Rev.Gen-int64(i)-1, id)})
 	}
 }
 
@@ -272,13 +274,13 @@ func (db *DB) Last() peer.Seq { return db.seq(db.last()) }
 func (db *DB) last() int64 { return int64(len(db.order)) }
 
 // Has says whether the database knows a revision, as a leaf or as an ancestor of one.
-func (db *DB) Has(id, rev string) bool { return db.known[id+" "+rev] }
+func (db *DB) Has(id, rev string) bool { return db.known[Revision{id, rev}] }
 
 // Snapshot is the state of a database at one moment.
 type Snapshot struct {
 	hash    uint64 // of the store
 	pairs   []kv.KeyValue
-	known   map[string]bool
+	known   map[Revision]bool
 	order   []docs.Seq
 	changed []string
 }
