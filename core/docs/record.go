@@ -224,7 +224,7 @@ func (db *Database) putChange(r *record, winner revtree.LeafRev) {
 	if winner.Deleted {
 		flags |= rowDeleted
 	}
-	if len(r.tree.Leaves()) > 1 {
+	if r.tree.Conflicted() {
 		flags |= rowConflicted
 	}
 	db.tx.SetVersionstampedKey(db.pendingChangeKey(r.ordinal, r.id), append([]byte{flags}, winner.String()...))

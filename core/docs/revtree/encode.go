@@ -95,7 +95,7 @@ func Decode(b []byte) (Tree, []byte, error) {
 	if d.bad || n > uint64(len(b))/2 { // a node takes more than two bytes
 		return Tree{}, nil, ErrMalformed
 	}
-	d.ids = make([]byte, 0, 2*packed*n)
+	d.ids.Grow(int(2 * packed * n))
 	t := Tree{nodes: make([]node, n, n+1)}
 	for i := range t.nodes {
 		if !d.node(t.nodes, i) {
@@ -103,7 +103,7 @@ func Decode(b []byte) (Tree, []byte, error) {
 		}
 	}
 	// The hex ids share one string.
-	ids := string(d.ids)
+	ids := d.ids.String()
 	for i := range t.nodes {
 		if t.nodes[i].rev.ID == "" {
 			t.nodes[i].rev.ID, ids = ids[:2*packed], ids[2*packed:]
@@ -114,7 +114,7 @@ func Decode(b []byte) (Tree, []byte, error) {
 
 type decoder struct {
 	rest []byte
-	ids  []byte // hex ids, one after the other
+	ids  strings.Builder // hex ids, one after the other
 	bad  bool
 }
 
@@ -137,7 +137,8 @@ func (d *decoder) node(nodes []node, i int) bool {
 		return false
 	}
 	if flags&flagHex != 0 {
-		d.ids = hex.AppendEncode(d.ids, d.take(packed))
+		var digits [2 * packed]byte
+		d.ids.Write(digits[:hex.Encode(digits[:], d.take(packed))])
 	} else if n.rev.ID = string(d.take(d.uvarint())); n.rev.ID == "" || len(n.rev.ID) == 2*packed {
 		return false
 	}

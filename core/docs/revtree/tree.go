@@ -190,11 +190,25 @@ func compareLeaves(a, b LeafRev) int {
 func (t *Tree) Winner() (winner LeafRev, found bool) {
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if l := (LeafRev{n.rev, n.leaf}); n.isLeaf && (!found || compareLeaves(l, winner) < 0) {
+		if !n.isLeaf {
+			continue
+		}
+		if l := (LeafRev{n.rev, n.leaf}); !found || compareLeaves(l, winner) < 0 {
 			winner, found = l, true
 		}
 	}
 	return winner, found
+}
+
+// Conflicted says whether there is more than one leaf.
+func (t *Tree) Conflicted() bool {
+	leaves := 0
+	for i := range t.nodes {
+		if t.nodes[i].isLeaf {
+			leaves++
+		}
+	}
+	return leaves > 1
 }
 
 // Path lists the ids from rev back to its oldest known ancestor, rev's own first; nothing when rev is
