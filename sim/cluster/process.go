@@ -111,6 +111,7 @@ func (p *process) boot() {
 	p.worker = fmt.Sprintf("%s/%d", p.Name, p.lives)
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
+	p.pausedLast = min(p.pausedLast, p.booted)
 	p.member, p.crowded = membership{applied: p.settings, since: p.booted}, false
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
@@ -157,7 +158,7 @@ func (p *process) suspend(d time.Duration) {
 	}
 	p.lag += d
 	p.pause(NodeSuspend, d)
-	p.awoke = p.pausedLast
+	p.awoke = p.w.Engine.Now().Add(d)
 }
 
 // resume ends a pause.
