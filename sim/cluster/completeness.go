@@ -12,17 +12,18 @@ type beginning struct {
 	source, target *peers.DB
 	last           peer.Seq // of the source
 	instance       string   // of the target; another one may have lost something
-	restored       int      // how often the source had been put back
+	// restoredS and restoredT are how often they had been put back.
+	restoredS, restoredT int
 }
 
 func (o *oracle) beginning(r *run) beginning {
 	rep := r.work.Work.Replication
 	b := beginning{source: o.w.net.find(rep.Source.URL), target: o.w.net.find(rep.Target.URL)}
 	if b.source != nil {
-		b.last, b.restored = b.source.Last(), b.source.Restored()
+		b.last, b.restoredS = b.source.Last(), b.source.Restored()
 	}
 	if b.target != nil {
-		b.instance = b.target.Start()
+		b.instance, b.restoredT = b.target.Start(), b.target.Restored()
 	}
 	return b
 }
@@ -32,6 +33,9 @@ func (o *oracle) opened(r *run, op peer.Op, reply peer.Reply) {
 	found, is := reply.Result.(peer.Opened)
 	if is && r.begin.target == nil && op.(peer.Open).Side == peer.Target {
 		r.begin.target, r.begin.instance = o.w.net.find(r.work.Work.Replication.Target.URL), found.InstanceStartTime
+		if r.begin.target != nil {
+			r.begin.restoredT = r.begin.target.Restored()
+		}
 	}
 }
 
@@ -40,8 +44,8 @@ func (o *oracle) opened(r *run, op peer.Op, reply peer.Reply) {
 func (o *oracle) asBegun(r *run) bool {
 	rep, b := r.work.Work.Replication, &r.begin
 	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-	return rep.Filter.Kind != repdoc.FunctionFilter && source != nil && target != nil && source == b.source &&
-		(b.target == nil || target == b.target && target.Start() == b.instance)
+	return rep.Filter.Kind != repdoc.FunctionFilter && source != nil && target != nil && source == b.source && source.Restored() == b.restoredS &&
+		(b.target == nil || target == b.target && target.Start() == b.instance && target.Restored() == b.restoredT)
 }
 
 // checkComplete is S13 for one-shots: what was on the source when the run began is on the target when it
@@ -63,7 +67,7 @@ func (o *oracle) checkPending(r *run, info replication.Info) {
 	rep := r.work.Work.Replication
 	source := o.w.net.find(rep.Source.URL)
 	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source ||
-		source.Restored() != r.begin.restored || r.pair.WentBack {
+		source.Restored() != r.begin.restoredS || r.pair.WentBack {
 		return
 	}
 	left, last := int64(0), source.Number(r.begin.last)

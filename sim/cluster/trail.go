@@ -113,7 +113,7 @@ func (o *oracle) checkSaved(r *run, info replication.Info) {
 // databases let it.
 func (o *oracle) checkStopped(r *run, e replication.End) {
 	rep, source := r.work.Work.Replication, r.begin.source
-	if e.Cause != replication.Stopped || !rep.UseCheckpoints || !r.reads || r.attempts.unsaved || !o.asBegun(r) || source.Restored() != r.begin.restored ||
+	if e.Cause != replication.Stopped || !rep.UseCheckpoints || !r.reads || r.attempts.unsaved || !o.asBegun(r) ||
 		max(source.Since, o.w.net.find(rep.Target.URL).Since) >= r.began {
 		return
 	}
