@@ -97,8 +97,11 @@ func (c *Config) drawRates(r *prng.Source) {
 	}
 	for _, name := range AllActions {
 		most := 50_000
-		if strings.HasPrefix(name, "doc-") {
+		switch name {
+		case EditDoc, DeleteDoc, ConflictDoc:
 			most = 200_000
+		case StormJobs: // each brings as many jobs as a small world has
+			most = 20_000
 		}
 		if rate := 1 + r.Intn(most); on("act-" + name[:3]) {
 			c.Actions[name] = rate

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"couchrelay/core/docs"
@@ -250,13 +251,13 @@ func (db *DB) seq(n int64) peer.Seq {
 // Number reads a sequence: the number of the last change that it covers. One from before the database was
 // put back covers no more than was left of it, as clusters know.
 func (db *DB) Number(s peer.Seq) int64 {
-	var n int64
-	var born int64
-	var epoch int
-	text := strings.Trim(string(s), `"`)
-	if _, err := fmt.Sscanf(text, "%d-b%de%d", &n, &born, &epoch); err != nil {
-		_, _ = fmt.Sscanf(text, "%d", &n)
-		born, epoch = db.born, db.epoch
+	number, rest, clustered := strings.Cut(strings.Trim(string(s), `"`), "-b")
+	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
+	born, epoch := db.born, db.epoch
+	if clustered {
+		first, second, _ := strings.Cut(rest, "e")
+		born, _ = strconv.ParseInt(first, 10, 64)
+		epoch, _ = strconv.Atoi(second)
 	}
 	if born != db.born {
 		return 0 // of another database that had the name
