@@ -49,8 +49,5 @@ func (o *oracle) checkCrash(id string, before, after *shadow, ran time.Duration)
 // longestWait is the definition: min(max, min*2^(n-1)). It is not taken from the core, whose mistakes it would
 // have.
 func longestWait(p backoff.Policy, n int) time.Duration {
-	if n > 40 {
-		return p.Max
-	}
-	return min(p.Max, p.Min<<(n-1))
+	return min(p.Max, p.Min<<min(n-1, 20)) // in a million times the least wait is the longest
 }
