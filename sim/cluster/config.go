@@ -39,7 +39,7 @@ type Config struct {
 	Think time.Duration
 	// StoreLatency and NetLatency bound the time of one way.
 	StoreLatency, NetLatency time.Duration
-	// SlowReads is the percentage of the store's reads that take time; the others suspend nobody.
+	// SlowReads is the percentage of transactions whose reads take time; those of the others suspend nobody.
 	SlowReads int
 
 	Settings           node.Settings

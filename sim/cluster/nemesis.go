@@ -248,13 +248,13 @@ func (n *nemesis) network(e Event) {
 	w := n.w
 	switch e.What {
 	case StoreDown:
-		d := n.lasts(e, time.Second, 2*time.Minute)
+		d := n.lasts(e, time.Second, max(2*time.Minute, w.Config.Settings.ActivityTimeout))
 		w.Engine.Logf("store", "down for %s", d)
 		w.watch(Fault{e.What, "store", "", d})
 		w.world.downUntil = max(w.world.downUntil, w.Engine.Now().Add(d))
 	case NetIsolated:
 		p := n.chooseProcess(e)
-		d := n.lasts(e, time.Second, 2*time.Minute)
+		d := n.lasts(e, time.Second, max(2*time.Minute, 2*p.settings.ActivityTimeout))
 		w.Engine.Logf(p.Name, "does not reach the store for %s", d)
 		w.watch(Fault{e.What, p.Name, "does not reach the store", d})
 		p.isolated, p.tillGone = w.Engine.Now().Add(d), n.site.Int(2) == 1

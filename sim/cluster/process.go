@@ -46,6 +46,7 @@ type process struct {
 	// isolated is until when the store is not reached; tillGone that this ends when another begins to give it up.
 	isolated instant.Time
 	tillGone bool
+	cutOff   []func() // wakes what waits for that
 	// changing is that its settings have changed, and that it hears of that before the jobs of its next accept.
 	changing bool
 	// pausedLast is when it last stood still, awoke when it last did without knowing.
@@ -184,6 +185,10 @@ func (w *Cluster) reconnect(worker string) {
 	for _, p := range w.nodes {
 		if p.tillGone && strings.HasPrefix(worker, p.Name+"/") {
 			p.isolated, p.tillGone = 0, false
+			for _, wake := range p.cutOff {
+				wake()
+			}
+			p.cutOff = nil
 		}
 	}
 }

@@ -28,7 +28,7 @@ type siteKey struct {
 
 // storeSites are where a process's questions of one kind are asked: which fault, whether a read takes time, how
 // long the way takes, and what a fault does.
-type storeSites struct{ fault, slow, there, late *decide.Site }
+type storeSites struct{ fault, there, late *decide.Site }
 
 func newStoreWorld(w *Cluster) *storeWorld {
 	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, faults: map[fakefdb.Kind][]chance{}, sites: map[siteKey]storeSites{}}
@@ -56,7 +56,7 @@ func (s *storeWorld) sitesOf(who string, kind fakefdb.Kind) storeSites {
 	sites, known := s.sites[key]
 	if !known {
 		name, d := who+"/store/"+kind.String(), s.w.Decider
-		sites = storeSites{d.Site(name), d.Site(name + " slow"), d.Site(name + " there"), d.Site(name + " late")}
+		sites = storeSites{d.Site(name), d.Site(name + " there"), d.Site(name + " late")}
 		s.sites[key] = sites
 	}
 	return sites
@@ -70,7 +70,14 @@ func (s *storeWorld) Sleep(ctx context.Context, d time.Duration) error {
 	if s.atOnce {
 		return ctx.Err()
 	}
-	return s.w.Engine.Sleep(ctx, d)
+	p := s.w.running()
+	if p == nil || !p.tillGone || p.isolated <= s.Now() {
+		return s.w.Engine.Sleep(ctx, d)
+	}
+	return s.w.Engine.Await(ctx, func(wake func()) {
+		p.cutOff = append(p.cutOff, wake)
+		s.w.Engine.After(d, p.Process, "", wake)
+	})
 }
 
 // Await is fakefdb.World's.
@@ -114,9 +121,6 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
 	}
 	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
-		if p != nil && p.tillGone {
-			until = min(until, w.Engine.Now().Add(time.Second)) // it may end any moment
-		}
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
 	for _, f := range s.faults[op.Kind] {
@@ -130,7 +134,7 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	}
 	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
 	switch {
-	case op.Kind == fakefdb.Read && fault == "" && !s.slow(sites) && !(p != nil && w.Engine.Paused(p.Process)):
+	case op.Kind == fakefdb.Read && fault == "" && !s.slow(op.Tx) && !(p != nil && w.Engine.Paused(p.Process)):
 		out.AtOnce = true
 	case op.Kind != fakefdb.StartWatch:
 		out.Before = sites.there.Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
@@ -147,11 +151,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	return out
 }
 
-// slow says whether a read takes time.
-func (s *storeWorld) slow(sites storeSites) bool {
-	share := s.w.Config.SlowReads
-	return share == 100 || share > 0 && sites.slow.Chance(share*decide.Scale/100)
-}
+// slow says whether the reads of a transaction take time. That is no question of chance, of which there would be as
+// many as reads: slow ones are spread evenly, since 61 and 100 have no divisor in common.
+func (s *storeWorld) slow(tx uint64) bool { return tx*61%100 < uint64(s.w.Config.SlowReads) }
 
 const fakefdbStale = string(fakefdb.StaleReadVersion)
 
