@@ -15,6 +15,7 @@ func (o *oracle) called(r *run, op peer.Op) {
 	o.checkRepeats(r, op)
 	o.checkPause(r, op)
 	o.checkOptions(r, op)
+	o.checkLoad(r, op)
 	o.checkStart(r, op)
 	if put, is := op.(peer.PutLocal); is {
 		o.askedToSave(r, put)
@@ -64,8 +65,20 @@ func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	}
 }
 
-// shortPause is the shortest one before a failed call is repeated, CouchDB's.
-const shortPause = 250 * time.Millisecond
+// shortPause is the shortest one before a failed call is repeated, CouchDB's; it doubles up to more than longPause.
+const shortPause, longPause = 250 * time.Millisecond, 25 * time.Second
+
+// setback is how often in a row a call failed and may be repeated.
+type setback struct {
+	at               instant.Time
+	failed, answered int // answered: 429
+	n                int // of these, the ones like the last
+}
+
+// pause is the least one after it.
+func (s setback) pause() time.Duration {
+	return min(shortPause<<(s.n-1), longPause)
+}
 
 // replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
 // may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
@@ -78,6 +91,11 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
 		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
 	}
+	o.count(r, op, reply)
+	r.saved.save(op, reply, now)
+	if changes, is := reply.Result.(peer.Changes); f == nil || is && len(changes.Rows) > 0 {
+		delete(r.failed, op.String())
+	}
 	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
 		return
 	}
@@ -86,21 +104,28 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 		return
 	}
 	if r.failed == nil {
-		r.failed = map[string]instant.Time{}
+		r.failed = map[string]setback{}
 	}
-	r.failed[op.String()] = now
+	s := r.failed[op.String()]
+	if s.at = now; f.Kind == peer.Status && f.Status == 429 {
+		s.answered++
+		s.n = s.answered
+	} else {
+		s.failed++
+		s.n = s.failed
+	}
+	r.failed[op.String()] = s
 }
 
-// checkPause is S28: what failed is not repeated at once.
+// checkPause is S28: what failed is not repeated at once, and the more often it failed the later.
 func (o *oracle) checkPause(r *run, op peer.Op) {
 	if len(r.failed) == 0 {
 		return
 	}
 	name, now := op.String(), o.w.Engine.Now()
-	if at, failed := r.failed[name]; failed && now.Sub(at) < shortPause {
-		o.w.fail("S28", "run %d of %s repeats %s after %s", r.id, r.p.Name, name, now.Sub(at))
+	if s, failed := r.failed[name]; failed && now.Sub(s.at) < s.pause() {
+		o.w.fail("S28", "run %d of %s repeats %s after %s, which failed %d times and was answered 429 %d times", r.id, r.p.Name, name, now.Sub(s.at), s.failed, s.answered)
 	}
-	delete(r.failed, name)
 }
 
 // attempts are a run's failures that may pass, of all its requests, and when it was first asked to slow down.

@@ -248,6 +248,8 @@ func (o *oracle) checkStart(r *run, op peer.Op) {
 		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {
 			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
 		}
-		r.reads = true
+		if !r.reads {
+			r.reads, r.numbers.base = true, r.machine.Info().Counters
+		}
 	}
 }

@@ -1,11 +1,15 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
 )
 
@@ -37,9 +41,58 @@ func (o *oracle) checkRemade(id string, before, after *shadow, l landing) {
 	for _, row := range rows {
 		after.spec += string(row.Value)
 	}
+	o.checkNew(id, after)
 	if before.header != nil && !b.State.Terminal() && after.spec != "" && after.spec == before.spec {
 		o.w.fail("S22", "job %s was made anew by %v, and does the same as before", id, l.request)
 	}
+}
+
+// checkNew is a part of S29: what a new job tells of itself is true.
+func (o *oracle) checkNew(id string, s *shadow) {
+	a := s.record
+	if a.State.Terminal() { // it came with its state
+		return
+	}
+	if len(a.History) != 1 || a.History[0].Type != "added" || a.History[0].At != a.Created || a.LastUpdated != a.Created {
+		o.w.fail("S29", "job %s was made at %s, and tells of %s and %+v", id, a.Created, a.LastUpdated, a.History)
+	}
+	var spec struct {
+		Replication struct {
+			Source, Target struct{ URL string }
+			Continuous     bool
+			Interval       time.Duration `json:"checkpoint_interval_ns"`
+		}
+	}
+	err := json.Unmarshal([]byte(s.spec), &spec)
+	if r := &spec.Replication; err != nil || a.Source != r.Source.URL || a.Target != r.Target.URL || a.Continuous != r.Continuous ||
+		time.Duration(a.CheckpointInterval)*time.Millisecond != r.Interval {
+		o.w.fail("S29", "job %s is %+v, and tells of %s, %s, continuous %v and checkpoints every %d ms: %v", id, *r, a.Source, a.Target, a.Continuous, a.CheckpointInterval, err)
+	}
+}
+
+// asWritten says whether a replication is what its user wrote in a document, as far as documents of this world go.
+func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
+	w := struct {
+		Source, Target  string
+		Continuous      bool
+		CreateTarget    bool     `json:"create_target"`
+		WinningRevsOnly bool     `json:"winning_revs_only"`
+		UseCheckpoints  bool     `json:"use_checkpoints"`
+		UseBulkGet      bool     `json:"use_bulk_get"`
+		BatchSize       int      `json:"worker_batch_size"`
+		DocIDs          []string `json:"doc_ids"`
+		Filter          string
+		Selector        json.RawMessage
+	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: o.w.Config.BatchSize}
+	if json.Unmarshal(body, &w) != nil {
+		return false
+	}
+	slices.Sort(w.DocIDs)
+	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
+		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
+		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
+		bytes.Equal(rep.Filter.Selector, w.Selector) && rep.WorkerProcesses == o.w.Config.Workers && rep.Source.Retries == o.w.Config.Retries &&
+		rep.CheckpointInterval == o.w.Config.CheckpointInterval
 }
 
 // checkEnding is a part of S7: from the commit that ends a job on, its document says so, and no other one. One of

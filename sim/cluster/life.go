@@ -23,7 +23,7 @@ func (o *oracle) checkLife(id string, before, after *shadow, anew bool, l landin
 	}
 	if q, is := l.request.(node.Accept); is && after.header.Lock != before.header.Lock {
 		o.checkNewest(id, a, "started", l)
-		if a.LastStart != l.wall || a.Node != q.Node {
+		if a.LastStart != l.wall || a.LastUpdated != l.wall || a.Node != q.Node {
 			o.w.fail("S29", "job %s was given to %s at %s, and tells that it runs on %s since %s", id, q.Node, l.wall, a.Node, a.LastStart)
 		}
 	}
@@ -35,6 +35,9 @@ func (o *oracle) checkLife(id string, before, after *shadow, anew bool, l landin
 // checkLifeEnd is the part of S29 of requests of runs.
 func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 	a := after.record
+	if a.LastUpdated != l.wall {
+		o.w.fail("S29", "job %s changed at %s by %s, and tells of %s", id, l.wall, l.request, a.LastUpdated)
+	}
 	switch q := l.request.(type) {
 	case node.Record:
 		if l.wall.Sub(a.LastStart) > o.w.Config.Backoff.Health && after.header.Lost > 0 {
@@ -42,8 +45,14 @@ func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 		}
 	case node.Requeue:
 		o.checkNewest(id, a, "pending", l)
+		if len(a.History) < 2 || a.History[1].Type != "stopped" {
+			o.w.fail("S29", "job %s was stopped, and its history ends with %+v", id, a.History)
+		}
 	case node.Complete:
 		o.checkNewest(id, a, "stopped", l)
+		if a.ErrorCount > 0 || a.Error != "" {
+			o.w.fail("S29", "job %s is completed, and tells of %d crashes: %s", id, a.ErrorCount, a.Error)
+		}
 		if !bytes.Equal(a.Result, q.End.Result) {
 			o.w.fail("S29", "job %s is over with %s, and answers %s", id, q.End.Result, a.Result)
 		}

@@ -247,6 +247,7 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	o.checkBackoff(id, before, after, anew, l)
 	o.checkLost(id, before, after, l)
 	o.checkEnd(id, a, l)
+	o.checkTurn(id, after, l)
 	o.checkLife(id, before, after, anew, l)
 	if !anew && a.RepID == b.RepID && b.RepID != "" {
 		o.checkCounters(id, b.Stats, a.Stats)
@@ -293,7 +294,8 @@ func (o *oracle) runStarted(r *run) {
 	}
 	r.begin = o.beginning(r)
 	o.runs = append(o.runs, r)
-	o.owes[r.held()] = &owing{until: r.p.clock().Steady}
+	now, place := r.p.clock().Steady, r.work.Work.Place
+	o.owes[r.held()] = &owing{until: now, standing: standing{epoch: place.Epoch, key: float64(place.Key), grown: now}, account: r.work.Work.Record.Account()}
 	o.w.watch(RunStarted{r.p.Name, r.id, r.work.Work.JobID})
 }
 
@@ -330,6 +332,7 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkPending(r, e.Info)
 	o.checkCovered(r, e)
 	o.checkWritten(r, e.Info, e.Cause == replication.Completed)
+	o.checkNumbers(r, e.Info, e.Cause == replication.Completed)
 	o.checkStopped(r, e)
 	o.checkSaved(r, e.Info)
 	o.checkFresh(r, e.Info)

@@ -8,30 +8,39 @@ import (
 	"couchrelay/core/replicator"
 )
 
-// owing is how long a run had its slot while others waited.
+// owing is how long a run had its slot while others waited, and where its job stands.
 type owing struct {
 	time  time.Duration
 	until instant.Time // by the steady clock of the process; Never when the run is over
+	standing
+	account string
 }
 
 // owingStepped is a part of S9: what a run owes is how long it ran while others waited, as its node saw at its last look
 // at the queue.
 func (o *oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) {
-	for _, e := range effects {
-		if ask, ok := e.(node.Ask); ok {
-			o.checkOwed(p, ask.Request)
-		}
-	}
 	done, _ := ev.(node.Done)
 	if seen, ok := done.Result.(node.Surveyed); ok {
+		p.sight.saw(seen)
 		for _, r := range p.runs {
-			o.owes[r.held()].grow(p)
+			if known := o.owes[r.held()]; known != nil {
+				known.add(p)
+				known.grow(p, known.account)
+			}
 		}
 		p.crowded = seen.Ready > int64(max(0, p.node.MaxJobs()-p.node.Running()))
 	}
+	for _, e := range effects {
+		if ask, ok := e.(node.Ask); ok {
+			o.checkOwed(p, ask.Request)
+			if q, is := ask.Request.(node.Survey); is {
+				p.sight.asked = q.Accounts
+			}
+		}
+	}
 }
 
-func (w *owing) grow(p *process) {
+func (w *owing) add(p *process) {
 	now := p.clock().Steady
 	if p.crowded && now > w.until {
 		w.time += now.Sub(w.until)
@@ -58,8 +67,10 @@ func (o *oracle) checkOwed(p *process, q node.Request) {
 	if known == nil {
 		return // it never ran, or the request is repeated
 	}
-	known.grow(p)
+	known.add(p)
+	known.grow(p, known.account)
 	delete(o.owes, held)
+	o.checkStanding(p, held, &known.standing, turn.Place)
 	if turn.Owed != known.time {
 		o.w.fail("S9", "%s says that job %s ran for %s while others waited, and that was %s", p.Name, held, turn.Owed, known.time)
 	}
@@ -71,7 +82,8 @@ func (r *run) held() node.Held { return node.Held{JobID: r.work.Work.JobID, Lock
 // turnOver ends the time of a run.
 func (o *oracle) turnOver(r *run) {
 	if known := o.owes[r.held()]; known != nil {
-		known.grow(r.p)
-		known.until = instant.Never
+		known.add(r.p)
+		known.grow(r.p, known.account)
+		known.until, known.grown = instant.Never, instant.Never
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -55,7 +56,9 @@ type process struct {
 	stalls       time.Duration
 	stallsBefore bool
 	member       membership
-	crowded      bool // jobs waited for slots when it last looked
+	paces        map[reflect.Type]pace // of what it does regularly
+	crowded      bool                  // jobs waited for slots when it last looked
+	sight        sight
 }
 
 // run is a replication that the process carries out.
@@ -65,7 +68,7 @@ type run struct {
 	work      node.StartRun
 	machine   *replication.Run
 	pair      *peers.Pair
-	calls     map[uint64]*engine.Context
+	calls     map[uint64]*flight
 	ending    replication.End // what the machine said last
 	wakeAt    instant.Time
 	began     instant.Time
@@ -75,7 +78,8 @@ type run struct {
 	begin     beginning
 	outlook   outlook
 	repeats   repeats
-	failed    map[string]instant.Time // calls that may succeed when they are repeated
+	failed    map[string]setback // calls that may succeed when they are repeated
+	numbers   numbers
 	// looks and reads: has begun to look for its checkpoint, and to read changes.
 	looks, reads bool
 	fresh        bool // it is another replication than its job was before, and has no checkpoint
@@ -113,7 +117,8 @@ func (p *process) boot() {
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.pausedLast = min(p.pausedLast, p.booted)
-	p.member, p.crowded = membership{applied: p.settings, since: p.booted}, false
+	p.sight = sight{}
+	p.member, p.crowded, p.paces = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
@@ -376,7 +381,7 @@ func (p *process) startRun(s node.StartRun) {
 	plan.ResumedID = rec.RepID
 	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
 	r := &run{
-		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*engine.Context{}, wakeAt: instant.Never,
+		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*flight{}, wakeAt: instant.Never,
 		began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
 	}
 	p.runs = append(p.runs, r)
@@ -426,8 +431,8 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.w.oracle.called(r, e.Op)
 			p.call(r, e)
 		case replication.Cancel:
-			if ctx := r.calls[e.ID]; ctx != nil {
-				ctx.Cancel()
+			if f := r.calls[e.ID]; f != nil {
+				f.Cancel()
 				delete(r.calls, e.ID)
 			}
 		case replication.Release:
@@ -440,6 +445,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.w.oracle.checkSaved(r, e.Info)
 			p.w.oracle.checkFresh(r, e.Info)
 			p.w.oracle.checkWritten(r, e.Info, false)
+			p.w.oracle.checkNumbers(r, e.Info, false)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
 			p.w.oracle.checkGivenUp(r, ev, e)
@@ -467,7 +473,7 @@ func (p *process) planRunWake(r *run) {
 
 func (p *process) call(r *run, c replication.Call) {
 	ctx := p.w.Engine.NewContext(p.Process, 0)
-	r.calls[c.ID] = ctx
+	r.calls[c.ID] = &flight{ctx, c.Op}
 	p.w.Engine.Go(p.Process, "call", func() {
 		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
 		p.w.oracle.replied(r, c.Op, reply.Reply)

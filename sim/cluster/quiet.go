@@ -14,7 +14,6 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
 )
 
@@ -269,12 +268,8 @@ const forgotten = 3 * time.Minute
 
 // follows says whether a job does what its document says.
 func (o *oracle) follows(id string, d *docs.Document) bool {
-	wanted, err := repdoc.ParseDocument(d.Body, o.w.store.Config.Parse)
-	if err != nil {
-		return true // such a document was not accepted as it is; its job tells
-	}
 	rep, err := o.w.store.Spec(o.w.present(), id)
-	return err == nil && rep != nil && repdoc.Equal(rep, wanted)
+	return err == nil && rep != nil && o.asWritten(rep, d.Body)
 }
 
 func containsToken(d *docs.Document, token uint64) bool {

@@ -12,6 +12,9 @@ import (
 
 var admin = replicator.Writer{Admin: true}
 
+// requester is who makes requests.
+const requester = "user"
+
 // request sends POST /_replicate, often the same as before, or cancels what one started.
 func (u *users) request(what string, site *decide.Site) {
 	p := u.frontend(site)
@@ -40,7 +43,7 @@ func (u *users) request(what string, site *decide.Site) {
 	}
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx, now := u.w.Engine.NewContext(p.Process, requestLimit), u.w.Engine.Now()
-		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, "user", now) })
+		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, requester, now) })
 		if err == nil {
 			u.requests = append(u.requests, id)
 			u.w.Engine.After(0, nil, "accepted", func() { u.w.oracle.accepted(id, rep, now) })
@@ -54,6 +57,8 @@ func (o *oracle) accepted(id string, rep *repdoc.Replication, made instant.Time)
 	switch s := o.shadows[id]; {
 	case s == nil || s.header == nil && s.gone < made:
 		o.w.fail("S3", "request %s was accepted, and has no job", id)
+	case s.header != nil && s.record.User != requester:
+		o.w.fail("S3", "request %s of %s was accepted, and its job is one of %q", id, requester, s.record.User)
 	case s.header != nil && (s.record.Source != rep.Source.URL || s.record.Target != rep.Target.URL || s.record.Continuous != rep.Continuous):
 		o.w.fail("S3", "request %s from %s to %s was accepted, and its job does something else", id, rep.Source.URL, rep.Target.URL)
 	}

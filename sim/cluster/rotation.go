@@ -10,6 +10,7 @@ import (
 func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	o.memberStepped(p, ev, effects)
 	o.owingStepped(p, ev, effects)
+	o.spreadStepped(p, effects)
 	var stopped []*run
 	for _, e := range effects {
 		switch e := e.(type) {
@@ -22,6 +23,7 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	if done, ok := ev.(node.Done); ok {
 		if seen, ok := done.Result.(node.Surveyed); ok {
 			o.checkRotation(p, seen, stopped)
+			o.checkYields(p, stopped)
 		}
 	}
 	for _, r := range stopped {

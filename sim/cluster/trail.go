@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"encoding/json"
 	"slices"
 
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/sim/peers"
@@ -14,6 +17,8 @@ type saved struct {
 	last     map[*peers.DB]entry // by database
 	// put is what the run last asked a side to write, and there what of it was written.
 	put, there [2]entry
+	at         instant.Time // when the last one was complete
+	read       peer.Seq     // of the last row that was read
 }
 
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
@@ -79,7 +84,52 @@ func (o *oracle) ownLog(r *run, side peer.Side, db *peers.DB, found, base string
 
 // askedToSave notes a checkpoint that the run asks a side to write.
 func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
-	r.saved.put[op.Side], _ = o.logs.head(op.Body) // what is no log has no session
+	head, _ := o.logs.head(op.Body) // what is no log has no session
+	if op.Side == peer.Target && r.reads && head.session != r.saved.put[peer.Target].session && len(o.logs.entries(op.Body)) > 1 {
+		o.checkPace(r)
+		o.checkTotals(r, op.Body)
+	}
+	r.saved.put[op.Side] = head
+}
+
+// save notes what comes of the requests that checkpoints are about.
+func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
+	if rows, is := reply.Result.(peer.Changes); is && len(rows.Rows) > 0 {
+		s.read = rows.Rows[len(rows.Rows)-1].Seq
+	}
+	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
+		s.at = now
+	}
+}
+
+// idlePace is how many times less often a checkpoint is written that covers no more rows than the one before.
+const idlePace = 10
+
+// checkPace is a part of S21: a run that goes on writes no checkpoint before the interval is over, and few while it
+// reads nothing.
+func (o *oracle) checkPace(r *run) {
+	rep, s, source := r.work.Work.Replication, &r.saved, r.begin.source
+	if s.at == 0 || r.stopped || !rep.Continuous {
+		return
+	}
+	pace := rep.CheckpointInterval
+	if r.work.Work.Record.Throttled {
+		pace = min(pace, slowCheckpoint)
+	}
+	if source != nil && source.Restored() == r.begin.restoredS && source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
+		pace *= idlePace
+	}
+	if since := o.w.Engine.Now().Sub(s.at); since < pace {
+		o.w.fail("S21", "run %d of %s writes a checkpoint %s after the one before; it should be %s", r.id, r.p.Name, since, pace)
+	}
+}
+
+// checkTotals is a part of S14: a log tells the numbers of the job.
+func (o *oracle) checkTotals(r *run, body []byte) {
+	var log struct{ History []checkpoint.Counters }
+	if err := json.Unmarshal(body, &log); err != nil || log.History[0] != r.machine.Info().Counters {
+		o.w.fail("S14", "run %d of %s writes the numbers %+v into its log, and they are %+v: %v", r.id, r.p.Name, log.History[0], r.machine.Info().Counters, err)
+	}
 }
 
 // noteSaved notes that a checkpoint of a run is being written.

@@ -75,6 +75,21 @@ func (p *Pair) Release(id uint64) { delete(p.kept, id) }
 // Kept is the number of answers whose bodies are kept.
 func (p *Pair) Kept() int { return len(p.kept) }
 
+// KeptBytes is how much is kept of answers that have come.
+func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
+	for id, group := range p.kept { // in any order
+		for _, doc := range group {
+			if doc != nil && !underWay(id) {
+				sum += size(doc)
+			}
+		}
+	}
+	return sum
+}
+
+// size is the length of a document in an answer.
+func size(d *docs.Document) int { return len(d.Body) + 100 }
+
 // Took is how many revisions the target took, as far as answers told.
 func (p *Pair) Took() int64 { return p.took }
 
@@ -356,7 +371,7 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 			fate.Fate = peer.Attachments
 		default:
 			kept[i] = found[0]
-			fate = peer.FetchedDoc{Fate: peer.Taken, Size: len(found[0].Body) + 100, Rev: found[0].Rev.String()}
+			fate = peer.FetchedDoc{Fate: peer.Taken, Size: size(found[0]), Rev: found[0].Rev.String()}
 			bytes += fate.Size
 		}
 		got.Docs = append(got.Docs, fate)

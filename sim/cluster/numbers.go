@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// numbers are what a run has been told, for the counters of its job.
+type numbers struct {
+	base             checkpoint.Counters // before it read anything
+	revs             int64               // in rows of the source's feed
+	asked, missing   int64               // of the target: revisions, and those that it lacked
+	fetched, unheard int64               // documents that were asked for in bulk, with an answer or without
+	taken            int64               // of these, those that came
+	again            []peer.DocRev       // first ones of what was asked for without an answer, and may be asked for again
+}
+
+// count notes the answer to a request of a run.
+func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
+	n := &r.numbers
+	if changes, is := reply.Result.(peer.Changes); is { // a part of them may come before a failure
+		for _, row := range changes.Rows {
+			n.revs += int64(len(row.Revs))
+		}
+	}
+	fetch, fetches := op.(peer.FetchDocs)
+	if reply.Failure != nil {
+		if fetches {
+			n.unheard += int64(len(fetch.Docs))
+			n.again = append(n.again, fetch.Docs[0])
+		}
+		return
+	}
+	switch result := reply.Result.(type) {
+	case peer.Diff:
+		for _, d := range op.(peer.DiffRevs).Docs {
+			n.asked += int64(len(d.Revs))
+		}
+		for _, d := range result.Docs {
+			n.missing += int64(len(d.Missing))
+		}
+	case peer.Fetched:
+		n.fetched += int64(len(fetch.Docs))
+		for _, d := range result.Docs {
+			if d.Fate == peer.Taken {
+				n.taken++
+			}
+		}
+	}
+}
+
+// checkNumbers is a part of S14: the counters of a job grow by what its run did. When it is done every revision in
+// the feed was looked for on the target, and every document that was read was written or refused.
+func (o *oracle) checkNumbers(r *run, info replication.Info, done bool) {
+	if !r.reads {
+		return
+	}
+	n, was := &r.numbers, &r.numbers.base
+	wrong := func(what string, told, least, most int64) {
+		if told < least || told > most {
+			o.w.fail("S14", "run %d of %s tells %d %s, which are from %d to %d", r.id, r.p.Name, told, what, least, most)
+		}
+	}
+	wrong("docs_written", info.DocsWritten-was.DocsWritten, info.Written, info.Written)
+	wrong("doc_write_failures", info.DocWriteFailures-was.DocWriteFailures, info.Refused, info.Refused)
+	if source := o.w.net.find(r.work.Work.Replication.Source.URL); source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.pair.WentBack {
+		if newest, through := source.Number(info.SourceSeq), source.Number(info.ThroughSeq); newest < through {
+			o.w.fail("S14", "run %d of %s tells of source_seq %s, and has done all through %s", r.id, r.p.Name, info.SourceSeq, info.ThroughSeq)
+		}
+	}
+	if !done {
+		return
+	}
+	wrong("docs_read", info.DocsRead-was.DocsRead, info.Written+info.Refused, info.Written+info.Refused)
+	wrong("bulk_get_attempts", info.BulkGetAttempts-was.BulkGetAttempts, n.fetched, n.fetched+n.unheard)
+	wrong("bulk_get_docs", info.BulkGetDocs-was.BulkGetDocs, n.taken, n.taken)
+	if !r.pair.WentBack { // what comes twice in one batch is looked for once
+		wrong("revisions_checked", info.MissingChecked-was.MissingChecked, n.revs, n.revs)
+		wrong("missing_revisions_found", info.MissingFound-was.MissingFound, n.revs-n.asked+n.missing, n.revs-n.asked+n.missing)
+	}
+}
