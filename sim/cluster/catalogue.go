@@ -110,4 +110,5 @@ var Catalogue = []Trouble{
 	{Request, "users", "a frontend", "POST /_replicate"},
 	{CancelRequest, "users", "a frontend", "what POST /_replicate started is canceled"},
 	{RecreateTenant, "users", "a frontend", "a replicator database is deleted and made again"},
+	{ChangeSharing, "users", "an operator", "another policy, priority_coeff and shares are put in force"},
 }

@@ -132,11 +132,12 @@ const (
 	Request        = "request"   // POST /_replicate
 	CancelRequest  = "request-cancel"
 	RecreateTenant = "tenant-recreated" // a replicator database is deleted and made again
+	ChangeSharing  = "sharing-changed"  // an operator puts another policy and other shares in force
 )
 
 // AllActions are what users can do.
 var AllActions = []string{EditDoc, DeleteDoc, ConflictDoc, BurstDocs, HugeDoc, DeepConflict, AddJob, AddDuplicate, ChangeJob, TouchJob,
-	RemoveJob, StormJobs, Request, CancelRequest, RecreateTenant}
+	RemoveJob, StormJobs, Request, CancelRequest, RecreateTenant, ChangeSharing}
 
 // AllFaults are all names that Rates may have.
 func AllFaults() []string {

@@ -22,6 +22,7 @@ func (o *oracle) checkLife(id string, before, after *shadow, anew bool, l landin
 		o.w.fail("S29", "job %s is %s without crashes, and tells of error %q, throttled %v", id, a.State, a.Error, a.Throttled)
 	}
 	if q, is := l.request.(node.Accept); is && after.header.Lock != before.header.Lock {
+		o.ruling.dispatched(before.header.Priority, o.w.Engine.Now())
 		o.checkNewest(id, a, "started", l)
 		if a.LastStart != l.wall || a.LastUpdated != l.wall || a.Node != q.Node {
 			o.w.fail("S29", "job %s was given to %s at %s, and tells that it runs on %s since %s", id, q.Node, l.wall, a.Node, a.LastStart)

@@ -41,6 +41,7 @@ type oracle struct {
 	owes   map[node.Held]*owing         // of runs whose end is not told yet
 	waits  map[int]alike                // after crashes, by their number in a row
 	behind string                       // the job for which the world was not settled at the last look
+	ruling ruling
 	logs   logs
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
@@ -94,7 +95,7 @@ func newOracle(w *Cluster) *oracle {
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
 		owes:  map[node.Held]*owing{},
-		waits: map[int]alike{}, logs: logs{},
+		waits: map[int]alike{}, logs: logs{}, ruling: ruling{Sharing: w.Config.Sharing, tails: map[string]int64{}},
 	}
 }
 
@@ -145,6 +146,7 @@ func (o *oracle) step() {
 		o.checkLeases(l)
 		o.checkCharges(l)
 		o.follow(l)
+		o.checkRuling(l)
 		o.checkClaims(l)
 	}
 	if len(landings) == 1 {

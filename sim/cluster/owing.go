@@ -5,7 +5,6 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // owing is how long a run had its slot while others waited, and where its job stands.
@@ -49,17 +48,8 @@ func (w *owing) add(p *process) {
 }
 
 func (o *oracle) checkOwed(p *process, q node.Request) {
-	var turn replicator.Turn
-	switch q := q.(type) {
-	case node.Complete:
-		turn = q.Turn
-	case node.Crash:
-		turn = q.Turn
-	case node.Fail:
-		turn = q.Turn
-	case node.Requeue:
-		turn = q.Turn
-	default:
+	turn, ends := turnOf(q)
+	if !ends {
 		return
 	}
 	held, _ := heldBy(q)

@@ -198,6 +198,7 @@ func (o *oracle) quiet() {
 	o.checkRefusals()
 	o.checkLogs()
 	o.checkShares()
+	o.checkInForce()
 	o.checkOwners()
 	o.checkCounts()
 	o.checkPages()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/binary"
 	"maps"
 	"math"
 	"slices"
@@ -131,7 +132,7 @@ func (o *oracle) checkShares() {
 			}
 		}
 		o.checkForgets(account)
-		if w.Config.Sharing.Policy == schedule.FairShare { // the others look at no usage
+		if o.ruling.Policy == schedule.FairShare { // the others look at no usage
 			o.checkUsage(account)
 		}
 	}
@@ -209,14 +210,36 @@ func (o *oracle) checkForgets(account string) {
 type placement struct {
 	order       schedule.Order
 	at          instant.Time // when the job is made
-	least, most float64      // its priority value
+	least, most float64      // its priority value, or its key under other policies than fair share
 }
 
 // expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
 // does not ask the core how.
 func (o *oracle) expectPlace(jobID, account string) {
 	order, err := o.w.store.Order(o.w.present())
-	if err != nil || order.Policy != schedule.FairShare || o.clocksWereSet() {
+	if err != nil || !o.ruling.settled(o.w.Engine.Now()) {
+		return
+	}
+	switch order.Policy {
+	case schedule.FIFO:
+		o.placed[jobID] = placement{order, o.w.Engine.Now(), 0, 0}
+		return
+	case schedule.Tags:
+		for _, s := range o.shadows { // in any order
+			if s.header != nil && s.header.Ready() {
+				return // tags begin at the first job that waits
+			}
+		}
+		tail := o.ruling.tails[account]
+		row, _ := o.w.present().Get(root.Pack("virtual"))
+		virtual := int64(0)
+		if len(row) == 8 {
+			virtual = int64(binary.LittleEndian.Uint64(row))
+		}
+		o.placed[jobID] = placement{order, o.w.Engine.Now(), float64(max(tail, o.ruling.virtual)), float64(max(tail, virtual))}
+		return
+	}
+	if o.clocksWereSet() {
 		return
 	}
 	count := 1.0
@@ -225,7 +248,7 @@ func (o *oracle) expectPlace(jobID, account string) {
 			count++
 		}
 	}
-	const shares = schedule.DefaultShares
+	shares := float64(o.ruling.sharesOf(account))
 	usage := o.decayed(account, order, o.w.Engine.Now())
 	off := 1000 + usage/1e6 // by truncation
 	o.placed[jobID] = placement{order, o.w.Engine.Now(), (usage-off)*count/shares/shares - 1, (usage+off)*count/shares/shares + 1}
@@ -238,12 +261,20 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 		return
 	}
 	delete(o.placed, jobID)
-	decay := expected.order.Decay
-	clock := float64(decay.Passed)/aHalfLife + float64(expected.at.Sub(decay.Since))/float64(decay.HalfLife)
+	clock := clockOf(expected.order.Decay, expected.at)
 	least, most := clock+math.Log2(max(1, expected.least)), clock+math.Log2(max(1, expected.most))
 	var epoch, number, created int64
 	if err := tuple.Subspace(nil).Scan(s.header.Priority, &epoch, &number, &created); err != nil {
 		o.w.fail("S10", "place of job %s: %v", jobID, err)
+	}
+	if epoch != expected.order.Epoch {
+		o.w.fail("S10", "job %s is of epoch %d, which is %d", jobID, epoch, expected.order.Epoch)
+	}
+	if expected.order.Policy != schedule.FairShare {
+		if key := float64(number); key < expected.least || key > expected.most {
+			o.w.fail("S10", "job %s stands at %d, which should be from %.0f to %.0f", jobID, number, expected.least, expected.most)
+		}
+		return
 	}
 	const rounding = 1e-5
 	if key := float64(number) / aHalfLife; key < least-rounding || key > most+rounding {

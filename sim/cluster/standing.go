@@ -133,6 +133,9 @@ func (o *oracle) checkTurn(id string, after *shadow, l landing) {
 	order, err := o.w.store.Order(o.w.present())
 	var is schedule.Place
 	var created int64
+	if !o.ruling.settled(o.w.Engine.Now()) {
+		return
+	}
 	if err == nil {
 		err = tuple.Subspace(nil).Scan(after.header.Priority, &is.Epoch, &is.Key, &created)
 	}

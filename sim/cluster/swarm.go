@@ -68,6 +68,9 @@ func Swarm(seed uint64, p Profile) Config {
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
+	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
+		c.Actions[ChangeSharing] = 1 + sharing.Intn(100_000)
+	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	return c
 }
@@ -96,6 +99,9 @@ func (c *Config) drawRates(r *prng.Source) {
 		}
 	}
 	for _, name := range AllActions {
+		if name == ChangeSharing {
+			continue // it is drawn by itself
+		}
 		most := 50_000
 		switch name {
 		case EditDoc, DeleteDoc, ConflictDoc:

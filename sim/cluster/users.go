@@ -120,6 +120,8 @@ func (u *users) act(what string, site *decide.Site) {
 		u.changeJob(what, site)
 	case Request, CancelRequest:
 		u.request(what, site)
+	case ChangeSharing:
+		u.share(site)
 	case RecreateTenant:
 		u.recreate(u.tenants[site.Int(len(u.tenants))], site)
 	}

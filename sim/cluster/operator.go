@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"math"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/replicator"
+	"couchrelay/core/schedule"
+	"couchrelay/sim/decide"
+)
+
+// share has an operator put other settings in force on all nodes: another policy, priority_coeff and shares. Shares
+// differ by a factor of four at most, as whoever has few waits for their square.
+func (u *users) share(site *decide.Site) {
+	o := &u.w.oracle.ruling
+	if o.changing {
+		return
+	}
+	c := u.w.store.Config.Sharing
+	c.Policy = (c.Policy + schedule.Policy(site.Int(3))) % 3
+	c.PriorityCoeff = []int64{0, 980_000, 900_000}[site.Int(3)]
+	c.Shares = map[string]int64{}
+	accounts := []string{"user:" + requester}
+	for _, t := range u.tenants {
+		accounts = append(accounts, t.name)
+	}
+	for _, account := range accounts {
+		if n := site.Int(4); n > 0 {
+			c.Shares[account] = 25 << n
+		}
+	}
+	o.changing, o.asked = true, u.w.Engine.Now()
+	u.w.Engine.Go(nil, "operator", func() {
+		u.untilDone(func(tx kv.Tx) error { return u.w.store.Share(tx, c, o.asked) })
+		if c.Policy != o.Policy {
+			o.epoch++
+		}
+		o.Sharing, o.changing, o.at = c, false, u.w.Engine.Now()
+		u.w.Engine.Logf("operator", "%s, priority_coeff %d, shares %v", c.Policy, c.PriorityCoeff, c.Shares)
+	})
+}
+
+// ruling is what the oracle knows of the settings in force, and of the tags that were given out.
+type ruling struct {
+	replicator.Sharing
+	epoch     int64 // changes of the policy so far
+	changing  bool
+	asked, at instant.Time // when the last change was asked for, and was in force
+
+	order   schedule.Order   // as stored last
+	tails   map[string]int64 // by account
+	virtual int64
+}
+
+// settles is how long a commit may land late that goes by former settings.
+const settles = 2 * time.Minute
+
+func (r *ruling) settled(now instant.Time) bool {
+	return !r.changing && (r.at == 0 || now.Sub(r.at) > settles)
+}
+
+func (r *ruling) sharesOf(account string) int64 {
+	if n := r.Shares[account]; n > 0 {
+		return n
+	}
+	return schedule.DefaultShares
+}
+
+var (
+	root      = tuple.Subspace(tuple.Pack("couchrelay"))
+	tailSpace = root.Sub("tail")
+	orderKey  = string(root.Pack("order"))
+)
+
+// checkRuling is a part of S10: a change of settings leaves the clock of decay where it was, and a turn costs its
+// account the time in which others waited over its shares.
+func (o *oracle) checkRuling(l landing) {
+	r, paid := &o.ruling, false
+	for _, m := range l.Mutations {
+		var account string
+		switch {
+		case string(m.Key) == orderKey:
+			o.checkDecay(m.Value, l)
+		case tailSpace.Contains(m.Key) && tailSpace.Scan(m.Key, &account) == nil && len(m.Value) == 8:
+			before, after := r.tails[account], int64(binary.LittleEndian.Uint64(m.Value))
+			r.tails[account], paid = after, true
+			if cost := o.cost(l.request, account); after < before+cost && r.settled(o.w.Engine.Now()) {
+				o.w.fail("S10", "the tags of %s move from %d to %d by %v, which costs %d", account, before, after, l.request, cost)
+			}
+		}
+	}
+	held, ended := heldBy(l.request)
+	turn, _ := turnOf(l.request)
+	if s := o.shadows[held.JobID]; ended && turn.Owed > 0 && !paid && len(l.jobs) > 0 && r.Policy == schedule.Tags && r.settled(o.w.Engine.Now()) {
+		o.w.fail("S10", "job %v ran for %s while others waited, and pays nothing: %s", s.header, turn.Owed, l.request)
+	}
+}
+
+// turnOf is the turn that a request ends.
+func turnOf(q node.Request) (t replicator.Turn, ends bool) {
+	switch q := q.(type) {
+	case node.Complete:
+		return q.Turn, true
+	case node.Crash:
+		return q.Turn, true
+	case node.Fail:
+		return q.Turn, true
+	case node.Requeue:
+		return q.Turn, true
+	}
+	return t, false
+}
+
+// cost is by how much a request moves the tags of an account: its turn's microseconds at 100 shares, or an interval's
+// when it makes a job.
+func (o *oracle) cost(q node.Request, account string) int64 {
+	d := o.w.Config.Settings.Interval
+	if turn, ends := turnOf(q); ends {
+		d = turn.Owed
+	}
+	return d.Microseconds() * schedule.DefaultShares / o.ruling.sharesOf(account)
+}
+
+func (o *oracle) checkDecay(row []byte, l landing) {
+	var order schedule.Order
+	if err := json.Unmarshal(row, &order); err != nil {
+		o.w.fail("S10", "order %s: %v", row, err)
+		return
+	}
+	at, was := l.wall, o.ruling.order.Decay
+	if l.request == nil {
+		at = o.ruling.asked
+	}
+	o.ruling.order = order
+	if before, after := clockOf(was, at), clockOf(order.Decay, at); was.HalfLife > 0 && math.Abs(before-after) > 1e-4 {
+		o.w.fail("S10", "the clock of decay goes from %f to %f", before, after)
+	}
+	if c := order.PriorityCoeff; c != 0 {
+		want := float64(order.Forgetting.Interval) * math.Ln2 / math.Log(1e6/float64(c))
+		if got := float64(order.Decay.HalfLife); math.Abs(got-want) > want/1e4 {
+			o.w.fail("S10", "priority_coeff %d is a half-life of %s, and should be of %s", c, order.Decay.HalfLife, time.Duration(want))
+		}
+	}
+}
+
+// dispatched notes the tag of a job that got a slot.
+func (r *ruling) dispatched(priority []byte, now instant.Time) {
+	var epoch, key, created int64
+	if r.Policy == schedule.Tags && r.settled(now) && tuple.Subspace(nil).Scan(priority, &epoch, &key, &created) == nil && epoch == r.epoch {
+		r.virtual = max(r.virtual, key)
+	}
+}
+
+// checkInForce is a part of S10: the settings are those that an operator gave last, and a change of the policy began an
+// epoch.
+func (o *oracle) checkInForce() {
+	r := &o.ruling
+	if r.at == 0 || r.changing {
+		return
+	}
+	order, err := o.w.store.Order(o.w.present())
+	if err != nil || order.Policy != r.Policy || order.PriorityCoeff != r.PriorityCoeff || order.Epoch != r.epoch || order.Forgetting != r.Forgetting {
+		o.w.fail("S10", "%+v is in force, and should be %+v of epoch %d: %v", order, r.Sharing, r.epoch, err)
+	}
+	rows, err := o.w.present().GetRange(root.Sub("shares").Range(), kv.RangeOptions{})
+	stored := map[string]int64{}
+	for _, row := range rows {
+		var account string
+		if err = root.Sub("shares").Scan(row.Key, &account); err == nil {
+			stored[account] = int64(binary.LittleEndian.Uint64(row.Value))
+		}
+	}
+	if err != nil || !maps.Equal(stored, r.Shares) {
+		o.w.fail("S10", "the shares are %v, and should be %v: %v", stored, r.Shares, err)
+	}
+}
