@@ -116,7 +116,11 @@ func New(c Config, d *decide.Decider) *Cluster {
 	w.users = newUsers(w)
 	w.buildServers()
 	for i := range c.Processes() {
-		w.nodes = append(w.nodes, newProcess(w, fmt.Sprint("n", i+1), c.rolesOf(i)))
+		p := newProcess(w, fmt.Sprint("n", i+1), c.rolesOf(i))
+		if i <= c.Namesakes {
+			p.title = "n1"
+		}
+		w.nodes = append(w.nodes, p)
 	}
 	w.Engine.Step = w.oracle.step
 	return w

@@ -19,6 +19,7 @@ type Config struct {
 	Nodes int // processes with both roles
 	// FrontendOnly and ReplicationOnly are how many more there are with one role.
 	FrontendOnly, ReplicationOnly int
+	Namesakes                     int // processes that are called like the first one
 	Servers                       int
 	Databases                     int // on each server
 	Tenants                       int // replicator databases

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +39,14 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 		if ev.ID == m.beat && ev.Fault == node.StoreDown {
 			m.missed = now
 		}
-		owes = ev.ID == m.asked && ev.Fault == node.NoFault && o.outdated(p)
+		owes = ev.ID == m.asked && ev.Fault == node.NoFault
 	}
+	for _, e := range effects {
+		if renamed, is := e.(node.Rename); is {
+			o.renamed(p, renamed.Name)
+		}
+	}
+	owes = owes && o.outdated(p)
 	for _, e := range effects {
 		ask, _ := e.(node.Ask)
 		switch q := ask.Request.(type) {
@@ -63,6 +70,27 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 	}
 }
 
+// birth is how a process began a life: when by its wall clock, and under which name as a worker.
+type birth struct {
+	at     instant.Time
+	worker string
+}
+
+// renamed is a part of L5: of two nodes with one name the one that started later goes on under its worker's name.
+func (o *oracle) renamed(p *process, name string) {
+	p.called = name
+	if name != p.worker {
+		o.w.fail("L5", "%s of %s is called %s from now on", p.worker, p.title, name)
+	}
+	own := p.born[len(p.born)-1]
+	for _, q := range o.w.nodes {
+		if q != p && q.title == p.title && slices.ContainsFunc(q.born, func(b birth) bool { return b.at < own.at || b.at == own.at && b.worker < own.worker }) {
+			return
+		}
+	}
+	o.w.fail("L5", "%s is called %s no more, and no node of that name started before", p.worker, p.title)
+}
+
 // outdated says whether what a node told last is not true any more. How many jobs it runs may wait for its next
 // heartbeat, and one that drains is about to leave.
 func (o *oracle) outdated(p *process) bool {
@@ -81,7 +109,7 @@ func (o *oracle) checkTold(p *process, i node.Info) {
 // truth is what a node has to say of itself now.
 func (o *oracle) truth(p *process, i node.Info) node.Info {
 	m := &p.member
-	want := node.Info{Name: p.Name, Roles: p.roles, Status: node.Up, Running: p.node.Running(), ActivityTimeout: m.applied.ActivityTimeout,
+	want := node.Info{Name: p.called, Roles: p.roles, Status: node.Up, Running: p.node.Running(), ActivityTimeout: m.applied.ActivityTimeout,
 		Started: i.Started, Seen: p.clock().Wall}
 	switch {
 	case p.draining:

@@ -30,6 +30,8 @@ type process struct {
 	w     *Cluster
 	site  *decide.Site
 	roles node.Roles
+	// title is the name that it is configured to have, called the one that it has.
+	title, called string
 
 	alive    bool
 	lives    int
@@ -39,6 +41,7 @@ type process struct {
 	runs     []*run
 	limiter  ratelimit.Limiter
 	booted   instant.Time
+	born     []birth       // of all its lives
 	skew     time.Duration // of the wall clock
 	lag      time.Duration // for which the steady clock stood still
 	wakeAt   instant.Time  // of the planned wake
@@ -96,7 +99,7 @@ type runEvent struct {
 }
 
 func newProcess(w *Cluster, name string, roles node.Roles) *process {
-	return &process{Process: &engine.Process{Name: name}, w: w, roles: roles, site: w.Decider.Site(name), settings: w.Config.Settings}
+	return &process{Process: &engine.Process{Name: name}, w: w, roles: roles, title: name, site: w.Decider.Site(name), settings: w.Config.Settings}
 }
 
 // running is the process whose coroutine runs; nil for users and the world.
@@ -117,11 +120,12 @@ func (p *process) boot() {
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.pausedLast = min(p.pausedLast, p.booted)
-	p.sight = sight{}
+	p.sight, p.called = sight{}, p.title
+	p.born = append(p.born, birth{p.clock().Wall, p.worker})
 	p.member, p.crowded, p.paces = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
-		Settings: p.settings, Name: p.Name, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
+		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.watch(NodeChanged{p.Name, NodeUp, fmt.Sprint("life ", p.lives)})

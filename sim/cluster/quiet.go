@@ -102,7 +102,7 @@ func (o *oracle) registry() string {
 	if err != nil {
 		return err.Error()
 	}
-	living := 0
+	living, names := 0, map[string]string{}
 	for _, p := range o.w.nodes {
 		if !p.alive || p.draining {
 			continue
@@ -112,7 +112,11 @@ func (o *oracle) registry() string {
 		if i < 0 {
 			return fmt.Sprintf("%s lives and is no member", p.Name)
 		}
-		if info := members[i].Info; info.Name != p.Name || info.Roles != p.roles || info.Status != node.Up {
+		if other := names[p.called]; other != "" {
+			return fmt.Sprintf("%s and %s are both called %s", other, p.Name, p.called)
+		}
+		names[p.called] = p.Name
+		if info := members[i].Info; info.Name != p.called || info.Roles != p.roles || info.Status != node.Up {
 			return fmt.Sprintf("%s with roles %s is a member as %+v", p.Name, p.roles, info)
 		}
 	}

@@ -68,6 +68,8 @@ func Swarm(seed uint64, p Profile) Config {
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
+	names := prng.Fork(seed, "namesakes")
+	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
 		c.Actions[ChangeSharing] = 1 + sharing.Intn(100_000)
 	}

@@ -23,6 +23,7 @@ var fields = []field{
 	count("nodes", func(c *cluster.Config) *int { return &c.Nodes }, 1, 100),
 	count("frontend-only-nodes", func(c *cluster.Config) *int { return &c.FrontendOnly }, 0, 100),
 	count("replication-only-nodes", func(c *cluster.Config) *int { return &c.ReplicationOnly }, 0, 100),
+	count("namesakes", func(c *cluster.Config) *int { return &c.Namesakes }, 0, 100),
 	count("servers", func(c *cluster.Config) *int { return &c.Servers }, 1, 1000),
 	count("databases", func(c *cluster.Config) *int { return &c.Databases }, 1, 1000),
 	count("replicators", func(c *cluster.Config) *int { return &c.Tenants }, 1, 1000),

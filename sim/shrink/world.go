@@ -108,6 +108,7 @@ func (s *shrinker) plain(base cluster.Config) {
 	s.change(func(c *cluster.Config) {
 		c.StoreLatency, c.NetLatency, c.SlowReads = base.StoreLatency, base.NetLatency, base.SlowReads
 	})
+	s.change(func(c *cluster.Config) { c.Namesakes = base.Namesakes })
 	s.change(func(c *cluster.Config) { c.Think = base.Think })
 	s.change(func(c *cluster.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
 	s.change(func(c *cluster.Config) { c.Memory = base.Memory })

@@ -1,0 +1,133 @@
+package mutants
+
+// load are bugs about how much is done at once, and how often.
+var load = []Mutant{
+	{
+		Name: "workers-ignored", File: "core/replication/batch.go", What: "any number of batches is under way",
+		Old: "if busy++; busy > r.plan.Workers {",
+		New: "if busy++; busy > r.plan.BatchSize*r.plan.Workers {",
+	},
+	{
+		Name: "copies-at-once", File: "core/replication/batch.go", What: "copies are bounded by the batch's own number",
+		Old: "\tslots := max(1, r.plan.Connections-r.plan.Workers-1)\n",
+		New: "\tslots := max(1, r.plan.Connections)\n",
+	},
+	{
+		Name: "budget-not-reserved", File: "core/replication/batch.go", What: "bodies that are asked for do not count as memory",
+		Old: "\t\tr.memory += budget\n",
+		New: "",
+	},
+	{
+		Name: "throttled-not-slower", File: "core/replication/plan.go", What: "a run after 429 works on as many batches as before",
+		Old: "\t\to.Workers, o.BatchSize = min(o.Workers, throttledWorkers), min(o.BatchSize, throttledBatch)\n",
+		New: "\t\to.BatchSize = min(o.BatchSize, throttledBatch)\n",
+	},
+	{
+		Name: "pause-never-grows", File: "core/replication/policy.go", What: "pauses between attempts stay the same",
+		Old: "\tc.wait = min(growth*c.wait, maxPause)\n",
+		New: "\tc.wait = min(growth*first, maxPause)\n",
+	},
+	{
+		Name: "throttle-pause-same", File: "core/replication/policy.go", What: "pauses after 429 stay the same",
+		Old: "\t\tpause = throttlePause << c.answers\n",
+		New: "\t\tpause = throttlePause\n",
+	},
+	{
+		Name: "interval-ignored", File: "core/replication/commit.go", What: "checkpoints follow each other at once",
+		Old: "k.next, k.look = r.now.Add(r.plan.CheckpointInterval), r.now.Add",
+		New: "k.next, k.look = r.now, r.now.Add",
+	},
+	{
+		Name: "idle-checkpoints-often", File: "core/replication/commit.go", What: "a run whose feed moves without rows writes as many checkpoints as a busy one",
+		Old: "\tcase k.rows == 0:\n\t\treturn k.next.Add((idleFactor - 1) * r.plan.CheckpointInterval)\n",
+		New: "",
+	},
+	{
+		Name: "no-startup-jitter", File: "core/node/accept.go", What: "runs of one accept start together",
+		Old: "delay = time.Duration(n.rng.Uint64n(uint64(window) + 1))",
+		New: "delay = 0 * window",
+	},
+	{
+		Name: "in-step", File: "core/node/node.go", What: "what nodes do regularly has no jitter",
+		Old: "\t*timer = n.clock.Steady.Add(n.jitter(every))\n",
+		New: "\t*timer = n.clock.Steady.Add(every)\n",
+	},
+}
+
+// told are bugs about what jobs and logs tell.
+var told = []Mutant{
+	{
+		Name: "docs-read-uncounted", File: "core/replication/batch.go", What: "documents read in bulk are not counted as read",
+		Old: "\t\t\tr.info.DocsRead++\n\t\t\tr.info.BulkGetDocs++\n",
+		New: "\t\t\tr.info.BulkGetDocs++\n",
+	},
+	{
+		Name: "attempts-by-taken", File: "core/replication/batch.go", What: "bulk_get_attempts counts what came, not what was asked for",
+		Old: "r.info.BulkGetAttempts += int64(len(op.Docs))",
+		New: "r.info.BulkGetAttempts++",
+	},
+	{
+		Name: "log-without-counters", File: "core/replication/commit.go", What: "a log tells no numbers",
+		Old: "RecordedSeq: k.writing, Counters: r.info.Counters,",
+		New: "RecordedSeq: k.writing,",
+	},
+	{
+		Name: "source-seq-back", File: "core/replication/batch.go", What: "source_seq is the batch done last, not the newest",
+		Old: "if b.number > r.furthest {",
+		New: "if b.number != r.furthest {",
+	},
+	{
+		Name: "added-not-noted", File: "core/replicator/store.go", What: "the history of a job does not begin with added",
+		Old: "\trec.note(s.Config.MaxHistory, Event{Type: \"added\", At: now})\n",
+		New: "",
+	},
+	{
+		Name: "stopped-not-noted", File: "core/replicator/run.go", What: "the history of a job that was stopped lacks that",
+		Old: "\t\trec.stop(s, now)\n\t\trec.State, rec.Node, rec.LastUpdated = Pending",
+		New: "\t\trec.State, rec.Node, rec.LastUpdated = Pending",
+	},
+	{
+		Name: "completed-with-crashes", File: "core/replicator/run.go", What: "a job that is completed still tells its crashes",
+		Old: "\t\trec.heal()\n\t\trec.stop(s, now)\n",
+		New: "\t\trec.stop(s, now)\n",
+	},
+	{
+		Name: "interval-in-seconds", File: "core/replicator/record.go", What: "checkpoint_interval is told in seconds",
+		Old: "rep.CheckpointInterval.Milliseconds()",
+		New: "int64(rep.CheckpointInterval.Seconds())",
+	},
+	{
+		Name: "user-forgotten", File: "core/replicator/transient.go", What: "a request's job has no user",
+		Old: "&Record{User: user}",
+		New: "&Record{}",
+	},
+	{
+		Name: "winners-not-stored", File: "core/repdoc/repdoc.go", What: "winning_revs_only is not stored",
+		Old: "`json:\"winning_revs_only,omitempty\"`",
+		New: "`json:\"-\"`",
+	},
+	{
+		Name: "bulk-get-not-parsed", File: "core/repdoc/parse.go", What: "use_bulk_get is not read",
+		Old: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet)",
+		New: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet) || c.UseBulkGet",
+	},
+}
+
+// turns are bugs about who has a turn, and what it costs.
+var turns = []Mutant{
+	{
+		Name: "newest-first", File: "core/schedule/rotation.go", What: "under fifo those that ran shortest give way",
+		Old: "\t\treturn cmp.Compare(a.Since, b.Since)\n",
+		New: "\t\treturn cmp.Compare(b.Since, a.Since)\n",
+	},
+	{
+		Name: "grown-twice", File: "core/node/share.go", What: "a run's place grows by the whole run each time",
+		Old: "\t\tr.grown = n.clock.Steady\n",
+		New: "",
+	},
+	{
+		Name: "fifo-by-start", File: "core/replicator/account.go", What: "fifo queues by when jobs were made",
+		Old: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(now)\n",
+		New: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(rec.Created)\n",
+	},
+}
