@@ -70,9 +70,9 @@ const shortPause, longPause = 250 * time.Millisecond, 25 * time.Second
 
 // setback is how often in a row a call failed and may be repeated.
 type setback struct {
-	at               instant.Time
-	failed, answered int // answered: 429
-	n                int // of these, the ones like the last
+	at, first        instant.Time // of the last one, and of the first 429
+	failed, answered int          // answered: 429
+	n                int          // of these, the ones like the last
 }
 
 // pause is the least one after it.
@@ -108,7 +108,9 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	}
 	s := r.failed[op.String()]
 	if s.at = now; f.Kind == peer.Status && f.Status == 429 {
-		s.answered++
+		if s.answered++; s.answered == 1 {
+			s.first = now
+		}
 		s.n = s.answered
 	} else {
 		s.failed++
@@ -117,13 +119,18 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	r.failed[op.String()] = s
 }
 
-// checkPause is S28: what failed is not repeated at once, and the more often it failed the later.
+// checkPause is S28: what failed is not repeated at once, and the more often it failed the later. A part of S30 is that what
+// is answered 429 is given up one day.
 func (o *oracle) checkPause(r *run, op peer.Op) {
 	if len(r.failed) == 0 {
 		return
 	}
 	name, now := op.String(), o.w.Engine.Now()
-	if s, failed := r.failed[name]; failed && now.Sub(s.at) < s.pause() {
+	s, failed := r.failed[name]
+	if s.answered > 1 && s.at.Sub(s.first) > throttledLast && r.p.pausedLast < s.first {
+		o.w.fail("S30", "run %d of %s goes on with %s, which has been answered 429 for %s", r.id, r.p.Name, name, s.at.Sub(s.first))
+	}
+	if failed && now.Sub(s.at) < s.pause() {
 		o.w.fail("S28", "run %d of %s repeats %s after %s, which failed %d times and was answered 429 %d times", r.id, r.p.Name, name, now.Sub(s.at), s.failed, s.answered)
 	}
 }
@@ -194,6 +201,8 @@ func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
 func (o *oracle) checkOptions(r *run, op peer.Op) {
 	rep := r.work.Work.Replication
 	switch op := op.(type) {
+	case peer.CopyDoc:
+		o.checkAsked(r, op.ID, op.Revs...)
 	case peer.Create:
 		if !rep.CreateTarget {
 			o.w.fail("S30", "run %d of %s makes its target without create_target", r.id, r.p.Name)
@@ -205,6 +214,9 @@ func (o *oracle) checkOptions(r *run, op peer.Op) {
 	case peer.FetchDocs:
 		if !rep.UseBulkGet {
 			o.w.fail("S30", "run %d of %s reads in bulk without use_bulk_get", r.id, r.p.Name)
+		}
+		for _, d := range op.Docs {
+			o.checkAsked(r, d.ID, d.Rev)
 		}
 	case peer.DiffRevs:
 		if len(op.Docs) > rep.WorkerBatchSize {

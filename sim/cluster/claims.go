@@ -13,8 +13,9 @@ import (
 
 // claiming is what the oracle knows of claims of replication ids.
 type claiming struct {
-	owners map[string]string     // job by replication id
-	had    map[hold]instant.Time // when jobs last had replication ids that they have no more
+	owners       map[string]string     // job by replication id
+	had          map[hold]instant.Time // when jobs last had replication ids that they have no more
+	onlyRequests map[node.Held]bool    // whether only requests have what a job wants to run as
 }
 
 // hold is a job with a replication id.
@@ -62,13 +63,24 @@ func (o *oracle) answered(q node.Request, result node.Result) {
 	if !ok || !result.(node.Claimed).Refused {
 		return
 	}
-	for id := range o.shadows { // in any order: one is enough
+	found, request := false, true
+	for id, s := range o.shadows { // in any order
 		at, had := o.had[hold{claim.RepID, id}]
 		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Engine.Now().Sub(at) < time.Minute) {
-			return
+			found, request = true, request && s.header != nil && s.record.Transient()
 		}
 	}
+	if o.onlyRequests[claim.Held] = request; found {
+		return
+	}
 	o.w.fail("S18", "%s was refused, and no other job has it", claim)
+}
+
+// checkFails is a part of S18: a job of a request, which will be gone one day, is in no document's way for good.
+func (o *oracle) checkFails(q node.Fail) {
+	if o.onlyRequests[q.Held] {
+		o.w.fail("S18", "%s, and only a request has its replication", q)
+	}
 }
 
 // checkOwners is the end of S18: claims belong to jobs that there are.

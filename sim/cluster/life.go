@@ -58,6 +58,7 @@ func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 			o.w.fail("S29", "job %s is over with %s, and answers %s", id, q.End.Result, a.Result)
 		}
 	case node.Fail:
+		o.checkFails(q)
 		o.checkTrouble(id, a, q.Trouble, l)
 	case node.Crash:
 		o.checkTrouble(id, a, q.Trouble, l)

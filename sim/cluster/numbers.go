@@ -13,12 +13,29 @@ type numbers struct {
 	asked, missing   int64               // of the target: revisions, and those that it lacked
 	fetched, unheard int64               // documents that were asked for in bulk, with an answer or without
 	taken            int64               // of these, those that came
+	diffs            int                 // answers to these questions
+	lacked           map[string]bool     // "ID REV"
 	again            []peer.DocRev       // first ones of what was asked for without an answer, and may be asked for again
+}
+
+// enough is how many answers of a target that lacks all it is asked about let a run go on without asking.
+const enough = 6
+
+// checkAsked is a part of S30: what a target has is not read again. A run asks first, unless all was missing for long.
+func (o *oracle) checkAsked(r *run, id string, revs ...string) {
+	for _, rev := range revs {
+		if n := &r.numbers; n.diffs < enough && !n.lacked[id+" "+rev] {
+			o.w.fail("S30", "run %d of %s reads %s %s, and has not asked whether the target lacks it", r.id, r.p.Name, id, rev)
+		}
+	}
 }
 
 // count notes the answer to a request of a run.
 func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 	n := &r.numbers
+	if n.lacked == nil {
+		n.lacked = map[string]bool{}
+	}
 	if changes, is := reply.Result.(peer.Changes); is { // a part of them may come before a failure
 		for _, row := range changes.Rows {
 			n.revs += int64(len(row.Revs))
@@ -37,8 +54,12 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		for _, d := range op.(peer.DiffRevs).Docs {
 			n.asked += int64(len(d.Revs))
 		}
+		n.diffs++
 		for _, d := range result.Docs {
 			n.missing += int64(len(d.Missing))
+			for _, rev := range d.Missing {
+				n.lacked[d.ID+" "+rev] = true
+			}
 		}
 	case peer.Fetched:
 		n.fetched += int64(len(fetch.Docs))

@@ -91,7 +91,7 @@ func newOracle(w *Cluster) *oracle {
 	return &oracle{
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
 		docs: map[string]*docTruth{}, denied: map[string]bool{}, sharing: sharing{map[payer]*bill{}},
-		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}},
+		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}, onlyRequests: map[node.Held]bool{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
 		owes:  map[node.Held]*owing{},

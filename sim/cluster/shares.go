@@ -92,12 +92,36 @@ func (o *oracle) checkCharges(l landing) {
 		o.bill(p).charge(c.At, c.Used)
 		touched[p] = true
 	}
+	o.checkCleared(l)
 	if len(touched) == 0 || !o.sampled(&o.billed, 1) {
 		return
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(touched), comparePayers) {
 		if charged, held := o.bill(p).charged, o.held(p, o.w.Engine.Now()); charged > held {
 			o.w.fail("S9", "%s charges %s with %s, and its runs held slots for %s", p.worker, p.account, charged, held)
+		}
+	}
+}
+
+// checkCleared is a part of S10: whoever charges an account clears what nobody would count any more, and what clocks
+// left there that were ahead.
+func (o *oracle) checkCleared(l landing) {
+	q, is := l.request.(node.Charge)
+	if !is {
+		return
+	}
+	f := o.ruling.Forgetting
+	f.Interval = o.w.Config.Settings.Interval
+	memory := time.Duration(math.Log(float64(f.Interval.Microseconds()))/math.Log(1e6/float64(f.Coeff))+3) * f.Interval
+	for _, c := range q.Charges {
+		rows, err := o.w.store.Charges(o.w.present(), c.Account)
+		if err != nil {
+			o.w.fail("S10", "charges of %s: %v", c.Account, err)
+		}
+		for _, row := range rows {
+			if off := row.At.Sub(l.wall); max(off, -off) > memory && !slices.Contains(q.Charges, row) {
+				o.w.fail("S10", "at %s the charge of %s is kept, and charges count for %s", l.wall, row.At, memory)
+			}
 		}
 	}
 }
