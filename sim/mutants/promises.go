@@ -52,6 +52,16 @@ var load = []Mutant{
 		Old: "\t*timer = n.clock.Steady.Add(n.jitter(every))\n",
 		New: "\t*timer = n.clock.Steady.Add(every)\n",
 	},
+	{
+		Name: "diff-skipped", File: "core/replication/ratio.go", What: "the target is asked what it lacks when it lacked nearly all",
+		Old: "return a.value <= threshold ||",
+		New: "return a.value > threshold ||",
+	},
+	{
+		Name: "forgets-wait-of-429", File: "core/replication/policy.go", What: "patience begins anew with every 429",
+		Old: "\tif c.answers == 0 {\n\t\tc.begin = r.now\n\t}\n",
+		New: "\tc.begin = r.now\n",
+	},
 }
 
 // told are bugs about what jobs and logs tell.
@@ -111,6 +121,16 @@ var told = []Mutant{
 		Old: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet)",
 		New: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet) || c.UseBulkGet",
 	},
+	{
+		Name: "elder-renamed", File: "core/node/member.go", What: "of two nodes with one name the elder is renamed",
+		Old: "o.info.Started > n.started ||",
+		New: "o.info.Started < n.started ||",
+	},
+	{
+		Name: "request-in-the-way", File: "core/node/run.go", What: "a document fails for good because a request has its replication",
+		Old: "if c.ByRequest || r.transient {",
+		New: "if r.transient {",
+	},
 }
 
 // turns are bugs about who has a turn, and what it costs.
@@ -129,5 +149,35 @@ var turns = []Mutant{
 		Name: "fifo-by-start", File: "core/replicator/account.go", What: "fifo queues by when jobs were made",
 		Old: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(now)\n",
 		New: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(rec.Created)\n",
+	},
+	{
+		Name: "epoch-stays", File: "core/replicator/order.go", What: "a change of the policy starts no epoch",
+		Old: "\t\to.Epoch++\n",
+		New: "",
+	},
+	{
+		Name: "shares-not-cleared", File: "core/replicator/order.go", What: "an account that lost its shares keeps them",
+		Old: "\t\t\ttx.Clear(s.shares.Pack(account))\n",
+		New: "\t\t\tcontinue\n",
+	},
+	{
+		Name: "tags-cost-upside-down", File: "core/schedule/policy.go", What: "turns cost those more who have more shares",
+		Old: "return mulDiv(max(d.Microseconds(), 0), DefaultShares, max(shares, 1))",
+		New: "return mulDiv(max(d.Microseconds(), 0), max(shares, 1), DefaultShares)",
+	},
+	{
+		Name: "tags-turn-unpaid", File: "core/replicator/run.go", What: "the last turn of a job costs nothing",
+		Old: "\tif _, err := s.settle(tx, rec, turn, now); err != nil {\n\t\treturn err\n\t}\n\tif rec.Transient()",
+		New: "\tif rec.Transient()",
+	},
+	{
+		Name: "tags-saved-up", File: "core/replicator/account.go", What: "an account that had nothing to do saves up turns",
+		Old: "\ttag = max(floor, number(tail))\n",
+		New: "\ttag = max(floor*0, number(tail))\n",
+	},
+	{
+		Name: "future-charges-kept", File: "core/replicator/account.go", What: "charges of clocks that were ahead are kept",
+		Old: "\t\t\ttx.ClearRange(kv.Range{Begin: s.usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong\n",
+		New: "\t\t\t_ = all\n",
 	},
 }
