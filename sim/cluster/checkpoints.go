@@ -109,6 +109,9 @@ func (o *oracle) outlook(r *run) (l outlook) {
 		base := baseOf(r.repID)
 		l.logS, l.logT = string(l.source.Log(base)), string(l.target.Log(base))
 		l.start = o.logs.agreed(l.source, l.target, base)
+		if since := r.work.Work.Replication.SinceSeq; l.start == peer.Zero && since != nil {
+			l.start = peer.Seq(since)
+		}
 	}
 	return l
 }
@@ -130,7 +133,8 @@ func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, t
 			return ""
 		}
 	}
-	for _, offer := range source.OffersAfter(source.Number(o.logs.agreed(source, target, base)), rep.Filter, rep.WinningRevsOnly) {
+	since := max(source.Number(o.logs.agreed(source, target, base)), beginsAt(rep, source))
+	for _, offer := range source.OffersAfter(since, rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number <= through {
 			return offer.ID
 		}
@@ -220,9 +224,14 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 	}
 }
 
+// beginsAt is the number of the change behind which a replication without a checkpoint begins: its since_seq.
+func beginsAt(rep *repdoc.Replication, source *peers.DB) int64 {
+	return source.Number(peer.Seq(rep.SinceSeq))
+}
+
 // missing is a revision among the changes up to a number that the target lacks and never refused.
 func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
-	for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number > through || target.Deny[offer.ID] {
 			continue
 		}

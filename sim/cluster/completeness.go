@@ -71,7 +71,7 @@ func (o *oracle) checkPending(r *run, info replication.Info) {
 		return
 	}
 	left, last := int64(0), source.Number(r.begin.last)
-	for _, offer := range source.OffersAfter(source.Number(info.ThroughSeq), rep.Filter, rep.WinningRevsOnly) {
+	for _, offer := range source.OffersAfter(max(source.Number(info.ThroughSeq), beginsAt(rep, source)), rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number <= last {
 			left++
 		}

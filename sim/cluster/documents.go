@@ -83,6 +83,7 @@ func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
 		DocIDs          []string `json:"doc_ids"`
 		Filter          string
 		Selector        json.RawMessage
+		SinceSeq        json.RawMessage `json:"since_seq"`
 	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: o.w.Config.BatchSize}
 	if json.Unmarshal(body, &w) != nil {
 		return false
@@ -91,7 +92,7 @@ func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
 	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
 		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
 		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
-		bytes.Equal(rep.Filter.Selector, w.Selector) && rep.WorkerProcesses == o.w.Config.Workers && rep.Source.Retries == o.w.Config.Retries &&
+		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == o.w.Config.Workers && rep.Source.Retries == o.w.Config.Retries &&
 		rep.CheckpointInterval == o.w.Config.CheckpointInterval
 }
 

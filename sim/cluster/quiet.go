@@ -367,7 +367,7 @@ func (o *oracle) checkRefusals() {
 			continue
 		}
 		denied, info := 0, r.machine.Info()
-		for _, offer := range source.Offers(rep.Filter, rep.WinningRevsOnly) {
+		for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 			if target.Deny[offer.ID] && offer.Number <= source.Number(info.ThroughSeq) {
 				denied++
 			}

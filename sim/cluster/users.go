@@ -177,6 +177,10 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		body["worker_batch_size"] = 1 + site.Int(5)
 	case 3:
 		body["use_checkpoints"] = false
+	case 5:
+		if db := u.w.net.find(source); db != nil {
+			body["since_seq"] = json.RawMessage(db.Last())
+		}
 	case 4:
 		if u.w.net.find(target) != nil {
 			delete(body, "create_target")
