@@ -31,7 +31,7 @@ var Invariants = map[string]string{
 	"S24": "A run is of a job that the store gave to its worker, and the only one for that time.",
 	"S25": "No worker is given up within its activity timeout, and none does anything afterwards.",
 	"S26": "A worker whose heartbeats do not get through tries again soon, and drops its runs within its activity timeout.",
-	"S27": "A run begins where the checkpoints on both sides last agree.",
+	"S27": "A run begins where the checkpoints on both sides last agree, or where its replication says when they never did.",
 	"S28": "What failed is not asked for again at once, and later the more often it failed.",
 	"S29": "What a job tells of its starts, ends and errors is what happened.",
 	"S30": "A run does as its replication says: it asks for nothing that this rules out, for no more at once than this allows, and gives up after all the retries only.",

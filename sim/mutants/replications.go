@@ -3,6 +3,16 @@ package mutants
 // checkpoints are bugs about what a checkpoint covers.
 var checkpoints = []Mutant{
 	{
+		Name: "since-seq-ignored", File: "core/replication/start.go", What: "since_seq is ignored",
+		Old: "\tif since == peer.Zero && r.plan.SinceSeq != \"\" {\n\t\tsince = r.plan.SinceSeq\n\t}\n",
+		New: "",
+	},
+	{
+		Name: "since-seq-always", File: "core/replication/start.go", What: "since_seq wins over the checkpoint",
+		Old: "if since == peer.Zero && r.plan.SinceSeq != \"\" {",
+		New: "if r.plan.SinceSeq != \"\" {",
+	},
+	{
 		Name: "checkpoint-ahead", File: "core/replication/commit.go", What: "a checkpoint covers what was read, not what was copied",
 		Old: "k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}",
 		New: "k.writing, k.covers, k.synced = r.feed.since, k.rows, [2]bool{}",
