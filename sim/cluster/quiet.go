@@ -358,12 +358,13 @@ func (o *oracle) checkRuns() {
 	}
 }
 
-// checkRefusals is S14: a job whose target refused documents says so.
+// checkRefusals is S14: a job whose target refused documents says so, unless that was made anew, which the run learns at
+// its next checkpoint.
 func (o *oracle) checkRefusals() {
 	for _, r := range o.runs {
 		rep := r.work.Work.Replication
 		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-		if source == nil || target == nil {
+		if source == nil || target == nil || target != r.begin.target {
 			continue
 		}
 		denied, info := 0, r.machine.Info()
