@@ -51,6 +51,8 @@ type process struct {
 	isolated instant.Time
 	tillGone bool
 	cutOff   []func() // wakes what waits for that
+	// reachesSince is until when it was kept from the store last.
+	reachesSince instant.Time
 	// changing is that its settings have changed, and that it hears of that before the jobs of its next accept.
 	changing bool
 	// pausedLast is when it last stood still, awoke when it last did without knowing.
@@ -193,7 +195,7 @@ func (p *process) stall(before bool) {
 func (w *Cluster) reconnect(worker string) {
 	for _, p := range w.nodes {
 		if p.tillGone && strings.HasPrefix(worker, p.Name+"/") {
-			p.isolated, p.tillGone = 0, false
+			p.isolated, p.tillGone, p.reachesSince = 0, false, min(p.reachesSince, w.Engine.Now())
 			for _, wake := range p.cutOff {
 				wake()
 			}
@@ -227,6 +229,7 @@ func (p *process) drain() {
 // never get one.
 func (p *process) heal() {
 	p.skew, p.isolated, p.stalls, p.tillGone, p.changing = 0, 0, 0, false, false
+	p.reachesSince = min(p.reachesSince, p.w.Engine.Now())
 	p.settings = p.w.Config.Settings
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
 	p.resume()

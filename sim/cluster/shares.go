@@ -150,8 +150,11 @@ func (o *oracle) checkShares() {
 	}
 	for _, account := range slices.Sorted(maps.Keys(accounts)) {
 		for _, p := range w.nodes {
+			if !p.alive || p.draining || max(p.pausedLast, p.reachesSince) > late {
+				continue
+			}
 			payer := payer{p.worker, account}
-			if charged, held := o.bill(payer).charged, o.held(payer, late); p.alive && !p.draining && p.pausedLast <= late && charged < held && !o.charging(payer.worker) {
+			if charged, held := o.bill(payer).charged, o.held(payer, late); charged < held && !o.charging(payer.worker) {
 				w.fail("S9", "%s charged %s with %s, and its runs held slots for %s until %s", payer.worker, account, charged, held, late)
 			}
 		}

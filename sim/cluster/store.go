@@ -121,6 +121,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
 	}
 	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
+		if p != nil {
+			p.reachesSince = until
+		}
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
 	}
 	for _, f := range s.faults[op.Kind] {
