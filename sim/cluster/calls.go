@@ -70,7 +70,8 @@ const shortPause, longPause = 250 * time.Millisecond, 25 * time.Second
 
 // setback is how often in a row a call failed and may be repeated.
 type setback struct {
-	at, first        instant.Time // of the last one, and of the first 429
+	at               instant.Time // of the last one
+	first, last      instant.Time // of those with 429
 	failed, answered int          // answered: 429
 	n                int          // of these, the ones like the last
 }
@@ -111,7 +112,7 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 		if s.answered++; s.answered == 1 {
 			s.first = now
 		}
-		s.n = s.answered
+		s.n, s.last = s.answered, now
 	} else {
 		s.failed++
 		s.n = s.failed
@@ -127,8 +128,8 @@ func (o *oracle) checkPause(r *run, op peer.Op) {
 	}
 	name, now := op.String(), o.w.Engine.Now()
 	s, failed := r.failed[name]
-	if s.answered > 1 && s.at.Sub(s.first) > throttledLast && r.p.pausedLast < s.first {
-		o.w.fail("S30", "run %d of %s goes on with %s, which has been answered 429 for %s", r.id, r.p.Name, name, s.at.Sub(s.first))
+	if s.last.Sub(s.first) > throttledLast && r.p.pausedLast < s.first {
+		o.w.fail("S30", "run %d of %s goes on with %s, which has been answered 429 for %s", r.id, r.p.Name, name, s.last.Sub(s.first))
 	}
 	if failed && now.Sub(s.at) < s.pause() {
 		o.w.fail("S28", "run %d of %s repeats %s after %s, which failed %d times and was answered 429 %d times", r.id, r.p.Name, name, now.Sub(s.at), s.failed, s.answered)

@@ -116,7 +116,8 @@ func (o *oracle) checkPace(r *run) {
 	if r.work.Work.Record.Throttled {
 		pace = min(pace, slowCheckpoint)
 	}
-	if source != nil && source.Restored() == r.begin.restoredS && source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
+	if source != nil && source == o.w.net.find(rep.Source.URL) && source.Restored() == r.begin.restoredS &&
+		source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
 		pace *= idlePace
 	}
 	if since := o.w.Engine.Now().Sub(s.at); since < pace {
