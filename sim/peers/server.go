@@ -311,6 +311,13 @@ func (db *DB) Restore(s Snapshot) {
 	for common < min(len(db.order), len(s.order)) && db.order[common] == s.order[common] {
 		common++
 	}
+	// What a change that is gone had hidden was never offered, and is there again.
+	lost := db.changed[common:]
+	for i, id := range slices.Backward(s.changed[:common]) {
+		if slices.Contains(lost, id) && !slices.Contains(s.changed[i+1:], id) {
+			common = i
+		}
+	}
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
 	clear(db.locals)
 	db.cuts = append(db.cuts, int64(common))
