@@ -69,6 +69,11 @@ func (r *Run) onReply(e Reply) {
 // answered hands a reply to whoever asked, after the retries that the policy grants.
 func (r *Run) answered(c *call, reply peer.Reply) {
 	r.absorb(c, reply)
+	if got, is := reply.Result.(peer.Changes); is && len(got.Rows) > 0 && reply.Failure != nil {
+		// Reached: a feed that broke off has brought something
+		// It goes on as after a part of an answer: behind that, and no further than there is need.
+		reply.Failure, r.feed.resume = nil, r.now.Add(firstPause)
+	}
 	if c.failure = reply.Failure; c.failure != nil && r.grantRetry(c, c.failure) {
 		return
 	}
@@ -84,7 +89,7 @@ func (r *Run) answered(c *call, reply peer.Reply) {
 func (r *Run) absorb(c *call, reply peer.Reply) {
 	switch result := reply.Result.(type) {
 	case peer.Changes:
-		r.takeRows(c, result)
+		r.takeRows(result)
 	case peer.Copied:
 		r.takeCopied(c, result, reply.Failure == nil)
 	}

@@ -64,7 +64,7 @@ func (r *Run) readMore() {
 }
 
 // takeRows queues what an answer brought, whole or not, and moves the position on.
-func (r *Run) takeRows(c *call, got peer.Changes) {
+func (r *Run) takeRows(got peer.Changes) {
 	f := &r.feed
 	f.rows += int64(len(got.Rows))
 	if f.pending >= 0 {
@@ -75,12 +75,6 @@ func (r *Run) takeRows(c *call, got peer.Changes) {
 		r.queueBatch(rows[:n], rows[n-1].Seq)
 		f.since = rows[n-1].Seq
 		rows = rows[n:]
-	}
-	if len(got.Rows) > 0 {
-		c.failed = 0
-		op := c.op.(peer.ReadChanges)
-		op.Since = f.since
-		c.op = op
 	}
 }
 

@@ -96,6 +96,29 @@ func TestBrokenReadGoesOn(t *testing.T) {
 	}
 }
 
+// TestBrokenReadsWait: a feed that breaks off again and again, but brings something each time, is read no faster than
+// its rows are dealt with.
+func TestBrokenReadsWait(t *testing.T) {
+	w := newWorld(t)
+	w.fill(500)
+	reads := 0
+	w.fault = func(c Call) fault {
+		switch c.Op.(type) {
+		case peer.ReadChanges:
+			reads++
+			return breaks
+		case peer.DiffRevs:
+			return fails
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Crashed, "http_request_failed: X http://x/: 503")
+	if reads > 6 {
+		t.Errorf("%d reads of up to 12 rows while the target answered nothing", reads)
+	}
+}
+
 func TestFeedThatDoesNotAdvance(t *testing.T) {
 	w := newWorld(t)
 	w.rows = func(op peer.ReadChanges) peer.Changes {

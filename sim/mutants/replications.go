@@ -122,9 +122,9 @@ var copying = []Mutant{
 		New: "f.over = !r.plan.Continuous",
 	},
 	{
-		Name: "broken-answer-skipped", File: "core/replication/feed.go", What: "a read that goes on after a broken answer starts behind what was lost",
-		Old: "\t\top.Since = f.since\n\t\tc.op = op\n\t}\n}\n",
-		New: "\t\top.Since = r.feed.goal\n\t\tc.op = op\n\t}\n}\n",
+		Name: "broken-answer-skipped", File: "core/replication/call.go", What: "a read that goes on after a broken answer starts behind what was lost",
+		Old: "reply.Failure, r.feed.resume = nil, r.now.Add(firstPause)",
+		New: "reply.Failure, r.feed.resume, r.feed.since = nil, r.now.Add(firstPause), r.feed.goal",
 	},
 	{
 		Name: "diff-half-used", File: "core/replication/batch.go", What: "half of the answer to _revs_diff is used",
