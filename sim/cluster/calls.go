@@ -92,6 +92,9 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
 		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
 	}
+	if _, is := op.(peer.ReadChanges); is {
+		r.attempts.noteFeed(reply, now)
+	}
 	o.count(r, op, reply)
 	r.saved.save(op, reply, now)
 	if changes, is := reply.Result.(peer.Changes); f == nil || is && len(changes.Rows) > 0 {
@@ -141,6 +144,9 @@ type attempts struct {
 	failed                      int
 	firstFailed, firstThrottled instant.Time
 	unsaved                     bool // since the run was stopped, a request for its checkpoint failed
+	stuck                       int  // failures of the feed since it brought something
+	stuckSince                  instant.Time
+	feed                        *peer.Failure // the last of them
 }
 
 // Times that requests are repeated for, those of CouchDB's replicator: 429 is waited out.
@@ -166,6 +172,18 @@ func (t *attempts) noteFailed(now instant.Time) {
 	}
 }
 
+// noteFeed counts the failures of the feed in a row.
+func (t *attempts) noteFeed(reply peer.Reply, now instant.Time) {
+	if changes, is := reply.Result.(peer.Changes); reply.Failure == nil || is && len(changes.Rows) > 0 {
+		t.stuck = 0
+	}
+	if t.feed = reply.Failure; t.feed != nil && passes(t.feed) {
+		if t.stuck++; t.stuck == 1 {
+			t.stuckSince = now
+		}
+	}
+}
+
 // noteFailure counts a failure of a run.
 func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 	t := &r.attempts
@@ -184,18 +202,31 @@ func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 // checkGivenUp is a part of S30: a run ends for a failure that may pass after all the retries only.
 func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
 	reply, is := ev.(replication.Reply)
+	t, now := &r.attempts, o.w.Engine.Now()
+	if copied, copies := reply.Result.(peer.Copied); copies && reply.Failure == nil && e.Cause == replication.Crashed && inTheWay(copied) &&
+		t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast {
+		o.w.fail("S30", "run %d of %s gave up after %d failures for a write that was in the way: %s", r.id, r.p.Name, t.failed, e.Trouble)
+	}
 	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
 		return
 	}
-	t, now := &r.attempts, o.w.Engine.Now()
 	switch f := reply.Failure; {
 	case e.Trouble.Throttled || f.Kind == peer.Status && f.Status == 429:
 		if now.Sub(t.firstThrottled) < throttledLast {
 			o.w.fail("S30", "run %d of %s was asked to slow down %s ago, and gave up: %s", r.id, r.p.Name, now.Sub(t.firstThrottled), e.Trouble)
 		}
+	case f == t.feed && passes(f) && t.stuck <= r.work.Work.Replication.Source.Retries && now.Sub(t.stuckSince) < retriesLast:
+		o.w.fail("S30", "run %d of %s gave up after %d failures of a feed that went on, with %d retries: %s", r.id, r.p.Name, t.stuck, r.work.Work.Replication.Source.Retries, e.Trouble)
 	case passes(f) && t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast:
 		o.w.fail("S30", "run %d of %s gave up after %d failures with %d retries: %s", r.id, r.p.Name, t.failed, r.work.Work.Replication.Source.Retries, e.Trouble)
 	}
+}
+
+// inTheWay says whether all that a target refused of a document was for a write at the same time, which passes. What the
+// source lacks is another matter.
+func inTheWay(c peer.Copied) bool {
+	return slices.ContainsFunc(c.Revs, func(r peer.CopiedRev) bool { return r.Refused != nil }) &&
+		!slices.ContainsFunc(c.Revs, func(r peer.CopiedRev) bool { return r.Missing || r.Refused != nil && r.Refused.Status != 409 })
 }
 
 // checkOptions is a part of S30: a run asks for nothing that its replication rules out.
@@ -205,6 +236,9 @@ func (o *oracle) checkOptions(r *run, op peer.Op) {
 	case peer.CopyDoc:
 		o.checkAsked(r, op.ID, op.Revs...)
 	case peer.Create:
+		if !slices.Equal(op.Params, rep.CreateTargetParams) {
+			o.w.fail("S30", "run %d of %s makes its target with %v, and should with %v", r.id, r.p.Name, op.Params, rep.CreateTargetParams)
+		}
 		if !rep.CreateTarget {
 			o.w.fail("S30", "run %d of %s makes its target without create_target", r.id, r.p.Name)
 		}

@@ -140,18 +140,20 @@ func (c *Config) rolesOf(i int) node.Roles {
 // buildServers makes the servers with their databases and first documents.
 func (w *Cluster) buildServers() {
 	c := &w.Config
-	site := w.Decider.Site("setup")
-	origins := &peers.Origins{Made: map[peers.Revision]bool{}, Invented: func(db *peers.DB, name peers.Revision) {
-		w.fail("S15", "%s was written to %s, and nobody made it", name, db)
+	site, choppy := w.Decider.Site("setup"), w.Decider.Site("choppy")
+	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
+		w.fail("S15", "%s in %s %s", name, db, what)
 	}}
 	for i := range c.Servers {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
+		t.Choppy = choppy.Int(8) == 7
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
 			t.Hasty = site.Int(8) == 7
+			t.MaxDoc = 100_000 * site.Int(3)
 		}
 		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
 		s.Changed = func(_ string, hash uint64) { w.Engine.Note(hash) }

@@ -94,7 +94,8 @@ func (o *oracle) checkDone() {
 // checkWritten is S14: a run tells of no more refusals than there were, and when it is done of all that it left out
 // and of what the target took.
 func (o *oracle) checkWritten(r *run, info replication.Info, done bool) {
-	took, refused, left := r.pair.Took(), r.pair.RefusedRevs(), r.pair.LeftOut()
+	told := &r.pair.Told
+	took, refused, left := told.Took, told.Refused, told.LeftOut
 	switch {
 	case info.Refused > refused:
 		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it was told so %d times", r.id, r.p.Name, info.Refused, refused)
@@ -102,5 +103,14 @@ func (o *oracle) checkWritten(r *run, info replication.Info, done bool) {
 		o.w.fail("S14", "run %d of %s says that the target did not take %d documents, and it left out %d", r.id, r.p.Name, info.Refused, left)
 	case done && info.Written != took:
 		o.w.fail("S14", "run %d of %s says that it wrote %d documents, and the target took %d", r.id, r.p.Name, info.Written, took)
+	case done && info.BytesWritten != told.Bytes:
+		o.w.fail("S14", "run %d of %s says that it sent %d bytes, and the target took %d", r.id, r.p.Name, info.BytesWritten, told.Bytes)
+	case int64(len(info.Refusals)) != min(info.Refused, listed):
+		o.w.fail("S14", "run %d of %s lists %d of %d refusals", r.id, r.p.Name, len(info.Refusals), info.Refused)
+	case done && refused > 0 && info.Refused == refused && (peers.Revision{ID: info.Refusals[0].ID, Rev: info.Refusals[0].Rev}) != told.Newest:
+		o.w.fail("S14", "run %d of %s lists %v as the newest refusal, which was of %s", r.id, r.p.Name, info.Refusals[0], told.Newest)
 	}
 }
+
+// listed is how many of the latest refusals a run lists.
+const listed = 10

@@ -3,12 +3,14 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
 )
@@ -84,16 +86,21 @@ func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
 		Filter          string
 		Selector        json.RawMessage
 		SinceSeq        json.RawMessage `json:"since_seq"`
+		Params          struct{ Q int } `json:"create_target_params"`
 	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: o.w.Config.BatchSize}
 	if json.Unmarshal(body, &w) != nil {
 		return false
 	}
 	slices.Sort(w.DocIDs)
+	var params []peer.Param
+	if w.Params.Q != 0 {
+		params = []peer.Param{{Name: "q", Value: fmt.Sprint(w.Params.Q)}}
+	}
 	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
 		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
 		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
 		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == o.w.Config.Workers && rep.Source.Retries == o.w.Config.Retries &&
-		rep.CheckpointInterval == o.w.Config.CheckpointInterval
+		rep.CheckpointInterval == o.w.Config.CheckpointInterval && slices.Equal(rep.CreateTargetParams, params)
 }
 
 // checkEnding is a part of S7: from the commit that ends a job on, its document says so, and no other one. One of

@@ -19,7 +19,7 @@ var Invariants = map[string]string{
 	"S12": "Where the next run of a replication would begin, the target has everything before.",
 	"S13": "Every leaf that the source offered is on the target, or was refused there.",
 	"S14": "A job tells what its runs read, and what its target took and refused, no more and no less.",
-	"S15": "No revision is invented.",
+	"S15": "No revision is invented or altered, and a database shows all that it has.",
 	"S16": "The counters of a job never go back, and are those that its run told last.",
 	"S17": "A transaction is as small as the store wants, carried out twice it leaves the same state, and a run or worker that is over leaves nothing behind.",
 	"S18": "Of the jobs with one replication id at most one runs: the one that came first, until it is over.",

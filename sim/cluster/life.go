@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/node"
+	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
 )
@@ -68,6 +69,22 @@ func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 		if a.State == replicator.Crashing && a.Throttled != q.Trouble.Throttled {
 			o.w.fail("S29", "job %s crashed with throttled %v, and tells %v", id, q.Trouble.Throttled, a.Throttled)
 		}
+	}
+}
+
+// checkAnswer is a part of S29: a run that is done answers with the log that it wrote last, or else whether there was
+// nothing to do.
+func (o *oracle) checkAnswer(r *run, e replication.End) {
+	var answer struct {
+		SessionID string `json:"session_id"`
+		NoChanges bool   `json:"no_changes"`
+	}
+	if e.Cause != replication.Completed {
+		return
+	}
+	wrote, idle := r.saved.put[peer.Target].session, r.numbers.rows == 0
+	if err := json.Unmarshal(e.Result, &answer); err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != (wrote == "" && idle) {
+		o.w.fail("S29", "run %d of %s wrote log %q, read nothing: %v, and answers %s", r.id, r.p.Name, wrote, idle, e.Result)
 	}
 }
 

@@ -29,6 +29,7 @@ func (o *oracle) checkLoad(r *run, op peer.Op) {
 	if r.work.Work.Record.Throttled {
 		workers, connections = min(workers, slowWorkers), min(connections, slowConnections)
 	}
+	o.checkAhead(r, op, workers)
 	fetch, is := op.(peer.FetchDocs)
 	batches, copies := 0, 0 // each batch has at most one of its requests to compare or to read in bulk under way
 	count := func(op peer.Op) {
@@ -59,6 +60,19 @@ func (o *oracle) checkLoad(r *run, op peer.Op) {
 		}
 		if most := o.w.Config.Memory; held > 0 && held+fetch.Budget > most {
 			o.w.fail("S30", "run %d of %s reads %d bytes of bodies more, holds %d, and may hold %d", r.id, r.p.Name, fetch.Budget, held, most)
+		}
+	}
+}
+
+// checkAhead is a part of S30: a run reads no more rows of a feed while it has not begun with a batch for each worker.
+func (o *oracle) checkAhead(r *run, op peer.Op, workers int) {
+	n := &r.numbers
+	switch op := op.(type) {
+	case peer.DiffRevs:
+		n.compared += int64(len(op.Docs))
+	case peer.ReadChanges:
+		if ahead, most := n.rows-n.compared, int64(workers*r.work.Work.Replication.WorkerBatchSize); n.diffs < enough && !r.pair.WentBack && ahead > most {
+			o.w.fail("S30", "run %d of %s reads more changes, and has %d that it has not looked at; it may have %d", r.id, r.p.Name, ahead, most)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 // numbers are what a run has been told, for the counters of its job.
 type numbers struct {
 	base             checkpoint.Counters // before it read anything
-	revs             int64               // in rows of the source's feed
+	rows, revs       int64               // of the source's feed
+	compared         int64               // documents that the target was asked about
 	asked, missing   int64               // of the target: revisions, and those that it lacked
 	fetched, unheard int64               // documents that were asked for in bulk, with an answer or without
 	taken            int64               // of these, those that came
@@ -37,6 +38,7 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		n.lacked = map[string]bool{}
 	}
 	if changes, is := reply.Result.(peer.Changes); is { // a part of them may come before a failure
+		n.rows += int64(len(changes.Rows))
 		for _, row := range changes.Rows {
 			n.revs += int64(len(row.Revs))
 		}

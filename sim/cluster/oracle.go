@@ -336,6 +336,7 @@ func (o *oracle) runSaid(r *run, e replication.End) {
 	o.checkWritten(r, e.Info, e.Cause == replication.Completed)
 	o.checkNumbers(r, e.Info, e.Cause == replication.Completed)
 	o.checkStopped(r, e)
+	o.checkAnswer(r, e)
 	o.checkSaved(r, e.Info)
 	o.checkFresh(r, e.Info)
 	if r.pair.Kept() > 0 && e.Cause == replication.Completed {

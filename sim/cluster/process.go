@@ -461,6 +461,9 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.queue = append(p.queue, node.RunEnded{Run: r.id, End: e})
 		}
 	}
+	if p.alive && slices.Contains(p.runs, r) {
+		p.w.oracle.checkEnds(r)
+	}
 	p.planRunWake(r)
 }
 

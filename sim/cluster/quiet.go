@@ -211,6 +211,7 @@ func (o *oracle) quiet() {
 		w.fail("P1", "%v", err)
 	}
 	for _, db := range w.net.databases() {
+		db.CheckLeaves()
 		if err := db.Intact(); err != nil {
 			w.fail("P1", "%s: %v", db, err)
 		}

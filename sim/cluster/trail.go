@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
+	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -19,6 +21,8 @@ type saved struct {
 	put, there [2]entry
 	at         instant.Time // when the last one was complete
 	read       peer.Seq     // of the last row that was read
+	ended      bool         // the last answer was the end of the feed
+	still      instant.Time // since when the run waits for nothing, 0 while it does for something
 }
 
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
@@ -97,6 +101,9 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 	if rows, is := reply.Result.(peer.Changes); is && len(rows.Rows) > 0 {
 		s.read = rows.Rows[len(rows.Rows)-1].Seq
 	}
+	if rows, is := reply.Result.(peer.Changes); is {
+		s.ended = rows.End && reply.Failure == nil
+	}
 	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
 		s.at = now
 	}
@@ -116,7 +123,7 @@ func (o *oracle) checkPace(r *run) {
 	if r.work.Work.Record.Throttled {
 		pace = min(pace, slowCheckpoint)
 	}
-	if source != nil && source == o.w.net.find(rep.Source.URL) && source.Restored() == r.begin.restoredS &&
+	if source != nil && source == o.w.net.find(rep.Source.URL) && source.Restored() == r.begin.restoredS && !r.pair.WentBack &&
 		source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
 		pace *= idlePace
 	}
@@ -125,11 +132,37 @@ func (o *oracle) checkPace(r *run) {
 	}
 }
 
-// checkTotals is a part of S14: a log tells the numbers of the job.
+// checkTotals is a part of S14: a log tells the numbers of the job, and where and when it began and ended.
 func (o *oracle) checkTotals(r *run, body []byte) {
-	var log struct{ History []checkpoint.Counters }
-	if err := json.Unmarshal(body, &log); err != nil || log.History[0] != r.machine.Info().Counters {
-		o.w.fail("S14", "run %d of %s writes the numbers %+v into its log, and they are %+v: %v", r.id, r.p.Name, log.History[0], r.machine.Info().Counters, err)
+	type item struct {
+		Start string `json:"start_time"`
+		End   string `json:"end_time"`
+		checkpoint.Counters
+	}
+	httpDate := func(at instant.Time) string { return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat) }
+	var log struct{ History []item }
+	want := item{Start: httpDate(r.work.Work.Record.Created), End: httpDate(o.w.Engine.Now()), Counters: r.machine.Info().Counters}
+	if err := json.Unmarshal(body, &log); err != nil || log.History[0] != want {
+		o.w.fail("S14", "run %d of %s writes %+v into its log, and it is %+v: %v", r.id, r.p.Name, log.History[0], want, err)
+	}
+}
+
+// missingPause is how long a source has to find a revision that it announced; nothing else makes a run wait whose
+// requests have been answered.
+const missingPause = 2 * time.Second
+
+// checkEnds is a part of S21: a one-shot that has read all, and has no requests under way or to repeat, writes its last
+// checkpoint at once. It is called when the run has made a step.
+func (o *oracle) checkEnds(r *run) {
+	s, now := &r.saved, o.w.Engine.Now()
+	if s.still != 0 && now.Sub(s.still) > missingPause && r.p.pausedLast < s.still {
+		o.w.fail("S21", "run %d of %s has read all, and did nothing for %s", r.id, r.p.Name, now.Sub(s.still))
+	}
+	switch {
+	case !s.ended || r.work.Work.Replication.Continuous || len(r.calls) > 0 || r.machine.Info().Waiting != "":
+		s.still = 0
+	case s.still == 0:
+		s.still = now
 	}
 }
 

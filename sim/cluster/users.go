@@ -185,6 +185,8 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		if u.w.net.find(target) != nil {
 			delete(body, "create_target")
 		}
+	case 6:
+		body["create_target_params"] = map[string]any{"q": 2}
 	}
 	return body
 }
@@ -408,7 +410,10 @@ func (u *users) edit(db *peers.DB, id string, site *decide.Site) {
 	doc := db.Latest(id)
 	body := fmt.Sprintf(`{"group":%d,"n":%d}`, site.Int(3), u.next())
 	edit := docs.Edit{Document: docs.Document{ID: id, Body: []byte(body)}, Token: uint64(u.next())}
-	if doc != nil {
+	switch {
+	case doc != nil && doc.Deleted:
+		edit.Ancestors = []string{doc.Rev.ID} // it begins anew where it ended; this is for those who keep track
+	case doc != nil:
 		edit.Rev = doc.Rev
 	}
 	if site.Chance(u.w.Config.Attached * decide.Scale / 100) {

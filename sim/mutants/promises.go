@@ -58,9 +58,48 @@ var load = []Mutant{
 		New: "return a.value > threshold ||",
 	},
 	{
+		Name: "reads-ahead", File: "core/replication/feed.go", What: "the feed is read however much is still to be looked at",
+		Old: "waiting > r.plan.Workers ||",
+		New: "waiting > r.plan.Workers*r.plan.BatchSize*1000 ||",
+	},
+	{
+		Name: "broken-read-again", File: "core/replication/call.go", What: "a read that broke off begins again where it began",
+		Old: "len(got.Rows) > 0 && reply.Failure != nil {",
+		New: "len(got.Rows) > 0 && reply.Failure != nil && c.failed > 0 {",
+	},
+	{
+		Name: "conflict-gives-up", File: "core/replication/policy.go", What: "a run ends when another write of a document is in its way",
+		Old: "if !transient(f) && !(copies && f.Status == 409) {",
+		New: "if !transient(f) {",
+	},
+	{
+		Name: "last-checkpoint-waits", File: "core/replication/commit.go", What: "a one-shot that has done all waits for the checkpoint interval",
+		Old: "case r.stopping || r.feed.over && len(r.batches) == 0:",
+		New: "case r.stopping:",
+	},
+	{
 		Name: "forgets-wait-of-429", File: "core/replication/policy.go", What: "patience begins anew with every 429",
 		Old: "\tif c.answers == 0 {\n\t\tc.begin = r.now\n\t}\n",
 		New: "\tc.begin = r.now\n",
+	},
+}
+
+// stored are bugs of the databases themselves: the service's own, and those of the servers in the simulator.
+var stored = []Mutant{
+	{
+		Name: "conflicts-not-in-feed", File: "core/docs/changes.go", What: "the feed of a database tells of the winning revisions only, whatever was asked for",
+		Old: "\t\tif q.Docs || q.Match != nil || q.AllDocs && c.conflicted {",
+		New: "\t\tif q.Docs || q.Match != nil {",
+	},
+	{
+		Name: "deletion-not-read", File: "core/docs/read.go", What: "a revision that deletes is read as one that does not",
+		Old: "Deleted: w.Deleted, Body",
+		New: "Body",
+	},
+	{
+		Name: "chunk-again", File: "core/docs/split.go", What: "a long document is read with its second part in place of all others",
+		Old: "keys[i] = chunkKey(key, i+1)",
+		New: "keys[i] = chunkKey(key, 1)",
 	},
 }
 
@@ -75,6 +114,36 @@ var told = []Mutant{
 		Name: "attempts-by-taken", File: "core/replication/batch.go", What: "bulk_get_attempts counts what came, not what was asked for",
 		Old: "r.info.BulkGetAttempts += int64(len(op.Docs))",
 		New: "r.info.BulkGetAttempts++",
+	},
+	{
+		Name: "bytes-untold", File: "core/replication/batch.go", What: "bytes that are sent in bulk are not counted",
+		Old: "\t\tr.info.BytesWritten += int64(group.bytes)\n",
+		New: "",
+	},
+	{
+		Name: "oldest-refusals", File: "core/replication/info.go", What: "refusals are listed from the first, and the latest are left out",
+		Old: "append([]peer.Refusal{f}, r.info.Refusals...)",
+		New: "append(r.info.Refusals[:len(r.info.Refusals):len(r.info.Refusals)], f)",
+	},
+	{
+		Name: "no-changes-untold", File: "core/replication/commit.go", What: "the answer to a request that had nothing to do does not say so",
+		Old: "case r.feed.rows == 0:",
+		New: "case r.feed.rows < 0:",
+	},
+	{
+		Name: "log-start-by-now", File: "core/replication/commit.go", What: "a log tells the end of a run as its start",
+		Old: "StartTime: r.plan.Created.RFC1123()",
+		New: "StartTime: r.now.RFC1123()",
+	},
+	{
+		Name: "too-large-gives-up", File: "core/replication/policy.go", What: "a document that is too large for the target ends the run",
+		Old: "case 413, 415:",
+		New: "case 415:",
+	},
+	{
+		Name: "create-params-lost", File: "core/replication/plan.go", What: "create_target_params are not passed on",
+		Old: "CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,",
+		New: "CreateTarget: rep.CreateTarget,",
 	},
 	{
 		Name: "log-without-counters", File: "core/replication/commit.go", What: "a log tells no numbers",

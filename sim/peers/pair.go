@@ -47,9 +47,8 @@ type Pair struct {
 	feed *feed
 	shut map[string]int  // documents that were refused for who we are: how often
 	bare map[string]bool // documents whose attachments the target does not have
-	// took and refused are how many revisions the target took and did not, as far as answers told.
-	took, refused int64
-	leftOut       int64 // of these, those that are not sent again
+	// Told is what answers told of the target.
+	Told Tally
 	// WentBack says that the source repeated changes: who read them is back where they are.
 	WentBack bool
 }
@@ -90,16 +89,6 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 // size is the length of a document in an answer.
 func size(d *docs.Document) int { return len(d.Body) + 100 }
 
-// Took is how many revisions the target took, as far as answers told.
-func (p *Pair) Took() int64 { return p.took }
-
-// RefusedRevs is how many revisions the target did not take, as far as answers told; one that was sent again
-// counts again.
-func (p *Pair) RefusedRevs() int64 { return p.refused }
-
-// LeftOut is how many of these the target did not take in bulk: such are not sent again.
-func (p *Pair) LeftOut() int64 { return p.leftOut }
-
 // Do carries out an operation in a coroutine of the process.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
@@ -108,12 +97,19 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
 			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
-			p.refused, p.leftOut = p.refused+1, p.leftOut+1
+			p.Told.refuse(doc.ID, doc.Rev.String())
+			p.Told.LeftOut++
+			p.Told.Bytes += int64(size(doc))
 		}
 		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
-			p.took += int64(len(op.Docs) - len(written.Refused))
-			p.refused += int64(len(written.Refused))
-			p.leftOut += int64(len(written.Refused))
+			p.Told.Took += int64(len(op.Docs) - len(written.Refused))
+			p.Told.LeftOut += int64(len(written.Refused))
+			for _, r := range written.Refused {
+				p.Told.refuse(r.ID, r.Rev)
+			}
+			for _, k := range op.Docs {
+				p.Told.Bytes += int64(size(p.kept[k.Fetch][k.Index]))
+			}
 		}
 		return reply
 	case peer.FetchDocs:
@@ -125,7 +121,10 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	case peer.ReadChanges:
 		return p.readChanges(ctx, op)
 	case peer.CopyDoc:
-		return p.copyDoc(ctx, op)
+		reply := p.copyDoc(ctx, op)
+		copied, _ := reply.Result.(peer.Copied)
+		p.Told.copied(copied)
+		return reply
 	case peer.DiffRevs:
 		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return peer.Reply{Result: db.diff(op)} }))
 	case peer.Create:
@@ -332,12 +331,18 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	})
 }
 
+// few is how many rows get through from a server that breaks off.
+const few = 2
+
 // changes is the answer to a request for changes, of which the rows are then read in parts.
 func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 	since := db.Number(op.Since)
 	rows, failure := db.changes(since, p.rep.Filter, p.rep.WinningRevsOnly)
 	if failure != nil {
 		return peer.Reply{Failure: failure}
+	}
+	if db.Server.Choppy && len(rows) > few {
+		return peer.Reply{Result: peer.Changes{Rows: rows[:few], Pending: -1}, Failure: &peer.Failure{Kind: peer.Broken}}
 	}
 	if f == Repeats {
 		p.WentBack = true
@@ -381,12 +386,12 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 }
 
 func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
-	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite {
-		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
-	}
 	var list []*docs.Document
 	for _, k := range op.Docs {
 		list = append(list, p.kept[k.Fetch][k.Index])
+	}
+	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
+		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
 	}
 	if f == WritesPart {
 		list = list[:len(list)/2]
@@ -433,11 +438,6 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		if failure != nil {
 			return peer.Reply{Result: copied, Failure: failure}
 		}
-		if out.Refused == nil {
-			p.took++
-		} else {
-			p.refused++
-		}
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)
 	}
@@ -457,6 +457,9 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 		}
 		if f == Conflict409 {
 			return refuse(409, "conflict")
+		}
+		if db.Server.tooLarge(doc) {
+			return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
 		}
 		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
 			p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)

@@ -37,7 +37,13 @@ type Traits struct {
 	Hasty bool
 	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
 	MaxWrite int
+	// MaxDoc is the length of the longest document that it takes from replications, 0 for any.
+	MaxDoc int
+	// Choppy servers break off every answer with changes after a few rows.
+	Choppy bool
 }
+
+func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.Body) > t.MaxDoc }
 
 // Server is one host with databases.
 type Server struct {
@@ -59,18 +65,6 @@ type Server struct {
 // NewServer makes a server without databases.
 func NewServer(name string, t Traits, now func() instant.Time) *Server {
 	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
-}
-
-// Revision names a revision of a document.
-type Revision struct{ ID, Rev string }
-
-func (r Revision) String() string { return r.ID + " " + r.Rev }
-
-// Origins knows every revision that users made, on all servers.
-type Origins struct {
-	Made map[Revision]bool
-	// Invented is told of a revision that a replication wrote and nobody made.
-	Invented func(db *DB, r Revision)
 }
 
 // DB is a database. Each has a store of its own, so that it can be put back to an earlier state.
@@ -100,7 +94,7 @@ type DB struct {
 	// Edited is when the design document with the filter functions was last written, by whomever, or put back.
 	Edited instant.Time
 
-	known map[Revision]bool // that the database has, ancestors of leafs too
+	known map[Revision]bool // that the database has, ancestors of leafs too, of which it says true
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
@@ -199,28 +193,6 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	return all
 }
 
-// remember notes the revisions that came with an edit.
-func (db *DB) remember(e docs.Edit, w docs.Written) {
-	origins := db.Server.Origins
-	note := func(r Revision) {
-		db.known[r] = true
-		switch {
-		case origins == nil || strings.HasPrefix(r.ID, "_local/"):
-		case !db.copying:
-			origins.Made[r] = true
-		case !origins.Made[r]:
-			origins.Invented(db, r)
-		}
-	}
-	if w.ID == "_design/f" {
-		db.Edited = db.Server.now()
-	}
-	note(Revision{w.ID, w.Rev.String()})
-	for i, id := range e.Ancestors {
-		note(Revision{w.ID, fmt.Sprintf("%d-%s", w.Rev.Gen-int64(i)-1, id)})
-	}
-}
-
 // number gives numbers to the changes since the last time.
 func (db *DB) number() {
 	for {
@@ -275,7 +247,7 @@ func (db *DB) Last() peer.Seq { return db.seq(db.last()) }
 func (db *DB) last() int64 { return int64(len(db.order)) }
 
 // Has says whether the database knows a revision, as a leaf or as an ancestor of one.
-func (db *DB) Has(id, rev string) bool { return db.known[Revision{id, rev}] }
+func (db *DB) Has(id, rev string) bool { _, has := db.known[Revision{id, rev}]; return has }
 
 // Snapshot is the state of a database at one moment.
 type Snapshot struct {

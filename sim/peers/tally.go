@@ -1,0 +1,27 @@
+package peers
+
+import "couchrelay/core/peer"
+
+// Tally is what a target did with revisions that were sent to it.
+type Tally struct {
+	Took, Refused int64    // one that was refused and sent again counts again
+	LeftOut       int64    // of those refused, the ones in bulk: such are not sent again
+	Bytes         int64    // of all of them
+	Newest        Revision // that was refused last
+}
+
+// refuse counts a revision that was refused.
+func (t *Tally) refuse(id, rev string) { t.Refused, t.Newest = t.Refused+1, Revision{id, rev} }
+
+// copied counts what came of a document that was copied by itself.
+func (t *Tally) copied(c peer.Copied) {
+	t.Bytes += c.Bytes
+	for _, r := range c.Revs {
+		switch {
+		case r.Refused != nil:
+			t.refuse(r.Refused.ID, r.Rev)
+		case !r.Missing:
+			t.Took++
+		}
+	}
+}
