@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -63,8 +65,11 @@ func (o *oracle) answered(q node.Request, result node.Result) {
 	if !ok || !result.(node.Claimed).Refused {
 		return
 	}
-	found, request := false, true
+	found, request, own := false, true, o.shadows[claim.JobID]
 	for id, s := range o.shadows { // in any order
+		if id != claim.JobID && o.has(id, claim.RepID) && own != nil && own.header != nil && own.header.Lock == claim.Lock && essence(own.spec) != essence(s.spec) {
+			o.w.fail("S18", "%s was refused in favour of %s, which does something else: %s, not %s", claim, id, s.spec, own.spec)
+		}
 		at, had := o.had[hold{claim.RepID, id}]
 		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Engine.Now().Sub(at) < time.Minute) {
 			found, request = true, request && s.header != nil && s.record.Transient()
@@ -74,6 +79,23 @@ func (o *oracle) answered(q node.Request, result node.Result) {
 		return
 	}
 	o.w.fail("S18", "%s was refused, and no other job has it", claim)
+}
+
+// essence is what of a replication makes it another one.
+func essence(spec string) string {
+	var s struct {
+		Replication struct {
+			Source, Target struct{ URL string }
+			Continuous     bool
+			CreateTarget   bool `json:"create_target"`
+			WinnersOnly    bool `json:"winning_revs_only"`
+			Filter, Since  json.RawMessage
+		}
+	}
+	if err := json.Unmarshal([]byte(spec), &s); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%+v", s)
 }
 
 // checkFails is a part of S18: a job of a request, which will be gone one day, is in no document's way for good.

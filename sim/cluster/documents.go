@@ -15,12 +15,15 @@ import (
 	"couchrelay/core/replicator"
 )
 
-// tellsReason says whether a document has a reason for its state.
-func tellsReason(d *docs.Document) bool {
-	var body struct {
-		Reason string `json:"_replication_state_reason"`
-	}
-	return json.Unmarshal(d.Body, &body) == nil && body.Reason != ""
+// ending is what a document tells of its end.
+type ending struct {
+	Reason string `json:"_replication_state_reason"`
+	Time   string `json:"_replication_state_time"`
+}
+
+func endingOf(d *docs.Document) (e ending) {
+	_ = json.Unmarshal(d.Body, &e) // what is no object tells nothing
+	return e
 }
 
 var specSpace = tuple.Subspace(tuple.Pack("couchrelay")).Sub("spec")
@@ -57,6 +60,9 @@ func (o *oracle) checkNew(id string, s *shadow) {
 	}
 	if len(a.History) != 1 || a.History[0].Type != "added" || a.History[0].At != a.Created || a.LastUpdated != a.Created {
 		o.w.fail("S29", "job %s was made at %s, and tells of %s and %+v", id, a.Created, a.LastUpdated, a.History)
+	}
+	if !a.Transient() && a.User != userOf(a.DocID) {
+		o.w.fail("S29", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, userOf(a.DocID), a.User)
 	}
 	var spec struct {
 		Replication struct {
@@ -123,10 +129,12 @@ func (o *oracle) checkEnding(before, after *shadow) {
 		if own != nil && own.header != nil && own.record.State.Terminal() {
 			want = own.record.State
 		}
-		if says := stateOf(doc); says == string(replicator.Failed) && !tellsReason(doc) {
+		if says := stateOf(doc); says == string(replicator.Failed) && endingOf(doc).Reason == "" {
 			o.w.fail("S7", "document %s/%s failed, and does not say why", t.name, rec.DocID)
 		} else if says != string(want) {
 			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
+		} else if at := endingOf(doc).Time; before.header != nil && own == after && at != rec.LastUpdated.ISO8601() {
+			o.w.fail("S7", "document %s/%s is %s since %s, and says %q", t.name, rec.DocID, want, rec.LastUpdated.ISO8601(), at)
 		} else if want == replicator.Completed && !tellsNumbers(doc, own.record.Stats) {
 			o.w.fail("S7", "document %s/%s is completed, and does not tell the numbers %+v", t.name, rec.DocID, own.record.Stats)
 		}

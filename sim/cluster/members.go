@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type membership struct {
 	missed  instant.Time // when that failed; 0 when it did not
 	asked   uint64       // id of its last attempt to join or to send a heartbeat
 	told    node.Info    // with that
+	sweep   uint64       // id of its last sweep
 }
 
 // maxBeatPause is the longest time after which a heartbeat that failed is tried again.
@@ -29,7 +31,7 @@ const maxBeatPause = time.Second
 // memberStepped is a part of L5 and of S26: a node tells others what is true of it, and goes on to send heartbeats when
 // they fail.
 func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect) {
-	m, now, changes, owes := &p.member, o.w.Engine.Now(), false, false
+	m, now, changes, owes, sweeps := &p.member, o.w.Engine.Now(), false, false, false
 	switch ev := ev.(type) {
 	case node.Configure:
 		m.applied, m.since, changes = ev.Settings, now, true
@@ -40,6 +42,8 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 			m.missed = now
 		}
 		owes = ev.ID == m.asked && ev.Fault == node.NoFault
+		swept, is := ev.Result.(node.Progressed)
+		sweeps = is && ev.ID == m.sweep && !swept.Done
 	}
 	for _, e := range effects {
 		if renamed, is := e.(node.Rename); is {
@@ -63,7 +67,12 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 			m.beat, m.missed, owes = ask.ID, 0, false
 			m.asked, m.told = ask.ID, q.Info
 			o.checkTold(p, q.Info)
+		case node.Sweep:
+			m.sweep, sweeps = ask.ID, false
 		}
+	}
+	if sweeps && !p.draining {
+		o.w.fail("L4", "%s has more to sweep up, and leaves it for later", p.Name)
 	}
 	if owes {
 		o.w.fail("L5", "%s has told %+v, which is not true any more, and tells nothing else", p.Name, m.told)
@@ -176,6 +185,42 @@ func (o *oracle) checkLeftovers() {
 			t, err := space.Sub(kind).Unpack(row.Key)
 			if err != nil || o.leases[fmt.Sprint(t[0])].gone {
 				o.w.fail("S17", "%s of %v is there, and the worker is gone: %v", kind, t, err)
+			}
+		}
+	}
+}
+
+// checkArmed is a part of L6: a node waits for a change of what it has seen, and not for the one after.
+func (o *oracle) checkArmed(tx kv.Tx, p *process, a node.Await) error {
+	space := root.Sub("jobs").Sub("replication")
+	key := space.Pack("signal")
+	if a.Topic == node.WorkerCalls {
+		key = space.Pack("call", a.Worker)
+	}
+	row, err := tx.Snapshot().Get(key)
+	is := int64(0)
+	if len(row) == 8 {
+		is = int64(binary.LittleEndian.Uint64(row))
+	}
+	if err == nil && is != a.Seen {
+		o.w.fail("L6", "%s waits for %s, and that is %d already", p.Name, a, is)
+	}
+	return err
+}
+
+// checkRemains is a part of S17: of a job that is gone neither the replication, with its passwords, nor the time at which
+// it was to be forgotten stays in the store.
+func (o *oracle) checkRemains() {
+	for _, kind := range []string{"spec", "expire"} {
+		rows, err := o.w.present().GetRange(root.Sub(kind).Range(), kv.RangeOptions{})
+		if err != nil {
+			o.w.fail("S17", "%v", err)
+		}
+		for _, row := range rows {
+			t, err := root.Sub(kind).Unpack(row.Key)
+			is := func(id any) bool { s := o.shadows[fmt.Sprint(id)]; return s != nil && s.header != nil }
+			if err != nil || !slices.ContainsFunc(t, is) {
+				o.w.fail("S17", "%s of job %v is there, and the job is gone: %v", kind, t, err)
 			}
 		}
 	}

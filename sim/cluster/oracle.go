@@ -330,6 +330,9 @@ func (o *oracle) runEnded(r *run) {
 
 func (o *oracle) runSaid(r *run, e replication.End) {
 	r.ending = e
+	if known := o.owes[r.held()]; known != nil {
+		known.said = &e.Info.Counters
+	}
 	o.checkComplete(r, e)
 	o.checkPending(r, e.Info)
 	o.checkCovered(r, e)

@@ -3,8 +3,10 @@ package cluster
 import (
 	"time"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
+	"couchrelay/core/replicator"
 )
 
 // owing is how long a run had its slot while others waited, and where its job stands.
@@ -13,6 +15,7 @@ type owing struct {
 	until instant.Time // by the steady clock of the process; Never when the run is over
 	standing
 	account string
+	said    *checkpoint.Counters // by the run when it ended
 }
 
 // owingStepped is a part of S9: what a run owes is how long it ran while others waited, as its node saw at its last look
@@ -57,6 +60,9 @@ func (o *oracle) checkOwed(p *process, q node.Request) {
 	if known == nil {
 		return // it never ran, or the request is repeated
 	}
+	if told := toldBy(q); known.said != nil && (told == nil || *told != *known.said) {
+		o.w.fail("S16", "job %s ended with %+v, and %s tells %+v of it", held, *known.said, p.Name, told)
+	}
 	known.add(p)
 	known.grow(p, known.account)
 	delete(o.owes, held)
@@ -64,6 +70,24 @@ func (o *oracle) checkOwed(p *process, q node.Request) {
 	if turn.Owed != known.time {
 		o.w.fail("S9", "%s says that job %s ran for %s while others waited, and that was %s", p.Name, held, turn.Owed, known.time)
 	}
+}
+
+// toldBy are the numbers that a request tells of a run which ended, nil without any.
+func toldBy(q node.Request) *checkpoint.Counters {
+	var stats *replicator.Stats
+	switch q := q.(type) {
+	case node.Complete:
+		return &q.End.Info.Counters
+	case node.Crash:
+		stats = q.Stats
+	case node.Requeue:
+		stats = q.Stats
+	}
+	if stats == nil {
+		return nil
+	}
+	counters := stats.Counters()
+	return &counters
 }
 
 // held is the run's job and lock.

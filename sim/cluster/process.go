@@ -362,7 +362,13 @@ func (p *process) ask(a node.Ask) {
 
 func (p *process) await(a node.Await) {
 	ctx := p.w.Engine.NewContext(p.Process, awaitLimit)
-	watch, err := kv.Run(ctx, p.w.db, func(tx kv.Tx) (kv.Watch, error) { return node.Arm(tx, p.w.store, a) })
+	watch, err := kv.Run(ctx, p.w.db, func(tx kv.Tx) (kv.Watch, error) {
+		watch, err := node.Arm(tx, p.w.store, a)
+		if err == nil && watch != nil {
+			err = p.w.oracle.checkArmed(tx, p, a)
+		}
+		return watch, err
+	})
 	switch {
 	case err != nil:
 		_ = p.w.Engine.Await(ctx, func(func()) {})

@@ -207,6 +207,7 @@ func (o *oracle) quiet() {
 	o.checkCounts()
 	o.checkPages()
 	o.checkLeftovers()
+	o.checkRemains()
 	if err := w.db.Intact(); err != nil {
 		w.fail("P1", "%v", err)
 	}
@@ -214,6 +215,9 @@ func (o *oracle) quiet() {
 		db.CheckLeaves()
 		if err := db.Intact(); err != nil {
 			w.fail("P1", "%s: %v", db, err)
+		}
+		if db.Misjudged != "" {
+			w.fail("S30", "%s: %s", db, db.Misjudged)
 		}
 	}
 }

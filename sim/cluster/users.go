@@ -161,7 +161,8 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 	if percent(c.Filtered) {
 		switch site.Int(4) {
 		case 0:
-			body["selector"] = map[string]any{"group": site.Int(3)}
+			n := site.Int(3 * peers.Forms)
+			body["selector"] = peers.Selector(n/3, n%3)
 		case 1:
 			body["filter"] = "f/pass"
 		case 2:
@@ -236,6 +237,9 @@ func (u *users) frontend(site *decide.Site) *process {
 	return up[site.Int(len(up))]
 }
 
+// userOf is in whose name a document replicates.
+func userOf(id string) string { return "user of " + id }
+
 // put writes a replication document, or deletes it when there is no body.
 func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 	token, now := uint64(u.next()), u.w.Engine.Now()
@@ -245,6 +249,8 @@ func (u *users) put(ctx context.Context, j *jobDoc, body map[string]any) error {
 	}
 	if body == nil {
 		wanted["_deleted"] = true
+	} else {
+		wanted["user_ctx"] = map[string]any{"name": userOf(j.id)}
 	}
 	keeps := j.keeps
 	j.keeps = false

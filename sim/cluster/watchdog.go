@@ -101,10 +101,12 @@ func (o *oracle) checkLogs() {
 	}
 }
 
-// checkLimits is the first half of S17: no transaction of a node is larger than the store takes.
+// checkLimits is the first half of S17: no transaction of a node is larger than the store takes, and none ends with what
+// another attempt gets over.
 func (o *oracle) checkLimits(what fmt.Stringer, err error) {
 	switch kv.CodeOf(err) {
-	case kv.TransactionTooLarge, kv.KeyTooLarge, kv.ValueTooLarge:
+	case kv.TransactionTooLarge, kv.KeyTooLarge, kv.ValueTooLarge,
+		kv.NotCommitted, kv.TransactionTooOld, kv.FutureVersion, kv.ProcessBehind, kv.DatabaseLocked, kv.TagThrottled, kv.CommitUnknownResult:
 		o.w.fail("S17", "%s: %v", what, err)
 	}
 }

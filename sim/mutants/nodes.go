@@ -102,6 +102,26 @@ var leases = []Mutant{
 		Old: "|| o.beats < beatsOfALiving ||",
 		New: "|| o.beats > beatsOfALiving ||",
 	},
+	{
+		Name: "own-timeout-only", File: "core/node/lease.go", What: "a monitor goes by its own activity timeout alone, though the other's is longer",
+		Old: "timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout)",
+		New: "timeout := n.cfg.ActivityTimeout",
+	},
+	{
+		Name: "awaiting-not-reset", File: "core/node/lease.go", What: "a worker waits once only for jobs that are taken from it",
+		Old: "\tn.awaiting[e.Topic] = false\n",
+		New: "\tn.awaiting[e.Topic] = n.lease == live && e.Topic == WorkerCalls\n",
+	},
+	{
+		Name: "watch-never-armed", File: "core/node/accept.go", What: "a node that found no job does not wait for one",
+		Old: "\t\tn.await(Await{Topic: ReadyJobs, Seen: a.Signal})\n\t\treturn",
+		New: "\t\treturn",
+	},
+	{
+		Name: "armed-too-late", File: "core/node/perform.go", What: "a node that waits for a change misses the one that came before it began to",
+		Old: "if err != nil || counter != a.Seen {",
+		New: "if err != nil || counter < a.Seen {",
+	},
 }
 
 // results are bugs about commits of unknown outcome and transactions that meet.
@@ -140,6 +160,11 @@ var results = []Mutant{
 		Name: "fault-taken-for-halt", File: "core/node/perform.go", What: "a store that does not answer is taken for a job that was taken away",
 		Old: "\treturn StoreDown\n",
 		New: "\treturn Halted\n",
+	},
+	{
+		Name: "conflict-not-repeated", File: "core/kv/error.go", What: "a transaction that conflicted is given up",
+		Old: "case TransactionTooOld, FutureVersion, NotCommitted, CommitUnknownResult",
+		New: "case TransactionTooOld, FutureVersion, CommitUnknownResult",
 	},
 }
 
@@ -224,6 +249,11 @@ var queue = []Mutant{
 		Name: "settings-wait", File: "core/node/node.go", What: "a node goes by new settings at its next rotation",
 		Old: "\tn.timers.rotate = min(n.timers.rotate, n.clock.Steady)\n",
 		New: "",
+	},
+	{
+		Name: "sweep-once", File: "core/node/call.go", What: "what is left after a sweep waits for the next one",
+		Old: "\tcase Sweep:\n\t\tif !e.Result.(Progressed).Done {\n\t\t\tn.ask(q)\n\t\t}\n",
+		New: "\tcase Sweep:\n",
 	},
 }
 
@@ -343,6 +373,16 @@ var scheduling = []Mutant{
 		Name: "charged-rarely", File: "core/node/share.go", What: "charges are stored after thousands of intervals",
 		Old: "%interval) * time.Microsecond",
 		New: "%interval) * time.Millisecond",
+	},
+	{
+		Name: "look-too-short", File: "core/node/share.go", What: "a rotation does not see the jobs behind those for which there are free slots",
+		Old: "First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs))",
+		New: "First: n.cfg.MaxChurn",
+	},
+	{
+		Name: "late-accept-loses-place", File: "core/node/run.go", What: "a job that comes too late goes to the head of the queue",
+		Old: "r.finish(Requeue{Held: r.held, Turn: n.turn(r)})\n\tcase w.Lost",
+		New: "r.finish(Requeue{Held: r.held})\n\tcase w.Lost",
 	},
 }
 

@@ -200,6 +200,26 @@ var told = []Mutant{
 		Old: "if c.ByRequest || r.transient {",
 		New: "if r.transient {",
 	},
+	{
+		Name: "requeue-numbers-lost", File: "core/node/run.go", What: "a job that was stopped tells what its run said before the end",
+		Old: "r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn})",
+		New: "r.finish(Requeue{Held: r.held, Turn: turn})",
+	},
+	{
+		Name: "progress-of-before", File: "core/node/run.go", What: "what a run tells while its progress is being stored is lost",
+		Old: "\t\tr.progress = &stats\n",
+		New: "\t\tif r.progress == nil {\n\t\t\tr.progress = &stats\n\t\t}\n",
+	},
+	{
+		Name: "document-user-forgotten", File: "core/replicator/document.go", What: "the job of a document has no user",
+		Old: "\trec.User = rep.User.Name\n",
+		New: "",
+	},
+	{
+		Name: "state-time-kept", File: "core/replicator/document.go", What: "a document does not say since when its job is over",
+		Old: "if before != string(rec.State) {",
+		New: "if before != \"\" && before != string(rec.State) {",
+	},
 }
 
 // turns are bugs about who has a turn, and what it costs.

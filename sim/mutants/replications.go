@@ -241,6 +241,16 @@ var copying = []Mutant{
 		Old: "if info.same(p.said) && r.now.Sub(p.last)",
 		New: "if r.now.Sub(p.last)",
 	},
+	{
+		Name: "ne-of-nothing", File: "core/mango/match.go", What: "$ne lets documents through that lack the field",
+		Old: "\t\treturn missing && n.op == opExists && n.arg.Kind == ejson.False\n",
+		New: "\t\treturn missing && (n.op == opNe || n.op == opExists && n.arg.Kind == ejson.False)\n",
+	},
+	{
+		Name: "lt-takes-equal", File: "core/mango/match.go", What: "$lt lets equal values through",
+		Old: "return n.compare(v, n.arg) < 0",
+		New: "return n.compare(v, n.arg) <= 0",
+	},
 }
 
 // duplicates are bugs about jobs with one replication id.
@@ -274,6 +284,11 @@ var duplicates = []Mutant{
 		Name: "claim-leaked", File: "core/replicator/store.go", What: "a job that is removed leaves its claim behind",
 		Old: "\tif err := s.dropClaim(tx, jobID, rec.RepID); err != nil {\n\t\treturn err\n\t}\n",
 		New: "",
+	},
+	{
+		Name: "operand-not-normal", File: "core/repid/repid.go", What: "replications with different selectors have one id",
+		Old: "\t\tt = terms{jsonText(normal, `{}`)}\n",
+		New: "\t\tt = terms{jsonText(normal[:0:0], `{}`)}\n",
 	},
 }
 
@@ -413,5 +428,10 @@ var documents = []Mutant{
 		Name: "all-come-back-at-once", File: "core/backoff/backoff.go", What: "jobs that failed together come back together",
 		Old: "return d - time.Duration(rng.Uint64n(uint64(quarter)+1))",
 		New: "return d",
+	},
+	{
+		Name: "spec-left", File: "core/replicator/store.go", What: "a job that is removed leaves its replication, passwords included",
+		Old: "\ts.clearSpec(tx, jobID)\n\t_, err",
+		New: "\t_, err",
 	},
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -71,6 +72,9 @@ func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
 	}
 	return filter{name: "selector " + selector, match: func(d *docs.Document) bool {
 		ok, err := compiled.Match(d.Body, mango.Field{Name: "_id", Value: docs.AppendQuoted(nil, d.ID)})
+		if want, known := selects(selector, d); known && (err != nil || ok != want) {
+			db.Misjudged = fmt.Sprintf("selector %s lets %s %s through: %v, %v", selector, d.ID, d.Body, ok, err)
+		}
 		return err == nil && ok
 	}}, nil
 }

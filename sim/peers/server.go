@@ -94,6 +94,9 @@ type DB struct {
 	// Edited is when the design document with the filter functions was last written, by whomever, or put back.
 	Edited instant.Time
 
+	// Misjudged is a document about which a selector was wrong, empty when there was none.
+	Misjudged string
+
 	known map[Revision]bool // that the database has, ancestors of leafs too, of which it says true
 }
 

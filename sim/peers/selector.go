@@ -1,0 +1,48 @@
+package peers
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"couchrelay/core/docs"
+)
+
+// Forms is the number of selectors that Selector knows for each group.
+const Forms = 7
+
+// Selector is a selector by its number, for a group of documents from 0 to 2.
+func Selector(form, group int) json.RawMessage {
+	return fmt.Appendf(nil, []string{
+		`{"group":%d}`, `{"group":{"$gt":%d}}`, `{"group":{"$in":[%d,"1"]}}`, `{"group":{"$ne":%d}}`, `{"_id":{"$lt":"doc%d"}}`,
+		`{"$or":[{"group":{"$lt":%d}},{"n":{"$exists":false}}]}`, `{"$and":[{"group":{"$gte":%d}},{"_id":{"$gt":"doc"}}]}`,
+	}[form], group)
+}
+
+// numbers are the forms and groups of all these selectors.
+var numbers = func() map[string][2]int {
+	all := map[string][2]int{}
+	for form := range Forms {
+		for group := range 3 {
+			all[string(Selector(form, group))] = [2]int{form, group}
+		}
+	}
+	return all
+}()
+
+// selects says whether one of these selectors lets a document through, by what its words mean; known is false for
+// others.
+func selects(selector string, d *docs.Document) (does, known bool) {
+	number, known := numbers[selector]
+	var body struct{ Group, N *int }
+	if !known || json.Unmarshal(d.Body, &body) != nil {
+		return false, false
+	}
+	group, has, g := number[1], body.Group != nil, 0
+	if has {
+		g = *body.Group
+	}
+	return []bool{
+		has && g == group, has && g > group, has && g == group, has && g != group, d.ID < fmt.Sprint("doc", group),
+		has && g < group || body.N == nil, has && g >= group && d.ID > "doc",
+	}[number[0]], true
+}
