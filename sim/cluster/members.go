@@ -47,6 +47,7 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 	}
 	for _, e := range effects {
 		if renamed, is := e.(node.Rename); is {
+			changes = true
 			o.renamed(p, renamed.Name)
 		}
 	}
