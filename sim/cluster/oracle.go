@@ -305,6 +305,9 @@ func (o *oracle) runStarted(r *run) {
 // there any more, unless that one stood still and does not know yet.
 func (o *oracle) checkTakeover(old, r *run) {
 	now := o.w.Engine.Now()
+	if r.p.awoke > 0 && now.Sub(r.p.awoke) < r.p.settings.ActivityTimeout && !o.holds(r) {
+		return // it was suspended, and by its clock its lease goes on
+	}
 	if old.p == r.p || o.w.Engine.Paused(old.p.Process) || now.Sub(old.p.pausedLast) < old.p.settings.ActivityTimeout {
 		return
 	}

@@ -136,6 +136,7 @@ func (w *Cluster) tell(j *jobDoc, body map[string]any) bool {
 	w.world.atOnce = true
 	defer func() { w.world.atOnce = false }()
 	err := w.users.put(context.Background(), j, body)
+	w.oracle.step() // no event has brought this about
 	if err != nil {
 		w.fail("S3", "document %s cannot be written: %v", j.id, err)
 	}
