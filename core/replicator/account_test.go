@@ -244,6 +244,22 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// TestTuneAfterFixing: a half-life that a node has worked out does not replace one that was fixed meanwhile, also when
+// it is the one that was in force.
+func TestTuneAfterFixing(t *testing.T) {
+	b := newBench(t)
+	c := b.s.Config.Sharing
+	c.PriorityCoeff = 900_000
+	fixed := schedule.HalfLife(c.PriorityCoeff, c.Forgetting.Interval)
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, b.order().Decay, fixed, b.now) })
+	seen := b.order().Decay
+	b.do(func(tx kv.Tx) error { return b.s.Share(tx, c, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, seen, 3*time.Hour, b.now) })
+	if got := b.order().Decay; got.HalfLife != fixed {
+		t.Errorf("%+v, want %s", got, fixed)
+	}
+}
+
 // TestTagsAreGivenOnce: of two turns that end at the same time one is repeated.
 func TestTagsAreGivenOnce(t *testing.T) {
 	b := newBench(t)

@@ -113,11 +113,15 @@ func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
 	return stored, nil
 }
 
-// Tune changes the half-life of priorities from what somebody saw, unless another was faster.
+// Tune changes the half-life of priorities from what somebody saw, unless another was faster. One that was fixed
+// meanwhile stays.
 func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now instant.Time) error {
 	o, err := s.Order(tx)
 	if err != nil || o.Decay != seen {
 		return err
+	}
+	if o.PriorityCoeff != 0 {
+		halfLife = o.HalfLife(0, 0)
 	}
 	o.Decay = o.Decay.Changed(now, halfLife)
 	return s.setOrder(tx, o)
