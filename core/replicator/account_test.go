@@ -234,6 +234,16 @@ func TestSharedTellsWhatIsInForce(t *testing.T) {
 	}
 }
 
+// TestRecordsReadBack: a record can be read whatever a server said, since a job that cannot be read is lost.
+func TestRecordsReadBack(t *testing.T) {
+	for _, result := range []string{`{"source_last_seq":{"a":1,"a":2}}`, "{\"source_last_seq\":\"\xff\"}", `[1,"x"]`} {
+		before := Record{Error: "\xff", Result: []byte(result)}
+		if _, err := decodeRecord(&jobs.Job{Data: before.encode()}); err != nil {
+			t.Errorf("%q: %v", result, err)
+		}
+	}
+}
+
 func TestTune(t *testing.T) {
 	b := newBench(t)
 	seen := b.order().Decay

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
@@ -153,11 +154,14 @@ func (r *Record) encode() []byte {
 	return b
 }
 
+// asServersWrite is as lenient as what wrote a record: Result may have a sequence of a server, which may be any JSON.
+var asServersWrite = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 // decodeRecord reads the record of a job. That of a job whose worker vanished still says that it runs there: those
 // who give jobs back do not know what is in them.
 func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
-	if err := jsonv2.Unmarshal(j.Data, &r); err != nil { // we wrote it: nothing to be lenient about
+	if err := jsonv2.Unmarshal(j.Data, &r, asServersWrite); err != nil {
 		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
 	}
 	if j.State == jobs.Pending && r.State == Running {
