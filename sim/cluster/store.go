@@ -26,8 +26,8 @@ type siteKey struct {
 	kind fakefdb.Kind
 }
 
-// storeSites are where a process's questions of one kind are asked: which fault, whether a read takes time, how
-// long the way takes, and what a fault does.
+// storeSites are where a process's questions of one kind are asked: which fault, how long the way
+// takes, and what a fault does.
 type storeSites struct{ fault, there, late *decide.Site }
 
 func newStoreWorld(w *Cluster) *storeWorld {
