@@ -106,7 +106,13 @@ func (w *Cluster) probeChange(id string, stop func() bool) {
 		}
 		return o.missing(rep, source, target, source.Number(source.Last()))
 	}
-	uncovered := func() string { return o.uncovered(id, rep, o.shadows[id].record.BaseID, source.Number(source.Last())) }
+	uncovered := func() string {
+		job := o.shadows[id]
+		if job == nil || job.record == nil {
+			return "" // a user has dropped its database
+		}
+		return o.uncovered(id, rep, job.record.BaseID, source.Number(source.Last()))
+	}
 	wait := func(limit time.Duration, missing func() string) (came bool) {
 		for end := w.Engine.Now().Add(limit); missing() != ""; {
 			if w.Engine.Run(w.Engine.Now().Add(time.Second), stop); w.Engine.Now() > end || w.Violation != nil {
