@@ -23,6 +23,9 @@ type Log struct {
 	SessionID     string   `json:"session_id"`
 	SourceLastSeq peer.Seq `json:"-"`
 	History       []Entry  `json:"history"`
+	// InstanceStart is the instance_start_time of the database that the log was written for, empty where that tells
+	// nothing. CouchDB neither writes nor reads it.
+	InstanceStart string `json:"instance_start_time,omitempty"`
 }
 
 // Entry is what one run achieved; its counters are totals over the life of the log.
@@ -77,6 +80,7 @@ type wireLog struct {
 	SessionID     string          `json:"session_id"`
 	SourceLastSeq json.RawMessage `json:"source_last_seq"`
 	Version       int             `json:"replication_id_version"`
+	InstanceStart any             `json:"instance_start_time,omitempty"` // a string, or somebody else's
 
 	StartTime        string `json:"start_time,omitempty"`
 	EndTime          string `json:"end_time,omitempty"`
@@ -95,6 +99,7 @@ func Parse(body []byte) (Log, error) {
 		return Log{}, fmt.Errorf("checkpoint document: %w", err)
 	}
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
+	log.InstanceStart, _ = w.InstanceStart.(string)
 	for _, e := range w.History {
 		log.History = append(log.History, Entry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,
@@ -108,6 +113,9 @@ func Parse(body []byte) (Log, error) {
 // the newest entry.
 func (l Log) Encode(flat bool) []byte {
 	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
+	if l.InstanceStart != "" {
+		w.InstanceStart = l.InstanceStart
+	}
 	for _, e := range l.History {
 		w.History = append(w.History, wireEntry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,

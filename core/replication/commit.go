@@ -41,7 +41,6 @@ type committer struct {
 	writing peer.Seq       // what the checkpoint under way covers
 	covers  int64          // rows of it
 	log     checkpoint.Log // what it says
-	last    []byte         // body of the last one written
 }
 
 func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, now instant.Time, interval time.Duration) {
@@ -141,13 +140,14 @@ func (r *Run) writeLogs() {
 		SessionID: session, StartTime: r.plan.Created.RFC1123(), EndTime: r.now.RFC1123(),
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: r.info.Counters,
 	})}
-	k.last = k.log.Encode(r.plan.FlatLog)
 	k.step = writingTarget
 	r.putLog(peer.Target)
 }
 
 func (r *Run) putLog(on peer.Side) {
-	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Rev: r.sides[on].logRev, Body: r.commits.last}, commits: true})
+	log := r.commits.log
+	log.InstanceStart = r.sides[on].made()
+	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Rev: r.sides[on].logRev, Body: log.Encode(r.plan.FlatLog)}, commits: true})
 }
 
 func (r *Run) logWritten(op peer.PutLocal, reply peer.Reply) {
@@ -198,7 +198,7 @@ func (r *Run) onLogChecked(on peer.Side, op peer.Op, reply peer.Reply) {
 	default:
 		// Reached: a database was made again while its checkpoint was written
 		k := &r.commits
-		k.step, k.last = taking, checkpoint.Log{SessionID: r.newSession(), SourceLastSeq: peer.Zero}.Encode(r.plan.FlatLog)
+		k.step, k.log = taking, checkpoint.Log{SessionID: r.newSession(), SourceLastSeq: peer.Zero}
 		r.putLog(on)
 	}
 }
@@ -242,8 +242,8 @@ func (r *Run) commitFailed(t Trouble) {
 // result is the answer to a waiting POST /_replicate, as CouchDB gives it.
 func (r *Run) result() []byte {
 	switch {
-	case r.commits.last != nil:
-		return r.commits.last
+	case r.commits.log.SessionID != "":
+		return r.commits.log.Encode(r.plan.FlatLog)
 	case r.feed.rows == 0:
 		return withLog(`"no_changes":true`, r.sides[peer.Source].log)
 	case !r.plan.UseCheckpoints:

@@ -155,6 +155,13 @@ func numericDistance(from, to peer.Seq) int64 {
 // number in front. Clustered servers word one moment in many ways.
 func sameMoment(a, b peer.Seq) bool { return a == b || ordinal(a) != "" && ordinal(a) == ordinal(b) }
 
+// clustered says whether a sequence is one of a cluster: a number, and what the shards have.
+func clustered(s peer.Seq) bool {
+	n, _, words := strings.Cut(strings.Trim(string(s), `"`), "-")
+	_, err := strconv.ParseUint(n, 10, 64)
+	return words && err == nil
+}
+
 func ordinal(s peer.Seq) string {
 	n, _, _ := strings.Cut(strings.Trim(string(s), `"`), "-")
 	if _, err := strconv.ParseUint(n, 10, 64); err != nil {

@@ -130,12 +130,14 @@ type Run struct {
 
 // side is what the run knows of one database.
 type side struct {
-	opened  bool
-	start   string // instance_start_time when it was opened
-	version int    // index into ids.Bases of the checkpoint that is being looked for
-	located bool
-	log     checkpoint.Log
-	logRev  string // revision of the checkpoint document, empty when there is none
+	opened bool
+	start  string // instance_start_time when it was opened
+	// clustered servers word sequences as CouchDB does since 2.0.
+	clustered bool
+	version   int // index into ids.Bases of the checkpoint that is being looked for
+	located   bool
+	log       checkpoint.Log
+	logRev    string // revision of the checkpoint document, empty when there is none
 }
 
 // New prepares a run.

@@ -70,7 +70,7 @@ func (r *Run) onOpen(op peer.Open, reply peer.Reply) {
 	}
 	db := reply.Result.(peer.Opened)
 	s := &r.sides[op.Side]
-	s.opened, s.start = true, db.InstanceStartTime
+	s.opened, s.start, s.clustered = true, db.InstanceStartTime, clustered(db.UpdateSeq)
 	if op.Side == peer.Source {
 		r.feed.goal = db.UpdateSeq
 	}
@@ -153,7 +153,7 @@ func (r *Run) located(on peer.Side) {
 	if !source.located || !target.located {
 		return
 	}
-	since, history := checkpoint.Compare(source.log, target.log)
+	since, history := checkpoint.Compare(source.trusted(), target.trusted())
 	if len(history) > 0 {
 		r.info.Counters = r.info.Counters.Max(history[0].Counters)
 	}
@@ -165,4 +165,23 @@ func (r *Run) located(on peer.Side) {
 	r.feed.begin(since)
 	r.phase = copying
 	r.reports.begin(r.now, r.plan.ProgressInterval)
+}
+
+// made is when a database was made, as clusters tell; empty for others, whose instance_start_time is that of
+// the server.
+func (s *side) made() string {
+	if !s.clustered || !known(s.start) {
+		return ""
+	}
+	return s.start
+}
+
+// trusted is the log of a database, unless it was written for another one that had the name: what a run sent that ended
+// before it could look (see writeLogs) may arrive after a database was made again.
+func (s *side) trusted() checkpoint.Log {
+	if made := s.made(); made != "" && s.log.InstanceStart != "" && made != s.log.InstanceStart {
+		// Reached: a log is of a database that is gone
+		return checkpoint.Log{}
+	}
+	return s.log
 }

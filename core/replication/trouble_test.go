@@ -207,6 +207,51 @@ func TestLogInAnotherDatabase(t *testing.T) {
 	}
 }
 
+// TestLateLog: a log that arrives after its database was made again is not trusted, whoever sent it.
+func TestLateLog(t *testing.T) {
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		w := newWorld(t)
+		w.fill(2)
+		w.begin()
+		w.wantEnd(Completed, "")
+		log := w.dbs[side].local["four"]
+		w.dbs[side] = newDatabase()
+		w.dbs[side].start, w.dbs[side].local["four"] = "2", log
+		w.dbs[peer.Source].write("new", "1-a")
+		w.begin()
+		w.wantEnd(Completed, "")
+		if !w.dbs[peer.Target].has("new", "1-a") || side == peer.Target && !w.dbs[side].has("doc0", "1-a") {
+			t.Errorf("%s made again, and documents are missing: %v", side, w.calls)
+		}
+		w.calls = nil
+		w.begin()
+		if w.wantEnd(Completed, ""); slices.Contains(w.calls, "read changes since 0 limit 12 normal") {
+			t.Errorf("%s made again, and its own log is not trusted: %v", side, w.calls)
+		}
+	}
+}
+
+// TestMade: only what clusters say tells one database from another.
+func TestMade(t *testing.T) {
+	for _, c := range []struct {
+		seq         peer.Seq
+		start, want string
+	}{
+		{`"12-g1AAAA"`, "1800000000000000", "1800000000000000"}, // CouchDB 3
+		{`"12-g1AAAA"`, "0", ""},                                // CouchDB 2
+		{`"12-g1AAAA"`, "", ""},
+		{"12", "1800000000000000", ""},       // CouchDB 1, PouchDB: when the server was started
+		{`"12"`, "1800000000000000", ""},     // others
+		{`"a-12"`, "1800000000000000", ""},   //
+		{`[12,"a"]`, "1800000000000000", ""}, // BigCouch
+	} {
+		s := side{start: c.start, clustered: clustered(c.seq)}
+		if got := s.made(); got != c.want {
+			t.Errorf("%s, %s: made %q, want %q", c.seq, c.start, got, c.want)
+		}
+	}
+}
+
 func TestStopCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true

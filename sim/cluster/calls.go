@@ -17,6 +17,7 @@ func (o *oracle) called(r *run, op peer.Op) {
 	o.checkOptions(r, op)
 	o.checkLoad(r, op)
 	o.checkStart(r, op)
+	o.checkWhole(r, op)
 	if put, is := op.(peer.PutLocal); is {
 		o.askedToSave(r, put)
 	}
@@ -89,8 +90,15 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	if f != nil {
 		r.noteFailure(op, f, now)
 	}
-	if copied, is := reply.Result.(peer.Copied); is && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil }) {
-		r.attempts.noteFailed(now) // it may be repeated, as after a conflict
+	if copied, is := reply.Result.(peer.Copied); is {
+		refused := slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Refused != nil })
+		if refused {
+			r.attempts.noteFailed(now) // it may be repeated, as after a conflict
+		}
+		r.attempts.lacking = lacking{}
+		if !refused && slices.ContainsFunc(copied.Revs, func(c peer.CopiedRev) bool { return c.Missing }) {
+			r.attempts.lacking = lacking{op.(peer.CopyDoc).ID, now}
+		}
 	}
 	if _, is := op.(peer.ReadChanges); is {
 		r.attempts.noteFeed(reply, now)
@@ -147,6 +155,7 @@ type attempts struct {
 	stuck                       int  // failures of the feed since it brought something
 	stuckSince                  instant.Time
 	feed                        *peer.Failure // the last of them
+	lacking                     lacking
 }
 
 // Times that requests are repeated for, those of CouchDB's replicator: 429 is waited out.
@@ -211,6 +220,8 @@ func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
 		return
 	}
 	switch f := reply.Failure; {
+	case f.Kind == peer.Status && f.Status == 429 && !e.Trouble.Throttled:
+		o.w.fail("S30", "run %d of %s was asked to slow down, and its next run is not: %s", r.id, r.p.Name, e.Trouble)
 	case e.Trouble.Throttled || f.Kind == peer.Status && f.Status == 429:
 		if now.Sub(t.firstThrottled) < throttledLast {
 			o.w.fail("S30", "run %d of %s was asked to slow down %s ago, and gave up: %s", r.id, r.p.Name, now.Sub(t.firstThrottled), e.Trouble)
@@ -219,6 +230,20 @@ func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
 		o.w.fail("S30", "run %d of %s gave up after %d failures of a feed that went on, with %d retries: %s", r.id, r.p.Name, t.stuck, r.work.Work.Replication.Source.Retries, e.Trouble)
 	case passes(f) && t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast:
 		o.w.fail("S30", "run %d of %s gave up after %d failures with %d retries: %s", r.id, r.p.Name, t.failed, r.work.Work.Replication.Source.Retries, e.Trouble)
+	}
+}
+
+// lacking is a document of which the source lacked what it had announced.
+type lacking struct {
+	id string
+	at instant.Time
+}
+
+// checkWhole is a part of S30: what the source is asked for again for that is asked for with all attachments.
+func (o *oracle) checkWhole(r *run, op peer.Op) {
+	again, is := op.(peer.CopyDoc)
+	if is && again.ID == r.attempts.lacking.id && o.w.Engine.Now() == r.attempts.lacking.at.Add(missingPause) && len(again.Since) > 0 {
+		o.w.fail("S30", "run %d of %s asks again for %s, without the attachments of %v", r.id, r.p.Name, again.ID, again.Since)
 	}
 }
 

@@ -16,13 +16,22 @@ import (
 // agreed is where the logs of two databases last agree, and so the next run begins: the newest session that both
 // have at one sequence. This is the definition, not the core's way to find it.
 func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
-	known := l.entries(target.Log(base))
-	for _, e := range l.entries(source.Log(base)) {
+	known := l.trusted(target, base)
+	for _, e := range l.trusted(source, base) {
 		if slices.Contains(known, e) {
 			return peer.Seq(e.seq)
 		}
 	}
 	return peer.Zero
+}
+
+// trusted is what a log has, unless it was written for another database of that name.
+func (l logs) trusted(db *peers.DB, base string) []entry {
+	log := l.read(db.Log(base))
+	if log.made != "" && log.made != db.Start() {
+		return nil
+	}
+	return log.entries
 }
 
 // logs are logs as they were read, by their text: each is looked at again and again.
@@ -31,6 +40,7 @@ type logs map[string]log
 // log is what checkpoints a log has: its own and those before.
 type log struct {
 	entries []entry // nil with err
+	made    string  // when the database was made that it was written for
 	err     error
 }
 
@@ -70,6 +80,7 @@ func readLog(body []byte) log {
 	var l struct {
 		SessionID     string          `json:"session_id"`
 		SourceLastSeq json.RawMessage `json:"source_last_seq"`
+		InstanceStart string          `json:"instance_start_time"`
 		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
@@ -82,7 +93,7 @@ func readLog(body []byte) log {
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 	}
-	return log{entries: all}
+	return log{entries: all, made: l.InstanceStart}
 }
 
 // logsOf are the databases with the logs of a replication whose checkpoints can be judged; nil for others: a
@@ -203,7 +214,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 			return
 		}
 		o.checkBothSides(db, id)
-		if max(source.Since, target.Since) >= r.began {
+		if max(source.Since, target.Since) >= min(r.began, o.writers[head.session]) {
 			return // the run will notice and take it back, or else S12 does
 		}
 		o.checkTrail(r, db, id, body)

@@ -101,6 +101,14 @@ func (o *oracle) checkTaken(r *run) {
 	o.taken[held] = true
 }
 
+// checkHalted is a part of S24: a run is dropped for its job only when that was taken away.
+func (o *oracle) checkHalted(r *run, why string) {
+	s, held := o.shadows[r.work.Work.JobID], r.held()
+	if s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == held.Lock && !o.leases[held.Lock.Worker].gone {
+		o.w.fail("S24", "%s drops job %s, which is its own, for %q", r.p.Name, held, why)
+	}
+}
+
 // checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
 // notices when it goes on. By the clock of one that was suspended its heartbeat is younger by that time: it was told the
 // timeout in force then, whatever its settings became meanwhile, and may stand still again before it can ask.

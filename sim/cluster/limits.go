@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 	"couchrelay/sim/engine"
 )
 
@@ -12,6 +13,20 @@ import (
 type flight struct {
 	*engine.Context
 	op peer.Op
+}
+
+// answered forgets the request that an event answers, if it does, and says whether the run still waits for that.
+func (r *run) answered(ev replication.Event) (asked peer.Op, awaited bool) {
+	reply, is := ev.(replication.Reply)
+	if !is {
+		return nil, true
+	}
+	f := r.calls[reply.ID]
+	if f == nil {
+		return nil, false
+	}
+	delete(r.calls, reply.ID)
+	return f.op, true
 }
 
 // Settings that a run is slowed down to whose last one ended because it was asked to, CouchDB's.

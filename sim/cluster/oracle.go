@@ -35,14 +35,15 @@ type oracle struct {
 	sharing
 	claiming
 	leasing
-	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
-	lone   map[string]lone              // by name of the checkpoint
-	placed map[string]placement         // by job, of jobs whose places are foretold
-	owes   map[node.Held]*owing         // of runs whose end is not told yet
-	waits  map[int]alike                // after crashes, by their number in a row
-	behind string                       // the job for which the world was not settled at the last look
-	ruling ruling
-	logs   logs
+	yields  map[node.Held]schedule.Place // the first place that waited when a job gave way
+	lone    map[string]lone              // by name of the checkpoint
+	writers map[string]instant.Time      // by session of a checkpoint: when the run began that writes it
+	placed  map[string]placement         // by job, of jobs whose places are foretold
+	owes    map[node.Held]*owing         // of runs whose end is not told yet
+	waits   map[int]alike                // after crashes, by their number in a row
+	behind  string                       // the job for which the world was not settled at the last look
+	ruling  ruling
+	logs    logs
 	// moment is the present instant, and busy the number of events in it.
 	moment instant.Time
 	busy   int
@@ -93,7 +94,7 @@ func newOracle(w *Cluster) *oracle {
 		docs: map[string]*docTruth{}, denied: map[string]bool{}, sharing: sharing{map[payer]*bill{}},
 		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}, onlyRequests: map[node.Held]bool{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
-		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, placed: map[string]placement{},
+		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, writers: map[string]instant.Time{}, placed: map[string]placement{},
 		owes:  map[node.Held]*owing{},
 		waits: map[int]alike{}, logs: logs{}, ruling: ruling{Sharing: w.Config.Sharing, tails: map[string]int64{}},
 	}

@@ -79,7 +79,7 @@ func (w *Cluster) probeStart(s *peers.Server, name string, stop func() bool) *jo
 	if w.Engine.Run(w.Engine.Now().Add(probeLimit), stop); w.Violation != nil {
 		return nil
 	}
-	if !w.oracle.isRunning(j.job()) {
+	if !w.oracle.isRunning(j.job()) && w.oracle.freeSlots() > 0 { // else another job's time had come
 		w.fail("L6", "job %s does not run %s after its document was written, though %d slots are free", j.job(), probeLimit, w.oracle.freeSlots())
 	}
 	return j

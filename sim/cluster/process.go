@@ -92,6 +92,7 @@ type run struct {
 	stopAt       instant.Time
 	attempts     attempts
 	saved        saved
+	reports      reports
 }
 
 // runEvent is an event of a run.
@@ -395,7 +396,7 @@ func (p *process) startRun(s node.StartRun) {
 	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*flight{}, wakeAt: instant.Never,
-		began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
+		reports: reports{interval: plan.ProgressInterval}, began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
 	}
 	p.runs = append(p.runs, r)
 	p.w.oracle.runStarted(r)
@@ -424,11 +425,9 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 	if !slices.Contains(p.runs, r) {
 		return
 	}
-	if reply, ok := ev.(replication.Reply); ok {
-		if r.calls[reply.ID] == nil {
-			return
-		}
-		delete(r.calls, reply.ID)
+	asked, awaited := r.answered(ev)
+	if !awaited {
+		return
 	}
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "run %d < %s", r.id, ev)
@@ -454,11 +453,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			r.repID = e.ID
 			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
 		case replication.Progress:
-			p.w.oracle.checkPending(r, e.Info)
-			p.w.oracle.checkSaved(r, e.Info)
-			p.w.oracle.checkFresh(r, e.Info)
-			p.w.oracle.checkWritten(r, e.Info, false)
-			p.w.oracle.checkNumbers(r, e.Info, false)
+			p.w.oracle.progressed(r, asked, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
 			p.w.oracle.checkGivenUp(r, ev, e)
@@ -468,7 +463,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 		}
 	}
 	if p.alive && slices.Contains(p.runs, r) {
-		p.w.oracle.checkEnds(r)
+		p.w.oracle.runStepped(r, asked, ev, effects)
 	}
 	p.planRunWake(r)
 }

@@ -12,18 +12,26 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	o.owingStepped(p, ev, effects)
 	o.spreadStepped(p, effects)
 	var stopped []*run
+	var killed *run
 	for _, e := range effects {
 		switch e := e.(type) {
 		case node.Ask:
 			o.checkRequeue(e.Request)
 		case node.StopRun:
 			stopped = append(stopped, p.find(e.Run))
+		case node.KillRun:
+			killed = p.find(e.Run)
+		case node.Note:
+			if e.What == "halted" && killed != nil {
+				o.checkHalted(killed, e.Text)
+			}
 		}
 	}
 	if done, ok := ev.(node.Done); ok {
 		if seen, ok := done.Result.(node.Surveyed); ok {
 			o.checkRotation(p, seen, stopped)
 			o.checkYields(p, stopped)
+			o.checkTurns(p, seen, len(stopped))
 		}
 	}
 	for _, r := range stopped {
@@ -85,5 +93,36 @@ func (o *oracle) checkRequeue(q node.Request) {
 	delete(o.yields, requeue.Held)
 	if place := requeue.Turn.Place; gave && place.Epoch == first.Epoch && place.Key < first.Key-aHalfLife {
 		o.w.fail("S6", "job %s gave way, though it stands at %d and the first that waited at %d", requeue.JobID, place.Key, first.Key)
+	}
+}
+
+// checkTurns is a part of S6: those that wait take the places of runs that stand behind them, up to max_churn.
+func (o *oracle) checkTurns(p *process, seen node.Surveyed, stops int) {
+	going, behind := 0, 0
+	for _, r := range p.runs {
+		if !r.stopped {
+			going++
+		}
+	}
+	most := p.node.MaxJobs()
+	excess := max(0, going-most)
+	waiting := seen.First[min(most-(going-excess), len(seen.First)):]
+	due := min(len(waiting), p.settings.MaxChurn-excess)
+	if due <= 0 {
+		return
+	}
+	last := waiting[due-1]
+	for _, r := range p.runs {
+		stands := o.owes[r.held()]
+		if r.stopped || !r.work.Work.Replication.Continuous || stands == nil || o.w.Engine.Now().Sub(r.began)-p.lag < p.settings.MinRun {
+			continue
+		}
+		if last.Epoch < stands.epoch || last.Epoch == stands.epoch && float64(last.Key)+aHalfLife < stands.key {
+			behind++
+		}
+	}
+	if ready := min(due, behind-excess); stops-excess < ready {
+		o.w.fail("S6", "%s stops %d of %d runs, and %d more jobs wait that are before %d runs; max_churn is %d, max_jobs %d",
+			p.Name, stops, going, len(waiting), behind, p.settings.MaxChurn, most)
 	}
 }

@@ -20,10 +20,11 @@ type saved struct {
 	last     map[*peers.DB]entry // by database
 	// put is what the run last asked a side to write, and there what of it was written.
 	put, there [2]entry
-	at         instant.Time // when the last one was complete
-	read       peer.Seq     // of the last row that was read
-	ended      bool         // the last answer was the end of the feed
-	still      instant.Time // since when the run waits for nothing, 0 while it does for something
+	at         instant.Time    // when the last one was complete
+	read       peer.Seq        // of the last row that was read
+	ended      bool            // the last answer was the end of the feed
+	still      instant.Time    // since when the run waits for nothing, 0 while it does for something
+	items      map[string]bool // of histories that the run found or wrote, as they were
 }
 
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
@@ -94,7 +95,7 @@ func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
 		o.checkPace(r)
 		o.checkTotals(r, op.Body)
 	}
-	r.saved.put[op.Side] = head
+	r.saved.put[op.Side], o.writers[head.session] = head, r.began
 }
 
 // save notes what comes of the requests that checkpoints are about.
@@ -104,6 +105,9 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 	}
 	if rows, is := reply.Result.(peer.Changes); is {
 		s.ended = rows.End && reply.Failure == nil
+	}
+	if found, is := reply.Result.(peer.Local); is {
+		s.keep(historyOf(found.Body))
 	}
 	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
 		s.at = now
@@ -135,16 +139,42 @@ func (o *oracle) checkPace(r *run) {
 
 // checkTotals is a part of S14: a log tells the numbers of the job, and where and when it began and ended.
 func (o *oracle) checkTotals(r *run, body []byte) {
-	type item struct {
-		Start string `json:"start_time"`
-		End   string `json:"end_time"`
-		checkpoint.Counters
-	}
 	httpDate := func(at instant.Time) string { return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat) }
-	var log struct{ History []item }
+	history := historyOf(body)
+	var newest item
 	want := item{Start: httpDate(r.work.Work.Record.Created), End: httpDate(o.w.Engine.Now()), Counters: r.machine.Info().Counters}
-	if err := json.Unmarshal(body, &log); err != nil || log.History[0] != want {
-		o.w.fail("S14", "run %d of %s writes %+v into its log, and it is %+v: %v", r.id, r.p.Name, log.History[0], want, err)
+	if err := json.Unmarshal(history[0], &newest); err != nil || newest != want {
+		o.w.fail("S14", "run %d of %s writes %+v into its log, and it is %+v: %v", r.id, r.p.Name, newest, want, err)
+	}
+	for _, old := range history[1:] {
+		if !r.saved.items[string(old)] {
+			o.w.fail("S14", "run %d of %s writes %s into its log, which it has neither found nor written before", r.id, r.p.Name, old)
+		}
+	}
+	r.saved.keep(history)
+}
+
+// item is a checkpoint in the history of a log.
+type item struct {
+	Start string `json:"start_time"`
+	End   string `json:"end_time"`
+	checkpoint.Counters
+}
+
+// historyOf is nil for what is no log.
+func historyOf(body []byte) []json.RawMessage {
+	var log struct{ History []json.RawMessage }
+	_ = json.Unmarshal(body, &log) // S11 tells
+	return log.History
+}
+
+// keep remembers items.
+func (s *saved) keep(history []json.RawMessage) {
+	if s.items == nil {
+		s.items = map[string]bool{}
+	}
+	for _, i := range history {
+		s.items[string(i)] = true
 	}
 }
 
@@ -210,7 +240,6 @@ func (o *oracle) checkStopped(r *run, e replication.End) {
 // sameNumber says whether sequences differ by no more than that the source was put back in between: a run that was
 // offered nothing since has nothing new to save.
 func sameNumber(a, b peer.Seq) bool {
-	first, _, _ := strings.Cut(string(a), "-")
-	second, _, _ := strings.Cut(string(b), "-")
-	return first == second
+	number := func(s peer.Seq) peer.Seq { return s[:strings.IndexAny(string(s)+"-", "-:")] }
+	return number(a) == number(b)
 }

@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/repdoc"
+	"couchrelay/sim/peers"
 )
 
 // watchEvery is the time between looks at what must not last.
@@ -85,13 +86,17 @@ func (o *oracle) checkLogs() {
 			continue
 		}
 		var logs [2]checkpoint.Log
-		for i, body := range [][]byte{source.Log(s.record.BaseID), target.Log(s.record.BaseID)} {
+		for i, db := range []*peers.DB{source, target} {
+			body := db.Log(s.record.BaseID)
 			if body == nil {
 				continue
 			}
 			if logs[i], err = checkpoint.Parse(body); err != nil {
 				o.w.fail("S12", "log of job %s: %v", id, err)
 				return
+			}
+			if made := logs[i].InstanceStart; made != "" && made != db.Start() {
+				logs[i] = checkpoint.Log{}
 			}
 		}
 		start, _ := checkpoint.Compare(logs[0], logs[1])

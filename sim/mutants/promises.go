@@ -222,6 +222,60 @@ var told = []Mutant{
 	},
 }
 
+// kept are bugs about what a run keeps to while servers are slow, sources lack things, and nothing is wrong.
+var kept = []Mutant{
+	{
+		Name: "log-of-another-trusted", File: "core/replication/start.go", What: "a log that was written for a database that is gone counts",
+		Old: "if made := s.made(); made != \"\" &&",
+		New: "if made := s.made(); made == \"never\" &&",
+	},
+	{
+		Name: "young-run-halted", File: "core/node/lease.go", What: "a job that came after the list of a worker's jobs was asked for is taken for lost",
+		Old: "if r.since < c.sent && !r.writing()",
+		New: "if !r.writing()",
+	},
+	{
+		Name: "young-run-in-the-way", File: "core/schedule/rotation.go", What: "nobody gives way behind a run that has just begun",
+		Old: "\t\tr := running[i]\n",
+		New: "\t\tr := running[i]\n\t\tif now.Sub(r.Since) < l.MinRun {\n\t\t\tbreak\n\t\t}\n",
+	},
+	{
+		Name: "filter-429-unsaid", File: "core/replication/start.go", What: "a run that ends since its filter was answered 429 does not say so",
+		Old: ", Throttled: trouble(c.op, f).Throttled}",
+		New: "}",
+	},
+	{
+		Name: "commit-429-unsaid", File: "core/replication/commit.go", What: "a run that ends since its checkpoint was answered 429 does not say so",
+		Old: "\t\tThrottled: f != nil && f.Kind == peer.Status && f.Status == 429,\n",
+		New: "",
+	},
+	{
+		Name: "bulk-429-copies", File: "core/replication/batch.go", What: "documents are read one by one when bulk reads are answered 429",
+		Old: "if f.Kind != peer.Status || f.Status == 429 {",
+		New: "if f.Kind != peer.Status {",
+	},
+	{
+		Name: "missing-again-as-stubs", File: "core/replication/copy.go", What: "what the source lacked is asked for again without attachments",
+		Old: "\top.Since = nil\n\tc.op = op\n\tr.again(c, missingPause)\n",
+		New: "\tr.again(c, missingPause)\n",
+	},
+	{
+		Name: "log-start-forgotten", File: "core/checkpoint/checkpoint.go", What: "old entries of a log lose when their job began",
+		Old: "SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,\n\t\t\tStartSeq: seq(",
+		New: "SessionID: e.SessionID, EndTime: e.EndTime,\n\t\t\tStartSeq: seq(",
+	},
+	{
+		Name: "progress-each-second", File: "core/replication/info.go", What: "a run tells of its progress every second",
+		Old: "\tp.gap = min(2*p.gap, r.plan.ProgressInterval)\n",
+		New: "",
+	},
+	{
+		Name: "checkpoint-untold", File: "core/replication/commit.go", What: "a run tells of its checkpoint at its next progress",
+		Old: "\tr.reports.next = r.now\n",
+		New: "",
+	},
+}
+
 // turns are bugs about who has a turn, and what it costs.
 var turns = []Mutant{
 	{

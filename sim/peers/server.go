@@ -220,16 +220,27 @@ func (db *DB) seq(n int64) peer.Seq {
 	if db.Server.Numeric {
 		return peer.Seq(fmt.Sprint(n))
 	}
-	return peer.Seq(fmt.Sprintf(`"%d-b%de%d"`, n, db.born, db.epoch))
+	return peer.Seq(fmt.Sprintf(`"%d%cb%de%d"`, n, db.comma(), db.born, db.epoch))
+}
+
+// Clustered says whether it is a database of a cluster, whose instance_start_time tells when it was made.
+func (db *DB) Clustered() bool { return !db.Server.Numeric && !db.Server.Forgets }
+
+// comma is what comes behind the number in a sequence. Only clusters have a dash.
+func (db *DB) comma() rune {
+	if db.Clustered() {
+		return '-'
+	}
+	return ':'
 }
 
 // Number reads a sequence: the number of the last change that it covers. One from before the database was
 // put back covers no more than was left of it, as clusters know.
 func (db *DB) Number(s peer.Seq) int64 {
-	number, rest, clustered := strings.Cut(strings.Trim(string(s), `"`), "-b")
+	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
 	born, epoch := db.born, db.epoch
-	if clustered {
+	if worded {
 		first, second, _ := strings.Cut(rest, "e")
 		born, _ = strconv.ParseInt(first, 10, 64)
 		epoch, _ = strconv.Atoi(second)

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// reports are what a run has told of itself.
+type reports struct {
+	interval     time.Duration // its ProgressInterval
+	n            int
+	at           instant.Time // of the last one
+	checkpointed peer.Seq     // according to that
+}
+
+// progressed is told of every Progress of a run, and of the request whose answer it was, if any.
+func (o *oracle) progressed(r *run, asked peer.Op, info replication.Info) {
+	o.checkPending(r, info)
+	o.checkSaved(r, info)
+	o.checkFresh(r, info)
+	o.checkWritten(r, info, false)
+	o.checkNumbers(r, info, false)
+	o.checkReports(r, asked, info)
+}
+
+// firstReport is when a run first tells of itself; the time to the next doubles.
+const firstReport = time.Second
+
+// checkReports is a part of B1: a run tells seldom of itself, but for its checkpoints.
+func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
+	was, now := r.reports, o.w.Engine.Now()
+	least := min(was.interval, firstReport<<min(was.n, 20))
+	switch asked.(type) {
+	case peer.PutLocal, peer.Open: // it has a checkpoint
+		least = 0
+	}
+	if was.n > 0 && now.Sub(was.at) < least {
+		o.w.fail("B1", "run %d of %s tells of its progress %s after the last time; it should be %s", r.id, r.p.Name, now.Sub(was.at), least)
+	}
+	r.reports = reports{interval: was.interval, n: was.n + 1, at: now, checkpointed: info.CheckpointedSeq}
+}
+
+// runStepped is told of every step of a run that goes on, and of the request whose answer it was, if any.
+func (o *oracle) runStepped(r *run, asked peer.Op, ev replication.Event, effects []replication.Effect) {
+	o.checkEnds(r)
+	switch op := asked.(type) {
+	case peer.PutLocal, peer.Open:
+		if at := r.machine.Info().CheckpointedSeq; r.reports.n > 0 && at != r.reports.checkpointed {
+			o.w.fail("S21", "run %d of %s has a checkpoint at %s, and does not tell of it", r.id, r.p.Name, at)
+		}
+	case peer.FetchDocs:
+		if f := ev.(replication.Reply).Failure; f != nil && f.Kind == peer.Status && f.Status == 429 {
+			o.checkWaits(r, op, effects)
+		}
+	}
+}
+
+// checkWaits is a part of S30: an answer 429 to a bulk read is no reason to read one by one, which is more to do for the
+// server.
+func (o *oracle) checkWaits(r *run, op peer.FetchDocs, effects []replication.Effect) {
+	for _, e := range effects {
+		call, is := e.(replication.Call)
+		if !is {
+			continue
+		}
+		for _, d := range op.Docs {
+			if one, copies := call.Op.(peer.CopyDoc); copies && one.ID == d.ID {
+				o.w.fail("S30", "run %d of %s was asked to slow down, and reads %s by itself", r.id, r.p.Name, d.ID)
+			}
+		}
+	}
+}
