@@ -31,7 +31,9 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 		if seen, ok := done.Result.(node.Surveyed); ok {
 			o.checkRotation(p, seen, stopped)
 			o.checkYields(p, stopped)
-			o.checkTurns(p, seen, len(stopped))
+			if killed == nil { // it has its lease still
+				o.checkTurns(p, seen, len(stopped))
+			}
 		}
 	}
 	for _, r := range stopped {
