@@ -148,9 +148,9 @@ func (w *Cluster) buildServers() {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
-		t.LaxLocals = t.LaxLocals && !t.Numeric // those that number their changes compare revisions
 		t.Choppy = choppy.Int(8) == 7
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
+		t.LaxLocals = t.LaxLocals && t.Clustered()
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
 			t.Hasty = site.Int(8) == 7

@@ -107,6 +107,7 @@ const (
 	ServerRestarts  = "server-restarts"  // loses what no replication had made durable
 
 	DBRecreated = "db-recreated"   // deleted and made again, empty
+	DBLateLogs  = "db-late-logs"   // deleted and made again, and checkpoints that were under way arrive
 	DBDeleted   = "db-deleted"     // deleted, made again after a while
 	DBRestored  = "db-restored"    // put back to an earlier state
 	FilterEdit  = "filter-changed" // the filter function is another one
@@ -114,7 +115,7 @@ const (
 
 // NemesisFaults are all faults of the nemesis.
 var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeTimeout, NodeMaintenance, NetPartition,
-	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBDeleted, DBRestored, FilterEdit}
+	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBLateLogs, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.
 const (

@@ -285,10 +285,14 @@ func (n *nemesis) database(e Event) {
 	s, name := db.Server, db.Name
 	w.Engine.Logf(db.String(), "%s", e.What)
 	switch e.What {
-	case DBRecreated:
+	case DBRecreated, DBLateLogs:
 		w.watch(Fault{e.What, db.String(), "", 0})
 		s.Delete(name)
-		w.users.fill(s.Create(name))
+		made := s.Create(name)
+		w.users.fill(made)
+		if e.What == DBLateLogs {
+			made.TakeLogs(db)
+		}
 	case DBDeleted:
 		s.Delete(name)
 		d := n.lasts(e, time.Second, 3*time.Minute)

@@ -2,6 +2,8 @@ package peers
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"couchrelay/core/docs"
@@ -78,6 +80,15 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 		return nil, answer(written[0].Err.Status, written[0].Err.Name, written[0].Err.Reason)
 	}
 	return peer.LocalWritten{Rev: written[0].Rev.String()}, nil
+}
+
+// TakeLogs has checkpoints arrive that were sent to another database of its name.
+func (db *DB) TakeLogs(old *DB) {
+	for _, id := range slices.Sorted(maps.Keys(old.locals)) {
+		if log := old.locals[id]; log.Found {
+			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body}) // servers that compare revisions refuse it
+		}
+	}
 }
 
 // filterCode is the text of a filter function: in this world, a Mango selector.

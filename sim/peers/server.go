@@ -43,6 +43,9 @@ type Traits struct {
 	Choppy bool
 }
 
+// Clustered says whether it is a cluster, where the instance_start_time of a database tells when that was made.
+func (t Traits) Clustered() bool { return !t.Numeric && !t.Forgets }
+
 func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.Body) > t.MaxDoc }
 
 // Server is one host with databases.
@@ -223,12 +226,9 @@ func (db *DB) seq(n int64) peer.Seq {
 	return peer.Seq(fmt.Sprintf(`"%d%cb%de%d"`, n, db.comma(), db.born, db.epoch))
 }
 
-// Clustered says whether it is a database of a cluster, whose instance_start_time tells when it was made.
-func (db *DB) Clustered() bool { return !db.Server.Numeric && !db.Server.Forgets }
-
 // comma is what comes behind the number in a sequence. Only clusters have a dash.
 func (db *DB) comma() rune {
-	if db.Clustered() {
+	if db.Server.Clustered() {
 		return '-'
 	}
 	return ':'
