@@ -91,7 +91,7 @@ var Catalogue = []Trouble{
 	{peers.Conflict409, "databases", "write of a document", "meets another write"},
 	{peers.NotSynced, "databases", "_ensure_full_commit", "fails"},
 	{DBRecreated, "databases", "nemesis", "deleted and made again, with other documents"},
-	{DBLateLogs, "databases", "nemesis", "deleted and made again, and takes the checkpoints that were sent to the one before"},
+	{DBLateLogs, "databases", "nemesis", "deleted and made again, and takes checkpoints of runs that are over, sent to the one before"},
 	{DBDeleted, "databases", "nemesis", "deleted, and made again after a while"},
 	{DBRestored, "databases", "nemesis", "put back to an earlier state, as from a backup"},
 	{FilterEdit, "databases", "nemesis", "the filter function is another one"},

@@ -291,7 +291,9 @@ func (n *nemesis) database(e Event) {
 		made := s.Create(name)
 		w.users.fill(made)
 		if e.What == DBLateLogs {
-			made.TakeLogs(db)
+			made.TakeLogs(db, func(id string) bool { // a run that goes on waits for its answer, and looks
+				return !slices.ContainsFunc(w.oracle.runs, func(r *run) bool { return baseOf(r.repID) == id })
+			})
 		}
 	case DBDeleted:
 		s.Delete(name)

@@ -82,10 +82,10 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	return peer.LocalWritten{Rev: written[0].Rev.String()}, nil
 }
 
-// TakeLogs has checkpoints arrive that were sent to another database of its name.
-func (db *DB) TakeLogs(old *DB) {
+// TakeLogs has those checkpoints arrive that were sent to another database of its name.
+func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
 	for _, id := range slices.Sorted(maps.Keys(old.locals)) {
-		if log := old.locals[id]; log.Found {
+		if log := old.locals[id]; log.Found && those(id) {
 			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body}) // servers that compare revisions refuse it
 		}
 	}
