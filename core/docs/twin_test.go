@@ -74,8 +74,8 @@ func (w *twin) accepts(id string, rev revtree.Rev, deleted bool) (parent revtree
 	switch {
 	case len(leaves) == 0:
 		return revtree.Rev{}, rev.IsZero()
-	case w.deleted(id):
-		return leaves[0], rev.IsZero() && !deleted
+	case w.deleted(id) && rev.IsZero():
+		return leaves[0], !deleted
 	}
 	return rev, slices.Contains(leaves, rev)
 }

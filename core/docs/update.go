@@ -225,10 +225,7 @@ func (b *batch) edit(r *record, d *Document) (revtree.Rev, error) {
 // replaced finds the leaf that a new edit replaces: nil for a new document and one that begins anew.
 func (b *batch) replaced(r *record, d *Document) (*Document, error) {
 	winner, exists := r.tree.Winner()
-	if !exists || winner.Deleted {
-		if !d.Rev.IsZero() || exists && d.Deleted {
-			return nil, ErrConflict
-		}
+	if d.Rev.IsZero() && (!exists || winner.Deleted && !d.Deleted) {
 		return nil, nil
 	}
 	leaf, found := r.tree.Leaf(d.Rev)
