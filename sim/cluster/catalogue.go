@@ -40,7 +40,7 @@ var Catalogue = []Trouble{
 
 	{NodeCrash, "nodes", "nemesis", "killed between any two events, and restarted after a while"},
 	{NodePause, "nodes", "nemesis", "stands still for up to three activity timeouts: a zombie"},
-	{NodeSuspend, "nodes", "nemesis", "stands still with its steady clock, as a machine that is suspended"},
+	{NodeSuspend, "nodes", "nemesis", "stands still with its steady clock, as a machine that is suspended, for a while or until others begin to give it up"},
 	{NodeStall, "nodes", "nemesis", "stands still in the middle of its next transaction, or between the commit and the answer"},
 	{NodeDrain, "nodes", "nemesis", "stops in order, and is started again"},
 	{NodeStorm, "nodes", "nemesis", "all are killed at once"},

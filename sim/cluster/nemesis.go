@@ -153,6 +153,7 @@ func (n *nemesis) process(e Event) {
 		p.pause(e.What, n.lasts(e, time.Second, 3*timeout))
 	case NodeSuspend:
 		p.suspend(n.lasts(e, time.Second, 3*timeout))
+		p.tillGone = n.site.Int(2) == 1
 	case NodeStall:
 		p.stalls, p.stallsBefore = n.lasts(e, timeout/2, 2*timeout), n.site.Int(2) == 1
 	case NodeDrain:

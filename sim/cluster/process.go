@@ -47,7 +47,8 @@ type process struct {
 	wakeAt   instant.Time  // of the planned wake
 	queue    []any         // events that steps brought about
 	draining bool
-	// isolated is until when the store is not reached; tillGone that this ends when another begins to give it up.
+	// isolated is until when the store is not reached; tillGone that this, or a suspension, ends when another begins to
+	// give it up.
 	isolated instant.Time
 	tillGone bool
 	cutOff   []func() // wakes what waits for that
@@ -192,10 +193,13 @@ func (p *process) stall(before bool) {
 	}
 }
 
-// reconnect ends the isolation of a worker that another begins to give up.
+// reconnect ends the isolation of a worker that another begins to give up, or its suspension.
 func (w *Cluster) reconnect(worker string) {
 	for _, p := range w.nodes {
 		if p.tillGone && strings.HasPrefix(worker, p.Name+"/") {
+			if p.awoke > w.Engine.Now() {
+				p.resume()
+			}
 			p.isolated, p.tillGone, p.reachesSince = 0, false, min(p.reachesSince, w.Engine.Now())
 			for _, wake := range p.cutOff {
 				wake()
