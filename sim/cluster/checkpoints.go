@@ -265,7 +265,8 @@ func (o *oracle) checkStart(r *run, op peer.Op) {
 			r.fresh = o.isFresh(r)
 		}
 	case peer.ReadChanges:
-		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && l.source.Number(op.Since) != l.source.Number(l.start) {
+		// A database that was made again since the run opened it is another one for it.
+		if l := r.outlook; !r.reads && l.source != nil && l == o.outlook(r) && max(l.source.Since, l.target.Since) <= r.began && l.source.Number(op.Since) != l.source.Number(l.start) {
 			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
 		}
 		if !r.reads {
