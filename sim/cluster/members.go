@@ -23,6 +23,8 @@ type membership struct {
 	asked   uint64       // id of its last attempt to join or to send a heartbeat
 	told    node.Info    // with that
 	sweep   uint64       // id of its last sweep
+	calls   int64        // that it had when it last saw the list of its jobs
+	lists   uint64       // id of its last look at that, 0 once that is answered
 }
 
 // maxBeatPause is the longest time after which a heartbeat that failed is tried again.
@@ -41,6 +43,7 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 		if ev.ID == m.beat && ev.Fault == node.StoreDown {
 			m.missed = now
 		}
+		defer o.checkCalled(p, ev, ev.ID == m.beat)
 		owes = ev.ID == m.asked && ev.Fault == node.NoFault
 		swept, is := ev.Result.(node.Progressed)
 		sweeps = is && ev.ID == m.sweep && !swept.Done
@@ -55,8 +58,10 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 	for _, e := range effects {
 		ask, _ := e.(node.Ask)
 		switch q := ask.Request.(type) {
+		case node.ListOwned:
+			m.lists = ask.ID
 		case node.Join:
-			m.beat, m.missed, owes = 0, 0, false
+			m.beat, m.missed, owes, m.calls, m.lists = 0, 0, false, 0, 0
 			m.asked, m.told = ask.ID, q.Info
 			if !changes { // it may have joined before it heard
 				o.checkTold(p, q.Info)
@@ -77,6 +82,22 @@ func (o *oracle) memberStepped(p *process, ev node.Event, effects []node.Effect)
 	}
 	if owes {
 		o.w.fail("L5", "%s has told %+v, which is not true any more, and tells nothing else", p.Name, m.told)
+	}
+}
+
+// checkCalled is a part of S4: a node that hears with its heartbeat that a job was taken from it looks which, so that it
+// need not have been notified.
+func (o *oracle) checkCalled(p *process, ev node.Done, beat bool) {
+	m := &p.member
+	switch got := ev.Result.(type) {
+	case node.Owned:
+		if ev.ID == m.lists {
+			m.calls, m.lists = got.Calls, 0
+		}
+	case node.Beaten:
+		if beat && ev.Fault == node.NoFault && got.Calls != m.calls && m.lists == 0 {
+			o.w.fail("S4", "%s hears that it was called %d times, and has looked at its jobs after %d", p.Name, got.Calls, m.calls)
+		}
 	}
 }
 

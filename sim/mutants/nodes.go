@@ -246,6 +246,11 @@ var queue = []Mutant{
 		New: "\t\tif r.state == going && n.clock.Steady >= r.deadline && r.deadline > 0 {",
 	},
 	{
+		Name: "calls-unheard", File: "core/node/lease.go", What: "a node that hears with its heartbeat that a job was taken from it waits to be notified",
+		Old: "\tif b.Calls != n.seen {\n",
+		New: "\tif b.Calls < n.seen {\n",
+	},
+	{
 		Name: "settings-wait", File: "core/node/node.go", What: "a node goes by new settings at its next rotation",
 		Old: "\tn.timers.rotate = min(n.timers.rotate, n.clock.Steady)\n",
 		New: "",
