@@ -233,6 +233,7 @@ func (e *endpoint) getFilter(ctx context.Context, op peer.GetFilter) (peer.Filte
 		return peer.Filter{}, f
 	}
 	var doc struct {
+		Rev     string         `json:"_rev"`
 		Filters map[string]any `json:"filters"`
 	}
 	if f := a.readJSON(maxDesign, &doc); f != nil {
@@ -244,5 +245,5 @@ func (e *endpoint) getFilter(ctx context.Context, op peer.GetFilter) (peer.Filte
 		f.Status, f.Error = http.StatusNotFound, "not_found"
 		return peer.Filter{}, f
 	}
-	return peer.Filter{Code: code}, nil
+	return peer.Filter{Code: code, Rev: doc.Rev}, nil
 }

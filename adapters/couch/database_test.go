@@ -88,8 +88,8 @@ func TestSmallOperations(t *testing.T) {
 		{"put local without rev", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 201, `{"ok":true}`}, nil, "malformed_response: answered no rev"},
 
-		{"get filter", peer.GetFilter{DesignDoc: "a b", Name: "f"}, asked{"GET", "/db/_design/a%20b", "", 200, `{"filters":{"f":"function(){}"}}`},
-			peer.Filter{Code: "function(){}"}, ""},
+		{"get filter", peer.GetFilter{DesignDoc: "a b", Name: "f"}, asked{"GET", "/db/_design/a%20b", "", 200, `{"_rev":"2-a","filters":{"f":"function(){}"}}`},
+			peer.Filter{Code: "function(){}", Rev: "2-a"}, ""},
 		{"get filter absent", peer.GetFilter{DesignDoc: "d", Name: "f"}, asked{"GET", "/db/_design/d", "", 200, `{"filters":{"g":""}}`},
 			nil, "404 not_found: the design document has no filter function f"},
 		{"get filter of a wrong type", peer.GetFilter{DesignDoc: "d", Name: "f"}, asked{"GET", "/db/_design/d", "", 200, `{"filters":{"f":1}}`},

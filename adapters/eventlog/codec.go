@@ -133,7 +133,7 @@ func redacted(v any) any {
 		return v
 	case replication.Reply:
 		if f, is := v.Result.(peer.Filter); is {
-			v.Result = peer.Filter{Code: digestOf(f.Code)}
+			v.Result = peer.Filter{Code: digestOf(f.Code), Rev: f.Rev}
 		}
 		return v
 	}

@@ -21,8 +21,8 @@ type (
 	// LocalWritten carries the new revision of a checkpoint document.
 	LocalWritten struct{ Rev string }
 
-	// Filter is the text of a filter function.
-	Filter struct{ Code string }
+	// Filter is the text of a filter function, and the revision of its design document.
+	Filter struct{ Code, Rev string }
 
 	// Changes are rows of the changes feed.
 	Changes struct {

@@ -90,11 +90,11 @@ func (r *Run) commitWhenDue() {
 	r.sync()
 }
 
-// filterChecked goes on when the filter function is still the one that the id was made of. What was
-// read with another one must not be covered by this checkpoint.
-func (r *Run) filterChecked(code string) {
+// filterChecked goes on when the design document is still the one whose filter function the id was made of. What was
+// read with another function must not be covered by this checkpoint, even if it has changed back.
+func (r *Run) filterChecked(now peer.Filter) {
 	switch {
-	case code != r.filterCode:
+	case now != r.filter:
 		// Reached: a filter function changed under its run
 		r.end(End{Cause: Changed})
 	case r.commits.step == looking:

@@ -106,9 +106,9 @@ type Run struct {
 	wake  instant.Time // when a delayed run begins
 	out   []Effect
 
-	ids        IDs
-	filterCode string
-	sides      [2]side
+	ids    IDs
+	filter peer.Filter // as it was when the run began
+	sides  [2]side
 
 	calls  []*call // waiting for a reply or for their next attempt, oldest first
 	nextID uint64

@@ -12,7 +12,7 @@ func (r *Run) identify() {
 		r.start(&call{op: *r.plan.Filter})
 		return
 	}
-	r.claim("")
+	r.claim()
 }
 
 func (r *Run) onFilter(c *call, reply peer.Reply) {
@@ -26,17 +26,17 @@ func (r *Run) onFilter(c *call, reply peer.Reply) {
 		r.crash(t)
 		return
 	}
-	code := reply.Result.(peer.Filter).Code
+	filter := reply.Result.(peer.Filter)
 	if c.commits {
-		r.filterChecked(code)
+		r.filterChecked(filter)
 		return
 	}
-	r.claim(code)
+	r.filter = filter
+	r.claim()
 }
 
-func (r *Run) claim(filterCode string) {
-	r.filterCode = filterCode
-	r.ids = r.plan.IDs(filterCode)
+func (r *Run) claim() {
+	r.ids = r.plan.IDs(r.filter.Code)
 	id := r.ids.Bases[0] + r.ids.Extension
 	if was := r.plan.ResumedID; was != "" && was != id {
 		r.info.Counters = checkpoint.Counters{}

@@ -207,6 +207,22 @@ func TestLogInAnotherDatabase(t *testing.T) {
 	}
 }
 
+// TestFilterThatChangedBack: what another filter function left out for a while must not be covered.
+func TestFilterThatChangedBack(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Filter, w.filter, w.filterRev = &peer.GetFilter{DesignDoc: "d", Name: "f"}, "one", "1-a"
+	w.fill(2)
+	w.begin()
+	for w.run.info.DocsWritten < 2 {
+		w.proceed(first)
+	}
+	w.filterRev = "3-c" // 2-b was another
+	w.wantEnd(Changed, "")
+	if _, saved := w.dbs[peer.Target].local["four"]; saved {
+		t.Error("there is a checkpoint")
+	}
+}
+
 // TestLateLog: a log that arrives after its database was made again is not trusted, whoever sent it.
 func TestLateLog(t *testing.T) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {

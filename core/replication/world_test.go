@@ -118,6 +118,7 @@ type world struct {
 	// rows replaces the source's changes feed; it may be nil.
 	rows       func(peer.ReadChanges) peer.Changes
 	filter     string // text of the filter function
+	filterRev  string
 	identified string // id that the run last claimed
 	maxWrite   int    // documents that the target takes in one request, 0 for any
 	tooLarge   string // document that it takes in none
@@ -281,7 +282,7 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 	case peer.FetchDocs:
 		return peer.Reply{Result: w.fetch(c.ID, op, part(len(op.Docs)))}
 	case peer.GetFilter:
-		return peer.Reply{Result: peer.Filter{Code: w.filter}}
+		return peer.Reply{Result: peer.Filter{Code: w.filter, Rev: w.filterRev}}
 	case peer.WriteDocs:
 		last := op.Docs[len(op.Docs)-1]
 		if w.maxWrite > 0 && len(op.Docs) > w.maxWrite || len(op.Docs) == 1 && w.kept[last.Fetch][last.Index].ID == w.tooLarge {

@@ -44,8 +44,13 @@ var checkpoints = []Mutant{
 	},
 	{
 		Name: "filter-change-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read with another filter",
-		Old: "case code != r.filterCode:",
-		New: "case code == \"\":",
+		Old: "case now != r.filter:",
+		New: "case now.Code == \"\":",
+	},
+	{
+		Name: "filter-changed-back-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read while the filter was another one for a while",
+		Old: "case now != r.filter:",
+		New: "case now.Code != r.filter.Code:",
 	},
 	{
 		Name: "idle-look-removed", File: "core/replication/look.go", What: "an idle run never looks whether its databases are the same",

@@ -32,7 +32,8 @@ type filter struct {
 	match func(*docs.Document) bool
 }
 
-func (db *DB) filterCode(op peer.GetFilter) (string, *peer.Failure) {
+// filter is a filter function: in this world, a Mango selector.
+func (db *DB) filter(op peer.GetFilter) (peer.Filter, *peer.Failure) {
 	doc := read(db, func(o *docs.Database) (*docs.Document, error) {
 		doc, err := o.Read("_design/"+op.DesignDoc, docs.Want{})
 		if _, missing := err.(*docs.Error); missing {
@@ -41,13 +42,13 @@ func (db *DB) filterCode(op peer.GetFilter) (string, *peer.Failure) {
 		return doc, err
 	})
 	if doc == nil {
-		return "", answer(404, "not_found", "missing")
+		return peer.Filter{}, answer(404, "not_found", "missing")
 	}
 	var ddoc struct{ Filters map[string]string }
 	if err := json.Unmarshal(doc.Body, &ddoc); err != nil || ddoc.Filters[op.Name] == "" {
-		return "", answer(404, "not_found", "missing filter function")
+		return peer.Filter{}, answer(404, "not_found", "missing filter function")
 	}
-	return ddoc.Filters[op.Name], nil
+	return peer.Filter{Code: ddoc.Filters[op.Name], Rev: doc.Rev.String()}, nil
 }
 
 // selected is the test of a replication's filter.
@@ -58,10 +59,11 @@ func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
 		return filter{name: "ids " + strings.Join(f.DocIDs, " "), id: docs.IDs(f.DocIDs)}, nil
 	case repdoc.FunctionFilter:
 		ddoc, name := f.DesignDoc()
-		var failure *peer.Failure
-		if selector, failure = db.filterCode(peer.GetFilter{DesignDoc: ddoc, Name: name}); failure != nil {
+		found, failure := db.filter(peer.GetFilter{DesignDoc: ddoc, Name: name})
+		if failure != nil {
 			return filter{}, failure
 		}
+		selector = found.Code
 	case repdoc.Selector:
 	default:
 		return filter{}, nil

@@ -164,11 +164,11 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
 		case peer.GetFilter:
-			code, failure := db.filterCode(op)
+			found, failure := db.filter(op)
 			if failure != nil {
 				return peer.Reply{Failure: failure}
 			}
-			return peer.Reply{Result: peer.Filter{Code: code}}
+			return peer.Reply{Result: found}
 		}
 		panic("peers: unknown operation")
 	}))

@@ -91,7 +91,7 @@ func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
 	}
 }
 
-// filterCode is the text of a filter function: in this world, a Mango selector.
+// diff tells which revisions the database lacks.
 func (db *DB) diff(op peer.DiffRevs) peer.Result {
 	var wanted []docs.Wanted
 	for _, d := range op.Docs {
