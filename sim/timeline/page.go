@@ -74,7 +74,10 @@ func (r *Recorder) Write(out io.Writer, title string, violation *cluster.Violati
 func (r *Recorder) data(violation *cluster.Violation) data {
 	end := max(r.cluster.Elapsed().Milliseconds(), 1)
 	seconds := int(end/1000/maxBuckets) + 1
-	d := data{End: end, Healed: r.healed, Texts: r.texts.list, Bucket: int64(seconds) * 1000, Least: r.least(end)}
+	d := data{
+		End: end, Healed: r.healed, Texts: append([]string{}, r.texts.list...), Bucket: int64(seconds) * 1000, Least: r.least(end),
+		Nodes: []row{}, Jobs: []row{}, Faults: []int64{}, Loads: []counted{}, // the page takes no null for a list
+	}
 	if v := violation; v != nil {
 		d.End += end / 100 // so that its line stands free
 		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, cluster.Invariants[v.ID], v.Text, v.Step}

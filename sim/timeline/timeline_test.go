@@ -98,6 +98,16 @@ func TestPage(t *testing.T) {
 }
 
 // TestThinning: what is drawn together hides no bad state, and every longer stretch shows what holds in it.
+// A small scenario may have no jobs and no faults.
+func TestPageOfNothing(t *testing.T) {
+	c := cluster.Default()
+	c.Jobs, c.Duration, c.Rates = 0, time.Second, nil
+	r := Record(cluster.New(c, decide.New(decide.Seed(1))))
+	if raw, err := json.Marshal(r.data(&cluster.Violation{})); err != nil || strings.Contains(string(raw), "null") {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
 func TestThinning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.Int64Range(1, 50).Draw(t, "least")
