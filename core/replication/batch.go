@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ type batch struct {
 // fetched is a group of bodies that a FetchDocs kept.
 type fetched struct {
 	id     uint64
-	docs   []peer.DocRev // that were asked for; Kept.Index refers to them
+	docs   []peer.DocRev // that came, where they did, or were asked for; Kept.Index refers to them
 	bytes  int
 	writes int // WriteDocs that still refer to it
 }
@@ -236,7 +237,7 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 		}
 		return
 	}
-	group := &fetched{id: c.id, docs: op.Docs}
+	group := &fetched{id: c.id, docs: slices.Clone(op.Docs)}
 	kept := r.sortFetched(b, group, op.Docs, reply.Result.(peer.Fetched).Docs)
 	if len(kept) == 0 {
 		r.emit(Release{ID: group.id})
@@ -261,6 +262,7 @@ func (r *Run) sortFetched(b *batch, group *fetched, asked []peer.DocRev, got []p
 		switch fate {
 		case peer.Taken:
 			kept = append(kept, peer.Kept{Fetch: group.id, Index: i})
+			group.docs[i].Rev = cmp.Or(got[i].Rev, d.Rev)
 			group.bytes += got[i].Size
 			r.info.DocsRead++
 			r.info.BulkGetDocs++
