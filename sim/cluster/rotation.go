@@ -113,13 +113,13 @@ func (o *oracle) checkTurns(p *process, seen node.Surveyed, stops int) {
 	if due <= 0 {
 		return
 	}
-	last := waiting[due-1]
+	last, clock := waiting[due-1], clockOf(seen.Order.Decay, p.clock().Wall)
 	for _, r := range p.runs {
 		stands := o.owes[r.held()]
 		if r.stopped || !r.work.Work.Replication.Continuous || stands == nil || o.w.Engine.Now().Sub(r.began)-p.lag < p.settings.MinRun {
 			continue
 		}
-		if last.Epoch < stands.epoch || last.Epoch == stands.epoch && float64(last.Key)+aHalfLife < stands.key {
+		if last.Epoch < stands.epoch || last.Epoch == stands.epoch && stands.after(last.Key, clock) {
 			behind++
 		}
 	}

@@ -77,6 +77,15 @@ func (s *standing) rounding(clock float64) float64 {
 	return s.off*math.Exp2(s.at-clock) + s.value(clock)/1e7
 }
 
+// after says whether a standing is surely behind a key of its epoch.
+func (s *standing) after(key int64, clock float64) bool {
+	if !s.fair {
+		return s.key > float64(key)
+	}
+	other := standing{key: float64(key)}
+	return s.value(clock) > other.value(clock)+s.rounding(clock)+2
+}
+
 // checkStanding is a part of S10: a run that ends tells where its job stands.
 func (o *oracle) checkStanding(p *process, held node.Held, s *standing, place schedule.Place) {
 	told, differs := standing{key: float64(place.Key)}, float64(place.Key) != s.key
