@@ -78,7 +78,8 @@ type shadow struct {
 	header *jobs.Job // nil: removed
 	record *replicator.Record
 	spec   string       // the replication, as it is stored
-	gone   instant.Time // when it was removed
+	came   instant.Time // when it was added last
+	gone   instant.Time // when it was removed last
 }
 
 // docTruth is what must be true of a replication document, as far as its user was told.
@@ -208,7 +209,10 @@ func (o *oracle) follow(l landing) {
 		if before == nil {
 			before = &shadow{}
 		}
-		after := &shadow{header: header, gone: before.gone}
+		after := &shadow{header: header, came: before.came, gone: before.gone}
+		if before.header == nil {
+			after.came = o.w.Engine.Now()
+		}
 		if header == nil {
 			after.gone = o.w.Engine.Now()
 			o.checkForgotten(id, before, l)
@@ -219,7 +223,7 @@ func (o *oracle) follow(l landing) {
 				return
 			}
 			if before.record != nil && before.record.Created != after.record.Created { // removed and added in one commit
-				after.gone = o.w.Engine.Now()
+				after.came, after.gone = o.w.Engine.Now(), o.w.Engine.Now()
 			}
 		}
 		o.shadows[id] = after

@@ -73,9 +73,10 @@ func (u *users) cancel(p *process, id string) {
 	})
 }
 
-// canceled is S4 for requests: the job of one that was there before somebody canceled it is gone.
+// canceled is S4 for requests: the job of one that was there before somebody canceled it is gone. A request that was
+// under way for long may have come since, whatever its date is.
 func (o *oracle) canceled(id string, at instant.Time) {
-	if s := o.shadows[id]; s != nil && s.header != nil && s.record.Created < at {
+	if s := o.shadows[id]; s != nil && s.header != nil && s.came < at {
 		o.w.fail("S4", "request %s was canceled, and its job of %s is there", id, s.record.Created)
 	}
 }
