@@ -22,6 +22,9 @@ type owing struct {
 // at the queue.
 func (o *oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) {
 	done, _ := ev.(node.Done)
+	if done.Fault == node.StoreDown && done.ID == p.sight.survey {
+		p.sight.again = true
+	}
 	if seen, ok := done.Result.(node.Surveyed); ok {
 		p.sight.saw(seen)
 		for _, r := range p.runs {
@@ -36,7 +39,8 @@ func (o *oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) 
 		if ask, ok := e.(node.Ask); ok {
 			o.checkOwed(p, ask.Request)
 			if q, is := ask.Request.(node.Survey); is {
-				p.sight.asked = q.Accounts
+				o.checkSurvey(p, q)
+				p.sight.asked, p.sight.survey, p.sight.again = q.Accounts, ask.ID, false
 			}
 		}
 	}

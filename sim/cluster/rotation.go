@@ -28,6 +28,9 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 		}
 	}
 	if done, ok := ev.(node.Done); ok {
+		if got, ok := done.Result.(node.Accepted); ok {
+			o.checkUnwanted(p, got, effects)
+		}
 		if seen, ok := done.Result.(node.Surveyed); ok {
 			o.checkRotation(p, seen, stopped)
 			o.checkYields(p, stopped)
@@ -78,6 +81,26 @@ func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
 	}
 	if stops-excess > max(0, len(seen.First)-free) {
 		o.w.fail("S6", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait", p.Name, stops, going, most, free, len(seen.First))
+	}
+}
+
+// checkSurvey is a part of S6: a node looks at as many waiting jobs as could have a slot now.
+func (o *oracle) checkSurvey(p *process, q node.Survey) {
+	if could := p.settings.MaxChurn + max(0, p.node.MaxJobs()-p.node.Running()); !p.sight.again && q.First < could {
+		o.w.fail("S6", "%s looks at %d waiting jobs; max_churn and its free slots are for %d", p.Name, q.First, could)
+	}
+}
+
+// checkUnwanted is a part of S6: a job for which there is no slot any more when it comes keeps its place.
+func (o *oracle) checkUnwanted(p *process, got node.Accepted, effects []node.Effect) {
+	for _, e := range effects {
+		ask, _ := e.(node.Ask)
+		back, is := ask.Request.(node.Requeue)
+		for _, w := range got.Work {
+			if is && w.JobID == back.JobID && w.Lock == back.Lock && back.Turn.Place.Compare(w.Place) < 0 {
+				o.w.fail("S6", "%s has no slot for job %s, which stood at %v, and puts it at %v", p.Name, back.Held, w.Place, back.Turn.Place)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 // sight is what a process saw when it last looked at the queue.
 type sight struct {
 	asked    []string // accounts
+	survey   uint64   // id of the request
+	again    bool     // it failed, and will be asked again as it was
 	order    schedule.Order
 	accounts map[string]schedule.Account
 }
