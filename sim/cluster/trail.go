@@ -24,6 +24,8 @@ type saved struct {
 	read       peer.Seq        // of the last row that was read
 	ended      bool            // the last answer was the end of the feed
 	still      instant.Time    // since when the run waits for nothing, 0 while it does for something
+	durable    [2]bool         // since the last one both sides made their writes so
+	filters    [2]string       // revisions of the design document with the filter function, when it was first and last read
 	items      map[string]bool // of histories that the run found or wrote, as they were
 }
 
@@ -94,6 +96,7 @@ func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
 	if op.Side == peer.Target && r.reads && head.session != r.saved.put[peer.Target].session && len(o.logs.entries(op.Body)) > 1 {
 		o.checkPace(r)
 		o.checkTotals(r, op.Body)
+		o.checkAskedFirst(r)
 	}
 	r.saved.put[op.Side], o.writers[head.session] = head, r.began
 }
@@ -106,11 +109,31 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 	if rows, is := reply.Result.(peer.Changes); is {
 		s.ended = rows.End && reply.Failure == nil
 	}
-	if found, is := reply.Result.(peer.Local); is {
-		s.keep(historyOf(found.Body))
+	switch got := reply.Result.(type) {
+	case peer.Local:
+		s.keep(historyOf(got.Body))
+	case peer.Committed:
+		s.durable[op.(peer.Commit).Side] = true
+	case peer.Filter:
+		if s.filters[1] = got.Rev; s.filters[0] == "" {
+			s.filters[0] = got.Rev
+		}
 	}
 	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
 		s.at = now
+	}
+}
+
+// checkAskedFirst is a part of S11: before a run writes a checkpoint it has both databases make durable what they have, and
+// finds its filter function as it was.
+func (o *oracle) checkAskedFirst(r *run) {
+	s := &r.saved
+	if s.durable != [2]bool{true, true} {
+		o.w.fail("S11", "run %d of %s writes a checkpoint, and has not had both sides make their writes durable", r.id, r.p.Name)
+	}
+	s.durable = [2]bool{}
+	if s.filters[0] != s.filters[1] {
+		o.w.fail("S11", "run %d of %s writes a checkpoint, and its filter function is of %s, no more of %s", r.id, r.p.Name, s.filters[1], s.filters[0])
 	}
 }
 
