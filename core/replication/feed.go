@@ -157,9 +157,7 @@ func sameMoment(a, b peer.Seq) bool { return a == b || ordinal(a) != "" && ordin
 
 // clustered says whether a sequence is one of a cluster: a number, and what the shards have.
 func clustered(s peer.Seq) bool {
-	n, _, words := strings.Cut(strings.Trim(string(s), `"`), "-")
-	_, err := strconv.ParseUint(n, 10, 64)
-	return words && err == nil
+	return ordinal(s) != "" && strings.Contains(string(s), "-")
 }
 
 func ordinal(s peer.Seq) string {

@@ -256,9 +256,9 @@ func TestMade(t *testing.T) {
 		{`"12-g1AAAA"`, "1800000000000000", "1800000000000000"}, // CouchDB 3
 		{`"12-g1AAAA"`, "0", ""},                                // CouchDB 2
 		{`"12-g1AAAA"`, "", ""},
-		{"12", "1800000000000000", ""},       // CouchDB 1, PouchDB: when the server was started
-		{`"12"`, "1800000000000000", ""},     // others
-		{`"a-12"`, "1800000000000000", ""},   //
+		{"12", "1800000000000000", ""},   // CouchDB 1, PouchDB: when the server was started
+		{`"12"`, "1800000000000000", ""}, // others
+		{`"a-12"`, "1800000000000000", ""},
 		{`[12,"a"]`, "1800000000000000", ""}, // BigCouch
 	} {
 		s := side{start: c.start, clustered: clustered(c.seq)}
