@@ -4,17 +4,14 @@ import "couchrelay/core/peer"
 
 // Tally is what a target did with revisions that were sent to it.
 type Tally struct {
-	Took, Refused int64 // one that was refused and sent again counts again
-	LeftOut       int64 // of those refused, the ones in bulk: such are not sent again
-	Bytes         int64 // of all of them
-	// Newest are the last two that were refused, the last one first. Their answers may cross.
-	Newest [2]Revision
+	Took, Refused int64    // one that was refused and sent again counts again
+	LeftOut       int64    // of those refused, the ones in bulk: such are not sent again
+	Bytes         int64    // of all of them
+	Newest        Revision // that was refused last
 }
 
 // refuse counts a revision that was refused.
-func (t *Tally) refuse(id, rev string) {
-	t.Refused, t.Newest = t.Refused+1, [2]Revision{{id, rev}, t.Newest[0]}
-}
+func (t *Tally) refuse(id, rev string) { t.Refused, t.Newest = t.Refused+1, Revision{id, rev} }
 
 // copied counts what came of a document that was copied by itself.
 func (t *Tally) copied(c peer.Copied) {
