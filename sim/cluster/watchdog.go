@@ -6,12 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/repdoc"
-	"couchrelay/sim/peers"
 )
 
 // watchEvery is the time between looks at what must not last.
@@ -85,21 +83,7 @@ func (o *oracle) checkLogs() {
 		if source == nil || target == nil {
 			continue
 		}
-		var logs [2]checkpoint.Log
-		for i, db := range []*peers.DB{source, target} {
-			body := db.Log(s.record.BaseID)
-			if body == nil {
-				continue
-			}
-			if logs[i], err = checkpoint.Parse(body); err != nil {
-				o.w.fail("S12", "log of job %s: %v", id, err)
-				return
-			}
-			if made := logs[i].InstanceStart; made != "" && made != db.Start() {
-				logs[i] = checkpoint.Log{}
-			}
-		}
-		start, _ := checkpoint.Compare(logs[0], logs[1])
+		start := o.logs.agreed(source, target, s.record.BaseID)
 		if lost := o.missing(rep, source, target, source.Number(start)); lost != "" {
 			o.w.fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}
