@@ -43,6 +43,11 @@ type Member struct {
 // shows none of it, since it may hold passwords.
 var ErrSyntax = errors.New("invalid UTF-8 JSON")
 
+// MaxDepth is how deep values may be nested. What is read here becomes a part of other values, and encoders have limits.
+const MaxDepth = 1000
+
+var errDepth = fmt.Errorf("nested more than %d deep", MaxDepth)
+
 // Parse reads exactly one value. Strings must be valid UTF-8 unless an option allows otherwise;
 // repeated names are always allowed. Of a repeated name the last member stays, where it stood.
 func Parse(raw []byte, options ...jsontext.Options) (Value, error) {
@@ -54,6 +59,9 @@ func Parse(raw []byte, options ...jsontext.Options) (Value, error) {
 			return v, nil
 		}
 	}
+	if err == errDepth {
+		return Value{}, fmt.Errorf("%w: %w", ErrSyntax, err)
+	}
 	return Value{}, fmt.Errorf("%w at byte %d", ErrSyntax, d.InputOffset())
 }
 
@@ -61,6 +69,9 @@ func read(d *jsontext.Decoder) (Value, error) {
 	t, err := d.ReadToken()
 	if err != nil {
 		return Value{}, err
+	}
+	if d.StackDepth() > MaxDepth {
+		return Value{}, errDepth
 	}
 	switch kind := t.Kind(); kind {
 	case String, Number:

@@ -47,6 +47,18 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestParseDepth(t *testing.T) {
+	for depth, fine := range map[int]bool{MaxDepth: true, MaxDepth + 1: false} {
+		for _, in := range []string{
+			strings.Repeat("[", depth) + strings.Repeat("]", depth), strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		} {
+			if _, err := Parse([]byte(in)); (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "nested") {
+				t.Errorf("%d deep: got %v", depth, err)
+			}
+		}
+	}
+}
+
 func TestIsInteger(t *testing.T) {
 	for in, want := range map[string]bool{`1`: true, `-12`: true, `1.0`: false, `1e2`: false, `1E2`: false, `"1"`: false, `null`: false} {
 		if v, err := Parse([]byte(in)); err != nil || v.IsInteger() != want {

@@ -100,7 +100,7 @@ func TestRefusedSelectors(t *testing.T) {
 		`null`:                        "invalid_selector_json",
 		`{"` + long + `":{"$or":[1` + strings.Repeat(",1", 100) + `]}}`:                  "invalid_selector",
 		`{"` + long + `":{"$and":[` + strings.Repeat(`{"a":{"$and":[]}},`, 100) + `1]}}`: "invalid_selector",
-		strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat(`}`, 5000):                  "invalid_selector",
+		strings.Repeat(`{"a":`, 1000) + `1` + strings.Repeat(`}`, 1000):                  "invalid_selector",
 	} {
 		_, err := Normalize([]byte(in))
 		if mistake := (*Error)(nil); !errors.As(err, &mistake) || mistake.Name != want || mistake.Reason == "" {

@@ -1,6 +1,9 @@
 package peer
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestSeqOf(t *testing.T) {
 	for raw, want := range map[string]Seq{
@@ -12,7 +15,7 @@ func TestSeqOf(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", raw, got, err, want)
 		}
 	}
-	for _, raw := range []string{"", " ", "null", `"`, `"a`, `"a" 5`, `"a"b"`, "\"\n\"", `[`, `x`} {
+	for _, raw := range []string{"", " ", "null", `"`, `"a`, `"a" 5`, `"a"b"`, "\"\n\"", `[`, `x`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000)} {
 		if got, err := SeqOf([]byte(raw)); err == nil || got != "" {
 			t.Errorf("%q was taken for %s", raw, got)
 		}
