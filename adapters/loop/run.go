@@ -46,8 +46,10 @@ func (r *run) step(now instant.Time, ev replication.Event) (said []replication.E
 		case replication.Call:
 			r.call(e)
 		case replication.Cancel:
-			r.calls[e.ID]()
-			delete(r.calls, e.ID)
+			if cancel := r.calls[e.ID]; cancel != nil {
+				cancel()
+				delete(r.calls, e.ID)
+			}
 		case replication.Release:
 			r.pair.Release(e.ID)
 		default:

@@ -225,12 +225,12 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 	r.memory -= r.fetchBudget()
 	r.info.BulkGetAttempts += int64(len(op.Docs))
 	if f := reply.Failure; f != nil {
-		if f.Kind != peer.Status || f.Status == 429 {
+		if !ofBulk(f) {
 			r.crash(trouble(op, f))
 			return
 		}
 		// Reached: documents are had one by one
-		// A server without _bulk_get, or one that fails on it: every document is had by itself.
+		// A server without _bulk_get, or one that fails on it or takes too long: every document is had by itself.
 		r.skipBulk.observe(1, 1, bulkDecay, r.now)
 		for _, d := range op.Docs {
 			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
@@ -246,6 +246,17 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 	r.docSize = max(1, (3*r.docSize+group.bytes/len(kept))/4)
 	r.memory += group.bytes
 	r.write(b, group, kept)
+}
+
+// ofBulk says whether reads of single documents may do where a bulk read failed.
+func ofBulk(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Status:
+		return f.Status != 429
+	case peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	}
+	return false
 }
 
 // sortFetched splits the answer of a FetchDocs: bodies to write, documents to copy by themselves,

@@ -78,6 +78,7 @@ func (r *Run) answered(c *call, reply peer.Reply) {
 		return
 	}
 	if _, copies := c.op.(peer.CopyDoc); copies {
+		c.id, c.due = 0, instant.Never // nothing is under way, until onCopied decides
 		r.onCopied(c, reply)
 		return
 	}
@@ -115,10 +116,8 @@ func (r *Run) dispatch(c *call, reply peer.Reply) {
 		switch {
 		case c.doubted != nil:
 			r.onAdmitted(c.doubted, op, reply)
-		case c.commits && r.commits.step == looking:
-			r.sawDatabase(op.Side, op, reply)
 		case c.commits:
-			r.onLogChecked(op.Side, op, reply)
+			r.sawDatabase(op.Side, op, reply)
 		default:
 			r.onOpen(op, reply)
 		}

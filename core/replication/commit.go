@@ -20,7 +20,6 @@ const (
 	syncing // waiting for both databases to make their writes durable
 	writingTarget
 	writingSource
-	taking  // back a checkpoint that must not be trusted
 	looking // no checkpoint, but whether the databases are still the same
 )
 
@@ -38,6 +37,7 @@ type committer struct {
 	moved     bool     // through names another moment than committed
 
 	synced  [2]bool
+	looks   int            // answers that a look waits for
 	writing peer.Seq       // what the checkpoint under way covers
 	covers  int64          // rows of it
 	log     checkpoint.Log // what it says
@@ -130,9 +130,8 @@ func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
 // known says whether an instance start time tells anything: old and mixed clusters send "0".
 func known(start string) bool { return start != "" && start != "0" }
 
-// writeLogs writes the log to the target, then to the source, and after each makes sure that it is in the
-// database that the run knows: one that was made again since it was asked last takes the log too, and would
-// be trusted to have had all that its history tells of.
+// writeLogs writes the log to the target, then to the source. A database that was made again since it was asked last
+// takes the log too, so it says for which one it was written (see trusted).
 func (r *Run) writeLogs() {
 	k := &r.commits
 	session := r.newSession()
@@ -146,7 +145,9 @@ func (r *Run) writeLogs() {
 
 func (r *Run) putLog(on peer.Side) {
 	log := r.commits.log
-	log.InstanceStart = r.sides[on].made()
+	if start := r.sides[on].start; known(start) {
+		log.InstanceStart = start
+	}
 	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Rev: r.sides[on].logRev, Body: log.Encode(r.plan.FlatLog)}, commits: true})
 }
 
@@ -175,37 +176,10 @@ func (r *Run) localAgain(on peer.Side, doc peer.Local) {
 	r.logIsWritten(on, doc.Rev)
 }
 
+// logIsWritten goes on to the other log, or ends the checkpoint.
 func (r *Run) logIsWritten(on peer.Side, rev string) {
-	r.sides[on].log, r.sides[on].logRev = r.commits.log, rev
-	switch {
-	case r.commits.step == taking:
-		r.commitFailed(replaced(on))
-	case known(r.sides[on].start):
-		r.start(&call{op: peer.Open{Side: on}, commits: true})
-	default:
-		r.logHolds(on)
-	}
-}
-
-// onLogChecked goes on when a log is where it belongs. In another database it is replaced by one that agrees
-// with no other.
-func (r *Run) onLogChecked(on peer.Side, op peer.Op, reply peer.Reply) {
-	switch {
-	case reply.Failure != nil:
-		r.commitFailed(trouble(op, reply.Failure))
-	case !r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime):
-		r.logHolds(on)
-	default:
-		// Reached: a database was made again while its checkpoint was written
-		k := &r.commits
-		k.step, k.log = taking, checkpoint.Log{SessionID: r.newSession(), SourceLastSeq: peer.Zero}
-		r.putLog(on)
-	}
-}
-
-// logHolds goes on to the other log, or ends the checkpoint.
-func (r *Run) logHolds(on peer.Side) {
 	k := &r.commits
+	r.sides[on].log, r.sides[on].logRev = k.log, rev
 	if on == peer.Target {
 		k.step = writingSource
 		r.putLog(peer.Source)

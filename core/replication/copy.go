@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -107,7 +106,6 @@ func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
 	}
 	switch {
 	case skippable(o): // of the document, or of everything that we ask for?
-		c.id, c.due = 0, instant.Never
 		// Reached: a target may know us no longer
 		r.start(&call{op: peer.Open{Side: peer.Target}, doubted: c})
 	case o.Status == 412 && len(op.Since) > 0: // an attachment that we sent as a stub is not there

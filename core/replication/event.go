@@ -64,7 +64,7 @@ type (
 		ID uint64
 		Op peer.Op
 	}
-	// Cancel gives up a Call; its reply is not wanted any more.
+	// Cancel gives up a Call that is under way; its reply is not wanted any more.
 	Cancel struct{ ID uint64 }
 	// Release gives up the bodies that the FetchDocs with this id kept.
 	Release struct{ ID uint64 }

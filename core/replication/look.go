@@ -26,7 +26,7 @@ func (r *Run) lookWhenDue() {
 	if r.now < k.lookDue(r) {
 		return
 	}
-	k.step, k.synced = looking, [2]bool{}
+	k.step = looking
 	if r.plan.Filter != nil {
 		r.start(&call{op: *r.plan.Filter, commits: true})
 		return
@@ -34,16 +34,23 @@ func (r *Run) lookWhenDue() {
 	r.lookAtDatabases()
 }
 
-// lookAtDatabases reads the logs, or where the run keeps none the databases' descriptions, since what no commit
-// made durable may be lost in a restart.
+// lookAtDatabases reads the databases' descriptions, since what no commit made durable may be lost in a restart and the
+// log itself may have arrived in another database, and the logs, which tell what was put back.
 func (r *Run) lookAtDatabases() {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
-		var op peer.Op = peer.Open{Side: side}
-		if r.plan.UseCheckpoints && r.sides[side].logRev != "" {
-			op = peer.GetLocal{Side: side, ID: r.ids.Bases[0]}
+		logs := r.plan.UseCheckpoints && r.sides[side].logRev != ""
+		if logs {
+			r.lookBy(peer.GetLocal{Side: side, ID: r.ids.Bases[0]})
 		}
-		r.start(&call{op: op, commits: true})
+		if !logs || known(r.sides[side].start) {
+			r.lookBy(peer.Open{Side: side})
+		}
 	}
+}
+
+func (r *Run) lookBy(op peer.Op) {
+	r.commits.looks++
+	r.start(&call{op: op, commits: true})
 }
 
 // sawLog compares a log with the one that the run wrote or found. Revisions would not do: they begin anew in
@@ -55,7 +62,7 @@ func (r *Run) sawLog(on peer.Side, doc peer.Local) {
 		r.commitFailed(failure(nil, "the checkpoint document on the %s database has changed", on))
 		return
 	}
-	r.looked(on)
+	r.looked()
 }
 
 // sawDatabase compares a database's description with the one at the beginning.
@@ -68,12 +75,12 @@ func (r *Run) sawDatabase(on peer.Side, op peer.Op, reply peer.Reply) {
 		r.commitFailed(replaced(on))
 		return
 	}
-	r.looked(on)
+	r.looked()
 }
 
-func (r *Run) looked(on peer.Side) {
+func (r *Run) looked() {
 	k := &r.commits
-	if k.synced[on] = true; k.synced[peer.Source] && k.synced[peer.Target] {
+	if k.looks--; k.looks == 0 {
 		k.step, k.look = resting, r.now.Add(lookFactor*r.plan.CheckpointInterval)
 	}
 }

@@ -55,7 +55,7 @@ func TestFirstRunThenNothingToDo(t *testing.T) {
 	w.wantCalls("open source", "open target",
 		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
 		"read changes since 0 limit 12 normal", "diff revs of 2 docs", "fetch 2 docs", "write 2 docs",
-		"commit source", "commit target", `put target _local/four rev ""`, "open target", `put source _local/four rev ""`, "open source")
+		"commit source", "commit target", `put target _local/four rev ""`, `put source _local/four rev ""`)
 	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` || len(log.History) != 1 {
 		t.Errorf("result %s, %v", end.Result, err)
 	}
@@ -121,7 +121,10 @@ func TestSinceSeq(t *testing.T) {
 	w.fill(3)
 	w.since, w.plan.SinceSeq = 2, `"2-opaque"`
 	w.begin()
-	w.wantEnd(Completed, "")
+	end := w.wantEnd(Completed, "")
+	if log, err := checkpoint.Parse(end.Result); err != nil || log.History[0].StartSeq != w.plan.SinceSeq {
+		t.Errorf("the log %s does not say that it started at since_seq: %v", end.Result, err)
+	}
 	if w.dbs[peer.Target].has("doc0", "1-a") || !w.dbs[peer.Target].has("doc2", "1-a") {
 		t.Error("did not start at since_seq")
 	}

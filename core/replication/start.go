@@ -157,29 +157,22 @@ func (r *Run) located(on peer.Side) {
 	if len(history) > 0 {
 		r.info.Counters = r.info.Counters.Max(history[0].Counters)
 	}
-	r.commits.begin(since, history, r.now, r.plan.CheckpointInterval)
-	r.info.ThroughSeq, r.info.SourceSeq, r.info.CheckpointedSeq = since, since, since
 	if since == peer.Zero && r.plan.SinceSeq != "" {
 		since = r.plan.SinceSeq
 	}
+	r.commits.begin(since, history, r.now, r.plan.CheckpointInterval)
+	r.info.ThroughSeq, r.info.SourceSeq, r.info.CheckpointedSeq = since, since, since
 	r.feed.begin(since)
 	r.phase = copying
 	r.reports.begin(r.now, r.plan.ProgressInterval)
 }
 
-// made is when a database was made, as clusters tell; empty for others, whose instance_start_time is that of
-// the server.
-func (s *side) made() string {
-	if !s.clustered || !known(s.start) {
-		return ""
-	}
-	return s.start
-}
-
-// trusted is the log of a database, unless it was written for another one that had the name: what a run sent that ended
-// before it could look (see writeLogs) may arrive after a database was made again.
+// trusted is the log of a database, unless it was written for another one that had the name: a log may arrive after
+// a database was made again. Clusters tell when that was. Elsewhere instance_start_time may be that of the server, but there
+// every log but the first names the revision of the one before, and is refused where that is not.
 func (s *side) trusted() checkpoint.Log {
-	if made := s.made(); made != "" && s.log.InstanceStart != "" && made != s.log.InstanceStart {
+	written := s.log.InstanceStart
+	if known(written) && known(s.start) && written != s.start && (s.clustered || len(s.log.History) <= 1) {
 		// Reached: a log is of a database that is gone
 		return checkpoint.Log{}
 	}

@@ -178,7 +178,11 @@ func (w *world) step(ev Event) {
 			w.calls = append(w.calls, e.Op.String())
 			w.flying = append(w.flying, e)
 		case Cancel:
-			w.flying = slices.DeleteFunc(w.flying, func(c Call) bool { return c.ID == e.ID })
+			i := slices.IndexFunc(w.flying, func(c Call) bool { return c.ID == e.ID })
+			if i < 0 {
+				w.t.Fatalf("call %d is canceled, and is not under way: %v", e.ID, w.calls)
+			}
+			w.flying = slices.Delete(w.flying, i, i+1)
 		case Release:
 			delete(w.kept, e.ID)
 		case End:

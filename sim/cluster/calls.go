@@ -208,8 +208,9 @@ func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 	}
 }
 
-// checkGivenUp is a part of S30: a run ends for a failure that may pass after all the retries only.
-func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
+// checkGivenUp is a part of S30: a run ends for a failure that may pass after all the retries only, and for none of a bulk
+// read that reads of single documents may do without.
+func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e replication.End) {
 	reply, is := ev.(replication.Reply)
 	t, now := &r.attempts, o.w.Engine.Now()
 	if copied, copies := reply.Result.(peer.Copied); copies && reply.Failure == nil && e.Cause == replication.Crashed && inTheWay(copied) &&
@@ -219,7 +220,10 @@ func (o *oracle) checkGivenUp(r *run, ev replication.Event, e replication.End) {
 	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
 		return
 	}
+	_, bulk := asked.(peer.FetchDocs)
 	switch f := reply.Failure; {
+	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
+		o.w.fail("S30", "run %d of %s gave up when a bulk read failed, and read nothing by itself: %s", r.id, r.p.Name, e.Trouble)
 	case f.Kind == peer.Status && f.Status == 429 && !e.Trouble.Throttled:
 		o.w.fail("S30", "run %d of %s was asked to slow down, and its next run is not: %s", r.id, r.p.Name, e.Trouble)
 	case e.Trouble.Throttled || f.Kind == peer.Status && f.Status == 429:

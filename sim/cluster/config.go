@@ -101,12 +101,13 @@ const (
 
 	ServerDown      = "server-down"      // refuses everything
 	ServerSlow      = "server-slow"      // takes seconds for every answer
-	ServerThrottles = "server-throttles" // answers 429 to everything
+	ServerThrottles = "server-throttles" // answers 429 to everything, or to requests of one kind
 	ServerLocksOut  = "server-locks-out" // answers 401 to everything
 	ServerBreaks    = "server-breaks"    // all its open connections break
 	ServerRestarts  = "server-restarts"  // loses what no replication had made durable
 
 	DBRecreated = "db-recreated"   // deleted and made again, empty
+	DBSnared    = "db-snared"      // deleted and made again when the next checkpoint arrives
 	DBLateLogs  = "db-late-logs"   // deleted and made again, and checkpoints that were under way arrive
 	DBDeleted   = "db-deleted"     // deleted, made again after a while
 	DBRestored  = "db-restored"    // put back to an earlier state
@@ -115,7 +116,7 @@ const (
 
 // NemesisFaults are all faults of the nemesis.
 var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeTimeout, NodeMaintenance, NetPartition,
-	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBLateLogs, DBDeleted, DBRestored, FilterEdit}
+	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBSnared, DBLateLogs, DBDeleted, DBRestored, FilterEdit}
 
 // Actions of the users.
 const (

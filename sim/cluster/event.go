@@ -12,7 +12,7 @@ var aims = map[string]string{
 	NodeCrash: "node", NodePause: "node", NodeStall: "node", NodeSuspend: "node", NodeDrain: "node", NodeSkew: "node", NodeJump: "node", NodeOtherSpeed: "node", NodeMaxJobs: "node", NodeTimeout: "node", NodeMaintenance: "node",
 	NetPartition: "node", NetIsolated: "node",
 	ServerDown: "server", ServerSlow: "server", ServerThrottles: "server", ServerLocksOut: "server", ServerBreaks: "server", ServerRestarts: "server",
-	DBRecreated: "database", DBLateLogs: "database", DBDeleted: "database", DBRestored: "database", FilterEdit: "database",
+	DBRecreated: "database", DBSnared: "database", DBLateLogs: "database", DBDeleted: "database", DBRestored: "database", FilterEdit: "database",
 }
 
 // lasting are the events that have a duration.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -216,7 +217,15 @@ func (n *nemesis) kill(p *process, d time.Duration) {
 
 func (n *nemesis) server(e Event) {
 	s := n.chooseServer(e)
-	d := n.lasts(e, 5*time.Second, 3*time.Minute)
+	longest := 3 * time.Minute
+	var kind reflect.Type
+	if e.What == ServerThrottles {
+		longest = 5 * time.Minute // longer than a run is patient
+		if n.site.Int(2) == 1 {
+			kind = reflect.TypeOf(allOps[n.site.Int(len(allOps))])
+		}
+	}
+	d := n.lasts(e, 5*time.Second, longest)
 	refusals := map[string]*peer.Failure{
 		ServerDown:      {Kind: peer.Unreachable},
 		ServerThrottles: {Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: time.Duration(n.site.Int(2)) * 5 * time.Second},
@@ -242,7 +251,7 @@ func (n *nemesis) server(e Event) {
 		n.w.net.slow(s, d)
 		return
 	}
-	n.w.net.trouble(s, refusals[e.What], d)
+	n.w.net.trouble(s, kind, refusals[e.What], d)
 }
 
 func (n *nemesis) network(e Event) {
@@ -288,14 +297,15 @@ func (n *nemesis) database(e Event) {
 	switch e.What {
 	case DBRecreated, DBLateLogs:
 		w.watch(Fault{e.What, db.String(), "", 0})
-		s.Delete(name)
-		made := s.Create(name)
-		w.users.fill(made)
+		made := w.remake(db)
 		if e.What == DBLateLogs {
 			made.TakeLogs(db, func(id string) bool { // a run that goes on waits for its answer, and looks
 				return !slices.ContainsFunc(w.oracle.runs, func(r *run) bool { return baseOf(r.repID) == id })
 			})
 		}
+	case DBSnared:
+		w.watch(Fault{e.What, db.String(), "", 0})
+		w.net.snares[db] = true
 	case DBDeleted:
 		s.Delete(name)
 		d := n.lasts(e, time.Second, 3*time.Minute)
@@ -324,6 +334,14 @@ func (n *nemesis) database(e Event) {
 		w.watch(Fault{e.What, db.String(), "", 0})
 		w.users.editFilter(db)
 	}
+}
+
+// remake deletes a database and makes it again.
+func (w *Cluster) remake(db *peers.DB) *peers.DB {
+	db.Server.Delete(db.Name)
+	made := db.Server.Create(db.Name)
+	w.users.fill(made)
+	return made
 }
 
 // chooseDB finds the database that an event names as SERVER/DB, or any.

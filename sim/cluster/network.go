@@ -24,6 +24,7 @@ type network struct {
 	kinds   map[reflect.Type]*opFaults
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
+	snares  map[*peers.DB]bool // made again when a checkpoint comes
 	wishes  map[wishKey]wish
 }
 
@@ -59,10 +60,11 @@ type serverState struct {
 	until   instant.Time
 	slow    instant.Time // until when its answers take seconds
 	refusal *peer.Failure
+	refuses reflect.Type // requests of this kind only; nil for all
 }
 
 func newNetwork(w *Cluster) *network {
-	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{},
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
 		wishes: map[wishKey]wish{}}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
@@ -93,6 +95,7 @@ func (n *network) heal() {
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow = 0, 0
 	}
+	clear(n.snares)
 }
 
 // Server is peers.Network's.
@@ -151,10 +154,15 @@ func (n *network) Cut(p *engine.Process, s *peers.Server) bool {
 	return n.link(p, s).cutUntil > n.w.Engine.Now()
 }
 
-// Refusal is peers.Network's.
-func (n *network) Refusal(s *peers.Server) *peer.Failure {
-	if st := n.states[s]; st.until > n.w.Engine.Now() {
+// Arrives is peers.Network's.
+func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Failure {
+	kind := reflect.TypeOf(op)
+	if st := n.states[s]; st.until > n.w.Engine.Now() && (st.refuses == nil || st.refuses == kind) {
 		return st.refusal
+	}
+	if db := s.DB(database); kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
+		n.w.Engine.Logf(db.String(), "made again")
+		n.w.remake(db)
 	}
 	return nil
 }
@@ -214,10 +222,10 @@ func (n *network) cut(p *process, s *peers.Server, d time.Duration) {
 	})
 }
 
-// trouble makes a server refuse everything for d.
-func (n *network) trouble(s *peers.Server, refusal *peer.Failure, d time.Duration) {
+// trouble makes a server refuse all requests of a kind for d, all kinds without one.
+func (n *network) trouble(s *peers.Server, kind reflect.Type, refusal *peer.Failure, d time.Duration) {
 	st := n.states[s]
-	st.until, st.refusal = n.w.Engine.Now().Add(d), refusal
+	st.until, st.refuses, st.refusal = n.w.Engine.Now().Add(d), kind, refusal
 	n.hangup(s)
 }
 

@@ -447,10 +447,13 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.w.oracle.called(r, e.Op)
 			p.call(r, e)
 		case replication.Cancel:
-			if f := r.calls[e.ID]; f != nil {
-				f.Cancel()
-				delete(r.calls, e.ID)
+			f := r.calls[e.ID]
+			if f == nil {
+				p.w.fail("P1", "run %d of %s cancels request %d, which is not under way", r.id, p.Name, e.ID)
+				break
 			}
+			f.Cancel()
+			delete(r.calls, e.ID)
 		case replication.Release:
 			r.pair.Release(e.ID)
 		case replication.Identify:
@@ -460,7 +463,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 			p.w.oracle.progressed(r, asked, e.Info)
 			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
 		case replication.End:
-			p.w.oracle.checkGivenUp(r, ev, e)
+			p.w.oracle.checkGivenUp(r, asked, ev, e)
 			p.w.oracle.runSaid(r, e)
 			p.dropRun(r)
 			p.queue = append(p.queue, node.RunEnded{Run: r.id, End: e})

@@ -34,7 +34,7 @@ func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 	was, now := r.reports, o.w.Engine.Now()
 	least := min(was.interval, firstReport<<min(was.n, 20))
 	switch asked.(type) {
-	case peer.PutLocal, peer.Open: // it has a checkpoint
+	case peer.PutLocal, peer.GetLocal: // it has a checkpoint
 		least = 0
 	}
 	if was.n > 0 && now.Sub(was.at) < least {
@@ -47,7 +47,7 @@ func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 func (o *oracle) runStepped(r *run, asked peer.Op, ev replication.Event, effects []replication.Effect) {
 	o.checkEnds(r)
 	switch op := asked.(type) {
-	case peer.PutLocal, peer.Open:
+	case peer.PutLocal, peer.GetLocal:
 		if at := r.machine.Info().CheckpointedSeq; r.reports.n > 0 && at != r.reports.checkpointed {
 			o.w.fail("S21", "run %d of %s has a checkpoint at %s, and does not tell of it", r.id, r.p.Name, at)
 		}

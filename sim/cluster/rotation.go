@@ -44,18 +44,28 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	}
 }
 
-func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
-	most, going, continuous := p.node.MaxJobs(), 0, 0
+// slots are those of a node: how many it has, how many runs go on, how many of these are too many, how many slots are free.
+type slots struct{ most, going, excess, free int }
+
+func slotsOf(p *process) slots {
+	s := slots{most: p.node.MaxJobs()}
 	for _, r := range p.runs {
 		if !r.stopped {
-			going++
-			if r.work.Work.Replication.Continuous {
-				continuous++
-			}
+			s.going++
 		}
 	}
-	excess := max(0, going-most)
-	free := most - (going - excess)
+	s.excess = max(0, s.going-s.most)
+	s.free = s.most - (s.going - s.excess)
+	return s
+}
+
+func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
+	s, continuous := slotsOf(p), 0
+	for _, r := range p.runs {
+		if !r.stopped && r.work.Work.Replication.Continuous {
+			continuous++
+		}
+	}
 	unripe, oneShots := 0, 0
 	for _, r := range stopped {
 		isContinuous := r.work.Work.Replication.Continuous
@@ -65,22 +75,22 @@ func (o *oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
 		if !isContinuous || o.w.Engine.Now().Sub(r.began) < p.settings.MinRun {
 			unripe++
 		}
-		if excess == 0 && len(seen.First) > 0 && seen.Order.Policy == schedule.FairShare {
+		if s.excess == 0 && len(seen.First) > 0 && seen.Order.Policy == schedule.FairShare {
 			o.yields[r.held()] = seen.First[0]
 		}
 	}
 	stops := len(stopped)
-	if stops > max(excess, p.settings.MaxChurn) {
-		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, going, p.settings.MaxChurn, most)
+	if stops > max(s.excess, p.settings.MaxChurn) {
+		o.w.fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, s.going, p.settings.MaxChurn, s.most)
 	}
-	if unripe > excess {
-		o.w.fail("S6", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d", p.Name, unripe, most, going)
+	if unripe > s.excess {
+		o.w.fail("S6", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d", p.Name, unripe, s.most, s.going)
 	}
 	if spared := continuous - (stops - oneShots); oneShots > 0 && spared > 0 {
 		o.w.fail("S6", "%s stops %d one-shots, and %d continuous jobs go on", p.Name, oneShots, spared)
 	}
-	if stops-excess > max(0, len(seen.First)-free) {
-		o.w.fail("S6", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait", p.Name, stops, going, most, free, len(seen.First))
+	if stops-s.excess > max(0, len(seen.First)-s.free) {
+		o.w.fail("S6", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait", p.Name, stops, s.going, s.most, s.free, len(seen.First))
 	}
 }
 
@@ -123,16 +133,9 @@ func (o *oracle) checkRequeue(q node.Request) {
 
 // checkTurns is a part of S6: those that wait take the places of runs that stand behind them, up to max_churn.
 func (o *oracle) checkTurns(p *process, seen node.Surveyed, stops int) {
-	going, behind := 0, 0
-	for _, r := range p.runs {
-		if !r.stopped {
-			going++
-		}
-	}
-	most := p.node.MaxJobs()
-	excess := max(0, going-most)
-	waiting := seen.First[min(most-(going-excess), len(seen.First)):]
-	due := min(len(waiting), p.settings.MaxChurn-excess)
+	s, behind := slotsOf(p), 0
+	waiting := seen.First[min(s.free, len(seen.First)):]
+	due := min(len(waiting), p.settings.MaxChurn-s.excess)
 	if due <= 0 {
 		return
 	}
@@ -146,8 +149,8 @@ func (o *oracle) checkTurns(p *process, seen node.Surveyed, stops int) {
 			behind++
 		}
 	}
-	if ready := min(due, behind-excess); stops-excess < ready {
+	if ready := min(due, behind-s.excess); stops-s.excess < ready {
 		o.w.fail("S6", "%s stops %d of %d runs, and %d more jobs wait that are before %d runs; max_churn is %d, max_jobs %d",
-			p.Name, stops, going, len(waiting), behind, p.settings.MaxChurn, most)
+			p.Name, stops, s.going, len(waiting), behind, p.settings.MaxChurn, s.most)
 	}
 }

@@ -226,8 +226,18 @@ var told = []Mutant{
 var kept = []Mutant{
 	{
 		Name: "log-of-another-trusted", File: "core/replication/start.go", What: "a log that was written for a database that is gone counts",
-		Old: "if made := s.made(); made != \"\" &&",
-		New: "if made := s.made(); made == \"never\" &&",
+		Old: "if known(written) && known(s.start) &&",
+		New: "if known(written) && !known(written) &&",
+	},
+	{
+		Name: "first-log-of-another-trusted", File: "core/replication/start.go", What: "a first log that was written for a database that is gone counts where it is no cluster",
+		Old: "&& (s.clustered || len(s.log.History) <= 1)",
+		New: "&& s.clustered",
+	},
+	{
+		Name: "logs-end-with-server", File: "core/replication/start.go", What: "logs count for nothing once a server that is no cluster was started again",
+		Old: "&& (s.clustered || len(s.log.History) <= 1)",
+		New: "",
 	},
 	{
 		Name: "young-run-halted", File: "core/node/lease.go", What: "a job that came after the list of a worker's jobs was asked for is taken for lost",
@@ -251,8 +261,18 @@ var kept = []Mutant{
 	},
 	{
 		Name: "bulk-429-copies", File: "core/replication/batch.go", What: "documents are read one by one when bulk reads are answered 429",
-		Old: "if f.Kind != peer.Status || f.Status == 429 {",
-		New: "if f.Kind != peer.Status {",
+		Old: "return f.Status != 429",
+		New: "return true",
+	},
+	{
+		Name: "slow-bulk-ends-run", File: "core/replication/batch.go", What: "a run gives up when bulk reads break off or take too long",
+		Old: "\tcase peer.Broken, peer.TimedOut, peer.Malformed:\n\t\treturn true\n\t}\n\treturn false\n}\n\n// sortFetched",
+		New: "\t}\n\treturn false\n}\n\n// sortFetched",
+	},
+	{
+		Name: "answered-copy-canceled", File: "core/replication/call.go", What: "a run that ends cancels a copy that was answered",
+		Old: "c.id, c.due = 0, instant.Never // nothing",
+		New: "c.due = instant.Never // nothing",
 	},
 	{
 		Name: "missing-again-as-stubs", File: "core/replication/copy.go", What: "what the source lacked is asked for again without attachments",

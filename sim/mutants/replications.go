@@ -38,9 +38,9 @@ var checkpoints = []Mutant{
 		New: "",
 	},
 	{
-		Name: "log-not-looked-after", File: "core/replication/commit.go", What: "a log may be in another database than the one that was read",
-		Old: "case !r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime):",
-		New: "case reply.Failure == nil:",
+		Name: "idle-look-at-logs-only", File: "core/replication/look.go", What: "an idle run is content with its log, which may have come into another database",
+		Old: "if !logs || known(r.sides[side].start) {",
+		New: "if !logs {",
 	},
 	{
 		Name: "filter-change-unnoticed", File: "core/replication/commit.go", What: "a checkpoint covers what was read with another filter",

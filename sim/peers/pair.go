@@ -21,8 +21,8 @@ type Network interface {
 	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
 	// Cut says whether nothing gets through between a process and a server at the moment.
 	Cut(owner *engine.Process, s *Server) bool
-	// Refusal is how a server answers everything at the moment, nil when it works.
-	Refusal(s *Server) *peer.Failure
+	// Arrives is told of every request to a database when it is at its server, and how that refuses it, nil when it does not.
+	Arrives(s *Server, database string, op peer.Op) *peer.Failure
 	// Wished is told that the server of a database wants no request with a method until a time.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
 	// Sends is told of every request before it leaves: when the limiter was asked, and how long it held it back.
@@ -253,9 +253,10 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 
 // arrive is the request's moment at the server.
 func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect, respond func(peer.Reply)) {
+	refusal := p.net.Arrives(s, name, op)
 	db := s.DB(name)
 	_, creates := op.(peer.Create)
-	switch refusal := p.net.Refusal(s); {
+	switch {
 	case refusal != nil:
 		respond(peer.Reply{Failure: refusal})
 	case early(fault) != nil:

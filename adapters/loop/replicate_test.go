@@ -1,0 +1,70 @@
+package loop
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/benbjohnson/clock"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/core/repdoc"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+)
+
+// answers is a server that answers each path, by how it ends, with a status and a body; 401 to others.
+func answers(t *testing.T, by map[string]string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for end, body := range by {
+			if strings.HasSuffix(r.URL.Path, end) {
+				_, _ = io.WriteString(w, body)
+				return
+			}
+		}
+		status, body := http.StatusUnauthorized, `{"error":"unauthorized","reason":"not you"}`
+		if strings.Contains(r.URL.Path, "/_local/") || strings.HasSuffix(r.URL.Path, "/_bulk_get") {
+			status, body = http.StatusNotFound, `{"error":"not_found","reason":"missing"}`
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// replicate runs a one-shot between two servers.
+func replicate(t *testing.T, source, target *httptest.Server) replication.End {
+	rep, err := repdoc.ParseRequest([]byte(`{"source":"`+source.URL+`/db","target":"`+target.URL+`/db"}`), repdoc.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wall := clock.New()
+	client := couch.New(couch.Options{Version: "x", Clock: wall})
+	t.Cleanup(client.Close)
+	pair, err := client.Pair(*rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := replication.NewPlan(rep, repid.Server{UUID: "u"}, false)
+	return Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
+}
+
+// TestCopyRefusedForGood: what ends a run at once is an error of its replication, and of nothing else.
+func TestCopyRefusedForGood(t *testing.T) {
+	source := answers(t, map[string]string{
+		"/db/":      `{"update_seq":1,"instance_start_time":"0"}`,
+		"/_changes": `{"results":[{"seq":1,"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
+	})
+	target := answers(t, map[string]string{
+		"/db/":        `{"update_seq":0,"instance_start_time":"0"}`,
+		"/_revs_diff": `{"a":{"missing":["1-a"]}}`,
+	})
+	if end := replicate(t, source, target); end.Cause != replication.Crashed || end.Trouble.Error != "unauthorized" {
+		t.Errorf("ended with %+v", end)
+	}
+}
