@@ -138,7 +138,8 @@ func (db *Database) decide(group []*request) (version int64, accepted []*request
 	version = max(db.view.version+1, int64(now))
 	for _, r := range group {
 		switch {
-		case r.readVersion > 0 && now.Sub(r.began) > window:
+		// A view may be older than the transaction: a commit that takes long to sync is not seen until it is done.
+		case r.readVersion > 0 && (now.Sub(r.began) > window || !db.log.Covers(r.readVersion)):
 			r.failed = kv.TransactionTooOld
 		case db.log.Conflicts(r.readVersion, r.commit.Reads):
 			r.failed = kv.NotCommitted

@@ -39,10 +39,13 @@ func (db *Database) scan(v *view, r kv.Range, reverse bool, yield func(key, valu
 	return nil
 }
 
-// noteGaps keeps the gaps that were found in a version, unless they were written into since.
+// noteGaps keeps the gaps that were found in a version, unless they were written into since, or may have been.
 func (db *Database) noteGaps(found []kv.Range, version int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if !db.log.Covers(version) {
+		return
+	}
 	for _, r := range found {
 		if !db.log.Conflicts(version, []resolver.Span{resolver.SpanOf(r)}) {
 			db.gaps.add(r, version)

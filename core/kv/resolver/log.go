@@ -15,6 +15,7 @@ type Log struct {
 	all    history          // every write
 	ranges history          // those of more than one key
 	latest map[uint64]int64 // the last version that wrote the single key with this hash
+	gone   int64            // the last version of which something was dropped
 }
 
 // Record adds what the commit at version wrote. Versions never fall from call to call.
@@ -58,11 +59,15 @@ func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
 	return false
 }
 
-// Forget drops the commits up to version. Transactions that read before it can no longer be judged;
-// the store refuses them with kv.TransactionTooOld.
+// Covers says whether the log still has all that was written after a version, so that it can judge who read then.
+func (l *Log) Covers(version int64) bool { return version >= l.gone }
+
+// Forget drops the commits up to version. Transactions that read before one that was dropped can no longer be
+// judged (see Covers); the store refuses them with kv.TransactionTooOld.
 func (l *Log) Forget(version int64) {
 	l.ranges.drop(version)
 	for _, w := range l.all.drop(version) {
+		l.gone = w.version
 		if w.span.End == nil {
 			if h := hash(w.span.Begin); l.latest[h] <= version {
 				delete(l.latest, h)

@@ -164,3 +164,17 @@ func BenchmarkConflicts(b *testing.B) {
 		})
 	}
 }
+
+func TestCovers(t *testing.T) {
+	var l Log
+	l.Record(10, []Span{{Begin: []byte("a")}})
+	l.Record(20, []Span{{Begin: []byte("b")}})
+	l.Forget(9)
+	if !l.Covers(0) {
+		t.Error("nothing was dropped, and something is not covered")
+	}
+	l.Forget(15)
+	if l.Covers(9) || !l.Covers(10) {
+		t.Error("what was written at 10 is gone, which concerns who read before")
+	}
+}
