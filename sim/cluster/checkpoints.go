@@ -155,7 +155,7 @@ func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, t
 
 // checkCovered is a part of S21: what a one-shot has done is covered by its checkpoint when it is over.
 func (o *oracle) checkCovered(r *run, e replication.End) {
-	if e.Cause != replication.Completed || !o.asBegun(r) {
+	if e.Cause != replication.Completed || !o.asBegun(r) || r.begin.source.Start() != r.begin.startS {
 		return
 	}
 	if left := o.uncovered(r.work.Work.JobID, r.work.Work.Replication, baseOf(r.repID), r.begin.source.Number(r.begin.last)); left != "" {

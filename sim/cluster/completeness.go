@@ -12,6 +12,7 @@ type beginning struct {
 	source, target *peers.DB
 	last           peer.Seq // of the source
 	instance       string   // of the target; another one may have lost something
+	startS         string   // instance_start_time of the source, by which a first log is trusted
 	// restoredS and restoredT are how often they had been put back.
 	restoredS, restoredT int
 }
@@ -20,7 +21,7 @@ func (o *oracle) beginning(r *run) beginning {
 	rep := r.work.Work.Replication
 	b := beginning{source: o.w.net.find(rep.Source.URL), target: o.w.net.find(rep.Target.URL)}
 	if b.source != nil {
-		b.last, b.restoredS = b.source.Last(), b.source.Restored()
+		b.last, b.startS, b.restoredS = b.source.Last(), b.source.Start(), b.source.Restored()
 	}
 	if b.target != nil {
 		b.instance, b.restoredT = b.target.Start(), b.target.Restored()
