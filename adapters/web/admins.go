@@ -4,9 +4,11 @@ import (
 	"crypto/pbkdf2"
 	"crypto/sha1"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash"
 	"net"
 	"net/http"
@@ -19,7 +21,7 @@ import (
 )
 
 // Admins are the names and passwords of those who may use the service, in clear or as CouchDB hashes
-// them: -pbkdf2-KEY,SALT,ITERATIONS, -pbkdf2:sha256-KEY,SALT,ITERATIONS or -hashed-KEY,SALT. Without any,
+// them: -pbkdf2-KEY,SALT,ITERATIONS, -pbkdf2:PRF-KEY,SALT,ITERATIONS or -hashed-KEY,SALT. Without any,
 // everybody who can reach the service is an admin, so it must be reachable from this machine only.
 type Admins struct {
 	passwords map[string]password
@@ -100,42 +102,62 @@ func (a Admins) checkHost(r *http.Request) error {
 	return docs.Forbidden("without an admin only requests to localhost are answered; configure one in [admins]")
 }
 
+// prfs are the functions that CouchDB derives keys with, by the names that it gives them. Without one it is sha.
+var prfs = map[string]func() hash.Hash{
+	"sha": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
+}
+
+// parsePassword reads a secret. What looks hashed and cannot be read is no password in clear: whoever has seen
+// the file could log in with it, and nobody with the password. Errors do not show it.
 func parsePassword(secret string) (password, error) {
 	switch {
-	case strings.HasPrefix(secret, "-pbkdf2:sha256-"):
-		return parsePBKDF2(sha256.New, strings.TrimPrefix(secret, "-pbkdf2:sha256-"))
-	case strings.HasPrefix(secret, "-pbkdf2:sha-"):
-		return parsePBKDF2(sha1.New, strings.TrimPrefix(secret, "-pbkdf2:sha-"))
-	case strings.HasPrefix(secret, "-pbkdf2-"):
-		return parsePBKDF2(sha1.New, strings.TrimPrefix(secret, "-pbkdf2-"))
+	case strings.HasPrefix(secret, "-pbkdf2"):
+		return parsePBKDF2(strings.TrimPrefix(secret, "-pbkdf2"))
 	case strings.HasPrefix(secret, "-hashed-"):
-		key, salt, ok := strings.Cut(strings.TrimPrefix(secret, "-hashed-"), ",")
-		want, err := hex.DecodeString(key)
-		if !ok || err != nil {
-			return nil, errors.New("is not -hashed-KEY,SALT")
-		}
-		return func(s string) bool {
-			got := sha1.Sum([]byte(s + salt))
-			return subtle.ConstantTimeCompare(got[:], want) == 1
-		}, nil
+		return parseHashed(strings.TrimPrefix(secret, "-hashed-"))
 	case secret == "":
 		return nil, errors.New("has an empty password")
 	}
 	return func(s string) bool { return subtle.ConstantTimeCompare([]byte(s), []byte(secret)) == 1 }, nil
 }
 
-func parsePBKDF2[H hash.Hash](h func() H, text string) (password, error) {
+// parseHashed reads KEY,SALT.
+func parseHashed(text string) (password, error) {
 	parts := strings.Split(text, ",")
-	if len(parts) != 3 {
-		return nil, errors.New("is not -pbkdf2-KEY,SALT,ITERATIONS")
-	}
 	want, err := hex.DecodeString(parts[0])
-	iterations, errN := strconv.Atoi(parts[2])
-	if err != nil || len(want) == 0 || errN != nil || iterations < 1 || iterations > 10_000_000 {
-		return nil, errors.New("is not -pbkdf2-KEY,SALT,ITERATIONS with 1 to 10,000,000 iterations")
+	if len(parts) != 2 || err != nil || len(want) != sha1.Size {
+		return nil, errors.New("is not -hashed-KEY,SALT with a key of 40 hexadecimal digits")
 	}
 	return func(s string) bool {
-		got, err := pbkdf2.Key(h, s, []byte(parts[1]), iterations, len(want))
+		got := sha1.Sum([]byte(s + parts[1]))
+		return subtle.ConstantTimeCompare(got[:], want) == 1
+	}, nil
+}
+
+// parsePBKDF2 reads what follows -pbkdf2: -KEY,SALT,ITERATIONS or :PRF-KEY,SALT,ITERATIONS.
+func parsePBKDF2(text string) (password, error) {
+	name, rest, _ := strings.Cut(text, "-")
+	prf := prfs["sha"]
+	if name != "" {
+		prf = prfs[strings.TrimPrefix(name, ":")]
+	}
+	if prf == nil || name != "" && name[0] != ':' {
+		return nil, errors.New("is hashed in a way that is not known; known are -pbkdf2-, -pbkdf2:sha-, sha224-, sha256-, sha384-, sha512- and -hashed-")
+	}
+	parts := strings.Split(rest, ",")
+	if len(parts) != 3 || parts[1] == "" {
+		return nil, errors.New("is not -pbkdf2:PRF-KEY,SALT,ITERATIONS")
+	}
+	want, err := hex.DecodeString(parts[0])
+	if size := prf().Size(); err != nil || len(want) != size {
+		return nil, fmt.Errorf("is not -pbkdf2:PRF-KEY,SALT,ITERATIONS with a key of %d hexadecimal digits, as its PRF makes them", 2*size)
+	}
+	iterations, err := strconv.Atoi(parts[2])
+	if err != nil || iterations < 1 || iterations > 10_000_000 {
+		return nil, errors.New("is not -pbkdf2:PRF-KEY,SALT,ITERATIONS with 1 to 10,000,000 iterations")
+	}
+	return func(s string) bool {
+		got, err := pbkdf2.Key(prf, s, []byte(parts[1]), iterations, len(want))
 		return err == nil && subtle.ConstantTimeCompare(got, want) == 1
 	}, nil
 }
