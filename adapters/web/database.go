@@ -40,8 +40,14 @@ func (q *request) uuids() error {
 	return q.sendJSON(http.StatusOK, object("uuids", json.RawMessage(list)))
 }
 
-// allDatabases lists the databases that the request may use. All names are read: there are not that many.
+// allDatabases lists the databases. All names are read: there are not that many. Access is not asked for each,
+// since it may be a matter of deriving a password's key.
 func (q *request) allDatabases() error {
+	if q.Options.List != nil {
+		if err := q.Options.List(q.Request); err != nil {
+			return err
+		}
+	}
 	keys, err := q.keyRange()
 	if err != nil {
 		return err
@@ -67,21 +73,13 @@ func (q *request) allDatabases() error {
 		}
 		start = some[len(some)-1] + "\x00"
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) || !q.mayUse(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
 	if keys.Descending {
 		slices.Reverse(names)
 	}
 	names = names[min(skip, int64(len(names))):]
 	list, _ := json.Marshal(names[:min(limit, int64(len(names)))])
 	return q.sendJSON(http.StatusOK, list)
-}
-
-func (q *request) mayUse(name string) bool {
-	if q.Options.Access == nil {
-		return true
-	}
-	_, err := q.Options.Access(q.Request, name)
-	return err == nil
 }
 
 func (q *request) createDatabase() error {

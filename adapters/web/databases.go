@@ -26,6 +26,9 @@ type Options struct {
 	// Access decides what a request may do with a database. Its errors are answered; use docs.Unauthorized
 	// and docs.Forbidden. Without it everybody may do everything.
 	Access func(r *http.Request, database string) (Access, error)
+	// List decides whether a request may see the names of all databases. Its error is answered. Without it
+	// everybody may.
+	List   func(r *http.Request) error
 	Clock  clock.Clock // nil for the real one
 	Limits Limits
 

@@ -171,10 +171,14 @@ func TestAccess(t *testing.T) {
 				Drop: func(tx kv.Tx, db *docs.Database) error { written = append(written, "drop "+db.Name); return nil },
 			}, nil
 		}
+		o.List = func(r *http.Request) error {
+			_, err := o.Access(r, "")
+			return err
+		}
 	})
 	s.fails("GET /db", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
 	s.want("GET /_all_dbs", 200, `["db"]`)
-	s.want("GET /_all_dbs", 200, `[]`, "X-User", "nobody")
+	s.fails("GET /_all_dbs", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
 	s.want(`PUT /db/a {"_replication_state":1}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
 	s.fails(`PUT /db/b {"bad":1}`, 403, "forbidden", "bad")
 	s.want(`POST /db/_bulk_docs {"docs":[{"_id":"b","bad":1}]}`, 201, `[{"id":"b","error":"forbidden","reason":"bad"}]`)

@@ -37,7 +37,8 @@ type ServiceOptions struct {
 func Service(o ServiceOptions) http.Handler {
 	s := &service{ServiceOptions: o}
 	s.databases = Databases(Options{
-		Store: o.DB, Docs: o.Store.Docs, Access: s.access, Clock: o.Clock, Limits: o.Limits, UUID: o.Store.Config.Server.UUID,
+		Store: o.DB, Docs: o.Store.Docs, Access: s.access, List: s.mayList, Clock: o.Clock, Limits: o.Limits,
+		UUID: o.Store.Config.Server.UUID,
 	})
 	return s
 }
@@ -127,6 +128,12 @@ func (s *service) access(r *http.Request, database string) (Access, error) {
 			return nil
 		},
 	}, nil
+}
+
+// mayList lets admins list the databases, as CouchDB does unless admin_only_all_dbs is false.
+func (s *service) mayList(r *http.Request) error {
+	_, err := s.Admins.who(r)
+	return err
 }
 
 // sweep removes the jobs of a database that was just deleted. What it does not get to, a node does.

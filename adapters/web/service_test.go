@@ -1,0 +1,71 @@
+package web
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/core/replicator"
+	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
+)
+
+// testHost is the process of a service under test.
+type testHost struct{}
+
+func (testHost) NodeName() string                { return "n" }
+func (testHost) Roles() node.Roles               { return node.AllRoles }
+func (testHost) MaintenanceMode() string         { return "false" }
+func (testHost) SetMaintenanceMode(string) error { return nil }
+
+// newService is a service whose jobs nobody runs.
+func newService(t *testing.T, change ...func(o *ServiceOptions)) *site {
+	t.Helper()
+	o := ServiceOptions{
+		DB: fakefdb.New(), Store: replicator.New(tuple.Subspace("service"), replicator.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
+		Clock: clock.New(), Host: testHost{},
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s := &site{T: t, Server: httptest.NewServer(Service(o))}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestListOfDatabasesIsForAdmins: a request derives the key of its password once at most, however many
+// databases there are.
+func TestListOfDatabasesIsForAdmins(t *testing.T) {
+	admins, err := NewAdmins(map[string]string{"adm": "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks atomic.Int64
+	right := admins.passwords["adm"]
+	admins.passwords["adm"] = func(s string) bool { checks.Add(1); return right(s) }
+	s := newService(t, func(o *ServiceOptions) { o.Admins = admins })
+	basic := func(name, password string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth(name, password)
+		return r.Header.Get("Authorization")
+	}
+	for i := range 5 {
+		s.want(fmt.Sprintf("PUT /n%d%%2F_replicator", i), 201, `{"ok":true}`, "Authorization", basic("adm", "secret"))
+	}
+	checks.Store(0)
+	s.fails("GET /_all_dbs", 401, "unauthorized", "You are not a server admin.")
+	s.fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("nobody", "secret"))
+	if n := checks.Load(); n != 0 {
+		t.Errorf("%d checks of no password", n)
+	}
+	s.fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("adm", "wrong"))
+	if n := checks.Load(); n != 1 {
+		t.Errorf("%d checks of a wrong password", n)
+	}
+	s.want("GET /_all_dbs?limit=2", 200, `["n0/_replicator","n1/_replicator"]`, "Authorization", basic("adm", "secret"))
+}
