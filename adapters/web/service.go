@@ -181,7 +181,7 @@ func (s *service) sendJSON(w http.ResponseWriter, status int, value any) error {
 
 func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody listens any more
+		panic(http.ErrAbortHandler) // who only stopped sending still listens, and would take silence for 200
 	}
 	refusal := refusalOf(err)
 	if refusal.Status == http.StatusUnauthorized {
