@@ -115,7 +115,9 @@ func (s *service) wait(ctx context.Context, jobID string, wanted func(*replicato
 			return rec, err
 		}
 		short, cancel := context.WithTimeout(ctx, lookAgain)
-		_ = watch.Wait(short) // a change, a lost watch or a second later: look again
+		if watch.Wait(short) != nil {
+			<-short.Done() // a store that has no watches left says so at once, and would be asked without a pause
+		}
 		cancel()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

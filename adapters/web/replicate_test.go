@@ -2,12 +2,17 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"couchrelay/core/kv"
 )
 
 const oneShot = `{"source":"http://h/a","target":"http://h/b"}`
@@ -29,5 +34,53 @@ func TestHalfClosedConnection(t *testing.T) {
 	if err == nil {
 		body, _ := io.ReadAll(answer.Body)
 		t.Errorf("answered %s %q", answer.Status, body)
+	}
+}
+
+// fullOfWatches is a store that takes no more watches.
+type fullOfWatches struct {
+	kv.Database
+	begun *atomic.Int64
+}
+
+type withoutWatches struct{ kv.Transaction }
+
+type noWatch struct{}
+
+func (f fullOfWatches) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	f.begun.Add(1)
+	return withoutWatches{f.Database.Begin(ctx, o)}
+}
+
+func (withoutWatches) Watch([]byte) kv.Watch { return noWatch{} }
+
+func (noWatch) Wait(context.Context) error { return kv.NewError(kv.TooManyWatches) }
+func (noWatch) Cancel()                    {}
+
+// TestWaitingWithoutWatches: a request that gets no watch looks at its job now and then, not all the time, and
+// so does a feed.
+func TestWaitingWithoutWatches(t *testing.T) {
+	var begun atomic.Int64
+	s := newService(t, func(o *ServiceOptions) { o.DB = fullOfWatches{o.DB, &begun} })
+	s.want("PUT /_replicator", 201, `{"ok":true}`)
+	for _, request := range []string{"POST /_replicate " + oneShot, "GET /_replicator/_changes?feed=longpoll&timeout=400"} {
+		begun.Store(0)
+		ctx, cancel := context.WithTimeout(t.Context(), lookAgain/2)
+		method, rest, _ := strings.Cut(request, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		began := time.Now()
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_, _ = io.ReadAll(answer.Body)
+			answer.Body.Close()
+		}
+		cancel()
+		if n, took := begun.Load(), time.Since(began); n == 0 || n > 4 || took < lookAgain/4 {
+			t.Errorf("%s: %d transactions in %s", request, n, took)
+		}
 	}
 }
