@@ -58,6 +58,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if _, err := parseQuery(r.URL.RawQuery); err != nil {
+		s.fail(w, r, err) // handlers read URL.Query, which leaves out what is malformed
+		return
+	}
 	if err := s.Admins.checkHost(r); err != nil {
 		s.fail(w, r, err)
 		return
@@ -192,11 +196,11 @@ func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // parameter is a query parameter that must be a whole number, not negative.
 func parameter(r *http.Request, name string, absent int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
+	query := r.URL.Query()
+	if !query.Has(name) {
 		return absent, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(query.Get(name))
 	var reason string
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n < 0:

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -68,4 +69,20 @@ func TestListOfDatabasesIsForAdmins(t *testing.T) {
 		t.Errorf("%d checks of a wrong password", n)
 	}
 	s.want("GET /_all_dbs?limit=2", 200, `["n0/_replicator","n1/_replicator"]`, "Authorization", basic("adm", "secret"))
+}
+
+// TestMalformedQueries: what cannot be read is refused, never left out.
+func TestMalformedQueries(t *testing.T) {
+	s := newService(t)
+	s.want("PUT /_replicator", 201, `{"ok":true}`)
+	for _, query := range []string{"limit=%zz", "limit=1;skip=1", "%=1", "states=%e"} {
+		for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/docs/_replicator", "/_scheduler/nodes", "/_active_tasks", "/_membership",
+			"/_node/_local", "/_up", "/_replicator", "/_all_dbs"} {
+			s.fails("GET "+path+"?"+query, 400, "bad_request", "malformed query string")
+		}
+	}
+	for _, path := range []string{"/_scheduler/jobs?limit=", "/_scheduler/docs?skip="} {
+		name := path[len(path)-6:]
+		s.fails("GET "+path, 400, "query_parse_error", strings.Trim(name, "?=")+" must be an integer")
+	}
 }
