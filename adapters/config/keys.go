@@ -89,8 +89,13 @@ var unsupported = []string{
 	"valid_endpoint_protocols_log", "valid_ibrowse_options", "verify_ssl_certificates_log",
 }
 
+// text takes anything but nothing: an empty address is every interface, an empty file of certificates those of
+// the system, and whoever has an empty value, of a template say, meant neither.
 func text(field func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, v string) error {
+		if v == "" {
+			return errors.New("must not be empty; leave the key out for the default")
+		}
 		*field(c) = v
 		return nil
 	}
