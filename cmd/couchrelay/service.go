@@ -186,14 +186,6 @@ func clientTLS(c config.TLS) (*tls.Config, error) {
 	return t, nil
 }
 
-// newServer serves a handler with bounds on what a slow client may hold.
-func newServer(h http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-	}
-}
-
 func randomBytes(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it cannot fail
