@@ -34,9 +34,6 @@ type serveCommand struct {
 	Sandbox     int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
 }
 
-// stopLimit bounds a graceful stop.
-const stopLimit = 15 * time.Second
-
 func (s *serveCommand) Run() error {
 	c, err := s.load()
 	if err != nil {
@@ -208,12 +205,13 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	case <-ctx.Done():
 	}
 	stop() // the next signal kills
-	logger.Info("stopping", "limit", stopLimit)
+	limit := svc.stopLimit()
+	logger.Info("stopping", "limit", limit)
 	svc.loop.Drain()
 	select {
 	case <-left:
-	case <-time.After(stopLimit):
-		logger.Warn("stop_limit_reached", "limit", stopLimit)
+	case <-time.After(limit):
+		logger.Warn("stop_limit_reached", "limit", limit)
 		kill()
 		<-left
 	}

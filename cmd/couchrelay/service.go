@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -124,6 +125,16 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	s.loop.Configure(c.Node)
 	s.mu.Unlock()
 	return s.share(ctx, c.Replicator.Sharing)
+}
+
+// leaveTime is how long a node may take to give its jobs and its lease back once the runs have stopped.
+const leaveTime = 10 * time.Second
+
+// stopLimit bounds a graceful stop: the runs have the time that the configuration gives them.
+func (s *service) stopLimit() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(s.config.Node.StopTimeout, math.MaxInt64-leaveTime) + leaveTime
 }
 
 // NodeName is web.Host's.
