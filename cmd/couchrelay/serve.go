@@ -185,7 +185,8 @@ func listen(c config.Config) (net.Listener, error) {
 }
 
 // serve serves until a signal asks to stop: then the runs stop in order, with checkpoints, and their
-// jobs go back to the queue. A second signal ends the process at once.
+// jobs go back to the queue. A second signal ends the process at once. When the store has ended for good the
+// runs stop too, and the error is for whoever starts the process again.
 func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger) error {
 	server := newServer(svc.handler, logger)
 	failed := make(chan error, 1)
@@ -203,6 +204,8 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	case <-left:
 		return errors.New("the node ended by itself")
 	case <-ctx.Done():
+	case <-svc.watchStore(hard):
+		logger.Error("store_ended", "error", svc.storeEnd(), "detail", "stopping; to be started again when the cause is gone")
 	}
 	stop() // the next signal kills
 	limit := svc.stopLimit()
@@ -223,7 +226,7 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return svc.storeEnd()
 }
 
 func newLogger(level string) *slog.Logger {

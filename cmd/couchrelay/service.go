@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -17,6 +18,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/web"
@@ -32,7 +34,7 @@ import (
 
 // service is everything that serves, put together on a store.
 type service struct {
-	db      kv.Database
+	db      store
 	store   *replicator.Store
 	loop    *loop.Loop
 	handler http.Handler
@@ -130,11 +132,41 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 // leaveTime is how long a node may take to give its jobs and its lease back once the runs have stopped.
 const leaveTime = 10 * time.Second
 
-// stopLimit bounds a graceful stop: the runs have the time that the configuration gives them.
+// stopLimit bounds a graceful stop: the runs have the time that the configuration gives them. Without a store
+// there is nothing to give anything back to.
 func (s *service) stopLimit() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.storeEnd() != nil {
+		return s.config.Node.StopTimeout
+	}
 	return min(s.config.Node.StopTimeout, math.MaxInt64-leaveTime) + leaveTime
+}
+
+// storeEnd says why the store has ended for good, nil while it may work again: a cluster that is away comes back.
+func (s *service) storeEnd() error {
+	if err := s.db.Err(); errors.Is(err, embedded.ErrFailed) {
+		return err
+	}
+	return nil
+}
+
+// watchStore returns a channel that is closed soon after the store has ended for good.
+func (s *service) watchStore(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		look := time.NewTicker(time.Second)
+		defer look.Stop()
+		for s.storeEnd() == nil {
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		close(ended)
+	}()
+	return ended
 }
 
 // NodeName is web.Host's.
