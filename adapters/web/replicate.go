@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -26,7 +27,7 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by replicato
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReplicateBody))
 	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
-		return tooLarge
+		return &docs.Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("the body may have %d bytes", maxReplicateBody)}
 	}
 	if err != nil {
 		return docs.BadRequest("the body broke off")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -34,7 +35,14 @@ type request struct {
 var (
 	notBuilt = &docs.Error{Status: 501, Name: "not_implemented", Reason: "this feature is not yet implemented"}
 	tooLarge = &docs.Error{Status: 413, Name: "too_large", Reason: "the request entity is too large"}
+	// tooLargeToWrite is for what does not fit into a transaction. A replication document is written with the
+	// replication that it describes, so all but its other members counts twice.
+	tooLargeToWrite = &docs.Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("what is written at once may have %d bytes; a replication document is kept "+
+		"together with the replication that it describes, so doc_ids, selector and all else that describes it may have about %d bytes", kv.MaxTxSize, maxDescription)}
 )
+
+// maxDescription is what fits twice into a transaction, with some room for keys.
+const maxDescription = kv.MaxTxSize/2 - 100_000
 
 // splitPath decodes a path's segments. An empty last one does not count.
 func splitPath(escaped string) ([]string, error) {

@@ -31,7 +31,9 @@ func refusalOf(err error) *docs.Error {
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
-	case kv.CodeOf(err) == kv.TransactionTooLarge, kv.CodeOf(err) == kv.ValueTooLarge:
+	case kv.CodeOf(err) == kv.TransactionTooLarge:
+		return tooLargeToWrite
+	case kv.CodeOf(err) == kv.ValueTooLarge:
 		return tooLarge
 	case kv.CodeOf(err) != 0, errors.Is(err, context.DeadlineExceeded):
 		return &docs.Error{Status: 503, Name: "service_unavailable", Reason: "the store does not answer: " + err.Error()}

@@ -71,6 +71,25 @@ func TestListOfDatabasesIsForAdmins(t *testing.T) {
 	s.want("GET /_all_dbs?limit=2", 200, `["n0/_replicator","n1/_replicator"]`, "Authorization", basic("adm", "secret"))
 }
 
+// TestDocumentsThatDoNotFit: a replication document is refused with the limit, and taken up to that.
+func TestDocumentsThatDoNotFit(t *testing.T) {
+	s := newService(t)
+	s.want("PUT /_replicator", 201, `{"ok":true}`)
+	document := func(size int) string {
+		return `{"source":"http://h/a","target":"http://h/b","doc_ids":["` + strings.Repeat("x", size-100) + `"]}`
+	}
+
+	s.want("PUT /_replicator/fits "+document(4_900_000), 201, `{"ok":true,"id":"fits","rev":"1-*"}`)
+	answer := s.ask("PUT /_replicator/large " + document(5_000_000))
+	if text := s.text(answer); answer.StatusCode != 413 || !strings.Contains(text, "10000000 bytes") || !strings.Contains(text, "4900000 bytes") {
+		t.Errorf("answered %d %s", answer.StatusCode, text)
+	}
+	answer = s.ask("POST /_replicate " + document(maxReplicateBody+1000))
+	if text := s.text(answer); answer.StatusCode != 413 || !strings.Contains(text, "8388608 bytes") {
+		t.Errorf("answered %d %s", answer.StatusCode, text)
+	}
+}
+
 // TestMalformedQueries: what cannot be read is refused, never left out.
 func TestMalformedQueries(t *testing.T) {
 	s := newService(t)
