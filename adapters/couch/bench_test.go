@@ -63,7 +63,7 @@ func (h *hugeTarget) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		return err
 	}()
-	says(201, "{}")(w, r)
+	says(201, `{"ok":true}`)(w, r)
 }
 
 // copyHuge copies one attachment between two servers over loopback. It calls begin when all is set up.

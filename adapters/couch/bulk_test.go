@@ -194,7 +194,13 @@ func TestWriteDocs(t *testing.T) {
 		{"forbidden", 403, `{"error":"forbidden","reason":"x"}`, nil, "403 forbidden: x"},
 		{"an object", 201, `{"ok":true}`, nil, "malformed_response: answered JSON with { where an array"},
 		{"strings", 201, `["ok"]`, nil, "malformed_response: answered something else"},
-		{"too many", 201, `[{},{},{}]`, nil, "malformed_response: answered about more documents"},
+		{"neither", 201, `[{"id":"b"},{"id":"a"}]`, nil, "malformed_response: answered neither"},
+		{"not ok", 201, `[{"id":"b","ok":false}]`, nil, "malformed_response: answered neither"},
+		{"HTML", 200, `<html><title>Please log in</title>`, nil, "malformed_response: answered HTML"},
+		{"nothing", 201, ``, nil, "malformed_response: answered nothing"},
+		{"null", 201, `null`, nil, "malformed_response: answered JSON with null where an array"},
+		{"all or nothing or what", 417, `[]`, nil, "malformed_response: answered that it refused documents, but not which"},
+		{"too many", 201, `[{"ok":true},{"ok":true},{"ok":true}]`, nil, "malformed_response: answered about more documents"},
 		{"cut", 201, `[{"id":"b"`, nil, "connection_closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,6 +44,9 @@ func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, 
 	if err == nil {
 		err = s.end()
 	}
+	if err == nil && a.StatusCode == http.StatusExpectationFailed && len(w.Refused) == 0 {
+		err = malformed("answered that it refused documents, but not which")
+	}
 	if err != nil {
 		defer a.close()
 		return peer.Written{}, a.broken(err)
@@ -66,13 +69,17 @@ func bulkDocsBody(docs [][]byte) [][]byte {
 	return append(pieces, []byte(`]}`))
 }
 
-// verdict reads what the server says of one document. Without an error word it was written.
+// verdict reads what the server says of one document: why it was refused, or that it was written.
 func (s *stream) verdict() (r peer.Refusal, err error) {
 	if s.PeekKind() != jsontext.KindBeginObject {
 		return r, malformed("answered something else than an object for a document")
 	}
+	written := false
 	err = s.object(func(name string) (err error) {
 		switch name {
+		case "ok":
+			written = written || s.PeekKind() == jsontext.KindTrue
+			err = s.SkipValue()
 		case "id":
 			r.ID, _, err = s.text()
 		case "rev":
@@ -89,6 +96,9 @@ func (s *stream) verdict() (r peer.Refusal, err error) {
 		}
 		return err
 	})
+	if err == nil && r.Error == "" && !written && r.Rev == "" {
+		err = malformed("answered neither that a document was written nor why not")
+	}
 	return r, err
 }
 

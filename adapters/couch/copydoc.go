@@ -3,6 +3,7 @@ package couch
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"mime"
@@ -239,11 +240,32 @@ func (c *copying) put(doc document, b body) error {
 func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure) {
 	switch s := a.StatusCode; {
 	case s == http.StatusOK, s == http.StatusCreated, s == http.StatusAccepted:
-		a.finish()
-		return nil, nil
+		return nil, a.written()
 	case s < 400, s >= 500, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
 		return nil, a.refused()
 	}
 	f := a.refused()
 	return &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}, nil
+}
+
+// written reads the answer to a document that was taken, as the server says: {"ok":true,"id":"...","rev":"..."}.
+// PouchDB's server answers new_edits=false with the list of what it refused, which is empty.
+func (a *answer) written() *peer.Failure {
+	var body json.RawMessage
+	if f := a.readJSON(maxSmall, &body); f != nil {
+		return f
+	}
+	var said struct {
+		OK  any `json:"ok"`
+		Rev any `json:"rev"`
+	}
+	var refused []any
+	err := json.Unmarshal(body, &said)
+	if rev, _ := said.Rev.(string); err == nil && (said.OK == true || rev != "") {
+		return nil
+	}
+	if json.Unmarshal(body, &refused) == nil && refused != nil && len(refused) == 0 {
+		return nil
+	}
+	return a.broken(malformedf("answered %d, but not that the document was written: %s", a.StatusCode, gist(body)))
 }

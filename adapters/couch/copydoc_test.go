@@ -230,7 +230,7 @@ func TestCopyDocBadSource(t *testing.T) {
 			}
 			target := func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				says(201, "{}")(w, r)
+				says(201, `{"ok":true}`)(w, r)
 			}
 			inRig(t, answer, target, func(r *rig) {
 				reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
@@ -255,7 +255,7 @@ func TestCopyDocVerdicts(t *testing.T) {
 		refused *peer.Refusal
 		fails   bool
 	}{
-		{200, "[]", nil, false}, {201, "{}", nil, false}, {202, "", nil, false},
+		{200, "[]", nil, false}, {201, `{"ok":true,"id":"doc","rev":"1-a"}`, nil, false}, {202, `{"rev":"1-a"}`, nil, false},
 		{400, `{"error":"bad_request","reason":"Attachment name '_x' starts with prohibited character"}`,
 			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 400, Error: "bad_request", Reason: "Attachment name '_x' starts with prohibited character"}, false},
 		{401, `{"error":"unauthorized","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 401, Error: "unauthorized", Reason: "x"}, false},
@@ -268,7 +268,7 @@ func TestCopyDocVerdicts(t *testing.T) {
 		inRig(t, saysMixed(new(mixed).part(docWith("1-a")).part(docWith("2-b")).end()), func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			if strings.Contains(string(body), "2-b") {
-				says(201, "{}")(w, r)
+				says(201, `{"ok":true}`)(w, r)
 				return
 			}
 			says(c.status, c.answer)(w, r)
@@ -283,6 +283,28 @@ func TestCopyDocVerdicts(t *testing.T) {
 				t.Errorf("%d: %+v", c.status, got)
 			}
 		})
+	}
+}
+
+// TestCopyDocTargetLies: a good status counts for nothing when the body does not say that the document
+// was written.
+func TestCopyDocTargetLies(t *testing.T) {
+	for _, answer := range []string{
+		"<html><title>Please log in</title></html>", "", "null", "{}", "17", `"ok"`, `{"ok":false}`, `{"ok":"true"}`, `{"rev":1}`, `{"rev":""}`, `{"id":"doc"}`,
+		`[{"id":"doc","rev":"1-a","error":"forbidden"}]`, "[null]", `{"error":"forbidden","reason":"x"}`, `{"ok":true}{"ok":true}`,
+		strings.Repeat(" ", maxSmall) + `{"ok":true}`,
+	} {
+		for _, status := range []int{200, 201, 202} {
+			inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), says(status, answer), func(r *rig) {
+				reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}})
+				if f := reply.Failure; f == nil || f.Side != peer.Target || f.Kind != peer.Malformed {
+					t.Errorf("%d %s: %v", status, clip(answer, 60), f)
+				}
+				if got := reply.Result.(peer.Copied).Revs; len(got) != 0 {
+					t.Errorf("%d %s: %+v", status, clip(answer, 60), got)
+				}
+			})
+		}
 	}
 }
 
@@ -309,7 +331,7 @@ func TestCopyDocSplits(t *testing.T) {
 				answer.part(fmt.Sprintf(`{"_id":"doc","_rev":%q}`, rev))
 			}
 			saysMixed(answer.end())(w, r)
-		}, says(201, "{}"), func(r *rig) {
+		}, says(201, `{"ok":true}`), func(r *rig) {
 			reply := r.do(peer.CopyDoc{ID: "doc", Revs: revs, Since: since})
 			got := reply.Result.(peer.Copied)
 			if limit == 100 {
@@ -382,7 +404,7 @@ func TestCopyDocsTogether(t *testing.T) {
 		saysMixed(new(mixed).part(docWith("2-b", attText), attText).end())(w, r)
 		now.Add(-1)
 	}
-	inRig(t, source, says(201, "{}"), func(r *rig) {
+	inRig(t, source, says(201, `{"ok":true}`), func(r *rig) {
 		done := make(chan peer.Reply)
 		for range 20 {
 			go func() { done <- r.pair.Do(context.Background(), 1, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}) }()

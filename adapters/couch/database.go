@@ -107,8 +107,26 @@ func (e *endpoint) create(ctx context.Context, op peer.Create) (peer.Created, *p
 	if f != nil {
 		return peer.Created{}, f
 	}
-	a.finish()
-	return peer.Created{}, nil
+	if a.StatusCode == http.StatusPreconditionFailed {
+		a.finish()
+		return peer.Created{}, nil
+	}
+	return peer.Created{}, a.done()
+}
+
+// done reads an answer that says no more than that something was done. A status alone is not enough
+// here or for any other write: login and maintenance pages of proxies come with 200.
+func (a *answer) done() *peer.Failure {
+	var said struct {
+		OK any `json:"ok"`
+	}
+	if f := a.readJSON(maxSmall, &said); f != nil {
+		return f
+	}
+	if said.OK != true {
+		return a.broken(malformed("answered JSON that does not say that it was done"))
+	}
+	return nil
 }
 
 func (e *endpoint) commit(ctx context.Context) (peer.Committed, *peer.Failure) {
@@ -118,10 +136,14 @@ func (e *endpoint) commit(ctx context.Context) (peer.Committed, *peer.Failure) {
 		return peer.Committed{}, f
 	}
 	var said struct {
+		OK                any `json:"ok"`
 		InstanceStartTime any `json:"instance_start_time"`
 	}
 	if f := a.readJSON(maxSmall, &said); f != nil {
 		return peer.Committed{}, f
+	}
+	if said.OK != true && said.InstanceStartTime == nil {
+		return peer.Committed{}, a.broken(malformed("answered JSON that does not say that its writes are durable"))
 	}
 	return peer.Committed{InstanceStartTime: startTime(said.InstanceStartTime)}, nil
 }

@@ -68,6 +68,15 @@ func TestSmallOperations(t *testing.T) {
 
 		{"commit", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{"ok":true,"instance_start_time":"0"}`},
 			peer.Committed{InstanceStartTime: "0"}, ""},
+		{"create HTML", peer.Create{}, asked{"PUT", "/db/", "", 200, "<html>"}, nil, "malformed_response: answered HTML"},
+		{"create nothing", peer.Create{}, asked{"PUT", "/db/", "", 201, ""}, nil, "malformed_response: answered nothing"},
+		{"create or not", peer.Create{}, asked{"PUT", "/db/", "", 201, `{"ok":false}`}, nil, "malformed_response: answered JSON that does not say"},
+		{"create null", peer.Create{}, asked{"PUT", "/db/", "", 201, `null`}, nil, "malformed_response: answered JSON that does not say"},
+
+		{"commit without time", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{"ok":true}`}, peer.Committed{InstanceStartTime: "0"}, ""},
+		{"commit or not", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `{}`}, nil, "malformed_response: answered JSON that does not say"},
+		{"commit null", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 201, `null`}, nil, "malformed_response: answered JSON that does not say"},
+		{"commit HTML", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 200, "<html>"}, nil, "malformed_response: answered HTML"},
 		{"commit refused", peer.Commit{}, asked{"POST", "/db/_ensure_full_commit", "", 404, `{}`}, nil, "404"},
 
 		{"get local", peer.GetLocal{ID: "a+b/c"}, asked{"GET", "/db/_local/a%2Bb%2Fc", "", 200, `{"_id":"_local/a","_rev":"0-3","x":1}`},
@@ -85,6 +94,8 @@ func TestSmallOperations(t *testing.T) {
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a","_rev":"0-1"}`, 201, `{"ok":true,"rev":"0-2"}`}, peer.LocalWritten{Rev: "0-2"}, ""},
 		{"put local conflict", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 409, `{"error":"conflict","reason":"x"}`}, nil, "409 conflict: x"},
+		{"put local HTML", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
+			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 200, `<html>`}, nil, "malformed_response: answered HTML"},
 		{"put local without rev", peer.PutLocal{ID: "a", Body: []byte(`{}`)},
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a"}`, 201, `{"ok":true}`}, nil, "malformed_response: answered no rev"},
 

@@ -40,7 +40,7 @@ type scripted struct{ next atomic.Pointer[script] }
 
 func (s *scripted) serve(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err == nil && r.Method == "PUT" {
-		says(201, "{}")(w, r)
+		says(201, `{"ok":true}`)(w, r)
 		return
 	}
 	now := s.next.Load()

@@ -154,7 +154,7 @@ func TestPairingTargetRefusesAndMoreFollows(t *testing.T) {
 				if string(body) != docWith("3-c") {
 					t.Errorf("then wrote %d bytes", len(body))
 				}
-				says(201, "{}")(w, r)
+				says(201, `{"ok":true}`)(w, r)
 			}
 			follows := strings.TrimSuffix(new(mixed).part(docWith("3-c")).out.String(), "\r\n--outer--")
 			pairing{revs: append(refused("2-b", 413), peer.CopiedRev{Rev: "3-c"})}.run(t, whole(follows), target, "3-c")
@@ -211,7 +211,7 @@ func TestPairingTargetIsSlow(t *testing.T) {
 			_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
 			time.Sleep(testTimeout - time.Second)
 		}
-		says(201, "{}")(w, r)
+		says(201, `{"ok":true}`)(w, r)
 	})
 }
 
@@ -247,7 +247,7 @@ func TestPairingBothAreSlow(t *testing.T) {
 			_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
 			time.Sleep(pause)
 		}
-		says(201, "{}")(w, r)
+		says(201, `{"ok":true}`)(w, r)
 	})
 }
 
