@@ -54,6 +54,45 @@ func replicate(t *testing.T, source, target *httptest.Server) replication.End {
 	return Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
 }
 
+// TestPageForWrite: a document that was answered with a page of a proxy, however good its status, is written
+// again.
+func TestPageForWrite(t *testing.T) {
+	written := `{"ok":true,"rev":"0-1"}`
+	source := answers(t, map[string]string{
+		"/db/":                 `{"update_seq":1,"instance_start_time":"0"}`,
+		"/_changes":            `{"results":[{"seq":1,"id":"_design/a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
+		"/_design/a":           `[{"ok":{"_id":"_design/a","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]`,
+		"/_ensure_full_commit": written,
+	})
+	target := answers(t, map[string]string{
+		"/db/":                 `{"update_seq":0,"instance_start_time":"0"}`,
+		"/_revs_diff":          `{"_design/a":{"missing":["1-a"]}}`,
+		"/_design/a":           written,
+		"/_ensure_full_commit": written,
+	})
+	puts := 0
+	for _, s := range []*httptest.Server{source, target} {
+		rest := s.Config.Handler
+		s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/_local/"):
+				_, _ = io.WriteString(w, written)
+				return
+			case r.Method == http.MethodPut:
+				if puts++; puts == 1 {
+					_, _ = io.WriteString(w, "<html><title>Please log in</title>")
+					return
+				}
+			}
+			rest.ServeHTTP(w, r)
+		})
+	}
+	end := replicate(t, source, target)
+	if end.Cause != replication.Completed || end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 || puts != 2 {
+		t.Errorf("ended with %+v after %d PUTs", end, puts)
+	}
+}
+
 // TestCopyRefusedForGood: what ends a run at once is an error of its replication, and of nothing else.
 func TestCopyRefusedForGood(t *testing.T) {
 	source := answers(t, map[string]string{
