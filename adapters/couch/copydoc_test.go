@@ -385,12 +385,53 @@ func TestCopyDocRedirected(t *testing.T) {
 		moved(w, r)
 	}, func(r *rig) {
 		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
-		if f := r.do(op).Failure; f == nil || f.Status != 307 || f.Side != peer.Target {
+		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Status != 307 || f.Side != peer.Target {
 			t.Errorf("%v", f)
 		}
 		must[peer.Copied](r, op)
 		if len(target.list) != 1 || target.list[0].uri != "/new/doc?new_edits=false" {
 			t.Errorf("%+v", target.list)
+		}
+	})
+}
+
+// TestCopyDocBrokenAfterRedirect: after a broken connection the target is looked for again where it was at
+// first, and what it says there is no reason to stop trying.
+func TestCopyDocBrokenAfterRedirect(t *testing.T) {
+	moved, puts := redirects(301, "http://target.test/new/"), 0
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.RequestURI, "/new/") && r.Method == "PUT" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if puts++; puts == 1 {
+				hijack(w, "").Close()
+				return
+			}
+			says(201, `{"ok":true}`)(w, r)
+			return
+		}
+		moved(w, r)
+	}, func(r *rig) {
+		must[peer.Opened](r, peer.Open{Side: peer.Target})
+		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
+		for range 2 {
+			if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Side != peer.Target {
+				t.Errorf("%v", f)
+			}
+		}
+		must[peer.Copied](r, op)
+	})
+}
+
+// TestCopyDocRedirectedAway: where nobody learns where to send documents, another try is of no use.
+func TestCopyDocRedirectedAway(t *testing.T) {
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Location", "/login?next=doc")
+		w.WriteHeader(http.StatusFound)
+	}, func(r *rig) {
+		f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure
+		if f == nil || f.Kind != peer.Status || f.Status != 302 || f.Side != peer.Target {
+			t.Errorf("%v", f)
 		}
 	})
 }

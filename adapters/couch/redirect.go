@@ -32,10 +32,13 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			return a, nil
 		}
 		a.close()
-		e.remember(next, r)
+		known := e.remember(next, r)
 		if r.stream != nil {
 			f := e.failure(r, peer.Status, "the server redirects while a document is on its way to it")
 			f.Status = a.StatusCode
+			if known {
+				f.Kind = peer.Broken // the next try goes there at once
+			}
 			return nil, f
 		}
 		if a.StatusCode == http.StatusSeeOther {
@@ -61,18 +64,23 @@ func (a *answer) redirect(from *url.URL) (*url.URL, bool) {
 	return to, true
 }
 
-// remember notes the base that a redirect leads to, when it keeps the rest of the path.
-func (e *endpoint) remember(to *url.URL, r request) {
+// remember notes the base that a redirect leads to, when it keeps the rest of the path, and says whether
+// it did.
+func (e *endpoint) remember(to *url.URL, r request) bool {
 	prefix, is := strings.CutSuffix(to.EscapedPath(), r.path)
 	if r.path == "" && !strings.HasSuffix(prefix, "/") {
 		prefix += "/"
 	}
-	if is && strings.HasSuffix(prefix, "/") {
-		if base, err := url.Parse(to.Scheme + "://" + to.Host + prefix); err == nil {
-			base.RawQuery = e.base.RawQuery
-			e.moved.Store(base)
-		}
+	if !is || !strings.HasSuffix(prefix, "/") {
+		return false
 	}
+	base, err := url.Parse(to.Scheme + "://" + to.Host + prefix)
+	if err != nil {
+		return false
+	}
+	base.RawQuery = e.base.RawQuery
+	e.moved.Store(base)
+	return true
 }
 
 // stranger says whether a URL is of a server that must not see what the base's server may: one with
