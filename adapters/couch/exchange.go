@@ -108,7 +108,10 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 		}
 		req.Body, _ = req.GetBody()
 	}
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { w.wait() }}
+	trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		carry(got.Conn, ctx)
+		w.wait()
+	}}
 	w.wait()
 	resp, err := e.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	w.end()

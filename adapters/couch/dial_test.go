@@ -1,0 +1,109 @@
+package couch
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+)
+
+// accepts lets a function have each connection to an address. It closes them.
+func (n *memNet) accepts(address string, talk func(net.Conn)) (stop func()) {
+	l := &memListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	n.listeners[address] = l
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			talk(conn)
+			conn.Close()
+		}
+	}()
+	return func() { l.Close() }
+}
+
+// TestHandshakeBreaksOff: a proxy that closes while it shakes hands is a failed connection, at once, and
+// nothing stays behind, which the bubble checks.
+func TestHandshakeBreaksOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		source, proxy string
+		talk          func(net.Conn)
+		kind          peer.Kind
+	}{
+		"SOCKS": {"http://source.test/db/", "socks5://proxy.test:1080", func(conn net.Conn) {
+			_, _ = io.ReadFull(conn, make([]byte, 3))
+			_, _ = conn.Write([]byte{5, 0}) // what we say next meets a closed connection
+		}, peer.Unreachable},
+		"CONNECT": {"https://source.test/db/", "http://proxy.test:1080", func(net.Conn) {}, peer.Broken},
+		"TLS":     {"https://proxy.test:1080/db/", "", func(net.Conn) {}, peer.Broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, nil, func(r *rig) {
+				defer r.net.accepts("proxy.test:1080", c.talk)()
+				start := time.Now()
+				for range 3 {
+					if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != c.kind {
+						t.Errorf("%v", f)
+					}
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("took %v", took)
+				}
+			}, func(rep *repdoc.Replication) {
+				if rep.Source.URL = c.source; c.proxy != "" {
+					rep.Source.Proxy = &repdoc.Proxy{URL: c.proxy}
+				}
+			})
+		})
+	}
+}
+
+// TestTLSBreaksOff: a server that is gone hears no goodbye, and saying it holds up nobody, neither while a
+// request is on its way nor when its answer is given up.
+func TestTLSBreaksOff(t *testing.T) {
+	certificates := httptest.NewTLSServer(nil)
+	server := certificates.TLS.Clone()
+	certificates.Close()
+	server.NextProtos = nil
+	for name, c := range map[string]struct {
+		answer string
+		kind   peer.Kind
+	}{
+		"no answer":   {"", peer.Broken},
+		"half answer": {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", peer.Broken},
+		"a lie":       {"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n{\"update_seq\":", peer.Broken},
+		"a refusal":   {"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n{}", peer.Status},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, nil, func(r *rig) {
+				defer r.net.accepts("source.test:443", func(conn net.Conn) {
+					secure := tls.Server(conn, server)
+					if _, err := http.ReadRequest(bufio.NewReader(secure)); err != nil {
+						t.Error(err)
+					}
+					_, _ = io.WriteString(secure, c.answer)
+				})()
+				rep := testReplication()
+				rep.Source.URL = "https://source.test/db/"
+				client := New(Options{Dial: r.net.dial, TLS: &tls.Config{InsecureSkipVerify: true}})
+				defer client.Close()
+				pair, err := client.Pair(rep)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer pair.Close()
+				start := time.Now()
+				f := r.check(pair.Do(context.Background(), 1, peer.Open{})).Failure
+				if took := time.Since(start); f == nil || f.Kind != c.kind || took != 0 {
+					t.Errorf("%v after %v", f, took)
+				}
+			})
+		})
+	}
+}
