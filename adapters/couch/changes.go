@@ -16,6 +16,9 @@ import (
 // silent connection counts as dead.
 const heartbeats = 3
 
+// maxRows bounds what one read keeps of a feed, in bytes: a row may have maxItem, and there are thousands.
+const maxRows = 8 << 20
+
 // readChanges goes on with the feed that the last read left open, if this one starts where that one
 // ended, and else opens one.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
@@ -151,7 +154,8 @@ type feed struct {
 	pending int64
 }
 
-// read reads up to limit rows. A long poll is read to its end, which comes at once.
+// read reads up to limit rows, or fewer when they are large. A long poll is read to its end, which comes
+// at once.
 func (f *feed) read(limit int) peer.Reply {
 	got := peer.Changes{Pending: -1}
 	err := f.rows(&got, limit)
@@ -172,6 +176,7 @@ func (f *feed) read(limit int) peer.Reply {
 }
 
 func (f *feed) rows(got *peer.Changes, limit int) error {
+	size := 0
 	for {
 		if !f.inRows {
 			if err := f.members(); err != nil || !f.inRows {
@@ -180,7 +185,7 @@ func (f *feed) rows(got *peer.Changes, limit int) error {
 			}
 		}
 		full := len(got.Rows)+got.Skipped >= limit
-		if full && !f.wait {
+		if full && !f.wait || size >= maxRows {
 			return nil
 		}
 		switch {
@@ -192,9 +197,11 @@ func (f *feed) rows(got *peer.Changes, limit int) error {
 		case full:
 			return nil
 		default:
-			if err := f.readRow(got); err != nil {
+			n, err := f.readRow(got)
+			if err != nil {
 				return err
 			}
+			size += n
 		}
 	}
 }
@@ -255,19 +262,19 @@ func (s *stream) count() (int64, error) {
 	return n, nil
 }
 
-// readRow reads one row.
-func (f *feed) readRow(got *peer.Changes) error {
+// readRow reads one row and returns the bytes that are kept of it.
+func (f *feed) readRow(got *peer.Changes) (size int, err error) {
 	f.allow(maxItem)
 	row := rowReader{stream: f.stream}
 	if f.PeekKind() == jsontext.KindBeginObject {
 		if err := f.object(row.member); err != nil {
-			return err
+			return 0, err
 		}
 	} else if err := f.SkipValue(); err != nil {
-		return err
+		return 0, err
 	}
 	if problem := row.problem(); problem != "" {
-		return malformedf("changes row %d (id %q) %s", f.row, clip(row.ID, 60), problem)
+		return 0, malformedf("changes row %d (id %q) %s", f.row, clip(row.ID, 60), problem)
 	}
 	if row.removed {
 		row.Revs = row.Revs[min(1, len(row.Revs)):]
@@ -280,8 +287,9 @@ func (f *feed) readRow(got *peer.Changes) error {
 		got.Skipped++
 	case wanted || f.only == nil:
 		got.Rows = append(got.Rows, row.Change)
+		size = sizeOf(row.ID, string(row.Seq)) + sizeOf(row.Revs...)
 	}
-	return nil
+	return size, nil
 }
 
 // rowReader is a row while its members are read.

@@ -174,6 +174,43 @@ func TestFeedGoesOn(t *testing.T) {
 	})
 }
 
+// TestFeedOfLargeRows: what one read keeps is bounded in bytes too, whatever takes them; the next one goes on.
+func TestFeedOfLargeRows(t *testing.T) {
+	mib := strings.Repeat("x", 1<<20)
+	for name, row := range map[string]string{
+		"ids":  `{"seq":%d,"id":"` + mib + `","changes":[{"rev":"1-a"}]}`,
+		"revs": `{"seq":%d,"id":"a","changes":[{"rev":"1-` + mib + `"}]}`,
+		"seqs": `{"seq":"%d-` + mib + `","id":"a","changes":[{"rev":"1-a"}]}`,
+		"many": `{"seq":%d,"id":"a","changes":[` + strings.Repeat(`{"rev":"1-a"},`, 1<<20/19) + `{"rev":"1-a"}]}`,
+	} {
+		for _, wait := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, wait), func(t *testing.T) {
+				requests := 0
+				inRig(t, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					_, _ = io.WriteString(w, `{"results":[`)
+					for i := range 20 {
+						if i > 0 {
+							_, _ = io.WriteString(w, ",")
+						}
+						_, _ = fmt.Fprintf(w, row, i)
+					}
+					_, _ = io.WriteString(w, `]}`)
+				}, nil, func(r *rig) {
+					since, read := peer.Zero, []int{}
+					for end := false; !end; {
+						got := must[peer.Changes](r, peer.ReadChanges{Since: since, Limit: 2000, Wait: wait})
+						since, end, read = got.LastSeq, got.End, append(read, len(got.Rows))
+					}
+					if fmt.Sprint(read) != "[8 8 4]" || requests != 1 {
+						t.Errorf("read %v in %d requests", read, requests)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestFeedStartsAnew: a read that does not start where the open feed stands asks again.
 func TestFeedStartsAnew(t *testing.T) {
 	var since []string

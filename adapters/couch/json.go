@@ -118,6 +118,15 @@ func (s *stream) text() (string, bool, error) {
 	return t.String(), true, nil
 }
 
+// sizeOf is about what texts take in memory.
+func sizeOf(texts ...string) (size int) {
+	const header = 16
+	for _, text := range texts {
+		size += header + len(text)
+	}
+	return size
+}
+
 // end reads what follows the last value, which must be nothing.
 func (s *stream) end() error {
 	_, err := s.ReadToken()
