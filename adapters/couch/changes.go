@@ -91,12 +91,13 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 // which includes counting those of a long poll.
 func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	r := request{method: http.MethodGet, path: "_changes", unhurried: true}
+	// CouchDB shows that it is at work by newlines: while a long poll waits, and while a filter lets nothing
+	// through. A proxy that compresses would keep them to itself.
+	r.header = append(r.header, peer.Param{Name: "Accept-Encoding", Value: "identity"})
 	params := []peer.Param{{Name: "feed", Value: "normal"}}
 	if op.Wait {
 		beat := max(1, p.source.timeout.Milliseconds()/heartbeats)
 		params = []peer.Param{{Name: "feed", Value: "longpoll"}, {Name: "heartbeat", Value: strconv.FormatInt(beat, 10)}}
-		// A proxy that compresses would keep the heartbeats to itself.
-		r.header = append(r.header, peer.Param{Name: "Accept-Encoding", Value: "identity"})
 	}
 	params = append(params, peer.Param{Name: "style", Value: p.style}, peer.Param{Name: "since", Value: queryText(op.Since)})
 	if !filtered {
