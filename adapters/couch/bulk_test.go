@@ -26,8 +26,13 @@ func TestDiffRevs(t *testing.T) {
 		{"in the order of the question", `{"a":{"missing":["3-c"],"possible_ancestors":["2-x","1-x"]},"b\"":{"missing":["1-a","2-b"],"x":{}}}`, []peer.DocMissing{
 			{ID: `b"`, Missing: []string{"1-a", "2-b"}}, {ID: "a", Missing: []string{"3-c"}, Ancestors: []string{"2-x", "1-x"}},
 		}, ""},
-		{"what was not asked", `{"z":{"missing":["1-z"]},"a":{"missing":["9-z"]}}`, nil, ""},
+		{"a document that was not asked about", `{"z":{"missing":["1-z"]}}`, nil, `lacks document "z", about which it was not asked`},
+		{"nothing of a document that was not asked about", `{"z":{"missing":[]},"a":{"missing":["3-c"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
+		{"a revision that was not asked about", `{"a":{"missing":["03-c"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
+		{"more revisions than asked about", `{"a":{"missing":["3-c","3-c","3-d"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
+		{"one revision twice", `{"a":{"missing":["3-c","3-C"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
 		{"too many", `{"z":{},"y":{},"x":{},"w":{}}`, nil, "more documents than it was asked about"},
+		{"one twice", `{"a":{"missing":["1-a"]},"a":{"missing":["3-c"]}}`, nil, "about one twice"},
 		{"an array", `[]`, nil, "where an object was expected"},
 		{"missing a string", `{"a":{"missing":"1-a"}}`, nil, "where an array was expected"},
 		{"missing a number", `{"a":{"missing":[1]}}`, nil, "something else than a string"},
@@ -44,6 +49,51 @@ func TestDiffRevs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDiffRevsSpelling: a target may print revisions in lower case. What is missing is told as it was asked.
+func TestDiffRevsSpelling(t *testing.T) {
+	upper, lower := "1-"+strings.Repeat("AB", 16), "1-"+strings.Repeat("ab", 16)
+	inRig(t, nil, says(200, `{"a":{"missing":["`+lower+`"]},"b":{"missing":["`+upper+`"]},"c":{"missing":["`+lower+`"]}}`), func(r *rig) {
+		got := must[peer.Diff](r, peer.DiffRevs{Docs: []peer.DocRevs{
+			{ID: "a", Revs: []string{upper}}, {ID: "b", Revs: []string{"2-c", lower}}, {ID: "c", Revs: []string{upper, "2-c", lower}},
+		}})
+		want := []peer.DocMissing{{ID: "a", Missing: []string{upper}}, {ID: "b", Missing: []string{lower}}, {ID: "c", Missing: []string{upper, lower}}}
+		if !reflect.DeepEqual(got.Docs, want) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestDiffRevsLargeAnswer: however much a target says, what is kept of it is bounded.
+func TestDiffRevsLargeAnswer(t *testing.T) {
+	mib := strings.Repeat("x", 1<<20)
+	var asked []peer.DocRevs
+	for i := range 20 {
+		asked = append(asked, peer.DocRevs{ID: fmt.Sprint(i), Revs: []string{"2-b"}})
+	}
+	inRig(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"x":{}`)
+		for i := range 19 {
+			_, _ = fmt.Fprintf(w, `,"%d":{"missing":["2-b"%s],"possible_ancestors":["1-a","1-%s"]}`, i, strings.Repeat(`,"2-b"`, 100_000), mib)
+		}
+		_, _ = io.WriteString(w, "}")
+	}, func(r *rig) {
+		kept := 0
+		docs := must[peer.Diff](r, peer.DiffRevs{Docs: asked}).Docs
+		for _, d := range docs {
+			if len(d.Missing) != 1 || cap(d.Missing) > 1 {
+				t.Errorf("%d revisions of %s, in place for %d", len(d.Missing), d.ID, cap(d.Missing))
+			}
+			for _, rev := range d.Ancestors {
+				kept += len(rev)
+			}
+		}
+		if len(docs) != 19 || kept > maxAncestors || kept < maxAncestors/2 {
+			t.Errorf("%d documents, %d bytes of ancestors", len(docs), kept)
+		}
+	})
 }
 
 const (
