@@ -54,6 +54,7 @@ type Options struct {
 type Client struct {
 	agent string
 	clock clock.Clock
+	start time.Time
 	tls   *tls.Config
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -80,6 +81,7 @@ func New(o Options) *Client {
 	if c.clock == nil {
 		c.clock = clock.New()
 	}
+	c.start = c.clock.Now()
 	if c.tls == nil {
 		c.tls = &tls.Config{}
 	}
@@ -178,18 +180,22 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, answer *http.R
 	return nil
 }
 
+// steady is a clock that starts with the wall clock and never jumps, as the loop's: set back, the wall clock
+// would close servers for as long.
+func (c *Client) steady() instant.Time { return instant.Of(c.start).Add(c.clock.Since(c.start)) }
+
 // delay asks the rate limiter before a request.
 func (c *Client) delay(k ratelimit.Key) ratelimit.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.limiter.Delay(k, instant.Of(c.clock.Now()))
+	return c.limiter.Delay(k, c.steady())
 }
 
 // report tells the rate limiter of an answer. 408 and 5xx say nothing about being asked too often.
 func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := instant.Of(c.clock.Now())
+	now := c.steady()
 	switch {
 	case status == http.StatusTooManyRequests:
 		c.limiter.Failure(k, now, retryAfter)

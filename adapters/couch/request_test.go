@@ -15,9 +15,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/benbjohnson/clock"
 	"pgregory.net/rapid"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/ratelimit"
 	"couchrelay/core/repdoc"
 )
 
@@ -368,6 +370,34 @@ func TestThrottle(t *testing.T) {
 			t.Errorf("after success: waited %v", took)
 		}
 	})
+}
+
+// settable is a clock whose wall clock can be set while it runs.
+type settable struct {
+	*clock.Mock
+	ahead time.Duration
+}
+
+func (s *settable) Now() time.Time { return s.Mock.Now().Add(s.ahead) }
+
+// TestThrottleClock: a wall clock that is set, back or forth, changes nothing for a server that asked for
+// fewer requests.
+func TestThrottleClock(t *testing.T) {
+	for _, jump := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
+		wall := &settable{Mock: clock.NewMock()}
+		wall.Mock.Add(24 * time.Hour)
+		c, key := New(Options{Clock: wall}), ratelimit.Key{Endpoint: "x", Method: "GET"}
+		c.report(key, 429, 10*time.Second)
+		wall.ahead = jump
+		wall.Mock.Add(time.Second)
+		if v := c.delay(key); v.Wait != 9*time.Second {
+			t.Errorf("%v: %+v", jump, v)
+		}
+		c.report(key, 429, 10*time.Second)
+		if v := c.delay(key); v.Wait != 10*time.Second {
+			t.Errorf("%v: %+v after another answer", jump, v)
+		}
+	}
 }
 
 // TestThrottleCeiling: at the ceiling requests fail at once, and say when to come again.
