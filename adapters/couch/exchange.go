@@ -132,7 +132,7 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	return a, nil
 }
 
-// retryAfter reads the header of that name, seconds or a date.
+// retryAfter reads the header of that name, seconds or a date, which is by the server's clock.
 func (a *answer) retryAfter() time.Duration {
 	text := a.Header.Get("Retry-After")
 	if text == "" {
@@ -141,10 +141,15 @@ func (a *answer) retryAfter() time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
 	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(a.endpoint.client.clock.Now()))
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
 	}
-	return 0
+	now, err := http.ParseTime(a.Header.Get("Date"))
+	if err != nil {
+		now = a.endpoint.client.clock.Now()
+	}
+	return max(0, at.Sub(now))
 }
 
 // Read reads the body. It ends with an error when nothing comes for the endpoint's timeout, or too

@@ -400,6 +400,28 @@ func TestThrottleClock(t *testing.T) {
 	}
 }
 
+// TestRetryAfterDate: dates are by the clock of who says them, if that tells its own.
+func TestRetryAfterDate(t *testing.T) {
+	for _, c := range []struct {
+		date bool
+		want time.Duration
+	}{{true, 10 * time.Second}, {false, time.Hour + 10*time.Second}} {
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			theirs := time.Now().Add(time.Hour).UTC()
+			w.Header()["Date"] = nil
+			if c.date {
+				w.Header().Set("Date", theirs.Format(http.TimeFormat))
+			}
+			w.Header().Set("Retry-After", theirs.Add(10*time.Second).Format(http.TimeFormat))
+			says(503, "{}")(w, r)
+		}, nil, func(r *rig) {
+			if f := r.do(peer.GetLocal{ID: "x"}).Failure; f == nil || f.RetryAfter != c.want {
+				t.Errorf("date %v: %+v", c.date, f)
+			}
+		})
+	}
+}
+
 // TestThrottleCeiling: at the ceiling requests fail at once, and say when to come again.
 func TestThrottleCeiling(t *testing.T) {
 	asked := 0
