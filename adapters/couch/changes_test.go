@@ -258,6 +258,33 @@ func TestFeedOutlivesOperations(t *testing.T) {
 	})
 }
 
+// closing is a body that calls a function when it is closed.
+type closing func()
+
+func (c closing) Close() error             { c(); return nil }
+func (c closing) Read([]byte) (int, error) { return 0, io.EOF }
+
+// TestFeedLeftAtClose: a feed that a read leaves while the pair is closed is closed too.
+func TestFeedLeftAtClose(t *testing.T) {
+	inRig(t, nil, nil, func(r *rig) {
+		pair, err := r.client.Pair(testReplication())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave := func(then func()) *answer {
+			a := &answer{Response: &http.Response{Body: closing(then)}, cancel: func(error) {}}
+			pair.leaveFeed(&feed{answer: a})
+			return a
+		}
+		var late *answer
+		first := leave(func() { late = leave(func() {}) })
+		pair.Close()
+		if !first.closed || late == nil || !late.closed || pair.feed != nil {
+			t.Errorf("closed %v, the late one %v", first.closed, late)
+		}
+	})
+}
+
 // TestLongPoll waits for as long as the server shows signs of life.
 func TestLongPoll(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {

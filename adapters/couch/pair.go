@@ -43,12 +43,13 @@ func (c *Client) Pair(r repdoc.Replication) (*Pair, error) {
 
 // Close lets go of the connections and of all kept bodies.
 func (p *Pair) Close() {
-	if f := p.takeFeed(); f != nil {
-		f.answer.close()
-	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed, p.kept = true, nil
+	open := p.feed
+	p.closed, p.feed, p.kept = true, nil, nil
+	p.mu.Unlock()
+	if open != nil {
+		open.answer.close()
+	}
 	p.source.close()
 	p.target.close()
 }
