@@ -152,9 +152,11 @@ func locate(base *url.URL, r request) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.RawQuery = strings.Trim(base.RawQuery+"&"+r.query, "&")
+	u.RawQuery = joinQueries(base.RawQuery, r.query)
 	return u, nil
 }
+
+func joinQueries(first, second string) string { return strings.Trim(first+"&"+second, "&") }
 
 // admit waits until the endpoint may have one more request at a time. The caller gives the slot back.
 func (e *endpoint) admit(ctx context.Context) error {

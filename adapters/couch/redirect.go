@@ -78,7 +78,10 @@ func (e *endpoint) remember(to *url.URL, r request) bool {
 	if err != nil {
 		return false
 	}
-	base.RawQuery = e.base.RawQuery
+	// The base's query may hold a token. Strangers get it only from a server that hands it to them itself.
+	if !e.stranger(to) || to.RawQuery == joinQueries(e.base.RawQuery, r.query) {
+		base.RawQuery = e.base.RawQuery
+	}
 	e.moved.Store(base)
 	return true
 }

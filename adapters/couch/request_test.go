@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,88 +225,6 @@ func TestUnresolvable(t *testing.T) {
 	defer pair.Close()
 	if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f == nil || f.Kind != peer.Unresolvable {
 		t.Errorf("%v", f)
-	}
-}
-
-// redirects answers /db/... with a redirect to base, anything else as a database.
-func redirects(status int, base string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if rest, is := strings.CutPrefix(r.RequestURI, "/db/"); is {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.Header().Set("Location", base+rest)
-			w.WriteHeader(status)
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		if string(body) == `{"a":["1-a"]}` && r.Method == "POST" {
-			says(200, `{"a":{"missing":["1-a"]}}`)(w, r)
-			return
-		}
-		says(200, `{"update_seq":1}`)(w, r)
-	}
-}
-
-func TestRedirects(t *testing.T) {
-	for _, status := range []int{301, 302, 303, 307, 308} {
-		method := ""
-		target := func(w http.ResponseWriter, r *http.Request) {
-			method = r.Method
-			redirects(status, "http://target.test/new/")(w, r)
-		}
-		inRig(t, redirects(status, "/new/"), target, func(r *rig) {
-			must[peer.Opened](r, peer.Open{})
-			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
-			d, _ := reply.Result.(peer.Diff)
-			if isSeeOther := status == 303; isSeeOther != (method == "GET") || isSeeOther != (len(d.Docs) == 0) {
-				t.Errorf("%d: %s, %+v %v", status, method, d, reply.Failure)
-			}
-		})
-	}
-}
-
-func TestRedirectsEnd(t *testing.T) {
-	hops := 0
-	inRig(t, func(w http.ResponseWriter, r *http.Request) {
-		hops++
-		http.Redirect(w, r, "/db/", http.StatusFound)
-	}, redirects(302, ""), func(r *rig) {
-		if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != peer.Malformed || hops != maxHops {
-			t.Errorf("%v after %d hops", f, hops)
-		}
-		if f := r.do(peer.Open{Side: peer.Target}).Failure; f == nil || f.Kind != peer.Status || f.Status != 302 {
-			t.Errorf("redirect to nowhere: %v", f)
-		}
-	})
-}
-
-// TestRedirectsAndCredentials: only the same host sees them, or the same name once it speaks https.
-func TestRedirectsAndCredentials(t *testing.T) {
-	e := &endpoint{base: &url.URL{Scheme: "http", Host: "h.test", Path: "/db/"}}
-	for to, stranger := range map[string]bool{
-		"http://h.test/x": false, "http://H.TEST:80/x": false, "https://h.test/x": false, "https://h.test:6984/x": false,
-		"http://h.test:81/x": true, "http://other.test/x": true, "https://other.test/x": true, "http://sub.h.test/x": true,
-	} {
-		u, _ := url.Parse(to)
-		if e.stranger(u) != stranger {
-			t.Errorf("%s: %v", to, !stranger)
-		}
-	}
-	e.base.Scheme = "https"
-	if u, _ := url.Parse("http://h.test/x"); !e.stranger(u) {
-		t.Error("back to http")
-	}
-	for location, want := range map[string]string{"http://target.test/new/": "", "http://source.test/new/": "Basic YW5uYTpzM2NyM3QrcGEvc3M="} {
-		var seen []string
-		note := func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/new/") {
-				seen = append(seen, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
-			}
-			redirects(302, location)(w, r)
-		}
-		inRig(t, note, note, func(r *rig) { must[peer.Opened](r, peer.Open{}) })
-		if !slices.Equal(seen, []string{want}) {
-			t.Errorf("%s saw %q", location, seen)
-		}
 	}
 }
 

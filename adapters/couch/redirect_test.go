@@ -1,0 +1,193 @@
+package couch
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
+)
+
+// redirects answers /db/... with a redirect to base, anything else as a database.
+func redirects(status int, base string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if rest, is := strings.CutPrefix(r.RequestURI, "/db/"); is {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Location", base+rest)
+			w.WriteHeader(status)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if string(body) == `{"a":["1-a"]}` && r.Method == "POST" {
+			says(200, `{"a":{"missing":["1-a"]}}`)(w, r)
+			return
+		}
+		says(200, `{"update_seq":1}`)(w, r)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		method := ""
+		target := func(w http.ResponseWriter, r *http.Request) {
+			method = r.Method
+			redirects(status, "http://target.test/new/")(w, r)
+		}
+		inRig(t, redirects(status, "/new/"), target, func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
+			d, _ := reply.Result.(peer.Diff)
+			if isSeeOther := status == 303; isSeeOther != (method == "GET") || isSeeOther != (len(d.Docs) == 0) {
+				t.Errorf("%d: %s, %+v %v", status, method, d, reply.Failure)
+			}
+		})
+	}
+}
+
+func TestRedirectsEnd(t *testing.T) {
+	hops := 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		hops++
+		http.Redirect(w, r, "/db/", http.StatusFound)
+	}, redirects(302, ""), func(r *rig) {
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != peer.Malformed || hops != maxHops {
+			t.Errorf("%v after %d hops", f, hops)
+		}
+		if f := r.do(peer.Open{Side: peer.Target}).Failure; f == nil || f.Kind != peer.Status || f.Status != 302 {
+			t.Errorf("redirect to nowhere: %v", f)
+		}
+	})
+}
+
+// TestRedirectsAndCredentials: only the same host sees them, or the same name once it speaks https.
+func TestRedirectsAndCredentials(t *testing.T) {
+	e := &endpoint{base: &url.URL{Scheme: "http", Host: "h.test", Path: "/db/"}}
+	for to, stranger := range map[string]bool{
+		"http://h.test/x": false, "http://H.TEST:80/x": false, "https://h.test/x": false, "https://h.test:6984/x": false,
+		"http://h.test:81/x": true, "http://other.test/x": true, "https://other.test/x": true, "http://sub.h.test/x": true,
+	} {
+		u, _ := url.Parse(to)
+		if e.stranger(u) != stranger {
+			t.Errorf("%s: %v", to, !stranger)
+		}
+	}
+	e.base.Scheme = "https"
+	if u, _ := url.Parse("http://h.test/x"); !e.stranger(u) {
+		t.Error("back to http")
+	}
+	for location, want := range map[string]string{"http://target.test/new/": "", "http://source.test/new/": "Basic YW5uYTpzM2NyM3QrcGEvc3M="} {
+		var seen []string
+		note := func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/new/") {
+				seen = append(seen, r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
+			}
+			redirects(302, location)(w, r)
+		}
+		inRig(t, note, note, func(r *rig) { must[peer.Opened](r, peer.Open{}) })
+		if !slices.Equal(seen, []string{want}) {
+			t.Errorf("%s saw %q", location, seen)
+		}
+	}
+}
+
+// TestCopyDocRedirected: a document on its way cannot be sent twice, but the next one goes to where
+// the target was found.
+func TestCopyDocRedirected(t *testing.T) {
+	moved := redirects(307, "http://target.test/new/")
+	target := &writes{t: t}
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.RequestURI, "/new/") && r.Method == "PUT" {
+			target.serve(w, r)
+			return
+		}
+		moved(w, r)
+	}, func(r *rig) {
+		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
+		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Status != 307 || f.Side != peer.Target {
+			t.Errorf("%v", f)
+		}
+		must[peer.Copied](r, op)
+		if len(target.list) != 1 || target.list[0].uri != "/new/doc?new_edits=false" {
+			t.Errorf("%+v", target.list)
+		}
+	})
+}
+
+// TestCopyDocBrokenAfterRedirect: after a broken connection the target is looked for again where it was at
+// first, and what it says there is no reason to stop trying.
+func TestCopyDocBrokenAfterRedirect(t *testing.T) {
+	moved, puts := redirects(301, "http://target.test/new/"), 0
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.RequestURI, "/new/") && r.Method == "PUT" {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if puts++; puts == 1 {
+				hijack(w, "").Close()
+				return
+			}
+			says(201, `{"ok":true}`)(w, r)
+			return
+		}
+		moved(w, r)
+	}, func(r *rig) {
+		must[peer.Opened](r, peer.Open{Side: peer.Target})
+		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
+		for range 2 {
+			if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Side != peer.Target {
+				t.Errorf("%v", f)
+			}
+		}
+		must[peer.Copied](r, op)
+	})
+}
+
+// TestCopyDocRedirectedToStranger: a token in the URL stays with the server that it is for, unless that one
+// hands it on.
+func TestCopyDocRedirectedToStranger(t *testing.T) {
+	for _, c := range []struct{ location, want string }{
+		{"http://source.test/new/doc", "new_edits=false"},
+		{"http://source.test/new/doc?new_edits=false", "new_edits=false"},
+		{"http://source.test/new/doc?token=t0k&new_edits=false", "token=t0k&new_edits=false"},
+		{"/new/doc", "token=t0k&new_edits=false"},
+	} {
+		got := ""
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			switch {
+			case r.Method == "GET":
+				saysMixed(new(mixed).part(docWith("1-a")).end())(w, r)
+			case strings.HasPrefix(r.URL.Path, "/new/"):
+				got = r.URL.RawQuery
+				says(201, `{"ok":true}`)(w, r)
+			default:
+				w.Header().Set("Location", c.location)
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			}
+		}
+		inRig(t, serve, serve, func(r *rig) {
+			op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
+			r.do(op)
+			must[peer.Copied](r, op)
+		}, func(rep *repdoc.Replication) { rep.Target.URL += "?token=t0k" })
+		if got != c.want {
+			t.Errorf("to %s: sent %s, want %s", c.location, got, c.want)
+		}
+	}
+}
+
+// TestCopyDocRedirectedAway: where nobody learns where to send documents, another try is of no use.
+func TestCopyDocRedirectedAway(t *testing.T) {
+	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Location", "/login?next=doc")
+		w.WriteHeader(http.StatusFound)
+	}, func(r *rig) {
+		f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure
+		if f == nil || f.Kind != peer.Status || f.Status != 302 || f.Side != peer.Target {
+			t.Errorf("%v", f)
+		}
+	})
+}
