@@ -70,11 +70,14 @@ func isPlain(text []byte) bool {
 	return true
 }
 
+// comment is what a line says behind its value.
+var comment = regexp.MustCompile(`[ \t];.*$`)
+
 // plainConfig reads such a file.
 func plainConfig(text []byte) map[string]map[string]string {
 	settings, section := map[string]map[string]string{}, ""
 	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
+		line = strings.TrimSpace(comment.ReplaceAllString(strings.TrimSpace(line), ""))
 		name, value, isKey := strings.Cut(line, "=")
 		switch {
 		case line == "" || line[0] == ';' || line[0] == '#':

@@ -145,10 +145,29 @@ func TestMistakes(t *testing.T) {
 
 // TestPasswords: whatever a password is made of, it is read as it stands there.
 func TestPasswords(t *testing.T) {
-	for _, password := range []string{"`b", "`b`", `"x"`, `"""p`, `a ; b # c`, `a = b`, `x\`, `%(adm)s`, `[a]`, `-pbkdf2-aa,bb,10`, `pässwörd`, ``} {
+	for _, password := range []string{"`b", "`b`", `"x"`, `"""p`, `a;b # c`, `a = b`, `a;`, `a; b`, `x\`, `%(adm)s`, `[a]`, `-pbkdf2-aa,bb,10`, `pässwörd`, ``} {
 		c, err := load(t, "\uFEFF[admins]\r\nadm = "+password+" \r\nother=x\r\n")
 		if err != nil || c.Admins["adm"] != password || c.Admins["other"] != "x" {
 			t.Errorf("%q is read as %q, %v", password, c.Admins, err)
 		}
+	}
+}
+
+// TestComments: a comment may follow what a line says, where CouchDB has one.
+func TestComments(t *testing.T) {
+	for _, line := range []string{"adm = pass ; the admin", "adm=pass\t;x", "adm = pass ;", "adm = pass ;; x ; y", " adm = pass   ; [x] = ", "adm = pass \t; x ;y"} {
+		c, err := load(t, "; first\n[admins] ; who may do all\n"+line+"\n[chttpd]\t;[x]\nport = 6000 ; not 5980\n")
+		if err != nil || c.Admins["adm"] != "pass" || len(c.Admins) != 1 || c.Port != 6000 {
+			t.Errorf("%q: %q, port %d, %v", line, c.Admins, c.Port, err)
+		}
+	}
+	if c, err := load(t, "[admins]\nadm =;a\n"); err != nil || c.Admins["adm"] != ";a" {
+		t.Errorf("%q, %v", c.Admins, err)
+	}
+	if c, err := load(t, "[admins]\nadm = ; none\n"); err != nil || c.Admins["adm"] != "" {
+		t.Errorf("%q, %v", c.Admins, err)
+	}
+	if _, err := load(t, "[chttpd]\nbind_address = ; any\n"); err == nil || !strings.Contains(err.Error(), "must not be empty") {
+		t.Errorf("no address: %v", err)
 	}
 }

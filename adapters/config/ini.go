@@ -14,9 +14,9 @@ type section struct {
 
 type setting struct{ key, value string }
 
-// readINI reads CouchDB's format: [section], key = value, and comments from ; or # at the start of a line.
-// A value is the rest of its line without the spaces around it, whatever it holds: it may be a password.
-// So errors name the line and show nothing of it.
+// readINI reads CouchDB's format: [section], key = value, and comments from ; or # at the start of a line, or
+// from a ; behind a space or a tab. A value is the rest of its line without the spaces around it, whatever else
+// it holds: it may be a password. So errors name the line and show nothing of it.
 func readINI(path string) (sections []section, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -28,6 +28,7 @@ func readINI(path string) (sections []section, err error) {
 		if line == "" || line[0] == ';' || line[0] == '#' {
 			continue
 		}
+		line = withoutComment(line)
 		if name, is := strings.CutPrefix(line, "["); is {
 			name, closed := strings.CutSuffix(name, "]")
 			if name = strings.TrimSpace(name); !closed || name == "" {
@@ -47,4 +48,13 @@ func readINI(path string) (sections []section, err error) {
 		last.keys = append(last.keys, setting{key, strings.TrimSpace(value)})
 	}
 	return sections, nil
+}
+
+// withoutComment is a line up to the comment behind what it says. A ; that follows anything but a space or a tab
+// is a part of the value, as in CouchDB.
+func withoutComment(line string) string {
+	for _, mark := range []string{" ;", "\t;"} {
+		line, _, _ = strings.Cut(line, mark)
+	}
+	return strings.TrimSpace(line)
 }
