@@ -199,7 +199,10 @@ func (l *Loop) await(a node.Await) {
 	case err != nil:
 		<-ctx.Done() // the store is down; the node polls meanwhile
 	case watch != nil:
-		_ = watch.Wait(ctx) // a lost watch is as good a reason to look as any
+		// A lost watch is as good a reason to look as any. Without one to have, the node polls.
+		if err := watch.Wait(ctx); kv.CodeOf(err) == kv.TooManyWatches {
+			<-ctx.Done()
+		}
 	}
 	l.post(node.Notified{Topic: a.Topic})
 }

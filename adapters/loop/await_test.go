@@ -1,0 +1,46 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"couchrelay/adapters/embedded"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/watchers"
+	"couchrelay/core/node"
+	"couchrelay/core/replicator"
+)
+
+// TestAwaitWithoutWatches: a node that can have no watch does not look again at once.
+func TestAwaitWithoutWatches(t *testing.T) {
+	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	err = kv.Do(ctx, db, func(tx kv.Tx) error {
+		for i := range watchers.Max {
+			tx.Watch(fmt.Append(nil, i))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := New(Options{Clock: clock.New(), DB: db, Store: replicator.New(nil, replicator.Config{})})
+	l.ctx = ctx
+	go l.await(node.Await{Topic: node.ReadyJobs})
+	select {
+	case ev := <-l.events:
+		t.Errorf("%v before there was anything to tell", ev)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	<-l.events
+}
