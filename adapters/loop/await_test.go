@@ -38,7 +38,8 @@ func TestAwaitWithoutWatches(t *testing.T) {
 	go l.await(node.Await{Topic: node.ReadyJobs})
 	select {
 	case ev := <-l.events:
-		t.Errorf("%v before there was anything to tell", ev)
+		cancel()
+		t.Fatalf("%v before there was anything to tell", ev)
 	case <-time.After(50 * time.Millisecond):
 	}
 	cancel()
