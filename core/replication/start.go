@@ -167,12 +167,15 @@ func (r *Run) located(on peer.Side) {
 	r.reports.begin(r.now, r.plan.ProgressInterval)
 }
 
+// firstRev is the revision of a _local document that was written once.
+const firstRev = "0-1"
+
 // trusted is the log of a database, unless it was written for another one that had the name: a log may arrive after
 // a database was made again. Clusters tell when that was. Elsewhere instance_start_time may be that of the server, but there
 // every log but the first names the revision of the one before, and is refused where that is not.
 func (s *side) trusted() checkpoint.Log {
 	written := s.log.InstanceStart
-	if known(written) && known(s.start) && written != s.start && (s.clustered || len(s.log.History) <= 1) {
+	if known(written) && known(s.start) && written != s.start && (s.clustered || s.logRev == firstRev) {
 		// Reached: a log is of a database that is gone
 		return checkpoint.Log{}
 	}

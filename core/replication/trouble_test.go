@@ -247,27 +247,26 @@ func TestLateLog(t *testing.T) {
 
 // TestTrusted: which logs may be of another database than the one that they are found in.
 func TestTrusted(t *testing.T) {
-	entries := make([]checkpoint.Entry, 2)
 	for _, c := range []struct {
 		seq            peer.Seq
 		written, start string
-		history        int
+		rev            string
 		want           bool
 	}{
-		{`"12-g1AAAA"`, "1700000000000000", "1800000000000000", 2, false}, // CouchDB 3
-		{`"12-g1AAAA"`, "1700000000000000", "1700000000000000", 1, true},
-		{`"12-g1AAAA"`, "", "1800000000000000", 1, true},  // CouchDB's log
-		{`"12-g1AAAA"`, "1700000000000000", "0", 1, true}, // CouchDB 2
-		{`"12-g1AAAA"`, "0", "1800000000000000", 1, true},
-		{"12", "1700000000000000", "1800000000000000", 2, true}, // CouchDB 1, PouchDB: it may be when the server was started
-		{"12", "1700000000000000", "1800000000000000", 1, false},
-		{"12", "", "1800000000000000", 1, true},
-		{`"12"`, "1700000000000000", "1800000000000000", 2, true}, // others
-		{`"a-12"`, "1700000000000000", "1800000000000000", 2, true},
-		{`[12,"a"]`, "1700000000000000", "1800000000000000", 2, true}, // BigCouch
+		{`"12-g1AAAA"`, "1700000000000000", "1800000000000000", "0-2", false}, // CouchDB 3
+		{`"12-g1AAAA"`, "1700000000000000", "1700000000000000", "0-1", true},
+		{`"12-g1AAAA"`, "", "1800000000000000", "0-1", true},  // CouchDB's log
+		{`"12-g1AAAA"`, "1700000000000000", "0", "0-1", true}, // CouchDB 2
+		{`"12-g1AAAA"`, "0", "1800000000000000", "0-1", true},
+		{"12", "1700000000000000", "1800000000000000", "0-2", true}, // CouchDB 1, PouchDB: it may be when the server was started
+		{"12", "1700000000000000", "1800000000000000", "0-1", false},
+		{"12", "", "1800000000000000", "0-1", true},
+		{`"12"`, "1700000000000000", "1800000000000000", "0-2", true}, // others
+		{`"a-12"`, "1700000000000000", "1800000000000000", "0-2", true},
+		{`[12,"a"]`, "1700000000000000", "1800000000000000", "0-2", true}, // BigCouch
 	} {
-		log := checkpoint.Log{SessionID: "s", InstanceStart: c.written, History: entries[:c.history]}
-		s := side{start: c.start, clustered: clustered(c.seq), log: log}
+		log := checkpoint.Log{SessionID: "s", InstanceStart: c.written}
+		s := side{start: c.start, clustered: clustered(c.seq), log: log, logRev: c.rev}
 		if got := s.trusted().SessionID == "s"; got != c.want {
 			t.Errorf("%+v: trusted %t", c, got)
 		}

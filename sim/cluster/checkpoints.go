@@ -28,7 +28,7 @@ func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
 // trusted is what a log has, unless it was written for another database of that name.
 func (l logs) trusted(db *peers.DB, base string) []entry {
 	log := l.read(db.Log(base))
-	if first := len(log.entries) <= 2; log.made != "" && log.made != db.Start() && (first || db.Server.Clustered()) {
+	if first := db.LogRev(base) == "0-1"; log.made != "" && log.made != db.Start() && (first || db.Server.Clustered()) {
 		return nil // elsewhere databases get another start when the server does, and refuse all but first logs of others
 	}
 	return log.entries

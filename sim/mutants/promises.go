@@ -231,12 +231,12 @@ var kept = []Mutant{
 	},
 	{
 		Name: "first-log-of-another-trusted", File: "core/replication/start.go", What: "a first log that was written for a database that is gone counts where it is no cluster",
-		Old: "&& (s.clustered || len(s.log.History) <= 1)",
+		Old: "&& (s.clustered || s.logRev == firstRev)",
 		New: "&& s.clustered",
 	},
 	{
 		Name: "logs-end-with-server", File: "core/replication/start.go", What: "logs count for nothing once a server that is no cluster was started again",
-		Old: "&& (s.clustered || len(s.log.History) <= 1)",
+		Old: "&& (s.clustered || s.logRev == firstRev)",
 		New: "",
 	},
 	{

@@ -52,6 +52,9 @@ func (db *DB) readLocal(id string) peer.Local {
 // Log is the body of a _local document; nil when there is none.
 func (db *DB) Log(id string) []byte { return db.getLocal(id).Body }
 
+// LogRev is the revision of a _local document; empty when there is none.
+func (db *DB) LogRev(id string) string { return db.getLocal(id).Rev }
+
 func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	doc := docs.Document{ID: "_local/" + op.ID, Body: op.Body}
 	if op.Rev != "" {
