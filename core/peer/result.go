@@ -44,7 +44,7 @@ type (
 	// Fetched tells for each asked document, in order, what became of it.
 	Fetched struct{ Docs []FetchedDoc }
 
-	// Written lists the documents that the target refused; all others are durable there.
+	// Written lists the documents that the target did not write, with its error words; all others it took.
 	Written struct{ Refused []Refusal }
 
 	// Copied tells for each revision that came, in order of arrival, what became of it.

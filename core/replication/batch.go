@@ -45,7 +45,8 @@ type batch struct {
 // fetched is a group of bodies that a FetchDocs kept.
 type fetched struct {
 	id     uint64
-	docs   []peer.DocRev // that came, where they did, or were asked for; Kept.Index refers to them
+	docs   []peer.DocRev // that were asked for; Kept.Index refers to them
+	came   []string      // their revisions, which may be newer ones
 	bytes  int
 	writes int // WriteDocs that still refer to it
 }
@@ -237,7 +238,7 @@ func (r *Run) onFetched(c *call, op peer.FetchDocs, reply peer.Reply) {
 		}
 		return
 	}
-	group := &fetched{id: c.id, docs: slices.Clone(op.Docs)}
+	group := &fetched{id: c.id, docs: op.Docs, came: make([]string, len(op.Docs))}
 	kept := r.sortFetched(b, group, op.Docs, reply.Result.(peer.Fetched).Docs)
 	if len(kept) == 0 {
 		r.emit(Release{ID: group.id})
@@ -273,7 +274,7 @@ func (r *Run) sortFetched(b *batch, group *fetched, asked []peer.DocRev, got []p
 		switch fate {
 		case peer.Taken:
 			kept = append(kept, peer.Kept{Fetch: group.id, Index: i})
-			group.docs[i].Rev = cmp.Or(got[i].Rev, d.Rev)
+			group.came[i] = cmp.Or(got[i].Rev, d.Rev)
 			group.bytes += got[i].Size
 			r.info.DocsRead++
 			r.info.BulkGetDocs++
@@ -313,17 +314,52 @@ func (r *Run) onWritten(c *call, op peer.WriteDocs, reply peer.Reply) {
 		}
 		r.writeSmaller(b, group, op, f)
 	} else {
-		refused := reply.Result.(peer.Written).Refused
-		for _, doc := range refused {
-			r.refused(doc)
-		}
-		r.wrote(len(op.Docs) - len(refused))
+		r.judge(b, group, op, reply.Result.(peer.Written).Refused)
 	}
 	if group.writes == 0 {
 		r.memory -= group.bytes
 		r.info.BytesWritten += int64(group.bytes)
 		r.emit(Release{ID: group.id})
 	}
+}
+
+// judge counts what became of the documents of a bulk write. One that the target does not want is left out. Every other
+// error word tells that something went wrong there: such a document is copied by itself, and what that is answered decides.
+func (r *Run) judge(b *batch, group *fetched, op peer.WriteDocs, verdicts []peer.Refusal) {
+	written, refused := slices.Clone(op.Docs), 0
+	for _, v := range verdicts {
+		if v.Error == "unauthorized" || v.Error == "forbidden" {
+			r.refused(v)
+			refused++
+			continue
+		}
+		// Reached: a document is not written in bulk, and not refused
+		for _, k := range group.meant(written, v) {
+			d := group.docs[k.Index]
+			r.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
+		}
+	}
+	r.wrote(max(0, len(written)-refused))
+}
+
+// meant are the documents of those sent that a verdict may be about: all of its id when it names no revision that was sent,
+// and all when it names no document.
+func (g *fetched) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
+	var alike []peer.Kept
+	for _, k := range sent {
+		if g.docs[k.Index].ID != v.ID {
+			continue
+		}
+		if g.came[k.Index] == v.Rev {
+			return []peer.Kept{k}
+		}
+		alike = append(alike, k)
+	}
+	if len(alike) > 0 {
+		return alike
+	}
+	return slices.Clone(sent)
 }
 
 // writeSmaller halves a request that is too large for the target; a single document that is too large
@@ -336,6 +372,6 @@ func (r *Run) writeSmaller(b *batch, group *fetched, op peer.WriteDocs, f *peer.
 		return
 	}
 	// Reached: a single document is too large
-	doc := group.docs[op.Docs[0].Index]
-	r.refused(peer.Refusal{ID: doc.ID, Rev: doc.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason})
+	i := op.Docs[0].Index
+	r.refused(peer.Refusal{ID: group.docs[i].ID, Rev: group.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
 }

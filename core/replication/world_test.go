@@ -115,6 +115,8 @@ type world struct {
 	fault func(Call) fault
 	// answer makes a call fail with what it returns; it may be nil.
 	answer func(Call) *peer.Failure
+	// reply answers a call in place of the databases, unless it returns nil; it may be nil.
+	reply func(Call) *peer.Reply
 	// rows replaces the source's changes feed; it may be nil.
 	rows       func(peer.ReadChanges) peer.Changes
 	filter     string // text of the filter function
@@ -230,6 +232,11 @@ func (w *world) perform(c Call) peer.Reply {
 	if w.answer != nil {
 		if failure := w.answer(c); failure != nil {
 			return peer.Reply{Failure: failure}
+		}
+	}
+	if w.reply != nil {
+		if reply := w.reply(c); reply != nil {
+			return *reply
 		}
 	}
 	if f != works {
@@ -381,6 +388,10 @@ func (w *world) writeDocs(target *database, docs []peer.Kept) peer.Written {
 		d := body[k.Index]
 		if w.refuses[d.ID] {
 			written.Refused = append(written.Refused, peer.Refusal{ID: d.ID, Rev: d.Rev, Error: "forbidden"})
+			continue
+		}
+		if w.isOdd() {
+			written.Refused = append(written.Refused, peer.Refusal{ID: d.ID, Rev: d.Rev, Error: "internal_server_error"})
 			continue
 		}
 		target.write(d.ID, w.dbs[peer.Source].path(d.ID, d.Rev)...)

@@ -87,6 +87,7 @@ var Catalogue = []Trouble{
 	{peers.RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment"},
 	{peers.LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
 	{peers.WritesPart, "databases", "_bulk_docs", "fails half-way"},
+	{peers.FailsSome, "databases", "_bulk_docs", "something goes wrong with some documents, which are not written"},
 	{peers.StubMissing, "databases", "write of a document", "the target wants an attachment that was sent as a stub"},
 	{peers.Conflict409, "databases", "write of a document", "meets another write"},
 	{peers.NotSynced, "databases", "_ensure_full_commit", "fails"},

@@ -140,7 +140,7 @@ func (c *Config) rolesOf(i int) node.Roles {
 // buildServers makes the servers with their databases and first documents.
 func (w *Cluster) buildServers() {
 	c := &w.Config
-	site, choppy := w.Decider.Site("setup"), w.Decider.Site("choppy")
+	site, choppy, fussy := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.fail("S15", "%s in %s %s", name, db, what)
 	}}
@@ -148,7 +148,7 @@ func (w *Cluster) buildServers() {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
-		t.Choppy = choppy.Int(8) == 7
+		t.Choppy, t.Fussy = choppy.Int(8) == 7, fussy.Int(8) == 7
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		t.LaxLocals = t.LaxLocals && t.Clustered()
 		if site.Chance(c.BareServers * decide.Scale / 100) {

@@ -168,8 +168,13 @@ var copying = []Mutant{
 	},
 	{
 		Name: "bulk-refusals-ignored", File: "core/replication/batch.go", What: "documents that the target refused are counted as written",
-		Old: "\t\trefused := reply.Result.(peer.Written).Refused\n",
-		New: "\t\trefused := reply.Result.(peer.Written).Refused[:0]\n",
+		Old: "r.judge(b, group, op, reply.Result.(peer.Written).Refused)",
+		New: "r.judge(b, group, op, reply.Result.(peer.Written).Refused[:0])",
+	},
+	{
+		Name: "mishaps-left-out", File: "core/replication/batch.go", What: "a document that a target could not write is left out like one that it refused",
+		Old: "if v.Error == \"unauthorized\" || v.Error == \"forbidden\" {",
+		New: "if v.Error != \"\" {",
 	},
 	{
 		Name: "refusal-counted-twice", File: "core/replication/info.go", What: "a document that the target does not take counts as two",

@@ -34,6 +34,7 @@ const (
 	RevMissing   Fault = "couch-rev-missing"    // the cluster does not find a revision for a moment
 	LeavesOut    Fault = "couch-bulk-get-part"  // _bulk_get answers for some documents only
 	WritesPart   Fault = "couch-bulk-docs-part" // _bulk_docs fails half-way
+	FailsSome    Fault = "couch-bulk-docs-some" // _bulk_docs does not write some documents, and says that something went wrong
 	StubMissing  Fault = "couch-missing-stub"   // the target wants an attachment that was sent as a stub
 	Conflict409  Fault = "couch-write-conflict" // a write of a single document meets another
 	NotSynced    Fault = "couch-no-full-commit" // _ensure_full_commit fails
@@ -49,7 +50,7 @@ func RequestFaults(op peer.Op) []Fault {
 	case peer.FetchDocs:
 		return append(all, Truncated, LeavesOut, RevMissing)
 	case peer.WriteDocs:
-		return append(all, TooLarge, ErrorAfter, WritesPart)
+		return append(all, TooLarge, ErrorAfter, WritesPart, FailsSome)
 	case peer.CopyDoc:
 		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409)
 	case peer.PutLocal:

@@ -102,11 +102,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 			p.Told.Bytes += int64(size(doc))
 		}
 		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
-			p.Told.Took += int64(len(op.Docs) - len(written.Refused))
-			p.Told.LeftOut += int64(len(written.Refused))
-			for _, r := range written.Refused {
-				p.Told.refuse(r.ID, r.Rev)
-			}
+			p.Told.written(len(op.Docs), written.Refused)
 			for _, k := range op.Docs {
 				p.Told.Bytes += int64(size(p.kept[k.Fetch][k.Index]))
 			}
@@ -384,27 +380,6 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 	}
 	p.kept[id] = kept
 	return peer.Reply{Result: got}
-}
-
-func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
-	var list []*docs.Document
-	for _, k := range op.Docs {
-		list = append(list, p.kept[k.Fetch][k.Index])
-	}
-	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
-		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
-	}
-	if f == WritesPart {
-		list = list[:len(list)/2]
-	}
-	var written peer.Written
-	for _, w := range db.replicated(list) {
-		if w.Err != nil {
-			p.net.Refused(p.rep.Target.URL, w.ID, w.Rev.String())
-			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
-		}
-	}
-	return peer.Reply{Result: written}
 }
 
 // copyDoc reads revisions from the source and writes each to the target, at moments of their own.

@@ -41,6 +41,8 @@ type Traits struct {
 	MaxDoc int
 	// Choppy servers break off every answer with changes after a few rows.
 	Choppy bool
+	// Fussy servers never write some documents in bulk, and say that something went wrong.
+	Fussy bool
 }
 
 // Clustered says whether it is a cluster, where the instance_start_time of a database tells when that was made.

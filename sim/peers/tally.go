@@ -8,10 +8,24 @@ type Tally struct {
 	LeftOut       int64    // of those refused, the ones in bulk: such are not sent again
 	Bytes         int64    // of all of them
 	Newest        Revision // that was refused last
+	Failed        int64    // sent in bulk and not written, though not refused either
 }
 
 // refuse counts a revision that was refused.
 func (t *Tally) refuse(id, rev string) { t.Refused, t.Newest = t.Refused+1, Revision{id, rev} }
+
+// written counts what came of a bulk write of n revisions.
+func (t *Tally) written(n int, verdicts []peer.Refusal) {
+	t.Took += int64(n - len(verdicts))
+	for _, v := range verdicts {
+		if !leavesOut(v) {
+			t.Failed++
+			continue
+		}
+		t.LeftOut++
+		t.refuse(v.ID, v.Rev)
+	}
+}
 
 // copied counts what came of a document that was copied by itself.
 func (t *Tally) copied(c peer.Copied) {

@@ -1,0 +1,62 @@
+package peers
+
+import (
+	"slices"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+)
+
+// mishaps are what a server says of documents in a bulk write that it did not write, though nothing is wrong with them.
+var mishaps = []peer.Refusal{
+	{Error: "internal_server_error", Reason: "No DB shards could be opened."},
+	{Error: "not_found", Reason: "no_db_file"},
+	{Error: "os_process_error", Reason: "exit_status: 1"},
+	{Error: "timeout", Reason: "The request could not be processed in a reasonable amount of time."},
+	{Error: "conflict", Reason: "Document update conflict."},
+	{Error: "error", Reason: "undefined"},
+}
+
+// leavesOut says whether a verdict is about the document: the target does not want it.
+func leavesOut(v peer.Refusal) bool { return v.Error == "unauthorized" || v.Error == "forbidden" }
+
+// mishap is what goes wrong with a document of a bulk write, the i-th of it; nil when nothing does.
+func (t Traits) mishap(f Fault, i int, d *docs.Document) *peer.Refusal {
+	number := int(d.ID[len(d.ID)-1])
+	if f != FailsSome && !(t.Fussy && number%4 == 1) || f == FailsSome && i%2 == 1 {
+		return nil
+	}
+	v := mishaps[(i+number)%len(mishaps)]
+	v.ID, v.Rev = d.ID, d.Rev.String()
+	return &v
+}
+
+// write carries out a bulk write.
+func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
+	var list []*docs.Document
+	for _, k := range op.Docs {
+		list = append(list, p.kept[k.Fetch][k.Index])
+	}
+	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
+		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
+	}
+	if f == WritesPart {
+		list = list[:len(list)/2]
+	}
+	var written peer.Written
+	var taken []*docs.Document
+	for i, d := range list {
+		if v := db.Server.mishap(f, i, d); v != nil {
+			written.Refused = append(written.Refused, *v)
+			continue
+		}
+		taken = append(taken, d)
+	}
+	for _, w := range db.replicated(taken) {
+		if w.Err != nil {
+			p.net.Refused(p.rep.Target.URL, w.ID, w.Rev.String())
+			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
+		}
+	}
+	return peer.Reply{Result: written}
+}
