@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/benbjohnson/clock"
+
 	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/fdb/fdbctest"
 	"couchrelay/adapters/fdb/fdbtest"
@@ -252,6 +254,37 @@ func TestStaleReads(t *testing.T) {
 	before := c.ReadVersionsGiven()
 	if get(t, db, "k"); c.ReadVersionsGiven() != before {
 		t.Error("a transaction that must not be stale is")
+	}
+}
+
+// TestStaleReadsGrowNoOlder: looks that come all the time keep no read version alive.
+func TestStaleReadsGrowNoOlder(t *testing.T) {
+	mock := clock.NewMock()
+	mock.Set(time.Unix(1_700_000_000, 0))
+	c, db := openCluster(t, fdb.Options{Probe: time.Hour, Clock: mock})
+	written, seen := map[string]int{"": 0}, 0
+	for i := 1; i < 10; i++ {
+		value := strings.Repeat("x", i)
+		written[value] = i
+		if err := kv.Do(bg, c.DB, func(tx kv.Tx) error { tx.Set([]byte("k"), []byte(value)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, read := range []func(tx kv.Tx) ([]byte, error){
+			func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) },
+			func(tx kv.Tx) ([]byte, error) {
+				pairs, err := tx.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{})
+				if err != nil || len(pairs) == 0 {
+					return nil, err
+				}
+				return pairs[0].Value, nil
+			},
+		} {
+			v, err := kv.RunWith(bg, db, kv.Options{Stale: true}, read)
+			if seen = written[string(v)]; err != nil || i-seen > 2 {
+				t.Errorf("write %d is read when write %d is there, 400 ms after each other (%v)", seen, i, err)
+			}
+		}
+		mock.Add(400 * time.Millisecond)
 	}
 }
 

@@ -41,8 +41,9 @@ func (t *transaction) prepare() {
 		errs = append(errs, o.SetSizeLimit(int64(min(t.options.SizeLimit, kv.MaxTxSize))))
 	}
 	if t.options.Stale {
-		if version := t.db.versions.known(t.db.Clock.Now()); version > 0 {
-			t.client.SetReadVersion(version)
+		// It was asked for then: who learned it from this transaction would take it for new, for ever.
+		if t.version = t.db.versions.known(t.db.Clock.Now()); t.version > 0 {
+			t.client.SetReadVersion(t.version)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
