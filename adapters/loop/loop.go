@@ -42,16 +42,18 @@ const (
 // Loop hosts a node.
 type Loop struct {
 	Options
-	time   clockTime
-	node   *node.Node
-	runs   map[uint64]*run
-	wakes  wakes
-	events chan any // node.Event or runEvent, from other goroutines
-	queue  []any    // the same, that steps brought about; handled before all others
-	ended  chan struct{}
-	ctx    context.Context
-	exited bool
-	name   atomic.Pointer[string] // of the node
+	time  clockTime
+	node  *node.Node
+	runs  map[uint64]*run
+	wakes wakes
+	// interval is how often runs report, by the settings that the node had last.
+	interval time.Duration
+	events   chan any // node.Event or runEvent, from other goroutines
+	queue    []any    // the same, that steps brought about; handled before all others
+	ended    chan struct{}
+	ctx      context.Context
+	exited   bool
+	name     atomic.Pointer[string] // of the node
 }
 
 // runEvent is an event of a run's machine.
@@ -65,6 +67,7 @@ func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, time: newTime(o.Clock), node: node.New(o.Node), runs: map[uint64]*run{}, events: make(chan any, 256), ended: make(chan struct{}),
 	}
+	l.interval = o.Node.ProgressInterval
 	l.name.Store(&o.Node.Name)
 	return l
 }
@@ -144,6 +147,9 @@ func (l *Loop) wakeDue() {
 }
 
 func (l *Loop) stepNode(ev node.Event) {
+	if c, is := ev.(node.Configure); is {
+		l.interval = c.Settings.ProgressInterval
+	}
 	now := l.time.both()
 	effects := l.node.Step(now, ev)
 	l.Log.NodeStepped(now, ev, effects)
@@ -218,7 +224,7 @@ func (l *Loop) startRun(s node.StartRun) {
 	plan := replication.NewPlan(s.Work.Replication, l.Store.Config.Server, rec.Throttled)
 	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
 	plan.ResumedID = rec.RepID
-	plan.ProgressInterval = l.Options.Node.ProgressInterval
+	plan.ProgressInterval = l.interval
 	l.Log.RunBegins(s.Run, plan)
 	r := newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })
 	r.id, r.log = s.Run, l.Log
