@@ -117,7 +117,7 @@ func TestChangesRequests(t *testing.T) {
 		{"wait", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, repdoc.Filter{}, false, "GET",
 			"feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", ""},
 		{"function", peer.ReadChanges{Since: "5", Limit: 10},
-			repdoc.Filter{Kind: repdoc.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1,"since":"now","feed":"x"}`)},
+			repdoc.Filter{Kind: repdoc.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
 			false, "GET", "filter=d%2Ff&a=x+y&n=1&feed=normal&style=all_docs&since=5", ""},
 		{"view", peer.ReadChanges{Since: "5", Limit: 10},
 			repdoc.Filter{Kind: repdoc.BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},

@@ -124,13 +124,35 @@ func (p *parser) namedFilter(name ejson.Value) (FilterKind, string) {
 		if name.Text == "_view" {
 			p.checkViewParam()
 		}
+		p.checkParams()
 		return BuiltinFilter, name.Text
 	}
 	ddoc, function, _ := strings.Cut(name.Text, "/")
 	if ddoc == "" || function == "" {
 		p.fail(InvalidReplication, "Invalid filter. Must match `ddocname/filtername`.", "")
 	}
+	p.checkParams()
 	return FunctionFilter, name.Text
+}
+
+// feedParams are the parameters of a changes feed that a replication sets itself or cannot do with: the feed would
+// begin, end or be ordered otherwise, or tell no sequences.
+var feedParams = []string{
+	"filter", "feed", "style", "since", "last-event-id", "timeout", "heartbeat", "limit", "descending", "seq_interval",
+}
+
+// checkParams refuses what a filter cannot be told, since servers take it for themselves, in upper case too. CouchDB
+// drops the first four and timeout, and goes astray with the rest.
+func (p *parser) checkParams() {
+	params, _ := p.body.Get("query_params")
+	for _, m := range params.Members {
+		name := strings.ToLower(m.Name)
+		// Rows with documents may be larger than anything that is read of a feed.
+		if slices.Contains(feedParams, name) || name == "include_docs" && plainText(m.Value) == "true" {
+			p.fail(BadRequest, "parameter `query_params` cannot have `"+m.Name+"`: servers take it for an option of the changes feed itself",
+				"let the filter go by a parameter with another name")
+		}
+	}
 }
 
 func (p *parser) checkViewParam() {
@@ -140,9 +162,6 @@ func (p *parser) checkViewParam() {
 		p.fail(BadRequest, "Invalid `view` parameter.", "`query_params` must have a `view` of the form ddocname/viewname")
 	}
 }
-
-// ourParams are the parameters of the changes feed that a replication sets itself.
-var ourParams = []string{"filter", "feed", "style", "since", "timeout", "heartbeat", "limit", "descending", "include_docs", "attachments"}
 
 // viewParams are options of views; a _view filter takes them as JSON.
 var viewParams = []string{
@@ -169,9 +188,7 @@ func (f Filter) ChangesParams() []peer.Param {
 		if f.Name == "_view" && slices.Contains(viewParams, m.Name) {
 			text = string(m.Value.Append(nil))
 		}
-		if !slices.Contains(ourParams, m.Name) {
-			params = append(params, peer.Param{Name: m.Name, Value: text})
-		}
+		params = append(params, peer.Param{Name: m.Name, Value: text})
 	}
 	return params
 }

@@ -3,6 +3,7 @@ package repdoc
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,8 +138,9 @@ func TestChangesParams(t *testing.T) {
 		`"selector":{}`:          "filter=_selector",
 		`"query_params":{"a":1}`: "",
 		`"filter":"d/f"`:         "filter=d/f",
-		`"filter":"d/f","query_params":{"z":"x y","a":1.0,"feed":"x","since":1,"filter":"z","n":null,"o":{"a":[]},"key":"k"}`: `filter=d/f&z=x y&a=1.0&n=null&o={"a":[]}&key=k`,
-		`"filter":"_view","query_params":{"view":"d/v","key":"k","reduce":false,"q":"k"}`:                                     `filter=_view&view=d/v&key="k"&reduce=false&q=k`,
+		`"filter":"d/f","query_params":{"z":"x y","a":1.0,"n":null,"o":{"a":[]},"key":"k"}`:                    `filter=d/f&z=x y&a=1.0&n=null&o={"a":[]}&key=k`,
+		`"filter":"d/f","query_params":{"attachments":"no","include_docs":false,"limits":3}`:                   `filter=d/f&attachments=no&include_docs=false&limits=3`,
+		`"filter":"_view","query_params":{"view":"d/v","key":"k","reduce":false,"include_docs":false,"q":"k"}`: `filter=_view&view=d/v&key="k"&reduce=false&include_docs=false&q=k`,
 	} {
 		var got []string
 		for _, p := range document(t, "{"+ends+","+in+"}").Filter.ChangesParams() {
@@ -146,6 +148,20 @@ func TestChangesParams(t *testing.T) {
 		}
 		if strings.Join(got, "&") != want {
 			t.Errorf("%s: got %s, want %s", in, strings.Join(got, "&"), want)
+		}
+	}
+}
+
+// TestEveryParam: a filter is told all that the document says, or the document is refused.
+func TestEveryParam(t *testing.T) {
+	for _, name := range append([]string{"attachments", "include_docs", "conflicts", "att_encoding_info", "view", "q"}, feedParams...) {
+		for _, name := range []string{name, strings.ToUpper(name)} {
+			r, err := ParseDocument([]byte(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`), DefaultConfig())
+			if refused := slices.Contains(feedParams, strings.ToLower(name)); refused != (err != nil) {
+				t.Errorf("%s: %v", name, err)
+			} else if !refused && !slices.Contains(r.Filter.ChangesParams(), peer.Param{Name: name, Value: "x"}) {
+				t.Errorf("%s: the filter is told %v", name, r.Filter.ChangesParams())
+			}
 		}
 	}
 }
@@ -212,6 +228,10 @@ func TestRefusals(t *testing.T) {
 		{`"filter":"a/",` + ends, "invalid_replication", "Invalid filter."},
 		{`"filter":5,` + ends, "bad_request", "parameter `filter` must be a string"},
 		{`"filter":"_view",` + ends, "bad_request", "Invalid `view` parameter."},
+		{`"filter":"a/b","query_params":{"q":1,"limit":5},` + ends, "bad_request", "parameter `query_params` cannot have `limit`: servers"},
+		{`"filter":"a/b","query_params":{"include_docs":true},` + ends, "bad_request", "parameter `query_params` cannot have `include_docs`: servers"},
+		{`"filter":"_design","query_params":{"Since":0},` + ends, "bad_request", "parameter `query_params` cannot have `Since`: servers"},
+		{`"filter":"_view","query_params":{"view":"a/b","descending":false},` + ends, "bad_request", "parameter `query_params` cannot have `descending`"},
 		{`"filter":"_view","query_params":{"view":"a/b/c"},` + ends, "bad_request", "Invalid `view` parameter."},
 		{`"filter":"_view","query_params":{"view":1},` + ends, "bad_request", "Invalid `view` parameter."},
 		{`"selector":[],` + ends, "bad_request", "parameter `selector` must be a JSON object"},

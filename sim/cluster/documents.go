@@ -90,6 +90,7 @@ func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
 		BatchSize       int      `json:"worker_batch_size"`
 		DocIDs          []string `json:"doc_ids"`
 		Filter          string
+		QueryParams     json.RawMessage `json:"query_params"`
 		Selector        json.RawMessage
 		SinceSeq        json.RawMessage `json:"since_seq"`
 		Params          struct{ Q int } `json:"create_target_params"`
@@ -104,7 +105,7 @@ func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
 	}
 	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
 		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
-		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
+		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter && bytes.Equal(rep.Filter.QueryParams, w.QueryParams) &&
 		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == o.w.Config.Workers && rep.Source.Retries == o.w.Config.Retries &&
 		rep.CheckpointInterval == o.w.Config.CheckpointInterval && slices.Equal(rep.CreateTargetParams, params)
 }

@@ -22,6 +22,7 @@ type users struct {
 	w       *Cluster
 	site    *decide.Site
 	touch   *decide.Site // whether a document is written as it was read
+	query   *decide.Site // what a filter function is told
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	faults  []chance
@@ -53,7 +54,7 @@ type jobDoc struct {
 }
 
 func newUsers(w *Cluster) *users {
-	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), table: &decide.Table{}}
+	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -165,6 +166,9 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 			body["selector"] = peers.Selector(n/3, n%3)
 		case 1:
 			body["filter"] = "f/pass"
+			if n := u.query.Int(6); n > 2 {
+				body["query_params"] = peers.Query(n % 3)
+			}
 		case 2:
 			body["doc_ids"] = []string{"doc1", "doc3", "none"}
 		case 3:

@@ -51,8 +51,8 @@ func (db *DB) filter(op peer.GetFilter) (peer.Filter, *peer.Failure) {
 	return peer.Filter{Code: ddoc.Filters[op.Name], Rev: doc.Rev.String()}, nil
 }
 
-// selected is the test of a replication's filter.
-func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
+// selected is the test of a replication's filter, whose function is told not to let a group through.
+func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
 	selector := string(f.Selector)
 	switch f.Kind {
 	case repdoc.DocIDs:
@@ -63,7 +63,9 @@ func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
 		if failure != nil {
 			return filter{}, failure
 		}
-		selector = found.Code
+		if selector = found.Code; group != "" {
+			selector = fmt.Sprintf(`{"$and":[%s,{"group":{"$ne":%s}}]}`, selector, group)
+		}
 	case repdoc.Selector:
 	default:
 		return filter{}, nil
@@ -83,14 +85,14 @@ func (db *DB) selected(f repdoc.Filter) (filter, *peer.Failure) {
 
 // FilterWorks says whether a filter can be applied here.
 func (db *DB) FilterWorks(f repdoc.Filter) *peer.Failure {
-	_, failure := db.selected(f)
+	_, failure := db.selected(f, meant(f))
 	return failure
 }
 
 // Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
 // the filter does not work.
 func (db *DB) Offers(f repdoc.Filter, winners bool) []Offer {
-	test, failure := db.selected(f)
+	test, failure := db.selected(f, meant(f))
 	if failure != nil {
 		return nil
 	}
@@ -156,7 +158,7 @@ func (db *DB) OffersAfter(since int64, f repdoc.Filter, winners bool) []Offer {
 
 // changes are all rows after a number.
 func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
-	test, failure := db.selected(f)
+	test, failure := db.selected(f, told(f))
 	if failure != nil {
 		return nil, failure
 	}

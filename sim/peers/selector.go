@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/repdoc"
 )
 
 // Forms is the number of selectors that Selector knows for each group.
@@ -16,6 +17,26 @@ func Selector(form, group int) json.RawMessage {
 		`{"group":%d}`, `{"group":{"$gt":%d}}`, `{"group":{"$in":[%d,"1"]}}`, `{"group":{"$ne":%d}}`, `{"_id":{"$lt":"doc%d"}}`,
 		`{"$or":[{"group":{"$lt":%d}},{"n":{"$exists":false}}]}`, `{"$and":[{"group":{"$gte":%d}},{"_id":{"$gt":"doc"}}]}`,
 	}[form], group)
+}
+
+// Query is what a filter function of this world is told, lest it lets documents of a group through. The parameter is one
+// that servers know too.
+func Query(group int) json.RawMessage { return fmt.Appendf(nil, `{"attachments":%d}`, group) }
+
+// meant is the group that the user had a filter function told of, told the one that a replication tells it of.
+func meant(f repdoc.Filter) string {
+	var query struct{ Attachments json.Number }
+	_ = json.Unmarshal(f.QueryParams, &query) // there may be none
+	return query.Attachments.String()
+}
+
+func told(f repdoc.Filter) string {
+	for _, p := range f.ChangesParams() {
+		if p.Name == "attachments" {
+			return p.Value
+		}
+	}
+	return ""
 }
 
 // numbers are the forms and groups of all these selectors.
