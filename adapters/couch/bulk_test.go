@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -294,4 +296,20 @@ func TestRelease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestManyRevisions: one document with very many revisions to ask about costs no more than as many documents.
+func TestManyRevisions(t *testing.T) {
+	var asked []string
+	for i := range 100_000 {
+		asked = append(asked, fmt.Sprintf("%d-0123456789abcdef", i))
+	}
+	began := time.Now()
+	ids, revs := byID([]peer.DocRevs{{ID: "a", Revs: asked}, {ID: "b", Revs: asked[:1]}, {ID: "a", Revs: asked[:50_000]}})
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if !slices.Equal(ids, []string{"a", "b"}) || !slices.Equal(revs["a"], asked) || !slices.Equal(revs["b"], asked[:1]) {
+		t.Errorf("asks about %s: %d and %d revisions", ids, len(revs["a"]), len(revs["b"]))
+	}
 }

@@ -188,7 +188,7 @@ func (e *endpoint) getLocal(ctx context.Context, op peer.GetLocal) (peer.Local, 
 		return peer.Local{}, f
 	}
 	var body json.RawMessage
-	if f := a.readJSON(maxSmall, &body); f != nil {
+	if f := a.readJSON(maxLog, &body); f != nil {
 		return peer.Local{}, f
 	}
 	var doc struct {

@@ -155,3 +155,17 @@ func TestPendingFromZeroOnACluster(t *testing.T) {
 		}
 	})
 }
+
+// TestLargeLog: a log of fifty entries, each with three sequences of a database with hundreds of shards, is read back.
+func TestLargeLog(t *testing.T) {
+	for size, fits := range map[int]bool{2 << 20: true, maxLog + 1: false} {
+		log := `{"_id":"_local/a","_rev":"0-1","history":"` + strings.Repeat("x", size) + `"}`
+		inRig(t, says(200, log), nil, func(r *rig) {
+			reply := r.do(peer.GetLocal{ID: "a"})
+			got, _ := reply.Result.(peer.Local)
+			if fits && string(got.Body) != log || !fits && reply.Failure == nil {
+				t.Errorf("%d bytes: %d are read, %v", size, len(got.Body), reply.Failure)
+			}
+		})
+	}
+}

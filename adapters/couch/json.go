@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// maxSmall bounds answers that are read whole: database descriptions, checkpoints and such.
+	// maxSmall bounds answers that are read whole: database descriptions and such.
 	maxSmall = 1 << 20
+	// maxLog bounds checkpoint logs: fifty entries of three sequences, which grow with the shards of a database.
+	maxLog = 8 << 20
 	// maxDesign bounds a design document that is read for its filter.
 	maxDesign = 16 << 20
 	// maxItem bounds one row or error of a longer answer.

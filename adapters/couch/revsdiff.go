@@ -3,7 +3,6 @@ package couch
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,18 +40,19 @@ func (e *endpoint) diffRevs(ctx context.Context, op peer.DiffRevs) (peer.Diff, *
 
 // byID joins what is asked about one document in several places, as JSON objects have each name once.
 func byID(docs []peer.DocRevs) (ids []string, revs map[string][]string) {
-	revs = make(map[string][]string, len(docs))
+	type leaf struct{ id, rev string }
+	revs, known := make(map[string][]string, len(docs)), map[leaf]bool{}
 	for _, d := range docs {
-		known, again := revs[d.ID]
-		if !again {
+		if _, again := revs[d.ID]; !again {
 			ids = append(ids, d.ID)
+			revs[d.ID] = nil
 		}
 		for _, rev := range d.Revs {
-			if !slices.Contains(known, rev) {
-				known = append(known, rev)
+			if l := (leaf{d.ID, rev}); !known[l] {
+				known[l] = true
+				revs[d.ID] = append(revs[d.ID], rev)
 			}
 		}
-		revs[d.ID] = known
 	}
 	return ids, revs
 }
