@@ -164,6 +164,38 @@ func TestCreateTarget(t *testing.T) {
 	w.wantEnd(Crashed, "forbidden: GET http://h/db/: 403")
 }
 
+// TestTargetNotMade: what a server says when it makes no database matters only where there is none.
+func TestTargetNotMade(t *testing.T) {
+	for _, code := range []int{400, 404, 405, 409, 418} {
+		for _, there := range []bool{true, false} {
+			w := newWorld(t)
+			w.plan.CreateTarget = true
+			w.failOn("create", 1, status(code))
+			if there {
+				w.begin()
+				w.wantEnd(Completed, "")
+				continue
+			}
+			refuse, missing := w.answer, status(404)
+			w.answer = func(c Call) *peer.Failure {
+				if c.Op.String() == "open target" {
+					return &missing
+				}
+				return refuse(c)
+			}
+			w.begin()
+			w.wantEnd(Crashed, "db_not_found: could not open http://h/db/")
+		}
+	}
+	for code, want := range map[int]string{401: "unauthorized", 403: "forbidden", 500: "http_request_failed"} {
+		w := newWorld(t)
+		w.plan.CreateTarget, w.plan.Retries = true, 1
+		w.failOn("create", 0, status(code))
+		w.begin()
+		w.wantEnd(Crashed, want)
+	}
+}
+
 func TestWithoutCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.fill(2)

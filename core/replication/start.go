@@ -55,10 +55,14 @@ func (r *Run) open() {
 	r.start(&call{op: peer.Open{Side: peer.Target}})
 }
 
+// onCreate leaves it to the opening of the target whether there is one, as CouchDB does: servers refuse with many
+// statuses to make what they have, or what somebody else has to make.
 func (r *Run) onCreate(reply peer.Reply) {
-	if reply.Failure != nil {
-		r.crash(trouble(peer.Create{}, reply.Failure))
-		return
+	if f := reply.Failure; f != nil {
+		if t := trouble(peer.Create{}, f); t.Error != "db_not_found" {
+			r.crash(t)
+			return
+		}
 	}
 	r.start(&call{op: peer.Open{Side: peer.Target}})
 }

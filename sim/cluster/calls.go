@@ -221,7 +221,10 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 		return
 	}
 	_, bulk := asked.(peer.FetchDocs)
+	_, creates := asked.(peer.Create)
 	switch f := reply.Failure; {
+	case creates && f.Kind == peer.Status && f.Status < 500 && !slices.Contains([]int{401, 403, 408, 429}, f.Status):
+		o.w.fail("S30", "run %d of %s gave up when its target was not made, and did not look whether it is there: %s", r.id, r.p.Name, e.Trouble)
 	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
 		o.w.fail("S30", "run %d of %s gave up when a bulk read failed, and read nothing by itself: %s", r.id, r.p.Name, e.Trouble)
 	case f.Kind == peer.Status && f.Status == 429 && !e.Trouble.Throttled:

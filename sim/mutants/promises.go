@@ -225,6 +225,16 @@ var told = []Mutant{
 // kept are bugs about what a run keeps to while servers are slow, sources lack things, and nothing is wrong.
 var kept = []Mutant{
 	{
+		Name: "filter-told-less", File: "core/repdoc/filter.go", What: "a filter is not told of a parameter that the feed knows",
+		Old: "\t\tparams = append(params, peer.Param{Name: m.Name, Value: text})\n",
+		New: "\t\tif m.Name != \"attachments\" {\n\t\t\tparams = append(params, peer.Param{Name: m.Name, Value: text})\n\t\t}\n",
+	},
+	{
+		Name: "create-decides", File: "core/replication/start.go", What: "a target that the server does not make is taken for missing",
+		Old: "t.Error != \"db_not_found\" {",
+		New: "t.Error != \"\" {",
+	},
+	{
 		Name: "log-of-another-trusted", File: "core/replication/start.go", What: "a log that was written for a database that is gone counts",
 		Old: "if known(written) && known(s.start) &&",
 		New: "if known(written) && !known(written) &&",

@@ -51,7 +51,7 @@ func (db *DB) filter(op peer.GetFilter) (peer.Filter, *peer.Failure) {
 	return peer.Filter{Code: ddoc.Filters[op.Name], Rev: doc.Rev.String()}, nil
 }
 
-// selected is the test of a replication's filter, whose function is told not to let a group through.
+// selected is the test of a replication's filter, whose function is told to let a group through besides.
 func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
 	selector := string(f.Selector)
 	switch f.Kind {
@@ -64,7 +64,7 @@ func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
 			return filter{}, failure
 		}
 		if selector = found.Code; group != "" {
-			selector = fmt.Sprintf(`{"$and":[%s,{"group":{"$ne":%s}}]}`, selector, group)
+			selector = fmt.Sprintf(`{"$or":[%s,{"group":%s}]}`, selector, group)
 		}
 	case repdoc.Selector:
 	default:

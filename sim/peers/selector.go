@@ -19,8 +19,8 @@ func Selector(form, group int) json.RawMessage {
 	}[form], group)
 }
 
-// Query is what a filter function of this world is told, lest it lets documents of a group through. The parameter is one
-// that servers know too.
+// Query is what a filter function of this world is told to let a group of documents through besides. The parameter is
+// one that servers know too.
 func Query(group int) json.RawMessage { return fmt.Appendf(nil, `{"attachments":%d}`, group) }
 
 // meant is the group that the user had a filter function told of, told the one that a replication tells it of.
