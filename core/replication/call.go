@@ -12,6 +12,7 @@ type call struct {
 	op      peer.Op
 	id      uint64       // of the attempt under way, 0 between attempts
 	due     instant.Time // of the next attempt, when id is 0
+	sent    instant.Time // when the attempt under way began
 	failed  int          // attempts that failed and count
 	since   instant.Time // when the first of them failed
 	wait    time.Duration
@@ -39,7 +40,7 @@ func (r *Run) start(c *call) *call {
 
 func (r *Run) attempt(c *call) {
 	r.nextID++
-	c.id = r.nextID
+	c.id, c.sent = r.nextID, r.now
 	r.emit(Call{ID: c.id, Op: c.op})
 }
 

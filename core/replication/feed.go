@@ -86,8 +86,10 @@ func (r *Run) onChanges(op peer.ReadChanges, reply peer.Reply) {
 		return
 	}
 	got := reply.Result.(peer.Changes)
-	if got.LastSeq != "" && got.LastSeq != f.since {
-		r.queueBatch(nil, got.LastSeq)
+	if got.LastSeq != "" {
+		if !sameMoment(got.LastSeq, f.since) {
+			r.queueBatch(nil, got.LastSeq)
+		}
 		f.since = got.LastSeq
 	}
 	if f.since == f.from && !got.End {
@@ -97,7 +99,7 @@ func (r *Run) onChanges(op peer.ReadChanges, reply peer.Reply) {
 	f.caught = got.End && (!op.Wait || len(got.Rows) < op.Limit)
 	f.over = f.caught && !r.plan.Continuous
 	r.estimatePending(got)
-	r.pauseWhenIdle(op)
+	r.pauseWhenIdle(op, len(got.Rows))
 }
 
 // estimatePending keeps the number of rows to come. Servers tell it at the end of an answer; before that
@@ -125,13 +127,17 @@ func (r *Run) onPending(op peer.CountPending, reply peer.Reply) {
 }
 
 // pauseWhenIdle keeps a server whose long poll does not wait from being asked in a tight loop.
-func (r *Run) pauseWhenIdle(op peer.ReadChanges) {
+func (r *Run) pauseWhenIdle(op peer.ReadChanges, rows int) {
 	f := &r.feed
-	if !op.Wait || f.since != f.from || r.now.Sub(f.begun) >= quietRead {
+	switch {
+	case !op.Wait || rows > 0 || r.now.Sub(f.begun) >= quietRead:
 		f.pause = 0
 		return
+	case sameMoment(f.since, f.from):
+		f.pause = min(max(2*f.pause, idlePauseMin), idlePauseMax)
+	default: // the filter leaves out what comes, or the server words moments in a way of its own
+		f.pause = idlePauseMin
 	}
-	f.pause = min(max(2*f.pause, idlePauseMin), idlePauseMax)
 	f.resume = r.now.Add(f.pause)
 }
 

@@ -36,6 +36,12 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if r.stopping {
 		return false
 	}
+	if r.wasCut(c, f) {
+		// Reached: a long poll is cut
+		c.failed, c.throttled = 0, throttled{}
+		r.again(c, max(firstPause, min(f.RetryAfter, maxRetryAfter)))
+		return true
+	}
 	if f.Status == 429 && f.Kind == peer.Status {
 		// Reached: a server asks to slow down
 		return r.grantThrottled(c, f)
@@ -59,6 +65,23 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	r.again(c, max(c.wait, min(f.RetryAfter, maxRetryAfter)))
 	c.wait = min(growth*c.wait, maxPause)
 	return true
+}
+
+// wasCut says that a long poll ended because something on the way lets no answer take as long as it likes. It
+// waited as it should, so that it counts neither as a failure nor among those before it; whether both
+// databases are there is looked at anyway (see lookDue). A server that failed says so.
+func (r *Run) wasCut(c *call, f *peer.Failure) bool {
+	read, is := c.op.(peer.ReadChanges)
+	if !is || !read.Wait || r.now.Sub(c.sent) < quietRead {
+		return false
+	}
+	switch f.Kind {
+	case peer.Broken, peer.TimedOut:
+		return true
+	case peer.Status:
+		return f.Status == 408 || f.Status == 504
+	}
+	return false
 }
 
 // grantThrottled waits out answers 429. They use up no retries, only patience.

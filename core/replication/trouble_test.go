@@ -151,6 +151,106 @@ func TestLongPollThatDoesNotWait(t *testing.T) {
 	}
 }
 
+// A server that words one moment anew in each answer is asked no more often.
+func TestLongPollThatRewordsTheMoment(t *testing.T) {
+	for words, most := range map[string]struct{ reads, batches int }{
+		`"7-%d"`:   {15, 1},
+		`[7,"%d"]`: {250, 250}, // nobody can tell whether it is one moment
+	} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		reads := 0
+		w.rows = func(op peer.ReadChanges) peer.Changes {
+			reads++
+			return peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprintf(words, reads))}
+		}
+		w.begin()
+		w.dbs[peer.Source].seq = 8 // so that the world answers long polls
+		for end := w.now.Add(time.Minute); w.now < end; {
+			w.proceed(first)
+		}
+		if reads < 5 || reads > most.reads {
+			t.Errorf("%s: %d reads in a minute", words, reads)
+		}
+		if w.run.numbered > int64(most.batches) {
+			t.Errorf("%s: %d batches without a row", words, w.run.numbered)
+		}
+	}
+}
+
+// A run whose long polls are cut, because something on the way lets no answer take as long as it likes, goes on.
+func TestCutLongPolls(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between *peer.Failure // of every second poll, at once
+		cut     peer.Failure
+		after   time.Duration
+	}{
+		{"by a balancer", nil, peer.Failure{Kind: peer.Broken}, 30 * time.Second},
+		{"by a proxy that keeps signs of life to itself", nil, peer.Failure{Kind: peer.TimedOut}, 30 * time.Second},
+		{"by a gateway", nil, status(504), time.Minute},
+		{"once in a while", nil, peer.Failure{Kind: peer.Broken}, 20 * time.Hour},
+		{"soon", nil, peer.Failure{Kind: peer.Broken}, quietRead},
+		{"among answers 429", new(status(429)), peer.Failure{Kind: peer.Broken}, time.Hour},
+		{"among refusals", new(status(503)), peer.Failure{Kind: peer.Broken}, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Continuous = true
+			w.begin()
+			cuts, pauses := 0, time.Duration(0)
+			for poll := uint64(0); cuts < 10; {
+				i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait })
+				if i < 0 || len(w.flying) > 1 {
+					before := w.now
+					w.proceed(first)
+					pauses += w.now.Sub(before)
+					continue
+				}
+				fail := func(after time.Duration, f peer.Failure) {
+					call := w.flying[i]
+					w.flying = slices.Delete(w.flying, i, i+1)
+					w.now = w.now.Add(after)
+					w.step(Reply{ID: call.ID, Reply: peer.Reply{Failure: &f}})
+				}
+				if poll++; c.between != nil && poll%2 == 0 {
+					fail(0, *c.between)
+					continue
+				}
+				fail(c.after, c.cut)
+				if cuts++; w.end != nil {
+					t.Fatalf("%s after %d cuts", w.end, cuts)
+				}
+			}
+			if pauses > 10*time.Second {
+				t.Errorf("nobody listened for %s", pauses)
+			}
+		})
+	}
+}
+
+// Polls that break at once, or that the server fails, are failures however long they are tried.
+func TestPollsThatFail(t *testing.T) {
+	for after, failure := range map[time.Duration]peer.Failure{
+		0:               {Kind: peer.Broken},
+		5 * time.Second: status(500),
+	} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+		w.answer = func(c Call) *peer.Failure {
+			if read, is := c.Op.(peer.ReadChanges); is && read.Wait {
+				w.now = w.now.Add(after)
+				return &failure
+			}
+			return nil
+		}
+		w.begin()
+		w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+		w.wantEnd(Crashed, "")
+	}
+}
+
 // An idle run notices that a database is not the one any more to which it sent everything.
 func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 	for name, c := range map[string]struct {

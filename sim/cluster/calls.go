@@ -18,8 +18,11 @@ func (o *oracle) called(r *run, op peer.Op) {
 	o.checkLoad(r, op)
 	o.checkStart(r, op)
 	o.checkWhole(r, op)
-	if put, is := op.(peer.PutLocal); is {
-		o.askedToSave(r, put)
+	switch op := op.(type) {
+	case peer.PutLocal:
+		o.askedToSave(r, op)
+	case peer.ReadChanges:
+		r.attempts.asked = o.w.Engine.Now()
 	}
 }
 
@@ -32,7 +35,7 @@ type repeats struct {
 	minute instant.Time
 	all    int
 	alike  map[string]int // behind the first maxRepeats
-	since  peer.Seq       // of the feed: a document that is changed again and again is looked at as often
+	since  string         // what the feed has brought: a document that is changed again and again is looked at as often
 	copies int            // each may be refused, and then the target is opened to see who is refused
 }
 
@@ -43,15 +46,17 @@ func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	}
 	switch op := op.(type) {
 	case peer.ReadChanges:
-		r.repeats.since = op.Since
+		r.repeats.since = o.brought(r, op.Since)
 	case peer.CopyDoc:
 		r.repeats.copies++
 	}
 	if r.repeats.all++; r.repeats.all <= maxRepeats {
 		return
 	}
-	what := op.String() + " at " + string(r.repeats.since) + " "
+	what := op.String() + " at " + r.repeats.since + " "
 	switch op := op.(type) { // these do not print all
+	case peer.ReadChanges: // and this one more than that it brought nothing
+		what = fmt.Sprintf("read changes, wait %v, at %s", op.Wait, r.repeats.since)
 	case peer.Open:
 		what += fmt.Sprint(r.repeats.copies)
 	case peer.DiffRevs:
@@ -64,6 +69,14 @@ func (o *oracle) checkRepeats(r *run, op peer.Op) {
 	if r.repeats.alike[what]++; r.repeats.alike[what] > maxRepeats {
 		o.w.fail("B1", "run %d of %s asked %d times in one minute: %s", r.id, r.p.Name, r.repeats.alike[what], what)
 	}
+}
+
+// brought is how far the feed has come, in whatever words.
+func (o *oracle) brought(r *run, since peer.Seq) string {
+	if source := o.w.net.find(r.work.Work.Replication.Source.URL); source != nil {
+		since = peer.Seq(fmt.Sprint(source.Number(since)))
+	}
+	return fmt.Sprintf("%s, %d rows", since, r.numbers.rows)
 }
 
 // shortPause is the shortest one before a failed call is repeated, CouchDB's; it doubles up to more than longPause.
@@ -100,8 +113,8 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 			r.attempts.lacking = lacking{op.(peer.CopyDoc).ID, now}
 		}
 	}
-	if _, is := op.(peer.ReadChanges); is {
-		r.attempts.noteFeed(reply, now)
+	if read, is := op.(peer.ReadChanges); is {
+		r.attempts.noteFeed(read, reply, now)
 	}
 	o.count(r, op, reply)
 	r.saved.save(op, reply, now)
@@ -119,12 +132,16 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 		r.failed = map[string]setback{}
 	}
 	s := r.failed[op.String()]
-	if s.at = now; f.Kind == peer.Status && f.Status == 429 {
+	s.at = now
+	switch read, is := op.(peer.ReadChanges); {
+	case is && read.Wait && cut(f) && max(now.Sub(r.attempts.asked), r.p.pausedLast.Sub(r.attempts.asked)) >= quietPoll:
+		s = setback{at: now, n: 1}
+	case f.Kind == peer.Status && f.Status == 429:
 		if s.answered++; s.answered == 1 {
 			s.first = now
 		}
 		s.n, s.last = s.answered, now
-	} else {
+	default:
 		s.failed++
 		s.n = s.failed
 	}
@@ -155,6 +172,8 @@ type attempts struct {
 	stuck                       int  // failures of the feed since it brought something
 	stuckSince                  instant.Time
 	feed                        *peer.Failure // the last of them
+	slowed                      instant.Time  // since when the feed was asked to slow down
+	asked                       instant.Time  // when it was asked last
 	lacking                     lacking
 }
 
@@ -181,12 +200,28 @@ func (t *attempts) noteFailed(now instant.Time) {
 	}
 }
 
-// noteFeed counts the failures of the feed in a row.
-func (t *attempts) noteFeed(reply peer.Reply, now instant.Time) {
-	if changes, is := reply.Result.(peer.Changes); reply.Failure == nil || is && len(changes.Rows) > 0 {
-		t.stuck = 0
+// quietPoll is how long a poll has waited at least that something on the way cut.
+const quietPoll = time.Second
+
+// cut says whether a poll may have failed because of how long it took.
+func cut(f *peer.Failure) bool {
+	return f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Status && (f.Status == 408 || f.Status == 504)
+}
+
+// noteFeed counts the failures of the feed in a row, those of polls that were cut after a while not among them.
+func (t *attempts) noteFeed(op peer.ReadChanges, reply peer.Reply, now instant.Time) {
+	t.feed = reply.Failure
+	waited := t.feed != nil && op.Wait && cut(t.feed) && now.Sub(t.asked) >= quietPoll
+	if changes, is := reply.Result.(peer.Changes); t.feed == nil || is && len(changes.Rows) > 0 || waited {
+		t.stuck, t.slowed = 0, 0
 	}
-	if t.feed = reply.Failure; t.feed != nil && passes(t.feed) {
+	switch {
+	case t.feed == nil || waited:
+	case t.feed.Kind == peer.Status && t.feed.Status == 429:
+		if t.slowed == 0 {
+			t.slowed = now
+		}
+	case passes(t.feed):
 		if t.stuck++; t.stuck == 1 {
 			t.stuckSince = now
 		}
@@ -229,10 +264,14 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 		o.w.fail("S30", "run %d of %s gave up when a bulk read failed, and read nothing by itself: %s", r.id, r.p.Name, e.Trouble)
 	case f.Kind == peer.Status && f.Status == 429 && !e.Trouble.Throttled:
 		o.w.fail("S30", "run %d of %s was asked to slow down, and its next run is not: %s", r.id, r.p.Name, e.Trouble)
+	case f == t.feed && f.Kind == peer.Status && f.Status == 429 && now.Sub(t.slowed) < throttledLast:
+		o.w.fail("S30", "run %d of %s was asked to slow down its feed %s ago, and gave up: %s", r.id, r.p.Name, now.Sub(t.slowed), e.Trouble)
 	case e.Trouble.Throttled || f.Kind == peer.Status && f.Status == 429:
 		if now.Sub(t.firstThrottled) < throttledLast {
 			o.w.fail("S30", "run %d of %s was asked to slow down %s ago, and gave up: %s", r.id, r.p.Name, now.Sub(t.firstThrottled), e.Trouble)
 		}
+	case f == t.feed && passes(f) && t.stuck == 0:
+		o.w.fail("S30", "run %d of %s gave up when a poll was cut that had waited: %s", r.id, r.p.Name, e.Trouble)
 	case f == t.feed && passes(f) && t.stuck <= r.work.Work.Replication.Source.Retries && now.Sub(t.stuckSince) < retriesLast:
 		o.w.fail("S30", "run %d of %s gave up after %d failures of a feed that went on, with %d retries: %s", r.id, r.p.Name, t.stuck, r.work.Work.Replication.Source.Retries, e.Trouble)
 	case passes(f) && t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast:

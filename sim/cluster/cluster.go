@@ -137,10 +137,14 @@ func (c *Config) rolesOf(i int) node.Roles {
 	return node.Replication
 }
 
+// longest are the times that servers, or what is in front of them, may let an answer take; 0 is any time.
+var longest = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute}
+
 // buildServers makes the servers with their databases and first documents.
 func (w *Cluster) buildServers() {
 	c := &w.Config
 	site, choppy, fussy := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy")
+	cutting, rewording := w.Decider.Site("cutting"), w.Decider.Site("rewording")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.fail("S15", "%s in %s %s", name, db, what)
 	}}
@@ -149,8 +153,10 @@ func (w *Cluster) buildServers() {
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
 		t.Choppy, t.Fussy = choppy.Int(8) == 7, fussy.Int(8) == 7
+		t.Longest = longest[cutting.Int(len(longest))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		t.LaxLocals = t.LaxLocals && t.Clustered()
+		t.Rewords = rewording.Int(4) == 3 && t.Clustered()
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
 			t.Hasty = site.Int(8) == 7

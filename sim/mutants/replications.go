@@ -217,6 +217,16 @@ var copying = []Mutant{
 		New: "",
 	},
 	{
+		Name: "cut-polls-fail", File: "core/replication/policy.go", What: "a run ends when its long polls are cut a few times, however long they waited",
+		Old: "if !is || !read.Wait || r.now.Sub(c.sent) < quietRead {",
+		New: "if is || !read.Wait {",
+	},
+	{
+		Name: "moment-by-its-words", File: "core/replication/feed.go", What: "a source that answers long polls at once, each time in other words, is asked without a pause",
+		Old: "case sameMoment(f.since, f.from):",
+		New: "case f.since == f.from:",
+	},
+	{
 		Name: "bodies-kept", File: "core/replication/batch.go", What: "bodies are not released when all of them were written",
 		Old: "\t\tr.info.BytesWritten += int64(group.bytes)\n\t\tr.emit(Release{ID: group.id})\n",
 		New: "\t\tr.info.BytesWritten += int64(group.bytes)\n",

@@ -314,14 +314,17 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	return p.request(ctx, peer.Source, "GET", op, func(db *DB, f Fault, respond func(peer.Reply)) {
 		reply := p.changes(db, op, f)
-		if op.Wait && !db.Server.Hasty && reply.Failure == nil && len(p.feed.rows) == 0 && p.feed.end == op.Since {
-			db.wait(p.owner, func(failure *peer.Failure) {
+		if op.Wait && !db.Server.Hasty && reply.Failure == nil && len(p.feed.rows) == 0 && db.Number(p.feed.end) == db.Number(op.Since) {
+			stop := db.wait(p.owner, func(failure *peer.Failure) {
 				if failure != nil {
 					respond(peer.Reply{Failure: failure})
 					return
 				}
 				respond(p.changes(db, op, f))
 			})
+			if limit := db.Server.Longest; limit > 0 {
+				p.engine.After(limit, nil, db.Server.Name, func() { stop(&peer.Failure{Kind: peer.Broken}) })
+			}
 			return
 		}
 		respond(reply)
@@ -346,7 +349,7 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 		half := (len(rows) + 1) / 2
 		rows = append(rows[:half:half], rows...)
 	}
-	end := db.seq(db.last())
+	end := db.end(db.last())
 	if op.Wait && len(rows) > op.Limit {
 		rows = rows[:op.Limit]
 		end = rows[len(rows)-1].Seq

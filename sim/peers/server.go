@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
@@ -43,6 +44,10 @@ type Traits struct {
 	Choppy bool
 	// Fussy servers never write some documents in bulk, and say that something went wrong.
 	Fussy bool
+	// Longest is how long an answer may take until something on the way to the server cuts it, 0 for any time.
+	Longest time.Duration
+	// Rewords says that the ends of answers name one moment in other words each time, as those of clusters do.
+	Rewords bool
 }
 
 // Clustered says whether it is a cluster, where the instance_start_time of a database tells when that was made.
@@ -87,7 +92,8 @@ type DB struct {
 	Since instant.Time
 	born  int64 // number of the database among those of its server
 
-	waiters []waiter              // long polls
+	waiters []*waiter             // long polls
+	worded  int                   // ends of answers so far
 	locals  map[string]peer.Local // what is known of _local documents, which replications alone write
 	copying bool                  // the present write is a replication
 	order   []docs.Seq            // of all changes so far, by number, from 1
@@ -228,6 +234,16 @@ func (db *DB) seq(n int64) peer.Seq {
 	return peer.Seq(fmt.Sprintf(`"%d%cb%de%d"`, n, db.comma(), db.born, db.epoch))
 }
 
+// end words a number at the end of an answer.
+func (db *DB) end(n int64) peer.Seq {
+	s := db.seq(n)
+	if !db.Server.Rewords {
+		return s
+	}
+	db.worded++
+	return peer.Seq(fmt.Sprintf(`%sw%d"`, strings.TrimSuffix(string(s), `"`), db.worded))
+}
+
 // comma is what comes behind the number in a sequence. Only clusters have a dash.
 func (db *DB) comma() rune {
 	if db.Server.Clustered() {
@@ -243,6 +259,7 @@ func (db *DB) Number(s peer.Seq) int64 {
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
 	born, epoch := db.born, db.epoch
 	if worded {
+		rest, _, _ = strings.Cut(rest, "w")
 		first, second, _ := strings.Cut(rest, "e")
 		born, _ = strconv.ParseInt(first, 10, 64)
 		epoch, _ = strconv.Atoi(second)
@@ -342,8 +359,16 @@ type waiter struct {
 	wake  func(*peer.Failure)
 }
 
-func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) {
-	db.waiters = append(db.waiters, waiter{owner, wake})
+// wait begins a long poll. What it returns ends that, if it has not ended.
+func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) (stop func(*peer.Failure)) {
+	w := &waiter{owner, wake}
+	db.waiters = append(db.waiters, w)
+	return func(f *peer.Failure) {
+		if i := slices.Index(db.waiters, w); i >= 0 {
+			db.waiters = slices.Delete(db.waiters, i, i+1)
+			wake(f)
+		}
+	}
 }
 
 // Hangup ends the long polls of a process, or of all when that is nil: with a failure, or with what there

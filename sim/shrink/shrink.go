@@ -178,7 +178,7 @@ func (s *shrinker) adoptFirst(candidates []scenario.Scenario) int {
 		for i, o := range outcomes {
 			if o.Violation != nil && o.Violation.ID == s.best.Broke {
 				s.best, s.after = candidates[i], o.Violation
-				s.limit = min(s.limit, o.Events*5/4+5_000)
+				s.limit = min(s.limit, o.Events*5/4+20_000) // without delays a short run may have many more
 				return tried + i
 			}
 		}
