@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -12,19 +13,23 @@ import (
 	"couchrelay/core/repdoc"
 )
 
-// heartbeats is how many signs of life an idle long poll is asked for within the time after which a
+// heartbeats is how many signs of life a feed without rows is asked for within the time after which a
 // silent connection counts as dead.
 const heartbeats = 3
 
 // maxRows bounds what one read keeps of a feed, in bytes: a row may have maxItem, and there are thousands.
 const maxRows = 8 << 20
 
+// slowRead is how long a read waits for more rows once it has one. A filter may let few through, and what is here
+// should be copied, and not be lost when the run ends.
+const slowRead = time.Second
+
 // readChanges goes on with the feed that the last read left open, if this one starts where that one
 // ended, and else opens one.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	f := p.takeFeed()
 	if f != nil && (f.last != op.Since || f.wait != op.Wait) {
-		f.answer.close()
+		f.close()
 		f = nil
 	}
 	if f == nil {
@@ -37,7 +42,7 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	reply := f.read(op.Limit)
 	switch got := reply.Result.(peer.Changes); {
 	case !unhook():
-		f.answer.close()
+		f.close()
 	case reply.Failure == nil && !got.End:
 		p.leaveFeed(f)
 	}
@@ -58,7 +63,7 @@ func (p *Pair) leaveFeed(f *feed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.feed != nil {
-		f.answer.close()
+		f.close()
 		return
 	}
 	p.feed = f
@@ -69,7 +74,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer unhook()
-	f := &feed{cancel: cancel, wait: op.Wait, pending: -1, last: op.Since}
+	f := &feed{cancel: cancel, wait: op.Wait, pending: -1, last: op.Since, rows: make(chan row), left: make(chan struct{})}
 	filtered := p.filter.Kind != repdoc.DocIDs || !p.noDocIDs.Load()
 	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
 	if filtered && p.filter.Kind == repdoc.DocIDs && failure != nil && failure.Kind == peer.Status && failure.Status == http.StatusMethodNotAllowed {
@@ -84,6 +89,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	if !filtered {
 		f.only = p.filter.DocIDs
 	}
+	go f.pump()
 	return f, nil
 }
 
@@ -94,11 +100,11 @@ func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	// CouchDB shows that it is at work by newlines: while a long poll waits, and while a filter lets nothing
 	// through. A proxy that compresses would keep them to itself.
 	r.header = append(r.header, peer.Param{Name: "Accept-Encoding", Value: "identity"})
-	params := []peer.Param{{Name: "feed", Value: "normal"}}
+	kind, beat := "normal", max(1, p.source.timeout.Milliseconds()/heartbeats)
 	if op.Wait {
-		beat := max(1, p.source.timeout.Milliseconds()/heartbeats)
-		params = []peer.Param{{Name: "feed", Value: "longpoll"}, {Name: "heartbeat", Value: strconv.FormatInt(beat, 10)}}
+		kind = "longpoll"
 	}
+	params := []peer.Param{{Name: "feed", Value: kind}, {Name: "heartbeat", Value: strconv.FormatInt(beat, 10)}}
 	params = append(params, peer.Param{Name: "style", Value: p.style}, peer.Param{Name: "since", Value: queryText(op.Since)})
 	if !filtered {
 		r.query = encodeQuery(params...)
@@ -139,72 +145,149 @@ func appendQuoted(dst []byte, text string) []byte {
 	return dst
 }
 
-// feed is an answer with changes that is read in several steps.
+// feed is an answer with changes that is read in several steps. A goroutine reads the answer, one row ahead of those
+// who read the feed, so that they need not wait for a server that is slow to find the next one.
 type feed struct {
 	*stream
 	answer *answer
 	cancel context.CancelCauseFunc
 	wait   bool     // it is a long poll
 	only   []string // the documents wanted, in order; nil wants all
+	rows   chan row // closed at the end of the answer
+	left   chan struct{}
 
+	// Of the goroutine, until rows is closed.
 	inRows  bool     // the next to read is a row or the end of all rows
 	hasRows bool     // the rows have begun
 	row     int      // that is read next
-	last    peer.Seq // of the last row read, at first where the feed starts
 	lastSeq peer.Seq // as the server says
 	pending int64
+	failure *peer.Failure // how the answer ended
+
+	// Of whoever reads.
+	last  peer.Seq // of the last row read, at first where the feed starts
+	begun bool     // a row was read
+	ahead *row     // that is read next, when it is here
 }
 
-// read reads up to limit rows, or fewer when they are large. A long poll is read to its end, which comes
-// at once.
-func (f *feed) read(limit int) peer.Reply {
-	got := peer.Changes{Pending: -1}
-	err := f.rows(&got, limit)
-	if got.End {
-		got.LastSeq, got.Pending = f.lastSeq, f.pending
-	}
-	if got.LastSeq == "" && (f.row > 0 || got.End) {
-		got.LastSeq = f.last
-	}
-	switch {
-	case err != nil:
-		defer f.answer.close()
-		return peer.Reply{Result: got, Failure: f.answer.broken(err)}
-	case got.End:
-		f.answer.finish()
-	}
-	return peer.Reply{Result: got}
+// row is a row of a feed with the bytes that are kept of it.
+type row struct {
+	peer.Change
+	size int
 }
 
-func (f *feed) rows(got *peer.Changes, limit int) error {
-	size := 0
+// pump reads the answer to its end, or until the feed is closed.
+func (f *feed) pump() {
+	defer close(f.rows)
+	defer f.answer.close()
+	if err := f.pass(); err != nil {
+		f.failure = f.answer.broken(err)
+		return
+	}
+	f.answer.finish()
+}
+
+// pass passes the rows on as they come.
+func (f *feed) pass() error {
 	for {
 		if !f.inRows {
 			if err := f.members(); err != nil || !f.inRows {
-				got.End = err == nil
 				return err
 			}
 		}
-		full := len(got.Rows)+got.Skipped >= limit
-		if full && !f.wait || size >= maxRows {
-			return nil
-		}
-		switch {
-		case f.PeekKind() == jsontext.KindEndArray:
+		if f.PeekKind() == jsontext.KindEndArray {
 			f.inRows = false
 			if _, err := f.ReadToken(); err != nil {
 				return err
 			}
-		case full:
-			return nil
-		default:
-			n, err := f.readRow(got)
-			if err != nil {
-				return err
-			}
-			size += n
+			continue
+		}
+		next, err := f.readRow()
+		if err != nil {
+			return err
+		}
+		select {
+		case f.rows <- next:
+		case <-f.left:
+			return context.Canceled
 		}
 	}
+}
+
+// close ends the feed, read or not. Nobody may be reading it.
+func (f *feed) close() {
+	f.cancel(nil)
+	close(f.left)
+	for range f.rows { // until the goroutine is gone
+	}
+}
+
+// read reads up to limit rows, or fewer when they are large or come slowly. A long poll is read to its end, which
+// comes at once.
+func (f *feed) read(limit int) peer.Reply {
+	got := peer.Changes{Pending: -1}
+	var enough <-chan time.Time
+	for size := 0; size < maxRows; {
+		full := len(got.Rows)+got.Skipped >= limit
+		if full && !f.wait {
+			break
+		}
+		if !f.peek(enough) {
+			break
+		}
+		next := f.ahead
+		if next == nil {
+			return f.ended(got)
+		}
+		if full {
+			break
+		}
+		if enough == nil && !f.wait {
+			timer := f.answer.endpoint.client.clock.Timer(slowRead)
+			defer timer.Stop()
+			enough = timer.C
+		}
+		f.ahead, f.begun, f.last = nil, true, next.Seq
+		_, wanted := slices.BinarySearch(f.only, next.ID)
+		switch {
+		case next.ID == "":
+			got.Skipped++
+		case wanted || f.only == nil:
+			got.Rows = append(got.Rows, next.Change)
+			size += next.size
+		}
+	}
+	if f.begun {
+		got.LastSeq = f.last
+	}
+	return peer.Reply{Result: got}
+}
+
+// peek waits for the next row, which is nil at the end of the answer, and says false when it is not here in time.
+func (f *feed) peek(enough <-chan time.Time) bool {
+	if f.ahead != nil {
+		return true
+	}
+	select {
+	case next, more := <-f.rows:
+		if more {
+			f.ahead = &next
+		}
+		return true
+	case <-enough:
+		return false
+	}
+}
+
+// ended tells how the answer ended.
+func (f *feed) ended(got peer.Changes) peer.Reply {
+	if got.End = f.failure == nil; got.End {
+		got.LastSeq, got.Pending = f.lastSeq, f.pending
+	}
+	if got.LastSeq == "" && (f.begun || got.End) {
+		got.LastSeq = f.last
+	}
+	return peer.Reply{Result: got, Failure: f.failure}
 }
 
 // members reads what stands around the rows: up to them, or to the end of the answer.
@@ -263,34 +346,24 @@ func (s *stream) count() (int64, error) {
 	return n, nil
 }
 
-// readRow reads one row and returns the bytes that are kept of it.
-func (f *feed) readRow(got *peer.Changes) (size int, err error) {
+func (f *feed) readRow() (row, error) {
 	f.allow(maxItem)
-	row := rowReader{stream: f.stream}
+	r := rowReader{stream: f.stream}
 	if f.PeekKind() == jsontext.KindBeginObject {
-		if err := f.object(row.member); err != nil {
-			return 0, err
+		if err := f.object(r.member); err != nil {
+			return row{}, err
 		}
 	} else if err := f.SkipValue(); err != nil {
-		return 0, err
+		return row{}, err
 	}
-	if problem := row.problem(); problem != "" {
-		return 0, malformedf("changes row %d (id %q) %s", f.row, clip(row.ID, 60), problem)
+	if problem := r.problem(); problem != "" {
+		return row{}, malformedf("changes row %d (id %q) %s", f.row, clip(r.ID, 60), problem)
 	}
-	if row.removed {
-		row.Revs = row.Revs[min(1, len(row.Revs)):]
+	if r.removed {
+		r.Revs = r.Revs[min(1, len(r.Revs)):]
 	}
 	f.row++
-	f.last = row.Seq
-	_, wanted := slices.BinarySearch(f.only, row.ID)
-	switch {
-	case row.ID == "":
-		got.Skipped++
-	case wanted || f.only == nil:
-		got.Rows = append(got.Rows, row.Change)
-		size = sizeOf(row.ID, string(row.Seq)) + sizeOf(row.Revs...)
-	}
-	return size, nil
+	return row{r.Change, sizeOf(r.ID, string(r.Seq)) + sizeOf(r.Revs...)}, nil
 }
 
 // rowReader is a row while its members are read.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,23 +112,23 @@ func TestChangesRequests(t *testing.T) {
 		winning             bool
 		method, query, body string
 	}{
-		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&style=all_docs&since=0", ""},
-		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, repdoc.Filter{}, true, "GET", "feed=normal&style=main_only&since=1-a+b", ""},
-		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
+		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=0", ""},
+		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, repdoc.Filter{}, true, "GET", "feed=normal&heartbeat=10000&style=main_only&since=1-a+b", ""},
+		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
 		{"wait", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, repdoc.Filter{}, false, "GET",
 			"feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", ""},
 		{"function", peer.ReadChanges{Since: "5", Limit: 10},
 			repdoc.Filter{Kind: repdoc.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
-			false, "GET", "filter=d%2Ff&a=x+y&n=1&feed=normal&style=all_docs&since=5", ""},
+			false, "GET", "filter=d%2Ff&a=x+y&n=1&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
 		{"view", peer.ReadChanges{Since: "5", Limit: 10},
 			repdoc.Filter{Kind: repdoc.BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},
-			false, "GET", "filter=_view&view=d%2Fv&key=%22k%22&feed=normal&style=all_docs&since=5", ""},
+			false, "GET", "filter=_view&view=d%2Fv&key=%22k%22&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
 		{"selector", peer.ReadChanges{Since: "5", Limit: 10}, repdoc.Filter{Kind: repdoc.Selector, Selector: jsontext.Value(`{"a":1}`)},
-			false, "POST", "filter=_selector&feed=normal&style=all_docs&since=5", `{"selector":{"a":1}}`},
+			false, "POST", "filter=_selector&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"selector":{"a":1}}`},
 		{"doc_ids", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, repdoc.Filter{Kind: repdoc.DocIDs, DocIDs: []string{"a", "b\"c"}},
 			false, "POST", "filter=_doc_ids&feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", `{"doc_ids":["a","b\"c"]}`},
 		{"no doc_ids", peer.ReadChanges{Since: "5", Limit: 10}, repdoc.Filter{Kind: repdoc.DocIDs},
-			false, "POST", "filter=_doc_ids&feed=normal&style=all_docs&since=5", `{"doc_ids":[]}`},
+			false, "POST", "filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"doc_ids":[]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -214,6 +215,64 @@ func TestFeedOfLargeRows(t *testing.T) {
 	}
 }
 
+// TestSlowFeed: rows are told when they have been here for a while, however far the end or the limit is, and the answer
+// goes on.
+func TestSlowFeed(t *testing.T) {
+	const pause = 300 * time.Millisecond
+	requests := 0
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		_, _ = io.WriteString(w, `{"results":[`)
+		for i := 1; i <= 10; i++ {
+			if i == 6 {
+				time.Sleep(20 * time.Second) // in false time
+			}
+			_, _ = fmt.Fprintf(w, `{"seq":%d,"id":"doc%d","changes":[{"rev":"1-a"}]},`, i, i)
+			w.(http.Flusher).Flush()
+			time.Sleep(pause)
+		}
+		_, _ = io.WriteString(w, `{"seq":11,"id":"doc11","changes":[{"rev":"1-a"}]}],"last_seq":11}`)
+	}, nil, func(r *rig) {
+		since, read, begun := peer.Zero, []int{}, time.Now()
+		for end := false; !end; {
+			got := must[peer.Changes](r, peer.ReadChanges{Since: since, Limit: 2000})
+			since, end, read = got.LastSeq, got.End, append(read, len(got.Rows))
+			if took := time.Since(begun); len(read) == 1 && took > slowRead+pause {
+				t.Errorf("the first rows came after %s", took)
+			}
+		}
+		if fmt.Sprint(read) != "[4 1 4 2]" || since != "11" || requests != 1 {
+			t.Errorf("read %v to %s in %d requests", read, since, requests)
+		}
+	})
+}
+
+// TestFeedLeftInTheMiddle: a feed that nobody goes on with ends, though its server sends nothing.
+func TestFeedLeftInTheMiddle(t *testing.T) {
+	var gone atomic.Int32
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"results":[`+rowA+",\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		gone.Add(1)
+	}, nil, func(r *rig) {
+		pair, err := r.client.Pair(testReplication())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second one begins anew
+			if reply := pair.Do(context.Background(), 1, peer.ReadChanges{Since: peer.Zero, Limit: 10}); reply.Failure != nil {
+				t.Fatal(reply.Failure)
+			}
+		}
+		pair.Close()
+		time.Sleep(time.Second)
+		if gone.Load() != 2 {
+			t.Errorf("%d of 2 answers were given up", gone.Load())
+		}
+	})
+}
+
 // TestFeedStartsAnew: a read that does not start where the open feed stands asks again.
 func TestFeedStartsAnew(t *testing.T) {
 	var since []string
@@ -273,7 +332,13 @@ func TestFeedLeftAtClose(t *testing.T) {
 		}
 		leave := func(then func()) *answer {
 			a := &answer{Response: &http.Response{Body: closing(then)}, cancel: func(error) {}}
-			pair.leaveFeed(&feed{answer: a})
+			f := &feed{answer: a, cancel: a.cancel, rows: make(chan row), left: make(chan struct{})}
+			go func() {
+				<-f.left
+				a.close()
+				close(f.rows)
+			}()
+			pair.leaveFeed(f)
 			return a
 		}
 		var late *answer
@@ -323,7 +388,7 @@ func TestNoDocIDs(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		must[peer.Changes](r, peer.ReadChanges{Since: "0", Limit: 10})
-		want := "[POST filter=_doc_ids&feed=normal&style=all_docs&since=0 GET feed=normal&style=all_docs&since=0 GET feed=normal&style=all_docs&since=0]"
+		want := "[POST filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0]"
 		if fmt.Sprint(asked) != want {
 			t.Errorf("asked %v", asked)
 		}

@@ -48,7 +48,7 @@ func (p *Pair) Close() {
 	p.closed, p.feed, p.kept = true, nil, nil
 	p.mu.Unlock()
 	if open != nil {
-		open.answer.close()
+		open.close()
 	}
 	p.source.close()
 	p.target.close()
