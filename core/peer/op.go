@@ -78,7 +78,7 @@ type (
 	// Filter.
 	GetFilter struct{ DesignDoc, Name string }
 
-	// ReadChanges reads up to Limit rows after Since, with the replication's filter. It asks the server
+	// ReadChanges reads up to Limit rows after Since, fewer when they come slowly, with the replication's filter. It asks the server
 	// for all rows there are (feed=normal) and keeps the answer open: the next ReadChanges whose Since is
 	// where this one ended goes on reading it. So a replication sees the feed as it was at one moment,
 	// even when the source is written to faster than it can be copied, and reads no faster than it copies.

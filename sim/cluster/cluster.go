@@ -144,7 +144,7 @@ var longest = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second,
 func (w *Cluster) buildServers() {
 	c := &w.Config
 	site, choppy, fussy := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy")
-	cutting, rewording := w.Decider.Site("cutting"), w.Decider.Site("rewording")
+	cutting, rewording, slow := w.Decider.Site("cutting"), w.Decider.Site("rewording"), w.Decider.Site("trickling")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.fail("S15", "%s in %s %s", name, db, what)
 	}}
@@ -153,6 +153,7 @@ func (w *Cluster) buildServers() {
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
 		t.Choppy, t.Fussy = choppy.Int(8) == 7, fussy.Int(8) == 7
+		t.Trickles = slow.Int(8) == 7
 		t.Longest = longest[cutting.Int(len(longest))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
 		t.LaxLocals = t.LaxLocals && t.Clustered()

@@ -222,6 +222,11 @@ var copying = []Mutant{
 		New: "if is || !read.Wait {",
 	},
 	{
+		Name: "part-taken-for-end", File: "core/replication/feed.go", What: "an answer with fewer rows than could be is taken for the end of the feed",
+		Old: "f.caught = got.End && (",
+		New: "f.caught = (got.End || len(got.Rows) < op.Limit) && (",
+	},
+	{
 		Name: "moment-by-its-words", File: "core/replication/feed.go", What: "a source that answers long polls at once, each time in other words, is asked without a pause",
 		Old: "case sameMoment(f.since, f.from):",
 		New: "case f.since == f.from:",

@@ -296,6 +296,12 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 		f = p.feed
 	}
 	n := min(op.Limit, len(f.rows))
+	if f.db.Server.Trickles && !op.Wait && n > few {
+		n = few
+		if p.engine.Sleep(ctx, time.Second) != nil {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+		}
+	}
 	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows), LastSeq: f.end, Pending: -1}
 	f.rows = f.rows[n:]
 	if !got.End {
@@ -331,7 +337,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	})
 }
 
-// few is how many rows get through from a server that breaks off.
+// few is how many rows get through from a server that breaks off or is slow.
 const few = 2
 
 // changes is the answer to a request for changes, of which the rows are then read in parts.

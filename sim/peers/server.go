@@ -44,6 +44,8 @@ type Traits struct {
 	Choppy bool
 	// Fussy servers never write some documents in bulk, and say that something went wrong.
 	Fussy bool
+	// Trickles says that the rows of a normal feed come a few a second.
+	Trickles bool
 	// Longest is how long an answer may take until something on the way to the server cuts it, 0 for any time.
 	Longest time.Duration
 	// Rewords says that the ends of answers name one moment in other words each time, as those of clusters do.
