@@ -45,7 +45,7 @@ type committer struct {
 
 func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, now instant.Time, interval time.Duration) {
 	k.start, k.through, k.committed = start, start, start
-	k.next, k.look = now.Add(interval), now.Add(lookFactor*interval)
+	k.next, k.look = now.Add(interval), nextLook(now, interval)
 	k.trail = checkpoint.NewTrail(history)
 }
 
@@ -189,7 +189,7 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	k.committed = k.writing
 	k.rows -= k.covers
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
-	k.next, k.look = r.now.Add(r.plan.CheckpointInterval), r.now.Add(lookFactor*r.plan.CheckpointInterval)
+	k.next, k.look = r.now.Add(r.plan.CheckpointInterval), nextLook(r.now, r.plan.CheckpointInterval)
 	r.info.CheckpointedSeq = k.committed
 	r.reports.next = r.now
 }

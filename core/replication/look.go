@@ -1,13 +1,24 @@
 package replication
 
 import (
+	"time"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
-// lookFactor is how many checkpoint intervals an idle run lets pass between two looks.
-const lookFactor = 10
+// lookFactor is how many checkpoint intervals an idle run lets pass between two looks, leastLook the least time:
+// the interval may be as short as a millisecond.
+const (
+	lookFactor = 10
+	leastLook  = time.Minute
+)
+
+// nextLook is when to look after what was looked at now.
+func nextLook(now instant.Time, interval time.Duration) instant.Time {
+	return now.Add(max(lookFactor*interval, leastLook))
+}
 
 // lookDue is when an idle run makes sure again that both databases are still those that it knows. One that
 // was deleted and made again, or put back from a backup, may lack what was sent long ago, and nothing in
@@ -81,7 +92,7 @@ func (r *Run) sawDatabase(on peer.Side, op peer.Op, reply peer.Reply) {
 func (r *Run) looked() {
 	k := &r.commits
 	if k.looks--; k.looks == 0 {
-		k.step, k.look = resting, r.now.Add(lookFactor*r.plan.CheckpointInterval)
+		k.step, k.look = resting, nextLook(r.now, r.plan.CheckpointInterval)
 	}
 }
 

@@ -269,12 +269,30 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 			w.plan.Continuous, w.plan.UseCheckpoints = true, c.checkpoints
 			w.fill(2)
 			w.begin()
-			for end := w.now.Add(2 * lookFactor * w.plan.CheckpointInterval); w.now < end; {
+			for end := w.now.Add(2 * leastLook); w.now < end; {
 				w.proceed(first)
 			}
 			c.change(w.dbs[peer.Target])
 			w.wantEnd(Crashed, c.want)
 		})
+	}
+}
+
+// However short its checkpoint interval is, an idle run leaves its databases alone.
+func TestIdleRunWithShortInterval(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.CheckpointInterval = true, time.Millisecond
+	w.fill(2)
+	w.begin()
+	for w.run.commits.committed != `"2-opaque"` {
+		w.proceed(first)
+	}
+	before := len(w.calls)
+	for end := w.now.Add(10 * time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if n := len(w.calls) - before; n < 10 || n > 50 {
+		t.Errorf("%d requests in ten minutes of nothing", n)
 	}
 }
 
@@ -490,11 +508,11 @@ func TestFilter(t *testing.T) {
 func TestFilterChangesBetweenCheckpoints(t *testing.T) {
 	for name, c := range map[string]struct {
 		checkpoints bool
-		docs        int
+		docs, looks int
 	}{
-		"idle":                      {true, 2},
-		"idle, without checkpoints": {false, 2},
-		"busy, without checkpoints": {false, 1000},
+		"idle":                      {true, 2, 3}, // one to begin with, and a checkpoint's
+		"idle, without checkpoints": {false, 2, 2},
+		"busy, without checkpoints": {false, 20_000, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -511,10 +529,10 @@ func TestFilterChangesBetweenCheckpoints(t *testing.T) {
 				}
 				return n
 			}
-			for end := w.now.Add(time.Minute); looks() < 4 && w.now < end; { // one to begin with, and a checkpoint's
+			for end := w.now.Add(2 * leastLook); looks() < c.looks && w.now < end; {
 				w.proceed(first)
 			}
-			if looks() < 4 || w.end != nil {
+			if looks() < c.looks || w.end != nil {
 				t.Fatalf("read the filter function %d times, and ended with %+v", looks(), w.end)
 			}
 			w.filter = "two"

@@ -68,6 +68,9 @@ func Swarm(seed uint64, p Profile) Config {
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
+	if hurry := prng.Fork(seed, "hurry"); hurry.Intn(8) == 7 {
+		c.CheckpointInterval = time.Duration(1+hurry.Intn(1000)) * time.Millisecond
+	}
 	names := prng.Fork(seed, "namesakes")
 	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {

@@ -34,8 +34,8 @@ var load = []Mutant{
 	},
 	{
 		Name: "interval-ignored", File: "core/replication/commit.go", What: "checkpoints follow each other at once",
-		Old: "k.next, k.look = r.now.Add(r.plan.CheckpointInterval), r.now.Add",
-		New: "k.next, k.look = r.now, r.now.Add",
+		Old: "k.next, k.look = r.now.Add(r.plan.CheckpointInterval), nextLook",
+		New: "k.next, k.look = r.now, nextLook",
 	},
 	{
 		Name: "idle-checkpoints-often", File: "core/replication/commit.go", What: "a run whose feed moves without rows writes as many checkpoints as a busy one",

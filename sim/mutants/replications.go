@@ -222,6 +222,11 @@ var copying = []Mutant{
 		New: "if is || !read.Wait {",
 	},
 	{
+		Name: "looks-without-rest", File: "core/replication/look.go", What: "an idle run looks after its databases all the time when its checkpoint interval is short",
+		Old: "max(lookFactor*interval, leastLook)",
+		New: "lookFactor*interval",
+	},
+	{
 		Name: "part-taken-for-end", File: "core/replication/feed.go", What: "an answer with fewer rows than could be is taken for the end of the feed",
 		Old: "f.caught = got.End && (",
 		New: "f.caught = (got.End || len(got.Rows) < op.Limit) && (",
