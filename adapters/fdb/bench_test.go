@@ -149,7 +149,7 @@ func BenchmarkJobLifeCycle(b *testing.B) {
 			return q.Add(tx, id, jobs.Schedule{Priority: tuple.Pack(1)}, data)
 		}},
 		{"accept", func(q *jobs.Queue, tx kv.Tx, id string) error {
-			got, err := q.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 1, Window: 16})
+			got, err := q.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 1, Window: 16}, nil)
 			if err == nil {
 				lock = got[0].Lock
 			}
@@ -213,7 +213,7 @@ func BenchmarkAccept(b *testing.B) {
 				workers.Go(func() {
 					for batch := uint64(1); left.Add(-1) >= 0; batch++ {
 						d := jobs.Demand{Batch: batch, Max: 1, Window: c.window, Seed: uint64(w)<<32 | batch}
-						n.do(func(tx kv.Tx) error { _, err := n.q.Accept(tx, fmt.Sprint("w", w), d); return err })
+						n.do(func(tx kv.Tx) error { _, err := n.q.Accept(tx, fmt.Sprint("w", w), d, nil); return err })
 					}
 				})
 			}

@@ -44,7 +44,7 @@ func register(t *testing.T, db kv.Database, q *Queue, w string) {
 }
 
 func accept(q *Queue, w string, batch uint64, n int) func(kv.Tx) ([]*Job, error) {
-	return func(tx kv.Tx) ([]*Job, error) { return q.Accept(tx, w, Demand{Batch: batch, Max: n}) }
+	return func(tx kv.Tx) ([]*Job, error) { return q.Accept(tx, w, Demand{Batch: batch, Max: n}, nil) }
 }
 
 // TestLateAccept: an accept whose commit lands after its repetition took jobs must not land as well.
@@ -53,7 +53,7 @@ func TestLateAccept(t *testing.T) {
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b")
 	late := db.Begin(context.Background(), kv.Options{})
-	if jobs, err := q.Accept(late, "w", Demand{Batch: 1, Max: 1}); err != nil || len(jobs) != 1 {
+	if jobs, err := q.Accept(late, "w", Demand{Batch: 1, Max: 1}, nil); err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
 	if got := must(t, db, accept(q, "w", 1, 2)); len(got) != 2 {
@@ -101,8 +101,8 @@ func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
 	register(t, db, q, "w2")
 	add(t, db, q, "a", "b", "c", "d", "e", "f", "g", "h")
 	one, two := db.Begin(context.Background(), kv.Options{}), db.Begin(context.Background(), kv.Options{})
-	j1, err1 := q.Accept(one, "w1", Demand{Batch: 1, Max: 1, Window: 8, Seed: 1})
-	j2, err2 := q.Accept(two, "w2", Demand{Batch: 1, Max: 1, Window: 8, Seed: 2})
+	j1, err1 := q.Accept(one, "w1", Demand{Batch: 1, Max: 1, Window: 8, Seed: 1}, nil)
+	j2, err2 := q.Accept(two, "w2", Demand{Batch: 1, Max: 1, Window: 8, Seed: 2}, nil)
 	if err1 != nil || err2 != nil || j1[0].ID == j2[0].ID {
 		t.Fatal(j1, j2, err1, err2)
 	}

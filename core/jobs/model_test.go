@@ -171,7 +171,7 @@ func (s *machine) Accept(t *rapid.T) {
 		Batch: s.m.batches[w], Max: rapid.IntRange(1, 3).Draw(t, "max"), Window: rapid.IntRange(0, 4).Draw(t, "window"),
 		Seed: rapid.Uint64().Draw(t, "seed"),
 	}
-	got, late, err := run(t, s, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
+	got, late, err := run(t, s, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d, nil) })
 	if !s.m.workers[w] {
 		if !errors.Is(err, ErrLeaseLost) {
 			t.Fatalf("accept without a lease: %v", err)
@@ -202,7 +202,7 @@ func (s *machine) Accept(t *rapid.T) {
 		}
 		mine.State, mine.Lock, mine.Resubmit = Running, Lock{w, d.Batch}, false
 	}
-	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d) })
+	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d, nil) })
 	if len(got) > 0 && (err != nil || fmt.Sprint(again) != fmt.Sprint(got)) {
 		t.Fatalf("the same accept again gives %v, %v, not %v", again, err, got)
 	}

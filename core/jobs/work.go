@@ -26,8 +26,9 @@ type Demand struct {
 }
 
 // Accept gives the worker up to d.Max ready jobs. Only the jobs that it takes can make it conflict.
-// Without a live lease it fails with ErrLeaseLost.
-func (q *Queue) Accept(tx kv.Tx, worker string, d Demand) ([]*Job, error) {
+// Without a live lease it fails with ErrLeaseLost. enough, if given, is asked after each job that is taken whether
+// the transaction has enough of them; one at least is taken, and what a repeated accept had taken it returns whole.
+func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (bool, error)) ([]*Job, error) {
 	if err := q.checkLease(tx, worker); err != nil {
 		return nil, err
 	}
@@ -60,6 +61,12 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand) ([]*Job, error) {
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
 		q.move(tx, old, &to)
 		accepted = append(accepted, &to)
+		if enough == nil {
+			continue
+		}
+		if full, err := enough(&to); full || err != nil {
+			return accepted, err
+		}
 	}
 	return accepted, nil
 }

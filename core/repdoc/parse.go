@@ -106,6 +106,7 @@ const (
 	maxConnections  = 10_000
 	maxRetries      = 1000
 	maxMilliseconds = 24 * 60 * 60 * 1000
+	maxName         = 4096 // bytes, of a user
 )
 
 func (p *parser) boolean(name string, otherwise bool) bool {
@@ -188,6 +189,9 @@ func (p *parser) userCtx() (user UserCtx) {
 	for _, role := range roles.Elems {
 		ok = ok && role.Kind == ejson.String
 		user.Roles = append(user.Roles, role.Text)
+	}
+	if len(name.Text) > maxName {
+		p.badRequest("parameter `user_ctx.name` is longer than %d bytes", maxName)
 	}
 	if !ok {
 		p.badRequest("parameter `user_ctx` must be an object with a string or null `name` and an array of strings `roles`")

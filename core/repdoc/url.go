@@ -3,6 +3,7 @@ package repdoc
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -21,6 +22,7 @@ type URL struct {
 }
 
 var (
+	errLong       = fmt.Errorf("it is longer than %d bytes", maxURL)
 	errNoScheme   = errors.New("it has no scheme such as https://")
 	errUserinfo   = errors.New("user and password in a URL may not hold @, [ or ]; those in `auth.basic` may")
 	errHost       = errors.New("it has no host name")
@@ -31,8 +33,15 @@ var (
 	errCharacters = errors.New("it has a character that must be percent-encoded")
 )
 
+// maxURL bounds URLs in bytes, far beyond what servers take. They are in the record of a job, which is written again
+// and again, and in what is said of its failures.
+const maxURL = 64 << 10
+
 // ParseURL takes a URL apart and checks it by RFC 3986. Its errors never quote the URL.
 func ParseURL(raw string) (u URL, err error) {
+	if len(raw) > maxURL {
+		return URL{}, errLong
+	}
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || scheme == "" {
 		return URL{}, errNoScheme

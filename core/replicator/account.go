@@ -197,17 +197,13 @@ func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Durat
 }
 
 // dispatched notes the tags of jobs that got slots (Tags); see floor.
-func (s *Store) dispatched(tx kv.Tx, accepted []*jobs.Job) error {
+func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil || order.Policy != schedule.Tags {
 		return err
 	}
-	for _, j := range accepted {
-		place, err := placeOf(j.Priority)
-		if err != nil {
-			return err
-		}
-		if place.Epoch == order.Epoch {
+	for i := range accepted {
+		if place := accepted[i].Place; place.Epoch == order.Epoch {
 			tx.Max(s.virtual, uint64(place.Key))
 		}
 	}

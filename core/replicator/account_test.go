@@ -340,10 +340,11 @@ func TestAccountsModel(t *testing.T) {
 			"accept": func(t *rapid.T) {
 				batch++
 				must(func(tx kv.Tx) error {
-					accepted, err := s.Jobs.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 2})
+					accepted, err := s.Jobs.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 2}, nil)
 					if err != nil {
 						return err
 					}
+					var work []Work
 					for _, j := range accepted {
 						rec, err := decodeRecord(j)
 						if err != nil {
@@ -353,9 +354,10 @@ func TestAccountsModel(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						running = append(running, Work{JobID: j.ID, Lock: j.Lock, Record: rec, Place: place})
+						work = append(work, Work{JobID: j.ID, Lock: j.Lock, Record: rec, Place: place})
 					}
-					return s.dispatched(tx, accepted)
+					running = append(running, work...)
+					return s.dispatched(tx, work)
 				})
 			},
 			"end": func(t *rapid.T) {

@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"fmt"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -126,12 +127,47 @@ func (s Stats) Counters() checkpoint.Counters {
 // Transient says whether the job was made by a request.
 func (r *Record) Transient() bool { return r.Database == "" }
 
-// note adds an event to the history.
+// Bounds of what a record keeps, in bytes: it is written together with those of others, and with its document.
+const (
+	maxHistory = 256 << 10
+	maxReason  = 100_000
+	maxSeqText = 64 << 10 // each of a few, only for people
+	maxResult  = 1 << 20
+)
+
+// note adds an event to the history. The oldest events go when there are more than limit, or than fit.
 func (r *Record) note(limit int, events ...Event) {
 	for _, e := range events {
+		e.Reason = clip(e.Reason, maxReason)
 		r.History = append([]Event{e}, r.History...)
 	}
 	r.History = r.History[:min(len(r.History), max(limit, 1))]
+	size := 0
+	for i, e := range r.History {
+		if size += len(e.Type) + len(e.Reason) + 50; size > maxHistory {
+			r.History = r.History[:i]
+			break
+		}
+	}
+}
+
+// clip shortens a text to a number of bytes and shows that it did.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
+
+// bound shortens what servers and documents may make as long as they like.
+func (r *Record) bound() {
+	r.Reason = clip(r.Reason, maxReason)
+	for _, seq := range []*SeqText{&r.Stats.CheckpointedSourceSeq, &r.Stats.SourceSeq, &r.Stats.ThroughSeq} {
+		*seq = SeqText(clip(string(*seq), maxSeqText))
+	}
+	if len(r.Result) > maxResult {
+		r.Result = nil // a request is answered without the history
+	}
 }
 
 // describe copies what monitoring shows of the replication.
@@ -147,6 +183,7 @@ func (r *Record) describe(rep *repdoc.Replication) {
 }
 
 func (r *Record) encode() []byte {
+	r.bound()
 	b, err := json.Marshal(r)
 	if err != nil {
 		panic("replicator: " + err.Error()) // Result is JSON that we made

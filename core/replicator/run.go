@@ -22,30 +22,42 @@ type Work struct {
 	Place       schedule.Place
 }
 
+// acceptBytes is about how much one accept reads and writes, if that is more than one job: 50 large records are more
+// than a transaction may write, and 50 large replications more than it can read in its time.
+const acceptBytes = 2 << 20
+
 // Accept gives the worker jobs, which are running from then on. See jobs.Queue.Accept.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
-	accepted, err := s.Jobs.Accept(tx, worker, d)
+	list, size := make([]Work, 0, d.Max), 0
+	read := func(j *jobs.Job) (enough bool, err error) {
+		w, n, err := s.work(tx, j)
+		if err != nil {
+			return false, err
+		}
+		list, size = append(list, *w), size+n
+		return size >= acceptBytes, nil
+	}
+	accepted, err := s.Jobs.Accept(tx, worker, d, read)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.dispatched(tx, accepted); err != nil {
-		return nil, err
-	}
-	list := make([]Work, 0, len(accepted))
-	for _, j := range accepted {
-		w, err := s.work(tx, j)
-		if err != nil {
+	for _, j := range accepted[len(list):] { // of an accept that is repeated
+		if _, err := read(j); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.dispatched(tx, list); err != nil {
+		return nil, err
+	}
+	for _, w := range list {
 		rec := w.Record
 		if rec.State != Running || rec.Node != node || rec.LastStart != now {
 			rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
 			rec.note(s.Config.MaxHistory, Event{Type: "started", At: now})
-			if err := s.Jobs.Update(tx, j.ID, j.Lock, rec.encode()); err != nil {
+			if err := s.Jobs.Update(tx, w.JobID, w.Lock, rec.encode()); err != nil {
 				return nil, err
 			}
 		}
-		list = append(list, *w)
 	}
 	return list, nil
 }
@@ -59,23 +71,25 @@ func (s *Store) Held(tx kv.Tx, jobID string, lock jobs.Lock) (*Work, error) {
 	if j == nil || j.State != jobs.Running || j.Lock != lock {
 		return nil, fmt.Errorf("job %q: %w", jobID, jobs.ErrHalt)
 	}
-	return s.work(tx, j)
+	w, _, err := s.work(tx, j)
+	return w, err
 }
 
-func (s *Store) work(tx kv.Tx, j *jobs.Job) (*Work, error) {
+// work reads what a run needs, and says how many bytes that is.
+func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
 	rec, err := decodeRecord(j)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	rep, err := s.Spec(tx, j.ID)
+	rep, size, err := s.spec(tx, j.ID)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if rep == nil {
-		return nil, fmt.Errorf("%w: job %q has no replication", jobs.ErrCorrupt, j.ID)
+		return nil, 0, fmt.Errorf("%w: job %q has no replication", jobs.ErrCorrupt, j.ID)
 	}
 	place, err := placeOf(j.Priority)
-	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Place: place}, err
+	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Place: place}, size + len(j.Data), err
 }
 
 // Progress stores the state of a run.

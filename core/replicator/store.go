@@ -64,16 +64,16 @@ type Store struct {
 	Docs   *docs.Store
 	Config Config
 
-	spec, claim, expire, dropped tuple.Subspace
-	order, virtual               []byte
-	shares, usage, count, tail   tuple.Subspace
+	specs, claim, expire, dropped tuple.Subspace
+	order, virtual                []byte
+	shares, usage, count, tail    tuple.Subspace
 }
 
 // New is the store below root.
 func New(root tuple.Subspace, c Config) *Store {
 	return &Store{
 		Jobs: jobs.New(root.Sub("jobs"), "replication"), Docs: docs.New(root.Sub("docs")), Config: c,
-		spec: root.Sub("spec"), claim: root.Sub("claim"), expire: root.Sub("expire"), dropped: root.Sub("dropped"),
+		specs: root.Sub("spec"), claim: root.Sub("claim"), expire: root.Sub("expire"), dropped: root.Sub("dropped"),
 		order: root.Pack("order"), virtual: root.Pack("virtual"),
 		shares: root.Sub("shares"), usage: root.Sub("usage"), count: root.Sub("count"), tail: root.Sub("tail"),
 	}
@@ -104,33 +104,38 @@ func (s *Store) setSpec(tx kv.Tx, jobID string, r *repdoc.Replication) error {
 	s.clearSpec(tx, jobID)
 	for n := int64(0); len(raw) > 0; n++ {
 		size := min(len(raw), specChunk)
-		tx.Set(s.spec.Pack(jobID, n), raw[:size])
+		tx.Set(s.specs.Pack(jobID, n), raw[:size])
 		raw = raw[size:]
 	}
 	return nil
 }
 
 func (s *Store) clearSpec(tx kv.Tx, jobID string) {
-	r := s.spec.Sub(jobID).Range()
+	r := s.specs.Sub(jobID).Range()
 	tx.AddReadConflict(r) // so that a late commit brings nothing old back
 	tx.ClearRange(r)
 }
 
 // Spec reads the replication of a job; nil when there is none.
 func (s *Store) Spec(r kv.Reader, jobID string) (*repdoc.Replication, error) {
-	rows, err := r.GetRange(s.spec.Sub(jobID).Range(), kv.RangeOptions{})
+	rep, _, err := s.spec(r, jobID)
+	return rep, err
+}
+
+// spec is Spec that says how many bytes were read.
+func (s *Store) spec(r kv.Reader, jobID string) (rep *repdoc.Replication, size int, err error) {
+	rows, err := r.GetRange(s.specs.Sub(jobID).Range(), kv.RangeOptions{})
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	raw := rows[0].Value // which is all of most
 	for _, row := range rows[1:] {
 		raw = append(raw, row.Value...)
 	}
-	rep, err := repdoc.Decode(raw)
-	if err != nil {
-		return nil, fmt.Errorf("replication of job %q: %w", jobID, err)
+	if rep, err = repdoc.Decode(raw); err != nil {
+		return nil, 0, fmt.Errorf("replication of job %q: %w", jobID, err)
 	}
-	return rep, nil
+	return rep, len(raw), nil
 }
 
 // put stores a new pending job in the place of whatever has its id.

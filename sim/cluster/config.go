@@ -32,6 +32,8 @@ type Config struct {
 
 	// Shares of the jobs and documents, in percent.
 	Continuous, Filtered, Attached, Denied int
+	// LongURLs is the percentage of replications whose records are large, by the URL of a proxy.
+	LongURLs int
 	// NumericServers, BareServers: percent of servers that number their changes; that lack _bulk_get
 	// and do not tell pending changes.
 	NumericServers, BareServers int

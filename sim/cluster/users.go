@@ -146,6 +146,9 @@ func (u *users) pick(site *decide.Site, source bool) string {
 	return url(server, fmt.Sprint(kind, 1+site.Int(max(1, c.Databases/2))))
 }
 
+// longURL makes a record of 0.7 MB: a record has a proxy's URL twice, and an & as six bytes.
+var longURL = "http://proxy/" + strings.Repeat("&", 60_000)
+
 // newBody makes up a replication.
 func (u *users) newBody(site *decide.Site) map[string]any {
 	c := &u.w.Config
@@ -158,6 +161,9 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 	body := map[string]any{"source": source, "target": target, "create_target": true}
 	if percent(c.Continuous) {
 		body["continuous"] = true
+	}
+	if c.LongURLs > 0 && percent(c.LongURLs) {
+		body["proxy"] = longURL
 	}
 	if percent(c.Filtered) {
 		switch site.Int(4) {

@@ -171,6 +171,11 @@ var results = []Mutant{
 // queue are bugs about where jobs wait.
 var queue = []Mutant{
 	{
+		Name: "accept-of-any-size", File: "core/replicator/run.go", What: "an accept takes as many jobs as were asked for, however large their records are",
+		Old: "return size >= acceptBytes, nil",
+		New: "return false, nil",
+	},
+	{
 		Name: "row-left-behind", File: "core/jobs/record.go", What: "a job that is removed leaves its row in the index",
 		Old: "\tif oldKey != nil && !bytes.Equal(key, oldKey) {\n",
 		New: "\tif oldKey != nil && to != nil && !bytes.Equal(key, oldKey) {\n",

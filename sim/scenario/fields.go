@@ -36,6 +36,7 @@ var fields = []field{
 	share("filtered", func(c *cluster.Config) *int { return &c.Filtered }),
 	share("attached", func(c *cluster.Config) *int { return &c.Attached }),
 	share("denied", func(c *cluster.Config) *int { return &c.Denied }),
+	share("long-urls", func(c *cluster.Config) *int { return &c.LongURLs }),
 	share("numeric-servers", func(c *cluster.Config) *int { return &c.NumericServers }),
 	share("bare-servers", func(c *cluster.Config) *int { return &c.BareServers }),
 	span("store-latency", func(c *cluster.Config) *time.Duration { return &c.StoreLatency }, 0),

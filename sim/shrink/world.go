@@ -24,6 +24,7 @@ func (s *shrinker) world() {
 	s.dropEvents()
 	s.shorten()
 	s.lessen(0, func(c *cluster.Config) *int { return &c.Jobs })
+	s.lessen(0, func(c *cluster.Config) *int { return &c.LongURLs })
 	s.lessen(0, func(c *cluster.Config) *int { return &c.FrontendOnly })
 	s.lessen(0, func(c *cluster.Config) *int { return &c.ReplicationOnly })
 	s.lessen(1, func(c *cluster.Config) *int { return &c.Nodes })
