@@ -90,6 +90,23 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// TestBulkOfReplications: thousands of replications come in one request.
+func TestBulkOfReplications(t *testing.T) {
+	s := newService(t)
+	s.want("PUT /_replicator", 201, `{"ok":true}`)
+	var list []string
+	for i := range 3000 {
+		list = append(list, fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d","target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
+	}
+	answer := s.ask(`POST /_replicator/_bulk_docs {"docs":[` + strings.Join(list, ",") + `]}`)
+	if text := s.text(answer); answer.StatusCode != 201 || strings.Count(text, `"ok":true`) != len(list) {
+		t.Errorf("answered %d %.200s", answer.StatusCode, text)
+	}
+	if text := s.text(s.ask("GET /_scheduler/jobs?limit=1")); !strings.Contains(text, `"total_rows":3000,`) {
+		t.Errorf("jobs: %.200s", text)
+	}
+}
+
 // TestMalformedQueries: what cannot be read is refused, never left out.
 func TestMalformedQueries(t *testing.T) {
 	s := newService(t)

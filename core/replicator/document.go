@@ -20,11 +20,33 @@ type Writer struct {
 // exempt says whether a document of a replicator database is none of the replicator's business.
 func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "_design/") }
 
+// Bounds of what WriteDocs takes at once, if that is more than one edit.
+const (
+	editsAtOnce = 100     // each reads the job, the replication and the claim one after the other
+	bytesAtOnce = 4 << 20 // written at most
+)
+
+// editSize is how much an edit writes at most: the keys of the document and of its job, most of which have the id and may
+// have its bytes twice, with their conflict ranges; and body, replication and record, which may have a URL twice and a
+// character as six bytes.
+func editSize(e *docs.Edit) int { return 5<<10 + 80*len(e.ID) + 25*len(e.Body) }
+
+// atOnce is how many of the edits one transaction should write with their jobs.
+func atOnce(edits []docs.Edit) int {
+	size := 0
+	for i := range edits[:min(len(edits), editsAtOnce)] {
+		if size += editSize(&edits[i]); i > 0 && size > bytesAtOnce {
+			return i
+		}
+	}
+	return min(len(edits), editsAtOnce)
+}
+
 // WriteDocs writes documents of a replicator database, as many as one transaction should, and lets
 // their jobs follow. See docs.Database.Update for the result.
 func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time) ([]docs.Written, error) {
 	db.Validate = func(next, _ *docs.Document) error { return s.validate(next, by) }
-	written, err := db.Update(edits)
+	written, err := db.Update(edits[:atOnce(edits)])
 	if err != nil {
 		return nil, err
 	}

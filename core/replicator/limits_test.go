@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
@@ -93,6 +94,68 @@ func TestAcceptRepeated(t *testing.T) {
 	if again := get(b, accept); len(again) != 5 {
 		t.Errorf("the repeated accept returned %d of 5 jobs", len(again))
 	}
+}
+
+// TestBulkOfSmallDocuments: however many documents are written at once, whatever their ids, each transaction fits, in
+// bytes and in time.
+func TestBulkOfSmallDocuments(t *testing.T) {
+	for name, c := range map[string]struct {
+		id, url string
+		n       int
+	}{
+		"small":     {"%d", "http://h/", 2500},
+		"long ids":  {"%d" + strings.Repeat("x", 1000), "http://h/", 500},
+		"zeros":     {"%d" + strings.Repeat("\x00", 4000), "http://h/", 100},
+		"long URLs": {"%d", "http://h/" + strings.Repeat("&", 60_000), 40},
+	} {
+		b := newBench(t)
+		bulk := func(rest string, old []docs.Written) (all []docs.Written) {
+			var edits []docs.Edit
+			for i := range c.n {
+				d, err := docs.ParseDocument(fmt.Appendf(nil, `{"source":"http://s/%d","target":"http://t","proxy":"%s"%s}`, i, c.url, rest))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.ID = fmt.Sprintf(c.id, i); old != nil {
+					d.Rev = old[i].Rev
+				}
+				token++
+				edits = append(edits, docs.Edit{Document: *d, Token: token})
+			}
+			for len(edits) > 0 {
+				written, reads := b.writeSome(edits)
+				if reads > 2000 {
+					t.Errorf("%s: a transaction of %d edits reads %d times", name, len(written), reads)
+				}
+				all, edits = append(all, written...), edits[len(written):]
+			}
+			return all
+		}
+		bulk(`,"continuous":true`, bulk("", nil))
+		b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
+		if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts.Ready != int64(c.n) {
+			t.Errorf("%s: %d of %d jobs", name, counts.Ready, c.n)
+		}
+	}
+}
+
+// writeSome writes as many edits as one transaction should, and says how often it read.
+func (b *bench) writeSome(edits []docs.Edit) ([]docs.Written, uint64) {
+	b.t.Helper()
+	before := b.db.Stats().Reads
+	written := get(b, func(tx kv.Tx) ([]docs.Written, error) {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return nil, err
+		}
+		return b.s.WriteDocs(tx, db, edits, admin, b.now)
+	})
+	for _, w := range written {
+		if w.Err != nil {
+			b.t.Fatal(w.Err)
+		}
+	}
+	return written, b.db.Stats().Reads - before
 }
 
 // TestRecordsAreBounded: nothing that servers say or documents hold makes a record large.
