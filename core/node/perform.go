@@ -118,7 +118,7 @@ func claim(tx kv.Tx, s *replicator.Store, q Claim, now instant.Time) (Result, er
 	err := s.Claim(tx, q.JobID, q.Lock, q.RepID, q.BaseID, now)
 	var dup *replicator.Duplicate
 	if errors.As(err, &dup) {
-		return Claimed{Refused: true, Reason: dup.Error(), ByRequest: dup.Other.Transient()}, nil
+		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing}, nil
 	}
 	return Claimed{}, err
 }

@@ -192,12 +192,12 @@ type (
 		Order    schedule.Order
 		Accounts []schedule.Account
 	}
-	// Claimed says whether the run may go on. Otherwise Reason says who is in the way, and ByRequest
-	// whether that is the job of a request, which will be gone one day.
+	// Claimed says whether the run may go on. Otherwise Reason says who is in the way, and Passing
+	// whether that will be gone one day: the job of a request, or of a deleted database.
 	Claimed struct {
-		Refused   bool
-		Reason    string
-		ByRequest bool
+		Refused bool
+		Reason  string
+		Passing bool
 	}
 )
 

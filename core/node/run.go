@@ -160,7 +160,7 @@ func (n *Node) runAnswered(c *call, e Done) {
 }
 
 // claimed lets the run go on, or ends it in favour of the one that was there first: for good when that is
-// a document's, until it is gone when that is a request's.
+// a document's, until it is gone when that is a request's or of a deleted database.
 func (n *Node) claimed(r *run, c Claimed) {
 	if r.state == over {
 		return
@@ -171,7 +171,7 @@ func (n *Node) claimed(r *run, c Claimed) {
 	}
 	n.emit(KillRun{Run: r.id})
 	t := replication.Trouble{Error: "duplicate", Reason: c.Reason}
-	if c.ByRequest || r.transient {
+	if c.Passing || r.transient {
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
 		// Reached: a document fails because another runs its replication

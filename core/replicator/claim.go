@@ -13,6 +13,9 @@ type Duplicate struct {
 	RepID string
 	DocID string  // of the job that may not run, empty for a request
 	Other *Record // that runs
+	// Passing says that the other one is in the way for a while only: it is of a request, or of a deleted database and
+	// about to be removed.
+	Passing bool
 }
 
 // Error words it as CouchDB does.
@@ -43,7 +46,15 @@ func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID stri
 		return err
 	}
 	if other != nil {
-		return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other}
+		passing := other.Transient()
+		if !passing {
+			dropped, err := tx.Get(s.dropped.Pack(other.Instance))
+			if err != nil {
+				return err
+			}
+			passing = dropped != nil
+		}
+		return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
 	}
 	if rec.RepID != repID {
 		if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +165,35 @@ func (b *bench) claim(w Work, repID string) error {
 		return err
 	})
 	return refused
+}
+
+// TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is in no document's way for good.
+func TestRecreatedBeforeSwept(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
+	b.put("r", simple, admin)
+	work := get(b, func(tx kv.Tx) ([]Work, error) {
+		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+	})
+	claim := func() error {
+		i := slices.IndexFunc(work, func(w Work) bool { return w.JobID == documentJobID(tuple.UUID{2}, "r") })
+		return b.claim(work[i], work[i].Record.RepID)
+	}
+	dup, is := errors.AsType[*Duplicate](claim())
+	if !is || !dup.Passing {
+		t.Errorf("before the sweep: %+v", dup)
+	}
+	for done := false; !done; {
+		b.do1(func(tx kv.Tx) (err error) { done, err = b.s.SweepDropped(tx, 10); return err })
+	}
+	if err := claim(); err != nil {
+		t.Errorf("after the sweep: %v", err)
+	}
 }
 
 const simple = `{"source":"http://u:p@h/a","target":"http://h/b"}`

@@ -15,9 +15,10 @@ import (
 
 // claiming is what the oracle knows of claims of replication ids.
 type claiming struct {
-	owners       map[string]string     // job by replication id
-	had          map[hold]instant.Time // when jobs last had replication ids that they have no more
-	onlyRequests map[node.Held]bool    // whether only requests have what a job wants to run as
+	owners      map[string]string       // job by replication id
+	had         map[hold]instant.Time   // when jobs last had replication ids that they have no more
+	onlyPassing map[node.Held]bool      // whether only jobs that are in nobody's way for good have what a job wants to run as
+	gone        map[string]instant.Time // when databases were deleted, by their instances
 }
 
 // hold is a job with a replication id.
@@ -60,25 +61,31 @@ func (o *oracle) noteHold(id string, r *replicator.Record) {
 
 // answered is a part of S18: a claim is refused for the sake of a job that is not over, or was not when
 // the transaction began.
-func (o *oracle) answered(q node.Request, result node.Result) {
+func (o *oracle) answered(q node.Request, result node.Result, asked instant.Time) {
 	claim, ok := q.(node.Claim)
 	if !ok || !result.(node.Claimed).Refused {
 		return
 	}
-	found, request, own := false, true, o.shadows[claim.JobID]
+	found, passing, own := false, true, o.shadows[claim.JobID]
 	for id, s := range o.shadows { // in any order
 		if id != claim.JobID && o.has(id, claim.RepID) && own != nil && own.header != nil && own.header.Lock == claim.Lock && essence(own.spec) != essence(s.spec) {
 			o.w.fail("S18", "%s was refused in favour of %s, which does something else: %s, not %s", claim, id, s.spec, own.spec)
 		}
 		at, had := o.had[hold{claim.RepID, id}]
 		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Engine.Now().Sub(at) < time.Minute) {
-			found, request = true, request && s.header != nil && s.record.Transient()
+			found, passing = true, passing && s.header != nil && (s.record.Transient() || o.isGone(s.record.Instance, asked))
 		}
 	}
-	if o.onlyRequests[claim.Held] = request; found {
+	if o.onlyPassing[claim.Held] = passing; found {
 		return
 	}
 	o.w.fail("S18", "%s was refused, and no other job has it", claim)
+}
+
+// isGone says whether a database had been deleted at a time.
+func (o *oracle) isGone(instance string, at instant.Time) bool {
+	since, gone := o.gone[instance]
+	return gone && since < at
 }
 
 // essence is what of a replication makes it another one.
@@ -98,10 +105,11 @@ func essence(spec string) string {
 	return fmt.Sprintf("%+v", s)
 }
 
-// checkFails is a part of S18: a job of a request, which will be gone one day, is in no document's way for good.
+// checkFails is a part of S18: a job of a request or of a deleted database, which will be gone one day, is in no
+// document's way for good.
 func (o *oracle) checkFails(q node.Fail) {
-	if o.onlyRequests[q.Held] {
-		o.w.fail("S18", "%s, and only a request has its replication", q)
+	if o.onlyPassing[q.Held] {
+		o.w.fail("S18", "%s, and only a request or a deleted database has its replication", q)
 	}
 }
 

@@ -93,7 +93,7 @@ func newOracle(w *Cluster) *oracle {
 	return &oracle{
 		w: w, requests: map[uint64]asked{}, current: map[any]asked{}, shadows: map[string]*shadow{},
 		docs: map[string]*docTruth{}, denied: map[string]bool{}, sharing: sharing{map[payer]*bill{}},
-		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}, onlyRequests: map[node.Held]bool{}},
+		claiming: claiming{owners: map[string]string{}, had: map[hold]instant.Time{}, onlyPassing: map[node.Held]bool{}, gone: map[string]instant.Time{}},
 		leasing:  leasing{leases: map[string]lease{}, taken: map[node.Held]bool{}, haste: map[string]haste{}},
 		yields:   map[node.Held]schedule.Place{}, lone: map[string]lone{}, writers: map[string]instant.Time{}, placed: map[string]placement{},
 		owes:  map[node.Held]*owing{},
@@ -418,6 +418,7 @@ func (o *oracle) refusedWrite(j *jobDoc, token uint64, err error) {
 
 // dropped forgets the documents of a database that was deleted.
 func (o *oracle) dropped(t *tenant) {
+	o.gone[replicator.DocumentJobs(t.instance)] = o.w.Engine.Now()
 	for key, truth := range o.docs {
 		if truth.j.tenant == t {
 			delete(o.docs, key)

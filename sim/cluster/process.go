@@ -342,7 +342,7 @@ func (p *process) exit() {
 // ask performs a request of the node in a transaction.
 func (p *process) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, requestLimit)
-	wall := p.clock().Wall
+	wall, asked := p.clock().Wall, p.w.Engine.Now()
 	p.w.oracle.asking(a.Request, wall, p.lag)
 	if expire, is := a.Request.(node.Expire); is {
 		p.w.reconnect(expire.Worker)
@@ -356,7 +356,7 @@ func (p *process) ask(a node.Ask) {
 		p.w.oracle.checkLimits(a.Request, err)
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
 	} else {
-		p.w.oracle.answered(a.Request, result)
+		p.w.oracle.answered(a.Request, result, asked)
 	}
 	p.stall(false)
 	if got, is := result.(node.Accepted); is && p.changing && len(got.Work) > 0 {

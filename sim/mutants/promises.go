@@ -197,7 +197,7 @@ var told = []Mutant{
 	},
 	{
 		Name: "request-in-the-way", File: "core/node/run.go", What: "a document fails for good because a request has its replication",
-		Old: "if c.ByRequest || r.transient {",
+		Old: "if c.Passing || r.transient {",
 		New: "if r.transient {",
 	},
 	{

@@ -286,9 +286,14 @@ var copying = []Mutant{
 // duplicates are bugs about jobs with one replication id.
 var duplicates = []Mutant{
 	{
+		Name: "dropped-in-the-way", File: "core/replicator/claim.go", What: "a document fails for good because a job of a deleted database, not swept yet, has its replication",
+		Old: "passing = dropped != nil",
+		New: "passing = false",
+	},
+	{
 		Name: "refused-goes-on", File: "core/node/run.go", What: "a run goes on though another has its replication",
 		Old: "if !c.Refused {",
-		New: "if !c.Refused || c.ByRequest {",
+		New: "if !c.Refused || c.Passing {",
 	},
 	{
 		Name: "claim-read-from-snapshot", File: "core/replicator/claim.go", What: "two jobs claim a replication, each without seeing the other",
