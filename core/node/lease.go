@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 )
 
 // other is another worker, watched for signs of life.
@@ -135,9 +134,15 @@ func (n *Node) onOwned(c *call, o Owned) {
 	}
 	n.seen = o.Calls
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker, Seen: n.seen})
+	owned := make(map[Held]bool, len(o.Jobs))
+	for _, h := range o.Jobs {
+		owned[Held{JobID: h.ID, Lock: h.Lock}] = true
+	}
+	here := make(map[Held]bool, len(n.runs))
 	for _, r := range slices.Clone(n.runs) {
+		here[r.held] = true
 		// What began after the question was asked need not be in the answer.
-		if r.since < c.sent && !r.writing() && !slices.Contains(o.Jobs, jobs.Held{ID: r.held.JobID, Lock: r.held.Lock}) {
+		if r.since < c.sent && !r.writing() && !owned[r.held] {
 			// Reached: a run learns that its job was taken away
 			n.halt(r, "taken away")
 		}
@@ -146,10 +151,10 @@ func (n *Node) onOwned(c *call, o Owned) {
 		return
 	}
 	for _, h := range o.Jobs {
-		if !slices.ContainsFunc(n.runs, func(r *run) bool { return r.held.JobID == h.ID && r.held.Lock == h.Lock }) {
+		if held := (Held{JobID: h.ID, Lock: h.Lock}); !here[held] {
 			n.accepting = true
 			// Reached: an accept whose outcome was never learned had taken a job
-			n.ask(Resume{Held{JobID: h.ID, Lock: h.Lock}})
+			n.ask(Resume{held})
 			return // the next one at the next look
 		}
 	}
