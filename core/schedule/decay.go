@@ -61,8 +61,11 @@ func (d Decay) Changed(now instant.Time, halfLife time.Duration) Decay {
 	return Decay{Since: now, Passed: d.At(now), HalfLife: boundHalfLife(halfLife)}
 }
 
+// maxPriority bounds priority values, so that Exp2 undoes Log2 and a sum of two does not overflow.
+const maxPriority = 1 << 62
+
 // Key is the key of a job with a priority value of p when the clock shows now.
-func Key(now, p int64) int64 { return now + Log2(p) }
+func Key(now, p int64) int64 { return now + Log2(min(p, maxPriority)) }
 
 // Grow is the key of a job whose priority value has decayed until now and grows by growth.
 func Grow(key, now, growth int64) int64 {
@@ -70,5 +73,5 @@ func Grow(key, now, growth int64) int64 {
 	if key > now {
 		p = Exp2(key - now)
 	}
-	return Key(now, p+min(growth, 1<<62))
+	return Key(now, p+min(growth, maxPriority-1)) // p is no more than Exp2 returns
 }

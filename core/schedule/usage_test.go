@@ -335,3 +335,22 @@ func TestAutomaticHalfLife(t *testing.T) {
 		t.Errorf("endless queue: %s", got)
 	}
 }
+
+// TestGrowOverflows: who runs for another interval never comes before where it was, however much its account used.
+func TestGrowOverflows(t *testing.T) {
+	for _, running := range []int64{1000, 100_000, 1 << 40} {
+		o := Order{Forgetting: Forgetting{Interval: time.Minute, Coeff: 500_000}}
+		now := instant.Seconds(1_700_000_000)
+		o.Decay = Decay{Since: now, HalfLife: o.HalfLife(0, 0)}
+		a := Account{Shares: 1, Jobs: 1_000_000, Usage: 2 * running * time.Minute.Microseconds()}
+		p := o.Enter(now, a)
+		for _, ran := range []time.Duration{time.Minute, time.Microsecond, time.Minute, 0, time.Minute} {
+			now = now.Add(ran)
+			next := o.Next(p, ran, now, a)
+			if next.Key < p.Key-1<<16 { // powers are rounded
+				t.Errorf("%d running: it comes at %d after %v, and was at %d", running, next.Key, ran, p.Key)
+			}
+			p = next
+		}
+	}
+}
