@@ -288,7 +288,7 @@ var duplicates = []Mutant{
 	{
 		Name: "dropped-in-the-way", File: "core/replicator/claim.go", What: "a document fails for good because a job of a deleted database, not swept yet, has its replication",
 		Old: "passing = dropped != nil",
-		New: "passing = false",
+		New: "passing = passing && dropped != nil",
 	},
 	{
 		Name: "refused-goes-on", File: "core/node/run.go", What: "a run goes on though another has its replication",
