@@ -341,8 +341,8 @@ var scheduling = []Mutant{
 	},
 	{
 		Name: "key-upside-down", File: "core/schedule/decay.go", What: "who used most goes first",
-		Old: "{ return now + Log2(p) }",
-		New: "{ return now - Log2(p) }",
+		Old: "{ return now + Log2(min(p, maxPriority)) }",
+		New: "{ return now - Log2(min(p, maxPriority)) }",
 	},
 	{
 		Name: "shares-not-squared", File: "core/schedule/usage.go", What: "priorities grow by shares, not by their square",
