@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/jobs"
+	"couchrelay/core/schedule"
 )
 
 // TestAcceptOfLargeRecords: jobs whose records do not fit into one transaction together run all the same, and so do the
@@ -46,5 +47,37 @@ func TestLookAtManyJobs(t *testing.T) {
 	}
 	if len(d.runs) != 29_999 || d.runs[7].id != 9 || d.accepting {
 		t.Errorf("%d runs, resumes: %v", len(d.runs), d.accepting)
+	}
+}
+
+// TestLookAtManyAccounts: a node whose jobs are of many accounts looks at all of them, and no transaction takes long.
+func TestLookAtManyAccounts(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	d := w.start("n", func(c *Config) { c.MaxJobs = 3 + 900; c.MaxChurn = 1; c.Interval = time.Hour })
+	w.pass(10 * time.Second)
+	for i := range 900 {
+		d.runs = append(d.runs, &run{id: uint64(100 + i), account: fmt.Sprintf("t%d/_replicator", i), since: w.now, charged: w.now, grown: w.now})
+	}
+	parts := 0
+	d.hold = func(q Request) bool {
+		survey, is := q.(Survey)
+		if is {
+			parts++
+		}
+		if len(survey.Accounts) > 250 {
+			t.Errorf("one transaction looks at %d accounts", len(survey.Accounts))
+		}
+		return false
+	}
+	d.timers.rotate = w.now
+	d.step(Wake{})
+	if parts != 5 || len(d.share.accounts) != 901 || d.share.accounts["t899/_replicator"].Shares != schedule.DefaultShares {
+		t.Errorf("it saw %d accounts in %d transactions", len(d.share.accounts), parts)
+	}
+	d.timers.rotate = w.now
+	d.step(Wake{})
+	if parts != 10 || len(d.share.accounts) != 901 {
+		t.Errorf("the next time it saw %d accounts in %d transactions", len(d.share.accounts), parts-5)
 	}
 }

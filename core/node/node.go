@@ -84,6 +84,8 @@ const (
 	// sweepLimit is small, since the removal of a job takes several reads one after the other, and a
 	// transaction has five seconds. One that is always too old would sweep nothing, for ever.
 	sweepLimit = 10
+	// surveyLimit is the number of accounts in one look at the queue, each of which is read after the one before.
+	surveyLimit = 200
 	// spread is how much later than the one before each run of an accept starts, on the average.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute

@@ -95,14 +95,8 @@ func survey(r kv.Reader, s *replicator.Store, q Survey, now instant.Time) (Resul
 	if seen.Order, err = s.Order(r); err != nil {
 		return nil, err
 	}
-	for _, name := range q.Accounts {
-		a, err := s.Account(r, name, seen.Order, now)
-		if err != nil {
-			return nil, err
-		}
-		seen.Accounts = append(seen.Accounts, a)
-	}
-	return seen, nil
+	seen.Accounts, err = s.Accounts(r, q.Accounts, seen.Order, now)
+	return seen, err
 }
 
 func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {

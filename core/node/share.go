@@ -13,6 +13,9 @@ type share struct {
 	ledger   schedule.Ledger
 	order    schedule.Order
 	accounts map[string]schedule.Account // at the last look
+	next     map[string]schedule.Account // as far as a look under way has come
+	epoch    int64                       // of the order that next is of
+	unseen   []string                    // accounts that a look under way has not come to yet
 	waiting  bool                        // jobs waited for slots then
 	warned   bool
 }
@@ -86,22 +89,41 @@ func (n *Node) rotateDue() {
 	if n.lease != live || !n.due(&n.timers.rotate, n.cfg.Interval) || !n.accepts() {
 		return
 	}
-	q := Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs))}
+	if asking[Survey](n) {
+		return
+	}
+	n.share.unseen = nil
 	asked := map[string]bool{}
 	for _, r := range n.runs {
 		if !asked[r.account] {
 			asked[r.account] = true
-			q.Accounts = append(q.Accounts, r.account)
+			n.share.unseen = append(n.share.unseen, r.account)
 		}
 	}
-	askOnce(n, q)
+	n.share.next = map[string]schedule.Account{}
+	n.survey()
+}
+
+// survey asks for the next part of a look.
+func (n *Node) survey() {
+	some := n.share.unseen[:min(len(n.share.unseen), surveyLimit)]
+	n.share.unseen = n.share.unseen[len(some):]
+	n.ask(Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs)), Accounts: some})
 }
 
 func (n *Node) onSurveyed(q Survey, s Surveyed) {
-	n.share.order, n.share.accounts = s.Order, map[string]schedule.Account{}
-	for i, name := range q.Accounts {
-		n.share.accounts[name] = s.Accounts[i]
+	if s.Order.Epoch != n.share.epoch {
+		n.share.epoch = s.Order.Epoch
+		clear(n.share.next) // what was read under another policy lacks what this one goes by
 	}
+	for i, name := range q.Accounts {
+		n.share.next[name] = s.Accounts[i]
+	}
+	if len(n.share.unseen) > 0 && n.lease == live {
+		n.survey()
+		return
+	}
+	n.share.order, n.share.accounts = s.Order, n.share.next
 	for _, r := range n.runs {
 		if r.state != over {
 			n.charge(r)

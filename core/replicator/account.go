@@ -85,24 +85,36 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 	return list, nil
 }
 
-// Account reads what an account's use of the service means for its jobs. Give a snapshot reader.
-func (s *Store) Account(r kv.Reader, name string, o schedule.Order, now instant.Time) (schedule.Account, error) {
-	values, err := r.GetAll([][]byte{s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name)})
+// Accounts reads what the use of the service by accounts means for their jobs. Give a snapshot reader, and not too many
+// names: under FairShare the charges of each are read one after the other.
+func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now instant.Time) ([]schedule.Account, error) {
+	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
+	for _, name := range names {
+		keys = append(keys, s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name))
+	}
+	values, err := r.GetAll(keys)
+	if err == nil && o.Policy == schedule.Tags && len(names) > 0 {
+		floor, err = s.floor(r, o)
+	}
 	if err != nil {
-		return schedule.Account{}, err
+		return nil, err
 	}
-	a := schedule.Account{Shares: sharesOf(values[0]), Jobs: number(values[1])}
-	switch o.Policy {
-	case schedule.FairShare:
-		charges, err := s.Charges(r, name)
-		a.Usage = o.Forgetting.Usage(charges, now)
-		return a, err
-	case schedule.Tags:
-		floor, err := s.floor(r, o)
-		a.Tail = max(number(values[2]), floor)
-		return a, err
+	list := make([]schedule.Account, len(names))
+	for i, name := range names {
+		a, row := &list[i], values[3*i:]
+		a.Shares, a.Jobs = sharesOf(row[0]), number(row[1])
+		switch o.Policy {
+		case schedule.FairShare:
+			charges, err := s.Charges(r, name)
+			if err != nil {
+				return nil, err
+			}
+			a.Usage = o.Forgetting.Usage(charges, now)
+		case schedule.Tags:
+			a.Tail = max(number(row[2]), floor)
+		}
 	}
-	return a, nil
+	return list, nil
 }
 
 func sharesOf(row []byte) int64 {
@@ -126,10 +138,11 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	if err != nil {
 		return schedule.Place{}, err
 	}
-	a, err := s.Account(tx.Snapshot(), account, order, now)
+	list, err := s.Accounts(tx.Snapshot(), []string{account}, order, now)
 	if err != nil {
 		return schedule.Place{}, err
 	}
+	a := list[0]
 	a.Jobs++
 	tx.Add(s.count.Pack(account), 1)
 	place := order.Enter(now, a)

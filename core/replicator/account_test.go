@@ -31,7 +31,8 @@ func (b *bench) account(name string) schedule.Account {
 		if err != nil {
 			return schedule.Account{}, err
 		}
-		return b.s.Account(tx, name, o, b.now)
+		list, err := b.s.Accounts(tx, []string{name}, o, b.now)
+		return list[0], err
 	})
 }
 

@@ -185,12 +185,12 @@ func (o *oracle) checkUsage(account string) {
 		return
 	}
 	now := o.w.Engine.Now()
-	got, err := o.w.store.Account(o.w.present(), account, order, now)
+	list, err := o.w.store.Accounts(o.w.present(), []string{account}, order, now)
 	if err != nil {
 		o.w.fail("S10", "usage of %s: %v", account, err)
 		return
 	}
-	want := o.decayed(account, order, now)
+	got, want := list[0], o.decayed(account, order, now)
 	if math.Abs(float64(got.Usage)-want) > 1000+want/1e6 {
 		o.w.fail("S10", "usage of %s is %d at %s, and its charges decay to %.0f", account, got.Usage, now, want)
 	}
