@@ -69,7 +69,12 @@ func (r *Run) onReply(e Reply) {
 
 // answered hands a reply to whoever asked, after the retries that the policy grants.
 func (r *Run) answered(c *call, reply peer.Reply) {
+	c.obstacle, c.lacking = nil, nil
 	r.absorb(c, reply)
+	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && transient(reply.Failure) {
+		// Reached: a copy breaks off, and the target may know us no longer
+		reply.Failure = nil // first it is opened, or else no attempt would get further
+	}
 	if got, is := reply.Result.(peer.Changes); is && len(got.Rows) > 0 && reply.Failure != nil {
 		// Reached: a feed that broke off has brought something
 		// It goes on as after a part of an answer: behind that, and no further than there is need.

@@ -213,26 +213,26 @@ func (r *Run) commitFailed(t Trouble) {
 	r.crash(t)
 }
 
-// result is the answer to a waiting POST /_replicate, as CouchDB gives it.
+// result is the answer to a waiting POST /_replicate, as CouchDB gives it. A feed without rows may still have moved on, as
+// one with a filter does, and have left a log.
 func (r *Run) result() []byte {
 	switch {
-	case r.commits.log.SessionID != "":
-		return r.commits.log.Encode(r.plan.FlatLog)
 	case r.feed.rows == 0:
-		return withLog(`"no_changes":true`, r.sides[peer.Source].log)
+		return r.withLog(`"no_changes":true`)
 	case !r.plan.UseCheckpoints:
 		return []byte(`{"use_checkpoints":false}`)
 	}
-	return withLog("", r.sides[peer.Source].log)
+	return r.withLog("")
 }
 
-// withLog puts members in front of those of a log.
-func withLog(members string, log checkpoint.Log) []byte {
+// withLog puts members in front of those of the source's log.
+func (r *Run) withLog(members string) []byte {
+	log := r.sides[peer.Source].log
 	if log.SessionID == "" {
 		return []byte("{" + members + "}")
 	}
 	if members != "" {
 		members += ","
 	}
-	return append([]byte("{"+members), log.Encode(false)[1:]...)
+	return append([]byte("{"+members), log.Encode(r.plan.FlatLog)[1:]...)
 }

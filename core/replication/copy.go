@@ -10,46 +10,54 @@ import (
 
 // copyState is what a CopyDoc call remembers between its answers.
 type copyState struct {
-	admitted bool          // the target let us in after it had refused a document for who we are
-	lacked   int           // answers in a row in which the source lacked a revision
-	lacking  []string      // revisions that the last answer lacked
-	obstacle *peer.Refusal // why the target did not take a revision that it must take
+	admitted bool            // the target let us in after it had refused a document for who we are
+	lacked   int             // answers in a row in which the source lacked a revision
+	lacking  []string        // revisions that the last answer lacked
+	obstacle *peer.Refusal   // why the target did not take a revision that it must take
+	counted  map[string]bool // revisions that were written or left out; one that nobody asked for may come again
 }
 
 // takeCopied counts the revisions that came over and leaves the others in the operation. A revision may
-// come as a newer leaf that was not asked for, so only a whole answer tells that nothing is left.
+// come as a newer leaf that was not asked for, so only a whole answer tells that nothing is left. Fewer revisions that
+// are left are progress, and retries begin anew.
 func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 	op := c.op.(peer.CopyDoc)
 	r.info.BytesWritten += got.Bytes
-	c.obstacle, c.lacking = nil, nil
-	resolved := []string{}
 	for _, rev := range got.Revs {
 		switch {
 		case rev.Missing:
 			if !slices.Contains(c.lacking, rev.Rev) {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
-			continue
-		case rev.Refused == nil:
-			r.info.DocsRead++
-			r.wrote(1)
-			c.failed = 0
-		case skippable(rev.Refused) && (c.admitted || !aboutUs(rev.Refused)):
-			r.info.DocsRead++
-			r.refused(*rev.Refused)
-		default:
+		case rev.Refused != nil && (!skippable(rev.Refused) || aboutUs(rev.Refused) && !c.admitted):
 			c.obstacle = rev.Refused
-			continue
+		case !c.counted[rev.Rev]:
+			r.countCopied(c, rev)
 		}
-		resolved = append(resolved, rev.Rev)
 	}
-	switch {
-	case whole && c.obstacle == nil:
-		op.Revs = c.lacking
-	default:
-		op.Revs = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { return slices.Contains(resolved, rev) })
+	left := c.lacking
+	if !whole || c.obstacle != nil {
+		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { return c.counted[rev] })
 	}
+	if len(left) < len(op.Revs) {
+		c.failed = 0
+	}
+	op.Revs = left
 	c.op = op
+}
+
+// countCopied counts a revision that was written or is left out.
+func (r *Run) countCopied(c *call, rev peer.CopiedRev) {
+	if c.counted == nil {
+		c.counted = map[string]bool{}
+	}
+	c.counted[rev.Rev] = true
+	r.info.DocsRead++
+	if rev.Refused == nil {
+		r.wrote(1)
+	} else {
+		r.refused(*rev.Refused)
+	}
 }
 
 // onCopied ends a copy, or decides how what is left of it comes over.
@@ -58,6 +66,11 @@ func (r *Run) onCopied(c *call, reply peer.Reply) {
 	if f := reply.Failure; f != nil {
 		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
 			r.crash(trouble(op, f))
+			return
+		}
+		if f.Reason == "Database does not exist." || f.Reason == "no_db_file" {
+			// Reached: a source is deleted while documents are copied
+			r.crash(Trouble{Error: "db_not_found", Reason: f.String()})
 			return
 		}
 		c.lacking = op.Revs

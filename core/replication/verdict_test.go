@@ -67,3 +67,107 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 		})
 	}
 }
+
+// copies answers the copies of a world.
+func copies(w *world, answer func(op peer.CopyDoc) peer.Reply) {
+	w.plan.UseBulkGet = false
+	w.reply = func(c Call) *peer.Reply {
+		if op, is := c.Op.(peer.CopyDoc); is {
+			reply := answer(op)
+			return &reply
+		}
+		return nil
+	}
+}
+
+var torn = peer.Failure{Side: peer.Source, Method: "GET", URL: "http://s/db/doc", Kind: peer.Broken}
+
+// TestCopyThatBringsNewerLeafs: a leaf that nobody asked for is no progress and counts once, however often it comes.
+func TestCopyThatBringsNewerLeafs(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("doc", "2-b")
+	w.dbs[peer.Source].write("doc", "2-a")
+	tries := 0
+	copies(w, func(peer.CopyDoc) peer.Reply {
+		tries++
+		return peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "3-a"}}}, Failure: &torn}
+	})
+	w.begin()
+	end := w.wantEnd(Crashed, "connection_closed")
+	if tries > 1+w.plan.Retries || end.Info.DocsWritten != 1 || end.Info.DocsRead != 1 {
+		t.Errorf("%d attempts, %s", tries, end.Info)
+	}
+}
+
+// TestCopyOfRefusedLeafs: a target that refuses a leaf while that is sent cuts off those behind it. Each attempt is progress.
+func TestCopyOfRefusedLeafs(t *testing.T) {
+	w := newWorld(t)
+	w.refuses["doc"] = true
+	for _, rev := range []string{"2-a", "2-b", "2-c", "2-d", "2-e", "2-f", "2-g", "2-h"} {
+		w.dbs[peer.Source].write("doc", rev)
+	}
+	copies(w, func(op peer.CopyDoc) peer.Reply {
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 413}}}}}
+		if len(op.Revs) > 1 {
+			reply.Failure = &torn
+		}
+		return reply
+	})
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocWriteFailures != 8 || end.Info.DocsWritten != 0 {
+		t.Errorf("%s", end.Info)
+	}
+}
+
+// TestCopyOfForbiddenLeafsThatBreaksOff: whether the target knows us is asked though no answer is whole, and then each
+// attempt is progress.
+func TestCopyOfForbiddenLeafsThatBreaksOff(t *testing.T) {
+	w := newWorld(t)
+	w.refuses["doc"] = true
+	for _, rev := range []string{"2-a", "2-b", "2-c"} {
+		w.dbs[peer.Source].write("doc", rev)
+	}
+	copies(w, func(op peer.CopyDoc) peer.Reply {
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: &peer.Refusal{ID: "doc", Rev: op.Revs[0], Status: 403, Error: "forbidden"}}}}}
+		if len(op.Revs) > 1 {
+			reply.Failure = &torn
+		}
+		return reply
+	})
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocWriteFailures != 3 {
+		t.Errorf("%s", end.Info)
+	}
+}
+
+// TestCopyFromDeletedSource: what a source lacks is another matter than a source that is not there.
+func TestCopyFromDeletedSource(t *testing.T) {
+	for reason, want := range map[string]string{
+		"Database does not exist.": "db_not_found: GET http://s/db/doc0: 404 not_found: Database does not exist.",
+		"no_db_file":               "db_not_found",
+		"missing":                  "missing_doc",
+		"deleted":                  "missing_doc",
+	} {
+		w := newWorld(t)
+		w.fill(1)
+		copies(w, func(peer.CopyDoc) peer.Reply {
+			return peer.Reply{Failure: &peer.Failure{Method: "GET", URL: "http://s/db/doc0", Status: 404, Error: "not_found", Reason: reason}}
+		})
+		w.begin()
+		w.wantEnd(Crashed, want)
+	}
+}
+
+// TestNoChangesThoughTheFeedMoved: a filter that lets nothing through leaves nothing to do, and a log.
+func TestNoChangesThoughTheFeedMoved(t *testing.T) {
+	for _, flat := range []bool{false, true} {
+		w := newWorld(t)
+		w.plan.FlatLog, w.since = flat, 7
+		w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: `"7-opaque"`} }
+		w.begin()
+		said := string(w.wantEnd(Completed, "").Result)
+		if !strings.HasPrefix(said, `{"no_changes":true,"session_id":"`) || !strings.Contains(said, `"source_last_seq":"7-opaque"`) || flat != strings.Contains(said, `"replication_id_version":4,"start_time"`) {
+			t.Errorf("flat %t: %s", flat, said)
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 			r.attempts.lacking = lacking{op.(peer.CopyDoc).ID, now}
 		}
 	}
+	if copies, is := op.(peer.CopyDoc); is {
+		o.noteCopy(r, copies, reply)
+	}
 	if read, is := op.(peer.ReadChanges); is {
 		r.attempts.noteFeed(read, reply, now)
 	}
@@ -254,6 +257,9 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 	}
 	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
 		return
+	}
+	if copies, is := asked.(peer.CopyDoc); is {
+		o.checkCopyGivenUp(r, copies, reply.Reply, e)
 	}
 	_, bulk := asked.(peer.FetchDocs)
 	_, creates := asked.(peer.Create)

@@ -104,6 +104,7 @@ var Catalogue = []Trouble{
 	{BurstDocs, "users", "a source", "many documents are written at once"},
 	{HugeDoc, "users", "a source", "a document of up to 300 kB is written"},
 	{DeepConflict, "users", "a source", "a document gets up to 50 more leaves"},
+	{HeavyConflict, "users", "a source", "a document gets up to nine more leaves, each too large for some servers"},
 	{AddJob, "users", "a frontend", "a replication document is written"},
 	{AddDuplicate, "users", "a frontend", "a document for a replication that there is already"},
 	{ChangeJob, "users", "a frontend", "a document gets another target"},

@@ -143,7 +143,7 @@ var longest = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second,
 // buildServers makes the servers with their databases and first documents.
 func (w *Cluster) buildServers() {
 	c := &w.Config
-	site, choppy, fussy := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy")
+	site, choppy, fussy, brittle := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy"), w.Decider.Site("brittle")
 	cutting, rewording, slow := w.Decider.Site("cutting"), w.Decider.Site("rewording"), w.Decider.Site("trickling")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.fail("S15", "%s in %s %s", name, db, what)
@@ -152,7 +152,7 @@ func (w *Cluster) buildServers() {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
-		t.Choppy, t.Fussy = choppy.Int(8) == 7, fussy.Int(8) == 7
+		t.Choppy, t.Fussy, t.Brittle = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
 		t.Trickles = slow.Int(8) == 7
 		t.Longest = longest[cutting.Int(len(longest))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again

@@ -128,6 +128,7 @@ const (
 	BurstDocs      = "doc-burst"
 	HugeDoc        = "doc-huge"
 	DeepConflict   = "doc-deep-conflict"
+	HeavyConflict  = "doc-heavy-conflict"
 	AddJob         = "job-add"
 	AddDuplicate   = "job-duplicate" // another document for a replication that there is
 	ChangeJob      = "job-change"    // another target
@@ -141,7 +142,7 @@ const (
 )
 
 // AllActions are what users can do.
-var AllActions = []string{EditDoc, DeleteDoc, ConflictDoc, BurstDocs, HugeDoc, DeepConflict, AddJob, AddDuplicate, ChangeJob, TouchJob,
+var AllActions = []string{EditDoc, DeleteDoc, ConflictDoc, BurstDocs, HugeDoc, DeepConflict, HeavyConflict, AddJob, AddDuplicate, ChangeJob, TouchJob,
 	RemoveJob, StormJobs, Request, CancelRequest, RecreateTenant, ChangeSharing}
 
 // AllFaults are all names that Rates may have.

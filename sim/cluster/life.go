@@ -72,8 +72,8 @@ func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 	}
 }
 
-// checkAnswer is a part of S29: a run that is done answers with the log that it wrote last, or else whether there was
-// nothing to do.
+// checkAnswer is a part of S29: a run that is done answers with the log that it wrote last, and whether its feed had
+// any changes.
 func (o *oracle) checkAnswer(r *run, e replication.End) {
 	var answer struct {
 		SessionID string `json:"session_id"`
@@ -83,7 +83,7 @@ func (o *oracle) checkAnswer(r *run, e replication.End) {
 		return
 	}
 	wrote, idle := r.saved.put[peer.Target].session, r.numbers.rows == 0
-	if err := json.Unmarshal(e.Result, &answer); err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != (wrote == "" && idle) {
+	if err := json.Unmarshal(e.Result, &answer); err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != idle {
 		o.w.fail("S29", "run %d of %s wrote log %q, read nothing: %v, and answers %s", r.id, r.p.Name, wrote, idle, e.Result)
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -26,6 +27,7 @@ type network struct {
 	states  map[*peers.Server]*serverState
 	snares  map[*peers.DB]bool // made again when a checkpoint comes
 	wishes  map[wishKey]wish
+	torn    *decide.Site
 }
 
 // wish is what a server asked a process for by Retry-After.
@@ -65,7 +67,7 @@ type serverState struct {
 
 func newNetwork(w *Cluster) *network {
 	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
-		wishes: map[wishKey]wish{}}
+		wishes: map[wishKey]wish{}, torn: w.Decider.Site("torn")}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
 		var names []string
@@ -200,6 +202,13 @@ func (n *network) forget(p *engine.Process) {
 func (n *network) Refused(url, id, rev string) {
 	if db := n.find(url); db != nil {
 		n.w.oracle.refused(db, id, rev)
+	}
+}
+
+// Torn is peers.Network's: users change what is hard to read.
+func (n *network) Torn(db *peers.DB, id string) {
+	if isSource(db.Name) && !n.w.healed && !strings.HasPrefix(id, "_design/") && n.torn.Int(2) == 1 {
+		n.w.users.edit(db, id, n.torn)
 	}
 }
 

@@ -105,7 +105,7 @@ func (u *users) next() int { u.n++; return u.n }
 // act does one thing.
 func (u *users) act(what string, site *decide.Site) {
 	switch what {
-	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, BurstDocs:
+	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, HeavyConflict, BurstDocs:
 		u.editDocs(what, site)
 	case AddJob:
 		u.write(u.newJob(u.newBody(site), site), site, false)
@@ -477,20 +477,25 @@ func (u *users) editDocs(what string, site *decide.Site) {
 			db.Write([]docs.Edit{{Document: docs.Document{ID: id, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}, Token: uint64(u.next())}})
 		}
 	case ConflictDoc:
-		u.conflict(db, id, 1+site.Int(2))
+		u.conflict(db, id, 1+site.Int(2), docs.Document{})
 	case DeepConflict:
-		u.conflict(db, id, 10+site.Int(40))
+		u.conflict(db, id, 10+site.Int(40), docs.Document{})
+	case HeavyConflict:
+		u.conflict(db, id, 2+site.Int(8), docs.Document{
+			Body:        []byte(`"text":"` + strings.Repeat("x", 101_000*(1+site.Int(2))) + `",`),
+			Attachments: []docs.Attachment{{Name: "a", Type: "text/plain", Content: docs.Inline, Data: []byte("data")}},
+		})
 	}
 }
 
-// conflict adds leafs to a document.
-func (u *users) conflict(db *peers.DB, id string, leafs int) {
+// conflict adds leafs to a document, with the members of a body and the attachments.
+func (u *users) conflict(db *peers.DB, id string, leafs int, with docs.Document) {
 	edits := make([]docs.Edit, leafs)
 	for i := range edits {
 		n := u.next()
 		rev := revtree.Rev{Gen: 2, ID: fmt.Sprintf("%032x", n)}
 		edits[i] = docs.Edit{Replicated: true, Document: docs.Document{ID: id, Rev: rev, Ancestors: []string{fmt.Sprintf("%032x", 7)},
-			Body: fmt.Appendf(nil, `{"group":%d,"n":%d}`, n%3, n)}}
+			Body: fmt.Appendf(nil, `{%s"group":%d,"n":%d}`, with.Body, n%3, n), Attachments: with.Attachments}}
 	}
 	db.Write(edits)
 }

@@ -153,8 +153,8 @@ var copying = []Mutant{
 	},
 	{
 		Name: "missing-revisions-forgotten", File: "core/replication/copy.go", What: "a revision that the source did not find is given up without a word",
-		Old: "\t\top.Revs = c.lacking\n",
-		New: "\t\tc.lacking = nil\n",
+		Old: "\tleft := c.lacking\n",
+		New: "\tleft := c.lacking\n\tc.lacking = nil\n",
 	},
 	{
 		Name: "partial-write-taken-for-done", File: "core/replication/batch.go", What: "a _bulk_docs that failed for good is taken for done",
@@ -193,8 +193,28 @@ var copying = []Mutant{
 	},
 	{
 		Name: "lockout-counted-as-refusal", File: "core/replication/copy.go", What: "a document is left out because the target knows us no more",
-		Old: "case skippable(rev.Refused) && (c.admitted || !aboutUs(rev.Refused)):",
-		New: "case skippable(rev.Refused):",
+		Old: "(!skippable(rev.Refused) || aboutUs(rev.Refused) && !c.admitted)",
+		New: "!skippable(rev.Refused)",
+	},
+	{
+		Name: "newer-leaf-is-progress", File: "core/replication/copy.go", What: "a copy that brings revisions again that nobody asked for is repeated for ever",
+		Old: "\tif len(left) < len(op.Revs) {\n",
+		New: "\tif len(got.Revs) > 0 {\n",
+	},
+	{
+		Name: "doubts-wait-for-whole-answers", File: "core/replication/call.go", What: "a target that may know us no more is not opened as long as answers of the source break off",
+		Old: "\tif c.obstacle != nil && skippable(c.obstacle) && ",
+		New: "\tif c.obstacle == nil && ",
+	},
+	{
+		Name: "refusals-are-no-progress", File: "core/replication/copy.go", What: "a copy is given up though each attempt brings a revision, as the target takes none",
+		Old: "\tif len(left) < len(op.Revs) {\n",
+		New: "\tif len(left) < len(op.Revs) && got.Revs[0].Refused == nil {\n",
+	},
+	{
+		Name: "no-changes-untold-with-log", File: "core/replication/commit.go", What: "a replication whose filter let nothing through does not say that there was nothing to do",
+		Old: "\tcase r.feed.rows == 0:\n",
+		New: "\tcase r.feed.rows == 0 && r.commits.log.SessionID == \"\":\n",
 	},
 	{
 		Name: "stub-sent-again", File: "core/replication/copy.go", What: "an attachment that the target lacks is sent as a stub again, for ever",

@@ -27,6 +27,8 @@ type Network interface {
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
 	// Sends is told of every request before it leaves: when the limiter was asked, and how long it held it back.
 	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
+	// Torn is told of every document whose answer with several revisions a source broke off.
+	Torn(db *DB, id string)
 	// Refused is told of every revision that the database of a URL did not take and that may be left out.
 	Refused(url, id, rev string)
 }
@@ -119,7 +121,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	case peer.CopyDoc:
 		reply := p.copyDoc(ctx, op)
 		copied, _ := reply.Result.(peer.Copied)
-		p.Told.copied(copied)
+		p.Told.copied(op.ID, copied)
 		return reply
 	case peer.DiffRevs:
 		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return peer.Reply{Result: db.diff(op)} }))
@@ -394,18 +396,26 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 // copyDoc reads revisions from the source and writes each to the target, at moments of their own.
 func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	var found []*docs.Document
+	torn := false
 	reply := p.request(ctx, peer.Source, "GET", op, at(func(db *DB, f Fault) peer.Reply {
 		found = db.revs(op.ID, op.Revs)
 		if len(found) == 0 || f == RevMissing {
 			found = make([]*docs.Document, 1)
+		}
+		if torn = db.Server.Brittle && len(found) > 1; torn {
+			p.net.Torn(db, op.ID)
 		}
 		return peer.Reply{Result: peer.Copied{}}
 	}))
 	if reply.Failure != nil && reply.Result == nil {
 		return reply
 	}
-	if reply.Failure != nil {
+	broken := reply.Failure
+	switch {
+	case broken != nil:
 		found = found[:len(found)/2]
+	case torn:
+		broken, found = p.torn(), found[:len(found)-1]
 	}
 	var copied peer.Copied
 	if slices.Contains(found, nil) {
@@ -415,7 +425,7 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 			}
 		}
 	}
-	for _, doc := range found {
+	for i, doc := range found {
 		if doc == nil {
 			continue
 		}
@@ -425,8 +435,16 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		}
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)
+		if out.Refused != nil && out.Refused.Status == 413 && i+1 < len(found) {
+			return peer.Reply{Result: copied, Failure: p.torn()} // the target did not read to the end, where the next one begins
+		}
 	}
-	return peer.Reply{Result: copied, Failure: reply.Failure}
+	return peer.Reply{Result: copied, Failure: broken}
+}
+
+// torn is what is told of an answer of the source that ended too soon.
+func (p *Pair) torn() *peer.Failure {
+	return &peer.Failure{Side: peer.Source, Method: "GET", URL: p.rep.Source.URL, Kind: peer.Broken}
 }
 
 // put writes one revision to the target.

@@ -42,6 +42,8 @@ type Traits struct {
 	MaxDoc int
 	// Choppy servers break off every answer with changes after a few rows.
 	Choppy bool
+	// Brittle servers break off answers with several revisions of a document before the last.
+	Brittle bool
 	// Fussy servers never write some documents in bulk, and say that something went wrong.
 	Fussy bool
 	// Trickles says that the rows of a normal feed come a few a second.

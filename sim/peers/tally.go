@@ -9,6 +9,8 @@ type Tally struct {
 	Bytes         int64    // of all of them
 	Newest        Revision // that was refused last
 	Failed        int64    // sent in bulk and not written, though not refused either
+	Again         int64    // of those taken, the ones that were copied by themselves before: of a copy that is repeated they count once
+	had           map[Revision]bool
 }
 
 // refuse counts a revision that was refused.
@@ -28,7 +30,7 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 }
 
 // copied counts what came of a document that was copied by itself.
-func (t *Tally) copied(c peer.Copied) {
+func (t *Tally) copied(id string, c peer.Copied) {
 	t.Bytes += c.Bytes
 	for _, r := range c.Revs {
 		switch {
@@ -36,6 +38,14 @@ func (t *Tally) copied(c peer.Copied) {
 			t.refuse(r.Refused.ID, r.Rev)
 		case !r.Missing:
 			t.Took++
+			if t.had == nil {
+				t.had = map[Revision]bool{}
+			}
+			if rev := (Revision{id, r.Rev}); t.had[rev] {
+				t.Again++
+			} else {
+				t.had[rev] = true
+			}
 		}
 	}
 }
