@@ -204,7 +204,7 @@ var copying = []Mutant{
 	{
 		Name: "doubts-wait-for-whole-answers", File: "core/replication/call.go", What: "a target that may know us no more is not opened as long as answers of the source break off",
 		Old: "\tif c.obstacle != nil && skippable(c.obstacle) && ",
-		New: "\tif c.obstacle == nil && ",
+		New: "\tif c.obstacle != nil && r.stopping && ",
 	},
 	{
 		Name: "refusals-are-no-progress", File: "core/replication/copy.go", What: "a copy is given up though each attempt brings a revision, as the target takes none",
