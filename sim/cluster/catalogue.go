@@ -36,6 +36,7 @@ var Catalogue = []Trouble{
 	{string(fakefdb.WatchFailed), "store", "watch", "ends with an error (1101)"},
 	{string(fakefdb.WatchSpurious), "store", "watch", "ends without a change"},
 	{string(fakefdb.WatchDelayed), "store", "watch", "ends up to 20 seconds late"},
+	{string(fakefdb.WatchRefused), "store", "watch", "ends at once: there are too many (1032)"},
 	{StoreDown, "store", "nemesis", "nothing gets through to the store for a while"},
 
 	{NodeCrash, "nodes", "nemesis", "killed between any two events, and restarted after a while"},

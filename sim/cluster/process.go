@@ -65,6 +65,7 @@ type process struct {
 	paces        map[reflect.Type]pace // of what it does regularly
 	crowded      bool                  // jobs waited for slots when it last looked
 	sight        sight
+	vain         vain
 }
 
 // run is a replication that the process carries out.
@@ -125,7 +126,7 @@ func (p *process) boot() {
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.pausedLast = min(p.pausedLast, p.booted)
-	p.sight, p.called = sight{}, p.title
+	p.sight, p.called, p.vain = sight{}, p.title, vain{awaits: map[node.Topic]node.Await{}}
 	p.born = append(p.born, birth{p.clock().Wall, p.worker})
 	p.member, p.crowded, p.paces = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}
 	p.w.net.forget(p.Process)
@@ -308,6 +309,7 @@ func (p *process) perform(e node.Effect) {
 		p.w.Engine.Note(e.ID)
 		p.w.Engine.Go(p.Process, "ask", func() { p.ask(e) })
 	case node.Await:
+		p.w.oracle.awaits(p, e)
 		p.w.Engine.Go(p.Process, "await", func() { p.await(e) })
 	case node.StartRun:
 		p.startRun(e)
@@ -358,6 +360,7 @@ func (p *process) ask(a node.Ask) {
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
 	} else {
 		p.w.oracle.answered(a.Request, result, asked)
+		p.w.oracle.looked(p, result)
 	}
 	p.stall(false)
 	if got, is := result.(node.Accepted); is && p.changing && len(got.Work) > 0 {
@@ -379,7 +382,9 @@ func (p *process) await(a node.Await) {
 	case err != nil:
 		_ = p.w.Engine.Await(ctx, func(func()) {})
 	case watch != nil:
-		_ = watch.Wait(ctx)
+		if err := watch.Wait(ctx); kv.CodeOf(err) == kv.TooManyWatches {
+			_ = p.w.Engine.Await(ctx, func(func()) {})
+		}
 	}
 	p.w.Engine.After(0, p.Process, "notified", func() { p.handle(node.Notified{Topic: a.Topic}) })
 }

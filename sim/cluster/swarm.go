@@ -8,6 +8,8 @@ import (
 
 	"couchrelay/core/prng"
 	"couchrelay/core/schedule"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/fakefdb"
 )
 
 // Profile is a size of worlds that a campaign draws.
@@ -107,6 +109,9 @@ func (c *Config) drawRates(r *prng.Source) {
 		if rate := 1 + r.Intn(most); on(name) {
 			c.Rates[name] = rate
 		}
+	}
+	if name := string(fakefdb.WatchRefused); c.Rates[name] > 0 {
+		c.Rates[name] = decide.Scale // others have taken them all
 	}
 	for _, name := range AllActions {
 		if name == ChangeSharing {

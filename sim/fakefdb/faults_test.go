@@ -358,6 +358,7 @@ func TestWatchFaults(t *testing.T) {
 		fakefdb.WatchDelayed:  {minute + time.Second, 0},
 		fakefdb.WatchSpurious: {time.Second, 0},
 		fakefdb.WatchFailed:   {time.Second, kv.OperationCancelled},
+		fakefdb.WatchRefused:  {0, kv.TooManyWatches},
 		fakefdb.WatchLost:     {-1, 0},
 	} {
 		w, db := newWorld(scripted(fakefdb.StartWatch, fakefdb.Outcome{Fault: fault, Late: time.Second}))

@@ -58,7 +58,7 @@ func (db *Database) start(w *watch, out Outcome) {
 	}
 	switch {
 	case w.done: // cancelled before the commit
-	case db.watches.Len() >= watchers.Max:
+	case out.Fault == WatchRefused || db.watches.Len() >= watchers.Max:
 		w.finishLocked(kv.NewError(kv.TooManyWatches))
 	case !db.watches.Add(w.key, w.seen, db.data.latest(w.key), w):
 		w.changed()

@@ -94,25 +94,26 @@ const (
 	TagThrottled     Fault = "fdb-tag-throttled"   // 1213
 	BatchThrottled   Fault = "fdb-batch-throttled" // 1051, for kv.PriorityBatch
 
-	TooOldEarly    Fault = "fdb-too-old-early"   // 1007 before its time
-	FutureVersion  Fault = "fdb-future-version"  // 1009
-	ProcessBehind  Fault = "fdb-process-behind"  // 1037
-	ReadTimedOut   Fault = "fdb-read-timed-out"  // 1031
-	DatabaseLocked Fault = "fdb-database-locked" // 1038
-	SlowCommit     Fault = "fdb-slow-commit"     // only the times; named to be counted
-	Conflict       Fault = "fdb-conflict"        // 1020 without a cause
-	ProxyMemory    Fault = "fdb-proxy-memory"    // 1042
-	CommitTooOld   Fault = "fdb-commit-too-old"  // 1007 before its time
-	UnknownLanded  Fault = "fdb-unknown-landed"  // 1021, and the commit was tried
-	UnknownDropped Fault = "fdb-unknown-dropped" // 1021, and nothing happened
-	TimedOutLate   Fault = "fdb-timed-out-late"  // 1031, and the commit is tried later
-	TimedOutNever  Fault = "fdb-timed-out-never" // 1031, and nothing happens
-	ClusterLate    Fault = "fdb-cluster-late"    // 1039, and the commit is tried later
-	ClusterNever   Fault = "fdb-cluster-never"   // 1039, and nothing happens
-	WatchLost      Fault = "fdb-watch-lost"      // never ends by itself
-	WatchFailed    Fault = "fdb-watch-failed"    // ends with 1101
-	WatchSpurious  Fault = "fdb-watch-spurious"  // ends without a change
-	WatchDelayed   Fault = "fdb-watch-delayed"   // ends late
+	TooOldEarly    Fault = "fdb-too-old-early"    // 1007 before its time
+	FutureVersion  Fault = "fdb-future-version"   // 1009
+	ProcessBehind  Fault = "fdb-process-behind"   // 1037
+	ReadTimedOut   Fault = "fdb-read-timed-out"   // 1031
+	DatabaseLocked Fault = "fdb-database-locked"  // 1038
+	SlowCommit     Fault = "fdb-slow-commit"      // only the times; named to be counted
+	Conflict       Fault = "fdb-conflict"         // 1020 without a cause
+	ProxyMemory    Fault = "fdb-proxy-memory"     // 1042
+	CommitTooOld   Fault = "fdb-commit-too-old"   // 1007 before its time
+	UnknownLanded  Fault = "fdb-unknown-landed"   // 1021, and the commit was tried
+	UnknownDropped Fault = "fdb-unknown-dropped"  // 1021, and nothing happened
+	TimedOutLate   Fault = "fdb-timed-out-late"   // 1031, and the commit is tried later
+	TimedOutNever  Fault = "fdb-timed-out-never"  // 1031, and nothing happens
+	ClusterLate    Fault = "fdb-cluster-late"     // 1039, and the commit is tried later
+	ClusterNever   Fault = "fdb-cluster-never"    // 1039, and nothing happens
+	WatchLost      Fault = "fdb-watch-lost"       // never ends by itself
+	WatchFailed    Fault = "fdb-watch-failed"     // ends with 1101
+	WatchSpurious  Fault = "fdb-watch-spurious"   // ends without a change
+	WatchDelayed   Fault = "fdb-watch-delayed"    // ends late
+	WatchRefused   Fault = "fdb-too-many-watches" // ends at once, with 1032
 )
 
 // Faults lists the faults that an operation of a kind can have. Others are ignored.
@@ -126,7 +127,7 @@ func Faults(k Kind) []Fault {
 		return []Fault{Outage, SlowCommit, Conflict, ProxyMemory, CommitTooOld, UnknownLanded, UnknownDropped,
 			TimedOutLate, TimedOutNever, ClusterLate, ClusterNever}
 	case StartWatch:
-		return []Fault{WatchLost, WatchFailed, WatchSpurious, WatchDelayed}
+		return []Fault{WatchLost, WatchFailed, WatchSpurious, WatchDelayed, WatchRefused}
 	}
 	return nil
 }
@@ -158,6 +159,8 @@ func (f Fault) code() kv.Code {
 		return kv.ClusterVersionChanged
 	case WatchFailed:
 		return kv.OperationCancelled
+	case WatchRefused:
+		return kv.TooManyWatches
 	}
 	return 0
 }
