@@ -22,7 +22,7 @@ func (o *oracle) called(r *run, op peer.Op) {
 	case peer.PutLocal:
 		o.askedToSave(r, op)
 	case peer.ReadChanges:
-		r.attempts.asked = o.w.Engine.Now()
+		r.attempts.asked = r.p.steady()
 	}
 }
 
@@ -117,7 +117,7 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 		o.noteCopy(r, copies, reply)
 	}
 	if read, is := op.(peer.ReadChanges); is {
-		r.attempts.noteFeed(read, reply, now)
+		r.attempts.noteFeed(read, reply, now, r.p.steady().Sub(r.attempts.asked))
 	}
 	o.count(r, op, reply)
 	r.saved.save(op, reply, now)
@@ -137,7 +137,7 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	s := r.failed[op.String()]
 	s.at = now
 	switch read, is := op.(peer.ReadChanges); {
-	case is && read.Wait && cut(f) && max(now.Sub(r.attempts.asked), r.p.pausedLast.Sub(r.attempts.asked)) >= quietPoll:
+	case is && read.Wait && cut(f) && max(now, r.p.pausedLast).Sub(r.attempts.asked) >= quietPoll:
 		s = setback{at: now, n: 1}
 	case f.Kind == peer.Status && f.Status == 429:
 		if s.answered++; s.answered == 1 {
@@ -176,7 +176,7 @@ type attempts struct {
 	stuckSince                  instant.Time
 	feed                        *peer.Failure // the last of them
 	slowed                      instant.Time  // since when the feed was asked to slow down
-	asked                       instant.Time  // when it was asked last
+	asked                       instant.Time  // when by the run's clock it was asked last
 	lacking                     lacking
 }
 
@@ -211,10 +211,11 @@ func cut(f *peer.Failure) bool {
 	return f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Status && (f.Status == 408 || f.Status == 504)
 }
 
-// noteFeed counts the failures of the feed in a row, those of polls that were cut after a while not among them.
-func (t *attempts) noteFeed(op peer.ReadChanges, reply peer.Reply, now instant.Time) {
+// noteFeed counts the failures of the feed in a row, those of polls that were cut after a while, by the run's clock, not
+// among them.
+func (t *attempts) noteFeed(op peer.ReadChanges, reply peer.Reply, now instant.Time, took time.Duration) {
 	t.feed = reply.Failure
-	waited := t.feed != nil && op.Wait && cut(t.feed) && now.Sub(t.asked) >= quietPoll
+	waited := t.feed != nil && op.Wait && cut(t.feed) && took >= quietPoll
 	if changes, is := reply.Result.(peer.Changes); t.feed == nil || is && len(changes.Rows) > 0 || waited {
 		t.stuck, t.slowed = 0, 0
 	}

@@ -30,13 +30,13 @@ type network struct {
 	torn    *decide.Site
 }
 
-// wish is what a server asked a process for by Retry-After.
+// wish is what a server asked a process for by Retry-After: said and until by the process's clock, quiet by the server's.
 type (
 	wishKey struct {
 		p *engine.Process
 		ratelimit.Key
 	}
-	wish struct{ said, until instant.Time }
+	wish struct{ said, until, quiet instant.Time }
 )
 
 // opFaults are the faults that requests of one kind can have.
@@ -171,15 +171,16 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Fa
 
 // Wished is peers.Network's.
 func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Time) {
-	k := wishKey{p, key}
-	n.wishes[k] = wish{said: n.w.Engine.Now(), until: max(until, n.wishes[k].until)}
+	k, now := wishKey{p, key}, n.w.process(p).steady()
+	was := n.wishes[k]
+	n.wishes[k] = wish{said: now, until: max(until, was.until), quiet: max(n.w.Engine.Now().Add(until.Sub(now)), was.quiet)}
 }
 
 // Sends is peers.Network's, and S20.
 func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration) {
-	w, now := n.wishes[wishKey{p, key}], n.w.Engine.Now()
-	if w.said < asked && now < w.until {
-		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.until)
+	w := n.wishes[wishKey{p, key}]
+	if w.said < asked && n.w.Engine.Now() < w.quiet {
+		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.quiet)
 	}
 	if held > 0 && asked.Sub(max(w.said, w.until)) > forgiven {
 		n.w.fail("S20", "%s holds %s to %s back for %s, which has not complained since %s", p, key.Method, key.Endpoint, held, w.said)

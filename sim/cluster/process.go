@@ -109,8 +109,10 @@ func newProcess(w *Cluster, name string, roles node.Roles) *process {
 }
 
 // running is the process whose coroutine runs; nil for users and the world.
-func (w *Cluster) running() *process {
-	owner := w.Engine.Owner()
+func (w *Cluster) running() *process { return w.process(w.Engine.Owner()) }
+
+// process is the process with an owner of coroutines.
+func (w *Cluster) process(owner *engine.Process) *process {
 	for _, p := range w.nodes {
 		if p.Process == owner {
 			return p
@@ -249,9 +251,11 @@ func (p *process) heal() {
 }
 
 func (p *process) clock() node.Clock {
-	now := p.w.Engine.Now()
-	return node.Clock{Steady: now.Add(-p.lag), Wall: now.Add(p.skew)}
+	return node.Clock{Steady: p.steady(), Wall: p.w.Engine.Now().Add(p.skew)}
 }
+
+// steady is the clock that the node, its runs and its limiter of requests have in common.
+func (p *process) steady() instant.Time { return p.w.Engine.Now().Add(-p.lag) }
 
 // handle handles an event and all that it brings about.
 func (p *process) handle(ev any) {
@@ -281,7 +285,7 @@ func (p *process) planWake() {
 		return
 	}
 	p.wakeAt = at
-	p.w.Engine.After(at.Sub(p.clock().Steady), p.Process, "wake", func() {
+	p.w.Engine.After(at.Sub(p.steady()), p.Process, "wake", func() {
 		if p.wakeAt == at {
 			p.wakeAt = instant.Never
 		}
@@ -406,7 +410,7 @@ func (p *process) startRun(s node.StartRun) {
 	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*flight{}, wakeAt: instant.Never,
-		reports: reports{interval: plan.ProgressInterval}, began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, &p.limiter, s.Work.Replication),
+		reports: reports{interval: plan.ProgressInterval}, began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
 	}
 	p.runs = append(p.runs, r)
 	p.w.oracle.runStarted(r)
@@ -442,7 +446,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "run %d < %s", r.id, ev)
 	}
-	effects := r.machine.Step(p.w.Engine.Now(), ev)
+	effects := r.machine.Step(p.steady(), ev)
 	p.w.Engine.Note(mix.Pair(r.id, uint64(len(effects))))
 	for _, e := range effects {
 		if p.w.Engine.Trace != nil {
@@ -487,7 +491,7 @@ func (p *process) planRunWake(r *run) {
 		return
 	}
 	r.wakeAt = at
-	p.w.Engine.After(at.Sub(p.w.Engine.Now()), p.Process, "run wake", func() {
+	p.w.Engine.After(at.Sub(p.steady()), p.Process, "run wake", func() {
 		if r.wakeAt == at {
 			r.wakeAt = instant.Never
 			p.handle(runEvent{r, replication.Wake{}})

@@ -165,7 +165,7 @@ func (o *oracle) checkTotals(r *run, body []byte) {
 	httpDate := func(at instant.Time) string { return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat) }
 	history := historyOf(body)
 	var newest item
-	want := item{Start: httpDate(r.work.Work.Record.Created), End: httpDate(o.w.Engine.Now()), Counters: r.machine.Info().Counters}
+	want := item{Start: httpDate(r.work.Work.Record.Created), End: httpDate(r.p.steady()), Counters: r.machine.Info().Counters}
 	if err := json.Unmarshal(history[0], &newest); err != nil || newest != want {
 		o.w.fail("S14", "run %d of %s writes %+v into its log, and it is %+v: %v", r.id, r.p.Name, newest, want, err)
 	}

@@ -23,9 +23,9 @@ type Network interface {
 	Cut(owner *engine.Process, s *Server) bool
 	// Arrives is told of every request to a database when it is at its server, and how that refuses it, nil when it does not.
 	Arrives(s *Server, database string, op peer.Op) *peer.Failure
-	// Wished is told that the server of a database wants no request with a method until a time.
+	// Wished is told that the server of a database wants no request with a method until a time, by the process's clock.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
-	// Sends is told of every request before it leaves: when the limiter was asked, and how long it held it back.
+	// Sends is told of every request before it leaves: when by that clock the limiter was asked, and how long it held it back.
 	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
 	// Torn is told of every document whose answer with several revisions a source broke off.
 	Torn(db *DB, id string)
@@ -42,7 +42,7 @@ type Pair struct {
 	engine  *engine.Engine
 	net     Network
 	owner   *engine.Process
-	limiter *ratelimit.Limiter
+	limiter Limiter
 	rep     *repdoc.Replication
 
 	kept map[uint64][]*docs.Document
@@ -65,8 +65,14 @@ type feed struct {
 	silent bool
 }
 
+// Limiter is that of a process, with its clock.
+type Limiter struct {
+	*ratelimit.Limiter
+	Now func() instant.Time
+}
+
 // NewPair connects a replication's databases for a process.
-func NewPair(e *engine.Engine, n Network, owner *engine.Process, l *ratelimit.Limiter, rep *repdoc.Replication) *Pair {
+func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *repdoc.Replication) *Pair {
 	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 
@@ -202,7 +208,7 @@ func (p *Pair) request(ctx context.Context, side peer.Side, method string, op pe
 func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
 	host, name := Find(p.url(side))
 	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
-	asked := p.engine.Now()
+	asked := p.limiter.Now()
 	verdict := p.limiter.Delay(key, asked)
 	if verdict.Closed {
 		f := answer(429, "max_backoff", "the server asked too often to slow down")
@@ -268,7 +274,7 @@ func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect
 
 // learn tells the limiter how a request went.
 func (p *Pair) learn(key ratelimit.Key, f *peer.Failure) {
-	now := p.engine.Now()
+	now := p.limiter.Now()
 	switch {
 	case f == nil || f.Kind == peer.Status && f.Status != 429 && f.Status != 408 && f.Status < 500:
 		p.limiter.Success(key, now)
