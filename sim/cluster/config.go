@@ -69,6 +69,9 @@ type Config struct {
 // Processes is the number of all processes, whatever their roles. Those with both come first.
 func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.ReplicationOnly }
 
+// Exclusive says that the store belongs to one process, as an embedded one does.
+func (c *Config) Exclusive() bool { return c.Processes() == 1 }
+
 // Event is something that a scenario wants to happen.
 type Event struct {
 	At   time.Duration // from the beginning

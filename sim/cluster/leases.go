@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -50,11 +52,24 @@ func (o *oracle) checkLeases(l landing) {
 		o.checkLeaves(q.Worker)
 		o.giveUp(q.Worker)
 	case node.Expire:
-		if known := o.leases[q.Worker]; !known.gone && now < known.end() {
+		if known := o.leases[q.Worker]; !known.gone && now < known.end() && !o.isPast(q.Worker) {
 			o.w.fail("S25", "%s at %s, though its heartbeat of %s landed at %s", q, now, known.timeout, known.beat)
 		}
 		o.giveUp(q.Worker)
 	}
+}
+
+// isPast says whether a worker can only be one that is no more: the process that has the store to itself was another one
+// then, or has dropped all that it did under that name.
+func (o *oracle) isPast(worker string) bool {
+	p := o.w.nodes[0]
+	return o.w.Config.Exclusive() && (!isOf(worker, p.worker) || !slices.ContainsFunc(p.runs, func(r *run) bool { return r.work.Work.Lock.Worker == worker }))
+}
+
+// isOf says whether a worker is a process in one life, under whatever lease.
+func isOf(worker, life string) bool {
+	process, _, _ := strings.Cut(worker, "-")
+	return process == life
 }
 
 func (o *oracle) checkLives(worker string, q node.Request) {

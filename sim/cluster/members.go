@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -181,14 +180,13 @@ func (o *oracle) checkLeaves(worker string) {
 	if o.leases[worker].gone {
 		return
 	}
-	process, _, _ := strings.Cut(worker, "-") // whatever lease it was
 	for _, r := range o.runs {
 		if r.work.Work.Lock.Worker == worker {
 			o.w.fail("L6", "%s leaves, and still runs job %s", worker, r.work.Work.JobID)
 		}
 	}
 	for p, b := range o.bills { // in any order: one is enough
-		if charged, held := b.charged, o.held(p, o.w.Engine.Now()); p.worker == process && charged < held && !o.clocksWereSet() {
+		if charged, held := b.charged, o.held(p, o.w.Engine.Now()); isOf(worker, p.worker) && charged < held && !o.clocksWereSet() {
 			o.w.fail("S9", "%s leaves, and charged %s with %s, though its runs held slots for %s", worker, p.account, charged, held)
 			return
 		}

@@ -133,7 +133,7 @@ func (p *process) boot() {
 	p.member, p.crowded, p.paces = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
-		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
+		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.watch(NodeChanged{p.Name, NodeUp, fmt.Sprint("life ", p.lives)})
