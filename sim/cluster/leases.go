@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,30 @@ func (o *oracle) checkLeases(l landing) {
 func (o *oracle) isPast(worker string) bool {
 	p := o.w.nodes[0]
 	return o.w.Config.Exclusive() && (!isOf(worker, p.worker) || !slices.ContainsFunc(p.runs, func(r *run) bool { return r.work.Work.Lock.Worker == worker }))
+}
+
+// checkInherits is a part of L3: a process that has the store to itself gives back what it did in earlier lives as soon as
+// it hears of that, and does not wait until it would take others for dead.
+func (o *oracle) checkInherits(p *process, ev node.Event, effects []node.Effect) {
+	done, _ := ev.(node.Done)
+	delete(p.expiring, done.ID)
+	for _, e := range effects {
+		if ask, is := e.(node.Ask); is {
+			if expire, is := ask.Request.(node.Expire); is {
+				p.expiring[ask.ID] = expire.Worker
+			}
+		}
+	}
+	leases, is := done.Result.(node.Leases)
+	if !is || !o.w.Config.Exclusive() || p.draining {
+		return
+	}
+	giving := slices.Collect(maps.Values(p.expiring)) // in any order
+	for _, l := range leases.List {
+		if !isOf(l.Worker, p.worker) && !slices.Contains(giving, l.Worker) {
+			o.w.fail("L3", "%s has the store to itself, and leaves worker %s its jobs", p.Name, l.Worker)
+		}
+	}
 }
 
 // isOf says whether a worker is a process in one life, under whatever lease.

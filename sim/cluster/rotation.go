@@ -9,6 +9,7 @@ import (
 // no one-shots, and none that has just begun, but for those above max_jobs, of which one-shots are the last to go.
 func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	o.memberStepped(p, ev, effects)
+	o.checkInherits(p, ev, effects)
 	o.owingStepped(p, ev, effects)
 	o.spreadStepped(p, effects)
 	var stopped []*run

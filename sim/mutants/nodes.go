@@ -3,6 +3,11 @@ package mutants
 // leases are bugs about who may work on a job.
 var leases = []Mutant{
 	{
+		Name: "alone-and-waits", File: "core/node/lease.go", What: "a process that has the store to itself waits for its earlier lives as for others",
+		Old: "lease.Expired || n.cfg.Exclusive || ",
+		New: "lease.Expired || ",
+	},
+	{
 		Name: "update-unlocked", File: "core/jobs/work.go", What: "progress is stored without a look at the lock",
 		Old: "\tif _, err := q.held(tx, id, lock); err != nil {\n\t\treturn err\n\t}\n\tq.setData(tx, id, data)\n",
 		New: "\tq.setData(tx, id, data)\n",
