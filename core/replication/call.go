@@ -134,7 +134,7 @@ func (r *Run) dispatch(c *call, reply peer.Reply) {
 	case peer.ReadChanges:
 		r.onChanges(op, reply)
 	case peer.CountPending:
-		r.onPending(op, reply)
+		r.onPending(reply)
 	case peer.DiffRevs:
 		r.onDiff(c.batch, op, reply)
 	case peer.FetchDocs:

@@ -15,6 +15,8 @@ const (
 	quietRead    = time.Second
 	idlePauseMin = 250 * time.Millisecond
 	idlePauseMax = 10 * time.Second
+	// countEvery is how often a source is asked how much is to come while there is more than one answer of it.
+	countEvery = 30 * time.Second
 )
 
 // feed reads the changes of the source, one request at a time.
@@ -28,7 +30,9 @@ type feed struct {
 	caught  bool          // the source had no more rows at the last answer
 	over    bool          // a one-shot has read all there was
 	pending int64         // rows behind since as far as known, -1 when not
-	counted bool          // the source was asked for pending
+	count   *call         // asks the source for pending
+	counted int64         // rows that were read when it was asked, -1 once nobody needs its answer
+	recount instant.Time  // when to ask again
 	rows    int64         // read in this run
 	goal    peer.Seq      // the source's update_seq when it was opened
 }
@@ -103,26 +107,42 @@ func (r *Run) onChanges(op peer.ReadChanges, reply peer.Reply) {
 }
 
 // estimatePending keeps the number of rows to come. Servers tell it at the end of an answer; before that
-// it is asked for once, or read off the sequences of an unclustered server.
+// it is asked for now and then, or read off the sequences of an unclustered server.
 func (r *Run) estimatePending(got peer.Changes) {
 	f := &r.feed
+	distance := numericDistance(f.since, f.goal)
 	switch {
 	case got.Pending >= 0:
 		f.pending = got.Pending
 	case f.caught:
 		f.pending = 0
-	case f.pending >= 0:
-	case numericDistance(f.since, f.goal) >= 0:
-		f.pending = numericDistance(f.since, f.goal)
-	case !f.counted:
-		f.counted = true
-		r.start(&call{op: peer.CountPending{Since: f.since}})
+	case f.pending < 0 && distance >= 0:
+		f.pending = distance
+	}
+	switch {
+	case got.End: // it tells more than an answer that is under way
+		f.counted = -1
+	case f.count == nil && distance < 0 && r.now >= f.recount:
+		f.counted = f.rows
+		f.count = r.start(&call{op: peer.CountPending{Since: f.since}})
 	}
 }
 
-func (r *Run) onPending(op peer.CountPending, reply peer.Reply) {
-	if p, ok := reply.Result.(peer.Pending); ok && reply.Failure == nil && op.Since == r.feed.since {
-		r.feed.pending = p.Count
+// onPending takes a count. What was read since it was asked for may be a part of it.
+func (r *Run) onPending(reply peer.Reply) {
+	f := &r.feed
+	f.count = nil
+	if f.counted < 0 {
+		return
+	}
+	f.recount = r.now.Add(countEvery)
+	p, ok := reply.Result.(peer.Pending)
+	switch {
+	case !ok || reply.Failure != nil:
+	case p.Count < 0: // the source does not tell
+		f.recount = instant.Never
+	default:
+		f.pending = max(-1, p.Count-(f.rows-f.counted))
 	}
 }
 

@@ -405,6 +405,35 @@ func TestPendingOfStoppedRun(t *testing.T) {
 	}
 }
 
+// TestPendingWhileCatchingUp: what is to come is known from the first count on, though reads go on while it is asked for,
+// and is counted anew now and then.
+func TestPendingWhileCatchingUp(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10_000)
+	w.begin()
+	known, counts := false, 0
+	for w.end == nil {
+		w.proceed(func(n int) int { // the count takes as long as two reads
+			at := slices.IndexFunc(w.flying, func(c Call) bool { _, is := c.Op.(peer.CountPending); return is })
+			if at < 0 || at >= n {
+				return 0
+			}
+			if w.run.feed.rows >= w.run.feed.counted+24 || n == 1 {
+				known, counts = true, counts+1
+				return at
+			}
+			return (at + 1) % n
+		})
+		info := w.run.Info()
+		if known && w.end == nil && info.ChangesPending < 10_000-numberOf(info.ThroughSeq) {
+			t.Fatalf("%d pending at %s", info.ChangesPending, info.ThroughSeq)
+		}
+	}
+	if counts < 2 {
+		t.Errorf("counted %d times in %s", counts, w.now)
+	}
+}
+
 // TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may follow.
 func TestPendingOfFullAnswer(t *testing.T) {
 	w := newWorld(t)

@@ -318,13 +318,13 @@ func (w *world) readChanges(op peer.ReadChanges, half bool) peer.Changes {
 		w.last = seqOf(max(d.seq, numberOf(op.Since)))
 	}
 	n := min(op.Limit, len(w.open.Rows))
-	got := peer.Changes{Rows: w.open.Rows[:n], LastSeq: w.last, End: n == len(w.open.Rows), Pending: int64(len(w.open.Rows) - n)}
+	got := peer.Changes{Rows: w.open.Rows[:n], LastSeq: w.last, End: n == len(w.open.Rows), Pending: -1}
 	w.open.Rows = w.open.Rows[n:]
 	if !got.End {
 		got.LastSeq = got.Rows[n-1].Seq
 		w.open.LastSeq = got.LastSeq
 	} else {
-		w.open = nil
+		w.open, got.Pending = nil, 0
 	}
 	if half {
 		w.open = nil

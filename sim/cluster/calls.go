@@ -21,6 +21,8 @@ func (o *oracle) called(r *run, op peer.Op) {
 	switch op := op.(type) {
 	case peer.PutLocal:
 		o.askedToSave(r, op)
+	case peer.CountPending:
+		r.numbers.asksCount(op)
 	case peer.ReadChanges:
 		r.attempts.asked = r.p.steady()
 	}
@@ -120,6 +122,7 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 		r.attempts.noteFeed(read, reply, now, r.p.steady().Sub(r.attempts.asked))
 	}
 	o.count(r, op, reply)
+	r.numbers.heard(reply, now)
 	r.saved.save(op, reply, now)
 	if changes, is := reply.Result.(peer.Changes); f == nil || is && len(changes.Rows) > 0 {
 		delete(r.failed, op.String())

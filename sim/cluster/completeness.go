@@ -67,6 +67,10 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 func (o *oracle) checkPending(r *run, info replication.Info) {
 	rep := r.work.Work.Replication
 	source := o.w.net.find(rep.Source.URL)
+	if told := r.numbers.counted; info.ChangesPending < 0 && told > max(0, r.p.pausedLast) && o.w.Engine.Now() > told && !r.pair.WentBack &&
+		source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS {
+		o.w.fail("S23", "run %d of %s from %s was told how much is to come, and does not know", r.id, r.p.Name, source)
+	}
 	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source ||
 		source.Restored() != r.begin.restoredS || r.pair.WentBack {
 		return

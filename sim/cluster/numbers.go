@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
@@ -16,7 +17,33 @@ type numbers struct {
 	taken            int64               // of these, those that came
 	diffs            int                 // answers to these questions
 	lacked           map[string]bool     // "ID REV"
+	counting         peer.Seq            // since when the source was asked last to count what is to come
+	before           int64               // rows that were read then
+	counted          instant.Time        // when it told; 0 when that is no use: the feed ended, or brought more
+	coming           int64               // what it told, less what has come
 	again            []peer.DocRev       // first ones of what was asked for without an answer, and may be asked for again
+}
+
+// asksCount notes that the source is asked to count what is to come, maybe again.
+func (n *numbers) asksCount(op peer.CountPending) {
+	if op.Since != n.counting {
+		n.counting, n.before = op.Since, n.rows
+	}
+}
+
+// heard notes when a source told how much is to come. It is told after the rows of an answer were counted.
+func (n *numbers) heard(reply peer.Reply, now instant.Time) {
+	switch got := reply.Result.(type) {
+	case peer.Pending:
+		n.counted, n.coming = now, got.Count-(n.rows-n.before)
+	case peer.Changes:
+		if n.coming -= int64(len(got.Rows)); got.End {
+			n.counted = 0
+		}
+	}
+	if n.coming < 0 {
+		n.counted = 0
+	}
 }
 
 // enough is how many answers of a target that lacks all it is asked about let a run go on without asking.

@@ -247,6 +247,11 @@ var copying = []Mutant{
 		New: "lookFactor*interval",
 	},
 	{
+		Name: "count-dropped", File: "core/replication/feed.go", What: "how much is to come stays unknown when rows came while the source counted",
+		Old: "	case p.Count < 0: // the",
+		New: "	case p.Count < 0 || f.rows > f.counted: // the",
+	},
+	{
 		Name: "part-taken-for-end", File: "core/replication/feed.go", What: "an answer with fewer rows than could be is taken for the end of the feed",
 		Old: "f.caught = got.End && (",
 		New: "f.caught = (got.End || len(got.Rows) < op.Limit) && (",
