@@ -96,19 +96,49 @@ func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next 
 		if instant.Time(due) > now || moved == limit {
 			return moved, instant.Time(due), nil
 		}
-		old, err := q.header(tx, id)
-		if err != nil {
+		if err := q.promote(tx, id, instant.Time(due)); err != nil {
 			return 0, 0, err
 		}
-		if old == nil || old.State != Pending || old.Due != instant.Time(due) {
-			return 0, 0, corruptf("waiting row of job %q contradicts its header", id)
-		}
-		to := *old
-		to.Due = 0
-		q.move(tx, old, &to)
 		moved++
 	}
 	return moved, instant.Never, nil
+}
+
+// Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how many. It is for
+// times that only a wrong clock can have given.
+func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err error) {
+	beyond := q.waiting.Range()
+	beyond.Begin = q.waiting.Pack(int64(latest) + 1)
+	rows, err := tx.Snapshot().GetRange(beyond, kv.RangeOptions{Limit: limit, Reverse: true})
+	if err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		var due int64
+		var id string
+		if err := q.waiting.Scan(row.Key, &due, &id); err != nil {
+			return 0, corrupt(err)
+		}
+		if err := q.promote(tx, id, instant.Time(due)); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
+}
+
+// promote makes a job ready that waits until due.
+func (q *Queue) promote(tx kv.Tx, id string, due instant.Time) error {
+	old, err := q.header(tx, id)
+	if err != nil {
+		return err
+	}
+	if old == nil || old.State != Pending || old.Due != due {
+		return corruptf("waiting row of job %q contradicts its header", id)
+	}
+	to := *old
+	to.Due = 0
+	q.move(tx, old, &to)
+	return nil
 }
 
 // Page selects jobs for List.

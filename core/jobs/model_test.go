@@ -344,6 +344,30 @@ func (s *machine) Promote(t *rapid.T) {
 	}
 }
 
+func (s *machine) Recall(t *rapid.T) {
+	latest, limit := instant.Time(rapid.Int64Range(6, 12).Draw(t, "latest")), rapid.IntRange(1, 3).Draw(t, "limit")
+	beyond := func() []*Job {
+		list := slices.DeleteFunc(s.m.waiting(), func(j *Job) bool { return j.Due <= latest })
+		slices.Reverse(list)
+		return list[:min(len(list), limit)]
+	}
+	waiting := beyond()
+	moved, late, err := runOnce(t, s, func(tx kv.Tx) (int, error) { return s.q.Recall(tx, latest, limit) })
+	if !late { // else it chose from those that waited before
+		waiting = beyond()
+	}
+	if err != nil || moved != len(waiting) {
+		t.Fatalf("recalled %d, %v, want %d", moved, err, len(waiting))
+	}
+	for _, was := range waiting {
+		j := s.m.jobs[was.ID]
+		if j == nil || j.State != Pending || j.Due != was.Due {
+			t.Fatalf("recalled %s, which is %s by now", was, j)
+		}
+		j.Due = 0
+	}
+}
+
 // Check compares everything that can be read.
 func (s *machine) Check(t *rapid.T) {
 	tx := s.db.Begin(context.Background(), kv.Options{})

@@ -47,7 +47,7 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 		}
 		return Accepted{Work: []replicator.Work{*w}}, nil
 	case Promote:
-		moved, next, err := s.Jobs.Promote(tx, now, q.Limit)
+		moved, next, err := s.Promote(tx, now, q.Limit)
 		return Promoted{moved, next}, err
 	case Survey:
 		return survey(tx.Snapshot(), s, q, now)

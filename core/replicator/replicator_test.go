@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
@@ -165,6 +166,29 @@ func (b *bench) claim(w Work, repID string) error {
 		return err
 	})
 	return refused
+}
+
+// TestDueOfAClockAhead: a clock that was wrong for a moment keeps no job waiting for longer than the longest back-off.
+func TestDueOfAClockAhead(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w, year := b.accept(), 365*24*time.Hour
+	b.do1(func(tx kv.Tx) error {
+		return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now.Add(year))
+	})
+	promote := func() (moved int) {
+		b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 5); return err })
+		return moved
+	}
+	if moved := promote(); moved != 1 {
+		t.Errorf("%d jobs are promoted", moved)
+	}
+	w = b.accept()
+	b.s.Config.Backoff.Min = b.s.Config.Backoff.Max
+	b.do1(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
+	if moved := promote(); moved != 0 {
+		t.Error("a job that waits for the longest back-off is promoted at once")
+	}
 }
 
 // TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is in no document's way for good.

@@ -172,6 +172,17 @@ func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trou
 	})
 }
 
+// Promote makes up to limit jobs ready whose wait after a crash is over, and says how many and when the next one is due.
+// Those that wait for longer than anybody may crashed by a clock that was ahead: it would be years.
+func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
+	moved, next, err = s.Jobs.Promote(tx, now, limit)
+	if err != nil || moved == limit {
+		return moved, next, err
+	}
+	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max), limit-moved)
+	return moved + recalled, next, err
+}
+
 // Requeue ends a run that was stopped in order; the job is pending and may run again at once.
 func (s *Store) Requeue(tx kv.Tx, jobID string, lock jobs.Lock, stats *Stats, turn Turn, now instant.Time) error {
 	return s.change(tx, jobID, func(rec *Record) error {

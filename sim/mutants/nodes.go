@@ -158,8 +158,8 @@ var results = []Mutant{
 	},
 	{
 		Name: "promotion-without-conflict", File: "core/jobs/create.go", What: "two nodes promote one job, each without seeing the other",
-		Old: "\t\told, err := q.header(tx, id)\n\t\tif err != nil {\n\t\t\treturn 0, 0, err\n\t\t}",
-		New: "\t\told, err := q.header(tx.Snapshot(), id)\n\t\tif err != nil {\n\t\t\treturn 0, 0, err\n\t\t}",
+		Old: "due instant.Time) error {\n\told, err := q.header(tx, id)",
+		New: "due instant.Time) error {\n\told, err := q.header(tx.Snapshot(), id)",
 	},
 	{
 		Name: "fault-taken-for-halt", File: "core/node/perform.go", What: "a store that does not answer is taken for a job that was taken away",
