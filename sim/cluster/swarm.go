@@ -71,7 +71,7 @@ func Swarm(seed uint64, p Profile) Config {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
 	if hurry := prng.Fork(seed, "hurry"); hurry.Intn(8) == 7 {
-		c.CheckpointInterval = time.Duration(1+hurry.Intn(1000)) * time.Millisecond
+		c.CheckpointInterval = time.Duration(100+hurry.Intn(900)) * time.Millisecond
 	}
 	if urls := prng.Fork(seed, "urls"); urls.Intn(100) == 0 { // few and short: they cost a hundred times as much
 		c.LongURLs = 60 + 10*urls.Intn(5)
