@@ -73,7 +73,7 @@ func Swarm(seed uint64, p Profile) Config {
 	if hurry := prng.Fork(seed, "hurry"); hurry.Intn(8) == 7 {
 		c.CheckpointInterval = time.Duration(100+hurry.Intn(900)) * time.Millisecond
 	}
-	if urls := prng.Fork(seed, "urls"); urls.Intn(100) == 0 { // few and short: they cost a hundred times as much
+	if urls := prng.Fork(seed, "urls"); urls.Intn(300) == 0 { // few and short: they cost a hundred times as much
 		c.LongURLs = 60 + 10*urls.Intn(5)
 		c.Jobs, c.Duration = 20, p.Duration/6 // the records are more than a transaction may write
 		s.MaxJobs = max(s.MaxJobs, 15)
