@@ -2,6 +2,7 @@ package replicator
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -172,6 +173,10 @@ func (s *Store) Crash(tx kv.Tx, jobID string, lock jobs.Lock, t replication.Trou
 	})
 }
 
+// wrongClock is how far clocks of nodes may differ before times of one are taken for wrong. Nodes whose clocks are minutes
+// behind must not end the waits that others gave.
+const wrongClock = 24 * time.Hour
+
 // Promote makes up to limit jobs ready whose wait after a crash is over, and says how many and when the next one is due.
 // Those that wait for longer than anybody may crashed by a clock that was ahead: it would be years.
 func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
@@ -179,7 +184,7 @@ func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next 
 	if err != nil || moved == limit {
 		return moved, next, err
 	}
-	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max), limit-moved)
+	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max+wrongClock), limit-moved)
 	return moved + recalled, next, err
 }
 
