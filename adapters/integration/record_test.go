@@ -42,7 +42,7 @@ func TestRecorded(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || !report.Cut || report.Runs < 2 || report.Events < 100 {
+	if err != nil || !report.Cut || report.Runs < 2 || report.Events < 80 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if all := strings.Join(ended, "\n"); !strings.Contains(all, "end completed") || !strings.Contains(all, "db_not_found") {
