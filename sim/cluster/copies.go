@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
@@ -14,8 +15,14 @@ func bringing(op peer.CopyDoc, got peer.Copied) bool {
 	})
 }
 
-// noteCopy is a part of S30: a copy that brings nothing of what it asks for ends within its retries. Several batches may
-// want the same.
+// fruitless are attempts of copies that brought nothing.
+type fruitless struct {
+	n     int
+	since instant.Time
+}
+
+// noteCopy is a part of S30: a copy that brings nothing of what it asks for ends within its retries. Many batches may want
+// the same at once, but not for longer than one of them retries.
 func (o *oracle) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
 	fails := reply.Failure != nil && passes(reply.Failure) || reply.Failure == nil && inTheWay(got)
@@ -24,11 +31,17 @@ func (o *oracle) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
 		return
 	}
 	if r.fruitless == nil {
-		r.fruitless = map[string]int{}
+		r.fruitless = map[string]fruitless{}
 	}
-	r.fruitless[op.String()]++
-	if n, most := r.fruitless[op.String()], 3*(r.work.Work.Replication.Source.Retries+1); n > most {
-		o.w.fail("S30", "run %d of %s goes on after %d attempts that brought nothing: %s", r.id, r.p.Name, n, op)
+	now := o.w.Engine.Now()
+	tried, again := r.fruitless[op.String()]
+	if !again {
+		tried.since = now
+	}
+	tried.n++
+	r.fruitless[op.String()] = tried
+	if tried.n > 3*(r.work.Work.Replication.Source.Retries+1) && now.Sub(tried.since) > 3*retriesLast {
+		o.w.fail("S30", "run %d of %s goes on after %d attempts in %s that brought nothing: %s", r.id, r.p.Name, tried.n, now.Sub(tried.since), op)
 	}
 }
 

@@ -94,7 +94,7 @@ type run struct {
 	stopped      bool // by its node
 	stopAt       instant.Time
 	attempts     attempts
-	fruitless    map[string]int // attempts in a row of copies that brought nothing
+	fruitless    map[string]fruitless // attempts in a row of copies that brought nothing
 	saved        saved
 	reports      reports
 }
