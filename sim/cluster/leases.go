@@ -71,11 +71,13 @@ func (o *oracle) isPast(worker string) bool {
 // it hears of that, and does not wait until it would take others for dead.
 func (o *oracle) checkInherits(p *process, ev node.Event, effects []node.Effect) {
 	done, _ := ev.(node.Done)
-	delete(p.expiring, done.ID)
+	if done.Fault != node.StoreDown { // which is tried again
+		maps.DeleteFunc(p.expiring, func(_ string, id uint64) bool { return id == done.ID })
+	}
 	for _, e := range effects {
 		if ask, is := e.(node.Ask); is {
 			if expire, is := ask.Request.(node.Expire); is {
-				p.expiring[ask.ID] = expire.Worker
+				p.expiring[expire.Worker] = ask.ID
 			}
 		}
 	}
@@ -83,9 +85,8 @@ func (o *oracle) checkInherits(p *process, ev node.Event, effects []node.Effect)
 	if !is || !o.w.Config.Exclusive() || p.draining {
 		return
 	}
-	giving := slices.Collect(maps.Values(p.expiring)) // in any order
 	for _, l := range leases.List {
-		if !isOf(l.Worker, p.worker) && !slices.Contains(giving, l.Worker) {
+		if _, giving := p.expiring[l.Worker]; !giving && !isOf(l.Worker, p.worker) {
 			o.w.fail("L3", "%s has the store to itself, and leaves worker %s its jobs", p.Name, l.Worker)
 		}
 	}

@@ -66,7 +66,7 @@ type process struct {
 	crowded      bool                  // jobs waited for slots when it last looked
 	sight        sight
 	vain         vain
-	expiring     map[uint64]string // workers that it gives up, by request
+	expiring     map[string]uint64 // workers that it gives up, and by which request
 }
 
 // run is a replication that the process carries out.
@@ -131,7 +131,7 @@ func (p *process) boot() {
 	p.pausedLast = min(p.pausedLast, p.booted)
 	p.sight, p.called, p.vain = sight{}, p.title, vain{awaits: map[node.Topic]node.Await{}}
 	p.born = append(p.born, birth{p.clock().Wall, p.worker})
-	p.expiring = map[uint64]string{}
+	p.expiring = map[string]uint64{}
 	p.member, p.crowded, p.paces = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
