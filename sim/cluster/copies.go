@@ -17,8 +17,8 @@ func bringing(op peer.CopyDoc, got peer.Copied) bool {
 
 // fruitless are attempts of copies that brought nothing.
 type fruitless struct {
-	n     int
-	since instant.Time
+	n           int
+	since, last instant.Time
 }
 
 // noteCopy is a part of S30: a copy that brings nothing of what it asks for ends within its retries. Many batches may want
@@ -35,10 +35,11 @@ func (o *oracle) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
 	}
 	now := o.w.Engine.Now()
 	tried, again := r.fruitless[op.String()]
-	if !again {
-		tried.since = now
+	if !again || now.Sub(tried.last) > retriesLast { // later batches may want it again
+		tried = fruitless{since: now}
 	}
 	tried.n++
+	tried.last = now
 	r.fruitless[op.String()] = tried
 	if tried.n > 3*(r.work.Work.Replication.Source.Retries+1) && now.Sub(tried.since) > 3*retriesLast {
 		o.w.fail("S30", "run %d of %s goes on after %d attempts in %s that brought nothing: %s", r.id, r.p.Name, tried.n, now.Sub(tried.since), op)
