@@ -9,7 +9,7 @@ import (
 )
 
 // checkBackoff is S8: crashes are counted and forgotten by the rules, the wait after each is within its bounds,
-// and nobody runs before it is over, unless only a clock that is ahead can have given it.
+// and nobody runs before it is over, unless only a clock that is more than a day ahead can have given it.
 func (o *oracle) checkBackoff(id string, before, after *shadow, anew bool, l landing) {
 	b, a := before.record, after.record
 	ran, health := a.LastUpdated.Sub(b.LastStart), o.w.Config.Backoff.Health
@@ -24,7 +24,7 @@ func (o *oracle) checkBackoff(id string, before, after *shadow, anew bool, l lan
 		o.w.fail("S8", "job %s has run for %s, and is still said to have crashed %d times", id, ran, a.ErrorCount)
 	case a.ErrorCount < b.ErrorCount && a.State != replicator.Completed && ran <= health:
 		o.w.fail("S8", "job %s: %d crashes were forgotten by %v", id, b.ErrorCount-a.ErrorCount, l.request)
-	case before.header.Due > 0 && after.header.Due != before.header.Due && l.wall < before.header.Due && before.header.Due.Sub(l.wall) <= o.w.Config.Backoff.Max:
+	case before.header.Due > 0 && after.header.Due != before.header.Due && l.wall < before.header.Due && before.header.Due.Sub(l.wall) <= o.w.Config.Backoff.Max+24*time.Hour:
 		o.w.fail("S8", "job %s waits until %s, and was taken out at %s by %v", id, before.header.Due, l.wall, l.request)
 	}
 }

@@ -311,6 +311,11 @@ var copying = []Mutant{
 // duplicates are bugs about jobs with one replication id.
 var duplicates = []Mutant{
 	{
+		Name: "clocks-behind-end-waits", File: "core/replicator/run.go", What: "a node whose clock is minutes behind ends waits that others gave",
+		Old: "now.Add(s.Config.Backoff.Max+wrongClock)",
+		New: "now.Add(s.Config.Backoff.Max)",
+	},
+	{
 		Name: "dropped-in-the-way", File: "core/replicator/claim.go", What: "a document fails for good because a job of a deleted database, not swept yet, has its replication",
 		Old: "passing = dropped != nil",
 		New: "passing = passing && dropped != nil",
