@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"couchrelay/core/docs"
@@ -397,105 +396,4 @@ func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
 	}
 	p.kept[id] = kept
 	return peer.Reply{Result: got}
-}
-
-// copyDoc reads revisions from the source and writes each to the target, at moments of their own.
-func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
-	var found []*docs.Document
-	torn := false
-	reply := p.request(ctx, peer.Source, "GET", op, at(func(db *DB, f Fault) peer.Reply {
-		found = db.revs(op.ID, op.Revs)
-		if len(found) == 0 || f == RevMissing {
-			found = make([]*docs.Document, 1)
-		}
-		if torn = db.Server.Brittle && len(found) > 1; torn {
-			p.net.Torn(db, op.ID)
-		}
-		return peer.Reply{Result: peer.Copied{}}
-	}))
-	if reply.Failure != nil && reply.Result == nil {
-		return reply
-	}
-	broken := reply.Failure
-	switch {
-	case broken != nil:
-		found = found[:len(found)/2]
-	case torn:
-		broken, found = p.torn(), found[:len(found)-1]
-	}
-	var copied peer.Copied
-	if slices.Contains(found, nil) {
-		for _, rev := range op.Revs {
-			if !slices.ContainsFunc(found, func(d *docs.Document) bool { return d != nil && d.Rev.String() == rev }) {
-				copied.Revs = append(copied.Revs, peer.CopiedRev{Rev: rev, Missing: true})
-			}
-		}
-	}
-	for i, doc := range found {
-		if doc == nil {
-			continue
-		}
-		out, failure := p.put(ctx, op, doc)
-		if failure != nil {
-			return peer.Reply{Result: copied, Failure: failure}
-		}
-		copied.Bytes += int64(len(doc.Body))
-		copied.Revs = append(copied.Revs, out)
-		if out.Refused != nil && out.Refused.Status == 413 && i+1 < len(found) {
-			return peer.Reply{Result: copied, Failure: p.torn()} // the target did not read to the end, where the next one begins
-		}
-	}
-	return peer.Reply{Result: copied, Failure: broken}
-}
-
-// torn is what is told of an answer of the source that ended too soon.
-func (p *Pair) torn() *peer.Failure {
-	return &peer.Failure{Side: peer.Source, Method: "GET", URL: p.rep.Source.URL, Kind: peer.Broken}
-}
-
-// put writes one revision to the target.
-func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (peer.CopiedRev, *peer.Failure) {
-	out := peer.CopiedRev{Rev: doc.Rev.String()}
-	reply := p.request(ctx, peer.Target, "PUT", op, at(func(db *DB, f Fault) peer.Reply {
-		refuse := func(status int, name string) peer.Reply {
-			out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: status, Error: name}
-			return peer.Reply{}
-		}
-		if p.bare[doc.ID] = p.bare[doc.ID] || f == StubMissing; p.bare[doc.ID] && len(op.Since) > 0 {
-			return refuse(412, "missing_stub")
-		}
-		if f == Conflict409 {
-			return refuse(409, "conflict")
-		}
-		if db.Server.tooLarge(doc) {
-			return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
-		}
-		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
-			p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)
-			return refuse(w.Err.Status, w.Err.Name)
-		}
-		return peer.Reply{}
-	}))
-	f := reply.Failure
-	if f == nil || f.Kind != peer.Status || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
-		return out, f
-	}
-	out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
-	p.doubt(out.Refused)
-	return out, nil
-}
-
-// doubt tells which refusals of a server, rather than of a database, may leave a revision out: of its
-// size at once, of who we are when they come again after the server let us in elsewhere.
-func (p *Pair) doubt(r *peer.Refusal) {
-	switch r.Status {
-	case 401, 403:
-		if p.shut[r.ID]++; p.shut[r.ID] < 2 {
-			return
-		}
-	case 413:
-	default:
-		return
-	}
-	p.net.Refused(p.rep.Target.URL, r.ID, r.Rev)
 }

@@ -1,0 +1,230 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+// TestBrokenReadGoesOn: rows that arrived before the connection broke are not read again.
+func TestBrokenReadGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10)
+	once := false
+	w.fault = func(c Call) fault {
+		if _, ok := c.Op.(peer.ReadChanges); ok && !once {
+			once = true
+			return breaks
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Contains(w.calls, `read changes since "5-opaque" limit 12 normal`) {
+		t.Errorf("calls %v", w.calls)
+	}
+}
+
+// TestBrokenReadsWait: a feed that breaks off again and again, but brings something each time, is read no faster than
+// its rows are dealt with.
+func TestBrokenReadsWait(t *testing.T) {
+	w := newWorld(t)
+	w.fill(500)
+	reads := 0
+	w.fault = func(c Call) fault {
+		switch c.Op.(type) {
+		case peer.ReadChanges:
+			reads++
+			return breaks
+		case peer.DiffRevs:
+			return fails
+		}
+		return works
+	}
+	w.begin()
+	w.wantEnd(Crashed, "http_request_failed: X http://x/: 503")
+	if reads > 6 {
+		t.Errorf("%d reads of up to 12 rows while the target answered nothing", reads)
+	}
+}
+
+func TestFeedThatDoesNotAdvance(t *testing.T) {
+	w := newWorld(t)
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		return peer.Changes{Rows: []peer.Change{{Seq: "0", ID: "x", Revs: []string{"1-a"}}}, Pending: -1}
+	}
+	w.dbs[peer.Source].write("x", "1-a")
+	w.begin()
+	w.wantEnd(Crashed, "changes_req_failed: the changes feed does not advance beyond 0")
+}
+
+func TestLongPollThatDoesNotWait(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+	w.begin()
+	reads := func() (n int) {
+		for _, c := range w.calls {
+			if strings.HasPrefix(c, "read") {
+				n++
+			}
+		}
+		return n
+	}
+	w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+	for end := w.now.Add(time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if n := reads(); n < 5 || n > 15 {
+		t.Errorf("%d reads in a minute", n)
+	}
+}
+
+// A server that words one moment anew in each answer is asked no more often.
+func TestLongPollThatRewordsTheMoment(t *testing.T) {
+	for words, most := range map[string]struct{ reads, batches int }{
+		`"7-%d"`:   {15, 1},
+		`[7,"%d"]`: {250, 250}, // nobody can tell whether it is one moment
+	} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		reads := 0
+		w.rows = func(op peer.ReadChanges) peer.Changes {
+			reads++
+			return peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprintf(words, reads))}
+		}
+		w.begin()
+		w.dbs[peer.Source].seq = 8 // so that the world answers long polls
+		for end := w.now.Add(time.Minute); w.now < end; {
+			w.proceed(first)
+		}
+		if reads < 5 || reads > most.reads {
+			t.Errorf("%s: %d reads in a minute", words, reads)
+		}
+		if w.run.numbered > int64(most.batches) {
+			t.Errorf("%s: %d batches without a row", words, w.run.numbered)
+		}
+	}
+}
+
+// A run whose long polls are cut, because something on the way lets no answer take as long as it likes, goes on.
+func TestCutLongPolls(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between *peer.Failure // of every second poll, at once
+		cut     peer.Failure
+		after   time.Duration
+	}{
+		{"by a balancer", nil, peer.Failure{Kind: peer.Broken}, 30 * time.Second},
+		{"by a proxy that keeps signs of life to itself", nil, peer.Failure{Kind: peer.TimedOut}, 30 * time.Second},
+		{"by a gateway", nil, status(504), time.Minute},
+		{"once in a while", nil, peer.Failure{Kind: peer.Broken}, 20 * time.Hour},
+		{"soon", nil, peer.Failure{Kind: peer.Broken}, quietRead},
+		{"among answers 429", new(status(429)), peer.Failure{Kind: peer.Broken}, time.Hour},
+		{"among refusals", new(status(503)), peer.Failure{Kind: peer.Broken}, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Continuous = true
+			w.begin()
+			cuts, pauses := 0, time.Duration(0)
+			for poll := uint64(0); cuts < 10; {
+				i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait })
+				if i < 0 || len(w.flying) > 1 {
+					before := w.now
+					w.proceed(first)
+					pauses += w.now.Sub(before)
+					continue
+				}
+				fail := func(after time.Duration, f peer.Failure) {
+					call := w.flying[i]
+					w.flying = slices.Delete(w.flying, i, i+1)
+					w.now = w.now.Add(after)
+					w.step(Reply{ID: call.ID, Reply: peer.Reply{Failure: &f}})
+				}
+				if poll++; c.between != nil && poll%2 == 0 {
+					fail(0, *c.between)
+					continue
+				}
+				fail(c.after, c.cut)
+				if cuts++; w.end != nil {
+					t.Fatalf("%s after %d cuts", w.end, cuts)
+				}
+			}
+			if pauses > 10*time.Second {
+				t.Errorf("nobody listened for %s", pauses)
+			}
+		})
+	}
+}
+
+// Polls that break at once, or that the server fails, are failures however long they are tried.
+func TestPollsThatFail(t *testing.T) {
+	for after, failure := range map[time.Duration]peer.Failure{
+		0:               {Kind: peer.Broken},
+		5 * time.Second: status(500),
+	} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: op.Since} }
+		w.answer = func(c Call) *peer.Failure {
+			if read, is := c.Op.(peer.ReadChanges); is && read.Wait {
+				w.now = w.now.Add(after)
+				return &failure
+			}
+			return nil
+		}
+		w.begin()
+		w.dbs[peer.Source].seq = 1 // so that the world answers long polls
+		w.wantEnd(Crashed, "")
+	}
+}
+
+// An idle run notices that a database is not the one any more to which it sent everything.
+func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
+	for name, c := range map[string]struct {
+		checkpoints bool
+		change      func(*database)
+		want        string
+	}{
+		"made again": {true, func(d *database) { *d = *newDatabase() }, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"put back": {true, func(d *database) {
+			d.local["four"] = localDoc{rev: 1, body: []byte(`{"session_id":"x","source_last_seq":1,"history":[]}`)}
+		}, "checkpoint_commit_failure: the checkpoint document on the target"},
+		"made again, without checkpoints": {false, func(d *database) { d.start = "2" }, "checkpoint_commit_failure: instance_start_time on target"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Continuous, w.plan.UseCheckpoints = true, c.checkpoints
+			w.fill(2)
+			w.begin()
+			for end := w.now.Add(2 * leastLook); w.now < end; {
+				w.proceed(first)
+			}
+			c.change(w.dbs[peer.Target])
+			w.wantEnd(Crashed, c.want)
+		})
+	}
+}
+
+// However short its checkpoint interval is, an idle run leaves its databases alone.
+func TestIdleRunWithShortInterval(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous, w.plan.CheckpointInterval = true, time.Millisecond
+	w.fill(2)
+	w.begin()
+	for w.run.commits.committed != `"2-opaque"` {
+		w.proceed(first)
+	}
+	before := len(w.calls)
+	for end := w.now.Add(10 * time.Minute); w.now < end; {
+		w.proceed(first)
+	}
+	if n := len(w.calls) - before; n < 10 || n > 50 {
+		t.Errorf("%d requests in ten minutes of nothing", n)
+	}
+}

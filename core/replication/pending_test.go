@@ -1,0 +1,87 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+)
+
+// TestPendingOfStoppedRun: before anything was read nobody knows what is pending, and what was read and not copied
+// is to come again.
+func TestPendingOfStoppedRun(t *testing.T) {
+	w := newWorld(t)
+	w.fill(12)
+	w.begin()
+	w.step(Stop{})
+	if w.end == nil || w.end.Info.ChangesPending != -1 {
+		t.Errorf("ended with %+v", w.end)
+	}
+	w.begin()
+	for !strings.HasPrefix(w.calls[len(w.calls)-1], "diff") {
+		w.proceed(first)
+	}
+	w.step(Stop{})
+	if end := w.runToEnd(first); end.Cause != Stopped || end.Info.ChangesPending != 12 {
+		t.Errorf("%s with %d pending", end, end.Info.ChangesPending)
+	}
+}
+
+// TestPendingWhileCatchingUp: what is to come is known from the first count on, though reads go on while it is asked for,
+// and is counted anew now and then.
+func TestPendingWhileCatchingUp(t *testing.T) {
+	w := newWorld(t)
+	w.fill(10_000)
+	w.begin()
+	known, counts := false, 0
+	for w.end == nil {
+		w.proceed(func(n int) int { // the count takes as long as two reads
+			at := slices.IndexFunc(w.flying, func(c Call) bool { _, is := c.Op.(peer.CountPending); return is })
+			if at < 0 || at >= n {
+				return 0
+			}
+			if w.run.feed.rows >= w.run.feed.counted+24 || n == 1 {
+				known, counts = true, counts+1
+				return at
+			}
+			return (at + 1) % n
+		})
+		info := w.run.Info()
+		if known && w.end == nil && info.ChangesPending < 10_000-numberOf(info.ThroughSeq) {
+			t.Fatalf("%d pending at %s", info.ChangesPending, info.ThroughSeq)
+		}
+	}
+	if counts < 2 {
+		t.Errorf("counted %d times in %s", counts, w.now)
+	}
+}
+
+// TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may follow.
+func TestPendingOfFullAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	rows := []peer.Change{}
+	for n := range w.plan.BatchSize * w.plan.Workers {
+		rows = append(rows, peer.Change{Seq: seqOf(int64(n + 1)), ID: fmt.Sprint("doc", n)})
+	}
+	last := rows[len(rows)-1].Seq
+	w.rows = func(op peer.ReadChanges) peer.Changes {
+		if !op.Wait {
+			return peer.Changes{End: true, LastSeq: op.Since, Pending: -1}
+		}
+		return peer.Changes{End: true, Rows: rows, LastSeq: last, Pending: -1}
+	}
+	w.dbs[peer.Source].seq = 1
+	w.begin()
+	for w.run.Info().ThroughSeq != last {
+		w.proceed(first)
+	}
+	if got := w.run.Info().ChangesPending; got != -1 {
+		t.Errorf("%d pending", got)
+	}
+	if d := numericDistance("5", "3"); d != -1 { // a goal that was passed tells nothing either
+		t.Errorf("distance %d", d)
+	}
+}
