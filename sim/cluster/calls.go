@@ -43,7 +43,7 @@ type repeats struct {
 
 // checkRepeats is a part of B1: no run asks for the same again and again.
 func (o *oracle) checkRepeats(r *run, op peer.Op) {
-	if minute := o.w.Engine.Now() / 60_000_000; minute != r.repeats.minute {
+	if minute := o.thisMinute(); minute != r.repeats.minute {
 		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
 	}
 	switch op := op.(type) {

@@ -124,6 +124,9 @@ func (o *oracle) landed(l fakefdb.Landing) {
 	delete(o.requests, l.Tx)
 }
 
+// thisMinute numbers the minutes of virtual time.
+func (o *oracle) thisMinute() instant.Time { return o.w.Engine.Now() / instant.Seconds(60) }
+
 // step is called after every event.
 func (o *oracle) step() {
 	if now := o.w.Engine.Now(); now != o.moment {
@@ -132,7 +135,7 @@ func (o *oracle) step() {
 	if o.busy++; o.busy > maxBusy {
 		o.w.fail("B1", "%d events at one moment: something waits busily", o.busy)
 	}
-	if minute := o.moment / 60_000_000; minute != o.minute {
+	if minute := o.thisMinute(); minute != o.minute {
 		o.minute, o.hectic = minute, 0
 	}
 	if o.hectic++; o.hectic > maxHectic*(10+o.w.Config.Jobs) {

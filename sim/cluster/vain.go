@@ -21,7 +21,7 @@ type vain struct {
 // checkVain is a part of B1: a node asks its store little while there is nothing to hear.
 func (o *oracle) checkVain(p *process, found bool) {
 	v := &p.vain
-	if minute := o.w.Engine.Now() / 60_000_000; minute != v.minute {
+	if minute := o.thisMinute(); minute != v.minute {
 		v.minute, v.n = minute, 0
 	}
 	if found {
