@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"couchrelay/core/kv"
@@ -62,10 +63,7 @@ func joinSplit(r kv.Reader, key, first []byte) (value []byte, chunks int, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, chunk := range rest {
-		value = append(value, chunk...)
-	}
-	return value, int(n), nil
+	return bytes.Join(append([][]byte{value}, rest...), nil), int(n), nil
 }
 
 func getSplit(r kv.Reader, key []byte) (value []byte, chunks int, err error) {

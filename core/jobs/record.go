@@ -54,12 +54,14 @@ func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	chunks := make([][]byte, len(rows)-1)
 	for i, row := range rows[1:] {
-		if i == 0 {
-			j.Data = row.Value // which is all of most
-		} else {
-			j.Data = append(j.Data, row.Value...)
-		}
+		chunks[i] = row.Value
+	}
+	if len(chunks) == 1 {
+		j.Data = chunks[0] // which is all of most
+	} else {
+		j.Data = bytes.Join(chunks, nil)
 	}
 	return j, nil
 }

@@ -1,11 +1,12 @@
 package cluster
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"

@@ -27,9 +27,9 @@ type Origins struct {
 
 // content tells apart what users write into a document.
 func content(d *docs.Document) uint64 {
-	h := mix.Pair(mix.String(string(d.Body)), mix.String(fmt.Sprint(d.Deleted)))
+	h := mix.Bytes(mix.String(fmt.Sprint(d.Deleted)), d.Body)
 	for _, a := range d.Attachments {
-		h = mix.Pair(h, mix.String(fmt.Sprint(a.Name, a.Type, string(a.Data))))
+		h = mix.Bytes(mix.Pair(h, mix.String(fmt.Sprint(a.Name, a.Type))), a.Data)
 	}
 	return h | 1
 }

@@ -1,8 +1,9 @@
 package peers
 
 import (
-	"encoding/json"
 	"fmt"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/repdoc"
