@@ -14,8 +14,11 @@ import (
 )
 
 // heartbeats is how many signs of life a feed without rows is asked for within the time after which a
-// silent connection counts as dead.
-const heartbeats = 3
+// silent connection counts as dead, and slowest how long the next one may take: proxies often cut after a minute.
+const (
+	heartbeats = 3
+	slowest    = 20 * time.Second
+)
 
 // maxRows bounds what one read keeps of a feed, in bytes: a row may have maxItem, and there are thousands.
 const maxRows = 8 << 20
@@ -25,19 +28,30 @@ const maxRows = 8 << 20
 const slowRead = time.Second
 
 // readChanges goes on with the feed that the last read left open, if this one starts where that one
-// ended, and else opens one.
+// ended, and else opens one. So it does when the open one has broken off: the last read would have told of
+// that together with what it brought, if it had waited longer.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
-	f := p.takeFeed()
-	if f != nil && (f.last != op.Since || f.wait != op.Wait) {
-		f.close()
-		f = nil
-	}
-	if f == nil {
-		var failure *peer.Failure
-		if f, failure = p.openFeed(ctx, op); failure != nil {
-			return peer.Reply{Failure: failure}
+	if f := p.takeFeed(); f != nil && f.last == op.Since && f.wait == op.Wait {
+		reply := p.readFeed(ctx, op, f)
+		if got := reply.Result.(peer.Changes); !cutOff(reply.Failure) || len(got.Rows)+got.Skipped > 0 {
+			return reply
 		}
+	} else if f != nil {
+		f.close()
 	}
+	f, failure := p.openFeed(ctx, op)
+	if failure != nil {
+		return peer.Reply{Failure: failure}
+	}
+	return p.readFeed(ctx, op, f)
+}
+
+func cutOff(f *peer.Failure) bool {
+	return f != nil && (f.Kind == peer.Broken || f.Kind == peer.TimedOut)
+}
+
+// readFeed reads a part of a feed and leaves it for the next read, unless it has ended.
+func (p *Pair) readFeed(ctx context.Context, op peer.ReadChanges, f *feed) peer.Reply {
 	unhook := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	reply := f.read(op.Limit)
 	switch got := reply.Result.(peer.Changes); {
@@ -100,7 +114,7 @@ func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	// CouchDB shows that it is at work by newlines: while a long poll waits, and while a filter lets nothing
 	// through. A proxy that compresses would keep them to itself.
 	r.header = append(r.header, peer.Param{Name: "Accept-Encoding", Value: "identity"})
-	kind, beat := "normal", max(1, p.source.timeout.Milliseconds()/heartbeats)
+	kind, beat := "normal", max(1, min(p.source.timeout/heartbeats, slowest).Milliseconds())
 	if op.Wait {
 		kind = "longpoll"
 	}

@@ -290,6 +290,33 @@ func TestFeedStartsAnew(t *testing.T) {
 	})
 }
 
+// TestFeedThatBreaksOffLater: a feed that brought something, and breaks off before the next read gets more, is opened
+// again by that read, which fails only if the new one does.
+func TestFeedThatBreaksOffLater(t *testing.T) {
+	var since []string
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		since = append(since, r.URL.Query().Get("since"))
+		if n := len(since); n < 3 {
+			_, _ = fmt.Fprintf(w, `{"results":[{"seq":%d,"id":"doc","changes":[{"rev":"1-a"}]},`, n)
+			w.(http.Flusher).Flush()
+			time.Sleep(20 * time.Second) // in false time
+		}
+		panic(http.ErrAbortHandler)
+	}, nil, func(r *rig) {
+		for _, c := range []struct{ since, until peer.Seq }{{"0", "1"}, {"1", "2"}} {
+			if got := must[peer.Changes](r, peer.ReadChanges{Since: c.since, Limit: 10}); got.LastSeq != c.until || got.End {
+				t.Errorf("%+v", got)
+			}
+		}
+		if f := r.do(peer.ReadChanges{Since: "2", Limit: 10}).Failure; f == nil || f.Kind != peer.Broken {
+			t.Errorf("%v", f)
+		}
+		if fmt.Sprint(since) != "[0 1 2]" {
+			t.Errorf("asked since %v", since)
+		}
+	})
+}
+
 // TestFeedOutlivesOperations: a feed does not end with the context of the operation that opened it,
 // but ends with the one that reads it, and while nobody reads, the server may take its time.
 func TestFeedOutlivesOperations(t *testing.T) {

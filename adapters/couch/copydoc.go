@@ -238,14 +238,19 @@ func (c *copying) put(doc document, b body) error {
 // outcome reads the target's answer for one revision and ends it. Statuses that speak of the server
 // and not of the document are failures.
 func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure) {
-	switch s := a.StatusCode; {
-	case s == http.StatusOK, s == http.StatusCreated, s == http.StatusAccepted:
+	switch a.StatusCode {
+	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
 		return nil, a.written()
-	case s < 400, s >= 500, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
-		return nil, a.refused()
 	}
 	f := a.refused()
-	return &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}, nil
+	refusal := &peer.Refusal{ID: doc.id, Rev: doc.rev, Status: f.Status, Error: f.Error, Reason: f.Reason}
+	switch s := f.Status; {
+	case refusal.Thrown():
+		return refusal, nil
+	case s < 400, s >= 500, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
+		return nil, f
+	}
+	return refusal, nil
 }
 
 // written reads the answer to a document that was taken, as the server says: {"ok":true,"id":"...","rev":"..."}.

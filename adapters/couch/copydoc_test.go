@@ -263,6 +263,8 @@ func TestCopyDocVerdicts(t *testing.T) {
 		{409, `{"error":"conflict"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 409, Error: "conflict"}, false},
 		{412, `{"error":"missing_stub","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 412, Error: "missing_stub", Reason: "x"}, false},
 		{413, `<html>Too large`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 413, Reason: "answered HTML: Too large"}, false},
+		{500, `{"error":"TypeError","reason":"{[]}"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 500, Error: "TypeError", Reason: "{[]}"}, false},
+		{500, `{"error":"InternalError","reason":"{[]}"}`, nil, true}, {503, `{"error":"TypeError"}`, nil, true},
 		{408, "{}", nil, true}, {429, "{}", nil, true}, {500, "{}", nil, true}, {503, "{}", nil, true}, {304, "", nil, true},
 	} {
 		inRig(t, saysMixed(new(mixed).part(docWith("1-a")).part(docWith("2-b")).end()), func(w http.ResponseWriter, r *http.Request) {

@@ -101,6 +101,20 @@ type Refusal struct {
 	Reason  string
 }
 
+// Thrown says whether a validation function ended with an exception over this document: CouchDB answers 500 then, with
+// the name that JavaScript gives the exception. InternalError is left out, since the engine may have had too little
+// memory or time, and so is Error, which servers written in JavaScript say of all kinds of trouble.
+func (r *Refusal) Thrown() bool {
+	if r.Status != 500 {
+		return false
+	}
+	switch r.Error {
+	case "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError":
+		return true
+	}
+	return false
+}
+
 // CopiedRev is the outcome for one revision: written, or Missing at the source, or refused.
 type CopiedRev struct {
 	Rev     string

@@ -128,7 +128,8 @@ func skippable(f *peer.Refusal) bool {
 	case 400:
 		return f.Error == "bad_request" && strings.HasPrefix(f.Reason, "Attachment name ")
 	}
-	return false
+	// Reached: a validation function throws an exception
+	return f.Thrown()
 }
 
 // aboutUs says whether a refusal may be of who we are rather than of the document: validation functions

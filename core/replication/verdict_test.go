@@ -27,6 +27,8 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 		"another spelled": {verdict: peer.Refusal{ID: "doc0", Rev: "01-A", Error: "timeout"}, copied: []string{"doc0"}, checkpoint: `"3-opaque"`},
 		"no document":     {verdict: peer.Refusal{Error: "error"}, copied: []string{"doc0", "doc1", "doc2"}, checkpoint: `"3-opaque"`},
 		"too large alone": {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "error"}, put: 413, copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
+		"exception":       {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "TypeError"}, put: 500, copied: []string{"doc0"}, failures: 1, checkpoint: `"3-opaque"`},
+		"engine":          {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "InternalError"}, put: 500, copied: []string{"doc0", "doc0", "doc0", "doc0", "doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
 		"gone alone":      {verdict: peer.Refusal{ID: "doc0", Rev: "1-a", Error: "not_found"}, put: 404, copied: []string{"doc0"}, trouble: "doc_write_failed", checkpoint: "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +46,7 @@ func TestVerdictsOfBulkWrites(t *testing.T) {
 					return &peer.Reply{Result: peer.Written{Refused: []peer.Refusal{c.verdict}}}
 				case peer.CopyDoc:
 					if op.ID == "doc0" && c.put > 0 {
-						return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: &peer.Refusal{ID: "doc0", Rev: "1-a", Status: c.put}}}}}
+						return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: &peer.Refusal{ID: "doc0", Rev: "1-a", Status: c.put, Error: c.verdict.Error}}}}}
 					}
 				}
 				return nil

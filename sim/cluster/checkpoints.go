@@ -243,7 +243,7 @@ func beginsAt(rep *repdoc.Replication, source *peers.DB) int64 {
 // missing is a revision among the changes up to a number that the target lacks and never refused.
 func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
-		if offer.Number > through || target.Deny[offer.ID] {
+		if offer.Number > through || target.Deny[offer.ID] != nil {
 			continue
 		}
 		for _, rev := range offer.Revs {

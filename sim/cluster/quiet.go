@@ -374,7 +374,7 @@ func (o *oracle) checkRefusals() {
 		}
 		denied, info := 0, r.machine.Info()
 		for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
-			if target.Deny[offer.ID] && offer.Number <= source.Number(info.ThroughSeq) {
+			if target.Deny[offer.ID] != nil && offer.Number <= source.Number(info.ThroughSeq) {
 				denied++
 			}
 		}

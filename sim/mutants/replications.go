@@ -306,6 +306,11 @@ var copying = []Mutant{
 		Old: "return n.compare(v, n.arg) < 0",
 		New: "return n.compare(v, n.arg) <= 0",
 	},
+	{
+		Name: "exceptions-stop-runs", File: "core/replication/policy.go", What: "a document over which the target's validation function fails ends the run, again and again",
+		Old: "return f.Thrown()",
+		New: "return false",
+	},
 }
 
 // duplicates are bugs about jobs with one replication id.

@@ -85,8 +85,8 @@ func NewServer(name string, t Traits, now func() instant.Time) *Server {
 type DB struct {
 	Server *Server
 	Name   string
-	// Deny names documents that the database takes from nobody (its validation forbids them).
-	Deny map[string]bool
+	// Deny names documents that the database takes from nobody, and what its validation says of them.
+	Deny map[string]*docs.Error
 
 	store   *fakefdb.Database
 	docs    *docs.Store
@@ -136,7 +136,7 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]bool{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{},
+		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{},
 		known: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
@@ -186,8 +186,8 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	for len(edits) > 0 {
 		written := read(db, func(open *docs.Database) ([]docs.Written, error) {
 			open.Validate = func(next, _ *docs.Document) error {
-				if db.Deny[next.ID] {
-					return docs.Forbidden("not here")
+				if said := db.Deny[next.ID]; said != nil {
+					return said
 				}
 				return nil
 			}
