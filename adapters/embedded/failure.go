@@ -152,10 +152,6 @@ func (l pebbleLog) Errorf(format string, args ...any) {
 }
 
 func (l pebbleLog) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	if !l.failure.armed.Load() {
-		panic(err) // open returns it
-	}
-	l.failure.fail(err)
+	l.failure.fail(fmt.Errorf(format, args...))
 	l.failure.stop()
 }

@@ -85,6 +85,35 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestOpenThatFails: a store that cannot be opened since nothing can be written, as on a full disk, says so, and hangs
+// neither at once nor for what was in its log.
+func TestOpenThatFails(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	db := mustOpen(t, "store", Options{FS: mem})
+	if err := set(db, "key", strings.Repeat("x", 50_000)); err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	for name, hook := range map[string]func(op, name string) error{
+		"log":           failing("create", ".log", errDisk),
+		"table":         failing("create", ".sst", errDisk),
+		"table write":   failing("write", ".sst", errDisk),
+		"table sync":    failing("sync", ".sst", errDisk),
+		"manifest sync": failing("sync", "MANIFEST", errDisk),
+		"everything":    func(string, string) error { return errDisk },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := &faultyFS{FS: mem.CrashClone(vfs.CrashCloneCfg{})}
+			fs.set(hook)
+			within(t, "opening", func() {
+				if db, err := Open("store", Options{FS: fs}); err == nil || !strings.Contains(err.Error(), errDisk.Error()) {
+					t.Errorf("%v, %v", db, err)
+				}
+			})
+		})
+	}
+}
+
 // TestDamagedTable: what cannot be read is an error and not an answer, and ends the store.
 func TestDamagedTable(t *testing.T) {
 	dir := t.TempDir()

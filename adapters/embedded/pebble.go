@@ -25,7 +25,7 @@ const (
 )
 
 // openPebble opens the engine with few resources: it shares the machine with the service.
-func (db *Database) openPebble(o Options) (err error) {
+func (db *Database) openPebble(o Options) error {
 	options := &pebble.Options{
 		FS:                         files{o.FS, db.failure},
 		Lock:                       db.lock,
@@ -43,13 +43,23 @@ func (db *Database) openPebble(o Options) (err error) {
 	// The default scheduler also wakes up ten times a second to see whether more compactions may run. It
 	// sees that too when a flush or a compaction ends, which is enough, and an idle store shall sleep.
 	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%v", r)
-		}
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%v", r)
+			}
+			opened <- err
+		}()
+		db.pebble, err = pebble.Open(db.dir, options)
 	}()
-	db.pebble, err = pebble.Open(db.dir, options)
-	return err
+	select {
+	case err := <-opened:
+		return err
+	case <-db.failure.happened: // in the background, and Pebble waits for that to end well
+		return db.failure.cause
+	}
 }
 
 // load reads, or in a new store writes, the store's own keys.
