@@ -14,7 +14,7 @@ type copyState struct {
 	lacked   int             // answers in a row in which the source lacked a revision
 	lacking  []string        // revisions that the last answer lacked
 	obstacle *peer.Refusal   // why the target did not take a revision that it must take
-	counted  map[string]bool // revisions that were written or left out; one that nobody asked for may come again
+	counted  map[string]bool // revisions that were written (true) or left out; one that nobody asked for may come again
 }
 
 // takeCopied counts the revisions that came over and leaves the others in the operation. A revision may
@@ -31,13 +31,13 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 			}
 		case rev.Refused != nil && (!skippable(rev.Refused) || aboutUs(rev.Refused) && !c.admitted):
 			c.obstacle = rev.Refused
-		case !c.counted[rev.Rev]:
+		default:
 			r.countCopied(c, rev)
 		}
 	}
 	left := c.lacking
 	if !whole || c.obstacle != nil {
-		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { return c.counted[rev] })
+		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
 	}
 	if len(left) < len(op.Revs) {
 		c.failed = 0
@@ -46,12 +46,15 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 	c.op = op
 }
 
-// countCopied counts a revision that was written or is left out.
+// countCopied counts a revision that was written or is left out, unless it came before, or is taken only now.
 func (r *Run) countCopied(c *call, rev peer.CopiedRev) {
+	if written, counted := c.counted[rev.Rev]; written || counted && rev.Refused != nil {
+		return
+	}
 	if c.counted == nil {
 		c.counted = map[string]bool{}
 	}
-	c.counted[rev.Rev] = true
+	c.counted[rev.Rev] = rev.Refused == nil
 	r.info.DocsRead++
 	if rev.Refused == nil {
 		r.wrote(1)

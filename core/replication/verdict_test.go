@@ -101,6 +101,29 @@ func TestCopyThatBringsNewerLeafs(t *testing.T) {
 	}
 }
 
+// TestCopyThatBringsRefusedLeafs: a leaf that nobody asked for, and that the target refuses at first and takes the next time, is
+// one refusal and one write, however often it comes after that.
+func TestCopyThatBringsRefusedLeafs(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("doc", "2-b")
+	w.dbs[peer.Source].write("doc", "2-a")
+	refused := peer.CopiedRev{Rev: "3-a", Refused: &peer.Refusal{ID: "doc", Rev: "3-a", Status: 413}}
+	came := []peer.CopiedRev{refused, {Rev: "3-a"}, {Rev: "3-a"}, refused}
+	w.plan.UseBulkGet = false
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.CopyDoc); !is || len(came) == 0 {
+			return nil
+		}
+		reply := peer.Reply{Result: peer.Copied{Revs: came[:1]}, Failure: &torn}
+		came = came[1:]
+		return &reply
+	}
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocWriteFailures != 1 || end.Info.DocsWritten != 3 || end.Info.DocsRead != 4 {
+		t.Errorf("%s", end.Info)
+	}
+}
+
 // TestCopyOfRefusedLeafs: a target that refuses a leaf while that is sent cuts off those behind it. Each attempt is progress.
 func TestCopyOfRefusedLeafs(t *testing.T) {
 	w := newWorld(t)
