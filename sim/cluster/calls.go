@@ -127,7 +127,9 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	if changes, is := reply.Result.(peer.Changes); f == nil || is && len(changes.Rows) > 0 {
 		delete(r.failed, op.String())
 	}
-	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 {
+	read, is := op.(peer.ReadChanges)
+	wasCut := is && f != nil && read.Wait && cut(f) && max(now, r.p.pausedLast).Sub(r.attempts.asked) >= quietPoll
+	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 && !wasCut {
 		return
 	}
 	switch op.(type) {
@@ -139,8 +141,8 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	}
 	s := r.failed[op.String()]
 	s.at = now
-	switch read, is := op.(peer.ReadChanges); {
-	case is && read.Wait && cut(f) && max(now, r.p.pausedLast).Sub(r.attempts.asked) >= quietPoll:
+	switch {
+	case wasCut:
 		s = setback{at: now, n: 1}
 	case f.Kind == peer.Status && f.Status == 429:
 		if s.answered++; s.answered == 1 {

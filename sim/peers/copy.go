@@ -50,12 +50,16 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		}
 		copied.Bytes += int64(len(doc.Body))
 		copied.Revs = append(copied.Revs, out)
-		if out.Refused != nil && out.Refused.Status == 413 && i+1 < len(found) {
+		if left := len(found) - i - 1; out.Refused != nil && out.Refused.Status == 413 && left > 0 && left < tears {
 			return peer.Reply{Result: copied, Failure: p.torn()} // the target did not read to the end, where the next one begins
 		}
 	}
 	return peer.Reply{Result: copied, Failure: broken}
 }
+
+// tears is how many revisions of a document may each tear an answer: more than a request is retried, and not so many that
+// a run's turn is over first.
+const tears = 10
 
 // torn is what is told of an answer of the source that ended too soon.
 func (p *Pair) torn() *peer.Failure {
