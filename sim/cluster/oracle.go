@@ -56,7 +56,7 @@ type oracle struct {
 // do.
 const maxBusy = 100_000
 
-// maxHectic bounds the events of a minute for each replication that a world begins with: there are some hundreds.
+// maxHectic bounds the events of a minute for each job that there is, or was at the beginning: there are some hundreds.
 const maxHectic = 2_000
 
 // asked is a request of a node, with the wall clock that it goes by and how far its steady clock was behind.
@@ -138,7 +138,7 @@ func (o *oracle) step() {
 	if minute := o.thisMinute(); minute != o.minute {
 		o.minute, o.hectic = minute, 0
 	}
-	if o.hectic++; o.hectic > maxHectic*(10+o.w.Config.Jobs) {
+	if o.hectic++; o.hectic > maxHectic*(10+max(o.w.Config.Jobs, len(o.shadows))) {
 		o.w.fail("B1", "%d events in one minute: something goes round in circles", o.hectic)
 	}
 	if len(o.landings) == 0 {

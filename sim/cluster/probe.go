@@ -127,10 +127,12 @@ func (w *Cluster) probeChange(id string, stop func() bool) {
 	}
 	source.Write([]docs.Edit{{Document: docs.Document{ID: "probe", Body: []byte("{}")}, Token: uint64(w.users.next())}})
 	source.Sync()
+	r := o.runOf(id)
+	runs := func() bool { return r != nil && o.runOf(id) == r } // all the time, and did not wait for its turn
 	switch checkpointed := soon + 2*w.Config.CheckpointInterval; {
-	case !wait(soon, absent) && o.isRunning(id):
+	case !wait(soon, absent) && runs():
 		w.fail("L8", "%s has not arrived %s after it was written to %s", absent(), soon, source)
-	case !wait(checkpointed, uncovered) && o.isRunning(id):
+	case !wait(checkpointed, uncovered) && runs():
 		w.fail("L8", "%s is not covered by a checkpoint %s after it was written to %s", uncovered(), checkpointed, source)
 	}
 }
@@ -151,13 +153,16 @@ func (w *Cluster) tell(j *jobDoc, body map[string]any) bool {
 }
 
 // isRunning says whether a node runs a job.
-func (o *oracle) isRunning(jobID string) bool {
+func (o *oracle) isRunning(jobID string) bool { return o.runOf(jobID) != nil }
+
+// runOf is a job's run, nil when there is none.
+func (o *oracle) runOf(jobID string) *run {
 	for _, r := range o.runs {
 		if r.work.Work.JobID == jobID {
-			return true
+			return r
 		}
 	}
-	return false
+	return nil
 }
 
 // probeNumbers is a part of L8: what a run has done its job tells soon.
