@@ -1,11 +1,14 @@
 package cluster
 
 import (
+	"reflect"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/replicator"
 )
 
 // reports are what a run has told of itself.
@@ -14,6 +17,8 @@ type reports struct {
 	n            int
 	at           instant.Time // of the last one
 	checkpointed peer.Seq     // according to that
+	// told is what its node was told last, and storing what that asked last to store.
+	told, storing replicator.Stats
 }
 
 // progressed is told of every Progress of a run, and of the request whose answer it was, if any.
@@ -40,7 +45,32 @@ func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 	if was.n > 0 && now.Sub(was.at) < least {
 		o.w.fail("B1", "run %d of %s tells of its progress %s after the last time; it should be %s", r.id, r.p.Name, now.Sub(was.at), least)
 	}
-	r.reports = reports{interval: was.interval, n: was.n + 1, at: now, checkpointed: info.CheckpointedSeq}
+	r.reports.n, r.reports.at, r.reports.checkpointed = was.n+1, now, info.CheckpointedSeq
+}
+
+// checkStored is a part of S14: what a node stores of a run is what that told last, or what it tried to store before.
+func (o *oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
+	if e, is := ev.(node.RunProgress); is {
+		if r := p.find(e.Run); r != nil {
+			r.reports.told = replicator.StatsOf(e.Info)
+		}
+	}
+	for _, e := range effects {
+		ask, _ := e.(node.Ask)
+		q, is := ask.Request.(node.Record)
+		if !is {
+			continue
+		}
+		for _, r := range p.runs {
+			s := &r.reports
+			if r.work.Work.JobID != q.JobID || r.work.Work.Lock != q.Lock || reflect.DeepEqual(s.storing, q.Stats) {
+				continue
+			}
+			if s.storing = q.Stats; !reflect.DeepEqual(s.told, q.Stats) {
+				o.w.fail("S14", "%s stores %+v of run %d, which told %+v last", p.Name, q.Stats, r.id, s.told)
+			}
+		}
+	}
 }
 
 // runStepped is told of every step of a run that goes on, and of the request whose answer it was, if any.
