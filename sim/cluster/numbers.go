@@ -19,6 +19,7 @@ type numbers struct {
 	lacked           map[string]bool     // "ID REV"
 	counting         peer.Seq            // since when the source was asked last to count what is to come
 	before           int64               // rows that were read then
+	useless          bool                // that question: the feed has ended since
 	counted          instant.Time        // when it told; 0 when that is no use: the feed ended, or brought more
 	coming           int64               // what it told, less what has come
 	again            []peer.DocRev       // first ones of what was asked for without an answer, and may be asked for again
@@ -27,7 +28,7 @@ type numbers struct {
 // asksCount notes that the source is asked to count what is to come, maybe again.
 func (n *numbers) asksCount(op peer.CountPending) {
 	if op.Since != n.counting {
-		n.counting, n.before = op.Since, n.rows
+		n.counting, n.before, n.useless = op.Since, n.rows, false
 	}
 }
 
@@ -38,10 +39,10 @@ func (n *numbers) heard(reply peer.Reply, now instant.Time) {
 		n.counted, n.coming = now, got.Count-(n.rows-n.before)
 	case peer.Changes:
 		if n.coming -= int64(len(got.Rows)); got.End {
-			n.counted = 0
+			n.counted, n.useless = 0, true
 		}
 	}
-	if n.coming < 0 {
+	if n.coming < 0 || n.useless {
 		n.counted = 0
 	}
 }
