@@ -21,8 +21,12 @@ func (o *oracle) called(r *run, op peer.Op) {
 	switch op := op.(type) {
 	case peer.PutLocal:
 		o.askedToSave(r, op)
+	case peer.Commit:
+		if op.Side == peer.Source {
+			o.checkDelay(r)
+		}
 	case peer.CountPending:
-		r.numbers.asksCount(op)
+		o.asksCount(r, op)
 	case peer.ReadChanges:
 		r.attempts.asked = r.p.steady()
 	}
@@ -261,6 +265,7 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 		t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast {
 		o.w.fail("S30", "run %d of %s gave up after %d failures for a write that was in the way: %s", r.id, r.p.Name, t.failed, e.Trouble)
 	}
+	o.checkBlames(r, reply.Reply, e)
 	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
 		return
 	}
@@ -318,6 +323,7 @@ func (o *oracle) checkOptions(r *run, op peer.Op) {
 	switch op := op.(type) {
 	case peer.CopyDoc:
 		o.checkAsked(r, op.ID, op.Revs...)
+		o.checkStubs(r, op)
 	case peer.Create:
 		if !slices.Equal(op.Params, rep.CreateTargetParams) {
 			o.w.fail("S30", "run %d of %s makes its target with %v, and should with %v", r.id, r.p.Name, op.Params, rep.CreateTargetParams)
@@ -336,6 +342,7 @@ func (o *oracle) checkOptions(r *run, op peer.Op) {
 		for _, d := range op.Docs {
 			o.checkAsked(r, d.ID, d.Rev)
 		}
+		o.checkBulk(r, op)
 	case peer.DiffRevs:
 		if len(op.Docs) > rep.WorkerBatchSize {
 			o.w.fail("S30", "run %d of %s compares %d documents at once, with worker_batch_size %d", r.id, r.p.Name, len(op.Docs), rep.WorkerBatchSize)

@@ -7,6 +7,7 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
@@ -16,13 +17,21 @@ import (
 // agreed is where the logs of two databases last agree, and so the next run begins: the newest session that both
 // have at one sequence. This is the definition, not the core's way to find it.
 func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
+	if e, is := l.common(source, target, base); is {
+		return peer.Seq(e.seq)
+	}
+	return peer.Zero
+}
+
+// common is the checkpoint at which two logs last agree, if they do.
+func (l logs) common(source, target *peers.DB, base string) (entry, bool) {
 	known := l.trusted(target, base)
 	for _, e := range l.trusted(source, base) {
 		if slices.Contains(known, e) {
-			return peer.Seq(e.seq)
+			return e, true
 		}
 	}
-	return peer.Zero
+	return entry{}, false
 }
 
 // trusted is what a log has, unless it was written for another database of that name.
@@ -270,7 +279,29 @@ func (o *oracle) checkStart(r *run, op peer.Op) {
 			o.w.fail("S27", "run %d of %s from %s to %s begins at %s, and the checkpoints agree at %s", r.id, r.p.Name, l.source, l.target, op.Since, l.start)
 		}
 		if !r.reads {
-			r.reads, r.numbers.base = true, r.machine.Info().Counters
+			r.reads, r.saved.from, r.numbers.base = true, op.Since, r.machine.Info().Counters
+			o.checkGoesOn(r)
+		}
+	}
+}
+
+// checkGoesOn is a part of S16: the numbers of a run go on from those of the checkpoint at which it begins.
+func (o *oracle) checkGoesOn(r *run) {
+	l, base := r.outlook, baseOf(r.repID)
+	if l.source == nil || l != o.outlook(r) || max(l.source.Since, l.target.Since) > r.began {
+		return
+	}
+	last, _ := o.logs.common(l.source, l.target, base)
+	for _, raw := range historyOf(l.source.Log(base)) {
+		var told struct {
+			Session string `json:"session_id"`
+			checkpoint.Counters
+		}
+		if err := json.Unmarshal(raw, &told); err != nil || told.Session != last.session {
+			continue
+		}
+		if counts := r.numbers.base; counts.Max(told.Counters) != counts {
+			o.w.fail("S16", "run %d of %s begins with %+v, and its checkpoint has %+v", r.id, r.p.Name, counts, told.Counters)
 		}
 	}
 }

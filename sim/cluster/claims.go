@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -66,20 +67,24 @@ func (o *oracle) answered(q node.Request, result node.Result, asked instant.Time
 	if !ok || !result.(node.Claimed).Refused {
 		return
 	}
-	found, passing, own := false, true, o.shadows[claim.JobID]
+	reason := result.(node.Claimed).Reason
+	found, named, passing, own := false, false, true, o.shadows[claim.JobID]
 	for id, s := range o.shadows { // in any order
 		if id != claim.JobID && o.has(id, claim.RepID) && own != nil && own.header != nil && own.header.Lock == claim.Lock && essence(own.spec) != essence(s.spec) {
 			o.w.fail("S18", "%s was refused in favour of %s, which does something else: %s, not %s", claim, id, s.spec, own.spec)
 		}
 		at, had := o.had[hold{claim.RepID, id}]
 		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Engine.Now().Sub(at) < time.Minute) {
+			named = named || s.header == nil || s.record.Transient() || strings.HasSuffix(reason, fmt.Sprintf(" document `%s` from db `%s`", s.record.DocID, s.record.Database))
 			found, passing = true, passing && s.header != nil && (s.record.Transient() || o.isGone(s.record.Instance, asked))
 		}
 	}
-	if o.onlyPassing[claim.Held] = passing; found {
-		return
+	switch o.onlyPassing[claim.Held] = passing; {
+	case !found:
+		o.w.fail("S18", "%s was refused, and no other job has it", claim)
+	case !named:
+		o.w.fail("S29", "%s was refused for another job's sake, which %q does not name", claim, reason)
 	}
-	o.w.fail("S18", "%s was refused, and no other job has it", claim)
 }
 
 // isGone says whether a database had been deleted at a time.

@@ -61,6 +61,9 @@ func (o *oracle) checkNew(id string, s *shadow) {
 	if len(a.History) != 1 || a.History[0].Type != "added" || a.History[0].At != a.Created || a.LastUpdated != a.Created {
 		o.w.fail("S29", "job %s was made at %s, and tells of %s and %+v", id, a.Created, a.LastUpdated, a.History)
 	}
+	if rep, err := o.w.store.Spec(o.w.present(), id); err == nil && rep != nil && (a.RepID == "") != (rep.Filter.Kind == repdoc.FunctionFilter) {
+		o.w.fail("S18", "job %s is made as replication %q, with a filter function: %v", id, a.RepID, rep.Filter.Kind == repdoc.FunctionFilter)
+	}
 	if !a.Transient() && a.User != userOf(a.DocID) {
 		o.w.fail("S29", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, userOf(a.DocID), a.User)
 	}
@@ -136,8 +139,8 @@ func (o *oracle) checkEnding(before, after *shadow) {
 			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
 		} else if at := endingOf(doc).Time; before.header != nil && own == after && at != rec.LastUpdated.ISO8601() {
 			o.w.fail("S7", "document %s/%s is %s since %s, and says %q", t.name, rec.DocID, want, rec.LastUpdated.ISO8601(), at)
-		} else if want == replicator.Completed && !tellsNumbers(doc, own.record.Stats) {
-			o.w.fail("S7", "document %s/%s is completed, and does not tell the numbers %+v", t.name, rec.DocID, own.record.Stats)
+		} else if want == replicator.Completed && !tellsNumbers(doc, own.record) {
+			o.w.fail("S7", "document %s/%s is completed, and does not tell the numbers %+v: %s", t.name, rec.DocID, own.record.Stats, doc.Body)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type lease struct {
 	timeout time.Duration // that this heartbeat told the others
 	lag     time.Duration // of the worker's steady clock when it sent that
 	gone    bool          // given up, by itself or by others
+	number  uint64        // of that heartbeat
 }
 
 func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
@@ -46,7 +47,10 @@ func (o *oracle) checkLeases(l landing) {
 		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag}
 	case node.Beat:
 		o.checkLives(q.Worker, q)
-		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag}
+		if newest := o.leases[q.Worker]; l.number < newest.number {
+			o.w.fail("S2", "%s landed, and a newer one of %s had", q, newest.beat)
+		}
+		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag, number: l.number}
 	case node.Accept:
 		o.checkLives(q.Worker, q)
 	case node.Retire:

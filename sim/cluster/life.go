@@ -116,15 +116,17 @@ func (o *oracle) checkForgotten(id string, before *shadow, l landing) {
 	}
 }
 
-// tellsNumbers says whether a completed document has the numbers of its job.
-func tellsNumbers(d *docs.Document, s replicator.Stats) bool {
+// tellsNumbers says whether a completed document has the numbers of its job, and when that was made.
+func tellsNumbers(d *docs.Document, r *replicator.Record) bool {
 	var body struct {
-		Stats *struct {
-			Written int64 `json:"docs_written"`
-			Refused int64 `json:"doc_write_failures"`
+		Stats struct {
+			replicator.Stats
+			StartTime string `json:"start_time"`
 		} `json:"_replication_stats"`
 	}
-	return json.Unmarshal(d.Body, &body) == nil && body.Stats != nil && body.Stats.Written == s.DocsWritten && body.Stats.Refused == s.DocWriteFailures
+	want := r.Stats
+	want.SourceSeq, want.ThroughSeq = "", "" // of the last moment
+	return json.Unmarshal(d.Body, &body) == nil && reflect.DeepEqual(body.Stats.Stats, want) && body.Stats.StartTime == r.Created.ISO8601()
 }
 
 // alike are waits after the same number of crashes in a row, one after the other.

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"time"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -16,6 +18,7 @@ type numbers struct {
 	fetched, unheard int64               // documents that were asked for in bulk, with an answer or without
 	taken            int64               // of these, those that came
 	diffs            int                 // answers to these questions
+	absent           int                 // of them, in a row, that the target has nothing of most
 	lacked           map[string]bool     // "ID REV"
 	counting         peer.Seq            // since when the source was asked last to count what is to come
 	before           int64               // rows that were read then
@@ -23,19 +26,32 @@ type numbers struct {
 	counted          instant.Time        // when it told; 0 when that is no use: the feed ended, or brought more
 	coming           int64               // what it told, less what has come
 	again            []peer.DocRev       // first ones of what was asked for without an answer, and may be asked for again
+	answered         instant.Time        // when the source counted last what is to come
+	bulk             bulk
 }
 
-// asksCount notes that the source is asked to count what is to come, maybe again.
-func (n *numbers) asksCount(op peer.CountPending) {
-	if op.Since != n.counting {
-		n.counting, n.before, n.useless = op.Since, n.rows, false
+// countEvery is how long a run leaves a source alone that has counted what is to come.
+const countEvery = 30 * time.Second
+
+// asksCount notes that the source is asked to count what is to come, maybe again. A part of S30 is that it is seldom.
+func (o *oracle) asksCount(r *run, op peer.CountPending) {
+	n, now := &r.numbers, o.w.Engine.Now()
+	if op.Since == n.counting {
+		return
 	}
+	if n.answered != 0 && now.Sub(n.answered) < countEvery {
+		o.w.fail("S30", "run %d of %s has its source count %s after the last time", r.id, r.p.Name, now.Sub(n.answered))
+	}
+	n.counting, n.before, n.useless = op.Since, n.rows, false
 }
 
 // heard notes when a source told how much is to come. It is told after the rows of an answer were counted.
 func (n *numbers) heard(reply peer.Reply, now instant.Time) {
 	switch got := reply.Result.(type) {
 	case peer.Pending:
+		if !n.useless {
+			n.answered = now
+		}
 		n.counted, n.coming = now, got.Count-(n.rows-n.before)
 	case peer.Changes:
 		if n.coming -= int64(len(got.Rows)); got.End {
@@ -47,13 +63,29 @@ func (n *numbers) heard(reply peer.Reply, now instant.Time) {
 	}
 }
 
-// enough is how many answers of a target that lacks all it is asked about let a run go on without asking.
-const enough = 6
+// enough is how many answers of a target that lacks all it is asked about let a run go on without asking. The run goes by
+// an average, in which one answer that it has most of it weighs as much as some of the others.
+const (
+	enough     = 6
+	absentMost = 5
+	absentLeft = 2
+)
+
+// lacks notes the answer of a target that was asked about so many revisions, how many it lacks of documents that it has not at all.
+func (n *numbers) lacks(absent, asked int64) {
+	switch {
+	case n.absent >= absentMost: // the run need not have asked since
+	case 2*absent >= asked:
+		n.absent++
+	default:
+		n.absent = min(n.absent, absentLeft)
+	}
+}
 
 // checkAsked is a part of S30: what a target has is not read again. A run asks first, unless all was missing for long.
 func (o *oracle) checkAsked(r *run, id string, revs ...string) {
 	for _, rev := range revs {
-		if n := &r.numbers; n.diffs < enough && !n.lacked[id+" "+rev] {
+		if n := &r.numbers; n.absent < absentMost && !n.lacked[id+" "+rev] {
 			o.w.fail("S30", "run %d of %s reads %s %s, and has not asked whether the target lacks it", r.id, r.p.Name, id, rev)
 		}
 	}
@@ -72,6 +104,9 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		}
 	}
 	fetch, fetches := op.(peer.FetchDocs)
+	if fetches {
+		n.bulk.fetched(reply, o.w.Engine.Now())
+	}
 	if reply.Failure != nil {
 		if fetches {
 			n.unheard += int64(len(fetch.Docs))
@@ -81,10 +116,18 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 	}
 	switch result := reply.Result.(type) {
 	case peer.Diff:
+		asked, absent := n.asked, int64(0)
 		for _, d := range op.(peer.DiffRevs).Docs {
 			n.asked += int64(len(d.Revs))
 		}
+		for _, d := range result.Docs {
+			if len(d.Ancestors) == 0 {
+				absent += int64(len(d.Missing))
+			}
+		}
+		n.lacks(absent, n.asked-asked)
 		n.diffs++
+		n.bulk.compared(n.lacked, result, o.w.Engine.Now())
 		for _, d := range result.Docs {
 			n.missing += int64(len(d.Missing))
 			for _, rev := range d.Missing {

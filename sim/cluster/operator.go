@@ -169,6 +169,11 @@ func (o *oracle) checkInForce() {
 	if err != nil || order.Policy != r.Policy || order.PriorityCoeff != r.PriorityCoeff || order.Epoch != r.epoch || order.Forgetting != r.Forgetting {
 		o.w.fail("S10", "%+v is in force, and should be %+v of epoch %d: %v", order, r.Sharing, r.epoch, err)
 	}
+	// Under auto priorities are remembered for no less time than under CouchDB's 0.98.
+	if least := float64(order.Forgetting.Interval) * math.Ln2 / -math.Log(0.98); order.Policy == schedule.FairShare && order.PriorityCoeff == 0 &&
+		o.w.Engine.Now().Sub(r.at) > 5*order.Forgetting.Interval && float64(order.Decay.HalfLife) < least*0.999 {
+		o.w.fail("S10", "auto has priorities decay in half-lives of %s, and the least is %s", order.Decay.HalfLife, time.Duration(least))
+	}
 	rows, err := o.w.present().GetRange(root.Sub("shares").Range(), kv.RangeOptions{})
 	stored := map[string]int64{}
 	for _, row := range rows {

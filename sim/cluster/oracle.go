@@ -26,6 +26,7 @@ type oracle struct {
 	landings []landing
 	requests map[uint64]asked // of the commits of nodes that have not landed, by number of the transaction
 	current  map[any]asked    // of the coroutines that ask
+	asked    uint64           // requests
 	shadows  map[string]*shadow
 	runs     []*run // under way
 	docs     map[string]*docTruth
@@ -64,6 +65,7 @@ type asked struct {
 	request node.Request
 	wall    instant.Time
 	lag     time.Duration
+	number  uint64 // in the order of asking
 }
 
 // landing is a commit with the request that made it.
@@ -103,7 +105,8 @@ func newOracle(w *Cluster) *oracle {
 
 // asking notes what the running coroutine is about to ask of the store.
 func (o *oracle) asking(q node.Request, wall instant.Time, lag time.Duration) {
-	o.current[o.w.Engine.Self()] = asked{q, wall, lag}
+	o.asked++
+	o.current[o.w.Engine.Self()] = asked{q, wall, lag, o.asked}
 }
 
 // operation connects a transaction with the request that it carries out.
@@ -253,6 +256,9 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 	if !anew && !legal(b.State, a.State) {
 		o.w.fail("S7", "job %s went from %s to %s by %v", id, b.State, a.State, l.request)
+	}
+	if b.State != a.State {
+		o.checkViews(id, a)
 	}
 	o.checkBackoff(id, before, after, anew, l)
 	o.checkLost(id, before, after, l)

@@ -205,6 +205,7 @@ func (o *oracle) quiet() {
 	o.checkInForce()
 	o.checkOwners()
 	o.checkCounts()
+	o.checkDocCounts()
 	o.checkPages()
 	o.checkLeftovers()
 	o.checkRemains()
@@ -240,6 +241,35 @@ func (o *oracle) checkCounts() {
 	}
 	if got, err := o.w.store.Jobs.Counts(o.w.present()); err != nil || got != want {
 		o.w.fail("S3", "the queue counts %+v, and has %+v: %v", got, want, err)
+	}
+}
+
+// checkDocCounts is a part of S15: a replicator database counts its documents.
+func (o *oracle) checkDocCounts() {
+	o.w.world.atOnce = true
+	defer func() { o.w.world.atOnce = false }()
+	for _, t := range o.w.users.tenants {
+		err := kv.Do(o.w.Engine.NewContext(nil, 0), o.w.db, func(tx kv.Tx) error {
+			db, err := o.w.store.Docs.Open(tx, t.name)
+			if isRefusal(err) {
+				return nil // the database is being made again
+			}
+			if err != nil {
+				return err
+			}
+			info, err := db.Info()
+			if err != nil {
+				return err
+			}
+			rows, more, err := db.List(docs.Listing{Limit: 1 << 20})
+			if n := int64(len(rows)); err == nil && n != info.Docs && !more {
+				o.w.fail("S15", "%s says that it has %d documents, and lists %d", t.name, info.Docs, n)
+			}
+			return err
+		})
+		if err != nil {
+			o.w.fail("S15", "%s cannot be counted: %v", t.name, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -17,6 +18,7 @@ type reports struct {
 	n            int
 	at           instant.Time // of the last one
 	checkpointed peer.Seq     // according to that
+	last         replication.Info
 	// told is what its node was told last, and storing what that asked last to store.
 	told, storing replicator.Stats
 }
@@ -30,6 +32,9 @@ func (o *oracle) progressed(r *run, asked peer.Op, info replication.Info) {
 	o.checkNumbers(r, info, false)
 	o.checkReports(r, asked, info)
 }
+
+// unchanged is how many intervals a run waits at least before it tells what it told before.
+const unchanged = 30
 
 // firstReport is when a run first tells of itself; the time to the next doubles.
 const firstReport = time.Second
@@ -45,7 +50,13 @@ func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 	if was.n > 0 && now.Sub(was.at) < least {
 		o.w.fail("B1", "run %d of %s tells of its progress %s after the last time; it should be %s", r.id, r.p.Name, now.Sub(was.at), least)
 	}
-	r.reports.n, r.reports.at, r.reports.checkpointed = was.n+1, now, info.CheckpointedSeq
+	if last, is := was.last, info; was.n > 0 && now.Sub(was.at) < unchanged*was.interval {
+		last.Refusals, is.Refusals = nil, nil // they are counted
+		if reflect.DeepEqual(last, is) {
+			o.w.fail("B1", "run %d of %s tells %s after the last time that nothing has changed", r.id, r.p.Name, now.Sub(was.at))
+		}
+	}
+	r.reports.n, r.reports.at, r.reports.last, r.reports.checkpointed = was.n+1, now, info, info.CheckpointedSeq
 }
 
 // checkStored is a part of S14: what a node stores of a run is what that told last, or what it tried to store before.
@@ -53,6 +64,7 @@ func (o *oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
 	if e, is := ev.(node.RunProgress); is {
 		if r := p.find(e.Run); r != nil {
 			r.reports.told = replicator.StatsOf(e.Info)
+			o.checkWords(r, e.Info)
 		}
 	}
 	for _, e := range effects {
@@ -70,6 +82,21 @@ func (o *oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
 				o.w.fail("S14", "%s stores %+v of run %d, which told %+v last", p.Name, q.Stats, r.id, s.told)
 			}
 		}
+	}
+}
+
+// checkWords is a part of S14: the numbers of a job are those of its run, each by its name.
+func (o *oracle) checkWords(r *run, info replication.Info) {
+	s, pending := r.reports.told, int64(-1)
+	if s.ChangesPending != nil {
+		pending = *s.ChangesPending
+	}
+	says := func(told replicator.SeqText, seq peer.Seq) bool {
+		return string(told) == strings.Trim(string(seq), `"`)
+	}
+	if s.Counters() != info.Counters || pending != info.ChangesPending || !says(s.CheckpointedSourceSeq, info.CheckpointedSeq) ||
+		!says(s.SourceSeq, info.SourceSeq) || !says(s.ThroughSeq, info.ThroughSeq) {
+		o.w.fail("S14", "run %d of %s tells %+v, %d pending, checkpoint at %s, and its job %+v", r.id, r.p.Name, info, info.ChangesPending, info.CheckpointedSeq, s)
 	}
 }
 

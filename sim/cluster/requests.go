@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
@@ -46,9 +47,19 @@ func (u *users) request(what string, site *decide.Site) {
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, requester, now) })
 		if err == nil {
 			u.requests = append(u.requests, id)
+			u.checkID(id, rep)
 			u.w.Engine.After(0, nil, "accepted", func() { u.w.oracle.accepted(id, rep, now) })
 		}
 	})
+}
+
+// checkID is a part of S3: requests for something else have jobs of their own.
+func (u *users) checkID(id string, rep *repdoc.Replication) {
+	what := fmt.Sprintf("from %s to %s, continuous: %v", rep.Source.URL, rep.Target.URL, rep.Continuous)
+	if before, known := u.asksFor[id]; known && before != what {
+		u.w.fail("S3", "job %s is one %s, and a request for one %s was given it", id, before, what)
+	}
+	u.asksFor[id] = what
 }
 
 // accepted is S3 for requests: one that was made at a moment and answered has its job, unless that was removed

@@ -115,6 +115,7 @@ func (p *process) stepRun(r *run, ev replication.Event) {
 				p.w.fail("P1", "run %d of %s cancels request %d, which is not under way", r.id, p.Name, e.ID)
 				break
 			}
+			p.w.oracle.checkCancels(r, ev, f.op)
 			f.Cancel()
 			delete(r.calls, e.ID)
 		case replication.Release:

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
+	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
 	"couchrelay/sim/peers"
 )
@@ -29,6 +31,10 @@ type saved struct {
 	durable    [2]bool         // since the last one both sides made their writes so
 	filters    [2]string       // revisions of the design document with the filter function, when it was first and last read
 	items      map[string]bool // of histories that the run found or wrote, as they were
+	from       peer.Seq        // where the run began to read
+	worked     instant.Time    // when the last answer came that rows wait for
+	rested     instant.Time    // when the last one came of a checkpoint, or of a look at the databases
+	writing    bool            // a checkpoint has begun
 }
 
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
@@ -98,6 +104,7 @@ func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
 	if op.Side == peer.Target && r.reads && head.session != r.saved.put[peer.Target].session && len(o.logs.entries(op.Body)) > 1 {
 		o.checkPace(r)
 		o.checkTotals(r, op.Body)
+		o.checkPositions(r, op.Body)
 		o.checkAskedFirst(r)
 	}
 	r.saved.put[op.Side], o.writers[head.session] = head, r.began
@@ -111,6 +118,12 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 	if rows, is := reply.Result.(peer.Changes); is {
 		s.ended = rows.End && reply.Failure == nil
 	}
+	switch op.(type) {
+	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		s.worked = now
+	default:
+		s.rested = now
+	}
 	switch got := reply.Result.(type) {
 	case peer.Local:
 		s.keep(historyOf(got.Body))
@@ -121,8 +134,13 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 			s.filters[0] = got.Rev
 		}
 	}
-	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
-		s.at = now
+	switch op := op.(type) {
+	case peer.PutLocal:
+		if op.Side == peer.Source && reply.Failure == nil {
+			s.at, s.writing = now, false
+		}
+	case peer.GetLocal:
+		s.writing = false // after a conflict, or by a look
 	}
 }
 
@@ -159,6 +177,47 @@ func (o *oracle) checkPace(r *run) {
 	}
 	if since := o.w.Engine.Now().Sub(s.at); since < pace {
 		o.w.fail("S21", "run %d of %s writes a checkpoint %s after the one before; it should be %s", r.id, r.p.Name, since, pace)
+	}
+}
+
+// checkDelay is a part of S21: what is done waits for a checkpoint no longer than the interval. It is called before the
+// first request of one.
+func (o *oracle) checkDelay(r *run) {
+	rep, s, source := r.work.Work.Replication, &r.saved, r.begin.source
+	due := max(s.worked, s.rested.Add(rep.CheckpointInterval))
+	if s.writing {
+		return // a request of it is repeated
+	}
+	s.writing = true
+	if s.at == 0 || r.stopped || !rep.Continuous || r.p.pausedLast >= min(s.worked, s.rested) || !o.asBegun(r) || r.pair.WentBack ||
+		source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
+		return
+	}
+	if late := o.w.Engine.Now().Sub(due); late > time.Second && source.Number(s.read) <= source.Number(r.machine.Info().ThroughSeq) {
+		o.w.fail("S21", "run %d of %s begins with a checkpoint %s after it was due: it has done all through %s, and the last one is at %s", r.id, r.p.Name, late, s.read, s.put[peer.Source].seq)
+	}
+}
+
+// checkPositions is a part of S14: a log tells where the run began, and how far it has come. That of chosen documents tells
+// the newest numbers once more, for CouchDB 1.0.
+func (o *oracle) checkPositions(r *run, body []byte) {
+	var newest struct {
+		Start    json.RawMessage `json:"start_last_seq"`
+		End      json.RawMessage `json:"end_last_seq"`
+		Recorded json.RawMessage `json:"recorded_seq"`
+	}
+	var flat, want item
+	head, _ := o.logs.head(body)
+	err := errors.Join(json.Unmarshal(historyOf(body)[0], &newest), json.Unmarshal(body, &flat))
+	if err != nil || string(newest.Start) != string(r.saved.from) || string(newest.End) != head.seq || string(newest.Recorded) != head.seq {
+		o.w.fail("S14", "run %d of %s began at %s, has come to %s, and tells in its log of %s, %s, %s: %v", r.id, r.p.Name, r.saved.from, head.seq, newest.Start, newest.End, newest.Recorded, err)
+	}
+	if r.work.Work.Replication.Filter.Kind == repdoc.DocIDs {
+		_ = json.Unmarshal(historyOf(body)[0], &want) // it was read before
+		want.Counters = checkpoint.Counters{DocsRead: want.DocsRead, DocsWritten: want.DocsWritten, DocWriteFailures: want.DocWriteFailures}
+	}
+	if flat != want {
+		o.w.fail("S14", "run %d of %s tells %+v above the history of its log, and should %+v", r.id, r.p.Name, flat, want)
 	}
 }
 
@@ -271,4 +330,12 @@ func (o *oracle) checkStopped(r *run, e replication.End) {
 func sameNumber(a, b peer.Seq) bool {
 	number := func(s peer.Seq) peer.Seq { return s[:strings.IndexAny(string(s)+"-", "-:")] }
 	return number(a) == number(b)
+}
+
+// checkCancels is a part of S21: a run that is stopped in order goes on with the checkpoint that it is writing.
+func (o *oracle) checkCancels(r *run, ev replication.Event, op peer.Op) {
+	_, stops := ev.(replication.Stop)
+	if put, is := op.(peer.PutLocal); is && stops && r.reads {
+		o.w.fail("S21", "run %d of %s is stopped, and gives up %s", r.id, r.p.Name, put)
+	}
 }

@@ -29,8 +29,9 @@ type users struct {
 	jobs    []*jobDoc // replication documents that were ever tried, in order
 	n       int       // things made so far, for names and tokens
 
-	asked    []map[string]any // bodies of requests
-	requests []string         // ids of their jobs, as far as known
+	asked    []map[string]any  // bodies of requests
+	requests []string          // ids of their jobs, as far as known
+	asksFor  map[string]string // what they are for, by these
 }
 
 // tenant is a replicator database.
@@ -53,7 +54,7 @@ type jobDoc struct {
 }
 
 func newUsers(w *Cluster) *users {
-	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
+	u := &users{w: w, asksFor: map[string]string{}, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
