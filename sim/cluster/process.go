@@ -61,6 +61,8 @@ type process struct {
 	member       membership
 	paces        map[reflect.Type]pace // of what it does regularly
 	looks        [looks]look
+	stood        instant.Time // pausedLast, as far as looks may be late because of that
+	charging     charging
 	crowded      bool // jobs waited for slots when it last looked
 	sight        sight
 	vain         vain
@@ -94,7 +96,7 @@ func (p *process) boot() {
 	p.sight, p.called, p.vain = sight{}, p.title, vain{awaits: map[node.Topic]node.Await{}}
 	p.born = append(p.born, birth{p.clock().Wall, p.worker})
 	p.expiring = map[string]uint64{}
-	p.member, p.crowded, p.paces, p.looks = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}, [looks]look{}
+	p.member, p.crowded, p.paces, p.looks, p.charging = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}, [looks]look{}, charging{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{
 		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),

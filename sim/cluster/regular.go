@@ -40,7 +40,7 @@ func lookOf(q node.Request) (int, bool) {
 // sweepInterval is how often a node looks for what deleted databases and finished requests leave behind.
 const sweepInterval = time.Minute
 
-// look is when a node looked last.
+// look is when a node looked last, by its steady clock.
 type look struct {
 	id    uint64        // of the request under way, or to be repeated; 0 when there is none
 	last  instant.Time  // when it was answered, or when there was a reason not to look
@@ -64,19 +64,23 @@ func interval(look int, s node.Settings) time.Duration {
 
 // regularStepped is a part of L4: a node looks regularly for what it may not have heard of, and for jobs when they are due.
 func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect) {
-	now := o.w.Engine.Now()
+	now := p.steady()
 	for i := range p.looks {
 		if l, every := &p.looks[i], interval(i, p.member.applied); l.every != every {
 			l.every, l.floor = every, max(l.floor, now.Add(l.every))
 		}
 	}
-	if p.draining || p.pausedLast > now.Add(-time.Second) {
+	if p.draining || p.pausedLast != p.stood {
 		p.rest(now)
+		p.stood = p.pausedLast
 	}
 	if done, is := ev.(node.Done); is {
 		for i := range p.looks {
 			if l := &p.looks[i]; l.id == done.ID && done.Fault == node.NoFault {
 				l.id, l.last, l.due = 0, now, 0
+				if i == joins {
+					p.looks[looksAtOwn].last, p.looks[looksForJobs].last = now, now
+				}
 			}
 		}
 		if got, is := done.Result.(node.Promoted); is && got.Next != instant.Never {

@@ -13,6 +13,7 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 	o.owingStepped(p, ev, effects)
 	o.spreadStepped(p, effects)
 	o.regularStepped(p, ev, effects)
+	o.chargesStepped(p, ev, effects)
 	o.checkStored(p, ev, effects)
 	var stopped []*run
 	var killed *run

@@ -308,3 +308,31 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 		o.w.fail("S10", "job %s stands at %f half-lives, which should be from %f to %f", jobID, key, least, most)
 	}
 }
+
+// charging is when a process charges accounts.
+type charging struct {
+	id   uint64 // of the request under way, or to be repeated; 0 when there is none
+	late int    // in a row that came when all others may have charged
+}
+
+// chargesStepped is a part of S9: nodes charge soon after intervals have ended by their wall clocks, since what comes later
+// than a quarter of an interval is not counted with the others'. One that stood still, or whose clock was set, may be late.
+func (o *oracle) chargesStepped(p *process, ev node.Event, effects []node.Effect) {
+	c := &p.charging
+	if done, is := ev.(node.Done); is && done.ID == c.id && done.Fault == node.NoFault {
+		c.id = 0
+	}
+	for _, e := range effects {
+		ask, _ := e.(node.Ask)
+		if _, is := ask.Request.(node.Charge); !is {
+			continue
+		}
+		interval := instant.Time(o.w.Config.Settings.Interval.Microseconds())
+		if past := p.clock().Wall % interval; c.id != 0 || p.draining || past <= interval/4 {
+			c.late = 0
+		} else if c.late++; c.late >= many {
+			o.w.fail("S9", "%s charges accounts %s after the end of an interval of %s, for the %dth time", p.Name, time.Duration(past)*time.Microsecond, o.w.Config.Settings.Interval, c.late)
+		}
+		c.id = ask.ID
+	}
+}
