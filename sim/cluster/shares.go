@@ -311,8 +311,9 @@ func (o *oracle) checkPlace(jobID string, s *shadow) {
 
 // charging is when a process charges accounts.
 type charging struct {
-	id   uint64 // of the request under way, or to be repeated; 0 when there is none
-	late int    // in a row that came when all others may have charged
+	id   uint64        // of the request under way, or to be repeated; 0 when there is none
+	late int           // in a row that came when all others may have charged
+	off  time.Duration // of the wall clock from the steady one at the last one
 }
 
 // chargesStepped is a part of S9: nodes charge soon after intervals have ended by their wall clocks, since what comes later
@@ -328,11 +329,12 @@ func (o *oracle) chargesStepped(p *process, ev node.Event, effects []node.Effect
 			continue
 		}
 		interval := instant.Time(o.w.Config.Settings.Interval.Microseconds())
-		if past := p.clock().Wall % interval; c.id != 0 || p.draining || past <= interval/4 {
+		off := p.clock().Wall.Sub(p.clock().Steady)
+		if past := p.clock().Wall % interval; c.id != 0 || p.draining || c.off != off || past <= interval/4 {
 			c.late = 0
 		} else if c.late++; c.late >= many {
 			o.w.fail("S9", "%s charges accounts %s after the end of an interval of %s, for the %dth time", p.Name, time.Duration(past)*time.Microsecond, o.w.Config.Settings.Interval, c.late)
 		}
-		c.id = ask.ID
+		c.id, c.off = ask.ID, off
 	}
 }
