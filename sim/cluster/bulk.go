@@ -15,6 +15,7 @@ type bulk struct {
 	alone   map[string]bool // "ID REV" that are to be read one by one
 	partial map[string]bool // "ID REV" of which the target has older revisions, and so maybe attachments
 	copied  map[string]bool // by id
+	excused bool            // something could not be read or written in bulk
 	greedy  int             // answers in a row that brought hardly anything of what was asked for
 }
 
@@ -28,6 +29,7 @@ const (
 
 // fetched notes the answer to a bulk read. What may pass is asked for again before it counts.
 func (b *bulk) fetched(reply peer.Reply, now instant.Time) {
+	b.excused = b.excused || reply.Failure != nil
 	switch f := reply.Failure; {
 	case f == nil:
 		b.barren, b.alone = 0, nil
@@ -44,7 +46,9 @@ func (b *bulk) brought(docs []peer.FetchedDoc) {
 		if d.Fate == peer.Left {
 			left++
 		}
+		b.excused = b.excused || d.Fate != peer.Left && d.Fate != peer.Taken
 	}
+	b.excused = b.excused || left == len(docs)
 	if b.greedy++; left < 8 || left < 4*(len(docs)-left) {
 		b.greedy = 0
 	}

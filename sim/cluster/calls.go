@@ -24,10 +24,14 @@ func (o *oracle) called(r *run, op peer.Op) {
 	case peer.Commit:
 		if op.Side == peer.Source {
 			o.checkDelay(r)
+			r.saved.begins(r, true)
 		}
 	case peer.CountPending:
 		o.asksCount(r, op)
+	case peer.GetFilter:
+		r.saved.begins(r, false)
 	case peer.ReadChanges:
+		o.checkFeedPause(r)
 		r.attempts.asked = r.p.steady()
 	}
 }
@@ -86,14 +90,41 @@ func (o *oracle) brought(r *run, since peer.Seq) string {
 }
 
 // shortPause is the shortest one before a failed call is repeated, CouchDB's; it doubles up to more than longPause.
-const shortPause, longPause = 250 * time.Millisecond, 25 * time.Second
+const (
+	shortPause   = 250 * time.Millisecond
+	longPause    = 25 * time.Second
+	longestPause = 300 * time.Second
+)
+
+// idlePause is the longest one of a feed that brings nothing.
+const idlePause = 10 * time.Second
+
+// checkFeedPause is a part of L8: a run that waits for nothing but changes asks for them.
+func (o *oracle) checkFeedPause(r *run) {
+	s, now := &r.saved, o.w.Engine.Now()
+	if s.fed != 0 && s.fed == s.worked && r.p.pausedLast < s.fed && now.Sub(s.fed) > idlePause+time.Second {
+		o.w.fail("L8", "run %d of %s reads changes again after %s, and did nothing in between", r.id, r.p.Name, now.Sub(s.fed))
+	}
+}
 
 // setback is how often in a row a call failed and may be repeated.
 type setback struct {
-	at               instant.Time // of the last one
-	first, last      instant.Time // of those with 429
-	failed, answered int          // answered: 429
-	n                int          // of these, the ones like the last
+	at               instant.Time  // of the last one
+	first, last      instant.Time  // of those with 429
+	failed, answered int           // answered: 429
+	n                int           // of these, the ones like the last
+	all              [2]int        // failures of any kind: those that may pass, and 429
+	most             time.Duration // the longest pause after the last one; 0 when nobody knows
+}
+
+// count counts a failure.
+func (s *setback) count(f *peer.Failure) {
+	switch s.most = 0; {
+	case f.Kind == peer.Status && f.Status == 429:
+		s.all[1]++
+	case passes(f):
+		s.all[0]++
+	}
 }
 
 // pause is the least one after it.
@@ -128,34 +159,41 @@ func (o *oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 	o.count(r, op, reply)
 	r.numbers.heard(reply, now)
 	r.saved.save(op, reply, now)
-	if changes, is := reply.Result.(peer.Changes); f == nil || is && len(changes.Rows) > 0 {
+	changes, _ := reply.Result.(peer.Changes)
+	if f == nil || len(changes.Rows) > 0 {
 		delete(r.failed, op.String())
 	}
+	r.wantedAgain(changes.Rows)
 	read, is := op.(peer.ReadChanges)
 	wasCut := is && f != nil && read.Wait && cut(f) && max(now, r.p.pausedLast).Sub(r.attempts.asked) >= quietPoll
-	if f == nil || f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 && !wasCut {
+	if f == nil {
+		return
+	}
+	s := r.failed[op.String()]
+	s.count(f)
+	if r.failed == nil {
+		r.failed = map[string]setback{}
+	}
+	r.failed[op.String()] = s
+	if f.RetryAfter > 0 || f.Kind == peer.Status && f.Status < 500 && f.Status != 429 && !wasCut {
 		return
 	}
 	switch op.(type) {
 	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 		return
 	}
-	if r.failed == nil {
-		r.failed = map[string]setback{}
-	}
-	s := r.failed[op.String()]
 	s.at = now
 	switch {
 	case wasCut:
-		s = setback{at: now, n: 1}
+		s = setback{at: now, n: 1, most: shortPause}
 	case f.Kind == peer.Status && f.Status == 429:
 		if s.answered++; s.answered == 1 {
 			s.first = now
 		}
-		s.n, s.last = s.answered, now
+		s.n, s.last, s.most = s.answered, now, min(shortPause<<min(s.all[1]-1, 20), longPause)
 	default:
 		s.failed++
-		s.n = s.failed
+		s.n, s.most = s.failed, min(shortPause<<min(max(s.all[0]-1, 0), 20), longestPause)
 	}
 	r.failed[op.String()] = s
 }
@@ -171,7 +209,10 @@ func (o *oracle) checkPause(r *run, op peer.Op) {
 	if s.last.Sub(s.first) > throttledLast && r.p.pausedLast < s.first {
 		o.w.fail("S30", "run %d of %s goes on with %s, which has been answered 429 for %s", r.id, r.p.Name, name, s.last.Sub(s.first))
 	}
-	if failed && now.Sub(s.at) < s.pause() {
+	if failed && s.most > 0 && r.p.pausedLast < s.at && now.Sub(s.at) > s.most+time.Second {
+		o.w.fail("S28", "run %d of %s repeats %s after %s only, and should after %s", r.id, r.p.Name, name, now.Sub(s.at), s.most)
+	}
+	if failed && s.n > 0 && now.Sub(s.at) < s.pause() {
 		o.w.fail("S28", "run %d of %s repeats %s after %s, which failed %d times and was answered 429 %d times", r.id, r.p.Name, name, now.Sub(s.at), s.failed, s.answered)
 	}
 }
@@ -274,7 +315,12 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 	}
 	_, bulk := asked.(peer.FetchDocs)
 	_, creates := asked.(peer.Create)
+	_, counts := asked.(peer.CountPending)
 	switch f := reply.Failure; {
+	case counts:
+		o.w.fail("S30", "run %d of %s gave up when its source did not count what is to come: %s", r.id, r.p.Name, e.Trouble)
+	case e.Trouble.Error == "db_not_found" && passes(f):
+		o.w.fail("S29", "run %d of %s was answered %s, and says that there is no database", r.id, r.p.Name, f)
 	case creates && f.Kind == peer.Status && f.Status < 500 && !slices.Contains([]int{401, 403, 408, 429}, f.Status):
 		o.w.fail("S30", "run %d of %s gave up when its target was not made, and did not look whether it is there: %s", r.id, r.p.Name, e.Trouble)
 	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
@@ -324,6 +370,7 @@ func (o *oracle) checkOptions(r *run, op peer.Op) {
 	case peer.CopyDoc:
 		o.checkAsked(r, op.ID, op.Revs...)
 		o.checkStubs(r, op)
+		o.checkAlone(r, op)
 	case peer.Create:
 		if !slices.Equal(op.Params, rep.CreateTargetParams) {
 			o.w.fail("S30", "run %d of %s makes its target with %v, and should with %v", r.id, r.p.Name, op.Params, rep.CreateTargetParams)

@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
+
 	"couchrelay/core/peer"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
@@ -93,6 +96,10 @@ func (o *oracle) checkDone() {
 		if source != nil && source == r.begin.source && source.Number(info.ThroughSeq) == source.Number(source.Last()) && info.ChangesPending > 0 && info.Waiting == "" {
 			o.w.fail("S23", "run %d of %s has done all of %s, and says that %d changes are pending", r.id, r.p.Name, source, info.ChangesPending)
 		}
+		reading := func(f *flight) bool { _, is := f.op.(peer.ReadChanges); return is }
+		if idle := len(r.calls) == 1 && slices.ContainsFunc(slices.Collect(maps.Values(r.calls)), reading); idle && info.Waiting == "" {
+			o.checkThrough(r, info)
+		}
 	}
 }
 
@@ -119,3 +126,15 @@ func (o *oracle) checkWritten(r *run, info replication.Info, done bool) {
 
 // listed is how many of the latest refusals a run lists.
 const listed = 10
+
+// checkThrough is a part of S14: a run that has nothing left to do has come through as far as its source said last, also where
+// that had nothing for it.
+func (o *oracle) checkThrough(r *run, info replication.Info) {
+	source, end := r.begin.source, r.saved.end
+	if end == "" || source == nil || source != o.w.net.find(r.work.Work.Replication.Source.URL) || source.Restored() != r.begin.restoredS || r.pair.WentBack {
+		return
+	}
+	if source.Number(info.ThroughSeq) != source.Number(end) && !sameNumber(info.ThroughSeq, end) {
+		o.w.fail("S14", "run %d of %s has read all through %s, and tells %s", r.id, r.p.Name, end, info.ThroughSeq)
+	}
+}

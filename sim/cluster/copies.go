@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strings"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -17,6 +18,7 @@ func bringing(op peer.CopyDoc, got peer.Copied) bool {
 
 // fruitless are attempts of copies that brought nothing.
 type fruitless struct {
+	id          string // of the document
 	n           int
 	since, last instant.Time
 }
@@ -36,13 +38,22 @@ func (o *oracle) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
 	now := o.w.Engine.Now()
 	tried, again := r.fruitless[op.String()]
 	if !again || now.Sub(tried.last) > retriesLast { // later batches may want it again
-		tried = fruitless{since: now}
+		tried = fruitless{id: op.ID, since: now}
 	}
 	tried.n++
 	tried.last = now
 	r.fruitless[op.String()] = tried
 	if tried.n > 3*(r.work.Work.Replication.Source.Retries+1) && now.Sub(tried.since) > 3*retriesLast {
 		o.w.fail("S30", "run %d of %s goes on after %d attempts in %s that brought nothing: %s", r.id, r.p.Name, tried.n, now.Sub(tried.since), op)
+	}
+}
+
+// wantedAgain forgives attempts for documents that the feed has brought once more: later batches want them too.
+func (r *run) wantedAgain(rows []peer.Change) {
+	for name, f := range r.fruitless { // in any order
+		if slices.ContainsFunc(rows, func(row peer.Change) bool { return row.ID == f.id }) {
+			delete(r.fruitless, name)
+		}
 	}
 }
 
@@ -68,3 +79,56 @@ func (o *oracle) checkBlames(r *run, reply peer.Reply, e replication.End) {
 
 // databaseGone is what servers answer about a database that is not there.
 const databaseGone = "Database does not exist."
+
+// checkCopyStep is a part of S28 and S30: a source that lacks what it announced is given time to find it, and who refuses a
+// document for who we are is asked whether it knows us.
+func (o *oracle) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effects []replication.Effect) {
+	got, _ := reply.Result.(peer.Copied)
+	var lacking []string
+	shut, refused := false, false
+	for _, rev := range got.Revs {
+		if rev.Missing {
+			lacking = append(lacking, rev.Rev)
+		}
+		refused = refused || rev.Refused != nil
+		shut = shut || rev.Refused != nil && (rev.Refused.Status == 401 || rev.Refused.Status == 403)
+	}
+	var opens [2]bool
+	for _, e := range effects {
+		call, is := e.(replication.Call)
+		if !is {
+			continue
+		}
+		switch again := call.Op.(type) {
+		case peer.Open:
+			opens[again.Side] = true
+		case peer.CopyDoc:
+			if reply.Failure == nil && !refused && len(lacking) > 0 && again.ID == op.ID && slices.Equal(again.Revs, lacking) {
+				o.w.fail("S28", "run %d of %s asks its source again at once for what that lacks: %s", r.id, r.p.Name, again)
+			}
+		}
+	}
+	if shut && opens[peer.Source] && !opens[peer.Target] {
+		o.w.fail("S30", "run %d of %s was refused %s by its target, and asks its source whether that knows it", r.id, r.p.Name, op.ID)
+	}
+}
+
+// checkHalves is a part of S30: of what is too large for a target a half is sent.
+func (o *oracle) checkHalves(r *run, op peer.WriteDocs, reply peer.Reply, effects []replication.Effect) {
+	if f, n := reply.Failure, len(op.Docs); f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {
+		return
+	}
+	for _, e := range effects {
+		call, _ := e.(replication.Call)
+		if part, is := call.Op.(peer.WriteDocs); is && part.Docs[0].Fetch == op.Docs[0].Fetch && len(part.Docs) > (len(op.Docs)+1)/2 {
+			o.w.fail("S30", "run %d of %s sent %d documents, which is too much, and sends %d", r.id, r.p.Name, len(op.Docs), len(part.Docs))
+		}
+	}
+}
+
+// checkAlone is a part of S30: what can be read in bulk is not copied by itself.
+func (o *oracle) checkAlone(r *run, op peer.CopyDoc) {
+	if r.work.Work.Replication.UseBulkGet && !r.numbers.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
+		o.w.fail("S30", "run %d of %s copies %s by itself, and nothing was wrong with reading and writing in bulk", r.id, r.p.Name, op.ID)
+	}
+}

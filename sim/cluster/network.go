@@ -182,6 +182,9 @@ func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time
 	if w.said < asked && n.w.Engine.Now() < w.quiet {
 		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.quiet)
 	}
+	if since := asked.Sub(w.said); w.said > 0 && since > 0 && since <= ratelimit.Sensitivity && held < ratelimit.BasePause {
+		n.w.fail("S20", "%s sends %s to %s %s after an answer 429, and holds it back for %s", p, key.Method, key.Endpoint, since, held)
+	}
 	if held > 0 && asked.Sub(max(w.said, w.until)) > forgiven {
 		n.w.fail("S20", "%s holds %s to %s back for %s, which has not complained since %s", p, key.Method, key.Endpoint, held, w.said)
 	}

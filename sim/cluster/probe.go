@@ -182,7 +182,7 @@ func (w *Cluster) probeNumbers(stop func() bool) {
 		if !known || source == nil || !o.holds(r) || !r.reads || w.Violation != nil {
 			continue
 		}
-		if c := info.Counters; s.record.Stats.Counters() != c.Max(s.record.Stats.Counters()) {
+		if c := info.Counters; fewer(s.record.Stats.Counters(), c) {
 			w.fail("L8", "job %s tells %+v, and its run had done %+v long before", r.work.Work.JobID, s.record.Stats.Counters(), c)
 		}
 	}

@@ -108,6 +108,10 @@ func (o *oracle) runStepped(r *run, asked peer.Op, ev replication.Event, effects
 		if at := r.machine.Info().CheckpointedSeq; r.reports.n > 0 && at != r.reports.checkpointed {
 			o.w.fail("S21", "run %d of %s has a checkpoint at %s, and does not tell of it", r.id, r.p.Name, at)
 		}
+	case peer.CopyDoc:
+		o.checkCopyStep(r, op, ev.(replication.Reply).Reply, effects)
+	case peer.WriteDocs:
+		o.checkHalves(r, op, ev.(replication.Reply).Reply, effects)
 	case peer.FetchDocs:
 		if f := ev.(replication.Reply).Failure; f != nil && f.Kind == peer.Status && f.Status == 429 {
 			o.checkWaits(r, op, effects)

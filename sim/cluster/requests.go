@@ -55,7 +55,7 @@ func (u *users) request(what string, site *decide.Site) {
 
 // checkID is a part of S3: requests for something else have jobs of their own.
 func (u *users) checkID(id string, rep *repdoc.Replication) {
-	what := fmt.Sprintf("from %s to %s, continuous: %v", rep.Source.URL, rep.Target.URL, rep.Continuous)
+	what := fmt.Sprintf("from %s to %s, continuous: %v, since %s, with %+v", rep.Source.URL, rep.Target.URL, rep.Continuous, rep.SinceSeq, rep.Filter)
 	if before, known := u.asksFor[id]; known && before != what {
 		u.w.fail("S3", "job %s is one %s, and a request for one %s was given it", id, before, what)
 	}

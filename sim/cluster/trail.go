@@ -35,6 +35,13 @@ type saved struct {
 	worked     instant.Time    // when the last answer came that rows wait for
 	rested     instant.Time    // when the last one came of a checkpoint, or of a look at the databases
 	writing    bool            // a checkpoint has begun
+	covers     peer.Seq        // what was done when it did
+	looking    bool            // the filter function was asked for, and has not come
+	syncing    bool            // the source was asked to make its writes durable, and no log was written since
+	filtered   bool            // since the last one the filter function was read
+	puts       []peer.Seq      // what the last checkpoints were to say
+	fed        instant.Time    // when the last answer of the feed came, 0 when it failed
+	end        peer.Seq        // of the feed, as far as the source said
 }
 
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
@@ -105,7 +112,10 @@ func (o *oracle) askedToSave(r *run, op peer.PutLocal) {
 		o.checkPace(r)
 		o.checkTotals(r, op.Body)
 		o.checkPositions(r, op.Body)
-		o.checkAskedFirst(r)
+		o.checkAskedFirst(r, head)
+	}
+	if at := peer.Seq(head.seq); !slices.Contains(r.saved.puts, at) {
+		r.saved.puts = append(r.saved.puts[max(0, len(r.saved.puts)-3):], at)
 	}
 	r.saved.put[op.Side], o.writers[head.session] = head, r.began
 }
@@ -129,7 +139,15 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 		s.keep(historyOf(got.Body))
 	case peer.Committed:
 		s.durable[op.(peer.Commit).Side] = true
+	case peer.Changes:
+		if s.fed = 0; reply.Failure == nil {
+			s.fed = now
+		}
+		if s.end = ""; got.End && reply.Failure == nil {
+			s.end = got.LastSeq
+		}
 	case peer.Filter:
+		s.filtered, s.looking = true, false
 		if s.filters[1] = got.Rev; s.filters[0] == "" {
 			s.filters[0] = got.Rev
 		}
@@ -146,12 +164,19 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 
 // checkAskedFirst is a part of S11: before a run writes a checkpoint it has both databases make durable what they have, and
 // finds its filter function as it was.
-func (o *oracle) checkAskedFirst(r *run) {
+func (o *oracle) checkAskedFirst(r *run, head entry) {
 	s := &r.saved
 	if s.durable != [2]bool{true, true} {
 		o.w.fail("S11", "run %d of %s writes a checkpoint, and has not had both sides make their writes durable", r.id, r.p.Name)
 	}
 	s.durable = [2]bool{}
+	if r.work.Work.Replication.Filter.Kind == repdoc.FunctionFilter && !s.filtered {
+		o.w.fail("S11", "run %d of %s writes a checkpoint, and has not looked whether its filter function is the same", r.id, r.p.Name)
+	}
+	if s.filtered = false; head.seq != string(s.covers) {
+		o.w.fail("S11", "run %d of %s had done all through %s when it asked its databases to make that durable, and writes a checkpoint at %s", r.id, r.p.Name, s.covers, head.seq)
+	}
+	s.syncing = false
 	if s.filters[0] != s.filters[1] {
 		o.w.fail("S11", "run %d of %s writes a checkpoint, and its filter function is of %s, no more of %s", r.id, r.p.Name, s.filters[1], s.filters[0])
 	}
@@ -164,7 +189,8 @@ const idlePace = 10
 // reads nothing.
 func (o *oracle) checkPace(r *run) {
 	rep, s, source := r.work.Work.Replication, &r.saved, r.begin.source
-	if s.at == 0 || r.stopped || !rep.Continuous {
+	if s.at == 0 || r.stopped || !rep.Continuous && (source == nil || source != o.w.net.find(rep.Source.URL) || source.Restored() != r.begin.restoredS || r.pair.WentBack ||
+		s.ended && source.Number(s.read) <= source.Number(r.machine.Info().ThroughSeq)) {
 		return
 	}
 	pace := rep.CheckpointInterval
@@ -178,6 +204,17 @@ func (o *oracle) checkPace(r *run) {
 	if since := o.w.Engine.Now().Sub(s.at); since < pace {
 		o.w.fail("S21", "run %d of %s writes a checkpoint %s after the one before; it should be %s", r.id, r.p.Name, since, pace)
 	}
+}
+
+// begins notes what was done when a checkpoint began: with a look at the filter function, if there is one, or with the question
+// to the source. Either may be repeated.
+func (s *saved) begins(r *run, commits bool) {
+	switch filtered := r.work.Work.Replication.Filter.Kind == repdoc.FunctionFilter; {
+	case commits == filtered || !r.reads:
+	case commits && !s.syncing, !commits && !s.looking:
+		s.covers = r.machine.Info().ThroughSeq
+	}
+	s.looking, s.syncing = s.looking || !commits, s.syncing || commits
 }
 
 // checkDelay is a part of S21: what is done waits for a checkpoint no longer than the interval. It is called before the
@@ -307,6 +344,9 @@ func (o *oracle) noteSaved(db *peers.DB, body []byte) {
 // same moment, when a source names a document twice.
 func (o *oracle) checkSaved(r *run, info replication.Info) {
 	s := &r.saved
+	if at := info.CheckpointedSeq; r.reads && at != s.from && !slices.Contains(s.puts, at) {
+		o.w.fail("S21", "run %d of %s tells of a checkpoint at %s, and has written none there", r.id, r.p.Name, at)
+	}
 	if at := string(info.CheckpointedSeq); s.put[peer.Source].seq == at && s.put[peer.Source].session == s.put[peer.Target].session && s.there != s.put && s.whole.seq != at {
 		o.w.fail("S21", "run %d of %s tells of a checkpoint at %s, and has %v written of %v", r.id, r.p.Name, at, s.there, s.put)
 	}
