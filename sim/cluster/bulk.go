@@ -88,7 +88,7 @@ func (o *oracle) checkBulk(r *run, op peer.FetchDocs) {
 	if b.greedy >= manyGreedy {
 		o.w.fail("S30", "run %d of %s asks for %d documents in bulk, and the last %d answers had room for a fifth at most", r.id, r.p.Name, len(op.Docs), b.greedy)
 	}
-	if o.w.Engine.Now().Sub(b.last) >= barrenAgain {
+	if r.p.steady().Sub(b.last) >= barrenAgain {
 		b.alone = nil
 	}
 	for _, d := range op.Docs {

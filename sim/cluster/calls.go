@@ -319,8 +319,8 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 	switch f := reply.Failure; {
 	case counts:
 		o.w.fail("S30", "run %d of %s gave up when its source did not count what is to come: %s", r.id, r.p.Name, e.Trouble)
-	case e.Trouble.Error == "db_not_found" && passes(f):
-		o.w.fail("S29", "run %d of %s was answered %s, and says that there is no database", r.id, r.p.Name, f)
+	case passes(f) && f.Kind == peer.Status && e.Trouble.Error != "http_request_failed" && tellsStatus(asked):
+		o.w.fail("S29", "run %d of %s was answered %s, and says %s", r.id, r.p.Name, f, e.Trouble)
 	case creates && f.Kind == peer.Status && f.Status < 500 && !slices.Contains([]int{401, 403, 408, 429}, f.Status):
 		o.w.fail("S30", "run %d of %s gave up when its target was not made, and did not look whether it is there: %s", r.id, r.p.Name, e.Trouble)
 	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
@@ -340,6 +340,15 @@ func (o *oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e rep
 	case passes(f) && t.failed <= r.work.Work.Replication.Source.Retries && now.Sub(t.firstFailed) < retriesLast:
 		o.w.fail("S30", "run %d of %s gave up after %d failures with %d retries: %s", r.id, r.p.Name, t.failed, r.work.Work.Replication.Source.Retries, e.Trouble)
 	}
+}
+
+// tellsStatus says whether a run that ends for the failure of a request tells no more than its status.
+func tellsStatus(op peer.Op) bool {
+	switch op.(type) {
+	case peer.Open, peer.Create, peer.ReadChanges, peer.DiffRevs, peer.WriteDocs:
+		return true
+	}
+	return false
 }
 
 // lacking is a document of which the source lacked what it had announced.

@@ -113,7 +113,7 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		n.rows += int64(len(changes.Rows))
 		for _, row := range changes.Rows {
 			n.revs += int64(len(row.Revs))
-			n.announced(row, o.w.Engine.Now())
+			n.announced(row, r.p.steady())
 		}
 	}
 	fetch, fetches := op.(peer.FetchDocs)
@@ -121,7 +121,7 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		n.bulk.excused = true
 	}
 	if fetches {
-		n.bulk.fetched(reply, o.w.Engine.Now())
+		n.bulk.fetched(reply, r.p.steady())
 	}
 	if reply.Failure != nil {
 		if fetches {
@@ -143,8 +143,8 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		}
 		n.lacks(absent, n.asked-asked)
 		n.diffs++
-		n.compares, n.unasked = o.w.Engine.Now(), nil
-		n.bulk.compared(n.lacked, result, o.w.Engine.Now())
+		n.compares, n.unasked = r.p.steady(), nil
+		n.bulk.compared(n.lacked, result, r.p.steady())
 		for _, d := range result.Docs {
 			n.missing += int64(len(d.Missing))
 			for _, rev := range d.Missing {
