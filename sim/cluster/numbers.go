@@ -19,8 +19,6 @@ type numbers struct {
 	taken            int64               // of these, those that came
 	diffs            int                 // answers to these questions
 	absent           int                 // of them, in a row, that the target has nothing of most
-	compares         instant.Time        // when the last one came
-	unasked          map[string]bool     // "ID REV" that came when there had been none for long
 	lacked           map[string]bool     // "ID REV"
 	counting         peer.Seq            // since when the source was asked last to count what is to come
 	before           int64               // rows that were read then
@@ -84,20 +82,10 @@ func (n *numbers) lacks(absent, asked int64) {
 	}
 }
 
-// announced notes what the source's feed brings: when the target has not been asked for long, it is.
-func (n *numbers) announced(row peer.Change, now instant.Time) {
-	if n.absent < absentMost || now.Sub(n.compares) <= barrenAgain {
-		return
-	}
-	for _, rev := range row.Revs {
-		n.unasked = with(n.unasked, row.ID+" "+rev)
-	}
-}
-
 // checkAsked is a part of S30: what a target has is not read again. A run asks first, unless all was missing for long.
 func (o *oracle) checkAsked(r *run, id string, revs ...string) {
 	for _, rev := range revs {
-		if n := &r.numbers; (n.absent < absentMost || n.unasked[id+" "+rev]) && !n.lacked[id+" "+rev] {
+		if n := &r.numbers; n.absent < absentMost && !n.lacked[id+" "+rev] {
 			o.w.fail("S30", "run %d of %s reads %s %s, and has not asked whether the target lacks it", r.id, r.p.Name, id, rev)
 		}
 	}
@@ -113,7 +101,6 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		n.rows += int64(len(changes.Rows))
 		for _, row := range changes.Rows {
 			n.revs += int64(len(row.Revs))
-			n.announced(row, r.p.steady())
 		}
 	}
 	fetch, fetches := op.(peer.FetchDocs)
@@ -143,7 +130,6 @@ func (o *oracle) count(r *run, op peer.Op, reply peer.Reply) {
 		}
 		n.lacks(absent, n.asked-asked)
 		n.diffs++
-		n.compares, n.unasked = r.p.steady(), nil
 		n.bulk.compared(n.lacked, result, r.p.steady())
 		for _, d := range result.Docs {
 			n.missing += int64(len(d.Missing))
