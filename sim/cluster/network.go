@@ -36,10 +36,7 @@ type (
 		p *engine.Process
 		ratelimit.Key
 	}
-	wish struct {
-		said, until, quiet instant.Time
-		named              bool // it has named a time
-	}
+	wish struct{ said, until, quiet instant.Time }
 )
 
 // opFaults are the faults that requests of one kind can have.
@@ -176,7 +173,7 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Fa
 func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Time) {
 	k, now := wishKey{p, key}, n.w.process(p).steady()
 	was := n.wishes[k]
-	n.wishes[k] = wish{named: was.named || until > now, said: now, until: max(until, was.until), quiet: max(n.w.Engine.Now().Add(until.Sub(now)), was.quiet)}
+	n.wishes[k] = wish{said: now, until: max(until, was.until), quiet: max(n.w.Engine.Now().Add(until.Sub(now)), was.quiet)}
 }
 
 // Sends is peers.Network's, and S20.
@@ -184,9 +181,6 @@ func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time
 	w := n.wishes[wishKey{p, key}]
 	if w.said < asked && n.w.Engine.Now() < w.quiet {
 		n.w.fail("S20", "%s sends %s to %s, which asked at %s for quiet until %s", p, key.Method, key.Endpoint, w.said, w.quiet)
-	}
-	if since := asked.Sub(w.said); !w.named && w.said > 0 && since > 0 && since <= ratelimit.Sensitivity && held < ratelimit.BasePause {
-		n.w.fail("S20", "%s sends %s to %s %s after an answer 429, and holds it back for %s", p, key.Method, key.Endpoint, since, held)
 	}
 	if held > 0 && asked.Sub(max(w.said, w.until)) > forgiven {
 		n.w.fail("S20", "%s holds %s to %s back for %s, which has not complained since %s", p, key.Method, key.Endpoint, held, w.said)
