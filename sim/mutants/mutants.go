@@ -30,7 +30,7 @@ func All() []Mutant {
 	}{
 		{"leases", leases}, {"results", results}, {"queue", queue}, {"scheduling", scheduling}, {"backoff", backoff},
 		{"checkpoints", checkpoints}, {"copying", copying}, {"duplicates", duplicates}, {"documents", documents}, {"clock", clock},
-		{"load", load}, {"told", told}, {"kept", kept}, {"turns", turns}, {"stored", stored}, {"stranger1", stranger1}, {"stranger2", stranger2},
+		{"load", load}, {"told", told}, {"kept", kept}, {"turns", turns}, {"stored", stored}, {"overlooked", overlooked}, {"unwatched", unwatched},
 	} {
 		for _, m := range f.members {
 			m.Family = f.name

@@ -1,27 +1,11 @@
 package mutants
 
-// stranger2 are bugs that somebody planted who had read the core and the catalogue, and looked for places where neither
-// the catalogue nor an invariant had been.
-var stranger2 = []Mutant{
-	{
-		Name: "expiry-misses-accept", File: "core/jobs/lease.go", What: "a worker that takes a job in the moment in which it is given up takes it along, and the job runs nowhere for ever",
-		Old: "rows, err := tx.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})",
-		New: "rows, err := tx.Snapshot().GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})",
-	},
+// unwatched are bugs of nodes, jobs and accounts that were planted in the same way.
+var unwatched = []Mutant{
 	{
 		Name: "late-heartbeat-lands", File: "core/jobs/lease.go", What: "a heartbeat that lands late brings back what the worker said of itself before",
 		Old: "\ttx.AddReadConflict(kv.KeyRange(key))\n\tvalue",
 		New: "\tvalue",
-	},
-	{
-		Name: "joined-twice", File: "core/jobs/lease.go", What: "a worker whose join has happened unheard takes itself for expired, and joins under another name beside the first",
-		Old: "if len(row) > 0 && row[0] == leaseExpired {\n\t\treturn fmt",
-		New: "if len(row) > 0 {\n\t\treturn fmt",
-	},
-	{
-		Name: "shorter-timeout-unheard", File: "core/node/call.go", What: "a worker goes by its longer timeout though a heartbeat with a shorter one may have got through unheard",
-		Old: "\t\tn.ends = min(n.ends, c.sent.Add(n.cfg.ActivityTimeout)) // it may get through unheard, with a shorter timeout\n",
-		New: "",
 	},
 	{
 		Name: "lease-end-unplanned", File: "core/node/node.go", What: "nobody wakes a node when its lease ends, and it notices when something else happens",
@@ -54,11 +38,6 @@ var stranger2 = []Mutant{
 		New: "n.timers.promote = max(n.timers.promote, n.clock.Steady.Add(wait))",
 	},
 	{
-		Name: "frontends-accept", File: "core/node/lease.go", What: "nodes that take no jobs are counted with those that do, so that the only worker takes jobs out of order",
-		Old: "\tfor _, o := range n.others {\n\t\tif o.info.accepts() {\n\t\t\tcount++\n\t\t}\n\t}\n\treturn count",
-		New: "\treturn count + len(n.others)",
-	},
-	{
 		Name: "charged-by-steady", File: "core/node/share.go", What: "a node whose wall clock was set, or that was suspended, charges in the middle of intervals, when the last one has counted without it",
 		Old: "left := time.Duration(interval-n.clock.Wall%interval)",
 		New: "left := time.Duration(interval-n.clock.Steady%interval)",
@@ -67,11 +46,6 @@ var stranger2 = []Mutant{
 		Name: "stored-by-now", File: "core/schedule/ledger.go", What: "what is used while a charge is being stored is taken for stored",
 		Old: "e.stored = max(e.stored, c.Used)",
 		New: "e.stored = e.Used",
-	},
-	{
-		Name: "decay-clock-stands", File: "core/node/share.go", What: "the clock of decay stands still until the time comes that a wrong clock gave it",
-		Old: "if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {",
-		New: "if want != s.Order.Decay.HalfLife {",
 	},
 	{
 		Name: "auto-below-floor", File: "core/schedule/policy.go", What: "priority_coeff auto keeps the short memory of a coefficient that was fixed before",
@@ -87,11 +61,6 @@ var stranger2 = []Mutant{
 		Name: "tags-paid-once", File: "core/replicator/account.go", What: "two jobs of an account whose turns end together pay for one",
 		Old: "tail, err := tx.Get(s.tail.Pack(account))",
 		New: "tail, err := tx.Snapshot().Get(s.tail.Pack(account))",
-	},
-	{
-		Name: "stale-turn-first", File: "core/replicator/account.go", What: "a job whose turn ends right after a change to fair share is queued before all others of the new policy",
-		Old: "here.Key = order.Decay.At(now)",
-		New: "here.Key = order.Decay.Passed",
 	},
 	{
 		Name: "selectors-not-reserved", File: "core/replicator/store.go", What: "a job with a selector or a list of documents has no replication id until it runs, and fails for good if one that came later runs first",
@@ -122,10 +91,5 @@ var stranger2 = []Mutant{
 		Name: "duplicate-names-itself", File: "core/replicator/claim.go", What: "a document that fails since another has its replication names itself as the one in the way",
 		Old: "d.Other.DocID, d.Other.Database)",
 		New: "d.DocID, d.Other.Database)",
-	},
-	{
-		Name: "watch-misses-the-gap", File: "core/kv/watchers/watchers.go", What: "a watch waits for the change after the one that came between its transaction's read and its registration",
-		Old: "\tif !same(seen, now) {\n\t\treturn false\n\t}\n",
-		New: "",
 	},
 }
