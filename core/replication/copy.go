@@ -11,7 +11,7 @@ import (
 // copyState is what a CopyDoc call remembers between its answers.
 type copyState struct {
 	admitted bool            // the target let us in after it had refused a document for who we are
-	lacked   int             // answers in a row in which the source lacked a revision
+	lacked   int             // answers in which the source lacked a revision
 	lacking  []string        // revisions that the last answer lacked
 	obstacle *peer.Refusal   // why the target did not take a revision that it must take
 	counted  map[string]bool // revisions that were written (true) or left out; one that nobody asked for may come again
@@ -19,7 +19,7 @@ type copyState struct {
 
 // takeCopied counts the revisions that came over and leaves the others in the operation. A revision may
 // come as a newer leaf that was not asked for, so only a whole answer tells that nothing is left. Fewer revisions that
-// are left are progress, and retries begin anew.
+// are left are progress, and retries and patience begin anew.
 func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 	op := c.op.(peer.CopyDoc)
 	r.info.BytesWritten += got.Bytes
@@ -40,7 +40,7 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
 	}
 	if len(left) < len(op.Revs) {
-		c.failed = 0
+		c.failed, c.throttled = 0, throttled{}
 	}
 	op.Revs = left
 	c.op = op

@@ -144,6 +144,27 @@ func TestCopyOfRefusedLeafs(t *testing.T) {
 	}
 }
 
+// TestCopyThatComesSlowly: a target that asks to slow down after each leaf is waited for as long as leaves come.
+func TestCopyThatComesSlowly(t *testing.T) {
+	w := newWorld(t)
+	for _, rev := range []string{"2-a", "2-b", "2-c", "2-d", "2-e", "2-f"} {
+		w.dbs[peer.Source].write("doc", rev)
+	}
+	slow := peer.Failure{Side: peer.Target, Kind: peer.Status, Status: 429, RetryAfter: patience / 3}
+	copies(w, func(op peer.CopyDoc) peer.Reply {
+		w.dbs[peer.Target].write("doc", op.Revs[0])
+		reply := peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0]}}}}
+		if len(op.Revs) > 1 {
+			reply.Failure = &slow
+		}
+		return reply
+	})
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 6 {
+		t.Errorf("%s", end.Info)
+	}
+}
+
 // TestCopyOfForbiddenLeafsThatBreaksOff: whether the target knows us is asked though no answer is whole, and then each
 // attempt is progress.
 func TestCopyOfForbiddenLeafsThatBreaksOff(t *testing.T) {

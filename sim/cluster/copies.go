@@ -60,7 +60,7 @@ func (r *run) wantedAgain(rows []peer.Change) {
 // checkCopyGivenUp is a part of S30: a copy that still brings something is not given up.
 func (o *oracle) checkCopyGivenUp(r *run, op peer.CopyDoc, reply peer.Reply, e replication.End) {
 	f := reply.Failure
-	if got, is := reply.Result.(peer.Copied); is && f != nil && passes(f) && bringing(op, got) {
+	if got, is := reply.Result.(peer.Copied); is && f != nil && (passes(f) || f.Kind == peer.Status && f.Status == 429) && bringing(op, got) {
 		o.w.fail("S30", "run %d of %s gave up, though revisions came still: %s: %s", r.id, r.p.Name, op, e.Trouble)
 	}
 }
