@@ -39,7 +39,7 @@ type lease struct {
 func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 
 // checkLeases is S25: whom others take for dead was silent for its activity timeout, and nothing lands for a worker
-// that was given up.
+// that was given up. A part of L5 is that a heartbeat which lands late does not take the place of a newer one.
 func (o *oracle) checkLeases(l landing) {
 	now := o.w.Engine.Now()
 	switch q := l.request.(type) {
@@ -48,7 +48,7 @@ func (o *oracle) checkLeases(l landing) {
 	case node.Beat:
 		o.checkLives(q.Worker, q)
 		if newest := o.leases[q.Worker]; l.number < newest.number {
-			o.w.fail("S2", "%s landed, and a newer one of %s had", q, newest.beat)
+			o.w.fail("L5", "%s landed, and a newer one of %s had", q, newest.beat)
 		}
 		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.lag, number: l.number}
 	case node.Accept:
