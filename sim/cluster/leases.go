@@ -86,12 +86,39 @@ func (o *oracle) checkInherits(p *process, ev node.Event, effects []node.Effect)
 		}
 	}
 	leases, is := done.Result.(node.Leases)
-	if !is || !o.w.Config.Exclusive() || p.draining {
+	if !is || p.draining {
+		return
+	}
+	o.checkSilent(p, leases)
+	if !o.w.Config.Exclusive() {
 		return
 	}
 	for _, l := range leases.List {
 		if _, giving := p.expiring[l.Worker]; !giving && !isOf(l.Worker, p.worker) {
 			o.w.fail("L3", "%s has the store to itself, and leaves worker %s its jobs", p.Name, l.Worker)
+		}
+	}
+}
+
+// silence is a heartbeat and when a process first saw it, by its steady clock.
+type silence struct {
+	beat  [10]byte
+	since instant.Time
+}
+
+// checkSilent is a part of L3: who has been silent for the activity timeout, its own or the monitor's, is given up at once.
+func (o *oracle) checkSilent(p *process, leases node.Leases) {
+	known := p.silences
+	p.silences = map[string]silence{}
+	for _, l := range leases.List {
+		s, is := known[l.Worker]
+		if !is || s.beat != l.Beat {
+			s = silence{l.Beat, p.steady()}
+		}
+		p.silences[l.Worker] = s
+		_, giving := p.expiring[l.Worker]
+		if silent := p.steady().Sub(s.since); !giving && !isOf(l.Worker, p.worker) && silent >= max(p.member.applied.ActivityTimeout, l.Info.ActivityTimeout) {
+			o.w.fail("L3", "%s has seen no heartbeat of %s for %s, and leaves it its jobs", p.Name, l.Worker, silent)
 		}
 	}
 }

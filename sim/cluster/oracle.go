@@ -12,6 +12,8 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
+	"couchrelay/core/kv/ryw"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/replication"
 	"couchrelay/core/replicator"
@@ -82,6 +84,8 @@ type shadow struct {
 	record *replicator.Record
 	spec   string       // the replication, as it is stored
 	came   instant.Time // when it was added last
+	over   instant.Time // when it came to an end
+	at     instant.Time // when it was changed last
 	gone   instant.Time // when it was removed last
 }
 
@@ -216,7 +220,7 @@ func (o *oracle) follow(l landing) {
 		if before == nil {
 			before = &shadow{}
 		}
-		after := &shadow{header: header, came: before.came, gone: before.gone}
+		after := &shadow{header: header, came: before.came, gone: before.gone, over: before.over, at: o.w.Engine.Now()}
 		if before.header == nil {
 			after.came = o.w.Engine.Now()
 		}
@@ -233,7 +237,11 @@ func (o *oracle) follow(l landing) {
 				after.came, after.gone = o.w.Engine.Now(), o.w.Engine.Now()
 			}
 		}
+		if header != nil && header.State == jobs.Finished && (before.header == nil || before.header.State != jobs.Finished) {
+			after.over = o.w.Engine.Now()
+		}
 		o.shadows[id] = after
+		o.checkSignal(id, before, after, l)
 		o.watchJob(id, before, after)
 		o.checkRemade(id, before, after, l)
 		o.checkEnding(before, after)
@@ -243,6 +251,19 @@ func (o *oracle) follow(l landing) {
 		o.checkTransition(id, before, after, l)
 	}
 }
+
+// checkSignal is a part of L4: whoever waits for jobs is told of all that become ready.
+func (o *oracle) checkSignal(id string, before, after *shadow, l landing) {
+	ready := func(s *shadow) bool { return s.header != nil && s.header.State == jobs.Pending && s.header.Due == 0 }
+	if !ready(after) || ready(before) {
+		return
+	}
+	if !slices.ContainsFunc(l.Mutations, func(m ryw.Mutation) bool { return string(m.Key) == signalKey }) {
+		o.w.fail("L4", "job %s is ready by %v, and nobody is told", id, l.request)
+	}
+}
+
+var signalKey = string(tuple.Subspace(tuple.Pack("couchrelay")).Sub("jobs").Sub("replication").Pack("signal"))
 
 // checkTransition is S7, S8 and S16: states change in the ways that there are, waits after crashes are
 // within their bounds, and counters never go back.
@@ -258,7 +279,7 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	if !anew && !legal(b.State, a.State) {
 		o.w.fail("S7", "job %s went from %s to %s by %v", id, b.State, a.State, l.request)
 	}
-	if b.State != a.State {
+	if b.State != a.State || before.header.State != after.header.State {
 		o.checkViews(id, a)
 	}
 	o.checkBackoff(id, before, after, anew, l)
@@ -303,6 +324,9 @@ func (o *oracle) runStarted(r *run) {
 		}
 		if other.work.Work.Lock == lock {
 			o.w.fail("S1", "job %s runs twice under lock %v", r.work.Work.JobID, lock)
+		}
+		if other.p == r.p {
+			o.w.fail("S1", "job %s runs on %s as %v, and now as %v too", r.work.Work.JobID, r.p.Name, other.work.Work.Lock, lock)
 		}
 		o.checkTakeover(other, r)
 	}

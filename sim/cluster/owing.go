@@ -27,6 +27,7 @@ func (o *oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) 
 	}
 	if seen, ok := done.Result.(node.Surveyed); ok {
 		p.sight.saw(seen)
+		o.checkAccounts(p)
 		for _, r := range p.runs {
 			if known := o.owes[r.held()]; known != nil {
 				known.add(p)

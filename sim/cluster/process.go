@@ -67,6 +67,8 @@ type process struct {
 	sight        sight
 	vain         vain
 	expiring     map[string]uint64 // workers that it gives up, and by which request
+	silences     map[string]silence
+	ran          int // jobs after the last step
 }
 
 func newProcess(w *Cluster, name string, roles node.Roles) *process {
@@ -95,7 +97,7 @@ func (p *process) boot() {
 	p.pausedLast = min(p.pausedLast, p.booted)
 	p.sight, p.called, p.vain = sight{}, p.title, vain{awaits: map[node.Topic]node.Await{}}
 	p.born = append(p.born, birth{p.clock().Wall, p.worker})
-	p.expiring = map[string]uint64{}
+	p.expiring, p.silences, p.ran = map[string]uint64{}, nil, 0
 	p.member, p.crowded, p.paces, p.looks, p.charging = membership{applied: p.settings, since: p.booted}, false, map[reflect.Type]pace{}, [looks]look{}, charging{}
 	p.w.net.forget(p.Process)
 	p.node = node.New(node.Config{

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/node"
 )
 
@@ -14,7 +15,9 @@ const (
 	looksForJobs
 	looksAtOwn
 	looksToSweep
+	looksAtQueue
 	joins
+	resumes
 	looks
 )
 
@@ -31,8 +34,12 @@ func lookOf(q node.Request) (int, bool) {
 		return looksAtOwn, true
 	case node.Sweep:
 		return looksToSweep, true
+	case node.Survey:
+		return looksAtQueue, true
 	case node.Join:
 		return joins, true
+	case node.Resume:
+		return resumes, true
 	}
 	return 0, false
 }
@@ -47,6 +54,7 @@ type look struct {
 	every time.Duration // by the present settings
 	floor instant.Time  // when it was planned for at the latest by settings before
 	due   instant.Time  // when there will be something to find, 0 when nobody knows
+	asked instant.Time  // when the request under way was sent
 }
 
 // interval is how often a node should look.
@@ -58,6 +66,8 @@ func interval(look int, s node.Settings) time.Duration {
 		return s.ActivityTimeout
 	case looksToSweep:
 		return sweepInterval
+	case looksAtQueue:
+		return s.Interval
 	}
 	return s.PollInterval
 }
@@ -79,9 +89,12 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 			if l := &p.looks[i]; l.id == done.ID && done.Fault == node.NoFault {
 				l.id, l.last, l.due = 0, now, 0
 				if i == joins {
-					p.looks[looksAtOwn].last, p.looks[looksForJobs].last = now, now
+					p.looks[looksAtOwn].last, p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now, now
 				}
 			}
+		}
+		if got, is := done.Result.(node.Promoted); is {
+			o.checkNext(p, got)
 		}
 		if got, is := done.Result.(node.Promoted); is && got.Next != instant.Never {
 			p.looks[looksForDue].due = now.Add(max(0, got.Next.Sub(p.clock().Wall)))
@@ -97,12 +110,35 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 			continue
 		}
 		if i == joins { // under a new name
-			p.looks[looksAtOwn].id, p.looks[looksForJobs].id = 0, 0
+			p.looks[looksAtOwn].id, p.looks[looksForJobs].id, p.looks[looksAtQueue].id, p.looks[resumes].id = 0, 0, 0, 0
 			p.rest(now)
 		}
-		p.looks[i].id = ask.ID
+		p.looks[i].id, p.looks[i].asked = ask.ID, o.w.Engine.Now()
 	}
+	o.checkFreed(p)
 	o.checkLooks(p, now)
+}
+
+// checkNext is a part of L4: who has made due jobs ready is told when the next one is due.
+func (o *oracle) checkNext(p *process, got node.Promoted) {
+	if got.Moved > 0 {
+		return // there may be more
+	}
+	for id, s := range o.shadows { // in any order: one is enough
+		if s.header != nil && s.header.State == jobs.Pending && s.header.Due > 0 && s.at < p.looks[looksForDue].asked.Add(-5*time.Second) && got.Next > s.header.Due {
+			o.w.fail("L4", "%s is told that the next job is due at %s, and %s is at %s", p.Name, got.Next, id, s.header.Due)
+		}
+	}
+}
+
+// checkFreed is a part of L4: a slot that has become free is filled at once.
+func (o *oracle) checkFreed(p *process) {
+	now, before := p.node.Running(), p.ran
+	p.ran = now
+	if now < before && now < p.node.MaxJobs() && p.roles.Has(node.Replication) && !p.member.applied.Maintenance && !p.draining &&
+		p.looks[looksForJobs].id == 0 && p.looks[joins].id == 0 && p.looks[resumes].id == 0 {
+		o.w.fail("L4", "%s runs %d jobs of %d, one less than before, and asks for none", p.Name, now, p.node.MaxJobs())
+	}
 }
 
 // rest forgives a process what it has not looked for yet.
@@ -114,9 +150,12 @@ func (p *process) rest(now instant.Time) {
 
 func (o *oracle) checkLooks(p *process, now instant.Time) {
 	if p.looks[joins].id != 0 {
-		p.looks[looksAtOwn].last, p.looks[looksForJobs].last = now, now
+		p.looks[looksAtOwn].last, p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now, now
 	}
-	if p.node.Running() >= p.node.MaxJobs() || !p.roles.Has(node.Replication) || p.member.applied.Maintenance {
+	if !p.roles.Has(node.Replication) || p.member.applied.Maintenance {
+		p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now
+	}
+	if p.node.Running() >= p.node.MaxJobs() {
 		p.looks[looksForJobs].last = now
 	}
 	for i, l := range p.looks[:joins] {
@@ -125,7 +164,7 @@ func (o *oracle) checkLooks(p *process, now instant.Time) {
 			due = min(due, max(l.due, l.last))
 		}
 		if l.id == 0 && now > due.Add(time.Second) {
-			o.w.fail("L4", "%s has not looked for %s since %s, and should have at %s", p.Name, []string{"other nodes", "due jobs", "ready jobs", "its own jobs", "what is to be swept up"}[i], l.last, due)
+			o.w.fail("L4", "%s has not looked for %s since %s, and should have at %s", p.Name, []string{"other nodes", "due jobs", "ready jobs", "its own jobs", "what is to be swept up", "who waits"}[i], l.last, due)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/repdoc"
 	"couchrelay/core/replicator"
@@ -68,6 +69,8 @@ func (o *oracle) accepted(id string, rep *repdoc.Replication, made instant.Time)
 	switch s := o.shadows[id]; {
 	case s == nil || s.header == nil && s.gone < made:
 		o.w.fail("S3", "request %s was accepted, and has no job", id)
+	case s.header != nil && s.header.State == jobs.Finished && s.over < made:
+		o.w.fail("S3", "request %s was accepted, and its job was over at %s", id, s.over)
 	case s.header != nil && s.record.User != requester:
 		o.w.fail("S3", "request %s of %s was accepted, and its job is one of %q", id, requester, s.record.User)
 	case s.header != nil && (s.record.Source != rep.Source.URL || s.record.Target != rep.Target.URL || s.record.Continuous != rep.Continuous):

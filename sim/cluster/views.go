@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/replicator"
 )
 
@@ -23,6 +24,16 @@ func (o *oracle) checkViews(id string, r *replicator.Record) {
 	}
 	if r.State == replicator.Failed {
 		errors = 1
+	}
+	if found, err := o.w.store.Record(o.w.present(), id); err == nil && found != nil && o.shadows[id].header.State == jobs.Pending && (found.State == replicator.Running || found.Node != "") {
+		o.w.fail("S29", "job %s waits, and is shown as %s on %q", id, found.State, found.Node)
+	}
+	account := r.Database
+	if r.Database == "" {
+		account = "user:" + r.User
+	}
+	if r.Account() != account {
+		o.w.fail("S9", "job %s of %q is of account %s, and should be of %s", id, r.User, r.Account(), account)
 	}
 	j, d := r.JobView(), r.DocView()
 	switch {
