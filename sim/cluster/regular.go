@@ -113,6 +113,9 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 			p.looks[looksAtOwn].id, p.looks[looksForJobs].id, p.looks[looksAtQueue].id, p.looks[resumes].id = 0, 0, 0, 0
 			p.rest(now)
 		}
+		if q, is := ask.Request.(node.Accept); is && p.looks[i].id == 0 && q.Node != p.called {
+			o.w.fail("L5", "%s is called %s, and takes jobs as %s", p.Name, p.called, q.Node)
+		}
 		p.looks[i].id, p.looks[i].asked = ask.ID, o.w.Engine.Now()
 	}
 	o.checkFreed(p)

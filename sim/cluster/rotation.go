@@ -21,9 +21,6 @@ func (o *oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
 		switch e := e.(type) {
 		case node.Ask:
 			o.checkRequeue(e.Request)
-			if q, is := e.Request.(node.Accept); is && q.Node != p.called {
-				o.w.fail("L5", "%s is called %s, and takes jobs as %s", p.Name, p.called, q.Node)
-			}
 		case node.StopRun:
 			stopped = append(stopped, p.find(e.Run))
 		case node.KillRun:

@@ -32,7 +32,7 @@ func (s *sight) saw(seen node.Surveyed) {
 // checkAccounts is a part of S10: what a node sees of an account are its own shares.
 func (o *oracle) checkAccounts(p *process) {
 	for name, a := range p.sight.accounts { // in any order: one is enough
-		if want := o.ruling.sharesOf(name); a.Shares != want && o.ruling.settled(o.w.Engine.Now()) {
+		if want := o.ruling.sharesOf(name); a.Shares != want && o.ruling.settled(p.looks[looksAtQueue].asked) {
 			o.w.fail("S10", "%s sees %d shares of %s, which has %d", p.Name, a.Shares, name, want)
 		}
 	}
