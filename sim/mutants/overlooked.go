@@ -208,9 +208,4 @@ var overlooked = []Mutant{
 		Old: "t = terms{binaryTerm(function), jsonText(f.QueryParams, `{}`)}",
 		New: "t = terms{binaryTerm(f.Name), jsonText(f.QueryParams, `{}`)}",
 	},
-	{
-		Name: "patience-ends-copies", File: "core/replication/copy.go", What: "a copy that goes on bringing revisions ends its run when it was asked to slow down long ago",
-		Old: "c.failed, c.throttled = 0, throttled{}",
-		New: "c.failed = 0",
-	},
 }
