@@ -52,6 +52,12 @@ func (o *oracle) asBegun(r *run) bool {
 		(b.target == nil || target == b.target && target.Start() == b.instance && target.Restored() == b.restoredT)
 }
 
+// goesOn says whether the source is the one that the run began with, and counts its changes as it did.
+func (o *oracle) goesOn(r *run) bool {
+	source := o.w.net.find(r.work.Work.Replication.Source.URL)
+	return source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.pair.WentBack
+}
+
 // checkComplete is S13 for one-shots: what was on the source when the run began is on the target when it
 // says that it is done.
 func (o *oracle) checkComplete(r *run, e replication.End) {
@@ -70,12 +76,10 @@ func (o *oracle) checkComplete(r *run, e replication.End) {
 func (o *oracle) checkPending(r *run, info replication.Info) {
 	rep := r.work.Work.Replication
 	source := o.w.net.find(rep.Source.URL)
-	if told := r.numbers.counted; info.ChangesPending < 0 && told > max(0, r.p.pausedLast) && o.w.Engine.Now() > told && !r.pair.WentBack &&
-		source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS {
+	if told := r.numbers.counted; info.ChangesPending < 0 && told > max(0, r.p.pausedLast) && o.w.Engine.Now() > told && o.goesOn(r) {
 		o.w.fail("S23", "run %d of %s from %s was told how much is to come, and does not know", r.id, r.p.Name, source)
 	}
-	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || source == nil || source != r.begin.source ||
-		source.Restored() != r.begin.restoredS || r.pair.WentBack {
+	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || !o.goesOn(r) {
 		return
 	}
 	left, last := int64(0), source.Number(r.begin.last)
@@ -131,10 +135,7 @@ const listed = 10
 // that had nothing for it.
 func (o *oracle) checkThrough(r *run, info replication.Info) {
 	source, end := r.begin.source, r.saved.end
-	if end == "" || source == nil || source != o.w.net.find(r.work.Work.Replication.Source.URL) || source.Restored() != r.begin.restoredS || r.pair.WentBack {
-		return
-	}
-	if source.Number(info.ThroughSeq) != source.Number(end) && !sameNumber(info.ThroughSeq, end) {
+	if end != "" && o.goesOn(r) && source.Number(info.ThroughSeq) != source.Number(end) && !sameNumber(info.ThroughSeq, end) {
 		o.w.fail("S14", "run %d of %s has read all through %s, and tells %s", r.id, r.p.Name, end, info.ThroughSeq)
 	}
 }

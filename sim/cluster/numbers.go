@@ -161,7 +161,7 @@ func (o *oracle) checkNumbers(r *run, info replication.Info, done bool) {
 	}
 	wrong("docs_written", info.DocsWritten-was.DocsWritten, info.Written, info.Written)
 	wrong("doc_write_failures", info.DocWriteFailures-was.DocWriteFailures, info.Refused, info.Refused)
-	if source := o.w.net.find(r.work.Work.Replication.Source.URL); source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.pair.WentBack {
+	if source := r.begin.source; o.goesOn(r) {
 		if newest, through := source.Number(info.SourceSeq), source.Number(info.ThroughSeq); newest < through {
 			o.w.fail("S14", "run %d of %s tells of source_seq %s, and has done all through %s", r.id, r.p.Name, info.SourceSeq, info.ThroughSeq)
 		}

@@ -21,6 +21,12 @@ const (
 	looks
 )
 
+// looked is what for, and everything all of them.
+var (
+	looked     = [joins]string{"other nodes", "due jobs", "ready jobs", "its own jobs", "what is to be swept up", "who waits"}
+	everything = []int{looksForOthers, looksForDue, looksForJobs, looksAtOwn, looksToSweep, looksAtQueue}
+)
+
 // lookOf is which of these a request is, if it is one.
 func lookOf(q node.Request) (int, bool) {
 	switch q.(type) {
@@ -77,11 +83,12 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 	now := p.steady()
 	for i := range p.looks {
 		if l, every := &p.looks[i], interval(i, p.member.applied); l.every != every {
-			l.every, l.floor = every, max(l.floor, now.Add(l.every))
+			l.floor = max(l.floor, now.Add(l.every))
+			l.every = every
 		}
 	}
 	if p.draining || p.pausedLast != p.stood {
-		p.rest(now)
+		p.rest(now, everything...)
 		p.stood = p.pausedLast
 	}
 	if done, is := ev.(node.Done); is {
@@ -89,15 +96,15 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 			if l := &p.looks[i]; l.id == done.ID && done.Fault == node.NoFault {
 				l.id, l.last, l.due = 0, now, 0
 				if i == joins {
-					p.looks[looksAtOwn].last, p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now, now
+					p.rest(now, looksAtOwn, looksForJobs, looksAtQueue)
 				}
 			}
 		}
 		if got, is := done.Result.(node.Promoted); is {
 			o.checkNext(p, got)
-		}
-		if got, is := done.Result.(node.Promoted); is && got.Next != instant.Never {
-			p.looks[looksForDue].due = now.Add(max(0, got.Next.Sub(p.clock().Wall)))
+			if got.Next != instant.Never {
+				p.looks[looksForDue].due = now.Add(max(0, got.Next.Sub(p.clock().Wall)))
+			}
 		}
 	}
 	for _, e := range effects {
@@ -110,8 +117,10 @@ func (o *oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 			continue
 		}
 		if i == joins { // under a new name
-			p.looks[looksAtOwn].id, p.looks[looksForJobs].id, p.looks[looksAtQueue].id, p.looks[resumes].id = 0, 0, 0, 0
-			p.rest(now)
+			for _, ended := range []int{looksAtOwn, looksForJobs, looksAtQueue, resumes} {
+				p.looks[ended].id = 0
+			}
+			p.rest(now, everything...)
 		}
 		if q, is := ask.Request.(node.Accept); is && p.looks[i].id == 0 && q.Node != p.called {
 			o.w.fail("L5", "%s is called %s, and takes jobs as %s", p.Name, p.called, q.Node)
@@ -145,21 +154,23 @@ func (o *oracle) checkFreed(p *process) {
 }
 
 // rest forgives a process what it has not looked for yet.
-func (p *process) rest(now instant.Time) {
-	for i := range p.looks {
+func (p *process) rest(now instant.Time, which ...int) {
+	for _, i := range which {
 		p.looks[i].last, p.looks[i].due = now, 0
 	}
 }
 
+// checkLooks is called when the looks of a step are known. Only workers with a lease look for jobs, and only those with free
+// slots.
 func (o *oracle) checkLooks(p *process, now instant.Time) {
 	if p.looks[joins].id != 0 {
-		p.looks[looksAtOwn].last, p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now, now
+		p.rest(now, looksAtOwn, looksForJobs, looksAtQueue)
 	}
 	if !p.roles.Has(node.Replication) || p.member.applied.Maintenance {
-		p.looks[looksForJobs].last, p.looks[looksAtQueue].last = now, now
+		p.rest(now, looksForJobs, looksAtQueue)
 	}
 	if p.node.Running() >= p.node.MaxJobs() {
-		p.looks[looksForJobs].last = now
+		p.rest(now, looksForJobs)
 	}
 	for i, l := range p.looks[:joins] {
 		due := max(l.floor, l.last.Add(l.every))
@@ -167,7 +178,7 @@ func (o *oracle) checkLooks(p *process, now instant.Time) {
 			due = min(due, max(l.due, l.last))
 		}
 		if l.id == 0 && now > due.Add(time.Second) {
-			o.w.fail("L4", "%s has not looked for %s since %s, and should have at %s", p.Name, []string{"other nodes", "due jobs", "ready jobs", "its own jobs", "what is to be swept up", "who waits"}[i], l.last, due)
+			o.w.fail("L4", "%s has not looked for %s since %s, and should have at %s", p.Name, looked[i], l.last, due)
 		}
 	}
 }

@@ -34,7 +34,6 @@ type saved struct {
 	from       peer.Seq        // where the run began to read
 	worked     instant.Time    // when the last answer came that rows wait for
 	rested     instant.Time    // when the last one came of a checkpoint, or of a look at the databases
-	writing    bool            // a checkpoint has begun
 	covers     peer.Seq        // what was done when it did
 	looking    bool            // the filter function was asked for, and has not come
 	syncing    bool            // the source was asked to make its writes durable, and no log was written since
@@ -152,13 +151,8 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 			s.filters[0] = got.Rev
 		}
 	}
-	switch op := op.(type) {
-	case peer.PutLocal:
-		if op.Side == peer.Source && reply.Failure == nil {
-			s.at, s.writing = now, false
-		}
-	case peer.GetLocal:
-		s.writing = false // after a conflict, or by a look
+	if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && reply.Failure == nil {
+		s.at = now
 	}
 }
 
@@ -189,16 +183,15 @@ const idlePace = 10
 // reads nothing.
 func (o *oracle) checkPace(r *run) {
 	rep, s, source := r.work.Work.Replication, &r.saved, r.begin.source
-	if s.at == 0 || r.stopped || !rep.Continuous && (source == nil || source != o.w.net.find(rep.Source.URL) || source.Restored() != r.begin.restoredS || r.pair.WentBack ||
-		s.ended && source.Number(s.read) <= source.Number(r.machine.Info().ThroughSeq)) {
+	same := o.goesOn(r)
+	if s.at == 0 || r.stopped || !rep.Continuous && (!same || s.ended && source.Number(s.read) <= source.Number(r.machine.Info().ThroughSeq)) {
 		return
 	}
 	pace := rep.CheckpointInterval
 	if r.work.Work.Record.Throttled {
 		pace = min(pace, slowCheckpoint)
 	}
-	if source != nil && source == o.w.net.find(rep.Source.URL) && source.Restored() == r.begin.restoredS && !r.pair.WentBack &&
-		source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
+	if same && source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
 		pace *= idlePace
 	}
 	if since := o.w.Engine.Now().Sub(s.at); since < pace {
@@ -217,16 +210,12 @@ func (s *saved) begins(r *run, commits bool) {
 	s.looking, s.syncing = s.looking || !commits, s.syncing || commits
 }
 
-// checkDelay is a part of S21: what is done waits for a checkpoint no longer than the interval. It is called before the
-// first request of one.
+// checkDelay is a part of S21: what is done waits for a checkpoint no longer than the interval. It is called before each
+// request to the source that may begin one.
 func (o *oracle) checkDelay(r *run) {
 	rep, s, source := r.work.Work.Replication, &r.saved, r.begin.source
 	due := max(s.worked, s.rested.Add(rep.CheckpointInterval))
-	if s.writing {
-		return // a request of it is repeated
-	}
-	s.writing = true
-	if s.at == 0 || r.stopped || !rep.Continuous || r.p.pausedLast >= min(s.worked, s.rested) || !o.asBegun(r) || r.pair.WentBack ||
+	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || r.p.pausedLast >= min(s.worked, s.rested) || !o.asBegun(r) || !o.goesOn(r) ||
 		source.Number(s.read) <= source.Number(peer.Seq(s.put[peer.Source].seq)) {
 		return
 	}
