@@ -15,7 +15,7 @@ import (
 
 	"couchrelay/adapters/couch"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 const password = "s3cr3t+pa/ss"
@@ -71,8 +71,8 @@ func (w wire) pair(t *testing.T, test func(do func(peer.Op) peer.Reply)) {
 		return ours, nil
 	}})
 	defer client.Close()
-	e := repdoc.Endpoint{Timeout: 10 * time.Second, Connections: 2, Credentials: repdoc.NewCredentials("anna", password)}
-	r := repdoc.Replication{Source: e, Target: e}
+	e := spec.Endpoint{Timeout: 10 * time.Second, Connections: 2, Credentials: spec.NewCredentials("anna", password)}
+	r := spec.Replication{Source: e, Target: e}
 	r.Source.URL, r.Target.URL = "http://source.test/db/", "http://target.test/db/"
 	p, err := client.Pair(r)
 	if err != nil {

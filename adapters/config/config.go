@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
-	"couchrelay/core/replicator"
 )
 
 // Config is everything that can be configured. The names of the fields' keys are in package comments
@@ -27,7 +27,7 @@ type Config struct {
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
 
-	Replicator replicator.Config
+	Replicator jobstore.Config
 	Node       node.Settings
 	TLS        TLS
 
@@ -51,7 +51,7 @@ type TLS struct {
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
-		Replicator: replicator.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
+		Replicator: jobstore.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
 		TLS: TLS{Verify: true}, Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Sharing.Shares = map[string]int64{}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/replicator"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
 
@@ -76,7 +76,7 @@ request_timeout = 5
 	if c.Port != 6000 || c.KeyPrefix != "prod/eu" || c.BindAddress != "::1" || c.Admins["adm"] != "-pbkdf2-aa,bb,10" || c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
 		t.Errorf("%+v", c)
 	}
-	want := replicator.Sharing{
+	want := jobstore.Sharing{
 		Policy: schedule.Tags, Forgetting: schedule.Forgetting{Interval: 1500 * time.Millisecond, Coeff: 250_000}, PriorityCoeff: 995_000,
 		Shares: map[string]int64{"_replicator": 300, "fast/_replicator": 1000, "user:alice": 1, "user:": 50},
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/core/repdoc"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
 )
 
 // key is one setting of a section.
@@ -234,7 +234,7 @@ func priorityCoeff(c *Config, v string) error {
 func (c *Config) shares(account, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
-	case !replicator.IsAccount(account):
+	case !jobstore.IsAccount(account):
 		return fmt.Errorf("[replicator.shares] %s: must be the name of a replicator database (_replicator, or one that ends in /_replicator), "+
 			"or user:NAME for what a user asks of _replicate", account)
 	case err != nil || n < schedule.MinShares || n > schedule.MaxShares:
@@ -253,7 +253,7 @@ func uuid(c *Config, v string) error {
 }
 
 func socketOptions(c *Config, v string) error {
-	o, err := repdoc.ParseSocketOptions(v, repdoc.DefaultConfig().ValidSocketOptions)
+	o, err := spec.ParseSocketOptions(v, spec.DefaultConfig().ValidSocketOptions)
 	if err != nil {
 		return err
 	}

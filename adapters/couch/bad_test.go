@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // everyOp is one operation of each kind.
@@ -196,8 +196,8 @@ func TestGzip(t *testing.T) {
 		if got := must[peer.Opened](r, peer.Open{}); got.UpdateSeq != "1" {
 			t.Errorf("%+v", got)
 		}
-	}, func(rep *repdoc.Replication) {
-		rep.Source.Headers = []repdoc.Header{{Name: "accept-encoding", Value: repdoc.Hide("br")}}
+	}, func(rep *spec.Replication) {
+		rep.Source.Headers = []spec.Header{{Name: "accept-encoding", Value: spec.Hide("br")}}
 	})
 }
 

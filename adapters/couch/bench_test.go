@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // hugeSource generates a document with one attachment, and digests what it sends.
@@ -152,7 +152,7 @@ func BenchmarkDocs(b *testing.B) {
 		b.Run(fmt.Sprintf("nodelay=%v", noDelay), func(b *testing.B) {
 			rep := testReplication()
 			rep.Source.URL, rep.Target.URL = source.URL+"/db/", target.URL+"/db/"
-			rep.Source.SocketOptions = repdoc.SocketOptions{KeepAlive: true, NoDelay: noDelay}
+			rep.Source.SocketOptions = spec.SocketOptions{KeepAlive: true, NoDelay: noDelay}
 			rep.Target.SocketOptions = rep.Source.SocketOptions
 			pair, err := New(Options{}).Pair(rep)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // heartbeats is how many signs of life a feed without rows is asked for within the time after which a
@@ -89,9 +89,9 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer unhook()
 	f := &feed{cancel: cancel, wait: op.Wait, pending: -1, last: op.Since, rows: make(chan row), left: make(chan struct{})}
-	filtered := p.filter.Kind != repdoc.DocIDs || !p.noDocIDs.Load()
+	filtered := p.filter.Kind != spec.DocIDs || !p.noDocIDs.Load()
 	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
-	if filtered && p.filter.Kind == repdoc.DocIDs && failure != nil && failure.Kind == peer.Status && failure.Status == http.StatusMethodNotAllowed {
+	if filtered && p.filter.Kind == spec.DocIDs && failure != nil && failure.Kind == peer.Status && failure.Status == http.StatusMethodNotAllowed {
 		p.noDocIDs.Store(true)
 		filtered = false
 		a, failure = p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
@@ -129,9 +129,9 @@ func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	}
 	r.query = encodeQuery(slices.Concat(p.filter.ChangesParams(), params)...)
 	switch p.filter.Kind {
-	case repdoc.DocIDs:
+	case spec.DocIDs:
 		return r.posting(docIDsBody(p.filter.DocIDs))
-	case repdoc.Selector:
+	case spec.Selector:
 		return r.posting(append(append([]byte(`{"selector":`), p.filter.Selector...), '}'))
 	}
 	return r

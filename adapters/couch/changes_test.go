@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 func feedOf(rows ...string) string {
@@ -108,26 +108,26 @@ func TestChangesRequests(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		op                  peer.ReadChanges
-		filter              repdoc.Filter
+		filter              spec.Filter
 		winning             bool
 		method, query, body string
 	}{
-		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=0", ""},
-		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, repdoc.Filter{}, true, "GET", "feed=normal&heartbeat=10000&style=main_only&since=1-a+b", ""},
-		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, repdoc.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
-		{"wait", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, repdoc.Filter{}, false, "GET",
+		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, spec.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=0", ""},
+		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, spec.Filter{}, true, "GET", "feed=normal&heartbeat=10000&style=main_only&since=1-a+b", ""},
+		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, spec.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
+		{"wait", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, spec.Filter{}, false, "GET",
 			"feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", ""},
 		{"function", peer.ReadChanges{Since: "5", Limit: 10},
-			repdoc.Filter{Kind: repdoc.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
+			spec.Filter{Kind: spec.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
 			false, "GET", "filter=d%2Ff&a=x+y&n=1&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
 		{"view", peer.ReadChanges{Since: "5", Limit: 10},
-			repdoc.Filter{Kind: repdoc.BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},
+			spec.Filter{Kind: spec.BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},
 			false, "GET", "filter=_view&view=d%2Fv&key=%22k%22&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
-		{"selector", peer.ReadChanges{Since: "5", Limit: 10}, repdoc.Filter{Kind: repdoc.Selector, Selector: jsontext.Value(`{"a":1}`)},
+		{"selector", peer.ReadChanges{Since: "5", Limit: 10}, spec.Filter{Kind: spec.Selector, Selector: jsontext.Value(`{"a":1}`)},
 			false, "POST", "filter=_selector&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"selector":{"a":1}}`},
-		{"doc_ids", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, repdoc.Filter{Kind: repdoc.DocIDs, DocIDs: []string{"a", "b\"c"}},
+		{"doc_ids", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"a", "b\"c"}},
 			false, "POST", "filter=_doc_ids&feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", `{"doc_ids":["a","b\"c"]}`},
-		{"no doc_ids", peer.ReadChanges{Since: "5", Limit: 10}, repdoc.Filter{Kind: repdoc.DocIDs},
+		{"no doc_ids", peer.ReadChanges{Since: "5", Limit: 10}, spec.Filter{Kind: spec.DocIDs},
 			false, "POST", "filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"doc_ids":[]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestChangesRequests(t *testing.T) {
 					t.Errorf("asked for encoding %q", got)
 				}
 				says(200, feedOf())(w, r)
-			}, nil, func(r *rig) { must[peer.Changes](r, c.op) }, func(rep *repdoc.Replication) {
+			}, nil, func(r *rig) { must[peer.Changes](r, c.op) }, func(rep *spec.Replication) {
 				rep.Filter, rep.WinningRevsOnly = c.filter, c.winning
 			})
 		})
@@ -419,7 +419,7 @@ func TestNoDocIDs(t *testing.T) {
 		if fmt.Sprint(asked) != want {
 			t.Errorf("asked %v", asked)
 		}
-	}, func(rep *repdoc.Replication) {
-		rep.Filter = repdoc.Filter{Kind: repdoc.DocIDs, DocIDs: []string{"doc12", "doc99"}}
+	}, func(rep *spec.Replication) {
+		rep.Filter = spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"doc12", "doc99"}}
 	})
 }

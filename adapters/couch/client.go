@@ -22,7 +22,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/ratelimit"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 const (
@@ -66,7 +66,7 @@ type Client struct {
 // route is what connections must have in common to be shared.
 type route struct {
 	proxy  string // with credentials
-	socket repdoc.SocketOptions
+	socket spec.SocketOptions
 }
 
 // shared is a pool of connections in use by some pairs.
@@ -101,7 +101,7 @@ func (c *Client) Close() {
 }
 
 // acquire returns the connection pool for an endpoint. Each call needs one of release.
-func (c *Client) acquire(e repdoc.Endpoint) (*http.Transport, route, error) {
+func (c *Client) acquire(e spec.Endpoint) (*http.Transport, route, error) {
 	r := route{socket: e.SocketOptions}
 	proxy, err := proxyURL(e.Proxy)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Client) release(r route) {
 	}
 }
 
-func (c *Client) newTransport(proxy *url.URL, socket repdoc.SocketOptions) *http.Transport {
+func (c *Client) newTransport(proxy *url.URL, socket spec.SocketOptions) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
@@ -152,7 +152,7 @@ func (c *Client) newTransport(proxy *url.URL, socket repdoc.SocketOptions) *http
 	return t
 }
 
-func proxyURL(p *repdoc.Proxy) (*url.URL, error) {
+func proxyURL(p *spec.Proxy) (*url.URL, error) {
 	if p == nil {
 		return nil, nil
 	}

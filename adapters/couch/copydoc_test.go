@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // att is an attachment in a test.
@@ -397,7 +397,7 @@ func TestCopyDocsTogether(t *testing.T) {
 		if most.Load() != 1 || r.net.dials != 2 {
 			t.Errorf("%d copies at one time, %d connections", most.Load(), r.net.dials)
 		}
-	}, func(rep *repdoc.Replication) { rep.Source.Connections, rep.Target.Connections = 1, 1 })
+	}, func(rep *spec.Replication) { rep.Source.Connections, rep.Target.Connections = 1, 1 })
 }
 
 // TestHeaderNames: what a source puts into names cannot become headers.

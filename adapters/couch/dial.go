@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // dialer connects with an endpoint's socket options.
-func (c *Client) dialer(o repdoc.SocketOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *Client) dialer(o spec.SocketOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := c.dial(ctx, network, address)
 		if err != nil {
@@ -29,7 +29,7 @@ func (c *Client) dialer(o repdoc.SocketOptions) func(ctx context.Context, networ
 	}
 }
 
-func setOptions(tcp *net.TCPConn, o repdoc.SocketOptions) error {
+func setOptions(tcp *net.TCPConn, o spec.SocketOptions) error {
 	err := errors.Join(tcp.SetKeepAlive(o.KeepAlive), tcp.SetNoDelay(o.NoDelay))
 	if o.SendBuffer > 0 {
 		err = errors.Join(err, tcp.SetWriteBuffer(o.SendBuffer))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // accepts lets a function have each connection to an address. It closes them.
@@ -55,9 +55,9 @@ func TestHandshakeBreaksOff(t *testing.T) {
 				if took := time.Since(start); took != 0 {
 					t.Errorf("took %v", took)
 				}
-			}, func(rep *repdoc.Replication) {
+			}, func(rep *spec.Replication) {
 				if rep.Source.URL = c.source; c.proxy != "" {
-					rep.Source.Proxy = &repdoc.Proxy{URL: c.proxy}
+					rep.Source.Proxy = &spec.Proxy{URL: c.proxy}
 				}
 			})
 		})

@@ -13,7 +13,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // endpoint is one database of a replication and how to talk to it.
@@ -42,7 +42,7 @@ type endpoint struct {
 	slots   chan struct{} // one for each request at one time
 }
 
-func (c *Client) newEndpoint(side peer.Side, from repdoc.Endpoint) (*endpoint, error) {
+func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, error) {
 	base, err := url.Parse(from.URL)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%s endpoint has an invalid url", side)
@@ -74,7 +74,7 @@ var ownHeaders = []string{
 }
 
 // setHeaders takes over the user's headers.
-func (e *endpoint) setHeaders(headers []repdoc.Header) {
+func (e *endpoint) setHeaders(headers []spec.Header) {
 	for _, h := range headers {
 		name := http.CanonicalHeaderKey(h.Name)
 		switch {

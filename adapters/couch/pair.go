@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // Pair carries out the operations of one replication. It is safe for concurrent use.
 type Pair struct {
 	source, target *endpoint
-	filter         repdoc.Filter
+	filter         spec.Filter
 	style          string
 	// noDocIDs says that the source is too old for POST _changes, so that doc_ids are filtered here.
 	noDocIDs atomic.Bool
@@ -25,7 +25,7 @@ type Pair struct {
 }
 
 // Pair connects a replication's two endpoints. Close it after its last operation.
-func (c *Client) Pair(r repdoc.Replication) (*Pair, error) {
+func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	p := &Pair{filter: r.Filter, style: "all_docs", kept: map[uint64][][]byte{}}
 	if r.WinningRevsOnly {
 		p.style = "main_only"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // A document with attachments has two connections in step. These tests let each side stop first, in
@@ -307,7 +307,7 @@ func TestRefusalSurvivesReset(t *testing.T) {
 	defer target.Close()
 	rep := testReplication()
 	rep.Source.URL, rep.Target.URL = source.URL+"/db/", target.URL+"/db/"
-	rep.Target.SocketOptions = repdoc.SocketOptions{NoDelay: true}
+	rep.Target.SocketOptions = spec.SocketOptions{NoDelay: true}
 	client := New(Options{})
 	pair, err := client.Pair(rep)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // redirects answers /db/... with a redirect to base, anything else as a database.
@@ -171,7 +171,7 @@ func TestCopyDocRedirectedToStranger(t *testing.T) {
 			op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
 			r.do(op)
 			must[peer.Copied](r, op)
-		}, func(rep *repdoc.Replication) { rep.Target.URL += "?token=t0k" })
+		}, func(rep *spec.Replication) { rep.Target.URL += "?token=t0k" })
 		if got != c.want {
 			t.Errorf("to %s: sent %s, want %s", c.location, got, c.want)
 		}

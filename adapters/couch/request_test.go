@@ -19,7 +19,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 func TestEscapeID(t *testing.T) {
@@ -59,7 +59,7 @@ func TestEndpointURLs(t *testing.T) {
 				t.Errorf("%s: asked %s %s", c.url, r.Host, r.RequestURI)
 			}
 			says(200, "{}")(w, r)
-		}, nil, func(r *rig) { must[peer.Local](r, peer.GetLocal{ID: "x"}) }, func(rep *repdoc.Replication) { rep.Source.URL = c.url })
+		}, nil, func(r *rig) { must[peer.Local](r, peer.GetLocal{ID: "x"}) }, func(rep *spec.Replication) { rep.Source.URL = c.url })
 	}
 }
 
@@ -89,13 +89,13 @@ func TestHeaders(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) || host != "other.test" {
 			t.Errorf("headers %v to %s, want %v", got, host, want)
 		}
-	}, func(rep *repdoc.Replication) {
-		rep.Source.Credentials = repdoc.Credentials{}
+	}, func(rep *spec.Replication) {
+		rep.Source.Credentials = spec.Credentials{}
 		for name, value := range map[string]string{
 			"accept": "x/y", "user-agent": "me", "authorization": "Bearer tok", "x-api": "k1", "HOST": "other.test", "content-type": "text/plain",
 			"Content-Length": "7", "Transfer-Encoding": "chunked", "Connection": "close",
 		} {
-			rep.Source.Headers = append(rep.Source.Headers, repdoc.Header{Name: name, Value: repdoc.Hide(value)})
+			rep.Source.Headers = append(rep.Source.Headers, spec.Header{Name: name, Value: spec.Hide(value)})
 		}
 	})
 }
@@ -107,9 +107,9 @@ func TestSecretsOfHeaders(t *testing.T) {
 		if f.Error != "*****" || f.Reason != "***** is wrong, so is *****" {
 			t.Errorf("%s", f)
 		}
-	}, func(rep *repdoc.Replication) {
-		rep.Source.Headers = []repdoc.Header{
-			{Name: "Authorization", Value: repdoc.Hide("Bearer bearer-tok")}, {Name: "X-Key", Value: repdoc.Hide("k-e-y")},
+	}, func(rep *spec.Replication) {
+		rep.Source.Headers = []spec.Header{
+			{Name: "Authorization", Value: spec.Hide("Bearer bearer-tok")}, {Name: "X-Key", Value: spec.Hide("k-e-y")},
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("%s: %v", c.op, f)
 			}
 		}
-	}, func(rep *repdoc.Replication) {
+	}, func(rep *spec.Replication) {
 		rep.Source.URL = "http://nowhere.test/db/"
 		rep.Target.URL = "https://target.test:80/db/" // speaks no TLS
 	})
@@ -151,7 +151,7 @@ func TestNoConnection(t *testing.T) {
 		if f == nil || f.Kind != peer.TimedOut || time.Since(start) != testTimeout {
 			t.Errorf("%v after %v", f, time.Since(start))
 		}
-	}, func(rep *repdoc.Replication) { rep.Source.URL = "http://blackhole.test/db/" })
+	}, func(rep *spec.Replication) { rep.Source.URL = "http://blackhole.test/db/" })
 }
 
 // TestTLS: certificates are verified unless the process says otherwise.
@@ -190,7 +190,7 @@ func TestTLS(t *testing.T) {
 func TestSharedConnections(t *testing.T) {
 	inRig(t, says(200, `{}`), nil, func(r *rig) {
 		pairs := []*Pair{r.pair}
-		for _, options := range []repdoc.SocketOptions{{}, {NoDelay: true}} {
+		for _, options := range []spec.SocketOptions{{}, {NoDelay: true}} {
 			rep := testReplication()
 			rep.Source.SocketOptions = options
 			pair, err := r.client.Pair(rep)
@@ -383,10 +383,10 @@ func TestProxy(t *testing.T) {
 		}
 		says(200, "{}")(w, r)
 	}
-	through := func(url string) func(*repdoc.Replication) {
-		return func(rep *repdoc.Replication) {
+	through := func(url string) func(*spec.Replication) {
+		return func(rep *spec.Replication) {
 			rep.Source.URL = url
-			rep.Source.Proxy = &repdoc.Proxy{URL: "http://target.test", Credentials: repdoc.NewCredentials("p", testPassword)}
+			rep.Source.Proxy = &spec.Proxy{URL: "http://target.test", Credentials: spec.NewCredentials("p", testPassword)}
 		}
 	}
 	inRig(t, nil, proxy, func(r *rig) {

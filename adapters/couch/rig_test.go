@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 const (
@@ -33,7 +33,7 @@ type rig struct {
 }
 
 // inRig runs a test in a bubble between two servers; nil stands for one that is never asked.
-func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig), changes ...func(*repdoc.Replication)) {
+func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig), changes ...func(*spec.Replication)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, net: &memNet{listeners: map[string]*memListener{}}}
@@ -55,9 +55,9 @@ func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig), cha
 	})
 }
 
-func testReplication() repdoc.Replication {
-	e := repdoc.Endpoint{Timeout: testTimeout, Connections: 4, Credentials: repdoc.NewCredentials(testUser, testPassword)}
-	rep := repdoc.Replication{Source: e, Target: e}
+func testReplication() spec.Replication {
+	e := spec.Endpoint{Timeout: testTimeout, Connections: 4, Credentials: spec.NewCredentials(testUser, testPassword)}
+	rep := spec.Replication{Source: e, Target: e}
 	rep.Source.URL, rep.Target.URL = "http://source.test/db/", "http://target.test/db/"
 	return rep
 }

@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"reflect"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 )
 
 // The types that a log may name.
@@ -120,7 +120,7 @@ func redacted(v any) any {
 	switch v := v.(type) {
 	case node.Done:
 		if a, is := v.Result.(node.Accepted); is {
-			list := make([]replicator.Work, len(a.Work))
+			list := make([]jobstore.Work, len(a.Work))
 			for i, w := range a.Work {
 				list[i] = redactedWork(w)
 			}
@@ -140,13 +140,13 @@ func redacted(v any) any {
 	return v
 }
 
-func redactedWork(w replicator.Work) replicator.Work {
+func redactedWork(w jobstore.Work) jobstore.Work {
 	record := *w.Record
 	for _, address := range []*string{&record.Source, &record.Target, &record.SourceProxy, &record.TargetProxy} {
 		*address = withoutQuery(*address)
 	}
 	w.Record = &record
-	w.Replication = &repdoc.Replication{Continuous: w.Replication.Continuous}
+	w.Replication = &spec.Replication{Continuous: w.Replication.Continuous}
 	return w
 }
 

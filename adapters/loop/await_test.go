@@ -10,10 +10,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"couchrelay/adapters/embedded"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/watchers"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // TestAwaitWithoutWatches: a node that can have no watch does not look again at once.
@@ -33,7 +33,7 @@ func TestAwaitWithoutWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := New(Options{Clock: clock.New(), DB: db, Store: replicator.New(nil, replicator.Config{})})
+	l := New(Options{Clock: clock.New(), DB: db, Store: jobstore.New(nil, jobstore.Config{})})
 	l.ctx = ctx
 	go l.await(node.Await{Topic: node.ReadyJobs})
 	select {

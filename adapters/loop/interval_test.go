@@ -13,9 +13,9 @@ import (
 
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/eventlog"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/core/repdoc"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -26,7 +26,7 @@ func (*sink) Close() error { return nil }
 
 // TestIntervalOfLaterSettings: a run reports as often as the settings say with which it starts.
 func TestIntervalOfLaterSettings(t *testing.T) {
-	rep, err := repdoc.ParseRequest([]byte(`{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`), repdoc.DefaultConfig())
+	rep, err := spec.ParseRequest([]byte(`{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`), spec.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestIntervalOfLaterSettings(t *testing.T) {
 	client := couch.New(couch.Options{Version: "x", Clock: wall})
 	defer client.Close()
 	l := New(Options{
-		Clock: wall, DB: fakefdb.New(), Store: replicator.New(nil, replicator.Config{}), Client: client,
+		Clock: wall, DB: fakefdb.New(), Store: jobstore.New(nil, jobstore.Config{}), Client: client,
 		Log:  eventlog.NewWriter(out, "x", 0, slog.New(slog.DiscardHandler)),
 		Node: node.Config{Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "w"},
 	})
@@ -44,7 +44,7 @@ func TestIntervalOfLaterSettings(t *testing.T) {
 	later.ProgressInterval = 77 * time.Second
 	intervals := func(run uint64) bool {
 		out.Reset()
-		l.startRun(node.StartRun{Run: run, Work: replicator.Work{Replication: rep, Record: &replicator.Record{}}})
+		l.startRun(node.StartRun{Run: run, Work: jobstore.Work{Replication: rep, Record: &jobstore.Record{}}})
 		l.dropRun(run)
 		return strings.Contains(out.String(), fmt.Sprintf(`"ProgressInterval":%d`, later.ProgressInterval))
 	}

@@ -12,10 +12,10 @@ import (
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 
 	"github.com/benbjohnson/clock"
 )
@@ -23,7 +23,7 @@ import (
 // Options are what a loop works with.
 type Options struct {
 	DB     kv.Database
-	Store  *replicator.Store
+	Store  *jobstore.Store
 	Client *couch.Client
 	Clock  clock.Clock
 	Logger *slog.Logger

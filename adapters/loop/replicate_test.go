@@ -11,9 +11,9 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"couchrelay/adapters/couch"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 )
 
 // answers is a server that answers each path, by how it ends, with a status and a body; 401 to others.
@@ -39,7 +39,7 @@ func answers(t *testing.T, by map[string]string) *httptest.Server {
 
 // replicate runs a one-shot between two servers.
 func replicate(t *testing.T, source, target *httptest.Server) replication.End {
-	rep, err := repdoc.ParseRequest([]byte(`{"source":"`+source.URL+`/db","target":"`+target.URL+`/db"}`), repdoc.DefaultConfig())
+	rep, err := spec.ParseRequest([]byte(`{"source":"`+source.URL+`/db","target":"`+target.URL+`/db"}`), spec.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

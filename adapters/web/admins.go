@@ -17,7 +17,7 @@ import (
 	"sync"
 
 	"couchrelay/core/docs"
-	"couchrelay/core/replicator"
+	"couchrelay/core/jobstore"
 )
 
 // Admins are the names and passwords of those who may use the service, in clear or as CouchDB hashes
@@ -50,18 +50,18 @@ func NewAdmins(section map[string]string) (Admins, error) {
 func (a Admins) Any() bool { return len(a.passwords) > 0 }
 
 // who tells who sends a request, or refuses it.
-func (a Admins) who(r *http.Request) (replicator.Writer, error) {
+func (a Admins) who(r *http.Request) (jobstore.Writer, error) {
 	if !a.Any() {
-		return replicator.Writer{Admin: true}, nil
+		return jobstore.Writer{Admin: true}, nil
 	}
 	name, secret, ok := r.BasicAuth()
 	if !ok {
-		return replicator.Writer{}, docs.Unauthorized("You are not a server admin.")
+		return jobstore.Writer{}, docs.Unauthorized("You are not a server admin.")
 	}
 	if !a.check(name, secret) {
-		return replicator.Writer{}, docs.Unauthorized("Name or password is incorrect.")
+		return jobstore.Writer{}, docs.Unauthorized("Name or password is incorrect.")
 	}
-	return replicator.Writer{Name: name, Admin: true}, nil
+	return jobstore.Writer{Name: name, Admin: true}, nil
 }
 
 func (a Admins) check(name, secret string) bool {

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // Host is the process that serves, as far as requests see or change it. Its methods are called from many
@@ -97,7 +97,7 @@ func (s *service) listNodes(w http.ResponseWriter, r *http.Request) error {
 
 // membership answers GET /_membership as CouchDB does: all_nodes are those that are alive, cluster_nodes those that
 // are still registered.
-func (s *service) membership(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+func (s *service) membership(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
 	views, err := s.nodes(r)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *service) node(w http.ResponseWriter, r *http.Request, path []string) er
 	}
 	switch {
 	case rest == "":
-		return s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+		return s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
 			return s.oneNode(w, r, name)
 		})
 	case rest == maintenancePath && name != s.Host.NodeName():
@@ -137,7 +137,7 @@ func (s *service) node(w http.ResponseWriter, r *http.Request, path []string) er
 	case rest == maintenancePath && r.Method == http.MethodPut:
 		return s.only(w, r, http.MethodPut, s.setMaintenance)
 	case rest == maintenancePath:
-		return s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+		return s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
 			return s.sendJSON(w, http.StatusOK, s.Host.MaintenanceMode())
 		})
 	}
@@ -159,7 +159,7 @@ func (s *service) oneNode(w http.ResponseWriter, r *http.Request, name string) e
 }
 
 // setMaintenance takes the new value as a JSON string, and answers with the old one.
-func (s *service) setMaintenance(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+func (s *service) setMaintenance(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
 	const bound = 100
 	var mode string
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bound)).Decode(&mode); err != nil {

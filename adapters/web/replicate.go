@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 )
 
 // maxReplicateBody bounds the body of POST /_replicate.
@@ -21,7 +21,7 @@ const maxReplicateBody = 8 << 20
 
 // replicate starts or cancels the replication of a request. A continuous one is answered when its id is
 // known, a one-shot when it is over; who goes away before does not stop it.
-func (s *service) replicate(w http.ResponseWriter, r *http.Request, by replicator.Writer) error {
+func (s *service) replicate(w http.ResponseWriter, r *http.Request, by jobstore.Writer) error {
 	if err := requireJSON(r); err != nil {
 		return err
 	}
@@ -32,8 +32,8 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by replicato
 	if err != nil {
 		return docs.BadRequest("the body broke off")
 	}
-	rep, err := repdoc.ParseRequest(body, s.Store.Config.Parse)
-	var mistake *repdoc.Error
+	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
+	var mistake *spec.Error
 	if errors.As(err, &mistake) {
 		return &docs.Error{Status: 400, Name: string(mistake.Kind), Reason: err.Error()}
 	}
@@ -48,7 +48,7 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by replicato
 	if err != nil {
 		return err
 	}
-	rec, err := s.wait(r.Context(), jobID, func(rec *replicator.Record) bool {
+	rec, err := s.wait(r.Context(), jobID, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
 	})
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by replicato
 	switch {
 	case rec == nil:
 		return &docs.Error{Status: 404, Name: "not_found", Reason: "the replication was cancelled"}
-	case rec.State == replicator.Failed:
+	case rec.State == jobstore.Failed:
 		return failure(rec)
 	case rep.Continuous:
 		return s.sendJSON(w, http.StatusAccepted, okWith{LocalID: rec.RepID})
@@ -85,7 +85,7 @@ func rest(object []byte) []byte {
 }
 
 // failure answers for a replication that failed.
-func failure(rec *replicator.Record) error {
+func failure(rec *jobstore.Record) error {
 	status := http.StatusInternalServerError
 	switch rec.Error {
 	case "unauthorized":
@@ -102,10 +102,10 @@ func failure(rec *replicator.Record) error {
 const lookAgain = time.Second
 
 // wait waits until a job is as wanted, and returns nothing when it was removed.
-func (s *service) wait(ctx context.Context, jobID string, wanted func(*replicator.Record) bool) (*replicator.Record, error) {
+func (s *service) wait(ctx context.Context, jobID string, wanted func(*jobstore.Record) bool) (*jobstore.Record, error) {
 	for {
 		var watch kv.Watch
-		rec, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (*replicator.Record, error) {
+		rec, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
 			rec, err := s.Store.Record(tx, jobID)
 			if err == nil && rec != nil && !wanted(rec) {
 				watch = s.Store.Jobs.WatchJob(tx, jobID)
@@ -127,7 +127,7 @@ func (s *service) wait(ctx context.Context, jobID string, wanted func(*replicato
 }
 
 // cancel removes the job that an id or a body names.
-func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *repdoc.Replication, by replicator.Writer) error {
+func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *spec.Replication, by jobstore.Writer) error {
 	id := rep.CancelID
 	if id == "" {
 		id = repid.JobID(s.Store.Config.Server, rep, by.Name)

@@ -7,8 +7,8 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/replicator"
 )
 
 // pageSize is how many jobs one transaction of a list reads.
@@ -34,9 +34,9 @@ func (s *service) scheduler(w http.ResponseWriter, r *http.Request, path []strin
 var glance = kv.Options{Tag: "list", Stale: true}
 
 // list calls fn for all jobs whose ids begin with prefix, in order, until it says that it has enough.
-func (s *service) list(r *http.Request, prefix string, fn func(replicator.Job) (enough bool)) error {
+func (s *service) list(r *http.Request, prefix string, fn func(jobstore.Job) (enough bool)) error {
 	for after := ""; ; {
-		page, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]replicator.Job, error) {
+		page, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]jobstore.Job, error) {
 			return s.Store.List(tx.Snapshot(), prefix, after, pageSize)
 		})
 		if err != nil {
@@ -68,9 +68,9 @@ func (s *service) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	views := []replicator.JobView{}
+	views := []jobstore.JobView{}
 	seen := 0
-	err = s.list(r, "", func(j replicator.Job) bool {
+	err = s.list(r, "", func(j jobstore.Job) bool {
 		if j.State.Terminal() {
 			return false
 		}
@@ -84,14 +84,14 @@ func (s *service) listJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	total := int(counts.Ready + counts.Waiting + counts.Running)
 	return s.sendJSON(w, http.StatusOK, struct {
-		Total  int                  `json:"total_rows"`
-		Offset int                  `json:"offset"`
-		Jobs   []replicator.JobView `json:"jobs"`
+		Total  int                `json:"total_rows"`
+		Offset int                `json:"offset"`
+		Jobs   []jobstore.JobView `json:"jobs"`
 	}{total, min(skip, total), views})
 }
 
 func (s *service) oneJob(w http.ResponseWriter, r *http.Request, id string) error {
-	rec, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (*replicator.Record, error) {
+	rec, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
 		_, rec, err := s.Store.Find(tx, id)
 		return rec, err
 	})
@@ -111,7 +111,7 @@ func (s *service) schedulerDocs(w http.ResponseWriter, r *http.Request, path []s
 		return s.listDocs(w, r, "")
 	}
 	database, rest := path[0], path[1:]
-	if !replicator.IsReplicatorDB(database) {
+	if !jobstore.IsReplicatorDB(database) {
 		end := slices.Index(path, "_replicator")
 		if end < 0 {
 			return docs.BadRequest("Invalid path: no replicator database")
@@ -130,20 +130,20 @@ func (s *service) prefixOf(tx kv.Tx, database string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return replicator.DocumentJobs(db.Instance), nil
+	return jobstore.DocumentJobs(db.Instance), nil
 }
 
-var docStates = []replicator.State{replicator.Pending, replicator.Running, replicator.Crashing, replicator.Completed, replicator.Failed}
+var docStates = []jobstore.State{jobstore.Pending, jobstore.Running, jobstore.Crashing, jobstore.Completed, jobstore.Failed}
 
 // states reads the parameter states.
-func states(r *http.Request) ([]replicator.State, error) {
+func states(r *http.Request) ([]jobstore.State, error) {
 	text := r.URL.Query().Get("states")
 	if text == "" {
 		return nil, nil
 	}
-	var wanted []replicator.State
+	var wanted []jobstore.State
 	for name := range strings.SplitSeq(strings.ToLower(text), ",") {
-		state := replicator.State(strings.TrimSpace(name))
+		state := jobstore.State(strings.TrimSpace(name))
 		if !slices.Contains(docStates, state) {
 			return nil, &docs.Error{Status: 400, Name: "query_parse_error",
 				Reason: "Unknown states [" + name + "]. Choose from: [pending,running,crashing,completed,failed]"}
@@ -175,9 +175,9 @@ func (s *service) listDocs(w http.ResponseWriter, r *http.Request, database stri
 			return err
 		}
 	}
-	views := []replicator.DocView{}
+	views := []jobstore.DocView{}
 	total := 0
-	err = s.list(r, prefix, func(j replicator.Job) bool {
+	err = s.list(r, prefix, func(j jobstore.Job) bool {
 		if j.Transient() || wanted != nil && !slices.Contains(wanted, j.State) {
 			return false
 		}
@@ -190,14 +190,14 @@ func (s *service) listDocs(w http.ResponseWriter, r *http.Request, database stri
 		return err
 	}
 	return s.sendJSON(w, http.StatusOK, struct {
-		Total  int                  `json:"total_rows"`
-		Offset int                  `json:"offset"`
-		Docs   []replicator.DocView `json:"docs"`
+		Total  int                `json:"total_rows"`
+		Offset int                `json:"offset"`
+		Docs   []jobstore.DocView `json:"docs"`
 	}{total, min(skip, total), views})
 }
 
 func (s *service) oneDoc(w http.ResponseWriter, r *http.Request, database, id string) error {
-	rec, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (*replicator.Record, error) {
+	rec, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
 		prefix, err := s.prefixOf(tx, database)
 		if err != nil {
 			return nil, err
@@ -214,8 +214,8 @@ func (s *service) oneDoc(w http.ResponseWriter, r *http.Request, database, id st
 }
 
 // activeTasks lists the runs.
-func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
-	tasks := []replicator.TaskView{}
+func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
+	tasks := []jobstore.TaskView{}
 	leases, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) { return s.Store.Jobs.Leases(tx.Snapshot()) })
 	if err != nil {
 		return err
@@ -226,13 +226,13 @@ func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ replicat
 			return err
 		}
 		for page := range slices.Chunk(held, pageSize) {
-			views, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (views []replicator.TaskView, err error) {
+			views, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (views []jobstore.TaskView, err error) {
 				for _, h := range page {
 					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
 					if err != nil {
 						return nil, err
 					}
-					if rec != nil && rec.State == replicator.Running {
+					if rec != nil && rec.State == jobstore.Running {
 						views = append(views, rec.TaskView())
 					}
 				}

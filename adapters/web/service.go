@@ -12,8 +12,8 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/replicator"
 
 	"github.com/benbjohnson/clock"
 )
@@ -21,7 +21,7 @@ import (
 // ServiceOptions are what the service's interface works with.
 type ServiceOptions struct {
 	DB      kv.Database
-	Store   *replicator.Store
+	Store   *jobstore.Store
 	Clock   clock.Clock
 	Admins  Admins
 	Version string // of couchrelay
@@ -76,7 +76,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "_replicate":
 		err = s.only(w, r, http.MethodPost, s.replicate)
 	case "_scheduler":
-		err = s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ replicator.Writer) error {
+		err = s.only(w, r, http.MethodGet, func(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
 			return s.scheduler(w, r, path[1:])
 		})
 	case "_membership":
@@ -98,7 +98,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // only lets admins call a handler with one method.
-func (s *service) only(w http.ResponseWriter, r *http.Request, method string, h func(http.ResponseWriter, *http.Request, replicator.Writer) error) error {
+func (s *service) only(w http.ResponseWriter, r *http.Request, method string, h func(http.ResponseWriter, *http.Request, jobstore.Writer) error) error {
 	by, err := s.Admins.who(r)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (s *service) access(r *http.Request, database string) (Access, error) {
 	if err != nil {
 		return Access{}, err
 	}
-	if !replicator.IsReplicatorDB(database) {
+	if !jobstore.IsReplicatorDB(database) {
 		if r.Method == http.MethodPut {
 			return Access{}, docs.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in /_replicator")
 		}

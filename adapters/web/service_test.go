@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
-	"couchrelay/core/replicator"
 	"couchrelay/sim/fakefdb"
 
 	"github.com/benbjohnson/clock"
@@ -28,7 +28,7 @@ func (testHost) SetMaintenanceMode(string) error { return nil }
 func newService(t *testing.T, change ...func(o *ServiceOptions)) *site {
 	t.Helper()
 	o := ServiceOptions{
-		DB: fakefdb.New(), Store: replicator.New(tuple.Subspace("service"), replicator.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
+		DB: fakefdb.New(), Store: jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
 		Clock: clock.New(), Host: testHost{},
 	}
 	for _, c := range change {

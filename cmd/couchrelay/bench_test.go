@@ -10,9 +10,9 @@ import (
 
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
 )
@@ -67,7 +67,7 @@ func benchSandbox(b *testing.B) *sandbox {
 }
 
 func replicateOnce(b *testing.B, source, target string, count int64) {
-	rep, err := repdoc.ParseRequest(fmt.Appendf(nil, `{"source":%q,"target":%q}`, source, target), repdoc.DefaultConfig())
+	rep, err := spec.ParseRequest(fmt.Appendf(nil, `{"source":%q,"target":%q}`, source, target), spec.DefaultConfig())
 	must(b, err)
 	wall := clock.New()
 	client := couch.New(couch.Options{Version: version, Clock: wall})

@@ -15,9 +15,9 @@ import (
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
 	"couchrelay/core/instant"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
 )
@@ -94,7 +94,7 @@ func (c *replicateCommand) Run() error {
 }
 
 // parse checks the flags with the parser of requests, so that the terminal accepts what the service does.
-func (c *replicateCommand) parse() (*repdoc.Replication, error) {
+func (c *replicateCommand) parse() (*spec.Replication, error) {
 	body := map[string]any{
 		"source": c.Source, "target": c.Target, "continuous": c.Continuous, "create_target": c.CreateTarget,
 		"winning_revs_only": c.WinningRevsOnly, "use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
@@ -126,7 +126,7 @@ func (c *replicateCommand) parse() (*repdoc.Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repdoc.ParseRequest(raw, repdoc.DefaultConfig())
+	return spec.ParseRequest(raw, spec.DefaultConfig())
 }
 
 // seqJSON takes a sequence as people copy it: JSON, or a string without its quotes.

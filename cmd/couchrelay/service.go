@@ -24,10 +24,10 @@ import (
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 
 	"github.com/benbjohnson/clock"
 )
@@ -35,7 +35,7 @@ import (
 // service is everything that serves, put together on a store.
 type service struct {
 	db      store
-	store   *replicator.Store
+	store   *jobstore.Store
 	loop    *loop.Loop
 	handler http.Handler
 	uuid    string
@@ -51,7 +51,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	s := &service{db: db, logger: logger, roles: c.Roles, config: c}
 	wall := clock.New()
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
-	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return replicator.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
+	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
 	if err != nil {
 		return nil, fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
 	}
@@ -63,7 +63,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 			"detail", "[couchdb] uuid must be the same on all nodes: a job whose nodes have different ones does not find its checkpoints")
 	}
 	s.uuid = c.Replicator.Server.UUID
-	s.store = replicator.New(root, c.Replicator)
+	s.store = jobstore.New(root, c.Replicator)
 	if err := s.share(ctx, c.Replicator.Sharing); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 }
 
 // share puts the settings of sharing in force on all nodes. Whoever does so last wins, and says what that changes.
-func (s *service) share(ctx context.Context, c replicator.Sharing) error {
+func (s *service) share(ctx context.Context, c jobstore.Sharing) error {
 	now := instant.Of(time.Now())
 	changes, err := kv.Run(ctx, s.db, func(tx kv.Tx) ([]string, error) {
 		old, known, err := s.store.Shared(tx)

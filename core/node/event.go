@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 )
 
 // Event is what a node is told.
@@ -119,7 +119,7 @@ type (
 	// StartRun wants a run.
 	StartRun struct {
 		Run   uint64
-		Work  replicator.Work
+		Work  jobstore.Work
 		Delay time.Duration // before its first request
 		Seed  uint64
 	}

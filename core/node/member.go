@@ -7,8 +7,8 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/replicator"
 )
 
 // Info is what a node says of itself. It is stored with every heartbeat.
@@ -48,7 +48,7 @@ type Member struct {
 }
 
 // Members reads all nodes that have a lease, in the order of their workers' names.
-func Members(r kv.Reader, s *replicator.Store) ([]Member, error) {
+func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 	leases, err := s.Jobs.Leases(r)
 	if err != nil {
 		return nil, err

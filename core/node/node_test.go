@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 )
 
@@ -20,11 +20,11 @@ func TestJobRunsAndCompletes(t *testing.T) {
 	id := n.runOf("r")
 	n.step(RunIdentifies{Run: id, ID: "rep", Base: "rep"})
 	n.step(RunProgress{Run: id})
-	if w.state("r") != replicator.Running {
+	if w.state("r") != jobstore.Running {
 		t.Error(w.state("r"))
 	}
 	n.endRun(id, replication.Completed)
-	if w.state("r") != replicator.Completed || n.Running() != 0 {
+	if w.state("r") != jobstore.Completed || n.Running() != 0 {
 		t.Error(w.state("r"), n.Running())
 	}
 	w.audit()
@@ -48,7 +48,7 @@ func TestMaxJobsAndRefill(t *testing.T) {
 			n.endRun(id, replication.Completed)
 		}
 	}
-	if w.state("r119") != replicator.Completed {
+	if w.state("r119") != jobstore.Completed {
 		t.Error("not all jobs ran")
 	}
 }
@@ -58,7 +58,7 @@ func TestCrashBacksOffAndComesBack(t *testing.T) {
 	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
 	n := w.start("n1", nil)
 	n.endRun(n.runOf("r"), replication.Crashed)
-	if w.state("r") != replicator.Crashing {
+	if w.state("r") != jobstore.Crashing {
 		t.Fatal(w.state("r"))
 	}
 	w.pass(23 * time.Second)
@@ -127,7 +127,7 @@ func TestLoweredMaxJobsDuringAccept(t *testing.T) {
 	s.MaxJobs = 1
 	n.step(Configure{Settings: s})
 	n.step(n.perform(n.held[0]))
-	if n.Running() != 1 || w.state("r002") != replicator.Pending {
+	if n.Running() != 1 || w.state("r002") != jobstore.Pending {
 		t.Errorf("%d run, r002 is %s", n.Running(), w.state("r002"))
 	}
 	w.audit()
@@ -198,7 +198,7 @@ func TestDuplicates(t *testing.T) {
 	one, two := n.runOf("one"), n.runOf("two")
 	n.step(RunIdentifies{Run: one, ID: n.running[one].Record.RepID, Base: "b"})
 	n.step(RunIdentifies{Run: two, ID: n.running[one].Record.RepID, Base: "b"})
-	if w.state("one") != replicator.Running || w.state("two") != replicator.Failed || n.Running() != 1 {
+	if w.state("one") != jobstore.Running || w.state("two") != jobstore.Failed || n.Running() != 1 {
 		t.Errorf("one %s, two %s, %d run", w.state("one"), w.state("two"), n.Running())
 	}
 }
@@ -249,7 +249,7 @@ func TestZombieWritesNothing(t *testing.T) {
 	if done := one.perform(one.held[0]); done.Fault != Halted {
 		t.Errorf("the zombie's completion: %s", done)
 	}
-	if w.state("r000") != replicator.Running {
+	if w.state("r000") != jobstore.Running {
 		t.Error(w.state("r000"))
 	}
 }
@@ -315,7 +315,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 	w.pass(n.cfg.ActivityTimeout / 2)
 	w.down = false
 	w.pass(n.cfg.ActivityTimeout)
-	if _, on := n.running[id]; !on || w.state("r001") != replicator.Completed {
+	if _, on := n.running[id]; !on || w.state("r001") != jobstore.Completed {
 		t.Errorf("runs %v; r001 is %s", n.running, w.state("r001"))
 	}
 }
@@ -371,7 +371,7 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("%d stopped", len(n.stopped))
 	}
 	n.stopAll()
-	if !n.exited || w.state("r000") != replicator.Pending {
+	if !n.exited || w.state("r000") != jobstore.Pending {
 		t.Errorf("exited %v, r000 is %s", n.exited, w.state("r000"))
 	}
 	two := w.start("n2", nil)
@@ -408,7 +408,7 @@ func TestPoisonedJob(t *testing.T) {
 	}
 	n := w.start("n", func(c *Config) { c.Exclusive = true })
 	w.pass(time.Second)
-	if w.state("r000") != replicator.Crashing || n.Running() != 0 {
+	if w.state("r000") != jobstore.Crashing || n.Running() != 0 {
 		t.Errorf("r000 is %s", w.state("r000"))
 	}
 }

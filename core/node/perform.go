@@ -6,13 +6,13 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/replicator"
 )
 
 // Perform carries a request out in a transaction. now is the wall clock when the request was begun,
 // the same for every attempt.
-func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result, error) {
+func Perform(tx kv.Tx, s *jobstore.Store, q Request, now instant.Time) (Result, error) {
 	switch q := q.(type) {
 	case Join:
 		info, err := q.Info.encode()
@@ -45,7 +45,7 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 		if err != nil {
 			return nil, err
 		}
-		return Accepted{Work: []replicator.Work{*w}}, nil
+		return Accepted{Work: []jobstore.Work{*w}}, nil
 	case Promote:
 		moved, next, err := s.Promote(tx, now, q.Limit)
 		return Promoted{moved, next}, err
@@ -74,7 +74,7 @@ func Perform(tx kv.Tx, s *replicator.Store, q Request, now instant.Time) (Result
 	panic(fmt.Sprintf("node: unknown request %T", q))
 }
 
-func accept(tx kv.Tx, s *replicator.Store, q Accept, now instant.Time) (Result, error) {
+func accept(tx kv.Tx, s *jobstore.Store, q Accept, now instant.Time) (Result, error) {
 	signal, err := s.Jobs.Signal(tx.Snapshot())
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func accept(tx kv.Tx, s *replicator.Store, q Accept, now instant.Time) (Result, 
 	return Accepted{Work: work, Signal: signal}, err
 }
 
-func survey(r kv.Reader, s *replicator.Store, q Survey, now instant.Time) (Result, error) {
+func survey(r kv.Reader, s *jobstore.Store, q Survey, now instant.Time) (Result, error) {
 	var seen Surveyed
 	var err error
 	if seen.Counts, err = s.Jobs.Counts(r); err != nil {
@@ -99,7 +99,7 @@ func survey(r kv.Reader, s *replicator.Store, q Survey, now instant.Time) (Resul
 	return seen, err
 }
 
-func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {
+func listOwned(tx kv.Tx, s *jobstore.Store, q ListOwned) (Result, error) {
 	calls, err := s.Jobs.Calls(tx, q.Worker)
 	if err != nil {
 		return nil, err
@@ -108,9 +108,9 @@ func listOwned(tx kv.Tx, s *replicator.Store, q ListOwned) (Result, error) {
 	return Owned{Jobs: list, Calls: calls}, err
 }
 
-func claim(tx kv.Tx, s *replicator.Store, q Claim, now instant.Time) (Result, error) {
+func claim(tx kv.Tx, s *jobstore.Store, q Claim, now instant.Time) (Result, error) {
 	err := s.Claim(tx, q.JobID, q.Lock, q.RepID, q.BaseID, now)
-	var dup *replicator.Duplicate
+	var dup *jobstore.Duplicate
 	if errors.As(err, &dup) {
 		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing}, nil
 	}
@@ -131,7 +131,7 @@ func FaultOf(err error) Fault {
 }
 
 // Arm sets up an Await. It returns nil when the counter already differs.
-func Arm(tx kv.Tx, s *replicator.Store, a Await) (kv.Watch, error) {
+func Arm(tx kv.Tx, s *jobstore.Store, a Await) (kv.Watch, error) {
 	var counter int64
 	var err error
 	if a.Topic == ReadyJobs {

@@ -6,8 +6,8 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 )
 
@@ -70,12 +70,12 @@ type (
 	}
 	// Charge stores what this worker's jobs used.
 	Charge struct{ Charges []schedule.Charge }
-	// Tune changes the half-life of priorities; see replicator.Store.Tune.
+	// Tune changes the half-life of priorities; see jobstore.Store.Tune.
 	Tune struct {
 		Seen     schedule.Decay
 		HalfLife time.Duration
 	}
-	// Sweep removes what nobody needs any more; see replicator.Store.Sweep. It answers Progressed.
+	// Sweep removes what nobody needs any more; see jobstore.Store.Sweep. It answers Progressed.
 	Sweep struct{ Limit int }
 
 	// Claim asks for the right to run as a replication. It answers Claimed.
@@ -86,33 +86,33 @@ type (
 	// Record stores the progress of a run.
 	Record struct {
 		Held
-		Stats replicator.Stats
+		Stats jobstore.Stats
 	}
 	// Complete ends a job that copied everything.
 	Complete struct {
 		Held
 		End  replication.End
-		Turn replicator.Turn
+		Turn jobstore.Turn
 	}
 	// Crash ends a run that could not go on, or never began: then it has no Stats.
 	Crash struct {
 		Held
 		Trouble replication.Trouble
-		Stats   *replicator.Stats
-		Turn    replicator.Turn
+		Stats   *jobstore.Stats
+		Turn    jobstore.Turn
 		Seed    uint64
 	}
 	// Fail ends a job for good.
 	Fail struct {
 		Held
 		Trouble replication.Trouble
-		Turn    replicator.Turn
+		Turn    jobstore.Turn
 	}
 	// Requeue ends a run that was stopped.
 	Requeue struct {
 		Held
-		Stats *replicator.Stats
-		Turn  replicator.Turn
+		Stats *jobstore.Stats
+		Turn  jobstore.Turn
 	}
 )
 
@@ -177,7 +177,7 @@ type (
 	Leases struct{ List []Member }
 	// Accepted are jobs to run, and the signal counter of the ready queue.
 	Accepted struct {
-		Work   []replicator.Work
+		Work   []jobstore.Work
 		Signal int64
 	}
 	// Promoted says how many jobs became ready and when, by the wall clock, the next one is due.

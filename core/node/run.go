@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 )
 
@@ -32,10 +32,10 @@ type run struct {
 	charged, grown instant.Time   // until when ledger and place are up to date
 	owed           time.Duration  // how long it ran while others waited
 
-	busy     *call             // its request under way
-	claim    *Claim            // requests that wait for that, at most one of a kind
-	progress *replicator.Stats //
-	end      Request           //
+	busy     *call           // its request under way
+	claim    *Claim          // requests that wait for that, at most one of a kind
+	progress *jobstore.Stats //
+	end      Request         //
 }
 
 // writing says that the end of the run is being stored, so that the job may be gone from the worker's
@@ -43,7 +43,7 @@ type run struct {
 func (r *run) writing() bool { return r.end == nil && r.state == over }
 
 // startRun puts a job into a slot.
-func (n *Node) startRun(w replicator.Work, delay time.Duration) {
+func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	for _, old := range n.runs {
 		if old.held.JobID == w.JobID { // its job was replaced
 			// Reached: a job comes again while its old run is still here
@@ -114,7 +114,7 @@ func (n *Node) onIdentify(e RunIdentifies) {
 
 func (n *Node) onProgress(e RunProgress) {
 	if r := n.find(e.Run); r != nil && r.state != over {
-		stats := replicator.StatsOf(e.Info)
+		stats := jobstore.StatsOf(e.Info)
 		r.progress = &stats
 		n.write(r)
 	}
@@ -125,7 +125,7 @@ func (n *Node) onEnded(e RunEnded) {
 	if r == nil || r.state == over {
 		return
 	}
-	turn, stats := n.turn(r), replicator.StatsOf(e.End.Info)
+	turn, stats := n.turn(r), jobstore.StatsOf(e.End.Info)
 	switch e.End.Cause {
 	case replication.Completed:
 		r.finish(Complete{Held: r.held, End: e.End, Turn: turn})

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/replicator"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
 
@@ -25,10 +25,10 @@ type share struct {
 const ledgerMemory = time.Hour
 
 // turn is how a run counts that ends now.
-func (n *Node) turn(r *run) replicator.Turn {
+func (n *Node) turn(r *run) jobstore.Turn {
 	n.charge(r)
 	n.grow(r)
-	return replicator.Turn{Place: r.place, Owed: r.owed}
+	return jobstore.Turn{Place: r.place, Owed: r.owed}
 }
 
 // charge notes what a run used of its slot until now.

@@ -9,10 +9,10 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 )
 
@@ -31,15 +31,15 @@ func (w *world) tenant(name string, instance byte, jobs int) {
 			if err != nil {
 				return err
 			}
-			_, err = w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, replicator.Writer{Admin: true}, w.now)
+			_, err = w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, jobstore.Writer{Admin: true}, w.now)
 			return err
 		})
 	}
 }
 
-func (w *world) share(change func(*replicator.Sharing)) {
+func (w *world) share(change func(*jobstore.Sharing)) {
 	w.t.Helper()
-	c := replicator.DefaultSharing()
+	c := jobstore.DefaultSharing()
 	change(&c)
 	w.do(func(tx kv.Tx) error { return w.s.Share(tx, c, w.now) })
 }
@@ -94,7 +94,7 @@ func TestSharesOfTwoNodes(t *testing.T) {
 		t.Run(c.policy.String(), func(t *testing.T) {
 			w := newWorld(t)
 			set := func(a, b int64) {
-				w.share(func(s *replicator.Sharing) {
+				w.share(func(s *jobstore.Sharing) {
 					s.Policy, s.Shares = c.policy, map[string]int64{"a/_replicator": a, "b/_replicator": b}
 				})
 			}
@@ -231,7 +231,7 @@ func TestPlaceGrowsWithTime(t *testing.T) {
 func TestIdleTimeIsFree(t *testing.T) {
 	for _, waiting := range []bool{false, true} {
 		w := newWorld(t)
-		w.share(func(c *replicator.Sharing) { c.Policy = schedule.Tags })
+		w.share(func(c *jobstore.Sharing) { c.Policy = schedule.Tags })
 		w.putMany(2, true)
 		n := w.start("n1", func(c *Config) {
 			if waiting {
@@ -260,7 +260,7 @@ func TestNoSwapForWorse(t *testing.T) {
 	w.tenant("a/_replicator", 2, 1)
 	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 1, MaxChurn: 1} })
 	w.pass(time.Second)
-	w.share(func(c *replicator.Sharing) { c.Shares = map[string]int64{"b/_replicator": 1} })
+	w.share(func(c *jobstore.Sharing) { c.Shares = map[string]int64{"b/_replicator": 1} })
 	w.do(func(tx kv.Tx) error { // b used much
 		at := w.now / 60_000_000 * 60_000_000
 		return w.s.Charge(tx, []schedule.Charge{{Account: "b/_replicator", At: at.Add(-2 * time.Minute), Worker: "x", Used: 60_000_000}}, w.now)
@@ -281,7 +281,7 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		w := newWorld(t)
 		if fixed {
-			w.share(func(c *replicator.Sharing) { c.PriorityCoeff = 900_000 })
+			w.share(func(c *jobstore.Sharing) { c.PriorityCoeff = 900_000 })
 		}
 		w.putMany(300, true)
 		n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 5, MaxChurn: 1} })
@@ -311,7 +311,7 @@ func TestAutomaticCoefficientFollowsTheQueue(t *testing.T) {
 func TestDecayClockOfTheFuture(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(1, true)
-	w.share(func(*replicator.Sharing) {})
+	w.share(func(*jobstore.Sharing) {})
 	w.do(func(tx kv.Tx) error {
 		o, err := w.s.Order(tx)
 		if err != nil {
@@ -333,7 +333,7 @@ func TestDecayClockOfTheFuture(t *testing.T) {
 // TestLongestRunsFirst: fifo stops who started first, and what is queued again goes behind who waited.
 func TestLongestRunsFirst(t *testing.T) {
 	w := newWorld(t)
-	w.share(func(c *replicator.Sharing) { c.Policy = schedule.FIFO })
+	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.FIFO })
 	w.putMany(4, true)
 	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 1} })
 	w.play(10 * time.Minute)

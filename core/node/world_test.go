@@ -10,11 +10,11 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -22,7 +22,7 @@ import (
 type world struct {
 	t     *testing.T
 	db    *fakefdb.Database
-	s     *replicator.Store
+	s     *jobstore.Store
 	now   instant.Time
 	nodes []*driven
 	down  bool // the store refuses everything
@@ -32,8 +32,8 @@ type driven struct {
 	*Node
 	w       *world
 	name    string
-	running map[uint64]replicator.Work // runs by number
-	stopped map[uint64]bool            // asked to stop
+	running map[uint64]jobstore.Work // runs by number
+	stopped map[uint64]bool          // asked to stop
 	awaits  []Await
 	notes   []string
 	exited  bool
@@ -46,7 +46,7 @@ type driven struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000)}
-	w.s = replicator.New(tuple.Subspace(tuple.Pack("test")), replicator.DefaultConfig(repid.Server{UUID: "u"}))
+	w.s = jobstore.New(tuple.Subspace(tuple.Pack("test")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))
 	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, w.now) })
 	return w
 }
@@ -63,7 +63,7 @@ func (w *world) start(name string, change func(*Config)) *driven {
 	if change != nil {
 		change(&cfg)
 	}
-	d := &driven{Node: New(cfg), w: w, name: name, running: map[uint64]replicator.Work{}, stopped: map[uint64]bool{}}
+	d := &driven{Node: New(cfg), w: w, name: name, running: map[uint64]jobstore.Work{}, stopped: map[uint64]bool{}}
 	w.nodes = append(w.nodes, d)
 	d.step(Start{})
 	return d
@@ -167,7 +167,7 @@ func (w *world) put(id, body string) {
 		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil {
 			doc.Rev = old.Rev
 		}
-		written, err := w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, replicator.Writer{Admin: true}, w.now)
+		written, err := w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, jobstore.Writer{Admin: true}, w.now)
 		if err == nil && written[0].Err != nil {
 			err = written[0].Err
 		}
@@ -181,11 +181,11 @@ func (w *world) putMany(n int, continuous bool) {
 	}
 }
 
-func (w *world) state(doc string) replicator.State {
+func (w *world) state(doc string) jobstore.State {
 	w.t.Helper()
-	var state replicator.State = "absent"
+	var state jobstore.State = "absent"
 	w.do(func(tx kv.Tx) error {
-		rec, err := w.s.Record(tx, replicator.DocumentJobs(tuple.UUID{1})+doc)
+		rec, err := w.s.Record(tx, jobstore.DocumentJobs(tuple.UUID{1})+doc)
 		if rec != nil {
 			state = rec.State
 		}

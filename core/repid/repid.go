@@ -11,7 +11,7 @@ import (
 
 	"couchrelay/core/ejson"
 	"couchrelay/core/mango"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // ID names a replication.
@@ -47,12 +47,12 @@ const Version = 4
 
 // New computes a replication's id. filterSource is the text of the filter function when the filter is
 // one; it is not looked at otherwise.
-func New(s Server, r *repdoc.Replication, filterSource string) ID {
+func New(s Server, r *spec.Replication, filterSource string) ID {
 	return ID{Base(Version, s, r, filterSource), extension(r)}
 }
 
 // Base computes a base id of a version from 1 to 4. It panics for others.
-func Base(version int, s Server, r *repdoc.Replication, filterSource string) string {
+func Base(version int, s Server, r *spec.Replication, filterSource string) string {
 	var t terms
 	switch version {
 	case 4:
@@ -72,7 +72,7 @@ func Base(version int, s Server, r *repdoc.Replication, filterSource string) str
 // JobID computes the id of the job that a request to /_replicate of user creates. It needs nothing
 // from the network: a filter function counts by its name. The user's name is part of it, so that nobody
 // meets another's job.
-func JobID(s Server, r *repdoc.Replication, user string) string {
+func JobID(s Server, r *spec.Replication, user string) string {
 	t := terms{binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target), binaryTerm(user), binaryTerm(extension(r))}
 	return hash(append(t, optionTerms(r, r.Filter.Name)...))
 }
@@ -82,7 +82,7 @@ func hash(t terms) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func extension(r *repdoc.Replication) (e string) {
+func extension(r *spec.Replication) (e string) {
 	if r.Continuous {
 		e += "+continuous"
 	}
@@ -93,20 +93,20 @@ func extension(r *repdoc.Replication) (e string) {
 }
 
 // endpointV4 leaves out the protocol and the usual ports, so a move to https keeps checkpoints.
-func endpointV4(e *repdoc.Endpoint) []byte {
+func endpointV4(e *spec.Endpoint) []byte {
 	user := atom("undefined")
 	if e.Credentials.IsSet() {
 		user = charlist(e.Credentials.User.Reveal())
 	}
 	host, port, path := charlist(e.URL), atom("undefined"), atom("undefined")
-	if url, err := repdoc.ParseURL(e.URL); err == nil {
+	if url, err := spec.ParseURL(e.URL); err == nil {
 		host, port, path = charlist(url.Host), portTerm(url), charlist(url.Path)
 	}
 	// The last place held OAuth settings once.
 	return terms{atom("remote"), user, host, port, path, headers(e), atom("undefined")}.tuple()
 }
 
-func portTerm(u repdoc.URL) []byte {
+func portTerm(u spec.URL) []byte {
 	usual := u.Scheme == "https" && u.Port == 443 || u.Scheme == "http" && (u.Port == 80 || u.Port == 5984)
 	if u.Port == 0 || usual {
 		return atom("default")
@@ -114,11 +114,11 @@ func portTerm(u repdoc.URL) []byte {
 	return integer(u.Port)
 }
 
-func endpointV3(e *repdoc.Endpoint) []byte {
+func endpointV3(e *spec.Endpoint) []byte {
 	return terms{atom("remote"), charlist(e.URL), headers(e)}.tuple()
 }
 
-func headers(e *repdoc.Endpoint) []byte {
+func headers(e *spec.Endpoint) []byte {
 	var t terms
 	for _, h := range e.Headers {
 		t = append(t, terms{charlist(h.Name), charlist(h.Value.Reveal())}.tuple())
@@ -127,21 +127,21 @@ func headers(e *repdoc.Endpoint) []byte {
 }
 
 // optionTerms are the terms for what is replicated. function stands for a filter function.
-func optionTerms(r *repdoc.Replication, function string) (t terms) {
+func optionTerms(r *spec.Replication, function string) (t terms) {
 	f := r.Filter
 	switch f.Kind {
-	case repdoc.BuiltinFilter:
+	case spec.BuiltinFilter:
 		t = terms{binaryTerm(f.Name), jsonText(f.QueryParams, `{}`)}
-	case repdoc.FunctionFilter:
+	case spec.FunctionFilter:
 		t = terms{binaryTerm(function), jsonText(f.QueryParams, `{}`)}
-	case repdoc.DocIDs:
+	case spec.DocIDs:
 		var ids terms
 		for _, id := range f.DocIDs {
 			ids = append(ids, binaryTerm(id))
 		}
 		t = terms{ids.list()}
-	case repdoc.Selector:
-		normal, _ := mango.Normalize(f.Selector) // repdoc has checked it
+	case spec.Selector:
+		normal, _ := mango.Normalize(f.Selector) // package spec has checked it
 		t = terms{jsonText(normal, `{}`)}
 	}
 	if r.WinningRevsOnly {

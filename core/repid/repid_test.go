@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"couchrelay/core/ejson"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 const uuid = "9ddf59457dbb8772316cf06fc5e5a2e4"
 
-func parse(t testing.TB, raw string) *repdoc.Replication {
+func parse(t testing.TB, raw string) *spec.Replication {
 	t.Helper()
-	r, err := repdoc.ParseDocument([]byte(raw), repdoc.DefaultConfig())
+	r, err := spec.ParseDocument([]byte(raw), spec.DefaultConfig())
 	if err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
@@ -137,7 +137,7 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", endpoint, got, want)
 		}
 	}
-	junk := repdoc.Endpoint{URL: "random_junk"}
+	junk := spec.Endpoint{URL: "random_junk"}
 	if got := describe(t, endpointV4(&junk)); got != `(undefined) random_junk (undefined) (undefined)` {
 		t.Error(got)
 	}

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
+	"couchrelay/core/spec"
 )
 
 // Settings that a run is slowed down to after its endpoints answered 429 until patience ran out, as
@@ -19,15 +19,15 @@ const (
 
 // NewPlan is the plan for a replication on a server with this identity. throttled says that its last run
 // ended because endpoints asked to slow down.
-func NewPlan(rep *repdoc.Replication, server repid.Server, throttled bool) Plan {
+func NewPlan(rep *spec.Replication, server repid.Server, throttled bool) Plan {
 	o := Options{
 		Continuous: rep.Continuous, CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,
-		UseCheckpoints: rep.UseCheckpoints, UseBulkGet: rep.UseBulkGet, FlatLog: rep.Filter.Kind == repdoc.DocIDs,
+		UseCheckpoints: rep.UseCheckpoints, UseBulkGet: rep.UseBulkGet, FlatLog: rep.Filter.Kind == spec.DocIDs,
 		SinceSeq: peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, BatchSize: rep.WorkerBatchSize,
 		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: 10 * time.Second,
 	}
-	if rep.Filter.Kind == repdoc.FunctionFilter {
+	if rep.Filter.Kind == spec.FunctionFilter {
 		ddoc, name := rep.Filter.DesignDoc()
 		o.Filter = &peer.GetFilter{DesignDoc: ddoc, Name: name}
 	}

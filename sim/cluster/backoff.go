@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"couchrelay/core/backoff"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // checkBackoff is S8: crashes are counted and forgotten by the rules, the wait after each is within its bounds,
@@ -18,11 +18,11 @@ func (o *oracle) checkBackoff(id string, before, after *shadow, anew bool, l lan
 	case anew && a.ErrorCount != 0:
 		o.w.fail("S8", "job %s is new, and has crashed %d times", id, a.ErrorCount)
 	case anew:
-	case a.State == replicator.Crashing && b.State == replicator.Running:
+	case a.State == jobstore.Crashing && b.State == jobstore.Running:
 		o.checkCrash(id, before, after, ran)
 	case progress && ran > health && a.ErrorCount > 0:
 		o.w.fail("S8", "job %s has run for %s, and is still said to have crashed %d times", id, ran, a.ErrorCount)
-	case a.ErrorCount < b.ErrorCount && a.State != replicator.Completed && ran <= health:
+	case a.ErrorCount < b.ErrorCount && a.State != jobstore.Completed && ran <= health:
 		o.w.fail("S8", "job %s: %d crashes were forgotten by %v", id, b.ErrorCount-a.ErrorCount, l.request)
 	case before.header.Due > 0 && after.header.Due != before.header.Due && l.wall < before.header.Due && before.header.Due.Sub(l.wall) <= o.w.Config.Backoff.Max+24*time.Hour:
 		o.w.fail("S8", "job %s waits until %s, and was taken out at %s by %v", id, before.header.Due, l.wall, l.request)

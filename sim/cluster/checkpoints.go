@@ -9,8 +9,8 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
 )
 
@@ -107,9 +107,9 @@ func readLog(body []byte) log {
 
 // logsOf are the databases with the logs of a replication whose checkpoints can be judged; nil for others: a
 // filter function may be another one by now.
-func (o *oracle) logsOf(rep *repdoc.Replication) (source, target *peers.DB) {
+func (o *oracle) logsOf(rep *spec.Replication) (source, target *peers.DB) {
 	source, target = o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-	if rep.Filter.Kind == repdoc.FunctionFilter || source == nil || target == nil {
+	if rep.Filter.Kind == spec.FunctionFilter || source == nil || target == nil {
 		return nil, nil
 	}
 	return source, target
@@ -143,7 +143,7 @@ func baseOf(repID string) string {
 
 // uncovered is a document that a job would copy again though it has arrived: one among the changes up to a number
 // that its checkpoints do not cover. Jobs that differ in a few options have the same logs, and none to rely on.
-func (o *oracle) uncovered(jobID string, rep *repdoc.Replication, base string, through int64) string {
+func (o *oracle) uncovered(jobID string, rep *spec.Replication, base string, through int64) string {
 	source, target := o.logsOf(rep)
 	if source == nil || !rep.UseCheckpoints {
 		return ""
@@ -234,7 +234,7 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 		if second, err := o.logs.head(other.Log(id)); err != nil || second.session != head.session {
 			return
 		}
-		if rep.Filter.Kind == repdoc.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
+		if rep.Filter.Kind == spec.FunctionFilter && o.w.Engine.Now().Sub(source.Edited) < filterSettles {
 			return
 		}
 		if lost := o.missing(rep, source, target, source.Number(peer.Seq(head.seq))); lost != "" {
@@ -245,12 +245,12 @@ func (o *oracle) checkpoint(db *peers.DB, id string, body []byte) {
 }
 
 // beginsAt is the number of the change behind which a replication without a checkpoint begins: its since_seq.
-func beginsAt(rep *repdoc.Replication, source *peers.DB) int64 {
+func beginsAt(rep *spec.Replication, source *peers.DB) int64 {
 	return source.Number(peer.Seq(rep.SinceSeq))
 }
 
 // missing is a revision among the changes up to a number that the target lacks and never refused.
-func (o *oracle) missing(rep *repdoc.Replication, source, target *peers.DB, through int64) string {
+func (o *oracle) missing(rep *spec.Replication, source, target *peers.DB, through int64) string {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number > through || target.Deny[offer.ID] != nil {
 			continue

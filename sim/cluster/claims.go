@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // claiming is what the oracle knows of claims of replication ids.
@@ -54,7 +54,7 @@ func (o *oracle) has(jobID, repID string) bool {
 }
 
 // noteHold remembers when a job had its replication id.
-func (o *oracle) noteHold(id string, r *replicator.Record) {
+func (o *oracle) noteHold(id string, r *jobstore.Record) {
 	if r != nil && r.RepID != "" && !r.State.Terminal() {
 		o.had[hold{r.RepID, id}] = o.w.Engine.Now()
 	}

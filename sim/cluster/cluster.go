@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/repid"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/fakefdb"
@@ -34,7 +34,7 @@ type Cluster struct {
 	Faults  Tally
 
 	db     *fakefdb.Database
-	store  *replicator.Store
+	store  *jobstore.Store
 	world  *storeWorld
 	net    *network
 	nodes  []*process
@@ -104,14 +104,14 @@ func New(c Config, d *decide.Decider) *Cluster {
 	w.oracle = newOracle(w)
 	w.world = newStoreWorld(w)
 	w.db = fakefdb.New(fakefdb.InWorld(w.world), fakefdb.OnCommit(w.oracle.landed))
-	rc := replicator.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
+	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	rc.Sharing = c.Sharing
 	rc.Sharing.Forgetting.Interval = c.Settings.Interval
-	rc.Parse = repdoc.DefaultConfig()
+	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest = c.Retries
-	w.store = replicator.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
+	w.store = jobstore.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
 	w.buildServers()

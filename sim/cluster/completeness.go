@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
 )
 
@@ -48,7 +48,7 @@ func (o *oracle) opened(r *run, op peer.Op, reply peer.Reply) {
 func (o *oracle) asBegun(r *run) bool {
 	rep, b := r.work.Work.Replication, &r.begin
 	source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)
-	return rep.Filter.Kind != repdoc.FunctionFilter && source != nil && target != nil && source == b.source && source.Restored() == b.restoredS &&
+	return rep.Filter.Kind != spec.FunctionFilter && source != nil && target != nil && source == b.source && source.Restored() == b.restoredS &&
 		(b.target == nil || target == b.target && target.Start() == b.instance && target.Restored() == b.restoredT)
 }
 
@@ -79,7 +79,7 @@ func (o *oracle) checkPending(r *run, info replication.Info) {
 	if told := r.numbers.counted; info.ChangesPending < 0 && told > max(0, r.p.pausedLast) && o.w.Engine.Now() > told && o.goesOn(r) {
 		o.w.fail("S23", "run %d of %s from %s was told how much is to come, and does not know", r.id, r.p.Name, source)
 	}
-	if info.ChangesPending < 0 || rep.Filter.Kind == repdoc.FunctionFilter || !o.goesOn(r) {
+	if info.ChangesPending < 0 || rep.Filter.Kind == spec.FunctionFilter || !o.goesOn(r) {
 		return
 	}
 	left, last := int64(0), source.Number(r.begin.last)

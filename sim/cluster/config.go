@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"couchrelay/core/backoff"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/peers"
@@ -46,7 +46,7 @@ type Config struct {
 	SlowReads int
 
 	Settings           node.Settings
-	Sharing            replicator.Sharing // without shares as yet; Settings.Interval holds
+	Sharing            jobstore.Sharing // without shares as yet; Settings.Interval holds
 	Backoff            backoff.Policy
 	TransientMaxAge    time.Duration
 	CheckpointInterval time.Duration
@@ -177,7 +177,7 @@ func Default() Config {
 		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5, Duration: 10 * time.Minute, Settle: 6 * time.Hour,
 		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, SlowReads: 100, NetLatency: 30 * time.Millisecond,
-		Settings: s, Sharing: replicator.DefaultSharing(), Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
+		Settings: s, Sharing: jobstore.DefaultSharing(), Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
 		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3, Memory: replication.DefaultMemory,
 		Rates: map[string]int{}, Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 )
 
 // ending is what a document tells of its end.
@@ -61,8 +61,8 @@ func (o *oracle) checkNew(id string, s *shadow) {
 	if len(a.History) != 1 || a.History[0].Type != "added" || a.History[0].At != a.Created || a.LastUpdated != a.Created {
 		o.w.fail("S29", "job %s was made at %s, and tells of %s and %+v", id, a.Created, a.LastUpdated, a.History)
 	}
-	if rep, err := o.w.store.Spec(o.w.present(), id); err == nil && rep != nil && (a.RepID == "") != (rep.Filter.Kind == repdoc.FunctionFilter) {
-		o.w.fail("S18", "job %s is made as replication %q, with a filter function: %v", id, a.RepID, rep.Filter.Kind == repdoc.FunctionFilter)
+	if rep, err := o.w.store.Spec(o.w.present(), id); err == nil && rep != nil && (a.RepID == "") != (rep.Filter.Kind == spec.FunctionFilter) {
+		o.w.fail("S18", "job %s is made as replication %q, with a filter function: %v", id, a.RepID, rep.Filter.Kind == spec.FunctionFilter)
 	}
 	if !a.Transient() && a.User != userOf(a.DocID) {
 		o.w.fail("S29", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, userOf(a.DocID), a.User)
@@ -82,7 +82,7 @@ func (o *oracle) checkNew(id string, s *shadow) {
 }
 
 // asWritten says whether a replication is what its user wrote in a document, as far as documents of this world go.
-func (o *oracle) asWritten(rep *repdoc.Replication, body []byte) bool {
+func (o *oracle) asWritten(rep *spec.Replication, body []byte) bool {
 	w := struct {
 		Source, Target  string
 		Continuous      bool
@@ -128,18 +128,18 @@ func (o *oracle) checkEnding(before, after *shadow) {
 		if doc == nil {
 			return
 		}
-		want := replicator.State("")
-		own := o.shadows[replicator.DocumentJobs(t.instance)+rec.DocID]
+		want := jobstore.State("")
+		own := o.shadows[jobstore.DocumentJobs(t.instance)+rec.DocID]
 		if own != nil && own.header != nil && own.record.State.Terminal() {
 			want = own.record.State
 		}
-		if says := stateOf(doc); says == string(replicator.Failed) && endingOf(doc).Reason == "" {
+		if says := stateOf(doc); says == string(jobstore.Failed) && endingOf(doc).Reason == "" {
 			o.w.fail("S7", "document %s/%s failed, and does not say why", t.name, rec.DocID)
 		} else if says != string(want) {
 			o.w.fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.name, rec.DocID, says, rec.Instance+rec.DocID, want)
 		} else if at := endingOf(doc).Time; before.header != nil && own == after && at != rec.LastUpdated.ISO8601() {
 			o.w.fail("S7", "document %s/%s is %s since %s, and says %q", t.name, rec.DocID, want, rec.LastUpdated.ISO8601(), at)
-		} else if want == replicator.Completed && !tellsNumbers(doc, own.record) {
+		} else if want == jobstore.Completed && !tellsNumbers(doc, own.record) {
 			o.w.fail("S7", "document %s/%s is completed, and does not tell the numbers %+v: %s", t.name, rec.DocID, own.record.Stats, doc.Body)
 		}
 	}

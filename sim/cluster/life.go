@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 )
 
 // checkLife is S29: what a job tells of its life is what happened in the commit.
 func (o *oracle) checkLife(id string, before, after *shadow, anew bool, l landing) {
 	b, a := before.record, after.record
-	if !anew && a.RepID != b.RepID && b.RepID != "" && a.Stats != (replicator.Stats{}) {
+	if !anew && a.RepID != b.RepID && b.RepID != "" && a.Stats != (jobstore.Stats{}) {
 		o.w.fail("S16", "job %s is replication %s now, and tells the numbers of %s", id, a.RepID, b.RepID)
 	}
-	if a.State != replicator.Failed && a.ErrorCount == 0 && (a.Error != "" || a.Throttled) {
+	if a.State != jobstore.Failed && a.ErrorCount == 0 && (a.Error != "" || a.Throttled) {
 		o.w.fail("S29", "job %s is %s without crashes, and tells of error %q, throttled %v", id, a.State, a.Error, a.Throttled)
 	}
 	if q, is := l.request.(node.Accept); is && after.header.Lock != before.header.Lock {
@@ -63,10 +63,10 @@ func (o *oracle) checkLifeEnd(id string, after *shadow, l landing) {
 		o.checkTrouble(id, a, q.Trouble, l)
 	case node.Crash:
 		o.checkTrouble(id, a, q.Trouble, l)
-		if fails := a.Transient() && !q.Trouble.Throttled; fails != (a.State == replicator.Failed) {
+		if fails := a.Transient() && !q.Trouble.Throttled; fails != (a.State == jobstore.Failed) {
 			o.w.fail("S29", "job %s, of a request: %v, is %s after %s, throttled %v", id, a.Transient(), a.State, q.Trouble, q.Trouble.Throttled)
 		}
-		if a.State == replicator.Crashing && a.Throttled != q.Trouble.Throttled {
+		if a.State == jobstore.Crashing && a.Throttled != q.Trouble.Throttled {
 			o.w.fail("S29", "job %s crashed with throttled %v, and tells %v", id, q.Trouble.Throttled, a.Throttled)
 		}
 	}
@@ -89,7 +89,7 @@ func (o *oracle) checkAnswer(r *run, e replication.End) {
 }
 
 // checkTrouble: a job that crashed says why.
-func (o *oracle) checkTrouble(id string, a *replicator.Record, t replication.Trouble, l landing) {
+func (o *oracle) checkTrouble(id string, a *jobstore.Record, t replication.Trouble, l landing) {
 	o.checkNewest(id, a, "crashed", l)
 	if a.Error != t.Error || a.Reason != t.Reason {
 		o.w.fail("S29", "job %s crashed with %s, and tells %s: %s", id, t, a.Error, a.Reason)
@@ -97,7 +97,7 @@ func (o *oracle) checkTrouble(id string, a *replicator.Record, t replication.Tro
 }
 
 // checkNewest: a job's history ends with what happened last, and is no longer than max_history.
-func (o *oracle) checkNewest(id string, a *replicator.Record, what string, l landing) {
+func (o *oracle) checkNewest(id string, a *jobstore.Record, what string, l landing) {
 	switch n := len(a.History); {
 	case n == 0 || n > o.w.store.Config.MaxHistory:
 		o.w.fail("S29", "job %s has a history of %d events", id, n)
@@ -117,10 +117,10 @@ func (o *oracle) checkForgotten(id string, before *shadow, l landing) {
 }
 
 // tellsNumbers says whether a completed document has the numbers of its job, and when that was made.
-func tellsNumbers(d *docs.Document, r *replicator.Record) bool {
+func tellsNumbers(d *docs.Document, r *jobstore.Record) bool {
 	var body struct {
 		Stats struct {
-			replicator.Stats
+			jobstore.Stats
 			StartTime string `json:"start_time"`
 		} `json:"_replication_stats"`
 	}
@@ -165,9 +165,9 @@ func (o *oracle) checkFresh(r *run, info replication.Info) {
 }
 
 // checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
-func (o *oracle) checkEnd(id string, rec *replicator.Record, l landing) {
+func (o *oracle) checkEnd(id string, rec *jobstore.Record, l landing) {
 	held, ended := heldBy(l.request)
-	var told *replicator.Stats
+	var told *jobstore.Stats
 	switch q := l.request.(type) {
 	case node.Requeue:
 		told = q.Stats

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/decide"
 )
@@ -49,7 +49,7 @@ func (u *users) share(site *decide.Site) {
 
 // ruling is what the oracle knows of the settings in force, and of the tags that were given out.
 type ruling struct {
-	replicator.Sharing
+	jobstore.Sharing
 	epoch     int64 // changes of the policy so far
 	changing  bool
 	asked, at instant.Time // when the last change was asked for, and was in force
@@ -104,7 +104,7 @@ func (o *oracle) checkRuling(l landing) {
 }
 
 // turnOf is the turn that a request ends.
-func turnOf(q node.Request) (t replicator.Turn, ends bool) {
+func turnOf(q node.Request) (t jobstore.Turn, ends bool) {
 	switch q := q.(type) {
 	case node.Complete:
 		return q.Turn, true

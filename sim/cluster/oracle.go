@@ -10,13 +10,13 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/peers"
@@ -81,7 +81,7 @@ type landing struct {
 // shadow is what the oracle knows of a job.
 type shadow struct {
 	header *jobs.Job // nil: removed
-	record *replicator.Record
+	record *jobstore.Record
 	spec   string       // the replication, as it is stored
 	came   instant.Time // when it was added last
 	over   instant.Time // when it came to an end
@@ -228,7 +228,7 @@ func (o *oracle) follow(l landing) {
 			after.gone = o.w.Engine.Now()
 			o.checkForgotten(id, before, l)
 		} else {
-			after.record = &replicator.Record{}
+			after.record = &jobstore.Record{}
 			if err := json.Unmarshal(header.Data, after.record); err != nil {
 				o.w.fail("S3", "record of job %s: %v", id, err)
 				return
@@ -292,11 +292,11 @@ func (o *oracle) checkTransition(id string, before, after *shadow, l landing) {
 	}
 }
 
-func legal(from, to replicator.State) bool {
+func legal(from, to jobstore.State) bool {
 	switch from {
-	case replicator.Pending, replicator.Crashing:
-		return to == from || to == replicator.Running
-	case replicator.Running:
+	case jobstore.Pending, jobstore.Crashing:
+		return to == from || to == jobstore.Running
+	case jobstore.Running:
 		return true
 	}
 	return to == from
@@ -309,7 +309,7 @@ func fewer(is, was checkpoint.Counters) bool {
 }
 
 // checkCounters is S16.
-func (o *oracle) checkCounters(id string, b, a replicator.Stats) {
+func (o *oracle) checkCounters(id string, b, a jobstore.Stats) {
 	if fewer(a.Counters(), b.Counters()) {
 		o.w.fail("S16", "counters of job %s went back from %+v to %+v", id, b.Counters(), a.Counters())
 	}
@@ -461,7 +461,7 @@ func (o *oracle) refusedWrite(j *jobDoc, token uint64, err error) {
 
 // dropped forgets the documents of a database that was deleted.
 func (o *oracle) dropped(t *tenant) {
-	o.gone[replicator.DocumentJobs(t.instance)] = o.w.Engine.Now()
+	o.gone[jobstore.DocumentJobs(t.instance)] = o.w.Engine.Now()
 	for key, truth := range o.docs {
 		if truth.j.tenant == t {
 			delete(o.docs, key)

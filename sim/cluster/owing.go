@@ -5,8 +5,8 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // owing is how long a run had its slot while others waited, and where its job stands.
@@ -79,7 +79,7 @@ func (o *oracle) checkOwed(p *process, q node.Request) {
 
 // toldBy are the numbers that a request tells of a run which ended, nil without any.
 func toldBy(q node.Request) *checkpoint.Counters {
-	var stats *replicator.Stats
+	var stats *jobstore.Stats
 	switch q := q.(type) {
 	case node.Complete:
 		return &q.End.Info.Counters

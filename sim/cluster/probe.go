@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 	"couchrelay/sim/peers"
 )
 
@@ -63,7 +63,7 @@ func (w *Cluster) probeMaxJobs(stop func() bool) {
 }
 
 // job is the id of the document's job.
-func (j *jobDoc) job() string { return replicator.DocumentJobs(j.tenant.instance) + j.id }
+func (j *jobDoc) job() string { return jobstore.DocumentJobs(j.tenant.instance) + j.id }
 
 // probeStart writes a document while a slot is free, and looks for its run. It returns nil when there is none.
 func (w *Cluster) probeStart(s *peers.Server, name string, stop func() bool) *jobDoc {

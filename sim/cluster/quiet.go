@@ -11,10 +11,10 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 )
 
 // unsettled says which liveness invariant does not hold yet; nil when all do.
@@ -356,7 +356,7 @@ func (o *oracle) document(t *tenant, id string) *docs.Document {
 func (o *oracle) checkJobs() {
 	instances := map[string]*tenant{}
 	for _, t := range o.w.users.tenants {
-		instances[replicator.DocumentJobs(t.instance)] = t
+		instances[jobstore.DocumentJobs(t.instance)] = t
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
 		s := o.shadows[id]

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
-	"couchrelay/core/replicator"
 )
 
 // reports are what a run has told of itself.
@@ -20,7 +20,7 @@ type reports struct {
 	checkpointed peer.Seq     // according to that
 	last         replication.Info
 	// told is what its node was told last, and storing what that asked last to store.
-	told, storing replicator.Stats
+	told, storing jobstore.Stats
 }
 
 // progressed is told of every Progress of a run, and of the request whose answer it was, if any.
@@ -63,7 +63,7 @@ func (o *oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 func (o *oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
 	if e, is := ev.(node.RunProgress); is {
 		if r := p.find(e.Run); r != nil {
-			r.reports.told = replicator.StatsOf(e.Info)
+			r.reports.told = jobstore.StatsOf(e.Info)
 			o.checkWords(r, e.Info)
 		}
 	}
@@ -91,7 +91,7 @@ func (o *oracle) checkWords(r *run, info replication.Info) {
 	if s.ChangesPending != nil {
 		pending = *s.ChangesPending
 	}
-	says := func(told replicator.SeqText, seq peer.Seq) bool {
+	says := func(told jobstore.SeqText, seq peer.Seq) bool {
 		return string(told) == strings.Trim(string(seq), `"`)
 	}
 	if s.Counters() != info.Counters || pending != info.ChangesPending || !says(s.CheckpointedSourceSeq, info.CheckpointedSeq) ||

@@ -6,13 +6,13 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/repdoc"
-	"couchrelay/core/replicator"
+	"couchrelay/core/spec"
 	"couchrelay/sim/decide"
 )
 
-var admin = replicator.Writer{Admin: true}
+var admin = jobstore.Writer{Admin: true}
 
 // requester is who makes requests.
 const requester = "user"
@@ -39,7 +39,7 @@ func (u *users) request(what string, site *decide.Site) {
 	if err != nil {
 		panic(err)
 	}
-	rep, err := repdoc.ParseRequest(raw, u.w.store.Config.Parse)
+	rep, err := spec.ParseRequest(raw, u.w.store.Config.Parse)
 	if err != nil {
 		panic(err)
 	}
@@ -55,7 +55,7 @@ func (u *users) request(what string, site *decide.Site) {
 }
 
 // checkID is a part of S3: requests for something else have jobs of their own.
-func (u *users) checkID(id string, rep *repdoc.Replication) {
+func (u *users) checkID(id string, rep *spec.Replication) {
 	what := fmt.Sprintf("from %s to %s, continuous: %v, since %s, with %+v", rep.Source.URL, rep.Target.URL, rep.Continuous, rep.SinceSeq, rep.Filter)
 	if before, known := u.asksFor[id]; known && before != what {
 		u.w.fail("S3", "job %s is one %s, and a request for one %s was given it", id, before, what)
@@ -65,7 +65,7 @@ func (u *users) checkID(id string, rep *repdoc.Replication) {
 
 // accepted is S3 for requests: one that was made at a moment and answered has its job, unless that was removed
 // meanwhile. Another one may have replaced it.
-func (o *oracle) accepted(id string, rep *repdoc.Replication, made instant.Time) {
+func (o *oracle) accepted(id string, rep *spec.Replication, made instant.Time) {
 	switch s := o.shadows[id]; {
 	case s == nil || s.header == nil && s.gone < made:
 		o.w.fail("S3", "request %s was accepted, and has no job", id)

@@ -7,9 +7,9 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
-	"couchrelay/core/replicator"
 	"couchrelay/core/schedule"
 )
 
@@ -137,7 +137,7 @@ func (o *oracle) checkYields(p *process, stopped []*run) {
 // checkTurn is a part of S10: a job that is queued again stands where its run said, under fifo behind those whose turns
 // ended before.
 func (o *oracle) checkTurn(id string, after *shadow, l landing) {
-	var turn replicator.Turn
+	var turn jobstore.Turn
 	switch q := l.request.(type) {
 	case node.Requeue:
 		turn = q.Turn

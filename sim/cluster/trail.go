@@ -12,8 +12,8 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
 )
 
@@ -164,7 +164,7 @@ func (o *oracle) checkAskedFirst(r *run, head entry) {
 		o.w.fail("S11", "run %d of %s writes a checkpoint, and has not had both sides make their writes durable", r.id, r.p.Name)
 	}
 	s.durable = [2]bool{}
-	if r.work.Work.Replication.Filter.Kind == repdoc.FunctionFilter && !s.filtered {
+	if r.work.Work.Replication.Filter.Kind == spec.FunctionFilter && !s.filtered {
 		o.w.fail("S11", "run %d of %s writes a checkpoint, and has not looked whether its filter function is the same", r.id, r.p.Name)
 	}
 	if s.filtered = false; head.seq != string(s.covers) {
@@ -202,7 +202,7 @@ func (o *oracle) checkPace(r *run) {
 // begins notes what was done when a checkpoint began: with a look at the filter function, if there is one, or with the question
 // to the source. Either may be repeated.
 func (s *saved) begins(r *run, commits bool) {
-	switch filtered := r.work.Work.Replication.Filter.Kind == repdoc.FunctionFilter; {
+	switch filtered := r.work.Work.Replication.Filter.Kind == spec.FunctionFilter; {
 	case commits == filtered || !r.reads:
 	case commits && !s.syncing, !commits && !s.looking:
 		s.covers = r.machine.Info().ThroughSeq
@@ -238,7 +238,7 @@ func (o *oracle) checkPositions(r *run, body []byte) {
 	if err != nil || string(newest.Start) != string(r.saved.from) || string(newest.End) != head.seq || string(newest.Recorded) != head.seq {
 		o.w.fail("S14", "run %d of %s began at %s, has come to %s, and tells in its log of %s, %s, %s: %v", r.id, r.p.Name, r.saved.from, head.seq, newest.Start, newest.End, newest.Recorded, err)
 	}
-	if r.work.Work.Replication.Filter.Kind == repdoc.DocIDs {
+	if r.work.Work.Replication.Filter.Kind == spec.DocIDs {
 		_ = json.Unmarshal(historyOf(body)[0], &want) // it was read before
 		want.Counters = checkpoint.Counters{DocsRead: want.DocsRead, DocsWritten: want.DocsWritten, DocWriteFailures: want.DocWriteFailures}
 	}

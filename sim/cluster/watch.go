@@ -3,8 +3,8 @@ package cluster
 import (
 	"time"
 
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/replicator"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -22,8 +22,8 @@ type (
 	// JobChanged is what a commit made of a job.
 	JobChanged struct {
 		Job           string
-		Database, Doc string           // both empty for the job of a request
-		State         replicator.State // empty when the job was removed
+		Database, Doc string         // both empty for the job of a request
+		State         jobstore.State // empty when the job was removed
 		Node, Reason  string
 	}
 	// RunStarted says that a node runs a job from now on.
@@ -118,7 +118,7 @@ func (o *oracle) watchJob(id string, before, after *shadow) {
 	changed := JobChanged{Job: id}
 	if rec := after.record; after.header != nil {
 		changed.Database, changed.Doc, changed.State, changed.Node, changed.Reason = rec.Database, rec.DocID, rec.State, rec.Node, rec.Reason
-		if rec.State != replicator.Running {
+		if rec.State != jobstore.Running {
 			changed.Node = ""
 		}
 	} else if before.header == nil {

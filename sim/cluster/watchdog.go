@@ -9,7 +9,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // watchEvery is the time between looks at what must not last.
@@ -76,7 +76,7 @@ func (o *oracle) checkLogs() {
 			continue
 		}
 		rep, err := o.w.store.Spec(o.w.present(), id)
-		if err != nil || rep == nil || rep.Filter.Kind == repdoc.FunctionFilter { // the function may be another one now
+		if err != nil || rep == nil || rep.Filter.Kind == spec.FunctionFilter { // the function may be another one now
 			continue
 		}
 		source, target := o.w.net.find(rep.Source.URL), o.w.net.find(rep.Target.URL)

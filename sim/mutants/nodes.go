@@ -147,7 +147,7 @@ var results = []Mutant{
 		New: "",
 	},
 	{
-		Name: "charge-added", File: "core/replicator/account.go", What: "a charge is added, so that a repeated one counts twice",
+		Name: "charge-added", File: "core/jobstore/account.go", What: "a charge is added, so that a repeated one counts twice",
 		Old: "tx.Max(s.usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))",
 		New: "tx.Add(s.usage.Pack(c.Account, int64(c.At), c.Worker), c.Used)",
 	},
@@ -176,7 +176,7 @@ var results = []Mutant{
 // queue are bugs about where jobs wait.
 var queue = []Mutant{
 	{
-		Name: "accept-of-any-size", File: "core/replicator/run.go", What: "an accept takes as many jobs as were asked for, however large their records are",
+		Name: "accept-of-any-size", File: "core/jobstore/run.go", What: "an accept takes as many jobs as were asked for, however large their records are",
 		Old: "return size >= acceptBytes, nil",
 		New: "return false, nil",
 	},
@@ -211,7 +211,7 @@ var queue = []Mutant{
 		New: "",
 	},
 	{
-		Name: "transient-kept", File: "core/replicator/sweep.go", What: "finished jobs of requests are never forgotten",
+		Name: "transient-kept", File: "core/jobstore/sweep.go", What: "finished jobs of requests are never forgotten",
 		Old: "if rec != nil && rec.Expires == instant.Time(at) {",
 		New: "if rec != nil && rec.Expires < instant.Time(at) {",
 	},
@@ -275,7 +275,7 @@ var queue = []Mutant{
 // scheduling are bugs about who gets a slot, and what it costs.
 var scheduling = []Mutant{
 	{
-		Name: "account-never-left", File: "core/replicator/run.go", What: "jobs that are over still count for their accounts",
+		Name: "account-never-left", File: "core/jobstore/run.go", What: "jobs that are over still count for their accounts",
 		Old: "\tif left == jobs.Finished {\n",
 		New: "\tif left != jobs.Finished {\n",
 	},
@@ -331,8 +331,8 @@ var scheduling = []Mutant{
 	},
 	{
 		Name: "last-turn-not-charged", File: "core/node/share.go", What: "what a run used since the last charge is lost when it ends",
-		Old: "func (n *Node) turn(r *run) replicator.Turn {\n\tn.charge(r)\n",
-		New: "func (n *Node) turn(r *run) replicator.Turn {\n",
+		Old: "func (n *Node) turn(r *run) jobstore.Turn {\n\tn.charge(r)\n",
+		New: "func (n *Node) turn(r *run) jobstore.Turn {\n",
 	},
 	{
 		Name: "charged-twice", File: "core/node/share.go", What: "every charge covers the whole run",
@@ -355,7 +355,7 @@ var scheduling = []Mutant{
 		New: "max(jobs, 0), shares)",
 	},
 	{
-		Name: "newcomer-not-counted", File: "core/replicator/account.go", What: "a new job is not counted for its own place",
+		Name: "newcomer-not-counted", File: "core/jobstore/account.go", What: "a new job is not counted for its own place",
 		Old: "\ta.Jobs++\n",
 		New: "",
 	},
@@ -414,22 +414,22 @@ var backoff = []Mutant{
 		New: "",
 	},
 	{
-		Name: "reset-at-start", File: "core/replicator/run.go", What: "crashes are forgotten when the job starts again",
+		Name: "reset-at-start", File: "core/jobstore/run.go", What: "crashes are forgotten when the job starts again",
 		Old: "rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now\n",
 		New: "rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now\n\t\t\trec.heal()\n",
 	},
 	{
-		Name: "never-healed", File: "core/replicator/run.go", What: "a job that has run for long still shows its crashes",
+		Name: "never-healed", File: "core/jobstore/run.go", What: "a job that has run for long still shows its crashes",
 		Old: "\t\t\trec.heal()\n\t\t\tif err := s.Jobs.Absolve(",
 		New: "\t\t\tif err := s.Jobs.Absolve(",
 	},
 	{
-		Name: "crashes-survive-edit", File: "core/replicator/document.go", What: "the job of a changed document starts with the crashes of the one before",
+		Name: "crashes-survive-edit", File: "core/jobstore/document.go", What: "the job of a changed document starts with the crashes of the one before",
 		Old: "\trec.User = rep.User.Name\n",
 		New: "\trec.User = rep.User.Name\n\tif old != nil {\n\t\trec.ErrorCount = old.ErrorCount\n\t}\n",
 	},
 	{
-		Name: "crash-queued-at-once", File: "core/replicator/run.go", What: "a job is ready again right after its crash",
+		Name: "crash-queued-at-once", File: "core/jobstore/run.go", What: "a job is ready again right after its crash",
 		Old: "return s.queue(tx, jobID, lock, rec, turn, due, now)",
 		New: "return s.queue(tx, jobID, lock, rec, turn, min(due, 0), now)",
 	},

@@ -156,37 +156,37 @@ var told = []Mutant{
 		New: "if b.number != r.furthest {",
 	},
 	{
-		Name: "added-not-noted", File: "core/replicator/store.go", What: "the history of a job does not begin with added",
+		Name: "added-not-noted", File: "core/jobstore/store.go", What: "the history of a job does not begin with added",
 		Old: "\trec.note(s.Config.MaxHistory, Event{Type: \"added\", At: now})\n",
 		New: "",
 	},
 	{
-		Name: "stopped-not-noted", File: "core/replicator/run.go", What: "the history of a job that was stopped lacks that",
+		Name: "stopped-not-noted", File: "core/jobstore/run.go", What: "the history of a job that was stopped lacks that",
 		Old: "\t\trec.stop(s, now)\n\t\trec.State, rec.Node, rec.LastUpdated = Pending",
 		New: "\t\trec.State, rec.Node, rec.LastUpdated = Pending",
 	},
 	{
-		Name: "completed-with-crashes", File: "core/replicator/run.go", What: "a job that is completed still tells its crashes",
+		Name: "completed-with-crashes", File: "core/jobstore/run.go", What: "a job that is completed still tells its crashes",
 		Old: "\t\trec.heal()\n\t\trec.stop(s, now)\n",
 		New: "\t\trec.stop(s, now)\n",
 	},
 	{
-		Name: "interval-in-seconds", File: "core/replicator/record.go", What: "checkpoint_interval is told in seconds",
+		Name: "interval-in-seconds", File: "core/jobstore/record.go", What: "checkpoint_interval is told in seconds",
 		Old: "rep.CheckpointInterval.Milliseconds()",
 		New: "int64(rep.CheckpointInterval.Seconds())",
 	},
 	{
-		Name: "user-forgotten", File: "core/replicator/transient.go", What: "a request's job has no user",
+		Name: "user-forgotten", File: "core/jobstore/transient.go", What: "a request's job has no user",
 		Old: "&Record{User: user}",
 		New: "&Record{}",
 	},
 	{
-		Name: "winners-not-stored", File: "core/repdoc/repdoc.go", What: "winning_revs_only is not stored",
+		Name: "winners-not-stored", File: "core/spec/spec.go", What: "winning_revs_only is not stored",
 		Old: "`json:\"winning_revs_only,omitempty\"`",
 		New: "`json:\"-\"`",
 	},
 	{
-		Name: "bulk-get-not-parsed", File: "core/repdoc/parse.go", What: "use_bulk_get is not read",
+		Name: "bulk-get-not-parsed", File: "core/spec/parse.go", What: "use_bulk_get is not read",
 		Old: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet)",
 		New: "r.UseBulkGet = p.boolean(\"use_bulk_get\", c.UseBulkGet) || c.UseBulkGet",
 	},
@@ -211,12 +211,12 @@ var told = []Mutant{
 		New: "\t\tif r.progress == nil {\n\t\t\tr.progress = &stats\n\t\t}\n",
 	},
 	{
-		Name: "document-user-forgotten", File: "core/replicator/document.go", What: "the job of a document has no user",
+		Name: "document-user-forgotten", File: "core/jobstore/document.go", What: "the job of a document has no user",
 		Old: "\trec.User = rep.User.Name\n",
 		New: "",
 	},
 	{
-		Name: "state-time-kept", File: "core/replicator/document.go", What: "a document does not say since when its job is over",
+		Name: "state-time-kept", File: "core/jobstore/document.go", What: "a document does not say since when its job is over",
 		Old: "if before != string(rec.State) {",
 		New: "if before != \"\" && before != string(rec.State) {",
 	},
@@ -225,7 +225,7 @@ var told = []Mutant{
 // kept are bugs about what a run keeps to while servers are slow, sources lack things, and nothing is wrong.
 var kept = []Mutant{
 	{
-		Name: "filter-told-less", File: "core/repdoc/filter.go", What: "a filter is not told of a parameter that the feed knows",
+		Name: "filter-told-less", File: "core/spec/filter.go", What: "a filter is not told of a parameter that the feed knows",
 		Old: "\t\tparams = append(params, peer.Param{Name: m.Name, Value: text})\n",
 		New: "\t\tif m.Name != \"attachments\" {\n\t\t\tparams = append(params, peer.Param{Name: m.Name, Value: text})\n\t\t}\n",
 	},
@@ -319,17 +319,17 @@ var turns = []Mutant{
 		New: "",
 	},
 	{
-		Name: "fifo-by-start", File: "core/replicator/account.go", What: "fifo queues by when jobs were made",
+		Name: "fifo-by-start", File: "core/jobstore/account.go", What: "fifo queues by when jobs were made",
 		Old: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(now)\n",
 		New: "\tcase order.Policy == schedule.FIFO:\n\t\there.Key = int64(rec.Created)\n",
 	},
 	{
-		Name: "epoch-stays", File: "core/replicator/order.go", What: "a change of the policy starts no epoch",
+		Name: "epoch-stays", File: "core/jobstore/order.go", What: "a change of the policy starts no epoch",
 		Old: "\t\to.Epoch++\n",
 		New: "",
 	},
 	{
-		Name: "shares-not-cleared", File: "core/replicator/order.go", What: "an account that lost its shares keeps them",
+		Name: "shares-not-cleared", File: "core/jobstore/order.go", What: "an account that lost its shares keeps them",
 		Old: "\t\t\ttx.Clear(s.shares.Pack(account))\n",
 		New: "\t\t\tcontinue\n",
 	},
@@ -339,17 +339,17 @@ var turns = []Mutant{
 		New: "return mulDiv(max(d.Microseconds(), 0), max(shares, 1), DefaultShares)",
 	},
 	{
-		Name: "tags-turn-unpaid", File: "core/replicator/run.go", What: "the last turn of a job costs nothing",
+		Name: "tags-turn-unpaid", File: "core/jobstore/run.go", What: "the last turn of a job costs nothing",
 		Old: "\tif _, err := s.settle(tx, rec, turn, now); err != nil {\n\t\treturn err\n\t}\n\tif rec.Transient()",
 		New: "\tif rec.Transient()",
 	},
 	{
-		Name: "tags-saved-up", File: "core/replicator/account.go", What: "an account that had nothing to do saves up turns",
+		Name: "tags-saved-up", File: "core/jobstore/account.go", What: "an account that had nothing to do saves up turns",
 		Old: "\ttag = max(floor, number(tail))\n",
 		New: "\ttag = max(floor*0, number(tail))\n",
 	},
 	{
-		Name: "future-charges-kept", File: "core/replicator/account.go", What: "charges of clocks that were ahead are kept",
+		Name: "future-charges-kept", File: "core/jobstore/account.go", What: "charges of clocks that were ahead are kept",
 		Old: "\t\t\ttx.ClearRange(kv.Range{Begin: s.usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong\n",
 		New: "\t\t\t_ = all\n",
 	},

@@ -9,7 +9,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/mango"
 	"couchrelay/core/peer"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // Offer is a row of changes: a document with the leaf revisions that a filter lets through.
@@ -52,12 +52,12 @@ func (db *DB) filter(op peer.GetFilter) (peer.Filter, *peer.Failure) {
 }
 
 // selected is the test of a replication's filter, whose function is told to let a group through besides.
-func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
+func (db *DB) selected(f spec.Filter, group string) (filter, *peer.Failure) {
 	selector := string(f.Selector)
 	switch f.Kind {
-	case repdoc.DocIDs:
+	case spec.DocIDs:
 		return filter{name: "ids " + strings.Join(f.DocIDs, " "), id: docs.IDs(f.DocIDs)}, nil
-	case repdoc.FunctionFilter:
+	case spec.FunctionFilter:
 		ddoc, name := f.DesignDoc()
 		found, failure := db.filter(peer.GetFilter{DesignDoc: ddoc, Name: name})
 		if failure != nil {
@@ -66,7 +66,7 @@ func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
 		if selector = found.Code; group != "" {
 			selector = fmt.Sprintf(`{"$or":[%s,{"group":%s}]}`, selector, group)
 		}
-	case repdoc.Selector:
+	case spec.Selector:
 	default:
 		return filter{}, nil
 	}
@@ -84,14 +84,14 @@ func (db *DB) selected(f repdoc.Filter, group string) (filter, *peer.Failure) {
 }
 
 // FilterWorks says whether a filter can be applied here.
-func (db *DB) FilterWorks(f repdoc.Filter) *peer.Failure {
+func (db *DB) FilterWorks(f spec.Filter) *peer.Failure {
 	_, failure := db.selected(f, meant(f))
 	return failure
 }
 
 // Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
 // the filter does not work.
-func (db *DB) Offers(f repdoc.Filter, winners bool) []Offer {
+func (db *DB) Offers(f spec.Filter, winners bool) []Offer {
 	test, failure := db.selected(f, meant(f))
 	if failure != nil {
 		return nil
@@ -152,12 +152,12 @@ func after(offers []Offer, since int64) []Offer {
 }
 
 // OffersAfter are the Offers after a number.
-func (db *DB) OffersAfter(since int64, f repdoc.Filter, winners bool) []Offer {
+func (db *DB) OffersAfter(since int64, f spec.Filter, winners bool) []Offer {
 	return after(db.Offers(f, winners), since)
 }
 
 // changes are all rows after a number.
-func (db *DB) changes(since int64, f repdoc.Filter, winners bool) ([]peer.Change, *peer.Failure) {
+func (db *DB) changes(since int64, f spec.Filter, winners bool) ([]peer.Change, *peer.Failure) {
 	test, failure := db.selected(f, told(f))
 	if failure != nil {
 		return nil, failure

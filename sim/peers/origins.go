@@ -9,7 +9,7 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/kv/mix"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // Revision names a revision of a document.
@@ -79,7 +79,7 @@ func (db *DB) trace(r Revision, content uint64) {
 // follows is in the feed, and can be read as its user wrote it.
 func (db *DB) CheckLeaves() {
 	shown := map[Revision]bool{}
-	for _, offer := range db.Offers(repdoc.Filter{}, false) {
+	for _, offer := range db.Offers(spec.Filter{}, false) {
 		for _, rev := range offer.Revs {
 			shown[Revision{offer.ID, rev}] = true
 		}

@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 	"couchrelay/sim/engine"
 )
 
@@ -42,7 +42,7 @@ type Pair struct {
 	net     Network
 	owner   *engine.Process
 	limiter Limiter
-	rep     *repdoc.Replication
+	rep     *spec.Replication
 
 	kept map[uint64][]*docs.Document
 	feed *feed
@@ -71,7 +71,7 @@ type Limiter struct {
 }
 
 // NewPair connects a replication's databases for a process.
-func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *repdoc.Replication) *Pair {
+func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *spec.Replication) *Pair {
 	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 

@@ -6,7 +6,7 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/docs"
-	"couchrelay/core/repdoc"
+	"couchrelay/core/spec"
 )
 
 // Forms is the number of selectors that Selector knows for each group.
@@ -25,13 +25,13 @@ func Selector(form, group int) json.RawMessage {
 func Query(group int) json.RawMessage { return fmt.Appendf(nil, `{"attachments":%d}`, group) }
 
 // meant is the group that the user had a filter function told of, told the one that a replication tells it of.
-func meant(f repdoc.Filter) string {
+func meant(f spec.Filter) string {
 	var query struct{ Attachments json.Number }
 	_ = json.Unmarshal(f.QueryParams, &query) // there may be none
 	return query.Attachments.String()
 }
 
-func told(f repdoc.Filter) string {
+func told(f spec.Filter) string {
 	for _, p := range f.ChangesParams() {
 		if p.Name == "attachments" {
 			return p.Value

@@ -1,0 +1,301 @@
+package jobstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
+)
+
+// An account is whoever shares are given to: a replicator database, for the jobs of its documents, or the user
+// who made a request.
+
+// userAccount starts the accounts of users. No database has a colon in its name, so no user gets at a
+// database's shares by a name.
+const userAccount = "user:"
+
+// IsAccount says whether shares can be given to a name: a replicator database's, or "user:NAME" for the
+// requests of a user ("user:" for those of nobody).
+func IsAccount(name string) bool {
+	return IsReplicatorDB(name) || strings.HasPrefix(name, userAccount)
+}
+
+// Account is the account of the job.
+func (r *Record) Account() string {
+	if r.Transient() {
+		return userAccount + r.User
+	}
+	return r.Database
+}
+
+// Charge notes what jobs used. Numbers in the store only grow, so that charges may land twice, late or in any
+// order. What is forgotten of the accounts by now is removed.
+func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) error {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return err
+	}
+	memory := order.Forgetting.Memory()
+	for i, c := range charges {
+		if i == 0 || c.Account != charges[i-1].Account {
+			all := s.usage.Sub(c.Account).Range()
+			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.usage.Pack(c.Account, int64(now.Add(-memory)))})
+			tx.ClearRange(kv.Range{Begin: s.usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
+		}
+		tx.Max(s.usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
+	}
+	return nil
+}
+
+// ChargeRow tells what a row of the store says of the usage of an account; ok is false for other rows. A
+// cleared row has a nil value.
+func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
+	if !s.usage.Contains(key) {
+		return c, false
+	}
+	var account, worker string
+	var at int64
+	if s.usage.Scan(key, &account, &at, &worker) != nil {
+		return c, false
+	}
+	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: number(value)}, true
+}
+
+// Charges are all charges that are remembered of an account, in the order of their times.
+func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) {
+	space, at := s.usage.Sub(account), int64(0)
+	rows, err := r.GetRange(space.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]schedule.Charge, len(rows))
+	for i, row := range rows {
+		c := &list[i]
+		if err := space.Scan(row.Key, &at, &c.Worker); err != nil {
+			return nil, fmt.Errorf("%w: usage row %x", jobs.ErrCorrupt, row.Key)
+		}
+		c.Account, c.At, c.Used = account, instant.Time(at), number(row.Value)
+	}
+	return list, nil
+}
+
+// Accounts reads what the use of the service by accounts means for their jobs. Give a snapshot reader, and not too many
+// names: under FairShare the charges of each are read one after the other.
+func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now instant.Time) ([]schedule.Account, error) {
+	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
+	for _, name := range names {
+		keys = append(keys, s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name))
+	}
+	values, err := r.GetAll(keys)
+	if err == nil && o.Policy == schedule.Tags && len(names) > 0 {
+		floor, err = s.floor(r, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]schedule.Account, len(names))
+	for i, name := range names {
+		a, row := &list[i], values[3*i:]
+		a.Shares, a.Jobs = sharesOf(row[0]), number(row[1])
+		switch o.Policy {
+		case schedule.FairShare:
+			charges, err := s.Charges(r, name)
+			if err != nil {
+				return nil, err
+			}
+			a.Usage = o.Forgetting.Usage(charges, now)
+		case schedule.Tags:
+			a.Tail = max(number(row[2]), floor)
+		}
+	}
+	return list, nil
+}
+
+func sharesOf(row []byte) int64 {
+	if row == nil {
+		return schedule.DefaultShares
+	}
+	return number(row)
+}
+
+// Turn is how a run counts when its job is queued again or over.
+type Turn struct {
+	Place schedule.Place // under FairShare, where the job stands now
+	// Owed is how long it ran while others waited.
+	Owed time.Duration
+}
+
+// enter counts a new job and finds its place.
+func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, error) {
+	account := rec.Account()
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	list, err := s.Accounts(tx.Snapshot(), []string{account}, order, now)
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	a := list[0]
+	a.Jobs++
+	tx.Add(s.count.Pack(account), 1)
+	place := order.Enter(now, a)
+	if order.Policy == schedule.Tags {
+		place.Key, err = s.advance(tx, account, order, order.Forgetting.Interval)
+	}
+	return place, err
+}
+
+// leave forgets a job that is over or removed.
+func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.count.Pack(rec.Account()), -1) }
+
+// settle has a run's turn count, and finds the place of its job when that is queued again.
+func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	here := schedule.Place{Epoch: order.Epoch}
+	switch {
+	case order.Policy == schedule.FIFO:
+		here.Key = int64(now)
+	case t.Place.Epoch == order.Epoch && (order.Policy == schedule.FairShare || t.Owed == 0):
+		here = t.Place
+	case order.Policy == schedule.FairShare:
+		here.Key = order.Decay.At(now)
+	default:
+		here.Key, err = s.advance(tx, rec.Account(), order, t.Owed)
+	}
+	return here, err
+}
+
+// floor is the least tag that is given out (Tags): that of the first job that waits, or the last that waited.
+// So an account that had nothing to do cannot save up turns, and one whose jobs wait loses none.
+func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
+	first, err := s.Ready(r, 1)
+	if err != nil {
+		return 0, err
+	}
+	if len(first) > 0 && first[0].Epoch == o.Epoch {
+		return first[0].Key, nil
+	}
+	b, err := r.Get(s.virtual)
+	return number(b), err
+}
+
+// advance gives out the next tag of an account (Tags), behind which the one after comes by the cost of d.
+// The sum of all costs is right whoever else does the same: the row is read and written.
+func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Duration) (tag int64, err error) {
+	floor, err := s.floor(tx.Snapshot(), o)
+	if err != nil {
+		return 0, err
+	}
+	shares, err := tx.Snapshot().Get(s.shares.Pack(account))
+	if err != nil {
+		return 0, err
+	}
+	tail, err := tx.Get(s.tail.Pack(account))
+	if err != nil {
+		return 0, err
+	}
+	tag = max(floor, number(tail))
+	tx.Set(s.tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
+	return tag, nil
+}
+
+// dispatched notes the tags of jobs that got slots (Tags); see floor.
+func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
+	order, err := s.Order(tx.Snapshot())
+	if err != nil || order.Policy != schedule.Tags {
+		return err
+	}
+	for i := range accepted {
+		if place := accepted[i].Place; place.Epoch == order.Epoch {
+			tx.Max(s.virtual, uint64(place.Key))
+		}
+	}
+	return nil
+}
+
+// Ready reads the places of the first n ready jobs.
+func (s *Store) Ready(r kv.Reader, n int) ([]schedule.Place, error) {
+	head, err := s.Jobs.Head(r, n)
+	if err != nil {
+		return nil, err
+	}
+	places := make([]schedule.Place, 0, len(head))
+	for _, priority := range head {
+		p, err := placeOf(priority)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, nil
+}
+
+// priority orders ready jobs: by their places, and within one in the order in which they were made.
+func (r *Record) priority(p schedule.Place) []byte {
+	return tuple.Pack(p.Epoch, p.Key, int64(r.Created))
+}
+
+func placeOf(priority []byte) (p schedule.Place, err error) {
+	var created int64
+	if err := tuple.Subspace(nil).Scan(priority, &p.Epoch, &p.Key, &created); err != nil {
+		return p, fmt.Errorf("%w: priority %x: %w", jobs.ErrCorrupt, priority, err)
+	}
+	return p, nil
+}
+
+// number is a little-endian counter; 0 when there is none.
+func number(b []byte) int64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}
+
+func encodeNumber(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
+
+// Audit checks that the counters of accounts' jobs equal what they count. It reads everything, so it is for
+// tests and repair tools.
+func (s *Store) Audit(r kv.Reader) error {
+	list, err := s.Jobs.List(r, jobs.Page{Limit: 1 << 30})
+	if err != nil {
+		return err
+	}
+	counts := map[string]int64{}
+	for _, j := range list {
+		rec, err := decodeRecord(j)
+		if err != nil {
+			return err
+		}
+		if !rec.State.Terminal() {
+			counts[rec.Account()]++
+		}
+	}
+	rows, err := r.GetRange(s.count.Range(), kv.RangeOptions{})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		var account string
+		if err := s.count.Scan(row.Key, &account); err != nil {
+			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+		}
+		if n := number(row.Value); n != counts[account] {
+			return fmt.Errorf("%w: account %q counts %d jobs and has %d", jobs.ErrCorrupt, account, n, counts[account])
+		}
+		delete(counts, account)
+	}
+	if len(counts) > 0 {
+		return fmt.Errorf("%w: accounts without a counter: %v", jobs.ErrCorrupt, counts)
+	}
+	return nil
+}

@@ -1,0 +1,441 @@
+package jobstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repid"
+	"couchrelay/core/schedule"
+	"couchrelay/sim/fakefdb"
+	"pgregory.net/rapid"
+)
+
+func (b *bench) charge(used int64, account, worker string, at instant.Time) {
+	b.t.Helper()
+	list := []schedule.Charge{{Account: account, At: at, Worker: worker, Used: used}}
+	b.do(func(tx kv.Tx) error { return b.s.Charge(tx, list, b.now) })
+}
+
+func (b *bench) account(name string) schedule.Account {
+	b.t.Helper()
+	return get(b, func(tx kv.Tx) (schedule.Account, error) {
+		o, err := b.s.Order(tx)
+		if err != nil {
+			return schedule.Account{}, err
+		}
+		list, err := b.s.Accounts(tx, []string{name}, o, b.now)
+		return list[0], err
+	})
+}
+
+func (b *bench) order() schedule.Order {
+	return get(b, func(tx kv.Tx) (schedule.Order, error) { return b.s.Order(tx) })
+}
+
+func (b *bench) share(change func(*Sharing)) {
+	b.t.Helper()
+	c := DefaultSharing()
+	change(&c)
+	b.do(func(tx kv.Tx) error { return b.s.Share(tx, c, b.now) })
+}
+
+// first is the place of the first ready job.
+func (b *bench) first() schedule.Place {
+	b.t.Helper()
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	if len(places) == 0 {
+		b.t.Fatal("nothing is ready")
+	}
+	return places[0]
+}
+
+func (b *bench) requeue(w Work, turn Turn) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, turn, b.now) })
+}
+
+func TestChargesLandInAnyOrder(t *testing.T) {
+	b := newBench(t)
+	b.now = instant.Seconds(1_700_000_040) // a whole minute
+	at := b.now.Add(-time.Minute)
+	for _, used := range []int64{10, 30, 20} {
+		b.charge(used, "_replicator", "w1", at)
+	}
+	b.charge(5, "_replicator", "w2", at)
+	b.charge(1000, "a/_replicator", "w1", at)
+	b.charge(100, "_replicator", "w1", at.Add(-time.Minute))
+	b.now = b.now.Add(15 * time.Second)
+	if got := b.account("_replicator"); got.Usage != 30+5+50 {
+		t.Errorf("usage %d", got.Usage)
+	}
+	b.now = b.now.Add(time.Minute)
+	if got := b.account("_replicator"); got.Usage != 42 {
+		t.Errorf("usage a minute later %d", got.Usage)
+	}
+}
+
+// TestForgottenChargesAreRemoved, and those of clocks that were ahead.
+func TestForgottenChargesAreRemoved(t *testing.T) {
+	b := newBench(t)
+	old := b.now
+	b.charge(10, "_replicator", "w1", old)
+	b.now = b.now.Add(1000 * time.Hour)
+	b.charge(10, "_replicator", "w1", b.now)
+	b.now = old.Add(time.Hour)
+	b.charge(10, "_replicator", "w2", b.now)
+	b.charge(10, "a/_replicator", "w2", b.now)
+	left := get(b, func(tx kv.Tx) ([]schedule.Charge, error) { return b.s.Charges(tx, "_replicator") })
+	if want := []schedule.Charge{{Account: "_replicator", At: b.now, Worker: "w2", Used: 10}}; !slices.Equal(left, want) {
+		t.Errorf("left %v", left)
+	}
+}
+
+func TestNewJobPaysForItsAccount(t *testing.T) {
+	b := newBench(t)
+	b.now = instant.Seconds(1_700_000_040)
+	b.charge(60_000_000, "_replicator", "w1", b.now.Add(-time.Minute))
+	b.now = b.now.Add(15 * time.Second)
+	b.put("r", simple, admin)
+	clock := b.order().Decay.At(b.now)
+	if got, want := b.first(), (schedule.Place{Key: clock + schedule.Log2(6000)}); got != want {
+		t.Errorf("first job at %v, want %v", got, want)
+	}
+	b.put("r", simple[:len(simple)-1]+`,"continuous":true}`, admin)
+	if got, want := b.first(), (schedule.Place{Key: clock + schedule.Log2(6000)}); got != want {
+		t.Errorf("replaced at %v, want %v: it is still one job", got, want)
+	}
+	b.share(func(c *Sharing) { c.Shares = map[string]int64{"_replicator": 1000} })
+	b.replicate("joe")
+	if got := b.first(); got.Key != clock {
+		t.Errorf("the job of another account at %v", got)
+	}
+	b.put("s", simple, admin)
+	if got := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) }); got[1].Key != clock+schedule.Log2(120) {
+		t.Errorf("with 1000 shares and two jobs at %v", got)
+	}
+}
+
+// TestTurns: where a job goes after a run under each policy.
+func TestTurns(t *testing.T) {
+	for _, p := range []schedule.Policy{schedule.FairShare, schedule.FIFO, schedule.Tags} {
+		t.Run(p.String(), func(t *testing.T) {
+			b := newBench(t)
+			b.share(func(c *Sharing) {
+				c.Policy, c.Shares = p, map[string]int64{"_replicator": 50}
+			})
+			epoch := b.order().Epoch
+			b.put("r", simple, admin)
+			w := b.accept()
+			b.now = b.now.Add(time.Hour)
+			place := schedule.Place{Epoch: epoch, Key: 1 << 60}
+			b.requeue(w, Turn{Place: place, Owed: time.Minute})
+			want := place
+			switch p {
+			case schedule.FIFO:
+				want.Key = int64(b.now)
+			case schedule.Tags:
+				want.Key = 2 * 60_000_000 // what it paid when it was new
+			}
+			if got := b.first(); got != want {
+				t.Errorf("at %v, want %v", got, want)
+			}
+			w = b.accept()
+			b.requeue(w, Turn{Place: w.Place}) // nobody waited, it did not run
+			if p == schedule.FIFO {
+				want.Key = int64(b.now)
+			}
+			if got := b.first(); got != want {
+				t.Errorf("without a turn at %v, want %v", got, want)
+			}
+			if p == schedule.Tags {
+				if got := b.account("_replicator").Tail; got != want.Key+2*60_000_000 {
+					t.Errorf("tail %d", got)
+				}
+				if got := b.account("a/_replicator").Tail; got != want.Key {
+					t.Errorf("an idle account starts at %d, not at the tag that was dispatched, %d", got, want.Key)
+				}
+			}
+		})
+	}
+}
+
+// TestPolicyChange: those who were queued before go first; a turn that began before ends under the new policy.
+func TestPolicyChange(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.put("s", simple, admin)
+	b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+	b.share(func(c *Sharing) { c.Policy = schedule.FairShare })
+	b.requeue(w, Turn{Place: w.Place, Owed: time.Minute})
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	want := []schedule.Place{{Key: places[0].Key}, {Epoch: 2, Key: b.order().Decay.At(b.now)}}
+	if !slices.Equal(places, want) {
+		t.Errorf("places %v, want %v", places, want)
+	}
+}
+
+func TestShare(t *testing.T) {
+	b := newBench(t)
+	if got := b.account("_replicator").Shares; got != 100 {
+		t.Errorf("by default %d", got)
+	}
+	b.share(func(c *Sharing) { c.Shares = map[string]int64{"_replicator": 7, "user:joe": 1000} })
+	if b.account("_replicator").Shares != 7 || b.account("user:joe").Shares != 1000 || b.account("user:eve").Shares != 100 {
+		t.Error("shares as given")
+	}
+	b.share(func(c *Sharing) { c.Shares = map[string]int64{"user:joe": 8} })
+	if b.account("_replicator").Shares != 100 || b.account("user:joe").Shares != 8 {
+		t.Error("shares as changed")
+	}
+	before := b.order()
+	b.now = b.now.Add(time.Hour)
+	b.share(func(c *Sharing) { c.PriorityCoeff = 500_000 })
+	after := b.order()
+	if after.Epoch != before.Epoch || after.Decay.HalfLife != time.Minute || after.Decay.At(b.now) != before.Decay.At(b.now) {
+		t.Errorf("coefficient: %+v to %+v", before, after)
+	}
+}
+
+// TestSharedTellsWhatIsInForce: whoever puts other settings in force can say what it changes.
+func TestSharedTellsWhatIsInForce(t *testing.T) {
+	b := newBench(t)
+	shared := func() (c Sharing, known bool) {
+		b.do(func(tx kv.Tx) (err error) {
+			c, known, err = b.s.Shared(tx)
+			return err
+		})
+		return c, known
+	}
+	if _, known := shared(); known {
+		t.Error("something is in force before anybody said so")
+	}
+	b.share(func(c *Sharing) { c.Shares = map[string]int64{"_replicator": 7, "user:joe": 100} })
+	before, known := shared()
+	b.share(func(c *Sharing) {
+		c.Policy, c.PriorityCoeff, c.Forgetting.Coeff = schedule.FIFO, 980_000, 250_000
+		c.Shares = map[string]int64{"b/_replicator": 5}
+	})
+	after, _ := shared()
+	want := []string{"scheduling_policy: fifo, was fairshare", "usage_coeff: 0.250000, was 0.500000", "priority_coeff: 0.980000, was auto",
+		"shares of _replicator: 100, was 7", "shares of b/_replicator: 5, was 100"}
+	if got := before.Changes(after); !known || !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := after.Changes(after); got != nil {
+		t.Errorf("nothing changed, but %q", got)
+	}
+}
+
+// TestRecordsReadBack: a record can be read whatever a server said, since a job that cannot be read is lost.
+func TestRecordsReadBack(t *testing.T) {
+	for _, result := range []string{`{"source_last_seq":{"a":1,"a":2}}`, "{\"source_last_seq\":\"\xff\"}", `[1,"x"]`} {
+		before := Record{Error: "\xff", Result: []byte(result)}
+		if _, err := decodeRecord(&jobs.Job{Data: before.encode()}); err != nil {
+			t.Errorf("%q: %v", result, err)
+		}
+	}
+}
+
+func TestTune(t *testing.T) {
+	b := newBench(t)
+	seen := b.order().Decay
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, seen, 3*time.Hour, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, seen, 5*time.Hour, b.now) }) // somebody was faster
+	if got := b.order().Decay; got.HalfLife != 3*time.Hour || got.At(b.now) != seen.At(b.now) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTuneAfterFixing: a half-life that a node has worked out does not replace one that was fixed meanwhile, also when
+// it is the one that was in force.
+func TestTuneAfterFixing(t *testing.T) {
+	b := newBench(t)
+	c := b.s.Config.Sharing
+	c.PriorityCoeff = 900_000
+	fixed := schedule.HalfLife(c.PriorityCoeff, c.Forgetting.Interval)
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, b.order().Decay, fixed, b.now) })
+	seen := b.order().Decay
+	b.do(func(tx kv.Tx) error { return b.s.Share(tx, c, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Tune(tx, seen, 3*time.Hour, b.now) })
+	if got := b.order().Decay; got.HalfLife != fixed {
+		t.Errorf("%+v, want %s", got, fixed)
+	}
+}
+
+// TestTagsAreGivenOnce: of two turns that end at the same time one is repeated.
+func TestTagsAreGivenOnce(t *testing.T) {
+	b := newBench(t)
+	o := schedule.Order{Policy: schedule.Tags}
+	ctx := context.Background()
+	one, other := b.db.Begin(ctx, kv.Options{}), b.db.Begin(ctx, kv.Options{})
+	for _, tx := range []kv.Transaction{one, other} {
+		if _, err := b.s.advance(tx, "_replicator", o, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := one.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Commit(); err == nil {
+		t.Error("two turns got one tag")
+	}
+}
+
+func TestIsAccount(t *testing.T) {
+	for name, want := range map[string]bool{"_replicator": true, "a/_replicator": true, "user:": true, "user:a/_replicator": true, "alice": false, "": false} {
+		if IsAccount(name) != want {
+			t.Error(name)
+		}
+	}
+	if got := (&Record{User: "_replicator"}).Account(); got != "user:_replicator" {
+		t.Errorf("a user got the account %s", got)
+	}
+}
+
+// TestAccountsModel: charges, jobs and turns in any order, with unknown outcomes, against plain sums.
+func TestAccountsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		db := fakefdb.New()
+		s := New(tuple.Subspace(tuple.Pack("test")), DefaultConfig(repid.Server{UUID: "u"}))
+		now := instant.Seconds(1_700_000_000)
+		run := func(f func(kv.Tx) error) error { return kv.Do(context.Background(), db, f) }
+		must := func(f func(kv.Tx) error) {
+			if err := run(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		policy := schedule.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))
+		c := DefaultSharing()
+		c.Policy = policy
+		must(func(tx kv.Tx) error { return s.Share(tx, c, now) })
+		must(func(tx kv.Tx) error { return s.Jobs.Register(tx, "w", nil) })
+		var ledger schedule.Ledger
+		var sent [][]schedule.Charge
+		used, owed := map[string]int64{}, map[string]int64{}
+		var running []Work
+		batch, jobsMade := uint64(0), 0
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				jobsMade++
+				rec := &Record{User: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "user")}
+				id := fmt.Sprint("j", jobsMade)
+				must(func(tx kv.Tx) error {
+					place, err := s.enter(tx, rec, now)
+					if err != nil {
+						return err
+					}
+					rec.State = Pending
+					return s.Jobs.Add(tx, id, jobs.Schedule{Priority: rec.priority(place)}, rec.encode())
+				})
+				owed[rec.Account()] += c.Forgetting.Interval.Microseconds()
+			},
+			"accept": func(t *rapid.T) {
+				batch++
+				must(func(tx kv.Tx) error {
+					accepted, err := s.Jobs.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 2}, nil)
+					if err != nil {
+						return err
+					}
+					var work []Work
+					for _, j := range accepted {
+						rec, err := decodeRecord(j)
+						if err != nil {
+							return err
+						}
+						place, err := placeOf(j.Priority)
+						if err != nil {
+							return err
+						}
+						work = append(work, Work{JobID: j.ID, Lock: j.Lock, Record: rec, Place: place})
+					}
+					running = append(running, work...)
+					return s.dispatched(tx, work)
+				})
+			},
+			"end": func(t *rapid.T) {
+				if len(running) == 0 {
+					t.Skip()
+				}
+				w := running[0]
+				running = running[1:]
+				turn := Turn{Place: w.Place, Owed: time.Duration(rapid.IntRange(0, 100).Draw(t, "owed")) * time.Second}
+				end := func(tx kv.Tx) error { return s.Requeue(tx, w.JobID, w.Lock, nil, turn, now) }
+				if rapid.Bool().Draw(t, "over") {
+					end = func(tx kv.Tx) error {
+						rec := *w.Record
+						_, err := s.Jobs.Finish(tx, w.JobID, w.Lock, rec.encode())
+						if err == nil {
+							rec.State = Completed
+							err = s.Jobs.AddFinished(tx, w.JobID, rec.encode())
+						}
+						if err == nil {
+							s.leave(tx, &rec)
+							_, err = s.settle(tx, &rec, turn, now)
+						}
+						return err
+					}
+				}
+				must(end)
+				_ = run(end) // again, as after an unknown outcome: the lock is gone
+				owed[w.Record.Account()] += turn.Owed.Microseconds()
+			},
+			"use": func(t *rapid.T) {
+				ran := time.Duration(rapid.IntRange(0, 90).Draw(t, "ran")) * time.Second
+				now = now.Add(ran)
+				account := rapid.SampledFrom([]string{"user:a", "user:b"}).Draw(t, "account")
+				ledger.Add(account, ran, now, c.Forgetting.Interval)
+				used[account] += ran.Microseconds()
+			},
+			"send": func(*rapid.T) {
+				due := ledger.Due("w")
+				sent = append(sent, due)
+				must(func(tx kv.Tx) error { return s.Charge(tx, due, now) })
+			},
+			"late": func(t *rapid.T) {
+				if len(sent) > 0 {
+					must(func(tx kv.Tx) error { return s.Charge(tx, rapid.SampledFrom(sent).Draw(t, "which"), now) })
+				}
+			},
+			"": func(t *rapid.T) {
+				must(func(tx kv.Tx) error { return s.Audit(tx) })
+				for _, account := range slices.Sorted(maps.Keys(owed)) {
+					var a schedule.Account
+					must(func(tx kv.Tx) (err error) {
+						tail, err := tx.Get(s.tail.Pack(account))
+						a.Tail = number(tail)
+						return err
+					})
+					if policy == schedule.Tags && a.Tail < owed[account] {
+						t.Fatalf("%s owes %d, its tail is %d", account, owed[account], a.Tail)
+					}
+				}
+			},
+		})
+		due := ledger.Due("w")
+		must(func(tx kv.Tx) error { return s.Charge(tx, due, now) })
+		for _, account := range slices.Sorted(maps.Keys(used)) {
+			var total int64
+			must(func(tx kv.Tx) error {
+				charges, err := s.Charges(tx, account)
+				total = 0
+				for _, c := range charges {
+					total += c.Used
+				}
+				return err
+			})
+			forgotten := now >= instant.Seconds(1_700_000_000).Add(c.Forgetting.Memory()-c.Forgetting.Interval)
+			if total > used[account] || !forgotten && total != used[account] {
+				t.Fatalf("%s was charged %d for %d", account, total, used[account])
+			}
+		}
+	})
+}

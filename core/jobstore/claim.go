@@ -1,0 +1,106 @@
+package jobstore
+
+import (
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// Duplicate says that another job runs as the same replication.
+type Duplicate struct {
+	RepID string
+	DocID string  // of the job that may not run, empty for a request
+	Other *Record // that runs
+	// Passing says that the other one is in the way for a while only: it is of a request, or of a deleted database and
+	// about to be removed.
+	Passing bool
+}
+
+// Error words it as CouchDB does.
+func (d *Duplicate) Error() string {
+	by := fmt.Sprintf("Replication `%s`", d.RepID)
+	if d.DocID != "" {
+		by += fmt.Sprintf(" specified by document `%s`", d.DocID)
+	}
+	if d.Other.Transient() {
+		return by + " already running as a transient replication, started via `_replicate` API endpoint"
+	}
+	return by + fmt.Sprintf(" already started, triggered by document `%s` from db `%s`", d.Other.DocID, d.Other.Database)
+}
+
+// Claim gives a running job the right to run as a replication, as long as the job is not over. When
+// another job has that right it returns a *Duplicate and leaves everything as it is. It fails with
+// jobs.ErrHalt when lock is lost.
+func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID string, now instant.Time) error {
+	rec, err := s.Record(tx, jobID)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return fmt.Errorf("job %q: %w", jobID, jobs.ErrHalt)
+	}
+	other, err := s.claimedBy(tx, jobID, repID)
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		passing := other.Transient()
+		if !passing {
+			dropped, err := tx.Get(s.dropped.Pack(other.Instance))
+			if err != nil {
+				return err
+			}
+			passing = dropped != nil
+		}
+		return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
+	}
+	if rec.RepID != repID {
+		if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {
+			return err
+		}
+		if rec.RepID != "" { // another replication now: its numbers begin anew
+			rec.Stats = Stats{}
+		}
+		rec.RepID, rec.BaseID = repID, baseID
+	}
+	tx.Set(s.claim.Pack(repID), []byte(jobID))
+	rec.LastUpdated = now
+	return s.Jobs.Update(tx, jobID, lock, rec.encode())
+}
+
+// claimedBy is the other job that has the right to a replication; nil when it is free or this job's. A
+// job that is over has no right any more.
+func (s *Store) claimedBy(tx kv.Tx, jobID, repID string) (*Record, error) {
+	owner, err := tx.Get(s.claim.Pack(repID))
+	if err != nil || owner == nil || string(owner) == jobID {
+		return nil, err
+	}
+	other, err := s.Record(tx, string(owner))
+	if err != nil || other == nil || other.State.Terminal() || other.RepID != repID {
+		return nil, err
+	}
+	return other, nil
+}
+
+// dropClaim gives up a job's right to a replication, if it has it.
+func (s *Store) dropClaim(tx kv.Tx, jobID, repID string) error {
+	if repID == "" {
+		return nil
+	}
+	owner, err := tx.Get(s.claim.Pack(repID))
+	if err != nil {
+		return err
+	}
+	if string(owner) == jobID {
+		tx.Clear(s.claim.Pack(repID))
+	}
+	return nil
+}
+
+// JobOf finds the job that runs, or last ran, as a replication; empty when there is none.
+func (s *Store) JobOf(r kv.Reader, repID string) (string, error) {
+	owner, err := r.Get(s.claim.Pack(repID))
+	return string(owner), err
+}

@@ -1,0 +1,278 @@
+package jobstore
+
+import (
+	"encoding/json"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/spec"
+)
+
+// Writer is who writes documents.
+type Writer struct {
+	Name  string // empty for nobody
+	Admin bool
+}
+
+// exempt says whether a document of a replicator database is none of the replicator's business.
+func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "_design/") }
+
+// Bounds of what WriteDocs takes at once, if that is more than one edit.
+const (
+	editsAtOnce = 100     // each reads the job, the replication and the claim one after the other
+	bytesAtOnce = 4 << 20 // written at most
+)
+
+// editSize is how much an edit writes at most: the keys of the document and of its job, most of which have the id and may
+// have its bytes twice, with their conflict ranges; and body, replication and record, which may have a URL twice and a
+// character as six bytes.
+func editSize(e *docs.Edit) int { return 5<<10 + 80*len(e.ID) + 25*len(e.Body) }
+
+// atOnce is how many of the edits one transaction should write with their jobs.
+func atOnce(edits []docs.Edit) int {
+	size := 0
+	for i := range edits[:min(len(edits), editsAtOnce)] {
+		if size += editSize(&edits[i]); i > 0 && size > bytesAtOnce {
+			return i
+		}
+	}
+	return min(len(edits), editsAtOnce)
+}
+
+// WriteDocs writes documents of a replicator database, as many as one transaction should, and lets
+// their jobs follow. See docs.Database.Update for the result.
+func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time) ([]docs.Written, error) {
+	db.Validate = func(next, _ *docs.Document) error { return s.validate(next, by) }
+	written, err := db.Update(edits[:atOnce(edits)])
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range written {
+		if w.Changed && !exempt(w.ID) {
+			if err := s.follow(tx, db, w.ID, now); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// validate checks a document before it is written, and sees to its owner, as CouchDB does.
+func (s *Store) validate(next *docs.Document, by Writer) error {
+	if exempt(next.ID) {
+		return nil
+	}
+	body, err := ejson.Parse(next.Body)
+	if err != nil {
+		return docs.BadRequest("invalid UTF-8 JSON")
+	}
+	if err := setOwner(&body, by); err != nil {
+		return err
+	}
+	next.Body = body.Append(nil)
+	if next.Deleted || stateOf(body) == string(Failed) {
+		return nil
+	}
+	rep, err := spec.ParseDocument(next.Body, s.Config.Parse)
+	if err != nil {
+		return docs.Forbidden(err.Error())
+	}
+	if rep.Cancel {
+		return docs.Forbidden("`cancel` has no effect in a document; delete the document to stop its replication")
+	}
+	return nil
+}
+
+// setOwner makes the writer the owner of a document that has none. Only admins write documents of
+// others.
+func setOwner(body *ejson.Value, by Writer) error {
+	name := ejson.Value{Kind: ejson.Null}
+	if by.Name != "" {
+		name = ejson.Value{Kind: ejson.String, Text: by.Name}
+	}
+	owner, has := body.Get("owner")
+	switch {
+	case !has, by.Admin && owner.Kind == ejson.Null:
+		set(body, "owner", name)
+	case !by.Admin && (owner.Kind != name.Kind || owner.Text != name.Text):
+		return docs.Forbidden("Can't update replication documents from other users.")
+	}
+	return nil
+}
+
+// stateOf is the _replication_state of a document, empty when there is none.
+func stateOf(body ejson.Value) string {
+	state, _ := body.Get("_replication_state")
+	return state.Text
+}
+
+// follow brings the job of a document in line with the document's winning revision: no document, no
+// job; a new or changed replication, a new job; a terminal state that somebody wrote, a job that is over.
+func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, now instant.Time) error {
+	jobID := documentJobID(db.Instance, id)
+	doc, err := db.Read(id, docs.Want{Deleted: true})
+	if err != nil {
+		return err
+	}
+	if doc.Deleted {
+		return s.remove(tx, jobID)
+	}
+	body, err := ejson.Parse(doc.Body)
+	if err != nil {
+		return err
+	}
+	old, err := s.Record(tx, jobID)
+	if err != nil {
+		return err
+	}
+	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id}
+	if state := State(stateOf(body)); state.Terminal() {
+		if old != nil && old.State.Terminal() {
+			return nil
+		}
+		return s.putTerminal(tx, jobID, rec, body, state, now)
+	}
+	rep, err := spec.ParseDocument(doc.Body, s.Config.Parse)
+	if err != nil { // it was validated, or is a revision that won after another was deleted
+		return s.putFailed(tx, db, jobID, rec, err.Error(), now)
+	}
+	if old != nil && !old.State.Terminal() {
+		running, err := s.Spec(tx, jobID)
+		if err != nil {
+			return err
+		}
+		if running != nil && spec.Equal(running, rep) {
+			return nil
+		}
+	}
+	rec.User = rep.User.Name
+	return s.put(tx, jobID, rec, rep, now)
+}
+
+// putTerminal stores a job for a document that came with a terminal state, so that it is listed.
+func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, body ejson.Value, state State, now instant.Time) error {
+	if err := s.remove(tx, jobID); err != nil {
+		return err
+	}
+	if rep, err := spec.ParseDocument(body.Append(nil), s.Config.Parse); err == nil {
+		rec.describe(rep)
+	}
+	if reason, ok := body.Get("_replication_state_reason"); ok && state == Failed {
+		rec.Error, rec.Reason = string(Failed), reason.Text
+	}
+	if stats, ok := body.Get("_replication_stats"); ok {
+		_ = json.Unmarshal(stats.Append(nil), &rec.Stats) // numbers of an unknown writer: what does not fit is left out
+	}
+	rec.State, rec.Created, rec.LastUpdated = state, now, now
+	return s.Jobs.AddFinished(tx, jobID, rec.encode())
+}
+
+// putFailed stores a job that cannot be, and says so in its document.
+func (s *Store) putFailed(tx kv.Tx, db *docs.Database, jobID string, rec *Record, reason string, now instant.Time) error {
+	if err := s.remove(tx, jobID); err != nil {
+		return err
+	}
+	rec.State, rec.Created, rec.LastUpdated, rec.Error, rec.Reason = Failed, now, now, "parse_error", reason
+	if err := s.Jobs.AddFinished(tx, jobID, rec.encode()); err != nil {
+		return err
+	}
+	return s.writeTerminal(tx, rec, now)
+}
+
+// writeTerminal writes the terminal state of a job into its document, unless that is gone.
+func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
+	db, err := s.Docs.Open(tx, rec.Database)
+	if isRefusal(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if instancePrefix(db.Instance) != rec.Instance {
+		return nil
+	}
+	doc, err := db.Read(rec.DocID, docs.Want{})
+	if isRefusal(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	body, err := ejson.Parse(doc.Body)
+	if err != nil {
+		return err
+	}
+	before := stateOf(body)
+	members := map[string]ejson.Value{"_replication_state": text(string(rec.State))}
+	if before != string(rec.State) {
+		members["_replication_state_time"] = text(now.ISO8601())
+	}
+	if rec.State == Failed {
+		members["_replication_state_reason"] = text(rec.Reason)
+	} else {
+		stats, err := ejson.Parse(rec.docStats())
+		if err != nil {
+			return err
+		}
+		members["_replication_stats"] = stats
+	}
+	unset(&body, "_replication_state_reason", "_replication_stats", "_replication_id")
+	for _, name := range docs.ReplicationMembers {
+		if v, ok := members[name]; ok {
+			set(&body, name, v)
+		}
+	}
+	doc.Body = body.Append(nil)
+	_, err = db.Update([]docs.Edit{{Document: *doc}}) // a refusal leaves the job's own state to tell
+	return err
+}
+
+// docStats are the numbers that a completed document shows: the statistics without the sequences of the
+// last moment, and when the job was made.
+func (r *Record) docStats() []byte {
+	stats, err := json.Marshal(struct {
+		Stats
+		SourceSeq  *SeqText `json:"source_seq,omitempty"`
+		ThroughSeq *SeqText `json:"through_seq,omitempty"`
+		StartTime  string   `json:"start_time"`
+	}{Stats: r.Stats, StartTime: r.Created.ISO8601()})
+	if err != nil {
+		panic("jobstore: " + err.Error()) // plain numbers and strings
+	}
+	return stats
+}
+
+func isRefusal(err error) bool {
+	_, ok := err.(*docs.Error)
+	return ok
+}
+
+func text(s string) ejson.Value { return ejson.Value{Kind: ejson.String, Text: s} }
+
+// set replaces or adds a member.
+func set(object *ejson.Value, name string, v ejson.Value) {
+	for i := range object.Members {
+		if object.Members[i].Name == name {
+			object.Members[i].Value = v
+			return
+		}
+	}
+	object.Members = append(object.Members, ejson.Member{Name: name, Value: v})
+}
+
+func unset(object *ejson.Value, names ...string) {
+	kept := object.Members[:0:0]
+	for _, m := range object.Members {
+		wanted := true
+		for _, name := range names {
+			wanted = wanted && m.Name != name
+		}
+		if wanted {
+			kept = append(kept, m)
+		}
+	}
+	object.Members = kept
+}

@@ -1,0 +1,435 @@
+package jobstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb"
+)
+
+// bench is a store with one replicator database and one worker.
+type bench struct {
+	t     *testing.T
+	db    *fakefdb.Database
+	s     *Store
+	now   instant.Time
+	batch uint64
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000)}
+	b.s = New(tuple.Subspace(tuple.Pack("test")), DefaultConfig(repid.Server{UUID: "uuid"}))
+	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, b.now) })
+	b.do1(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", nil) })
+	return b
+}
+
+// do runs a transaction that must succeed, twice: all of them are idempotent. The repetition may find
+// that the lock is gone, since the first took it.
+func (b *bench) do(f func(kv.Tx) error) {
+	b.t.Helper()
+	if err := kv.Do(context.Background(), b.db, f); err != nil {
+		b.t.Fatal(err)
+	}
+	before := b.db.Hash()
+	err := kv.Do(context.Background(), b.db, f)
+	if err != nil && !errors.Is(err, jobs.ErrHalt) && !errors.Is(err, docs.ErrConflict) {
+		b.t.Fatalf("repeated: %v", err)
+	}
+	if b.db.Hash() != before {
+		b.t.Error("the repetition changed the store")
+	}
+	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
+}
+
+func (b *bench) do1(f func(kv.Tx) error) {
+	b.t.Helper()
+	if err := kv.Do(context.Background(), b.db, f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func get[T any](b *bench, f func(kv.Tx) (T, error)) T {
+	b.t.Helper()
+	v, err := kv.Run(context.Background(), b.db, f)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+var token uint64
+
+// put writes a document of _replicator and returns why it was refused.
+func (b *bench) put(id, body string, by Writer) *docs.Error {
+	b.t.Helper()
+	token++
+	mine := token
+	var refusal *docs.Error
+	b.do(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		raw := fmt.Sprintf(`{"_id":%q,%s`, id, strings.TrimPrefix(body, "{"))
+		doc, err := docs.ParseDocument([]byte(raw), docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && (doc.Rev == revtree.Rev{}) {
+			doc.Rev = old.Rev
+		}
+		written, err := b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: mine}}, by, b.now)
+		if err == nil && written[0].Changed {
+			refusal = nil
+		}
+		if err == nil && written[0].Err != nil && written[0].Err.Status != 409 {
+			refusal = written[0].Err
+		}
+		return err
+	})
+	return refusal
+}
+
+func (b *bench) doc(id string) string {
+	b.t.Helper()
+	return get(b, func(tx kv.Tx) (string, error) {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return "", err
+		}
+		doc, err := db.Read(id, docs.Want{})
+		if err != nil {
+			return "", err
+		}
+		return string(doc.Body), nil
+	})
+}
+
+func jobID(doc string) string { return documentJobID(tuple.UUID{1}, doc) }
+
+func (b *bench) record(jobID string) *Record {
+	b.t.Helper()
+	return get(b, func(tx kv.Tx) (*Record, error) { return b.s.Record(tx, jobID) })
+}
+
+func (b *bench) wantState(jobID string, want State) {
+	b.t.Helper()
+	rec := b.record(jobID)
+	got := State("absent")
+	if rec != nil {
+		got = rec.State
+	}
+	if got != want {
+		b.t.Fatalf("job %s is %s, want %s", jobID, got, want)
+	}
+}
+
+// accept takes the only ready job.
+func (b *bench) accept() Work {
+	b.t.Helper()
+	b.batch++
+	var work []Work
+	b.do(func(tx kv.Tx) (err error) {
+		work, err = b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
+		return err
+	})
+	if len(work) != 1 {
+		b.t.Fatalf("accepted %d jobs", len(work))
+	}
+	return work[0]
+}
+
+func (b *bench) claim(w Work, repID string) error {
+	var refused error
+	b.do(func(tx kv.Tx) error {
+		err := b.s.Claim(tx, w.JobID, w.Lock, repID, repID, b.now)
+		var dup *Duplicate
+		if errors.As(err, &dup) {
+			refused = err
+			return nil
+		}
+		return err
+	})
+	return refused
+}
+
+// TestDueOfAClockAhead: a clock that was wrong for a moment keeps no job waiting for years.
+func TestDueOfAClockAhead(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w, year := b.accept(), 365*24*time.Hour
+	b.do1(func(tx kv.Tx) error {
+		return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now.Add(year))
+	})
+	promote := func() (moved int) {
+		b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 5); return err })
+		return moved
+	}
+	if moved := promote(); moved != 1 {
+		t.Errorf("%d jobs are promoted", moved)
+	}
+	w = b.accept()
+	b.s.Config.Backoff.Min = b.s.Config.Backoff.Max
+	b.do1(func(tx kv.Tx) error {
+		return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now.Add(time.Hour))
+	})
+	if moved := promote(); moved != 0 {
+		t.Error("a job that waits for the longest back-off is promoted at once by a clock that is an hour behind")
+	}
+}
+
+// TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is in no document's way for good.
+func TestRecreatedBeforeSwept(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
+	b.put("r", simple, admin)
+	work := get(b, func(tx kv.Tx) ([]Work, error) {
+		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+	})
+	claim := func() error {
+		i := slices.IndexFunc(work, func(w Work) bool { return w.JobID == documentJobID(tuple.UUID{2}, "r") })
+		return b.claim(work[i], work[i].Record.RepID)
+	}
+	dup, is := errors.AsType[*Duplicate](claim())
+	if !is || !dup.Passing {
+		t.Errorf("before the sweep: %+v", dup)
+	}
+	for done := false; !done; {
+		b.do1(func(tx kv.Tx) (err error) { done, err = b.s.SweepDropped(tx, 10); return err })
+	}
+	if err := claim(); err != nil {
+		t.Errorf("after the sweep: %v", err)
+	}
+}
+
+const simple = `{"source":"http://u:p@h/a","target":"http://h/b"}`
+
+var admin = Writer{Name: "adm", Admin: true}
+
+var crash = replication.End{Cause: replication.Crashed, Trouble: replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a/"}}
+
+func TestDocumentBecomesJob(t *testing.T) {
+	b := newBench(t)
+	if refusal := b.put("r", simple, admin); refusal != nil {
+		t.Fatal(refusal)
+	}
+	rec := b.record(jobID("r"))
+	if rec.State != Pending || rec.Database != "_replicator" || rec.DocID != "r" || rec.Source != "http://h/a/" || rec.History[0].Type != "added" {
+		t.Errorf("record %+v", rec)
+	}
+	if !strings.Contains(b.doc("r"), `"owner":"adm"`) {
+		t.Errorf("document %s", b.doc("r"))
+	}
+	b.now++
+	w := b.accept()
+	if w.Record.State != Running || w.Record.Node != "node1" || w.Record.LastStart != b.now || w.Replication.Source.Credentials.IsSet() == false {
+		t.Errorf("work %+v", w.Record)
+	}
+	if err := b.claim(w, "rep"); err != nil {
+		t.Fatal(err)
+	}
+	b.now++
+	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{DocsWritten: 3}, b.now) })
+	if rec := b.record(w.JobID); rec.Stats.DocsWritten != 3 || rec.RepID != "rep" || rec.LastUpdated != b.now {
+		t.Errorf("record %+v", rec)
+	}
+	end := replication.End{Cause: replication.Completed, Result: []byte(`{"history":[]}`)}
+	end.Info.DocsWritten = 4
+	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, end, Turn{}, b.now) })
+	rec = b.record(w.JobID)
+	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` || rec.Node != "" {
+		t.Errorf("record %+v", rec)
+	}
+	for _, want := range []string{`"_replication_state":"completed"`, `"_replication_state_time":"2023-11-14T22:13:20Z"`, `"docs_written":4`, `"source":"http://u:p@h/a"`} {
+		if !strings.Contains(b.doc("r"), want) {
+			t.Errorf("document %s lacks %s", b.doc("r"), want)
+		}
+	}
+}
+
+// TestEdits: what happens to the job when its document is written again.
+func TestEdits(t *testing.T) {
+	const other = `{"source":"http://h/other","target":"http://h/b"}`
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.put("r", `{"source":"http://u:p@h/a","target":"http://h/b","comment":1}`, admin)
+	b.wantState(w.JobID, Running) // the same replication goes on
+	b.put("r", other, admin)
+	b.wantState(w.JobID, Pending)
+	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{}, b.now) })
+	if !errors.Is(err, jobs.ErrHalt) {
+		t.Errorf("the old run may go on: %v", err)
+	}
+	w = b.accept()
+	if w.Replication.Source.URL != "http://h/other/" {
+		t.Errorf("runs %s", w.Replication.Source.URL)
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, Turn{}, b.now) })
+	b.put("r", strings.TrimSuffix(other, "}")+`,"_replication_state":"completed","x":1}`, admin)
+	b.wantState(w.JobID, Completed) // done stays done
+	b.put("r", other, admin)
+	b.wantState(w.JobID, Pending) // until the state is taken off
+	b.put("r", `{"_deleted":true}`, admin)
+	b.wantState(w.JobID, "absent")
+	if spec := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, w.JobID) }); spec != nil {
+		t.Error("the replication is still stored")
+	}
+}
+
+func TestRefusedDocuments(t *testing.T) {
+	b := newBench(t)
+	for body, want := range map[string]string{
+		`{"target":"http://h/b"}`:                                      "Missing replicator database",
+		`{"source":"a","target":"http://h/b"}`:                         "local_endpoints_not_supported",
+		`{"source":"http://h/a","target":"http://h/b","continuous":1}`: "parameter `continuous` must be a boolean",
+	} {
+		if refusal := b.put("r", body, admin); refusal == nil || refusal.Status != 403 || !strings.HasPrefix(refusal.Reason, want) {
+			t.Errorf("%s: %v", body, refusal)
+		}
+		b.wantState(jobID("r"), "absent")
+	}
+	for _, id := range []string{"_design/d", "_local/l"} {
+		if refusal := b.put(id, `{"any":"thing"}`, admin); refusal != nil {
+			t.Errorf("%s: %v", id, refusal)
+		}
+		b.wantState(jobID(id), "absent")
+	}
+}
+
+func TestOwner(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, Writer{Name: "joe"})
+	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, Writer{Name: "eve"}); refusal == nil || refusal.Status != 403 {
+		t.Errorf("eve wrote joe's document: %v", refusal)
+	}
+	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, admin); refusal != nil {
+		t.Error(refusal)
+	}
+	if !strings.Contains(b.doc("r"), `"owner":"joe"`) {
+		t.Error(b.doc("r"))
+	}
+	b.put("n", simple, Writer{})
+	if !strings.Contains(b.doc("n"), `"owner":null`) {
+		t.Error(b.doc("n"))
+	}
+}
+
+func TestCrashes(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	for n := 1; n <= 3; n++ {
+		w := b.accept()
+		b.now = b.now.Add(1_000_000_000)
+		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
+		rec := b.record(w.JobID)
+		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
+			t.Fatalf("after crash %d: %+v", n, rec)
+		}
+		j := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, w.JobID) })
+		if wait := j.Due.Sub(b.now); wait > b.s.Config.Backoff.Delay(n) || wait < b.s.Config.Backoff.Delay(n)*3/4 {
+			t.Errorf("waits %s after crash %d", wait, n)
+		}
+		b.now = j.Due
+		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 5); return err })
+	}
+	w := b.accept()
+	b.now = b.now.Add(b.s.Config.Backoff.Health + 1_000_000)
+	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{}, b.now) })
+	if rec := b.record(w.JobID); rec.ErrorCount != 0 || rec.Reason != "" {
+		t.Errorf("not healed: %+v", rec)
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
+	b.wantState(w.JobID, Pending)
+}
+
+// TestHistoryIsBounded: the newest events stay.
+func TestHistoryIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	for range 15 {
+		b.now++
+		w := b.accept()
+		b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
+	}
+	if h := b.record(jobID("r")).History; len(h) != 20 || h[0].Type != "pending" || h[0].At != b.now {
+		t.Errorf("%d events, the newest %+v", len(h), h[0])
+	}
+}
+
+func TestDuplicates(t *testing.T) {
+	b := newBench(t)
+	b.put("one", simple, admin)
+	first := b.accept()
+	b.put("two", simple, admin)
+	second := b.accept()
+	if err := b.claim(first, "rep"); err != nil {
+		t.Fatal(err)
+	}
+	err := b.claim(second, "rep")
+	if err == nil || err.Error() != "Replication `rep` specified by document `two` already started, triggered by document `one` from db `_replicator`" {
+		t.Fatalf("the second may run too: %v", err)
+	}
+	b.do(func(tx kv.Tx) error {
+		return b.s.Crash(tx, first.JobID, first.Lock, crash.Trouble, nil, Turn{}, 1, b.now)
+	})
+	if b.claim(second, "rep") == nil {
+		t.Fatal("took the replication of a job that waits after a crash")
+	}
+	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
+	b.do(func(tx kv.Tx) error { return b.s.Fail(tx, second.JobID, second.Lock, trouble, Turn{}, b.now) })
+	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") || !strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
+		t.Error(b.doc("two"))
+	}
+	b.put("one", `{"_deleted":true}`, admin)
+	b.put("two", simple, admin)
+	if err := b.claim(b.accept(), "rep"); err != nil {
+		t.Errorf("the first is gone, but %v", err)
+	}
+}
+
+func TestReplicationIDChanges(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.claim(w, "one")
+	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{DocsRead: 7}, b.now) })
+	b.claim(w, "two")
+	if rec := b.record(w.JobID); rec.RepID != "two" || rec.Stats.DocsRead != 0 {
+		t.Errorf("record %+v", rec)
+	}
+	if owner := get(b, func(tx kv.Tx) (string, error) { return b.s.JobOf(tx, "one") }); owner != "" {
+		t.Errorf("the old id still belongs to %q", owner)
+	}
+}
+
+func (b *bench) replicate(user string) string {
+	b.t.Helper()
+	rep, err := spec.ParseRequest([]byte(simple), b.s.Config.Parse)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var id string
+	b.do(func(tx kv.Tx) (err error) { id, err = b.s.Replicate(tx, rep, user, b.now); return err })
+	return id
+}

@@ -1,0 +1,128 @@
+package jobstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// Sharing is how capacity is shared. It is stored, so that all nodes go by the same.
+type Sharing struct {
+	Policy        schedule.Policy     // scheduling_policy
+	Forgetting    schedule.Forgetting // interval, usage_coeff
+	PriorityCoeff int64               // priority_coeff, in millionths; 0 for auto
+	// Shares of accounts ([replicator.shares]); all others have schedule.DefaultShares.
+	Shares map[string]int64
+}
+
+// DefaultSharing holds CouchDB's defaults, but for the coefficient that follows the queue.
+func DefaultSharing() Sharing {
+	return Sharing{Forgetting: schedule.Forgetting{Interval: time.Minute, Coeff: 500_000}}
+}
+
+// order is what these settings say where nothing is stored.
+func (c Sharing) order() schedule.Order {
+	o := schedule.Order{Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff}
+	o.Decay.HalfLife = o.HalfLife(0, 0)
+	return o
+}
+
+// Order reads the order in force.
+func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
+	b, err := r.Get(s.order)
+	if err != nil || b == nil {
+		return s.Config.Sharing.order(), err
+	}
+	var o schedule.Order
+	if err := json.Unmarshal(b, &o); err != nil {
+		return o, fmt.Errorf("%w: order of jobs: %w", jobs.ErrCorrupt, err)
+	}
+	return o, nil
+}
+
+func (s *Store) setOrder(tx kv.Tx, o schedule.Order) error {
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	tx.Set(s.order, b)
+	return nil
+}
+
+// Share puts settings in force on all nodes. Jobs that wait stay where they are: those of another policy go
+// first, in its order.
+func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
+	old, err := s.Order(tx)
+	if err != nil {
+		return err
+	}
+	o := old
+	o.Policy, o.Forgetting, o.PriorityCoeff = c.Policy, c.Forgetting, c.PriorityCoeff
+	if o.Policy != old.Policy {
+		o.Epoch++
+	}
+	if half := o.HalfLife(0, 0); o.PriorityCoeff != 0 && half != o.Decay.HalfLife {
+		o.Decay = o.Decay.Changed(now, half)
+	}
+	if err := s.setOrder(tx, o); err != nil {
+		return err
+	}
+	return s.setShares(tx, c.Shares)
+}
+
+// setShares writes what differs. An account that is not named has the default.
+func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
+	stored, err := s.storedShares(tx)
+	if err != nil {
+		return err
+	}
+	for _, account := range slices.Sorted(maps.Keys(stored)) {
+		if _, named := shares[account]; !named {
+			tx.Clear(s.shares.Pack(account))
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(shares)) {
+		if stored[account] != shares[account] {
+			tx.Set(s.shares.Pack(account), encodeNumber(shares[account]))
+		}
+	}
+	return nil
+}
+
+// storedShares reads the shares of all accounts that have other ones than by default.
+func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
+	rows, err := r.GetRange(s.shares.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	stored := map[string]int64{}
+	for _, row := range rows {
+		var account string
+		if err := s.shares.Scan(row.Key, &account); err != nil {
+			return nil, fmt.Errorf("%w: shares %x: %w", jobs.ErrCorrupt, row.Key, err)
+		}
+		stored[account] = number(row.Value)
+	}
+	return stored, nil
+}
+
+// Tune changes the half-life of priorities from what somebody saw, unless another was faster. One that was fixed
+// meanwhile stays.
+func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now instant.Time) error {
+	o, err := s.Order(tx)
+	if err != nil || o.Decay != seen {
+		return err
+	}
+	if o.PriorityCoeff != 0 {
+		halfLife = o.HalfLife(0, 0)
+	}
+	o.Decay = o.Decay.Changed(now, halfLife)
+	return s.setOrder(tx, o)
+}

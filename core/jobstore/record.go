@@ -1,0 +1,217 @@
+package jobstore
+
+import (
+	"fmt"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	json "github.com/go-json-experiment/json/v1"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+// State is how a replication stands, in the words of RFC 016.
+type State string
+
+// States.
+const (
+	Pending   State = "pending"
+	Running   State = "running"
+	Crashing  State = "crashing"
+	Completed State = "completed"
+	Failed    State = "failed"
+)
+
+// Terminal says whether a replication in this state is over for good.
+func (s State) Terminal() bool { return s == Completed || s == Failed }
+
+// Record is what is stored of a job besides the replication itself. It holds no credentials.
+type Record struct {
+	Database string `json:"database,omitempty"` // of the document; empty for a job of a request
+	Instance string `json:"instance,omitempty"` // of the database
+	DocID    string `json:"doc_id,omitempty"`
+	User     string `json:"user,omitempty"` // who made it, empty for nobody in particular
+
+	Source      string `json:"source"` // without user and password, as all URLs here
+	Target      string `json:"target"`
+	SourceProxy string `json:"source_proxy,omitempty"`
+	TargetProxy string `json:"target_proxy,omitempty"`
+	Continuous  bool   `json:"continuous,omitempty"`
+	// CheckpointInterval is in milliseconds.
+	CheckpointInterval int64 `json:"checkpoint_interval"`
+
+	State State `json:"state"`
+	// RepID is the replication id, once known; BaseID is RepID without its extension.
+	RepID  string `json:"rep_id,omitempty"`
+	BaseID string `json:"base_id,omitempty"`
+	// Error and Reason say why the job is crashing or failed.
+	Error  string `json:"error,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Throttled says that the last crash was because of answers 429.
+	Throttled  bool  `json:"throttled,omitempty"`
+	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row
+	Stats      Stats `json:"stats"`
+	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
+	Result json.RawMessage `json:"result,omitempty"`
+
+	Created     instant.Time `json:"created"`
+	LastStart   instant.Time `json:"last_start,omitempty"`
+	LastUpdated instant.Time `json:"last_updated"`
+	// Expires is when a finished job of a request is forgotten.
+	Expires instant.Time `json:"expires,omitempty"`
+	Node    string       `json:"node,omitempty"` // that runs it
+	History []Event      `json:"history"`        // newest first
+}
+
+// Event is a moment in the life of a job.
+type Event struct {
+	Type   string       `json:"type"` // added, started, stopped, pending, crashed
+	At     instant.Time `json:"at"`
+	Reason string       `json:"reason,omitempty"`
+}
+
+// Stats are the numbers of a replication with CouchDB's names.
+type Stats struct {
+	RevisionsChecked      int64   `json:"revisions_checked"`
+	MissingRevisionsFound int64   `json:"missing_revisions_found"`
+	DocsRead              int64   `json:"docs_read"`
+	DocsWritten           int64   `json:"docs_written"`
+	ChangesPending        *int64  `json:"changes_pending"`
+	DocWriteFailures      int64   `json:"doc_write_failures"`
+	BulkGetDocs           int64   `json:"bulk_get_docs"`
+	BulkGetAttempts       int64   `json:"bulk_get_attempts"`
+	CheckpointedSourceSeq SeqText `json:"checkpointed_source_seq"`
+	SourceSeq             SeqText `json:"source_seq"`
+	ThroughSeq            SeqText `json:"through_seq"`
+}
+
+// SeqText is a sequence as monitoring shows it: a string whatever it was.
+type SeqText string
+
+func seqText(s peer.Seq) SeqText {
+	var text string
+	if json.Unmarshal([]byte(s), &text) == nil {
+		return SeqText(text)
+	}
+	return SeqText(s)
+}
+
+// StatsOf converts what a run tells of itself.
+func StatsOf(i replication.Info) Stats {
+	s := Stats{
+		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
+		DocWriteFailures: i.DocWriteFailures, BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
+		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq), ThroughSeq: seqText(i.ThroughSeq),
+	}
+	if i.ChangesPending >= 0 {
+		s.ChangesPending = &i.ChangesPending
+	}
+	return s
+}
+
+// Counters are the totals that the next run continues.
+func (s Stats) Counters() checkpoint.Counters {
+	return checkpoint.Counters{
+		MissingChecked: s.RevisionsChecked, MissingFound: s.MissingRevisionsFound, DocsRead: s.DocsRead, DocsWritten: s.DocsWritten,
+		DocWriteFailures: s.DocWriteFailures, BulkGetDocs: s.BulkGetDocs, BulkGetAttempts: s.BulkGetAttempts,
+	}
+}
+
+// Transient says whether the job was made by a request.
+func (r *Record) Transient() bool { return r.Database == "" }
+
+// Bounds of what a record keeps, in bytes: it is written together with those of others, and with its document.
+const (
+	maxHistory = 256 << 10
+	maxReason  = 100_000
+	maxSeqText = 64 << 10 // each of a few, only for people
+	maxResult  = 1 << 20
+)
+
+// note adds an event to the history. The oldest events go when there are more than limit, or than fit.
+func (r *Record) note(limit int, events ...Event) {
+	for _, e := range events {
+		e.Reason = clip(e.Reason, maxReason)
+		r.History = append([]Event{e}, r.History...)
+	}
+	r.History = r.History[:min(len(r.History), max(limit, 1))]
+	size := 0
+	for i, e := range r.History {
+		if size += len(e.Type) + len(e.Reason) + 50; size > maxHistory {
+			r.History = r.History[:i]
+			break
+		}
+	}
+}
+
+// clip shortens a text to a number of bytes and shows that it did.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}
+
+// bound shortens what servers and documents may make as long as they like.
+func (r *Record) bound() {
+	r.Reason = clip(r.Reason, maxReason)
+	for _, seq := range []*SeqText{&r.Stats.CheckpointedSourceSeq, &r.Stats.SourceSeq, &r.Stats.ThroughSeq} {
+		*seq = SeqText(clip(string(*seq), maxSeqText))
+	}
+	if len(r.Result) > maxResult {
+		r.Result = nil // a request is answered without the history
+	}
+}
+
+// describe copies what monitoring shows of the replication.
+func (r *Record) describe(rep *spec.Replication) {
+	r.Source, r.Target, r.Continuous = rep.Source.URL, rep.Target.URL, rep.Continuous
+	r.CheckpointInterval = rep.CheckpointInterval.Milliseconds()
+	if rep.Source.Proxy != nil {
+		r.SourceProxy = rep.Source.Proxy.URL
+	}
+	if rep.Target.Proxy != nil {
+		r.TargetProxy = rep.Target.Proxy.URL
+	}
+}
+
+func (r *Record) encode() []byte {
+	r.bound()
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("jobstore: " + err.Error()) // Result is JSON that we made
+	}
+	return b
+}
+
+// asServersWrite is as lenient as what wrote a record: Result may have a sequence of a server, which may be any JSON.
+var asServersWrite = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// decodeRecord reads the record of a job. That of a job whose worker vanished still says that it runs there: those
+// who give jobs back do not know what is in them.
+func decodeRecord(j *jobs.Job) (*Record, error) {
+	var r Record
+	if err := jsonv2.Unmarshal(j.Data, &r, asServersWrite); err != nil {
+		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
+	}
+	if j.State == jobs.Pending && r.State == Running {
+		r.State, r.Node = Pending, ""
+	}
+	return &r, nil
+}
+
+// Record reads a job; nil when there is none.
+func (s *Store) Record(r kv.Reader, jobID string) (*Record, error) {
+	j, err := s.Jobs.Get(r, jobID)
+	if err != nil || j == nil {
+		return nil, err
+	}
+	return decodeRecord(j)
+}

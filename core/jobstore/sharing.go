@@ -1,0 +1,60 @@
+package jobstore
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// Shared reads the settings that are in force on all nodes; known is false where none were stored yet.
+func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
+	b, err := r.Get(s.order)
+	if err != nil || b == nil {
+		return Sharing{}, false, err
+	}
+	o, err := s.Order(r)
+	if err != nil {
+		return Sharing{}, false, err
+	}
+	c = Sharing{Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff}
+	c.Shares, err = s.storedShares(r)
+	return c, true, err
+}
+
+// Changes says, for people, what differs between these settings and others that take their place.
+func (c Sharing) Changes(to Sharing) []string {
+	var list []string
+	note := func(name string, from, to any) {
+		if from != to {
+			list = append(list, fmt.Sprintf("%s: %v, was %v", name, to, from))
+		}
+	}
+	note("scheduling_policy", c.Policy, to.Policy)
+	note("interval", c.Forgetting.Interval, to.Forgetting.Interval)
+	note("usage_coeff", millionths(c.Forgetting.Coeff), millionths(to.Forgetting.Coeff))
+	note("priority_coeff", coeff(c.PriorityCoeff), coeff(to.PriorityCoeff))
+	accounts := slices.AppendSeq(slices.Collect(maps.Keys(c.Shares)), maps.Keys(to.Shares))
+	slices.Sort(accounts)
+	for _, account := range slices.Compact(accounts) {
+		note("shares of "+account, shareOf(c.Shares, account), shareOf(to.Shares, account))
+	}
+	return list
+}
+
+func shareOf(shares map[string]int64, account string) int64 {
+	return cmp.Or(shares[account], schedule.DefaultShares)
+}
+
+// coeff is a priority_coeff as it is configured.
+func coeff(n int64) string {
+	if n == 0 {
+		return "auto"
+	}
+	return millionths(n)
+}
+
+func millionths(n int64) string { return fmt.Sprintf("%d.%06d", n/1_000_000, n%1_000_000) }

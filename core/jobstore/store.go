@@ -1,0 +1,195 @@
+// Package jobstore is the durable side of replication jobs: what is stored of them, how documents of
+// replicator databases and requests to /_replicate become jobs, how the end of a job reaches its
+// document, and which of several jobs may run as one replication. It follows CouchDB's RFC 016 on top
+// of packages jobs and docs. All its functions work inside the caller's transaction, so that a document
+// and its job, or a job's end and its document's terminal state, change together or not at all.
+//
+// # Keys, below the root
+//
+//	("jobs", ...)            package jobs, job type "replication"
+//	("docs", ...)            package docs: the databases
+//	("spec", job id, n)      the parsed replication with its credentials, split over values
+//	("claim", replication)   the job that runs, or last ran, as that replication
+//	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
+//	("dropped", instance)    deleted databases whose jobs are still to be removed
+//	("order")                the policy in force with what it goes by
+//	("shares", account)      shares that were given
+//	("usage", account, interval, worker)
+//	                         microseconds of slots that the worker's jobs had in the interval
+//	("count", account)       jobs that are not over
+//	("tail", account)        the tag of the account's next job (policy tags)
+//	("virtual")              the greatest tag that got a slot (policy tags)
+package jobstore
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/backoff"
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/repid"
+	"couchrelay/core/spec"
+)
+
+// Config holds the settings of the [replicator] section that the store needs.
+type Config struct {
+	Server repid.Server
+	Parse  spec.Config
+	// MaxHistory is the number of events kept of a job (max_history).
+	MaxHistory int
+	Backoff    backoff.Policy
+	// TransientMaxAge is how long a finished job of a request is kept (transient_job_max_age_sec).
+	TransientMaxAge time.Duration
+	// Sharing holds where the store has no settings yet; see Store.Share.
+	Sharing Sharing
+}
+
+// DefaultConfig holds CouchDB's defaults.
+func DefaultConfig(server repid.Server) Config {
+	return Config{
+		Server: server, Parse: spec.DefaultConfig(), MaxHistory: 20, Backoff: backoff.Default,
+		TransientMaxAge: 24 * time.Hour, Sharing: DefaultSharing(),
+	}
+}
+
+// Store is the key space of the replicator. It holds no state but its configuration.
+type Store struct {
+	Jobs   *jobs.Queue
+	Docs   *docs.Store
+	Config Config
+
+	specs, claim, expire, dropped tuple.Subspace
+	order, virtual                []byte
+	shares, usage, count, tail    tuple.Subspace
+}
+
+// New is the store below root.
+func New(root tuple.Subspace, c Config) *Store {
+	return &Store{
+		Jobs: jobs.New(root.Sub("jobs"), "replication"), Docs: docs.New(root.Sub("docs")), Config: c,
+		specs: root.Sub("spec"), claim: root.Sub("claim"), expire: root.Sub("expire"), dropped: root.Sub("dropped"),
+		order: root.Pack("order"), virtual: root.Pack("virtual"),
+		shares: root.Sub("shares"), usage: root.Sub("usage"), count: root.Sub("count"), tail: root.Sub("tail"),
+	}
+}
+
+// IsReplicatorDB says whether a database's documents are replications: _replicator itself, or a name
+// whose last path segment is that.
+func IsReplicatorDB(name string) bool {
+	return name == "_replicator" || strings.HasSuffix(name, "/_replicator")
+}
+
+// documentJobID is the id of the job of a document. It depends on the instance of the database, so the
+// jobs of a database that was deleted and created again are others.
+func documentJobID(instance tuple.UUID, docID string) string {
+	return instancePrefix(instance) + docID
+}
+
+func instancePrefix(instance tuple.UUID) string { return hex.EncodeToString(instance[:]) + "|" }
+
+// specChunk bounds one value of a stored replication.
+const specChunk = 90_000
+
+func (s *Store) setSpec(tx kv.Tx, jobID string, r *spec.Replication) error {
+	raw, err := spec.Encode(r)
+	if err != nil {
+		return fmt.Errorf("job %q: %w", jobID, err)
+	}
+	s.clearSpec(tx, jobID)
+	for n := int64(0); len(raw) > 0; n++ {
+		size := min(len(raw), specChunk)
+		tx.Set(s.specs.Pack(jobID, n), raw[:size])
+		raw = raw[size:]
+	}
+	return nil
+}
+
+func (s *Store) clearSpec(tx kv.Tx, jobID string) {
+	r := s.specs.Sub(jobID).Range()
+	tx.AddReadConflict(r) // so that a late commit brings nothing old back
+	tx.ClearRange(r)
+}
+
+// Spec reads the replication of a job; nil when there is none.
+func (s *Store) Spec(r kv.Reader, jobID string) (*spec.Replication, error) {
+	rep, _, err := s.spec(r, jobID)
+	return rep, err
+}
+
+// spec is Spec that says how many bytes were read.
+func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int, err error) {
+	rows, err := r.GetRange(s.specs.Sub(jobID).Range(), kv.RangeOptions{})
+	if err != nil || len(rows) == 0 {
+		return nil, 0, err
+	}
+	raw := rows[0].Value // which is all of most
+	for _, row := range rows[1:] {
+		raw = append(raw, row.Value...)
+	}
+	if rep, err = spec.Decode(raw); err != nil {
+		return nil, 0, fmt.Errorf("replication of job %q: %w", jobID, err)
+	}
+	return rep, len(raw), nil
+}
+
+// put stores a new pending job in the place of whatever has its id.
+func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, now instant.Time) error {
+	if err := s.remove(tx, jobID); err != nil {
+		return err
+	}
+	if err := s.setSpec(tx, jobID, rep); err != nil {
+		return err
+	}
+	rec.describe(rep)
+	if err := s.reserve(tx, jobID, rec, rep); err != nil {
+		return err
+	}
+	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
+	rec.note(s.Config.MaxHistory, Event{Type: "added", At: now})
+	place, err := s.enter(tx, rec, now)
+	if err != nil {
+		return err
+	}
+	return s.Jobs.Add(tx, jobID, jobs.Schedule{Priority: rec.priority(place)}, rec.encode())
+}
+
+// reserve finds out the replication id of a new job where that needs no request to the source, and
+// claims it when it is free. Whoever comes first keeps it; see Claim for the others.
+func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication) error {
+	if rep.Filter.Kind == spec.FunctionFilter {
+		return nil
+	}
+	id := repid.New(s.Config.Server, rep, "")
+	rec.RepID, rec.BaseID = id.String(), id.Base
+	other, err := s.claimedBy(tx, jobID, rec.RepID)
+	if err == nil && other == nil {
+		tx.Set(s.claim.Pack(rec.RepID), []byte(jobID))
+	}
+	return err
+}
+
+// remove deletes a job with all that belongs to it.
+func (s *Store) remove(tx kv.Tx, jobID string) error {
+	rec, err := s.Record(tx, jobID)
+	if err != nil || rec == nil {
+		return err
+	}
+	if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {
+		return err
+	}
+	if rec.Expires != 0 {
+		tx.Clear(s.expire.Pack(int64(rec.Expires), jobID))
+	}
+	if !rec.State.Terminal() {
+		s.leave(tx, rec)
+	}
+	s.clearSpec(tx, jobID)
+	_, err = s.Jobs.Remove(tx, jobID)
+	return err
+}

@@ -1,0 +1,49 @@
+package jobstore
+
+import (
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/repid"
+	"couchrelay/core/spec"
+)
+
+// Replicate makes the job of a request to /_replicate, or finds it: a request that is repeated while its
+// job lives joins it, any other replaces what the same request did before. It returns the job's id.
+func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now instant.Time) (string, error) {
+	jobID := repid.JobID(s.Config.Server, rep, user)
+	old, err := s.Record(tx, jobID)
+	if err != nil {
+		return "", err
+	}
+	if old != nil && !old.State.Terminal() {
+		running, err := s.Spec(tx, jobID)
+		if err != nil {
+			return "", err
+		}
+		if running != nil && spec.Equal(running, rep) {
+			return jobID, nil
+		}
+	}
+	return jobID, s.put(tx, jobID, &Record{User: user}, rep, now)
+}
+
+// Find looks a job up by a replication id or job id that somebody gave; empty when there is none.
+func (s *Store) Find(r kv.Reader, id string) (string, *Record, error) {
+	for _, candidate := range []string{repid.Parse(id).String(), id} {
+		jobID, err := s.JobOf(r, candidate)
+		if err != nil {
+			return "", nil, err
+		}
+		if jobID == "" {
+			jobID = candidate
+		}
+		rec, err := s.Record(r, jobID)
+		if err != nil || rec != nil {
+			return jobID, rec, err
+		}
+	}
+	return "", nil, nil
+}
+
+// Cancel removes the job of a request. That of a document is stopped by deleting the document.
+func (s *Store) Cancel(tx kv.Tx, jobID string) error { return s.remove(tx, jobID) }

@@ -1,0 +1,161 @@
+package jobstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
+	"couchrelay/sim/fakefdb"
+)
+
+func TestTransient(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	if again := b.replicate("joe"); again != id || len(b.record(id).History) != 1 {
+		t.Error("the same request made another job")
+	}
+	other := b.replicate("eve")
+	if other == id {
+		t.Error("eve got joe's job")
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Cancel(tx, other) })
+	w := b.accept()
+	b.claim(w, "rep")
+	found, rec, err := "", (*Record)(nil), error(nil)
+	b.do1(func(tx kv.Tx) error { found, rec, err = b.s.Find(tx, "rep"); return err })
+	if found != id || rec.User != "joe" {
+		t.Errorf("found %q %+v", found, rec)
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
+	b.wantState(id, Failed) // a request is not tried again
+	expire := func() (n int) {
+		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.ExpireTransient(tx, b.now, 10); return err })
+		return n
+	}
+	b.now = b.now.Add(b.s.Config.TransientMaxAge - 1_000_000)
+	if expire() != 0 {
+		t.Error("forgotten too early")
+	}
+	b.now = b.now.Add(1_000_000)
+	if expire() != 1 {
+		t.Error("not forgotten")
+	}
+	b.wantState(id, "absent")
+	if len(b.db.Pairs()) != len(newBench(t).db.Pairs())+countersOf(b) {
+		t.Errorf("something is left behind:\n%s", b.db.Dump())
+	}
+}
+
+// countersOf is how many counters of the queue came into being.
+func countersOf(b *bench) (n int) {
+	for _, p := range b.db.Pairs() {
+		if strings.Contains(string(p.Key), "count") || strings.Contains(string(p.Key), "signal") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestThrottledTransientGoesOn(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	w := b.accept()
+	throttled := crash
+	throttled.Trouble.Throttled = true
+	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, throttled.Trouble, nil, Turn{}, 1, b.now) })
+	b.wantState(id, Crashing)
+}
+
+func TestDeletedDatabase(t *testing.T) {
+	b := newBench(t)
+	for i := range 5 {
+		b.put(fmt.Sprint("r", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
+	}
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	for n := 0; ; n++ {
+		done := get(b, func(tx kv.Tx) (bool, error) { return b.s.SweepDropped(tx, 2) })
+		if done {
+			break
+		}
+		if n > 10 {
+			t.Fatal("does not end")
+		}
+	}
+	if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts != (jobs.Counts{}) {
+		t.Errorf("left: %+v", counts)
+	}
+}
+
+// TestEndWithoutDocument: the job may end after its document or database is gone and re-created.
+func TestEndWithoutDocument(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.do(func(tx kv.Tx) error { return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1}) })
+	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, Turn{}, b.now) })
+	b.wantState(w.JobID, Completed)
+}
+
+func TestTerminalDocumentThatWasBroughtHere(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://h/a","target":"http://h/b","_replication_state":"failed","_replication_state_reason":"no luck"}`, admin)
+	if rec := b.record(jobID("r")); rec.State != Failed || rec.Reason != "no luck" || rec.Source != "http://h/a/" {
+		t.Errorf("record %+v", rec)
+	}
+	if n := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); n.Ready != 0 {
+		t.Errorf("counts %+v", n)
+	}
+}
+
+func TestIsReplicatorDB(t *testing.T) {
+	for name, want := range map[string]bool{"_replicator": true, "a/_replicator": true, "a/b/_replicator": true, "x_replicator": false, "a": false, "_replicator/a": false} {
+		if IsReplicatorDB(name) != want {
+			t.Error(name)
+		}
+	}
+}
+
+func TestInit(t *testing.T) {
+	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
+	run := func(uuid string) (string, error) {
+		return kv.Run(context.Background(), db, func(tx kv.Tx) (string, error) { return Init(tx, root, uuid) })
+	}
+	if uuid, err := run("one"); uuid != "one" || err != nil {
+		t.Error(uuid, err)
+	}
+	if uuid, err := run("two"); uuid != "one" || err != nil {
+		t.Error("the uuid changed", uuid, err)
+	}
+	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error {
+		tx.Set(root.Pack("schema"), []byte{9, 0, 0, 0, 0, 0, 0, 0})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run("one"); !errors.Is(err, ErrSchema) {
+		t.Error(err)
+	}
+}
+
+// TestInitRefusesForeignKeys: a prefix that others use is not taken over.
+func TestInitRefusesForeignKeys(t *testing.T) {
+	db, root := fakefdb.New(), tuple.Subspace(tuple.Pack("x"))
+	if err := kv.Do(context.Background(), db, func(tx kv.Tx) error { tx.Set(append(root, 0xff), nil); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	before := db.Hash()
+	err := kv.Do(context.Background(), db, func(tx kv.Tx) error { _, err := Init(tx, root, "u"); return err })
+	if !errors.Is(err, ErrForeign) || db.Hash() != before {
+		t.Errorf("%v, store changed %v", err, db.Hash() != before)
+	}
+}

@@ -1,0 +1,113 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/ejson"
+)
+
+func (p *parser) endpoints(r *Replication) {
+	for _, own := range []string{"source_proxy", "target_proxy"} {
+		if p.proxy("proxy") != nil && p.proxy(own) != nil {
+			p.badRequest("`proxy` is mutually exclusive with `%s`", own)
+		}
+	}
+	r.Source = p.endpoint("source")
+	r.Target = p.endpoint("target")
+	r.Source.Connections = max(r.Source.Connections, 2)
+}
+
+// endpoint reads the field side, and what other fields say about that endpoint.
+func (p *parser) endpoint(side string) (e Endpoint) {
+	c := p.config
+	e.Timeout = p.milliseconds("connection_timeout", c.ConnectionTimeout)
+	e.Connections = p.integer("http_connections", c.HTTPConnections, 1, maxConnections)
+	e.Retries = p.integer("retries_per_request", c.RetriesPerRequest, 0, maxRetries)
+	e.SocketOptions = p.socketOptions()
+	e.Proxy = p.proxy("proxy")
+	if e.Proxy == nil {
+		e.Proxy = p.proxy(side + "_proxy")
+	}
+	v, _ := p.body.Get(side)
+	switch v.Kind {
+	case ejson.String:
+		if !strings.HasPrefix(v.Text, "http://") && !strings.HasPrefix(v.Text, "https://") {
+			p.fail(InvalidReplication, "local_endpoints_not_supported", "`"+side+"` must be a URL that begins with http:// or https://")
+		}
+		v = ejson.Value{Kind: ejson.Object, Members: []ejson.Member{{Name: "url", Value: v}}}
+	case ejson.Object:
+	case ejson.Null, 0:
+		p.fail(InvalidReplication, "Missing replicator database", "`"+side+"` must be a URL or an object with a `url`")
+	default:
+		p.badRequest("parameter `%s` must be a URL or an object with a `url`", side)
+	}
+	p.address(side, v, &e)
+	return e
+}
+
+// address fills in the URL, credentials and headers from an endpoint object.
+func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
+	text, _ := v.Get("url")
+	url, err := ParseURL(text.Text)
+	switch {
+	case text.Kind != ejson.String:
+		p.invalidURL("endpoint", "`"+side+"` must have a string `url`")
+	case err != nil:
+		p.invalidURL("endpoint", "`"+side+"`: "+err.Error())
+	case !slices.Contains(p.config.EndpointProtocols, url.Scheme):
+		p.invalidURL("endpoint", "`"+side+"` must have one of the protocols "+strings.Join(p.config.EndpointProtocols, ", "))
+	}
+	e.URL = url.withoutUserinfo(text.Text)
+	if !strings.HasSuffix(e.URL, "/") && !strings.Contains(e.URL, "?") {
+		e.URL += "/"
+	}
+	headers, fromHeader := splitAuthorization(p.headers(side, v))
+	e.Headers = headers
+	for _, found := range []Credentials{p.basicAuth(side, v), url.credentials(), fromHeader} {
+		if found.IsSet() {
+			e.Credentials = found
+			break
+		}
+	}
+}
+
+// invalidURL reports a bad URL of what, which is endpoint or proxy, in CouchDB's words.
+func (p *parser) invalidURL(what, detail string) {
+	p.fail(InvalidReplication, what+" has an invalid url", detail)
+}
+
+func (p *parser) basicAuth(side string, v ejson.Value) Credentials {
+	auth, has := v.Get("auth")
+	if has && auth.Kind != ejson.Object {
+		p.badRequest("parameter `%s.auth` must be an object", side)
+	}
+	basic, has := auth.Get("basic")
+	if !has {
+		return Credentials{}
+	}
+	user, _ := basic.Get("username")
+	password, _ := basic.Get("password")
+	if user.Kind != ejson.String || password.Kind != ejson.String {
+		p.badRequest("parameter `%s.auth.basic` must be an object with two strings, `username` and `password`", side)
+	}
+	return NewCredentials(user.Text, password.Text)
+}
+
+// proxy reads a field with a proxy's URL; absent or empty means none.
+func (p *parser) proxy(name string) *Proxy {
+	v, has := p.body.Get(name)
+	if !has || v.Kind == ejson.String && v.Text == "" {
+		return nil
+	}
+	url, err := ParseURL(v.Text)
+	switch {
+	case v.Kind != ejson.String:
+		p.fail(InvalidReplication, "Invalid proxy url", "`"+name+"` must be a string")
+	case err != nil:
+		p.invalidURL("proxy", "`"+name+"`: "+err.Error())
+	case !slices.Contains(p.config.ProxyProtocols, url.Scheme):
+		p.invalidURL("proxy", "`"+name+"` must have one of the protocols "+strings.Join(p.config.ProxyProtocols, ", "))
+	}
+	return &Proxy{URL: url.withoutUserinfo(v.Text), Credentials: url.credentials()}
+}

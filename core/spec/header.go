@@ -1,0 +1,100 @@
+package spec
+
+import (
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
+
+	"couchrelay/core/ejson"
+)
+
+// defaultHeaders are what CouchDB's replicator sends by itself. Replication ids hash the headers that
+// differ from these, so they are here for ids alone; User-Agent is that of the release whose ids are
+// reproduced.
+var defaultHeaders = []headerText{
+	{"Accept", "application/json"},
+	{"User-Agent", "CouchDB-Replicator/3.5.2"},
+}
+
+// headerText is a header in the open, while it is put in order.
+type headerText struct{ name, value string }
+
+// headers reads an endpoint's headers and merges them with the defaults, sorted by name; where one is
+// spelled the same, the user's replaces the default.
+func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
+	object, has := v.Get("headers")
+	if has && object.Kind != ejson.Object {
+		p.badRequest("parameter `%s.headers` must be an object of strings", side)
+	}
+	for _, m := range object.Members {
+		if strings.Trim(m.Name, tokenCharacters) != "" || m.Name == "" {
+			p.badRequest("parameter `%s.headers` has a name that HTTP does not allow", side)
+		} else if m.Value.Kind != ejson.String || strings.ContainsFunc(m.Value.Text, isControl) {
+			p.badRequest("parameter `%s.headers.%s` must be a string without control characters", side, m.Name)
+		}
+		headers = append(headers, headerText{m.Name, m.Value.Text})
+	}
+	for _, d := range defaultHeaders {
+		if !slices.ContainsFunc(headers, func(h headerText) bool { return h.name == d.name }) {
+			headers = append(headers, d)
+		}
+	}
+	slices.SortFunc(headers, func(a, b headerText) int { return strings.Compare(a.name, b.name) })
+	return headers
+}
+
+// tokenCharacters are those of header names, RFC 9110 section 5.6.2.
+const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// splitAuthorization takes basic credentials out of the headers, and the defaults. As in CouchDB, a
+// header Authorization, whatever its scheme, makes the names case-insensitive: they are then ordered
+// without regard to case, and values of names that differ by case only are joined.
+func splitAuthorization(merged []headerText) ([]Header, Credentials) {
+	var credentials Credentials
+	isAuthorization := func(h headerText) bool { return strings.EqualFold(h.name, "authorization") }
+	if slices.ContainsFunc(merged, isAuthorization) {
+		merged = joinByName(merged)
+		i := slices.IndexFunc(merged, isAuthorization)
+		scheme, encoded, hasValue := strings.Cut(merged[i].value, " ")
+		if hasValue && strings.EqualFold(scheme, "basic") {
+			credentials = decodeBasic(encoded)
+			merged = slices.Delete(merged, i, i+1)
+		}
+	}
+	var headers []Header
+	for _, h := range merged {
+		if !slices.Contains(defaultHeaders, h) {
+			headers = append(headers, Header{h.name, Hide(h.value)})
+		}
+	}
+	return headers, credentials
+}
+
+func joinByName(headers []headerText) []headerText {
+	joined := map[string]headerText{}
+	for _, h := range headers {
+		key, value := strings.ToLower(h.name), strings.Trim(h.value, " \t\n")
+		if first, has := joined[key]; has {
+			h.name, value = first.name, first.value+", "+value
+		}
+		joined[key] = headerText{h.name, value}
+	}
+	var out []headerText
+	for _, key := range slices.Sorted(maps.Keys(joined)) {
+		out = append(out, joined[key])
+	}
+	return out
+}
+
+// decodeBasic returns nothing for what it cannot decode.
+func decodeBasic(encoded string) Credentials {
+	plain, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(encoded, " ", ""))
+	user, password, both := strings.Cut(string(plain), ":")
+	if err != nil || !both {
+		return Credentials{}
+	}
+	return NewCredentials(user, password)
+}

@@ -1,0 +1,253 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"couchrelay/core/ejson"
+	"couchrelay/core/peer"
+)
+
+// ParseDocument reads a document of a replicator database. Its error is an *Error.
+func ParseDocument(raw []byte, c Config) (*Replication, error) {
+	p, err := newParser(raw, c, "Document must be a JSON object")
+	if err != nil {
+		return nil, err
+	}
+	r := &Replication{DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx()}
+	p.options(r)
+	p.endpoints(r)
+	return p.result(r)
+}
+
+// ParseRequest reads the body of POST /_replicate. When it asks to cancel by id, source and target are
+// not looked at and stay empty. Its error is an *Error.
+func ParseRequest(raw []byte, c Config) (*Replication, error) {
+	p, err := newParser(raw, c, "Request body must be a JSON object")
+	if err != nil {
+		return nil, err
+	}
+	r := &Replication{}
+	p.options(r)
+	if r.Cancel = p.boolean("cancel", false); r.Cancel {
+		r.CancelID = p.cancelID()
+	}
+	if r.CancelID == "" {
+		p.endpoints(r)
+	}
+	return p.result(r)
+}
+
+// parser reads fields of body. The first mistake stays in err, and from then on nothing that it
+// returns counts.
+type parser struct {
+	body   ejson.Value
+	config Config
+	err    error
+}
+
+func newParser(raw []byte, c Config, notObject string) (*parser, error) {
+	body, err := ejson.Parse(raw)
+	if err != nil {
+		return nil, &Error{Kind: BadRequest, Reason: err.Error()}
+	}
+	if body.Kind != ejson.Object {
+		return nil, &Error{Kind: BadRequest, Reason: notObject}
+	}
+	return &parser{body: body, config: c}, nil
+}
+
+func (p *parser) result(r *Replication) (*Replication, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	return r, nil
+}
+
+func (p *parser) fail(kind Kind, reason, detail string) {
+	if p.err == nil {
+		p.err = &Error{kind, reason, detail}
+	}
+}
+
+func (p *parser) badRequest(format string, args ...any) {
+	p.fail(BadRequest, fmt.Sprintf(format, args...), "")
+}
+
+// options reads what concerns neither one endpoint nor the document.
+func (p *parser) options(r *Replication) {
+	c := p.config
+	r.Continuous = p.boolean("continuous", false)
+	r.CreateTarget = p.boolean("create_target", false)
+	if params := p.createTargetParams(); r.CreateTarget {
+		r.CreateTargetParams = params
+	}
+	r.WinningRevsOnly = p.boolean("winning_revs_only", false)
+	r.SinceSeq = p.value("since_seq")
+	r.UseCheckpoints = p.boolean("use_checkpoints", c.UseCheckpoints)
+	r.CheckpointInterval = p.milliseconds("checkpoint_interval", c.CheckpointInterval)
+	r.UseBulkGet = p.boolean("use_bulk_get", c.UseBulkGet)
+	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
+	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
+	r.Filter = p.filter()
+	r.Unknown = p.unknown()
+	p.refuseUnhonoured()
+}
+
+// Upper bounds of numbers, far beyond what is of use.
+const (
+	maxWorkers      = 1000
+	maxBatch        = 100_000
+	maxConnections  = 10_000
+	maxRetries      = 1000
+	maxMilliseconds = 24 * 60 * 60 * 1000
+	maxName         = 4096 // bytes, of a user
+)
+
+func (p *parser) boolean(name string, otherwise bool) bool {
+	v, has := p.body.Get(name)
+	if !has {
+		return otherwise
+	}
+	if v.Kind != ejson.True && v.Kind != ejson.False {
+		p.badRequest("parameter `%s` must be a boolean", name)
+	}
+	return v.Kind == ejson.True
+}
+
+// integer reads a number, which may also be given as a string of digits.
+func (p *parser) integer(name string, otherwise, least, most int) int {
+	v, has := p.body.Get(name)
+	if !has {
+		return otherwise
+	}
+	// What is neither string nor number has no text.
+	i, err := strconv.Atoi(v.Text)
+	if err != nil || i < least || i > most {
+		p.badRequest("parameter `%s` must be an integer from %d to %d", name, least, most)
+	}
+	return i
+}
+
+func (p *parser) milliseconds(name string, otherwise time.Duration) time.Duration {
+	ms := p.integer(name, int(otherwise.Milliseconds()), 1, maxMilliseconds)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// text reads a string that may also be null.
+func (p *parser) text(name string) string {
+	v, has := p.body.Get(name)
+	if has && v.Kind != ejson.String && v.Kind != ejson.Null {
+		p.badRequest("parameter `%s` must be a string", name)
+	}
+	return v.Text
+}
+
+// value reads any JSON, nil when it is absent.
+func (p *parser) value(name string) jsontext.Value {
+	v, has := p.body.Get(name)
+	if !has {
+		return nil
+	}
+	p.checkNumbers(name, v)
+	return v.Append(nil)
+}
+
+// maxDigits bounds integers whose size the field itself does not bound; converting longer ones takes long.
+const maxDigits = 1000
+
+// checkNumbers refuses what CouchDB cannot hold and ids therefore cannot hash, and what is absurd.
+func (p *parser) checkNumbers(name string, v ejson.Value) {
+	if v.IsInteger() && len(v.Text) > maxDigits {
+		p.badRequest("parameter `%s` has a number of more than %d digits", name, maxDigits)
+	} else if _, err := strconv.ParseFloat(v.Text, 64); v.Kind == ejson.Number && !v.IsInteger() && err != nil {
+		p.badRequest("parameter `%s` has a number beyond the range of a double", name)
+	}
+	for _, e := range v.Elems {
+		p.checkNumbers(name, e)
+	}
+	for _, m := range v.Members {
+		p.checkNumbers(name, m.Value)
+	}
+}
+
+func (p *parser) userCtx() (user UserCtx) {
+	v, has := p.body.Get("user_ctx")
+	if !has {
+		return user
+	}
+	name, hasName := v.Get("name")
+	roles, hasRoles := v.Get("roles")
+	ok := v.Kind == ejson.Object && (!hasName || name.Kind == ejson.String || name.Kind == ejson.Null) &&
+		(!hasRoles || roles.Kind == ejson.Array)
+	user.Name = name.Text
+	for _, role := range roles.Elems {
+		ok = ok && role.Kind == ejson.String
+		user.Roles = append(user.Roles, role.Text)
+	}
+	if len(name.Text) > maxName {
+		p.badRequest("parameter `user_ctx.name` is longer than %d bytes", maxName)
+	}
+	if !ok {
+		p.badRequest("parameter `user_ctx` must be an object with a string or null `name` and an array of strings `roles`")
+	}
+	return user
+}
+
+// createTargetParams takes what a query string can express.
+func (p *parser) createTargetParams() (params []peer.Param) {
+	v, has := p.body.Get("create_target_params")
+	if has && v.Kind != ejson.Object {
+		p.badRequest("parameter `create_target_params` must be a JSON object")
+	}
+	for _, m := range v.Members {
+		if m.Value.Kind == ejson.Array || m.Value.Kind == ejson.Object || m.Value.Kind == ejson.Null {
+			p.badRequest("parameter `create_target_params` must have strings, numbers or booleans as values")
+		}
+		params = append(params, peer.Param{Name: m.Name, Value: plainText(m.Value)})
+	}
+	return params
+}
+
+// plainText is a string without quotes, or anything else as JSON.
+func plainText(v ejson.Value) string {
+	if v.Kind == ejson.String {
+		return v.Text
+	}
+	return string(v.Append(nil))
+}
+
+// cancelID looks for the three names of one field; the first in document order counts.
+func (p *parser) cancelID() string {
+	for _, m := range p.body.Members {
+		if m.Name == "_local_id" || m.Name == "replication_id" || m.Name == "id" {
+			if m.Value.Kind != ejson.String || m.Value.Text == "" {
+				p.badRequest("parameter `%s` must be a string, the id of a replication", m.Name)
+			}
+			return m.Value.Text
+		}
+	}
+	return ""
+}
+
+// knownFields are the top-level fields that have a meaning. Names with an underscore are CouchDB's own.
+var knownFields = []string{
+	"source", "target", "continuous", "create_target", "create_target_params", "cancel", "replication_id", "id", "doc_ids", "filter",
+	"query_params", "selector", "since_seq", "use_checkpoints", "checkpoint_interval", "use_bulk_get", "winning_revs_only",
+	"worker_processes", "worker_batch_size", "http_connections", "connection_timeout", "retries_per_request", "socket_options",
+	"ibrowse_options", "proxy", "source_proxy", "target_proxy", "user_ctx", "owner",
+}
+
+func (p *parser) unknown() (names []string) {
+	for _, m := range p.body.Members {
+		if !strings.HasPrefix(m.Name, "_") && !slices.Contains(knownFields, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,46 @@
+package spec
+
+import "couchrelay/core/ejson"
+
+// refuseUnhonoured is the list of all that CouchDB honours and couchrelay does not yet: it is refused
+// and never ignored. Every other field that parses is honoured.
+func (p *parser) refuseUnhonoured() {
+	for _, o := range p.erlangProps("socket_options") {
+		if o.name == "priority" {
+			p.notSupported("`socket_options` with `priority`")
+		}
+	}
+	for _, o := range p.erlangProps("ibrowse_options") {
+		if o != (erlangProp{"prefer_ipv6", "false"}) {
+			p.notSupported("`ibrowse_options` other than [{prefer_ipv6, false}]")
+		}
+	}
+	for _, side := range []string{"source", "target"} {
+		endpoint, _ := p.body.Get(side)
+		auth, _ := endpoint.Get("auth")
+		for _, plugin := range auth.Members {
+			if plugin.Name != "basic" {
+				p.notSupported("`" + side + ".auth` other than `basic`")
+			}
+		}
+	}
+}
+
+func (p *parser) notSupported(what string) {
+	p.fail(NotSupported, what+" is not supported yet", "")
+}
+
+// erlangProps reads a field with Erlang options.
+func (p *parser) erlangProps(name string) []erlangProp {
+	v, has := p.body.Get(name)
+	if !has {
+		return nil
+	}
+	props, err := parseErlangProps(v.Text)
+	if v.Kind != ejson.String {
+		p.badRequest("parameter `%s` must be a string", name)
+	} else if err != nil {
+		p.badRequest("parameter `%s`: %v", name, err)
+	}
+	return props
+}
