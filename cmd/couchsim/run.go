@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ type runCommand struct {
 	Workers  int           `help:"Worlds at once; one on each core unless told." placeholder:"N"`
 	Twice    bool          `help:"Play every seed a second time in another process, and compare."`
 	Stop     int           `help:"Stop after so many violations; 0 goes on to the end." default:"1"`
+	Hashes   string        `help:"Write each seed and the hash of its run here: a change that only moves code leaves them all." placeholder:"FILE" type:"path"`
 }
 
 func (c *runCommand) Run() error {
@@ -35,11 +38,25 @@ func (c *runCommand) Run() error {
 	report := plan.Run()
 	clearLine(os.Stderr)
 	printReport(os.Stdout, w, report)
+	if c.Hashes != "" {
+		if err := writeHashes(c.Hashes, report.Hashes); err != nil {
+			return err
+		}
+	}
 	if c.Twice && len(report.Failures) == 0 {
 		fmt.Println()
 		return w.twice(os.Stdout, report)
 	}
 	return verdict(os.Stdout, w, report.Failures)
+}
+
+// writeHashes writes a line for each seed, in their order.
+func writeHashes(path string, hashes map[uint64]uint64) error {
+	var text strings.Builder
+	for _, seed := range slices.Sorted(maps.Keys(hashes)) {
+		fmt.Fprintf(&text, "%d %016x\n", seed, hashes[seed])
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
 // seeds are the first seed to play and the number of seeds, 0 for as many as there is time for.
