@@ -73,7 +73,7 @@ func (c *mutantsCommand) Run() error {
 func listMutants(out io.Writer, list []mutants.Mutant) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, m := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", m.Family, m.Name, m.File, m.What)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", m.Subject, m.Name, m.File, m.What)
 	}
 	return table.Flush()
 }
@@ -84,7 +84,7 @@ func printCatch(out io.Writer, c mutants.Catch) {
 	if by == "" {
 		by, seeds = "-", ">"+seeds
 	}
-	fmt.Fprintf(out, "%-12s %-30s %-4s %6s seeds %7.1f s  %s\n", c.Family, c.Name, by, seeds, c.Took.Seconds(), c.What)
+	fmt.Fprintf(out, "%-12s %-30s %-4s %6s seeds %7.1f s  %s\n", c.Subject, c.Name, by, seeds, c.Took.Seconds(), c.What)
 }
 
 // score sums up the hunts: exit status 1 when a mutant was not caught.

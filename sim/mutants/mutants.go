@@ -1,50 +1,63 @@
-// Package mutants plants bugs, to measure the simulator: each is a small change of the core, of the kind that
-// people make, which some seed must bring to light. They are kept as patches of the source and compiled into a
-// copy of couchsim of their own, so that the core knows nothing of them.
 package mutants
 
 import (
-	"bytes"
+	"embed"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Mutant is one planted bug.
 type Mutant struct {
-	Name   string
-	Family string
-	File   string // below the module's root
-	What   string // the bug, in words
-	Old    string // what the file says, in one place only
-	New    string // what it says instead
+	Name    string
+	Subject string // the part of the product that it breaks: the patch's file, without .diff
+	What    string // the bug, in words
+	File    string // below the module's root, with slashes
+	Old     string // whole lines, which File must have exactly once
+	New     string // whole lines that take their place
+	At      string // file:line of the patch, for messages
 }
 
-// All are all mutants, by family.
-func All() []Mutant {
-	var all []Mutant
-	for _, f := range []struct {
-		name    string
-		members []Mutant
-	}{
-		{"leases", leases}, {"results", results}, {"queue", queue}, {"scheduling", scheduling}, {"backoff", backoff},
-		{"checkpoints", checkpoints}, {"copying", copying}, {"duplicates", duplicates}, {"documents", documents}, {"clock", clock},
-		{"load", load}, {"told", told}, {"kept", kept}, {"turns", turns}, {"stored", stored}, {"overlooked", overlooked}, {"unwatched", unwatched},
-	} {
-		for _, m := range f.members {
-			m.Family = f.name
-			all = append(all, m)
-		}
+//go:embed bugs/*.diff
+var bugs embed.FS
+
+// All returns all mutants, ordered by subject.
+func All() ([]Mutant, error) {
+	files, err := bugs.ReadDir("bugs")
+	if err != nil {
+		return nil, err
 	}
-	return all
+	var all []Mutant
+	at := map[string]string{}
+	for _, f := range files {
+		name := path.Join("bugs", f.Name())
+		text, err := bugs.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		found, err := parse(name, string(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range found {
+			if at[m.Name] != "" {
+				return nil, fmt.Errorf("%s: %s is already the name of the bug at %s", m.At, m.Name, at[m.Name])
+			}
+			at[m.Name] = m.At
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // Find returns the mutants of these names, in their order; all when there are none.
 func Find(names []string) ([]Mutant, error) {
-	all := All()
-	if len(names) == 0 {
-		return all, nil
+	all, err := All()
+	if err != nil || len(names) == 0 {
+		return all, err
 	}
 	var found []Mutant
 	for _, name := range names {
@@ -57,14 +70,27 @@ func Find(names []string) ([]Mutant, error) {
 	return found, nil
 }
 
-// Apply is the text of the mutant's file, below root, with the bug.
+// Apply returns the text of the mutant's file, below root, with the bug.
 func (m Mutant) Apply(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: mutant %s: %w", m.At, m.Name, err)
 	}
-	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
-		return nil, fmt.Errorf("mutant %s: %s has %d places that read %q, and must have one", m.Name, m.File, n, m.Old)
+	changed, err := m.apply(string(text))
+	return []byte(changed), err
+}
+
+func (m Mutant) apply(text string) (string, error) {
+	at, n := 0, 0
+	for i := 0; i < len(text); { // over the beginnings of lines
+		if strings.HasPrefix(text[i:], m.Old) {
+			at, n = i, n+1
+		}
+		_, rest, _ := strings.Cut(text[i:], "\n")
+		i = len(text) - len(rest)
 	}
-	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
+	if n != 1 {
+		return "", fmt.Errorf("%s: mutant %s: the old lines are in %d places of %s, and must be in one:\n%s", m.At, m.Name, n, m.File, m.Old)
+	}
+	return text[:at] + m.New + text[at+len(m.Old):], nil
 }
