@@ -17,16 +17,18 @@ import (
 
 // The types that a log may name.
 var (
-	nodeEvents = names(node.Start{}, node.Done{}, node.Notified{}, node.RunIdentifies{}, node.RunProgress{}, node.RunEnded{},
-		node.Configure{}, node.Drain{}, node.Wake{})
-	nodeResults = names(node.Ok{}, node.Beaten{}, node.Owned{}, node.Progressed{}, node.Leases{}, node.Accepted{}, node.Promoted{},
-		node.Surveyed{}, node.Claimed{})
-	runEvents  = names(replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{}, replication.Stop{})
-	runResults = names(peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{}, peer.Diff{},
-		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{})
+	nodeEvents  = names(node.Events())
+	nodeResults = names(node.Results())
+	runEvents   = names([]replication.Event{
+		replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{}, replication.Stop{},
+	})
+	runResults = names([]peer.Result{
+		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{}, peer.Diff{},
+		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{},
+	})
 )
 
-func names(values ...any) map[string]reflect.Type {
+func names[T any](values []T) map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range values {
 		t := reflect.TypeOf(v)

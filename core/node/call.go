@@ -52,12 +52,8 @@ func (n *Node) issue(c *call) *call {
 func (n *Node) attempt(c *call) {
 	n.nextID++
 	c.id, c.flying, c.sent = n.nextID, true, n.clock.Steady
-	switch q := c.req.(type) { // what the node says of itself is of this attempt, not of one that failed long ago
-	case Join:
-		c.req = Join{Worker: q.Worker, Info: n.info()}
-	case Beat:
-		c.req = Beat{Worker: q.Worker, Info: n.info()}
-		n.ends = min(n.ends, c.sent.Add(n.cfg.ActivityTimeout)) // it may get through unheard, with a shorter timeout
+	if q, is := c.req.(renewed); is {
+		c.req = q.renew(n)
 	}
 	n.emit(Ask{ID: c.id, Request: c.req})
 }
@@ -110,45 +106,6 @@ func (n *Node) answered(c *call, e Done) {
 		// Reached: a worker learns that others expired it
 		n.loseLease("expired by another worker")
 	default:
-		n.dispatch(c, e)
-	}
-}
-
-// dispatch hands the answer of one of the node's own requests to whoever asked.
-func (n *Node) dispatch(c *call, e Done) {
-	switch q := c.req.(type) {
-	case Join:
-		n.joined(c, q)
-	case Beat:
-		n.beaten(c, q, e.Result.(Beaten))
-	case ListOwned:
-		n.onOwned(c, e.Result.(Owned))
-	case Retire:
-		if !e.Result.(Progressed).Done {
-			n.ask(q)
-			return
-		}
-		n.exit()
-	case ListLeases:
-		n.onLeases(e.Result.(Leases))
-	case Expire:
-		if !e.Result.(Progressed).Done {
-			n.ask(q)
-		}
-		n.hungry = true
-	case Accept:
-		n.onAccepted(e.Result.(Accepted))
-	case Resume:
-		n.onResumed(e)
-	case Promote:
-		n.onPromoted(e.Result.(Promoted))
-	case Survey:
-		n.onSurveyed(q, e.Result.(Surveyed))
-	case Charge:
-		n.charged(q)
-	case Sweep:
-		if !e.Result.(Progressed).Done {
-			n.ask(q)
-		}
+		c.req.answered(n, c, e)
 	}
 }

@@ -59,6 +59,13 @@ func (Configure) event()     {}
 func (Drain) event()         {}
 func (Wake) event()          {}
 
+// Events holds a zero value of each type of event, so that recorded events can be read.
+func Events() []Event {
+	return []Event{
+		Start{}, Done{}, Notified{}, RunIdentifies{}, RunProgress{}, RunEnded{}, Configure{}, Drain{}, Wake{},
+	}
+}
+
 func (Start) String() string           { return "start" }
 func (e Notified) String() string      { return fmt.Sprintf("notified %s", e.Topic) }
 func (e RunIdentifies) String() string { return fmt.Sprintf("run %d identifies as %s", e.Run, e.ID) }

@@ -95,22 +95,16 @@ func (n *Node) loseLease(why string) {
 	}
 	n.runs = nil
 	n.accepting = false
-	n.dropCalls(func(c *call) bool { return c.run != nil || ofLease(c.req) })
+	n.dropCalls(func(c *call) bool {
+		_, is := c.req.(leaseBound)
+		return is
+	})
 	n.timers.beat, n.timers.owned = instant.Never, instant.Never
 	if n.draining {
 		n.exit()
 		return
 	}
 	n.join()
-}
-
-// ofLease says whether a request has no meaning once the lease is lost.
-func ofLease(q Request) bool {
-	switch q.(type) {
-	case Join, Beat, ListOwned, Accept, Resume, Retire:
-		return true
-	}
-	return false
 }
 
 func (n *Node) onNotified(e Notified) {

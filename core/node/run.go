@@ -149,14 +149,7 @@ func (n *Node) runAnswered(c *call, e Done) {
 		n.halt(r, e.Text)
 		return
 	}
-	switch c.req.(type) {
-	case Complete, Crash, Fail, Requeue:
-		n.free(r)
-		return
-	case Claim:
-		n.claimed(r, e.Result.(Claimed))
-	}
-	n.write(r)
+	c.req.answered(n, c, e)
 }
 
 // claimed lets the run go on, or ends it in favour of the one that was there first: for good when that is

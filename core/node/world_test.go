@@ -106,6 +106,9 @@ func (d *driven) perform(a Ask) Done {
 	if err != nil {
 		return Done{ID: a.ID, Fault: FaultOf(err), Text: err.Error()}
 	}
+	if !answers(a.Request, result) {
+		d.w.t.Fatalf("%s was answered with a %T", a.Request, result)
+	}
 	return Done{ID: a.ID, Result: result}
 }
 

@@ -105,17 +105,11 @@ func (o *oracle) checkRuling(l landing) {
 
 // turnOf is the turn that a request ends.
 func turnOf(q node.Request) (t jobstore.Turn, ends bool) {
-	switch q := q.(type) {
-	case node.Complete:
-		return q.Turn, true
-	case node.Crash:
-		return q.Turn, true
-	case node.Fail:
-		return q.Turn, true
-	case node.Requeue:
-		return q.Turn, true
+	e, ends := q.(node.EndsTurn)
+	if !ends {
+		return t, false
 	}
-	return t, false
+	return e.EndedTurn(), true
 }
 
 // cost is by how much a request moves the tags of an account: its turn's microseconds at 100 shares, or an interval's

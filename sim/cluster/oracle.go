@@ -181,21 +181,11 @@ func (o *oracle) checkFencing(l landing) {
 
 // heldBy is the job and lock of a request that writes under a lock.
 func heldBy(q node.Request) (node.Held, bool) {
-	switch q := q.(type) {
-	case node.Claim:
-		return q.Held, true
-	case node.Record:
-		return q.Held, true
-	case node.Complete:
-		return q.Held, true
-	case node.Crash:
-		return q.Held, true
-	case node.Fail:
-		return q.Held, true
-	case node.Requeue:
-		return q.Held, true
+	h, is := q.(node.HeldRequest)
+	if !is {
+		return node.Held{}, false
 	}
-	return node.Held{}, false
+	return h.HeldJob(), true
 }
 
 // touched are the jobs that a commit changes.

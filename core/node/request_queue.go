@@ -1,0 +1,144 @@
+package node
+
+import (
+	"fmt"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// Accept takes jobs.
+type Accept struct {
+	Worker, Node string
+	Demand       jobs.Demand
+}
+
+// Accepted are jobs to run, and the signal counter of the ready queue.
+type Accepted struct {
+	Work   []jobstore.Work
+	Signal int64
+}
+
+func (q Accept) String() string {
+	return fmt.Sprintf("accept %d as %s/%d", q.Demand.Max, q.Worker, q.Demand.Batch)
+}
+
+func (Accept) ofLease() {}
+
+// perform reads the signal counter from the snapshot in which it looks at the queue. A job that becomes ready later
+// changes the counter, so that a node that found nothing and waits for a change is told of that job.
+func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	signal, err := s.Jobs.Signal(tx.Snapshot())
+	if err != nil {
+		return nil, err
+	}
+	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	return Accepted{Work: work, Signal: signal}, err
+}
+
+func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Accepted)) }
+
+func (Accepted) result() {}
+
+// Promote makes due jobs ready.
+type Promote struct{ Limit int }
+
+// Promoted tells how many jobs became ready and when, by the wall clock, the next one is due.
+type Promoted struct {
+	Moved int
+	Next  instant.Time
+}
+
+func (Promote) String() string { return "promote" }
+
+func (q Promote) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	moved, next, err := s.Promote(tx, now, q.Limit)
+	return Promoted{moved, next}, err
+}
+
+func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(e.Result.(Promoted)) }
+
+func (Promoted) result() {}
+
+// Sweep removes jobs and rows that are not needed any more; see jobstore.Store.Sweep.
+type Sweep struct{ Limit int }
+
+func (Sweep) String() string { return "sweep" }
+
+func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	done, err := s.Sweep(tx, now, q.Limit)
+	return Progressed{done}, err
+}
+
+func (q Sweep) answered(n *Node, _ *call, e Done) {
+	if !e.Result.(Progressed).Done {
+		n.ask(q)
+	}
+}
+
+// Survey looks at the queue: at its First ready jobs, and at where the Accounts of this worker's jobs stand.
+type Survey struct {
+	First    int
+	Accounts []string
+}
+
+// Surveyed is the answer to a Survey. Accounts are in the order of the question.
+type Surveyed struct {
+	jobs.Counts
+	First    []schedule.Place
+	Order    schedule.Order
+	Accounts []schedule.Account
+}
+
+func (Survey) String() string { return "survey" }
+
+func (q Survey) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	var seen Surveyed
+	var err error
+	r := tx.Snapshot()
+	if seen.Counts, err = s.Jobs.Counts(r); err != nil {
+		return nil, err
+	}
+	if seen.First, err = s.Ready(r, q.First); err != nil {
+		return nil, err
+	}
+	if seen.Order, err = s.Order(r); err != nil {
+		return nil, err
+	}
+	seen.Accounts, err = s.Accounts(r, q.Accounts, seen.Order, now)
+	return seen, err
+}
+
+func (q Survey) answered(n *Node, _ *call, e Done) { n.onSurveyed(q, e.Result.(Surveyed)) }
+
+func (Surveyed) result() {}
+
+// Charge stores how much of the worker's slots each account used.
+type Charge struct{ Charges []schedule.Charge }
+
+func (q Charge) String() string { return fmt.Sprintf("charge %v", q.Charges) }
+
+func (q Charge) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Charge(tx, q.Charges, now)
+}
+
+func (q Charge) answered(n *Node, _ *call, _ Done) { n.charged(q) }
+
+// Tune changes the half-life of priorities; see jobstore.Store.Tune.
+type Tune struct {
+	Seen     schedule.Decay
+	HalfLife time.Duration
+}
+
+func (q Tune) String() string { return "tune half-life to " + q.HalfLife.String() }
+
+func (q Tune) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Tune(tx, q.Seen, q.HalfLife, now)
+}
+
+// answered does nothing: the next survey reads the half-life in force, whichever node set it.
+func (Tune) answered(*Node, *call, Done) {}

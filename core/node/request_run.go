@@ -1,0 +1,130 @@
+package node
+
+import (
+	"errors"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+// Claim asks for the right to run as a replication.
+type Claim struct {
+	Held
+	RepID, BaseID string
+}
+
+// Claimed tells whether the run may go on. If it is Refused, Reason names the job that has the replication, and
+// Passing reports that this job will be gone one day: it was made by a request, or its database was deleted.
+type Claimed struct {
+	Refused bool
+	Reason  string
+	Passing bool
+}
+
+func (q Claim) String() string { return "claim " + q.RepID + " for " + q.Held.String() }
+
+func (q Claim) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	err := s.Claim(tx, q.JobID, q.Lock, q.RepID, q.BaseID, now)
+	var dup *jobstore.Duplicate
+	if errors.As(err, &dup) {
+		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing}, nil
+	}
+	return Claimed{}, err
+}
+
+func (q Claim) answered(n *Node, c *call, e Done) {
+	n.claimed(c.run, e.Result.(Claimed))
+	n.write(c.run)
+}
+
+func (Claimed) result() {}
+
+// Record stores the progress of a run.
+type Record struct {
+	Held
+	Stats jobstore.Stats
+}
+
+func (q Record) String() string { return "record " + q.Held.String() }
+
+func (q Record) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Progress(tx, q.JobID, q.Lock, q.Stats, now)
+}
+
+func (q Record) answered(n *Node, c *call, _ Done) { n.write(c.run) }
+
+// Complete ends a job that copied everything.
+type Complete struct {
+	Held
+	End  replication.End
+	Turn jobstore.Turn
+}
+
+func (q Complete) String() string { return "complete " + q.Held.String() }
+
+// EndedTurn is the turn of the run that completed.
+func (q Complete) EndedTurn() jobstore.Turn { return q.Turn }
+
+func (q Complete) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, q.Turn, now)
+}
+
+func (q Complete) answered(n *Node, c *call, _ Done) { n.free(c.run) }
+
+// Crash ends a run that could not go on, or that never began: then it has no Stats.
+type Crash struct {
+	Held
+	Trouble replication.Trouble
+	Stats   *jobstore.Stats
+	Turn    jobstore.Turn
+	Seed    uint64 // of the jitter of the wait, so that every attempt waits equally long
+}
+
+func (q Crash) String() string { return "crash " + q.Held.String() + ": " + q.Trouble.String() }
+
+// EndedTurn is the turn of the run that crashed.
+func (q Crash) EndedTurn() jobstore.Turn { return q.Turn }
+
+func (q Crash) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.Trouble, q.Stats, q.Turn, q.Seed, now)
+}
+
+func (q Crash) answered(n *Node, c *call, _ Done) { n.free(c.run) }
+
+// Fail ends a job for good.
+type Fail struct {
+	Held
+	Trouble replication.Trouble
+	Turn    jobstore.Turn
+}
+
+func (q Fail) String() string { return "fail " + q.Held.String() + ": " + q.Trouble.String() }
+
+// EndedTurn is the turn of the last run of the job.
+func (q Fail) EndedTurn() jobstore.Turn { return q.Turn }
+
+func (q Fail) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, q.Turn, now)
+}
+
+func (q Fail) answered(n *Node, c *call, _ Done) { n.free(c.run) }
+
+// Requeue ends a run that was stopped.
+type Requeue struct {
+	Held
+	Stats *jobstore.Stats // nil if the run told nothing at its end
+	Turn  jobstore.Turn
+}
+
+func (q Requeue) String() string { return "requeue " + q.Held.String() }
+
+// EndedTurn is the turn of the run that was stopped.
+func (q Requeue) EndedTurn() jobstore.Turn { return q.Turn }
+
+func (q Requeue) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.Requeue(tx, q.JobID, q.Lock, q.Stats, q.Turn, now)
+}
+
+func (q Requeue) answered(n *Node, c *call, _ Done) { n.free(c.run) }

@@ -1,0 +1,108 @@
+package node
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRegistryIsComplete finds every type of request, answer and event in the source of this package. One that is in no
+// list could not be read from a recorded log.
+func TestRegistryIsComplete(t *testing.T) {
+	var requests []Request
+	for _, row := range registry {
+		requests = append(requests, row.request)
+	}
+	for method, listed := range map[string][]string{
+		"perform": typeNames(requests), "result": typeNames(Results()), "event": typeNames(Events()),
+	} {
+		if declared := receivers(t, method); !slices.Equal(declared, listed) {
+			t.Errorf("types with a method %s are %v, and listed are %v", method, declared, listed)
+		}
+	}
+}
+
+func typeNames[T any](values []T) []string {
+	set := map[string]bool{}
+	for _, v := range values {
+		set[reflect.TypeOf(v).Name()] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// receivers are the types of this package that declare a method of that name.
+func receivers(t *testing.T, method string) []string {
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			f, is := decl.(*ast.FuncDecl)
+			if is && f.Recv != nil && f.Name.Name == method && !strings.HasSuffix(source, "_test.go") {
+				names = append(names, f.Recv.List[0].Type.(*ast.Ident).Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// answers reports whether the registry names the type of result for requests of the type of q.
+func answers(q Request, result Result) bool {
+	for _, row := range registry {
+		if reflect.TypeOf(row.request) == reflect.TypeOf(q) {
+			return reflect.TypeOf(row.answer) == reflect.TypeOf(result)
+		}
+	}
+	return false
+}
+
+// TestFormatOfRequests keeps what digests in recorded logs are made of: names, fields in their order, and words.
+func TestFormatOfRequests(t *testing.T) {
+	want := `
+Join Worker Info: join as 
+Beat Worker Info: beat of 
+ListOwned Worker: list jobs of 
+Retire Worker Limit: retire 
+ListLeases: list leases
+Expire Worker Beat Limit: expire 
+Accept Worker Node Demand: accept 0 as /0
+Resume Held: resume  under /0
+Promote Limit: promote
+Sweep Limit: sweep
+Survey First Accounts: survey
+Charge Charges: charge []
+Tune Seen HalfLife: tune half-life to 0s
+Claim Held RepID BaseID: claim  for  under /0
+Record Held Stats: record  under /0
+Complete Held End Turn: complete  under /0
+Crash Held Trouble Stats Turn Seed: crash  under /0: : 
+Fail Held Trouble Turn: fail  under /0: : 
+Requeue Held Stats Turn: requeue  under /0
+`
+	got := "\n"
+	for _, row := range registry {
+		typ := reflect.TypeOf(row.request)
+		got += typ.Name()
+		for i := range typ.NumField() {
+			got += " " + typ.Field(i).Name
+		}
+		got += fmt.Sprintf(": %s\n", row.request)
+	}
+	if got != want {
+		t.Errorf("requests are%sand should be%s", got, want)
+	}
+}
