@@ -221,10 +221,10 @@ func (l *Loop) startRun(s node.StartRun) {
 		return
 	}
 	rec := s.Work.Record
-	plan := replication.NewPlan(s.Work.Replication, l.Store.Config.Server, rec.Throttled)
-	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
-	plan.ResumedID = rec.RepID
-	plan.ProgressInterval = l.interval
+	plan := replication.NewPlan(s.Work.Replication, replication.Terms{
+		Server: l.Store.Config.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
+		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: l.interval,
+	})
 	l.Log.RunBegins(s.Run, plan)
 	r := newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })
 	r.id, r.log = s.Run, l.Log

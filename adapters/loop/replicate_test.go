@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/benbjohnson/clock"
 
@@ -50,7 +51,7 @@ func replicate(t *testing.T, source, target *httptest.Server) replication.End {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := replication.NewPlan(rep, repid.Server{UUID: "u"}, false)
+	plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: "u"}, ProgressInterval: time.Second})
 	return Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
 }
 

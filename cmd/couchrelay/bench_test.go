@@ -74,8 +74,7 @@ func replicateOnce(b *testing.B, source, target string, count int64) {
 	defer client.Close()
 	pair, err := client.Pair(*rep)
 	must(b, err)
-	plan := replication.NewPlan(rep, repid.Server{UUID: terminalUUID}, false)
-	plan.Seed = randomSeed()
+	plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(), ProgressInterval: time.Second})
 	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
 	if end.Cause != replication.Completed || end.Info.Written != count {
 		b.Fatalf("%s, %d written", end, end.Info.Written)

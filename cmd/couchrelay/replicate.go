@@ -71,10 +71,11 @@ func (c *replicateCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	plan := replication.NewPlan(rep, repid.Server{UUID: c.UUID, HostName: "localhost", Port: 5984}, false)
-	plan.Created, plan.Seed = instant.Of(wall.Now()), randomSeed()
 	out := newProgress(os.Stderr, wall)
-	plan.ProgressInterval = out.interval
+	plan := replication.NewPlan(rep, replication.Terms{
+		Server:  repid.Server{UUID: c.UUID, HostName: "localhost", Port: 5984},
+		Created: instant.Of(wall.Now()), Seed: randomSeed(), ProgressInterval: out.interval,
+	})
 
 	stop := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -57,10 +57,10 @@ func (p *process) find(id uint64) *run {
 
 func (p *process) startRun(s node.StartRun) {
 	rec := s.Work.Record
-	plan := replication.NewPlan(s.Work.Replication, p.w.store.Config.Server, rec.Throttled)
-	plan.Created, plan.Resumed, plan.Delay, plan.Seed = rec.Created, rec.Stats.Counters(), s.Delay, s.Seed
-	plan.ResumedID = rec.RepID
-	plan.ProgressInterval, plan.Memory = p.settings.ProgressInterval, p.w.Config.Memory
+	plan := replication.NewPlan(s.Work.Replication, replication.Terms{
+		Server: p.w.store.Config.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID, Throttled: rec.Throttled,
+		Delay: s.Delay, Seed: s.Seed, ProgressInterval: p.settings.ProgressInterval, Memory: p.w.Config.Memory,
+	})
 	r := &run{
 		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*flight{}, wakeAt: instant.Never,
 		reports: reports{interval: plan.ProgressInterval}, began: p.w.Engine.Now(), strayed: instant.Never, pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
