@@ -92,7 +92,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 			if err := db.Err(); err != nil {
 				return err
 			}
-			return kv.Do(ctx, db, func(tx kv.Tx) error { _, err := tx.Get(root.Pack("schema")); return err })
+			return kv.Do(ctx, db, func(tx kv.Tx) error { _, err := tx.Get(s.store.Keys.Schema); return err })
 		},
 	})
 	return s, nil

@@ -17,10 +17,10 @@ func (q *Queue) Audit(r kv.Reader) error {
 
 // JobOf is the job whose header, or a part of whose data, has a key. ok is false for other keys.
 func (q *Queue) JobOf(key []byte) (id string, ok bool) {
-	if !q.job.Contains(key) {
+	if !q.Keys.Job.Contains(key) {
 		return "", false
 	}
-	t, err := q.job.Unpack(key)
+	t, err := q.Keys.Job.Unpack(key)
 	if err != nil || len(t) == 0 {
 		return "", false
 	}
@@ -39,7 +39,7 @@ func (a *auditor) run() error {
 	if err := a.readJobs(); err != nil {
 		return err
 	}
-	for _, index := range []kv.Range{a.q.ready.Range(), a.q.waiting.Range(), a.q.owned.Range()} {
+	for _, index := range []kv.Range{a.q.Keys.Ready.Range(), a.q.Keys.Waiting.Range(), a.q.Keys.Owned.Range()} {
 		rows, err := a.r.GetRange(index, kv.RangeOptions{})
 		if err != nil {
 			return err
@@ -54,7 +54,7 @@ func (a *auditor) run() error {
 	if len(a.expected) > 0 {
 		return corruptf("%d jobs stand in no index: %v", len(a.expected), a.expected)
 	}
-	rows, err := a.r.GetRange(a.q.count.Range(), kv.RangeOptions{})
+	rows, err := a.r.GetRange(a.q.Keys.Count.Range(), kv.RangeOptions{})
 	if err != nil {
 		return err
 	}

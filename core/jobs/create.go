@@ -71,7 +71,7 @@ func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 	q.setData(tx, id, nil)
 	q.move(tx, old, nil)
 	if old.State == Running {
-		tx.Add(q.call.Pack(old.Lock.Worker), 1)
+		tx.Add(q.Keys.Call.Pack(old.Lock.Worker), 1)
 	}
 	return true, nil
 }
@@ -83,14 +83,14 @@ func (s Schedule) equal(o Schedule) bool {
 // Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how
 // many it moved and when the next one is due (instant.Never when none waits).
 func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
-	rows, err := tx.Snapshot().GetRange(q.waiting.Range(), kv.RangeOptions{Limit: limit + 1})
+	rows, err := tx.Snapshot().GetRange(q.Keys.Waiting.Range(), kv.RangeOptions{Limit: limit + 1})
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, row := range rows {
 		var due int64
 		var id string
-		if err := q.waiting.Scan(row.Key, &due, &id); err != nil {
+		if err := q.Keys.Waiting.Scan(row.Key, &due, &id); err != nil {
 			return 0, 0, corrupt(err)
 		}
 		if instant.Time(due) > now || moved == limit {
@@ -107,8 +107,8 @@ func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next 
 // Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how many. It is for
 // times that only a wrong clock can have given.
 func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err error) {
-	beyond := q.waiting.Range()
-	beyond.Begin = q.waiting.Pack(int64(latest) + 1)
+	beyond := q.Keys.Waiting.Range()
+	beyond.Begin = q.Keys.Waiting.Pack(int64(latest) + 1)
 	rows, err := tx.Snapshot().GetRange(beyond, kv.RangeOptions{Limit: limit, Reverse: true})
 	if err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err
 	for _, row := range rows {
 		var due int64
 		var id string
-		if err := q.waiting.Scan(row.Key, &due, &id); err != nil {
+		if err := q.Keys.Waiting.Scan(row.Key, &due, &id); err != nil {
 			return 0, corrupt(err)
 		}
 		if err := q.promote(tx, id, instant.Time(due)); err != nil {
@@ -151,9 +151,9 @@ type Page struct {
 // List reads jobs in the order of their ids. Give a snapshot reader and small limits: a long list is
 // read page by page, each in its own transaction.
 func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
-	at := kv.PrefixRange(stringPrefix(q.job, p.Prefix))
+	at := kv.PrefixRange(stringPrefix(q.Keys.Job, p.Prefix))
 	if p.After != "" {
-		at.Begin = q.job.Sub(p.After).Range().End
+		at.Begin = q.Keys.Job.Sub(p.After).Range().End
 	}
 	var list []*Job
 	for len(list) < p.Limit && !at.Empty() {
@@ -177,7 +177,7 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 			break
 		}
 		list = append(list, page[:min(len(page), want)]...)
-		at.Begin = q.job.Sub(list[len(list)-1].ID).Range().End
+		at.Begin = q.Keys.Job.Sub(list[len(list)-1].ID).Range().End
 	}
 	return list, nil
 }
@@ -187,7 +187,7 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
 	var last *Job
 	for _, row := range rows {
-		t, err := q.job.Unpack(row.Key)
+		t, err := q.Keys.Job.Unpack(row.Key)
 		if err != nil || len(t) == 0 {
 			return nil, "", corruptf("job key %x", row.Key)
 		}

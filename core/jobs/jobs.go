@@ -19,7 +19,7 @@
 // second to the first, so a reader of the ready queue never skips over sleeping jobs. A running job
 // stands in the list of its worker.
 //
-// # Keys, below the root and the job type
+// # Keys, below the root and the job type (type Keys)
 //
 //	("job", id)                     header: state, schedule, lock
 //	("job", id, n)                  data, split over values
@@ -120,35 +120,43 @@ type Job struct {
 // Ready says whether a pending job stands in the ready queue.
 func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
 
-// Queue is the key space of one job type. It holds no state.
-type Queue struct {
-	job, ready, waiting, owned tuple.Subspace
-	worker, beat, call, count  tuple.Subspace
-	signal                     []byte
+// Keys says where a queue keeps its rows; the table in the package comment tells what they hold.
+type Keys struct {
+	Job, Ready, Waiting, Owned tuple.Subspace
+	Worker, Beat, Call, Count  tuple.Subspace
+	Signal                     []byte
 }
 
-// New is the queue of jobType below root.
-func New(root tuple.Subspace, jobType string) *Queue {
+// KeysBelow are the keys of the queue of jobType below root.
+func KeysBelow(root tuple.Subspace, jobType string) Keys {
 	space := root.Sub(jobType)
-	return &Queue{
-		job: space.Sub("job"), ready: space.Sub("ready"), waiting: space.Sub("waiting"), owned: space.Sub("owned"),
-		worker: space.Sub("worker"), beat: space.Sub("beat"), call: space.Sub("call"), count: space.Sub("count"),
-		signal: space.Pack("signal"),
+	return Keys{
+		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"), Owned: space.Sub("owned"),
+		Worker: space.Sub("worker"), Beat: space.Sub("beat"), Call: space.Sub("call"), Count: space.Sub("count"),
+		Signal: space.Pack("signal"),
 	}
 }
 
+// Queue is the queue of one job type. It holds no state: everything is in the store.
+type Queue struct{ Keys Keys }
+
+// New is the queue with these keys.
+func New(k Keys) *Queue { return &Queue{Keys: k} }
+
 // Signal reads a counter that grows whenever a job becomes ready.
 func (q *Queue) Signal(r kv.Reader) (int64, error) {
-	b, err := r.Get(q.signal)
+	b, err := r.Get(q.Keys.Signal)
 	return counterValue(b), err
 }
 
 // WatchReady fires when the signal counter grew.
-func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.signal) }
+func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.Keys.Signal) }
 
 // WatchJob fires when the job's state, schedule or lock changed, or it was removed; not when only its
 // data did.
-func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.job.Pack(id)) }
+func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.Keys.Job.Pack(id)) }
 
 // WatchWorker fires when a job was taken from the worker.
-func (q *Queue) WatchWorker(tx kv.Tx, worker string) kv.Watch { return tx.Watch(q.call.Pack(worker)) }
+func (q *Queue) WatchWorker(tx kv.Tx, worker string) kv.Watch {
+	return tx.Watch(q.Keys.Call.Pack(worker))
+}

@@ -23,7 +23,7 @@ func must[T any](t *testing.T, db kv.Database, f func(kv.Tx) (T, error)) T {
 // newQueue is an empty queue and its store.
 func newQueue(t testing.TB) (kv.Database, *Queue) {
 	db, root := newStore(t)
-	return db, New(root, "kind")
+	return db, New(KeysBelow(root, "kind"))
 }
 
 func add(t *testing.T, db kv.Database, q *Queue, ids ...string) {
@@ -197,13 +197,13 @@ func TestWatches(t *testing.T) {
 // TestAuditFinds proves that the audit can fail.
 func TestAuditFinds(t *testing.T) {
 	for name, damage := range map[string]func(*Queue, kv.Tx){
-		"index row gone":   func(q *Queue, tx kv.Tx) { tx.ClearRange(q.ready.Range()) },
-		"stray index row":  func(q *Queue, tx kv.Tx) { tx.Set(q.waiting.Pack(int64(5), "x"), nil) },
-		"counter off":      func(q *Queue, tx kv.Tx) { tx.Add(q.count.Pack("ready"), 1) },
-		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.count.Range()) },
-		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.job.Pack("a")) },
-		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.job.Pack("a"), []byte("junk")) },
-		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.worker.Range()) },
+		"index row gone":   func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Ready.Range()) },
+		"stray index row":  func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Waiting.Pack(int64(5), "x"), nil) },
+		"counter off":      func(q *Queue, tx kv.Tx) { tx.Add(q.Keys.Count.Pack("ready"), 1) },
+		"counter missing":  func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Count.Range()) },
+		"header gone":      func(q *Queue, tx kv.Tx) { tx.Clear(q.Keys.Job.Pack("a")) },
+		"header malformed": func(q *Queue, tx kv.Tx) { tx.Set(q.Keys.Job.Pack("a"), []byte("junk")) },
+		"lease gone":       func(q *Queue, tx kv.Tx) { tx.ClearRange(q.Keys.Worker.Range()) },
 	} {
 		db, q := newQueue(t)
 		register(t, db, q, "w")

@@ -27,14 +27,14 @@ const (
 // Register makes a worker known under a name that nobody ever used before. info is what others see of
 // it.
 func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
-	row, err := tx.Get(q.worker.Pack(worker))
+	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil {
 		return err
 	}
 	if len(row) > 0 && row[0] == leaseExpired {
 		return fmt.Errorf("worker %q: %w", worker, ErrLeaseLost)
 	}
-	tx.Set(q.worker.Pack(worker), []byte{leaseLive})
+	tx.Set(q.Keys.Worker.Pack(worker), []byte{leaseLive})
 	q.stamp(tx, worker, info)
 	return nil
 }
@@ -52,21 +52,21 @@ func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, er
 
 // Calls reads the call counter of a worker.
 func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
-	b, err := r.Get(q.call.Pack(worker))
+	b, err := r.Get(q.Keys.Call.Pack(worker))
 	return counterValue(b), err
 }
 
 // stamp writes the beat row: the commit's versionstamp and info. It conflicts with other heartbeats, so that one that lands
 // late does not bring old info back.
 func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
-	key := q.beat.Pack(worker)
+	key := q.Keys.Beat.Pack(worker)
 	tx.AddReadConflict(kv.KeyRange(key))
 	value := append(make([]byte, 10, 14+len(info)), info...)
 	tx.SetVersionstampedValue(key, append(value, 0, 0, 0, 0)) // the stamp's offset
 }
 
 func (q *Queue) checkLease(tx kv.Tx, worker string) error {
-	row, err := tx.Get(q.worker.Pack(worker))
+	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ type Held struct {
 
 // Owned lists the jobs that the worker holds.
 func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
-	rows, err := r.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(q.Keys.Owned.Sub(worker).Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
 }
 
 func (q *Queue) scanOwned(key []byte) (lock Lock, id string, err error) {
-	if err := q.owned.Scan(key, &lock.Worker, &lock.Batch, &id); err != nil {
+	if err := q.Keys.Owned.Scan(key, &lock.Worker, &lock.Batch, &id); err != nil {
 		return lock, "", corrupt(err)
 	}
 	return lock, id, nil
@@ -108,7 +108,7 @@ func (q *Queue) scanOwned(key []byte) (lock Lock, id string, err error) {
 
 // Leases lists all workers, in the order of their names.
 func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
-	rows, err := r.GetRange(q.worker.Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(q.Keys.Worker.Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +116,11 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 	beats := make([][]byte, len(rows))
 	for i, row := range rows {
 		l := &list[i]
-		if err := q.worker.Scan(row.Key, &l.Worker); err != nil || len(row.Value) == 0 {
+		if err := q.Keys.Worker.Scan(row.Key, &l.Worker); err != nil || len(row.Value) == 0 {
 			return nil, corruptf("worker row %x", row.Key)
 		}
 		l.Expired = row.Value[0] == leaseExpired
-		beats[i] = q.beat.Pack(l.Worker)
+		beats[i] = q.Keys.Beat.Pack(l.Worker)
 	}
 	values, err := r.GetAll(beats)
 	if err != nil {
@@ -138,21 +138,21 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 // for the activity timeout, and nothing happens when the worker has moved on since. A worker that
 // leaves, or whoever knows that it is gone, passes nil.
 func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done bool, err error) {
-	row, err := tx.Get(q.worker.Pack(worker))
+	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil || len(row) == 0 {
 		return err == nil, err
 	}
 	if row[0] == leaseLive {
 		if beat != nil {
-			now, err := tx.Get(q.beat.Pack(worker))
+			now, err := tx.Get(q.Keys.Beat.Pack(worker))
 			if err != nil || !bytes.HasPrefix(now, beat[:]) {
 				// Reached: a worker that seemed silent shows a sign of life
 				return err == nil, err
 			}
 		}
-		tx.Set(q.worker.Pack(worker), []byte{leaseExpired})
+		tx.Set(q.Keys.Worker.Pack(worker), []byte{leaseExpired})
 	}
-	rows, err := tx.GetRange(q.owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})
+	rows, err := tx.GetRange(q.Keys.Owned.Sub(worker).Range(), kv.RangeOptions{Limit: limit + 1})
 	if err != nil {
 		return false, err
 	}
@@ -164,9 +164,9 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 	if len(rows) > limit {
 		return false, nil
 	}
-	tx.Clear(q.worker.Pack(worker))
-	tx.Clear(q.beat.Pack(worker))
-	tx.Clear(q.call.Pack(worker))
+	tx.Clear(q.Keys.Worker.Pack(worker))
+	tx.Clear(q.Keys.Beat.Pack(worker))
+	tx.Clear(q.Keys.Call.Pack(worker))
 	return true, nil
 }
 

@@ -37,7 +37,7 @@ func decodeHeader(id string, b []byte) (*Job, error) {
 
 // header reads a job without its data; nil when there is none.
 func (q *Queue) header(r kv.Reader, id string) (*Job, error) {
-	b, err := r.Get(q.job.Pack(id))
+	b, err := r.Get(q.Keys.Job.Pack(id))
 	if err != nil || b == nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (q *Queue) header(r kv.Reader, id string) (*Job, error) {
 
 // Get reads a job with its data; nil when there is none.
 func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
-	rows, err := r.GetRange(q.job.Sub(id).Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(q.Keys.Job.Sub(id).Range(), kv.RangeOptions{})
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
 // setData replaces a job's data. It conflicts with others that replace it, so that a commit that lands
 // late cannot bring old data back.
 func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
-	chunks := q.job.Sub(id).Range()
+	chunks := q.Keys.Job.Sub(id).Range()
 	chunks.Begin = kv.KeyAfter(chunks.Begin) // not the header
 	tx.AddReadConflict(chunks)
 	tx.ClearRange(chunks)
 	for n := int64(0); len(data) > 0; n++ {
 		size := min(len(data), chunkSize)
-		tx.Set(q.job.Pack(id, n), data[:size])
+		tx.Set(q.Keys.Job.Pack(id, n), data[:size])
 		data = data[size:]
 	}
 }
@@ -89,17 +89,17 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 		tx.Add(q.counter(old), -1)
 	}
 	if to == nil {
-		tx.Clear(q.job.Pack(old.ID))
+		tx.Clear(q.Keys.Job.Pack(old.ID))
 	} else {
 		var value []byte
 		key, value = q.index(to)
-		tx.Set(q.job.Pack(to.ID), encodeHeader(to))
+		tx.Set(q.Keys.Job.Pack(to.ID), encodeHeader(to))
 		tx.Add(q.counter(to), 1)
 		if key != nil && !bytes.Equal(key, oldKey) {
 			tx.Set(key, value)
 		}
 		if to.Ready() && (old == nil || !old.Ready()) {
-			tx.Add(q.signal, 1)
+			tx.Add(q.Keys.Signal, 1)
 		}
 	}
 	if oldKey != nil && !bytes.Equal(key, oldKey) {
@@ -111,12 +111,12 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 func (q *Queue) index(j *Job) (key, value []byte) {
 	switch {
 	case j.Ready():
-		key = append(bytes.Clone(q.ready), j.Priority...)
+		key = append(bytes.Clone(q.Keys.Ready), j.Priority...)
 		return tuple.AppendString(key, j.ID), []byte(j.ID)
 	case j.State == Pending:
-		return q.waiting.Pack(int64(j.Due), j.ID), []byte{}
+		return q.Keys.Waiting.Pack(int64(j.Due), j.ID), []byte{}
 	case j.State == Running:
-		return q.owned.Pack(j.Lock.Worker, j.Lock.Batch, j.ID), []byte{}
+		return q.Keys.Owned.Pack(j.Lock.Worker, j.Lock.Batch, j.ID), []byte{}
 	}
 	return nil, nil
 }
@@ -128,18 +128,18 @@ type Counts struct {
 
 func (q *Queue) counter(j *Job) []byte {
 	if j.State == Pending && !j.Ready() {
-		return q.count.Pack("waiting")
+		return q.Keys.Count.Pack("waiting")
 	}
 	if j.State == Pending {
-		return q.count.Pack("ready")
+		return q.Keys.Count.Pack("ready")
 	}
-	return q.count.Pack(j.State.String())
+	return q.Keys.Count.Pack(j.State.String())
 }
 
 // Counts reads the counters. Give a snapshot reader: every change of any job writes one of them.
 func (q *Queue) Counts(r kv.Reader) (Counts, error) {
 	values, err := r.GetAll([][]byte{
-		q.count.Pack("ready"), q.count.Pack("waiting"), q.count.Pack("running"), q.count.Pack("finished"),
+		q.Keys.Count.Pack("ready"), q.Keys.Count.Pack("waiting"), q.Keys.Count.Pack("running"), q.Keys.Count.Pack("finished"),
 	})
 	if err != nil {
 		return Counts{}, err

@@ -32,7 +32,7 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (boo
 	if err := q.checkLease(tx, worker); err != nil {
 		return nil, err
 	}
-	taken, err := tx.GetRange(q.owned.Sub(worker, d.Batch).Range(), kv.RangeOptions{})
+	taken, err := tx.GetRange(q.Keys.Owned.Sub(worker, d.Batch).Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (boo
 		// Reached: an accept is repeated that had committed
 		return q.acceptedBefore(tx, taken)
 	}
-	rows, err := tx.Snapshot().GetRange(q.ready.Range(), kv.RangeOptions{Limit: max(d.Max, d.Window)})
+	rows, err := tx.Snapshot().GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: max(d.Max, d.Window)})
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (q *Queue) Head(r kv.Reader, n int) ([][]byte, error) {
 	if n <= 0 {
 		return nil, nil
 	}
-	rows, err := r.GetRange(q.ready.Range(), kv.RangeOptions{Limit: n})
+	rows, err := r.GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: n})
 	if err != nil {
 		return nil, err
 	}
 	list := make([][]byte, 0, len(rows))
 	for _, row := range rows {
 		id := tuple.AppendString(nil, string(row.Value))
-		list = append(list, bytes.TrimSuffix(bytes.TrimPrefix(row.Key, q.ready), id))
+		list = append(list, bytes.TrimSuffix(bytes.TrimPrefix(row.Key, q.Keys.Ready), id))
 	}
 	return list, nil
 }

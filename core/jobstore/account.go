@@ -44,11 +44,11 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 	memory := order.Forgetting.Memory()
 	for i, c := range charges {
 		if i == 0 || c.Account != charges[i-1].Account {
-			all := s.usage.Sub(c.Account).Range()
-			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.usage.Pack(c.Account, int64(now.Add(-memory)))})
-			tx.ClearRange(kv.Range{Begin: s.usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
+			all := s.Keys.Usage.Sub(c.Account).Range()
+			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.Keys.Usage.Pack(c.Account, int64(now.Add(-memory)))})
+			tx.ClearRange(kv.Range{Begin: s.Keys.Usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
 		}
-		tx.Max(s.usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
+		tx.Max(s.Keys.Usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
 	}
 	return nil
 }
@@ -56,12 +56,12 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 // ChargeRow tells what a row of the store says of the usage of an account; ok is false for other rows. A
 // cleared row has a nil value.
 func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
-	if !s.usage.Contains(key) {
+	if !s.Keys.Usage.Contains(key) {
 		return c, false
 	}
 	var account, worker string
 	var at int64
-	if s.usage.Scan(key, &account, &at, &worker) != nil {
+	if s.Keys.Usage.Scan(key, &account, &at, &worker) != nil {
 		return c, false
 	}
 	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: number(value)}, true
@@ -69,7 +69,7 @@ func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
 
 // Charges are all charges that are remembered of an account, in the order of their times.
 func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) {
-	space, at := s.usage.Sub(account), int64(0)
+	space, at := s.Keys.Usage.Sub(account), int64(0)
 	rows, err := r.GetRange(space.Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now instant.Time) ([]schedule.Account, error) {
 	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
 	for _, name := range names {
-		keys = append(keys, s.shares.Pack(name), s.count.Pack(name), s.tail.Pack(name))
+		keys = append(keys, s.Keys.Shares.Pack(name), s.Keys.Count.Pack(name), s.Keys.Tail.Pack(name))
 	}
 	values, err := r.GetAll(keys)
 	if err == nil && o.Policy == schedule.Tags && len(names) > 0 {
@@ -144,7 +144,7 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	}
 	a := list[0]
 	a.Jobs++
-	tx.Add(s.count.Pack(account), 1)
+	tx.Add(s.Keys.Count.Pack(account), 1)
 	place := order.Enter(now, a)
 	if order.Policy == schedule.Tags {
 		place.Key, err = s.advance(tx, account, order, order.Forgetting.Interval)
@@ -153,7 +153,7 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 }
 
 // leave forgets a job that is over or removed.
-func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.count.Pack(rec.Account()), -1) }
+func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.Keys.Count.Pack(rec.Account()), -1) }
 
 // settle has a run's turn count, and finds the place of its job when that is queued again.
 func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
@@ -185,7 +185,7 @@ func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	if len(first) > 0 && first[0].Epoch == o.Epoch {
 		return first[0].Key, nil
 	}
-	b, err := r.Get(s.virtual)
+	b, err := r.Get(s.Keys.Virtual)
 	return number(b), err
 }
 
@@ -196,16 +196,16 @@ func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Durat
 	if err != nil {
 		return 0, err
 	}
-	shares, err := tx.Snapshot().Get(s.shares.Pack(account))
+	shares, err := tx.Snapshot().Get(s.Keys.Shares.Pack(account))
 	if err != nil {
 		return 0, err
 	}
-	tail, err := tx.Get(s.tail.Pack(account))
+	tail, err := tx.Get(s.Keys.Tail.Pack(account))
 	if err != nil {
 		return 0, err
 	}
 	tag = max(floor, number(tail))
-	tx.Set(s.tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
+	tx.Set(s.Keys.Tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
 	return tag, nil
 }
 
@@ -217,7 +217,7 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	}
 	for i := range accepted {
 		if place := accepted[i].Place; place.Epoch == order.Epoch {
-			tx.Max(s.virtual, uint64(place.Key))
+			tx.Max(s.Keys.Virtual, uint64(place.Key))
 		}
 	}
 	return nil
@@ -280,13 +280,13 @@ func (s *Store) Audit(r kv.Reader) error {
 			counts[rec.Account()]++
 		}
 	}
-	rows, err := r.GetRange(s.count.Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(s.Keys.Count.Range(), kv.RangeOptions{})
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
 		var account string
-		if err := s.count.Scan(row.Key, &account); err != nil {
+		if err := s.Keys.Count.Scan(row.Key, &account); err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
 		if n := number(row.Value); n != counts[account] {

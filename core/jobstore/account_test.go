@@ -410,7 +410,7 @@ func TestAccountsModel(t *testing.T) {
 				for _, account := range slices.Sorted(maps.Keys(owed)) {
 					var a schedule.Account
 					must(func(tx kv.Tx) (err error) {
-						tail, err := tx.Get(s.tail.Pack(account))
+						tail, err := tx.Get(s.Keys.Tail.Pack(account))
 						a.Tail = number(tail)
 						return err
 					})

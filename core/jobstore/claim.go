@@ -48,7 +48,7 @@ func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID stri
 	if other != nil {
 		passing := other.Transient()
 		if !passing {
-			dropped, err := tx.Get(s.dropped.Pack(other.Instance))
+			dropped, err := tx.Get(s.Keys.Dropped.Pack(other.Instance))
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID stri
 		}
 		rec.RepID, rec.BaseID = repID, baseID
 	}
-	tx.Set(s.claim.Pack(repID), []byte(jobID))
+	tx.Set(s.Keys.Claim.Pack(repID), []byte(jobID))
 	rec.LastUpdated = now
 	return s.Jobs.Update(tx, jobID, lock, rec.encode())
 }
@@ -73,7 +73,7 @@ func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID stri
 // claimedBy is the other job that has the right to a replication; nil when it is free or this job's. A
 // job that is over has no right any more.
 func (s *Store) claimedBy(tx kv.Tx, jobID, repID string) (*Record, error) {
-	owner, err := tx.Get(s.claim.Pack(repID))
+	owner, err := tx.Get(s.Keys.Claim.Pack(repID))
 	if err != nil || owner == nil || string(owner) == jobID {
 		return nil, err
 	}
@@ -89,18 +89,18 @@ func (s *Store) dropClaim(tx kv.Tx, jobID, repID string) error {
 	if repID == "" {
 		return nil
 	}
-	owner, err := tx.Get(s.claim.Pack(repID))
+	owner, err := tx.Get(s.Keys.Claim.Pack(repID))
 	if err != nil {
 		return err
 	}
 	if string(owner) == jobID {
-		tx.Clear(s.claim.Pack(repID))
+		tx.Clear(s.Keys.Claim.Pack(repID))
 	}
 	return nil
 }
 
 // JobOf finds the job that runs, or last ran, as a replication; empty when there is none.
 func (s *Store) JobOf(r kv.Reader, repID string) (string, error) {
-	owner, err := r.Get(s.claim.Pack(repID))
+	owner, err := r.Get(s.Keys.Claim.Pack(repID))
 	return string(owner), err
 }

@@ -36,7 +36,7 @@ func (c Sharing) order() schedule.Order {
 
 // Order reads the order in force.
 func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
-	b, err := r.Get(s.order)
+	b, err := r.Get(s.Keys.Order)
 	if err != nil || b == nil {
 		return s.Config.Sharing.order(), err
 	}
@@ -52,7 +52,7 @@ func (s *Store) setOrder(tx kv.Tx, o schedule.Order) error {
 	if err != nil {
 		return err
 	}
-	tx.Set(s.order, b)
+	tx.Set(s.Keys.Order, b)
 	return nil
 }
 
@@ -85,12 +85,12 @@ func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
 	}
 	for _, account := range slices.Sorted(maps.Keys(stored)) {
 		if _, named := shares[account]; !named {
-			tx.Clear(s.shares.Pack(account))
+			tx.Clear(s.Keys.Shares.Pack(account))
 		}
 	}
 	for _, account := range slices.Sorted(maps.Keys(shares)) {
 		if stored[account] != shares[account] {
-			tx.Set(s.shares.Pack(account), encodeNumber(shares[account]))
+			tx.Set(s.Keys.Shares.Pack(account), encodeNumber(shares[account]))
 		}
 	}
 	return nil
@@ -98,14 +98,14 @@ func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
 
 // storedShares reads the shares of all accounts that have other ones than by default.
 func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
-	rows, err := r.GetRange(s.shares.Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(s.Keys.Shares.Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
 	stored := map[string]int64{}
 	for _, row := range rows {
 		var account string
-		if err := s.shares.Scan(row.Key, &account); err != nil {
+		if err := s.Keys.Shares.Scan(row.Key, &account); err != nil {
 			return nil, fmt.Errorf("%w: shares %x: %w", jobs.ErrCorrupt, row.Key, err)
 		}
 		stored[account] = number(row.Value)

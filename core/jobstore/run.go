@@ -132,7 +132,7 @@ func (s *Store) finish(tx kv.Tx, jobID string, lock jobs.Lock, rec *Record, stat
 	rec.State, rec.Node, rec.LastUpdated = state, "", now
 	if rec.Transient() {
 		rec.Expires = now.Add(s.Config.TransientMaxAge)
-		tx.Set(s.expire.Pack(int64(rec.Expires), jobID), nil)
+		tx.Set(s.Keys.Expire.Pack(int64(rec.Expires), jobID), nil)
 	}
 	left, err := s.Jobs.Finish(tx, jobID, lock, rec.encode())
 	if err != nil {

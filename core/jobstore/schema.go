@@ -22,7 +22,8 @@ var (
 // Init prepares a store, and returns the server's UUID: the one in the store, which is newUUID when there
 // was none. It refuses a schema that it does not know, and a place that is neither a store nor empty.
 func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error) {
-	values, err := tx.GetAll([][]byte{root.Pack("schema"), root.Pack("uuid")})
+	keys := KeysBelow(root)
+	values, err := tx.GetAll([][]byte{keys.Schema, keys.UUID})
 	if err != nil {
 		return "", err
 	}
@@ -35,13 +36,13 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 		} else if len(rows) > 0 {
 			return "", fmt.Errorf("%w: the first is %q", ErrForeign, rows[0].Key)
 		}
-		tx.Set(root.Pack("schema"), schema)
+		tx.Set(keys.Schema, schema)
 	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > SchemaVersion:
 		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], SchemaVersion)
 	}
 	if values[1] != nil {
 		return string(values[1]), nil
 	}
-	tx.Set(root.Pack("uuid"), []byte(newUUID))
+	tx.Set(keys.UUID, []byte(newUUID))
 	return newUUID, nil
 }

@@ -12,7 +12,7 @@ import (
 
 // Shared reads the settings that are in force on all nodes; known is false where none were stored yet.
 func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
-	b, err := r.Get(s.order)
+	b, err := r.Get(s.Keys.Order)
 	if err != nil || b == nil {
 		return Sharing{}, false, err
 	}

@@ -4,21 +4,27 @@
 // of packages jobs and docs. All its functions work inside the caller's transaction, so that a document
 // and its job, or a job's end and its document's terminal state, change together or not at all.
 //
-// # Keys, below the root
+// # Keys, below the root (type Keys)
 //
-//	("jobs", ...)            package jobs, job type "replication"
+//	("jobs", "replication", ...)
+//	                         package jobs: the queue
 //	("docs", ...)            package docs: the databases
+//	("schema")               version of this layout
+//	("uuid")                 the service's UUID, which is a part of replication ids
 //	("spec", job id, n)      the parsed replication with its credentials, split over values
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
 //	("dropped", instance)    deleted databases whose jobs are still to be removed
-//	("order")                the policy in force with what it goes by
-//	("shares", account)      shares that were given
+//	("order")                the policy in force with its parameters
+//	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)
 //	                         microseconds of slots that the worker's jobs had in the interval
-//	("count", account)       jobs that are not over
+//	("count", account)       number of the account's jobs that are not over
 //	("tail", account)        the tag of the account's next job (policy tags)
 //	("virtual")              the greatest tag that got a slot (policy tags)
+//
+// Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic additions
+// and maxima need them; "order" is JSON.
 package jobstore
 
 import (
@@ -58,25 +64,43 @@ func DefaultConfig(server repid.Server) Config {
 	}
 }
 
-// Store is the key space of the replicator. It holds no state but its configuration.
+// Keys says where the store keeps its rows; the table in the package comment tells what they hold.
+type Keys struct {
+	Jobs                         jobs.Keys
+	Docs                         tuple.Subspace
+	Schema, UUID                 []byte
+	Spec, Claim, Expire, Dropped tuple.Subspace
+	Order, Virtual               []byte
+	Shares, Usage, Count, Tail   tuple.Subspace
+}
+
+// jobType is the type of replication jobs, of which there is only this one.
+const jobType = "replication"
+
+// KeysBelow are the keys of the store below root.
+func KeysBelow(root tuple.Subspace) Keys {
+	return Keys{
+		Jobs: jobs.KeysBelow(root.Sub("jobs"), jobType), Docs: root.Sub("docs"),
+		Schema: root.Pack("schema"), UUID: root.Pack("uuid"),
+		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
+		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
+		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
+	}
+}
+
+// Store works on the jobs, replications and documents below one root. It holds no state but its configuration:
+// everything is in the store.
 type Store struct {
 	Jobs   *jobs.Queue
 	Docs   *docs.Store
+	Keys   Keys
 	Config Config
-
-	specs, claim, expire, dropped tuple.Subspace
-	order, virtual                []byte
-	shares, usage, count, tail    tuple.Subspace
 }
 
 // New is the store below root.
 func New(root tuple.Subspace, c Config) *Store {
-	return &Store{
-		Jobs: jobs.New(root.Sub("jobs"), "replication"), Docs: docs.New(root.Sub("docs")), Config: c,
-		specs: root.Sub("spec"), claim: root.Sub("claim"), expire: root.Sub("expire"), dropped: root.Sub("dropped"),
-		order: root.Pack("order"), virtual: root.Pack("virtual"),
-		shares: root.Sub("shares"), usage: root.Sub("usage"), count: root.Sub("count"), tail: root.Sub("tail"),
-	}
+	keys := KeysBelow(root)
+	return &Store{Jobs: jobs.New(keys.Jobs), Docs: docs.New(keys.Docs), Keys: keys, Config: c}
 }
 
 // IsReplicatorDB says whether a database's documents are replications: _replicator itself, or a name
@@ -104,14 +128,14 @@ func (s *Store) setSpec(tx kv.Tx, jobID string, r *spec.Replication) error {
 	s.clearSpec(tx, jobID)
 	for n := int64(0); len(raw) > 0; n++ {
 		size := min(len(raw), specChunk)
-		tx.Set(s.specs.Pack(jobID, n), raw[:size])
+		tx.Set(s.Keys.Spec.Pack(jobID, n), raw[:size])
 		raw = raw[size:]
 	}
 	return nil
 }
 
 func (s *Store) clearSpec(tx kv.Tx, jobID string) {
-	r := s.specs.Sub(jobID).Range()
+	r := s.Keys.Spec.Sub(jobID).Range()
 	tx.AddReadConflict(r) // so that a late commit brings nothing old back
 	tx.ClearRange(r)
 }
@@ -124,7 +148,7 @@ func (s *Store) Spec(r kv.Reader, jobID string) (*spec.Replication, error) {
 
 // spec is Spec that says how many bytes were read.
 func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int, err error) {
-	rows, err := r.GetRange(s.specs.Sub(jobID).Range(), kv.RangeOptions{})
+	rows, err := r.GetRange(s.Keys.Spec.Sub(jobID).Range(), kv.RangeOptions{})
 	if err != nil || len(rows) == 0 {
 		return nil, 0, err
 	}
@@ -169,7 +193,7 @@ func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replicati
 	rec.RepID, rec.BaseID = id.String(), id.Base
 	other, err := s.claimedBy(tx, jobID, rec.RepID)
 	if err == nil && other == nil {
-		tx.Set(s.claim.Pack(rec.RepID), []byte(jobID))
+		tx.Set(s.Keys.Claim.Pack(rec.RepID), []byte(jobID))
 	}
 	return err
 }
@@ -184,7 +208,7 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 		return err
 	}
 	if rec.Expires != 0 {
-		tx.Clear(s.expire.Pack(int64(rec.Expires), jobID))
+		tx.Clear(s.Keys.Expire.Pack(int64(rec.Expires), jobID))
 	}
 	if !rec.State.Terminal() {
 		s.leave(tx, rec)

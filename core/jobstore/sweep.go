@@ -11,8 +11,8 @@ import (
 
 // ExpireTransient forgets finished jobs of requests whose time is over, up to limit. It says how many.
 func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
-	due := s.expire.Range()
-	due.End = s.expire.Pack(int64(now) + 1)
+	due := s.Keys.Expire.Range()
+	due.End = s.Keys.Expire.Pack(int64(now) + 1)
 	rows, err := tx.GetRange(due, kv.RangeOptions{Limit: limit})
 	if err != nil {
 		return 0, err
@@ -20,7 +20,7 @@ func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 	for _, row := range rows {
 		var at int64
 		var jobID string
-		if err := s.expire.Scan(row.Key, &at, &jobID); err != nil {
+		if err := s.Keys.Expire.Scan(row.Key, &at, &jobID); err != nil {
 			return 0, err
 		}
 		tx.Clear(row.Key)
@@ -58,17 +58,17 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err err
 // Drop notes that a replicator database is being deleted, in the same transaction. Its jobs are removed by
 // SweepDropped, now or, when this process ends before, by any node.
 func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
-	tx.Set(s.dropped.Pack(instancePrefix(instance)), nil)
+	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
 }
 
 // SweepDropped removes up to limit jobs of deleted databases. It says whether it is done.
 func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
-	rows, err := tx.GetRange(s.dropped.Range(), kv.RangeOptions{Limit: 1})
+	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return err == nil, err
 	}
 	var prefix string
-	if err := s.dropped.Scan(rows[0].Key, &prefix); err != nil {
+	if err := s.Keys.Dropped.Scan(rows[0].Key, &prefix); err != nil {
 		return false, err
 	}
 	list, err := s.Jobs.List(tx, jobs.Page{Prefix: prefix, Limit: limit})
