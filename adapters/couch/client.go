@@ -21,6 +21,7 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/spec"
 )
@@ -47,6 +48,9 @@ type Options struct {
 	TLS *tls.Config
 	// Dial replaces the way to connections, for tests and connect_to.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Broken is told of a broken invariant of the limiter, which then starts anew; without it the process
+	// ends.
+	Broken func(*invariant.Broken)
 }
 
 // Client is shared by all replications of a process: it holds their connections and knows which
@@ -57,6 +61,8 @@ type Client struct {
 	start time.Time
 	tls   *tls.Config
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+
+	broken func(*invariant.Broken) // Options.Broken
 
 	mu         sync.Mutex
 	limiter    ratelimit.Limiter
@@ -77,7 +83,10 @@ type shared struct {
 
 // New makes a Client.
 func New(o Options) *Client {
-	c := &Client{agent: "couchrelay/" + o.Version, clock: o.Clock, tls: o.TLS, dial: o.Dial, transports: map[route]*shared{}}
+	c := &Client{
+		agent: "couchrelay/" + o.Version, clock: o.Clock, tls: o.TLS, dial: o.Dial, broken: o.Broken,
+		transports: map[route]*shared{},
+	}
 	if c.clock == nil {
 		c.clock = clock.New()
 	}
@@ -185,21 +194,30 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, answer *http.R
 func (c *Client) steady() instant.Time { return instant.Of(c.start).Add(c.clock.Since(c.start)) }
 
 // delay asks the rate limiter before a request.
-func (c *Client) delay(k ratelimit.Key) ratelimit.Verdict {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.limiter.Delay(k, c.steady())
+func (c *Client) delay(k ratelimit.Key) (verdict ratelimit.Verdict) {
+	c.limit(func() { verdict = c.limiter.Delay(k, c.steady()) })
+	return verdict
 }
 
 // report tells the rate limiter of an answer. 408 and 5xx say nothing about being asked too often.
 func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {
+	c.limit(func() {
+		now := c.steady()
+		switch {
+		case status == http.StatusTooManyRequests:
+			c.limiter.Failure(k, now, retryAfter)
+		case status < 500 && status != http.StatusRequestTimeout:
+			c.limiter.Success(k, now)
+		}
+	})
+}
+
+// limit has f use the limiter. A limiter that broke an invariant is replaced: it holds nothing but pauses,
+// which the servers' next answers set again.
+func (c *Client) limit(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.steady()
-	switch {
-	case status == http.StatusTooManyRequests:
-		c.limiter.Failure(k, now, retryAfter)
-	case status < 500 && status != http.StatusRequestTimeout:
-		c.limiter.Success(k, now)
+	if invariant.Guard(c.broken, f) != nil {
+		c.limiter = ratelimit.Limiter{}
 	}
 }

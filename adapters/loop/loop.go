@@ -12,6 +12,7 @@ import (
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -30,6 +31,9 @@ type Options struct {
 	Node   node.Config
 	// Log records what the machines are told and decide; nil records nothing.
 	Log *eventlog.Writer
+	// Broken is told of broken invariants of runs and transactions, which then fail; without it they end the process.
+	// It is called from several goroutines.
+	Broken func(*invariant.Broken)
 }
 
 const (
@@ -186,8 +190,12 @@ func (l *Loop) ask(a node.Ask) {
 	ctx, cancel := context.WithTimeout(l.ctx, requestLimit)
 	defer cancel()
 	now := instant.Of(l.Clock.Now())
-	result, err := kv.RunWith(ctx, l.DB, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
-		return node.Perform(tx, l.Store, a.Request, now)
+	result, err := kv.RunWith(ctx, l.DB, kv.Options{Tag: "node"}, func(tx kv.Tx) (result node.Result, err error) {
+		broken := invariant.Guard(l.Broken, func() { result, err = node.Perform(tx, l.Store, a.Request, now) })
+		if broken != nil {
+			return nil, broken
+		}
+		return result, err
 	})
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
@@ -224,6 +232,7 @@ func (l *Loop) startRun(s node.StartRun) {
 	plan := replication.NewPlan(s.Work.Replication, replication.Terms{
 		Server: l.Store.Config.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: l.interval,
+		Broken: l.Broken,
 	})
 	l.Log.RunBegins(s.Run, plan)
 	r := newRun(l.ctx, plan, pair, func(ev replication.Event) { l.post(runEvent{s.Run, ev}) })

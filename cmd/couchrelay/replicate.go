@@ -15,6 +15,7 @@ import (
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
@@ -75,6 +76,7 @@ func (c *replicateCommand) Run() error {
 	plan := replication.NewPlan(rep, replication.Terms{
 		Server:  repid.Server{UUID: c.UUID, HostName: "localhost", Port: 5984},
 		Created: instant.Of(wall.Now()), Seed: randomSeed(), ProgressInterval: out.interval,
+		Broken: func(b *invariant.Broken) { out.say("invariant_broken: " + b.Error()) },
 	})
 
 	stop := make(chan struct{})

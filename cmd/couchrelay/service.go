@@ -78,9 +78,10 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	if err != nil {
 		return nil, err
 	}
+	breaches := loop.NewBreaches(logger, wall)
 	s.loop = loop.New(loop.Options{
-		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log,
-		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig}),
+		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log, Broken: breaches.Report,
+		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig, Broken: breaches.Report}),
 		Node: node.Config{
 			Settings: c.Node, Name: name, Version: version, Roles: c.Roles, Worker: name + "/" + randomHex(8),
 			Exclusive: db.Exclusive(), Seed: randomSeed(),

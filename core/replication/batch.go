@@ -30,11 +30,14 @@ const (
 
 // batch is a run of rows of the feed; a checkpoint may pass its end when it and all before are done.
 type batch struct {
-	number int64 // in the order of the feed
-	stage  stage
-	last   peer.Seq // of its last row
-	rows   int
-	docs   []peer.DocRevs // of its rows, each document once, until the target was asked
+	// number counts the batches of a run from 1, in the order of the feed. The batch also stands for the ones
+	// from first to number-1, which were done and merged into it.
+	first, number int64
+
+	stage stage
+	last  peer.Seq // of its last row
+	rows  int
+	docs  []peer.DocRevs // of its rows, each document once, until the target was asked
 
 	fetch    []peer.DocRev  // still to be fetched in bulk
 	copies   []peer.CopyDoc // still to be streamed one by one
@@ -54,7 +57,7 @@ type fetched struct {
 // queueBatch makes a batch of rows that ends at last. Without rows it only moves the position.
 func (r *Run) queueBatch(rows []peer.Change, last peer.Seq) {
 	r.numbered++
-	b := &batch{number: r.numbered, last: last, rows: len(rows)}
+	b := &batch{first: r.numbered, number: r.numbered, last: last, rows: len(rows)}
 	at := make(map[string]int, len(rows))
 	for _, row := range rows {
 		if i, again := at[row.ID]; again {
@@ -105,6 +108,7 @@ func (r *Run) passThrough() {
 	for i, b := range r.batches {
 		if b.stage == done && i+1 < len(r.batches) && r.batches[i+1].stage == done {
 			r.batches[i+1].rows += b.rows
+			r.batches[i+1].first = b.first
 			continue
 		}
 		kept = append(kept, b)

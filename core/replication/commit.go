@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 )
 
@@ -35,6 +36,9 @@ type committer struct {
 	committed peer.Seq // what both logs say
 	rows      int64    // passed since the last checkpoint
 	moved     bool     // through names another moment than committed
+	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through, writing and
+	// committed are; 0 stands for the start.
+	throughNumber, writingNumber, committedNumber int64
 
 	synced  [2]bool
 	looks   int            // answers that a look waits for
@@ -51,7 +55,10 @@ func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, now instan
 
 // passed notes that everything up to the end of b is on the target.
 func (k *committer) passed(b *batch) {
-	k.through = b.last
+	invariant.Check(b.first == k.throughNumber+1, inOrder, int(b.first), int(k.throughNumber))
+	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0, doneFirst,
+		int(b.stage), b.pending, len(b.fetch), len(b.copies))
+	k.through, k.throughNumber = b.last, b.number
 	k.rows += int64(b.rows)
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 }
@@ -82,6 +89,7 @@ func (r *Run) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
+	k.writingNumber = k.throughNumber
 	if r.plan.Filter != nil {
 		k.step = checkingFilter
 		r.start(&call{op: *r.plan.Filter, commits: true})
@@ -186,8 +194,12 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 		return
 	}
 	k.step = resting
+	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
+		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing
+	k.committedNumber = k.writingNumber
 	k.rows -= k.covers
+	invariant.Check(k.rows >= 0, rowsAgree, int(k.rows), int(k.covers))
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 	k.next, k.look = r.now.Add(r.plan.CheckpointInterval), nextLook(r.now, r.plan.CheckpointInterval)
 	r.info.CheckpointedSeq = k.committed

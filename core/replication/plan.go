@@ -5,6 +5,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 	"couchrelay/core/repid"
 	"couchrelay/core/spec"
@@ -33,6 +34,7 @@ type Terms struct {
 	Seed             uint64
 	ProgressInterval time.Duration
 	Memory           int
+	Broken           func(*invariant.Broken)
 }
 
 // NewPlan is the whole plan of a run.
@@ -53,7 +55,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.Connections, o.CheckpointInterval = min(o.Connections, throttledConnections), min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	return Plan{
-		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed,
+		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 	"couchrelay/core/prng"
 )
@@ -49,6 +50,8 @@ type Plan struct {
 	Delay time.Duration
 	// Seed makes the session ids. No two runs may share one.
 	Seed uint64
+	// Broken is told of a broken invariant, which then ends the run as crashed. Without it Step panics.
+	Broken func(*invariant.Broken)
 }
 
 // IDs names a replication.
@@ -151,15 +154,28 @@ func New(plan Plan) *Run {
 // Step handles one event and returns what is to be done, in order.
 func (r *Run) Step(now instant.Time, ev Event) []Effect {
 	r.now = now
+	if broken := invariant.Guard(r.plan.Broken, func() { r.step(ev) }); broken != nil {
+		r.abandon(broken)
+	}
+	out := r.out
+	r.out = nil
+	return out
+}
+
+func (r *Run) step(ev Event) {
 	if r.phase != ended {
 		r.handle(ev)
 	}
 	if r.phase != ended {
 		r.advance()
 	}
-	out := r.out
-	r.out = nil
-	return out
+}
+
+// abandon ends a run whose state can no longer be relied on. Nothing that the present step decided is done: its
+// effects may follow from the broken state. The driver drops what is in flight, as after every End.
+func (r *Run) abandon(broken *invariant.Broken) {
+	r.phase, r.calls = ended, nil
+	r.out = []Effect{End{Cause: Crashed, Trouble: Trouble{Error: "invariant_broken", Reason: broken.Error()}, Info: r.Info()}}
 }
 
 func (r *Run) handle(ev Event) {
@@ -197,6 +213,9 @@ func (r *Run) advance() {
 	}
 	if r.phase == copying && r.now >= r.reports.next {
 		r.report()
+	}
+	if r.phase == copying {
+		r.audit()
 	}
 }
 

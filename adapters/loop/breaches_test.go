@@ -1,0 +1,70 @@
+package loop
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"couchrelay/core/invariant"
+)
+
+const (
+	odd  invariant.ID = "loop.odd: n is odd"
+	even invariant.ID = "loop.even: n is even"
+)
+
+// TestBreachesCountAndDoNotFlood: every breach counts, and the log has one line of each invariant a minute,
+// which says how often it broke and where.
+func TestBreachesCountAndDoNotFlood(t *testing.T) {
+	var out bytes.Buffer
+	wall := clock.NewMock()
+	b := NewBreaches(slog.New(slog.NewJSONHandler(&out, nil)), wall)
+	lines := func() (said []struct {
+		Msg, ID, Text, Stack string
+		Count                int64
+	}) {
+		for d := json.NewDecoder(&out); d.More(); {
+			said = append(said, struct {
+				Msg, ID, Text, Stack string
+				Count                int64
+			}{})
+			if err := d.Decode(&said[len(said)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return said
+	}
+	breakIt := func(id invariant.ID, times int) {
+		for range times {
+			if invariant.Guard(b.Report, func() { invariant.Check(false, id, 4) }) == nil {
+				t.Fatal("nothing broke")
+			}
+		}
+	}
+
+	breakIt(odd, 100)
+	breakIt(even, 1)
+	said := lines()
+	if len(said) != 2 || said[0].ID != "loop.odd" || said[1].ID != "loop.even" {
+		t.Fatalf("the log has %+v", said)
+	}
+	if s := said[0]; s.Msg != "invariant_broken" || s.Count != 1 || s.Text != "loop.odd: n is odd; found [4]" ||
+		!strings.Contains(s.Stack, "TestBreachesCountAndDoNotFlood") {
+		t.Errorf("the line is %+v", s)
+	}
+	wall.Add(quietAfterBreach - time.Second)
+	breakIt(odd, 10)
+	if said := lines(); len(said) > 0 {
+		t.Errorf("within a minute the log has %+v", said)
+	}
+	wall.Add(time.Second)
+	breakIt(odd, 10)
+	if said := lines(); len(said) != 1 || said[0].Count != 111 {
+		t.Errorf("after a minute the log has %+v", said)
+	}
+}
