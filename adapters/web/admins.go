@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
 )
 
@@ -56,10 +55,10 @@ func (a Admins) who(r *http.Request) (jobstore.Writer, error) {
 	}
 	name, secret, ok := r.BasicAuth()
 	if !ok {
-		return jobstore.Writer{}, docs.Unauthorized("You are not a server admin.")
+		return jobstore.Writer{}, Unauthorized("You are not a server admin.")
 	}
 	if !a.check(name, secret) {
-		return jobstore.Writer{}, docs.Unauthorized("Name or password is incorrect.")
+		return jobstore.Writer{}, Unauthorized("Name or password is incorrect.")
 	}
 	return jobstore.Writer{Name: name, Admin: true}, nil
 }
@@ -99,7 +98,7 @@ func (a Admins) checkHost(r *http.Request) error {
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return docs.Forbidden("without an admin only requests to localhost are answered; configure one in [admins]")
+	return Forbidden("without an admin only requests to localhost are answered; configure one in [admins]")
 }
 
 // prfs are the functions that CouchDB derives keys with, by the names that it gives them. Without one it is sha.

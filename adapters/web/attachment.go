@@ -125,7 +125,7 @@ func (q *request) upload(a *docs.Attachment, r io.Reader) (*docs.Upload, error) 
 		_, _ = u.Write(buffer[:n])
 		switch {
 		case u.Length() > q.Limits.Attachment:
-			return u, &docs.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+			return u, &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 		case errors.Is(err, io.EOF):
 			u.Finish()
 			a.Content, a.Data, a.Upload = docs.Uploaded, nil, u
@@ -188,7 +188,7 @@ func (q *request) find(d *docs.Document) (int, error) {
 			return i, nil
 		}
 	}
-	return -1, &docs.Error{Status: 404, Name: "not_found", Reason: "Document is missing attachment"}
+	return -1, &Error{Status: 404, Name: "not_found", Reason: "Document is missing attachment"}
 }
 
 func (q *request) getAttachment() error {
@@ -259,14 +259,14 @@ func (q *request) putAttachment() error {
 	case "gzip":
 		a.Encoding = encoding
 	default:
-		return &docs.Error{Status: 415, Name: "bad_content_type", Reason: "Only gzip and identity content-encodings are supported"}
+		return errEncoding
 	}
 	d, err := q.edited()
 	if err != nil {
 		return err
 	}
 	if q.ContentLength > q.Limits.Attachment {
-		return &docs.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+		return &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 	}
 	u, err := q.receive(&a, q.Body, docs.MaxInline)
 	if u != nil {

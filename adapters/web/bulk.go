@@ -241,7 +241,7 @@ func (q *request) bulkGet() error {
 		}
 	}
 	if !q.accepts("application/json") {
-		return &docs.Error{Status: 406, Name: "not_acceptable", Reason: "application/json is what can be sent"}
+		return &Error{Status: 406, Name: "not_acceptable", Reason: "application/json is what can be sent"}
 	}
 	var wanted []bulkWanted
 	given := false

@@ -218,5 +218,5 @@ func (q *request) handle(hs handlers) error {
 	slices.Sort(methods)
 	allow := strings.Join(methods, ",")
 	q.w.Header().Set("Allow", allow)
-	return &docs.Error{Status: 405, Name: "method_not_allowed", Reason: "Only " + allow + " allowed"}
+	return &Error{Status: 405, Name: "method_not_allowed", Reason: "Only " + allow + " allowed"}
 }

@@ -107,7 +107,7 @@ func (q *request) parse(raw []byte) (*docs.Document, error) {
 		return nil, err
 	}
 	if int64(len(d.Body)) > q.Limits.Document {
-		return nil, &docs.Error{Status: 413, Name: "document_too_large", Reason: d.ID}
+		return nil, &Error{Status: 413, Name: "document_too_large", Reason: d.ID}
 	}
 	return d, nil
 }

@@ -150,7 +150,7 @@ func TestAccess(t *testing.T) {
 	s := newSite(t, func(o *Options) {
 		o.Access = func(r *http.Request, database string) (Access, error) {
 			if r.Header.Get("X-User") == "nobody" {
-				return Access{}, docs.Unauthorized("You are not authorized to access this db.")
+				return Access{}, Unauthorized("You are not authorized to access this db.")
 			}
 			return Access{
 				Members: []string{"_replication_state"},

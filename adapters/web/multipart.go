@@ -36,7 +36,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 		return nil, nil, readError(err)
 	}
 	if int64(len(raw)) > q.Limits.Request {
-		return nil, nil, tooLarge
+		return nil, nil, errTooLarge
 	}
 	if d, err = q.parse(raw); err != nil {
 		return nil, nil, err
@@ -76,7 +76,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 func (q *request) receivePart(a *docs.Attachment, part io.Reader, room int) (*docs.Upload, error) {
 	size := a.Size()
 	if size > q.Limits.Attachment {
-		return nil, &docs.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+		return nil, &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 	}
 	counted := &counter{Reader: io.LimitReader(part, size+1)}
 	u, err := q.receive(a, counted, room)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -34,7 +33,7 @@ func (s *service) checkRole(path []string) error {
 	if s.Host.Roles().Has(node.APIFrontend) || slices.Contains(forOperators, path[0]) || strings.Join(path, "/") == "_scheduler/nodes" {
 		return nil
 	}
-	return &docs.Error{Status: http.StatusMisdirectedRequest, Name: "not_a_frontend",
+	return &Error{Status: http.StatusMisdirectedRequest, Name: "not_a_frontend",
 		Reason: "this node has not the role api_frontend; send the request to one that has, see /_scheduler/nodes"}
 }
 
@@ -121,7 +120,7 @@ const maintenancePath = "_config/couchdb/maintenance_mode"
 // node answers GET /_node/NAME, where _local is this one, and requests for its setting maintenance_mode.
 func (s *service) node(w http.ResponseWriter, r *http.Request, path []string) error {
 	if len(path) == 0 {
-		return docs.ErrMissing
+		return ErrMissing
 	}
 	name, rest := path[0], strings.Join(path[1:], "/")
 	if name == "_local" {
@@ -133,7 +132,7 @@ func (s *service) node(w http.ResponseWriter, r *http.Request, path []string) er
 			return s.oneNode(w, r, name)
 		})
 	case rest == maintenancePath && name != s.Host.NodeName():
-		return &docs.Error{Status: http.StatusNotFound, Name: "not_found", Reason: "ask node " + name + " itself, as _local"}
+		return &Error{Status: http.StatusNotFound, Name: "not_found", Reason: "ask node " + name + " itself, as _local"}
 	case rest == maintenancePath && r.Method == http.MethodPut:
 		return s.only(w, r, http.MethodPut, s.setMaintenance)
 	case rest == maintenancePath:
@@ -141,7 +140,7 @@ func (s *service) node(w http.ResponseWriter, r *http.Request, path []string) er
 			return s.sendJSON(w, http.StatusOK, s.Host.MaintenanceMode())
 		})
 	}
-	return &docs.Error{Status: http.StatusNotImplemented, Name: "not_implemented",
+	return &Error{Status: http.StatusNotImplemented, Name: "not_implemented",
 		Reason: "of a node's configuration only " + maintenancePath + " can be asked for; change the file, and send SIGHUP"}
 }
 
@@ -155,7 +154,7 @@ func (s *service) oneNode(w http.ResponseWriter, r *http.Request, name string) e
 			return s.sendJSON(w, http.StatusOK, v)
 		}
 	}
-	return &docs.Error{Status: http.StatusNotFound, Name: "not_found", Reason: "no such node; see /_membership"}
+	return &Error{Status: http.StatusNotFound, Name: "not_found", Reason: "no such node; see /_membership"}
 }
 
 // setMaintenance takes the new value as a JSON string, and answers with the old one.
@@ -163,11 +162,11 @@ func (s *service) setMaintenance(w http.ResponseWriter, r *http.Request, _ jobst
 	const bound = 100
 	var mode string
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, bound)).Decode(&mode); err != nil {
-		return docs.BadRequest(`the body must be a JSON string, such as "true"`)
+		return BadRequest(`the body must be a JSON string, such as "true"`)
 	}
 	old := s.Host.MaintenanceMode()
 	if err := s.Host.SetMaintenanceMode(mode); err != nil {
-		return docs.BadRequest("%s", err)
+		return BadRequest("%s", err)
 	}
 	return s.sendJSON(w, http.StatusOK, old)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/repid"
@@ -27,15 +26,15 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by jobstore.
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReplicateBody))
 	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
-		return &docs.Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("the body may have %d bytes", maxReplicateBody)}
+		return &Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("the body may have %d bytes", maxReplicateBody)}
 	}
 	if err != nil {
-		return docs.BadRequest("the body broke off")
+		return BadRequest("the body broke off")
 	}
 	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
 	var mistake *spec.Error
 	if errors.As(err, &mistake) {
-		return &docs.Error{Status: 400, Name: string(mistake.Kind), Reason: err.Error()}
+		return &Error{Status: 400, Name: string(mistake.Kind), Reason: err.Error()}
 	}
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by jobstore.
 	}
 	switch {
 	case rec == nil:
-		return &docs.Error{Status: 404, Name: "not_found", Reason: "the replication was cancelled"}
+		return &Error{Status: 404, Name: "not_found", Reason: "the replication was cancelled"}
 	case rec.State == jobstore.Failed:
 		return failure(rec)
 	case rep.Continuous:
@@ -95,7 +94,7 @@ func failure(rec *jobstore.Record) error {
 	case "filter_fetch_error", "db_not_found":
 		status = http.StatusNotFound
 	}
-	return &docs.Error{Status: status, Name: rec.Error, Reason: rec.Reason}
+	return &Error{Status: status, Name: rec.Error, Reason: rec.Reason}
 }
 
 // lookAgain is how often a waiting request looks at its job by itself.
@@ -139,7 +138,7 @@ func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *spec.Repli
 		case err != nil || rec == nil:
 			return struct{}{}, err
 		case !rec.Transient():
-			return struct{}{}, docs.Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database + "; delete that to stop it")
+			return struct{}{}, Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database + "; delete that to stop it")
 		case rec.State.Terminal():
 			return struct{}{}, nil
 		}
@@ -153,7 +152,7 @@ func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *spec.Repli
 		return err
 	}
 	if cancelled == "" {
-		return docs.ErrMissing
+		return ErrMissing
 	}
 	return s.sendJSON(w, http.StatusOK, okWith{LocalID: cancelled})
 }

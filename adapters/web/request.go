@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -32,17 +31,7 @@ type request struct {
 	began bool
 }
 
-var (
-	notBuilt = &docs.Error{Status: 501, Name: "not_implemented", Reason: "this feature is not yet implemented"}
-	tooLarge = &docs.Error{Status: 413, Name: "too_large", Reason: "the request entity is too large"}
-	// tooLargeToWrite is for what does not fit into a transaction. A replication document is written with the
-	// replication that it describes, so all but its other members counts twice.
-	tooLargeToWrite = &docs.Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("what is written at once may have %d bytes; a replication document is kept "+
-		"together with the replication that it describes, so doc_ids, selector and all else that describes it may have about %d bytes", kv.MaxTxSize, maxDescription)}
-)
-
-// maxDescription is what fits twice into a transaction, with some room for keys.
-const maxDescription = kv.MaxTxSize/2 - 100_000
+var notBuilt = &Error{Status: 501, Name: "not_implemented", Reason: "this feature is not yet implemented"}
 
 // splitPath decodes a path's segments. An empty last one does not count.
 func splitPath(escaped string) ([]string, error) {
@@ -77,7 +66,7 @@ func (q *request) number(name string, absent int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(q.query.Get(name), 10, 64)
 	if err != nil || n < 0 {
-		return 0, &docs.Error{Status: 400, Name: "query_parse_error", Reason: "Invalid value for integer: " + strconv.Quote(q.query.Get(name))}
+		return 0, &Error{Status: 400, Name: "query_parse_error", Reason: "Invalid value for integer: " + strconv.Quote(q.query.Get(name))}
 	}
 	return n, nil
 }
@@ -132,7 +121,7 @@ func parseRevs(list []string) ([]revtree.Rev, error) {
 // jsonBody reads a body that must be declared as JSON.
 func (q *request) jsonBody() ([]byte, error) {
 	if kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, &docs.Error{Status: 415, Name: "bad_content_type", Reason: "Content-Type must be application/json"}
+		return nil, &Error{Status: 415, Name: "bad_content_type", Reason: "Content-Type must be application/json"}
 	}
 	return q.readBody()
 }
@@ -140,7 +129,7 @@ func (q *request) jsonBody() ([]byte, error) {
 // readBody reads the whole body, decompressed.
 func (q *request) readBody() ([]byte, error) {
 	if q.ContentLength > q.Limits.Request {
-		return nil, tooLarge
+		return nil, errTooLarge
 	}
 	var body io.Reader = http.MaxBytesReader(q.w, q.Body, q.Limits.Request)
 	switch encoding := strings.ToLower(q.Header.Get("Content-Encoding")); encoding {
@@ -152,14 +141,14 @@ func (q *request) readBody() ([]byte, error) {
 		}
 		body = plain
 	default:
-		return nil, &docs.Error{Status: 415, Name: "bad_content_type", Reason: "Only gzip and identity content-encodings are supported"}
+		return nil, errEncoding
 	}
 	all, err := io.ReadAll(io.LimitReader(body, q.Limits.Request+1))
 	if err != nil {
 		return nil, readError(err)
 	}
 	if int64(len(all)) > q.Limits.Request {
-		return nil, tooLarge
+		return nil, errTooLarge
 	}
 	return all, nil
 }
@@ -167,7 +156,7 @@ func (q *request) readBody() ([]byte, error) {
 // readError is what a body that cannot be read is answered with.
 func readError(err error) error {
 	if limit := (*http.MaxBytesError)(nil); errors.As(err, &limit) {
-		return tooLarge
+		return errTooLarge
 	}
 	return docs.BadRequest("the request body cannot be read: %v", err)
 }

@@ -1,16 +1,13 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"couchrelay/core/docs"
-	"couchrelay/core/kv"
 )
 
 // fail answers with an error, or cuts an answer off that has begun.
@@ -18,27 +15,11 @@ func (q *request) fail(err error) {
 	if q.began || q.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client must not take what it has for the whole
 	}
-	refusal := refusalOf(err)
-	if refusal.Status == http.StatusUnauthorized {
+	answer := errorOf(err)
+	if answer.Status == http.StatusUnauthorized {
 		q.w.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
 	}
-	_ = q.sendJSON(refusal.Status, object("error", refusal.Name, "reason", refusal.Reason))
-}
-
-// refusalOf words any error as CouchDB would.
-func refusalOf(err error) *docs.Error {
-	var refusal *docs.Error
-	switch {
-	case errors.As(err, &refusal):
-		return refusal
-	case kv.CodeOf(err) == kv.TransactionTooLarge:
-		return tooLargeToWrite
-	case kv.CodeOf(err) == kv.ValueTooLarge:
-		return tooLarge
-	case kv.CodeOf(err) != 0, errors.Is(err, context.DeadlineExceeded):
-		return &docs.Error{Status: 503, Name: "service_unavailable", Reason: "the store does not answer: " + err.Error()}
-	}
-	return &docs.Error{Status: 500, Name: "internal_server_error", Reason: err.Error()}
+	_ = q.sendJSON(answer.Status, object("error", answer.Name, "reason", answer.Reason))
 }
 
 // object is a small JSON object of names and values, which may be raw JSON.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -26,7 +25,7 @@ func (s *service) scheduler(w http.ResponseWriter, r *http.Request, path []strin
 	case len(path) == 1 && path[0] == "nodes":
 		return s.listNodes(w, r)
 	}
-	return &docs.Error{Status: 404, Name: "not found", Reason: "known are _scheduler/jobs, _scheduler/docs and _scheduler/nodes"}
+	return &Error{Status: 404, Name: "not found", Reason: "known are _scheduler/jobs, _scheduler/docs and _scheduler/nodes"}
 }
 
 // glance is for lists, which are polled and out of date when they arrive. What is asked for by name is
@@ -68,14 +67,14 @@ func (s *service) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	views := []jobstore.JobView{}
+	views := []job{}
 	seen := 0
 	err = s.list(r, "", func(j jobstore.Job) bool {
 		if j.State.Terminal() {
 			return false
 		}
 		if seen++; seen > skip && len(views) < limit {
-			views = append(views, j.JobView())
+			views = append(views, jobOf(j.View()))
 		}
 		return len(views) == limit
 	})
@@ -84,9 +83,9 @@ func (s *service) listJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	total := int(counts.Ready + counts.Waiting + counts.Running)
 	return s.sendJSON(w, http.StatusOK, struct {
-		Total  int                `json:"total_rows"`
-		Offset int                `json:"offset"`
-		Jobs   []jobstore.JobView `json:"jobs"`
+		Total  int   `json:"total_rows"`
+		Offset int   `json:"offset"`
+		Jobs   []job `json:"jobs"`
 	}{total, min(skip, total), views})
 }
 
@@ -99,9 +98,9 @@ func (s *service) oneJob(w http.ResponseWriter, r *http.Request, id string) erro
 		return err
 	}
 	if rec == nil {
-		return docs.ErrMissing
+		return ErrMissing
 	}
-	return s.sendJSON(w, http.StatusOK, rec.JobView())
+	return s.sendJSON(w, http.StatusOK, jobOf(rec.View()))
 }
 
 // schedulerDocs splits a path of database and document. The slashes of a database's name need not be
@@ -114,7 +113,7 @@ func (s *service) schedulerDocs(w http.ResponseWriter, r *http.Request, path []s
 	if !jobstore.IsReplicatorDB(database) {
 		end := slices.Index(path, "_replicator")
 		if end < 0 {
-			return docs.BadRequest("Invalid path: no replicator database")
+			return BadRequest("Invalid path: no replicator database")
 		}
 		database, rest = strings.Join(path[:end+1], "/"), path[end+1:]
 	}
@@ -145,7 +144,7 @@ func states(r *http.Request) ([]jobstore.State, error) {
 	for name := range strings.SplitSeq(strings.ToLower(text), ",") {
 		state := jobstore.State(strings.TrimSpace(name))
 		if !slices.Contains(docStates, state) {
-			return nil, &docs.Error{Status: 400, Name: "query_parse_error",
+			return nil, &Error{Status: 400, Name: "query_parse_error",
 				Reason: "Unknown states [" + name + "]. Choose from: [pending,running,crashing,completed,failed]"}
 		}
 		wanted = append(wanted, state)
@@ -175,14 +174,14 @@ func (s *service) listDocs(w http.ResponseWriter, r *http.Request, database stri
 			return err
 		}
 	}
-	views := []jobstore.DocView{}
+	views := []document{}
 	total := 0
 	err = s.list(r, prefix, func(j jobstore.Job) bool {
 		if j.Transient() || wanted != nil && !slices.Contains(wanted, j.State) {
 			return false
 		}
 		if total++; total > skip && len(views) < limit {
-			views = append(views, j.DocView())
+			views = append(views, documentOf(j.View()))
 		}
 		return false
 	})
@@ -190,9 +189,9 @@ func (s *service) listDocs(w http.ResponseWriter, r *http.Request, database stri
 		return err
 	}
 	return s.sendJSON(w, http.StatusOK, struct {
-		Total  int                `json:"total_rows"`
-		Offset int                `json:"offset"`
-		Docs   []jobstore.DocView `json:"docs"`
+		Total  int        `json:"total_rows"`
+		Offset int        `json:"offset"`
+		Docs   []document `json:"docs"`
 	}{total, min(skip, total), views})
 }
 
@@ -208,14 +207,14 @@ func (s *service) oneDoc(w http.ResponseWriter, r *http.Request, database, id st
 		return err
 	}
 	if rec == nil {
-		return docs.ErrMissing
+		return ErrMissing
 	}
-	return s.sendJSON(w, http.StatusOK, rec.DocView())
+	return s.sendJSON(w, http.StatusOK, documentOf(rec.View()))
 }
 
 // activeTasks lists the runs.
 func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ jobstore.Writer) error {
-	tasks := []jobstore.TaskView{}
+	tasks := []task{}
 	leases, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) { return s.Store.Jobs.Leases(tx.Snapshot()) })
 	if err != nil {
 		return err
@@ -226,14 +225,14 @@ func (s *service) activeTasks(w http.ResponseWriter, r *http.Request, _ jobstore
 			return err
 		}
 		for page := range slices.Chunk(held, pageSize) {
-			views, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (views []jobstore.TaskView, err error) {
+			views, err := kv.RunWith(r.Context(), s.DB, glance, func(tx kv.Tx) (views []task, err error) {
 				for _, h := range page {
 					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
 					if err != nil {
 						return nil, err
 					}
 					if rec != nil && rec.State == jobstore.Running {
-						views = append(views, rec.TaskView())
+						views = append(views, taskOf(rec.View()))
 					}
 				}
 				return views, nil

@@ -105,7 +105,7 @@ func (s *service) only(w http.ResponseWriter, r *http.Request, method string, h 
 	}
 	if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
 		w.Header().Set("Allow", method)
-		return &docs.Error{Status: 405, Name: "method_not_allowed", Reason: "Only " + method + " allowed"}
+		return &Error{Status: 405, Name: "method_not_allowed", Reason: "Only " + method + " allowed"}
 	}
 	return h(w, r, by)
 }
@@ -118,7 +118,7 @@ func (s *service) access(r *http.Request, database string) (Access, error) {
 	}
 	if !jobstore.IsReplicatorDB(database) {
 		if r.Method == http.MethodPut {
-			return Access{}, docs.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in /_replicator")
+			return Access{}, Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in /_replicator")
 		}
 		return Access{}, docs.ErrNoDatabase
 	}
@@ -187,11 +187,11 @@ func (s *service) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // who only stopped sending still listens, and would take silence for 200
 	}
-	refusal := refusalOf(err)
-	if refusal.Status == http.StatusUnauthorized {
+	answer := errorOf(err)
+	if answer.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
 	}
-	_ = s.sendJSON(w, refusal.Status, map[string]string{"error": refusal.Name, "reason": refusal.Reason})
+	_ = s.sendJSON(w, answer.Status, map[string]string{"error": answer.Name, "reason": answer.Reason})
 }
 
 // parameter is a query parameter that must be a whole number, not negative.
@@ -210,13 +210,13 @@ func parameter(r *http.Request, name string, absent int) (int, error) {
 	default:
 		return n, nil
 	}
-	return 0, &docs.Error{Status: 400, Name: "query_parse_error", Reason: reason}
+	return 0, &Error{Status: 400, Name: "query_parse_error", Reason: reason}
 }
 
 // requireJSON refuses bodies that are not declared as JSON.
 func requireJSON(r *http.Request) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); !strings.EqualFold(kind, "application/json") {
-		return &docs.Error{Status: 415, Name: "bad_content_type", Reason: "Content-Type must be application/json"}
+		return &Error{Status: 415, Name: "bad_content_type", Reason: "Content-Type must be application/json"}
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 				}
 			}
 			if found == nil {
-				return nil, &Error{412, "missing_stub", "Invalid attachment stub in " + d.ID + " for " + a.Name}
+				return nil, &Error{Precondition, "missing_stub", "Invalid attachment stub in " + d.ID + " for " + a.Name}
 			}
 			*a = *found
 		case Inline:
@@ -205,7 +205,7 @@ func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
 // settle says what the attachment's bytes turned out to be.
 func (a *Attachment) settle(blob tuple.UUID, digest []byte, stored int64) error {
 	if a.Digest != nil && !bytes.Equal(a.Digest, digest) {
-		return &Error{400, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
+		return &Error{Invalid, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
 	}
 	a.Digest, a.Blob = digest, blob
 	if a.Encoding != "" {

@@ -123,10 +123,10 @@ func ValidName(name string) error {
 	}) < 0
 	switch {
 	case !valid && !system:
-		return &Error{400, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), digits (0-9), " +
+		return &Error{Invalid, "illegal_database_name", "Name: '" + name + "'. Only lowercase characters (a-z), digits (0-9), " +
 			"and any of the characters _, $, (, ), +, -, and / are allowed. Must begin with a letter."}
 	case len(name) > maxNameSize:
-		return &Error{400, "database_name_too_long", "At least one path segment of `" + name + "` is too long."}
+		return &Error{Invalid, "database_name_too_long", "At least one path segment of `" + name + "` is too long."}
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (db *Database) StartTime() string { return strconv.FormatInt(int64(db.Creat
 // the document is next written.
 func (db *Database) SetRevsLimit(limit int) error {
 	if limit < 1 {
-		return &Error{400, "bad_request", "revs_limit must be a positive integer"}
+		return &Error{Invalid, "bad_request", "revs_limit must be a positive integer"}
 	}
 	db.RevsLimit = limit
 	db.describe()

@@ -161,10 +161,10 @@ func (b *batch) apply(e Edit) (Written, error) {
 		return result, err
 	}
 	if len(e.Body) > MaxBody {
-		return result, &Error{413, "document_too_large", e.ID}
+		return result, &Error{TooLarge, "document_too_large", e.ID}
 	}
 	if editSize(&e)-len(e.Body)-editOverhead > MaxInline {
-		return result, &Error{413, "attachment_too_large", e.ID}
+		return result, &Error{TooLarge, "attachment_too_large", e.ID}
 	}
 	if IsLocal(e.ID) {
 		rev, err := b.db.putLocal(&e)

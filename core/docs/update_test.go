@@ -273,7 +273,7 @@ func TestValidate(t *testing.T) {
 				case bytes.Contains(next.Body, []byte("no")):
 					return Forbidden("no")
 				case bytes.Contains(next.Body, []byte("who")):
-					return Unauthorized("who")
+					return &Error{Denied, "unauthorized", "who"}
 				case bytes.Contains(next.Body, []byte("set")):
 					next.Body = []byte(`{"set":true}`)
 				}

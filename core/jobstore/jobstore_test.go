@@ -97,7 +97,7 @@ func (b *bench) put(id, body string, by Writer) *docs.Error {
 		if err == nil && written[0].Changed {
 			refusal = nil
 		}
-		if err == nil && written[0].Err != nil && written[0].Err.Status != 409 {
+		if err == nil && written[0].Err != nil && written[0].Err.Kind != docs.Conflict {
 			refusal = written[0].Err
 		}
 		return err
@@ -304,7 +304,7 @@ func TestRefusedDocuments(t *testing.T) {
 		`{"source":"a","target":"http://h/b"}`:                         "local_endpoints_not_supported",
 		`{"source":"http://h/a","target":"http://h/b","continuous":1}`: "parameter `continuous` must be a boolean",
 	} {
-		if refusal := b.put("r", body, admin); refusal == nil || refusal.Status != 403 || !strings.HasPrefix(refusal.Reason, want) {
+		if refusal := b.put("r", body, admin); refusal == nil || refusal.Kind != docs.Denied || !strings.HasPrefix(refusal.Reason, want) {
 			t.Errorf("%s: %v", body, refusal)
 		}
 		b.wantState(jobID("r"), "absent")
@@ -320,7 +320,7 @@ func TestRefusedDocuments(t *testing.T) {
 func TestOwner(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, Writer{Name: "joe"})
-	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, Writer{Name: "eve"}); refusal == nil || refusal.Status != 403 {
+	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, Writer{Name: "eve"}); refusal == nil || refusal.Kind != docs.Denied {
 		t.Errorf("eve wrote joe's document: %v", refusal)
 	}
 	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, admin); refusal != nil {

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"strings"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -14,7 +15,7 @@ type Job struct {
 	*Record
 }
 
-// DocumentJobs is the prefix of the ids of all jobs of documents of a database; the rest of an id is the
+// DocumentJobs returns the prefix of the ids of all jobs of documents of a database; the rest of an id is the
 // document's.
 func DocumentJobs(instance tuple.UUID) string { return instancePrefix(instance) }
 
@@ -36,135 +37,66 @@ func (s *Store) List(r kv.Reader, prefix, after string, limit int) ([]Job, error
 	return list, nil
 }
 
-// JobView is a job as GET /_scheduler/jobs shows it.
-type JobView struct {
-	Database  *string     `json:"database"`
-	ID        *string     `json:"id"`
-	PID       *string     `json:"pid"`
-	Source    string      `json:"source"`
-	Target    string      `json:"target"`
-	User      *string     `json:"user"`
-	DocID     *string     `json:"doc_id"`
-	Info      any         `json:"info"`
-	History   []EventView `json:"history"`
-	Node      *string     `json:"node"`
-	State     State       `json:"state"`
-	StartTime string      `json:"start_time"`
+// View is what users are told of a job, in lists of jobs, of documents and of tasks alike. Empty texts are unknown,
+// or do not apply.
+type View struct {
+	Database string // of the document; empty for a job of a request
+	DocID    string
+	User     string // the user that made the job
+
+	Source, Target           string // URLs without credentials
+	SourceProxy, TargetProxy string
+	Continuous               bool
+	CheckpointInterval       int64 // in milliseconds
+
+	State State
+	// RepID is the replication id, once it is known.
+	RepID string
+	// ActiveID is RepID until the job is over: as in CouchDB, a document has no id then.
+	ActiveID string
+	// Node and Run name the node and the run; Run is empty unless the job is running.
+	Node, Run string
+	// ErrorCount is how many times the job crashed in a row, and 1 for a failed one.
+	ErrorCount int
+	// Problem says in words why the job is crashing or failed; it is empty in all other states.
+	Problem string
+	// Stats is nil as long as there are no numbers, and when there is a problem to tell instead.
+	Stats   *Stats
+	History []Event // newest first
+
+	Created, LastStart, LastUpdated instant.Time // LastStart is 0 before the first start
 }
 
-// EventView is an Event with its time as CouchDB writes it.
-type EventView struct {
-	Timestamp string `json:"timestamp"`
-	Type      string `json:"type"`
-	Reason    string `json:"reason,omitempty"`
-}
-
-// JobView shows the job.
-func (r *Record) JobView() JobView {
-	v := JobView{
-		Database: orNull(r.Database), ID: orNull(r.RepID), PID: r.pid(), Source: r.Source, Target: r.Target, User: orNull(r.User),
-		DocID: orNull(r.DocID), Info: r.info(), Node: orNull(r.Node), State: r.State, StartTime: r.Created.ISO8601(),
-		History: []EventView{},
-	}
-	for _, e := range r.History {
-		v.History = append(v.History, EventView{Timestamp: e.At.ISO8601(), Type: e.Type, Reason: e.Reason})
-	}
-	return v
-}
-
-// DocView is a document's replication as GET /_scheduler/docs shows it.
-type DocView struct {
-	Database    string  `json:"database"`
-	DocID       string  `json:"doc_id"`
-	ID          *string `json:"id"`
-	Node        *string `json:"node"`
-	Source      *string `json:"source"`
-	Target      *string `json:"target"`
-	SourceProxy *string `json:"source_proxy"`
-	TargetProxy *string `json:"target_proxy"`
-	State       State   `json:"state"`
-	Info        any     `json:"info"`
-	ErrorCount  int     `json:"error_count"`
-	LastUpdated string  `json:"last_updated"`
-	StartTime   string  `json:"start_time"`
-	PID         *string `json:"pid"`
-}
-
-// DocView shows the document's replication. As in CouchDB, one that is over has no id.
-func (r *Record) DocView() DocView {
-	v := DocView{
-		Database: r.Database, DocID: r.DocID, Node: orNull(r.Node), Source: orNull(r.Source), Target: orNull(r.Target),
-		SourceProxy: orNull(r.SourceProxy), TargetProxy: orNull(r.TargetProxy), State: r.State, Info: r.info(),
-		ErrorCount: r.ErrorCount, LastUpdated: r.LastUpdated.ISO8601(), StartTime: r.Created.ISO8601(), PID: r.pid(),
+// View returns what users are told of the job.
+func (r *Record) View() View {
+	v := View{
+		Database: r.Database, DocID: r.DocID, User: r.User, Source: r.Source, Target: r.Target, SourceProxy: r.SourceProxy,
+		TargetProxy: r.TargetProxy, Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval,
+		State: r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
+		Created: r.Created, LastStart: r.LastStart, LastUpdated: r.LastUpdated,
 	}
 	if !r.State.Terminal() {
-		v.ID = orNull(r.RepID)
+		v.ActiveID = r.RepID
+	}
+	if r.State == Running {
+		v.Run = r.Node + "@" + r.LastStart.ISO8601()
 	}
 	if r.State == Failed {
 		v.ErrorCount = 1
 	}
+	switch {
+	case r.State == Crashing || r.State == Failed:
+		v.Problem = r.explanation()
+	case r.LastStart != 0 || r.Stats != Stats{}:
+		v.Stats = &r.Stats
+	}
 	return v
 }
 
-// TaskView is a running job as GET /_active_tasks shows it.
-type TaskView struct {
-	Stats
-	Type               string  `json:"type"`
-	Node               string  `json:"node"`
-	PID                *string `json:"pid"`
-	ProcessStatus      string  `json:"process_status"`
-	ReplicationID      *string `json:"replication_id"`
-	Database           *string `json:"database"`
-	DocID              *string `json:"doc_id"`
-	User               *string `json:"user"`
-	Source             string  `json:"source"`
-	Target             string  `json:"target"`
-	Continuous         bool    `json:"continuous"`
-	CheckpointInterval int64   `json:"checkpoint_interval"`
-	StartedOn          int64   `json:"started_on"`
-	UpdatedOn          int64   `json:"updated_on"`
-}
-
-// TaskView shows the run.
-func (r *Record) TaskView() TaskView {
-	return TaskView{
-		Stats: r.Stats, Type: "replication", Node: r.Node, PID: r.pid(), ProcessStatus: "running", ReplicationID: orNull(r.RepID),
-		Database: orNull(r.Database), DocID: orNull(r.DocID), User: orNull(r.User), Source: r.Source, Target: r.Target,
-		Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval, StartedOn: r.LastStart.Unix(), UpdatedOn: r.LastUpdated.Unix(),
-	}
-}
-
-// info is the statistics, or what is wrong.
-func (r *Record) info() any {
-	switch {
-	case r.State == Crashing || r.State == Failed:
-		return map[string]string{"error": r.explanation()}
-	case r.LastStart == 0 && r.Stats == Stats{}:
-		return nil
-	}
-	return r.Stats
-}
-
-// explanation is the error in words: CouchDB's text for what it knows, else with the error's name.
+// explanation is the error in words: CouchDB's text for the errors that CouchDB knows, else with the error's name.
 func (r *Record) explanation() string {
 	if r.Error == "" || r.Error == string(Failed) || r.Error == "duplicate" || r.Error == "parse_error" || strings.Contains(r.Reason, r.Error) {
 		return r.Reason
 	}
 	return r.Error + ": " + r.Reason
-}
-
-// pid names the run: CouchDB shows an Erlang process here.
-func (r *Record) pid() *string {
-	if r.State != Running {
-		return nil
-	}
-	pid := r.Node + "@" + r.LastStart.ISO8601()
-	return &pid
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -85,7 +85,7 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 		}
 		if w := db.replicated([]*docs.Document{doc})[0]; w.Err != nil {
 			p.net.Refused(p.rep.Target.URL, doc.ID, out.Rev)
-			return refuse(w.Err.Status, w.Err.Name)
+			return refuse(statuses[w.Err.Kind], w.Err.Name)
 		}
 		return peer.Reply{}
 	}))

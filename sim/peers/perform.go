@@ -17,6 +17,11 @@ func answer(status int, name, reason string) *peer.Failure {
 	return &peer.Failure{Kind: peer.Status, Status: status, Error: name, Reason: reason}
 }
 
+// statuses are those with which servers refuse documents.
+var statuses = map[docs.Kind]int{
+	docs.Invalid: 400, docs.Denied: 403, docs.NotFound: 404, docs.Conflict: 409, docs.Precondition: 412, docs.TooLarge: 413, docs.Internal: 500,
+}
+
 // noDatabase is what a server says when a database is gone.
 func noDatabase() *peer.Failure { return answer(404, "not_found", "Database does not exist.") }
 
@@ -80,7 +85,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	written := db.Write([]docs.Edit{{Document: doc}})
 	delete(db.locals, op.ID)
 	if written[0].Err != nil {
-		return nil, answer(written[0].Err.Status, written[0].Err.Name, written[0].Err.Reason)
+		return nil, answer(statuses[written[0].Err.Kind], written[0].Err.Name, written[0].Err.Reason)
 	}
 	return peer.LocalWritten{Rev: written[0].Rev.String()}, nil
 }

@@ -1,0 +1,89 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+)
+
+// Error is an answer that is no success, in CouchDB's words.
+type Error struct {
+	Status int // of HTTP
+	Name   string
+	Reason string
+}
+
+func (e *Error) Error() string { return e.Name + ": " + e.Reason }
+
+// statuses are those of refusals by core/docs.
+var statuses = map[docs.Kind]int{
+	docs.Invalid:      http.StatusBadRequest,
+	docs.Denied:       http.StatusForbidden,
+	docs.NotFound:     http.StatusNotFound,
+	docs.Conflict:     http.StatusConflict,
+	docs.Precondition: http.StatusPreconditionFailed,
+	docs.TooLarge:     http.StatusRequestEntityTooLarge,
+	docs.Internal:     http.StatusInternalServerError,
+}
+
+// Answers that are given in several places.
+var (
+	ErrMissing  = NotFound("missing")
+	errTooLarge = tooLarge("the request entity is too large")
+	errEncoding = badType("Only gzip and identity content-encodings are supported")
+	// errTooLargeToWrite is for what does not fit into a transaction. A replication document is written with the
+	// replication that it describes, so all but its other members counts twice.
+	errTooLargeToWrite = tooLarge(fmt.Sprintf("what is written at once may have %d bytes; a replication document is kept "+
+		"together with the replication that it describes, so doc_ids, selector and all else that describes it may have about %d bytes",
+		kv.MaxTxSize, maxDescription))
+)
+
+// maxDescription is what fits twice into a transaction, with some room for keys.
+const maxDescription = kv.MaxTxSize/2 - 100_000
+
+// BadRequest answers a request that makes no sense.
+func BadRequest(format string, args ...any) *Error {
+	return &Error{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
+}
+
+// Unauthorized answers a client that has to say who it is.
+func Unauthorized(reason string) *Error {
+	return &Error{http.StatusUnauthorized, "unauthorized", reason}
+}
+
+// Forbidden answers a client that may not do what it asks for.
+func Forbidden(reason string) *Error { return &Error{http.StatusForbidden, "forbidden", reason} }
+
+// NotFound answers a request for what does not exist.
+func NotFound(reason string) *Error { return &Error{http.StatusNotFound, "not_found", reason} }
+
+func tooLarge(reason string) *Error {
+	return &Error{http.StatusRequestEntityTooLarge, "too_large", reason}
+}
+
+func badType(reason string) *Error {
+	return &Error{http.StatusUnsupportedMediaType, "bad_content_type", reason}
+}
+
+// errorOf returns the answer to any error.
+func errorOf(err error) *Error {
+	var answer *Error
+	var refusal *docs.Error
+	switch {
+	case errors.As(err, &answer):
+		return answer
+	case errors.As(err, &refusal):
+		return &Error{statuses[refusal.Kind], refusal.Name, refusal.Reason}
+	case kv.CodeOf(err) == kv.TransactionTooLarge:
+		return errTooLargeToWrite
+	case kv.CodeOf(err) == kv.ValueTooLarge:
+		return errTooLarge
+	case kv.CodeOf(err) != 0, errors.Is(err, context.DeadlineExceeded):
+		return &Error{http.StatusServiceUnavailable, "service_unavailable", "the store does not answer: " + err.Error()}
+	}
+	return &Error{http.StatusInternalServerError, "internal_server_error", err.Error()}
+}

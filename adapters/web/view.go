@@ -1,0 +1,139 @@
+package web
+
+import (
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+)
+
+// job is a job as GET /_scheduler/jobs shows it.
+type job struct {
+	Database  *string        `json:"database"`
+	ID        *string        `json:"id"`
+	PID       *string        `json:"pid"` // CouchDB shows an Erlang process here
+	Source    string         `json:"source"`
+	Target    string         `json:"target"`
+	User      *string        `json:"user"`
+	DocID     *string        `json:"doc_id"`
+	Info      any            `json:"info"`
+	History   []event        `json:"history"`
+	Node      *string        `json:"node"`
+	State     jobstore.State `json:"state"`
+	StartTime timestamp      `json:"start_time"`
+}
+
+// event is an event of a job's history.
+type event struct {
+	Timestamp timestamp `json:"timestamp"`
+	Type      string    `json:"type"`
+	Reason    string    `json:"reason,omitempty"`
+}
+
+func jobOf(v jobstore.View) job {
+	j := job{
+		Database: orNull(v.Database), ID: orNull(v.RepID), PID: orNull(v.Run), Source: v.Source, Target: v.Target, User: orNull(v.User),
+		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)), Node: orNull(v.Node), State: v.State,
+		StartTime: timestamp(v.Created),
+	}
+	for i, e := range v.History {
+		j.History[i] = event{Timestamp: timestamp(e.At), Type: e.Type, Reason: e.Reason}
+	}
+	return j
+}
+
+// document is a document's replication as GET /_scheduler/docs shows it.
+type document struct {
+	Database    string         `json:"database"`
+	DocID       string         `json:"doc_id"`
+	ID          *string        `json:"id"`
+	Node        *string        `json:"node"`
+	Source      *string        `json:"source"`
+	Target      *string        `json:"target"`
+	SourceProxy *string        `json:"source_proxy"`
+	TargetProxy *string        `json:"target_proxy"`
+	State       jobstore.State `json:"state"`
+	Info        any            `json:"info"`
+	ErrorCount  int            `json:"error_count"`
+	LastUpdated timestamp      `json:"last_updated"`
+	StartTime   timestamp      `json:"start_time"`
+	PID         *string        `json:"pid"`
+}
+
+func documentOf(v jobstore.View) document {
+	return document{
+		Database: v.Database, DocID: v.DocID, ID: orNull(v.ActiveID), Node: orNull(v.Node), Source: orNull(v.Source), Target: orNull(v.Target),
+		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy), State: v.State, Info: infoOf(v),
+		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated), StartTime: timestamp(v.Created), PID: orNull(v.Run),
+	}
+}
+
+// task is a running job as GET /_active_tasks shows it.
+type task struct {
+	stats
+	Type               string  `json:"type"`
+	Node               string  `json:"node"`
+	PID                *string `json:"pid"`
+	ProcessStatus      string  `json:"process_status"`
+	ReplicationID      *string `json:"replication_id"`
+	Database           *string `json:"database"`
+	DocID              *string `json:"doc_id"`
+	User               *string `json:"user"`
+	Source             string  `json:"source"`
+	Target             string  `json:"target"`
+	Continuous         bool    `json:"continuous"`
+	CheckpointInterval int64   `json:"checkpoint_interval"`
+	StartedOn          int64   `json:"started_on"`
+	UpdatedOn          int64   `json:"updated_on"`
+}
+
+func taskOf(v jobstore.View) task {
+	t := task{
+		Type: "replication", Node: v.Node, PID: orNull(v.Run), ProcessStatus: "running", ReplicationID: orNull(v.RepID),
+		Database: orNull(v.Database), DocID: orNull(v.DocID), User: orNull(v.User), Source: v.Source, Target: v.Target,
+		Continuous: v.Continuous, CheckpointInterval: v.CheckpointInterval, StartedOn: v.LastStart.Unix(), UpdatedOn: v.LastUpdated.Unix(),
+	}
+	if v.Stats != nil {
+		t.stats = stats(*v.Stats)
+	}
+	return t
+}
+
+// stats are the numbers of a replication with CouchDB's names.
+type stats struct {
+	RevisionsChecked      int64            `json:"revisions_checked"`
+	MissingRevisionsFound int64            `json:"missing_revisions_found"`
+	DocsRead              int64            `json:"docs_read"`
+	DocsWritten           int64            `json:"docs_written"`
+	ChangesPending        *int64           `json:"changes_pending"`
+	DocWriteFailures      int64            `json:"doc_write_failures"`
+	BulkGetDocs           int64            `json:"bulk_get_docs"`
+	BulkGetAttempts       int64            `json:"bulk_get_attempts"`
+	CheckpointedSourceSeq jobstore.SeqText `json:"checkpointed_source_seq"`
+	SourceSeq             jobstore.SeqText `json:"source_seq"`
+	ThroughSeq            jobstore.SeqText `json:"through_seq"`
+}
+
+// infoOf returns the statistics, the problem, or null.
+func infoOf(v jobstore.View) any {
+	switch {
+	case v.State == jobstore.Crashing || v.State == jobstore.Failed:
+		return struct {
+			Error string `json:"error"`
+		}{v.Problem}
+	case v.Stats == nil:
+		return nil
+	}
+	return stats(*v.Stats)
+}
+
+// timestamp is a time in whole seconds as CouchDB writes it: "2026-01-31T08:05:59Z".
+type timestamp instant.Time
+
+// MarshalText writes the time.
+func (t timestamp) MarshalText() ([]byte, error) { return []byte(instant.Time(t).ISO8601()), nil }
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
