@@ -3,8 +3,6 @@ package jobstore
 import (
 	"fmt"
 
-	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
 
@@ -13,8 +11,8 @@ type Duplicate struct {
 	RepID string
 	DocID string  // of the job that may not run, empty for a request
 	Other *Record // that runs
-	// Passing says that the other one is in the way for a while only: it is of a request, or of a deleted database and
-	// about to be removed.
+	// Passing reports that the conflict is temporary: the other job was made by a request, or its database was deleted
+	// and the job is about to be swept.
 	Passing bool
 }
 
@@ -30,44 +28,43 @@ func (d *Duplicate) Error() string {
 	return by + fmt.Sprintf(" already started, triggered by document `%s` from db `%s`", d.Other.DocID, d.Other.Database)
 }
 
-// Claim gives a running job the right to run as a replication, as long as the job is not over. When
-// another job has that right it returns a *Duplicate and leaves everything as it is. It fails with
-// jobs.ErrHalt when lock is lost.
-func (s *Store) Claim(tx kv.Tx, jobID string, lock jobs.Lock, repID, baseID string, now instant.Time) error {
-	rec, err := s.Record(tx, jobID)
-	if err != nil {
-		return err
-	}
-	if rec == nil {
-		return fmt.Errorf("job %q: %w", jobID, jobs.ErrHalt)
-	}
-	other, err := s.claimedBy(tx, jobID, repID)
-	if err != nil {
-		return err
-	}
-	if other != nil {
-		passing := other.Transient()
-		if !passing {
-			dropped, err := tx.Get(s.Keys.Dropped.Pack(other.Instance))
-			if err != nil {
-				return err
-			}
-			passing = dropped != nil
-		}
-		return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
-	}
-	if rec.RepID != repID {
-		if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {
+// Claim gives the job the right to run as a replication, for as long as the job is not over. When another job has that
+// right, Claim returns a *Duplicate and leaves everything as it is.
+func (h Hold) Claim(repID, baseID string) error {
+	return h.change(func(rec *Record) error {
+		other, err := h.s.claimedBy(h.tx, h.jobID, repID)
+		if err != nil {
 			return err
 		}
-		if rec.RepID != "" { // another replication now: its numbers begin anew
-			rec.Stats = Stats{}
+		if other != nil {
+			return h.duplicate(repID, rec, other)
 		}
-		rec.RepID, rec.BaseID = repID, baseID
+		if rec.RepID != repID {
+			if err := h.s.dropClaim(h.tx, h.jobID, rec.RepID); err != nil {
+				return err
+			}
+			if rec.RepID != "" { // another replication now: its numbers begin anew
+				rec.Stats = Stats{}
+			}
+			rec.RepID, rec.BaseID = repID, baseID
+		}
+		h.tx.Set(h.s.Keys.Claim.Pack(repID), []byte(h.jobID))
+		rec.LastUpdated = h.now
+		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
+	})
+}
+
+// duplicate is why the job must not run as a replication that another job has.
+func (h Hold) duplicate(repID string, rec, other *Record) error {
+	passing := other.Transient()
+	if !passing {
+		dropped, err := h.tx.Get(h.s.Keys.Dropped.Pack(other.Instance))
+		if err != nil {
+			return err
+		}
+		passing = dropped != nil
 	}
-	tx.Set(s.Keys.Claim.Pack(repID), []byte(jobID))
-	rec.LastUpdated = now
-	return s.Jobs.Update(tx, jobID, lock, rec.encode())
+	return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
 }
 
 // claimedBy is the other job that has the right to a replication; nil when it is free or this job's. A

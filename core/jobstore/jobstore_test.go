@@ -157,7 +157,7 @@ func (b *bench) accept() Work {
 func (b *bench) claim(w Work, repID string) error {
 	var refused error
 	b.do(func(tx kv.Tx) error {
-		err := b.s.Claim(tx, w.JobID, w.Lock, repID, repID, b.now)
+		err := b.s.Hold(tx, w.JobID, w.Lock, b.now).Claim(repID, repID)
 		var dup *Duplicate
 		if errors.As(err, &dup) {
 			refused = err
@@ -174,7 +174,7 @@ func TestDueOfAClockAhead(t *testing.T) {
 	b.put("r", simple, admin)
 	w, year := b.accept(), 365*24*time.Hour
 	b.do1(func(tx kv.Tx) error {
-		return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now.Add(year))
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now.Add(year)).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	promote := func() (moved int) {
 		b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 5); return err })
@@ -186,7 +186,7 @@ func TestDueOfAClockAhead(t *testing.T) {
 	w = b.accept()
 	b.s.Config.Backoff.Min = b.s.Config.Backoff.Max
 	b.do1(func(tx kv.Tx) error {
-		return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now.Add(time.Hour))
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now.Add(time.Hour)).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	if moved := promote(); moved != 0 {
 		t.Error("a job that waits for the longest back-off is promoted at once by a clock that is an hour behind")
@@ -249,13 +249,13 @@ func TestDocumentBecomesJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.now++
-	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{DocsWritten: 3}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsWritten: 3}) })
 	if rec := b.record(w.JobID); rec.Stats.DocsWritten != 3 || rec.RepID != "rep" || rec.LastUpdated != b.now {
 		t.Errorf("record %+v", rec)
 	}
 	end := replication.End{Cause: replication.Completed, Result: []byte(`{"history":[]}`)}
 	end.Info.DocsWritten = 4
-	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, end, Turn{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(end, Turn{}) })
 	rec = b.record(w.JobID)
 	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` || rec.Node != "" {
 		t.Errorf("record %+v", rec)
@@ -277,7 +277,7 @@ func TestEdits(t *testing.T) {
 	b.wantState(w.JobID, Running) // the same replication goes on
 	b.put("r", other, admin)
 	b.wantState(w.JobID, Pending)
-	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{}, b.now) })
+	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
 	if !errors.Is(err, jobs.ErrHalt) {
 		t.Errorf("the old run may go on: %v", err)
 	}
@@ -285,7 +285,7 @@ func TestEdits(t *testing.T) {
 	if w.Replication.Source.URL != "http://h/other/" {
 		t.Errorf("runs %s", w.Replication.Source.URL)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, Turn{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	b.put("r", strings.TrimSuffix(other, "}")+`,"_replication_state":"completed","x":1}`, admin)
 	b.wantState(w.JobID, Completed) // done stays done
 	b.put("r", other, admin)
@@ -341,7 +341,7 @@ func TestCrashes(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := b.accept()
 		b.now = b.now.Add(1_000_000_000)
-		b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
+		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
 		rec := b.record(w.JobID)
 		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
 			t.Fatalf("after crash %d: %+v", n, rec)
@@ -355,11 +355,11 @@ func TestCrashes(t *testing.T) {
 	}
 	w := b.accept()
 	b.now = b.now.Add(b.s.Config.Backoff.Health + 1_000_000)
-	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
 	if rec := b.record(w.JobID); rec.ErrorCount != 0 || rec.Reason != "" {
 		t.Errorf("not healed: %+v", rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	b.wantState(w.JobID, Pending)
 }
 
@@ -370,7 +370,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for range 15 {
 		b.now++
 		w := b.accept()
-		b.do(func(tx kv.Tx) error { return b.s.Requeue(tx, w.JobID, w.Lock, nil, Turn{}, b.now) })
+		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	}
 	if h := b.record(jobID("r")).History; len(h) != 20 || h[0].Type != "pending" || h[0].At != b.now {
 		t.Errorf("%d events, the newest %+v", len(h), h[0])
@@ -391,13 +391,13 @@ func TestDuplicates(t *testing.T) {
 		t.Fatalf("the second may run too: %v", err)
 	}
 	b.do(func(tx kv.Tx) error {
-		return b.s.Crash(tx, first.JobID, first.Lock, crash.Trouble, nil, Turn{}, 1, b.now)
+		return b.s.Hold(tx, first.JobID, first.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	if b.claim(second, "rep") == nil {
 		t.Fatal("took the replication of a job that waits after a crash")
 	}
 	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
-	b.do(func(tx kv.Tx) error { return b.s.Fail(tx, second.JobID, second.Lock, trouble, Turn{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, second.JobID, second.Lock, b.now).Fail(trouble, Turn{}) })
 	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") || !strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
 		t.Error(b.doc("two"))
 	}
@@ -413,7 +413,7 @@ func TestReplicationIDChanges(t *testing.T) {
 	b.put("r", simple, admin)
 	w := b.accept()
 	b.claim(w, "one")
-	b.do(func(tx kv.Tx) error { return b.s.Progress(tx, w.JobID, w.Lock, Stats{DocsRead: 7}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsRead: 7}) })
 	b.claim(w, "two")
 	if rec := b.record(w.JobID); rec.RepID != "two" || rec.Stats.DocsRead != 0 {
 		t.Errorf("record %+v", rec)

@@ -170,6 +170,9 @@ func (r *Record) bound() {
 	}
 }
 
+// heal forgets earlier crashes.
+func (r *Record) heal() { r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, "", "", false }
+
 // describe copies what monitoring shows of the replication.
 func (r *Record) describe(rep *spec.Replication) {
 	r.Source, r.Target, r.Continuous = rep.Source.URL, rep.Target.URL, rep.Continuous

@@ -32,7 +32,7 @@ func TestTransient(t *testing.T) {
 	if found != id || rec.User != "joe" {
 		t.Errorf("found %q %+v", found, rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, crash.Trouble, nil, Turn{}, 1, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
 	b.wantState(id, Failed) // a request is not tried again
 	expire := func() (n int) {
 		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.ExpireTransient(tx, b.now, 10); return err })
@@ -68,7 +68,9 @@ func TestThrottledTransientGoesOn(t *testing.T) {
 	w := b.accept()
 	throttled := crash
 	throttled.Trouble.Throttled = true
-	b.do(func(tx kv.Tx) error { return b.s.Crash(tx, w.JobID, w.Lock, throttled.Trouble, nil, Turn{}, 1, b.now) })
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(throttled.Trouble, nil, Turn{}, 1)
+	})
 	b.wantState(id, Crashing)
 }
 
@@ -102,7 +104,7 @@ func TestEndWithoutDocument(t *testing.T) {
 	w := b.accept()
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1}) })
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
-	b.do(func(tx kv.Tx) error { return b.s.Complete(tx, w.JobID, w.Lock, replication.End{}, Turn{}, b.now) })
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	b.wantState(w.JobID, Completed)
 }
 

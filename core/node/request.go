@@ -57,6 +57,11 @@ func (h Held) HeldJob() Held { return h }
 
 func (Held) ofLease() {}
 
+// hold is the job in a transaction that writes under the lock.
+func (h Held) hold(tx kv.Tx, s *jobstore.Store, now instant.Time) jobstore.Hold {
+	return s.Hold(tx, h.JobID, h.Lock, now)
+}
+
 // Result is the answer to a request.
 type Result interface{ result() }
 

@@ -96,8 +96,8 @@ type Resume struct{ Held }
 
 func (q Resume) String() string { return "resume " + q.Held.String() }
 
-func (q Resume) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
-	w, err := s.Held(tx, q.JobID, q.Lock)
+func (q Resume) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	w, err := q.hold(tx, s, now).Work()
 	if err != nil {
 		return nil, err
 	}

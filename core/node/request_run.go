@@ -26,7 +26,7 @@ type Claimed struct {
 func (q Claim) String() string { return "claim " + q.RepID + " for " + q.Held.String() }
 
 func (q Claim) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	err := s.Claim(tx, q.JobID, q.Lock, q.RepID, q.BaseID, now)
+	err := q.hold(tx, s, now).Claim(q.RepID, q.BaseID)
 	var dup *jobstore.Duplicate
 	if errors.As(err, &dup) {
 		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing}, nil
@@ -50,7 +50,7 @@ type Record struct {
 func (q Record) String() string { return "record " + q.Held.String() }
 
 func (q Record) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, s.Progress(tx, q.JobID, q.Lock, q.Stats, now)
+	return Ok{}, q.hold(tx, s, now).Progress(q.Stats)
 }
 
 func (q Record) answered(n *Node, c *call, _ Done) { n.write(c.run) }
@@ -68,7 +68,7 @@ func (q Complete) String() string { return "complete " + q.Held.String() }
 func (q Complete) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Complete) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, s.Complete(tx, q.JobID, q.Lock, q.End, q.Turn, now)
+	return Ok{}, q.hold(tx, s, now).Complete(q.End, q.Turn)
 }
 
 func (q Complete) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -88,7 +88,7 @@ func (q Crash) String() string { return "crash " + q.Held.String() + ": " + q.Tr
 func (q Crash) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Crash) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, s.Crash(tx, q.JobID, q.Lock, q.Trouble, q.Stats, q.Turn, q.Seed, now)
+	return Ok{}, q.hold(tx, s, now).Crash(q.Trouble, q.Stats, q.Turn, q.Seed)
 }
 
 func (q Crash) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -106,7 +106,7 @@ func (q Fail) String() string { return "fail " + q.Held.String() + ": " + q.Trou
 func (q Fail) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Fail) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, s.Fail(tx, q.JobID, q.Lock, q.Trouble, q.Turn, now)
+	return Ok{}, q.hold(tx, s, now).Fail(q.Trouble, q.Turn)
 }
 
 func (q Fail) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -124,7 +124,7 @@ func (q Requeue) String() string { return "requeue " + q.Held.String() }
 func (q Requeue) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Requeue) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, s.Requeue(tx, q.JobID, q.Lock, q.Stats, q.Turn, now)
+	return Ok{}, q.hold(tx, s, now).Requeue(q.Stats, q.Turn)
 }
 
 func (q Requeue) answered(n *Node, c *call, _ Done) { n.free(c.run) }

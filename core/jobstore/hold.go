@@ -1,0 +1,167 @@
+package jobstore
+
+import (
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/prng"
+	"couchrelay/core/replication"
+)
+
+// Hold is a job in the hands of the worker that runs it, for one transaction. Every write of a Hold compares the job's
+// lock in the same transaction and fails with jobs.ErrHalt when the worker does not hold the job any more, so that a
+// worker that stood still cannot overwrite what its successor wrote (fencing).
+type Hold struct {
+	s     *Store
+	tx    kv.Tx
+	jobID string
+	lock  jobs.Lock
+	now   instant.Time // by the worker's wall clock, when the request was begun
+}
+
+// Hold is the job that a worker holds under lock, to write to it in tx.
+func (s *Store) Hold(tx kv.Tx, jobID string, lock jobs.Lock, now instant.Time) Hold {
+	return Hold{s: s, tx: tx, jobID: jobID, lock: lock, now: now}
+}
+
+// Work reads the job as Accept would have returned it.
+func (h Hold) Work() (*Work, error) {
+	j, err := h.s.Jobs.Get(h.tx, h.jobID)
+	if err != nil {
+		return nil, err
+	}
+	if j == nil || j.State != jobs.Running || j.Lock != h.lock {
+		return nil, h.lost()
+	}
+	w, _, err := h.s.work(h.tx, j)
+	return w, err
+}
+
+// Progress stores the numbers of a run under way. A run that is healthy for long enough makes up for earlier crashes, and
+// for workers that vanished with the job.
+func (h Hold) Progress(stats Stats) error {
+	return h.change(func(rec *Record) error {
+		rec.Stats, rec.LastUpdated = stats, h.now
+		if h.now.Sub(rec.LastStart) > h.s.Config.Backoff.Health {
+			rec.heal()
+			if err := h.s.Jobs.Absolve(h.tx, h.jobID, h.lock); err != nil {
+				return err
+			}
+		}
+		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
+	})
+}
+
+// Complete ends a one-shot that copied everything; its document says so from the same moment.
+func (h Hold) Complete(end replication.End, turn Turn) error {
+	return h.change(func(rec *Record) error {
+		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
+		rec.heal()
+		h.stopped(rec)
+		return h.finish(rec, Completed, turn)
+	})
+}
+
+// Fail ends a job for good; its document says why from the same moment.
+func (h Hold) Fail(t replication.Trouble, turn Turn) error {
+	return h.change(func(rec *Record) error {
+		rec.Error, rec.Reason = t.Error, t.Reason
+		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+		return h.finish(rec, Failed, turn)
+	})
+}
+
+// Crash ends a run that could not go on. The job waits, longer after every crash in a row (RFC 016, exponential backoff),
+// and runs again. The job of a request fails at once instead, unless its endpoints only asked to slow down. Without
+// stats the job keeps the numbers that it had. seed draws the jitter of the wait, so that every attempt of the
+// transaction stores the same due time.
+func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64) error {
+	return h.change(func(rec *Record) error {
+		if stats != nil {
+			rec.Stats = *stats
+		}
+		if rec.Transient() && !t.Throttled {
+			rec.Error, rec.Reason = t.Error, t.Reason
+			h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+			return h.finish(rec, Failed, turn)
+		}
+		rng := prng.New(seed)
+		backoff := h.s.Config.Backoff
+		rec.ErrorCount = backoff.Errors(rec.ErrorCount, h.now.Sub(rec.LastStart))
+		due := h.now.Add(backoff.Jittered(rec.ErrorCount, &rng))
+		rec.State, rec.Node, rec.Error, rec.Reason, rec.Throttled = Crashing, "", t.Error, t.Reason, t.Throttled
+		rec.LastUpdated = h.now
+		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+		return h.queue(rec, turn, due)
+	})
+}
+
+// Requeue ends a run that was stopped in order; the job is pending and may run again at once.
+func (h Hold) Requeue(stats *Stats, turn Turn) error {
+	return h.change(func(rec *Record) error {
+		if stats != nil {
+			rec.Stats = *stats
+		}
+		h.stopped(rec)
+		rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
+		h.note(rec, Event{Type: "pending", At: h.now})
+		return h.queue(rec, turn, 0)
+	})
+}
+
+// change reads the record and hands it on; the caller stores it under the lock.
+func (h Hold) change(f func(*Record) error) error {
+	rec, err := h.s.Record(h.tx, h.jobID)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return h.lost()
+	}
+	return f(rec)
+}
+
+// lost is the error of a worker that does not hold the job any more.
+func (h Hold) lost() error { return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrHalt) }
+
+// finish ends the job and, if it is a document's, writes the document's terminal state. A job that was resubmitted
+// while it ran is pending again, and still counts as one of its account.
+func (h Hold) finish(rec *Record, state State, turn Turn) error {
+	rec.State, rec.Node, rec.LastUpdated = state, "", h.now
+	if rec.Transient() {
+		rec.Expires = h.now.Add(h.s.Config.TransientMaxAge)
+		h.tx.Set(h.s.Keys.Expire.Pack(int64(rec.Expires), h.jobID), nil)
+	}
+	left, err := h.s.Jobs.Finish(h.tx, h.jobID, h.lock, rec.encode())
+	if err != nil {
+		return err
+	}
+	if left == jobs.Finished {
+		h.s.leave(h.tx, rec)
+	}
+	if _, err := h.s.settle(h.tx, rec, turn, h.now); err != nil {
+		return err
+	}
+	if rec.Transient() {
+		return nil
+	}
+	return h.s.writeTerminal(h.tx, rec, h.now)
+}
+
+// queue makes the job pending at the place that its turn has earned it. It may not run before due; 0 means at once.
+func (h Hold) queue(rec *Record, turn Turn, due instant.Time) error {
+	place, err := h.s.settle(h.tx, rec, turn, h.now)
+	if err != nil {
+		return err
+	}
+	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due}
+	return h.s.Jobs.Requeue(h.tx, h.jobID, h.lock, schedule, rec.encode())
+}
+
+// note adds an event to the history.
+func (h Hold) note(rec *Record, e Event) { rec.note(h.s.Config.MaxHistory, e) }
+
+// stopped adds the end of a run to the history.
+func (h Hold) stopped(rec *Record) { h.note(rec, Event{Type: "stopped", At: h.now}) }
