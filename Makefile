@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks mutants mutants-quick fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,11 +104,14 @@ marks: ## play SEEDS (10000) seeds and tell which rare places of the core they r
 
 # Bugs that are planted one at a time in a copy of couchsim: MUTANTS names some, MUTANT_SEEDS bounds the seeds for each.
 MUTANT_SEEDS ?= 10000
-mutants: ## the seeds that the simulator needs to find each of the bugs in sim/mutants; takes about an hour
-	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) $(MUTANTS)
+mutants: ## the seeds that the simulator needs to find each of the bugs in sim/mutants, into its table; takes up to an hour
+	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) --table sim/mutants/caught.txt $(MUTANTS)
 
 mutants-quick: ## the same with 25 seeds for each; exit status 1, since some need more
 	$(GO) run ./cmd/couchsim mutants --seeds 25 $(MUTANTS)
+
+mutants-verify: ## whether the seeds that the table names still find the bugs; others are played where they do not
+	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) --verify $(MUTANTS)
 
 FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME (10s)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,17 +20,20 @@ import (
 
 // mutantsCommand plants bugs and looks for them.
 type mutantsCommand struct {
-	Names   []string      `arg:"" optional:"" help:"Mutants; all unless told."`
-	List    bool          `help:"Only list them."`
-	Seeds   uint64        `help:"Seeds to play at most for each." default:"10000"`
-	Workers int           `help:"Worlds at once; one on each core unless told." placeholder:"N"`
-	Limit   time.Duration `help:"Time for each at most." default:"2h"`
-	Source  string        `help:"Directory of the module's source." default:"." type:"existingdir"`
+	Names  []string      `arg:"" optional:"" help:"Mutants; all unless told."`
+	List   bool          `help:"Only list them."`
+	Seeds  uint64        `help:"Seeds to play at most for each." default:"10000"`
+	Cores  int           `help:"Cores to use, for as many mutants at once; all unless told." placeholder:"N"`
+	Limit  time.Duration `help:"Time for each at most." default:"2h"`
+	Source string        `help:"Directory of the module's source." default:"." type:"existingdir"`
+	Table  string        `help:"Write what was found to this table; its rows for other mutants stay." placeholder:"FILE" type:"path"`
+	Verify bool          `help:"First play the seed that finds a mutant according to the table, and say whether it still does."`
 }
 
 // Help is kong's.
 func (mutantsCommand) Help() string {
-	return "Compiles a copy of couchsim for each bug, with the Go toolchain, and plays seeds of profile small until an invariant breaks. The source is not touched."
+	return "Compiles a copy of couchsim for each bug, with the Go toolchain, and plays seeds of profile small until an " +
+		"invariant breaks. The source is not touched. The table is sim/mutants/caught.txt, as of when this program was built."
 }
 
 func (c *mutantsCommand) Run() error {
@@ -39,35 +44,70 @@ func (c *mutantsCommand) Run() error {
 	if c.List {
 		return listMutants(os.Stdout, chosen)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	dir, err := os.MkdirTemp("", "couchsim-mutants-")
+	known, err := c.known()
 	if err != nil {
 		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	caught, err := c.hunt(ctx, chosen, known)
+	if c.Table != "" {
+		err = errors.Join(err, mutants.Record(c.Table, caught)) // also what was found before an error
+	}
+	if err != nil {
+		return err
+	}
+	if c.Verify {
+		compare(os.Stdout, caught, known)
+	}
+	return score(os.Stdout, caught)
+}
+
+// catches are by the names of mutants.
+type catches = map[string]mutants.Catch
+
+// known returns what the table says, when that is to be verified.
+func (c *mutantsCommand) known() (catches, error) {
+	known := catches{}
+	if !c.Verify {
+		return known, nil
+	}
+	rows, err := mutants.Caught()
+	for _, row := range rows {
+		known[row.Name] = row
+	}
+	return known, err
+}
+
+// hunt prints a line for each mutant when its hunt is over.
+func (c *mutantsCommand) hunt(ctx context.Context, chosen []mutants.Mutant, known catches) ([]mutants.Catch, error) {
+	dir, err := os.MkdirTemp("", "couchsim-mutants-")
+	if err != nil {
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	root, err := filepath.Abs(c.Source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	worlds, err := choice{Profile: "small"}.worlds()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	hunt := mutants.Hunt{Root: root, Dir: dir, Seeds: c.Seeds, Workers: c.Workers, Limit: c.Limit, Sound: func(seed uint64) bool {
+	hunt := mutants.Hunt{Root: root, Dir: dir, Seeds: c.Seeds, Cores: c.Cores, Limit: c.Limit, Known: known}
+	if hunt.Cores <= 0 {
+		hunt.Cores = runtime.GOMAXPROCS(0)
+	}
+	hunt.Sound = func(seed uint64) bool {
 		world := worlds.of(seed)
 		return campaign.Play(world.Config, world.Decider()).Violation == nil
-	}}
-	var caught []mutants.Catch
-	for _, m := range chosen {
-		found, err := hunt.Run(ctx, m)
-		if err != nil {
-			return err // a mutant that does not compile measures nothing
-		}
-		printCatch(os.Stdout, found)
-		caught = append(caught, found)
 	}
-	return score(os.Stdout, caught)
+	var caught []mutants.Catch
+	err = hunt.All(ctx, chosen, func(found mutants.Catch) {
+		fmt.Println(line(found) + note(found, known))
+		caught = append(caught, found)
+	})
+	return caught, err
 }
 
 func listMutants(out io.Writer, list []mutants.Mutant) error {
@@ -78,13 +118,48 @@ func listMutants(out io.Writer, list []mutants.Mutant) error {
 	return table.Flush()
 }
 
-// printCatch prints a line of the table. Hunts take long, so none waits for the widths of those that follow.
-func printCatch(out io.Writer, c mutants.Catch) {
+// line is one of the output. Hunts take long, so none waits for the widths of those that follow.
+func line(c mutants.Catch) string {
 	by, seeds := c.Invariant, fmt.Sprint(c.Seeds)
 	if by == "" {
 		by, seeds = "-", ">"+seeds
 	}
-	fmt.Fprintf(out, "%-12s %-30s %-4s %6s seeds %7.1f s  %s\n", c.Subject, c.Name, by, seeds, c.Took.Seconds(), c.What)
+	return fmt.Sprintf("%-12s %-30s %-4s %6s seeds %7.1f s  %s", c.Subject, c.Name, by, seeds, c.Took.Seconds(), c.What)
+}
+
+// note says how a catch differs from what the table says.
+func note(c mutants.Catch, known catches) string {
+	switch before, is := known[c.Name]; {
+	case !is || c.Same(before):
+		return ""
+	case before.Invariant == "":
+		return fmt.Sprintf("  (not caught by %d seeds before)", before.Seeds)
+	default:
+		return fmt.Sprintf("  (%s at %d seeds before)", before.Invariant, before.Seeds)
+	}
+}
+
+// compare says how many were found as the table says.
+func compare(out io.Writer, all []mutants.Catch, known catches) {
+	var same int
+	var differ, untold []string
+	for _, c := range all {
+		switch before, is := known[c.Name]; {
+		case !is:
+			untold = append(untold, c.Name)
+		case c.Same(before):
+			same++
+		default:
+			differ = append(differ, c.Name)
+		}
+	}
+	fmt.Fprintf(out, "\n%d of %d mutants were found as the table says\n", same, len(all))
+	if len(differ) > 0 {
+		fmt.Fprintf(out, "found otherwise: %s\n", strings.Join(differ, ", "))
+	}
+	if len(untold) > 0 {
+		fmt.Fprintf(out, "not in the table: %s\n", strings.Join(untold, ", "))
+	}
 }
 
 // score sums up the hunts: exit status 1 when a mutant was not caught.
@@ -103,7 +178,8 @@ func score(out io.Writer, all []mutants.Catch) error {
 		n, _ := slices.BinarySearch(needed, seeds+1)
 		return n
 	}
-	fmt.Fprintf(out, "\n%d mutants: %d caught within 10 seeds, %d within 100, %d within 1000, %d within 10000", len(all), within(10), within(100), within(1000), within(10000))
+	fmt.Fprintf(out, "\n%d mutants: %d caught within 10 seeds, %d within 100, %d within 1000, %d within 10000",
+		len(all), within(10), within(100), within(1000), within(10000))
 	if len(needed) > 0 {
 		fmt.Fprintf(out, "; median %d", needed[len(needed)/2])
 	}

@@ -19,8 +19,9 @@
 // them, must be in the file exactly once, so give it as much context as that needs, and no more. An empty line
 // ends it, unless lines of a hunk follow. The file must still compile with the new lines.
 //
-// Then go test ./sim/mutants tells whether the bug can be planted, and couchsim mutants NAME how many seeds find
-// it. When none does, a fault, an invariant or a world is missing.
+// Then go test ./sim/mutants tells whether the bug can be planted, and couchsim mutants NAME --table
+// sim/mutants/caught.txt how many seeds find it, and writes that into the table. When none does, a fault, an
+// invariant or a world is missing.
 //
 // When a line of the core changes that a bug quotes, change the bug so that it remains the same bug.
 package mutants

@@ -10,33 +10,70 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Hunt looks for a mutant with a simulator that has its bug.
+// Hunt looks for mutants with simulators that have their bugs.
 type Hunt struct {
-	Root    string        // of the module's source
-	Dir     string        // for programs
-	Seeds   uint64        // at most
-	Workers int           // worlds at once; 0 means one on each core
-	Limit   time.Duration // for one mutant; a bug that hangs is given up then
-	// Sound says whether all invariants hold in a seed without the bug. What breaks there anyway finds none.
+	Root  string        // of the module's source
+	Dir   string        // for programs
+	Seeds uint64        // to play at most for each mutant
+	Cores int           // to use, at least 1
+	Limit time.Duration // for one mutant; a bug that hangs is given up then
+	// Known has earlier catches by name. The seed of one is played first, and all others only when it finds nothing.
+	Known map[string]Catch
+	// Sound reports whether all invariants hold in a seed without the bug. A break that happens there too finds no
+	// bug. It is called by several goroutines.
 	Sound func(seed uint64) bool
 }
 
 // Catch is what came of a hunt.
 type Catch struct {
 	Mutant
-	// Invariant that broke; empty when none did.
-	Invariant string
-	Text      string // how it broke, as the simulator says it
-	// Seeds is how many were played, that one included.
+	Invariant string // id of the one that broke; Hung; empty when none did
+	Text      string // how it broke, as the simulator says it; not in the table
+	// Seeds is how many from 0 on had to be played, the one that broke included; all that were played when none did.
 	Seeds uint64
-	Took  time.Duration
+	Took  time.Duration // without the build; not in the table
 }
 
-// Build compiles a simulator with the bug, and leaves the source alone.
-func (h Hunt) Build(ctx context.Context, m Mutant) (program string, err error) {
+// Same reports whether two hunts for one mutant found the same.
+func (c Catch) Same(other Catch) bool {
+	return c.Invariant == other.Invariant && (c.Seeds == other.Seeds || c.Invariant == "")
+}
+
+// All hunts for several mutants at once, one on each core, and tells of each when its hunt is over, one at a time.
+// It ends at the first error.
+func (h Hunt) All(ctx context.Context, list []Mutant, tell func(Catch)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	atOnce := max(1, min(h.Cores, len(list)))
+	h.Cores = max(1, h.Cores/atOnce)
+	var hunts sync.WaitGroup
+	var next atomic.Int64
+	var telling sync.Mutex
+	for range atOnce {
+		hunts.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(list) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				found, err := h.run(ctx, list[i])
+				if err != nil {
+					cancel(err) // a mutant that does not compile measures nothing
+					return
+				}
+				telling.Lock()
+				tell(found)
+				telling.Unlock()
+			}
+		})
+	}
+	hunts.Wait()
+	return context.Cause(ctx)
+}
+
+// build compiles a simulator with the bug, and leaves the source alone.
+func (h Hunt) build(ctx context.Context, m Mutant) (program string, err error) {
 	text, err := m.Apply(h.Root)
 	if err != nil {
 		return "", err
@@ -46,7 +83,8 @@ func (h Hunt) Build(ctx context.Context, m Mutant) (program string, err error) {
 		return "", err
 	}
 	defer os.Remove(base + ".go")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(h.Root, m.File): base + ".go"}})
+	replace := map[string]string{filepath.Join(h.Root, m.File): base + ".go"}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +92,8 @@ func (h Hunt) Build(ctx context.Context, m Mutant) (program string, err error) {
 		return "", err
 	}
 	defer os.Remove(base + ".json")
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", base+".json", "-o", base, "./cmd/couchsim")
+	build := exec.CommandContext(ctx, "go", "build", "-p", strconv.Itoa(h.Cores), "-ldflags=-s -w", "-buildvcs=false",
+		"-overlay", base+".json", "-o", base, "./cmd/couchsim")
 	build.Dir = h.Root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mutant %s does not compile: %w\n%s", m.Name, err, out)
@@ -62,9 +101,9 @@ func (h Hunt) Build(ctx context.Context, m Mutant) (program string, err error) {
 	return base, nil
 }
 
-// Run builds the simulator with the bug, and plays seeds until an invariant breaks.
-func (h Hunt) Run(ctx context.Context, m Mutant) (Catch, error) {
-	program, err := h.Build(ctx, m)
+// run builds the simulator with the bug, and plays seeds until an invariant breaks.
+func (h Hunt) run(ctx context.Context, m Mutant) (Catch, error) {
+	program, err := h.build(ctx, m)
 	if err != nil {
 		return Catch{}, err
 	}
@@ -72,19 +111,39 @@ func (h Hunt) Run(ctx context.Context, m Mutant) (Catch, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, h.Limit)
 	defer cancel()
-	for first := uint64(0); first < h.Seeds; {
-		id, text, seed, err := h.play(ctx, program, first)
-		switch {
-		case err != nil:
-			return Catch{}, fmt.Errorf("mutant %s: %w", m.Name, err)
-		case id == "":
-			return Catch{Mutant: m, Seeds: h.Seeds, Took: time.Since(began)}, nil
-		case id == Hung || h.Sound(seed):
-			return Catch{Mutant: m, Invariant: id, Text: text, Seeds: seed + 1, Took: time.Since(began)}, nil
+	found := Catch{Mutant: m}
+	if known := h.Known[m.Name]; known.Invariant != "" && known.Invariant != Hung {
+		err = h.search(ctx, program, known.Seeds-1, known.Seeds, &found)
+	}
+	if err == nil && found.Invariant == "" {
+		err = h.search(ctx, program, 0, h.Seeds, &found)
+	}
+	if err != nil {
+		return Catch{}, fmt.Errorf("mutant %s: %w", m.Name, err)
+	}
+	found.Took = time.Since(began)
+	return found, nil
+}
+
+// search plays the seeds from first up to, but not including, end until one breaks an invariant that holds without
+// the bug.
+func (h Hunt) search(ctx context.Context, program string, first, end uint64, found *Catch) error {
+	for first < end {
+		id, text, seed, err := h.play(ctx, program, first, end)
+		if err != nil {
+			return err
+		}
+		if id == "" {
+			break
+		}
+		if id == Hung || h.Sound(seed) {
+			found.Invariant, found.Text, found.Seeds = id, text, seed+1
+			return nil
 		}
 		first = seed + 1
 	}
-	return Catch{Mutant: m, Seeds: h.Seeds, Took: time.Since(began)}, nil
+	found.Seeds = end
+	return nil
 }
 
 // Hung stands for the invariant of a run that did not end in time.
@@ -97,9 +156,9 @@ var (
 )
 
 // play plays seeds up to the first that breaks an invariant; id is empty when none does.
-func (h Hunt) play(ctx context.Context, program string, first uint64) (id, text string, seed uint64, err error) {
+func (h Hunt) play(ctx context.Context, program string, first, end uint64) (id, text string, seed uint64, err error) {
 	run := exec.CommandContext(ctx, program, "run", "--seed", strconv.FormatUint(first, 10),
-		"--seeds", strconv.FormatUint(h.Seeds-first, 10), "--workers", strconv.Itoa(h.Workers))
+		"--seeds", strconv.FormatUint(end-first, 10), "--workers", strconv.Itoa(h.Cores))
 	run.Dir = h.Dir
 	out, err := run.Output()
 	if found := broken.FindSubmatch(out); found != nil { // the first is of the lowest seed

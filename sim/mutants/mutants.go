@@ -90,7 +90,8 @@ func (m Mutant) apply(text string) (string, error) {
 		i = len(text) - len(rest)
 	}
 	if n != 1 {
-		return "", fmt.Errorf("%s: mutant %s: the old lines are in %d places of %s, and must be in one:\n%s", m.At, m.Name, n, m.File, m.Old)
+		return "", fmt.Errorf("%s: mutant %s: the old lines are in %d places of %s, and must be in one:\n%s",
+			m.At, m.Name, n, m.File, m.Old)
 	}
 	return text[:at] + m.New + text[at+len(m.Old):], nil
 }
