@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/world"
 )
 
 // faultsCommand tells what can go wrong.
@@ -48,7 +48,7 @@ func (c *faultsCommand) Run() error {
 func printCatalogue(out io.Writer, r *campaign.Report) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	family := ""
-	for _, t := range cluster.Catalogue {
+	for _, t := range world.Catalogue {
 		if t.Family != family {
 			family = t.Family
 			printHeading(table, family, r != nil)

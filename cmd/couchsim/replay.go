@@ -10,8 +10,9 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/oracle"
 	"couchrelay/sim/timeline"
+	"couchrelay/sim/trial"
 )
 
 // replayCommand shows one run.
@@ -63,7 +64,7 @@ func (c *replayCommand) Run() error {
 	}
 	seed, _ := w.seeds(c.Seed, 1, 0)
 	world := w.of(seed)
-	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *cluster.Cluster) {
+	outcome := campaign.Play(world.Config, world.Decider(), limit.hook, func(w *trial.Trial) {
 		if c.Timeline != "" {
 			recorder = timeline.Record(w)
 			return
@@ -94,7 +95,7 @@ func (c *replayCommand) Run() error {
 }
 
 // draw writes the picture.
-func draw(file *os.File, r *timeline.Recorder, w worlds, seed uint64, v *cluster.Violation) error {
+func draw(file *os.File, r *timeline.Recorder, w worlds, seed uint64, v *oracle.Violation) error {
 	title := w.name
 	if !w.scripted() {
 		title = fmt.Sprintf("%s, seed %d", w.name, seed)
@@ -144,7 +145,7 @@ func (l *limit) parse(s string) (err error) {
 	return nil
 }
 
-func (l *limit) hook(w *cluster.Cluster) {
+func (l *limit) hook(w *trial.Trial) {
 	campaign.Until(w, func() bool {
 		return l.event > 0 && w.Engine.Played() >= l.event || l.after > 0 && w.Elapsed() >= l.after
 	})

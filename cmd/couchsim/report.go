@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/world"
 )
 
 // printReport prints one table: the speed, and the faults by family.
@@ -30,14 +30,14 @@ func printReport(out io.Writer, w worlds, r *campaign.Report) {
 // familyTotal adds up the faults of a family.
 type familyTotal struct {
 	name           string
-	members        []cluster.Trouble
+	members        []world.Trouble
 	enabled        int // members that were enabled in some seed
 	reached, fired uint64
 	never          int
 }
 
 func families(r *campaign.Report) (all []familyTotal) {
-	for _, t := range cluster.Catalogue {
+	for _, t := range world.Catalogue {
 		if len(all) == 0 || all[len(all)-1].name != t.Family {
 			all = append(all, familyTotal{name: t.Family})
 		}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/oracle"
 	"couchrelay/sim/scenario"
 	"couchrelay/sim/shrink"
 
@@ -45,7 +45,7 @@ func (c *shrinkCommand) Run() error {
 	}
 	s := result.Scenario
 	s.Text = []string{
-		fmt.Sprintf("%s: %s", s.Broke, cluster.Invariants[s.Broke]),
+		fmt.Sprintf("%s: %s", s.Broke, oracle.Invariants[s.Broke]),
 		oneLine(result.After.Text),
 		fmt.Sprintf("Shrunk from %s.", from),
 	}

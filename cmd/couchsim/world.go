@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/scenario"
+	"couchrelay/sim/world"
 )
 
 // choice chooses the worlds that a command plays.
@@ -30,17 +30,17 @@ func (c choice) worlds() (worlds, error) {
 	if c.File != "" {
 		return fromFile(c.File)
 	}
-	profile, err := cluster.FindProfile(c.Profile)
+	profile, err := world.FindProfile(c.Profile)
 	if err != nil {
 		return worlds{}, err
 	}
 	w := worlds{name: "profile " + profile.Name}
-	if profile.Name != cluster.Small.Name {
+	if profile.Name != world.Small.Name {
 		w.args = " --profile " + profile.Name
 	}
 	w.of = func(seed uint64) campaign.World {
 		return campaign.World{
-			Config:  cluster.Swarm(seed, profile),
+			Config:  world.Swarm(seed, profile),
 			Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) },
 		}
 	}

@@ -3,14 +3,14 @@ package campaign
 import (
 	"testing"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/world"
 )
 
 // seeds is a campaign of the first n seeds of a profile.
-func seeds(p cluster.Profile, n uint64, workers, sample int) Campaign {
+func seeds(p world.Profile, n uint64, workers, sample int) Campaign {
 	return Campaign{Seeds: n, Workers: workers, World: func(seed uint64) World {
-		c := cluster.Swarm(seed, p)
+		c := world.Swarm(seed, p)
 		c.Sample = sample
 		return World{Config: c, Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) }}
 	}}
@@ -21,11 +21,11 @@ func seeds(p cluster.Profile, n uint64, workers, sample int) Campaign {
 func BenchmarkSimulation(b *testing.B) {
 	for _, c := range []struct {
 		name   string
-		p      cluster.Profile
+		p      world.Profile
 		seeds  uint64
 		sample int
 	}{
-		{"small", cluster.Small, 40, 0}, {"small sampled", cluster.Small, 40, 100}, {"standard", cluster.Standard, 4, 0},
+		{"small", world.Small, 40, 0}, {"small sampled", world.Small, 40, 100}, {"standard", world.Standard, 4, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
@@ -49,7 +49,7 @@ func report(b *testing.B, r *Report) {
 // BenchmarkSecondCore plays the same seeds on one core and on two.
 func BenchmarkSecondCore(b *testing.B) {
 	for b.Loop() {
-		one, two := seeds(cluster.Small, 40, 1, 0).Run(), seeds(cluster.Small, 40, 2, 0).Run()
+		one, two := seeds(world.Small, 40, 1, 0).Run(), seeds(world.Small, 40, 2, 0).Run()
 		b.ReportMetric(one.Took.Seconds()/two.Took.Seconds(), "times-as-fast")
 		b.ReportMetric(0, "ns/op")
 		for seed, h := range one.Hashes {

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/world"
 )
 
 // World is the scenario of a seed.
 type World struct {
-	Config  cluster.Config
+	Config  world.Config
 	Decider func() *decide.Decider // a new one with every call, since a run uses it up
 }
 

@@ -4,14 +4,16 @@ import (
 	"slices"
 	"testing"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 // stormy is a world with one fault that comes up all the time.
 func stormy(seed uint64) World {
 	w := calm(seed)
-	w.Config.Rates = map[string]int{cluster.NodeCrash: 200_000, "fdb-conflict": 100_000, cluster.NetSwizzle: 0}
+	w.Config.Rates = map[string]int{world.NodeCrash: 200_000, "fdb-conflict": 100_000, world.NetSwizzle: 0}
 	return w
 }
 
@@ -20,14 +22,14 @@ func TestReport(t *testing.T) {
 	if r.Seeds != 6 || len(r.Hashes) != 6 || r.Hashes[5] == r.Hashes[6] || r.Events == 0 || r.Virtual < 6*stormy(0).Config.Duration {
 		t.Errorf("%+v", r)
 	}
-	crash, conflict := r.Faults[cluster.NodeCrash], r.Faults["fdb-conflict"]
+	crash, conflict := r.Faults[world.NodeCrash], r.Faults["fdb-conflict"]
 	if crash.Enabled != 6 || crash.Fired == 0 || crash.Reached <= crash.Fired || crash.Sampled != 2 || crash.Mattered != 2 {
 		t.Errorf("%+v", crash)
 	}
 	if conflict.Fired == 0 || conflict.Mattered == 0 {
 		t.Errorf("%+v", conflict)
 	}
-	if n := r.Faults[cluster.NetSwizzle]; n != nil && n.Enabled+n.Fired > 0 {
+	if n := r.Faults[world.NetSwizzle]; n != nil && n.Enabled+n.Fired > 0 {
 		t.Errorf("%+v", n)
 	}
 	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1}.Run()
@@ -39,7 +41,7 @@ func TestReport(t *testing.T) {
 }
 
 // breaking breaks an invariant in seeds from 3 on, and panics in seed 4.
-func breaking(w *cluster.Cluster) {
+func breaking(w *trial.Trial) {
 	After(w, func() {
 		if w.Engine.Played() != 500 {
 			return
@@ -48,7 +50,7 @@ func breaking(w *cluster.Cluster) {
 		case seed == planted(4):
 			panic("planted")
 		case slices.Contains([]uint64{planted(3), planted(5), planted(6)}, seed):
-			w.Violation = &cluster.Violation{ID: "S99", Text: "planted", Step: 500}
+			w.Violation = &oracle.Violation{ID: "S99", Text: "planted", Step: 500}
 		}
 	})
 }
@@ -73,7 +75,7 @@ func TestFailures(t *testing.T) {
 // A panic inside of a coroutine is a violation that names the place.
 func TestPanicInACoroutine(t *testing.T) {
 	world := calm(1)
-	o := Play(world.Config, world.Decider(), func(w *cluster.Cluster) {
+	o := Play(world.Config, world.Decider(), func(w *trial.Trial) {
 		w.Engine.Go(nil, "bug", func() { panic("planted") })
 	})
 	if o.Violation == nil || o.Violation.ID != Panicked || o.Violation.Text != "panic: planted in sim/campaign.TestPanicInACoroutine.func1.1() (campaign_test.go:77)" {

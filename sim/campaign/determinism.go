@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"couchrelay/core/instant"
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/trial"
 )
 
 // Probe is what to tell of a run, to compare it with another of the same seed. Equal runs have equal
@@ -41,7 +41,7 @@ type Prober func(Probe) (Trail, error)
 // Play plays a run and tells of it.
 func (p Probe) Play(world World, hooks ...Hook) Trail {
 	t := Trail{Seed: p.Seed}
-	o := Play(world.Config, world.Decider(), append(hooks, func(w *cluster.Cluster) { p.watch(w, &t) })...)
+	o := Play(world.Config, world.Decider(), append(hooks, func(w *trial.Trial) { p.watch(w, &t) })...)
 	t.Events, t.Hash = o.Events, o.Hash
 	if o.Violation != nil {
 		t.Violation = o.Violation.String()
@@ -50,7 +50,7 @@ func (p Probe) Play(world World, hooks ...Hook) Trail {
 }
 
 // watch collects what the probe asks for.
-func (p Probe) watch(w *cluster.Cluster, t *Trail) {
+func (p Probe) watch(w *trial.Trial, t *Trail) {
 	var lines []string
 	if p.To > 0 {
 		w.Engine.Trace = func(at instant.Time, step uint64, actor, text string) {

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 const probeVariable = "COUCHRELAY_TEST_PROBE"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // calm is a world without faults.
 func calm(seed uint64) World {
-	c := cluster.Default()
+	c := world.Default()
 	c.Duration = 2 * time.Minute
 	return World{Config: c, Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) }}
 }
@@ -40,7 +41,7 @@ func calm(seed uint64) World {
 const plantedAt = 70 * time.Second
 
 // plantClock lets seed 1 depend on the real clock.
-func plantClock(w *cluster.Cluster) {
+func plantClock(w *trial.Trial) {
 	w.Engine.After(plantedAt, nil, "planted", func() {
 		if w.Decider.Site("planted").Int(1000) == marked {
 			w.Engine.Note(uint64(time.Now().UnixNano()))
@@ -92,8 +93,8 @@ func TestPlantedNondeterminism(t *testing.T) {
 // A run that does something else shows in its states.
 func TestStatesDiffer(t *testing.T) {
 	other := func(p Probe) (Trail, error) {
-		return p.Play(calm(p.Seed), plantClock, func(w *cluster.Cluster) {
-			w.Engine.After(80*time.Second, nil, "restored", func() { w.Do(cluster.Event{What: cluster.DBRecreated, Whom: "s1/a1"}) })
+		return p.Play(calm(p.Seed), plantClock, func(w *trial.Trial) {
+			w.Engine.After(80*time.Second, nil, "restored", func() { w.Do(world.Event{What: world.DBRecreated, Whom: "s1/a1"}) })
 		}), nil
 	}
 	d, err := Part(2, here, other)

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 // Panicked is the id of the invariant that nothing panics.
@@ -21,7 +23,7 @@ const Panicked = "P1"
 // Outcome is how a run ended.
 type Outcome struct {
 	// Violation is the invariant that broke; nil when all held. A panic is one too.
-	Violation *cluster.Violation
+	Violation *oracle.Violation
 	// Stack is where it panicked.
 	Stack string
 	// Abandoned says that a hook gave the run up before its end.
@@ -30,26 +32,26 @@ type Outcome struct {
 	Hash    uint64
 	Events  uint64
 	Virtual time.Duration
-	Faults  cluster.Tally
+	Faults  world.Tally
 	// Choices are the decider's, when it records them.
 	Choices []decide.Choice
 }
 
 // Hook changes a world before it runs, or watches it.
-type Hook func(*cluster.Cluster)
+type Hook func(*trial.Trial)
 
 // abandon is the panic with which a hook gives a run up.
 type abandon struct{}
 
 // Limit gives a run up after so many events.
 func Limit(events uint64) Hook {
-	return func(w *cluster.Cluster) {
+	return func(w *trial.Trial) {
 		Until(w, func() bool { return w.Engine.Played() > events })
 	}
 }
 
 // Until gives a run up when over says so, asked after every event.
-func Until(w *cluster.Cluster, over func() bool) {
+func Until(w *trial.Trial, over func() bool) {
 	After(w, func() {
 		if over() {
 			panic(abandon{})
@@ -58,7 +60,7 @@ func Until(w *cluster.Cluster, over func() bool) {
 }
 
 // After has f called after every event, and after what is called already.
-func After(w *cluster.Cluster, f func()) {
+func After(w *trial.Trial, f func()) {
 	before := w.Engine.Step
 	w.Engine.Step = func() {
 		if before != nil {
@@ -69,8 +71,8 @@ func After(w *cluster.Cluster, f func()) {
 }
 
 // Play plays one run to its end.
-func Play(c cluster.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
-	var w *cluster.Cluster
+func Play(c world.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
+	var w *trial.Trial
 	defer func() {
 		r := recover()
 		if w != nil {
@@ -86,7 +88,7 @@ func Play(c cluster.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
 			o.panicked(w, r)
 		}
 	}()
-	w = cluster.New(c, d)
+	w = trial.New(c, d)
 	for _, hook := range hooks {
 		hook(w)
 	}
@@ -96,12 +98,12 @@ func Play(c cluster.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
 }
 
 // panicked makes a violation of a panic.
-func (o *Outcome) panicked(w *cluster.Cluster, r any) {
+func (o *Outcome) panicked(w *trial.Trial, r any) {
 	stack := debug.Stack()
 	if p, inside := r.(*engine.Panic); inside {
 		stack = p.Stack
 	}
-	o.Violation = &cluster.Violation{ID: Panicked, Text: fmt.Sprint("panic: ", r, origin(stack))}
+	o.Violation = &oracle.Violation{ID: Panicked, Text: fmt.Sprint("panic: ", r, origin(stack))}
 	if w != nil {
 		o.Violation.At, o.Violation.Step = w.Engine.Now(), w.Engine.Played()
 	}

@@ -7,78 +7,78 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/world"
 )
 
 // field is a word that sets a part of the world.
 type field struct {
 	name string
-	set  func(c *cluster.Config, value string) error
-	get  func(c *cluster.Config) string
+	set  func(c *world.Config, value string) error
+	get  func(c *world.Config) string
 }
 
 // fields are all such words, in the order in which files have them.
 var fields = []field{
-	count("nodes", func(c *cluster.Config) *int { return &c.Nodes }, 1, 100),
-	count("frontend-only-nodes", func(c *cluster.Config) *int { return &c.FrontendOnly }, 0, 100),
-	count("replication-only-nodes", func(c *cluster.Config) *int { return &c.ReplicationOnly }, 0, 100),
-	count("namesakes", func(c *cluster.Config) *int { return &c.Namesakes }, 0, 100),
-	count("servers", func(c *cluster.Config) *int { return &c.Servers }, 1, 1000),
-	count("databases", func(c *cluster.Config) *int { return &c.Databases }, 1, 1000),
-	count("replicators", func(c *cluster.Config) *int { return &c.Tenants }, 1, 1000),
-	count("jobs", func(c *cluster.Config) *int { return &c.Jobs }, 0, 1_000_000),
-	count("docs", func(c *cluster.Config) *int { return &c.Docs }, 0, 1_000_000),
-	span("duration", func(c *cluster.Config) *time.Duration { return &c.Duration }, 0),
-	span("settle", func(c *cluster.Config) *time.Duration { return &c.Settle }, time.Minute),
-	span("think", func(c *cluster.Config) *time.Duration { return &c.Think }, time.Millisecond),
-	share("continuous", func(c *cluster.Config) *int { return &c.Continuous }),
-	share("filtered", func(c *cluster.Config) *int { return &c.Filtered }),
-	share("attached", func(c *cluster.Config) *int { return &c.Attached }),
-	share("denied", func(c *cluster.Config) *int { return &c.Denied }),
-	share("long-urls", func(c *cluster.Config) *int { return &c.LongURLs }),
-	share("numeric-servers", func(c *cluster.Config) *int { return &c.NumericServers }),
-	share("bare-servers", func(c *cluster.Config) *int { return &c.BareServers }),
-	span("store-latency", func(c *cluster.Config) *time.Duration { return &c.StoreLatency }, 0),
-	share("slow-reads", func(c *cluster.Config) *int { return &c.SlowReads }),
-	span("net-latency", func(c *cluster.Config) *time.Duration { return &c.NetLatency }, 0),
-	span("poll-interval", func(c *cluster.Config) *time.Duration { return &c.Settings.PollInterval }, time.Millisecond),
-	count("memory", func(c *cluster.Config) *int { return &c.Memory }, 1, 1<<30),
-	count("sample", func(c *cluster.Config) *int { return &c.Sample }, 0, 1_000_000),
+	count("nodes", func(c *world.Config) *int { return &c.Nodes }, 1, 100),
+	count("frontend-only-nodes", func(c *world.Config) *int { return &c.FrontendOnly }, 0, 100),
+	count("replication-only-nodes", func(c *world.Config) *int { return &c.ReplicationOnly }, 0, 100),
+	count("namesakes", func(c *world.Config) *int { return &c.Namesakes }, 0, 100),
+	count("servers", func(c *world.Config) *int { return &c.Servers }, 1, 1000),
+	count("databases", func(c *world.Config) *int { return &c.Databases }, 1, 1000),
+	count("replicators", func(c *world.Config) *int { return &c.Tenants }, 1, 1000),
+	count("jobs", func(c *world.Config) *int { return &c.Jobs }, 0, 1_000_000),
+	count("docs", func(c *world.Config) *int { return &c.Docs }, 0, 1_000_000),
+	span("duration", func(c *world.Config) *time.Duration { return &c.Duration }, 0),
+	span("settle", func(c *world.Config) *time.Duration { return &c.Settle }, time.Minute),
+	span("think", func(c *world.Config) *time.Duration { return &c.Think }, time.Millisecond),
+	share("continuous", func(c *world.Config) *int { return &c.Continuous }),
+	share("filtered", func(c *world.Config) *int { return &c.Filtered }),
+	share("attached", func(c *world.Config) *int { return &c.Attached }),
+	share("denied", func(c *world.Config) *int { return &c.Denied }),
+	share("long-urls", func(c *world.Config) *int { return &c.LongURLs }),
+	share("numeric-servers", func(c *world.Config) *int { return &c.NumericServers }),
+	share("bare-servers", func(c *world.Config) *int { return &c.BareServers }),
+	span("store-latency", func(c *world.Config) *time.Duration { return &c.StoreLatency }, 0),
+	share("slow-reads", func(c *world.Config) *int { return &c.SlowReads }),
+	span("net-latency", func(c *world.Config) *time.Duration { return &c.NetLatency }, 0),
+	span("poll-interval", func(c *world.Config) *time.Duration { return &c.Settings.PollInterval }, time.Millisecond),
+	count("memory", func(c *world.Config) *int { return &c.Memory }, 1, 1<<30),
+	count("sample", func(c *world.Config) *int { return &c.Sample }, 0, 1_000_000),
 }
 
-func count(name string, of func(*cluster.Config) *int, least, most int) field {
-	return field{name, func(c *cluster.Config, v string) error {
+func count(name string, of func(*world.Config) *int, least, most int) field {
+	return field{name, func(c *world.Config, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < least || n > most {
 			return fmt.Errorf("must be a whole number from %d to %d", least, most)
 		}
 		*of(c) = n
 		return nil
-	}, func(c *cluster.Config) string { return strconv.Itoa(*of(c)) }}
+	}, func(c *world.Config) string { return strconv.Itoa(*of(c)) }}
 }
 
-func span(name string, of func(*cluster.Config) *time.Duration, least time.Duration) field {
-	return field{name, func(c *cluster.Config, v string) error {
+func span(name string, of func(*world.Config) *time.Duration, least time.Duration) field {
+	return field{name, func(c *world.Config, v string) error {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < least {
 			return fmt.Errorf("must be a time such as 90s, 1h30m or 250ms, at least %s", short(least))
 		}
 		*of(c) = d
 		return nil
-	}, func(c *cluster.Config) string { return short(*of(c)) }}
+	}, func(c *world.Config) string { return short(*of(c)) }}
 }
 
 // share is in whole percent.
-func share(name string, of func(*cluster.Config) *int) field {
-	return field{name, func(c *cluster.Config, v string) error {
+func share(name string, of func(*world.Config) *int) field {
+	return field{name, func(c *world.Config, v string) error {
 		n, err := strconv.Atoi(strings.TrimSuffix(v, "%"))
 		if err != nil || !strings.HasSuffix(v, "%") || n < 0 || n > 100 {
 			return errors.New("must be a whole number of percent from 0% to 100%")
 		}
 		*of(c) = n
 		return nil
-	}, func(c *cluster.Config) string { return strconv.Itoa(*of(c)) + "%" }}
+	}, func(c *world.Config) string { return strconv.Itoa(*of(c)) + "%" }}
 }
 
 // perPercent is how much of decide.Scale a percent is; four places after the point tell every rate.

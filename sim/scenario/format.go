@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/world"
 )
 
 // Format writes a scenario as Parse reads it. What is as in Base is left out.
@@ -30,7 +30,7 @@ func Format(s *Scenario) string {
 	return b.String()
 }
 
-func formatWorld(b *strings.Builder, c cluster.Config) {
+func formatWorld(b *strings.Builder, c world.Config) {
 	base := Base()
 	for _, f := range fields {
 		if v := f.get(&c); v != f.get(&base) {
@@ -44,7 +44,7 @@ func formatWorld(b *strings.Builder, c cluster.Config) {
 			heading = ""
 		}
 	}
-	for _, t := range cluster.Catalogue { // in its order
+	for _, t := range world.Catalogue { // in its order
 		if rate := c.Rates[t.Name] + c.Actions[t.Name]; rate > 0 {
 			fmt.Fprintf(b, "rate %s %s\n", t.Name, formatPercent(rate))
 		}
@@ -54,7 +54,7 @@ func formatWorld(b *strings.Builder, c cluster.Config) {
 	}
 }
 
-func formatEvent(e cluster.Event) string {
+func formatEvent(e world.Event) string {
 	words := []string{"at", short(e.At), e.What}
 	if e.Whom != "" {
 		words = append(words, e.Whom)

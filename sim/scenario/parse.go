@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/world"
 )
 
 // Error is a line that cannot be read.
@@ -152,7 +153,7 @@ func (p *parser) seeds(value string) error {
 }
 
 func (p *parser) broke(id string) error {
-	if cluster.Invariants[id] == "" {
+	if oracle.Invariants[id] == "" {
 		return fmt.Errorf("broke %s: no such invariant; an example is S11", id)
 	}
 	p.s.Broke = id
@@ -174,8 +175,8 @@ func (p *parser) rate(args []string) error {
 	}
 	into := p.s.Config.Rates
 	switch {
-	case slices.Contains(cluster.AllFaults(), name):
-	case slices.Contains(cluster.AllActions, name):
+	case slices.Contains(world.AllFaults(), name):
+	case slices.Contains(world.AllActions, name):
 		into = p.s.Config.Actions
 	default:
 		return fmt.Errorf("rate %s: no such fault or action; couchsim faults lists them", name)
@@ -213,7 +214,7 @@ func (p *parser) event(args []string) error {
 	if err != nil || at < 0 {
 		return fmt.Errorf("at %s: must be a time after the beginning, such as 90s", args[0])
 	}
-	e := cluster.Event{At: at, What: args[1]}
+	e := world.Event{At: at, What: args[1]}
 	args = args[2:]
 	if len(args) > 0 && args[0] != "for" {
 		e.Whom, args = args[0], args[1:]

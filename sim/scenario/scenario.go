@@ -19,8 +19,8 @@ import (
 	"fmt"
 	"os"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/world"
 )
 
 // Scenario is what a file says.
@@ -36,15 +36,15 @@ type Scenario struct {
 	// Decisions are answers. Where there are some beside seeds, nothing happens but what they say, and seeds
 	// answer the rest: which, how many, how long.
 	Decisions []decide.Choice
-	Config    cluster.Config
+	Config    world.Config
 	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and
 	// certificates.
 	Unused []string
 }
 
-// Base is the world of a file that says nothing about it: cluster.Default without faults and actions.
-func Base() cluster.Config {
-	c := cluster.Default()
+// Base is the world of a file that says nothing about it: world.Default without faults and actions.
+func Base() world.Config {
+	c := world.Default()
 	c.Rates, c.Actions = map[string]int{}, map[string]int{}
 	return c
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/world"
 
 	"pgregory.net/rapid"
 )
@@ -26,12 +26,12 @@ func scenarios(t *rapid.T) *Scenario {
 		s.Broke = rapid.SampledFrom([]string{"S1", "S11", "L2", "B1", "P1"}).Draw(t, "broke")
 	}
 	c := &s.Config
-	*c = cluster.Swarm(rapid.Uint64().Draw(t, "swarm"), rapid.SampledFrom([]cluster.Profile{cluster.Small, cluster.Standard}).Draw(t, "profile"))
+	*c = world.Swarm(rapid.Uint64().Draw(t, "swarm"), rapid.SampledFrom([]world.Profile{world.Small, world.Standard}).Draw(t, "profile"))
 	c.Sample = rapid.IntRange(0, 10).Draw(t, "sample")
 	c.Settings.PollInterval = time.Duration(rapid.IntRange(1000, 1e9).Draw(t, "poll")) * time.Microsecond
 	c.Backoff.Min = time.Duration(rapid.IntRange(1, 600).Draw(t, "min")) * time.Second
-	for _, what := range rapid.SliceOfN(rapid.SampledFrom(slices.Concat(cluster.NemesisFaults, cluster.AllActions)), 0, 5).Draw(t, "events") {
-		e := cluster.Event{At: time.Duration(rapid.IntRange(0, 1e10).Draw(t, "at")) * time.Microsecond, What: what}
+	for _, what := range rapid.SliceOfN(rapid.SampledFrom(slices.Concat(world.NemesisFaults, world.AllActions)), 0, 5).Draw(t, "events") {
+		e := world.Event{At: time.Duration(rapid.IntRange(0, 1e10).Draw(t, "at")) * time.Microsecond, What: what}
 		e.Whom = rapid.SampledFrom([]string{"", "n1", "s2", "s1/a1", "s1/b1"}).Draw(t, "whom")
 		e.For = time.Duration(rapid.IntRange(0, 1e9).Draw(t, "for")) * time.Microsecond
 		if c.CheckEvent(e) == nil {
@@ -92,7 +92,7 @@ http_connections = 4
 		c.CheckpointInterval != 30*time.Second || !slices.Equal(s.Unused, []string{"http_connections"}) {
 		t.Errorf("%+v", s)
 	}
-	want := []cluster.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second}, {At: time.Minute, What: "fdb-down"}}
+	want := []world.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second}, {At: time.Minute, What: "fdb-down"}}
 	if !slices.Equal(c.Events, want) {
 		t.Errorf("%+v", c.Events)
 	}

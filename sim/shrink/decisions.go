@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/scenario"
+	"couchrelay/sim/world"
 )
 
 // groups leaves out decisions in bulk: most do not matter.
@@ -24,7 +24,7 @@ func (s *shrinker) groups() {
 		})
 	}
 	s.drop(func(c decide.Choice) string {
-		if c.Site == cluster.NemesisSite || strings.HasPrefix(c.Value, "fdb-") {
+		if c.Site == world.NemesisSite || strings.HasPrefix(c.Value, "fdb-") {
 			return "store and nemesis"
 		}
 		return "others"

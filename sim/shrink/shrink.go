@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/oracle"
 	"couchrelay/sim/scenario"
 )
 
@@ -37,7 +37,7 @@ type Task struct {
 type Result struct {
 	Scenario *scenario.Scenario
 	// Before is the violation of the run that was given, After that of the one that remains.
-	Before, After *cluster.Violation
+	Before, After *oracle.Violation
 	// Decisions is how many answers of the given run were not benign; Runs is how many runs were tried.
 	Decisions, Runs int
 }
@@ -55,8 +55,8 @@ type shrinker struct {
 	deadline time.Time
 	runs     int
 	best     scenario.Scenario
-	after    *cluster.Violation // of the best
-	others   uint64             // how many seeds beside its own a candidate is tried with
+	after    *oracle.Violation // of the best
+	others   uint64            // how many seeds beside its own a candidate is tried with
 }
 
 // Shrink makes a failing run small.

@@ -7,26 +7,28 @@ import (
 	"time"
 
 	"couchrelay/sim/campaign"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/oracle"
 	"couchrelay/sim/scenario"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 // swarm is the world of a seed of the small profile, half an hour of it.
 func swarm(seed uint64) campaign.World {
-	c := cluster.Swarm(seed, cluster.Small)
+	c := world.Swarm(seed, world.Small)
 	c.Duration = 30 * time.Minute
-	for _, name := range []string{cluster.NodeCrash, cluster.DBRecreated, cluster.NodePause} {
+	for _, name := range []string{world.NodeCrash, world.DBRecreated, world.NodePause} {
 		c.Rates[name] = 20_000
 	}
 	return campaign.World{Config: c, Decider: func() *decide.Decider { return decide.New(decide.Seed(seed)) }}
 }
 
 // plant breaks an invariant once a node has crashed and a database was recreated.
-func plant(w *cluster.Cluster) {
+func plant(w *trial.Trial) {
 	campaign.After(w, func() {
-		if f := w.Faults.Fired; w.Violation == nil && f[cluster.NodeCrash] > 0 && f[cluster.DBRecreated] > 0 {
-			w.Violation = &cluster.Violation{ID: "S2", Text: "planted", At: w.Engine.Now(), Step: w.Engine.Played()}
+		if f := w.Faults.Fired; w.Violation == nil && f[world.NodeCrash] > 0 && f[world.DBRecreated] > 0 {
+			w.Violation = &oracle.Violation{ID: "S2", Text: "planted", At: w.Engine.Now(), Step: w.Engine.Played()}
 		}
 	})
 }
@@ -54,14 +56,14 @@ func TestPlanted(t *testing.T) {
 			happened = append(happened, e.What)
 		}
 		slices.Sort(happened)
-		if !slices.Equal(happened, []string{cluster.DBRecreated, cluster.NodeCrash}) {
+		if !slices.Equal(happened, []string{world.DBRecreated, world.NodeCrash}) {
 			t.Errorf("seed %d: not two events:\n%s", seed, text)
 		}
 	}
 }
 
 func TestNothingToShrink(t *testing.T) {
-	calm := campaign.World{Config: cluster.Default(), Decider: func() *decide.Decider { return decide.New(decide.Seed(1)) }}
+	calm := campaign.World{Config: world.Default(), Decider: func() *decide.Decider { return decide.New(decide.Seed(1)) }}
 	if _, err := Shrink(Task{World: calm, Budget: time.Minute}); !errors.Is(err, ErrHolds) {
 		t.Error(err)
 	}
@@ -69,19 +71,19 @@ func TestNothingToShrink(t *testing.T) {
 
 // The invariant stays the same: a run that breaks another one is no smaller version of this one.
 func TestSameInvariant(t *testing.T) {
-	other := func(w *cluster.Cluster) {
+	other := func(w *trial.Trial) {
 		campaign.After(w, func() {
-			if w.Faults.Fired[cluster.NodeCrash] == 0 && w.Elapsed() > time.Minute && w.Violation == nil {
-				w.Violation = &cluster.Violation{ID: "S3", Text: "easy"}
+			if w.Faults.Fired[world.NodeCrash] == 0 && w.Elapsed() > time.Minute && w.Violation == nil {
+				w.Violation = &oracle.Violation{ID: "S3", Text: "easy"}
 			}
-			if w.Faults.Fired[cluster.NodeCrash] > 0 && w.Violation == nil {
-				w.Violation = &cluster.Violation{ID: "S2", Text: "planted"}
+			if w.Faults.Fired[world.NodeCrash] > 0 && w.Violation == nil {
+				w.Violation = &oracle.Violation{ID: "S2", Text: "planted"}
 			}
 		})
 	}
-	world := swarm(1)
-	world.Config.Events = []cluster.Event{{At: 30 * time.Second, What: cluster.NodeCrash}}
-	r, err := Shrink(Task{World: world, Seed: 1, Hook: other, Budget: time.Minute})
+	drawn := swarm(1)
+	drawn.Config.Events = []world.Event{{At: 30 * time.Second, What: world.NodeCrash}}
+	r, err := Shrink(Task{World: drawn, Seed: 1, Hook: other, Budget: time.Minute})
 	if err != nil || r.After.ID != "S2" || len(r.Scenario.Config.Events) != 1 {
 		t.Errorf("%v %+v", err, r)
 	}

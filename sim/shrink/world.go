@@ -8,42 +8,43 @@ import (
 
 	"couchrelay/core/backoff"
 	"couchrelay/core/node"
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/scenario"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 // world makes the world plain and small.
 func (s *shrinker) world() {
 	base := scenario.Base()
-	s.change(func(c *cluster.Config) {
+	s.change(func(c *world.Config) {
 		c.Continuous, c.Filtered, c.Attached, c.Denied = base.Continuous, base.Filtered, base.Attached, base.Denied
 		c.NumericServers, c.BareServers = base.NumericServers, base.BareServers
 	})
 	s.dropRates()
 	s.dropEvents()
 	s.shorten()
-	s.lessen(0, func(c *cluster.Config) *int { return &c.Jobs })
-	s.lessen(0, func(c *cluster.Config) *int { return &c.LongURLs })
-	s.lessen(0, func(c *cluster.Config) *int { return &c.FrontendOnly })
-	s.lessen(0, func(c *cluster.Config) *int { return &c.ReplicationOnly })
-	s.lessen(1, func(c *cluster.Config) *int { return &c.Nodes })
-	s.lessen(1, func(c *cluster.Config) *int { return &c.Tenants })
-	s.lessen(0, func(c *cluster.Config) *int { return &c.Docs })
-	s.lessen(1, func(c *cluster.Config) *int { return &c.Servers })
-	s.lessen(1, func(c *cluster.Config) *int { return &c.Databases })
+	s.lessen(0, func(c *world.Config) *int { return &c.Jobs })
+	s.lessen(0, func(c *world.Config) *int { return &c.LongURLs })
+	s.lessen(0, func(c *world.Config) *int { return &c.FrontendOnly })
+	s.lessen(0, func(c *world.Config) *int { return &c.ReplicationOnly })
+	s.lessen(1, func(c *world.Config) *int { return &c.Nodes })
+	s.lessen(1, func(c *world.Config) *int { return &c.Tenants })
+	s.lessen(0, func(c *world.Config) *int { return &c.Docs })
+	s.lessen(1, func(c *world.Config) *int { return &c.Servers })
+	s.lessen(1, func(c *world.Config) *int { return &c.Databases })
 	s.plain(base)
 	s.told("world")
 }
 
 // change tries another world.
-func (s *shrinker) change(edit func(*cluster.Config)) bool {
+func (s *shrinker) change(edit func(*world.Config)) bool {
 	c := clone(s.best.Config)
 	edit(&c)
 	if same(&c, &s.best.Config) {
 		return false
 	}
-	if slices.ContainsFunc(c.Events, func(e cluster.Event) bool { return c.CheckEvent(e) != nil }) {
+	if slices.ContainsFunc(c.Events, func(e world.Event) bool { return c.CheckEvent(e) != nil }) {
 		return false
 	}
 	changed := s.best
@@ -51,28 +52,28 @@ func (s *shrinker) change(edit func(*cluster.Config)) bool {
 	return s.adopt(s.variants(changed)...)
 }
 
-func clone(c cluster.Config) cluster.Config {
+func clone(c world.Config) world.Config {
 	c.Rates, c.Actions, c.Events = maps.Clone(c.Rates), maps.Clone(c.Actions), slices.Clone(c.Events)
 	return c
 }
 
-func same(a, b *cluster.Config) bool {
+func same(a, b *world.Config) bool {
 	return reflect.DeepEqual(a, b)
 }
 
 // dropRates leaves out rates one by one, in case they cannot be left out at once.
 func (s *shrinker) dropRates() {
 	for _, name := range slices.Sorted(maps.Keys(s.best.Config.Rates)) {
-		s.change(func(c *cluster.Config) { delete(c.Rates, name) })
+		s.change(func(c *world.Config) { delete(c.Rates, name) })
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.best.Config.Actions)) {
-		s.change(func(c *cluster.Config) { delete(c.Actions, name) })
+		s.change(func(c *world.Config) { delete(c.Actions, name) })
 	}
 }
 
 func (s *shrinker) dropEvents() {
 	for i := len(s.best.Config.Events) - 1; i >= 0; i-- {
-		s.change(func(c *cluster.Config) { c.Events = slices.Delete(c.Events, i, i+1) })
+		s.change(func(c *world.Config) { c.Events = slices.Delete(c.Events, i, i+1) })
 	}
 }
 
@@ -80,24 +81,24 @@ func (s *shrinker) dropEvents() {
 // would fail.
 func (s *shrinker) shorten() {
 	for _, d := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour} {
-		if d < s.best.Config.Duration && s.change(func(c *cluster.Config) { c.Duration = d }) {
+		if d < s.best.Config.Duration && s.change(func(c *world.Config) { c.Duration = d }) {
 			return
 		}
 	}
 }
 
 // lessen looks for the least value of a number.
-func (s *shrinker) lessen(least int, of func(*cluster.Config) *int) {
+func (s *shrinker) lessen(least int, of func(*world.Config) *int) {
 	for n := least; n < *of(&s.best.Config); n = max(n+1, (n+*of(&s.best.Config))/2) {
-		if s.change(func(c *cluster.Config) { *of(c) = n }) {
+		if s.change(func(c *world.Config) { *of(c) = n }) {
 			return
 		}
 	}
 }
 
 // plain sets every knob as it is in a world that says nothing about it.
-func (s *shrinker) plain(base cluster.Config) {
-	if s.change(func(c *cluster.Config) {
+func (s *shrinker) plain(base world.Config) {
+	if s.change(func(c *world.Config) {
 		size := *c
 		*c = base
 		c.Nodes, c.Servers, c.Databases, c.Tenants, c.Jobs, c.Docs = size.Nodes, size.Servers, size.Databases, size.Tenants, size.Jobs, size.Docs
@@ -106,24 +107,24 @@ func (s *shrinker) plain(base cluster.Config) {
 	}) {
 		return
 	}
-	s.change(func(c *cluster.Config) {
+	s.change(func(c *world.Config) {
 		c.StoreLatency, c.NetLatency, c.SlowReads = base.StoreLatency, base.NetLatency, base.SlowReads
 	})
-	s.change(func(c *cluster.Config) { c.Namesakes = base.Namesakes })
-	s.change(func(c *cluster.Config) { c.Think = base.Think })
-	s.change(func(c *cluster.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
-	s.change(func(c *cluster.Config) { c.Memory = base.Memory })
-	s.change(func(c *cluster.Config) { c.Retries = base.Retries })
-	s.change(func(c *cluster.Config) { c.CheckpointInterval = base.CheckpointInterval })
-	s.change(func(c *cluster.Config) { c.TransientMaxAge = base.TransientMaxAge })
-	s.change(func(c *cluster.Config) { c.Backoff = backoff.Policy(base.Backoff) })
+	s.change(func(c *world.Config) { c.Namesakes = base.Namesakes })
+	s.change(func(c *world.Config) { c.Think = base.Think })
+	s.change(func(c *world.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
+	s.change(func(c *world.Config) { c.Memory = base.Memory })
+	s.change(func(c *world.Config) { c.Retries = base.Retries })
+	s.change(func(c *world.Config) { c.CheckpointInterval = base.CheckpointInterval })
+	s.change(func(c *world.Config) { c.TransientMaxAge = base.TransientMaxAge })
+	s.change(func(c *world.Config) { c.Backoff = backoff.Policy(base.Backoff) })
 	for _, edit := range []func(*node.Settings){
 		func(s *node.Settings) { *s = base.Settings },
 		func(s *node.Settings) { s.MaxJobs, s.MaxChurn = base.Settings.MaxJobs, base.Settings.MaxChurn },
 		func(s *node.Settings) { s.Interval = base.Settings.Interval },
 		func(s *node.Settings) { s.ActivityTimeout = base.Settings.ActivityTimeout },
 	} {
-		s.change(func(c *cluster.Config) { edit(&c.Settings) })
+		s.change(func(c *world.Config) { edit(&c.Settings) })
 	}
 }
 
@@ -133,13 +134,13 @@ func (s *shrinker) events() {
 	if !slices.ContainsFunc(s.best.Decisions, ofNemesis) {
 		return
 	}
-	var happened []cluster.Happening
+	var happened []world.Happening
 	if s.watch(&happened); s.adopt(s.variants(s.instead(happened))...) {
 		s.told("events")
 		return
 	}
 	for _, h := range happened {
-		s.adopt(s.instead([]cluster.Happening{h}))
+		s.adopt(s.instead([]world.Happening{h}))
 	}
 	s.told("events")
 }
@@ -153,29 +154,29 @@ func (s *shrinker) sift() {
 			if s.size() > enough {
 				s.others = 30
 			}
-			s.change(func(c *cluster.Config) { c.Events = slices.Delete(c.Events, max(at, 0), at+size) })
+			s.change(func(c *world.Config) { c.Events = slices.Delete(c.Events, max(at, 0), at+size) })
 		}
 	}
 	s.told("sifted")
 }
 
-func ofNemesis(c decide.Choice) bool { return c.Site == cluster.NemesisSite }
+func ofNemesis(c decide.Choice) bool { return c.Site == world.NemesisSite }
 
 // watch plays the best run and collects what the nemesis did.
-func (s *shrinker) watch(happened *[]cluster.Happening) {
+func (s *shrinker) watch(happened *[]world.Happening) {
 	watched := *s
-	watched.Hook = func(w *cluster.Cluster) {
+	watched.Hook = func(w *trial.Trial) {
 		if s.Hook != nil {
 			s.Hook(w)
 		}
-		w.Happened = func(h cluster.Happening) { *happened = append(*happened, h) }
+		w.Happened = func(h world.Happening) { *happened = append(*happened, h) }
 	}
 	s.runs++
 	watched.play(s.best)
 }
 
 // instead replaces decisions by events.
-func (s *shrinker) instead(happened []cluster.Happening) scenario.Scenario {
+func (s *shrinker) instead(happened []world.Happening) scenario.Scenario {
 	c := s.best
 	c.Config = clone(c.Config)
 	for _, h := range happened {

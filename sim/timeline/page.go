@@ -2,14 +2,13 @@ package timeline
 
 import (
 	"cmp"
+	"couchrelay/sim/oracle"
 	_ "embed"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"couchrelay/sim/cluster"
 )
 
 var (
@@ -64,15 +63,15 @@ type counted struct {
 
 // Write writes the page of a run that is over. title says which run it was, violation how it ended; that is
 // nil when all invariants held.
-func (r *Recorder) Write(out io.Writer, title string, violation *cluster.Violation) error {
+func (r *Recorder) Write(out io.Writer, title string, violation *oracle.Violation) error {
 	return page.Execute(out, map[string]any{
-		"Title": title, "Events": r.cluster.Engine.Played(), "Elapsed": r.cluster.Elapsed().Round(time.Second), "Violation": violation,
+		"Title": title, "Events": r.trial.Engine.Played(), "Elapsed": r.trial.Elapsed().Round(time.Second), "Violation": violation,
 		"CSS": template.CSS(pageCSS), "JS": template.JS(pageJS), "Data": r.data(violation),
 	})
 }
 
-func (r *Recorder) data(violation *cluster.Violation) data {
-	end := max(r.cluster.Elapsed().Milliseconds(), 1)
+func (r *Recorder) data(violation *oracle.Violation) data {
+	end := max(r.trial.Elapsed().Milliseconds(), 1)
 	seconds := int(end/1000/maxBuckets) + 1
 	d := data{
 		End: end, Healed: r.healed, Texts: append([]string{}, r.texts.list...), Bucket: int64(seconds) * 1000, Least: r.least(end),
@@ -80,7 +79,7 @@ func (r *Recorder) data(violation *cluster.Violation) data {
 	}
 	if v := violation; v != nil {
 		d.End += end / 100 // so that its line stands free
-		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, cluster.Invariants[v.ID], v.Text, v.Step}
+		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, oracle.Invariants[v.ID], v.Text, v.Step}
 	}
 	slices.SortFunc(r.nodes, func(a, b *lane) int { return cmp.Compare(a.name, b.name) })
 	for _, l := range r.nodes {

@@ -6,27 +6,23 @@ import (
 	"strings"
 
 	"couchrelay/core/instant"
-	"couchrelay/sim/cluster"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
 )
 
 // Recorder collects what a page shows of one run.
 type Recorder struct {
-	cluster *cluster.Cluster
-	began   instant.Time
-	texts   texts
-	nodes   []*lane
-	jobs    map[string]*job
-	order   []*job // in the order in which they came up
-	runs    map[runKey]open
-	faults  []fault
-	loads   []*load
-	healed  int64 // -1 until then
-}
-
-// runKey names a run that is under way.
-type runKey struct {
-	node string
-	run  uint64
+	trial  *trial.Trial
+	began  instant.Time
+	texts  texts
+	nodes  []*lane
+	jobs   map[string]*job
+	order  []*job // in the order in which they came up
+	runs   map[*world.Run]open
+	faults []fault
+	loads  []*load
+	healed int64 // -1 until then
 }
 
 // open is where a run stands that has not ended.
@@ -87,36 +83,37 @@ type fault struct {
 }
 
 // Record watches a run from its beginning.
-func Record(w *cluster.Cluster) *Recorder {
+func Record(w *trial.Trial) *Recorder {
 	r := &Recorder{
-		cluster: w, began: w.Engine.Now(), jobs: map[string]*job{}, runs: map[runKey]open{}, healed: -1, texts: texts{numbers: map[string]int{}},
+		trial: w, began: w.Engine.Now(), jobs: map[string]*job{}, runs: map[*world.Run]open{}, healed: -1, texts: texts{numbers: map[string]int{}},
 	}
 	r.texts.number("")
-	w.Watch = r.watch
+	w.Observe(r.see)
+	w.Watch = r.jobChanged
 	return r
 }
 
-func (r *Recorder) watch(now instant.Time, _ uint64, o cluster.Observation) {
-	at := now.Sub(r.began).Milliseconds()
-	switch o := o.(type) {
-	case cluster.NodeChanged:
+// now is in milliseconds after the beginning.
+func (r *Recorder) now() int64 { return r.trial.Engine.Now().Sub(r.began).Milliseconds() }
+
+func (r *Recorder) see(f world.Fact) {
+	at := r.now()
+	switch o := f.(type) {
+	case world.NodeChanged:
 		r.nodeChanged(at, o)
-	case cluster.JobChanged:
-		r.jobChanged(at, o)
-	case cluster.RunStarted:
-		j := r.job(o.Job)
-		j.runs = append(j.runs, span{from: at, to: -1, node: r.texts.number(o.Node)})
-		r.runs[runKey{o.Node, o.Run}] = open{j, len(j.runs) - 1}
-	case cluster.RunEnded:
-		key := runKey{o.Node, o.Run}
-		if run, is := r.runs[key]; is {
+	case world.RunStarted:
+		j, node := r.job(o.Run.JobID()), r.texts.number(o.Run.Node().Name)
+		j.runs = append(j.runs, span{from: at, to: -1, node: node})
+		r.runs[o.Run] = open{j, len(j.runs) - 1}
+	case world.RunEnded:
+		if run, is := r.runs[o.Run]; is {
 			s := &run.job.runs[run.index]
-			s.to, s.text = at, r.texts.number(o.Why)
-			delete(r.runs, key)
+			s.to, s.text = at, r.texts.number(why(o.Run))
+			delete(r.runs, o.Run)
 		}
-	case cluster.Transacted:
+	case world.Transacted:
 		r.load(o.Who).add(at, int(o.Step))
-	case cluster.Fault:
+	case world.Fault:
 		if o.For == 0 && !ofNemesis(o.Name) {
 			r.load(o.Whom).add(at, faulted)
 			return
@@ -124,7 +121,7 @@ func (r *Recorder) watch(now instant.Time, _ uint64, o cluster.Observation) {
 		f := fault{span: span{from: at, to: at + o.For.Milliseconds(), text: r.texts.number(o.Text)}}
 		f.name, f.whom = r.texts.number(o.Name), r.texts.number(o.Whom)
 		r.faults = append(r.faults, f)
-	case cluster.Healed:
+	case world.Healed:
 		r.healed = at
 		for i := range r.faults {
 			r.faults[i].to = min(r.faults[i].to, at)
@@ -132,10 +129,18 @@ func (r *Recorder) watch(now instant.Time, _ uint64, o cluster.Observation) {
 	}
 }
 
+// why is how a run ended.
+func why(r *world.Run) string {
+	if end := r.Ending(); end.Cause != 0 {
+		return end.String()
+	}
+	return "dropped"
+}
+
 // ofNemesis says whether a fault is one of the nemesis, which are shown one by one. Those of requests and
 // transactions are so many that they are only counted.
 func ofNemesis(name string) bool {
-	for _, known := range cluster.NemesisFaults {
+	for _, known := range world.NemesisFaults {
 		if name == known {
 			return true
 		}
@@ -143,22 +148,22 @@ func ofNemesis(name string) bool {
 	return false
 }
 
-func (r *Recorder) nodeChanged(at int64, o cluster.NodeChanged) {
-	state := map[cluster.NodeState]uint8{cluster.NodeUp: nodeUp, cluster.NodeDraining: nodeDraining, cluster.NodeDown: nodeDown}[o.State]
+func (r *Recorder) nodeChanged(at int64, o world.NodeChanged) {
+	state := map[world.NodeState]uint8{world.NodeUp: nodeUp, world.NodeDraining: nodeDraining, world.NodeDown: nodeDown}[o.State]
 	var l *lane
 	for _, known := range r.nodes {
-		if known.name == o.Node {
+		if known.name == o.Node.Name {
 			l = known
 		}
 	}
 	if l == nil {
-		l = &lane{name: o.Node}
+		l = &lane{name: o.Node.Name}
 		r.nodes = append(r.nodes, l)
 	}
 	l.changes = append(l.changes, change{at: at, state: state, text: r.texts.number(o.Text)})
 }
 
-func (r *Recorder) jobChanged(at int64, o cluster.JobChanged) {
+func (r *Recorder) jobChanged(o oracle.JobChanged) {
 	states := map[string]uint8{"": jobGone, "pending": jobPending, "running": jobRunning, "crashing": jobCrashing, "completed": jobCompleted, "failed": jobFailed}
 	j := r.job(o.Job)
 	if o.State != "" {
@@ -167,7 +172,7 @@ func (r *Recorder) jobChanged(at int64, o cluster.JobChanged) {
 			j.database, j.name = "requests", strings.TrimPrefix(o.Job, "r/")
 		}
 	}
-	c := change{at: at, state: states[string(o.State)], node: r.texts.number(o.Node), text: r.texts.number(o.Reason)}
+	c := change{at: r.now(), state: states[string(o.State)], node: r.texts.number(o.Node), text: r.texts.number(o.Reason)}
 	if n := len(j.changes); n > 0 {
 		last := j.changes[n-1]
 		if last.state == c.state && last.node == c.node && last.text == c.text {

@@ -9,23 +9,26 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/sim/cluster"
 	"couchrelay/sim/decide"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/trial"
+	"couchrelay/sim/world"
+
 	"pgregory.net/rapid"
 )
 
 // play plays a short run with trouble, watched or not.
-func play(watched bool) (*cluster.Cluster, *Recorder) {
-	c := cluster.Default()
-	c.Events = []cluster.Event{
-		{At: time.Minute, What: cluster.NodeCrash, Whom: "n1", For: 20 * time.Second},
-		{At: 2 * time.Minute, What: cluster.NodePause, Whom: "n2", For: time.Minute},
-		{At: 4 * time.Minute, What: cluster.StoreDown, For: 30 * time.Second},
-		{At: 5 * time.Minute, What: cluster.NodeDrain, Whom: "n2"},
-		{At: 6 * time.Minute, What: cluster.DBRecreated, Whom: "s1/a1"},
+func play(watched bool) (*trial.Trial, *Recorder) {
+	c := world.Default()
+	c.Events = []world.Event{
+		{At: time.Minute, What: world.NodeCrash, Whom: "n1", For: 20 * time.Second},
+		{At: 2 * time.Minute, What: world.NodePause, Whom: "n2", For: time.Minute},
+		{At: 4 * time.Minute, What: world.StoreDown, For: 30 * time.Second},
+		{At: 5 * time.Minute, What: world.NodeDrain, Whom: "n2"},
+		{At: 6 * time.Minute, What: world.DBRecreated, Whom: "s1/a1"},
 	}
 	c.Rates["fdb-conflict"], c.Rates["fdb-unknown-landed"] = 50_000, 50_000
-	w := cluster.New(c, decide.New(decide.Seed(1)))
+	w := trial.New(c, decide.New(decide.Seed(1)))
 	var r *Recorder
 	if watched {
 		r = Record(w)
@@ -44,7 +47,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	w, r := play(true)
-	v := &cluster.Violation{ID: "S1", Text: "job " + r.order[0].id + " </script> runs twice", At: w.Engine.Now() - 1_000_000, Step: 5}
+	v := &oracle.Violation{ID: "S1", Text: "job " + r.order[0].id + " </script> runs twice", At: w.Engine.Now() - 1_000_000, Step: 5}
 	var out bytes.Buffer
 	if err := r.Write(&out, "a <title>", v); err != nil {
 		t.Fatal(err)
@@ -100,10 +103,10 @@ func TestPage(t *testing.T) {
 // TestThinning: what is drawn together hides no bad state, and every longer stretch shows what holds in it.
 // A small scenario may have no jobs and no faults.
 func TestPageOfNothing(t *testing.T) {
-	c := cluster.Default()
+	c := world.Default()
 	c.Jobs, c.Duration, c.Rates = 0, time.Second, nil
-	r := Record(cluster.New(c, decide.New(decide.Seed(1))))
-	if raw, err := json.Marshal(r.data(&cluster.Violation{})); err != nil || strings.Contains(string(raw), "null") {
+	r := Record(trial.New(c, decide.New(decide.Seed(1))))
+	if raw, err := json.Marshal(r.data(&oracle.Violation{})); err != nil || strings.Contains(string(raw), "null") {
 		t.Errorf("%s, %v", raw, err)
 	}
 }

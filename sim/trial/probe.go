@@ -1,0 +1,135 @@
+package trial
+
+import (
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/replication"
+	"couchrelay/sim/oracle"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// probe makes experiments once everything has come to rest: a job starts soon after its document was written, at the
+// place in the order that the definition gives it, another right after it, and they stop soon after these were deleted.
+// Watches that were lost before the healing end within a while.
+func (t *Trial) probe() {
+	t.pass(world.AwaitLimit + 2*oracle.ProbeLimit)
+	if t.broken() || t.JobsReady() > 0 || t.FreeSlots() == 0 || len(t.View().Tenants()) == 0 {
+		return
+	}
+	s := t.Servers()[0]
+	if s.DB("a1") == nil {
+		return // deleted for good
+	}
+	first, second := t.start(s, "probe"), t.start(s, "another-probe")
+	if first == nil {
+		return
+	}
+	t.change(first.JobID())
+	t.lowerMaxJobs()
+	t.waitForNumbers()
+	for _, j := range []*world.JobDoc{first, second} {
+		if j == nil || t.broken() || !t.write(j, false) {
+			return
+		}
+		t.pass(oracle.ProbeLimit)
+		t.CheckGone(j)
+	}
+}
+
+// pass lets time pass.
+func (t *Trial) pass(d time.Duration) { t.Engine.Run(t.Engine.Now().Add(d), t.broken) }
+
+// write writes a document, or deletes it, at once, as nothing fails now.
+func (t *Trial) write(j *world.JobDoc, present bool) bool {
+	err := t.WriteNow(j, present)
+	t.CheckWriteNow(j, err)
+	return err == nil
+}
+
+// start writes a document while a slot is free, and looks for its run. It returns nil when there is none.
+func (t *Trial) start(s *peers.Server, name string) *world.JobDoc {
+	if t.broken() || t.FreeSlots() == 0 {
+		return nil
+	}
+	j := t.NewDocument(name, map[string]any{
+		"source": world.URL(s.Name, "a1"), "target": world.URL(s.Name, name), "create_target": true, "continuous": true})
+	id := j.JobID()
+	t.ExpectPlace(id, j.Tenant().Name())
+	if !t.write(j, true) {
+		return nil
+	}
+	if t.pass(oracle.ProbeLimit); t.broken() || j.JobID() != id {
+		return nil // a user who began before may make its database anew
+	}
+	t.CheckStarted(j)
+	return j
+}
+
+// lowerMaxJobs has a node run fewer jobs than it does, for a while.
+func (t *Trial) lowerMaxJobs() {
+	for _, p := range t.View().Nodes() {
+		n := p.Running()
+		if n == 0 || t.broken() || p.Draining() {
+			continue
+		}
+		before := p.Settings()
+		fewer := before
+		fewer.MaxJobs = n - 1
+		p.Configure(fewer)
+		limit := before.StopTimeout + oracle.ProbeLimit
+		t.pass(limit)
+		if p.Settings().MaxJobs == n-1 { // else what the nemesis changed for a while was put back
+			t.CheckRunsFewer(p, n, limit)
+		}
+		p.Configure(before)
+		t.pass(oracle.ProbeLimit)
+		return
+	}
+}
+
+// change writes a document to the source of a job while its run waits for changes.
+func (t *Trial) change(id string) {
+	path := t.Follow(id)
+	if path == nil {
+		return
+	}
+	if !t.wait(10*time.Minute, path.Absent) || !t.wait(10*time.Minute, path.Uncovered) {
+		return // what was there before takes what it takes
+	}
+	path.Source.Write([]docs.Edit{{Document: docs.Document{ID: "probe", Body: []byte("{}")}, Token: t.NextToken()}})
+	path.Source.Sync()
+	path.Watch()
+	switch checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; {
+	case !t.wait(oracle.Soon, path.Absent):
+		path.CheckArrived(oracle.Soon)
+	case !t.wait(checkpointed, path.Uncovered):
+		path.CheckCovered(checkpointed)
+	}
+}
+
+// wait lets time pass until nothing is missing, or the limit is over. It reports whether nothing is missing.
+func (t *Trial) wait(limit time.Duration, missing func() string) bool {
+	for end := t.Engine.Now().Add(limit); missing() != ""; {
+		if t.pass(time.Second); t.Engine.Now() > end || t.broken() {
+			return false
+		}
+	}
+	return true
+}
+
+// waitForNumbers has jobs tell what their runs have done.
+func (t *Trial) waitForNumbers() {
+	if t.broken() {
+		return
+	}
+	done := map[*world.Run]replication.Info{}
+	for _, p := range t.View().Nodes() {
+		for _, r := range p.Runs() {
+			done[r] = r.Info()
+		}
+	}
+	t.pass(2*t.Config.Settings.ProgressInterval + oracle.Soon)
+	t.CheckTold(done)
+}

@@ -1,0 +1,240 @@
+package world
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/ratelimit"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/peers"
+)
+
+// allOps has one operation of each kind.
+var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{}, peer.ReadChanges{}, peer.DiffRevs{},
+	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}}
+
+// network is between the processes and the servers.
+type network struct {
+	w       *World
+	servers []*peers.Server
+	kinds   map[reflect.Type]*opFaults
+	links   map[linkKey]*link
+	states  map[*peers.Server]*serverState
+	snares  map[*peers.DB]bool // made again when a checkpoint comes
+	torn    *decide.Site
+}
+
+// opFaults are the faults that requests of one kind can have.
+type opFaults struct {
+	name   string
+	faults []chance
+	table  *decide.Table
+}
+
+type linkKey struct {
+	p *engine.Process
+	s *peers.Server
+}
+
+// link is the way between a process and a server.
+type link struct {
+	sites    map[string]*decide.Site
+	cutUntil instant.Time
+}
+
+// serverState is what is wrong with a server at the moment.
+type serverState struct {
+	until   instant.Time
+	slow    instant.Time // until when its answers take seconds
+	refusal *peer.Failure
+	refuses reflect.Type // requests of this kind only; nil for all
+}
+
+func newNetwork(w *World) *network {
+	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
+		torn: w.Decider.Site("torn")}
+	for _, op := range allOps {
+		k := &opFaults{name: reflect.TypeOf(op).Name()}
+		var names []string
+		for _, f := range peers.RequestFaults(op) {
+			if w.Config.Rates[f] > 0 {
+				names = append(names, f)
+			}
+		}
+		k.faults, k.table = w.Faults.chances(names), w.Config.table(names)
+		n.kinds[reflect.TypeOf(op)] = k
+	}
+	return n
+}
+
+func (n *network) add(s *peers.Server) {
+	n.servers = append(n.servers, s)
+	n.states[s] = &serverState{}
+}
+
+func (n *network) heal() {
+	for _, k := range n.kinds {
+		k.faults, k.table = nil, &decide.Table{}
+	}
+	for _, l := range n.links {
+		l.cutUntil = 0
+	}
+	for _, s := range n.servers {
+		n.states[s].until, n.states[s].slow = 0, 0
+	}
+	clear(n.snares)
+}
+
+// Server is peers.Network's.
+func (n *network) Server(name string) *peers.Server {
+	for _, s := range n.servers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (n *network) link(p *engine.Process, s *peers.Server) *link {
+	key := linkKey{p, s}
+	l := n.links[key]
+	if l == nil {
+		l = &link{sites: map[string]*decide.Site{}}
+		n.links[key] = l
+	}
+	return l
+}
+
+func (n *network) site(p *engine.Process, s *peers.Server, what string) *decide.Site {
+	l := n.link(p, s)
+	site := l.sites[what]
+	if site == nil {
+		site = n.w.Decider.Site(fmt.Sprintf("%s>%s/%s", p, s.Name, what))
+		l.sites[what] = site
+	}
+	return site
+}
+
+// Fate is peers.Network's.
+func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fault, time.Duration, time.Duration) {
+	k := n.kinds[reflect.TypeOf(op)]
+	for _, f := range k.faults {
+		*f.reached++
+	}
+	fault := n.site(p, s, k.name).Pick(k.table)
+	most := n.w.Config.NetLatency
+	there, back := n.site(p, s, "there").Duration(most/10, most), most/10
+	if fault != "" {
+		n.w.Faults.hit(fault)
+		n.w.Engine.Logf(p.Name, "~ %s of %s to %s", fault, k.name, s.Name)
+		n.w.emit(Fault{Name: string(fault), Whom: p.Name, Text: k.name + " to " + s.Name})
+	}
+	if fault == peers.Slow || n.states[s].slow > n.w.Engine.Now() {
+		slow := n.site(p, s, "slow")
+		there, back = slow.Duration(time.Second, 20*time.Second), slow.Duration(time.Second, 9*time.Second)
+	}
+	return fault, there, back
+}
+
+// Cut is peers.Network's.
+func (n *network) Cut(p *engine.Process, s *peers.Server) bool {
+	return n.link(p, s).cutUntil > n.w.Engine.Now()
+}
+
+// Arrives is peers.Network's.
+func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Failure {
+	kind := reflect.TypeOf(op)
+	if st := n.states[s]; st.until > n.w.Engine.Now() && (st.refuses == nil || st.refuses == kind) {
+		return st.refusal
+	}
+	if db := s.DB(database); kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
+		n.w.Engine.Logf(db.String(), "made again")
+		n.w.remake(db)
+	}
+	return nil
+}
+
+// Wished is peers.Network's.
+func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Time) {
+	n.w.emit(Wished{n.w.nodeOf(p), key, until})
+}
+
+// Sends is peers.Network's.
+func (n *network) Sends(p *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration) {
+	n.w.emit(Sends{n.w.nodeOf(p), key, asked, held})
+}
+
+// Refused is peers.Network's.
+func (n *network) Refused(url, id, rev string) {
+	if db := n.find(url); db != nil {
+		n.w.emit(Refused{db, id, rev})
+	}
+}
+
+// Torn is peers.Network's: users change what is hard to read.
+func (n *network) Torn(db *peers.DB, id string) {
+	if isSource(db.Name) && !n.w.healed && !strings.HasPrefix(id, "_design/") && n.torn.Int(2) == 1 {
+		n.w.users.edit(db, id, n.torn)
+	}
+}
+
+// isolatedUntil is until when a process does not reach the store.
+func (n *network) isolatedUntil(p *Node) instant.Time {
+	if p == nil {
+		return 0
+	}
+	return p.isolated
+}
+
+// cut separates a process and a server for d; connections that wait notice it in a while.
+func (n *network) cut(p *Node, s *peers.Server, d time.Duration) {
+	l := n.link(p.Process, s)
+	l.cutUntil = max(l.cutUntil, n.w.Engine.Now().Add(d))
+	n.w.Engine.After(30*time.Second, nil, "connection lost", func() {
+		for _, db := range s.DBs() {
+			db.Hangup(p.Process, &peer.Failure{Kind: peer.TimedOut})
+		}
+	})
+}
+
+// trouble makes a server refuse all requests of a kind for d, all kinds without one.
+func (n *network) trouble(s *peers.Server, kind reflect.Type, refusal *peer.Failure, d time.Duration) {
+	st := n.states[s]
+	st.until, st.refuses, st.refusal = n.w.Engine.Now().Add(d), kind, refusal
+	n.hangup(s)
+}
+
+// slow makes a server take seconds for every answer.
+func (n *network) slow(s *peers.Server, d time.Duration) {
+	n.states[s].slow = n.w.Engine.Now().Add(d)
+}
+
+// hangup breaks the connections that wait for a server.
+func (n *network) hangup(s *peers.Server) {
+	for _, db := range s.DBs() {
+		db.Hangup(nil, &peer.Failure{Kind: peer.Broken})
+	}
+}
+
+// databases are all databases, in order.
+func (n *network) databases() []*peers.DB {
+	var all []*peers.DB
+	for _, s := range n.servers {
+		all = append(all, s.DBs()...)
+	}
+	return all
+}
+
+// find is the database of a URL; nil when it does not exist.
+func (n *network) find(url string) *peers.DB {
+	server, name := peers.Find(url)
+	if s := n.Server(server); s != nil {
+		return s.DB(name)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package world
+
+import (
+	"encoding/json"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/spec"
+	"couchrelay/sim/decide"
+)
+
+var admin = jobstore.Writer{Admin: true}
+
+// Requester is the name of the user who sends requests to _replicate.
+const Requester = "user"
+
+// request sends POST /_replicate, often the same as before, or cancels what one started.
+func (u *users) request(what string, site *decide.Site) {
+	p := u.frontend(site)
+	if p == nil {
+		return
+	}
+	if what == CancelRequest {
+		if len(u.requests) > 0 {
+			u.cancel(p, u.requests[site.Int(len(u.requests))])
+		}
+		return
+	}
+	body := u.newBody(site)
+	if n := len(u.asked); n > 0 && site.Int(3) > 0 {
+		body = u.asked[site.Int(n)]
+	} else {
+		u.asked = append(u.asked, body)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	rep, err := spec.ParseRequest(raw, u.w.store.Config.Parse)
+	if err != nil {
+		panic(err)
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
+		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, Requester, now) })
+		if err == nil {
+			u.requests = append(u.requests, id)
+			u.w.emit(RequestAnswered{id, rep})
+			u.w.Engine.After(0, nil, "accepted", func() { u.w.emit(RequestAccepted{id, rep, now}) })
+		}
+	})
+}
+
+func (u *users) cancel(p *Node, id string) {
+	u.w.Engine.Go(p.Process, "api", func() {
+		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
+		if kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) }) == nil {
+			u.w.Engine.After(0, nil, "canceled", func() { u.w.emit(RequestCanceled{id, now}) })
+		}
+	})
+}

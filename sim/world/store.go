@@ -1,0 +1,175 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/fakefdb"
+)
+
+// storeWorld is what surrounds the fake store: the engine's time, and the decider's faults.
+type storeWorld struct {
+	w      *World
+	tables map[fakefdb.Kind]*decide.Table
+	faults map[fakefdb.Kind][]chance // that can come up
+	sites  map[siteKey]storeSites
+	// downUntil is when the store answers again.
+	downUntil instant.Time
+	// at once: nothing fails and nothing takes time, for the checks of idempotence.
+	atOnce bool
+}
+
+type siteKey struct {
+	who  string
+	kind fakefdb.Kind
+}
+
+// storeSites are where a process's questions of one kind are asked: which fault, how long the way
+// takes, and what a fault does.
+type storeSites struct{ fault, there, late *decide.Site }
+
+func newStoreWorld(w *World) *storeWorld {
+	s := &storeWorld{w: w, tables: map[fakefdb.Kind]*decide.Table{}, faults: map[fakefdb.Kind][]chance{}, sites: map[siteKey]storeSites{}}
+	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch} {
+		var names []string
+		for _, f := range fakefdb.Faults(kind) {
+			if f != fakefdb.Outage && w.Config.Rates[string(f)] > 0 {
+				names = append(names, string(f))
+			}
+		}
+		s.faults[kind], s.tables[kind] = w.Faults.chances(names), w.Config.table(names)
+	}
+	return s
+}
+
+func (s *storeWorld) heal() {
+	s.downUntil = 0
+	for kind := range s.tables {
+		s.tables[kind], s.faults[kind] = &decide.Table{}, nil
+	}
+}
+
+func (s *storeWorld) sitesOf(who string, kind fakefdb.Kind) storeSites {
+	key := siteKey{who, kind}
+	sites, known := s.sites[key]
+	if !known {
+		name, d := who+"/store/"+kind.String(), s.w.Decider
+		sites = storeSites{d.Site(name), d.Site(name + " there"), d.Site(name + " late")}
+		s.sites[key] = sites
+	}
+	return sites
+}
+
+// Now is fakefdb.World's.
+func (s *storeWorld) Now() instant.Time { return s.w.Engine.Now() }
+
+// Sleep is fakefdb.World's.
+func (s *storeWorld) Sleep(ctx context.Context, d time.Duration) error {
+	if s.atOnce {
+		return ctx.Err()
+	}
+	p := s.w.nodeOf(s.w.Engine.Owner())
+	if p == nil || !p.tillGone || p.isolated <= s.Now() {
+		return s.w.Engine.Sleep(ctx, d)
+	}
+	return s.w.Engine.Await(ctx, func(wake func()) {
+		p.cutOff = append(p.cutOff, wake)
+		s.w.Engine.After(d, p.Process, "", wake)
+	})
+}
+
+// Await is fakefdb.World's.
+func (s *storeWorld) Await(ctx context.Context, arm func(wake func())) error {
+	if s.atOnce {
+		arm(func() {})
+		return ctx.Err()
+	}
+	return s.w.Engine.Await(ctx, arm)
+}
+
+// After is fakefdb.World's.
+func (s *storeWorld) After(d time.Duration, f func()) {
+	if s.atOnce && d <= 0 { // a watch that was delayed before still is
+		f()
+		return
+	}
+	s.w.Engine.After(d, nil, "store", f)
+}
+
+// Decide is fakefdb.World's.
+func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
+	w := s.w
+	p := w.nodeOf(w.Engine.Owner())
+	w.operation(op)
+	if s.atOnce {
+		return fakefdb.Outcome{}
+	}
+	who := "user"
+	if p != nil {
+		who = p.Name
+	}
+	w.watchTransaction(who, op)
+	if p != nil {
+		p.stall(true)
+	}
+	sites := s.sitesOf(who, op.Kind)
+	if op.Kind == fakefdb.BackOff {
+		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
+	}
+	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
+		if p != nil {
+			p.reachesSince = until
+		}
+		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: until.Sub(w.Engine.Now())}
+	}
+	for _, f := range s.faults[op.Kind] {
+		if op.Limbo || f.name != fakefdbStale {
+			*f.reached++
+		}
+	}
+	fault := sites.fault.Pick(s.tables[op.Kind])
+	if fault == fakefdbStale && !op.Limbo {
+		fault = ""
+	}
+	out := fakefdb.Outcome{Fault: fakefdb.Fault(fault)}
+	switch {
+	case op.Kind == fakefdb.Read && fault == "" && !s.slow(op.Tx) && !(p != nil && w.Engine.Paused(p.Process)):
+		out.AtOnce = true
+	case op.Kind != fakefdb.StartWatch:
+		out.Before = sites.there.Duration(w.Config.StoreLatency/10, w.Config.StoreLatency)
+		if op.Kind == fakefdb.Commit {
+			out.After = w.Config.StoreLatency / 10
+		}
+	}
+	if fault != "" {
+		w.Faults.hit(fault)
+		w.Engine.Logf(who, "~ %s of %s", fault, op.Kind)
+		w.emit(Fault{Name: fault, Whom: who, Text: op.Kind.String()})
+		s.stretch(&out, sites.late)
+	}
+	return out
+}
+
+// slow says whether the reads of a transaction take time. That is no question of chance, of which there would be as
+// many as reads: slow ones are spread evenly, since 61 and 100 have no divisor in common.
+func (s *storeWorld) slow(tx uint64) bool { return tx*61%100 < uint64(s.w.Config.SlowReads) }
+
+const fakefdbStale = string(fakefdb.StaleReadVersion)
+
+// stretch gives a fault its times.
+func (s *storeWorld) stretch(out *fakefdb.Outcome, site *decide.Site) {
+	switch out.Fault {
+	case fakefdb.SlowCommit:
+		out.Before += site.Duration(100*time.Millisecond, 4*time.Second)
+	case fakefdb.TimedOutLate, fakefdb.ClusterLate:
+		out.Late = site.Duration(time.Millisecond, 60*time.Second)
+	case fakefdb.WatchSpurious, fakefdb.WatchDelayed, fakefdb.WatchFailed:
+		out.Late = site.Duration(time.Millisecond, 20*time.Second)
+	case fakefdb.StaleReadVersion:
+		out.Pick = uint64(site.Int(8))
+	case fakefdb.UnknownLanded:
+		out.After += site.Duration(0, 5*time.Second)
+	}
+}

@@ -1,0 +1,430 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/peers"
+)
+
+// users write documents in the source databases, and make, change and remove replications through the
+// nodes' frontends.
+type users struct {
+	w       *World
+	site    *decide.Site
+	touch   *decide.Site // whether a document is written as it was read
+	query   *decide.Site // what a filter function is told
+	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
+	table   *decide.Table
+	faults  []chance
+	tenants []*Tenant
+	jobs    []*JobDoc // replication documents that were ever tried, in order
+	n       int       // things made so far, for names and tokens
+
+	asked    []map[string]any // bodies of requests
+	requests []string         // ids of their jobs, as far as known
+	sharing  bool             // an operator is putting other settings in force
+}
+
+// tenant is a replicator database.
+type Tenant struct {
+	name     string
+	instance tuple.UUID
+	busy     bool // being deleted or made again
+}
+
+// jobDoc is a replication document as its user knows it.
+type JobDoc struct {
+	tenant *Tenant
+	id     string
+	body   map[string]any
+	// busy is while a write is under way; unknown when nobody knows whether the last one happened.
+	busy, unknown bool
+	present       bool
+	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was read.
+	keeps bool
+}
+
+func newUsers(w *World) *users {
+	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
+	var names []string
+	for _, name := range AllActions {
+		if rate := w.Config.Actions[name]; rate > 0 {
+			names = append(names, name)
+			u.table.Add(name, rate)
+		}
+	}
+	u.faults = w.Faults.chances(names)
+	for i := range w.Config.Tenants {
+		name := "_replicator"
+		if i > 0 {
+			name = fmt.Sprintf("t%d/_replicator", i)
+		}
+		u.tenants = append(u.tenants, &Tenant{name: name})
+	}
+	return u
+}
+
+// begin makes the replicator databases and the first documents, before there is any trouble, and starts
+// to act.
+func (u *users) begin() {
+	u.w.Engine.Go(nil, "users", func() {
+		u.w.around.atOnce = true
+		for _, t := range u.tenants {
+			u.create(t)
+		}
+		for range u.w.Config.Jobs {
+			u.w.around.atOnce = true
+			j := u.newJob(u.newBody(u.site), u.site)
+			j.unknown = u.put(context.Background(), j, j.body) != nil
+		}
+		u.w.around.atOnce = false
+		for !u.w.healed {
+			_ = u.w.Engine.Sleep(context.Background(), u.site.Duration(u.w.Config.Think/20, u.w.Config.Think))
+			for _, f := range u.faults {
+				*f.reached++
+			}
+			if what := u.acts.Pick(u.table); what != "" && !u.w.healed {
+				u.w.Faults.hit(what)
+				u.act(what, u.site)
+			}
+		}
+	})
+}
+
+func (u *users) next() int { u.n++; return u.n }
+
+// act does one thing.
+func (u *users) act(what string, site *decide.Site) {
+	switch what {
+	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, HeavyConflict, BurstDocs:
+		u.editDocs(what, site)
+	case AddJob:
+		u.write(u.newJob(u.newBody(site), site), site, false)
+	case StormJobs:
+		for range 10 + site.Int(20) {
+			j := u.newJob(u.newBody(site), site)
+			u.write(j, site, false)
+			if site.Int(4) > 0 {
+				u.write(j, site, true)
+			}
+		}
+	case AddDuplicate, ChangeJob, TouchJob, RemoveJob:
+		u.changeJob(what, site)
+	case Request, CancelRequest:
+		u.request(what, site)
+	case ChangeSharing:
+		u.share(site)
+	case RecreateTenant:
+		u.recreate(u.tenants[site.Int(len(u.tenants))], site)
+	}
+}
+
+// URL is the address of a database.
+func URL(server, db string) string { return "http://" + server + "/" + db + "/" }
+
+// isSource says whether users write into a database of this name; others are written by replications
+// only.
+func isSource(name string) bool { return strings.HasPrefix(name, "a") }
+
+// pick chooses a database of all servers.
+func (u *users) pick(site *decide.Site, source bool) string {
+	c := &u.w.Config
+	server := u.w.net.servers[site.Int(len(u.w.net.servers))].Name
+	kind := "b"
+	if source && site.Int(5) < 4 {
+		kind = "a"
+	}
+	return URL(server, fmt.Sprint(kind, 1+site.Int(max(1, c.Databases/2))))
+}
+
+// longURL makes a record of 0.7 MB: a record has a proxy's URL twice, and an & as six bytes.
+var longURL = "http://proxy/" + strings.Repeat("&", 60_000)
+
+// newBody makes up a replication.
+func (u *users) newBody(site *decide.Site) map[string]any {
+	c := &u.w.Config
+	percent := func(share int) bool { return site.Chance(share * decide.Scale / 100) }
+	source := u.pick(site, true)
+	target := u.pick(site, false)
+	if target == source {
+		target = strings.Replace(target, "/b", "/bb", 1)
+	}
+	body := map[string]any{"source": source, "target": target, "create_target": true}
+	if percent(c.Continuous) {
+		body["continuous"] = true
+	}
+	if c.LongURLs > 0 && percent(c.LongURLs) {
+		body["proxy"] = longURL
+	}
+	if percent(c.Filtered) {
+		switch site.Int(4) {
+		case 0:
+			n := site.Int(3 * peers.Forms)
+			body["selector"] = peers.Selector(n/3, n%3)
+		case 1:
+			body["filter"] = "f/pass"
+			if n := u.query.Int(6); n > 2 {
+				body["query_params"] = peers.Query(n % 3)
+			}
+		case 2:
+			body["doc_ids"] = []string{"doc1", "doc3", "none"}
+		case 3:
+			body["winning_revs_only"] = true
+		}
+	}
+	switch site.Int(8) {
+	case 1:
+		body["use_bulk_get"] = false
+	case 2:
+		body["worker_batch_size"] = 1 + site.Int(5)
+	case 3:
+		body["use_checkpoints"] = false
+	case 5:
+		if db := u.w.net.find(source); db != nil {
+			body["since_seq"] = json.RawMessage(db.Last())
+		}
+	case 4:
+		if u.w.net.find(target) != nil {
+			delete(body, "create_target")
+		}
+	case 6:
+		body["create_target_params"] = map[string]any{"q": 2}
+	}
+	return body
+}
+
+// newJob makes up a document for a replication.
+func (u *users) newJob(body map[string]any, site *decide.Site) *JobDoc {
+	j := &JobDoc{tenant: u.tenants[site.Int(len(u.tenants))], id: fmt.Sprintf("r%d", u.next()), body: body}
+	u.jobs = append(u.jobs, j)
+	return j
+}
+
+// write writes or deletes a document through a frontend.
+func (u *users) write(j *JobDoc, site *decide.Site, remove bool) {
+	p := u.frontend(site)
+	if p == nil || j.busy || j.tenant.busy {
+		return
+	}
+	j.busy = true
+	body := j.body
+	if remove {
+		body = nil
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		// A frontend that dies in the middle leaves its user in doubt.
+		defer func() { j.busy = false }()
+		doubted := j.unknown
+		j.unknown = true
+		if err := u.put(u.w.Engine.NewContext(p.Process, RequestLimit), j, body); err == nil {
+			j.unknown, j.present = false, body != nil
+		} else if isRefusal(err) {
+			j.unknown = doubted
+		}
+	})
+}
+
+// frontend is a process that answers users, nil when all are down.
+func (u *users) frontend(site *decide.Site) *Node {
+	var up []*Node
+	for _, p := range u.w.nodes {
+		if p.alive && !p.draining && p.roles.Has(node.APIFrontend) {
+			up = append(up, p)
+		}
+	}
+	if len(up) == 0 {
+		return nil
+	}
+	return up[site.Int(len(up))]
+}
+
+// UserOf is in whose name a document replicates.
+func UserOf(id string) string { return "user of " + id }
+
+// put writes a replication document, or deletes it when there is no body.
+func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
+	token, now := uint64(u.next()), u.w.Engine.Now()
+	wanted := map[string]any{"_id": j.id, "n": token}
+	for name, v := range body { // into another map: order does not matter
+		wanted[name] = v
+	}
+	if body == nil {
+		wanted["_deleted"] = true
+	} else {
+		wanted["user_ctx"] = map[string]any{"name": UserOf(j.id)}
+	}
+	keeps := j.keeps
+	j.keeps = false
+	var seen *docs.Document // what the user saw before writing
+	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
+		if err != nil {
+			return err
+		}
+		if seen == nil {
+			if seen, err = db.Read(j.id, docs.Want{Deleted: true}); isRefusal(err) {
+				seen = &docs.Document{Deleted: true}
+			} else if err != nil {
+				return err
+			}
+			if keeps {
+				keep(wanted, seen)
+			}
+		}
+		raw, err := json.Marshal(wanted)
+		if err != nil {
+			panic(err)
+		}
+		doc, err := docs.ParseDocument(raw, docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !seen.Deleted:
+			doc.Rev = seen.Rev
+		case doc.Deleted:
+			return nil
+		}
+		written, err := u.w.store.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: token}}, admin, now)
+		if err == nil && written[0].Err != nil {
+			return written[0].Err
+		}
+		return err
+	})
+	u.w.Engine.Logf("users", "wrote %s/%s as %d, present %v: %v", j.tenant.name, j.id, token, body != nil, err)
+	if err == nil {
+		u.w.emit(DocumentWritten{j, token, body != nil})
+	} else if isRefusal(err) {
+		u.w.emit(WriteRefused{j, token, err})
+	}
+	return err
+}
+
+// keep adds what the replicator wrote into a document.
+func keep(wanted map[string]any, seen *docs.Document) {
+	var members map[string]any
+	if seen.Deleted || json.Unmarshal(seen.Body, &members) != nil {
+		return
+	}
+	for _, name := range docs.ReplicationMembers {
+		if v, has := members[name]; has {
+			wanted[name] = v
+		}
+	}
+}
+
+func isRefusal(err error) bool {
+	_, is := err.(*docs.Error)
+	return is
+}
+
+func (u *users) changeJob(what string, site *decide.Site) {
+	if len(u.jobs) == 0 {
+		return
+	}
+	j := u.jobs[site.Int(len(u.jobs))]
+	switch what {
+	case AddDuplicate:
+		u.write(u.newJob(j.body, site), site, false)
+	case ChangeJob:
+		body := map[string]any{}
+		for name, v := range j.body { // into another map: order does not matter
+			body[name] = v
+		}
+		body["target"] = u.pick(site, false)
+		if body["target"] == body["source"] {
+			return
+		}
+		j.body = body
+		u.write(j, site, false)
+	case TouchJob:
+		j.keeps = !j.busy && u.touch.Int(2) == 1
+		u.write(j, site, false)
+	case RemoveJob:
+		u.write(j, site, true)
+	}
+}
+
+// create makes a replicator database.
+func (u *users) create(t *Tenant) {
+	n := u.next()
+	t.instance = tuple.UUID{7, byte(n >> 8), byte(n)}
+	u.untilDone(func(tx kv.Tx) error { return u.w.store.Docs.Create(tx, t.name, t.instance, u.w.Engine.Now()) })
+}
+
+// untilDone tries a transaction until it commits for certain.
+func (u *users) untilDone(f func(kv.Tx) error) {
+	for kv.Do(context.Background(), u.w.db, f) != nil {
+		_ = u.w.Engine.Sleep(context.Background(), time.Second)
+	}
+}
+
+// recreate deletes a replicator database, and makes it again, often with the documents that it had.
+func (u *users) recreate(t *Tenant, site *decide.Site) {
+	p := u.frontend(site)
+	for _, j := range u.jobs {
+		if j.tenant == t && j.busy {
+			return
+		}
+	}
+	if p == nil || t.busy {
+		return
+	}
+	t.busy = true
+	old, again := t.instance, site.Int(2) == 1
+	u.w.Engine.Go(nil, "drop tenant", func() { // an operator who tries until it is done
+		u.untilDone(func(tx kv.Tx) error {
+			u.w.store.Drop(tx, old)
+			return u.w.store.Docs.Delete(tx, t.name, old)
+		})
+		u.w.Engine.Logf("users", "dropped %s", t.name)
+		u.w.emit(DatabaseDropped{t})
+		var had []*JobDoc
+		for _, j := range u.jobs {
+			if j.tenant == t && j.present {
+				had = append(had, j)
+			}
+			if j.tenant == t {
+				j.present, j.unknown = false, false
+			}
+		}
+		u.create(t)
+		for _, j := range had {
+			if again {
+				j.unknown = u.put(context.Background(), j, j.body) != nil
+				j.present = !j.unknown
+			}
+		}
+		t.busy = false
+	})
+}
+
+// NewDocument is a replication document of the first replicator database, which is not written yet.
+func (w *World) NewDocument(id string, body map[string]any) *JobDoc {
+	return &JobDoc{tenant: w.users.tenants[0], id: id, body: body}
+}
+
+// WriteNow writes a replication document, or deletes it, in a transaction in which nothing fails and which takes no time.
+func (w *World) WriteNow(j *JobDoc, present bool) error {
+	body := j.body
+	if !present {
+		body = nil
+	}
+	w.around.atOnce = true
+	defer func() { w.around.atOnce = false }()
+	err := w.users.put(context.Background(), j, body)
+	w.stepped() // no event has brought this about
+	return err
+}
+
+// NextToken is a number that nothing else has, for a write.
+func (w *World) NextToken() uint64 { return uint64(w.users.next()) }

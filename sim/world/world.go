@@ -1,0 +1,223 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/core/spec"
+	"couchrelay/sim/decide"
+	"couchrelay/sim/engine"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
+)
+
+// start is when every run begins.
+const start instant.Time = 1_800_000_000_000_000
+
+// World is everything that acts in one run of the simulator. Its methods are called by one goroutine at a time.
+type World struct {
+	Config  Config
+	Engine  *engine.Engine
+	Decider *decide.Decider
+	Faults  Tally
+
+	db        *fakefdb.Database
+	store     *jobstore.Store
+	around    *storeWorld // what surrounds the store
+	net       *network
+	nodes     []*Node
+	users     *users
+	asks      asks
+	observers []func(Fact)
+	healed    bool
+
+	// Happened, when set, is told of what the nemesis does.
+	Happened func(Happening)
+}
+
+// Tally counts faults: how often each could have come up, and how often it did.
+type Tally struct {
+	Fired   map[string]uint64
+	reached map[string]*uint64
+}
+
+// chance is a fault that can come up, with the count of how often it could have.
+type chance struct {
+	name    string
+	reached *uint64
+}
+
+// chances are the faults with some names.
+func (t *Tally) chances(names []string) []chance {
+	all := make([]chance, len(names))
+	for i, name := range names {
+		if t.reached[name] == nil {
+			t.reached[name] = new(uint64)
+		}
+		all[i] = chance{name, t.reached[name]}
+	}
+	return all
+}
+
+// Reached is how often each fault could have come up.
+func (t Tally) Reached() map[string]uint64 {
+	all := map[string]uint64{}
+	for name, n := range t.reached {
+		all[name] = *n
+	}
+	return all
+}
+
+// hit counts a fault that came up.
+func (t *Tally) hit(name string) { t.Fired[name]++ }
+
+// New builds a world.
+func New(c Config, d *decide.Decider) *World {
+	w := &World{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
+	w.asks = asks{current: map[any]Asked{}, committing: map[uint64]Asked{}}
+	w.around = newStoreWorld(w)
+	w.db = fakefdb.New(fakefdb.InWorld(w.around), fakefdb.OnCommit(w.landed))
+	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
+	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
+	rc.Sharing = c.Sharing
+	rc.Sharing.Forgetting.Interval = c.Settings.Interval
+	rc.Parse = spec.DefaultConfig()
+	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
+	rc.Parse.RetriesPerRequest = c.Retries
+	w.store = jobstore.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
+	w.net = newNetwork(w)
+	w.users = newUsers(w)
+	w.buildServers()
+	for i := range c.Processes() {
+		p := newProcess(w, fmt.Sprint("n", i+1), c.rolesOf(i))
+		if i <= c.Namesakes {
+			p.title = "n1"
+		}
+		w.nodes = append(w.nodes, p)
+	}
+	w.Engine.Step = w.stepped
+	return w
+}
+
+// rolesOf are the roles of the process with an index.
+func (c *Config) rolesOf(i int) node.Roles {
+	switch {
+	case i < c.Nodes:
+		return node.AllRoles
+	case i < c.Nodes+c.FrontendOnly:
+		return node.APIFrontend
+	}
+	return node.Replication
+}
+
+// longest are the times that servers, or what is in front of them, may let an answer take; 0 is any time.
+var longest = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute}
+
+// buildServers makes the servers with their databases and first documents.
+func (w *World) buildServers() {
+	c := &w.Config
+	site, choppy, fussy, brittle := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy"), w.Decider.Site("brittle")
+	cutting, rewording, slow := w.Decider.Site("cutting"), w.Decider.Site("rewording"), w.Decider.Site("trickling")
+	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
+		w.emit(Altered{db, name, what})
+	}}
+	for i := range c.Servers {
+		t := peers.Traits{
+			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
+		}
+		t.Choppy, t.Fussy, t.Brittle = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
+		t.Trickles = slow.Int(8) == 7
+		t.Longest = longest[cutting.Int(len(longest))]
+		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
+		t.LaxLocals = t.LaxLocals && t.Clustered()
+		t.Rewords = rewording.Int(4) == 3 && t.Clustered()
+		if site.Chance(c.BareServers * decide.Scale / 100) {
+			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
+			t.Hasty = site.Int(8) == 7
+			t.MaxDoc = 100_000 * site.Int(3)
+		}
+		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
+		s.Changed = func(_ string, hash uint64) { w.Engine.Note(hash) }
+		s.Logged = func(db *peers.DB, id string, body []byte) { w.emit(LogWritten{db, id, body}) }
+		s.Origins = origins
+		w.net.add(s)
+		for k := range max(1, c.Databases/2) {
+			w.users.fill(s.Create(fmt.Sprint("a", k+1)))
+			w.users.fill(s.Create(fmt.Sprint("b", k+1)))
+		}
+	}
+}
+
+// Begin starts everything: users, nodes, the nemesis and the events of the scenario. Call it once, before the engine runs.
+func (w *World) Begin() {
+	w.users.begin()
+	for _, p := range w.nodes {
+		p.boot()
+	}
+	w.startNemesis()
+	w.tick()
+	w.planEvents()
+}
+
+// tickEvery is the time between two facts Ticked.
+const tickEvery = 30 * time.Second
+
+// tick emits a fact now and then, for observers that look for what must not last.
+func (w *World) tick() {
+	w.Engine.After(tickEvery, nil, "watchdog", func() {
+		w.emit(Ticked{})
+		w.tick()
+	})
+}
+
+// Heal ends all trouble: from now on nothing fails, and users do nothing more.
+func (w *World) Heal() {
+	w.healed = true
+	w.Engine.Logf("world", "healed")
+	w.emit(Healed{})
+	w.net.heal()
+	w.around.heal()
+	for _, p := range w.nodes {
+		p.heal()
+	}
+}
+
+// Hash covers everything that happened and the state at the end.
+func (w *World) Hash() uint64 {
+	h := mix.Pair(w.Engine.Hash(), w.db.Hash())
+	for _, s := range w.net.servers {
+		h = mix.Pair(h, s.Hash())
+	}
+	return h
+}
+
+// Close frees what a run holds. Call it when it is over and its hash was taken.
+func (w *World) Close() { w.Engine.Close() }
+
+// Elapsed is how much virtual time the run has taken so far.
+func (w *World) Elapsed() time.Duration { return w.Engine.Now().Sub(start) }
+
+// Dump prints the state: the contents of the store, a pair on each line, and hashes of the databases.
+func (w *World) Dump() []string {
+	lines := strings.Split(strings.TrimSpace(w.db.Dump()), "\n")
+	for _, db := range w.net.databases() {
+		lines = append(lines, fmt.Sprintf("%s %016x", db, db.Hash()))
+	}
+	return lines
+}
+
+// Do makes something happen now, as an event of the scenario does.
+func (w *World) Do(e Event) {
+	n := &nemesis{w: w, site: w.Decider.Site("events")}
+	n.do(e)
+}
+
+// End is when the time of trouble is over.
+func (w *World) End() instant.Time { return start.Add(w.Config.Duration) }
