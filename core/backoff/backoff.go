@@ -1,25 +1,30 @@
-// Package backoff says how long a failing job waits before it is tried again. It is pure computation.
+// Package backoff computes how long a failing job waits before it runs again, as RFC 016 has it: the wait
+// doubles with every error in a row, and is drawn at random from a part of that, so that jobs which failed
+// together spread.
 package backoff
 
 import (
 	"time"
 
+	"couchrelay/core/invariant"
 	"couchrelay/core/prng"
 )
 
-// Policy holds the constants of RFC 016 (which writes max where it means min).
+const bounded invariant.ID = "backoff.bounded: 0 <= shortest wait <= wait <= longest wait <= Max"
+
+// Policy holds the constants of RFC 016 (whose formula says max where it means min). None is negative.
 type Policy struct {
-	Min time.Duration // after the first error
-	Max time.Duration // after many
-	// Health is how long a run must have lasted for its crash not to count as one in a row.
+	Min time.Duration // the wait after the first error, if it is below Max
+	Max time.Duration // the longest wait, which later errors do not exceed
+	// Health is how long a run must last to be healthy. The crash of a healthy run is the first in a row.
 	Health time.Duration
 }
 
-// Default is CouchDB's: min_backoff_penalty_sec, max_backoff_penalty_sec and health_threshold_sec.
+// Default has CouchDB's defaults: min_backoff_penalty_sec, max_backoff_penalty_sec and health_threshold_sec.
 var Default = Policy{Min: 32 * time.Second, Max: 172_800 * time.Second, Health: 120 * time.Second}
 
-// Delay is the longest wait after the nth error in a row, counted from 1: Min doubled with every error
-// up to Max. No errors mean no wait.
+// Delay returns the longest wait after this number of errors in a row: Min, doubled with every error behind
+// the first, at most Max. Without errors there is no wait.
 func (p Policy) Delay(errors int) time.Duration {
 	if errors < 1 {
 		return 0
@@ -34,19 +39,22 @@ func (p Policy) Delay(errors int) time.Duration {
 	return d
 }
 
-// Jittered draws from the last quarter of Delay, so that jobs that failed together do not come back
-// together. It stays monotone: the shortest wait after n+1 errors is no shorter than the longest
-// after n until Max is reached.
+// Jittered draws a wait from the last quarter of Delay, so that jobs that failed together do not come back
+// together. Waits grow all the same: until Max is reached, the shortest wait after n+1 errors is no shorter
+// than the longest after n.
 func (p Policy) Jittered(errors int, rng *prng.Source) time.Duration {
 	d := p.Delay(errors)
 	quarter := d / 4
 	if quarter <= 0 {
 		return d
 	}
-	return d - time.Duration(rng.Uint64n(uint64(quarter)+1))
+	wait := d - time.Duration(rng.Uint64n(uint64(quarter)+1))
+	invariant.Check(0 <= d-quarter && d-quarter <= wait && wait <= d && d <= max(p.Max, 0), bounded, int(wait), int(d))
+	return wait
 }
 
-// Errors is the count after another crash: a run that lasted longer than Health starts the count anew.
+// Errors returns the number of errors in a row after another crash, of a run that lasted for ran. A run that
+// lasted longer than Health starts the count anew.
 func (p Policy) Errors(before int, ran time.Duration) int {
 	if ran > p.Health {
 		return 1

@@ -1,6 +1,14 @@
-// Package checkpoint reads, compares and writes replication logs: the `_local` documents in which
-// source and target remember how far a replication came, in the format of CouchDB's replicator
-// (version 4). It is pure computation; who reads and writes the documents is the replication's affair.
+// Package checkpoint reads, compares and encodes replication logs.
+//
+// A replication log is the document `_local/ID` that a replication keeps in both of its databases, in the
+// format of CouchDB's replicator. It tells up to which sequence of the source everything is on the target: a
+// checkpoint. The target's copy proves that the target is the database that got the changes, the source's
+// copy that the sequence is of this source. So a checkpoint counts only if both logs have it (Compare); a
+// database that was deleted and made again, or restored from a backup, lacks the newest ones, and the
+// replication goes on from one that it still has.
+//
+// In CouchDB's documentation this is "Replication Protocol: Find Common Ancestry" and "Record Replication
+// Checkpoint". Package replication decides when logs are read and written.
 package checkpoint
 
 import (
@@ -9,37 +17,47 @@ import (
 
 	json "github.com/go-json-experiment/json/v1"
 
+	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 )
 
-// Version is the replication_id_version that is written.
+// Version is the replication_id_version of the logs that Encode writes.
 const Version = 4
 
-// MaxHistory is the number of history entries kept, as in CouchDB.
+// MaxHistory is the number of history entries that a log keeps, as in CouchDB.
 const MaxHistory = 50
+
+const (
+	isJSON    invariant.ID = "checkpoint.json: a log has sequences that are JSON"
+	trailTidy invariant.ID = "checkpoint.trail: a log has the checkpoint before the newest, and at most maxOwn of a run"
+)
 
 // Log is a replication log document. The zero value stands for a document that does not exist.
 type Log struct {
+	// SessionID and SourceLastSeq are the newest checkpoint. In logs that this package made they repeat
+	// History[0].
 	SessionID     string   `json:"session_id"`
 	SourceLastSeq peer.Seq `json:"-"`
-	History       []Entry  `json:"history"`
-	// InstanceStart is the instance_start_time of the database that the log was written for, empty where that tells
-	// nothing. CouchDB neither writes nor reads it.
+	// History has this checkpoint and earlier ones, newest first, at most MaxHistory.
+	History []Entry `json:"history"`
+	// InstanceStart is the instance_start_time of the database that the log was written for, empty if that
+	// server does not tell one. CouchDB neither writes nor reads this field.
 	InstanceStart string `json:"instance_start_time,omitempty"`
 }
 
-// Entry is what one run achieved; its counters are totals over the life of the log.
+// Entry is one checkpoint: up to RecordedSeq everything is on the target.
 type Entry struct {
+	// SessionID is the id of this checkpoint; of the whole run in logs that CouchDB wrote.
 	SessionID   string
-	StartTime   string // RFC 1123, when the job was created
-	EndTime     string // RFC 1123, when the entry was written
-	StartSeq    peer.Seq
-	EndSeq      peer.Seq
+	StartTime   string   // RFC 1123, when the job was created
+	EndTime     string   // RFC 1123, when the entry was written
+	StartSeq    peer.Seq // where the run began
+	EndSeq      peer.Seq // equals RecordedSeq in entries of this program; nothing here reads it
 	RecordedSeq peer.Seq
 	Counters
 }
 
-// Counters are the numbers of a replication that live in its log.
+// Counters are totals over the life of a replication's log. They never decrease while the log lives.
 type Counters struct {
 	MissingChecked   int64 `json:"missing_checked"`
 	MissingFound     int64 `json:"missing_found"`
@@ -50,7 +68,8 @@ type Counters struct {
 	BulkGetAttempts  int64 `json:"bulk_get_attempts"`
 }
 
-// Max is the field-wise maximum, by which totals are resumed from several places.
+// Max returns the greater of each counter. A run resumes its totals from its job's record and from the log,
+// either of which may be behind.
 func (c Counters) Max(o Counters) Counters {
 	return Counters{
 		MissingChecked:   max(c.MissingChecked, o.MissingChecked),
@@ -63,7 +82,7 @@ func (c Counters) Max(o Counters) Counters {
 	}
 }
 
-// wireEntry is Entry as JSON, sequences raw.
+// wireEntry is Entry as JSON. Sequences are any JSON value.
 type wireEntry struct {
 	SessionID   string          `json:"session_id"`
 	StartTime   string          `json:"start_time"`
@@ -74,13 +93,13 @@ type wireEntry struct {
 	Counters
 }
 
-// wireLog is Log as JSON. The flat fields are written only for doc_ids replications, as CouchDB does
-// for 1.0 peers.
+// wireLog is Log as JSON. The fields in its middle are those of CouchDB 1.0, written for doc_ids replications
+// only, as CouchDB does.
 type wireLog struct {
 	SessionID     string          `json:"session_id"`
 	SourceLastSeq json.RawMessage `json:"source_last_seq"`
 	Version       int             `json:"replication_id_version"`
-	InstanceStart any             `json:"instance_start_time,omitempty"` // a string, or somebody else's
+	InstanceStart any             `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
 
 	StartTime        string `json:"start_time,omitempty"`
 	EndTime          string `json:"end_time,omitempty"`
@@ -91,8 +110,8 @@ type wireLog struct {
 	History []wireEntry `json:"history"`
 }
 
-// Parse reads a log document. A document that is no log, or a part of it that is none, is an error:
-// it must not be overwritten, nor trusted.
+// Parse reads a log document. A document that is no log in whole or in part is an error: it must be neither
+// trusted nor overwritten.
 func Parse(body []byte) (Log, error) {
 	var w wireLog
 	if err := json.Unmarshal(body, &w); err != nil {
@@ -109,8 +128,8 @@ func Parse(body []byte) (Log, error) {
 	return log, nil
 }
 
-// Encode writes the log as a JSON object without underscore members. flat adds the fields of 1.0 from
-// the newest entry.
+// Encode returns the log as a JSON object without _id and _rev. flat adds the fields of CouchDB 1.0, from the
+// newest entry.
 func (l Log) Encode(flat bool) []byte {
 	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
 	if l.InstanceStart != "" {
@@ -129,14 +148,13 @@ func (l Log) Encode(flat bool) []byte {
 	}
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // sequences go back as they came
-	if err := e.Encode(w); err != nil {
-		panic("checkpoint: " + err.Error()) // sequences come from parsed JSON
-	}
+	e.SetEscapeHTML(false) // a sequence must go back to the source byte by byte as it came
+	err := e.Encode(w)
+	invariant.Check(err == nil, isJSON)
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n"))
 }
 
-// seq reads an absent sequence as the beginning.
+// seq reads a sequence. One that is absent, or no JSON, means the beginning.
 func seq(raw json.RawMessage) peer.Seq {
 	seq, err := peer.SeqOf(raw)
 	if err != nil {

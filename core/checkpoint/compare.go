@@ -2,14 +2,15 @@ package checkpoint
 
 import "couchrelay/core/peer"
 
-// Compare finds where a replication goes on: the sequence up to which both logs say that everything
-// was copied, and the history that leads there. Without a common checkpoint it is the beginning.
+// Compare finds where a replication resumes: the sequence of the newest checkpoint that both logs have, and
+// the history from that checkpoint on. Without a common checkpoint it returns the beginning and no history.
 //
-// The walk is CouchDB's: both histories newest first, in lockstep, until an entry of one occurs in the
-// other. CouchDB takes the session id alone as proof. Here the recorded sequence must be equal too:
-// CouchDB keeps one session id for a whole run, so that a database restored from a backup, or a crash
-// between the two writes of one checkpoint, leaves logs of one session at two sequences, and trusting
-// the later one loses what lies between.
+// The walk is CouchDB's ("Compare Replication Logs" in its replication protocol): both histories newest
+// first, in lockstep, until an entry of one occurs in the other. CouchDB takes an equal session id as proof
+// that the two entries are one checkpoint. Here the recorded sequence must be equal too. CouchDB keeps one
+// session id for a whole run, so a database restored from a backup, or a crash between the two writes of one
+// checkpoint, leaves logs with one session at two sequences; resuming at the later one would lose the changes
+// between them.
 func Compare(source, target Log) (start peer.Seq, history []Entry) {
 	s, t := source.entries(), target.entries()
 	for len(s) > 0 && len(t) > 0 {
@@ -24,7 +25,8 @@ func Compare(source, target Log) (start peer.Seq, history []Entry) {
 	return peer.Zero, nil
 }
 
-// entries is the history behind a head made of the top-level fields, which old peers trust first.
+// entries returns the history with the top-level fields in front, as an entry of their own, if they differ
+// from its first one: CouchDB compares these fields before the histories.
 func (l Log) entries() []Entry {
 	if l.SessionID == "" {
 		return nil
@@ -35,11 +37,13 @@ func (l Log) entries() []Entry {
 	return append([]Entry{{SessionID: l.SessionID, RecordedSeq: l.SourceLastSeq}}, l.History...)
 }
 
-// keep is the history from the common entry on, without a head that entries made up.
+// keep returns the history from the common entry on; rest is the tail of l.entries() that begins with it. If
+// that is the entry which entries made of the top-level fields, keep leaves it out.
 func keep(l Log, rest []Entry) []Entry {
 	return rest[max(0, len(rest)-len(l.History)):]
 }
 
+// contains reports whether a history has checkpoint e.
 func contains(entries []Entry, e Entry) bool {
 	for _, o := range entries {
 		if o.SessionID == e.SessionID && o.RecordedSeq == e.RecordedSeq {

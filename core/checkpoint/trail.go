@@ -1,25 +1,27 @@
 package checkpoint
 
-// maxOwn is the number of its own checkpoints that a run keeps in the log; the rest of MaxHistory is
-// left to earlier runs.
+import "couchrelay/core/invariant"
+
+// maxOwn bounds the checkpoints of its own that a run keeps in the log. The rest of MaxHistory is left to the
+// checkpoints of earlier runs.
 const maxOwn = 25
 
-// Trail makes the histories that one run writes. Every checkpoint has a session id of its own, and
-// the log keeps some earlier ones of the run: the one before always, so that a crash between the two
-// writes of a checkpoint costs one interval, and of the older ones the fewer the older they are.
-// A log thus names O(log n) moments of a long run, and a database that is restored from a backup
-// finds a common one not far back.
+// Trail makes the histories of the logs that one run writes. Each checkpoint has a session id of its own, and
+// the log keeps some earlier ones of the run. The one before is always among them, so that a crash between
+// the two writes of a checkpoint costs one interval. Of those before that, it keeps the fewer the older they
+// are: after n checkpoints a log has O(log n) of them, and a database restored from a backup finds a common
+// one not far back.
 type Trail struct {
-	base    []Entry // found when the run began
-	own     []Entry // newest first
-	numbers []int64 // of own, counted from 1 in the order of writing
-	count   int64
+	base    []Entry // history at the common checkpoint where the run began; never changes
+	own     []Entry // checkpoints of this run that the log keeps, newest first; at most maxOwn
+	numbers []int64 // number of each in own, counted from 1 as they were written; strictly decreasing from count
+	count   int64   // checkpoints that the run has written
 }
 
-// NewTrail continues the history that Compare found.
+// NewTrail returns a trail behind the history that Compare found.
 func NewTrail(base []Entry) *Trail { return &Trail{base: base} }
 
-// Add puts a checkpoint in front and returns the whole history to write, newest first.
+// Add puts a checkpoint in front and returns the whole history of the log to write, newest first.
 func (t *Trail) Add(e Entry) []Entry {
 	t.count++
 	own, numbers := []Entry{e}, []int64{t.count}
@@ -29,11 +31,14 @@ func (t *Trail) Add(e Entry) []Entry {
 		}
 	}
 	t.own, t.numbers = own, numbers
+	invariant.Check(len(own) <= maxOwn && (len(own) < 2 || numbers[1] == t.count-1), trailTidy, len(own), int(t.count))
 	all := append(append([]Entry{}, own...), t.base...)
 	return all[:min(len(all), MaxHistory)]
 }
 
-// stays keeps checkpoint k while its age is within twice the largest power of two that divides k.
+// stays reports whether the log keeps checkpoint k: the one before always, and each while its age is within
+// twice the largest power of two that divides its number, so that even ones stay longer than odd ones, and so
+// on.
 func (t *Trail) stays(k int64) bool {
 	age := t.count - k
 	return age == 1 || age <= 2*(k&-k)

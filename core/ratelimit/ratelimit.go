@@ -15,6 +15,12 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
+)
+
+const (
+	inRange  invariant.ID = "ratelimit.pause: a pause is 0, or from BasePause to MaxPause"
+	notAhead invariant.ID = "ratelimit.clock: the last counted answer and a server's wish are not ahead of the clock"
 )
 
 // The constants are CouchDB's (couch_replicator_rate_limiter), except Expiry and MaxRetryAfter.
@@ -42,32 +48,42 @@ const (
 // Key is what shares one pause: requests with one method to one database.
 type Key struct{ Endpoint, Method string }
 
-// Limiter holds the pauses of all keys that had to be slowed down. The zero value is ready to use.
-// It is not safe for concurrent use.
+// Limiter holds the pauses of all keys that were answered 429. The zero value is ready to use. It is not safe
+// for concurrent use. Its methods are given the same steady clock, which never goes back.
 type Limiter struct {
-	keys  map[Key]pace
-	sweep instant.Time // when to look for expired keys again
+	keys  map[Key]pace // only keys with a pause or a Retry-After that is not over, and expired ones until sweep
+	sweep instant.Time // when forget next looks for expired keys
 }
 
-// pace is what is known of one key.
+// pace is the state of one key.
 type pace struct {
-	pause   time.Duration // before each request; 0 or BasePause to MaxPause
-	updated instant.Time  // of the last counted answer
-	notTill instant.Time  // by Retry-After; the epoch when the server named none
-	probe   instant.Time  // when pause is MaxPause: the next request that is let through
+	// pause is held before each request. It is 0, or from BasePause to MaxPause. At MaxPause the key is
+	// closed, and requests fail but for a probe. Failure raises it and Success lowers it, at most once in
+	// Sensitivity.
+	pause time.Duration
+	// updated is when the last answer came that changed pause; never ahead of the clock. 0 before the first
+	// one.
+	updated instant.Time
+	// notTill is the latest end of all Retry-After times that the server named, 0 if it named none. It only
+	// moves forward, and is at most MaxRetryAfter ahead of the clock. A success does not shorten it.
+	notTill instant.Time
+	// probe is when a closed key lets its next request through; without meaning while pause is below
+	// MaxPause.
+	probe instant.Time
 }
 
-// Verdict says what to do with a request.
+// Verdict is the limiter's decision about one request.
 type Verdict struct {
-	// Wait is how long to hold the request back, or when it is Closed, how long until one may pass.
+	// Wait is how long to hold the request back. For a closed key it is the time until one request may pass.
 	Wait time.Duration
-	// Closed says that the pause reached its ceiling, or that the server wants more than MaxPause of
-	// quiet: the request should fail instead of wait.
+	// Closed reports that the pause reached MaxPause, or that the server asked for a longer time without
+	// requests. The request should then fail at once instead of holding a connection or a worker while it
+	// waits.
 	Closed bool
 }
 
-// Delay says how long the request that comes next must wait. It belongs directly before a request:
-// the one it lets through to a closed endpoint is the probe.
+// Delay returns how long the next request must wait. The caller must send that request: if the key is closed
+// and Delay lets it through, it is the probe, and no other passes for MaxPause.
 func (l *Limiter) Delay(k Key, now instant.Time) Verdict {
 	p, known := l.keys[k]
 	if !known || p.expired(now) {
@@ -82,11 +98,11 @@ func (l *Limiter) Delay(k Key, now instant.Time) Verdict {
 		return Verdict{Wait: wait, Closed: true}
 	}
 	p.probe = now.Add(MaxPause)
-	l.keys[k] = p
+	l.put(k, p, now)
 	return Verdict{}
 }
 
-// Failure notes an answer 429. retryAfter is what its Retry-After asked for, 0 when it had none.
+// Failure notes an answer 429. retryAfter is the time that its Retry-After asked for, 0 without one.
 func (l *Limiter) Failure(k Key, now instant.Time, retryAfter time.Duration) {
 	l.forget(now)
 	p, known := l.keys[k]
@@ -102,10 +118,10 @@ func (l *Limiter) Failure(k Key, now instant.Time, retryAfter time.Duration) {
 	if l.keys == nil {
 		l.keys = map[Key]pace{}
 	}
-	l.keys[k] = p
+	l.put(k, p, now)
 }
 
-// Success notes an answer that shows the endpoint at work.
+// Success notes an answer other than 429, which shows that the endpoint takes requests.
 func (l *Limiter) Success(k Key, now instant.Time) {
 	p, known := l.keys[k]
 	if !known || now.Sub(p.updated) <= Sensitivity {
@@ -117,13 +133,20 @@ func (l *Limiter) Success(k Key, now instant.Time) {
 		delete(l.keys, k)
 		return
 	}
+	l.put(k, p, now)
+}
+
+func (l *Limiter) put(k Key, p pace, now instant.Time) {
+	invariant.Check(p.pause == 0 || BasePause <= p.pause && p.pause <= MaxPause, inRange, int(p.pause))
+	invariant.Check(p.updated <= now && p.notTill <= now.Add(MaxRetryAfter), notAhead, int(p.updated), int(p.notTill), int(now))
 	l.keys[k] = p
 }
 
-// Len is how many keys are remembered.
+// Len returns the number of keys that are remembered.
 func (l *Limiter) Len() int { return len(l.keys) }
 
-// forget drops expired keys, at most once in an Expiry, so that its cost is spread over failures.
+// forget drops expired keys. It looks for them at most once in an Expiry, so that its cost is spread over
+// failures.
 func (l *Limiter) forget(now instant.Time) {
 	if now < l.sweep {
 		return
@@ -136,17 +159,20 @@ func (l *Limiter) forget(now instant.Time) {
 	}
 }
 
+// expired reports whether the key had no counted answer for so long that it counts as one that was never
+// slowed down.
 func (p pace) expired(now instant.Time) bool {
 	return now.Sub(p.updated) > Expiry && p.notTill <= now
 }
 
+// grown returns the pause after a failure.
 func grown(pause time.Duration) time.Duration {
 	ms := max(pause, BasePause).Milliseconds()
 	ms = (ms*growNumerator + growDenominator/2) / growDenominator
 	return min(MaxPause, time.Duration(ms)*time.Millisecond)
 }
 
-// shrunk is the pause after a success that came gap after the last counted answer.
+// shrunk returns the pause after a success that came gap after the last counted answer.
 func shrunk(pause, gap time.Duration) time.Duration {
 	if gap > DecayAfter {
 		pause -= 2 * gap.Truncate(time.Millisecond)
@@ -158,7 +184,7 @@ func shrunk(pause, gap time.Duration) time.Duration {
 	return max(pause, BasePause)
 }
 
-// step is what a success takes off a pause.
+// step returns how much a success takes off a pause.
 func step(pause time.Duration) time.Duration {
 	switch {
 	case pause > 10*time.Second:
