@@ -81,55 +81,93 @@ type Outcome struct {
 // Fault names what goes wrong with an operation.
 type Fault string
 
-// The faults.
+// The faults. Catalogue says what each does.
 const (
 	// NoFault is the outcome of most operations.
 	NoFault Fault = ""
-	// Outage makes an operation wait for Outcome.Before and be decided again.
+	// Outage makes an operation wait for Outcome.Before and be decided again. It is not in the catalogue: the
+	// world decides on it by itself, while the whole store is down.
 	Outage Fault = "fdb-outage"
 
 	// StaleReadVersion gives a read version that leaves out commits which have landed and are not
 	// acknowledged, the one thing that a read version may do; see Database.
 	StaleReadVersion Fault = "fdb-stale-read-version"
-	TagThrottled     Fault = "fdb-tag-throttled"   // 1213
-	BatchThrottled   Fault = "fdb-batch-throttled" // 1051, for kv.PriorityBatch
+	TagThrottled     Fault = "fdb-tag-throttled"
+	BatchThrottled   Fault = "fdb-batch-throttled" // for kv.PriorityBatch
 
-	TooOldEarly    Fault = "fdb-too-old-early"    // 1007 before its time
-	FutureVersion  Fault = "fdb-future-version"   // 1009
-	ProcessBehind  Fault = "fdb-process-behind"   // 1037
-	ReadTimedOut   Fault = "fdb-read-timed-out"   // 1031
-	DatabaseLocked Fault = "fdb-database-locked"  // 1038
-	SlowCommit     Fault = "fdb-slow-commit"      // only the times; named to be counted
-	Conflict       Fault = "fdb-conflict"         // 1020 without a cause
-	ProxyMemory    Fault = "fdb-proxy-memory"     // 1042
-	CommitTooOld   Fault = "fdb-commit-too-old"   // 1007 before its time
-	UnknownLanded  Fault = "fdb-unknown-landed"   // 1021, and the commit was tried
-	UnknownDropped Fault = "fdb-unknown-dropped"  // 1021, and nothing happened
-	TimedOutLate   Fault = "fdb-timed-out-late"   // 1031, and the commit is tried later
-	TimedOutNever  Fault = "fdb-timed-out-never"  // 1031, and nothing happens
-	ClusterLate    Fault = "fdb-cluster-late"     // 1039, and the commit is tried later
-	ClusterNever   Fault = "fdb-cluster-never"    // 1039, and nothing happens
-	WatchLost      Fault = "fdb-watch-lost"       // never ends by itself
-	WatchFailed    Fault = "fdb-watch-failed"     // ends with 1101
-	WatchSpurious  Fault = "fdb-watch-spurious"   // ends without a change
-	WatchDelayed   Fault = "fdb-watch-delayed"    // ends late
-	WatchRefused   Fault = "fdb-too-many-watches" // ends at once, with 1032
+	TooOldEarly    Fault = "fdb-too-old-early"
+	FutureVersion  Fault = "fdb-future-version"
+	ProcessBehind  Fault = "fdb-process-behind"
+	ReadTimedOut   Fault = "fdb-read-timed-out"
+	DatabaseLocked Fault = "fdb-database-locked"
+
+	SlowCommit     Fault = "fdb-slow-commit" // changes only the times; it has a name to be counted
+	Conflict       Fault = "fdb-conflict"
+	ProxyMemory    Fault = "fdb-proxy-memory"
+	CommitTooOld   Fault = "fdb-commit-too-old"
+	UnknownLanded  Fault = "fdb-unknown-landed"
+	UnknownDropped Fault = "fdb-unknown-dropped"
+	TimedOutLate   Fault = "fdb-timed-out-late"
+	TimedOutNever  Fault = "fdb-timed-out-never"
+	ClusterLate    Fault = "fdb-cluster-late"
+	ClusterNever   Fault = "fdb-cluster-never"
+
+	WatchLost     Fault = "fdb-watch-lost"
+	WatchFailed   Fault = "fdb-watch-failed"
+	WatchSpurious Fault = "fdb-watch-spurious"
+	WatchDelayed  Fault = "fdb-watch-delayed"
+	WatchRefused  Fault = "fdb-too-many-watches"
 )
 
+// Entry describes a fault.
+type Entry struct {
+	Fault Fault
+	Kind  Kind // of the operations that can have it
+	What  string
+}
+
+// Catalogue has every fault but Outage. Worlds choose among the faults of a kind in this order.
+var Catalogue = []Entry{
+	{StaleReadVersion, ReadVersion, "a version from before the last commits, while one of them is not acknowledged yet"},
+	{TagThrottled, ReadVersion, "throttled by tag (1213)"},
+	{BatchThrottled, ReadVersion, "batch priority is throttled (1051)"},
+
+	{TooOldEarly, Read, "the transaction is too old, before its time (1007)"},
+	{FutureVersion, Read, "the storage server is behind (1009)"},
+	{ProcessBehind, Read, "the storage server is too far behind (1037)"},
+	{ReadTimedOut, Read, "no answer in time (1031)"},
+	{DatabaseLocked, Read, "the database is locked (1038)"},
+
+	{SlowCommit, Commit, "takes up to four seconds instead of milliseconds"},
+	{Conflict, Commit, "a conflict without a cause (1020)"},
+	{ProxyMemory, Commit, "the proxy's memory is used up (1042)"},
+	{CommitTooOld, Commit, "the transaction is too old, before its time (1007)"},
+	{UnknownLanded, Commit, "the result is unknown (1021), and the commit was tried"},
+	{UnknownDropped, Commit, "the result is unknown (1021), and nothing happened"},
+	{TimedOutLate, Commit, "no answer in time (1031), and the commit is tried up to a minute later"},
+	{TimedOutNever, Commit, "no answer in time (1031), and nothing happens"},
+	{ClusterLate, Commit, "the cluster changes its version (1039), and the commit is tried up to a minute later"},
+	{ClusterNever, Commit, "the cluster changes its version (1039), and nothing happens"},
+
+	{WatchLost, StartWatch, "never ends by itself"},
+	{WatchFailed, StartWatch, "ends with an error (1101)"},
+	{WatchSpurious, StartWatch, "ends without a change"},
+	{WatchDelayed, StartWatch, "ends up to 20 seconds late"},
+	{WatchRefused, StartWatch, "ends at once: there are too many (1032)"},
+}
+
 // Faults lists the faults that an operation of a kind can have. Others are ignored.
-func Faults(k Kind) []Fault {
+func Faults(k Kind) (all []Fault) {
 	switch k {
-	case ReadVersion:
-		return []Fault{Outage, StaleReadVersion, TagThrottled, BatchThrottled}
-	case Read:
-		return []Fault{Outage, TooOldEarly, FutureVersion, ProcessBehind, ReadTimedOut, DatabaseLocked}
-	case Commit:
-		return []Fault{Outage, SlowCommit, Conflict, ProxyMemory, CommitTooOld, UnknownLanded, UnknownDropped,
-			TimedOutLate, TimedOutNever, ClusterLate, ClusterNever}
-	case StartWatch:
-		return []Fault{WatchLost, WatchFailed, WatchSpurious, WatchDelayed, WatchRefused}
+	case ReadVersion, Read, Commit:
+		all = append(all, Outage)
 	}
-	return nil
+	for _, e := range Catalogue {
+		if e.Kind == k {
+			all = append(all, e.Fault)
+		}
+	}
+	return all
 }
 
 // code is what the caller is told, 0 when all seems well.

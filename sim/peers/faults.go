@@ -6,39 +6,83 @@ import "couchrelay/core/peer"
 // server's answer (http), in what CouchDB does (couch).
 type Fault = string
 
-// The faults of requests.
+// The faults of requests. Catalogue says what each does.
 const (
-	Refused      Fault = "net-refused"      // no connection
-	NoSuchHost   Fault = "net-no-such-host" // the name has no address for a moment
-	BadTLS       Fault = "net-tls"          // the handshake fails
-	ResetBefore  Fault = "net-reset-before" // the connection breaks before the request arrives
-	ResetAfter   Fault = "net-reset-after"  // ... after it took effect
-	LostBefore   Fault = "net-lost-before"  // the request never arrives, and nothing comes back
-	LostAfter    Fault = "net-lost-after"   // it took effect, and nothing comes back
-	Slow         Fault = "net-slow"         // seconds instead of milliseconds
+	Refused     Fault = "net-refused"
+	NoSuchHost  Fault = "net-no-such-host"
+	BadTLS      Fault = "net-tls"
+	ResetBefore Fault = "net-reset-before"
+	ResetAfter  Fault = "net-reset-after"
+	LostBefore  Fault = "net-lost-before"
+	LostAfter   Fault = "net-lost-after"
+	Slow        Fault = "net-slow"
+
 	Unauthorized Fault = "http-401"
 	Forbidden    Fault = "http-403"
 	Timeout408   Fault = "http-408"
-	TooLarge     Fault = "http-413" // of a bulk write
-	Teapot       Fault = "http-418" // a status that nobody expects
+	TooLarge     Fault = "http-413"
+	Teapot       Fault = "http-418"
 	Throttled    Fault = "http-429"
 	RetryAfter   Fault = "http-429-retry-after"
 	ServerError  Fault = "http-500"
 	Unavailable  Fault = "http-503"
-	ErrorAfter   Fault = "http-500-after" // it took effect, but the server says it failed
-	HTML         Fault = "http-html"      // a proxy's page instead of JSON
-	Truncated    Fault = "http-truncated" // a part of the answer, then the connection breaks
+	ErrorAfter   Fault = "http-500-after"
+	HTML         Fault = "http-html"
+	Truncated    Fault = "http-truncated"
 
-	Repeats      Fault = "couch-changes-repeat" // rows come twice
-	LosesPending Fault = "couch-pending-null"   // the answer does not say how many changes follow
-	RevMissing   Fault = "couch-rev-missing"    // the cluster does not find a revision for a moment
-	LeavesOut    Fault = "couch-bulk-get-part"  // _bulk_get answers for some documents only
-	WritesPart   Fault = "couch-bulk-docs-part" // _bulk_docs fails half-way
-	FailsSome    Fault = "couch-bulk-docs-some" // _bulk_docs does not write some documents, and says that something went wrong
-	StubMissing  Fault = "couch-missing-stub"   // the target wants an attachment that was sent as a stub
-	Conflict409  Fault = "couch-write-conflict" // a write of a single document meets another
-	NotSynced    Fault = "couch-no-full-commit" // _ensure_full_commit fails
+	Repeats      Fault = "couch-changes-repeat"
+	LosesPending Fault = "couch-pending-null"
+	RevMissing   Fault = "couch-rev-missing"
+	LeavesOut    Fault = "couch-bulk-get-part"
+	WritesPart   Fault = "couch-bulk-docs-part"
+	FailsSome    Fault = "couch-bulk-docs-some"
+	StubMissing  Fault = "couch-missing-stub"
+	Conflict409  Fault = "couch-write-conflict"
+	NotSynced    Fault = "couch-no-full-commit"
 )
+
+// Entry describes a fault.
+type Entry struct {
+	Fault  Fault
+	Family string // what goes wrong: the network, servers, databases
+	Where  string // the requests or answers that can have it
+	What   string
+}
+
+// Catalogue has every fault of requests, by families.
+var Catalogue = []Entry{
+	{Refused, "network", "request", "no connection"},
+	{NoSuchHost, "network", "request", "the name has no address for a moment"},
+	{BadTLS, "network", "request", "the TLS handshake fails"},
+	{ResetBefore, "network", "request", "the connection breaks before the request arrives"},
+	{ResetAfter, "network", "request", "the connection breaks after the request took effect"},
+	{LostBefore, "network", "request", "the request never arrives, and nothing comes back"},
+	{LostAfter, "network", "request", "it took effect, and nothing comes back"},
+	{Slow, "network", "request", "seconds instead of milliseconds"},
+
+	{Unauthorized, "servers", "answer", "401"},
+	{Forbidden, "servers", "answer", "403"},
+	{Timeout408, "servers", "answer", "408"},
+	{TooLarge, "servers", "answer to a bulk write", "413"},
+	{Teapot, "servers", "answer", "418, a status that no client expects"},
+	{Throttled, "servers", "answer", "429"},
+	{RetryAfter, "servers", "answer", "429 with Retry-After"},
+	{ServerError, "servers", "answer", "500"},
+	{Unavailable, "servers", "answer", "503"},
+	{ErrorAfter, "servers", "answer to a write", "500, though it took effect"},
+	{HTML, "servers", "answer", "a proxy's page instead of JSON"},
+	{Truncated, "servers", "answer to a read", "a part, then the connection breaks"},
+
+	{Repeats, "databases", "_changes", "rows come twice"},
+	{LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},
+	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment"},
+	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
+	{WritesPart, "databases", "_bulk_docs", "fails half-way"},
+	{FailsSome, "databases", "_bulk_docs", "something goes wrong with some documents, which are not written"},
+	{StubMissing, "databases", "write of a document", "the target wants an attachment that was sent as a stub"},
+	{Conflict409, "databases", "write of a document", "meets another write"},
+	{NotSynced, "databases", "_ensure_full_commit", "fails"},
+}
 
 // RequestFaults lists the faults that a request can have.
 func RequestFaults(op peer.Op) []Fault {
