@@ -1,8 +1,6 @@
 package world
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"couchrelay/core/backoff"
@@ -10,8 +8,6 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/replication"
 	"couchrelay/sim/decide"
-	"couchrelay/sim/fakefdb"
-	"couchrelay/sim/peers"
 )
 
 // Config is a scenario: everything about a run but the answers of its decider.
@@ -82,92 +78,6 @@ type Event struct {
 
 // NemesisTick is the time between turns of the nemesis.
 const NemesisTick = 5 * time.Second
-
-// Faults of the nemesis, in families: the store as a whole, processes, the network, servers, databases.
-const (
-	StoreDown = "fdb-down" // nothing gets through to the store for a while
-
-	NodeCrash       = "node-crash"       // killed, and restarted after a while
-	NodePause       = "node-pause"       // stands still for a while, as long as a lease or longer
-	NodeStall       = "node-stall"       // as node-pause, in the middle of a transaction or before its answer
-	NodeSuspend     = "node-suspend"     // as node-pause, and its clocks that never jump stood still too
-	NodeDrain       = "node-drain"       // stops in order, and is started again
-	NodeStorm       = "node-storm"       // all are killed at once
-	NodeSkew        = "node-skew"        // its wall clock is wrong from now on
-	NodeJump        = "node-jump"        // its wall clock jumps forward or back for a while
-	NodeOtherSpeed  = "node-other-setup" // restarted with other settings, as during an upgrade
-	NodeMaxJobs     = "node-max-jobs"    // its max_jobs changes while it runs, down to 0 too
-	NodeTimeout     = "node-timeout"     // its activity timeout changes while it runs
-	NodeMaintenance = "node-maintenance" // it hands its jobs back, and takes none for a while
-
-	NetPartition = "net-partition" // a process does not reach a server
-	NetIsolated  = "net-isolated"  // a process does not reach the store
-	NetSwizzle   = "net-swizzle"   // connections are cut one by one and come back in another order
-
-	ServerDown      = "server-down"      // refuses everything
-	ServerSlow      = "server-slow"      // takes seconds for every answer
-	ServerThrottles = "server-throttles" // answers 429 to everything, or to requests of one kind
-	ServerLocksOut  = "server-locks-out" // answers 401 to everything
-	ServerBreaks    = "server-breaks"    // all its open connections break
-	ServerRestarts  = "server-restarts"  // loses what no replication had made durable
-
-	DBRecreated = "db-recreated"   // deleted and made again, empty
-	DBSnared    = "db-snared"      // deleted and made again when the next checkpoint arrives
-	DBLateLogs  = "db-late-logs"   // deleted and made again, and checkpoints that were under way arrive
-	DBDeleted   = "db-deleted"     // deleted, made again after a while
-	DBRestored  = "db-restored"    // put back to an earlier state
-	FilterEdit  = "filter-changed" // the filter function is another one
-)
-
-// NemesisFaults are all faults of the nemesis.
-var NemesisFaults = []string{StoreDown, NodeCrash, NodePause, NodeStall, NodeSuspend, NodeDrain, NodeStorm, NodeSkew, NodeJump, NodeOtherSpeed, NodeMaxJobs, NodeTimeout, NodeMaintenance, NetPartition,
-	NetIsolated, NetSwizzle, ServerDown, ServerSlow, ServerThrottles, ServerLocksOut, ServerBreaks, ServerRestarts, DBRecreated, DBSnared, DBLateLogs, DBDeleted, DBRestored, FilterEdit}
-
-// Actions of the users.
-const (
-	EditDoc        = "doc-edit"
-	DeleteDoc      = "doc-delete"
-	ConflictDoc    = "doc-conflict"
-	BurstDocs      = "doc-burst"
-	HugeDoc        = "doc-huge"
-	DeepConflict   = "doc-deep-conflict"
-	HeavyConflict  = "doc-heavy-conflict"
-	AddJob         = "job-add"
-	AddDuplicate   = "job-duplicate" // another document for a replication that there is
-	ChangeJob      = "job-change"    // another target
-	TouchJob       = "job-touch"     // the document changes, the replication does not
-	RemoveJob      = "job-remove"
-	StormJobs      = "job-storm" // many documents at once, then most of them deleted
-	Request        = "request"   // POST /_replicate
-	CancelRequest  = "request-cancel"
-	RecreateTenant = "tenant-recreated" // a replicator database is deleted and made again
-	ChangeSharing  = "sharing-changed"  // an operator puts another policy and other shares in force
-)
-
-// AllActions are what users can do.
-var AllActions = []string{EditDoc, DeleteDoc, ConflictDoc, BurstDocs, HugeDoc, DeepConflict, HeavyConflict, AddJob, AddDuplicate, ChangeJob, TouchJob,
-	RemoveJob, StormJobs, Request, CancelRequest, RecreateTenant, ChangeSharing}
-
-// AllFaults are all names that Rates may have.
-func AllFaults() []string {
-	names := map[string]bool{}
-	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch} {
-		for _, f := range fakefdb.Faults(kind) {
-			if f != fakefdb.Outage {
-				names[string(f)] = true
-			}
-		}
-	}
-	for _, op := range allOps {
-		for _, f := range peers.RequestFaults(op) {
-			names[f] = true
-		}
-	}
-	for _, f := range NemesisFaults {
-		names[f] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
 
 // Default is a small cluster without faults.
 func Default() Config {

@@ -14,16 +14,10 @@ var admin = jobstore.Writer{Admin: true}
 // Requester is the name of the user who sends requests to _replicate.
 const Requester = "user"
 
-// request sends POST /_replicate, often the same as before, or cancels what one started.
-func (u *users) request(what string, site *decide.Site) {
+// request sends POST /_replicate, often the same as before.
+func (u *users) request(site *decide.Site) {
 	p := u.frontend(site)
 	if p == nil {
-		return
-	}
-	if what == CancelRequest {
-		if len(u.requests) > 0 {
-			u.cancel(p, u.requests[site.Int(len(u.requests))])
-		}
 		return
 	}
 	body := u.newBody(site)
@@ -49,6 +43,13 @@ func (u *users) request(what string, site *decide.Site) {
 			u.w.Engine.After(0, nil, "accepted", func() { u.w.emit(RequestAccepted{id, rep, now}) })
 		}
 	})
+}
+
+// cancelRequest cancels the job of a request.
+func (u *users) cancelRequest(site *decide.Site) {
+	if p := u.frontend(site); p != nil && len(u.requests) > 0 {
+		u.cancel(p, u.requests[site.Int(len(u.requests))])
+	}
 }
 
 func (u *users) cancel(p *Node, id string) {

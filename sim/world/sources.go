@@ -2,7 +2,6 @@ package world
 
 import (
 	"fmt"
-	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
@@ -52,45 +51,6 @@ func (u *users) editFilter(db *peers.DB) {
 	}
 	db.Write([]docs.Edit{edit})
 	db.Sync()
-}
-
-func (u *users) editDocs(what string, site *decide.Site) {
-	var sources []*peers.DB
-	for _, db := range u.w.net.databases() {
-		if isSource(db.Name) {
-			sources = append(sources, db)
-		}
-	}
-	if len(sources) == 0 {
-		return
-	}
-	db := sources[site.Int(len(sources))]
-	id := fmt.Sprint("doc", site.Int(2*u.w.Config.Docs+1))
-	u.w.Engine.Logf("users", "%s %s in %s", what, id, db)
-	switch what {
-	case EditDoc:
-		u.edit(db, id, site)
-	case BurstDocs:
-		for i := range 5 + site.Int(20) {
-			u.edit(db, fmt.Sprint("burst", i), site)
-		}
-	case HugeDoc:
-		db.Write([]docs.Edit{{Document: docs.Document{ID: fmt.Sprint("huge", u.next()),
-			Body: []byte(`{"text":"` + strings.Repeat("x", 1000*(1+site.Int(300))) + `"}`)}, Token: uint64(u.next())}})
-	case DeleteDoc:
-		if doc := db.Latest(id); doc != nil && !doc.Deleted {
-			db.Write([]docs.Edit{{Document: docs.Document{ID: id, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}, Token: uint64(u.next())}})
-		}
-	case ConflictDoc:
-		u.conflict(db, id, 1+site.Int(2), docs.Document{})
-	case DeepConflict:
-		u.conflict(db, id, 10+site.Int(40), docs.Document{})
-	case HeavyConflict:
-		u.conflict(db, id, 2+site.Int(8), docs.Document{
-			Body:        []byte(`"text":"` + strings.Repeat("x", 101_000*(1+site.Int(2))) + `",`),
-			Attachments: []docs.Attachment{{Name: "a", Type: "text/plain", Content: docs.Inline, Data: []byte("data")}},
-		})
-	}
 }
 
 // conflict adds leafs to a document, with the members of a body and the attachments.

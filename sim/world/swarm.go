@@ -2,7 +2,6 @@ package world
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,51 +80,37 @@ func Swarm(seed uint64, p Profile) Config {
 	names := prng.Fork(seed, "namesakes")
 	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
-		c.Actions[ChangeSharing] = 1 + sharing.Intn(100_000)
+		c.Actions[ChangeSharing] = 1 + sharing.Intn(actionNamed(ChangeSharing).most)
 	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	return c
 }
 
-// drawRates chooses the families of faults and actions that there are, and how often their members come
-// up.
+// drawRates chooses the families of faults that there are, and how often their members come up. Families are not
+// those of the catalogue here: the first word of a fault's name is its family, and all actions are one.
 func (c *Config) drawRates(r *prng.Source) {
-	families := map[string]bool{}
-	on := func(name string) bool {
-		family, _, _ := strings.Cut(name, "-")
-		if _, drawn := families[family]; !drawn {
-			families[family] = r.Intn(2) == 1
+	drawn := map[string]bool{} // whether there is a family
+	on := func(family string) bool {
+		if _, known := drawn[family]; !known {
+			drawn[family] = r.Intn(2) == 1
 		}
-		return families[family] && r.Intn(2) == 1
+		return drawn[family] && r.Intn(2) == 1
 	}
-	for _, name := range AllFaults() {
-		most := 20_000 // of requests
-		switch {
-		case slices.Contains(NemesisFaults, name):
-			most = 10_000 // of turns: up to seven in an hour
-		case strings.HasPrefix(name, "fdb-"):
-			most = 50_000
-		}
-		if rate := 1 + r.Intn(most); on(name) {
-			c.Rates[name] = rate
+	for _, t := range faultsByName() {
+		rate := 1 + r.Intn(t.most) // drawn for all, so that what is on changes no other rate
+		if family, _, _ := strings.Cut(t.Name, "-"); on(family) {
+			c.Rates[t.Name] = rate
 		}
 	}
 	if name := string(fakefdb.WatchRefused); c.Rates[name] > 0 {
 		c.Rates[name] = decide.Scale // others have taken them all
 	}
-	for _, name := range AllActions {
-		if name == ChangeSharing {
+	for _, a := range actions {
+		if a.name == ChangeSharing {
 			continue // it is drawn by itself
 		}
-		most := 50_000
-		switch name {
-		case EditDoc, DeleteDoc, ConflictDoc:
-			most = 200_000
-		case StormJobs: // each brings as many jobs as a small world has
-			most = 20_000
-		}
-		if rate := 1 + r.Intn(most); on("act-" + name[:3]) {
-			c.Actions[name] = rate
+		if rate := 1 + r.Intn(a.most); on("act") {
+			c.Actions[a.name] = rate
 		}
 	}
 }

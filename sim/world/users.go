@@ -102,32 +102,6 @@ func (u *users) begin() {
 
 func (u *users) next() int { u.n++; return u.n }
 
-// act does one thing.
-func (u *users) act(what string, site *decide.Site) {
-	switch what {
-	case EditDoc, DeleteDoc, ConflictDoc, HugeDoc, DeepConflict, HeavyConflict, BurstDocs:
-		u.editDocs(what, site)
-	case AddJob:
-		u.write(u.newJob(u.newBody(site), site), site, false)
-	case StormJobs:
-		for range 10 + site.Int(20) {
-			j := u.newJob(u.newBody(site), site)
-			u.write(j, site, false)
-			if site.Int(4) > 0 {
-				u.write(j, site, true)
-			}
-		}
-	case AddDuplicate, ChangeJob, TouchJob, RemoveJob:
-		u.changeJob(what, site)
-	case Request, CancelRequest:
-		u.request(what, site)
-	case ChangeSharing:
-		u.share(site)
-	case RecreateTenant:
-		u.recreate(u.tenants[site.Int(len(u.tenants))], site)
-	}
-}
-
 // URL is the address of a database.
 func URL(server, db string) string { return "http://" + server + "/" + db + "/" }
 
@@ -325,33 +299,6 @@ func keep(wanted map[string]any, seen *docs.Document) {
 func isRefusal(err error) bool {
 	_, is := err.(*docs.Error)
 	return is
-}
-
-func (u *users) changeJob(what string, site *decide.Site) {
-	if len(u.jobs) == 0 {
-		return
-	}
-	j := u.jobs[site.Int(len(u.jobs))]
-	switch what {
-	case AddDuplicate:
-		u.write(u.newJob(j.body, site), site, false)
-	case ChangeJob:
-		body := map[string]any{}
-		for name, v := range j.body { // into another map: order does not matter
-			body[name] = v
-		}
-		body["target"] = u.pick(site, false)
-		if body["target"] == body["source"] {
-			return
-		}
-		j.body = body
-		u.write(j, site, false)
-	case TouchJob:
-		j.keeps = !j.busy && u.touch.Int(2) == 1
-		u.write(j, site, false)
-	case RemoveJob:
-		u.write(j, site, true)
-	}
 }
 
 // create makes a replicator database.

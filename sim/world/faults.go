@@ -1,0 +1,371 @@
+package world
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+// fault is a row of the table of all that the nemesis does. What events may name, the catalogue, and the rates that a
+// swarm draws are derived from the table.
+type fault struct {
+	name   string // as rates, events and recorded decisions have it; the first word is its family in a swarm
+	family string // of the catalogue
+	target target
+	span   span // nil for a fault that takes no time
+	most   int  // the most that a swarm draws for its rate
+	do     func(*deed)
+	what   string
+}
+
+// Names that other code and tests need.
+const (
+	StoreDown      = "fdb-down"
+	NodeCrash      = "node-crash"
+	NodePause      = "node-pause"
+	NodeStall      = "node-stall"
+	NodeSuspend    = "node-suspend"
+	NodeDrain      = "node-drain"
+	NodeSkew       = "node-skew"
+	NodeJump       = "node-jump"
+	NetSwizzle     = "net-swizzle"
+	ServerRestarts = "server-restarts"
+	DBRecreated    = "db-recreated"
+)
+
+// seldom is a rate out of decide.Scale in each turn of the nemesis: up to seven times in an hour.
+const seldom = 10_000
+
+// faults is the table. The nemesis chooses among them in this order.
+var faults = []fault{
+	{StoreDown, "store", nothing, upTo(2*time.Minute, 1), seldom, (*deed).storeDown,
+		"nothing gets through to the store for a while"},
+
+	{NodeCrash, "nodes", aNode, upTo(0, 2), seldom, (*deed).crash,
+		"killed between any two events, and restarted after a while"},
+	{NodePause, "nodes", aNode, upTo(0, 3), seldom, (*deed).pause,
+		"stands still for up to three activity timeouts: a zombie"},
+	{NodeStall, "nodes", aNode, aroundTimeout, seldom, (*deed).stall,
+		"stands still in the middle of its next transaction, or between the commit and the answer"},
+	{NodeSuspend, "nodes", aNode, upTo(0, 3), seldom, (*deed).suspend,
+		"stands still with its steady clock, as a machine that is suspended, for a while or until others " +
+			"begin to give it up"},
+	{NodeDrain, "nodes", aNode, nil, seldom, (*deed).drain,
+		"stops in order, and is started again"},
+	{"node-storm", "nodes", nothing, between(time.Second, 10*time.Second), seldom, (*deed).storm,
+		"all are killed at once"},
+	{NodeSkew, "nodes", aNode, nil, seldom, (*deed).skew,
+		"its wall clock is off by up to two minutes from now on"},
+	{NodeJump, "nodes", aNode, between(time.Second, time.Minute), seldom, (*deed).jump,
+		"its wall clock jumps by up to an hour for a while"},
+	{"node-other-setup", "nodes", aNode, nil, seldom, (*deed).setUpOtherwise,
+		"restarted with other settings, as during an upgrade"},
+	{"node-max-jobs", "nodes", aNode, between(time.Minute, 5*time.Minute), seldom, (*deed).changeMaxJobs,
+		"max_jobs changes while it runs, down to 0 too"},
+	{"node-timeout", "nodes", aNode, between(time.Minute, 5*time.Minute), seldom, (*deed).changeTimeout,
+		"the activity timeout changes while it runs"},
+	{"node-maintenance", "nodes", aNode, between(10*time.Second, 5*time.Minute), seldom, (*deed).maintain,
+		"hands its jobs back, and takes none for a while"},
+
+	{"net-partition", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).partition,
+		"a node does not reach a server"},
+	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
+		"a node does not reach the store, for a while or until others begin to give it up"},
+	{NetSwizzle, "network", nothing, nil, seldom, (*deed).swizzle,
+		"connections are cut one by one and come back in another order"},
+
+	{"server-down", "servers", aServer, serverTrouble, seldom, (*deed).serverDown,
+		"a server refuses everything for a while"},
+	{"server-slow", "servers", aServer, serverTrouble, seldom, (*deed).serverSlow,
+		"a server takes seconds for every answer for a while"},
+	{"server-throttles", "servers", aServer, throttling, seldom, (*deed).serverThrottles,
+		"a server answers 429 to everything, or to all requests of one kind, for a while"},
+	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
+		"a server answers 401 to everything for a while"},
+	{"server-breaks", "servers", aServer, nil, seldom, (*deed).serverBreaks,
+		"all connections that wait for a server break"},
+	{ServerRestarts, "servers", aServer, nil, seldom, (*deed).serverRestarts,
+		"a server starts again without what was written to its targets and not made durable"},
+
+	{DBRecreated, "databases", aDatabase, nil, seldom, (*deed).recreate,
+		"deleted and made again, with other documents"},
+	{"db-snared", "databases", aDatabase, nil, seldom, (*deed).snare,
+		"deleted and made again in the moment at which the next checkpoint arrives"},
+	{"db-late-logs", "databases", aDatabase, nil, seldom, (*deed).recreateWithLogs,
+		"deleted and made again, and takes checkpoints of runs that are over, sent to the one before"},
+	{"db-deleted", "databases", aDatabase, between(time.Second, 3*time.Minute), seldom, (*deed).deleteDB,
+		"deleted, and made again after a while"},
+	{"db-restored", "databases", aDatabase, between(5*time.Second, 2*time.Minute), seldom, (*deed).restore,
+		"put back to an earlier state, as from a backup"},
+	{"filter-changed", "databases", aDatabase, nil, seldom, (*deed).editFilter,
+		"the filter function is another one"},
+}
+
+// NemesisFaults are the names of all faults of the nemesis.
+var NemesisFaults = namesOf(faults, func(f fault) string { return f.name })
+
+func namesOf[R any](rows []R, name func(R) string) (names []string) {
+	for _, row := range rows {
+		names = append(names, name(row))
+	}
+	return names
+}
+
+// faultNamed finds a row of the table. It is nil for all other names.
+func faultNamed(name string) *fault {
+	if i := slices.Index(NemesisFaults, name); i >= 0 {
+		return &faults[i]
+	}
+	return nil
+}
+
+// target is the kind of thing that a fault is aimed at, which an event may name.
+type target string
+
+// Targets. A fault that is aimed at nothing meets everything, or chooses by itself.
+const (
+	nothing   target = ""
+	aNode     target = "node"
+	aServer   target = "server"
+	aDatabase target = "database"
+)
+
+// span bounds how long a fault lasts, given the activity timeout of the node that it is aimed at, or of all nodes.
+type span func(timeout time.Duration) (least, most time.Duration)
+
+func between(least, most time.Duration) span {
+	return func(time.Duration) (time.Duration, time.Duration) { return least, most }
+}
+
+// upTo spans from a second to most, or to so many activity timeouts if that is longer.
+func upTo(most, timeouts time.Duration) span {
+	return func(timeout time.Duration) (time.Duration, time.Duration) {
+		return time.Second, max(most, timeouts*timeout)
+	}
+}
+
+func aroundTimeout(timeout time.Duration) (least, most time.Duration) {
+	return timeout / 2, 2 * timeout
+}
+
+var (
+	serverTrouble = between(5*time.Second, 3*time.Minute)
+	throttling    = between(5*time.Second, 5*time.Minute) // longer than a run is patient
+)
+
+func (d *deed) storeDown() {
+	lasts := d.lasts()
+	d.w.Engine.Logf("store", "down for %s", lasts)
+	d.tell("store", "", lasts)
+	d.w.around.downUntil = max(d.w.around.downUntil, d.w.Engine.Now().Add(lasts))
+}
+
+func (d *deed) crash() { d.kill(d.node, d.lasts()) }
+
+func (d *deed) pause() { d.node.pause(d.fault.name, d.lasts()) }
+
+func (d *deed) stall() { d.node.stalls, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1 }
+
+func (d *deed) suspend() {
+	d.node.suspend(d.lasts())
+	d.node.tillGone = d.site.Int(2) == 1
+}
+
+func (d *deed) drain() { d.node.drain() }
+
+func (d *deed) storm() {
+	for _, p := range d.w.nodes {
+		d.kill(p, d.lasts())
+	}
+}
+
+func (d *deed) skew() {
+	p := d.node
+	p.skew = d.site.Duration(0, 4*time.Minute) - 2*time.Minute
+	d.w.Engine.Logf(p.Name, "clock off by %s", p.skew)
+	d.tell(p.Name, fmt.Sprintf("clock off by %s from now on", p.skew), 0)
+}
+
+func (d *deed) jump() {
+	p := d.node
+	before := p.skew
+	p.skew = d.site.Duration(0, 2*time.Hour) - time.Hour
+	d.w.Engine.Logf(p.Name, "clock jumps by %s", p.skew)
+	lasts := d.lasts()
+	d.tell(p.Name, fmt.Sprintf("clock jumps by %s", p.skew), lasts)
+	d.w.Engine.After(lasts, nil, "clock set right", func() { p.skew = before })
+}
+
+func (d *deed) setUpOtherwise() {
+	s := d.w.Config.Settings
+	s.ActivityTimeout = time.Duration(1+d.site.Int(3)) * s.ActivityTimeout / 2
+	s.Interval, s.MaxJobs = s.Interval*2, 1+d.site.Int(2*s.MaxJobs+1)
+	d.node.settings = s
+	d.tell(d.node.Name, fmt.Sprintf("max_jobs %d, activity timeout %s", s.MaxJobs, s.ActivityTimeout), 0)
+	d.kill(d.node, time.Second)
+}
+
+func (d *deed) changeMaxJobs() {
+	p, usual := d.node, d.w.Config.Settings.MaxJobs
+	p.settings.MaxJobs = d.site.Int(2*usual + 1)
+	d.configure(p)
+	lasts := d.lasts()
+	d.tell(p.Name, fmt.Sprintf("max_jobs %d", p.settings.MaxJobs), lasts)
+	d.w.Engine.After(lasts, nil, "settings restored", func() {
+		p.settings.MaxJobs = usual
+		p.configure()
+	})
+}
+
+func (d *deed) changeTimeout() {
+	p, usual := d.node, d.w.Config.Settings.ActivityTimeout
+	p.settings.ActivityTimeout = time.Duration(1+d.site.Int(5)) * usual / 4
+	d.configure(p)
+	lasts := d.lasts()
+	d.tell(p.Name, fmt.Sprintf("activity timeout %s", p.settings.ActivityTimeout), lasts)
+	d.w.Engine.After(lasts, nil, "settings restored", func() {
+		p.settings.ActivityTimeout = usual
+		p.configure()
+	})
+}
+
+func (d *deed) maintain() {
+	p := d.node
+	p.settings.Maintenance = true
+	d.configure(p)
+	d.w.Engine.After(d.lasts(), nil, "maintenance over", func() {
+		p.settings.Maintenance = false
+		p.configure()
+	})
+}
+
+func (d *deed) partition() {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	lasts := d.lasts()
+	d.w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, lasts)
+	d.tell(p.Name, "does not reach "+s.Name, lasts)
+	d.w.net.cut(p, s, lasts)
+}
+
+func (d *deed) isolate() {
+	p, lasts := d.node, d.lasts()
+	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)
+	d.tell(p.Name, "does not reach the store", lasts)
+	p.isolated, p.tillGone = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
+}
+
+func (d *deed) swizzle() {
+	for _, s := range d.w.net.servers {
+		p := d.w.nodes[d.site.Int(len(d.w.nodes))]
+		begin, lasts := d.site.Duration(0, time.Minute), d.site.Duration(10*time.Second, 2*time.Minute)
+		d.w.Engine.After(begin, nil, "swizzle", func() {
+			d.tell(p.Name, "does not reach "+s.Name, lasts)
+			d.w.net.cut(p, s, lasts)
+		})
+	}
+}
+
+func (d *deed) serverDown() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Unreachable}, lasts)
+}
+
+func (d *deed) serverSlow() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.slow(d.server, lasts)
+}
+
+func (d *deed) serverThrottles() {
+	var kind reflect.Type
+	if d.site.Int(2) == 1 {
+		kind = reflect.TypeOf(allOps[d.site.Int(len(allOps))])
+	}
+	lasts, retryAfter := d.beginAtServer(d.lasts())
+	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
+	d.w.net.trouble(d.server, kind, refusal, lasts)
+}
+
+func (d *deed) serverLocksOut() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized"}, lasts)
+}
+
+func (d *deed) serverBreaks() {
+	d.beginAtServer(d.site.Duration(serverTrouble(0)))
+	d.w.net.hangup(d.server)
+}
+
+func (d *deed) serverRestarts() {
+	d.beginAtServer(d.site.Duration(serverTrouble(0)))
+	d.w.net.hangup(d.server)
+	for _, db := range d.server.DBs() {
+		if isSource(db.Name) {
+			db.Sync() // users do not return before their writes are durable
+		}
+		db.Restart()
+	}
+}
+
+// beginAtServer tells that a server is in trouble for a time. All faults of servers draw a time and a Retry-After, also
+// those that have no use for them, since the answers of a seed depend on the number of questions before.
+func (d *deed) beginAtServer(lasts time.Duration) (_, retryAfter time.Duration) {
+	retryAfter = time.Duration(d.site.Int(2)) * 5 * time.Second
+	d.w.Engine.Logf(d.server.Name, "%s for %s", d.fault.name, lasts)
+	d.tell(d.server.Name, "", lasts)
+	return lasts, retryAfter
+}
+
+func (d *deed) recreate() {
+	d.tell(d.db.String(), "", 0)
+	d.w.remake(d.db)
+}
+
+func (d *deed) recreateWithLogs() {
+	d.tell(d.db.String(), "", 0)
+	d.w.remake(d.db).TakeLogs(d.db, func(id string) bool { // a run that goes on waits for its answer, and looks
+		return !d.w.replicates(id)
+	})
+}
+
+func (d *deed) snare() {
+	d.tell(d.db.String(), "", 0)
+	d.w.net.snares[d.db] = true
+}
+
+func (d *deed) deleteDB() {
+	s, name := d.db.Server, d.db.Name
+	s.Delete(name)
+	lasts := d.lasts()
+	d.tell(d.db.String(), "", lasts)
+	d.w.Engine.After(lasts, nil, "db made again", func() {
+		if s.DB(name) == nil {
+			d.w.users.fill(s.Create(name))
+		}
+	})
+}
+
+// restore puts a source back. No client can tell the number of a change that is used again from the one before, and
+// the protocol cannot see that a target lost documents which are not in a checkpoint yet.
+func (d *deed) restore() {
+	db := d.db
+	if db.Server.Numeric || !isSource(db.Name) {
+		return
+	}
+	backup := db.Snapshot()
+	lasts := d.lasts()
+	d.tell(db.String(), "put back at the end to what it was at the beginning", lasts)
+	d.w.Engine.After(lasts, nil, "db restored", func() {
+		if db.Server.DB(db.Name) == db && !d.w.healed {
+			db.Restore(backup)
+			d.w.Engine.Logf(db.String(), "restored")
+		}
+	})
+}
+
+func (d *deed) editFilter() {
+	d.tell(d.db.String(), "", 0)
+	d.w.users.editFilter(d.db)
+}
