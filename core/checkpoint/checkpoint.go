@@ -12,12 +12,10 @@
 package checkpoint
 
 import (
-	"bytes"
 	"fmt"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"couchrelay/core/invariant"
+	"couchrelay/core/json"
 	"couchrelay/core/peer"
 )
 
@@ -84,22 +82,22 @@ func (c Counters) Max(o Counters) Counters {
 
 // wireEntry is Entry as JSON. Sequences are any JSON value.
 type wireEntry struct {
-	SessionID   string          `json:"session_id"`
-	StartTime   string          `json:"start_time"`
-	EndTime     string          `json:"end_time"`
-	StartSeq    json.RawMessage `json:"start_last_seq"`
-	EndSeq      json.RawMessage `json:"end_last_seq"`
-	RecordedSeq json.RawMessage `json:"recorded_seq"`
+	SessionID   string   `json:"session_id"`
+	StartTime   string   `json:"start_time"`
+	EndTime     string   `json:"end_time"`
+	StartSeq    json.Raw `json:"start_last_seq"`
+	EndSeq      json.Raw `json:"end_last_seq"`
+	RecordedSeq json.Raw `json:"recorded_seq"`
 	Counters
 }
 
 // wireLog is Log as JSON. The fields in its middle are those of CouchDB 1.0, written for doc_ids replications
 // only, as CouchDB does.
 type wireLog struct {
-	SessionID     string          `json:"session_id"`
-	SourceLastSeq json.RawMessage `json:"source_last_seq"`
-	Version       int             `json:"replication_id_version"`
-	InstanceStart any             `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
+	SessionID     string   `json:"session_id"`
+	SourceLastSeq json.Raw `json:"source_last_seq"`
+	Version       int      `json:"replication_id_version"`
+	InstanceStart any      `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
 
 	StartTime        string `json:"start_time,omitempty"`
 	EndTime          string `json:"end_time,omitempty"`
@@ -114,7 +112,7 @@ type wireLog struct {
 // trusted nor overwritten.
 func Parse(body []byte) (Log, error) {
 	var w wireLog
-	if err := json.Unmarshal(body, &w); err != nil {
+	if err := json.Decode(body, &w); err != nil {
 		return Log{}, fmt.Errorf("checkpoint document: %w", err)
 	}
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
@@ -146,16 +144,13 @@ func (l Log) Encode(flat bool) []byte {
 		w.StartTime, w.EndTime = e.StartTime, e.EndTime
 		w.DocsRead, w.DocsWritten, w.DocWriteFailures = &e.DocsRead, &e.DocsWritten, &e.DocWriteFailures
 	}
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // a sequence must go back to the source byte by byte as it came
-	err := e.Encode(w)
+	body, err := json.EncodeVerbatim(w) // a sequence must go back to the source byte by byte as it came
 	invariant.Check(err == nil, isJSON)
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	return body
 }
 
 // seq reads a sequence. One that is absent, or no JSON, means the beginning.
-func seq(raw json.RawMessage) peer.Seq {
+func seq(raw json.Raw) peer.Seq {
 	seq, err := peer.SeqOf(raw)
 	if err != nil {
 		return peer.Zero
@@ -163,9 +158,9 @@ func seq(raw json.RawMessage) peer.Seq {
 	return seq
 }
 
-func raw(s peer.Seq) json.RawMessage {
+func raw(s peer.Seq) json.Raw {
 	if s == "" {
 		s = peer.Zero
 	}
-	return json.RawMessage(s)
+	return json.Raw(s)
 }

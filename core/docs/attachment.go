@@ -6,9 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"strings"
 
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
@@ -99,7 +99,7 @@ func parseAttachment(name string, value []byte) (Attachment, error) {
 		Data          *[]byte
 	}
 	invalid := BadRequest("Invalid attachment data for %s", name)
-	if json.Unmarshal(value, &v) != nil || v.Length < 0 || v.EncodedLength < 0 {
+	if json.Decode(value, &v) != nil || v.Length < 0 || v.EncodedLength < 0 {
 		return Attachment{}, invalid
 	}
 	a := Attachment{Name: name, Type: v.Type, RevPos: v.RevPos, Length: v.Length}

@@ -1,12 +1,12 @@
 package docs
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/json"
 )
 
 // Document is one revision of a document.
@@ -149,7 +149,7 @@ func (d *Document) setRevisions(value []byte) error {
 		Start *int64
 		IDs   []string
 	}
-	if json.Unmarshal(value, &r) != nil || r.Start == nil {
+	if json.Decode(value, &r) != nil || r.Start == nil {
 		return invalidDocument("_revisions must have an integer start and ids, an array of strings.")
 	}
 	if len(r.IDs) == 0 {

@@ -2,10 +2,10 @@ package docs
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/json"
 )
 
 // Want says which revision Read returns and what it tells besides.
@@ -129,7 +129,7 @@ func (d *Document) setBody(value []byte, attached bool) error {
 			return errMalformed
 		}
 		list := value[size : size+int(n)]
-		if err := json.Unmarshal(list, &d.Attachments); err != nil {
+		if err := json.Decode(list, &d.Attachments); err != nil {
 			return errMalformed
 		}
 		value = value[size+int(n):]

@@ -6,11 +6,11 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"slices"
 
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/json"
 	"couchrelay/core/kv/tuple"
 )
 
@@ -390,7 +390,7 @@ func bodyValue(d *Document) []byte {
 		}
 		return d.Body
 	}
-	list, err := json.Marshal(d.Attachments)
+	list, err := json.Encode(d.Attachments)
 	if err != nil {
 		panic("docs: attachments cannot be encoded: " + err.Error())
 	}

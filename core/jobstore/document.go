@@ -1,12 +1,12 @@
 package jobstore
 
 import (
-	"encoding/json"
 	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
 	"couchrelay/core/instant"
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
 )
@@ -164,7 +164,7 @@ func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, body ejson.Valu
 		rec.Error, rec.Reason = string(Failed), reason.Text
 	}
 	if stats, ok := body.Get("_replication_stats"); ok {
-		_ = json.Unmarshal(stats.Append(nil), &rec.Stats) // numbers of an unknown writer: what does not fit is left out
+		_ = json.Decode(stats.Append(nil), &rec.Stats) // numbers of an unknown writer: what does not fit is left out
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
@@ -233,7 +233,7 @@ func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 // docStats are the numbers that a completed document shows: the statistics without the sequences of the
 // last moment, and when the job was made.
 func (r *Record) docStats() []byte {
-	stats, err := json.Marshal(struct {
+	stats, err := json.Encode(struct {
 		Stats
 		SourceSeq  *SeqText `json:"source_seq,omitempty"`
 		ThroughSeq *SeqText `json:"through_seq,omitempty"`

@@ -1,7 +1,6 @@
 package jobstore
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/schedule"
 )
@@ -41,14 +41,14 @@ func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
 		return s.Config.Sharing.order(), err
 	}
 	var o schedule.Order
-	if err := json.Unmarshal(b, &o); err != nil {
+	if err := json.Decode(b, &o); err != nil {
 		return o, fmt.Errorf("%w: order of jobs: %w", jobs.ErrCorrupt, err)
 	}
 	return o, nil
 }
 
 func (s *Store) setOrder(tx kv.Tx, o schedule.Order) error {
-	b, err := json.Marshal(o)
+	b, err := json.Encode(o)
 	if err != nil {
 		return err
 	}

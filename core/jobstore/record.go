@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	json "github.com/go-json-experiment/json/v1"
-
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -59,7 +56,7 @@ type Record struct {
 	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row
 	Stats      Stats `json:"stats"`
 	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
-	Result json.RawMessage `json:"result,omitempty"`
+	Result json.Raw `json:"result,omitempty"`
 
 	Created     instant.Time `json:"created"`
 	LastStart   instant.Time `json:"last_start,omitempty"`
@@ -97,7 +94,7 @@ type SeqText string
 
 func seqText(s peer.Seq) SeqText {
 	var text string
-	if json.Unmarshal([]byte(s), &text) == nil {
+	if json.Decode([]byte(s), &text) == nil {
 		return SeqText(text)
 	}
 	return SeqText(s)
@@ -187,21 +184,18 @@ func (r *Record) describe(rep *spec.Replication) {
 
 func (r *Record) encode() []byte {
 	r.bound()
-	b, err := json.Marshal(r)
+	b, err := json.Encode(r)
 	if err != nil {
 		panic("jobstore: " + err.Error()) // Result is JSON that we made
 	}
 	return b
 }
 
-// asServersWrite is as lenient as what wrote a record: Result may have a sequence of a server, which may be any JSON.
-var asServersWrite = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
 // decodeRecord reads the record of a job. That of a job whose worker vanished still says that it runs there: those
 // who give jobs back do not know what is in them.
 func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
-	if err := jsonv2.Unmarshal(j.Data, &r, asServersWrite); err != nil {
+	if err := json.DecodeRecord(j.Data, &r); err != nil {
 		return nil, fmt.Errorf("record of job %q: %w", j.ID, err)
 	}
 	if j.State == jobs.Pending && r.State == Running {

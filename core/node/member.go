@@ -4,10 +4,9 @@ import (
 	"strings"
 	"time"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 )
 
@@ -56,7 +55,7 @@ func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 	list := make([]Member, len(leases))
 	for i, l := range leases {
 		list[i] = Member{Worker: l.Worker, Beat: l.Beat, Expired: l.Expired}
-		if json.Unmarshal(l.Info, &list[i].Info) != nil { // liveness must not depend on what a release writes here
+		if json.Decode(l.Info, &list[i].Info) != nil { // liveness must not depend on what a release writes here
 			list[i].Info = Info{Name: l.Worker}
 		}
 	}
@@ -64,7 +63,7 @@ func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 }
 
 // encode packs the info for its lease.
-func (i Info) encode() ([]byte, error) { return json.Marshal(i) }
+func (i Info) encode() ([]byte, error) { return json.Encode(i) }
 
 // info is what this node says of itself now.
 func (n *Node) info() Info {

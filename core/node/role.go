@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	json "github.com/go-json-experiment/json/v1"
+	"couchrelay/core/json"
 )
 
 // Roles are what a node does, after CouchDB's RFC 013. Every node, whatever its roles, keeps its lease, gives
@@ -58,12 +58,12 @@ func (r Roles) Names() []string {
 func (r Roles) String() string { return strings.Join(r.Names(), " ") }
 
 // MarshalJSON writes the labels.
-func (r Roles) MarshalJSON() ([]byte, error) { return json.Marshal(r.Names()) }
+func (r Roles) MarshalJSON() ([]byte, error) { return json.Encode(r.Names()) }
 
 // UnmarshalJSON reads labels. Those of a newer release are left out.
 func (r *Roles) UnmarshalJSON(raw []byte) error {
 	var names []string
-	if err := json.Unmarshal(raw, &names); err != nil {
+	if err := json.Decode(raw, &names); err != nil {
 		return err
 	}
 	*r = 0

@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/json"
 	"couchrelay/core/peer"
 )
 
@@ -239,12 +240,9 @@ func (r *Run) result() []byte {
 
 // withLog puts members in front of those of the source's log.
 func (r *Run) withLog(members string) []byte {
-	log := r.sides[peer.Source].log
-	if log.SessionID == "" {
-		return []byte("{" + members + "}")
+	result := []byte("{" + members + "}")
+	if log := r.sides[peer.Source].log; log.SessionID != "" {
+		result = json.Join(result, log.Encode(r.plan.FlatLog))
 	}
-	if members != "" {
-		members += ","
-	}
-	return append([]byte("{"+members), log.Encode(r.plan.FlatLog)[1:]...)
+	return result
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	json "github.com/go-json-experiment/json/v1"
+	"couchrelay/core/json"
 )
 
 // stored is how the job store keeps a replication: the public part as it marshals for everybody, and
@@ -21,19 +21,17 @@ func Encode(r *Replication) ([]byte, error) {
 	for _, secret := range r.secrets() {
 		s.Secrets = append(s.Secrets, []byte(secret.Reveal()))
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false) // as it would rewrite the user's JSON
-	if err := e.Encode(s); err != nil {
+	raw, err := json.EncodeVerbatim(s) // the user's JSON stays as it is
+	if err != nil {
 		return nil, fmt.Errorf("encode replication: %w", err)
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return raw, nil
 }
 
 // Decode reads what Encode wrote.
 func Decode(raw []byte) (*Replication, error) {
 	var s stored
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := json.Decode(raw, &s); err != nil {
 		return nil, fmt.Errorf("decode replication: %w", err)
 	}
 	if s.Replication == nil {

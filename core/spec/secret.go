@@ -1,6 +1,6 @@
 package spec
 
-import "encoding/json"
+import "couchrelay/core/json"
 
 const mask = "*****"
 
@@ -41,7 +41,7 @@ func (s Secret) MarshalJSON() ([]byte, error) {
 	if s.text == nil {
 		return []byte("null"), nil
 	}
-	return json.Marshal(mask)
+	return json.Encode(mask)
 }
 
 // UnmarshalJSON makes a place for the text, which Decode fills.
