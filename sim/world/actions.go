@@ -16,10 +16,10 @@ type action struct {
 	name  string
 	where string // what it meets
 	most  int    // the most that a swarm draws for its rate
-	// One of these two does it: edit changes a document of a source, which are chosen before.
+	// One of these two does it. Before edit is called, a source and a document of it are chosen.
 	do   func(u *users, site *decide.Site)
 	edit func(u *users, db *peers.DB, id string, site *decide.Site)
-	what string
+	what string // a description
 }
 
 // Names that other code needs.
@@ -73,7 +73,7 @@ var actions = []action{
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(actions, func(a action) string { return a.name })
 
-// actionNamed finds a row of the table. It is nil for all other names.
+// actionNamed is the row of a name, nil for a name that is not in the table.
 func actionNamed(name string) *action {
 	if i := slices.Index(AllActions, name); i >= 0 {
 		return &actions[i]
@@ -81,7 +81,7 @@ func actionNamed(name string) *action {
 	return nil
 }
 
-// act does one thing. A name of no action does nothing: the decisions of a scenario may have any.
+// act does an action. An unknown name does nothing: recorded decisions of a scenario may have one.
 func (u *users) act(what string, site *decide.Site) {
 	switch a := actionNamed(what); {
 	case a == nil:
@@ -92,7 +92,7 @@ func (u *users) act(what string, site *decide.Site) {
 	}
 }
 
-// editSource chooses a document of a source, and has it changed.
+// editSource chooses a source and a document, and does an action on them.
 func (u *users) editSource(a *action, site *decide.Site) {
 	isTarget := func(db *peers.DB) bool { return !isSource(db.Name) }
 	sources := slices.DeleteFunc(u.w.net.databases(), isTarget)

@@ -8,10 +8,10 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// Trouble is a fault, or something that users do.
+// Trouble describes a fault, or an action of the users.
 type Trouble struct {
 	Name, Family string
-	Where        string // what it meets: an operation of the store, a request; "nemesis" comes by itself
+	Where        string // what it meets, such as a request; "nemesis" for a fault that comes by itself
 	What         string
 	most         int // the most that a swarm draws for its rate, out of decide.Scale
 }
@@ -30,7 +30,8 @@ func describeAll() []Trouble {
 	return all
 }
 
-// faultsByFamily are all faults. Within a family those of operations and requests come before those of the nemesis.
+// faultsByFamily are all faults. Within a family those of operations and requests come before those of the
+// nemesis.
 func faultsByFamily() (all []Trouble) {
 	for _, e := range fakefdb.Catalogue {
 		all = append(all, Trouble{string(e.Fault), "store", e.Kind.String(), e.What, 50_000})
@@ -47,7 +48,7 @@ func faultsByFamily() (all []Trouble) {
 	return all
 }
 
-// faultsByName has the order in which swarms draw, on which the worlds of seeds depend.
+// faultsByName are all faults in the order in which swarms draw. The worlds of seeds depend on it.
 func faultsByName() []Trouble {
 	byName := func(a, b Trouble) int { return strings.Compare(a.Name, b.Name) }
 	return slices.SortedFunc(slices.Values(faultsByFamily()), byName)

@@ -11,7 +11,7 @@ import (
 // Everything that can come up is in the catalogue once, and nothing else.
 func TestCatalogue(t *testing.T) {
 	want := slices.Concat(NemesisFaults, AllActions)
-	for _, kind := range []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit, fakefdb.StartWatch, fakefdb.BackOff} {
+	for kind := fakefdb.ReadVersion; kind <= fakefdb.BackOff; kind++ {
 		for _, f := range fakefdb.Faults(kind) {
 			if f != fakefdb.Outage {
 				want = append(want, string(f))
@@ -34,11 +34,16 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("%s is not described", trouble.Name)
 		}
 		if trouble.Family != "users" && !slices.Contains(families, trouble.Family) {
-			t.Errorf("%s is of family %q, which there is not", trouble.Name, trouble.Family)
+			t.Errorf("%s has the unknown family %q", trouble.Name, trouble.Family)
 		}
 	}
 	slices.Sort(listed)
 	slices.Sort(want)
+	for i := range len(listed) - 1 {
+		if listed[i] == listed[i+1] {
+			t.Errorf("%s is listed twice", listed[i])
+		}
+	}
 	if !slices.Equal(listed, want) {
 		t.Errorf("listed\n%v\nbut there are\n%v", listed, want)
 	}

@@ -13,36 +13,37 @@ import (
 // Config is a scenario: everything about a run but the answers of its decider.
 type Config struct {
 	Nodes int // processes with both roles
-	// FrontendOnly and ReplicationOnly are how many more there are with one role.
+	// FrontendOnly and ReplicationOnly are numbers of further processes, which have one role.
 	FrontendOnly, ReplicationOnly int
-	Namesakes                     int // processes that are called like the first one
+	Namesakes                     int // processes that have the name of the first one
 	Servers                       int
 	Databases                     int // on each server
 	Tenants                       int // replicator databases
 	Jobs                          int // replication documents at the beginning
 	Docs                          int // documents in each database at the beginning
 
-	// Duration is the time of trouble, in which users act and faults happen; then everything is healed,
-	// and within Settle all must have converged.
+	// Users act and faults happen for Duration. Then everything is healed, and must have converged within
+	// Settle.
 	Duration, Settle time.Duration
 
 	// Shares of the jobs and documents, in percent.
 	Continuous, Filtered, Attached, Denied int
-	// LongURLs is the percentage of replications whose records are large, by the URL of a proxy.
+	// LongURLs is the percentage of replications whose records are large, since the URL of their proxy is.
 	LongURLs int
-	// NumericServers, BareServers: percent of servers that number their changes; that lack _bulk_get
-	// and do not tell pending changes.
+	// NumericServers is the percentage of servers that number their changes, BareServers that of servers
+	// without _bulk_get and without a number of pending changes.
 	NumericServers, BareServers int
 
 	// Think is the longest time between two actions of the users.
 	Think time.Duration
 	// StoreLatency and NetLatency bound the time of one way.
 	StoreLatency, NetLatency time.Duration
-	// SlowReads is the percentage of transactions whose reads take time; those of the others suspend nobody.
+	// SlowReads is the percentage of transactions whose reads take time. Other reads do not suspend their
+	// caller.
 	SlowReads int
 
 	Settings           node.Settings
-	Sharing            jobstore.Sharing // without shares as yet; Settings.Interval holds
+	Sharing            jobstore.Sharing // without shares; its interval is Settings.Interval
 	Backoff            backoff.Policy
 	TransientMaxAge    time.Duration
 	CheckpointInterval time.Duration
@@ -50,30 +51,30 @@ type Config struct {
 	Retries            int
 	Memory             int // bytes of bodies that a run holds
 
-	// Rates is how often each fault comes up: of a request or store operation out of decide.Scale, of all
-	// others out of decide.Scale in each turn of the nemesis, which has one every NemesisTick.
+	// Rates is how often each fault happens, out of decide.Scale: in each request or operation of the store
+	// that can have it, or in each turn of the nemesis.
 	Rates map[string]int
-	// Actions is how often users do what, as weights out of decide.Scale in each turn.
+	// Actions is how often users do each action, out of decide.Scale in each of their turns.
 	Actions map[string]int
 	// Events happen at fixed times, whatever the decider says.
 	Events []Event
 
-	// Sample makes the costly checks (S9, S11, S17) only one time in so many; 0 and 1 mean always.
+	// Sample has the costly checks (S9, S11, S17) made once in so many times; 0 and 1 mean always.
 	Sample int
 }
 
 // Processes is the number of all processes, whatever their roles. Those with both come first.
 func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.ReplicationOnly }
 
-// Exclusive says that the store belongs to one process, as an embedded one does.
+// Exclusive reports whether the store belongs to one process, as an embedded one does.
 func (c *Config) Exclusive() bool { return c.Processes() == 1 }
 
 // Event is something that a scenario wants to happen.
 type Event struct {
 	At   time.Duration // from the beginning
-	What string        // a fault of the nemesis, or an action
-	Whom string        // a node, a server, a database SERVER/DB, a document; empty for the decider's choice
-	For  time.Duration // how long, for what lasts; 0 for the decider's choice
+	What string        // a fault of the nemesis, or an action of the users
+	Whom string        // the target: a node, a server, a database SERVER/DB; empty for the decider's choice
+	For  time.Duration // how long a fault lasts, if it takes time; 0 for the decider's choice
 }
 
 // NemesisTick is the time between turns of the nemesis.
@@ -84,12 +85,16 @@ func Default() Config {
 	s := node.DefaultSettings()
 	s.MaxJobs, s.MaxChurn, s.StartupJitter = 10, 3, time.Second
 	return Config{
-		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5, Duration: 10 * time.Minute, Settle: 6 * time.Hour,
+		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5,
+		Duration: 10 * time.Minute, Settle: 6 * time.Hour,
 		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
-		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, SlowReads: 100, NetLatency: 30 * time.Millisecond,
-		Settings: s, Sharing: jobstore.DefaultSharing(), Backoff: backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
-		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second, BatchSize: 10, Workers: 2, Retries: 3, Memory: replication.DefaultMemory,
-		Rates: map[string]int{}, Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
+		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond, SlowReads: 100,
+		Settings: s, Sharing: jobstore.DefaultSharing(),
+		Backoff:         backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
+		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second,
+		BatchSize: 10, Workers: 2, Retries: 3, Memory: replication.DefaultMemory,
+		Rates:   map[string]int{},
+		Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CheckEvent says what is wrong with an event of this world. It is nil for one that can happen.
+// CheckEvent is nil for an event that can happen in this world, else the error says what is wrong with it.
 func (c *Config) CheckEvent(e Event) error {
 	var aim target
 	lasting := false
@@ -34,7 +34,8 @@ func (c *Config) CheckEvent(e Event) error {
 	case aDatabase:
 		server, db, _ := strings.Cut(e.Whom, "/")
 		each := max(1, c.Databases/2)
-		ok = numbered(server, "s", c.Servers) && (numbered(db, "a", each) || numbered(db, "b", each) || numbered(db, "bb", each))
+		isDB := func(prefix string) bool { return numbered(db, prefix, each) }
+		ok = numbered(server, "s", c.Servers) && (isDB("a") || isDB("b") || isDB("bb"))
 	}
 	if !ok {
 		return fmt.Errorf("%s %s: no such %s; must be %s", e.What, e.Whom, aim, c.example(aim))
@@ -42,13 +43,14 @@ func (c *Config) CheckEvent(e Event) error {
 	return nil
 }
 
-// numbered says whether a name is the prefix and a number from 1 to most.
+// numbered reports whether a name is the prefix and a number from 1 to most.
 func numbered(name, prefix string, most int) bool {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
 	return found && err == nil && n >= 1 && n <= most && digits == strconv.Itoa(n)
 }
 
+// example names the targets of a kind that there are.
 func (c *Config) example(aim target) string {
 	switch aim {
 	case aNode:

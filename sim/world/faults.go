@@ -9,8 +9,8 @@ import (
 	"couchrelay/core/peer"
 )
 
-// fault is a row of the table of all that the nemesis does. What events may name, the catalogue, and the rates that a
-// swarm draws are derived from the table.
+// fault is a row of the table of all that the nemesis does. The targets and times that events may name, the
+// catalogue, and the rates that a swarm draws are derived from the table.
 type fault struct {
 	name   string // as rates, events and recorded decisions have it; the first word is its family in a swarm
 	family string // of the catalogue
@@ -18,7 +18,7 @@ type fault struct {
 	span   span // nil for a fault that takes no time
 	most   int  // the most that a swarm draws for its rate
 	do     func(*deed)
-	what   string
+	what   string // a description
 }
 
 // Names that other code and tests need.
@@ -114,7 +114,7 @@ func namesOf[R any](rows []R, name func(R) string) (names []string) {
 	return names
 }
 
-// faultNamed finds a row of the table. It is nil for all other names.
+// faultNamed is the row of a name, nil for a name that is not in the table.
 func faultNamed(name string) *fault {
 	if i := slices.Index(NemesisFaults, name); i >= 0 {
 		return &faults[i]
@@ -122,10 +122,10 @@ func faultNamed(name string) *fault {
 	return nil
 }
 
-// target is the kind of thing that a fault is aimed at, which an event may name.
+// target is a kind of things that faults are aimed at. An event may name one of them.
 type target string
 
-// Targets. A fault that is aimed at nothing meets everything, or chooses by itself.
+// Targets. A fault that is aimed at nothing meets all there is, or chooses while it is done.
 const (
 	nothing   target = ""
 	aNode     target = "node"
@@ -133,14 +133,15 @@ const (
 	aDatabase target = "database"
 )
 
-// span bounds how long a fault lasts, given the activity timeout of the node that it is aimed at, or of all nodes.
+// span bounds how long a fault lasts. The activity timeout is that of the node which the fault is aimed at;
+// without such a node it is the one that all nodes begin with.
 type span func(timeout time.Duration) (least, most time.Duration)
 
 func between(least, most time.Duration) span {
 	return func(time.Duration) (time.Duration, time.Duration) { return least, most }
 }
 
-// upTo spans from a second to most, or to so many activity timeouts if that is longer.
+// upTo spans from a second to most, or to a number of activity timeouts if that is longer.
 func upTo(most, timeouts time.Duration) span {
 	return func(timeout time.Duration) (time.Duration, time.Duration) {
 		return time.Second, max(most, timeouts*timeout)
@@ -309,8 +310,9 @@ func (d *deed) serverRestarts() {
 	}
 }
 
-// beginAtServer tells that a server is in trouble for a time. All faults of servers draw a time and a Retry-After, also
-// those that have no use for them, since the answers of a seed depend on the number of questions before.
+// beginAtServer says that a fault of a server begins. All faults of servers draw a time and a Retry-After.
+// Some have no use for them, but without the questions a seed would get other answers to the ones that
+// follow.
 func (d *deed) beginAtServer(lasts time.Duration) (_, retryAfter time.Duration) {
 	retryAfter = time.Duration(d.site.Int(2)) * 5 * time.Second
 	d.w.Engine.Logf(d.server.Name, "%s for %s", d.fault.name, lasts)
@@ -347,8 +349,8 @@ func (d *deed) deleteDB() {
 	})
 }
 
-// restore puts a source back. No client can tell the number of a change that is used again from the one before, and
-// the protocol cannot see that a target lost documents which are not in a checkpoint yet.
+// restore puts a source back. No client can tell the number of a change that is used again from the one
+// before, and the protocol cannot see that a target lost documents which are not in a checkpoint yet.
 func (d *deed) restore() {
 	db := d.db
 	if db.Server.Numeric || !isSource(db.Name) {

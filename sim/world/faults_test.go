@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An event may name what a fault is aimed at and nothing else, and a time for a fault that lasts and no other.
+// An event may name a target of the fault's kind and no other, and a time only if the fault takes time.
 func TestEventsOfFaults(t *testing.T) {
 	c := Default()
 	examples := map[target]string{aNode: "n1", aServer: "s1", aDatabase: "s1/a1"}
@@ -14,7 +14,7 @@ func TestEventsOfFaults(t *testing.T) {
 			t.Errorf("%s does nothing", f.name)
 		}
 		if f.target != nothing && examples[f.target] == "" {
-			t.Errorf("%s is aimed at a %q, which there is not", f.name, f.target)
+			t.Errorf("%s has the unknown target %q", f.name, f.target)
 		}
 		for target, whom := range examples {
 			if err := c.CheckEvent(Event{What: f.name, Whom: whom}); (err == nil) != (f.target == target) {
@@ -38,7 +38,7 @@ func TestEventsOfFaults(t *testing.T) {
 	}
 }
 
-// Users act by themselves, at whatever they choose.
+// An event of an action has neither target nor time.
 func TestEventsOfActions(t *testing.T) {
 	c := Default()
 	for _, a := range actions {
@@ -48,8 +48,10 @@ func TestEventsOfActions(t *testing.T) {
 		if err := c.CheckEvent(Event{What: a.name}); err != nil {
 			t.Error(err)
 		}
-		if c.CheckEvent(Event{What: a.name, Whom: "n1"}) == nil || c.CheckEvent(Event{What: a.name, For: time.Minute}) == nil {
-			t.Errorf("an event %s has a target or a time", a.name)
+		for _, e := range []Event{{What: a.name, Whom: "n1"}, {What: a.name, For: time.Minute}} {
+			if c.CheckEvent(e) == nil {
+				t.Errorf("%v passes the check", e)
+			}
 		}
 	}
 }

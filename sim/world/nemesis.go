@@ -11,7 +11,7 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// nemesis breaks things that last: the store, processes, servers, databases.
+// nemesis does faults that come by themselves, rather than with a request or an operation of the store.
 type nemesis struct {
 	w     *World
 	site  *decide.Site
@@ -21,7 +21,7 @@ type nemesis struct {
 // NemesisSite is where the nemesis asks what to do.
 const NemesisSite = "nemesis"
 
-// Happening is something that the nemesis did, with the questions [From, To) of NemesisSite that decided it.
+// Happening is a fault that the nemesis did, with the questions [From, To) of NemesisSite that decided it.
 type Happening struct {
 	Event
 	From, To int
@@ -70,7 +70,8 @@ func (w *World) planEvents() {
 	}
 }
 
-// do makes something happen, and returns it with what the decider chose: when, at what and for how long.
+// do does a fault, or an action of the users, and returns the event with what the decider chose and the
+// time of now.
 func (n *nemesis) do(e Event) Event {
 	n.w.Faults.hit(e.What)
 	e.At = n.w.Elapsed()
@@ -86,8 +87,8 @@ func (n *nemesis) do(e Event) Event {
 	return d.did
 }
 
-// deed is a fault while the nemesis does it. The target is asked for first, then whatever the action needs to know.
-// That order must stay: the answers of a seed depend on it.
+// deed is a fault while the nemesis does it. The decider is asked for the target first, then for what the
+// action needs in its own order. These orders must stay: the answers of a seed depend on them.
 type deed struct {
 	*nemesis
 	fault  *fault
@@ -161,12 +162,12 @@ func (d *deed) lasts() time.Duration {
 	return d.did.For
 }
 
-// tell tells the watcher of the fault.
+// tell says that the fault meets a node, a server, a database or the store.
 func (d *deed) tell(whom, text string, lasts time.Duration) {
 	d.w.emit(Fault{d.fault.name, whom, text, lasts})
 }
 
-// configure tells a node its settings, at once or while jobs are on their way to it.
+// configure gives a node its settings, at once or when jobs are on their way to it.
 func (n *nemesis) configure(p *Node) {
 	if p.changing = n.site.Int(2) == 1; !p.changing {
 		p.configure()

@@ -11,21 +11,23 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// Profile is a size of worlds that a campaign draws.
+// Profile is a size of the worlds that a campaign draws. Its numbers are the largest that are drawn.
 type Profile struct {
 	Name             string
-	Nodes, Jobs      int // at most
-	Servers, Tenants int // at most
-	Docs             int
-	Duration         time.Duration
-	// Pace is how many times as long as in the briskest world intervals and timeouts are.
+	Nodes, Jobs      int
+	Servers, Tenants int
+	Docs             int           // half of the most in a database
+	Duration         time.Duration // of each world
+	// Pace multiplies intervals and timeouts.
 	Pace time.Duration
 }
 
 // Profiles of campaigns.
 var (
-	Small    = Profile{Name: "small", Nodes: 2, Jobs: 20, Servers: 4, Tenants: 3, Docs: 5, Duration: time.Hour, Pace: 4}
-	Standard = Profile{Name: "standard", Nodes: 3, Jobs: 200, Servers: 10, Tenants: 10, Docs: 8, Duration: 6 * time.Hour, Pace: 6}
+	Small = Profile{Name: "small", Nodes: 2, Jobs: 20, Servers: 4, Tenants: 3, Docs: 5,
+		Duration: time.Hour, Pace: 4}
+	Standard = Profile{Name: "standard", Nodes: 3, Jobs: 200, Servers: 10, Tenants: 10, Docs: 8,
+		Duration: 6 * time.Hour, Pace: 6}
 )
 
 // FindProfile finds a profile by its name.
@@ -86,8 +88,9 @@ func Swarm(seed uint64, p Profile) Config {
 	return c
 }
 
-// drawRates chooses the families of faults that there are, and how often their members come up. Families are not
-// those of the catalogue here: the first word of a fault's name is its family, and all actions are one.
+// drawRates chooses the families of faults that there are, and how often their members come up. Families
+// are not those of the catalogue here: the first word of a fault's name is its family, and all actions are
+// one.
 func (c *Config) drawRates(r *prng.Source) {
 	drawn := map[string]bool{} // whether there is a family
 	on := func(family string) bool {
@@ -97,7 +100,7 @@ func (c *Config) drawRates(r *prng.Source) {
 		return drawn[family] && r.Intn(2) == 1
 	}
 	for _, t := range faultsByName() {
-		rate := 1 + r.Intn(t.most) // drawn for all, so that what is on changes no other rate
+		rate := 1 + r.Intn(t.most) // drawn also when it is not used
 		if family, _, _ := strings.Cut(t.Name, "-"); on(family) {
 			c.Rates[t.Name] = rate
 		}
