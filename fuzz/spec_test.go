@@ -6,9 +6,18 @@ import (
 	"errors"
 	"testing"
 
+	"couchrelay/core/ejson"
 	"couchrelay/core/repid"
 	"couchrelay/core/spec"
 )
+
+func parseDocument(raw []byte, c spec.Config) (*spec.Replication, error) {
+	body, err := ejson.Parse(raw)
+	if err != nil {
+		return nil, &spec.Error{Reason: err.Error()}
+	}
+	return spec.ParseDocument(body, c)
+}
 
 // FuzzReplication reads any bytes as a replication document and as a request. What parses has ids,
 // survives the job store, and what a stranger may see of it is JSON.
@@ -25,7 +34,7 @@ func FuzzReplication(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, parse := range []func([]byte, spec.Config) (*spec.Replication, error){spec.ParseDocument, spec.ParseRequest} {
+		for _, parse := range []func([]byte, spec.Config) (*spec.Replication, error){parseDocument, spec.ParseRequest} {
 			r, err := parse(raw, spec.DefaultConfig())
 			if err != nil {
 				if _, is := errors.AsType[*spec.Error](err); !is || r != nil {

@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"strings"
 
 	"couchrelay/core/docs"
@@ -42,17 +43,51 @@ func atOnce(edits []docs.Edit) int {
 	return min(len(edits), editsAtOnce)
 }
 
+// content is the body of a document and the replication that it asks for. A body is parsed once in a transaction, though
+// it is validated, written, and then read again for its job.
+type content struct {
+	text   []byte
+	body   ejson.Value
+	rep    *spec.Replication
+	err    error // why the body asks for no replication
+	parsed bool  // rep and err are known
+}
+
+func parseContent(text []byte) (*content, error) {
+	body, err := ejson.Parse(text)
+	return &content{text: text, body: body}, err
+}
+
+// replication is what the body asks for.
+func (c *content) replication(config spec.Config) (*spec.Replication, error) {
+	if !c.parsed {
+		c.rep, c.err = spec.ParseDocument(c.body, config)
+		c.parsed = true
+	}
+	return c.rep, c.err
+}
+
 // WriteDocs writes documents of a replicator database, as many as one transaction should, and lets
 // their jobs follow. See docs.Database.Update for the result.
 func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time) ([]docs.Written, error) {
-	db.Validate = func(next, _ *docs.Document) error { return s.validate(next, by) }
+	accepted := map[string]*content{} // by document, the last that passed the validation
+	db.Validate = func(next, _ *docs.Document) error {
+		if exempt(next.ID) {
+			return nil
+		}
+		c, err := s.validate(next, by)
+		if err == nil {
+			accepted[next.ID] = c
+		}
+		return err
+	}
 	written, err := db.Update(edits[:atOnce(edits)])
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range written {
 		if w.Changed && !exempt(w.ID) {
-			if err := s.follow(tx, db, w.ID, now); err != nil {
+			if err := s.follow(tx, db, w.ID, accepted[w.ID], now); err != nil {
 				return nil, err
 			}
 		}
@@ -61,29 +96,27 @@ func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Wri
 }
 
 // validate checks a document before it is written, and sees to its owner, as CouchDB does.
-func (s *Store) validate(next *docs.Document, by Writer) error {
-	if exempt(next.ID) {
-		return nil
-	}
-	body, err := ejson.Parse(next.Body)
+func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
+	c, err := parseContent(next.Body)
 	if err != nil {
-		return docs.BadRequest("invalid UTF-8 JSON")
+		return nil, docs.BadRequest("invalid UTF-8 JSON")
 	}
-	if err := setOwner(&body, by); err != nil {
-		return err
+	if err := setOwner(&c.body, by); err != nil {
+		return nil, err
 	}
-	next.Body = body.Append(nil)
-	if next.Deleted || stateOf(body) == string(Failed) {
-		return nil
+	c.text = c.body.Append(nil)
+	next.Body = c.text
+	if next.Deleted || stateOf(c.body) == string(Failed) {
+		return c, nil
 	}
-	rep, err := spec.ParseDocument(next.Body, s.Config.Parse)
+	rep, err := c.replication(s.Config.Parse)
 	if err != nil {
-		return docs.Forbidden(err.Error())
+		return nil, docs.Forbidden(err.Error())
 	}
 	if rep.Cancel {
-		return docs.Forbidden("`cancel` has no effect in a document; delete the document to stop its replication")
+		return nil, docs.Forbidden("`cancel` has no effect in a document; delete the document to stop its replication")
 	}
-	return nil
+	return c, nil
 }
 
 // setOwner makes the writer the owner of a document that has none. Only admins write documents of
@@ -109,9 +142,10 @@ func stateOf(body ejson.Value) string {
 	return state.Text
 }
 
-// follow brings the job of a document in line with the document's winning revision: no document, no
-// job; a new or changed replication, a new job; a terminal state that somebody wrote, a job that is over.
-func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, now instant.Time) error {
+// follow brings the job of a document in line with the document's winning revision: no document, no job; a new or changed
+// replication, a new job; a terminal state that a user wrote, a job that is over. written is the body that was
+// written last, which need not be the winner's.
+func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content, now instant.Time) error {
 	jobID := documentJobID(db.Instance, id)
 	doc, err := db.Read(id, docs.Want{Deleted: true})
 	if err != nil {
@@ -120,22 +154,24 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, now instant.Time)
 	if doc.Deleted {
 		return s.remove(tx, jobID)
 	}
-	body, err := ejson.Parse(doc.Body)
-	if err != nil {
-		return err
+	c := written
+	if c == nil || !bytes.Equal(c.text, doc.Body) {
+		if c, err = parseContent(doc.Body); err != nil {
+			return err
+		}
 	}
 	old, err := s.Record(tx, jobID)
 	if err != nil {
 		return err
 	}
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id}
-	if state := State(stateOf(body)); state.Terminal() {
+	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State.Terminal() {
 			return nil
 		}
-		return s.putTerminal(tx, jobID, rec, body, state, now)
+		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
-	rep, err := spec.ParseDocument(doc.Body, s.Config.Parse)
+	rep, err := c.replication(s.Config.Parse)
 	if err != nil { // it was validated, or is a revision that won after another was deleted
 		return s.putFailed(tx, db, jobID, rec, err.Error(), now)
 	}
@@ -153,17 +189,17 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, now instant.Time)
 }
 
 // putTerminal stores a job for a document that came with a terminal state, so that it is listed.
-func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, body ejson.Value, state State, now instant.Time) error {
+func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, state State, now instant.Time) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
-	if rep, err := spec.ParseDocument(body.Append(nil), s.Config.Parse); err == nil {
+	if rep, err := c.replication(s.Config.Parse); err == nil {
 		rec.describe(rep)
 	}
-	if reason, ok := body.Get("_replication_state_reason"); ok && state == Failed {
+	if reason, ok := c.body.Get("_replication_state_reason"); ok && state == Failed {
 		rec.Error, rec.Reason = string(Failed), reason.Text
 	}
-	if stats, ok := body.Get("_replication_stats"); ok {
+	if stats, ok := c.body.Get("_replication_stats"); ok {
 		_ = json.Decode(stats.Append(nil), &rec.Stats) // numbers of an unknown writer: what does not fit is left out
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now

@@ -433,3 +433,33 @@ func (b *bench) replicate(user string) string {
 	b.do(func(tx kv.Tx) (err error) { id, err = b.s.Replicate(tx, rep, user, b.now); return err })
 	return id
 }
+
+// TestJobOfTheWinner writes two conflicting revisions of a document in one transaction. The job follows the winner, though
+// the other one was validated last.
+func TestJobOfTheWinner(t *testing.T) {
+	b := newBench(t)
+	edit := func(rev, target string) docs.Edit {
+		body := fmt.Sprintf(`{"_id":"r","_rev":"1-%s","source":"http://s/a","target":"http://t/%s"}`, strings.Repeat(rev, 32), target)
+		doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return docs.Edit{Document: *doc, Replicated: true}
+	}
+	b.do(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		written, err := b.s.WriteDocs(tx, db, []docs.Edit{edit("b", "winner"), edit("a", "loser")}, Writer{Admin: true}, b.now)
+		for _, w := range written {
+			if w.Err != nil {
+				t.Errorf("%s is refused: %v", w.Rev, w.Err)
+			}
+		}
+		return err
+	})
+	if rec := b.record(jobID("r")); rec == nil || rec.Target != "http://t/winner/" {
+		t.Errorf("the job is %+v", rec)
+	}
+}

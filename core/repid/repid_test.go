@@ -17,7 +17,11 @@ const uuid = "9ddf59457dbb8772316cf06fc5e5a2e4"
 
 func parse(t testing.TB, raw string) *spec.Replication {
 	t.Helper()
-	r, err := spec.ParseDocument([]byte(raw), spec.DefaultConfig())
+	body, err := ejson.Parse([]byte(raw))
+	if err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	r, err := spec.ParseDocument(body, spec.DefaultConfig())
 	if err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}

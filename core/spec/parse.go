@@ -13,9 +13,10 @@ import (
 	"couchrelay/core/peer"
 )
 
-// ParseDocument reads a document of a replicator database. Its error is an *Error.
-func ParseDocument(raw []byte, c Config) (*Replication, error) {
-	p, err := newParser(raw, c, "Document must be a JSON object")
+// ParseDocument reads the body of a document of a replicator database. Its error is an *Error. The body comes parsed,
+// since the job store needs it for more than this.
+func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
+	p, err := newParser(body, c, "Document must be a JSON object")
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,11 @@ func ParseDocument(raw []byte, c Config) (*Replication, error) {
 // ParseRequest reads the body of POST /_replicate. When it asks to cancel by id, source and target are
 // not looked at and stay empty. Its error is an *Error.
 func ParseRequest(raw []byte, c Config) (*Replication, error) {
-	p, err := newParser(raw, c, "Request body must be a JSON object")
+	body, err := ejson.Parse(raw)
+	if err != nil {
+		return nil, &Error{Kind: BadRequest, Reason: err.Error()}
+	}
+	p, err := newParser(body, c, "Request body must be a JSON object")
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +56,7 @@ type parser struct {
 	err    error
 }
 
-func newParser(raw []byte, c Config, notObject string) (*parser, error) {
-	body, err := ejson.Parse(raw)
-	if err != nil {
-		return nil, &Error{Kind: BadRequest, Reason: err.Error()}
-	}
+func newParser(body ejson.Value, c Config, notObject string) (*parser, error) {
 	if body.Kind != ejson.Object {
 		return nil, &Error{Kind: BadRequest, Reason: notObject}
 	}

@@ -11,14 +11,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
+	"couchrelay/core/ejson"
 	"couchrelay/core/peer"
 )
 
 const ends = `"source":"http://s/a","target":"https://t/b/"`
 
+// parseDocument parses the text of a document.
+func parseDocument(raw string, c Config) (*Replication, error) {
+	body, err := ejson.Parse([]byte(raw))
+	if err != nil {
+		return nil, &Error{Kind: BadRequest, Reason: err.Error()}
+	}
+	return ParseDocument(body, c)
+}
+
 func document(t testing.TB, raw string) *Replication {
 	t.Helper()
-	r, err := ParseDocument([]byte(raw), DefaultConfig())
+	r, err := parseDocument(raw, DefaultConfig())
 	if err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
@@ -51,7 +61,7 @@ func TestConfiguredDefaults(t *testing.T) {
 	c.WorkerProcesses, c.WorkerBatchSize, c.HTTPConnections, c.RetriesPerRequest = 1, 2, 1, 0
 	c.ConnectionTimeout, c.CheckpointInterval = time.Second, 2*time.Second
 	c.UseCheckpoints, c.UseBulkGet, c.SocketOptions = false, false, SocketOptions{NoDelay: true}
-	r, err := ParseDocument([]byte("{"+ends+"}"), c)
+	r, err := parseDocument("{"+ends+"}", c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +166,7 @@ func TestChangesParams(t *testing.T) {
 func TestEveryParam(t *testing.T) {
 	for _, name := range append([]string{"attachments", "include_docs", "conflicts", "att_encoding_info", "view", "q"}, feedParams...) {
 		for _, name := range []string{name, strings.ToUpper(name)} {
-			r, err := ParseDocument([]byte(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`), DefaultConfig())
+			r, err := parseDocument(`{"_id":"a",`+ends+`,"filter":"d/f","query_params":{"`+name+`":"x"}}`, DefaultConfig())
 			if refused := slices.Contains(feedParams, strings.ToLower(name)); refused != (err != nil) {
 				t.Errorf("%s: %v", name, err)
 			} else if !refused && !slices.Contains(r.Filter.ChangesParams(), peer.Param{Name: name, Value: "x"}) {
@@ -283,7 +293,7 @@ func TestRefusals(t *testing.T) {
 		{`"source":"http://s"} {`, "bad_request", "invalid UTF-8 JSON at byte"},
 		{`"source`, "bad_request", "invalid UTF-8 JSON at byte"},
 	} {
-		r, err := ParseDocument([]byte("{"+c.in+"}"), DefaultConfig())
+		r, err := parseDocument("{"+c.in+"}", DefaultConfig())
 		mistake, is := errors.AsType[*Error](err)
 		if r != nil || !is || string(mistake.Kind) != c.kind || !strings.HasPrefix(err.Error(), c.reason) {
 			t.Errorf("%s: got %v %v, want %s %s", c.in, r, err, c.kind, c.reason)
@@ -312,7 +322,7 @@ func TestProtocolsAreConfigured(t *testing.T) {
 		`{"source":"https://a","target":"https://b","proxy":"http://x"}`:                                       false,
 		`{"source":"https://a","target":"https://b","socket_options":"[{keepalive,true}]"}`:                    false,
 	} {
-		if _, err := ParseDocument([]byte(in), c); (err == nil) != ok {
+		if _, err := parseDocument(in, c); (err == nil) != ok {
 			t.Errorf("%s: %v", in, err)
 		}
 	}
@@ -344,13 +354,14 @@ func TestNeverPanics(t *testing.T) {
 		`"filter":`, `"_view"`, `"query_params":`, `"auth":`, `"basic":`, `"headers":`, `"proxy":`, `"socket_options":`, `"[{nodelay,true}]"`, `"user_ctx":`,
 		`"cancel":`, `"id":`, `1`, `1e999`, `null`, `true`, `"%"`, `""`, "\xff"}
 	rapid.Check(t, func(t *rapid.T) {
-		raw := []byte(strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), ""))
-		for _, parse := range []func([]byte, Config) (*Replication, error){ParseDocument, ParseRequest} {
+		raw := strings.Join(rapid.SliceOf(rapid.SampledFrom(words)).Draw(t, "words"), "")
+		request := func(raw string, c Config) (*Replication, error) { return ParseRequest([]byte(raw), c) }
+		for _, parse := range []func(string, Config) (*Replication, error){parseDocument, request} {
 			r, err := parse(raw, DefaultConfig())
 			if _, is := errors.AsType[*Error](err); (r == nil) != is {
 				t.Fatalf("%q: %v %v", raw, r, err)
 			}
 		}
-		_, _ = StripCredentials(raw)
+		_, _ = StripCredentials([]byte(raw))
 	})
 }

@@ -53,7 +53,7 @@ func TestErrorsShowNoSecrets(t *testing.T) {
 	for i := range len(secretive) {
 		for _, broken := range []string{secretive[:i], secretive[:i] + secretive[i+1:], secretive[:i] + `"` + secretive[i:], secretive[:i] + `\` + secretive[i:],
 			secretive[:i] + "@" + secretive[i:], secretive[:i] + "/" + secretive[i:], secretive[:i] + "\x01" + secretive[i:], secretive[:i] + "}" + secretive[i:]} {
-			if _, err := ParseDocument([]byte(broken), DefaultConfig()); err != nil && strings.Contains(err.Error(), "SECRE") {
+			if _, err := parseDocument(broken, DefaultConfig()); err != nil && strings.Contains(err.Error(), "SECRE") {
 				t.Errorf("%s: %v", broken, err)
 			}
 			if _, err := StripCredentials([]byte(broken)); err != nil && strings.Contains(err.Error(), "SECRE") {
