@@ -72,10 +72,11 @@ integration: $(PEER)/node_modules/.package-lock.json
 $(PEER)/node_modules/.package-lock.json: $(PEER)/package-lock.json
 	cd $(PEER) && npm ci --omit=optional
 
-lint: ## formatting, vet, staticcheck
+lint: ## formatting, vet, staticcheck, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	$(GO) test -count=1 ./internal/lint
 
 fmt: ## format all code
 	gofmt -w $$(git ls-files '*.go')

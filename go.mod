@@ -11,6 +11,7 @@ require (
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/schollz/progressbar/v3 v3.19.1
 	golang.org/x/term v0.47.0
+	golang.org/x/tools v0.51.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -51,15 +52,9 @@ require (
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.14.0 // indirect
-	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.33.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )
 
-tool (
-	github.com/anishathalye/porcupine
-	github.com/benbjohnson/clock
-	github.com/cockroachdb/pebble/v2
-	honnef.co/go/tools/cmd/staticcheck
-	pgregory.net/rapid
-)
+// Programs that the Makefile runs. Libraries are no tools: code imports them.
+tool honnef.co/go/tools/cmd/staticcheck

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // FuzzFeed reads any bytes as an answer of _changes, in steps of a few rows and from packets of any

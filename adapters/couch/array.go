@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // readArray reads the answer of a server that knows no multipart: [{"ok": doc}, {"missing": rev}]. Its

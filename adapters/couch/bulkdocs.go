@@ -5,9 +5,9 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // writeDocs sends kept bodies in one request, piece by piece and with an exact length.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // heartbeats is how many signs of life a feed without rows is asked for within the time after which a

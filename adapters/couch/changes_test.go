@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func feedOf(rows ...string) string {

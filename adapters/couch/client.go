@@ -18,12 +18,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/core/peer"
+
+	"github.com/benbjohnson/clock"
 )
 
 const (

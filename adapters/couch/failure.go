@@ -16,9 +16,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/peer"
+
+	"pgregory.net/rapid"
 )
 
 // answered is an operation and an answer to it that is right.

@@ -7,9 +7,9 @@ import (
 	"mime/multipart"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // manyFor bounds how many documents an answer may have when it was asked for n: latest=true lets

@@ -14,12 +14,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/benbjohnson/clock"
-	"pgregory.net/rapid"
-
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
+	"pgregory.net/rapid"
 )
 
 func TestEscapeID(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/fdb/fdbctest"
 	"couchrelay/adapters/fdb/fdbtest"
 	"couchrelay/core/kv"
 	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
 )
 
 var bg = context.Background()

@@ -70,7 +70,7 @@ func checkClusterFile(path string) error {
 		return fmt.Errorf("cluster file: %w; copy fdb.cluster from a machine of the cluster", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return fmt.Errorf("cluster file %s: is no file with a line description:id@address:port,...", path)
+		return fmt.Errorf("cluster file %s: is no file with a line description:id@address:port,... in it", path)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func checkClusterFile(path string) error {
 			continue
 		}
 		if found++; !connectionString.Match(line) {
-			return fmt.Errorf("cluster file %s: %q is not of the form description:id@address:port,...", path, line)
+			return fmt.Errorf("cluster file %s: %q is not of the form description:id@address:port,... of such files", path, line)
 		}
 	}
 	if found != 1 {

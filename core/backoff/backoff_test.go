@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/prng"
+
 	"pgregory.net/rapid"
 )
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"couchrelay/core/peer"
+
 	"pgregory.net/rapid"
 )
 

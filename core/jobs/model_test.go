@@ -10,11 +10,11 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+
+	"pgregory.net/rapid"
 )
 
 // model is the queue as plain maps, written as dumbly as possible.

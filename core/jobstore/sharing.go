@@ -37,7 +37,7 @@ func (c Sharing) Changes(to Sharing) []string {
 	note("interval", c.Forgetting.Interval, to.Forgetting.Interval)
 	note("usage_coeff", millionths(c.Forgetting.Coeff), millionths(to.Forgetting.Coeff))
 	note("priority_coeff", coeff(c.PriorityCoeff), coeff(to.PriorityCoeff))
-	accounts := slices.AppendSeq(slices.Collect(maps.Keys(c.Shares)), maps.Keys(to.Shares))
+	accounts := slices.AppendSeq(slices.Collect(maps.Keys(c.Shares)), maps.Keys(to.Shares)) // order does not matter: sorted here
 	slices.Sort(accounts)
 	for _, account := range slices.Compact(accounts) {
 		note("shares of "+account, shareOf(c.Shares, account), shareOf(to.Shares, account))

@@ -15,9 +15,9 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/ejson"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Error says what is wrong with a selector. Name is CouchDB's word for the class of the mistake, what

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/ejson"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Field is a member of a document that is not in its body, for example _id.

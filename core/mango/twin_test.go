@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/ejson"
+
+	"pgregory.net/rapid"
 )
 
 // twin interprets a selector as it is written, without normal form, compilation or lazy decoding. What

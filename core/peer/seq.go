@@ -5,9 +5,9 @@ import (
 	"errors"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/ejson"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // SeqOf reads a sequence as a server wrote it. Sequences are compared as text, and what one server

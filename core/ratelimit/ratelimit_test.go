@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/instant"
+
+	"pgregory.net/rapid"
 )
 
 var key = Key{Endpoint: "http://h/db/", Method: "GET"}

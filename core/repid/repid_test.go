@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/ejson"
 	"couchrelay/core/spec"
+
+	"pgregory.net/rapid"
 )
 
 const uuid = "9ddf59457dbb8772316cf06fc5e5a2e4"

@@ -95,7 +95,7 @@ func bigInteger(text string) []byte {
 
 // floatText encodes a number with a fraction or exponent as the nearest double. The bits are hashed, and
 // correct rounding makes them the same everywhere. A number out of range does not get past package spec.
-func floatText(text string) []byte {
+func floatText(text string) []byte { // float: rounded correctly, and so the same everywhere
 	f, _ := strconv.ParseFloat(text, 64)
 	return binary.BigEndian.AppendUint64([]byte{tagFloat}, math.Float64bits(f))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+
 	"pgregory.net/rapid"
 )
 

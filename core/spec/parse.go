@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/ejson"
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ParseDocument reads the body of a document of a replicator database. Its error is an *Error. The body comes parsed,

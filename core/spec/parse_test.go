@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-	"pgregory.net/rapid"
-
 	"couchrelay/core/ejson"
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"pgregory.net/rapid"
 )
 
 const ends = `"source":"http://s/a","target":"https://t/b/"`

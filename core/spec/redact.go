@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/ejson"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // StripCredentials makes a replication document fit for readers who are not its owner: user and

@@ -10,9 +10,9 @@ package spec
 import (
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"couchrelay/core/peer"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Replication is a parsed and checked replication. Printed or marshalled as JSON it shows ***** for

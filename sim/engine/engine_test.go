@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+
 	"pgregory.net/rapid"
 )
 

@@ -3,10 +3,10 @@ package peers
 import (
 	"fmt"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"couchrelay/core/docs"
 	"couchrelay/core/spec"
+
+	json "github.com/go-json-experiment/json/v1"
 )
 
 // Forms is the number of selectors that Selector knows for each group.

@@ -2,13 +2,14 @@ package timeline
 
 import (
 	"cmp"
-	"couchrelay/sim/oracle"
 	_ "embed"
 	"html/template"
 	"io"
 	"slices"
 	"strings"
 	"time"
+
+	"couchrelay/sim/oracle"
 )
 
 var (

@@ -185,7 +185,7 @@ func appendAll(dst []byte, elems []any, depth int) ([]byte, int) {
 	return dst, stamp
 }
 
-func appendScalar(dst []byte, e any) []byte {
+func appendScalar(dst []byte, e any) []byte { // float: only encoded
 	switch e := e.(type) {
 	case []byte:
 		return AppendBytes(dst, e)
@@ -205,9 +205,9 @@ func appendScalar(dst []byte, e any) []byte {
 		return AppendUint(dst, e)
 	case *big.Int:
 		return AppendBig(dst, e)
-	case float32: // float: only encoded
+	case float32:
 		return AppendFloat32(dst, e)
-	case float64: // float: only encoded
+	case float64:
 		return AppendFloat64(dst, e)
 	case bool:
 		return AppendBool(dst, e)

@@ -29,7 +29,7 @@ func Unpack(b []byte) (Tuple, error) {
 }
 
 // element decodes the first element of b, which is not empty, and returns the bytes after it.
-func element(b []byte, depth int) (any, []byte, error) {
+func element(b []byte, depth int) (any, []byte, error) { // float: only decoded
 	switch code := b[0]; {
 	case code == nilCode:
 		return nil, b[1:], nil
