@@ -5,14 +5,15 @@
 //
 // # Obligations of the driver
 //
+// Package host keeps 1 and 4 for its drivers.
+//
 //  1. Step is called with Start once, then with one event at a time. Clock.Steady never goes back.
 //  2. Every Ask is answered by one Done with the same id, after Perform ran in a transaction that
 //     committed, or with why it did not.
 //  3. Every Await is answered by one Notified: when the counter differs, when the watch was lost, or
 //     after a minute at the latest.
 //  4. StartRun makes a run (package replication) whose Identify, Progress and End effects come back as
-//     events; Confirm is its Identified, StopRun its Stop. A run that is killed is dropped at once
-//     and nothing of it comes back.
+//     events; Confirm is its Identified, StopRun its Stop. A run that is killed is dropped at once.
 //  5. Step is called with Wake at Deadline, or any time.
 //  6. After Exit nothing else comes.
 package node

@@ -6,6 +6,8 @@
 //
 // # Obligations of the driver
 //
+// Package host keeps 1 and 4 for its drivers, and has them not told of late replies.
+//
 //  1. Step is called with Begin once, then with one event at a time; now never goes back.
 //  2. Every Call is answered by exactly one Reply with the same id, unless it was cancelled; a Reply
 //     to a cancelled Call is ignored.

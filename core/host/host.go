@@ -1,0 +1,248 @@
+package host
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+)
+
+// Config makes a host.
+type Config struct {
+	Node node.Config
+	// Server is the identity that goes into replication ids.
+	Server repid.Server
+	// Memory bounds the bodies that a run holds at once, in bytes; 0 means replication.DefaultMemory.
+	Memory int
+	// Broken is told of a broken invariant of a run, which then ends that run as crashed. Without it Step panics.
+	Broken func(*invariant.Broken)
+	// Plan makes the plan of a run; nil means that the host makes it from the job, as it does but for recordings, which
+	// have the plans and not all of the jobs. It is called before the run's first step.
+	Plan func(node.StartRun) replication.Plan
+	// Observer is told of every step; it may be nil.
+	Observer Observer
+}
+
+// Host is a node with its runs. It is made by New and changed by Tell, Step and Refuse alone.
+type Host struct {
+	cfg  Config
+	node *node.Node
+	// due is the node's deadline after its last step; Never before the first.
+	due  instant.Time
+	runs map[uint64]*run // that were started, and have neither ended nor been killed
+	// wakes are the same runs as a heap: the one to be woken first is the first.
+	wakes wakes
+	// progressInterval is of the settings that the node was told last. A run keeps the one with which it began.
+	progressInterval time.Duration
+	queue            []Event // told or brought about, not yet handled, oldest first
+	out              []Effect
+}
+
+// run is a run of the node.
+type run struct {
+	start   node.StartRun
+	machine *replication.Run // nil until its first step
+	calls   []uint64         // ids of calls in flight, which only grow
+	due     instant.Time     // the machine's deadline after its last step; Never before the first
+	index   int              // in Host.wakes
+}
+
+// New prepares a host.
+func New(cfg Config) *Host {
+	h := &Host{
+		cfg: cfg, node: node.New(cfg.Node), due: instant.Never, runs: map[uint64]*run{},
+		progressInterval: cfg.Node.ProgressInterval,
+	}
+	if h.cfg.Plan == nil {
+		h.cfg.Plan = h.plan
+	}
+	return h
+}
+
+// Tell queues an event.
+func (h *Host) Tell(ev Event) { h.queue = append(h.queue, ev) }
+
+// Busy reports whether events are queued.
+func (h *Host) Busy() bool { return len(h.queue) > 0 }
+
+// Step handles the oldest queued event and returns what is to be done, in order.
+func (h *Host) Step(c node.Clock) []Effect {
+	if len(h.queue) == 0 {
+		return nil
+	}
+	ev := h.queue[0]
+	h.queue[0] = nil
+	if h.queue = h.queue[1:]; len(h.queue) == 0 {
+		h.queue = nil
+	}
+	switch ev := ev.(type) {
+	case node.Event:
+		h.stepNode(c, ev)
+	case RunEvent:
+		h.stepRun(c.Steady, ev)
+	default:
+		panic(fmt.Sprintf("host: unknown event %T", ev))
+	}
+	out := h.out
+	h.out = nil
+	return out
+}
+
+// stepNode steps the node. What a run said before it was killed still reaches the node, which knows that the run is
+// gone: between saying and hearing lie events that must not overtake each other.
+func (h *Host) stepNode(c node.Clock, ev node.Event) {
+	if e, is := ev.(node.Configure); is {
+		h.progressInterval = e.Settings.ProgressInterval
+	}
+	effects := h.node.Step(c, ev)
+	h.due = h.node.Deadline()
+	if h.cfg.Observer != nil {
+		h.cfg.Observer.NodeStepped(c, ev, effects)
+	}
+	for _, e := range effects {
+		h.out = append(h.out, e)
+		switch e := e.(type) {
+		case node.StartRun:
+			r := &run{start: e, due: instant.Never}
+			h.runs[e.Run] = r
+			heap.Push(&h.wakes, r)
+			h.Tell(RunEvent{e.Run, replication.Begin{}})
+		case node.Confirm:
+			h.Tell(RunEvent{e.Run, replication.Identified{}})
+		case node.StopRun:
+			h.Tell(RunEvent{e.Run, replication.Stop{}})
+		case node.KillRun:
+			h.drop(e.Run)
+		case node.Exit:
+			h.queue = nil
+		}
+	}
+}
+
+// stepRun steps a run, unless the event comes too late: the run is gone, or does not wait for that reply any more.
+func (h *Host) stepRun(now instant.Time, ev RunEvent) {
+	r := h.runs[ev.Run]
+	if r == nil {
+		return
+	}
+	if reply, is := ev.Event.(replication.Reply); is && !r.settle(reply.ID) {
+		return
+	}
+	if r.machine == nil {
+		plan := h.cfg.Plan(r.start)
+		r.machine = replication.New(plan)
+		if h.cfg.Observer != nil {
+			h.cfg.Observer.RunBegins(ev.Run, plan)
+		}
+	}
+	effects := r.machine.Step(now, ev.Event)
+	r.due = r.machine.Deadline()
+	heap.Fix(&h.wakes, r.index)
+	if h.cfg.Observer != nil {
+		h.cfg.Observer.RunStepped(ev.Run, now, ev.Event, effects)
+	}
+	for _, e := range effects {
+		h.out = append(h.out, RunEffect{ev.Run, e})
+		switch e := e.(type) {
+		case replication.Call:
+			r.calls = append(r.calls, e.ID)
+		case replication.Cancel:
+			r.settle(e.ID)
+		case replication.Identify:
+			h.Tell(node.RunIdentifies{Run: ev.Run, ID: e.ID, Base: e.Base})
+		case replication.Progress:
+			h.Tell(node.RunProgress{Run: ev.Run, Info: e.Info})
+		case replication.End:
+			h.drop(ev.Run)
+			h.Tell(node.RunEnded{Run: ev.Run, End: e})
+		}
+	}
+}
+
+// settle forgets a call in flight and reports whether there was one with this id.
+func (r *run) settle(id uint64) bool {
+	i := slices.Index(r.calls, id)
+	if i < 0 {
+		return false
+	}
+	r.calls = slices.Delete(r.calls, i, i+1)
+	return true
+}
+
+// drop forgets a run and cancels what it has in flight. Events that are queued for it are dropped when their turn
+// comes.
+func (h *Host) drop(id uint64) {
+	r := h.runs[id]
+	if r == nil {
+		return
+	}
+	h.forget(id)
+	for _, call := range r.calls {
+		h.out = append(h.out, RunEffect{id, replication.Cancel{ID: call}})
+	}
+	h.out = append(h.out, Close{id})
+}
+
+func (h *Host) forget(id uint64) {
+	heap.Remove(&h.wakes, h.runs[id].index)
+	delete(h.runs, id)
+}
+
+// Refuse ends a run whose databases cannot be connected to, for a reason that lies in the replication and that people
+// read: the run does not begin, and the node is told that it crashed. It is called before the run's first step; later,
+// and for a run that is gone, it does nothing. In a simulated world every replication can be connected to.
+func (h *Host) Refuse(run uint64, reason string) {
+	begin := slices.IndexFunc(h.queue, func(ev Event) bool {
+		e, _ := ev.(RunEvent)
+		_, begins := e.Event.(replication.Begin)
+		return begins && e.Run == run
+	})
+	if begin < 0 || h.runs[run] == nil {
+		return
+	}
+	h.forget(run)
+	trouble := replication.Trouble{Error: "invalid_replication", Reason: reason}
+	h.queue[begin] = node.RunEnded{Run: run, End: replication.End{Cause: replication.Crashed, Trouble: trouble}}
+}
+
+// plan is the plan of a run, made from its job.
+func (h *Host) plan(s node.StartRun) replication.Plan {
+	rec := s.Work.Record
+	return replication.NewPlan(s.Work.Replication, replication.Terms{
+		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
+		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval, Memory: h.cfg.Memory,
+		Broken: h.cfg.Broken,
+	})
+}
+
+// Deadline is when a machine wants to be woken at the latest: the earliest deadline of the node and all runs.
+func (h *Host) Deadline() instant.Time { return min(h.due, h.wakes.next()) }
+
+// Due is the wake of the run with the earliest deadline, or else of the node, and nil when no deadline has come. Runs go
+// first, since one that ends in time need not be killed by the node.
+func (h *Host) Due(now instant.Time) Event {
+	switch {
+	case h.wakes.next() <= now:
+		return RunEvent{h.wakes[0].start.Run, replication.Wake{}}
+	case h.due <= now:
+		return node.Wake{}
+	}
+	return nil
+}
+
+// Node is the machine of the node, to be looked at.
+func (h *Host) Node() *node.Node { return h.node }
+
+// Run is the machine of a run, to be looked at; nil before the run's first step and once it is gone.
+func (h *Host) Run(id uint64) *replication.Run {
+	if r := h.runs[id]; r != nil {
+		return r.machine
+	}
+	return nil
+}

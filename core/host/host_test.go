@@ -1,0 +1,235 @@
+package host
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// since are the steps after the first n.
+func (w *world) since(n int) string { return strings.Join(w.steps[n:], "; ") }
+
+// TestRouting: what a run says reaches the node, and the other way round, each as a step of its own.
+func TestRouting(t *testing.T) {
+	w := running(t, work(t, "a", ""))
+	if w.steps[len(w.steps)-2] != "run 1 begin" || !strings.HasPrefix(w.steps[len(w.steps)-1], "run 1 identifies as ") {
+		t.Fatalf("%q", w.steps)
+	}
+	n := len(w.steps)
+	w.open(1)
+	if got := w.since(n); !strings.HasSuffix(got, "run 1 identified") {
+		t.Errorf("after the claim: %s", got)
+	}
+	n = len(w.steps)
+	w.tell(node.Drain{})
+	if got := w.since(n); got != "drain; run 1 stop; run 1 end stopped" {
+		t.Errorf("when it drains: %s", got)
+	}
+	if !slices.Equal(w.closed, []uint64{1}) || len(w.over) != 2 || w.h.Run(1) != nil {
+		t.Errorf("closed %v, cancelled %v", w.closed, w.over)
+	}
+	done[node.Requeue](w, node.Ok{})
+	done[node.Accept](w, node.Accepted{})
+	done[node.Charge](w, node.Ok{})
+	w.h.Tell(node.Done{ID: w.asks[len(w.asks)-1].ID, Result: node.Progressed{Done: true}}) // to its request to retire
+	w.tell(node.Wake{})
+	if w.steps[len(w.steps)-1] == "wake" {
+		t.Error("it is told of more after its exit")
+	}
+	if !w.exited || w.h.Deadline() != instant.Never || w.h.Due(instant.Never-1) != nil {
+		t.Errorf("it has not left: %v, due at %s", w.asks, w.h.Deadline())
+	}
+}
+
+// TestKilled: the calls of a run that is killed are cancelled in order, each once, before its link is closed.
+func TestKilled(t *testing.T) {
+	w := running(t, work(t, "a", ""), work(t, "b", ""))
+	w.pass(time.Second)
+	done[node.Claim](w, node.Claimed{})
+	done[node.Claim](w, node.Claimed{})
+	w.pass(time.Second)
+	other := w.calls(2)
+	w.asks = nil
+	w.tell(node.Notified{Topic: node.WorkerCalls})
+	ask := w.asks[len(w.asks)-1]
+	w.h.Tell(node.Done{ID: ask.ID, Result: node.Owned{Jobs: nil}}) // neither job is its own any more
+	var got []string
+	for _, e := range w.h.Step(w.now) {
+		if text := e.String(); !strings.HasPrefix(text, "ask") && !strings.HasPrefix(text, "note") && !strings.HasPrefix(text, "await") {
+			got = append(got, text)
+		}
+		w.perform(e)
+	}
+	want := []string{
+		"kill run 1", "run 1 cancel 1", "run 1 cancel 2", "close run 1", "kill run 2", "run 2 cancel 1", "run 2 cancel 2", "close run 2",
+	}
+	if !slices.Equal(got, want) || len(other) != 2 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestLate: what comes for a call that is not in flight, or a run that is gone, is no step of anything.
+func TestLate(t *testing.T) {
+	w := running(t, work(t, "a", ""))
+	w.open(1)
+	ids := w.calls(1)
+	opened := peer.Reply{Result: peer.Opened{InstanceStartTime: "0"}}
+	w.reply(1, ids[0], opened)
+	for what, late := range map[string]RunEvent{
+		"answered":  {1, replication.Reply{ID: ids[0], Reply: opened}},
+		"never was": {1, replication.Reply{ID: 99, Reply: opened}},
+		"no run":    {7, replication.Reply{ID: ids[1], Reply: opened}},
+		"no wake":   {7, replication.Wake{}},
+	} {
+		n := len(w.steps)
+		if w.tell(late); len(w.steps) != n {
+			t.Errorf("%s: %s", what, w.since(n))
+		}
+	}
+	w.tell(node.Drain{})
+	n := len(w.steps)
+	w.reply(1, ids[1], opened)
+	w.tell(RunEvent{1, replication.Identified{}})
+	if len(w.steps) != n {
+		t.Errorf("after its end: %s", w.since(n))
+	}
+}
+
+// TestQueuedForGone: what a step brought about for a run is dropped when the run is gone by its turn.
+func TestQueuedForGone(t *testing.T) {
+	w := running(t, work(t, "a", ""))
+	w.open(1)
+	n := len(w.steps)
+	w.h.Tell(node.Drain{})                          // brings about Stop, by which the run ends
+	w.h.Tell(RunEvent{1, replication.Stop{}})       // comes before that
+	w.h.Tell(RunEvent{1, replication.Identified{}}) // comes when the run is gone
+	w.tell(RunEvent{1, replication.Wake{}})
+	if got := w.since(n); got != "drain; run 1 stop; run 1 end stopped" {
+		t.Errorf("stepped: %s", got)
+	}
+}
+
+// TestRefused: a run that cannot be opened crashes in the place where it would have begun, and has no plan.
+func TestRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	w.refuses = func(run uint64) bool { return run == 2 }
+	done[node.Join](w, node.Ok{})
+	n := len(w.steps)
+	done[node.Accept](w, node.Accepted{Work: []jobstore.Work{work(t, "a", ""), work(t, "b", ""), work(t, "c", "")}})
+	var got []string
+	for _, step := range w.steps[n+1:] {
+		if !strings.Contains(step, "identifies") {
+			got = append(got, step)
+		}
+	}
+	if want := []string{"run 1 begin", "run 2 end crashed: invalid_replication: no such place", "run 3 begin"}; !slices.Equal(got, want) {
+		t.Errorf("stepped %q", got)
+	}
+	if len(w.plans) != 2 || w.h.Run(2) != nil {
+		t.Errorf("plans %v", w.plans)
+	}
+	n = len(w.steps)
+	w.h.Refuse(1, "too late")
+	w.h.Refuse(2, "again")
+	w.h.Refuse(9, "never was")
+	if w.h.Busy() || w.h.Run(1) == nil {
+		t.Errorf("a run is refused that has begun, or is gone: %s", w.since(n))
+	}
+}
+
+// TestPlanComplete: no part of a plan is left out.
+func TestPlanComplete(t *testing.T) {
+	rec := jobstore.Record{Created: 5, RepID: "r", Throttled: true}
+	rec.Stats.DocsRead = 3
+	common := `,"continuous":true,"create_target":true,"create_target_params":{"q":"1"},"since_seq":"5"`
+	var missing []string
+	for i, more := range []string{`,"filter":"d/f"`, `,"doc_ids":["a"]`} {
+		w := newWorld(t, func(c *Config) { c.Memory, c.Broken = 77, func(*invariant.Broken) {} })
+		job := work(t, "a", common+more)
+		job.Record = &rec
+		other := work(t, "b", "")
+		w.begin(job, other)
+		w.pass(time.Second)
+		// The one of two that waits a moment has a delay.
+		plan := w.plans[1]
+		if plan.Delay = max(plan.Delay, w.plans[2].Delay); plan.Seed == w.plans[2].Seed {
+			t.Error("two runs have one seed")
+		}
+		zero := append(zeros(reflect.ValueOf(plan)), zeros(reflect.ValueOf(plan.Options))...)
+		if i == 0 {
+			missing = zero
+		}
+		missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(zero, name) })
+		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != 3 || plan.Workers != 2 {
+			t.Errorf("%+v", plan)
+		}
+		if ids := plan.IDs("code"); len(ids.Bases) != 4 || ids.Extension == "" {
+			t.Errorf("%+v", ids)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("never set: %q", missing)
+	}
+}
+
+func zeros(v reflect.Value) (names []string) {
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() {
+			names = append(names, v.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+// TestIntervalOfLaterSettings: a run reports as often as the settings say with which it begins.
+func TestIntervalOfLaterSettings(t *testing.T) {
+	w := running(t, work(t, "a", ""))
+	later := node.DefaultSettings()
+	later.ProgressInterval = 77 * time.Second
+	w.tell(node.Configure{Settings: later})
+	done[node.Accept](w, node.Accepted{Work: []jobstore.Work{work(t, "b", "")}})
+	if before, after := w.plans[1].ProgressInterval, w.plans[2].ProgressInterval; before == after || after != later.ProgressInterval {
+		t.Errorf("%s before the change, %s after", before, after)
+	}
+}
+
+// TestPlanOfRecording: a plan may come from elsewhere.
+func TestPlanOfRecording(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Plan = func(s node.StartRun) replication.Plan {
+			return replication.Plan{Seed: s.Run + 100, IDs: func(string) replication.IDs { return replication.IDs{Bases: []string{"x"}} }}
+		}
+	})
+	w.begin(work(t, "a", ""))
+	if w.plans[1].Seed != 101 || !strings.HasSuffix(w.since(0), "identifies as x") {
+		t.Errorf("%+v, %s", w.plans[1], w.since(0))
+	}
+}
+
+// TestEvents: nothing is done without an event, before the first nobody is due, and other events are a mistake.
+func TestEvents(t *testing.T) {
+	h := New(Config{Node: node.Config{Settings: node.DefaultSettings(), Roles: node.AllRoles, Worker: "w"}})
+	if h.Busy() || h.Step(node.Clock{}) != nil || h.Deadline() != instant.Never || h.Due(5) != nil {
+		t.Error("it has something to do")
+	}
+	h.Tell(node.Start{})
+	if len(h.Step(node.Clock{Steady: 5, Wall: 5})) == 0 || h.Deadline() == instant.Never || h.Node().MaxJobs() != 500 {
+		t.Error("it does not begin")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("it takes any event")
+		}
+	}()
+	h.Tell(instant.Time(5))
+	h.Step(node.Clock{})
+}
