@@ -13,38 +13,46 @@ import (
 // Replicate drives one replication without a store, until it ends. When stop is closed it ends in
 // order, with a checkpoint; when ctx ends, at once. progress is called for every Progress effect.
 func Replicate(ctx context.Context, stop <-chan struct{}, c clock.Clock, plan replication.Plan, pair *couch.Pair, progress func(replication.Info)) replication.End {
-	events := make(chan replication.Event)
-	r := newRun(ctx, plan, pair, func(ev replication.Event) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	replies := make(chan replication.Reply)
+	k := newLink(ctx, pair, func(reply replication.Reply) {
 		select {
-		case events <- ev:
+		case replies <- reply:
 		case <-ctx.Done():
 		}
 	})
-	defer r.drop()
+	defer k.close()
+	run := replication.New(plan)
 	t := newTime(c)
 	timer := c.Timer(0)
 	defer timer.Stop()
-	var ev replication.Event = replication.Begin{}
+	queue := []replication.Event{replication.Begin{}}
 	for {
-		for _, said := range r.step(t.steady(), ev) {
-			switch said := said.(type) {
-			case replication.Identify:
-				go func() { r.post(replication.Identified{}) }()
-			case replication.Progress:
-				progress(said.Info)
-			case replication.End:
-				return said
+		for ; len(queue) > 0; queue = queue[1:] {
+			for _, e := range run.Step(t.steady(), queue[0]) {
+				switch e := e.(type) {
+				case replication.Identify:
+					queue = append(queue, replication.Identified{}) // without a store there is no other run to ask for the id
+				case replication.Progress:
+					progress(e.Info)
+				case replication.End:
+					return e
+				default:
+					k.perform(e)
+				}
 			}
 		}
-		arm(timer, t, r.machine.Deadline())
+		arm(timer, t, run.Deadline())
 		select {
-		case ev = <-events:
+		case reply := <-replies:
+			queue = append(queue, reply)
 		case <-timer.C:
-			ev = replication.Wake{}
+			queue = append(queue, replication.Wake{})
 		case <-stop:
-			stop, ev = nil, replication.Stop{}
+			stop, queue = nil, append(queue, replication.Stop{})
 		case <-ctx.Done():
-			return replication.End{Cause: replication.Stopped, Info: r.machine.Info()}
+			return replication.End{Cause: replication.Stopped, Info: run.Info()}
 		}
 	}
 }

@@ -40,7 +40,12 @@ func answers(t *testing.T, by map[string]string) *httptest.Server {
 
 // replicate runs a one-shot between two servers.
 func replicate(t *testing.T, source, target *httptest.Server) replication.End {
-	rep, err := spec.ParseRequest([]byte(`{"source":"`+source.URL+`/db","target":"`+target.URL+`/db"}`), spec.DefaultConfig())
+	return replicateUntil(t.Context(), t, nil, `{"source":"`+source.URL+`/db","target":"`+target.URL+`/db"}`)
+}
+
+// replicateUntil runs a replication until it ends, is stopped, or its context ends.
+func replicateUntil(ctx context.Context, t *testing.T, stop <-chan struct{}, body string) replication.End {
+	rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +57,31 @@ func replicate(t *testing.T, source, target *httptest.Server) replication.End {
 		t.Fatal(err)
 	}
 	plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: "u"}, ProgressInterval: time.Second})
-	return Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
+	return Replicate(ctx, stop, wall, plan, pair, func(replication.Info) {})
+}
+
+// TestReplicateEnds: a replication ends when it is asked to, in order, and at once with its context.
+func TestReplicateEnds(t *testing.T) {
+	for name, end := range map[string]func(stop chan struct{}, cancel func()){
+		"in order": func(stop chan struct{}, _ func()) { close(stop) },
+		"at once":  func(_ chan struct{}, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, asked, gone := idle(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stop := make(chan struct{})
+			go func() {
+				<-asked
+				end(stop, cancel)
+			}()
+			got := replicateUntil(ctx, t, stop, `{"source":"`+server.URL+`/db","target":"`+server.URL+`/db","continuous":true}`)
+			if got.Cause != replication.Stopped {
+				t.Errorf("ended with %s", got)
+			}
+			awaited(t, "the end of its long poll", gone)
+		})
+	}
 }
 
 // TestPageForWrite: a document that was answered with a page of a proxy, however good its status, is written

@@ -1,0 +1,204 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/eventlog"
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/sim/fakefdb"
+)
+
+// sink is a log in memory.
+type sink struct{ bytes.Buffer }
+
+func (*sink) Close() error { return nil }
+
+// rig is a loop on a store in memory.
+type rig struct {
+	*Loop
+	t   *testing.T
+	log *sink
+}
+
+var instance = tuple.UUID{1}
+
+// newRig starts a loop, which ends with the test.
+func newRig(t *testing.T) *rig {
+	wall := clock.New()
+	client := couch.New(couch.Options{Version: "x", Clock: wall})
+	t.Cleanup(client.Close)
+	settings := node.DefaultSettings()
+	settings.StartupJitter, settings.PollInterval = 0, 10*time.Millisecond
+	log := &sink{}
+	store := jobstore.New(tuple.Subspace(tuple.Pack("test")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))
+	r := &rig{t: t, log: log, Loop: New(Options{
+		Clock: wall, DB: fakefdb.New(), Store: store, Client: client, Logger: slog.New(slog.DiscardHandler),
+		Log:  eventlog.NewWriter(log, "test", 0, slog.New(slog.DiscardHandler)),
+		Node: node.Config{Settings: settings, Name: "n", Roles: node.AllRoles, Worker: "w", Exclusive: true},
+	})}
+	r.do(func(tx kv.Tx) error { return store.Docs.Create(tx, "_replicator", instance, r.now()) })
+	return r
+}
+
+// run runs the loop until the node has left, or the context ends.
+func (r *rig) run(ctx context.Context) (left <-chan struct{}) {
+	go r.Run(ctx)
+	return r.ended
+}
+
+func (r *rig) now() instant.Time { return instant.Of(r.Clock.Now()) }
+
+func (r *rig) do(f func(kv.Tx) error) {
+	r.t.Helper()
+	if err := kv.Do(r.t.Context(), r.DB, f); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// put writes a replication document, with body a JSON object.
+func (r *rig) put(id, body string) {
+	r.t.Helper()
+	r.do(func(tx kv.Tx) error {
+		db, err := r.Store.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		doc, err := docs.ParseDocument(fmt.Appendf(nil, `{"_id":%q,%s`, id, body[1:]), docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil {
+			doc.Rev = old.Rev
+		}
+		written, err := r.Store.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, jobstore.Writer{Admin: true}, r.now())
+		if err == nil && written[0].Err != nil {
+			err = written[0].Err
+		}
+		return err
+	})
+}
+
+// await waits until the job of a document is in a state, and returns its record.
+func (r *rig) await(id string, state jobstore.State) (rec *jobstore.Record) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		r.do(func(tx kv.Tx) (err error) {
+			rec, err = r.Store.Record(tx, jobstore.DocumentJobs(instance)+id)
+			return err
+		})
+		if rec != nil && rec.State == state {
+			return rec
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%s does not become %s: %+v", id, state, rec)
+		}
+	}
+}
+
+// awaited fails when a channel is not closed soon.
+func awaited(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// idle is a server whose databases are empty, and whose long polls wait until their clients are gone. asked is closed at
+// the first poll, gone when that ends.
+func idle(t *testing.T) (server *httptest.Server, asked, gone chan struct{}) {
+	asked, gone = make(chan struct{}), make(chan struct{})
+	server = answers(t, map[string]string{
+		"/db/": `{"update_seq":0,"instance_start_time":"0"}`, "/_ensure_full_commit": `{"ok":true,"instance_start_time":"0"}`,
+	})
+	rest := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/_changes") && r.URL.Query().Get("feed") == "longpoll":
+			close(asked)
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			close(gone)
+		case strings.HasSuffix(r.URL.Path, "/_changes"):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"results":[],"last_seq":0,"pending":0}`)
+		case r.Method == http.MethodPut:
+			_, _ = io.WriteString(w, `{"ok":true,"rev":"0-1"}`)
+		default:
+			rest.ServeHTTP(w, r)
+		}
+	})
+	return server, asked, gone
+}
+
+// TestLoop: jobs run to their ends, those that cannot be connected to crash with the reason, a run whose job is taken
+// away gives up its requests, and a drained node leaves. What was recorded of all that is decided again.
+func TestLoop(t *testing.T) {
+	server, asked, gone := idle(t)
+	r := newRig(t)
+	left := r.run(t.Context())
+	pair := func(more string) string {
+		return fmt.Sprintf(`{"source":"%s/db","target":"%s/db"%s}`, server.URL, server.URL, more)
+	}
+	r.put("once", pair(""))
+	r.put("refused", `{"source":"http://exa%41mple/db","target":"http://127.0.0.1:1/db"}`)
+	r.await("once", jobstore.Completed)
+	if rec := r.await("refused", jobstore.Crashing); !strings.Contains(fmt.Sprintf("%+v", rec), "invalid_replication: source endpoint has an invalid url") {
+		t.Errorf("%+v", rec)
+	}
+	r.put("live", pair(`,"continuous":true`))
+	awaited(t, "a long poll", asked)
+	settings := r.Options.Node.Settings
+	settings.MaxJobs = 7
+	r.Configure(settings)
+	r.put("live", `{"_deleted":true}`)
+	awaited(t, "the end of a request of a run that was killed", gone)
+	if r.Name() != "n" {
+		t.Errorf("it is called %q", r.Name())
+	}
+	r.Drain()
+	awaited(t, "the node to leave", left)
+	if len(r.links) > 0 {
+		t.Errorf("%d links are left", len(r.links))
+	}
+	r.Drain() // whoever is late waits for nobody
+	if err := r.Log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := eventlog.Replay(&r.log.Buffer, nil); err != nil || report.Cut || report.Runs != 2 || report.Events < 30 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestLoopKilled: when its context ends a loop drops everything at once.
+func TestLoopKilled(t *testing.T) {
+	server, asked, gone := idle(t)
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := r.run(ctx)
+	r.put("live", fmt.Sprintf(`{"source":"%s/db","target":"%s/db","continuous":true}`, server.URL, server.URL))
+	awaited(t, "a long poll", asked)
+	cancel()
+	awaited(t, "the loop to end", left)
+	awaited(t, "the end of its requests", gone)
+}
