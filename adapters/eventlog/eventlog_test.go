@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/host"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 	"pgregory.net/rapid"
 )
 
@@ -40,40 +43,43 @@ func (f *file) Close() error { f.closed = true; return nil }
 func record(w *Writer) {
 	cfg := node.Config{Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "n/1", Exclusive: true, Seed: 7}
 	now := node.Clock{Steady: 1_800_000_000_000_000, Wall: 1_800_000_000_000_000}
-	n := node.New(cfg)
-	w.NodeBegins(cfg, now.Steady)
-	stepNode := func(ev node.Event) []node.Effect {
-		now.Steady, now.Wall = now.Steady.Add(time.Second), now.Wall.Add(time.Second)
-		effects := n.Step(now, ev)
-		w.NodeStepped(now, ev, effects)
-		return effects
-	}
-	for _, e := range stepNode(node.Start{}) {
-		ask, is := e.(node.Ask)
-		if _, joins := ask.Request.(node.Join); is && joins {
-			stepNode(node.Done{ID: ask.ID, Result: node.Ok{}})
-		}
-	}
-	stepNode(node.Done{ID: 99, Fault: node.StoreDown, Text: "bad \xff text"})
 	plan := replication.Plan{
 		Options: replication.Options{Filter: &peer.GetFilter{DesignDoc: "d", Name: "f"}, Workers: 1, BatchSize: 10, Connections: 2, Retries: 1, UseCheckpoints: true},
 		IDs: func(code string) replication.IDs {
 			return replication.IDs{Bases: []string{fmt.Sprint("base", len(code)), "old"}}
 		}, Seed: 3,
 	}
-	w.RunBegins(1, plan)
-	run := replication.New(plan)
-	stepRun := func(ev replication.Event) {
-		now.Steady = now.Steady.Add(time.Millisecond)
-		w.RunStepped(1, now.Steady, ev, run.Step(now.Steady, ev))
+	h := host.New(host.Config{Node: cfg, Observer: w, Plan: func(node.StartRun) replication.Plan { return plan }})
+	w.NodeBegins(cfg, now.Steady)
+	asked := map[reflect.Type]uint64{} // the last request of each kind
+	tell := func(ev host.Event) {
+		for h.Tell(ev); h.Busy(); {
+			now.Steady, now.Wall = now.Steady.Add(time.Millisecond), now.Wall.Add(time.Millisecond)
+			for _, e := range h.Step(now) {
+				if ask, is := e.(node.Ask); is {
+					asked[reflect.TypeOf(ask.Request)] = ask.ID
+				}
+			}
+		}
 	}
-	stepRun(replication.Begin{})
-	stepRun(replication.Reply{ID: 1, Reply: peer.Reply{Result: peer.Filter{Code: "function secret() {}"}}})
-	stepRun(replication.Identified{})
-	stepRun(replication.Reply{ID: 2, Reply: peer.Reply{Result: peer.Opened{UpdateSeq: `"5-x"`, InstanceStartTime: "0"}}})
-	stepRun(replication.Reply{ID: 3, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 500, Reason: "\xffno \xfe"}}})
-	stepRun(replication.Stop{})
-	stepNode(node.Drain{})
+	answer := func(q node.Request, result node.Result) {
+		tell(node.Done{ID: asked[reflect.TypeOf(q)], Result: result})
+	}
+	reply := func(id uint64, r peer.Reply) {
+		tell(host.RunEvent{Run: 1, Event: replication.Reply{ID: id, Reply: r}})
+	}
+	tell(node.Start{})
+	answer(node.Join{}, node.Ok{})
+	tell(node.Done{ID: 99, Fault: node.StoreDown, Text: "bad \xff text"})
+	work := jobstore.Work{JobID: "j", Record: &jobstore.Record{Source: "http://anna:hunter2@h/db?q=1"}, Replication: &spec.Replication{}}
+	answer(node.Accept{}, node.Accepted{Work: []jobstore.Work{work}})
+	reply(1, peer.Reply{Result: peer.Filter{Code: "function secret() {}"}})
+	answer(node.Claim{}, node.Claimed{})
+	reply(2, peer.Reply{Result: peer.Opened{UpdateSeq: `"5-x"`, InstanceStartTime: "0"}})
+	reply(3, peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 500, Reason: "\xffno \xfe"}})
+	tell(host.RunEvent{Run: 1, Event: replication.Wake{}})
+	tell(node.Drain{})
+	answer(node.Requeue{}, node.Ok{})
 }
 
 func recorded() *file {
@@ -88,14 +94,16 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	f := recorded()
 	var steps []Step
 	report, err := Replay(bytes.NewReader(f.Bytes()), func(s Step) { steps = append(steps, s) })
-	if err != nil || report.Cut || report.Events != len(steps) || report.Events < 9 || report.Runs != 1 || report.Node != "n" || report.Program != "test" {
+	if err != nil || report.Cut || report.Events != len(steps) || report.Events < 16 || report.Runs != 1 || report.Node != "n" || report.Program != "test" {
 		t.Errorf("%+v, %v\n%s", report, err, f)
 	}
 	if !f.closed {
 		t.Error("left open")
 	}
-	if strings.Contains(f.String(), "secret") {
-		t.Error("the filter function is in the log")
+	for _, secret := range []string{"secret", "hunter2", "anna", "q=1"} {
+		if strings.Contains(f.String(), secret) {
+			t.Errorf("%s is in the log", secret)
+		}
 	}
 	var identified bool
 	for _, s := range steps {
@@ -106,7 +114,24 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	}
 }
 
-// TestLogOfOtherDecisions has a log that another program might have written: all its checksums are right.
+// rewritten is the recorded log as another program might have written it: all its checksums are right. change gives
+// the lines that stand for one.
+func rewritten(t *testing.T, change func(n int, l line) []line) *file {
+	f, sum, n := &file{}, uint32(0), 0
+	w := NewWriter(f, "test", 0, slog.New(slog.DiscardHandler))
+	for raw := range bytes.Lines(recorded().Bytes()) {
+		n++
+		l, err := parse(raw, &sum, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range change(n, l) {
+			w.write(l)
+		}
+	}
+	return f
+}
+
 func TestLogOfOtherDecisions(t *testing.T) {
 	for what, change := range map[string]func(*line){
 		"an effect":  func(l *line) { l.Step.Effects = append(l.Step.Effects, "ask for the moon") },
@@ -114,26 +139,76 @@ func TestLogOfOtherDecisions(t *testing.T) {
 		"an event":   func(l *line) { l.Step.Event.Value = []byte(`{"ID":77}`) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			f, sum := &file{}, uint32(0)
-			w, n, changed := NewWriter(f, "test", 0, slog.New(slog.DiscardHandler)), 0, 0
-			for raw := range bytes.Lines(recorded().Bytes()) {
-				n++
-				l, err := parse(raw, &sum, n)
-				if err != nil {
-					t.Fatal(err)
-				}
+			changed := 0
+			f := rewritten(t, func(n int, l line) []line {
 				if l.Step != nil && l.Step.Event.Type == "Done" && changed == 0 {
 					change(&l)
 					changed = n - 1
 				}
-				w.write(l)
-			}
+				return []line{l}
+			})
 			report, err := Replay(f, nil)
 			d, is := errors.AsType[*Difference](err)
 			if changed == 0 || !is || d.Number < changed || report.Events != d.Number {
 				t.Errorf("%d changed: %+v, %v", changed, report, err)
 			}
 		})
+	}
+}
+
+// TestLogOfOtherRouting: what a step brings about is compared with the log too.
+func TestLogOfOtherRouting(t *testing.T) {
+	type lines = []line
+	ended := false
+	is := func(l line, event string) bool { return l.Step != nil && l.Step.Event.Type == event }
+	for what, c := range map[string]struct {
+		change func(int, line) lines
+		want   string
+	}{
+		"left out": {func(_ int, l line) lines {
+			if is(l, "Identified") {
+				return nil
+			}
+			return lines{l}
+		}, "is identified, and recorded is reply 2"},
+		"another": {func(_ int, l line) lines {
+			if is(l, "RunIdentifies") {
+				l.Step.Event.Value = []byte(`{"Run":1,"ID":"x"}`)
+			}
+			return lines{l}
+		}, "is run 1 identifies as base20, and recorded is run 1 identifies as x"},
+		"twice": {func(_ int, l line) lines {
+			if is(l, "Reply") && l.Step.IDs == nil {
+				return lines{l, l}
+			}
+			return lines{l}
+		}, "is none, and recorded is reply 2"},
+		"never": {func(_ int, l line) lines {
+			if ended = ended || is(l, "RunEnded"); ended && l.Step != nil {
+				return nil
+			}
+			return lines{l}
+		}, "is run 1 end stopped, and recorded is none"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := Replay(rewritten(t, c.change), nil)
+			if _, is := errors.AsType[*Difference](err); !is || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, and should be %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestLogWithoutPlan: of a run that never began there is no event.
+func TestLogWithoutPlan(t *testing.T) {
+	f := rewritten(t, func(_ int, l line) []line {
+		if l.Plan != nil {
+			return nil
+		}
+		return []line{l}
+	})
+	if _, err := Replay(f, nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "there is no run 1") {
+		t.Error(err)
 	}
 }
 

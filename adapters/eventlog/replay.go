@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"couchrelay/core/host"
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
@@ -31,14 +33,19 @@ type Step struct {
 	Effects []string
 }
 
-// Difference is the first step at which the machines decide otherwise than they did.
+// Difference is the first step at which the machines decide otherwise than they did: other effects, or another event
+// that a step brings about.
 type Difference struct {
-	Step
-	Recorded []string
+	Step                   // as it is now; without an event when there is none
+	RecordedEvent string   // empty when the log ends before the step
+	Recorded      []string // effects
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("event %d, %s, is decided otherwise than recorded", d.Number, d.Event)
+	if d.Event == d.RecordedEvent {
+		return fmt.Sprintf("event %d, %s, is decided otherwise than recorded", d.Number, d.Event)
+	}
+	return fmt.Sprintf("event %d is %s, and recorded is %s", d.Number, cmp.Or(d.Event, "none"), cmp.Or(d.RecordedEvent, "none"))
 }
 
 // Panic is a step at which a machine panics: after an event that cannot come in its state.
@@ -63,27 +70,39 @@ type Report struct {
 	Cut bool
 }
 
-// player plays a log.
+// player plays a log through a host. What a host is told from outside comes from the log; what steps bring about the host
+// brings about again, and the log says whether it is the same and by which clock it was handled.
 type player struct {
-	report  Report
-	began   instant.Time
-	node    *node.Node
-	runs    map[uint64]*replayed
+	report Report
+	began  instant.Time
+	host   *host.Host
+	clock  node.Clock               // of the step that is played; of a run's step there is no Wall
+	plans  map[uint64]*recordedPlan // of runs that are not gone
+	// made is the step that the host made last, nil when it made none.
+	made    *made
 	scratch []byte
 	see     func(Step)
 }
 
-// replayed is a run that is played again, with the ids that its plan says to filter functions.
-type replayed struct {
-	machine *replication.Run
-	ids     map[string]replication.IDs
+// made is a step of a machine of the host.
+type made struct {
+	run     uint64
+	event   fmt.Stringer
+	effects []string
+	digest  uint64
 }
 
-// Replay gives all events of a log to machines of this program and compares what they decide. see is called
+// recordedPlan is the plan of a run, with the ids that it says to filter functions.
+type recordedPlan struct {
+	replication.Plan
+	ids map[string]replication.IDs
+}
+
+// Replay gives the events of a log to a host of this program and compares what its machines decide. see is called
 // after each step and may be nil. The error is a *Difference or a *Panic, or wraps ErrFormat, or comes from reading; the report
 // is good up to there.
 func Replay(in io.Reader, see func(Step)) (Report, error) {
-	p := &player{runs: map[uint64]*replayed{}, see: see}
+	p := &player{plans: map[uint64]*recordedPlan{}, see: see}
 	if see == nil {
 		p.see = func(Step) {}
 	}
@@ -107,7 +126,7 @@ func Replay(in io.Reader, see func(Step)) (Report, error) {
 
 // begun says whether there was a header at all.
 func (p *player) begun(n int) error {
-	if p.node == nil {
+	if p.host == nil {
 		return fmt.Errorf("%w: line %d ends before it is whole, and there is no header", ErrFormat, n)
 	}
 	return nil
@@ -121,7 +140,7 @@ func (p *player) line(raw []byte, sum *uint32, n int) (closed bool, err error) {
 		return false, err
 	case l.Header != nil && n == 1:
 		return false, p.header(l.Header)
-	case p.node == nil:
+	case p.host == nil:
 		return false, fmt.Errorf("%w: it does not begin with a header", ErrFormat)
 	case l.Plan != nil:
 		p.plan(l.Plan)
@@ -131,7 +150,7 @@ func (p *player) line(raw []byte, sum *uint32, n int) (closed bool, err error) {
 			err = fmt.Errorf("%w: line %d: %w", ErrFormat, n, err)
 		}
 	case l.End != "":
-		return true, nil
+		return true, p.rest()
 	default:
 		err = fmt.Errorf("%w: line %d is of no known kind", ErrFormat, n)
 	}
@@ -161,80 +180,145 @@ func (p *player) header(h *header) error {
 		return fmt.Errorf("%w: version %d, written by %s; this program reads version %d", ErrFormat, h.Version, h.Program, Version)
 	}
 	p.report.Program, p.report.Node, p.began = h.Program, h.Node.Name, h.Began
-	p.node = node.New(h.Node)
+	p.host = host.New(host.Config{
+		Node: h.Node, Observer: p,
+		Plan: p.planOf,
+	})
 	return nil
+}
+
+// planOf is the plan of a run that begins; a run without one should not, and then the log is not of its beginning.
+func (p *player) planOf(s node.StartRun) replication.Plan {
+	if r := p.plans[s.Run]; r != nil {
+		return r.Plan
+	}
+	return replication.Plan{IDs: func(string) replication.IDs { return replication.IDs{} }}
 }
 
 func (p *player) plan(rec *plan) {
-	r := &replayed{ids: map[string]replication.IDs{"": rec.IDs}}
-	r.machine = replication.New(replication.Plan{
+	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
+	r.Plan = replication.Plan{
 		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID, Delay: time.Duration(rec.Delay), Seed: rec.Seed,
 		IDs: func(code string) replication.IDs { return r.ids[code] },
-	})
-	p.runs[rec.Run] = r
+	}
+	p.plans[rec.Run] = r
 	p.report.Runs++
 }
 
+// NodeStepped is host.Observer's.
+func (p *player) NodeStepped(_ node.Clock, ev node.Event, effects []node.Effect) {
+	p.made = &made{event: ev}
+	p.made.effects, p.made.digest, p.scratch = described(effects, p.scratch)
+}
+
+// RunBegins is host.Observer's.
+func (p *player) RunBegins(uint64, replication.Plan) {}
+
+// RunStepped is host.Observer's.
+func (p *player) RunStepped(run uint64, _ instant.Time, ev replication.Event, effects []replication.Effect) {
+	p.made = &made{run: run, event: ev}
+	p.made.effects, p.made.digest, p.scratch = described(effects, p.scratch)
+}
+
+// step plays a step that was recorded.
 func (p *player) step(rec *step) (err error) {
-	p.report.Events++
-	p.report.Took = rec.Steady.Sub(p.began)
-	s := Step{Number: p.report.Events, At: p.report.Took, Run: rec.Run}
-	var sum uint64
-	defer func() {
-		if r := recover(); r != nil {
-			err = &Panic{Step: s, Value: r, Stack: debug.Stack()}
-		}
-	}()
-	if rec.Run == 0 {
-		sum, err = p.stepNode(rec, &s)
-	} else {
-		sum, err = p.stepRun(rec, &s)
-	}
+	recorded, err := p.event(rec)
 	if err != nil {
 		return err
 	}
-	p.see(s)
-	if sum != rec.Digest || !slices.Equal(s.Effects, rec.Effects) {
-		return &Difference{Step: s, Recorded: rec.Effects}
+	p.report.Events++
+	p.report.Took = rec.Steady.Sub(p.began)
+	s := Step{Number: p.report.Events, At: p.report.Took, Run: rec.Run, Event: recorded.String()}
+	defer caught(&s, &err)
+	p.clock = node.Clock{Steady: rec.Steady, Wall: rec.Wall}
+	told := p.advance(rec.Run, recorded)
+	d := &Difference{Step: s, RecordedEvent: s.Event, Recorded: rec.Effects}
+	if p.made == nil { // the host drops what was not dropped
+		d.Event, d.Effects = "", nil
+		return d
+	}
+	d.Run, d.Event, d.Effects = p.made.run, p.made.event.String(), p.made.effects
+	p.see(d.Step)
+	if p.made.digest != rec.Digest || !slices.Equal(d.Effects, rec.Effects) || !told && !p.same(rec.Run, recorded) {
+		return d
 	}
 	return nil
 }
 
-func (p *player) stepNode(rec *step, s *Step) (sum uint64, err error) {
-	ev, err := rec.nodeEvent()
-	if err != nil {
-		return 0, err
+// caught turns a panic of a machine into an error.
+func caught(s *Step, err *error) {
+	if r := recover(); r != nil {
+		*err = &Panic{Step: *s, Value: r, Stack: debug.Stack()}
 	}
-	s.Event = ev.String()
-	effects := p.node.Step(node.Clock{Steady: rec.Steady, Wall: rec.Wall}, ev)
-	for _, e := range effects {
-		if kill, is := e.(node.KillRun); is {
-			delete(p.runs, kill.Run)
-		}
-	}
-	s.Effects, sum, p.scratch = described(effects, p.scratch)
-	return sum, nil
 }
 
-func (p *player) stepRun(rec *step, s *Step) (sum uint64, err error) {
-	r := p.runs[rec.Run]
+// event is the event of a step that was recorded.
+func (p *player) event(rec *step) (fmt.Stringer, error) {
+	if rec.Run == 0 {
+		return rec.nodeEvent()
+	}
+	r := p.plans[rec.Run]
 	if r == nil {
-		return 0, fmt.Errorf("there is no run %d", rec.Run)
+		return nil, fmt.Errorf("there is no run %d", rec.Run)
 	}
 	ev, err := rec.runEvent()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if reply, is := ev.(replication.Reply); is && rec.IDs != nil {
 		if f, is := reply.Result.(peer.Filter); is {
 			r.ids[f.Code] = *rec.IDs
 		}
 	}
-	s.Event = ev.String()
-	effects := r.machine.Step(rec.Steady, ev)
-	s.Effects, sum, p.scratch = described(effects, p.scratch)
-	if ends(effects) {
-		delete(p.runs, rec.Run)
+	return ev, nil
+}
+
+// advance has the host make one step: of the event that an earlier one brought about, or else of the one that was
+// recorded, which it is then told.
+func (p *player) advance(run uint64, recorded fmt.Stringer) (told bool) {
+	if ended, is := recorded.(node.RunEnded); is && p.plans[ended.Run] == nil {
+		p.host.Refuse(ended.Run, ended.End.Trouble.Reason) // it never had a plan: the driver could not open it
 	}
-	return sum, nil
+	if p.next(); p.made != nil {
+		return false
+	}
+	switch ev := recorded.(type) {
+	case node.Event:
+		p.host.Tell(ev)
+	case replication.Event:
+		p.host.Tell(host.RunEvent{Run: run, Event: ev})
+	}
+	p.next()
+	return true
+}
+
+// next has the host handle events that are queued until a machine has made a step.
+func (p *player) next() {
+	p.made = nil
+	for p.made == nil && p.host.Busy() {
+		for _, e := range p.host.Step(p.clock) {
+			if gone, is := e.(host.Close); is {
+				delete(p.plans, gone.Run)
+			}
+		}
+	}
+}
+
+// same reports whether the step that the host made is of the event that was recorded.
+func (p *player) same(run uint64, recorded fmt.Stringer) bool {
+	var now, then uint64
+	now, p.scratch = digest([]any{redacted(p.made.event)}, p.scratch)
+	then, p.scratch = digest([]any{recorded}, p.scratch)
+	return p.made.run == run && now == then
+}
+
+// rest finds a step that the host makes and the log, though it was closed, does not have.
+func (p *player) rest() (err error) {
+	s := Step{Number: p.report.Events + 1, At: p.report.Took}
+	defer caught(&s, &err)
+	if p.next(); p.made == nil {
+		return nil
+	}
+	s.Run, s.Event, s.Effects = p.made.run, p.made.event.String(), p.made.effects
+	return &Difference{Step: s}
 }

@@ -11,8 +11,7 @@ type JobChanged struct {
 }
 
 // watchJob tells the watcher what became of a job.
-func (o *Oracle) watchJob(j jobChange) {
-	id, before, after := j.id, j.before, j.after
+func (o *Oracle) watchJob(id string, before, after *shadow) {
 	if o.Watch == nil {
 		return
 	}
