@@ -47,6 +47,7 @@ import (
 	"errors"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
@@ -61,6 +62,12 @@ var (
 	ErrLeaseLost = errors.New("worker's lease is lost")
 	// ErrCorrupt says that the store contradicts itself.
 	ErrCorrupt = errors.New("job queue is corrupt")
+)
+
+// What the queue relies on. A breach rolls its transaction back.
+const (
+	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then can be resubmitted"
+	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
 )
 
 // State is where a job stands.
@@ -117,7 +124,14 @@ type Job struct {
 	Data []byte
 }
 
-// Ready says whether a pending job stands in the ready queue.
+// coherent reports whether the parts of the header fit together: exactly the running jobs have a lock, only they can be
+// resubmitted, and no number is negative.
+func (j *Job) coherent() bool {
+	running := j.State == Running
+	return j.State >= Pending && j.State <= Finished && running == (j.Lock != Lock{}) && (running || !j.Resubmit) && j.Lost >= 0
+}
+
+// Ready reports whether a pending job stands in the ready queue.
 func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
 
 // Keys says where a queue keeps its rows; the table in the package comment tells what they hold.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
@@ -83,6 +84,8 @@ func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
 // move replaces the header of a job, and with it the one index row that it stands in and the counter
 // of its state. old is nil when the job is new, to is nil when it goes away.
 func (q *Queue) move(tx kv.Tx, old, to *Job) {
+	invariant.Check(to == nil || to.coherent(), headerFits)
+	invariant.Check(old == nil || to == nil || old.ID == to.ID, sameJob)
 	var oldKey, key []byte
 	if old != nil {
 		oldKey, _ = q.index(old)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -48,6 +49,7 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.Keys.Usage.Pack(c.Account, int64(now.Add(-memory)))})
 			tx.ClearRange(kv.Range{Begin: s.Keys.Usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
 		}
+		invariant.Check(c.Used >= 0, usedTime, int(c.Used))
 		tx.Max(s.Keys.Usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
 	}
 	return nil
@@ -103,6 +105,7 @@ func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now inst
 	for i, name := range names {
 		a, row := &list[i], values[3*i:]
 		a.Shares, a.Jobs = sharesOf(row[0]), number(row[1])
+		invariant.Check(a.Jobs >= 0, countsJobs, int(a.Jobs))
 		switch o.Policy {
 		case schedule.FairShare:
 			charges, err := s.Charges(r, name)
@@ -161,6 +164,7 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 	if err != nil {
 		return schedule.Place{}, err
 	}
+	invariant.Check(t.Owed >= 0, owedTime, int(t.Owed))
 	here := schedule.Place{Epoch: order.Epoch}
 	switch {
 	case order.Policy == schedule.FIFO:
@@ -205,6 +209,7 @@ func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Durat
 		return 0, err
 	}
 	tag = max(floor, number(tail))
+	invariant.Check(tag >= 0, validTag, int(tag))
 	tx.Set(s.Keys.Tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
 	return tag, nil
 }
@@ -217,6 +222,7 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	}
 	for i := range accepted {
 		if place := accepted[i].Place; place.Epoch == order.Epoch {
+			invariant.Check(place.Key >= 0, validTag, int(place.Key))
 			tx.Max(s.Keys.Virtual, uint64(place.Key))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/prng"
@@ -129,6 +130,7 @@ func (h Hold) lost() error { return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrHa
 // finish ends the job and, if it is a document's, writes the document's terminal state. A job that was resubmitted
 // while it ran is pending again, and still counts as one of its account.
 func (h Hold) finish(rec *Record, state State, turn Turn) error {
+	invariant.Check(state.Terminal(), terminal)
 	rec.State, rec.Node, rec.LastUpdated = state, "", h.now
 	if rec.Transient() {
 		rec.Expires = h.now.Add(h.s.Config.TransientMaxAge)

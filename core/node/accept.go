@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
 )
 
@@ -27,6 +28,7 @@ func (n *Node) accept() {
 // onAccepted starts what came, spread over a little time. The number of the batch is used again until
 // an accept brings something: one that seemed to bring nothing may still land.
 func (n *Node) onAccepted(a Accepted) {
+	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
 	if len(a.Work) == 0 {
 		n.await(Await{Topic: ReadyJobs, Seen: a.Signal})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 )
 
 // other is another worker, watched for signs of life.
@@ -155,6 +156,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 }
 
 func (n *Node) onResumed(e Done) {
+	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
 	if e.Fault == NoFault && n.lease == live {
 		n.note("resumed", e.Result.(Accepted).Work[0].JobID, "an accept of unknown outcome had taken it")

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/prng"
 	"couchrelay/core/schedule"
 )
@@ -149,12 +150,15 @@ func New(cfg Config) *Node {
 
 // Step handles one event and returns what is to be done, in order.
 func (n *Node) Step(c Clock, ev Event) []Effect {
+	invariant.Check(c.Steady >= n.clock.Steady, steadyClock, int(c.Steady), int(n.clock.Steady))
 	n.clock = c
-	n.checkLease() // who stood still must not act on what came meanwhile
+	n.checkLease() // first of all: a process that stood still must not act for a lease that ended meanwhile
 	if n.lease != left {
 		n.handle(ev)
 		n.advance()
 	}
+	lasts := n.clock.Steady.Add(n.granted)
+	invariant.Check(n.lease != live || n.ends <= lasts, leaseEnds, int(n.ends), int(lasts))
 	out := n.out
 	n.out = nil
 	return out

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
@@ -57,6 +59,8 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), place: w.Place,
 	}
+	again := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID })
+	invariant.Check(!again, oneRun)
 	n.runs = append(n.runs, r)
 	switch {
 	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
@@ -74,6 +78,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 
 // finish says how the run ended, to be stored.
 func (r *run) finish(q Request) {
+	invariant.Check(r.state != over, oneEnd, int(r.id))
 	r.state, r.end, r.claim, r.progress = over, q, nil, nil
 }
 
@@ -144,6 +149,7 @@ func (n *Node) runAnswered(c *call, e Done) {
 	if n.find(r.id) != r {
 		return
 	}
+	invariant.Check(r.busy == c, oneRequest, int(r.id))
 	r.busy = nil
 	if e.Fault != NoFault {
 		n.halt(r, e.Text)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
@@ -28,6 +29,8 @@ const ledgerMemory = time.Hour
 func (n *Node) turn(r *run) jobstore.Turn {
 	n.charge(r)
 	n.grow(r)
+	ran := n.clock.Steady.Sub(r.since)
+	invariant.Check(0 <= r.owed && r.owed <= ran, owesTime, int(r.owed), int(ran))
 	return jobstore.Turn{Place: r.place, Owed: r.owed}
 }
 

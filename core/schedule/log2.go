@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+
+	"couchrelay/core/invariant"
 )
 
 // fraction is the number of bits behind the point of a logarithm.
@@ -65,6 +67,7 @@ var roots = func() (list [fraction]uint64) {
 
 // mulDiv is a*b/c rounded down, for numbers that are not negative and c above 0. It saturates.
 func mulDiv(a, b, c int64) int64 {
+	invariant.Check(a >= 0 && b >= 0 && c > 0, mulDivDomain, int(a), int(b), int(c))
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
 		return math.MaxInt64

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 )
 
 // Running is a job that has a slot.
@@ -67,5 +68,7 @@ func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Ti
 			stop, ready, swaps = append(stop, i), ready[1:], swaps-1
 		}
 	}
+	goOn := len(running) - len(stop)
+	invariant.Check(goOn <= l.MaxJobs && len(stop) <= max(excess, l.MaxChurn), withinChurn, goOn, len(stop), excess)
 	return stop
 }
