@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/couchdb"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/sim/fakefdb"
@@ -29,7 +29,7 @@ func FuzzUpload(f *testing.F) {
 	f.Add(whole(docAlone, "hello"), `multipart/related; boundary=inner`)
 	f.Add([]byte(docAlone), "application/json")
 	f.Fuzz(func(t *testing.T, body []byte, kind string) {
-		server := web.Databases(web.Options{Store: fakefdb.New(), Docs: docs.New(tuple.Subspace("docs")), UUID: "u"})
+		server := couchdb.New(couchdb.Options{Store: fakefdb.New(), Docs: docs.New(tuple.Subspace("docs")), UUID: "u"})
 		ask := func(method, path, kind, accept string, body []byte) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, bytes.NewReader(body))
 			r.Header.Set("Content-Type", kind)

@@ -12,9 +12,9 @@ import (
 
 // Error is an answer that is no success, in CouchDB's words.
 type Error struct {
-	Status int // of HTTP
-	Name   string
-	Reason string
+	Status int    `json:"-"` // of HTTP
+	Name   string `json:"error"`
+	Reason string `json:"reason"`
 }
 
 func (e *Error) Error() string { return e.Name + ": " + e.Reason }
@@ -33,13 +33,13 @@ var statuses = map[docs.Kind]int{
 // Answers that are given in several places.
 var (
 	ErrMissing  = NotFound("missing")
-	errTooLarge = tooLarge("the request entity is too large")
-	errEncoding = badType("Only gzip and identity content-encodings are supported")
-	// errTooLargeToWrite is for what does not fit into a transaction. A replication document is written with the
-	// replication that it describes, so all but its other members counts twice.
-	errTooLargeToWrite = tooLarge(fmt.Sprintf("what is written at once may have %d bytes; a replication document is kept "+
-		"together with the replication that it describes, so doc_ids, selector and all else that describes it may have about %d bytes",
-		kv.MaxTxSize, maxDescription))
+	ErrEncoding = badType("Only gzip and identity content-encodings are supported")
+	// errTooLargeToWrite is for what does not fit into a transaction. A replication document is written with
+	// the replication that it describes, so all but its other members counts twice.
+	errTooLargeToWrite = tooLarge("what is written at once may have %d bytes; a replication document is kept "+
+		"together with the replication that it describes, so doc_ids, selector and all else that describes it may "+
+		"have about %d bytes",
+		kv.MaxTxSize, maxDescription)
 )
 
 // maxDescription is what fits twice into a transaction, with some room for keys.
@@ -61,8 +61,23 @@ func Forbidden(reason string) *Error { return &Error{http.StatusForbidden, "forb
 // NotFound answers a request for what does not exist.
 func NotFound(reason string) *Error { return &Error{http.StatusNotFound, "not_found", reason} }
 
-func tooLarge(reason string) *Error {
-	return &Error{http.StatusRequestEntityTooLarge, "too_large", reason}
+// NotImplemented answers a request for a part of CouchDB's interface that is not served.
+func NotImplemented(reason string) *Error {
+	return &Error{http.StatusNotImplemented, "not_implemented", reason}
+}
+
+// QueryError answers a request with a parameter that cannot be read.
+func QueryError(reason string) *Error {
+	return &Error{http.StatusBadRequest, "query_parse_error", reason}
+}
+
+// TooLarge answers a request whose body has more than limit bytes.
+func TooLarge(limit int64) *Error {
+	return tooLarge("the request entity is too large: it may have %d bytes", limit)
+}
+
+func tooLarge(format string, args ...any) *Error {
+	return &Error{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf(format, args...)}
 }
 
 func badType(reason string) *Error {
@@ -81,9 +96,10 @@ func errorOf(err error) *Error {
 	case kv.CodeOf(err) == kv.TransactionTooLarge:
 		return errTooLargeToWrite
 	case kv.CodeOf(err) == kv.ValueTooLarge:
-		return errTooLarge
+		return tooLarge("the request entity is too large")
 	case kv.CodeOf(err) != 0, errors.Is(err, context.DeadlineExceeded):
-		return &Error{http.StatusServiceUnavailable, "service_unavailable", "the store does not answer: " + err.Error()}
+		reason := "the store does not answer: " + err.Error()
+		return &Error{http.StatusServiceUnavailable, "service_unavailable", reason}
 	}
 	return &Error{http.StatusInternalServerError, "internal_server_error", err.Error()}
 }

@@ -1,92 +1,73 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
-	"couchrelay/core/docs"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // fail answers with an error, or cuts an answer off that has begun.
-func (q *request) fail(err error) {
+func (q *Request) fail(err error) {
 	if q.began || q.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // the client must not take what it has for the whole
+		// The client must not take the part that it has for the whole. A client that has only stopped sending
+		// still listens, and would take silence for 200.
+		panic(http.ErrAbortHandler)
 	}
 	answer := errorOf(err)
 	if answer.Status == http.StatusUnauthorized {
-		q.w.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
+		q.W.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
 	}
-	_ = q.sendJSON(answer.Status, object("error", answer.Name, "reason", answer.Reason))
+	_ = q.SendJSON(answer.Status, answer)
 }
 
-// object is a small JSON object of names and values, which may be raw JSON.
-func object(pairs ...any) []byte {
-	dst := []byte{'{'}
-	for i := 0; i < len(pairs); i += 2 {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(docs.AppendQuoted(dst, pairs[i].(string)), ':')
-		dst = appendValue(dst, pairs[i+1])
-	}
-	return append(dst, '}')
+var asGiven = json.JoinOptions(
+	jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true),
+)
+
+// Encode returns a value as JSON. As in CouchDB's answers, characters that mean something in HTML are not
+// escaped; raw values stay as servers and clients wrote them.
+func Encode(value any) ([]byte, error) {
+	return json.Marshal(value, asGiven)
 }
 
-func appendValue(dst []byte, value any) []byte {
-	switch v := value.(type) {
-	case string:
-		return docs.AppendQuoted(dst, v)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
-	case bool:
-		return strconv.AppendBool(dst, v)
-	case json.RawMessage:
-		return append(dst, v...)
-	case nil:
-		return append(dst, "null"...)
+// SendJSON answers with a value.
+func (q *Request) SendJSON(status int, value any) error {
+	text, err := Encode(value)
+	if err != nil {
+		return err
 	}
-	panic("web: no JSON for this type")
+	return q.SendRaw(status, text)
 }
 
-// sendJSON answers with a JSON value.
-func (q *request) sendJSON(status int, value []byte) error {
-	q.begin(status, "application/json")
-	_, err := q.w.Write(append(value, '\n'))
+// SendRaw answers with a value that is JSON already.
+func (q *Request) SendRaw(status int, text []byte) error {
+	q.Begin(status, "application/json")
+	_, err := q.W.Write(append(text, '\n'))
 	return err
 }
 
-// begin writes the status line and headers.
-func (q *request) begin(status int, contentType string) {
-	h := q.w.Header()
+// Begin writes the status line and headers.
+func (q *Request) Begin(status int, contentType string) {
+	h := q.W.Header()
 	h.Set("Content-Type", contentType)
 	if h.Get("Cache-Control") == "" {
 		h.Set("Cache-Control", "must-revalidate")
 	}
-	q.w.WriteHeader(status)
+	q.W.WriteHeader(status)
 	q.began = true
 }
 
-// location tells where what was made is.
-func (q *request) location(segments ...string) {
-	scheme := "http"
-	if q.TLS != nil {
-		scheme = "https"
-	}
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
-	}
-	q.w.Header().Set("Location", scheme+"://"+q.Host+"/"+strings.Join(segments, "/"))
-}
+// Began reports whether the status line is written.
+func (q *Request) Began() bool { return q.began }
 
-// unchanged answers 304 when the client has what tag names.
-func (q *request) unchanged(tag string) bool {
-	q.w.Header().Set("ETag", tag)
+// Unchanged answers 304, and returns true, when the client has the version that tag names.
+func (q *Request) Unchanged(tag string) bool {
+	q.W.Header().Set("ETag", tag)
 	for known := range strings.SplitSeq(q.Header.Get("If-None-Match"), ",") {
 		if known = strings.TrimSpace(known); known == tag || known == "*" {
-			q.w.WriteHeader(http.StatusNotModified)
+			q.W.WriteHeader(http.StatusNotModified)
 			q.began = true
 			return true
 		}
@@ -94,7 +75,7 @@ func (q *request) unchanged(tag string) bool {
 	return false
 }
 
-// written answers a write.
-func (q *request) written(status int, w docs.Written) error {
-	return q.sendJSON(status, object("ok", true, "id", w.ID, "rev", w.Rev.String()))
-}
+// OK is the answer to a request that has nothing to tell.
+var OK = struct {
+	OK bool `json:"ok"`
+}{true}

@@ -10,9 +10,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"couchrelay/adapters/embedded"
-	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/couchdb"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv/tuple"
 
@@ -37,7 +38,9 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
-	b.server = newServer(web.Databases(web.Options{Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16)}), logger)
+	b.server = newServer(couchdb.New(couchdb.Options{
+		Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16),
+	}), logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("sandbox_failed", "error", err)
@@ -47,6 +50,9 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 }
 
 func (b *sandbox) Close() error { return errors.Join(b.server.Close(), b.db.Close()) }
+
+// sandboxClient asks servers of this machine, which answer soon or not at all.
+var sandboxClient = &http.Client{Timeout: time.Minute}
 
 // request sends a JSON value, or nothing, and reads the JSON answer into result, or leaves it when that is
 // nil. An answer that is no success is an error.
@@ -64,7 +70,7 @@ func request(method, url string, body, result any) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := sandboxClient.Do(r)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
-	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/relay"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
@@ -70,7 +70,7 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	if err := createReplicatorDB(ctx, db, s.store.Docs, instant.Of(wall.Now())); err != nil {
 		return nil, err
 	}
-	admins, err := web.NewAdmins(c.Admins)
+	admins, err := relay.NewAdmins(c.Admins)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 			Exclusive: db.Exclusive(), Seed: randomSeed(),
 		},
 	})
-	s.handler = web.Service(web.ServiceOptions{
-		DB: db, Store: s.store, Clock: wall, Admins: admins, Version: version, Host: s,
+	s.handler = relay.New(relay.Options{
+		DB: db, Store: s.store, Clock: wall, Admins: admins, Host: s,
 		Health: func(ctx context.Context) error {
 			if err := db.Err(); err != nil {
 				return err
@@ -170,20 +170,20 @@ func (s *service) watchStore(ctx context.Context) <-chan struct{} {
 	return ended
 }
 
-// NodeName is web.Host's.
+// NodeName is relay.Host's.
 func (s *service) NodeName() string { return s.loop.Name() }
 
-// Roles is web.Host's.
+// Roles is relay.Host's.
 func (s *service) Roles() node.Roles { return s.roles }
 
-// MaintenanceMode is web.Host's.
+// MaintenanceMode is relay.Host's.
 func (s *service) MaintenanceMode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.config.Maintenance
 }
 
-// SetMaintenanceMode is web.Host's.
+// SetMaintenanceMode is relay.Host's.
 func (s *service) SetMaintenanceMode(mode string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,8 +37,8 @@ func (s *Store) List(r kv.Reader, prefix, after string, limit int) ([]Job, error
 	return list, nil
 }
 
-// View is what users are told of a job, in lists of jobs, of documents and of tasks alike. Empty texts are unknown,
-// or do not apply.
+// View is what users are told of a job, in lists of jobs, of documents and of tasks alike. Empty texts are
+// unknown, or do not apply.
 type View struct {
 	Database string // of the document; empty for a job of a request
 	DocID    string
@@ -70,7 +70,8 @@ type View struct {
 // View returns what users are told of the job.
 func (r *Record) View() View {
 	v := View{
-		Database: r.Database, DocID: r.DocID, User: r.User, Source: r.Source, Target: r.Target, SourceProxy: r.SourceProxy,
+		Database: r.Database, DocID: r.DocID, User: r.User,
+		Source: r.Source, Target: r.Target, SourceProxy: r.SourceProxy,
 		TargetProxy: r.TargetProxy, Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval,
 		State: r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
 		Created: r.Created, LastStart: r.LastStart, LastUpdated: r.LastUpdated,
@@ -93,7 +94,8 @@ func (r *Record) View() View {
 	return v
 }
 
-// explanation is the error in words: CouchDB's text for the errors that CouchDB knows, else with the error's name.
+// explanation is the error in words: CouchDB's text for the errors that CouchDB knows, else with the error's
+// name.
 func (r *Record) explanation() string {
 	if r.Error == "" || r.Error == string(Failed) || r.Error == "duplicate" || r.Error == "parse_error" || strings.Contains(r.Reason, r.Error) {
 		return r.Reason

@@ -1,4 +1,4 @@
-package web
+package relay
 
 import (
 	"crypto/sha1"

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"errors"
@@ -23,10 +23,10 @@ type feedPage struct {
 func (f *feed) run() error {
 	for {
 		p, err := f.read()
-		if f.began && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
+		if f.Began() && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
 			return f.end(false) // the database was deleted under the feed
 		}
-		if err == nil && !f.began {
+		if err == nil && !f.Began() {
 			err = f.start(p)
 		}
 		if err == nil {
@@ -51,7 +51,7 @@ func (f *feed) run() error {
 	}
 }
 
-// waits says whether the feed goes on when there are no more changes.
+// waits reports whether the feed goes on when there are no more changes.
 func (f *feed) waits() bool {
 	return !f.ask.Descending && (f.kind == "continuous" || f.kind == "longpoll" && f.sent == 0)
 }
@@ -64,7 +64,7 @@ func (f *feed) read() (feedPage, error) {
 		if p.Page, err = db.Changes(query); err != nil {
 			return p, err
 		}
-		if !f.began {
+		if !f.Began() {
 			info, err := db.Info()
 			if err != nil {
 				return p, err
@@ -84,11 +84,11 @@ func (f *feed) start(p feedPage) error {
 	if f.kind == "normal" && !f.ask.Descending {
 		f.ask.Until = p.end // what is written from now on is for the next request
 	}
-	f.begin(http.StatusOK, "application/json")
+	f.Begin(http.StatusOK, "application/json")
 	if f.kind == "continuous" {
 		return nil
 	}
-	_, err := io.WriteString(f.w, `{"results":[`+"\n")
+	_, err := io.WriteString(f.W, `{"results":[`+"\n")
 	return err
 }
 
@@ -96,7 +96,7 @@ func (f *feed) start(p feedPage) error {
 func (f *feed) send(rows []docs.Change) error {
 	for _, c := range rows {
 		if f.sent > 0 && f.kind != "continuous" {
-			if _, err := io.WriteString(f.w, ",\r\n"); err != nil {
+			if _, err := io.WriteString(f.W, ",\r\n"); err != nil {
 				return err
 			}
 		}
@@ -127,11 +127,11 @@ func (f *feed) row(c docs.Change) error {
 		row = append(row, `,"deleted":true`...)
 	}
 	if c.Doc != nil {
-		f.shown.mark(f.show(c.Doc), docs.Inline)
-		if _, err := f.w.Write(append(row, `,"doc":`...)); err != nil {
+		f.shown.mark(c.Doc, docs.Inline)
+		if _, err := f.W.Write(append(row, `,"doc":`...)); err != nil {
 			return err
 		}
-		if err := f.writeDocument(f.w, c.Doc, f.shown); err != nil {
+		if err := f.writeDocument(f.W, c.Doc, f.shown); err != nil {
 			return err
 		}
 		row = row[:0]
@@ -140,7 +140,7 @@ func (f *feed) row(c docs.Change) error {
 	if f.kind == "continuous" {
 		row = append(row, '\n')
 	}
-	_, err := f.w.Write(row)
+	_, err := f.W.Write(row)
 	return err
 }
 
@@ -150,16 +150,21 @@ func (f *feed) end(more bool) error {
 	pending := int64(0)
 	if more && !f.ask.Descending {
 		var err error
-		pending, err = do(f.request, func(_ kv.Tx, db *docs.Database) (int64, error) { return db.Pending(f.ask.Since) })
+		pending, err = do(f.request, func(_ kv.Tx, db *docs.Database) (int64, error) {
+			return db.Pending(f.ask.Since)
+		})
 		if err != nil {
 			return err
 		}
 	}
-	last := object("last_seq", f.ask.Since.String(), "pending", pending)
+	last := encode(struct {
+		Seq     string `json:"last_seq"`
+		Pending int64  `json:"pending"`
+	}{f.ask.Since.String(), pending})
 	if f.kind != "continuous" {
 		last = append([]byte("\n],\n"), last[1:]...)
 	}
-	_, err := f.w.Write(append(last, '\n'))
+	_, err := f.W.Write(append(last, '\n'))
 	return err
 }
 
@@ -168,13 +173,13 @@ func (f *feed) quiet() time.Duration { return f.wait - f.Clock.Since(f.alive) }
 
 func (f *feed) giveSign() error {
 	f.alive = f.Clock.Now()
-	if _, err := io.WriteString(f.w, "\n"); err != nil {
+	if _, err := io.WriteString(f.W, "\n"); err != nil {
 		return err
 	}
-	return http.NewResponseController(f.w).Flush()
+	return http.NewResponseController(f.W).Flush()
 }
 
-// await waits for a change, or until it is time to look again. It says whether the feed goes on.
+// await waits for a change, or until it is time to look again. It reports whether the feed goes on.
 func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 	defer w.Cancel()
 	quiet := f.quiet()
@@ -184,7 +189,7 @@ func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 	if quiet <= 0 {
 		return false, f.end(false)
 	}
-	if err := http.NewResponseController(f.w).Flush(); err != nil {
+	if err := http.NewResponseController(f.W).Flush(); err != nil {
 		return false, err
 	}
 	change := make(chan struct{})

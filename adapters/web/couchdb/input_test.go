@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -24,23 +25,23 @@ import (
 func TestLimits(t *testing.T) {
 	s := newSite(t, func(o *Options) { o.Limits = Limits{Document: 100, Attachment: 1000, Request: 2000} })
 	long := strings.Repeat("x", 100)
-	s.fails(`PUT /db/a {"t":"`+long+`"}`, 413, "document_too_large", "")
-	s.fails(`POST /db {"_id":"b","t":"`+long+`"}`, 413, "document_too_large", "b")
-	s.fails(`POST /db/_bulk_docs {"docs":[{"_id":"b","t":"`+long+`"}]}`, 413, "document_too_large", "b")
-	s.fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large", "the request entity is too large")
-	s.fails(`PUT /db/a/f `+strings.Repeat("x", 1001), 413, "attachment_too_large", "f")
-	if got := s.text(s.send("PUT", "/db/a/f", io.MultiReader(strings.NewReader(strings.Repeat("x", 1001))))); got != `{"error":"attachment_too_large","reason":"f"}` {
+	s.Fails(`PUT /db/a {"t":"`+long+`"}`, 413, "document_too_large", "")
+	s.Fails(`POST /db {"_id":"b","t":"`+long+`"}`, 413, "document_too_large", "b")
+	s.Fails(`POST /db/_bulk_docs {"docs":[{"_id":"b","t":"`+long+`"}]}`, 413, "document_too_large", "b")
+	s.Fails(`PUT /db/a {"t":"`+strings.Repeat("x", 2000)+`"}`, 413, "too_large", "the request entity is too large: it may have 2000 bytes")
+	s.Fails(`PUT /db/a/f `+strings.Repeat("x", 1001), 413, "attachment_too_large", "f")
+	if got := s.Text(s.Send("PUT", "/db/a/f", io.MultiReader(strings.NewReader(strings.Repeat("x", 1001))))); got != `{"error":"attachment_too_large","reason":"f"}` {
 		t.Errorf("chunked: %s", got)
 	}
-	if got := s.text(s.send("PUT", "/db/a", io.MultiReader(strings.NewReader(`{"t":"`+strings.Repeat("x", 2000))))); got != `{"error":"too_large","reason":"the request entity is too large"}` {
+	if got := s.Text(s.Send("PUT", "/db/a", io.MultiReader(strings.NewReader(`{"t":"`+strings.Repeat("x", 2000))))); got != `{"error":"too_large","reason":"the request entity is too large: it may have 2000 bytes"}` {
 		t.Errorf("chunked: %s", got)
 	}
 	bomb := gzipped(strings.Repeat(" ", 1<<20))
-	s.fails("POST /db/_bulk_docs "+bomb, 413, "too_large", "the request entity is too large", "Content-Encoding", "gzip")
-	s.want("PUT /db/a "+gzipped(`{"n":1}`), 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Encoding", "gzip")
-	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","n":1}`)
-	s.fails("PUT /db/a x", 400, "bad_request", "the request body cannot be read: unexpected EOF", "Content-Encoding", "gzip")
-	s.fails("PUT /db/a x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
+	s.Fails("POST /db/_bulk_docs "+bomb, 413, "too_large", "the request entity is too large: it may have 2000 bytes", "Content-Encoding", "gzip")
+	s.Want("PUT /db/a "+gzipped(`{"n":1}`), 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Encoding", "gzip")
+	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","n":1}`)
+	s.Fails("PUT /db/a x", 400, "bad_request", "the request body cannot be read: unexpected EOF", "Content-Encoding", "gzip")
+	s.Fails("PUT /db/a x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
 }
 
 // TestPaths: whatever a path says, it names a database, a document and an attachment, or nothing.
@@ -108,7 +109,7 @@ func TestRaw(t *testing.T) {
 		}
 		conn.Close()
 	}
-	s.want(`GET /db/_all_docs`, 200, `{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
+	s.Want(`GET /db/_all_docs`, 200, `{"total_rows":2,"offset":0,"rows":[`+"\n"+`{"id":"b","key":"b","value":{"rev":"1-*"}},`+"\r\n"+`{"id":"d","key":"d","value":{"rev":"1-*"}}`+"\n]}")
 }
 
 // TestHostileBodies sends random and damaged bodies everywhere: every answer is JSON with a status that
@@ -146,56 +147,48 @@ func TestHostileBodies(t *testing.T) {
 
 // TestAccess: the owner of databases takes part in what is done with them.
 func TestAccess(t *testing.T) {
-	var written []string
+	var happened []string
 	s := newSite(t, func(o *Options) {
-		o.Access = func(r *http.Request, database string) (Access, error) {
-			if r.Header.Get("X-User") == "nobody" {
-				return Access{}, Unauthorized("You are not authorized to access this db.")
+		o.Access = func(q *web.Request) error {
+			if q.Header.Get("X-User") == "nobody" {
+				return web.Unauthorized("You are not authorized to access this db.")
 			}
-			return Access{
-				Members: []string{"_replication_state"},
-				Write: func(tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
-					db.Validate = func(next, _ *docs.Document) error {
-						if bytes.Contains(next.Body, []byte("bad")) {
-							return docs.Forbidden("bad")
-						}
-						return nil
-					}
-					results, err := db.Update(edits)
-					for _, w := range results {
-						written = append(written, fmt.Sprint(database, "/", w.ID, " ", w.Changed))
-					}
-					return results, err
-				},
-				Show: func(d *docs.Document) { d.Body = []byte(`{"shown":true}`) },
-				Drop: func(tx kv.Tx, db *docs.Database) error { written = append(written, "drop "+db.Name); return nil },
-			}, nil
+			return nil
 		}
-		o.List = func(r *http.Request) error {
-			_, err := o.Access(r, "")
-			return err
+		o.List = o.Access
+		o.Members = []string{"_replication_state"}
+		o.Write = func(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+			db.Validate = func(next, _ *docs.Document) error {
+				if bytes.Contains(next.Body, []byte("bad")) {
+					return docs.Forbidden("bad")
+				}
+				return nil
+			}
+			results, err := db.Update(edits)
+			for _, w := range results {
+				happened = append(happened, fmt.Sprint(q.Param("db"), "/", w.ID, " ", w.Changed))
+			}
+			return results, err
 		}
+		o.Drop = func(_ kv.Tx, db *docs.Database) { happened = append(happened, "drop "+db.Name) }
+		o.Dropped = func(context.Context) { happened = append(happened, "dropped") }
 	})
-	s.fails("GET /db", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
-	s.want("GET /_all_dbs", 200, `["db"]`)
-	s.fails("GET /_all_dbs", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
-	s.want(`PUT /db/a {"_replication_state":1}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
-	s.fails(`PUT /db/b {"bad":1}`, 403, "forbidden", "bad")
-	s.want(`POST /db/_bulk_docs {"docs":[{"_id":"b","bad":1}]}`, 201, `[{"id":"b","error":"forbidden","reason":"bad"}]`)
-	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","shown":true}`)
-	s.want("GET /db/a?open_revs=all", 200, `[{"ok":{"_id":"a","_rev":"1-*","shown":true}}]`)
-	s.want(`POST /db/_bulk_get {"docs":[{"id":"a"}]}`, 200, `{"results":[{"id":"a","docs":[{"ok":{"_id":"a","_rev":"1-*","shown":true}}]}]}`)
-	s.want("GET /db/_all_docs?include_docs=true", 200, `{"total_rows":1,"offset":0,"rows":[`+"\n"+`{"id":"a","key":"a","value":{"rev":"1-*"},"doc":{"_id":"a","_rev":"1-*","shown":true}}`+"\n]}")
-	s.want("GET /db/_changes?include_docs=true", 200, results("0", `{"seq":S,"id":"a","changes":[{"rev":"1-*"}],"doc":{"_id":"a","_rev":"1-*","shown":true}}`))
-	s.want("DELETE /db", 200, `{"ok":true}`)
-	if got := fmt.Sprint(written); got != "[db/a true db/b false db/b false drop db]" {
-		t.Errorf("written: %s", got)
+	s.Fails("GET /db", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
+	s.Want("GET /_all_dbs", 200, `["db"]`)
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "You are not authorized to access this db.", "X-User", "nobody")
+	s.Want(`PUT /db/a {"_replication_state":1}`, 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+	s.Fails(`PUT /db/b {"bad":1}`, 403, "forbidden", "bad")
+	s.Want(`POST /db/_bulk_docs {"docs":[{"_id":"b","bad":1}]}`, 201, `[{"id":"b","error":"forbidden","reason":"bad"}]`)
+	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_replication_state":1}`)
+	s.Want("DELETE /db", 200, `{"ok":true}`)
+	if got := fmt.Sprint(happened); got != "[db/a true db/b false db/b false drop db dropped]" {
+		t.Errorf("happened: %s", got)
 	}
 }
 
 // TestStoreErrors: what the store fails with is no success and no crash.
 func TestStoreErrors(t *testing.T) {
-	h := Databases(Options{Store: failing{fakefdb.New()}, Docs: docs.New(tuple.Subspace("docs"))})
+	h := New(Options{Store: failing{fakefdb.New()}, Docs: docs.New(tuple.Subspace("docs"))})
 	for _, request := range []string{"PUT /db", "GET /db", "DELETE /db", "GET /_all_dbs", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs",
 		`POST /db/_bulk_docs {"docs":[{}]}`, "PUT /db/a/f x"} {
 		method, path, _ := strings.Cut(request, " ")

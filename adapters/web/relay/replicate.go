@@ -1,18 +1,18 @@
-package web
+package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/repid"
 	"couchrelay/core/spec"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxReplicateBody bounds the body of POST /_replicate.
@@ -20,34 +20,30 @@ const maxReplicateBody = 8 << 20
 
 // replicate starts or cancels the replication of a request. A continuous one is answered when its id is
 // known, a one-shot when it is over; who goes away before does not stop it.
-func (s *service) replicate(w http.ResponseWriter, r *http.Request, by jobstore.Writer) error {
-	if err := requireJSON(r); err != nil {
-		return err
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReplicateBody))
-	if tooMuch := (*http.MaxBytesError)(nil); errors.As(err, &tooMuch) {
-		return &Error{Status: 413, Name: "too_large", Reason: fmt.Sprintf("the body may have %d bytes", maxReplicateBody)}
-	}
+func (s *service) replicate(q *web.Request) error {
+	body, err := q.JSONBody(maxReplicateBody)
 	if err != nil {
-		return BadRequest("the body broke off")
+		return err
 	}
 	rep, err := spec.ParseRequest(body, s.Store.Config.Parse)
 	var mistake *spec.Error
 	if errors.As(err, &mistake) {
-		return &Error{Status: 400, Name: string(mistake.Kind), Reason: err.Error()}
+		return &web.Error{Status: http.StatusBadRequest, Name: string(mistake.Kind), Reason: err.Error()}
 	}
 	if err != nil {
 		return err
 	}
 	if rep.Cancel {
-		return s.cancel(w, r, rep, by)
+		return s.cancel(q, rep)
 	}
 	now := s.now()
-	jobID, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (string, error) { return s.Store.Replicate(tx, rep, by.Name, now) })
+	jobID, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (string, error) {
+		return s.Store.Replicate(tx, rep, q.User, now)
+	})
 	if err != nil {
 		return err
 	}
-	rec, err := s.wait(r.Context(), jobID, func(rec *jobstore.Record) bool {
+	rec, err := s.wait(q.Context(), jobID, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
 	})
 	if err != nil {
@@ -55,32 +51,25 @@ func (s *service) replicate(w http.ResponseWriter, r *http.Request, by jobstore.
 	}
 	switch {
 	case rec == nil:
-		return &Error{Status: 404, Name: "not_found", Reason: "the replication was cancelled"}
+		return web.NotFound("the replication was cancelled")
 	case rec.State == jobstore.Failed:
 		return failure(rec)
 	case rep.Continuous:
-		return s.sendJSON(w, http.StatusAccepted, okWith{LocalID: rec.RepID})
+		return q.SendJSON(http.StatusAccepted, started{true, rec.RepID})
 	}
-	return s.sendJSON(w, http.StatusOK, json.RawMessage(append([]byte(`{"ok":true`), rest(rec.Result)...)))
+	return q.SendJSON(http.StatusOK, ended{true, jsontext.Value(rec.Result)})
 }
 
-// okWith is the answer that names a replication.
-type okWith struct {
-	OK      alwaysTrue `json:"ok"`
-	LocalID string     `json:"_local_id"`
+// started names a replication that goes on, or that was cancelled.
+type started struct {
+	OK bool   `json:"ok"`
+	ID string `json:"_local_id"`
 }
 
-type alwaysTrue struct{}
-
-// MarshalJSON writes true.
-func (alwaysTrue) MarshalJSON() ([]byte, error) { return []byte("true"), nil }
-
-// rest is a JSON object without its opening brace, to go on behind another member.
-func rest(object []byte) []byte {
-	if len(object) <= 2 {
-		return []byte("}")
-	}
-	return append([]byte(","), object[1:]...)
+// ended is what a replication did, as its checkpoint has it.
+type ended struct {
+	OK     bool           `json:"ok"`
+	Result jsontext.Value `json:",embed"`
 }
 
 // failure answers for a replication that failed.
@@ -94,14 +83,16 @@ func failure(rec *jobstore.Record) error {
 	case "filter_fetch_error", "db_not_found":
 		status = http.StatusNotFound
 	}
-	return &Error{Status: status, Name: rec.Error, Reason: rec.Reason}
+	return &web.Error{Status: status, Name: rec.Error, Reason: rec.Reason}
 }
 
 // lookAgain is how often a waiting request looks at its job by itself.
 const lookAgain = time.Second
 
 // wait waits until a job is as wanted, and returns nothing when it was removed.
-func (s *service) wait(ctx context.Context, jobID string, wanted func(*jobstore.Record) bool) (*jobstore.Record, error) {
+func (s *service) wait(
+	ctx context.Context, jobID string, wanted func(*jobstore.Record) bool,
+) (*jobstore.Record, error) {
 	for {
 		var watch kv.Watch
 		rec, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
@@ -116,7 +107,8 @@ func (s *service) wait(ctx context.Context, jobID string, wanted func(*jobstore.
 		}
 		short, cancel := context.WithTimeout(ctx, lookAgain)
 		if watch.Wait(short) != nil {
-			<-short.Done() // a store that has no watches left says so at once, and would be asked without a pause
+			// A store that has no watches left says so at once: without a pause this would be a busy loop.
+			<-short.Done()
 		}
 		cancel()
 		if ctx.Err() != nil {
@@ -126,19 +118,20 @@ func (s *service) wait(ctx context.Context, jobID string, wanted func(*jobstore.
 }
 
 // cancel removes the job that an id or a body names.
-func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *spec.Replication, by jobstore.Writer) error {
+func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 	id := rep.CancelID
 	if id == "" {
-		id = repid.JobID(s.Store.Config.Server, rep, by.Name)
+		id = repid.JobID(s.Store.Config.Server, rep, q.User)
 	}
 	cancelled := "" // an attempt whose outcome is unknown may have removed it already
-	_, err := kv.Run(r.Context(), s.DB, func(tx kv.Tx) (struct{}, error) {
+	_, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (struct{}, error) {
 		jobID, rec, err := s.Store.Find(tx, id)
 		switch {
 		case err != nil || rec == nil:
 			return struct{}{}, err
 		case !rec.Transient():
-			return struct{}{}, Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database + "; delete that to stop it")
+			return struct{}{}, web.Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database +
+				"; delete that to stop it")
 		case rec.State.Terminal():
 			return struct{}{}, nil
 		}
@@ -152,7 +145,7 @@ func (s *service) cancel(w http.ResponseWriter, r *http.Request, rep *spec.Repli
 		return err
 	}
 	if cancelled == "" {
-		return ErrMissing
+		return web.ErrMissing
 	}
-	return s.sendJSON(w, http.StatusOK, okWith{LocalID: cancelled})
+	return q.SendJSON(http.StatusOK, started{true, cancelled})
 }

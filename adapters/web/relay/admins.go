@@ -1,4 +1,4 @@
-package web
+package relay
 
 import (
 	"crypto/pbkdf2"
@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"couchrelay/core/jobstore"
+	"couchrelay/adapters/web"
 )
 
 // Admins are the names and passwords of those who may use the service, in clear or as CouchDB hashes
@@ -45,22 +45,23 @@ func NewAdmins(section map[string]string) (Admins, error) {
 	return a, nil
 }
 
-// Any says whether there is an admin.
+// Any reports whether there is an admin.
 func (a Admins) Any() bool { return len(a.passwords) > 0 }
 
-// who tells who sends a request, or refuses it.
-func (a Admins) who(r *http.Request) (jobstore.Writer, error) {
+// authenticate returns the name of the admin that sends a request; nobody has one as long as there is no
+// admin.
+func (a Admins) authenticate(r *http.Request) (name string, err error) {
 	if !a.Any() {
-		return jobstore.Writer{Admin: true}, nil
+		return "", nil
 	}
 	name, secret, ok := r.BasicAuth()
 	if !ok {
-		return jobstore.Writer{}, Unauthorized("You are not a server admin.")
+		return "", web.Unauthorized("You are not a server admin.")
 	}
 	if !a.check(name, secret) {
-		return jobstore.Writer{}, Unauthorized("Name or password is incorrect.")
+		return "", web.Unauthorized("Name or password is incorrect.")
 	}
-	return jobstore.Writer{Name: name, Admin: true}, nil
+	return name, nil
 }
 
 func (a Admins) check(name, secret string) bool {
@@ -86,11 +87,11 @@ func (a Admins) check(name, secret string) bool {
 
 // checkHost refuses, as long as there is no admin, requests that name another host than this machine: a
 // web page that rebinds its name to the loopback address would be as good as an admin.
-func (a Admins) checkHost(r *http.Request) error {
+func (a Admins) checkHost(q *web.Request) error {
 	if a.Any() {
 		return nil
 	}
-	host := r.Host
+	host := q.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -98,16 +99,17 @@ func (a Admins) checkHost(r *http.Request) error {
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return Forbidden("without an admin only requests to localhost are answered; configure one in [admins]")
+	return web.Forbidden("without an admin only requests to localhost are answered; configure one in [admins]")
 }
 
-// prfs are the functions that CouchDB derives keys with, by the names that it gives them. Without one it is sha.
+// prfs are the functions that CouchDB derives keys with, by the names that it gives them. Without one it is
+// sha.
 var prfs = map[string]func() hash.Hash{
 	"sha": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
 }
 
-// parsePassword reads a secret. What looks hashed and cannot be read is no password in clear: whoever has seen
-// the file could log in with it, and nobody with the password. Errors do not show it.
+// parsePassword reads a secret. What looks hashed and cannot be read is no password in clear: whoever has
+// seen the file could log in with it, and nobody with the password. Errors do not show it.
 func parsePassword(secret string) (password, error) {
 	switch {
 	case strings.HasPrefix(secret, "-pbkdf2"):
@@ -141,7 +143,8 @@ func parsePBKDF2(text string) (password, error) {
 		prf = prfs[strings.TrimPrefix(name, ":")]
 	}
 	if prf == nil || name != "" && name[0] != ':' {
-		return nil, errors.New("is hashed in a way that is not known; known are -pbkdf2-, -pbkdf2:sha-, sha224-, sha256-, sha384-, sha512- and -hashed-")
+		return nil, errors.New("is hashed in a way that is not known; known are -pbkdf2-, -pbkdf2:sha-, sha224-, " +
+			"sha256-, sha384-, sha512- and -hashed-")
 	}
 	parts := strings.Split(rest, ",")
 	if len(parts) != 3 || parts[1] == "" {
@@ -149,7 +152,8 @@ func parsePBKDF2(text string) (password, error) {
 	}
 	want, err := hex.DecodeString(parts[0])
 	if size := prf().Size(); err != nil || len(want) != size {
-		return nil, fmt.Errorf("is not -pbkdf2:PRF-KEY,SALT,ITERATIONS with a key of %d hexadecimal digits, as its PRF makes them", 2*size)
+		return nil, fmt.Errorf("is not -pbkdf2:PRF-KEY,SALT,ITERATIONS with a key of %d hexadecimal digits, "+
+			"as its PRF makes them", 2*size)
 	}
 	iterations, err := strconv.Atoi(parts[2])
 	if err != nil || iterations < 1 || iterations > 10_000_000 {

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"bytes"
@@ -20,35 +20,35 @@ const one = `"f":{"content_type":"text/x","revpos":1,"digest":"md5-+XxdKZQb+xsv2
 
 func TestStandaloneAttachment(t *testing.T) {
 	s := newSite(t)
-	s.want("PUT /db/a/f one", 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Type", "text/x")
-	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
-	answer := s.ask("GET /db/a/f")
-	if got := s.text(answer); got != "one" || answer.Header.Get("Content-Type") != "text/x" || answer.ContentLength != 3 ||
+	s.Want("PUT /db/a/f one", 201, `{"ok":true,"id":"a","rev":"1-*"}`, "Content-Type", "text/x")
+	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
+	answer := s.Ask("GET /db/a/f")
+	if got := s.Text(answer); got != "one" || answer.Header.Get("Content-Type") != "text/x" || answer.ContentLength != 3 ||
 		answer.Header.Get("ETag") != `"+XxdKZQb+xsv2rCHSQargg=="` {
 		t.Errorf("%s %v", got, answer.Header)
 	}
-	s.want("GET /db/a/f", 304, "", "If-None-Match", `"+XxdKZQb+xsv2rCHSQargg=="`)
-	s.want("HEAD /db/a/f", 200, "")
-	s.fails("PUT /db/a/f two", 409, "conflict", "Document update conflict.")
-	s.fails("PUT /db/a/f?rev=1-x two", 409, "conflict", "Document update conflict.")
-	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
-	s.want("PUT /db/a/g/h%20i?rev=$rev two", 201, `{"ok":true,"id":"a","rev":"2-*"}`)
-	s.want("GET /db/a/g/h%20i", 200, "two")
-	s.fails("PUT /db/a/f?rev=$rev three", 400, "bad_request", "Document rev and etag have different values", "If-Match", "1-x")
-	s.want("PUT /db/r/f one", 201, `{"ok":true,"id":"r","rev":"1-*"}`)
-	s.want("PUT /db/r/f?rev=$rev two", 201, `{"ok":true,"id":"r","rev":"2-*"}`)
-	s.want("GET /db/r?attachments=true", 200, `{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
-	s.want("GET /db/a?attachments=true", 200, `{"_id":"a","_rev":"2-*","_attachments":{`+one+`"data":"b25l"},`+
+	s.Want("GET /db/a/f", 304, "", "If-None-Match", `"+XxdKZQb+xsv2rCHSQargg=="`)
+	s.Want("HEAD /db/a/f", 200, "")
+	s.Fails("PUT /db/a/f two", 409, "conflict", "Document update conflict.")
+	s.Fails("PUT /db/a/f?rev=1-x two", 409, "conflict", "Document update conflict.")
+	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{`+one+`"length":3,"stub":true}}}`)
+	s.Want("PUT /db/a/g/h%20i?rev=$rev two", 201, `{"ok":true,"id":"a","rev":"2-*"}`)
+	s.Want("GET /db/a/g/h%20i", 200, "two")
+	s.Fails("PUT /db/a/f?rev=$rev three", 400, "bad_request", "Document rev and etag have different values", "If-Match", "1-x")
+	s.Want("PUT /db/r/f one", 201, `{"ok":true,"id":"r","rev":"1-*"}`)
+	s.Want("PUT /db/r/f?rev=$rev two", 201, `{"ok":true,"id":"r","rev":"2-*"}`)
+	s.Want("GET /db/r?attachments=true", 200, `{"_id":"r","_rev":"2-*","_attachments":{"f":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
+	s.Want("GET /db/a?attachments=true", 200, `{"_id":"a","_rev":"2-*","_attachments":{`+one+`"data":"b25l"},`+
 		`"g/h i":{"content_type":"application/json","revpos":2,"digest":"md5-uKn3Fdu2T9XFbneDxoIKYQ==","data":"dHdv"}}}`)
-	s.fails("DELETE /db/a/nope?rev=$rev", 404, "not_found", "Document is missing attachment")
-	s.fails("DELETE /db/a/f", 409, "conflict", "Document update conflict.")
-	s.fails("DELETE /db/a/f?rev=1-x", 409, "conflict", "Document update conflict.")
-	s.text(s.ask("GET /db/a"))
-	s.want("DELETE /db/a/f?rev=$rev", 200, `{"ok":true,"id":"a","rev":"3-*"}`)
-	s.fails("GET /db/a/f", 404, "not_found", "Document is missing attachment")
-	s.fails("GET /db/nope/f", 404, "not_found", "missing")
-	s.fails("PUT /db/a/_f?rev=$rev x", 400, "bad_request", "Attachment name '_f' starts with prohibited character '_'")
-	s.fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
+	s.Fails("DELETE /db/a/nope?rev=$rev", 404, "not_found", "Document is missing attachment")
+	s.Fails("DELETE /db/a/f", 409, "conflict", "Document update conflict.")
+	s.Fails("DELETE /db/a/f?rev=1-x", 409, "conflict", "Document update conflict.")
+	s.Text(s.Ask("GET /db/a"))
+	s.Want("DELETE /db/a/f?rev=$rev", 200, `{"ok":true,"id":"a","rev":"3-*"}`)
+	s.Fails("GET /db/a/f", 404, "not_found", "Document is missing attachment")
+	s.Fails("GET /db/nope/f", 404, "not_found", "missing")
+	s.Fails("PUT /db/a/_f?rev=$rev x", 400, "bad_request", "Attachment name '_f' starts with prohibited character '_'")
+	s.Fails("PUT /db/b/f x", 415, "bad_content_type", "Only gzip and identity content-encodings are supported", "Content-Encoding", "br")
 }
 
 func gzipped(text string) string {
@@ -63,21 +63,21 @@ func gzipped(text string) string {
 func TestEncodedAttachment(t *testing.T) {
 	s := newSite(t)
 	packed := gzipped("hello hello")
-	answer := s.send("PUT", "/db/a/f", strings.NewReader(packed), "Content-Encoding", "gzip", "Content-Type", "text/x")
-	if got := s.text(answer); answer.StatusCode != 201 {
+	answer := s.Send("PUT", "/db/a/f", strings.NewReader(packed), "Content-Encoding", "gzip", "Content-Type", "text/x")
+	if got := s.Text(answer); answer.StatusCode != 201 {
 		t.Fatal(got)
 	}
-	s.want("GET /db/a/f", 200, "hello hello")
-	taken := s.ask("GET /db/a/f", "Accept-Encoding", "br, gzip;q=0.5")
-	if got := s.text(taken); got != packed || taken.Header.Get("Content-Encoding") != "gzip" {
+	s.Want("GET /db/a/f", 200, "hello hello")
+	taken := s.Ask("GET /db/a/f", "Accept-Encoding", "br, gzip;q=0.5")
+	if got := s.Text(taken); got != packed || taken.Header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("%q %v", got, taken.Header)
 	}
-	s.want("GET /db/a/f", 200, "hello hello", "Accept-Encoding", "gzip;q=0")
-	inline := s.text(s.ask("GET /db/a?attachments=true&att_encoding_info=true"))
+	s.Want("GET /db/a/f", 200, "hello hello", "Accept-Encoding", "gzip;q=0")
+	inline := s.Text(s.Ask("GET /db/a?attachments=true&att_encoding_info=true"))
 	if want := fmt.Sprintf(`"data":"%s","encoding":"gzip","encoded_length":%d}`, base64.StdEncoding.EncodeToString([]byte("hello hello")), len(packed)); !strings.Contains(inline, want) {
 		t.Errorf("%s, want %s in it", inline, want)
 	}
-	related := s.text(s.ask("GET /db/a?attachments=true", "Accept", "multipart/related"))
+	related := s.Text(s.Ask("GET /db/a?attachments=true", "Accept", "multipart/related"))
 	if want := fmt.Sprintf("\r\nContent-Length: %d\r\nContent-Encoding: gzip\r\n\r\n%s\r\n--H--", len(packed), packed); !strings.HasSuffix(related, want) {
 		t.Errorf("%q, want %q", related, want)
 	}
@@ -94,7 +94,7 @@ func multi(doc string, parts ...string) string {
 
 func (s *site) putMulti(path, body string) string {
 	s.Helper()
-	return s.text(s.send("PUT", path, strings.NewReader(body), "Content-Type", `multipart/related; boundary="b"`))
+	return s.Text(s.Send("PUT", path, strings.NewReader(body), "Content-Type", `multipart/related; boundary="b"`))
 }
 
 func TestMultipart(t *testing.T) {
@@ -105,12 +105,12 @@ func TestMultipart(t *testing.T) {
 	if got := s.putMulti("/db/a?new_edits=false", multi(doc, "one", big)); got != `{"ok":true,"id":"a","rev":"2-m"}` {
 		t.Fatal(got)
 	}
-	s.want("GET /db/a/g%22", 200, big)
-	s.want("GET /db/a/f", 200, "one")
-	s.want("GET /db/a/in", 200, "in")
+	s.Want("GET /db/a/g%22", 200, big)
+	s.Want("GET /db/a/f", 200, "one")
+	s.Want("GET /db/a/in", 200, "in")
 	for _, accept := range []string{"multipart/related", "*/*", "application/json;q=0, multipart/*"} {
-		answer := s.ask("GET /db/a?attachments=true&revs=true", "Accept", accept)
-		got := s.text(answer)
+		answer := s.Ask("GET /db/a?attachments=true&revs=true", "Accept", accept)
+		got := s.Text(answer)
 		if answer.ContentLength != int64(len(got)) { // the random boundary has the length of its H's
 			got += strings.Repeat("H", int(answer.ContentLength)-len(got))
 		}
@@ -119,21 +119,21 @@ func TestMultipart(t *testing.T) {
 			t.Errorf("%s: %.300s", accept, got)
 		}
 	}
-	if all := s.text(s.ask("GET /db/a?open_revs=all", "Accept", "multipart/mixed")); strings.Count(all, "Content-Disposition") != 3 {
+	if all := s.Text(s.Ask("GET /db/a?open_revs=all", "Accept", "multipart/mixed")); strings.Count(all, "Content-Disposition") != 3 {
 		t.Errorf("multipart/mixed without all attachments: %.500s", all)
 	}
-	since := s.text(s.ask("GET /db/a?open_revs=all&atts_since=%5B%221-l%22%5D", "Accept", "multipart/mixed"))
+	since := s.Text(s.Ask("GET /db/a?open_revs=all&atts_since=%5B%221-l%22%5D", "Accept", "multipart/mixed"))
 	if !strings.HasPrefix(since, "--H\r\nContent-Type: multipart/related; boundary=\"H\"\r\n\r\n--H\r\n") || !strings.Contains(since, one+`"length":3,"stub":true}`) ||
 		!strings.Contains(since, `"in":{"content_type":"application/octet-stream","revpos":2,"digest":"md5-E7W/6W8+L+QRyfZvSlgq3w==","length":2,"follows":true}`) {
 		t.Errorf("%.500s", since)
 	}
-	s.want("GET /db/a?atts_since=%5B%222-m%22%5D", 200, s.text(s.ask("GET /db/a"))) // nothing is newer: all stubs
+	s.Want("GET /db/a?atts_since=%5B%222-m%22%5D", 200, s.Text(s.Ask("GET /db/a"))) // nothing is newer: all stubs
 	// An edit carries the others over.
 	if got := s.putMulti("/db/a", multi(`{"_rev":"2-m","_attachments":{"f":{"stub":true},"n":{"follows":true,"length":2}}}`, "nn")); got != `{"ok":true,"id":"a","rev":"3-*"}` {
 		t.Fatal(got)
 	}
-	s.want("GET /db/a/f", 200, "one")
-	s.want("GET /db/a/n", 200, "nn")
+	s.Want("GET /db/a/f", 200, "one")
+	s.Want("GET /db/a/n", 200, "nn")
 }
 
 // TestMultipartRefused: bodies that are not what they say leave nothing behind.
@@ -164,10 +164,10 @@ func TestMultipartRefused(t *testing.T) {
 			t.Errorf("%s: %.200s", name, got)
 		}
 	}
-	s.fails("PUT /db/a --b--", 400, "bad_request", "multipart/related needs a boundary", "Content-Type", "multipart/related")
-	s.fails("PUT /db/a "+follows(3), 400, "bad_request", "Attachment f must follow in a multipart request")
-	s.fails("PUT /db/a/f "+strings.Repeat("x", 3_000_001), 413, "attachment_too_large", "f")
-	s.want(`GET /db/_all_docs`, 200, `{"total_rows":0,"offset":0,"rows":[`+"\n\n]}")
+	s.Fails("PUT /db/a --b--", 400, "bad_request", "multipart/related needs a boundary", "Content-Type", "multipart/related")
+	s.Fails("PUT /db/a "+follows(3), 400, "bad_request", "Attachment f must follow in a multipart request")
+	s.Fails("PUT /db/a/f "+strings.Repeat("x", 3_000_001), 413, "attachment_too_large", "f")
+	s.Want(`GET /db/_all_docs`, 200, `{"total_rows":0,"offset":0,"rows":[`+"\n\n]}")
 	if n := o.leftKeys(t); n != 3 {
 		t.Errorf("%d keys left in the store, want those of the empty database", n)
 	}
@@ -204,8 +204,8 @@ func TestManyInline(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"_id":"%s","_attachments":{%s}}`, id, strings.Join(atts, ","))
 	}
-	s.want("PUT /db/a "+doc("a", 50), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
-	s.want(fmt.Sprintf(`POST /db/_bulk_docs {"docs":[%s,%s,%s]}`, doc("b", 30), doc("c", 1), doc("d", 20)), 201,
+	s.Want("PUT /db/a "+doc("a", 50), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+	s.Want(fmt.Sprintf(`POST /db/_bulk_docs {"docs":[%s,%s,%s]}`, doc("b", 30), doc("c", 1), doc("d", 20)), 201,
 		`[{"ok":true,"id":"b","rev":"1-*"},{"ok":true,"id":"c","rev":"1-*"},{"ok":true,"id":"d","rev":"1-*"}]`)
 	var follow, parts []string
 	for i := range 50 {
@@ -215,9 +215,9 @@ func TestManyInline(t *testing.T) {
 	if got := s.putMulti("/db/m", multi(`{"_attachments":{`+strings.Join(follow, ",")+`}}`, parts...)); got != `{"ok":true,"id":"m","rev":"1-*"}` {
 		t.Error(got)
 	}
-	s.want("GET /db/m/49", 200, strings.Repeat("y", 60_000))
-	s.want("GET /db/a/49", 200, strings.Repeat("x", 60_000))
-	s.want("GET /db/b/0", 200, strings.Repeat("x", 60_000))
+	s.Want("GET /db/m/49", 200, strings.Repeat("y", 60_000))
+	s.Want("GET /db/a/49", 200, strings.Repeat("x", 60_000))
+	s.Want("GET /db/b/0", 200, strings.Repeat("x", 60_000))
 }
 
 // forgetful is a store that keeps no bytes of attachments, so that memory can be measured.
@@ -266,26 +266,26 @@ func TestUploadMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	const size = 64 << 20
 	body := &endless{n: size}
-	answer := s.send("PUT", "/db/a/f", body, "Content-Type", "b/x")
-	if got := s.text(answer); answer.StatusCode != http.StatusCreated {
+	answer := s.Send("PUT", "/db/a/f", body, "Content-Type", "b/x")
+	if got := s.Text(answer); answer.StatusCode != http.StatusCreated {
 		t.Fatal(got)
 	}
 	if used := int64(body.peak) - int64(before.HeapAlloc); used > 8<<20 {
 		t.Errorf("%d MiB of heap for an upload of %d MiB", used>>20, size>>20)
 	}
-	s.want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
+	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_attachments":{"f":{"content_type":"b/x","revpos":1,"digest":"md5-f2FNqTKc066/WbkarcML8A==","length":67108864,"stub":true}}}`)
 }
 
 // TestAttachmentGone: a document changes while its attachment is read; the answer is cut off.
 func TestAttachmentGone(t *testing.T) {
 	for _, path := range []string{"/db/a/f", "/db/a?attachments=true"} {
 		s := newSite(t)
-		s.want("PUT /db/a/f "+strings.Repeat("x", 16<<20), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
-		answer := s.ask("GET " + path)
+		s.Want("PUT /db/a/f "+strings.Repeat("x", 16<<20), 201, `{"ok":true,"id":"a","rev":"1-*"}`)
+		answer := s.Ask("GET " + path)
 		if _, err := io.ReadFull(answer.Body, make([]byte, 1000)); err != nil {
 			t.Fatal(err)
 		}
-		s.want("DELETE /db/a?rev=$rev", 200, `{"ok":true,"id":"a","rev":"2-*"}`)
+		s.Want("DELETE /db/a?rev=$rev", 200, `{"ok":true,"id":"a","rev":"2-*"}`)
 		if rest, err := io.ReadAll(answer.Body); err == nil && len(rest) < 16<<20-1000 {
 			t.Errorf("%s: %d bytes were taken for the whole", path, len(rest)+1000)
 		}

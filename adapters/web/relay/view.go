@@ -1,4 +1,4 @@
-package web
+package relay
 
 import (
 	"couchrelay/core/instant"
@@ -30,8 +30,10 @@ type event struct {
 
 func jobOf(v jobstore.View) job {
 	j := job{
-		Database: orNull(v.Database), ID: orNull(v.RepID), PID: orNull(v.Run), Source: v.Source, Target: v.Target, User: orNull(v.User),
-		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)), Node: orNull(v.Node), State: v.State,
+		Database: orNull(v.Database), ID: orNull(v.RepID), PID: orNull(v.Run),
+		Source: v.Source, Target: v.Target, User: orNull(v.User),
+		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)),
+		Node: orNull(v.Node), State: v.State,
 		StartTime: timestamp(v.Created),
 	}
 	for i, e := range v.History {
@@ -60,9 +62,12 @@ type document struct {
 
 func documentOf(v jobstore.View) document {
 	return document{
-		Database: v.Database, DocID: v.DocID, ID: orNull(v.ActiveID), Node: orNull(v.Node), Source: orNull(v.Source), Target: orNull(v.Target),
-		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy), State: v.State, Info: infoOf(v),
-		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated), StartTime: timestamp(v.Created), PID: orNull(v.Run),
+		Database: v.Database, DocID: v.DocID, ID: orNull(v.ActiveID),
+		Node: orNull(v.Node), Source: orNull(v.Source), Target: orNull(v.Target),
+		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy),
+		State: v.State, Info: infoOf(v),
+		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated),
+		StartTime: timestamp(v.Created), PID: orNull(v.Run),
 	}
 }
 
@@ -87,9 +92,12 @@ type task struct {
 
 func taskOf(v jobstore.View) task {
 	t := task{
-		Type: "replication", Node: v.Node, PID: orNull(v.Run), ProcessStatus: "running", ReplicationID: orNull(v.RepID),
-		Database: orNull(v.Database), DocID: orNull(v.DocID), User: orNull(v.User), Source: v.Source, Target: v.Target,
-		Continuous: v.Continuous, CheckpointInterval: v.CheckpointInterval, StartedOn: v.LastStart.Unix(), UpdatedOn: v.LastUpdated.Unix(),
+		Type: "replication", Node: v.Node, PID: orNull(v.Run),
+		ProcessStatus: "running", ReplicationID: orNull(v.RepID),
+		Database: orNull(v.Database), DocID: orNull(v.DocID), User: orNull(v.User),
+		Source: v.Source, Target: v.Target,
+		Continuous: v.Continuous, CheckpointInterval: v.CheckpointInterval,
+		StartedOn: v.LastStart.Unix(), UpdatedOn: v.LastUpdated.Unix(),
 	}
 	if v.Stats != nil {
 		t.stats = stats(*v.Stats)

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
@@ -85,6 +86,8 @@ func decode(d *jsontext.Decoder, into any, wrong error) error {
 	return nil
 }
 
+var errNoArray = docs.BadRequest("`docs` parameter must be an array.")
+
 // bulkDocs writes many documents. With new_edits=false only those that were refused are answered.
 func (q *request) bulkDocs() error {
 	body, err := q.jsonBody()
@@ -100,24 +103,34 @@ func (q *request) bulkDocs() error {
 	if err != nil {
 		return err
 	}
-	answer := []byte{'['}
+	answer := []any{}
 	for i, w := range results {
-		if edits[i].Replicated && w.Err == nil {
-			continue
-		}
-		if len(answer) > 1 {
-			answer = append(answer, ',')
-		}
 		switch {
+		case w.Err == nil && edits[i].Replicated:
 		case w.Err == nil:
-			answer = append(answer, object("ok", true, "id", w.ID, "rev", w.Rev.String())...)
+			answer = append(answer, okay{true, w.ID, w.Rev.String()})
 		case edits[i].Replicated:
-			answer = append(answer, object("id", w.ID, "rev", w.Rev.String(), "error", w.Err.Name, "reason", w.Err.Reason)...)
+			answer = append(answer, refused{w.ID, new(w.Rev.String()), w.Err.Name, w.Err.Reason})
 		default:
-			answer = append(answer, object("id", w.ID, "error", w.Err.Name, "reason", w.Err.Reason)...)
+			answer = append(answer, refused{w.ID, nil, w.Err.Name, w.Err.Reason})
 		}
 	}
-	return q.sendJSON(http.StatusCreated, append(answer, ']'))
+	return q.SendJSON(http.StatusCreated, answer)
+}
+
+// okay answers a write.
+type okay struct {
+	OK  bool   `json:"ok"`
+	ID  string `json:"id"`
+	Rev string `json:"rev"`
+}
+
+// refused answers for one revision of a bulk request.
+type refused struct {
+	ID     string  `json:"id"`
+	Rev    *string `json:"rev,omitzero"`
+	Error  string  `json:"error"`
+	Reason string  `json:"reason"`
 }
 
 // parseBulk reads the edits of a bulk request. What was uploaded is returned even with an error.
@@ -129,11 +142,11 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 			return decode(d, &newEdits, docs.BadRequest("`new_edits` parameter must be a boolean."))
 		case "all_or_nothing":
 			if d.PeekKind() == 't' {
-				return notBuilt
+				return errNotBuilt
 			}
 		case "docs":
 			given = true
-			return arrayElements(d, docs.BadRequest("`docs` parameter must be an array."), func(raw []byte) error {
+			return arrayElements(d, errNoArray, func(raw []byte) error {
 				doc, err := q.parse(raw)
 				if err != nil {
 					return err
@@ -156,7 +169,8 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		e := &edits[i]
 		e.Replicated, e.Token = !newEdits, newToken()
 		if e.Replicated && e.Rev.IsZero() {
-			return nil, uploads, docs.BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
+			return nil, uploads, docs.BadRequest(
+				"When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 		}
 		if e.ID == "" {
 			e.ID = newID()
@@ -185,7 +199,7 @@ func (q *request) revsDiff() error {
 	if err != nil {
 		return err
 	}
-	answer := []byte{'{'}
+	var answer differences
 	type page struct {
 		diffs []docs.Diff
 		n     int
@@ -201,24 +215,44 @@ func (q *request) revsDiff() error {
 		if err != nil {
 			return err
 		}
-		for _, diff := range p.diffs {
-			if len(answer) > 1 {
-				answer = append(answer, ',')
-			}
-			answer = appendDiff(answer, diff)
-		}
+		answer = append(answer, p.diffs...)
 		wanted = wanted[p.n:]
 	}
-	return q.sendJSON(http.StatusOK, append(answer, '}'))
+	return q.SendJSON(http.StatusOK, answer)
 }
 
-func appendDiff(dst []byte, diff docs.Diff) []byte {
-	dst = append(docs.AppendQuoted(dst, diff.ID), `:{"missing":`...)
-	dst = docs.AppendRevs(dst, diff.Missing)
-	if len(diff.Ancestors) > 0 {
-		dst = docs.AppendRevs(append(dst, `,"possible_ancestors":`...), diff.Ancestors)
+// differences are written as an object, in the order of the request.
+type differences []docs.Diff
+
+// MarshalJSONTo writes a member for each document.
+func (d differences) MarshalJSONTo(e *jsontext.Encoder) error {
+	if err := e.WriteToken(jsontext.BeginObject); err != nil {
+		return err
 	}
-	return append(dst, '}')
+	for _, diff := range d {
+		if err := e.WriteToken(jsontext.String(diff.ID)); err != nil {
+			return err
+		}
+		if err := e.WriteValue(encode(missing{texts(diff.Missing), texts(diff.Ancestors)})); err != nil {
+			return err
+		}
+	}
+	return e.WriteToken(jsontext.EndObject)
+}
+
+// missing says which revisions of a document the database lacks, and which it has that may be their
+// ancestors.
+type missing struct {
+	Revs      []string `json:"missing"`
+	Ancestors []string `json:"possible_ancestors,omitempty"`
+}
+
+func texts(revs []revtree.Rev) []string {
+	list := make([]string, len(revs))
+	for i, rev := range revs {
+		list[i] = rev.String()
+	}
+	return list
 }
 
 // bulkWanted is one entry of a bulk read.
@@ -236,12 +270,12 @@ func (q *request) bulkGet() error {
 		return err
 	}
 	for _, name := range []string{"open_revs", "new_edits", "w", "rev", "atts_since"} {
-		if q.query.Has(name) {
+		if q.Query.Has(name) {
 			return docs.BadRequest("\"%s\" query parameter is not acceptable", name)
 		}
 	}
 	if !q.accepts("application/json") {
-		return &Error{Status: 406, Name: "not_acceptable", Reason: "application/json is what can be sent"}
+		return &web.Error{Status: 406, Name: "not_acceptable", Reason: "application/json is what can be sent"}
 	}
 	var wanted []bulkWanted
 	given := false
@@ -250,7 +284,7 @@ func (q *request) bulkGet() error {
 			return skip(d)
 		}
 		given = true
-		return arrayElements(d, docs.BadRequest("`docs` parameter must be an array."), func(raw []byte) error {
+		return arrayElements(d, errNoArray, func(raw []byte) error {
 			w, err := parseWanted(raw)
 			wanted = append(wanted, w)
 			return err
@@ -272,7 +306,8 @@ func parseWanted(raw []byte) (bulkWanted, error) {
 		Since []string `json:"atts_since"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return bulkWanted{}, docs.BadRequest("an element of `docs` must have the strings id and rev and the array atts_since")
+		return bulkWanted{}, docs.BadRequest(
+			"an element of `docs` must have the strings id and rev and the array atts_since")
 	}
 	w := bulkWanted{rev: "undefined"}
 	if v.ID == nil {
@@ -307,15 +342,17 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 				plain[i] = w.Wanted
 			}
 		}
-		answers, err := do(q, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) { return db.OpenRevs(plain, q.flag("latest")) })
+		answers, err := do(q, func(_ kv.Tx, db *docs.Database) ([][]docs.Opened, error) {
+			return db.OpenRevs(plain, q.flag("latest"))
+		})
 		if err != nil {
 			return err
 		}
-		if !q.began {
-			q.begin(http.StatusOK, "application/json")
+		if !q.Began() {
+			q.Begin(http.StatusOK, "application/json")
 		}
 		for i, answer := range answers {
-			if _, err := io.WriteString(q.w, separator); err != nil {
+			if _, err := io.WriteString(q.W, separator); err != nil {
 				return err
 			}
 			separator = ","
@@ -326,35 +363,38 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 		wanted = wanted[len(answers):]
 	}
 	if separator != "," {
-		_, _ = io.WriteString(q.w, separator)
+		_, _ = io.WriteString(q.W, separator)
 	}
-	_, err = io.WriteString(q.w, "]}\n")
+	_, err = io.WriteString(q.W, "]}\n")
 	return err
 }
 
 func (q *request) writeBulk(w bulkWanted, answer []docs.Opened, s shown) error {
-	refused := func(rev, name, reason string) []byte {
-		return object("error", json.RawMessage(object("id", w.ID, "rev", rev, "error", name, "reason", reason)))
+	refuse := func(rev, name, reason string) error {
+		_, err := q.W.Write(encode(struct {
+			Error refused `json:"error"`
+		}{refused{w.ID, &rev, name, reason}}))
+		return err
 	}
-	if _, err := q.w.Write(append(docs.AppendQuoted([]byte(`{"id":`), w.ID), `,"docs":[`...)); err != nil {
+	if _, err := q.W.Write(append(docs.AppendQuoted([]byte(`{"id":`), w.ID), `,"docs":[`...)); err != nil {
 		return err
 	}
 	if s.since = w.since; w.err != nil {
 		answer = nil
-		_, _ = q.w.Write(refused(w.rev, w.err.Name, w.err.Reason))
+		_ = refuse(w.rev, w.err.Name, w.err.Reason)
 	} else if len(answer) == 0 {
-		_, _ = q.w.Write(refused(w.rev, "not_found", "missing"))
+		_ = refuse(w.rev, "not_found", "missing")
 	}
 	for i, o := range answer {
 		if i > 0 {
-			_, _ = io.WriteString(q.w, ",")
+			_, _ = io.WriteString(q.W, ",")
 		}
 		if o.Doc == nil {
-			_, _ = q.w.Write(refused(o.Missing.String(), "not_found", "missing"))
+			_ = refuse(o.Missing.String(), "not_found", "missing")
 		} else if err := q.writeOK(o.Doc, s); err != nil {
 			return err
 		}
 	}
-	_, err := io.WriteString(q.w, "]}")
+	_, err := io.WriteString(q.W, "]}")
 	return err
 }

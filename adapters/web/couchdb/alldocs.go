@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 
@@ -25,11 +26,7 @@ func (q *request) allDocs() error {
 	if err != nil {
 		return err
 	}
-	limit, err := q.number("limit", 1<<40)
-	if err != nil {
-		return err
-	}
-	skip, err := q.number("skip", 0)
+	limit, skip, err := q.Page(web.Unlimited)
 	if err != nil {
 		return err
 	}
@@ -40,13 +37,13 @@ func (q *request) allDocs() error {
 // parameters.
 func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
 	wrong := docs.BadRequest("`keys` parameter must be an array.")
-	if text := q.query.Get("keys"); text != "" {
+	if text := q.Query.Get("keys"); text != "" {
 		if json.Unmarshal([]byte(text), &keys) != nil {
 			return nil, false, wrong
 		}
 		given = true
 	}
-	if q.method != http.MethodPost {
+	if q.Method != http.MethodPost {
 		return keys, given, nil
 	}
 	body, err := q.jsonBody()
@@ -66,7 +63,7 @@ func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
 		if !strings.Contains(name, "key") && value.Kind() == '"' {
 			_ = json.Unmarshal(value, &text)
 		}
-		q.query.Set(name, text)
+		q.Query.Set(name, text)
 		return nil
 	})
 	return keys, given, err
@@ -81,11 +78,11 @@ type idRange struct {
 // keyRange reads key, start_key, end_key, inclusive_end and descending.
 func (q *request) keyRange() (r idRange, err error) {
 	r.Descending = q.flag("descending")
-	r.Before = q.query.Get("inclusive_end") == "false"
+	r.Before = q.Query.Get("inclusive_end") == "false"
 	if r.From, err = q.key(&r, !r.Descending, "key", "start_key", "startkey"); err != nil {
 		return r, err
 	}
-	if q.query.Has("key") {
+	if q.Query.Has("key") {
 		r.To = r.From
 		return r, nil
 	}
@@ -97,7 +94,7 @@ func (q *request) keyRange() (r idRange, err error) {
 // that the key bounds the range from below.
 func (q *request) key(r *idRange, lower bool, names ...string) (*string, error) {
 	for _, name := range names {
-		text := q.query.Get(name)
+		text := q.Query.Get(name)
 		if text == "" {
 			continue
 		}
@@ -132,9 +129,9 @@ func (q *request) listRange(r idRange, limit, skip int64) error {
 	if err != nil {
 		return err
 	}
-	offset := any(nil) // counting up to a key would read the list
+	var offset *int64 // counting up to a key would read the list
 	if l.From == nil && !r.empty {
-		offset = min(skip, info.Docs)
+		offset = new(min(skip, info.Docs))
 	}
 	w := q.rows(info, offset)
 	more := !r.empty
@@ -183,11 +180,7 @@ func (q *request) listing(l docs.Listing) (docs.Listing, *shown, error) {
 }
 
 func (q *request) listByID(keys []jsontext.Value) error {
-	limit, err := q.number("limit", 1<<40)
-	if err != nil {
-		return err
-	}
-	skip, err := q.number("skip", 0)
+	limit, skip, err := q.Page(web.Unlimited)
 	if err != nil {
 		return err
 	}
@@ -210,13 +203,18 @@ func (q *request) listByID(keys []jsontext.Value) error {
 	}
 	w := q.rows(info, nil)
 	for len(ids) > 0 {
-		rows, err := do(q, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) { return db.ListIDs(ids, s != nil) })
+		rows, err := do(q, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) {
+			return db.ListIDs(ids, s != nil)
+		})
 		if err != nil {
 			return err
 		}
 		for i, row := range rows {
 			if row.Rev.IsZero() {
-				err = w.raw(object("key", json.RawMessage(keys[i]), "error", "not_found"))
+				err = w.raw(encode(struct {
+					Key   jsontext.Value `json:"key"`
+					Error string         `json:"error"`
+				}{keys[i], "not_found"}))
 			} else {
 				err = w.row(row, s)
 			}
@@ -236,39 +234,50 @@ type rowWriter struct {
 }
 
 // rows begins the answer.
-func (q *request) rows(info docs.Info, offset any) *rowWriter {
-	q.begin(http.StatusOK, "application/json")
-	head := object("total_rows", info.Docs, "offset", offset)
-	return &rowWriter{q, string(head[:len(head)-1]) + `,"rows":[` + "\n"}
+func (q *request) rows(info docs.Info, offset *int64) *rowWriter {
+	q.Begin(http.StatusOK, "application/json")
+	head := encode(struct {
+		Total  int64  `json:"total_rows"`
+		Offset *int64 `json:"offset"`
+	}{info.Docs, offset})
+	return &rowWriter{q, string(unclosed(head)) + `,"rows":[` + "\n"}
 }
 
 func (w *rowWriter) raw(row []byte) error {
-	_, err := io.WriteString(w.q.w, w.separator+string(row))
+	_, err := io.WriteString(w.q.W, w.separator+string(row))
 	w.separator = ",\r\n"
 	return err
 }
 
+// listRow is a row of a list; the document may follow.
+type listRow struct {
+	ID    string   `json:"id"`
+	Key   string   `json:"key"`
+	Value rowValue `json:"value"`
+}
+
+type rowValue struct {
+	Rev     string `json:"rev"`
+	Deleted bool   `json:"deleted,omitzero"`
+}
+
 func (w *rowWriter) row(r docs.Listed, s *shown) error {
-	value := object("rev", r.Rev.String())
-	if r.Deleted {
-		value = object("rev", r.Rev.String(), "deleted", true)
-	}
-	row := object("id", r.ID, "key", r.ID, "value", json.RawMessage(value))
+	text := encode(listRow{r.ID, r.ID, rowValue{r.Rev.String(), r.Deleted}})
 	if s == nil {
-		return w.raw(row)
+		return w.raw(text)
 	}
-	row = append(row[:len(row)-1], `,"doc":`...)
+	text = append(unclosed(text), `,"doc":`...)
 	if r.Doc == nil { // a deleted one
-		return w.raw(append(row, "null}"...))
+		return w.raw(append(text, "null}"...))
 	}
-	if err := w.raw(row); err != nil {
+	if err := w.raw(text); err != nil {
 		return err
 	}
-	s.mark(w.q.show(r.Doc), docs.Inline)
-	if err := w.q.writeDocument(w.q.w, r.Doc, *s); err != nil {
+	s.mark(r.Doc, docs.Inline)
+	if err := w.q.writeDocument(w.q.W, r.Doc, *s); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w.q.w, "}")
+	_, err := io.WriteString(w.q.W, "}")
 	return err
 }
 
@@ -277,6 +286,6 @@ func (w *rowWriter) end() error {
 	if begin == ",\r\n" {
 		begin = ""
 	}
-	_, err := io.WriteString(w.q.w, begin+"\n]}\n")
+	_, err := io.WriteString(w.q.W, begin+"\n]}\n")
 	return err
 }

@@ -1,8 +1,9 @@
-package web
+package couchdb
 
 import (
 	"net/http"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
@@ -13,7 +14,7 @@ func (q *request) getDocument() error {
 	if err := docs.ValidID(q.id); err != nil {
 		return docs.ErrMissing
 	}
-	if asked := q.query.Get("open_revs"); asked != "" && asked != "[]" {
+	if asked := q.Query.Get("open_revs"); asked != "" && asked != "[]" {
 		return q.openRevs()
 	}
 	want, err := q.want()
@@ -29,19 +30,21 @@ func (q *request) getDocument() error {
 		return err
 	}
 	plain := !(want.Conflicts || want.DeletedConflicts || want.RevsInfo || want.LocalSeq)
-	if plain && q.unchanged(`"`+d.Rev.String()+`"`) {
+	if plain && q.Unchanged(`"`+d.Rev.String()+`"`) {
 		return nil
 	}
-	return q.sendDocument(q.show(d), shown)
+	return q.sendDocument(d, shown)
 }
 
 // want says which revision the query asks for, and with what.
 func (q *request) want() (docs.Want, error) {
 	meta := q.flag("meta")
-	want := docs.Want{Deleted: q.flag("deleted"), Conflicts: meta || q.flag("conflicts"),
-		DeletedConflicts: meta || q.flag("deleted_conflicts"), RevsInfo: meta || q.flag("revs_info"), LocalSeq: q.flag("local_seq")}
-	if q.query.Has("rev") && !q.flag("latest") {
-		rev, err := docs.ParseRev(q.query.Get("rev"))
+	want := docs.Want{
+		Deleted: q.flag("deleted"), LocalSeq: q.flag("local_seq"), RevsInfo: meta || q.flag("revs_info"),
+		Conflicts: meta || q.flag("conflicts"), DeletedConflicts: meta || q.flag("deleted_conflicts"),
+	}
+	if q.Query.Has("rev") && !q.flag("latest") {
+		rev, err := docs.ParseRev(q.Query.Get("rev"))
 		want.Rev = rev
 		return want, err
 	}
@@ -89,25 +92,25 @@ func (q *request) sendDocument(d *docs.Document, s shown) error {
 		return q.sendRelated(d, s)
 	}
 	s.mark(d, docs.Inline)
-	q.begin(http.StatusOK, "application/json")
+	q.Begin(http.StatusOK, "application/json")
 	if q.Method == http.MethodHead {
 		return nil
 	}
-	if err := q.writeDocument(q.w, d, s); err != nil {
+	if err := q.writeDocument(q.W, d, s); err != nil {
 		return err
 	}
-	_, err := q.w.Write([]byte("\n"))
+	_, err := q.W.Write([]byte("\n"))
 	return err
 }
 
 // parse reads a document that a client sent.
 func (q *request) parse(raw []byte) (*docs.Document, error) {
-	d, err := docs.ParseDocument(raw, q.access.Members...)
+	d, err := docs.ParseDocument(raw, q.Members...)
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(d.Body)) > q.Limits.Document {
-		return nil, &Error{Status: 413, Name: "document_too_large", Reason: d.ID}
+		return nil, &web.Error{Status: 413, Name: "document_too_large", Reason: d.ID}
 	}
 	return d, nil
 }
@@ -137,7 +140,8 @@ func (q *request) putDocument() error {
 	if d.Deleted {
 		status = http.StatusOK
 	}
-	return q.putEdit(status, docs.Edit{Document: *d, Replicated: q.query.Get("new_edits") == "false", Token: newToken()})
+	replicated := q.Query.Get("new_edits") == "false"
+	return q.putEdit(status, docs.Edit{Document: *d, Replicated: replicated, Token: newToken()})
 }
 
 func (q *request) putEdit(status int, e docs.Edit) error {
@@ -146,7 +150,7 @@ func (q *request) putEdit(status int, e docs.Edit) error {
 		return err
 	}
 	q.location(q.database, w.ID)
-	q.w.Header().Set("ETag", `"`+w.Rev.String()+`"`)
+	q.W.Header().Set("ETag", `"`+w.Rev.String()+`"`)
 	return q.written(status, w)
 }
 
@@ -192,7 +196,9 @@ func (q *request) postDocument() error {
 
 // deleteDocument replaces a leaf by a tombstone.
 func (q *request) deleteDocument() error {
-	_, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, docs.Want{}) })
+	_, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
+		return db.Read(q.id, docs.Want{})
+	})
 	if err != nil {
 		return err
 	}
@@ -205,6 +211,6 @@ func (q *request) deleteDocument() error {
 	if err != nil {
 		return err
 	}
-	q.w.Header().Set("ETag", `"`+w.Rev.String()+`"`)
+	q.W.Header().Set("ETag", `"`+w.Rev.String()+`"`)
 	return q.written(http.StatusOK, w)
 }

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"encoding/hex"
@@ -13,7 +13,7 @@ import (
 // else as a JSON array.
 func (q *request) openRevs() error {
 	wanted := docs.Wanted{ID: q.id}
-	if q.query.Get("open_revs") != "all" {
+	if q.Query.Get("open_revs") != "all" {
 		revs, err := q.revs("open_revs")
 		if err != nil {
 			return err
@@ -40,14 +40,14 @@ func (q *request) openRevs() error {
 }
 
 func (q *request) sendOpened(answers []docs.Opened, s shown) error {
-	q.begin(http.StatusOK, "application/json")
+	q.Begin(http.StatusOK, "application/json")
 	separator := "["
 	for _, o := range answers {
-		if _, err := io.WriteString(q.w, separator); err != nil {
+		if _, err := io.WriteString(q.W, separator); err != nil {
 			return err
 		}
 		if separator = ","; o.Doc == nil {
-			if _, err := q.w.Write(object("missing", o.Missing.String())); err != nil {
+			if _, err := q.W.Write(encode(lacking{o.Missing.String()})); err != nil {
 				return err
 			}
 		} else if err := q.writeOK(o.Doc, s); err != nil {
@@ -55,22 +55,27 @@ func (q *request) sendOpened(answers []docs.Opened, s shown) error {
 		}
 	}
 	if separator == "[" {
-		_, _ = io.WriteString(q.w, "[")
+		_, _ = io.WriteString(q.W, "[")
 	}
-	_, err := io.WriteString(q.w, "]\n")
+	_, err := io.WriteString(q.W, "]\n")
 	return err
+}
+
+// lacking tells that the database does not have a revision.
+type lacking struct {
+	Rev string `json:"missing"`
 }
 
 // writeOK writes {"ok": document}.
 func (q *request) writeOK(d *docs.Document, s shown) error {
-	s.mark(q.show(d), docs.Inline)
-	if _, err := io.WriteString(q.w, `{"ok":`); err != nil {
+	s.mark(d, docs.Inline)
+	if _, err := io.WriteString(q.W, `{"ok":`); err != nil {
 		return err
 	}
-	if err := q.writeDocument(q.w, d, s); err != nil {
+	if err := q.writeDocument(q.W, d, s); err != nil {
 		return err
 	}
-	_, err := io.WriteString(q.w, "}")
+	_, err := io.WriteString(q.W, "}")
 	return err
 }
 
@@ -78,35 +83,36 @@ func (q *request) writeOK(d *docs.Document, s shown) error {
 func (q *request) sendMixed(answers []docs.Opened, s shown) error {
 	s.attachments = true
 	boundary := hex.EncodeToString(random(16))
-	q.begin(http.StatusOK, `multipart/mixed; boundary="`+boundary+`"`)
-	if _, err := io.WriteString(q.w, "--"+boundary); err != nil {
+	q.Begin(http.StatusOK, `multipart/mixed; boundary="`+boundary+`"`)
+	if _, err := io.WriteString(q.W, "--"+boundary); err != nil {
 		return err
 	}
 	for _, o := range answers {
 		if err := q.writeMixedPart(o, s); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(q.w, "\r\n--"+boundary); err != nil {
+		if _, err := io.WriteString(q.W, "\r\n--"+boundary); err != nil {
 			return err
 		}
 	}
-	_, err := io.WriteString(q.w, "--")
+	_, err := io.WriteString(q.W, "--")
 	return err
 }
 
 func (q *request) writeMixedPart(o docs.Opened, s shown) error {
 	if o.Doc == nil {
-		_, err := io.WriteString(q.w, "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n"+string(object("missing", o.Missing.String())))
+		const header = "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n"
+		_, err := q.W.Write(append([]byte(header), encode(lacking{o.Missing.String()})...))
 		return err
 	}
-	follow := s.mark(q.show(o.Doc), docs.Follows)
+	follow := s.mark(o.Doc, docs.Follows)
 	r := q.related(o.Doc, s)
 	if !follow {
-		_, err := io.WriteString(q.w, "\r\nContent-Type: application/json\r\n\r\n"+string(r.json))
+		_, err := io.WriteString(q.W, "\r\nContent-Type: application/json\r\n\r\n"+string(r.json))
 		return err
 	}
-	if _, err := io.WriteString(q.w, "\r\nContent-Type: "+r.contentType()+"\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(q.W, "\r\nContent-Type: "+r.contentType()+"\r\n\r\n"); err != nil {
 		return err
 	}
-	return r.write(q.w)
+	return r.write(q.W)
 }

@@ -1,4 +1,4 @@
-package web
+package relay
 
 import (
 	"bufio"
@@ -61,8 +61,8 @@ func (noWatch) Cancel()                    {}
 // so does a feed.
 func TestWaitingWithoutWatches(t *testing.T) {
 	var begun atomic.Int64
-	s := newService(t, func(o *ServiceOptions) { o.DB = fullOfWatches{o.DB, &begun} })
-	s.want("PUT /_replicator", 201, `{"ok":true}`)
+	s := newService(t, func(o *Options) { o.DB = fullOfWatches{o.DB, &begun} })
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	for _, request := range []string{"POST /_replicate " + oneShot, "GET /_replicator/_changes?feed=longpoll&timeout=400"} {
 		begun.Store(0)
 		ctx, cancel := context.WithTimeout(t.Context(), lookAgain/2)

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"encoding/hex"
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 )
 
@@ -29,14 +30,14 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 	parts := multipart.NewReader(q.Body, boundary)
 	first, err := parts.NextRawPart()
 	if err != nil {
-		return nil, nil, readError(err)
+		return nil, nil, web.ReadError(err)
 	}
 	raw, err := io.ReadAll(io.LimitReader(first, q.Limits.Request+1))
 	if err != nil {
-		return nil, nil, readError(err)
+		return nil, nil, web.ReadError(err)
 	}
 	if int64(len(raw)) > q.Limits.Request {
-		return nil, nil, errTooLarge
+		return nil, nil, web.TooLarge(q.Limits.Request)
 	}
 	if d, err = q.parse(raw); err != nil {
 		return nil, nil, err
@@ -52,7 +53,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 		}
 		part, err := parts.NextRawPart()
 		if err != nil {
-			return d, uploads, readError(err)
+			return d, uploads, web.ReadError(err)
 		}
 		u, err := q.receivePart(a, part, room)
 		if u != nil {
@@ -67,7 +68,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 		if err == nil {
 			return d, uploads, docs.BadRequest("there are more parts than attachments that follow")
 		}
-		return d, uploads, readError(err)
+		return d, uploads, web.ReadError(err)
 	}
 	return d, uploads, nil
 }
@@ -76,7 +77,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 func (q *request) receivePart(a *docs.Attachment, part io.Reader, room int) (*docs.Upload, error) {
 	size := a.Size()
 	if size > q.Limits.Attachment {
-		return nil, &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+		return nil, &web.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 	}
 	counted := &counter{Reader: io.LimitReader(part, size+1)}
 	u, err := q.receive(a, counted, room)
@@ -105,12 +106,12 @@ func (c *counter) Read(p []byte) (int, error) {
 // sendRelated answers with a document and the attachments that are marked to follow.
 func (q *request) sendRelated(d *docs.Document, s shown) error {
 	r := q.related(d, s)
-	q.w.Header().Set("Content-Length", strconv.FormatInt(r.length(), 10))
-	q.begin(http.StatusOK, r.contentType())
+	q.W.Header().Set("Content-Length", strconv.FormatInt(r.length(), 10))
+	q.Begin(http.StatusOK, r.contentType())
 	if q.Method == http.MethodHead {
 		return nil
 	}
-	return r.write(q.w)
+	return r.write(q.W)
 }
 
 // related is a document as multipart/related: the document as JSON, then the attachments.

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv"
@@ -30,7 +31,9 @@ type blobReader struct {
 
 func (r *blobReader) Read(p []byte) (int, error) {
 	if len(r.part) == 0 {
-		part, err := do(r.q, func(_ kv.Tx, db *docs.Database) ([]byte, error) { return db.ReadAttachment(r.a, r.offset, readSize) })
+		part, err := do(r.q, func(_ kv.Tx, db *docs.Database) ([]byte, error) {
+			return db.ReadAttachment(r.a, r.offset, readSize)
+		})
 		if err != nil {
 			return 0, err
 		}
@@ -62,12 +65,13 @@ func (q *request) decoded(a *docs.Attachment) (io.Reader, error) {
 // writeDocument writes a document as JSON, streaming the attachments that are marked as inline.
 func (q *request) writeDocument(w io.Writer, d *docs.Document, s shown) error {
 	var failed error
-	text := d.AppendJSON(nil, docs.Format{Revisions: s.revisions, Encodings: s.encodings, Inline: func(dst []byte, a *docs.Attachment) []byte {
+	inline := func(dst []byte, a *docs.Attachment) []byte {
 		if failed == nil {
 			failed = q.writeInline(w, dst, a)
 		}
 		return dst[:0]
-	}})
+	}
+	text := d.AppendJSON(nil, docs.Format{Revisions: s.revisions, Encodings: s.encodings, Inline: inline})
 	if failed != nil {
 		return failed
 	}
@@ -111,7 +115,7 @@ func (q *request) receive(a *docs.Attachment, r io.Reader, room int) (*docs.Uplo
 		return nil, nil
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, readError(err)
+		return nil, web.ReadError(err)
 	}
 	return q.upload(a, io.MultiReader(bytes.NewReader(first[:n]), r))
 }
@@ -125,13 +129,13 @@ func (q *request) upload(a *docs.Attachment, r io.Reader) (*docs.Upload, error) 
 		_, _ = u.Write(buffer[:n])
 		switch {
 		case u.Length() > q.Limits.Attachment:
-			return u, &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+			return u, &web.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 		case errors.Is(err, io.EOF):
 			u.Finish()
 			a.Content, a.Data, a.Upload = docs.Uploaded, nil, u
 			return u, q.store(u)
 		case err != nil:
-			return u, readError(err)
+			return u, web.ReadError(err)
 		case u.Ready():
 			if err := q.store(u); err != nil {
 				return u, err
@@ -141,7 +145,9 @@ func (q *request) upload(a *docs.Attachment, r io.Reader) (*docs.Upload, error) 
 }
 
 func (q *request) store(u *docs.Upload) error {
-	_, err := do(q, func(_ kv.Tx, db *docs.Database) (struct{}, error) { return struct{}{}, db.StoreUpload(u, q.now()) })
+	_, err := do(q, func(_ kv.Tx, db *docs.Database) (struct{}, error) {
+		return struct{}{}, db.StoreUpload(u, q.now())
+	})
 	if err == nil {
 		u.Stored()
 	}
@@ -154,7 +160,9 @@ func (q *request) discard(uploads []*docs.Upload) {
 	defer cancel()
 	for _, u := range uploads {
 		// What fails here is swept up later.
-		_, _ = doWith(ctx, q, func(_ kv.Tx, db *docs.Database) (struct{}, error) { return struct{}{}, db.DiscardUpload(u) })
+		_, _ = doWith(ctx, q, func(_ kv.Tx, db *docs.Database) (struct{}, error) {
+			return struct{}{}, db.DiscardUpload(u)
+		})
 	}
 }
 
@@ -188,7 +196,7 @@ func (q *request) find(d *docs.Document) (int, error) {
 			return i, nil
 		}
 	}
-	return -1, &Error{Status: 404, Name: "not_found", Reason: "Document is missing attachment"}
+	return -1, &web.Error{Status: 404, Name: "not_found", Reason: "Document is missing attachment"}
 }
 
 func (q *request) getAttachment() error {
@@ -196,7 +204,9 @@ func (q *request) getAttachment() error {
 	if err != nil {
 		return err
 	}
-	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, docs.Want{Rev: rev}) })
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
+		return db.Read(q.id, docs.Want{Rev: rev})
+	})
 	if err != nil {
 		return err
 	}
@@ -205,16 +215,16 @@ func (q *request) getAttachment() error {
 		return err
 	}
 	a := &d.Attachments[i]
-	q.w.Header().Set("Accept-Ranges", "none")
-	q.w.Header().Set("Content-Security-Policy", "sandbox")
-	if q.unchanged(`"` + strings.TrimPrefix(a.DigestText(), "md5-") + `"`) {
+	q.W.Header().Set("Accept-Ranges", "none")
+	q.W.Header().Set("Content-Security-Policy", "sandbox")
+	if q.Unchanged(`"` + strings.TrimPrefix(a.DigestText(), "md5-") + `"`) {
 		return nil
 	}
 	body, length := q.stored(a), a.Size()
 	switch {
 	case a.Encoding == "":
 	case q.acceptsEncoding(a.Encoding):
-		q.w.Header().Set("Content-Encoding", a.Encoding)
+		q.W.Header().Set("Content-Encoding", a.Encoding)
 	default:
 		if body, err = q.decoded(a); err != nil {
 			return err
@@ -222,13 +232,13 @@ func (q *request) getAttachment() error {
 		length = -1 // the length that the writer gave need not be true
 	}
 	if length >= 0 {
-		q.w.Header().Set("Content-Length", strconv.FormatInt(length, 10))
+		q.W.Header().Set("Content-Length", strconv.FormatInt(length, 10))
 	}
-	q.begin(http.StatusOK, a.Type)
+	q.Begin(http.StatusOK, a.Type)
 	if q.Method == http.MethodHead {
 		return nil
 	}
-	_, err = io.Copy(q.w, body)
+	_, err = io.Copy(q.W, body)
 	return err
 }
 
@@ -259,14 +269,14 @@ func (q *request) putAttachment() error {
 	case "gzip":
 		a.Encoding = encoding
 	default:
-		return errEncoding
+		return web.ErrEncoding
 	}
 	d, err := q.edited()
 	if err != nil {
 		return err
 	}
 	if q.ContentLength > q.Limits.Attachment {
-		return &Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
+		return &web.Error{Status: 413, Name: "attachment_too_large", Reason: a.Name}
 	}
 	u, err := q.receive(&a, q.Body, docs.MaxInline)
 	if u != nil {
@@ -297,7 +307,9 @@ func (q *request) edited() (*docs.Document, error) {
 	if rev.IsZero() { // a new document, or a conflict
 		return &docs.Document{ID: q.id, Body: []byte("{}")}, nil
 	}
-	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, docs.Want{Rev: rev}) })
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
+		return db.Read(q.id, docs.Want{Rev: rev})
+	})
 	if errors.Is(err, docs.ErrMissing) {
 		return nil, docs.ErrConflict
 	}
@@ -312,7 +324,9 @@ func (q *request) deleteAttachment() error {
 	if err != nil {
 		return err
 	}
-	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, docs.Want{Rev: rev}) })
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
+		return db.Read(q.id, docs.Want{Rev: rev})
+	})
 	if errors.Is(err, docs.ErrMissing) && !rev.IsZero() {
 		return docs.ErrConflict
 	}

@@ -1,4 +1,4 @@
-package web
+package couchdb
 
 import (
 	"encoding/json"
@@ -37,7 +37,7 @@ type feed struct {
 }
 
 func (q *request) changes() error {
-	f := &feed{request: q, kind: q.query.Get("feed")}
+	f := &feed{request: q, kind: q.Query.Get("feed")}
 	for _, read := range []func() error{f.readQuery, f.readWait, f.readFilter, f.readSince} {
 		if err := read(); err != nil {
 			return err
@@ -56,10 +56,10 @@ func (f *feed) readQuery() (err error) {
 	default:
 		return docs.BadRequest("Supported `feed` types: normal, continuous, live, longpoll")
 	}
-	if f.left, err = f.number("limit", 1<<60); err != nil {
+	if f.left, err = f.Number("limit", 1<<60); err != nil {
 		return err
 	}
-	switch f.query.Get("style") {
+	switch f.Query.Get("style") {
 	case "", "main_only":
 	case "all_docs":
 		f.ask.AllDocs = true
@@ -75,12 +75,12 @@ func (f *feed) readQuery() (err error) {
 // readWait reads timeout and heartbeat, both in milliseconds.
 func (f *feed) readWait() error {
 	f.wait = maxFeedWait
-	timeout, err := f.number("timeout", maxFeedWait.Milliseconds())
+	timeout, err := f.Number("timeout", maxFeedWait.Milliseconds())
 	if err != nil {
 		return err
 	}
 	f.wait = min(f.wait, time.Duration(min(timeout, maxFeedWait.Milliseconds()))*time.Millisecond)
-	switch beat := f.query.Get("heartbeat"); beat {
+	switch beat := f.Query.Get("heartbeat"); beat {
 	case "", "false":
 	case "true":
 		f.wait, f.beat = maxFeedWait, true
@@ -97,7 +97,7 @@ func (f *feed) readWait() error {
 // readFilter reads the filter, with what it needs from the query or the body.
 func (f *feed) readFilter() error {
 	var body []byte
-	if f.method == http.MethodPost && f.ContentLength != 0 {
+	if f.Method == http.MethodPost && f.ContentLength != 0 {
 		var err error
 		if body, err = f.jsonBody(); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (f *feed) readFilter() error {
 			return err
 		}
 	}
-	switch filter := f.query.Get("filter"); filter {
+	switch filter := f.Query.Get("filter"); filter {
 	case "":
 	case "_design":
 		f.ask.ID = func(id string) bool { return strings.HasPrefix(id, "_design/") }
@@ -128,14 +128,14 @@ func (f *feed) readFilter() error {
 		if strings.HasPrefix(filter, "_") && filter != "_view" {
 			return docs.BadRequest("unknown builtin filter name")
 		}
-		return notBuilt // a function of a design document
+		return errNotBuilt // a function of a design document
 	}
 	return nil
 }
 
 func (f *feed) filterIDs(list jsontext.Value) error {
 	if list == nil {
-		list = jsontext.Value(f.query.Get("doc_ids"))
+		list = jsontext.Value(f.Query.Get("doc_ids"))
 	}
 	var ids []string
 	if json.Unmarshal(list, &ids) != nil {
@@ -174,7 +174,7 @@ func fieldsOf(d *docs.Document) []mango.Field {
 
 // readSince reads where the feed begins. A descending one always begins at the end.
 func (f *feed) readSince() (err error) {
-	since := f.query.Get("since")
+	since := f.Query.Get("since")
 	since = strings.Trim(since, `"`) // some clients send it as JSON
 	if f.ask.Descending {
 		return nil

@@ -1,0 +1,218 @@
+// Package couchdb is CouchDB's interface to databases over core/docs: documents, attachments, bulk
+// operations, changes. It translates and streams; what is allowed and what a write means is decided by the
+// core and by the Options.
+package couchdb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+
+	"github.com/benbjohnson/clock"
+)
+
+// Options of a server of databases. The functions may be nil.
+type Options struct {
+	Store kv.Database
+	Docs  *docs.Store
+	// Access decides what a client may do with the database that Param("db") names, List whether it may see
+	// the names of all databases. Without them everybody may do everything.
+	Access, List web.Access
+	Clock        clock.Clock // nil for the real one
+	Limits       Limits
+
+	// Members are names with an underscore that documents may have besides CouchDB's own.
+	Members []string
+	// Write writes documents, in the place of db.Update and like it: it may write more in the same
+	// transaction.
+	Write func(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error)
+	// Drop is called before a database is deleted, in the same transaction.
+	Drop func(tx kv.Tx, db *docs.Database)
+	// Dropped is called after a deletion was tried, with a context that lives on when the client goes.
+	Dropped func(ctx context.Context)
+
+	UUID    string // of the server, as GET / tells
+	Version string // of CouchDB's interface, as GET / tells; 3.5.0 when empty
+}
+
+// Limits of requests in bytes; 0 is the default.
+type Limits struct {
+	Document   int64 // body of one document without attachments, 8,000,000
+	Attachment int64 // stored bytes of one attachment, 1 GiB
+	Request    int64 // a request that has to be in memory: everything but attachments, 64 MiB
+}
+
+// New returns a server of databases alone.
+func New(o Options) http.Handler {
+	up := func(q *web.Request) error { return q.SendRaw(http.StatusOK, []byte(`{"status":"ok","seeds":{}}`)) }
+	return web.NewRouter(nil, append([]web.Route{{Method: "GET", Path: "/_up", Handler: up}}, Routes(o)...))
+}
+
+// Routes returns the endpoints of databases: /, /_uuids, /_all_dbs and all below /{db}, which takes every
+// path that no route before it did.
+func Routes(o Options) []web.Route {
+	if o.Clock == nil {
+		o.Clock = clock.New()
+	}
+	if o.Version == "" {
+		o.Version = "3.5.0"
+	}
+	orDefault(&o.Limits.Document, docs.MaxBody)
+	orDefault(&o.Limits.Attachment, 1<<30)
+	orDefault(&o.Limits.Request, 64<<20)
+	return (&server{o}).routes()
+}
+
+func orDefault(limit *int64, value int64) {
+	if *limit == 0 {
+		*limit = value
+	}
+}
+
+type server struct{ Options }
+
+// request is a request for a database.
+type request struct {
+	*web.Request
+	*server
+	database, id, attachment string // from the path
+}
+
+// row is a line of the table of endpoints.
+type row struct {
+	method, path string
+	access       web.Access
+	handler      func(*request) error
+}
+
+// routes lists the endpoints.
+func (s *server) routes() []web.Route {
+	anybody, list := web.Access(nil), s.List
+	database, document, attachment := s.mayUse, s.mayUseDocument, s.mayUseAttachment
+	rows := []row{
+		{"GET", "/", anybody, (*request).welcome},
+		{"GET", "/_uuids", anybody, (*request).uuids},
+		{"GET", "/_all_dbs", list, (*request).allDatabases},
+		{web.Any, "/_dbs_info", anybody, notBuilt},
+		{web.Any, "/_db_updates", anybody, notBuilt},
+		{web.Any, "/_search_analyze", anybody, notBuilt},
+		{web.Any, "/_nouveau_analyze", anybody, notBuilt},
+
+		{"GET", "/{db}", database, (*request).databaseInfo},
+		{"PUT", "/{db}", database, (*request).createDatabase},
+		{"POST", "/{db}", database, (*request).postDocument},
+		{"DELETE", "/{db}", database, (*request).deleteDatabase},
+		{"GET", "/{db}/_all_docs", database, (*request).allDocs},
+		{"POST", "/{db}/_all_docs", database, (*request).allDocs},
+		{"GET", "/{db}/_changes", database, (*request).changes},
+		{"POST", "/{db}/_changes", database, (*request).changes},
+		{"POST", "/{db}/_bulk_docs", database, (*request).bulkDocs},
+		{"POST", "/{db}/_bulk_get", database, (*request).bulkGet},
+		{"POST", "/{db}/_revs_diff", database, (*request).revsDiff},
+		{"POST", "/{db}/_ensure_full_commit", database, (*request).ensureFullCommit},
+		{"GET", "/{db}/_security", database, (*request).security},
+		{"PUT", "/{db}/_security", database, (*request).setSecurity},
+		{"GET", "/{db}/_revs_limit", database, (*request).revsLimit},
+		{"PUT", "/{db}/_revs_limit", database, (*request).setRevsLimit},
+	}
+	for _, name := range reserved {
+		rows = append(rows, row{web.Any, "/{db}/" + name + "/{rest...}", database, notBuilt})
+	}
+	rows = append(rows, []row{
+		{"GET", "/{db}/{docid}", document, (*request).getDocument},
+		{"PUT", "/{db}/{docid}", document, (*request).putDocument},
+		{"DELETE", "/{db}/{docid}", document, (*request).deleteDocument},
+		{"POST", "/{db}/{docid}", document, notBuilt},
+		{"COPY", "/{db}/{docid}", document, notBuilt},
+		{"GET", "/{db}/{docid}/{attachment...}", attachment, (*request).getAttachment},
+		{"PUT", "/{db}/{docid}/{attachment...}", attachment, (*request).putAttachment},
+		{"DELETE", "/{db}/{docid}/{attachment...}", attachment, (*request).deleteAttachment},
+	}...)
+	routes := make([]web.Route, len(rows))
+	for i, r := range rows {
+		routes[i] = web.Route{Method: r.method, Path: r.path, Access: r.access, Handler: s.handler(r.handler)}
+	}
+	return routes
+}
+
+// reserved are the names below a database that are no documents. Paths with them that have no row of their own
+// belong to parts of CouchDB's interface that are not built.
+var reserved = []string{
+	"_all_docs", "_auto_purge", "_bulk_docs", "_bulk_get", "_changes", "_compact", "_design_docs",
+	"_ensure_full_commit", "_explain", "_find", "_index", "_local_docs", "_missing_revs", "_partition", "_purge",
+	"_purged_infos", "_purged_infos_limit", "_revs_diff", "_revs_limit", "_security", "_shards", "_sync_shards",
+	"_temp_view", "_view_cleanup",
+}
+
+var errNotBuilt = web.NotImplemented("this feature is not yet implemented")
+
+func notBuilt(*request) error { return errNotBuilt }
+
+// handler lets h answer with what the path names.
+func (s *server) handler(h func(*request) error) web.Handler {
+	return func(q *web.Request) error {
+		db, id, attachment := q.Param("db"), q.Param("docid"), q.Param("attachment")
+		return h(&request{Request: q, server: s, database: db, id: id, attachment: attachment})
+	}
+}
+
+// mayUse is the access to a database.
+func (s *server) mayUse(q *web.Request) error {
+	database := q.Param("db")
+	if strings.HasPrefix(database, "_") && docs.ValidName(database) != nil && q.Method != http.MethodPut {
+		return docs.ErrNoDatabase // a path that means nothing is nothing to ask a password for
+	}
+	if s.Access != nil {
+		return s.Access(q)
+	}
+	return nil
+}
+
+// mayUseDocument is the access to a document, which includes that the path can be one's.
+func (s *server) mayUseDocument(q *web.Request) error {
+	if err := s.mayUse(q); err != nil {
+		return err
+	}
+	if id := q.Param("docid"); id == "_local" || id == "_local/" {
+		return docs.BadRequest("Invalid _local document id.")
+	}
+	return nil
+}
+
+// mayUseAttachment is the access to an attachment. Below a design document the path may be that of a view or
+// a list.
+func (s *server) mayUseAttachment(q *web.Request) error {
+	if err := s.mayUse(q); err != nil {
+		return err
+	}
+	switch id := q.Param("docid"); {
+	case docs.IsLocal(id):
+		return docs.BadRequest("_local documents do not accept attachments.")
+	case strings.HasPrefix(id, "_design/") && strings.HasPrefix(q.Param("attachment"), "_"):
+		return errNotBuilt
+	}
+	return nil
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it cannot fail
+	return b
+}
+
+func newToken() uint64 { return binary.BigEndian.Uint64(random(8)) }
+
+func newUUID() tuple.UUID { return tuple.UUID(random(16)) }
+
+func newID() string { return hex.EncodeToString(random(16)) }
+
+func (s *server) now() instant.Time { return instant.Of(s.Clock.Now()) }

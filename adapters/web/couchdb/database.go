@@ -1,0 +1,216 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+func (q *request) welcome() error {
+	type vendor struct {
+		Name string `json:"name"`
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		CouchDB  string   `json:"couchdb"`
+		Version  string   `json:"version"`
+		UUID     string   `json:"uuid"`
+		Features []string `json:"features"`
+		Vendor   vendor   `json:"vendor"`
+	}{"Welcome", q.Version, q.UUID, nil, vendor{"couchrelay"}})
+}
+
+// maxUUIDs is how many ids a client may ask for at once.
+const maxUUIDs = 1000
+
+func (q *request) uuids() error {
+	count, err := q.Number("count", 1)
+	if err != nil {
+		return err
+	}
+	if count > maxUUIDs {
+		return docs.BadRequest("count parameter too large")
+	}
+	ids := make([]string, count)
+	for i := range ids {
+		ids[i] = newID()
+	}
+	q.W.Header().Set("Cache-Control", "no-cache")
+	return q.SendJSON(http.StatusOK, struct {
+		IDs []string `json:"uuids"`
+	}{ids})
+}
+
+// allDatabases lists the databases. All names are read: there are not that many. Access is not asked for
+// each, since it may be a matter of deriving a password's key.
+func (q *request) allDatabases() error {
+	keys, err := q.keyRange()
+	if err != nil {
+		return err
+	}
+	limit, skip, err := q.Page(web.Unlimited)
+	if err != nil {
+		return err
+	}
+	const page = 1000
+	names := []string{}
+	for start := ""; ; {
+		some, err := kv.Run(q.Context(), q.Store, func(tx kv.Tx) ([]string, error) {
+			return q.Docs.Names(tx, start, page)
+		})
+		if err != nil {
+			return err
+		}
+		names = append(names, some...)
+		if len(some) < page {
+			break
+		}
+		start = some[len(some)-1] + "\x00"
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
+	if keys.Descending {
+		slices.Reverse(names)
+	}
+	names = names[min(skip, int64(len(names))):]
+	return q.SendJSON(http.StatusOK, names[:min(limit, int64(len(names)))])
+}
+
+func (q *request) createDatabase() error {
+	instance := newUUID()
+	err := kv.Do(q.Context(), q.Store, func(tx kv.Tx) error {
+		return q.Docs.Create(tx, q.database, instance, q.now())
+	})
+	if err != nil {
+		return err
+	}
+	q.location(q.database)
+	return q.SendJSON(http.StatusCreated, web.OK)
+}
+
+func (q *request) deleteDatabase() error {
+	if q.Query.Has("rev") {
+		return docs.BadRequest("You tried to DELETE a database with a ?=rev parameter. " +
+			"Did you mean to DELETE a document instead?")
+	}
+	// The instance is found first, so that the repetition of a deletion is no refusal.
+	instance, err := do(q, func(_ kv.Tx, db *docs.Database) (tuple.UUID, error) { return db.Instance, nil })
+	if err != nil {
+		return err
+	}
+	if q.Dropped != nil {
+		defer q.Dropped(context.WithoutCancel(q.Context()))
+	}
+	err = kv.Do(q.Context(), q.Store, func(tx kv.Tx) error {
+		if db, err := q.Docs.Open(tx, q.database); err == nil && db.Instance == instance && q.Drop != nil {
+			q.Drop(tx, db)
+		}
+		return q.Docs.Delete(tx, q.database, instance)
+	})
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, web.OK)
+}
+
+// description is what GET /{db} tells. Members without a meaning here have the values of an empty CouchDB.
+type description struct {
+	StartTime         string   `json:"instance_start_time"`
+	Name              string   `json:"db_name"`
+	PurgeSeq          string   `json:"purge_seq"`
+	UpdateSeq         string   `json:"update_seq"`
+	Sizes             sizes    `json:"sizes"`
+	Props             struct{} `json:"props"`
+	Deleted           int64    `json:"doc_del_count"`
+	Docs              int64    `json:"doc_count"`
+	DiskFormatVersion int      `json:"disk_format_version"`
+	CompactRunning    bool     `json:"compact_running"`
+	Cluster           cluster  `json:"cluster"`
+}
+
+type sizes struct {
+	File     int64 `json:"file"`
+	External int64 `json:"external"`
+	Active   int64 `json:"active"`
+}
+
+type cluster struct {
+	Q int `json:"q"`
+	N int `json:"n"`
+	W int `json:"w"`
+	R int `json:"r"`
+}
+
+func (q *request) databaseInfo() error {
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (description, error) {
+		info, err := db.Info()
+		return description{
+			StartTime: db.StartTime(), Name: db.Name, PurgeSeq: "0",
+			UpdateSeq: info.UpdateSeq.String(), Deleted: info.Deleted,
+			Docs: info.Docs, DiskFormatVersion: 8, Cluster: cluster{1, 1, 1, 1},
+		}, err
+	})
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, d)
+}
+
+func (q *request) ensureFullCommit() error {
+	start, err := do(q, func(_ kv.Tx, db *docs.Database) (string, error) { return db.StartTime(), nil })
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusCreated, struct {
+		OK    bool   `json:"ok"`
+		Start string `json:"instance_start_time"`
+	}{true, start})
+}
+
+func (q *request) security() error {
+	value, err := do(q, func(_ kv.Tx, db *docs.Database) ([]byte, error) { return db.Security() })
+	if err != nil {
+		return err
+	}
+	return q.SendRaw(http.StatusOK, value)
+}
+
+func (q *request) setSecurity() error {
+	body, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	return q.set(func(db *docs.Database) error { return db.SetSecurity(body) })
+}
+
+func (q *request) revsLimit() error {
+	limit, err := do(q, func(_ kv.Tx, db *docs.Database) (int, error) { return db.RevsLimit, nil })
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, limit)
+}
+
+func (q *request) setRevsLimit() error {
+	body, err := q.readBody()
+	if err != nil {
+		return err
+	}
+	var limit int
+	if err := json.Unmarshal(body, &limit); err != nil {
+		return docs.BadRequest("revs_limit must be a positive integer")
+	}
+	return q.set(func(db *docs.Database) error { return db.SetRevsLimit(limit) })
+}
+
+func (q *request) set(fn func(db *docs.Database) error) error {
+	_, err := do(q, func(_ kv.Tx, db *docs.Database) (struct{}, error) { return struct{}{}, fn(db) })
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, web.OK)
+}

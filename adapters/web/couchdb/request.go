@@ -1,0 +1,168 @@
+package couchdb
+
+import (
+	"context"
+	"encoding/json"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
+)
+
+// flag reports whether a parameter is true.
+func (q *request) flag(name string) bool { return q.Query.Get(name) == "true" }
+
+// rev is the parameter rev or the header If-Match, which must not differ; zero when there is neither.
+func (q *request) rev() (rev revtree.Rev, err error) {
+	if q.Query.Has("rev") {
+		if rev, err = docs.ParseRev(q.Query.Get("rev")); err != nil {
+			return rev, err
+		}
+	}
+	if tag := strings.Trim(q.Header.Get("If-Match"), `"`); tag != "" {
+		match, err := docs.ParseRev(tag)
+		if err != nil {
+			return rev, err
+		}
+		if !rev.IsZero() && rev != match {
+			return rev, docs.BadRequest("Document rev and etag have different values")
+		}
+		rev = match
+	}
+	return rev, nil
+}
+
+// revs is a parameter that holds a JSON array of revisions; nil when there is none.
+func (q *request) revs(name string) ([]revtree.Rev, error) {
+	if !q.Query.Has(name) {
+		return nil, nil
+	}
+	var list []string
+	text := []byte(q.Query.Get(name))
+	if !json.Valid(text) {
+		return nil, docs.ErrJSON
+	}
+	if json.Unmarshal(text, &list) != nil {
+		return nil, docs.ErrRev
+	}
+	return parseRevs(list)
+}
+
+func parseRevs(list []string) ([]revtree.Rev, error) {
+	revs := make([]revtree.Rev, len(list))
+	for i, s := range list {
+		var err error
+		if revs[i], err = docs.ParseRev(s); err != nil {
+			return nil, err
+		}
+	}
+	return revs, nil
+}
+
+// jsonBody reads a body that must be declared as JSON.
+func (q *request) jsonBody() ([]byte, error) { return q.JSONBody(q.Limits.Request) }
+
+// readBody reads the whole body, decompressed.
+func (q *request) readBody() ([]byte, error) { return q.ReadBody(q.Limits.Request) }
+
+// accepts reports whether the client takes answers of a content type.
+func (q *request) accepts(kind string) bool {
+	header := q.Header.Values("Accept")
+	if len(header) == 0 {
+		return true
+	}
+	major, _, _ := strings.Cut(kind, "/")
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		accepted, params, err := mime.ParseMediaType(entry)
+		if quality, err := strconv.ParseFloat(params["q"], 64); err == nil && quality == 0 || accepted == "" {
+			continue
+		}
+		if err == nil && (accepted == kind || accepted == "*/*" || accepted == major+"/*") {
+			return true
+		}
+	}
+	return false
+}
+
+// do runs fn with the request's database open in a transaction.
+func do[T any](q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
+	return doWith(q.Context(), q, fn)
+}
+
+func doWith[T any](ctx context.Context, q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
+	return kv.Run(ctx, q.Store, func(tx kv.Tx) (T, error) {
+		db, err := q.Docs.Open(tx, q.database)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return fn(tx, db)
+	})
+}
+
+// update writes edits, in as many transactions as it takes.
+func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
+	write := q.Options.Write
+	if write == nil {
+		write = func(_ *web.Request, _ kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+			return db.Update(edits)
+		}
+	}
+	all := make([]docs.Written, 0, len(edits))
+	for len(edits) > 0 {
+		some, err := do(q, func(tx kv.Tx, db *docs.Database) ([]docs.Written, error) {
+			return write(q.Request, tx, db, edits)
+		})
+		if err != nil {
+			return all, err
+		}
+		all, edits = append(all, some...), edits[len(some):]
+	}
+	return all, nil
+}
+
+// updateOne writes one edit.
+func (q *request) updateOne(e docs.Edit) (docs.Written, error) {
+	results, err := q.update([]docs.Edit{e})
+	if err != nil {
+		return docs.Written{}, err
+	}
+	if results[0].Err != nil {
+		return results[0], results[0].Err
+	}
+	return results[0], nil
+}
+
+// location tells the client where the thing is that it made.
+func (q *request) location(segments ...string) {
+	scheme := "http"
+	if q.TLS != nil {
+		scheme = "https"
+	}
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	q.W.Header().Set("Location", scheme+"://"+q.Host+"/"+strings.Join(segments, "/"))
+}
+
+// written answers a write.
+func (q *request) written(status int, w docs.Written) error {
+	return q.SendJSON(status, okay{true, w.ID, w.Rev.String()})
+}
+
+// encode returns plain values as JSON.
+func encode(value any) []byte {
+	text, err := web.Encode(value)
+	if err != nil {
+		panic("couchdb: " + err.Error()) // strings, numbers and JSON that was read
+	}
+	return text
+}
+
+// unclosed returns a JSON object without its closing brace, for a member to follow that is streamed.
+func unclosed(object []byte) []byte { return object[:len(object)-1] }

@@ -1,0 +1,163 @@
+// Package relay is the interface of the replication service: /_replicate, /_scheduler, /_active_tasks, the
+// replicator databases, and what operators ask a node.
+package relay
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/couchdb"
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+
+	"github.com/benbjohnson/clock"
+)
+
+// Options are what the service's interface works with.
+type Options struct {
+	DB     kv.Database
+	Store  *jobstore.Store
+	Clock  clock.Clock
+	Admins Admins
+	Host   Host
+	Limits couchdb.Limits
+	// Health says why the service cannot work, or nil. It may wait as long as the context.
+	Health func(context.Context) error
+}
+
+// New returns the server of the replication service. A node without the role api_frontend serves only what
+// operators need.
+func New(o Options) http.Handler {
+	s := &service{o}
+	return web.NewRouter(o.Admins.checkHost, s.routes())
+}
+
+type service struct{ Options }
+
+// routes lists the endpoints. Those of databases come last, since they take every path.
+func (s *service) routes() []web.Route {
+	// Without the role api_frontend a node answers operators, and clients not.
+	anybody, operator, client := web.Access(nil), s.admin, s.onFrontend(s.admin)
+	const maintenance = "/_node/{node}/" + maintenancePath
+	routes := []web.Route{
+		{Method: "GET", Path: "/_up", Access: anybody, Handler: s.up},
+		{Method: "GET", Path: "/_membership", Access: operator, Handler: s.membership},
+		{Method: "GET", Path: "/_node/{node}", Access: operator, Handler: s.oneNode},
+		{Method: "GET", Path: maintenance, Access: operator, Handler: s.maintenance},
+		{Method: "PUT", Path: maintenance, Access: operator, Handler: s.setMaintenance},
+		{Method: web.Any, Path: "/_node/{node}/{setting...}", Access: operator, Handler: noSetting},
+		{Method: "GET", Path: "/_scheduler/nodes", Access: operator, Handler: s.listNodes},
+		{Method: "GET", Path: "/_scheduler/jobs", Access: client, Handler: s.listJobs},
+		{Method: "GET", Path: "/_scheduler/jobs/{id}", Access: client, Handler: s.oneJob},
+		{Method: "GET", Path: "/_scheduler/docs", Access: client, Handler: s.listDocs},
+		{Method: "GET", Path: "/_scheduler/docs/{doc...}", Access: client, Handler: s.docs},
+		{Method: "GET", Path: "/_scheduler/{list...}", Access: client, Handler: noList},
+		{Method: "GET", Path: "/_active_tasks", Access: client, Handler: s.activeTasks},
+		{Method: "POST", Path: "/_replicate", Access: client, Handler: s.replicate},
+	}
+	for _, route := range couchdb.Routes(couchdb.Options{
+		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, Limits: s.Limits, UUID: s.Store.Config.Server.UUID,
+		// As in CouchDB unless admin_only_all_dbs is false, only admins see the list.
+		Access: s.replicatorDB, List: s.admin,
+		Members: docs.ReplicationMembers, Write: s.write, Drop: s.drop, Dropped: s.sweep,
+	}) {
+		if route.Path != "/" {
+			route.Access = s.onFrontend(route.Access)
+		}
+		routes = append(routes, route)
+	}
+	return routes
+}
+
+// admin admits admins, which is everybody as long as there is none.
+func (s *service) admin(q *web.Request) (err error) {
+	q.User, err = s.Admins.authenticate(q.Request)
+	return err
+}
+
+// onFrontend admits those that access does, on nodes with the role api_frontend.
+func (s *service) onFrontend(access web.Access) web.Access {
+	return func(q *web.Request) error {
+		if !s.Host.Roles().Has(node.APIFrontend) {
+			return &web.Error{Status: http.StatusMisdirectedRequest, Name: "not_a_frontend",
+				Reason: "this node has not the role api_frontend; send the request to one that has, " +
+					"see /_scheduler/nodes"}
+		}
+		if access == nil {
+			return nil
+		}
+		return access(q)
+	}
+}
+
+// replicatorDB admits admins to replicator databases, in which every write makes or changes a job.
+func (s *service) replicatorDB(q *web.Request) error {
+	if err := s.admin(q); err != nil {
+		return err
+	}
+	switch {
+	case jobstore.IsReplicatorDB(q.Param("db")):
+		return nil
+	case q.Method == http.MethodPut:
+		return web.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in " +
+			"/_replicator")
+	}
+	return docs.ErrNoDatabase
+}
+
+// writer returns the admin that a request is from.
+func writer(q *web.Request) jobstore.Writer { return jobstore.Writer{Name: q.User, Admin: true} }
+
+// write writes replication documents together with their jobs.
+func (s *service) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+	return s.Store.WriteDocs(tx, db, edits, writer(q), s.now())
+}
+
+// drop notes that the jobs of a database have to go with it.
+func (s *service) drop(tx kv.Tx, db *docs.Database) { s.Store.Drop(tx, db.Instance) }
+
+// sweepLimit is how many jobs of a deleted database are removed in one transaction.
+const sweepLimit = 100
+
+// sweep removes the jobs of a database that was just deleted. What it does not get to, a node does.
+func (s *service) sweep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		done, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (bool, error) {
+			return s.Store.SweepDropped(tx, sweepLimit)
+		})
+		if done || err != nil {
+			return
+		}
+	}
+}
+
+// up tells load balancers whether to send requests here.
+func (s *service) up(q *web.Request) error {
+	type health struct {
+		Status string `json:"status"`
+		Reason string `json:"reason,omitempty"`
+	}
+	switch s.Host.MaintenanceMode() {
+	case "true":
+		return q.SendJSON(http.StatusNotFound, health{Status: "maintenance_mode"})
+	case "nolb":
+		return q.SendJSON(http.StatusNotFound, health{Status: "nolb"})
+	}
+	if s.Health != nil {
+		ctx, cancel := context.WithTimeout(q.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.Health(ctx); err != nil {
+			return q.SendJSON(http.StatusServiceUnavailable, health{"unavailable", err.Error()})
+		}
+	}
+	return q.SendJSON(http.StatusOK, health{Status: "ok"})
+}
+
+func (s *service) now() instant.Time { return instant.Of(s.Clock.Now()) }

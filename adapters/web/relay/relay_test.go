@@ -1,0 +1,167 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/webtest"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
+)
+
+// testHost is the process of a service under test.
+type testHost struct{}
+
+func (testHost) NodeName() string                { return "n" }
+func (testHost) Roles() node.Roles               { return node.AllRoles }
+func (testHost) MaintenanceMode() string         { return "false" }
+func (testHost) SetMaintenanceMode(string) error { return nil }
+
+// newService is a service whose jobs nobody runs.
+func newService(t *testing.T, change ...func(o *Options)) *webtest.Site {
+	t.Helper()
+	o := Options{
+		DB: fakefdb.New(), Store: jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
+		Clock: clock.New(), Host: testHost{},
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return webtest.New(t, New(o))
+}
+
+// TestListOfDatabasesIsForAdmins: a request derives the key of its password once at most, however many
+// databases there are.
+func TestListOfDatabasesIsForAdmins(t *testing.T) {
+	admins, err := NewAdmins(map[string]string{"adm": "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks atomic.Int64
+	right := admins.passwords["adm"]
+	admins.passwords["adm"] = func(s string) bool { checks.Add(1); return right(s) }
+	s := newService(t, func(o *Options) { o.Admins = admins })
+	basic := func(name, password string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth(name, password)
+		return r.Header.Get("Authorization")
+	}
+	for i := range 5 {
+		s.Want(fmt.Sprintf("PUT /n%d%%2F_replicator", i), 201, `{"ok":true}`, "Authorization", basic("adm", "secret"))
+	}
+	checks.Store(0)
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "You are not a server admin.")
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("nobody", "secret"))
+	if n := checks.Load(); n != 0 {
+		t.Errorf("%d checks of no password", n)
+	}
+	s.Fails("GET /_all_dbs", 401, "unauthorized", "Name or password is incorrect.", "Authorization", basic("adm", "wrong"))
+	if n := checks.Load(); n != 1 {
+		t.Errorf("%d checks of a wrong password", n)
+	}
+	s.Want("GET /_all_dbs?limit=2", 200, `["n0/_replicator","n1/_replicator"]`, "Authorization", basic("adm", "secret"))
+}
+
+// TestDocumentsThatDoNotFit: a replication document is refused with the limit, and taken up to that.
+func TestDocumentsThatDoNotFit(t *testing.T) {
+	s := newService(t)
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	document := func(size int) string {
+		return `{"source":"http://h/a","target":"http://h/b","doc_ids":["` + strings.Repeat("x", size-100) + `"]}`
+	}
+
+	s.Want("PUT /_replicator/fits "+document(4_900_000), 201, `{"ok":true,"id":"fits","rev":"1-*"}`)
+	answer := s.Ask("PUT /_replicator/large " + document(5_000_000))
+	if text := s.Text(answer); answer.StatusCode != 413 || !strings.Contains(text, "10000000 bytes") || !strings.Contains(text, "4900000 bytes") {
+		t.Errorf("answered %d %s", answer.StatusCode, text)
+	}
+	answer = s.Ask("POST /_replicate " + document(maxReplicateBody+1000))
+	if text := s.Text(answer); answer.StatusCode != 413 || !strings.Contains(text, "8388608 bytes") {
+		t.Errorf("answered %d %s", answer.StatusCode, text)
+	}
+}
+
+// TestBulkOfReplications: thousands of replications come in one request.
+func TestBulkOfReplications(t *testing.T) {
+	s := newService(t)
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	var list []string
+	for i := range 3000 {
+		list = append(list, fmt.Sprintf(`{"source":"http://127.0.0.1:5984/source%d","target":"http://127.0.0.1:5984/target%d","continuous":true}`, i, i))
+	}
+	answer := s.Ask(`POST /_replicator/_bulk_docs {"docs":[` + strings.Join(list, ",") + `]}`)
+	if text := s.Text(answer); answer.StatusCode != 201 || strings.Count(text, `"ok":true`) != len(list) {
+		t.Errorf("answered %d %.200s", answer.StatusCode, text)
+	}
+	if text := s.Text(s.Ask("GET /_scheduler/jobs?limit=1")); !strings.Contains(text, `"total_rows":3000,`) {
+		t.Errorf("jobs: %.200s", text)
+	}
+}
+
+// TestMalformedQueries: what cannot be read is refused, never left out.
+func TestMalformedQueries(t *testing.T) {
+	s := newService(t)
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	for _, query := range []string{"limit=%zz", "limit=1;skip=1", "%=1", "states=%e"} {
+		for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/docs/_replicator", "/_scheduler/nodes", "/_active_tasks", "/_membership",
+			"/_node/_local", "/_up", "/_replicator", "/_all_dbs"} {
+			s.Fails("GET "+path+"?"+query, 400, "bad_request", "malformed query string")
+		}
+	}
+	for _, path := range []string{"/_scheduler/jobs?limit=", "/_scheduler/docs?skip="} {
+		name := path[len(path)-6:]
+		s.Fails("GET "+path, 400, "query_parse_error", strings.Trim(name, "?=")+" must be an integer")
+	}
+}
+
+// backend is a host without the role api_frontend.
+type backend struct{ testHost }
+
+func (backend) Roles() node.Roles { return node.Replication }
+
+// TestAccess: without a password nobody gets anywhere but to endpoints that tell nothing, and a node without the role
+// api_frontend answers operators only.
+func TestAccess(t *testing.T) {
+	admins, err := NewAdmins(map[string]string{"adm": "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := []string{"/", "/_up", "/_uuids", "/_dbs_info", "/_db_updates", "/_search_analyze", "/_nouveau_analyze"}
+	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
+		"/_node/{node}/{setting...}", "/_node/{node}/" + maintenancePath}
+	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
+	for _, host := range []Host{testHost{}, backend{}} {
+		s := &service{Options{DB: fakefdb.New(), Store: store, Clock: clock.New(), Admins: admins, Host: host}}
+		for _, route := range s.routes() {
+			want := http.StatusUnauthorized
+			switch {
+			case host == Host(backend{}) && !slices.Contains(everywhere, route.Path):
+				want = http.StatusMisdirectedRequest
+			case slices.Contains(open, route.Path):
+				want = 0
+			}
+			got := 0
+			if route.Access != nil {
+				err := route.Access(&web.Request{Request: httptest.NewRequest("GET", "/", nil)})
+				if answer := (*web.Error)(nil); errors.As(err, &answer) {
+					got = answer.Status
+				}
+			}
+			if got != want {
+				t.Errorf("%T %s %s: %d, want %d", host, route.Method, route.Path, got, want)
+			}
+		}
+	}
+}

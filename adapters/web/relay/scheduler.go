@@ -1,0 +1,240 @@
+package relay
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+)
+
+// pageSize is how many jobs one transaction of a list reads.
+const pageSize = 200
+
+// glance is for lists, which are polled and out of date when they arrive. What is asked for by name is
+// read as it is now.
+var glance = kv.Options{Tag: "list", Stale: true}
+
+// list calls fn for all jobs whose ids begin with prefix, in order, until it says that it has enough.
+func (s *service) list(q *web.Request, prefix string, fn func(jobstore.Job) (enough bool)) error {
+	for after := ""; ; {
+		page, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobstore.Job, error) {
+			return s.Store.List(tx.Snapshot(), prefix, after, pageSize)
+		})
+		if err != nil {
+			return err
+		}
+		for _, j := range page {
+			if fn(j) {
+				return nil
+			}
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+// listJobs lists the jobs that are not over.
+func (s *service) listJobs(q *web.Request) error {
+	limit, skip, err := q.Page(100)
+	if err != nil {
+		return err
+	}
+	counts, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) (jobs.Counts, error) {
+		return s.Store.Jobs.Counts(tx.Snapshot())
+	})
+	if err != nil {
+		return err
+	}
+	views := []job{}
+	seen := int64(0)
+	err = s.list(q, "", func(j jobstore.Job) bool {
+		if j.State.Terminal() {
+			return false
+		}
+		if seen++; seen > skip && int64(len(views)) < limit {
+			views = append(views, jobOf(j.View()))
+		}
+		return int64(len(views)) == limit
+	})
+	if err != nil {
+		return err
+	}
+	total := counts.Ready + counts.Waiting + counts.Running
+	return q.SendJSON(http.StatusOK, struct {
+		Total  int64 `json:"total_rows"`
+		Offset int64 `json:"offset"`
+		Jobs   []job `json:"jobs"`
+	}{total, min(skip, total), views})
+}
+
+func (s *service) oneJob(q *web.Request) error {
+	rec, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
+		_, rec, err := s.Store.Find(tx, q.Param("id"))
+		return rec, err
+	})
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return web.ErrMissing
+	}
+	return q.SendJSON(http.StatusOK, jobOf(rec.View()))
+}
+
+// docs lists the replications of a database, or tells one. The slashes of a database's name need not be
+// escaped: it ends with the first segment _replicator.
+func (s *service) docs(q *web.Request) error {
+	database, rest := q.Rest[0], q.Rest[1:]
+	if !jobstore.IsReplicatorDB(database) {
+		end := slices.Index(q.Rest, "_replicator")
+		if end < 0 {
+			return web.BadRequest("Invalid path: no replicator database")
+		}
+		database, rest = strings.Join(q.Rest[:end+1], "/"), q.Rest[end+1:]
+	}
+	if len(rest) == 0 {
+		return s.listDocsOf(q, database)
+	}
+	return s.oneDoc(q, database, strings.Join(rest, "/"))
+}
+
+// noList answers requests for all other lists.
+func noList(*web.Request) error {
+	return &web.Error{Status: http.StatusNotFound, Name: "not found",
+		Reason: "known are _scheduler/jobs, _scheduler/docs and _scheduler/nodes"}
+}
+
+// prefixOf is the beginning of the ids of a database's jobs.
+func (s *service) prefixOf(tx kv.Tx, database string) (string, error) {
+	db, err := s.Store.Docs.Open(tx, database)
+	if err != nil {
+		return "", err
+	}
+	return jobstore.DocumentJobs(db.Instance), nil
+}
+
+var docStates = []jobstore.State{
+	jobstore.Pending, jobstore.Running, jobstore.Crashing, jobstore.Completed, jobstore.Failed,
+}
+
+// states reads the parameter states.
+func states(q *web.Request) ([]jobstore.State, error) {
+	text := q.Query.Get("states")
+	if text == "" {
+		return nil, nil
+	}
+	var wanted []jobstore.State
+	for name := range strings.SplitSeq(strings.ToLower(text), ",") {
+		state := jobstore.State(strings.TrimSpace(name))
+		if !slices.Contains(docStates, state) {
+			return nil, web.QueryError("Unknown states [" + name + "]. " +
+				"Choose from: [pending,running,crashing,completed,failed]")
+		}
+		wanted = append(wanted, state)
+	}
+	return wanted, nil
+}
+
+// listDocs lists the replications of the documents of all databases.
+func (s *service) listDocs(q *web.Request) error { return s.listDocsOf(q, "") }
+
+// listDocsOf lists the replications of the documents of a database, or of all when it is empty. total_rows
+// counts those that match.
+func (s *service) listDocsOf(q *web.Request, database string) error {
+	limit, skip, err := q.Page(web.Unlimited)
+	if err != nil {
+		return err
+	}
+	wanted, err := states(q)
+	if err != nil {
+		return err
+	}
+	prefix := ""
+	if database != "" {
+		if prefix, err = kv.Run(q.Context(), s.DB, func(tx kv.Tx) (string, error) {
+			return s.prefixOf(tx, database)
+		}); err != nil {
+			return err
+		}
+	}
+	views := []document{}
+	total := int64(0)
+	err = s.list(q, prefix, func(j jobstore.Job) bool {
+		if j.Transient() || wanted != nil && !slices.Contains(wanted, j.State) {
+			return false
+		}
+		if total++; total > skip && int64(len(views)) < limit {
+			views = append(views, documentOf(j.View()))
+		}
+		return false
+	})
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		Total  int64      `json:"total_rows"`
+		Offset int64      `json:"offset"`
+		Docs   []document `json:"docs"`
+	}{total, min(skip, total), views})
+}
+
+func (s *service) oneDoc(q *web.Request, database, id string) error {
+	rec, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
+		prefix, err := s.prefixOf(tx, database)
+		if err != nil {
+			return nil, err
+		}
+		return s.Store.Record(tx, prefix+id)
+	})
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return web.ErrMissing
+	}
+	return q.SendJSON(http.StatusOK, documentOf(rec.View()))
+}
+
+// activeTasks lists the runs.
+func (s *service) activeTasks(q *web.Request) error {
+	tasks := []task{}
+	leases, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) {
+		return s.Store.Jobs.Leases(tx.Snapshot())
+	})
+	if err != nil {
+		return err
+	}
+	for _, lease := range leases {
+		held, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Held, error) {
+			return s.Store.Jobs.Owned(tx.Snapshot(), lease.Worker)
+		})
+		if err != nil {
+			return err
+		}
+		for page := range slices.Chunk(held, pageSize) {
+			views, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) (views []task, err error) {
+				for _, h := range page {
+					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
+					if err != nil {
+						return nil, err
+					}
+					if rec != nil && rec.State == jobstore.Running {
+						views = append(views, taskOf(rec.View()))
+					}
+				}
+				return views, nil
+			})
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, views...)
+		}
+	}
+	return q.SendJSON(http.StatusOK, tasks)
+}

@@ -1,0 +1,179 @@
+// Package web is what servers of CouchDB's HTTP interface have in common: one router over a table of
+// endpoints, one Request, and one way to answer. Package couchdb below it serves databases, package relay the
+// replication service.
+package web
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Route is an endpoint for one method.
+type Route struct {
+	// Method is that of HTTP, or Any. GET serves HEAD too.
+	Method string
+	// Path begins with a slash. A segment {name} takes any one segment, {docid} the id of a document (two
+	// segments when the first is _design or _local), and {name...} at the end all that are left, if any.
+	Path string
+	// Access decides whether the client may use what the path names; nil admits everybody.
+	Access Access
+	// Handler answers.
+	Handler Handler
+}
+
+// Any is the method of a route that answers all methods alike.
+const Any = "*"
+
+// Access decides whether a request goes on. Its error is the answer.
+type Access func(*Request) error
+
+// Handler answers a request. Its error is the answer, or cuts an answer off that has begun.
+type Handler func(*Request) error
+
+// Router serves a table of routes.
+type Router struct {
+	guard     Access
+	endpoints []*endpoint
+}
+
+// endpoint is a path with its routes by method.
+type endpoint struct {
+	pattern []string
+	access  Access // of the first route, for methods without one
+	routes  map[string]Route
+}
+
+// NewRouter returns a server of routes. The path that comes first wins when several match. The guard, if
+// there is one, is asked before all else.
+func NewRouter(guard Access, routes []Route) *Router {
+	r := &Router{guard: guard}
+	byPath := map[string]*endpoint{}
+	for _, route := range routes {
+		e := byPath[route.Path]
+		if e == nil {
+			e = &endpoint{strings.Split(route.Path[1:], "/"), route.Access, map[string]Route{}}
+			byPath[route.Path] = e
+			r.endpoints = append(r.endpoints, e)
+		}
+		if _, taken := e.routes[route.Method]; taken {
+			panic("web: two routes for " + route.Method + " " + route.Path)
+		}
+		e.routes[route.Method] = route
+	}
+	return r
+}
+
+// ServeHTTP answers a request.
+func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	h := w.Header()
+	h.Set("Server", "couchrelay")
+	h.Set("X-Couch-Request-ID", requestID())
+	h.Set("X-CouchDB-Body-Time", "0")
+	q := &Request{Request: hr, W: w}
+	if err := r.serve(q); err != nil {
+		q.fail(err)
+	}
+}
+
+func requestID() string {
+	b := make([]byte, 5)
+	_, _ = rand.Read(b) // it cannot fail
+	return hex.EncodeToString(b)
+}
+
+func (r *Router) serve(q *Request) error {
+	path, err := splitPath(q.URL.EscapedPath())
+	if err != nil {
+		return err
+	}
+	if q.Query, err = url.ParseQuery(q.URL.RawQuery); err != nil {
+		return BadRequest("malformed query string")
+	}
+	if r.guard != nil {
+		if err := r.guard(q); err != nil {
+			return err
+		}
+	}
+	for _, e := range r.endpoints {
+		if e.match(q, path) {
+			return e.serve(q)
+		}
+	}
+	return ErrMissing
+}
+
+// splitPath decodes a path's segments. An empty last one does not count.
+func splitPath(escaped string) ([]string, error) {
+	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
+	if n := len(segments); n > 1 && segments[n-1] == "" {
+		segments = segments[:n-1]
+	}
+	for i, s := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(s); err != nil {
+			return nil, BadRequest("the path has a malformed escape")
+		}
+	}
+	return segments, nil
+}
+
+// match reports whether the path is the endpoint's, and notes in q what the path has for the names of the
+// pattern.
+func (e *endpoint) match(q *Request, path []string) bool {
+	q.params = q.params[:0]
+	for _, want := range e.pattern {
+		name, isParam := strings.CutPrefix(want, "{")
+		if name, isRest := strings.CutSuffix(name, "...}"); isParam && isRest {
+			q.params = append(q.params, param{name, strings.Join(path, "/")})
+			q.Rest = path
+			return true
+		}
+		if len(path) == 0 || !isParam && path[0] != want {
+			return false
+		}
+		value := path[0]
+		path = path[1:]
+		if want == "{docid}" && (value == "_design" || value == "_local") && len(path) > 0 {
+			value, path = value+"/"+path[0], path[1:]
+		}
+		if isParam {
+			q.params = append(q.params, param{strings.TrimSuffix(name, "}"), value})
+		}
+	}
+	return len(path) == 0
+}
+
+// serve lets the route of the request's method answer.
+func (e *endpoint) serve(q *Request) error {
+	route, served := e.routes[q.Method]
+	if !served && q.Method == http.MethodHead {
+		route, served = e.routes[http.MethodGet] // net/http sends no body
+	}
+	if !served {
+		route, served = e.routes[Any]
+	}
+	if !served {
+		route.Access = e.access
+	}
+	if route.Access != nil {
+		if err := route.Access(q); err != nil {
+			return err
+		}
+	}
+	if served {
+		return route.Handler(q)
+	}
+	methods := slices.Collect(maps.Keys(e.routes))
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	slices.Sort(methods)
+	allow := strings.Join(methods, ",")
+	q.W.Header().Set("Allow", allow)
+	return &Error{http.StatusMethodNotAllowed, "method_not_allowed", "Only " + allow + " allowed"}
+}
