@@ -7,35 +7,50 @@ import (
 	"couchrelay/core/peer"
 )
 
-// call is one operation with its attempts.
+// call is one operation, with all the attempts that it takes.
 type call struct {
-	op      peer.Op
-	id      uint64       // of the attempt under way, 0 between attempts
-	due     instant.Time // of the next attempt, when id is 0
-	sent    instant.Time // when the attempt under way began
-	failed  int          // attempts that failed and count
-	since   instant.Time // when the first of them failed
-	wait    time.Duration
-	failure *peer.Failure // of the last attempt, nil when it did not fail
+	op peer.Op
+	// absorb, if set, takes what an answer brought before another attempt is considered, also if the answer
+	// broke off: so that the next attempt asks for the rest only. It returns the answer without a failure
+	// that it has dealt with.
+	absorb func(peer.Reply) peer.Reply
+	// then takes the answer after which there is no other attempt. The call is over by then, unless it is
+	// held.
+	then func(peer.Reply)
+	// held is set for calls that then may repeat. Then itself finishes them.
+	held bool
+	// survives is set for the parts of a checkpoint and of a look, which a stop lets finish.
+	survives bool
+
+	id   uint64       // of the attempt in flight, 0 between attempts
+	sent instant.Time // when the newest attempt began
+	due  instant.Time // when the next attempt begins, if id is 0; Never while then has to decide
+
+	failed  int           // attempts that failed and use up retries, at most Retries+1
+	since   instant.Time  // when the first of them failed; without meaning while failed is 0
+	wait    time.Duration // the pause after the next one; without meaning while failed is 0
+	failure *peer.Failure // of the last attempt, nil if it did not fail
 	throttled
-	batch   *batch   // whose work it is, nil for others
-	fetched *fetched // whose bodies a WriteDocs writes
-	commits bool     // part of a checkpoint
-	doubted *call    // the copy that waits for this Open
-	copyState
 }
 
 // throttled counts the answers 429 of one call.
 type throttled struct {
-	answers int
-	begin   instant.Time // of the first
+	answers int          // those since the call last made progress
+	begin   instant.Time // when the first of them came; without meaning while answers is 0
 }
 
-// start issues an operation.
-func (r *Run) start(c *call) *call {
+// ask issues an operation, whose answer goes to then.
+func (r *Run) ask(op peer.Op, then func(peer.Reply)) { r.issue(&call{op: op, then: then}) }
+
+// insist is ask for an operation that a stop lets finish.
+func (r *Run) insist(op peer.Op, then func(peer.Reply)) {
+	r.issue(&call{op: op, then: then, survives: true})
+}
+
+// issue makes the first attempt of a call.
+func (r *Run) issue(c *call) {
 	r.calls = append(r.calls, c)
 	r.attempt(c)
-	return c
 }
 
 func (r *Run) attempt(c *call) {
@@ -44,7 +59,7 @@ func (r *Run) attempt(c *call) {
 	r.emit(Call{ID: c.id, Op: c.op})
 }
 
-// retryDue issues the calls whose waiting time is over.
+// retryDue makes the attempts that are due.
 func (r *Run) retryDue() {
 	for _, c := range r.calls {
 		if c.id == 0 && r.now >= c.due {
@@ -67,39 +82,20 @@ func (r *Run) onReply(e Reply) {
 	}
 }
 
-// answered hands a reply to whoever asked, after the retries that the policy grants.
+// answered makes another attempt if the policy grants one, and else hands the answer to the part that asked.
 func (r *Run) answered(c *call, reply peer.Reply) {
-	c.obstacle, c.lacking = nil, nil
-	r.absorb(c, reply)
-	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && transient(reply.Failure) {
-		// Reached: a copy breaks off, and the target may know us no longer
-		reply.Failure = nil // first it is opened, or else no attempt would get further
-	}
-	if got, is := reply.Result.(peer.Changes); is && len(got.Rows) > 0 && reply.Failure != nil {
-		// Reached: a feed that broke off has brought something
-		// It goes on as after a part of an answer: behind that, and no further than there is need.
-		reply.Failure, r.feed.resume = nil, r.now.Add(firstPause)
+	if c.absorb != nil {
+		reply = c.absorb(reply)
 	}
 	if c.failure = reply.Failure; c.failure != nil && r.grantRetry(c, c.failure) {
 		return
 	}
-	if _, copies := c.op.(peer.CopyDoc); copies {
-		c.id, c.due = 0, instant.Never // nothing is under way, until onCopied decides
-		r.onCopied(c, reply)
-		return
+	if c.held {
+		c.id, c.due = 0, instant.Never // nothing is in flight until then decides
+	} else {
+		r.finish(c)
 	}
-	r.finish(c)
-	r.dispatch(c, reply)
-}
-
-// absorb takes what arrived, also of an answer that broke off, so that a retry asks for the rest only.
-func (r *Run) absorb(c *call, reply peer.Reply) {
-	switch result := reply.Result.(type) {
-	case peer.Changes:
-		r.takeRows(result)
-	case peer.Copied:
-		r.takeCopied(c, result, reply.Failure == nil)
-	}
+	c.then(reply)
 }
 
 // finish forgets a call.
@@ -112,41 +108,7 @@ func (r *Run) finish(c *call) {
 	}
 }
 
-func (r *Run) dispatch(c *call, reply peer.Reply) {
-	switch op := c.op.(type) {
-	case peer.GetFilter:
-		r.onFilter(c, reply)
-	case peer.Create:
-		r.onCreate(reply)
-	case peer.Open:
-		switch {
-		case c.doubted != nil:
-			r.onAdmitted(c.doubted, op, reply)
-		case c.commits:
-			r.sawDatabase(op.Side, op, reply)
-		default:
-			r.onOpen(op, reply)
-		}
-	case peer.GetLocal:
-		r.onLocal(c, op, reply)
-	case peer.PutLocal:
-		r.onLocalWritten(c, op, reply)
-	case peer.ReadChanges:
-		r.onChanges(op, reply)
-	case peer.CountPending:
-		r.onPending(reply)
-	case peer.DiffRevs:
-		r.onDiff(c.batch, op, reply)
-	case peer.FetchDocs:
-		r.onFetched(c, op, reply)
-	case peer.WriteDocs:
-		r.onWritten(c, op, reply)
-	case peer.Commit:
-		r.onCommitted(op, reply)
-	}
-}
-
-// cancelCalls gives up the calls that match.
+// cancelCalls gives up the calls that match, also those between two attempts.
 func (r *Run) cancelCalls(match func(*call) bool) {
 	kept := r.calls[:0:0]
 	for _, c := range r.calls {

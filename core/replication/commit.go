@@ -2,13 +2,13 @@ package replication
 
 import (
 	"fmt"
-	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/json"
 	"couchrelay/core/peer"
+	"couchrelay/core/prng"
 )
 
 // idleFactor stretches the checkpoint interval while nothing but the feed's position has moved.
@@ -17,40 +17,50 @@ const idleFactor = 10
 type commitStep uint8
 
 const (
-	resting commitStep = iota
-	checkingFilter
-	syncing // waiting for both databases to make their writes durable
+	resting        commitStep = iota // no checkpoint is being written
+	checkingFilter                   // is the filter function still the one that the run began with?
+	syncing                          // both databases make durable what was written to them
 	writingTarget
 	writingSource
-	looking // no checkpoint, but whether the databases are still the same
 )
 
-// committer writes checkpoints, one at a time.
+// committer writes checkpoints, one at a time: "Ensure In Commit" and "Record Replication Checkpoint" in
+// CouchDB's replication protocol.
+//
+// The order of a checkpoint's steps is what makes it safe. It is decided what the checkpoint covers
+// (writing). The filter function is read, since rows that another one let through are not what this
+// replication is about. Both databases make their writes durable: the target what the checkpoint says it has,
+// the source the changes that led to it. Both answers name the database, which must be the one that the run
+// began with. Only then the log is written, to the target and then to the source. A run that is killed in
+// between leaves logs that differ in their newest checkpoint and have the one before in common.
 type committer struct {
+	*Run
+
 	step  commitStep
 	trail *checkpoint.Trail
+	rng   prng.Source  // makes session ids
 	start peer.Seq     // where the run began
 	next  instant.Time // when the next checkpoint may be written
-	look  instant.Time // when an idle run looks after its databases
 
-	through   peer.Seq // end of the batches that are done without a gap
+	// In the order of the feed, start <= committed <= through, and neither moves back.
+	through   peer.Seq // end of the last batch that was passed through: all changes up to it are on the target
 	committed peer.Seq // what both logs say
-	rows      int64    // passed since the last checkpoint
-	moved     bool     // through names another moment than committed
-	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through, writing and
-	// committed are; 0 stands for the start.
+	rows      int64    // rows up to through that are not up to committed, never negative
+	moved     bool     // there is something to checkpoint: rows, or a position of another moment than committed
+	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through,
+	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
 
-	synced  [2]bool
-	looks   int            // answers that a look waits for
-	writing peer.Seq       // what the checkpoint under way covers
-	covers  int64          // rows of it
-	log     checkpoint.Log // what it says
+	// The checkpoint under way; without meaning while resting.
+	writing peer.Seq       // what it covers: through when it began
+	covers  int64          // rows when it began
+	synced  [2]bool        // databases that have made their writes durable, by peer.Side
+	log     checkpoint.Log // what is written to both databases
 }
 
-func (k *committer) begin(start peer.Seq, history []checkpoint.Entry, now instant.Time, interval time.Duration) {
+func (k *committer) begin(start peer.Seq, history []checkpoint.Entry) {
 	k.start, k.through, k.committed = start, start, start
-	k.next, k.look = now.Add(interval), nextLook(now, interval)
+	k.next = k.now.Add(k.plan.CheckpointInterval)
 	k.trail = checkpoint.NewTrail(history)
 }
 
@@ -64,134 +74,153 @@ func (k *committer) passed(b *batch) {
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 }
 
+// busy reports whether a checkpoint is being written.
 func (k *committer) busy() bool { return k.step != resting }
 
-// wanted says whether there is something to checkpoint.
-func (k *committer) wanted(r *Run) bool { return r.plan.UseCheckpoints && k.moved }
+// wanted reports whether there is something to checkpoint.
+func (k *committer) wanted() bool { return k.plan.UseCheckpoints && k.moved }
 
-// due is when the next checkpoint is to be written: at once when the run is about to end, and seldom while
-// only the feed's position moves.
-func (k *committer) due(r *Run) instant.Time {
+// due returns when the next checkpoint is to be written: at once if the run is about to end, and seldom while
+// only the feed's position moves, as it does behind a filter that lets nothing through.
+func (k *committer) due() instant.Time {
 	switch {
-	case k.busy() || !k.wanted(r):
+	case k.busy() || k.watch.looking || !k.wanted():
 		return instant.Never
-	case r.stopping || r.feed.over && len(r.batches) == 0:
-		return r.now
+	case k.stopping || k.feed.over && len(k.work.batches) == 0:
+		return k.now
 	case k.rows == 0:
-		return k.next.Add((idleFactor - 1) * r.plan.CheckpointInterval)
+		return k.next.Add((idleFactor - 1) * k.plan.CheckpointInterval)
 	}
 	return k.next
 }
 
 // commitWhenDue starts a checkpoint when its time has come.
-func (r *Run) commitWhenDue() {
-	k := &r.commits
-	if r.now < k.due(r) {
+func (k *committer) commitWhenDue() {
+	if k.now < k.due() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
 	k.writingNumber = k.throughNumber
-	if r.plan.Filter != nil {
-		k.step = checkingFilter
-		r.start(&call{op: *r.plan.Filter, commits: true})
+	k.step = checkingFilter
+	k.checkFilter(k.sync)
+}
+
+// checkFilter calls then if the replication has no filter function, or still has the one that its id was made
+// of. The revision of the design document must be the same, too: with an equal text, the function may have
+// changed and changed back, and what was read in between was read with another one.
+func (r *Run) checkFilter(then func()) {
+	if r.plan.Filter == nil {
+		then()
 		return
 	}
-	r.sync()
-}
-
-// filterChecked goes on when the design document is still the one whose filter function the id was made of. What was
-// read with another function must not be covered by this checkpoint, even if it has changed back.
-func (r *Run) filterChecked(now peer.Filter) {
-	switch {
-	case now != r.filter:
-		// Reached: a filter function changed under its run
-		r.end(End{Cause: Changed})
-	case r.commits.step == looking:
-		r.lookAtDatabases()
-	default:
-		r.sync()
-	}
-}
-
-func (r *Run) sync() {
-	r.commits.step = syncing
-	r.start(&call{op: peer.Commit{Side: peer.Source}, commits: true})
-	r.start(&call{op: peer.Commit{Side: peer.Target}, commits: true})
-}
-
-func (r *Run) onCommitted(op peer.Commit, reply peer.Reply) {
-	if f := reply.Failure; f != nil {
-		r.commitFailed(failure(f, "Failure on %s commit: %s", op.Side, f))
-		return
-	}
-	if r.isOther(op.Side, reply.Result.(peer.Committed).InstanceStartTime) {
-		// Reached: a database was made again under a run
-		r.commitFailed(replaced(op.Side))
-		return
-	}
-	k := &r.commits
-	k.synced[op.Side] = true
-	if k.synced[peer.Source] && k.synced[peer.Target] {
-		r.writeLogs()
-	}
-}
-
-// known says whether an instance start time tells anything: old and mixed clusters send "0".
-func known(start string) bool { return start != "" && start != "0" }
-
-// writeLogs writes the log to the target, then to the source. A database that was made again since it was asked last
-// takes the log too, so it says for which one it was written (see trusted).
-func (r *Run) writeLogs() {
-	k := &r.commits
-	session := r.newSession()
-	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
-		SessionID: session, StartTime: r.plan.Created.RFC1123(), EndTime: r.now.RFC1123(),
-		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: r.info.Counters,
-	})}
-	k.step = writingTarget
-	r.putLog(peer.Target)
-}
-
-func (r *Run) putLog(on peer.Side) {
-	log := r.commits.log
-	if start := r.sides[on].start; known(start) {
-		log.InstanceStart = start
-	}
-	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Rev: r.sides[on].logRev, Body: log.Encode(r.plan.FlatLog)}, commits: true})
-}
-
-func (r *Run) logWritten(op peer.PutLocal, reply peer.Reply) {
-	if f := reply.Failure; f != nil {
-		if f.Kind == peer.Status && f.Status == 409 {
-			// An earlier attempt whose answer was lost may have written it.
-			// Reached: a checkpoint meets a conflict
-			r.start(&call{op: peer.GetLocal{Side: op.Side, ID: op.ID}, commits: true})
+	r.insist(*r.plan.Filter, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			r.commits.fail(r.filterTrouble(reply.Failure))
 			return
 		}
-		r.commitFailed(failure(f, "Error updating the %s checkpoint document: %s", op.Side, f))
-		return
-	}
-	r.logIsWritten(op.Side, reply.Result.(peer.LocalWritten).Rev)
+		if reply.Result.(peer.Filter) != r.filter {
+			// Reached: a filter function changed under its run
+			r.end(End{Cause: Changed})
+			return
+		}
+		then()
+	})
 }
 
-// localAgain looks at a log after a conflict: ours, or somebody else's.
-func (r *Run) localAgain(on peer.Side, doc peer.Local) {
-	log, err := checkpoint.Parse(doc.Body)
-	if !doc.Found || err != nil || log.SessionID != r.commits.log.SessionID {
-		// Reached: somebody else writes the same checkpoint
-		r.commitFailed(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", on))
-		return
-	}
-	r.logIsWritten(on, doc.Rev)
+func (k *committer) sync() {
+	k.step = syncing
+	k.makeDurable(peer.Source)
+	k.makeDurable(peer.Target)
 }
 
-// logIsWritten goes on to the other log, or ends the checkpoint.
-func (r *Run) logIsWritten(on peer.Side, rev string) {
-	k := &r.commits
-	r.sides[on].log, r.sides[on].logRev = k.log, rev
+func (k *committer) makeDurable(side peer.Side) {
+	k.insist(peer.Commit{Side: side}, func(reply peer.Reply) { k.onCommitted(side, reply) })
+}
+
+func (k *committer) onCommitted(side peer.Side, reply peer.Reply) {
+	if f := reply.Failure; f != nil {
+		k.fail(failure(f, "Failure on %s commit: %s", side, f))
+		return
+	}
+	if k.isOther(side, reply.Result.(peer.Committed).InstanceStartTime) {
+		// Reached: a database was made again under a run
+		k.fail(replaced(side))
+		return
+	}
+	k.synced[side] = true
+	if k.synced[peer.Source] && k.synced[peer.Target] {
+		k.writeLogs()
+	}
+}
+
+// writeLogs makes the log, under a new session id, and writes it to the target and then to the source. A
+// database that was made again since its commit takes the log too. So each copy says for which database it
+// was written, and a run that finds it elsewhere does not trust it (see trusted).
+func (k *committer) writeLogs() {
+	session := k.newSession()
+	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
+		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
+		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: k.info.Counters,
+	})}
+	k.step = writingTarget
+	k.putLog(peer.Target)
+}
+
+// newSession makes the id of one checkpoint: 32 hexadecimal digits, as CouchDB's. No two checkpoints of any
+// runs may have the same one, since checkpoint.Compare takes it for a proof; Plan.Seed sees to that.
+func (k *committer) newSession() string {
+	return fmt.Sprintf("%016x%016x", k.rng.Uint64(), k.rng.Uint64())
+}
+
+func (k *committer) putLog(on peer.Side) {
+	log := k.log
+	if start := k.sides[on].start; known(start) {
+		log.InstanceStart = start
+	}
+	op := peer.PutLocal{Side: on, ID: k.ids.Bases[0], Rev: k.sides[on].logRev, Body: log.Encode(k.plan.FlatLog)}
+	k.insist(op, func(reply peer.Reply) { k.onLogWritten(op, reply) })
+}
+
+func (k *committer) onLogWritten(op peer.PutLocal, reply peer.Reply) {
+	if f := reply.Failure; f != nil {
+		if f.Kind == peer.Status && f.Status == 409 {
+			// The log has another revision than it should: an earlier attempt whose answer was lost may have
+			// written it.
+			// Reached: a checkpoint meets a conflict
+			k.readLogAgain(peer.GetLocal{Side: op.Side, ID: op.ID})
+			return
+		}
+		k.fail(failure(f, "Error updating the %s checkpoint document: %s", op.Side, f))
+		return
+	}
+	k.logWritten(op.Side, reply.Result.(peer.LocalWritten).Rev)
+}
+
+// readLogAgain finds out, after a conflict, whether this run wrote the log or another writer did: two
+// programs that replicate under one id would overwrite each other's checkpoints for ever.
+func (k *committer) readLogAgain(op peer.GetLocal) {
+	k.insist(op, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			k.fail(trouble(op, reply.Failure))
+			return
+		}
+		doc := reply.Result.(peer.Local)
+		log, err := checkpoint.Parse(doc.Body)
+		if !doc.Found || err != nil || log.SessionID != k.log.SessionID {
+			// Reached: somebody else writes the same checkpoint
+			k.fail(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", op.Side))
+			return
+		}
+		k.logWritten(op.Side, doc.Rev)
+	})
+}
+
+// logWritten goes on to the other log, or ends the checkpoint.
+func (k *committer) logWritten(on peer.Side, rev string) {
+	k.sides[on].log, k.sides[on].logRev = k.log, rev
 	if on == peer.Target {
 		k.step = writingSource
-		r.putLog(peer.Source)
+		k.putLog(peer.Source)
 		return
 	}
 	k.step = resting
@@ -202,9 +231,10 @@ func (r *Run) logIsWritten(on peer.Side, rev string) {
 	k.rows -= k.covers
 	invariant.Check(k.rows >= 0, rowsAgree, int(k.rows), int(k.covers))
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
-	k.next, k.look = r.now.Add(r.plan.CheckpointInterval), nextLook(r.now, r.plan.CheckpointInterval)
-	r.info.CheckpointedSeq = k.committed
-	r.reports.next = r.now
+	k.next = k.now.Add(k.plan.CheckpointInterval)
+	k.watch.lookLater()
+	k.info.CheckpointedSeq = k.committed
+	k.reports.next = k.now
 }
 
 // failure words why a checkpoint was not written.
@@ -215,19 +245,19 @@ func failure(f *peer.Failure, format string, args ...any) Trouble {
 	}
 }
 
-// commitFailed ends the run. One that was to stop anyway only loses time: the next one starts at the
-// checkpoint before.
-func (r *Run) commitFailed(t Trouble) {
-	if r.stopping {
+// fail ends the run because a checkpoint or a look failed. A run that is stopping anyway only loses time: the
+// next one starts at the checkpoint before.
+func (k *committer) fail(t Trouble) {
+	if k.stopping {
 		// Reached: a checkpoint fails while the run stops
-		r.end(End{Cause: Stopped})
+		k.end(End{Cause: Stopped})
 		return
 	}
-	r.crash(t)
+	k.crash(t)
 }
 
-// result is the answer to a waiting POST /_replicate, as CouchDB gives it. A feed without rows may still have moved on, as
-// one with a filter does, and have left a log.
+// result is the answer to a waiting POST /_replicate, as CouchDB gives it. A feed without rows may still have
+// moved on, as one with a filter does, and have left a log.
 func (r *Run) result() []byte {
 	switch {
 	case r.feed.rows == 0:

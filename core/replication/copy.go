@@ -8,21 +8,50 @@ import (
 	"couchrelay/core/peer"
 )
 
-// copyState is what a CopyDoc call remembers between its answers.
-type copyState struct {
-	admitted bool            // the target let us in after it had refused a document for who we are
+// docCopy is the copy of one document: of some of its revisions, each of which streams from the source to the
+// target with its attachments. It has one call, which is repeated until nothing is left of it: the operation
+// shrinks to the revisions that are still to come. Of CouchDB's replication protocol this is "Fetch Changed
+// Documents" with open_revs, and "Upload Document with Attachments".
+type docCopy struct {
+	*pipeline
+	call  *call
+	batch *batch
+
+	admitted bool            // the target let us in after it had refused the document for our credentials
 	lacked   int             // answers in which the source lacked a revision
 	lacking  []string        // revisions that the last answer lacked
-	obstacle *peer.Refusal   // why the target did not take a revision that it must take
-	counted  map[string]bool // revisions that were written (true) or left out; one that nobody asked for may come again
+	obstacle *peer.Refusal   // why the target did not take a revision that it must take, of the last answer
+	counted  map[string]bool // revisions that the target took (true) or refused (false); each counts once
 }
 
-// takeCopied counts the revisions that came over and leaves the others in the operation. A revision may
-// come as a newer leaf that was not asked for, so only a whole answer tells that nothing is left. Fewer revisions that
-// are left are progress, and retries and patience begin anew.
-func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
-	op := c.op.(peer.CopyDoc)
-	r.info.BytesWritten += got.Bytes
+func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
+	c := &docCopy{pipeline: p, batch: b, call: &call{op: op, held: true}}
+	c.call.absorb, c.call.then = c.absorb, c.onCopied
+	p.issue(c.call)
+}
+
+// absorb counts what came over. When the target refused a document for which it might not know us any longer,
+// and the answer then broke off, the target is asked about that first: until it lets us in, no attempt would
+// get further.
+func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
+	c.obstacle, c.lacking = nil, nil
+	if got, is := reply.Result.(peer.Copied); is {
+		c.takeCopied(got, reply.Failure == nil)
+	}
+	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && transient(reply.Failure) {
+		// Reached: a copy breaks off, and the target may know us no longer
+		reply.Failure = nil
+	}
+	return reply
+}
+
+// takeCopied counts the revisions that came over and leaves the others in the operation. The source may send
+// a newer leaf in place of a revision that was asked for, so only a whole answer tells that nothing is left.
+// If fewer revisions are left than before, the copy makes progress, and its retries and its patience begin
+// anew.
+func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
+	op := c.call.op.(peer.CopyDoc)
+	c.info.BytesWritten += got.Bytes
 	for _, rev := range got.Revs {
 		switch {
 		case rev.Missing:
@@ -32,7 +61,7 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 		case rev.Refused != nil && (!skippable(rev.Refused) || aboutUs(rev.Refused) && !c.admitted):
 			c.obstacle = rev.Refused
 		default:
-			r.countCopied(c, rev)
+			c.count(rev)
 		}
 	}
 	left := c.lacking
@@ -40,14 +69,15 @@ func (r *Run) takeCopied(c *call, got peer.Copied, whole bool) {
 		left = slices.DeleteFunc(slices.Clone(op.Revs), func(rev string) bool { _, counted := c.counted[rev]; return counted })
 	}
 	if len(left) < len(op.Revs) {
-		c.failed, c.throttled = 0, throttled{}
+		c.call.failed, c.call.throttled = 0, throttled{}
 	}
 	op.Revs = left
-	c.op = op
+	c.call.op = op
 }
 
-// countCopied counts a revision that was written or is left out, unless it came before, or is taken only now.
-func (r *Run) countCopied(c *call, rev peer.CopiedRev) {
+// count counts a revision that the target took or refused. A leaf that was not asked for comes again with
+// every attempt, and counts once; a revision that was refused before and is taken now counts as taken too.
+func (c *docCopy) count(rev peer.CopiedRev) {
 	if written, counted := c.counted[rev.Rev]; written || counted && rev.Refused != nil {
 		return
 	}
@@ -55,39 +85,56 @@ func (r *Run) countCopied(c *call, rev peer.CopiedRev) {
 		c.counted = map[string]bool{}
 	}
 	c.counted[rev.Rev] = rev.Refused == nil
-	r.info.DocsRead++
+	c.info.DocsRead++
 	if rev.Refused == nil {
-		r.wrote(1)
+		c.wrote(1)
 	} else {
-		r.refused(*rev.Refused)
+		c.refused(*rev.Refused)
 	}
 }
 
-// onCopied ends a copy, or decides how what is left of it comes over.
-func (r *Run) onCopied(c *call, reply peer.Reply) {
-	op := c.op.(peer.CopyDoc)
+// onCopied ends the copy, or decides how the rest of it comes over.
+func (c *docCopy) onCopied(reply peer.Reply) {
+	op := c.call.op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil {
 		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
-			r.crash(trouble(op, f))
+			c.crash(trouble(op, f))
 			return
 		}
 		if f.Reason == "Database does not exist." || f.Reason == "no_db_file" {
 			// Reached: a source is deleted while documents are copied
-			r.crash(Trouble{Error: "db_not_found", Reason: f.String()})
+			c.crash(Trouble{Error: "db_not_found", Reason: f.String()})
 			return
 		}
 		c.lacking = op.Revs
 	}
 	switch {
 	case c.obstacle != nil:
-		r.overcome(c, op, c.obstacle)
+		c.overcome(op, c.obstacle)
 	case len(c.lacking) > 0:
-		r.askAgain(c, op)
+		c.askAgain(op)
 	default:
-		r.finish(c)
-		r.copies--
+		c.finish(c.call)
+		c.copies--
 		c.batch.pending--
 	}
+}
+
+// askAgain gives the source time to find a revision that it announced: the node of a cluster that answers may
+// not have it yet. The source is asked once more, and then for all attachments, since the target may lack
+// those too.
+func (c *docCopy) askAgain(op peer.CopyDoc) {
+	if c.lacked++; c.lacked > 1 || c.stopping {
+		// Reached: the source does not have what it announced
+		c.crash(Trouble{
+			Error:  "missing_doc",
+			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, some(c.lacking)),
+		})
+		return
+	}
+	op.Since = nil
+	c.call.op = op
+	c.again(c.call, missingPause)
 }
 
 // some names a few revisions; a document may have thousands.
@@ -99,54 +146,42 @@ func some(revs []string) string {
 	return strings.Join(revs, ", ")
 }
 
-// askAgain gives the source time to find a revision that it announced: once, and then with all
-// attachments, since the target may lack those too.
-func (r *Run) askAgain(c *call, op peer.CopyDoc) {
-	if c.lacked++; c.lacked > 1 || r.stopping {
-		// Reached: the source does not have what it announced
-		r.crash(Trouble{
-			Error:  "missing_doc",
-			Reason: fmt.Sprintf("the source announced revisions of document %q that it does not have: %s", op.ID, some(c.lacking)),
-		})
-		return
-	}
-	op.Since = nil
-	c.op = op
-	r.again(c, missingPause)
-}
-
-// overcome deals with a document that the target did not take though it must.
-func (r *Run) overcome(c *call, op peer.CopyDoc, o *peer.Refusal) {
+// overcome deals with a revision that the target did not take although it must.
+func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 	f := &peer.Failure{
 		Side: peer.Target, Method: "PUT", URL: op.ID, Kind: peer.Status, Status: o.Status, Error: o.Error, Reason: o.Reason,
 	}
 	switch {
-	case skippable(o): // of the document, or of everything that we ask for?
+	case skippable(o):
 		// Reached: a target may know us no longer
-		r.start(&call{op: peer.Open{Side: peer.Target}, doubted: c})
-	case o.Status == 412 && len(op.Since) > 0: // an attachment that we sent as a stub is not there
+		c.doubt()
+	case o.Status == 412 && len(op.Since) > 0: // an attachment that was sent as a stub is not on the target
 		// Reached: a stub is missing at the target
 		op.Since = nil
-		c.op = op
-		r.again(c, 0)
-	case r.grantRetry(c, f):
-		c.failure = f
+		c.call.op = op
+		c.again(c.call, 0)
+	case c.grantRetry(c.call, f):
+		c.call.failure = f
 	default:
-		r.crash(Trouble{
+		c.crash(Trouble{
 			Error:  "doc_write_failed",
 			Reason: fmt.Sprintf("the target answered %d to document %q: %s: %s", o.Status, op.ID, o.Error, o.Reason),
 		})
 	}
 }
 
-// onAdmitted goes on with a copy whose document was refused as a target refuses those whom it does not
-// know. Nothing is left out while the target lets us in nowhere; if it does, it has to refuse the
-// document once more.
-func (r *Run) onAdmitted(c *call, op peer.Op, reply peer.Reply) {
-	if reply.Failure != nil {
-		r.crash(trouble(op, reply.Failure))
-		return
-	}
-	c.admitted = true
-	r.again(c, 0)
+// doubt opens the target to learn why it refused the document with 401 or 403: a validation function may
+// refuse this document, or the target may refuse our credentials, and then every document. No document is
+// left out while the target lets us in nowhere. If it lets us in, it must refuse the document once more
+// before that is left out.
+func (c *docCopy) doubt() {
+	op := peer.Open{Side: peer.Target}
+	c.ask(op, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			c.crash(trouble(op, reply.Failure))
+			return
+		}
+		c.admitted = true
+		c.again(c.call, 0)
+	})
 }

@@ -10,36 +10,45 @@ import (
 )
 
 const (
-	// quietRead is how long a long poll that brought nothing should have taken; a server that answers
-	// sooner is asked less and less often, down to once in idlePauseMax.
+	// quietRead is how long a long poll that brought nothing should have taken. A server that answers sooner
+	// is asked less and less often, down to once in idlePauseMax.
 	quietRead    = time.Second
 	idlePauseMin = 250 * time.Millisecond
 	idlePauseMax = 10 * time.Second
-	// countEvery is how often a source is asked how much is to come while there is more than one answer of it.
+	// countEvery is how often a source is asked how many changes are to come, while an answer of it is being
+	// read.
 	countEvery = 30 * time.Second
 )
 
-// feed reads the changes of the source, one request at a time.
+// feed reads the changes of the source, one request at a time: "Listen to Changes Feed" and "Read Batch of
+// Changes" in CouchDB's replication protocol. A one-shot reads all that was there when its first request was
+// answered. A continuous run goes on with long polls.
 type feed struct {
-	since   peer.Seq // after which the next read starts
-	reading *call
-	begun   instant.Time  // when the present read was sent
-	from    peer.Seq      // where it began
-	pause   time.Duration // after long polls that came back too soon
-	resume  instant.Time  // not before this the next read is sent
-	caught  bool          // the source had no more rows at the last answer
-	over    bool          // a one-shot has read all there was
-	pending int64         // rows behind since as far as known, -1 when not
-	count   *call         // asks the source for pending
-	counted int64         // rows that were read when it was asked, -1 once nobody needs its answer
-	recount instant.Time  // when to ask again
+	*Run
+
+	since   peer.Seq      // after which the next read starts; moves on with every row that is queued
+	reading *call         // the read in flight or waiting for its next attempt; nil without one
+	begun   instant.Time  // when the present or last read was asked for
+	from    peer.Seq      // since at that time
+	pause   time.Duration // before the next long poll, after ones that came back too soon; 0 to idlePauseMax
+	resume  instant.Time  // the next read is not sent before this; 0 if it may be sent at once
+	caught  bool          // the last answer ended with the newest change of the source
+	over    bool          // a one-shot has read all there was; nothing is read any more
 	rows    int64         // read in this run
-	goal    peer.Seq      // the source's update_seq when it was opened
+	goal    peer.Seq      // update_seq of the source when it was opened
+
+	// pending is the number of rows that follow since, as far as it is known: -1 if it is not. Servers tell
+	// it, and every row that is read counts it down.
+	pending int64
+	count   *call        // asks the source for pending; nil if it is not being asked
+	counted int64        // rows when the source was asked; -1 if the answer is not needed any more
+	recount instant.Time // the source is not asked again before this
 }
 
 func (f *feed) begin(since peer.Seq) { f.since = since }
 
-// notBefore is when the feed wants to be looked at again. Once that time has come, it waits for something else.
+// notBefore is the moment from which the feed can read again; Never if it waits for something other than
+// time.
 func (f *feed) notBefore(now instant.Time) instant.Time {
 	if f.reading != nil || f.over || f.resume <= now {
 		return instant.Never
@@ -47,69 +56,81 @@ func (f *feed) notBefore(now instant.Time) instant.Time {
 	return f.resume
 }
 
-// readMore asks for the next rows unless there is enough to do.
-func (r *Run) readMore() {
-	f := &r.feed
-	waiting := 0
-	for _, b := range r.batches {
-		if b.stage == queued {
-			waiting++
-		}
-	}
-	if f.reading != nil || f.over || waiting > r.plan.Workers || r.now < f.resume {
+// readMore asks for the next rows, unless there is enough to do: as many batches waiting as there are
+// workers.
+func (f *feed) readMore() {
+	if f.reading != nil || f.over || f.work.waiting() > f.plan.Workers || f.now < f.resume {
 		return
 	}
-	f.begun, f.from, f.resume = r.now, f.since, 0
-	f.reading = r.start(&call{op: peer.ReadChanges{
+	f.begun, f.from, f.resume = f.now, f.since, 0
+	op := peer.ReadChanges{
 		Since: f.since,
-		Limit: r.plan.BatchSize * r.plan.Workers,
-		Wait:  f.caught && r.plan.Continuous,
-	}})
+		Limit: f.plan.BatchSize * f.plan.Workers,
+		Wait:  f.caught && f.plan.Continuous,
+	}
+	f.reading = &call{op: op, absorb: f.absorb, then: func(reply peer.Reply) { f.onChanges(op, reply) }}
+	f.issue(f.reading)
 }
 
-// takeRows queues what an answer brought, whole or not, and moves the position on.
-func (r *Run) takeRows(got peer.Changes) {
-	f := &r.feed
+// absorb queues the rows of an answer. An answer that broke off after some rows is no failure: the feed goes
+// on behind them, as after a part of an answer, though not at once.
+func (f *feed) absorb(reply peer.Reply) peer.Reply {
+	got, is := reply.Result.(peer.Changes)
+	if !is {
+		return reply
+	}
+	f.takeRows(got)
+	if len(got.Rows) > 0 && reply.Failure != nil {
+		// Reached: a feed that broke off has brought something
+		reply.Failure, f.resume = nil, f.now.Add(firstPause)
+	}
+	return reply
+}
+
+// takeRows queues the rows of an answer, whole or not, and moves the position on.
+func (f *feed) takeRows(got peer.Changes) {
 	f.rows += int64(len(got.Rows))
 	if f.pending >= 0 {
-		f.pending = max(-1, f.pending-int64(len(got.Rows))) // more than was said: nobody knows how many follow
+		f.pending = max(-1, f.pending-int64(len(got.Rows))) // with more rows than were announced it is not known
 	}
 	for rows := got.Rows; len(rows) > 0; {
-		n := min(len(rows), r.plan.BatchSize)
-		r.queueBatch(rows[:n], rows[n-1].Seq)
+		n := min(len(rows), f.plan.BatchSize)
+		f.work.queueBatch(rows[:n], rows[n-1].Seq)
 		f.since = rows[n-1].Seq
 		rows = rows[n:]
 	}
 }
 
-func (r *Run) onChanges(op peer.ReadChanges, reply peer.Reply) {
-	f := &r.feed
+// onChanges takes the end of an answer. Its last_seq may lie behind the last row, where a filter left rows
+// out; then an empty batch takes the checkpoint there. A read that neither moves on nor reaches the end would
+// be repeated for ever.
+func (f *feed) onChanges(op peer.ReadChanges, reply peer.Reply) {
 	f.reading = nil
 	if reply.Failure != nil {
-		r.crash(trouble(op, reply.Failure))
+		f.crash(trouble(op, reply.Failure))
 		return
 	}
 	got := reply.Result.(peer.Changes)
 	if got.LastSeq != "" {
 		if !sameMoment(got.LastSeq, f.since) {
-			r.queueBatch(nil, got.LastSeq)
+			f.work.queueBatch(nil, got.LastSeq)
 		}
 		f.since = got.LastSeq
 	}
 	if f.since == f.from && !got.End {
-		r.crash(Trouble{Error: "changes_req_failed", Reason: "the changes feed does not advance beyond " + string(f.from)})
+		f.crash(Trouble{Error: "changes_req_failed", Reason: "the changes feed does not advance beyond " + string(f.from)})
 		return
 	}
 	f.caught = got.End && (!op.Wait || len(got.Rows) < op.Limit)
-	f.over = f.caught && !r.plan.Continuous
-	r.estimatePending(got)
-	r.pauseWhenIdle(op, len(got.Rows))
+	f.over = f.caught && !f.plan.Continuous
+	f.estimatePending(got)
+	f.pauseWhenIdle(op, len(got.Rows))
 }
 
-// estimatePending keeps the number of rows to come. Servers tell it at the end of an answer; before that
-// it is asked for now and then, or read off the sequences of an unclustered server.
-func (r *Run) estimatePending(got peer.Changes) {
-	f := &r.feed
+// estimatePending keeps the number of rows to come. Servers tell it at the end of an answer. Before that, an
+// unclustered server's sequences are numbers and can be subtracted, and any other server is asked now and
+// then.
+func (f *feed) estimatePending(got peer.Changes) {
 	distance := numericDistance(f.since, f.goal)
 	switch {
 	case got.Pending >= 0:
@@ -120,22 +141,22 @@ func (r *Run) estimatePending(got peer.Changes) {
 		f.pending = distance
 	}
 	switch {
-	case got.End: // it tells more than an answer that is under way
+	case got.End: // the end of an answer tells more than a count that is in flight
 		f.counted = -1
-	case f.count == nil && distance < 0 && r.now >= f.recount:
+	case f.count == nil && distance < 0 && f.now >= f.recount:
 		f.counted = f.rows
-		f.count = r.start(&call{op: peer.CountPending{Since: f.since}})
+		f.count = &call{op: peer.CountPending{Since: f.since}, then: f.onPending}
+		f.issue(f.count)
 	}
 }
 
-// onPending takes a count. What was read since it was asked for may be a part of it.
-func (r *Run) onPending(reply peer.Reply) {
-	f := &r.feed
+// onPending takes a count. Rows that were read since it was asked for may be included in it.
+func (f *feed) onPending(reply peer.Reply) {
 	f.count = nil
 	if f.counted < 0 {
 		return
 	}
-	f.recount = r.now.Add(countEvery)
+	f.recount = f.now.Add(countEvery)
 	p, ok := reply.Result.(peer.Pending)
 	switch {
 	case !ok || reply.Failure != nil:
@@ -146,28 +167,28 @@ func (r *Run) onPending(reply peer.Reply) {
 	}
 }
 
-// pauseWhenIdle keeps a server whose long poll does not wait from being asked in a tight loop.
-func (r *Run) pauseWhenIdle(op peer.ReadChanges, rows int) {
-	f := &r.feed
+// pauseWhenIdle keeps a server whose long poll does not wait from being asked in a busy loop.
+func (f *feed) pauseWhenIdle(op peer.ReadChanges, rows int) {
 	switch {
-	case !op.Wait || rows > 0 || r.now.Sub(f.begun) >= quietRead:
+	case !op.Wait || rows > 0 || f.now.Sub(f.begun) >= quietRead:
 		f.pause = 0
 		return
 	case sameMoment(f.since, f.from):
 		f.pause = min(max(2*f.pause, idlePauseMin), idlePauseMax)
-	default: // the filter leaves out what comes, or the server words moments in a way of its own
+	default: // a filter leaves out what is written, or the server words one moment in many ways
 		f.pause = idlePauseMin
 	}
-	f.resume = r.now.Add(f.pause)
+	f.resume = f.now.Add(f.pause)
 }
 
-// number reads a sequence of an unclustered server.
+// number reads a sequence of an unclustered server, which is a number.
 func number(s peer.Seq) (int64, bool) {
 	n, err := strconv.ParseInt(string(s), 10, 64)
 	return n, err == nil
 }
 
-// numericDistance is -1 when it cannot be told, or to lies before from.
+// numericDistance returns how many changes lie between two sequences of an unclustered server; -1 if that
+// cannot be told, or if to is before from.
 func numericDistance(from, to peer.Seq) int64 {
 	a, okA := number(from)
 	b, okB := number(to)
@@ -177,15 +198,17 @@ func numericDistance(from, to peer.Seq) int64 {
 	return max(-1, b-a)
 }
 
-// sameMoment says that two sequences surely name the same moment of a feed: equal, or with the same
-// number in front. Clustered servers word one moment in many ways.
+// sameMoment reports whether two sequences surely name the same moment of a feed: they are equal, or have the
+// same number in front. The rest of a clustered server's sequence depends on which of its nodes answered.
 func sameMoment(a, b peer.Seq) bool { return a == b || ordinal(a) != "" && ordinal(a) == ordinal(b) }
 
-// clustered says whether a sequence is one of a cluster: a number, and what the shards have.
+// clustered reports whether a sequence is a clustered server's: a number, then the sequences of the shards,
+// encoded.
 func clustered(s peer.Seq) bool {
 	return ordinal(s) != "" && strings.Contains(string(s), "-")
 }
 
+// ordinal returns the number in front of a sequence, empty if there is none.
 func ordinal(s peer.Seq) string {
 	n, _, _ := strings.Cut(strings.Trim(string(s), `"`), "-")
 	if _, err := strconv.ParseUint(n, 10, 64); err != nil {

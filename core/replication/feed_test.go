@@ -29,8 +29,8 @@ func TestBrokenReadGoesOn(t *testing.T) {
 	}
 }
 
-// TestBrokenReadsWait: a feed that breaks off again and again, but brings something each time, is read no faster than
-// its rows are dealt with.
+// TestBrokenReadsWait: a feed that breaks off again and again, but brings something each time, is read no
+// faster than its rows are dealt with.
 func TestBrokenReadsWait(t *testing.T) {
 	w := newWorld(t)
 	w.fill(500)
@@ -105,13 +105,14 @@ func TestLongPollThatRewordsTheMoment(t *testing.T) {
 		if reads < 5 || reads > most.reads {
 			t.Errorf("%s: %d reads in a minute", words, reads)
 		}
-		if w.run.numbered > int64(most.batches) {
-			t.Errorf("%s: %d batches without a row", words, w.run.numbered)
+		if w.run.work.numbered > int64(most.batches) {
+			t.Errorf("%s: %d batches without a row", words, w.run.work.numbered)
 		}
 	}
 }
 
-// A run whose long polls are cut, because something on the way lets no answer take as long as it likes, goes on.
+// A run whose long polls are cut, because something on the way lets no answer take as long as it likes, goes
+// on.
 func TestCutLongPolls(t *testing.T) {
 	for _, c := range []struct {
 		name    string

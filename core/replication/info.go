@@ -10,40 +10,41 @@ import (
 	"couchrelay/core/peer"
 )
 
-// Info is what a run tells of itself.
+// Info is the state of a run as users see it.
 type Info struct {
-	// Counters are totals over the life of the replication's checkpoints.
+	// Counters are totals over the life of the replication's checkpoints. They only grow.
 	checkpoint.Counters
-	// SourceSeq is the end of the newest batch that is done, ThroughSeq the end of the last batch
-	// before the first that is not, CheckpointedSeq what the last checkpoint says.
+	// SourceSeq is the end of the newest batch that is done, ThroughSeq the end of the last batch before the
+	// first that is not done, CheckpointedSeq the sequence of the last checkpoint. In the order of the feed,
+	// CheckpointedSeq <= ThroughSeq <= SourceSeq, and none of them moves back within a run.
 	SourceSeq, ThroughSeq, CheckpointedSeq peer.Seq
-	// ChangesPending estimates the changes that are not done, -1 when the source does not tell.
+	// ChangesPending estimates the changes that are not yet done, read or not; -1 if the source does not
+	// tell.
 	ChangesPending int64
-	// Written, Refused and BytesWritten are this run's own: documents that the target took, documents that
-	// it did not, and bytes sent to it.
+	// Written and Refused are the documents that the target took and refused in this run, BytesWritten the
+	// bytes sent to it. They only grow.
 	Written, Refused, BytesWritten int64
-	// Refusals are the latest documents that the target did not accept, newest first.
+	// Refusals are the latest documents that the target refused, newest first, at most maxRefusals.
 	Refusals []peer.Refusal
-	// Waiting is why the run makes no progress at the moment: the last failure while something is
-	// being retried, or empty.
+	// Waiting is the last failure of a request that is being retried, empty if none is.
 	Waiting string
 }
 
-// maxRefusals is how many refused documents an Info lists.
+// maxRefusals bounds the refused documents that an Info lists.
 const maxRefusals = 10
 
 func (i Info) String() string {
 	return fmt.Sprintf("read %d written %d failed %d through %s", i.DocsRead, i.DocsWritten, i.DocWriteFailures, i.ThroughSeq)
 }
 
-// Info is the present state.
+// Info returns the present state.
 func (r *Run) Info() Info {
 	i := r.info
 	i.ChangesPending = -1
 	i.Refusals = append([]peer.Refusal{}, r.info.Refusals...)
 	if r.feed.pending >= 0 {
 		i.ChangesPending = r.feed.pending
-		for _, b := range r.batches {
+		for _, b := range r.work.batches {
 			i.ChangesPending += int64(b.rows)
 		}
 	}
@@ -61,6 +62,14 @@ func (r *Run) wrote(n int) {
 	r.info.Written += int64(n)
 }
 
+// refused counts a document that the target refused.
+func (r *Run) refused(f peer.Refusal) {
+	r.info.DocWriteFailures++
+	r.info.Refused++
+	list := append([]peer.Refusal{f}, r.info.Refusals...)
+	r.info.Refusals = list[:min(len(list), maxRefusals)]
+}
+
 const (
 	// firstReport is the time to the first Progress; it doubles up to ProgressInterval.
 	firstReport = time.Second
@@ -69,40 +78,34 @@ const (
 )
 
 // reporter publishes the state: soon at first, then regularly, and seldom while nothing changes, since a
-// service may hold very many idle replications.
+// service may run very many idle replications.
 type reporter struct {
-	next, last instant.Time
-	gap        time.Duration
-	said       Info
+	*Run
+
+	next, last instant.Time  // when the state is looked at next, and when it was published last
+	gap        time.Duration // between two looks; doubles from firstReport up to ProgressInterval
+	said       Info          // as it was published last
 }
 
-func (p *reporter) begin(now instant.Time, interval time.Duration) {
-	p.gap = min(firstReport, interval)
-	p.next, p.last = now.Add(p.gap), now
+func (p *reporter) begin() {
+	p.gap = min(firstReport, p.plan.ProgressInterval)
+	p.next, p.last = p.now.Add(p.gap), p.now
 }
 
-func (r *Run) report() {
-	p := &r.reports
-	p.gap = min(2*p.gap, r.plan.ProgressInterval)
-	p.next = r.now.Add(p.gap)
-	info := r.Info()
-	if info.same(p.said) && r.now.Sub(p.last) < quietReports*r.plan.ProgressInterval {
+func (p *reporter) report() {
+	p.gap = min(2*p.gap, p.plan.ProgressInterval)
+	p.next = p.now.Add(p.gap)
+	info := p.Info()
+	if info.same(p.said) && p.now.Sub(p.last) < quietReports*p.plan.ProgressInterval {
 		return
 	}
-	p.said, p.last = info, r.now
-	r.emit(Progress{Info: info})
+	p.said, p.last = info, p.now
+	p.emit(Progress{Info: info})
 }
 
-// same says whether two states show no difference. New refusals are counted.
+// same reports whether two states show no difference. The lists of refusals need not be compared: their count
+// is.
 func (i Info) same(o Info) bool {
 	i.Refusals, o.Refusals = nil, nil
 	return reflect.DeepEqual(i, o)
-}
-
-// refused counts a document that the target does not want.
-func (r *Run) refused(f peer.Refusal) {
-	r.info.DocWriteFailures++
-	r.info.Refused++
-	list := append([]peer.Refusal{f}, r.info.Refusals...)
-	r.info.Refusals = list[:min(len(list), maxRefusals)]
 }

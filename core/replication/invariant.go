@@ -16,61 +16,57 @@ const (
 	doneFirst    invariant.ID = "replication.done: a batch is done, with no work left, when it is passed"
 	forward      invariant.ID = "replication.forward: committed <= writing <= through, in the order of the feed"
 	rowsAgree    invariant.ID = "replication.rows: a checkpoint covers no more rows than were passed"
-	commitsAgree invariant.ID = "replication.commits: the committer has calls exactly while it does not rest"
-	looksAgree   invariant.ID = "replication.looks: looks counts the answers that a look at the databases waits for"
+	commitsAgree invariant.ID = "replication.commits: there are calls of a checkpoint or a look exactly while one is under way"
+	looksAgree   invariant.ID = "replication.looks: answers counts those that a look at the databases waits for"
 )
 
-// audit checks, at the end of a step, that the counters which change as calls start and end agree with the
+// audit checks, at the end of a step, that the counters which change as calls begin and end agree with the
 // calls that there are.
 func (r *Run) audit() {
-	var commits, copies, work, memory int
+	var survivors, copies, work, memory int
 	for _, c := range r.calls {
-		if c.commits {
-			commits++
-		}
-		if c.batch != nil {
-			work++
+		if c.survives {
+			survivors++
 		}
 		switch op := c.op.(type) {
 		case peer.CopyDoc:
 			copies++
+			work++
 		case peer.FetchDocs:
 			memory += op.Budget
+			work++
+		case peer.DiffRevs, peer.WriteDocs:
+			work++
 		}
 	}
-	k := &r.commits
-	invariant.Check(commits > 0 == k.busy(), commitsAgree, commits, int(k.step))
-	invariant.Check(k.looks == 0 || k.step == looking && k.looks == commits, looksAgree, k.looks, commits)
+	k, w := &r.commits, &r.watch
+	invariant.Check(survivors > 0 == (k.busy() || w.looking), commitsAgree, survivors, int(k.step))
+	invariant.Check(w.answers == 0 || w.looking && w.answers == survivors, looksAgree, w.answers, survivors)
 	if r.stopping {
 		return // the work was given up, and its counters with it
 	}
-	invariant.Check(r.memory >= memory && (work > 0 || r.memory == 0), memoryAgrees, r.memory, memory, work)
-	// Besides copies, each worker has a connection for its bulk requests, and the feed has one.
-	slots := max(1, r.plan.Connections-r.plan.Workers-1)
-	invariant.Check(r.copies == copies && copies <= slots, copiesAgree, r.copies, copies, slots)
-	r.auditBatches(work)
+	r.work.audit(work, copies, memory)
 }
 
-// auditBatches checks the batches; work is the number of calls for them.
-func (r *Run) auditBatches(work int) {
-	busy, before := 0, r.commits.throughNumber
-	for _, b := range r.batches {
+// audit checks the pipeline against the number of its calls, of CopyDoc calls among them, and the budgets of
+// FetchDocs calls.
+func (p *pipeline) audit(work, copies, budgets int) {
+	invariant.Check(p.memory >= budgets && (work > 0 || p.memory == 0), memoryAgrees, p.memory, budgets, work)
+	slots := max(1, p.plan.Connections-p.plan.Workers-1)
+	invariant.Check(p.copies == copies && copies <= slots, copiesAgree, p.copies, copies, slots)
+	busy, before := 0, p.commits.throughNumber
+	for _, b := range p.batches {
 		invariant.Check(b.first == before+1 && b.number >= b.first, inOrder, int(b.first), int(b.number), int(before))
 		invariant.Check(b.pending >= 0, workAgrees, b.pending)
-		before, work = b.number, work-b.calls()
-		if b.stage == diffing || b.stage == moving {
+		before, work = b.number, work-b.pending
+		switch b.stage {
+		case diffing:
+			busy, work = busy+1, work-1
+		case moving:
 			busy++
 		}
 	}
-	invariant.Check(before == r.numbered, inOrder, int(before), int(r.numbered))
+	invariant.Check(before == p.numbered, inOrder, int(before), int(p.numbered))
 	invariant.Check(work == 0, workAgrees, work)
-	invariant.Check(busy <= r.plan.Workers, withinLimit, busy)
-}
-
-// calls is how many calls the batch has: one that asks what the target lacks, then those that are pending.
-func (b *batch) calls() int {
-	if b.stage == diffing {
-		return 1
-	}
-	return b.pending
+	invariant.Check(busy <= p.plan.Workers, withinLimit, busy)
 }

@@ -12,13 +12,13 @@ import (
 // more request, above all without a checkpoint, and says which invariant it was.
 func TestBreachEndsTheRun(t *testing.T) {
 	for name, damage := range map[string]func(*Run){
-		"replication.memory":  func(r *Run) { r.memory -= 1 << 30 },
-		"replication.copies":  func(r *Run) { r.copies-- },
-		"replication.pending": func(r *Run) { r.batches[0].pending-- },
+		"replication.memory":  func(r *Run) { r.work.memory -= 1 << 30 },
+		"replication.copies":  func(r *Run) { r.work.copies-- },
+		"replication.pending": func(r *Run) { r.work.batches[0].pending-- },
 		"replication.workers": func(r *Run) { r.plan.Workers = 0 },
-		"replication.order":   func(r *Run) { r.batches = r.batches[1:] },
-		"replication.commits": func(r *Run) { r.commits.step = looking },
-		"replication.looks":   func(r *Run) { r.commits.looks-- },
+		"replication.order":   func(r *Run) { r.work.batches = r.work.batches[1:] },
+		"replication.commits": func(r *Run) { r.commits.step = syncing },
+		"replication.looks":   func(r *Run) { r.watch.answers-- },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := halfway(t)
@@ -44,7 +44,7 @@ func TestBreachEndsTheRun(t *testing.T) {
 // TestBreachPanics: without a reporter, as in the simulator, a broken invariant stops whatever steps the run.
 func TestBreachPanics(t *testing.T) {
 	w := halfway(t)
-	w.run.memory = -1
+	w.run.work.memory = -1
 	defer func() {
 		if b, is := recover().(*invariant.Broken); !is || b.ID != memoryAgrees {
 			t.Errorf("recovered %v", b)
@@ -61,7 +61,7 @@ func halfway(t *testing.T) *world {
 		w.dbs[peer.Source].write(id, "1-x")
 	}
 	w.begin()
-	for len(w.run.batches) < 2 {
+	for len(w.run.work.batches) < 2 {
 		w.proceed(func(int) int { return 0 })
 	}
 	return w

@@ -8,100 +8,119 @@ import (
 	"couchrelay/core/peer"
 )
 
-// lookFactor is how many checkpoint intervals an idle run lets pass between two looks, leastLook the least time:
-// the interval may be as short as a millisecond.
+// An idle run looks after its databases every lookFactor checkpoint intervals, but not more often than every
+// leastLook: the interval may be as short as a millisecond.
 const (
 	lookFactor = 10
 	leastLook  = time.Minute
 )
 
-// nextLook is when to look after what was looked at now.
-func nextLook(now instant.Time, interval time.Duration) instant.Time {
-	return now.Add(max(lookFactor*interval, leastLook))
+// watcher makes sure that both databases of an idle run are still the ones that it knows. A database that was
+// deleted and made again, or restored from a backup, may lack documents that were sent long ago, and nothing
+// in the feed would tell. The same holds for the filter function: another one may let through changes that
+// have passed. A look that finds a difference ends the run, and the next one starts from a checkpoint that
+// both databases still have. Checkpoints look too, so a busy run needs no other looks. CouchDB has none, and
+// notices with the next change.
+type watcher struct {
+	*Run
+
+	next    instant.Time // when an idle run looks next
+	looking bool         // a look has begun and has calls
+	answers int          // that the look at the databases waits for; 0 while the filter function is being read
 }
 
-// lookDue is when an idle run makes sure again that both databases are still those that it knows. One that
-// was deleted and made again, or put back from a backup, may lack what was sent long ago, and nothing in
-// the feed would tell. The same holds for the filter function: another one may let through what has passed.
-// A run that keeps no checkpoints looks when it is busy too.
-func (k *committer) lookDue(r *Run) instant.Time {
-	if !r.plan.Continuous || r.stopping || k.busy() || k.wanted(r) || r.plan.UseCheckpoints && len(r.batches) > 0 {
-		return instant.Never // a checkpoint looks too
+// lookLater puts the next look off, after a look or a checkpoint.
+func (w *watcher) lookLater() {
+	w.next = w.now.Add(max(lookFactor*w.plan.CheckpointInterval, leastLook))
+}
+
+// due returns when the next look begins; Never while a checkpoint is wanted or under way, or is to come since
+// batches are. A run without checkpoints looks while it is busy, too.
+func (w *watcher) due() instant.Time {
+	if !w.plan.Continuous || w.stopping || w.looking || w.commits.busy() || w.commits.wanted() ||
+		w.plan.UseCheckpoints && len(w.work.batches) > 0 {
+		return instant.Never
 	}
-	return k.look
+	return w.next
 }
 
 // lookWhenDue starts a look when its time has come: at the filter function, then at the databases.
-func (r *Run) lookWhenDue() {
-	k := &r.commits
-	if r.now < k.lookDue(r) {
+func (w *watcher) lookWhenDue() {
+	if w.now < w.due() {
 		return
 	}
-	k.step = looking
-	if r.plan.Filter != nil {
-		r.start(&call{op: *r.plan.Filter, commits: true})
-		return
-	}
-	r.lookAtDatabases()
+	w.looking = true
+	w.checkFilter(w.lookAtDatabases)
 }
 
-// lookAtDatabases reads the databases' descriptions, since what no commit made durable may be lost in a restart and the
-// log itself may have arrived in another database, and the logs, which tell what was put back.
-func (r *Run) lookAtDatabases() {
+// lookAtDatabases reads the databases' descriptions and logs. A log alone would not do where the description
+// tells: it may have been written to a database that was made again in between, and what was not made durable
+// may be lost when a server restarts. The description alone would not tell of a backup.
+func (w *watcher) lookAtDatabases() {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
-		logs := r.plan.UseCheckpoints && r.sides[side].logRev != ""
+		logs := w.plan.UseCheckpoints && w.sides[side].logRev != ""
 		if logs {
-			r.lookBy(peer.GetLocal{Side: side, ID: r.ids.Bases[0]})
+			op := peer.GetLocal{Side: side, ID: w.ids.Bases[0]}
+			w.lookBy(op, func(reply peer.Reply) { w.sawLog(op, reply) })
 		}
-		if !logs || known(r.sides[side].start) {
-			r.lookBy(peer.Open{Side: side})
+		if !logs || known(w.sides[side].start) {
+			op := peer.Open{Side: side}
+			w.lookBy(op, func(reply peer.Reply) { w.sawDatabase(op, reply) })
 		}
 	}
 }
 
-func (r *Run) lookBy(op peer.Op) {
-	r.commits.looks++
-	r.start(&call{op: op, commits: true})
+func (w *watcher) lookBy(op peer.Op, then func(peer.Reply)) {
+	w.answers++
+	w.insist(op, then)
 }
 
-// sawLog compares a log with the one that the run wrote or found. Revisions would not do: they begin anew in
-// a database that was made again.
-func (r *Run) sawLog(on peer.Side, doc peer.Local) {
-	log, err := checkpoint.Parse(doc.Body)
-	if !doc.Found || err != nil || log.SessionID != r.sides[on].log.SessionID {
-		// Reached: an idle run finds another database
-		r.commitFailed(failure(nil, "the checkpoint document on the %s database has changed", on))
-		return
-	}
-	r.looked()
-}
-
-// sawDatabase compares a database's description with the one at the beginning.
-func (r *Run) sawDatabase(on peer.Side, op peer.Op, reply peer.Reply) {
+// sawLog compares a log with the one that the run wrote or found. It compares session ids, which are never
+// used twice. Revisions would not do: they begin anew in a database that was made again.
+func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	if reply.Failure != nil {
-		r.commitFailed(trouble(op, reply.Failure))
+		w.commits.fail(trouble(op, reply.Failure))
 		return
 	}
-	if r.isOther(on, reply.Result.(peer.Opened).InstanceStartTime) {
-		r.commitFailed(replaced(on))
+	doc := reply.Result.(peer.Local)
+	log, err := checkpoint.Parse(doc.Body)
+	if !doc.Found || err != nil || log.SessionID != w.sides[op.Side].log.SessionID {
+		// Reached: an idle run finds another database
+		w.commits.fail(failure(nil, "the checkpoint document on the %s database has changed", op.Side))
 		return
 	}
-	r.looked()
+	w.looked()
 }
 
-func (r *Run) looked() {
-	k := &r.commits
-	if k.looks--; k.looks == 0 {
-		k.step, k.look = resting, nextLook(r.now, r.plan.CheckpointInterval)
+// sawDatabase compares a database's description with the one at the beginning of the run.
+func (w *watcher) sawDatabase(op peer.Open, reply peer.Reply) {
+	if reply.Failure != nil {
+		w.commits.fail(trouble(op, reply.Failure))
+		return
+	}
+	if w.isOther(op.Side, reply.Result.(peer.Opened).InstanceStartTime) {
+		w.commits.fail(replaced(op.Side))
+		return
+	}
+	w.looked()
+}
+
+// looked notes that one more answer was as it should be.
+func (w *watcher) looked() {
+	if w.answers--; w.answers == 0 {
+		w.looking = false
+		w.lookLater()
 	}
 }
 
-// isOther says whether a database is another one than at the beginning.
+// isOther reports whether a database is another one than at the beginning of the run, by its
+// instance_start_time now.
 func (r *Run) isOther(on peer.Side, start string) bool {
 	s := &r.sides[on]
 	return start != s.start && known(start) && known(s.start)
 }
 
+// replaced words that a database is another one than at the beginning of the run.
 func replaced(on peer.Side) Trouble {
 	return failure(nil, "instance_start_time on %s database has changed since last checkpoint.", on)
 }

@@ -62,7 +62,7 @@ func chaos(t *testing.T, draw func(int) int) {
 	if id := w.uncovered(w.dbs[peer.Source].seq); id != "" {
 		t.Fatalf("completed, but %s is not on the target", id)
 	}
-	if w.run.memory != 0 || w.run.copies != 0 || len(w.kept) != 0 {
-		t.Fatalf("left over: memory %d, copies %d, bodies %d", w.run.memory, w.run.copies, len(w.kept))
+	if w.run.work.memory != 0 || w.run.work.copies != 0 || len(w.kept) != 0 {
+		t.Fatalf("left over: memory %d, copies %d, bodies %d", w.run.work.memory, w.run.work.copies, len(w.kept))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"couchrelay/core/peer"
 )
 
-// TestPendingOfStoppedRun: before anything was read nobody knows what is pending, and what was read and not copied
-// is to come again.
+// TestPendingOfStoppedRun: before anything was read nobody knows what is pending, and what was read and not
+// copied is to come again.
 func TestPendingOfStoppedRun(t *testing.T) {
 	w := newWorld(t)
 	w.fill(12)
@@ -29,8 +29,8 @@ func TestPendingOfStoppedRun(t *testing.T) {
 	}
 }
 
-// TestPendingWhileCatchingUp: what is to come is known from the first count on, though reads go on while it is asked for,
-// and is counted anew now and then.
+// TestPendingWhileCatchingUp: what is to come is known from the first count on, though reads go on while it
+// is asked for, and is counted anew now and then.
 func TestPendingWhileCatchingUp(t *testing.T) {
 	w := newWorld(t)
 	w.fill(10_000)
@@ -58,7 +58,8 @@ func TestPendingWhileCatchingUp(t *testing.T) {
 	}
 }
 
-// TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may follow.
+// TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may
+// follow.
 func TestPendingOfFullAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true

@@ -335,8 +335,8 @@ func TestMissingRevisionIsAskedOnceMore(t *testing.T) {
 	}
 }
 
-// TestMissingRevisionsNamedTwice: an answer that names what is missing more than once makes the next question no
-// longer, and an error names a few.
+// TestMissingRevisionsNamedTwice: an answer that names what is missing more than once makes the next question
+// no longer, and an error names a few.
 func TestMissingRevisionsNamedTwice(t *testing.T) {
 	w := newWorld(t)
 	for n := range 40 {
@@ -375,8 +375,8 @@ func TestMemoryIsBounded(t *testing.T) {
 		w.begin()
 		for w.end == nil {
 			w.proceed(first)
-			if w.run.memory > cmp.Or(limit, DefaultMemory) {
-				t.Fatalf("%d bytes of bodies, and may have %d", w.run.memory, limit)
+			if w.run.work.memory > cmp.Or(limit, DefaultMemory) {
+				t.Fatalf("%d bytes of bodies, and may have %d", w.run.work.memory, limit)
 			}
 		}
 		if w.end.Cause != Completed || w.end.Info.BytesWritten != 400<<20 {
@@ -385,14 +385,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestStopBetweenPolls: a run that is stopped while it pauses between long polls waits for its last checkpoint, not for
-// the end of that pause over and over.
+// TestStopBetweenPolls: a run that is stopped while it pauses between long polls waits for its last
+// checkpoint, not for the end of that pause over and over.
 func TestStopBetweenPolls(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous, w.plan.CheckpointInterval = true, time.Hour
 	w.fill(1)
 	w.begin()
-	for w.run.feed.resume == 0 || len(w.run.batches) > 0 {
+	for w.run.feed.resume == 0 || len(w.run.work.batches) > 0 {
 		if i := slices.IndexFunc(w.flying, func(c Call) bool { r, is := c.Op.(peer.ReadChanges); return is && r.Wait }); i >= 0 {
 			call := w.flying[i]
 			w.flying = slices.Delete(w.flying, i, i+1)

@@ -5,178 +5,185 @@ import (
 	"couchrelay/core/peer"
 )
 
-// identify finds out the replication's id, for which the text of a filter function is needed.
-func (r *Run) identify() {
-	r.phase = identifying
-	if r.plan.Filter != nil {
-		r.start(&call{op: *r.plan.Filter})
-		return
-	}
-	r.claim()
+// opener takes a run from its beginning to where the copying starts. Of CouchDB's replication protocol these
+// are "Generate Replication ID", "Verify Peers" and "Find Common Ancestry".
+type opener struct {
+	*Run
+
+	opened  [2]bool // databases that were opened, by peer.Side
+	version [2]int  // index into ids.Bases of the id under which the side's checkpoint is looked for
+	located [2]bool // sides whose checkpoint was found, or is known not to exist
 }
 
-func (r *Run) onFilter(c *call, reply peer.Reply) {
+// identify finds out the replication's id. A part of it is the source text of the filter function.
+func (o *opener) identify() {
+	o.phase = identifying
+	if o.plan.Filter != nil {
+		o.ask(*o.plan.Filter, o.onFilter)
+		return
+	}
+	o.claim()
+}
+
+func (o *opener) onFilter(reply peer.Reply) {
 	if f := reply.Failure; f != nil {
-		name := r.plan.Filter.DesignDoc + "/" + r.plan.Filter.Name
-		t := Trouble{Error: "filter_fetch_error", Reason: "could not read filter " + name + ": " + f.String(), Throttled: trouble(c.op, f).Throttled}
-		if c.commits {
-			r.commitFailed(t)
-			return
-		}
-		r.crash(t)
+		o.crash(o.filterTrouble(f))
 		return
 	}
-	filter := reply.Result.(peer.Filter)
-	if c.commits {
-		r.filterChecked(filter)
+	o.filter = reply.Result.(peer.Filter)
+	o.claim()
+}
+
+// filterTrouble words why a filter function could not be read.
+func (r *Run) filterTrouble(f *peer.Failure) Trouble {
+	name := r.plan.Filter.DesignDoc + "/" + r.plan.Filter.Name
+	return Trouble{
+		Error: "filter_fetch_error", Reason: "could not read filter " + name + ": " + f.String(),
+		Throttled: trouble(*r.plan.Filter, f).Throttled,
+	}
+}
+
+// claim asks for the right to run under the id. Totals of another id, as before a change of the filter
+// function, are not this replication's.
+func (o *opener) claim() {
+	o.ids = o.plan.IDs(o.filter.Code)
+	id := o.ids.Bases[0] + o.ids.Extension
+	if was := o.plan.ResumedID; was != "" && was != id {
+		o.info.Counters = checkpoint.Counters{}
+	}
+	o.emit(Identify{ID: id, Base: o.ids.Bases[0]})
+}
+
+// open creates the target if the plan asks for that, and opens both databases.
+func (o *opener) open() {
+	o.phase = opening
+	o.openDatabase(peer.Source)
+	if o.plan.CreateTarget {
+		o.ask(peer.Create{Params: o.plan.CreateParams}, o.onCreate)
 		return
 	}
-	r.filter = filter
-	r.claim()
+	o.openDatabase(peer.Target)
 }
 
-func (r *Run) claim() {
-	r.ids = r.plan.IDs(r.filter.Code)
-	id := r.ids.Bases[0] + r.ids.Extension
-	if was := r.plan.ResumedID; was != "" && was != id {
-		r.info.Counters = checkpoint.Counters{}
-	}
-	r.emit(Identify{ID: id, Base: r.ids.Bases[0]})
-}
-
-// open makes the target when asked to, then reads both databases' descriptions.
-func (r *Run) open() {
-	r.phase = opening
-	r.start(&call{op: peer.Open{Side: peer.Source}})
-	if r.plan.CreateTarget {
-		r.start(&call{op: peer.Create{Params: r.plan.CreateParams}})
-		return
-	}
-	r.start(&call{op: peer.Open{Side: peer.Target}})
-}
-
-// onCreate leaves it to the opening of the target whether there is one, as CouchDB does: servers refuse with many
-// statuses to make what they have, or what somebody else has to make.
-func (r *Run) onCreate(reply peer.Reply) {
+// onCreate leaves it to the opening of the target whether there is one, as CouchDB does: servers answer with
+// many statuses that the database exists already, or that another user has to create it.
+func (o *opener) onCreate(reply peer.Reply) {
 	if f := reply.Failure; f != nil {
 		if t := trouble(peer.Create{}, f); t.Error != "db_not_found" {
-			r.crash(t)
+			o.crash(t)
 			return
 		}
 	}
-	r.start(&call{op: peer.Open{Side: peer.Target}})
+	o.openDatabase(peer.Target)
 }
 
-func (r *Run) onOpen(op peer.Open, reply peer.Reply) {
+func (o *opener) openDatabase(side peer.Side) {
+	op := peer.Open{Side: side}
+	o.ask(op, func(reply peer.Reply) { o.onOpen(op, reply) })
+}
+
+func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 	if reply.Failure != nil {
-		r.crash(trouble(op, reply.Failure))
+		o.crash(trouble(op, reply.Failure))
 		return
 	}
 	db := reply.Result.(peer.Opened)
-	s := &r.sides[op.Side]
-	s.opened, s.start, s.clustered = true, db.InstanceStartTime, clustered(db.UpdateSeq)
+	s := &o.sides[op.Side]
+	s.start, s.clustered = db.InstanceStartTime, clustered(db.UpdateSeq)
+	o.opened[op.Side] = true
 	if op.Side == peer.Source {
-		r.feed.goal = db.UpdateSeq
+		o.feed.goal = db.UpdateSeq
 	}
-	if r.sides[peer.Source].opened && r.sides[peer.Target].opened {
-		r.phase = locating
-		r.lookForLog(peer.Source)
-		r.lookForLog(peer.Target)
+	if o.opened == [2]bool{true, true} {
+		o.phase = locating
+		o.lookForLog(peer.Source)
+		o.lookForLog(peer.Target)
 	}
 }
 
-// lookForLog reads the checkpoint of one side under the id version that is next to try.
-func (r *Run) lookForLog(on peer.Side) {
-	r.start(&call{op: peer.GetLocal{Side: on, ID: r.ids.Bases[r.sides[on].version]}})
+// lookForLog reads a side's checkpoint ("Retrieve Replication Logs") under the id that is next to try.
+func (o *opener) lookForLog(on peer.Side) {
+	op := peer.GetLocal{Side: on, ID: o.ids.Bases[o.version[on]]}
+	o.ask(op, func(reply peer.Reply) { o.onLog(op, reply) })
 }
 
-func (r *Run) onLocal(c *call, op peer.GetLocal, reply peer.Reply) {
+func (o *opener) onLog(op peer.GetLocal, reply peer.Reply) {
 	if reply.Failure != nil {
-		r.commitFailed(trouble(op, reply.Failure))
+		o.crash(trouble(op, reply.Failure))
 		return
 	}
 	doc := reply.Result.(peer.Local)
-	switch {
-	case c.commits && r.commits.step == looking:
-		r.sawLog(op.Side, doc)
-		return
-	case c.commits:
-		r.localAgain(op.Side, doc)
-		return
-	}
-	s := &r.sides[op.Side]
 	if !doc.Found {
-		if s.version++; s.version < len(r.ids.Bases) {
-			r.lookForLog(op.Side)
+		if o.version[op.Side]++; o.version[op.Side] < len(o.ids.Bases) {
+			o.lookForLog(op.Side)
 			return
 		}
-		r.located(op.Side)
+		o.locate(op.Side)
 		return
 	}
 	log, err := checkpoint.Parse(doc.Body)
 	if err != nil {
-		r.crash(Trouble{Error: "checkpoint_unreadable", Reason: op.Side.String() + " _local/" + op.ID + ": " + err.Error()})
+		o.crash(Trouble{Error: "checkpoint_unreadable", Reason: op.Side.String() + " _local/" + op.ID + ": " + err.Error()})
 		return
 	}
+	s := &o.sides[op.Side]
 	s.log = log
-	if s.version == 0 {
+	if o.version[op.Side] == 0 {
 		s.logRev = doc.Rev
-		r.located(op.Side)
+		o.locate(op.Side)
 		return
 	}
-	r.migrate(op.Side)
+	o.migrate(op.Side)
 }
 
-// migrate writes a checkpoint that was found under an older id under the present one, so that it is
-// found at once from now on.
-func (r *Run) migrate(on peer.Side) {
-	if !r.plan.UseCheckpoints {
-		r.located(on)
+// migrate copies a checkpoint that was found under the id of an older version to the present id, so that it
+// is found at the first attempt from now on.
+func (o *opener) migrate(on peer.Side) {
+	if !o.plan.UseCheckpoints {
+		o.locate(on)
 		return
 	}
-	r.start(&call{op: peer.PutLocal{Side: on, ID: r.ids.Bases[0], Body: r.sides[on].log.Encode(r.plan.FlatLog)}})
+	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Body: o.sides[on].log.Encode(o.plan.FlatLog)}
+	o.ask(op, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			o.crash(trouble(op, reply.Failure))
+			return
+		}
+		o.sides[on].logRev = reply.Result.(peer.LocalWritten).Rev
+		o.locate(on)
+	})
 }
 
-func (r *Run) onLocalWritten(c *call, op peer.PutLocal, reply peer.Reply) {
-	if c.commits {
-		r.logWritten(op, reply)
+// locate compares the logs once both are known ("Compare Replication Logs"), and starts the copying.
+func (o *opener) locate(on peer.Side) {
+	o.located[on] = true
+	if o.located != [2]bool{true, true} {
 		return
 	}
-	if reply.Failure != nil {
-		r.crash(trouble(op, reply.Failure))
-		return
-	}
-	r.sides[op.Side].logRev = reply.Result.(peer.LocalWritten).Rev
-	r.located(op.Side)
-}
-
-// located compares the logs once both are known, and starts copying.
-func (r *Run) located(on peer.Side) {
-	r.sides[on].located = true
-	source, target := &r.sides[peer.Source], &r.sides[peer.Target]
-	if !source.located || !target.located {
-		return
-	}
-	since, history := checkpoint.Compare(source.trusted(), target.trusted())
+	since, history := checkpoint.Compare(o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted())
 	if len(history) > 0 {
-		r.info.Counters = r.info.Counters.Max(history[0].Counters)
+		o.info.Counters = o.info.Counters.Max(history[0].Counters)
 	}
-	if since == peer.Zero && r.plan.SinceSeq != "" {
-		since = r.plan.SinceSeq
+	if since == peer.Zero && o.plan.SinceSeq != "" {
+		since = o.plan.SinceSeq
 	}
-	r.commits.begin(since, history, r.now, r.plan.CheckpointInterval)
-	r.info.ThroughSeq, r.info.SourceSeq, r.info.CheckpointedSeq = since, since, since
-	r.feed.begin(since)
-	r.phase = copying
-	r.reports.begin(r.now, r.plan.ProgressInterval)
+	o.commits.begin(since, history)
+	o.watch.lookLater()
+	o.info.ThroughSeq, o.info.SourceSeq, o.info.CheckpointedSeq = since, since, since
+	o.feed.begin(since)
+	o.phase = copying
+	o.reports.begin()
 }
 
 // firstRev is the revision of a _local document that was written once.
 const firstRev = "0-1"
 
-// trusted is the log of a database, unless it was written for another one that had the name: a log may arrive after
-// a database was made again. Clusters tell when that was. Elsewhere instance_start_time may be that of the server, but there
-// every log but the first names the revision of the one before, and is refused where that is not.
+// trusted returns the log of a database, or none if it was written for another database of that name: a
+// request to write a log may be delayed until after the database was deleted and made again, and that one
+// lacks what the log says it has. A clustered server's instance_start_time is when the database was created,
+// so a difference tells. Other servers may report their own start in it. But these accept a log only if it
+// names the revision that it replaces, which the new database does not have, so there only the first log of a
+// database is in doubt.
 func (s *side) trusted() checkpoint.Log {
 	written := s.log.InstanceStart
 	if known(written) && known(s.start) && written != s.start && (s.clustered || s.logRev == firstRev) {
@@ -185,3 +192,6 @@ func (s *side) trusted() checkpoint.Log {
 	}
 	return s.log
 }
+
+// known reports whether an instance_start_time tells anything: old and mixed clusters send "0".
+func known(start string) bool { return start != "" && start != "0" }

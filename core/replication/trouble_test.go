@@ -77,8 +77,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// A database that is made again while a checkpoint is written takes the log as the one before would have. The next run
-// does not trust it, and one that goes on notices.
+// A database that is made again while a checkpoint is written takes the log as the one before would have. The
+// next run does not trust it, and one that goes on notices.
 func TestLogInAnotherDatabase(t *testing.T) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		for _, continuous := range []bool{false, true} {

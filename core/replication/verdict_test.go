@@ -8,8 +8,8 @@ import (
 	"couchrelay/core/peer"
 )
 
-// TestVerdictsOfBulkWrites: only what the target does not want is left out. What it could not write is copied by itself,
-// or else the run ends without a checkpoint.
+// TestVerdictsOfBulkWrites: only what the target does not want is left out. What it could not write is copied
+// by itself, or else the run ends without a checkpoint.
 func TestVerdictsOfBulkWrites(t *testing.T) {
 	for name, c := range map[string]struct {
 		verdict    peer.Refusal
@@ -84,7 +84,8 @@ func copies(w *world, answer func(op peer.CopyDoc) peer.Reply) {
 
 var torn = peer.Failure{Side: peer.Source, Method: "GET", URL: "http://s/db/doc", Kind: peer.Broken}
 
-// TestCopyThatBringsNewerLeafs: a leaf that nobody asked for is no progress and counts once, however often it comes.
+// TestCopyThatBringsNewerLeafs: a leaf that nobody asked for is no progress and counts once, however often it
+// comes.
 func TestCopyThatBringsNewerLeafs(t *testing.T) {
 	w := newWorld(t)
 	w.dbs[peer.Source].write("doc", "2-b")
@@ -101,8 +102,8 @@ func TestCopyThatBringsNewerLeafs(t *testing.T) {
 	}
 }
 
-// TestCopyThatBringsRefusedLeafs: a leaf that nobody asked for, and that the target refuses at first and takes the next time, is
-// one refusal and one write, however often it comes after that.
+// TestCopyThatBringsRefusedLeafs: a leaf that nobody asked for, and that the target refuses at first and
+// takes the next time, is one refusal and one write, however often it comes after that.
 func TestCopyThatBringsRefusedLeafs(t *testing.T) {
 	w := newWorld(t)
 	w.dbs[peer.Source].write("doc", "2-b")
@@ -124,7 +125,8 @@ func TestCopyThatBringsRefusedLeafs(t *testing.T) {
 	}
 }
 
-// TestCopyOfRefusedLeafs: a target that refuses a leaf while that is sent cuts off those behind it. Each attempt is progress.
+// TestCopyOfRefusedLeafs: a target that refuses a leaf while that is sent cuts off those behind it. Each
+// attempt is progress.
 func TestCopyOfRefusedLeafs(t *testing.T) {
 	w := newWorld(t)
 	w.refuses["doc"] = true
@@ -144,7 +146,8 @@ func TestCopyOfRefusedLeafs(t *testing.T) {
 	}
 }
 
-// TestCopyThatComesSlowly: a target that asks to slow down after each leaf is waited for as long as leaves come.
+// TestCopyThatComesSlowly: a target that asks to slow down after each leaf is waited for as long as leaves
+// come.
 func TestCopyThatComesSlowly(t *testing.T) {
 	w := newWorld(t)
 	for _, rev := range []string{"2-a", "2-b", "2-c", "2-d", "2-e", "2-f"} {
@@ -165,8 +168,8 @@ func TestCopyThatComesSlowly(t *testing.T) {
 	}
 }
 
-// TestCopyOfForbiddenLeafsThatBreaksOff: whether the target knows us is asked though no answer is whole, and then each
-// attempt is progress.
+// TestCopyOfForbiddenLeafsThatBreaksOff: whether the target knows us is asked though no answer is whole, and
+// then each attempt is progress.
 func TestCopyOfForbiddenLeafsThatBreaksOff(t *testing.T) {
 	w := newWorld(t)
 	w.refuses["doc"] = true

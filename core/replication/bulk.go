@@ -1,0 +1,190 @@
+package replication
+
+import (
+	"cmp"
+	"slices"
+
+	"couchrelay/core/peer"
+)
+
+// group is the bodies that one FetchDocs brought. The driver keeps them until Release.
+type group struct {
+	id     uint64        // of the FetchDocs's last attempt, by which the driver knows the bodies
+	docs   []peer.DocRev // that were asked for; Kept.Index is an index into this and came
+	came   []string      // revisions that came for them, which may be newer ones; empty for those that did not
+	bytes  int           // of all bodies that are kept; counted in pipeline.memory while writes > 0
+	writes int           // WriteDocs calls for bodies of the group; at 0 it is released
+}
+
+// fetchBudget bounds the bodies that one FetchDocs may bring, in bytes, but for a single larger one.
+func (p *pipeline) fetchBudget() int { return max(1, p.plan.Memory/4) }
+
+// fetchDocs reads documents in bulk ("Fetch Changed Documents", _bulk_get).
+func (p *pipeline) fetchDocs(b *batch, op peer.FetchDocs) {
+	c := &call{op: op}
+	c.then = func(reply peer.Reply) { p.onFetched(b, c.id, op, reply) }
+	p.issue(c)
+}
+
+// onFetched writes the bodies that came and finds another way for the other documents.
+func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.Reply) {
+	b.fetching = false
+	b.pending--
+	p.memory -= p.fetchBudget()
+	p.info.BulkGetAttempts += int64(len(op.Docs))
+	if f := reply.Failure; f != nil {
+		if !ofBulk(f) {
+			p.crash(trouble(op, f))
+			return
+		}
+		// Reached: documents are had one by one
+		// A server without _bulk_get, or one that fails on it or takes too long: the documents are copied one
+		// by one.
+		p.skipBulk.observe(1, 1, bulkDecay, p.now)
+		for _, d := range op.Docs {
+			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+		return
+	}
+	g := &group{id: id, docs: op.Docs, came: make([]string, len(op.Docs))}
+	kept := p.sortFetched(b, g, op.Docs, reply.Result.(peer.Fetched).Docs)
+	if len(kept) == 0 {
+		p.emit(Release{ID: g.id})
+		return
+	}
+	p.docSize = max(1, (3*p.docSize+g.bytes/len(kept))/4)
+	p.memory += g.bytes
+	p.write(b, g, kept)
+}
+
+// ofBulk reports whether documents may be had one by one after this failure of a bulk read. 429 asks to slow
+// down, and more requests would do the opposite; a host that cannot be reached cannot be reached for one
+// document either.
+func ofBulk(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Status:
+		return f.Status != 429
+	case peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	}
+	return false
+}
+
+// sortFetched splits the answer of a FetchDocs into bodies to write, which it returns, documents to copy one
+// by one, and documents to ask for again, because they did not fit into the budget or the answer ended before
+// them.
+func (p *pipeline) sortFetched(b *batch, g *group, asked []peer.DocRev, got []peer.FetchedDoc) []peer.Kept {
+	var kept []peer.Kept
+	var left []peer.DocRev
+	useless := int64(0)
+	for i, d := range asked {
+		fate := peer.Left
+		if i < len(got) {
+			fate = got[i].Fate
+		}
+		switch fate {
+		case peer.Taken:
+			kept = append(kept, peer.Kept{Fetch: g.id, Index: i})
+			g.came[i] = cmp.Or(got[i].Rev, d.Rev)
+			g.bytes += got[i].Size
+			p.info.DocsRead++
+			p.info.BulkGetDocs++
+		case peer.Left:
+			left = append(left, d)
+		default:
+			useless++
+			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+	}
+	if len(left) == len(asked) { // asking for the same again would never end
+		// Reached: a bulk read brings nothing at all
+		for _, d := range left {
+			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+		}
+		useless, left = int64(len(asked)), nil
+	}
+	b.fetch = append(left, b.fetch...)
+	p.skipBulk.observe(useless, int64(len(asked)), bulkDecay, p.now)
+	return kept
+}
+
+// write sends bodies of a group to the target ("Upload Batch of Changed Documents", _bulk_docs).
+func (p *pipeline) write(b *batch, g *group, docs []peer.Kept) {
+	g.writes++
+	b.pending++
+	op := peer.WriteDocs{Docs: docs}
+	p.ask(op, func(reply peer.Reply) { p.onWritten(b, g, op, reply) })
+}
+
+func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.Reply) {
+	b.pending--
+	g.writes--
+	if f := reply.Failure; f != nil {
+		if f.Kind != peer.Status || f.Status != 413 {
+			p.crash(trouble(op, f))
+			return
+		}
+		p.writeSmaller(b, g, op, f)
+	} else {
+		p.judge(b, g, op, reply.Result.(peer.Written).Refused)
+	}
+	if g.writes == 0 {
+		p.memory -= g.bytes
+		p.info.BytesWritten += int64(g.bytes)
+		p.emit(Release{ID: g.id})
+	}
+}
+
+// judge counts what became of the documents of a bulk write. A document that the target refuses is left out.
+// Every other error word tells that something went wrong there: such a document is copied by itself, and the
+// answer to that decides.
+func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.Refusal) {
+	written, refused := slices.Clone(op.Docs), 0
+	for _, v := range verdicts {
+		if v.Error == "unauthorized" || v.Error == "forbidden" {
+			p.refused(v)
+			refused++
+			continue
+		}
+		// Reached: a document is not written in bulk, and not refused
+		for _, k := range g.meant(written, v) {
+			d := g.docs[k.Index]
+			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
+		}
+	}
+	p.wrote(max(0, len(written)-refused))
+}
+
+// meant returns the documents of those sent that a verdict may be about: the one with its id and revision,
+// else all with its id, else all. Copying one too many does no harm, and leaving one out would lose it.
+func (g *group) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
+	var alike []peer.Kept
+	for _, k := range sent {
+		if g.docs[k.Index].ID != v.ID {
+			continue
+		}
+		if g.came[k.Index] == v.Rev {
+			return []peer.Kept{k}
+		}
+		alike = append(alike, k)
+	}
+	if len(alike) > 0 {
+		return alike
+	}
+	return slices.Clone(sent)
+}
+
+// writeSmaller halves a write that is too large for the target. A single document that is too large is
+// refused.
+func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.Failure) {
+	if n := len(op.Docs); n > 1 {
+		// Reached: a bulk write is halved
+		p.write(b, g, op.Docs[:n/2])
+		p.write(b, g, op.Docs[n/2:])
+		return
+	}
+	// Reached: a single document is too large
+	i := op.Docs[0].Index
+	p.refused(peer.Refusal{ID: g.docs[i].ID, Rev: g.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
+}
