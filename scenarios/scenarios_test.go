@@ -27,7 +27,7 @@ func TestScenarios(t *testing.T) {
 // What once broke does not break any more.
 func TestRegressions(t *testing.T) {
 	play(t, "regressions/*.txt", func(t *testing.T, s *scenario.Scenario) {
-		if oracle.Invariants[s.Broke] == "" {
+		if oracle.Says(s.Broke) == "" {
 			t.Error("does not say which invariant it broke")
 		}
 	})

@@ -108,7 +108,7 @@ func verdict(out io.Writer, w worlds, failures []campaign.Failure) error {
 // printFailure prints four lines: what broke, where, and the commands that show and shrink it.
 func printFailure(out io.Writer, w worlds, f campaign.Failure) {
 	v := f.Violation
-	fmt.Fprintf(out, "\n%s  %s %s\n", v.ID, oracle.Invariants[v.ID], oneLine(v.Text))
+	fmt.Fprintf(out, "\n%s  %s %s\n", v.ID, oracle.Says(v.ID), oneLine(v.Text))
 	what, seed, file := w.name, "", strings.ToLower(v.ID)
 	if !w.scripted() {
 		what, seed, file = fmt.Sprintf("seed %d of %s", f.Seed, w.name), fmt.Sprintf(" --seed %d", f.Seed), fmt.Sprintf("%s-seed%d", file, f.Seed)

@@ -45,7 +45,7 @@ func (c *shrinkCommand) Run() error {
 	}
 	s := result.Scenario
 	s.Text = []string{
-		fmt.Sprintf("%s: %s", s.Broke, oracle.Invariants[s.Broke]),
+		fmt.Sprintf("%s: %s", s.Broke, oracle.Says(s.Broke)),
 		oneLine(result.After.Text),
 		fmt.Sprintf("Shrunk from %s.", from),
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"couchrelay/sim/decide"
-	"couchrelay/sim/oracle"
 	"couchrelay/sim/trial"
 	"couchrelay/sim/world"
 )
@@ -51,7 +50,7 @@ func breaking(w *trial.Trial) {
 		case seed == planted(4):
 			panic("planted")
 		case slices.Contains([]uint64{planted(3), planted(5), planted(6)}, seed):
-			w.Violation = &oracle.Violation{ID: "S99", Text: "planted", Step: 500}
+			w.Fail("S99", "planted")
 		}
 	})
 }

@@ -8,9 +8,23 @@ import (
 	"couchrelay/core/node"
 )
 
+// backoffs is S8.
+type backoffs struct {
+	*chronicle
+	waits map[int]alike // after crashes, by their number in a row
+}
+
+var backoffSubject = subject{
+	invariants: []Invariant{{"S8", "The wait after a crash is within its bounds and kept, and crashes are forgotten after a healthy run only."}},
+	begin: func(c *chronicle) {
+		c.on.jobMoved.add((&backoffs{c, map[int]alike{}}).checkBackoff)
+	},
+}
+
 // checkBackoff is S8: crashes are counted and forgotten by the rules, the wait after each is within its bounds,
 // and nobody runs before it is over, unless only a clock that is more than a day ahead can have given it.
-func (o *Oracle) checkBackoff(id string, before, after *shadow, anew bool, l landing) {
+func (o *backoffs) checkBackoff(j jobChange) {
+	id, before, after, anew, l := j.id, j.before, j.after, j.anew, j.landing
 	b, a := before.record, after.record
 	ran, health := a.LastUpdated.Sub(b.LastStart), o.w.Config().Backoff.Health
 	_, progress := l.Request.(node.Record)
@@ -30,7 +44,7 @@ func (o *Oracle) checkBackoff(id string, before, after *shadow, anew bool, l lan
 }
 
 // checkCrash checks what follows a crash.
-func (o *Oracle) checkCrash(id string, before, after *shadow, ran time.Duration) {
+func (o *backoffs) checkCrash(id string, before, after *shadow, ran time.Duration) {
 	policy := o.w.Config().Backoff
 	n, expected := after.record.ErrorCount, before.record.ErrorCount+1
 	if ran > policy.Health {
@@ -50,4 +64,24 @@ func (o *Oracle) checkCrash(id string, before, after *shadow, ran time.Duration)
 // have.
 func longestWait(p backoff.Policy, n int) time.Duration {
 	return min(p.Max, p.Min<<min(n-1, 20)) // in a million times the least wait is the longest
+}
+
+// alike are waits after the same number of crashes in a row, one after the other.
+type alike struct {
+	wait  time.Duration
+	times int
+}
+
+// checkSpread is a part of S8: jobs that crash together do not come back together. Two waits may be the same
+// by chance, four hardly.
+func (o *backoffs) checkSpread(id string, n int, wait time.Duration) {
+	last := o.waits[n]
+	if last.wait != wait {
+		last = alike{wait: wait}
+	}
+	last.times++
+	o.waits[n] = last
+	if last.times > 3 && wait > time.Second {
+		o.Fail("S8", "job %s waits %s after crash %d in a row, as the %d before it did", id, wait, n, last.times-1)
+	}
 }

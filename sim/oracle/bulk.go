@@ -8,6 +8,23 @@ import (
 	"couchrelay/core/peer"
 )
 
+// bulkReads are the invariants of reading in bulk.
+type bulkReads struct{ *chronicle }
+
+var bulkSubject = subject{
+	begin: func(c *chronicle) {
+		o := &bulkReads{c}
+		c.on.runCalls.add(func(c call) {
+			switch op := c.op.(type) {
+			case peer.CopyDoc:
+				o.checkStubs(c.run, op)
+			case peer.FetchDocs:
+				o.checkBulk(c.run, op)
+			}
+		})
+	},
+}
+
 // bulk is how a run gets on with reading in bulk.
 type bulk struct {
 	barren  int             // answers in a row that it does not work
@@ -83,7 +100,7 @@ func with(set map[string]bool, name string) map[string]bool {
 }
 
 // checkBulk is a part of S30: a source that does not read in bulk is not asked to for every batch.
-func (o *Oracle) checkBulk(r *run, op peer.FetchDocs) {
+func (o *bulkReads) checkBulk(r *run, op peer.FetchDocs) {
 	b := &r.numbers.bulk
 	if b.greedy >= manyGreedy {
 		o.Fail("S30", "run %d of %s asks for %d documents in bulk, and the last %d answers had room for a fifth at most", r.ID(), r.p.Name, len(op.Docs), b.greedy)
@@ -100,7 +117,7 @@ func (o *Oracle) checkBulk(r *run, op peer.FetchDocs) {
 
 // checkStubs is a part of S30: attachments that the target has are not sent again. When the source or the target lacks
 // something after all, everything is.
-func (o *Oracle) checkStubs(r *run, op peer.CopyDoc) {
+func (o *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
 	b := &r.numbers.bulk
 	if b.copied[op.ID] || r.numbers.diffs >= enough {
 		return

@@ -10,29 +10,30 @@ import (
 	"couchrelay/core/replication"
 )
 
+// retries are the invariants of requests that are repeated.
+type retries struct{ *chronicle }
+
+var retrySubject = subject{
+	invariants: []Invariant{
+		{"S28", "What failed is not asked for again at once, and later the more often it failed."},
+		{"S30", "A run does as its replication says: it asks for nothing that this rules out, for no more at once than this allows, and gives up after all the retries only."},
+	},
+	begin: func(c *chronicle) {
+		o := &retries{c}
+		c.on.runCalls.add(o.called)
+		c.on.runReplied.add(o.replied)
+		c.on.runSaidEnd.add(func(e ending) { o.checkGivenUp(e.run, e.asked, e.ev, e.end) })
+	},
+}
+
 // called is told of every request of a run before it leaves.
-func (o *Oracle) called(r *run, op peer.Op) {
-	o.checkRepeats(r, op)
-	o.checkPause(r, op)
-	o.checkOptions(r, op)
-	o.checkLoad(r, op)
-	o.checkStart(r, op)
-	o.checkWhole(r, op)
-	switch op := op.(type) {
-	case peer.PutLocal:
-		o.askedToSave(r, op)
-	case peer.Commit:
-		if op.Side == peer.Source {
-			o.checkDelay(r)
-			r.saved.begins(r, true)
-		}
-	case peer.CountPending:
-		o.asksCount(r, op)
-	case peer.GetFilter:
-		r.saved.begins(r, false)
-	case peer.ReadChanges:
-		o.checkFeedPause(r)
-		r.attempts.asked = r.p.Steady()
+func (o *retries) called(c call) {
+	o.checkRepeats(c.run, c.op)
+	o.checkPause(c.run, c.op)
+	o.checkWhole(c.run, c.op)
+	if _, reads := c.op.(peer.ReadChanges); reads {
+		o.checkFeedPause(c.run)
+		c.attempts.asked = c.p.Steady()
 	}
 }
 
@@ -50,7 +51,7 @@ type repeats struct {
 }
 
 // checkRepeats is a part of B1: no run asks for the same again and again.
-func (o *Oracle) checkRepeats(r *run, op peer.Op) {
+func (o *retries) checkRepeats(r *run, op peer.Op) {
 	if minute := o.thisMinute(); minute != r.repeats.minute {
 		r.repeats = repeats{minute: minute, alike: map[string]int{}, since: r.repeats.since}
 	}
@@ -82,7 +83,7 @@ func (o *Oracle) checkRepeats(r *run, op peer.Op) {
 }
 
 // brought is how far the feed has come, in whatever words.
-func (o *Oracle) brought(r *run, since peer.Seq) string {
+func (o *retries) brought(r *run, since peer.Seq) string {
 	if source := o.w.Database(r.Replication().Source.URL); source != nil {
 		since = peer.Seq(fmt.Sprint(source.Number(since)))
 	}
@@ -100,7 +101,7 @@ const (
 const idlePause = 10 * time.Second
 
 // checkFeedPause is a part of L8: a run that waits for nothing but changes asks for them.
-func (o *Oracle) checkFeedPause(r *run) {
+func (o *retries) checkFeedPause(r *run) {
 	s, now := &r.saved, o.w.Now()
 	if s.fed != 0 && s.fed == s.worked && r.p.PausedLast() < s.fed && now.Sub(s.fed) > idlePause+time.Second {
 		o.Fail("L8", "run %d of %s reads changes again after %s, and did nothing in between", r.ID(), r.p.Name, now.Sub(s.fed))
@@ -134,8 +135,8 @@ func (s setback) pause() time.Duration {
 
 // replied notes a call that failed in a way that may pass. Calls for documents are left out, since several batches
 // may have the same one, and so is opening, for which there are several reasons, and what tells when to come again.
-func (o *Oracle) replied(r *run, op peer.Op, reply peer.Reply) {
-	o.opened(r, op, reply)
+func (o *retries) replied(a reply) {
+	r, op, reply := a.run, a.op, a.Reply
 	f, now := reply.Failure, o.w.Now()
 	if f != nil {
 		r.noteFailure(op, f, now)
@@ -150,20 +151,13 @@ func (o *Oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 			r.attempts.lacking = lacking{op.(peer.CopyDoc).ID, now}
 		}
 	}
-	if copies, is := op.(peer.CopyDoc); is {
-		o.noteCopy(r, copies, reply)
-	}
 	if read, is := op.(peer.ReadChanges); is {
 		r.attempts.noteFeed(read, reply, now, r.p.Steady().Sub(r.attempts.asked))
 	}
-	o.count(r, op, reply)
-	r.numbers.heard(reply, now)
-	r.saved.save(op, reply, now)
 	changes, _ := reply.Result.(peer.Changes)
 	if f == nil || len(changes.Rows) > 0 {
 		delete(r.failed, op.String())
 	}
-	r.wantedAgain(changes.Rows)
 	read, is := op.(peer.ReadChanges)
 	wasCut := is && f != nil && read.Wait && cut(f) && max(now, r.p.PausedLast()).Sub(r.attempts.asked) >= quietPoll
 	if f == nil {
@@ -200,7 +194,7 @@ func (o *Oracle) replied(r *run, op peer.Op, reply peer.Reply) {
 
 // checkPause is S28: what failed is not repeated at once, and the more often it failed the later. A part of S30 is that what
 // is answered 429 is given up one day.
-func (o *Oracle) checkPause(r *run, op peer.Op) {
+func (o *retries) checkPause(r *run, op peer.Op) {
 	if len(r.failed) == 0 {
 		return
 	}
@@ -299,19 +293,15 @@ func (r *run) noteFailure(op peer.Op, f *peer.Failure, now instant.Time) {
 
 // checkGivenUp is a part of S30: a run ends for a failure that may pass after all the retries only, and for none of a bulk
 // read that reads of single documents may do without.
-func (o *Oracle) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e replication.End) {
+func (o *retries) checkGivenUp(r *run, asked peer.Op, ev replication.Event, e replication.End) {
 	reply, is := ev.(replication.Reply)
 	t, now := &r.attempts, o.w.Now()
 	if copied, copies := reply.Result.(peer.Copied); copies && reply.Failure == nil && e.Cause == replication.Crashed && inTheWay(copied) &&
 		t.failed <= r.Replication().Source.Retries && now.Sub(t.firstFailed) < retriesLast {
 		o.Fail("S30", "run %d of %s gave up after %d failures for a write that was in the way: %s", r.ID(), r.p.Name, t.failed, e.Trouble)
 	}
-	o.checkBlames(r, reply.Reply, e)
 	if !is || reply.Failure == nil || e.Cause != replication.Crashed {
 		return
-	}
-	if copies, is := asked.(peer.CopyDoc); is {
-		o.checkCopyGivenUp(r, copies, reply.Reply, e)
 	}
 	_, bulk := asked.(peer.FetchDocs)
 	_, creates := asked.(peer.Create)
@@ -358,7 +348,7 @@ type lacking struct {
 }
 
 // checkWhole is a part of S30: what the source is asked for again for that is asked for with all attachments.
-func (o *Oracle) checkWhole(r *run, op peer.Op) {
+func (o *retries) checkWhole(r *run, op peer.Op) {
 	again, is := op.(peer.CopyDoc)
 	if is && again.ID == r.attempts.lacking.id && o.w.Now() == r.attempts.lacking.at.Add(missingPause) && len(again.Since) > 0 {
 		o.Fail("S30", "run %d of %s asks again for %s, without the attachments of %v", r.ID(), r.p.Name, again.ID, again.Since)
@@ -370,38 +360,4 @@ func (o *Oracle) checkWhole(r *run, op peer.Op) {
 func inTheWay(c peer.Copied) bool {
 	return slices.ContainsFunc(c.Revs, func(r peer.CopiedRev) bool { return r.Refused != nil }) &&
 		!slices.ContainsFunc(c.Revs, func(r peer.CopiedRev) bool { return r.Missing || r.Refused != nil && r.Refused.Status != 409 })
-}
-
-// checkOptions is a part of S30: a run asks for nothing that its replication rules out.
-func (o *Oracle) checkOptions(r *run, op peer.Op) {
-	rep := r.Replication()
-	switch op := op.(type) {
-	case peer.CopyDoc:
-		o.checkAsked(r, op.ID, op.Revs...)
-		o.checkStubs(r, op)
-		o.checkAlone(r, op)
-	case peer.Create:
-		if !slices.Equal(op.Params, rep.CreateTargetParams) {
-			o.Fail("S30", "run %d of %s makes its target with %v, and should with %v", r.ID(), r.p.Name, op.Params, rep.CreateTargetParams)
-		}
-		if !rep.CreateTarget {
-			o.Fail("S30", "run %d of %s makes its target without create_target", r.ID(), r.p.Name)
-		}
-	case peer.PutLocal:
-		if !rep.UseCheckpoints {
-			o.Fail("S30", "run %d of %s writes a checkpoint without use_checkpoints", r.ID(), r.p.Name)
-		}
-	case peer.FetchDocs:
-		if !rep.UseBulkGet {
-			o.Fail("S30", "run %d of %s reads in bulk without use_bulk_get", r.ID(), r.p.Name)
-		}
-		for _, d := range op.Docs {
-			o.checkAsked(r, d.ID, d.Rev)
-		}
-		o.checkBulk(r, op)
-	case peer.DiffRevs:
-		if len(op.Docs) > rep.WorkerBatchSize {
-			o.Fail("S30", "run %d of %s compares %d documents at once, with worker_batch_size %d", r.ID(), r.p.Name, len(op.Docs), rep.WorkerBatchSize)
-		}
-	}
 }

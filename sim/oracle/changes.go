@@ -11,7 +11,8 @@ type JobChanged struct {
 }
 
 // watchJob tells the watcher what became of a job.
-func (o *Oracle) watchJob(id string, before, after *shadow) {
+func (o *Oracle) watchJob(j jobChange) {
+	id, before, after := j.id, j.before, j.after
 	if o.Watch == nil {
 		return
 	}

@@ -7,11 +7,60 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
 )
+
+// checkpoints are the invariants of logs.
+type checkpoints struct {
+	*chronicle
+	lone    map[string]lone         // by name of the checkpoint
+	writers map[string]instant.Time // by session of a checkpoint: when the run began that writes it
+	written int                     // checkpoints so far, of which some are checked
+}
+
+var checkpointSubject = subject{
+	invariants: []Invariant{
+		{"S11", "A checkpoint covers nothing that the target has not stored."},
+		{"S21", "Checkpoints are written to both sides, cover what is done, and do not follow each other too soon."},
+		{"S27", "A run begins where the checkpoints on both sides last agree, or where its replication says when they never did."},
+	},
+	begin: func(c *chronicle) {
+		o := &checkpoints{c, map[string]lone{}, map[string]instant.Time{}, 0}
+		c.on.logWritten.add(func(f world.LogWritten) { o.checkpoint(f.DB, f.ID, f.Body) })
+		c.on.runCalls.add(o.called)
+		c.on.runCancels.add(o.checkCancels)
+		c.on.runReplied.add(func(a reply) { a.saved.save(a.op, a.Reply, c.w.Now()) })
+		c.on.runTells.add(func(t telling) { o.checkSaved(t.run, t.info) })
+		c.on.runSaidEnd.add(func(e ending) {
+			o.checkCovered(e.run, e.end)
+			o.checkStopped(e.run, e.end)
+			o.checkSaved(e.run, e.end.Info)
+		})
+		c.on.runStepped.add(func(s runStep) { o.checkEnds(s.run) })
+	},
+}
+
+// called is told of every request of a run before it leaves.
+func (o *checkpoints) called(c call) {
+	r := c.run
+	o.checkStart(r, c.op)
+	switch op := c.op.(type) {
+	case peer.PutLocal:
+		o.askedToSave(r, op)
+	case peer.Commit:
+		if op.Side == peer.Source {
+			o.checkDelay(r)
+			r.saved.begins(r, true)
+		}
+	case peer.GetFilter:
+		r.saved.begins(r, false)
+	}
+}
 
 // agreed is where the logs of two databases last agree, and so the next run begins: the newest session that both
 // have at one sequence. This is the definition, not the core's way to find it.
@@ -104,60 +153,8 @@ func readLog(body []byte) log {
 	return log{entries: all, made: l.InstanceStart}
 }
 
-// logsOf are the databases with the logs of a replication whose checkpoints can be judged; nil for others: a
-// filter function may be another one by now.
-func (o *Oracle) logsOf(rep *spec.Replication) (source, target *peers.DB) {
-	source, target = o.w.Database(rep.Source.URL), o.w.Database(rep.Target.URL)
-	if rep.Filter.Kind == spec.FunctionFilter || source == nil || target == nil {
-		return nil, nil
-	}
-	return source, target
-}
-
-// outlook is what a run finds when it looks for its checkpoint.
-type outlook struct {
-	source, target       *peers.DB
-	restoredS, restoredT int
-	logS, logT           string // jobs that differ in a few options write the same logs, which may come to agree at the same sequence anew
-	start                peer.Seq
-}
-
-func (o *Oracle) outlook(r *run) (l outlook) {
-	if l.source, l.target = o.logsOf(r.Replication()); l.source != nil {
-		l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
-		base := r.Base()
-		l.logS, l.logT = string(l.source.Log(base)), string(l.target.Log(base))
-		l.start = o.logs.agreed(l.source, l.target, base)
-		if since := r.Replication().SinceSeq; l.start == peer.Zero && since != nil {
-			l.start = peer.Seq(since)
-		}
-	}
-	return l
-}
-
-// uncovered is a document that a job would copy again though it has arrived: one among the changes up to a number
-// that its checkpoints do not cover. Jobs that differ in a few options have the same logs, and none to rely on.
-func (o *Oracle) uncovered(jobID string, rep *spec.Replication, base string, through int64) string {
-	source, target := o.logsOf(rep)
-	if source == nil || !rep.UseCheckpoints {
-		return ""
-	}
-	for id, s := range o.shadows { // in any order: one is enough
-		if id != jobID && s.header != nil && s.record.BaseID == base {
-			return ""
-		}
-	}
-	since := max(source.Number(o.logs.agreed(source, target, base)), beginsAt(rep, source))
-	for _, offer := range source.OffersAfter(since, rep.Filter, rep.WinningRevsOnly) {
-		if offer.Number <= through {
-			return offer.ID
-		}
-	}
-	return ""
-}
-
 // checkCovered is a part of S21: what a one-shot has done is covered by its checkpoint when it is over.
-func (o *Oracle) checkCovered(r *run, e replication.End) {
+func (o *checkpoints) checkCovered(r *run, e replication.End) {
 	if e.Cause != replication.Completed || !o.asBegun(r) || r.begin.source.Start() != r.begin.startS {
 		return
 	}
@@ -177,7 +174,7 @@ type lone struct {
 }
 
 // checkBothSides is S21.
-func (o *Oracle) checkBothSides(db *peers.DB, id string) {
+func (o *checkpoints) checkBothSides(db *peers.DB, id string) {
 	if o.w.Config().Sample > 1 {
 		return // some writes are not seen
 	}
@@ -197,9 +194,9 @@ func (o *Oracle) checkBothSides(db *peers.DB, id string) {
 const filterSettles = 5 * time.Minute
 
 // checkpoint is S11: what a checkpoint covers is on the target. It counts once both databases have it.
-func (o *Oracle) checkpoint(db *peers.DB, id string, body []byte) {
+func (o *checkpoints) checkpoint(db *peers.DB, id string, body []byte) {
 	defer o.noteSaved(db, body)
-	if !o.sampled(&o.checkpoints, 1) {
+	if !o.sampled(&o.written) {
 		return
 	}
 	head, err := o.logs.head(body)
@@ -238,29 +235,9 @@ func (o *Oracle) checkpoint(db *peers.DB, id string, body []byte) {
 	}
 }
 
-// beginsAt is the number of the change behind which a replication without a checkpoint begins: its since_seq.
-func beginsAt(rep *spec.Replication, source *peers.DB) int64 {
-	return source.Number(peer.Seq(rep.SinceSeq))
-}
-
-// missing is a revision among the changes up to a number that the target lacks and never refused.
-func (o *Oracle) missing(rep *spec.Replication, source, target *peers.DB, through int64) string {
-	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
-		if offer.Number > through || target.Deny[offer.ID] != nil {
-			continue
-		}
-		for _, rev := range offer.Revs {
-			if !target.Has(offer.ID, rev) && !o.denied[target.String()+" "+offer.ID+" "+rev] {
-				return offer.ID + " " + rev
-			}
-		}
-	}
-	return ""
-}
-
 // checkStart is S27: a run reads from where the checkpoints on both sides last agree, unless these change while it
 // looks for them.
-func (o *Oracle) checkStart(r *run, op peer.Op) {
+func (o *checkpoints) checkStart(r *run, op peer.Op) {
 	switch op := op.(type) {
 	case peer.GetLocal:
 		if !r.looks && op.ID == r.Base() {
@@ -280,7 +257,7 @@ func (o *Oracle) checkStart(r *run, op peer.Op) {
 }
 
 // checkGoesOn is a part of S16: the numbers of a run go on from those of the checkpoint at which it begins.
-func (o *Oracle) checkGoesOn(r *run) {
+func (o *checkpoints) checkGoesOn(r *run) {
 	l, base := r.outlook, r.Base()
 	if l.source == nil || l != o.outlook(r) || max(l.source.Since, l.target.Since) > r.Began() {
 		return

@@ -5,59 +5,41 @@ import (
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
 )
 
-// beginning is what a run finds when it begins.
-type beginning struct {
-	source, target *peers.DB
-	last           peer.Seq // of the source
-	instance       string   // of the target; another one may have lost something
-	startS         string   // instance_start_time of the source, by which a first log is trusted
-	// restoredS and restoredT are how often they had been put back.
-	restoredS, restoredT int
-}
+// completeness are the invariants of what arrives, and what is told of that.
+type completeness struct{ *chronicle }
 
-func (o *Oracle) beginning(r *run) beginning {
-	rep := r.Replication()
-	b := beginning{source: o.w.Database(rep.Source.URL), target: o.w.Database(rep.Target.URL)}
-	if b.source != nil {
-		b.last, b.startS, b.restoredS = b.source.Last(), b.source.Start(), b.source.Restored()
-	}
-	if b.target != nil {
-		b.instance, b.restoredT = b.target.Start(), b.target.Restored()
-	}
-	return b
-}
-
-// opened notes the target that a run made, since that can lose something from now on.
-func (o *Oracle) opened(r *run, op peer.Op, reply peer.Reply) {
-	found, is := reply.Result.(peer.Opened)
-	if is && r.begin.target == nil && op.(peer.Open).Side == peer.Target {
-		r.begin.target, r.begin.instance = o.w.Database(r.Replication().Target.URL), found.InstanceStartTime
-		if r.begin.target != nil {
-			r.begin.restoredT = r.begin.target.Restored()
-		}
-	}
-}
-
-// asBegun says whether a run can be judged by what it found when it began: its databases are the same, and what
-// they offer is too. A filter function may have been another one for a while.
-func (o *Oracle) asBegun(r *run) bool {
-	rep, b := r.Replication(), &r.begin
-	source, target := o.w.Database(rep.Source.URL), o.w.Database(rep.Target.URL)
-	return rep.Filter.Kind != spec.FunctionFilter && source != nil && target != nil && source == b.source && source.Restored() == b.restoredS &&
-		(b.target == nil || target == b.target && target.Start() == b.instance && target.Restored() == b.restoredT)
-}
-
-// goesOn says whether the source is the one that the run began with, and counts its changes as it did.
-func (o *Oracle) goesOn(r *run) bool {
-	source := o.w.Database(r.Replication().Source.URL)
-	return source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.WentBack()
+var completenessSubject = subject{
+	invariants: []Invariant{
+		{"S13", "Every leaf that the source offered is on the target, or was refused there."},
+		{"S14", "A job tells what its runs read, and what its target took and refused, no more and no less."},
+		{"S15", "No revision is invented or altered, and a database shows all that it has."},
+		{"S23", "A job tells of no fewer pending changes than there are."},
+	},
+	begin: func(c *chronicle) {
+		o := &completeness{c}
+		c.on.altered.add(func(f world.Altered) { o.Fail("S15", "%s in %s %s", f.Name, f.DB, f.What) })
+		c.on.runTells.add(func(t telling) {
+			o.checkPending(t.run, t.info)
+			o.checkWritten(t.run, t.info, false)
+		})
+		c.on.runSaidEnd.add(func(e ending) {
+			o.checkComplete(e.run, e.end)
+			o.checkPending(e.run, e.end.Info)
+			o.checkWritten(e.run, e.end.Info, e.completed())
+			if e.completed() {
+				o.checkThrough(e.run, e.end.Info)
+			}
+		})
+		c.on.atRest.add(func(struct{}) { o.checkDone() })
+	},
 }
 
 // checkComplete is S13 for one-shots: what was on the source when the run began is on the target when it
 // says that it is done.
-func (o *Oracle) checkComplete(r *run, e replication.End) {
+func (o *completeness) checkComplete(r *run, e replication.End) {
 	rep := r.Replication()
 	if e.Cause != replication.Completed || !o.asBegun(r) {
 		return
@@ -70,7 +52,7 @@ func (o *Oracle) checkComplete(r *run, e replication.End) {
 
 // checkPending is S23: what the source had when the run began and what is not done yet is a part of the changes that
 // the run says are pending.
-func (o *Oracle) checkPending(r *run, info replication.Info) {
+func (o *completeness) checkPending(r *run, info replication.Info) {
 	rep := r.Replication()
 	source := o.w.Database(rep.Source.URL)
 	if told := r.numbers.counted; info.ChangesPending < 0 && told > max(0, r.p.PausedLast()) && o.w.Now() > told && o.goesOn(r) {
@@ -91,7 +73,7 @@ func (o *Oracle) checkPending(r *run, info replication.Info) {
 }
 
 // checkDone is a part of S23: a run that has done all that its source tells of tells of no changes to come.
-func (o *Oracle) checkDone() {
+func (o *completeness) checkDone() {
 	for _, r := range o.runs {
 		source, info := o.w.Database(r.Replication().Source.URL), r.Info()
 		if source != nil && source == r.begin.source && source.Number(info.ThroughSeq) == source.Number(source.Last()) && info.ChangesPending > 0 && info.Waiting == "" {
@@ -107,7 +89,7 @@ func (o *Oracle) checkDone() {
 
 // checkWritten is S14: a run tells of no more refusals than there were, and when it is done of all that it left out
 // and of what the target took.
-func (o *Oracle) checkWritten(r *run, info replication.Info, done bool) {
+func (o *completeness) checkWritten(r *run, info replication.Info, done bool) {
 	told := r.Told()
 	took, again, refused, left := told.Took, told.Again, told.Refused, told.LeftOut
 	switch {
@@ -131,7 +113,7 @@ const listed = 10
 
 // checkThrough is a part of S14: a run that has nothing left to do has come through as far as its source said last, also where
 // that had nothing for it.
-func (o *Oracle) checkThrough(r *run, info replication.Info) {
+func (o *completeness) checkThrough(r *run, info replication.Info) {
 	source, end := r.begin.source, r.saved.end
 	if end != "" && o.goesOn(r) && source.Number(info.ThroughSeq) != source.Number(end) && !sameNumber(info.ThroughSeq, end) {
 		o.Fail("S14", "run %d of %s has read all through %s, and tells %s", r.ID(), r.p.Name, end, info.ThroughSeq)

@@ -9,6 +9,46 @@ import (
 	"couchrelay/core/replication"
 )
 
+// copies are the invariants of documents that are copied one by one.
+type copies struct{ *chronicle }
+
+var copySubject = subject{
+	begin: func(c *chronicle) {
+		o := &copies{c}
+		c.on.runCalls.add(func(c call) {
+			if op, is := c.op.(peer.CopyDoc); is {
+				o.checkAlone(c.run, op)
+			}
+		})
+		c.on.runReplied.add(func(a reply) {
+			if op, is := a.op.(peer.CopyDoc); is {
+				o.noteCopy(a.run, op, a.Reply)
+			}
+			if changes, is := a.Result.(peer.Changes); is {
+				a.wantedAgain(changes.Rows)
+			}
+		})
+		c.on.runSaidEnd.add(o.saidEnd)
+		c.on.runStepped.add(func(s runStep) {
+			switch op := s.asked.(type) {
+			case peer.CopyDoc:
+				o.checkCopyStep(s.run, op, s.ev.(replication.Reply).Reply, s.effects)
+			case peer.WriteDocs:
+				o.checkHalves(s.run, op, s.ev.(replication.Reply).Reply, s.effects)
+			}
+		})
+	},
+}
+
+// saidEnd is told of what a run says at its end.
+func (o *copies) saidEnd(e ending) {
+	reply, is := e.ev.(replication.Reply)
+	o.checkBlames(e.run, reply.Reply, e.end)
+	if op, copies := e.asked.(peer.CopyDoc); copies && is && reply.Failure != nil && e.end.Cause == replication.Crashed {
+		o.checkCopyGivenUp(e.run, op, reply.Reply, e.end)
+	}
+}
+
 // bringing says whether an answer brought something that was asked for to its end: it was written, or is too large.
 func bringing(op peer.CopyDoc, got peer.Copied) bool {
 	return slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool {
@@ -25,7 +65,7 @@ type fruitless struct {
 
 // noteCopy is a part of S30: a copy that brings nothing of what it asks for ends within its retries. Many batches may want
 // the same at once, but not for longer than one of them retries.
-func (o *Oracle) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
+func (o *copies) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
 	fails := reply.Failure != nil && passes(reply.Failure) || reply.Failure == nil && inTheWay(got)
 	if !fails || bringing(op, got) {
@@ -58,7 +98,7 @@ func (r *run) wantedAgain(rows []peer.Change) {
 }
 
 // checkCopyGivenUp is a part of S30: a copy that still brings something is not given up.
-func (o *Oracle) checkCopyGivenUp(r *run, op peer.CopyDoc, reply peer.Reply, e replication.End) {
+func (o *copies) checkCopyGivenUp(r *run, op peer.CopyDoc, reply peer.Reply, e replication.End) {
 	f := reply.Failure
 	if got, is := reply.Result.(peer.Copied); is && f != nil && (passes(f) || f.Kind == peer.Status && f.Status == 429) && bringing(op, got) {
 		o.Fail("S30", "run %d of %s gave up, though revisions came still: %s: %s", r.ID(), r.p.Name, op, e.Trouble)
@@ -66,7 +106,7 @@ func (o *Oracle) checkCopyGivenUp(r *run, op peer.CopyDoc, reply peer.Reply, e r
 }
 
 // checkBlames is a part of S29: a run that says that its source lacks what it announced was told so.
-func (o *Oracle) checkBlames(r *run, reply peer.Reply, e replication.End) {
+func (o *copies) checkBlames(r *run, reply peer.Reply, e replication.End) {
 	if e.Cause != replication.Crashed || e.Trouble.Error != "missing_doc" {
 		return
 	}
@@ -82,7 +122,7 @@ const databaseGone = "Database does not exist."
 
 // checkCopyStep is a part of S28 and S30: a source that lacks what it announced is given time to find it, and who refuses a
 // document for who we are is asked whether it knows us.
-func (o *Oracle) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effects []replication.Effect) {
+func (o *copies) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effects []replication.Effect) {
 	got, _ := reply.Result.(peer.Copied)
 	var lacking []string
 	shut, refused := false, false
@@ -114,7 +154,7 @@ func (o *Oracle) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effect
 }
 
 // checkHalves is a part of S30: of what is too large for a target a half is sent.
-func (o *Oracle) checkHalves(r *run, op peer.WriteDocs, reply peer.Reply, effects []replication.Effect) {
+func (o *copies) checkHalves(r *run, op peer.WriteDocs, reply peer.Reply, effects []replication.Effect) {
 	if f, n := reply.Failure, len(op.Docs); f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {
 		return
 	}
@@ -127,7 +167,7 @@ func (o *Oracle) checkHalves(r *run, op peer.WriteDocs, reply peer.Reply, effect
 }
 
 // checkAlone is a part of S30: what can be read in bulk is not copied by itself.
-func (o *Oracle) checkAlone(r *run, op peer.CopyDoc) {
+func (o *copies) checkAlone(r *run, op peer.CopyDoc) {
 	if r.Replication().UseBulkGet && !r.numbers.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
 		o.Fail("S30", "run %d of %s copies %s by itself, and nothing was wrong with reading and writing in bulk", r.ID(), r.p.Name, op.ID)
 	}

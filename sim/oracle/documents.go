@@ -9,52 +9,61 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
-	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
 
-// ending is what a document tells of its end.
-type ending struct {
+// documents are the invariants of what replication documents say, and whose jobs they have.
+type documents struct{ *chronicle }
+
+var documentSubject = subject{
+	invariants: []Invariant{
+		{"S19", "A write that happened is not answered with a conflict."},
+		{"S22", "The job of a document or request whose replication is the same stays the same."},
+	},
+	begin: func(c *chronicle) {
+		o := &documents{c}
+		c.on.jobChanged.add(o.checkRemade)
+		c.on.jobChanged.add(o.checkEnding)
+		c.on.writeRefused.add(o.checkRefusedWrite)
+	},
+}
+
+// docEnding is what a document tells of its end.
+type docEnding struct {
 	Reason string `json:"_replication_state_reason"`
 	Time   string `json:"_replication_state_time"`
 }
 
-func endingOf(d *docs.Document) (e ending) {
+func endingOf(d *docs.Document) (e docEnding) {
 	_ = json.Unmarshal(d.Body, &e) // what is no object tells nothing
 	return e
 }
 
-var specSpace = tuple.Subspace(tuple.Pack("couchrelay")).Sub("spec")
-
 // checkRemade is S22: a job that is not over is made anew only when what it shall do is something else. That is
 // compared as it is stored, word by word.
-func (o *Oracle) checkRemade(id string, before, after *shadow, l landing) {
-	if after.header == nil {
+func (o *documents) checkRemade(j jobChange) {
+	before, after := j.before, j.after
+	if after.header == nil || before.header != nil && after.record.Created == before.record.Created {
 		return
 	}
-	b, a := before.record, after.record
-	if before.header != nil && a.Created == b.Created {
-		after.spec = before.spec
-		return
+	o.checkNew(j.id, after)
+	if before.header != nil && !before.record.State.Terminal() && after.spec != "" && after.spec == before.spec {
+		o.Fail("S22", "job %s was made anew by %v, and does the same as before", j.id, j.Request)
 	}
-	rows, err := o.w.Present().GetRange(specSpace.Sub(id).Range(), kv.RangeOptions{})
-	if err != nil {
-		o.Fail("S22", "replication of job %s: %v", id, err)
-	}
-	for _, row := range rows {
-		after.spec += string(row.Value)
-	}
-	o.checkNew(id, after)
-	if before.header != nil && !b.State.Terminal() && after.spec != "" && after.spec == before.spec {
-		o.Fail("S22", "job %s was made anew by %v, and does the same as before", id, l.Request)
+}
+
+// checkRefusedWrite is S19.
+func (o *documents) checkRefusedWrite(f world.WriteRefused) {
+	t := f.Doc.Tenant()
+	if found := o.document(t, f.Doc.ID()); found != nil && containsToken(found, f.Token) {
+		o.Fail("S19", "the write of %s %s as %d happened, and was answered %v", t.Name(), f.Doc.ID(), f.Token, f.Err)
 	}
 }
 
 // checkNew is a part of S29: what a new job tells of itself is true.
-func (o *Oracle) checkNew(id string, s *shadow) {
+func (o *documents) checkNew(id string, s *shadow) {
 	a := s.record
 	if a.State.Terminal() { // it came with its state
 		return
@@ -83,7 +92,7 @@ func (o *Oracle) checkNew(id string, s *shadow) {
 }
 
 // asWritten says whether a replication is what its user wrote in a document, as far as documents of this world go.
-func (o *Oracle) asWritten(rep *spec.Replication, body []byte) bool {
+func (c *chronicle) asWritten(rep *spec.Replication, body []byte) bool {
 	w := struct {
 		Source, Target  string
 		Continuous      bool
@@ -98,7 +107,7 @@ func (o *Oracle) asWritten(rep *spec.Replication, body []byte) bool {
 		Selector        json.RawMessage
 		SinceSeq        json.RawMessage `json:"since_seq"`
 		Params          struct{ Q int } `json:"create_target_params"`
-	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: o.w.Config().BatchSize}
+	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: c.w.Config().BatchSize}
 	if json.Unmarshal(body, &w) != nil {
 		return false
 	}
@@ -110,13 +119,14 @@ func (o *Oracle) asWritten(rep *spec.Replication, body []byte) bool {
 	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
 		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
 		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter && bytes.Equal(rep.Filter.QueryParams, w.QueryParams) &&
-		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == o.w.Config().Workers && rep.Source.Retries == o.w.Config().Retries &&
-		rep.CheckpointInterval == o.w.Config().CheckpointInterval && slices.Equal(rep.CreateTargetParams, params)
+		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == c.w.Config().Workers && rep.Source.Retries == c.w.Config().Retries &&
+		rep.CheckpointInterval == c.w.Config().CheckpointInterval && slices.Equal(rep.CreateTargetParams, params)
 }
 
 // checkEnding is a part of S7: from the commit that ends a job on, its document says so, and no other one. One of
 // its name may belong to a job of its own, when the database was made again.
-func (o *Oracle) checkEnding(before, after *shadow) {
+func (o *documents) checkEnding(j jobChange) {
+	before, after := j.before, j.after
 	rec := after.record
 	if after.header == nil || rec.Transient() || !rec.State.Terminal() || before.header != nil && before.record.State.Terminal() {
 		return

@@ -9,13 +9,44 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/node"
+	"couchrelay/sim/world"
 )
 
-// leasing is what the oracle knows of workers and what they took.
-type leasing struct {
-	leases map[string]lease   // by worker
-	taken  map[node.Held]bool // every job under every lock that the store gave out; true once it was run
-	haste  map[string]haste   // by job
+// leases are the invariants of workers and what they took.
+type leases struct {
+	*chronicle
+	taken map[node.Held]bool // every job under every lock that the store gave out; true once it was run
+	haste map[string]haste   // by job
+}
+
+var leaseSubject = subject{
+	invariants: []Invariant{
+		{"S24", "A run is of a job that the store gave to its worker, the only one for that time, and is not dropped before that is over."},
+		{"S25", "No worker is given up within its activity timeout, and none does anything afterwards."},
+		{"S26", "A worker whose heartbeats do not get through tries again soon, and drops its runs within its activity timeout."},
+		{"L3", "No job stays running that nobody runs."},
+	},
+	begin: func(c *chronicle) {
+		o := &leases{c, map[node.Held]bool{}, map[string]haste{}}
+		c.on.nodeUp.add(func(p *process) { p.giving = giving{expiring: map[string]uint64{}} })
+		c.on.landed.add(o.checkLeases)
+		c.on.jobChanged.add(func(j jobChange) { o.noteTaken(j.id, j.after.header) })
+		c.on.nodeStepped.add(o.checkInherits)
+		c.on.nodeStepped.add(o.checkDropped)
+		c.on.runStarted.add(o.checkTaken)
+		c.on.runEnded.add(o.checkLease)
+		c.on.ticked.add(func(world.Ticked) {
+			for _, r := range c.runs {
+				o.checkLease(r)
+			}
+		})
+	},
+}
+
+// giving is whom a process gives up, and for how long others have been silent.
+type giving struct {
+	expiring map[string]uint64 // workers that it gives up, and by which request
+	silences map[string]silence
 }
 
 // haste counts how often a job was taken in a minute.
@@ -40,7 +71,7 @@ func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 
 // checkLeases is S25: whom others take for dead was silent for its activity timeout, and nothing lands for a worker
 // that was given up. A part of L5 is that a heartbeat which lands late does not take the place of a newer one.
-func (o *Oracle) checkLeases(l landing) {
+func (o *leases) checkLeases(l landing) {
 	now := o.w.Now()
 	switch q := l.Request.(type) {
 	case node.Join:
@@ -54,7 +85,6 @@ func (o *Oracle) checkLeases(l landing) {
 	case node.Accept:
 		o.checkLives(q.Worker, q)
 	case node.Retire:
-		o.checkLeaves(q.Worker)
 		o.giveUp(q.Worker)
 	case node.Expire:
 		if known := o.leases[q.Worker]; !known.gone && now < known.end() && !o.isPast(q.Worker) {
@@ -66,22 +96,23 @@ func (o *Oracle) checkLeases(l landing) {
 
 // isPast says whether a worker can only be one that is no more: the process that has the store to itself was another one
 // then, or has dropped all that it did under that name.
-func (o *Oracle) isPast(worker string) bool {
+func (o *leases) isPast(worker string) bool {
 	p := o.nodes[0]
 	return o.w.Config().Exclusive() && (!isOf(worker, p.Worker()) || !slices.ContainsFunc(p.runs, func(r *run) bool { return r.Lock().Worker == worker }))
 }
 
 // checkInherits is a part of L3: a process that has the store to itself gives back what it did in earlier lives as soon as
 // it hears of that, and does not wait until it would take others for dead.
-func (o *Oracle) checkInherits(p *process, ev node.Event, effects []node.Effect) {
+func (o *leases) checkInherits(s nodeStep) {
+	p, ev, effects := s.p, s.ev, s.effects
 	done, _ := ev.(node.Done)
 	if done.Fault != node.StoreDown { // which is tried again
-		maps.DeleteFunc(p.expiring, func(_ string, id uint64) bool { return id == done.ID })
+		maps.DeleteFunc(p.giving.expiring, func(_ string, id uint64) bool { return id == done.ID })
 	}
 	for _, e := range effects {
 		if ask, is := e.(node.Ask); is {
 			if expire, is := ask.Request.(node.Expire); is {
-				p.expiring[expire.Worker] = ask.ID
+				p.giving.expiring[expire.Worker] = ask.ID
 			}
 		}
 	}
@@ -94,7 +125,7 @@ func (o *Oracle) checkInherits(p *process, ev node.Event, effects []node.Effect)
 		return
 	}
 	for _, l := range leases.List {
-		if _, giving := p.expiring[l.Worker]; !giving && !isOf(l.Worker, p.Worker()) {
+		if _, giving := p.giving.expiring[l.Worker]; !giving && !isOf(l.Worker, p.Worker()) {
 			o.Fail("L3", "%s has the store to itself, and leaves worker %s its jobs", p.Name, l.Worker)
 		}
 	}
@@ -107,17 +138,17 @@ type silence struct {
 }
 
 // checkSilent is a part of L3: who has been silent for the activity timeout, its own or the monitor's, is given up at once.
-func (o *Oracle) checkSilent(p *process, leases node.Leases) {
-	known := p.silences
-	p.silences = map[string]silence{}
+func (o *leases) checkSilent(p *process, leases node.Leases) {
+	known := p.giving.silences
+	p.giving.silences = map[string]silence{}
 	for _, l := range leases.List {
 		s, is := known[l.Worker]
 		if !is || s.beat != l.Beat {
 			s = silence{l.Beat, p.Steady()}
 		}
-		p.silences[l.Worker] = s
-		_, giving := p.expiring[l.Worker]
-		if silent := p.Steady().Sub(s.since); !giving && !isOf(l.Worker, p.Worker()) && silent >= max(p.member.applied.ActivityTimeout, l.Info.ActivityTimeout) {
+		p.giving.silences[l.Worker] = s
+		_, giving := p.giving.expiring[l.Worker]
+		if silent := p.Steady().Sub(s.since); !giving && !isOf(l.Worker, p.Worker()) && silent >= max(p.applied.ActivityTimeout, l.Info.ActivityTimeout) {
 			o.Fail("L3", "%s has seen no heartbeat of %s for %s, and leaves it its jobs", p.Name, l.Worker, silent)
 		}
 	}
@@ -129,20 +160,20 @@ func isOf(worker, life string) bool {
 	return process == life
 }
 
-func (o *Oracle) checkLives(worker string, q node.Request) {
+func (o *leases) checkLives(worker string, q node.Request) {
 	if known, joined := o.leases[worker]; !joined || known.gone {
 		o.Fail("S25", "%s landed, and the worker was given up", q)
 	}
 }
 
-func (o *Oracle) giveUp(worker string) {
+func (o *leases) giveUp(worker string) {
 	known := o.leases[worker]
 	known.gone = true
 	o.leases[worker] = known
 }
 
 // noteTaken remembers whom the store gave a job, and is a part of B1: nobody takes one again and again.
-func (o *Oracle) noteTaken(id string, header *jobs.Job) {
+func (o *leases) noteTaken(id string, header *jobs.Job) {
 	if header == nil || header.State != jobs.Running {
 		return
 	}
@@ -152,8 +183,8 @@ func (o *Oracle) noteTaken(id string, header *jobs.Job) {
 	}
 	o.taken[held] = false
 	h := o.haste[id]
-	if h.minute != o.minute {
-		h = haste{minute: o.minute}
+	if minute := o.thisMinute(); h.minute != minute {
+		h = haste{minute: minute}
 	}
 	h.n++
 	if o.haste[id] = h; h.n > maxHaste {
@@ -162,7 +193,7 @@ func (o *Oracle) noteTaken(id string, header *jobs.Job) {
 }
 
 // checkTaken is S24: what runs was given to its worker, and was not run before.
-func (o *Oracle) checkTaken(r *run) {
+func (o *leases) checkTaken(r *run) {
 	held := r.Held()
 	switch ran, given := o.taken[held]; {
 	case !given:
@@ -174,7 +205,7 @@ func (o *Oracle) checkTaken(r *run) {
 }
 
 // checkHalted is a part of S24: a run is dropped for its job only when that was taken away.
-func (o *Oracle) checkHalted(r *run, why string) {
+func (o *leases) checkHalted(r *run, why string) {
 	s, held := o.shadows[r.JobID()], r.Held()
 	if s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == held.Lock && !o.leases[held.Lock.Worker].gone {
 		o.Fail("S24", "%s drops job %s, which is its own, for %q", r.p.Name, held, why)
@@ -184,7 +215,7 @@ func (o *Oracle) checkHalted(r *run, why string) {
 // checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
 // notices when it goes on. By the clock of one that was suspended its heartbeat is younger by that time: it was told the
 // timeout in force then, whatever its settings became meanwhile, and may stand still again before it can ask.
-func (o *Oracle) checkLease(r *run) {
+func (o *leases) checkLease(r *run) {
 	now := o.w.Now()
 	if now <= r.p.PausedLast() || r.p.Paused() {
 		return
@@ -192,5 +223,20 @@ func (o *Oracle) checkLease(r *run) {
 	if known := o.leases[r.Lock().Worker]; now > known.end().Add(r.p.Lag()-known.lag) {
 		o.Fail("S26", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
 			r.p.Name, r.JobID(), now, now.Sub(known.beat), known.timeout)
+	}
+}
+
+// checkDropped looks for runs that a node drops for their jobs.
+func (o *leases) checkDropped(s nodeStep) {
+	var killed *run
+	for _, e := range s.effects {
+		switch e := e.(type) {
+		case node.KillRun:
+			killed = s.p.find(e.Run)
+		case node.Note:
+			if e.What == "halted" && killed != nil {
+				o.checkHalted(killed, e.Text)
+			}
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
@@ -13,8 +12,27 @@ import (
 	"couchrelay/core/replication"
 )
 
+// lives are the invariants of what jobs tell of their lives.
+type lives struct{ *chronicle }
+
+var lifeSubject = subject{
+	invariants: []Invariant{{"S29", "What a job tells of its starts, ends and errors is what happened."}},
+	begin: func(c *chronicle) {
+		o := &lives{c}
+		c.on.jobChanged.add(o.checkForgotten)
+		c.on.jobMoved.add(o.checkEnd)
+		c.on.jobMoved.add(o.checkLife)
+		c.on.runTells.add(func(t telling) { o.checkFresh(t.run, t.info) })
+		c.on.runSaidEnd.add(func(e ending) {
+			o.checkAnswer(e.run, e.end)
+			o.checkFresh(e.run, e.end.Info)
+		})
+	},
+}
+
 // checkLife is S29: what a job tells of its life is what happened in the commit.
-func (o *Oracle) checkLife(id string, before, after *shadow, anew bool, l landing) {
+func (o *lives) checkLife(j jobChange) {
+	id, before, after, anew, l := j.id, j.before, j.after, j.anew, j.landing
 	b, a := before.record, after.record
 	if !anew && a.RepID != b.RepID && b.RepID != "" && a.Stats != (jobstore.Stats{}) {
 		o.Fail("S16", "job %s is replication %s now, and tells the numbers of %s", id, a.RepID, b.RepID)
@@ -23,7 +41,6 @@ func (o *Oracle) checkLife(id string, before, after *shadow, anew bool, l landin
 		o.Fail("S29", "job %s is %s without crashes, and tells of error %q, throttled %v", id, a.State, a.Error, a.Throttled)
 	}
 	if q, is := l.Request.(node.Accept); is && after.header.Lock != before.header.Lock {
-		o.ruling.dispatched(before.header.Priority, o.w.Now())
 		o.checkNewest(id, a, "started", l)
 		if a.LastStart != l.Wall || a.LastUpdated != l.Wall || a.Node != q.Node {
 			o.Fail("S29", "job %s was given to %s at %s, and tells that it runs on %s since %s", id, q.Node, l.Wall, a.Node, a.LastStart)
@@ -35,7 +52,7 @@ func (o *Oracle) checkLife(id string, before, after *shadow, anew bool, l landin
 }
 
 // checkLifeEnd is the part of S29 of requests of runs.
-func (o *Oracle) checkLifeEnd(id string, after *shadow, l landing) {
+func (o *lives) checkLifeEnd(id string, after *shadow, l landing) {
 	a := after.record
 	if a.LastUpdated != l.Wall {
 		o.Fail("S29", "job %s changed at %s by %s, and tells of %s", id, l.Wall, l.Request, a.LastUpdated)
@@ -59,7 +76,6 @@ func (o *Oracle) checkLifeEnd(id string, after *shadow, l landing) {
 			o.Fail("S29", "job %s is over with %s, and answers %s", id, q.End.Result, a.Result)
 		}
 	case node.Fail:
-		o.checkFails(q)
 		o.checkTrouble(id, a, q.Trouble, l)
 	case node.Crash:
 		o.checkTrouble(id, a, q.Trouble, l)
@@ -74,7 +90,7 @@ func (o *Oracle) checkLifeEnd(id string, after *shadow, l landing) {
 
 // checkAnswer is a part of S29: a run that is done answers with the log that it wrote last, and whether its feed had
 // any changes.
-func (o *Oracle) checkAnswer(r *run, e replication.End) {
+func (o *lives) checkAnswer(r *run, e replication.End) {
 	var answer struct {
 		SessionID string `json:"session_id"`
 		NoChanges bool   `json:"no_changes"`
@@ -89,7 +105,7 @@ func (o *Oracle) checkAnswer(r *run, e replication.End) {
 }
 
 // checkTrouble: a job that crashed says why.
-func (o *Oracle) checkTrouble(id string, a *jobstore.Record, t replication.Trouble, l landing) {
+func (o *lives) checkTrouble(id string, a *jobstore.Record, t replication.Trouble, l landing) {
 	o.checkNewest(id, a, "crashed", l)
 	if a.Error != t.Error || a.Reason != t.Reason {
 		o.Fail("S29", "job %s crashed with %s, and tells %s: %s", id, t, a.Error, a.Reason)
@@ -97,7 +113,7 @@ func (o *Oracle) checkTrouble(id string, a *jobstore.Record, t replication.Troub
 }
 
 // checkNewest: a job's history ends with what happened last, and is no longer than max_history.
-func (o *Oracle) checkNewest(id string, a *jobstore.Record, what string, l landing) {
+func (o *lives) checkNewest(id string, a *jobstore.Record, what string, l landing) {
 	switch n := len(a.History); {
 	case n == 0 || n > o.w.Store().Config.MaxHistory:
 		o.Fail("S29", "job %s has a history of %d events", id, n)
@@ -107,8 +123,9 @@ func (o *Oracle) checkNewest(id string, a *jobstore.Record, what string, l landi
 }
 
 // checkForgotten is a part of S3: a finished job of a request is there until its time is over.
-func (o *Oracle) checkForgotten(id string, before *shadow, l landing) {
-	if _, sweeps := l.Request.(node.Sweep); !sweeps || before.record == nil || !before.record.Transient() {
+func (o *lives) checkForgotten(j jobChange) {
+	id, before, l := j.id, j.before, j.landing
+	if _, sweeps := l.Request.(node.Sweep); !sweeps || j.after.header != nil || before.record == nil || !before.record.Transient() {
 		return
 	}
 	if b := before.record; !b.State.Terminal() || b.Expires > l.Wall {
@@ -129,43 +146,16 @@ func tellsNumbers(d *docs.Document, r *jobstore.Record) bool {
 	return json.Unmarshal(d.Body, &body) == nil && reflect.DeepEqual(body.Stats.Stats, want) && body.Stats.StartTime == r.Created.ISO8601()
 }
 
-// alike are waits after the same number of crashes in a row, one after the other.
-type alike struct {
-	wait  time.Duration
-	times int
-}
-
-// checkSpread is a part of S8: jobs that crash together do not come back together. Two waits may be the same
-// by chance, four hardly.
-func (o *Oracle) checkSpread(id string, n int, wait time.Duration) {
-	last := o.waits[n]
-	if last.wait != wait {
-		last = alike{wait: wait}
-	}
-	last.times++
-	o.waits[n] = last
-	if last.times > 3 && wait > time.Second {
-		o.Fail("S8", "job %s waits %s after crash %d in a row, as the %d before it did", id, wait, n, last.times-1)
-	}
-}
-
-// isFresh says whether a run is another replication than its job was before, which has no checkpoint.
-func (o *Oracle) isFresh(r *run) bool {
-	rec := r.Record()
-	source, target := o.w.Database(rec.Source), o.w.Database(rec.Target)
-	return rec.RepID != "" && rec.RepID != r.RepID() && source != nil && target != nil &&
-		source.Log(r.Base()) == nil && target.Log(r.Base()) == nil
-}
-
 // checkFresh is a part of S16: the numbers of a replication are its own.
-func (o *Oracle) checkFresh(r *run, info replication.Info) {
+func (o *lives) checkFresh(r *run, info replication.Info) {
 	if r.fresh && info.DocsWritten != info.Written {
 		o.Fail("S16", "run %d of %s is replication %s for the first time, has written %d documents, and tells %d", r.ID(), r.p.Name, r.RepID(), info.Written, info.DocsWritten)
 	}
 }
 
 // checkEnd is a part of S7 and S16: a job that was stopped tells what its run said last, and names no node.
-func (o *Oracle) checkEnd(id string, rec *jobstore.Record, l landing) {
+func (o *lives) checkEnd(j jobChange) {
+	id, rec, l := j.id, j.after.record, j.landing
 	held, ended := heldBy(l.Request)
 	var told *jobstore.Stats
 	switch q := l.Request.(type) {

@@ -9,6 +9,36 @@ import (
 	"couchrelay/core/replication"
 )
 
+// counting are the invariants of what runs count.
+type counting struct{ *chronicle }
+
+var countSubject = subject{
+	begin: func(c *chronicle) {
+		o := &counting{c}
+		c.on.runCalls.add(o.called)
+		c.on.runReplied.add(func(a reply) {
+			o.count(a.run, a.op, a.Reply)
+			a.numbers.heard(a.Reply, c.w.Now())
+		})
+		c.on.runTells.add(func(t telling) { o.checkNumbers(t.run, t.info, false) })
+		c.on.runSaidEnd.add(func(e ending) { o.checkNumbers(e.run, e.end.Info, e.completed()) })
+	},
+}
+
+// called is told of every request of a run before it leaves.
+func (o *counting) called(c call) {
+	switch op := c.op.(type) {
+	case peer.CountPending:
+		o.asksCount(c.run, op)
+	case peer.CopyDoc:
+		o.checkAsked(c.run, op.ID, op.Revs...)
+	case peer.FetchDocs:
+		for _, d := range op.Docs {
+			o.checkAsked(c.run, d.ID, d.Rev)
+		}
+	}
+}
+
 // numbers are what a run has been told, for the counters of its job.
 type numbers struct {
 	base             checkpoint.Counters // before it read anything
@@ -34,7 +64,7 @@ type numbers struct {
 const countEvery = 30 * time.Second
 
 // asksCount notes that the source is asked to count what is to come, maybe again. A part of S30 is that it is seldom.
-func (o *Oracle) asksCount(r *run, op peer.CountPending) {
+func (o *counting) asksCount(r *run, op peer.CountPending) {
 	n, now := &r.numbers, o.w.Now()
 	if op.Since == n.counting {
 		return
@@ -83,7 +113,7 @@ func (n *numbers) lacks(absent, asked int64) {
 }
 
 // checkAsked is a part of S30: what a target has is not read again. A run asks first, unless all was missing for long.
-func (o *Oracle) checkAsked(r *run, id string, revs ...string) {
+func (o *counting) checkAsked(r *run, id string, revs ...string) {
 	for _, rev := range revs {
 		if n := &r.numbers; n.absent < absentMost && !n.lacked[id+" "+rev] {
 			o.Fail("S30", "run %d of %s reads %s %s, and has not asked whether the target lacks it", r.ID(), r.p.Name, id, rev)
@@ -92,7 +122,7 @@ func (o *Oracle) checkAsked(r *run, id string, revs ...string) {
 }
 
 // count notes the answer to a request of a run.
-func (o *Oracle) count(r *run, op peer.Op, reply peer.Reply) {
+func (o *counting) count(r *run, op peer.Op, reply peer.Reply) {
 	n := &r.numbers
 	if n.lacked == nil {
 		n.lacked = map[string]bool{}
@@ -149,7 +179,7 @@ func (o *Oracle) count(r *run, op peer.Op, reply peer.Reply) {
 
 // checkNumbers is a part of S14: the counters of a job grow by what its run did. When it is done every revision in
 // the feed was looked for on the target, and every document that was read was written or refused.
-func (o *Oracle) checkNumbers(r *run, info replication.Info, done bool) {
+func (o *counting) checkNumbers(r *run, info replication.Info, done bool) {
 	if !r.reads {
 		return
 	}

@@ -20,7 +20,8 @@ type owing struct {
 
 // owingStepped is a part of S9: what a run owes is how long it ran while others waited, as its node saw at its last look
 // at the queue.
-func (o *Oracle) owingStepped(p *process, ev node.Event, effects []node.Effect) {
+func (o *places) owingStepped(s nodeStep) {
+	p, ev, effects := s.p, s.ev, s.effects
 	done, _ := ev.(node.Done)
 	if done.Fault == node.StoreDown && done.ID == p.sight.survey {
 		p.sight.again = true
@@ -55,7 +56,7 @@ func (w *owing) add(p *process) {
 	w.until = max(w.until, now)
 }
 
-func (o *Oracle) checkOwed(p *process, q node.Request) {
+func (o *places) checkOwed(p *process, q node.Request) {
 	turn, ends := turnOf(q)
 	if !ends {
 		return
@@ -95,11 +96,8 @@ func toldBy(q node.Request) *checkpoint.Counters {
 	return &counters
 }
 
-// held is the run's job and lock.
-func (r *run) held() node.Held { return node.Held{JobID: r.JobID(), Lock: r.Lock()} }
-
 // turnOver ends the time of a run.
-func (o *Oracle) turnOver(r *run) {
+func (o *places) turnOver(r *run) {
 	if known := o.owes[r.Held()]; known != nil {
 		known.add(r.p)
 		known.grow(r.p, known.account)

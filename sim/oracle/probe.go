@@ -25,6 +25,12 @@ func (o *Oracle) JobsReady() int64 {
 	return counts.Ready
 }
 
+// FreeSlots is how many more jobs the nodes could run.
+func (o *Oracle) FreeSlots() int { return o.freeSlots() }
+
+// ExpectPlace foretells the place of a job that is about to be made, while nothing else happens.
+func (o *Oracle) ExpectPlace(jobID, account string) { o.on.placing.tell(placing{jobID, account}) }
+
 // CheckWriteNow is a part of S3: a write succeeds in which nothing fails.
 func (o *Oracle) CheckWriteNow(j *world.JobDoc, err error) {
 	if err != nil {
@@ -58,7 +64,7 @@ func (o *Oracle) CheckTold(done map[*world.Run]replication.Info) {
 	for _, r := range o.runs {
 		info, known := done[r.Run]
 		s := o.shadows[r.JobID()]
-		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.reads || o.Violation != nil {
+		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.reads || o.violation != nil {
 			continue
 		}
 		if c := info.Counters; fewer(s.record.Stats.Counters(), c) {
@@ -122,14 +128,4 @@ func (p *Path) CheckCovered(limit time.Duration) {
 	if p.goesOn() {
 		p.o.Fail("L8", "%s is not covered by a checkpoint %s after it was written to %s", p.Uncovered(), limit, p.Source)
 	}
-}
-
-// runOf is a job's run, nil when there is none.
-func (o *Oracle) runOf(jobID string) *run {
-	for _, r := range o.runs {
-		if r.JobID() == jobID {
-			return r
-		}
-	}
-	return nil
 }

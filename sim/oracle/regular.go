@@ -8,6 +8,16 @@ import (
 	"couchrelay/core/node"
 )
 
+// looking are the invariants of what a node does regularly.
+type looking struct{ *chronicle }
+
+var lookingSubject = subject{
+	invariants: []Invariant{{"L4", "No job that is due stays in the queue."}},
+	begin: func(c *chronicle) {
+		c.on.nodeStepped.add((&looking{c}).regularStepped)
+	},
+}
+
 // What a node looks for regularly.
 const (
 	looksForOthers = iota
@@ -79,10 +89,11 @@ func interval(look int, s node.Settings) time.Duration {
 }
 
 // regularStepped is a part of L4: a node looks regularly for what it may not have heard of, and for jobs when they are due.
-func (o *Oracle) regularStepped(p *process, ev node.Event, effects []node.Effect) {
+func (o *looking) regularStepped(s nodeStep) {
+	p, ev, effects := s.p, s.ev, s.effects
 	now := p.Steady()
 	for i := range p.looks {
-		if l, every := &p.looks[i], interval(i, p.member.applied); l.every != every {
+		if l, every := &p.looks[i], interval(i, p.applied.Settings); l.every != every {
 			l.floor = max(l.floor, now.Add(l.every))
 			l.every = every
 		}
@@ -132,7 +143,7 @@ func (o *Oracle) regularStepped(p *process, ev node.Event, effects []node.Effect
 }
 
 // checkNext is a part of L4: who has made due jobs ready is told when the next one is due.
-func (o *Oracle) checkNext(p *process, got node.Promoted) {
+func (o *looking) checkNext(p *process, got node.Promoted) {
 	if got.Moved > 0 {
 		return // there may be more
 	}
@@ -144,10 +155,10 @@ func (o *Oracle) checkNext(p *process, got node.Promoted) {
 }
 
 // checkFreed is a part of L4: a slot that has become free is filled at once.
-func (o *Oracle) checkFreed(p *process) {
+func (o *looking) checkFreed(p *process) {
 	now, before := p.Running(), p.ran
 	p.ran = now
-	if now < before && now < p.MaxJobs() && p.Roles().Has(node.Replication) && !p.member.applied.Maintenance && !p.Draining() &&
+	if now < before && now < p.MaxJobs() && p.Roles().Has(node.Replication) && !p.applied.Maintenance && !p.Draining() &&
 		p.looks[looksForJobs].id == 0 && p.looks[joins].id == 0 && p.looks[resumes].id == 0 {
 		o.Fail("L4", "%s runs %d jobs of %d, one less than before, and asks for none", p.Name, now, p.MaxJobs())
 	}
@@ -162,11 +173,11 @@ func (p *process) rest(now instant.Time, which ...int) {
 
 // checkLooks is called when the looks of a step are known. Only workers with a lease look for jobs, and only those with free
 // slots.
-func (o *Oracle) checkLooks(p *process, now instant.Time) {
+func (o *looking) checkLooks(p *process, now instant.Time) {
 	if p.looks[joins].id != 0 {
 		p.rest(now, looksAtOwn, looksForJobs, looksAtQueue)
 	}
-	if !p.Roles().Has(node.Replication) || p.member.applied.Maintenance {
+	if !p.Roles().Has(node.Replication) || p.applied.Maintenance {
 		p.rest(now, looksForJobs, looksAtQueue)
 	}
 	if p.Running() >= p.MaxJobs() {

@@ -12,6 +12,19 @@ import (
 	"couchrelay/core/replication"
 )
 
+// reporting are the invariants of what runs tell of themselves, and what is stored of that.
+type reporting struct{ *chronicle }
+
+var reportSubject = subject{
+	begin: func(c *chronicle) {
+		o := &reporting{c}
+		c.on.runStarted.add(func(r *run) { r.reports.interval = r.p.Settings().ProgressInterval })
+		c.on.runTells.add(func(t telling) { o.checkReports(t.run, t.asked, t.info) })
+		c.on.nodeStepped.add(o.checkStored)
+		c.on.runStepped.add(o.runStepped)
+	},
+}
+
 // reports are what a run has told of itself.
 type reports struct {
 	interval     time.Duration // its ProgressInterval
@@ -23,16 +36,6 @@ type reports struct {
 	told, storing jobstore.Stats
 }
 
-// progressed is told of every Progress of a run, and of the request whose answer it was, if any.
-func (o *Oracle) progressed(r *run, asked peer.Op, info replication.Info) {
-	o.checkPending(r, info)
-	o.checkSaved(r, info)
-	o.checkFresh(r, info)
-	o.checkWritten(r, info, false)
-	o.checkNumbers(r, info, false)
-	o.checkReports(r, asked, info)
-}
-
 // unchanged is how many intervals a run waits at least before it tells what it told before.
 const unchanged = 30
 
@@ -40,7 +43,7 @@ const unchanged = 30
 const firstReport = time.Second
 
 // checkReports is a part of B1: a run tells seldom of itself, but for its checkpoints.
-func (o *Oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
+func (o *reporting) checkReports(r *run, asked peer.Op, info replication.Info) {
 	was, now := r.reports, o.w.Now()
 	least := min(was.interval, firstReport<<min(was.n, 20))
 	switch asked.(type) {
@@ -60,7 +63,8 @@ func (o *Oracle) checkReports(r *run, asked peer.Op, info replication.Info) {
 }
 
 // checkStored is a part of S14: what a node stores of a run is what that told last, or what it tried to store before.
-func (o *Oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
+func (o *reporting) checkStored(s nodeStep) {
+	p, ev, effects := s.p, s.ev, s.effects
 	if e, is := ev.(node.RunProgress); is {
 		if r := p.find(e.Run); r != nil {
 			r.reports.told = jobstore.StatsOf(e.Info)
@@ -86,7 +90,7 @@ func (o *Oracle) checkStored(p *process, ev node.Event, effects []node.Effect) {
 }
 
 // checkWords is a part of S14: the numbers of a job are those of its run, each by its name.
-func (o *Oracle) checkWords(r *run, info replication.Info) {
+func (o *reporting) checkWords(r *run, info replication.Info) {
 	s, pending := r.reports.told, int64(-1)
 	if s.ChangesPending != nil {
 		pending = *s.ChangesPending
@@ -100,28 +104,24 @@ func (o *Oracle) checkWords(r *run, info replication.Info) {
 	}
 }
 
-// runStepped is told of every step of a run that goes on, and of the request whose answer it was, if any.
-func (o *Oracle) runStepped(r *run, asked peer.Op, ev replication.Event, effects []replication.Effect) {
-	o.checkEnds(r)
-	switch op := asked.(type) {
+// runStepped is told of every step of a run that goes on.
+func (o *reporting) runStepped(s runStep) {
+	r := s.run
+	switch op := s.asked.(type) {
 	case peer.PutLocal, peer.GetLocal:
 		if at := r.Info().CheckpointedSeq; r.reports.n > 0 && at != r.reports.checkpointed {
 			o.Fail("S21", "run %d of %s has a checkpoint at %s, and does not tell of it", r.ID(), r.p.Name, at)
 		}
-	case peer.CopyDoc:
-		o.checkCopyStep(r, op, ev.(replication.Reply).Reply, effects)
-	case peer.WriteDocs:
-		o.checkHalves(r, op, ev.(replication.Reply).Reply, effects)
 	case peer.FetchDocs:
-		if f := ev.(replication.Reply).Failure; f != nil && f.Kind == peer.Status && f.Status == 429 {
-			o.checkWaits(r, op, effects)
+		if f := s.ev.(replication.Reply).Failure; f != nil && f.Kind == peer.Status && f.Status == 429 {
+			o.checkWaits(r, op, s.effects)
 		}
 	}
 }
 
 // checkWaits is a part of S30: an answer 429 to a bulk read is no reason to read one by one, which is more to do for the
 // server.
-func (o *Oracle) checkWaits(r *run, op peer.FetchDocs, effects []replication.Effect) {
+func (o *reporting) checkWaits(r *run, op peer.FetchDocs, effects []replication.Effect) {
 	for _, e := range effects {
 		call, is := e.(replication.Call)
 		if !is {

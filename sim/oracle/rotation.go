@@ -5,46 +5,64 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// nodeStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it or while slots are free,
+// places are the invariants of where jobs stand, and which give way.
+type places struct {
+	*chronicle
+	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
+	owes   map[node.Held]*owing         // of runs whose end is not told yet
+}
+
+var placeSubject = subject{
+	invariants: []Invariant{{"S6", "A rotation stops as many as there are jobs before them, no more than max_churn, and nobody while slots are free."}},
+	begin: func(c *chronicle) {
+		o := &places{c, map[node.Held]schedule.Place{}, map[node.Held]*owing{}}
+		c.on.nodeStepped.add(o.owingStepped)
+		c.on.nodeStepped.add(o.rotationStepped)
+		c.on.runStarted.add(o.begins)
+		c.on.runSaidEnd.add(o.says)
+		c.on.runEnded.add(o.turnOver)
+		c.on.jobMoved.add(o.checkTurn)
+	},
+}
+
+// begins is told of a run that begins its turn.
+func (o *places) begins(r *run) {
+	now, place := r.p.Clock().Steady, r.Work().Place
+	o.owes[r.Held()] = &owing{until: now, standing: standing{epoch: place.Epoch, key: float64(place.Key), grown: now}, account: r.Record().Account()}
+}
+
+// says is told of what a run says at its end.
+func (o *places) says(e ending) {
+	if known := o.owes[e.Held()]; known != nil {
+		known.said = &e.end.Info.Counters
+	}
+}
+
+// rotationStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it or while slots are free,
 // no one-shots, and none that has just begun, but for those above max_jobs, of which one-shots are the last to go.
-func (o *Oracle) nodeStepped(p *process, ev node.Event, effects []node.Effect) {
-	o.memberStepped(p, ev, effects)
-	o.checkInherits(p, ev, effects)
-	o.owingStepped(p, ev, effects)
-	o.spreadStepped(p, effects)
-	o.regularStepped(p, ev, effects)
-	o.chargesStepped(p, ev, effects)
-	o.checkStored(p, ev, effects)
+func (o *places) rotationStepped(s nodeStep) {
 	var stopped []*run
-	var killed *run
-	for _, e := range effects {
+	killed := false
+	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.Ask:
 			o.checkRequeue(e.Request)
 		case node.StopRun:
-			stopped = append(stopped, p.find(e.Run))
+			stopped = append(stopped, s.p.find(e.Run))
 		case node.KillRun:
-			killed = p.find(e.Run)
-		case node.Note:
-			if e.What == "halted" && killed != nil {
-				o.checkHalted(killed, e.Text)
-			}
+			killed = true
 		}
 	}
-	if done, ok := ev.(node.Done); ok {
-		if got, ok := done.Result.(node.Accepted); ok {
-			o.checkUnwanted(p, got, effects)
+	done, _ := s.ev.(node.Done)
+	switch got := done.Result.(type) {
+	case node.Accepted:
+		o.checkUnwanted(s.p, got, s.effects)
+	case node.Surveyed:
+		o.checkRotation(s.p, got, stopped)
+		o.checkYields(s.p, stopped)
+		if !killed { // it has its lease still
+			o.checkTurns(s.p, got, len(stopped))
 		}
-		if seen, ok := done.Result.(node.Surveyed); ok {
-			o.checkRotation(p, seen, stopped)
-			o.checkYields(p, stopped)
-			if killed == nil { // it has its lease still
-				o.checkTurns(p, seen, len(stopped))
-			}
-		}
-	}
-	for _, r := range stopped {
-		r.stopped, r.stopAt = true, o.w.Now()
 	}
 }
 
@@ -63,7 +81,7 @@ func slotsOf(p *process) slots {
 	return s
 }
 
-func (o *Oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
+func (o *places) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
 	s, continuous := slotsOf(p), 0
 	for _, r := range p.runs {
 		if !r.stopped && r.Replication().Continuous {
@@ -99,14 +117,14 @@ func (o *Oracle) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
 }
 
 // checkSurvey is a part of S6: a node looks at as many waiting jobs as could have a slot now.
-func (o *Oracle) checkSurvey(p *process, q node.Survey) {
+func (o *places) checkSurvey(p *process, q node.Survey) {
 	if could := p.Settings().MaxChurn + max(0, p.MaxJobs()-p.Running()); !p.sight.again && q.First < could {
 		o.Fail("S6", "%s looks at %d waiting jobs; max_churn and its free slots are for %d", p.Name, q.First, could)
 	}
 }
 
 // checkUnwanted is a part of S6: a job for which there is no slot any more when it comes keeps its place.
-func (o *Oracle) checkUnwanted(p *process, got node.Accepted, effects []node.Effect) {
+func (o *places) checkUnwanted(p *process, got node.Accepted, effects []node.Effect) {
 	for _, e := range effects {
 		ask, _ := e.(node.Ask)
 		back, is := ask.Request.(node.Requeue)
@@ -123,7 +141,7 @@ const aHalfLife = 1 << 32
 
 // checkRequeue compares the place of a job that gave way with the first that waited then. Places of runs only
 // grow.
-func (o *Oracle) checkRequeue(q node.Request) {
+func (o *places) checkRequeue(q node.Request) {
 	requeue, is := q.(node.Requeue)
 	if !is {
 		return
@@ -136,7 +154,7 @@ func (o *Oracle) checkRequeue(q node.Request) {
 }
 
 // checkTurns is a part of S6: those that wait take the places of runs that stand behind them, up to max_churn.
-func (o *Oracle) checkTurns(p *process, seen node.Surveyed, stops int) {
+func (o *places) checkTurns(p *process, seen node.Surveyed, stops int) {
 	s, behind := slotsOf(p), 0
 	waiting := seen.First[min(s.free, len(seen.First)):]
 	due := min(len(waiting), p.Settings().MaxChurn-s.excess)

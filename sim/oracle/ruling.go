@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
@@ -49,22 +50,16 @@ func (r *ruling) sharesOf(account string) int64 {
 	return schedule.DefaultShares
 }
 
-var (
-	root      = tuple.Subspace(tuple.Pack("couchrelay"))
-	tailSpace = root.Sub("tail")
-	orderKey  = string(root.Pack("order"))
-)
-
 // checkRuling is a part of S10: a change of settings leaves the clock of decay where it was, and a turn costs its
 // account the time in which others waited over its shares.
-func (o *Oracle) checkRuling(l landing) {
-	r, paid := &o.ruling, false
+func (o *shares) checkRuling(l landing) {
+	r, paid, keys := &o.ruling, false, o.w.Store().Keys
 	for _, m := range l.Mutations {
 		var account string
 		switch {
-		case string(m.Key) == orderKey:
+		case bytes.Equal(m.Key, keys.Order):
 			o.checkDecay(m.Value, l)
-		case tailSpace.Contains(m.Key) && tailSpace.Scan(m.Key, &account) == nil && len(m.Value) == 8:
+		case keys.Tail.Contains(m.Key) && keys.Tail.Scan(m.Key, &account) == nil && len(m.Value) == 8:
 			before, after := r.tails[account], int64(binary.LittleEndian.Uint64(m.Value))
 			r.tails[account], paid = after, true
 			if cost := o.cost(l.Request, account); after < before+cost && r.settled(o.w.Now()) {
@@ -90,7 +85,7 @@ func turnOf(q node.Request) (t jobstore.Turn, ends bool) {
 
 // cost is by how much a request moves the tags of an account: its turn's microseconds at 100 shares, or an interval's
 // when it makes a job.
-func (o *Oracle) cost(q node.Request, account string) int64 {
+func (o *shares) cost(q node.Request, account string) int64 {
 	d := o.w.Config().Settings.Interval
 	if turn, ends := turnOf(q); ends {
 		d = turn.Owed
@@ -98,7 +93,7 @@ func (o *Oracle) cost(q node.Request, account string) int64 {
 	return d.Microseconds() * schedule.DefaultShares / o.ruling.sharesOf(account)
 }
 
-func (o *Oracle) checkDecay(row []byte, l landing) {
+func (o *shares) checkDecay(row []byte, l landing) {
 	var order schedule.Order
 	if err := json.Unmarshal(row, &order); err != nil {
 		o.Fail("S10", "order %s: %v", row, err)
@@ -130,7 +125,7 @@ func (r *ruling) dispatched(priority []byte, now instant.Time) {
 
 // checkInForce is a part of S10: the settings are those that an operator gave last, and a change of the policy began an
 // epoch.
-func (o *Oracle) checkInForce() {
+func (o *shares) checkInForce() {
 	r := &o.ruling
 	if r.at == 0 || r.changing {
 		return
@@ -144,11 +139,12 @@ func (o *Oracle) checkInForce() {
 		o.w.Now().Sub(r.at) > 5*order.Forgetting.Interval && float64(order.Decay.HalfLife) < least*0.999 {
 		o.Fail("S10", "auto has priorities decay in half-lives of %s, and the least is %s", order.Decay.HalfLife, time.Duration(least))
 	}
-	rows, err := o.w.Present().GetRange(root.Sub("shares").Range(), kv.RangeOptions{})
+	space := o.w.Store().Keys.Shares
+	rows, err := o.w.Present().GetRange(space.Range(), kv.RangeOptions{})
 	stored := map[string]int64{}
 	for _, row := range rows {
 		var account string
-		if err = root.Sub("shares").Scan(row.Key, &account); err == nil {
+		if err = space.Scan(row.Key, &account); err == nil {
 			stored[account] = int64(binary.LittleEndian.Uint64(row.Value))
 		}
 	}

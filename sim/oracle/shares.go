@@ -12,11 +12,37 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
-	"couchrelay/sim/world"
 )
 
-// sharing is what the oracle knows of turns and charges.
-type sharing struct{ bills map[payer]*bill }
+// shares are the invariants of what accounts use, are charged with and owe.
+type shares struct {
+	*chronicle
+	bills  map[payer]*bill
+	placed map[string]placement // by job, of jobs whose places are foretold
+	billed int                  // charges so far, of which some are checked
+}
+
+var shareSubject = subject{
+	invariants: []Invariant{
+		{"S9", "What accounts are charged is what their runs used, and what they owe is what they used while others waited."},
+		{"S10", "Usage decays as defined, and gives jobs their places."},
+	},
+	begin: func(c *chronicle) {
+		o := &shares{chronicle: c, bills: map[payer]*bill{}, placed: map[string]placement{}}
+		c.on.landed.add(o.checkLeaves)
+		c.on.landed.add(o.checkCharges)
+		c.on.jobChanged.add(func(j jobChange) { o.checkPlace(j.id, j.after) })
+		c.on.jobMoved.add(o.dispatched)
+		c.on.followed.add(o.checkRuling)
+		c.on.nodeStepped.add(o.chargesStepped)
+		c.on.runEnded.add(o.turnEnded)
+		c.on.placing.add(func(p placing) { o.expectPlace(p.jobID, p.account) })
+		c.on.atRest.add(func(struct{}) {
+			o.checkShares()
+			o.checkInForce()
+		})
+	},
+}
 
 // bill is what a payer had, and what it was charged with.
 type bill struct {
@@ -39,7 +65,7 @@ const lateness = 4
 func (r *run) payer() payer { return payer{r.p.Worker(), r.Record().Account()} }
 
 // bill finds or opens the bill of a payer.
-func (o *Oracle) bill(p payer) *bill {
+func (o *shares) bill(p payer) *bill {
 	b := o.bills[p]
 	if b == nil {
 		b = &bill{charges: map[instant.Time]int64{}}
@@ -49,7 +75,7 @@ func (o *Oracle) bill(p payer) *bill {
 }
 
 // turnEnded notes how long a run had its slot.
-func (o *Oracle) turnEnded(r *run) {
+func (o *shares) turnEnded(r *run) {
 	b, t := o.bill(r.payer()), turn{r.Began(), o.w.Now()}
 	b.turns = append(b.turns, t)
 	b.had += t.to.Sub(t.from)
@@ -64,7 +90,7 @@ func (b *bill) charge(at instant.Time, used int64) {
 }
 
 // held is how long runs of a payer held slots until a moment.
-func (o *Oracle) held(p payer, until instant.Time) time.Duration {
+func (o *shares) held(p payer, until instant.Time) time.Duration {
 	b := o.bill(p)
 	sum := b.had
 	for _, t := range slices.Backward(b.turns) {
@@ -82,7 +108,7 @@ func (o *Oracle) held(p payer, until instant.Time) time.Duration {
 }
 
 // checkCharges is the half of S9 that always holds: nobody is charged for more than what was had.
-func (o *Oracle) checkCharges(l landing) {
+func (o *shares) checkCharges(l landing) {
 	touched := map[payer]bool{}
 	for _, m := range l.Mutations {
 		c, ok := o.w.Store().ChargeRow(m.Key, m.Value)
@@ -94,7 +120,7 @@ func (o *Oracle) checkCharges(l landing) {
 		touched[p] = true
 	}
 	o.checkCleared(l)
-	if len(touched) == 0 || !o.sampled(&o.billed, 1) {
+	if len(touched) == 0 || !o.sampled(&o.billed) {
 		return
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(touched), comparePayers) {
@@ -106,7 +132,7 @@ func (o *Oracle) checkCharges(l landing) {
 
 // checkCleared is a part of S10: whoever charges an account clears what nobody would count any more, and what clocks
 // left there that were ahead.
-func (o *Oracle) checkCleared(l landing) {
+func (o *shares) checkCleared(l landing) {
 	q, is := l.Request.(node.Charge)
 	if !is {
 		return
@@ -134,7 +160,7 @@ func comparePayers(a, b payer) int {
 // checkShares is the other half of S9, that everything is charged which a living node had time to charge, and
 // S10, that what counts of it is what the definition says. Both hold only while clocks were not set: what they
 // lose then is lost. The counters of accounts are part of S3.
-func (o *Oracle) checkShares() {
+func (o *shares) checkShares() {
 	w := o.w
 	if err := w.Store().Audit(w.Present()); err != nil {
 		o.Fail("S3", "%v", err)
@@ -168,7 +194,7 @@ func (o *Oracle) checkShares() {
 
 // charging says whether a worker waits for the store to take its charges, as the trouble may have it do for a while
 // after its end.
-func (o *Oracle) charging(worker string) bool {
+func (o *shares) charging(worker string) bool {
 	for asked := range o.w.Asking() {
 		if q, is := asked.(node.Charge); is && q.Charges[0].Worker == worker {
 			return true
@@ -179,7 +205,7 @@ func (o *Oracle) charging(worker string) bool {
 
 // checkUsage is S10: the usage of an account is the sum of its charges, each multiplied by the coefficient once
 // for every interval since, but for truncation and what is less than a slot's millisecond.
-func (o *Oracle) checkUsage(account string) {
+func (o *shares) checkUsage(account string) {
 	order, err := o.w.Store().Order(o.w.Present())
 	if err != nil {
 		o.Fail("S10", "%v", err)
@@ -198,7 +224,7 @@ func (o *Oracle) checkUsage(account string) {
 }
 
 // decayed is what is left of an account's charges.
-func (o *Oracle) decayed(account string, order schedule.Order, now instant.Time) (sum float64) {
+func (o *shares) decayed(account string, order schedule.Order, now instant.Time) (sum float64) {
 	number := func(t instant.Time) int64 { return int64(t) / order.Forgetting.Interval.Microseconds() } // of an interval
 	last := number(now.Add(-order.Forgetting.Interval/4)) - 1
 	for p, b := range o.bills {
@@ -214,16 +240,11 @@ func (o *Oracle) decayed(account string, order schedule.Order, now instant.Time)
 	return sum
 }
 
-// clocksWereSet says whether clocks were wrong at times, or stood still.
-func (o *Oracle) clocksWereSet() bool {
-	return o.w.Fired(world.NodeJump)+o.w.Fired(world.NodeSkew)+o.w.Fired(world.NodeSuspend) > 0
-}
-
 // forgets is more intervals than a charge counts for.
 const forgets = 100
 
 // checkForgets is a part of S10: what counts no more is not kept.
-func (o *Oracle) checkForgets(account string) {
+func (o *shares) checkForgets(account string) {
 	charges, err := o.w.Store().Charges(o.w.Present(), account)
 	if err != nil || len(charges) == 0 {
 		return
@@ -241,9 +262,9 @@ type placement struct {
 	least, most float64      // its priority value, or its key under other policies than fair share
 }
 
-// ExpectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
+// expectPlace foretells the place of a job that is made at once, from what the oracle knows of its account. It
 // does not ask the core how.
-func (o *Oracle) ExpectPlace(jobID, account string) {
+func (o *shares) expectPlace(jobID, account string) {
 	order, err := o.w.Store().Order(o.w.Present())
 	if err != nil || !o.ruling.settled(o.w.Now()) {
 		return
@@ -259,7 +280,7 @@ func (o *Oracle) ExpectPlace(jobID, account string) {
 			}
 		}
 		tail := o.ruling.tails[account]
-		row, _ := o.w.Present().Get(root.Pack("virtual"))
+		row, _ := o.w.Present().Get(o.w.Store().Keys.Virtual)
 		virtual := int64(0)
 		if len(row) == 8 {
 			virtual = int64(binary.LittleEndian.Uint64(row))
@@ -283,7 +304,7 @@ func (o *Oracle) ExpectPlace(jobID, account string) {
 }
 
 // checkPlace is a part of S10: a new job stands where its account's priority value will have decayed to 1.
-func (o *Oracle) checkPlace(jobID string, s *shadow) {
+func (o *shares) checkPlace(jobID string, s *shadow) {
 	expected, is := o.placed[jobID]
 	if !is || s.header == nil {
 		return
@@ -319,7 +340,8 @@ type charging struct {
 
 // chargesStepped is a part of S9: nodes charge soon after intervals have ended by their wall clocks, since what comes later
 // than a quarter of an interval is not counted with the others'. One that stood still, or whose clock was set, may be late.
-func (o *Oracle) chargesStepped(p *process, ev node.Event, effects []node.Effect) {
+func (o *shares) chargesStepped(s nodeStep) {
+	p, ev, effects := s.p, s.ev, s.effects
 	c := &p.charging
 	if done, is := ev.(node.Done); is && done.ID == c.id && done.Fault == node.NoFault {
 		c.id = 0
@@ -337,5 +359,26 @@ func (o *Oracle) chargesStepped(p *process, ev node.Event, effects []node.Effect
 			o.Fail("S9", "%s charges accounts %s after the end of an interval of %s, for the %dth time", p.Name, time.Duration(past)*time.Microsecond, o.w.Config().Settings.Interval, c.late)
 		}
 		c.id, c.off = ask.ID, off
+	}
+}
+
+// checkLeaves is a part of S9: a node that leaves in order has charged what its runs used.
+func (o *shares) checkLeaves(l landing) {
+	q, is := l.Request.(node.Retire)
+	if !is || o.leases[q.Worker].gone {
+		return
+	}
+	for p, b := range o.bills { // in any order: one is enough
+		if charged, held := b.charged, o.held(p, o.w.Now()); isOf(q.Worker, p.worker) && charged < held && !o.clocksWereSet() {
+			o.Fail("S9", "%s leaves, and charged %s with %s, though its runs held slots for %s", q.Worker, p.account, charged, held)
+			return
+		}
+	}
+}
+
+// dispatched notes the tag of a job that got a slot.
+func (o *shares) dispatched(j jobChange) {
+	if _, is := j.Request.(node.Accept); is && j.after.header.Lock != j.before.header.Lock {
+		o.ruling.dispatched(j.before.header.Priority, o.w.Now())
 	}
 }

@@ -8,6 +8,17 @@ import (
 	"couchrelay/core/node"
 )
 
+// spreading is S31.
+type spreading struct{ *chronicle }
+
+var spreadSubject = subject{
+	invariants: []Invariant{{"S31", "What many do at once, or one does regularly, is spread in time, so that they do not do it together."}},
+	begin: func(c *chronicle) {
+		c.on.nodeUp.add(func(p *process) { p.paces = map[reflect.Type]pace{} })
+		c.on.nodeStepped.add((&spreading{c}).spreadStepped)
+	},
+}
+
 // pace is how regularly something happens.
 type pace struct {
 	last  instant.Time
@@ -20,14 +31,15 @@ const many = 4
 
 // spreadStepped is S31: runs that start at once send their first requests at different moments, though not later than
 // startup_jitter, and nodes that started together do not send heartbeats, look for others and at the queue in step.
-func (o *Oracle) spreadStepped(p *process, effects []node.Effect) {
+func (o *spreading) spreadStepped(s nodeStep) {
+	p, effects := s.p, s.effects
 	var delays []time.Duration
 	spread := false
 	for _, e := range effects {
 		switch e := e.(type) {
 		case node.StartRun:
-			if delays = append(delays, e.Delay); e.Delay > p.member.applied.StartupJitter {
-				o.Fail("S31", "run %d of %s waits %s before its first request; startup_jitter is %s", e.Run, p.Name, e.Delay, p.member.applied.StartupJitter)
+			if delays = append(delays, e.Delay); e.Delay > p.applied.StartupJitter {
+				o.Fail("S31", "run %d of %s waits %s before its first request; startup_jitter is %s", e.Run, p.Name, e.Delay, p.applied.StartupJitter)
 			}
 			spread = spread || e.Delay != delays[0]
 		case node.Ask:
@@ -42,7 +54,7 @@ func (o *Oracle) spreadStepped(p *process, effects []node.Effect) {
 	}
 }
 
-func (o *Oracle) checkPaces(p *process, q node.Request) {
+func (o *spreading) checkPaces(p *process, q node.Request) {
 	kind, now := reflect.TypeOf(q), o.w.Now()
 	was := p.paces[kind]
 	is := pace{last: now, gap: now.Sub(was.last)}

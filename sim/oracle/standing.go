@@ -30,7 +30,7 @@ func (s *sight) saw(seen node.Surveyed) {
 }
 
 // checkAccounts is a part of S10: what a node sees of an account are its own shares.
-func (o *Oracle) checkAccounts(p *process) {
+func (o *places) checkAccounts(p *process) {
 	for name, a := range p.sight.accounts { // in any order: one is enough
 		if want := o.ruling.sharesOf(name); a.Shares != want && o.ruling.settled(p.looks[looksAtQueue].asked) {
 			o.Fail("S10", "%s sees %d shares of %s, which has %d", p.Name, a.Shares, name, want)
@@ -98,7 +98,7 @@ func (s *standing) after(key int64, clock float64) bool {
 }
 
 // checkStanding is a part of S10: a run that ends tells where its job stands.
-func (o *Oracle) checkStanding(p *process, held node.Held, s *standing, place schedule.Place) {
+func (o *places) checkStanding(p *process, held node.Held, s *standing, place schedule.Place) {
 	told, differs := standing{key: float64(place.Key)}, float64(place.Key) != s.key
 	if s.fair {
 		differs = math.Abs(told.value(s.at)-s.value(s.at)) > s.off
@@ -110,7 +110,7 @@ func (o *Oracle) checkStanding(p *process, held node.Held, s *standing, place sc
 
 // checkYields is a part of S6: of the runs that could have given way, those did which stand last, or among equals of an
 // account those that ran longest.
-func (o *Oracle) checkYields(p *process, stopped []*run) {
+func (o *places) checkYields(p *process, stopped []*run) {
 	fair := p.sight.order.Policy == schedule.FairShare
 	clock := clockOf(p.sight.order.Decay, p.Clock().Wall)
 	for _, r := range p.runs {
@@ -136,7 +136,8 @@ func (o *Oracle) checkYields(p *process, stopped []*run) {
 
 // checkTurn is a part of S10: a job that is queued again stands where its run said, under fifo behind those whose turns
 // ended before.
-func (o *Oracle) checkTurn(id string, after *shadow, l landing) {
+func (o *places) checkTurn(j jobChange) {
+	id, after, l := j.id, j.after, j.landing
 	var turn jobstore.Turn
 	switch q := l.Request.(type) {
 	case node.Requeue:

@@ -15,7 +15,6 @@ import (
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
-	"couchrelay/sim/world"
 )
 
 // saved is what the oracle knows of the checkpoints of a run.
@@ -47,7 +46,7 @@ type saved struct {
 // checkTrail is a part of S21: a checkpoint that is being written says something new, leaves the one valid that both
 // sides had, and names moments of a long run that are not far apart, so that a database that is put back from a
 // backup finds one not far back. It is called before the write.
-func (o *Oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
+func (o *checkpoints) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 	l := r.outlook
 	if l.source == nil || l.restoredS != l.source.Restored() || l.restoredT != l.target.Restored() || o.sharesLog(r, id) {
 		return
@@ -89,7 +88,7 @@ func (o *Oracle) checkTrail(r *run, db *peers.DB, id string, body []byte) {
 }
 
 // sharesLog says whether another job, or run, has the same checkpoints.
-func (o *Oracle) sharesLog(r *run, base string) bool {
+func (o *checkpoints) sharesLog(r *run, base string) bool {
 	for id, s := range o.shadows { // in any order: one is enough
 		if id != r.JobID() && s.header != nil && s.record.BaseID == base {
 			return true
@@ -99,14 +98,14 @@ func (o *Oracle) sharesLog(r *run, base string) bool {
 }
 
 // ownLog says whether a log is still the one that the run found or wrote.
-func (o *Oracle) ownLog(r *run, side peer.Side, db *peers.DB, found, base string) bool {
+func (o *checkpoints) ownLog(r *run, side peer.Side, db *peers.DB, found, base string) bool {
 	body := db.Log(base)
 	head, err := o.logs.head(body)
 	return string(body) == found || err == nil && head.session == r.saved.there[side].session
 }
 
 // askedToSave notes a checkpoint that the run asks a side to write.
-func (o *Oracle) askedToSave(r *run, op peer.PutLocal) {
+func (o *checkpoints) askedToSave(r *run, op peer.PutLocal) {
 	head, _ := o.logs.head(op.Body) // what is no log has no session
 	if op.Side == peer.Target && r.reads && head.session != r.saved.put[peer.Target].session && len(o.logs.entries(op.Body)) > 1 {
 		o.checkPace(r)
@@ -159,7 +158,7 @@ func (s *saved) save(op peer.Op, reply peer.Reply, now instant.Time) {
 
 // checkAskedFirst is a part of S11: before a run writes a checkpoint it has both databases make durable what they have, and
 // finds its filter function as it was.
-func (o *Oracle) checkAskedFirst(r *run, head entry) {
+func (o *checkpoints) checkAskedFirst(r *run, head entry) {
 	s := &r.saved
 	if s.durable != [2]bool{true, true} {
 		o.Fail("S11", "run %d of %s writes a checkpoint, and has not had both sides make their writes durable", r.ID(), r.p.Name)
@@ -182,7 +181,7 @@ const idlePace = 10
 
 // checkPace is a part of S21: a run that goes on writes no checkpoint before the interval is over, and few while it
 // reads nothing.
-func (o *Oracle) checkPace(r *run) {
+func (o *checkpoints) checkPace(r *run) {
 	rep, s, source := r.Replication(), &r.saved, r.begin.source
 	same := o.goesOn(r)
 	if s.at == 0 || r.stopped || !rep.Continuous && (!same || s.ended && source.Number(s.read) <= source.Number(r.Info().ThroughSeq)) {
@@ -213,7 +212,7 @@ func (s *saved) begins(r *run, commits bool) {
 
 // checkDelay is a part of S21: what is done waits for a checkpoint no longer than the interval. It is called before each
 // request to the source that may begin one.
-func (o *Oracle) checkDelay(r *run) {
+func (o *checkpoints) checkDelay(r *run) {
 	rep, s, source := r.Replication(), &r.saved, r.begin.source
 	due := max(s.worked, s.rested.Add(rep.CheckpointInterval))
 	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || r.p.PausedLast() >= min(s.worked, s.rested) || !o.asBegun(r) || !o.goesOn(r) ||
@@ -227,7 +226,7 @@ func (o *Oracle) checkDelay(r *run) {
 
 // checkPositions is a part of S14: a log tells where the run began, and how far it has come. That of chosen documents tells
 // the newest numbers once more, for CouchDB 1.0.
-func (o *Oracle) checkPositions(r *run, body []byte) {
+func (o *checkpoints) checkPositions(r *run, body []byte) {
 	var newest struct {
 		Start    json.RawMessage `json:"start_last_seq"`
 		End      json.RawMessage `json:"end_last_seq"`
@@ -249,7 +248,7 @@ func (o *Oracle) checkPositions(r *run, body []byte) {
 }
 
 // checkTotals is a part of S14: a log tells the numbers of the job, and where and when it began and ended.
-func (o *Oracle) checkTotals(r *run, body []byte) {
+func (o *checkpoints) checkTotals(r *run, body []byte) {
 	httpDate := func(at instant.Time) string { return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat) }
 	history := historyOf(body)
 	var newest item
@@ -295,7 +294,7 @@ const missingPause = 2 * time.Second
 
 // checkEnds is a part of S21: a one-shot that has read all, and has no requests under way or to repeat, writes its last
 // checkpoint at once. It is called when the run has made a step.
-func (o *Oracle) checkEnds(r *run) {
+func (o *checkpoints) checkEnds(r *run) {
 	s, now := &r.saved, o.w.Now()
 	if s.still != 0 && now.Sub(s.still) > missingPause && r.p.PausedLast() < s.still {
 		o.Fail("S21", "run %d of %s has read all, and did nothing for %s", r.ID(), r.p.Name, now.Sub(s.still))
@@ -309,7 +308,7 @@ func (o *Oracle) checkEnds(r *run) {
 }
 
 // noteSaved notes that a checkpoint of a run is being written.
-func (o *Oracle) noteSaved(db *peers.DB, body []byte) {
+func (o *checkpoints) noteSaved(db *peers.DB, body []byte) {
 	head, err := o.logs.head(body)
 	if err != nil {
 		return // S11 tells
@@ -332,7 +331,7 @@ func (o *Oracle) noteSaved(db *peers.DB, body []byte) {
 
 // checkSaved is a part of S21: a run that tells of a checkpoint has written it to both sides. The next one may be at the
 // same moment, when a source names a document twice.
-func (o *Oracle) checkSaved(r *run, info replication.Info) {
+func (o *checkpoints) checkSaved(r *run, info replication.Info) {
 	s := &r.saved
 	at, put, there := info.CheckpointedSeq, s.put, s.there
 	switch {
@@ -346,7 +345,7 @@ func (o *Oracle) checkSaved(r *run, info replication.Info) {
 
 // checkStopped is a part of S21: a run that is stopped in order writes a checkpoint of what it has done, if its
 // databases let it.
-func (o *Oracle) checkStopped(r *run, e replication.End) {
+func (o *checkpoints) checkStopped(r *run, e replication.End) {
 	rep, source := r.Replication(), r.begin.source
 	if e.Cause != replication.Stopped || !rep.UseCheckpoints || !r.reads || r.attempts.unsaved || !o.asBegun(r) ||
 		max(source.Since, o.w.Database(rep.Target.URL).Since) >= r.Began() {
@@ -365,12 +364,12 @@ func sameNumber(a, b peer.Seq) bool {
 }
 
 // checkCancels is a part of S21: a run that is stopped in order goes on with the checkpoint that it is writing.
-func (o *Oracle) checkCancels(r *run, f world.RunCancels) {
-	if f.Op == nil {
-		o.Fail("P1", "run %d of %s cancels request %d, which is not under way", r.ID(), r.p.Name, f.ID)
+func (o *checkpoints) checkCancels(c cancel) {
+	if c.Op == nil {
+		o.Fail("P1", "run %d of %s cancels request %d, which is not under way", c.run.ID(), c.p.Name, c.RunCancels.ID)
 	}
-	_, stops := f.Event.(replication.Stop)
-	if put, is := f.Op.(peer.PutLocal); is && stops && r.reads {
-		o.Fail("S21", "run %d of %s is stopped, and gives up %s", r.ID(), r.p.Name, put)
+	_, stops := c.Event.(replication.Stop)
+	if put, is := c.Op.(peer.PutLocal); is && stops && c.reads {
+		o.Fail("S21", "run %d of %s is stopped, and gives up %s", c.run.ID(), c.p.Name, put)
 	}
 }

@@ -3,7 +3,20 @@ package oracle
 import (
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
+	"couchrelay/sim/world"
 )
+
+// busyLoops bounds what nodes ask their store for nothing.
+type busyLoops struct{ *chronicle }
+
+var busyLoopSubject = subject{
+	begin: func(c *chronicle) {
+		o := &busyLoops{c}
+		c.on.nodeUp.add(func(p *process) { p.vain = vain{awaits: map[node.Topic]node.Await{}} })
+		c.on.awaits.add(func(f world.Awaits) { o.awaits(c.process(f.Node), f.Await) })
+		c.on.answered.add(func(f world.Answered) { o.looked(c.process(f.Node), f.Result) })
+	},
+}
 
 // maxVain bounds the transactions of a node in one minute that find what it knew: it looks around every few seconds,
 // and watches may end without a change.
@@ -19,7 +32,7 @@ type vain struct {
 }
 
 // checkVain is a part of B1: a node asks its store little while there is nothing to hear.
-func (o *Oracle) checkVain(p *process, found bool) {
+func (o *busyLoops) checkVain(p *process, found bool) {
 	v := &p.vain
 	if minute := o.thisMinute(); minute != v.minute {
 		v.minute, v.n = minute, 0
@@ -33,14 +46,14 @@ func (o *Oracle) checkVain(p *process, found bool) {
 }
 
 // awaits notes that a node waits for a change.
-func (o *Oracle) awaits(p *process, a node.Await) {
+func (o *busyLoops) awaits(p *process, a node.Await) {
 	last, again := p.vain.awaits[a.Topic]
 	p.vain.awaits[a.Topic] = a
 	o.checkVain(p, !again || a != last)
 }
 
 // looked notes what a node found when it looked around.
-func (o *Oracle) looked(p *process, result node.Result) {
+func (o *busyLoops) looked(p *process, result node.Result) {
 	switch got := result.(type) {
 	case node.Accepted:
 		found := len(got.Work) > 0

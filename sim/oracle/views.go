@@ -9,8 +9,22 @@ import (
 	"couchrelay/core/jobstore"
 )
 
+// views are the invariants of what users are told of jobs.
+type views struct{ *chronicle }
+
+var viewSubject = subject{
+	begin: func(c *chronicle) {
+		o := &views{c}
+		c.on.jobMoved.add(func(j jobChange) {
+			if j.before.record.State != j.after.record.State || j.before.header.State != j.after.header.State {
+				o.checkViews(j.id, j.after.record)
+			}
+		})
+	},
+}
+
 // checkViews is a part of S29: what users are told of a job is what is stored of it.
-func (o *Oracle) checkViews(id string, r *jobstore.Record) {
+func (o *views) checkViews(id string, r *jobstore.Record) {
 	if found, err := o.w.Store().Record(o.w.Present(), id); err == nil && found != nil && o.shadows[id].header.State == jobs.Pending && (found.State == jobstore.Running || found.Node != "") {
 		o.Fail("S29", "job %s waits, and is shown as %s on %q", id, found.State, found.Node)
 	}

@@ -7,10 +7,37 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
+	"couchrelay/sim/world"
 )
+
+// strays looks for what must not last.
+type strays struct{ *chronicle }
+
+var straySubject = subject{
+	invariants: []Invariant{
+		{"S4", "A job whose document was deleted, or whose request was canceled, is gone, and stops running in a while."},
+		{"S12", "Where the next run of a replication would begin, the target has everything before."},
+		{"S17", "A transaction is as small as the store wants, carried out twice it leaves the same state, and a run or worker that is over leaves nothing behind."},
+	},
+	begin: func(c *chronicle) {
+		o := &strays{c}
+		c.on.ticked.add(func(world.Ticked) { o.checkStrays() })
+		c.on.askFailed.add(func(f world.AskFailed) { o.checkLimits(f.Request, f.Err) })
+		c.on.repeated.add(func(f world.Repeated) {
+			if f.Changed {
+				o.Fail("S17", "%s repeated changed the store", f.Request)
+			}
+		})
+		c.on.runSaidEnd.add(func(e ending) {
+			if e.Kept() > 0 && e.completed() {
+				o.Fail("S17", "run %d of %s completed and left %d groups of bodies", e.ID(), e.p.Name, e.Kept())
+			}
+		})
+		c.on.atRest.add(func(struct{}) { o.checkLogs() })
+	},
+}
 
 // strayLimit is how long a node may run a job that is not its own any more: until it looks through all that
 // it owns, which may be repeated for as long as its heartbeats get through, and a run that stops slowly.
@@ -20,11 +47,9 @@ func (p *process) strayLimit() time.Duration {
 
 // checkStrays is the bound of S4: a run whose job is gone or somebody else's ends in a while, unless its node
 // cannot know.
-func (o *Oracle) checkStrays() {
+func (o *strays) checkStrays() {
 	now := o.w.Now()
 	for _, r := range o.runs {
-		o.checkLease(r)
-		o.checkStops(r)
 		switch {
 		case o.holds(r), r.p.Disturbed():
 			r.strayed = instant.Never
@@ -36,22 +61,9 @@ func (o *Oracle) checkStrays() {
 	}
 }
 
-// orphan is L3: a job that the store says is running, and nobody runs.
-func (o *Oracle) orphan(id string, s *shadow) string {
-	if s.header.State != jobs.Running {
-		return ""
-	}
-	for _, r := range o.runs {
-		if r.JobID() == id && r.Lock() == s.header.Lock {
-			return ""
-		}
-	}
-	return fmt.Sprintf("job %s runs under %v, says the store, and nobody runs it", id, s.header.Lock)
-}
-
 // checkLogs is S12: whatever is in the logs of a replication's two databases, the point at which its next
 // run would begin is covered by the target.
-func (o *Oracle) checkLogs() {
+func (o *strays) checkLogs() {
 	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
 		s := o.shadows[id]
 		if s.header == nil || s.record.BaseID == "" {
@@ -74,7 +86,7 @@ func (o *Oracle) checkLogs() {
 
 // checkLimits is the first half of S17: no transaction of a node is larger than the store takes, and none ends with what
 // another attempt gets over.
-func (o *Oracle) checkLimits(what fmt.Stringer, err error) {
+func (o *strays) checkLimits(what fmt.Stringer, err error) {
 	switch kv.CodeOf(err) {
 	case kv.TransactionTooLarge, kv.KeyTooLarge, kv.ValueTooLarge,
 		kv.NotCommitted, kv.TransactionTooOld, kv.FutureVersion, kv.ProcessBehind, kv.DatabaseLocked, kv.TagThrottled, kv.CommitUnknownResult:

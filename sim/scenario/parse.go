@@ -153,7 +153,7 @@ func (p *parser) seeds(value string) error {
 }
 
 func (p *parser) broke(id string) error {
-	if oracle.Invariants[id] == "" {
+	if oracle.Says(id) == "" {
 		return fmt.Errorf("broke %s: no such invariant; an example is S11", id)
 	}
 	p.s.Broke = id

@@ -8,7 +8,6 @@ import (
 
 	"couchrelay/sim/campaign"
 	"couchrelay/sim/decide"
-	"couchrelay/sim/oracle"
 	"couchrelay/sim/scenario"
 	"couchrelay/sim/trial"
 	"couchrelay/sim/world"
@@ -27,8 +26,8 @@ func swarm(seed uint64) campaign.World {
 // plant breaks an invariant once a node has crashed and a database was recreated.
 func plant(w *trial.Trial) {
 	campaign.After(w, func() {
-		if f := w.Faults.Fired; w.Violation == nil && f[world.NodeCrash] > 0 && f[world.DBRecreated] > 0 {
-			w.Violation = &oracle.Violation{ID: "S2", Text: "planted", At: w.Engine.Now(), Step: w.Engine.Played()}
+		if f := w.Faults.Fired; w.Violation() == nil && f[world.NodeCrash] > 0 && f[world.DBRecreated] > 0 {
+			w.Fail("S2", "planted")
 		}
 	})
 }
@@ -73,11 +72,11 @@ func TestNothingToShrink(t *testing.T) {
 func TestSameInvariant(t *testing.T) {
 	other := func(w *trial.Trial) {
 		campaign.After(w, func() {
-			if w.Faults.Fired[world.NodeCrash] == 0 && w.Elapsed() > time.Minute && w.Violation == nil {
-				w.Violation = &oracle.Violation{ID: "S3", Text: "easy"}
+			if w.Faults.Fired[world.NodeCrash] == 0 && w.Elapsed() > time.Minute && w.Violation() == nil {
+				w.Fail("S3", "easy")
 			}
-			if w.Faults.Fired[world.NodeCrash] > 0 && w.Violation == nil {
-				w.Violation = &oracle.Violation{ID: "S2", Text: "planted"}
+			if w.Faults.Fired[world.NodeCrash] > 0 && w.Violation() == nil {
+				w.Fail("S2", "planted")
 			}
 		})
 	}

@@ -80,7 +80,7 @@ func (r *Recorder) data(violation *oracle.Violation) data {
 	}
 	if v := violation; v != nil {
 		d.End += end / 100 // so that its line stands free
-		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, oracle.Invariants[v.ID], v.Text, v.Step}
+		d.Violation = &mark{v.At.Sub(r.began).Milliseconds(), v.ID, oracle.Says(v.ID), v.Text, v.Step}
 	}
 	slices.SortFunc(r.nodes, func(a, b *lane) int { return cmp.Compare(a.name, b.name) })
 	for _, l := range r.nodes {

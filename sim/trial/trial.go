@@ -26,15 +26,15 @@ func New(c world.Config, d *decide.Decider) *Trial {
 func (t *Trial) Run() *oracle.Violation {
 	t.Begin()
 	t.Engine.Run(t.End(), t.broken)
-	if t.Violation == nil {
+	if !t.broken() {
 		t.Heal()
 		t.settle(t.End().Add(t.Config.Settle))
 	}
-	return t.Violation
+	return t.Violation()
 }
 
 // broken reports whether an invariant did not hold.
-func (t *Trial) broken() bool { return t.Violation != nil }
+func (t *Trial) broken() bool { return t.Violation() != nil }
 
 // settle lets the world come to rest and then checks that everything is as it should be.
 func (t *Trial) settle(limit instant.Time) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"couchrelay/core/docs"
@@ -13,22 +12,54 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
-	"couchrelay/core/node"
 	"couchrelay/sim/world"
 )
 
-// Unsettled says which liveness invariant does not hold yet; nil when all do.
+// rest is what a world has come to that rests.
+type rest struct {
+	*chronicle
+	behind string // the job for which the world was not settled at the last look
+}
+
+var restSubject = subject{
+	invariants: []Invariant{
+		{"S3", "A replication document or request that was accepted is there, and has its job."},
+		{"L1", "When all trouble is over, everything arrives."},
+		{"L2", "When slots are free, no job waits that could run."},
+		{"L6", "Jobs start and stop soon after their documents say so."},
+		{"L7", "Checkpoints come as far as what was copied."},
+		{"L8", "What a user writes arrives soon, and a checkpoint covers it not long after the interval."},
+		{"P1", "Nothing panics, and nobody changes what a read returned."},
+	},
+	begin: func(c *chronicle) {
+		o := &rest{chronicle: c}
+		c.on.unsettled = append(c.on.unsettled, o.unsettledQueue, o.unsettledJobs, o.unsettledRuns)
+		c.on.ticked.add(func(world.Ticked) { o.checkCounts() })
+		c.on.atRest.add(o.atRest)
+	},
+}
+
+// Unsettled is what a world that comes to rest still has to do; nil when nothing is left.
 func (o *Oracle) Unsettled() *Violation {
-	if why := o.registry(); why != "" {
-		return &Violation{ID: "L5", Text: why}
+	for _, ask := range o.on.unsettled {
+		if why := ask(); why != nil {
+			return why
+		}
 	}
+	return nil
+}
+
+// AtRest checks what only holds when nothing moves.
+func (o *Oracle) AtRest() { o.on.atRest.tell(struct{}{}) }
+
+// unsettledQueue is what the queue and the nodes still have to do.
+func (o *rest) unsettledQueue() *Violation {
 	counts, err := o.w.Store().Jobs.Counts(o.w.Present())
 	if err != nil {
 		return &Violation{ID: "S3", Text: err.Error()}
 	}
-	if counts.Ready > 0 && o.FreeSlots() > 0 {
-		return &Violation{ID: "L2", Text: fmt.Sprintf("%d jobs are ready and %d slots are free", counts.Ready, o.FreeSlots())}
+	if free := o.freeSlots(); counts.Ready > 0 && free > 0 {
+		return &Violation{ID: "L2", Text: fmt.Sprintf("%d jobs are ready and %d slots are free", counts.Ready, free)}
 	}
 	for _, p := range o.nodes {
 		switch {
@@ -38,6 +69,11 @@ func (o *Oracle) Unsettled() *Violation {
 			return &Violation{ID: "L2", Text: fmt.Sprintf("%s has %d slots in use and %d runs", p.Name, p.Running(), len(p.runs))}
 		}
 	}
+	return nil
+}
+
+// unsettledJobs is what jobs still have to do.
+func (o *rest) unsettledJobs() *Violation {
 	if why := o.unsettledJob(o.behind); why != nil { // as most often: this saves a look at all
 		return why
 	}
@@ -47,6 +83,11 @@ func (o *Oracle) Unsettled() *Violation {
 			return why
 		}
 	}
+	return nil
+}
+
+// unsettledRuns is which runs still have to hear that they are over.
+func (o *rest) unsettledRuns() *Violation {
 	for _, r := range o.runs {
 		if !o.holds(r) && o.w.Now() < o.hears(r) {
 			return &Violation{ID: "S4", Text: fmt.Sprintf("%s still runs job %s", r.p.Name, r.JobID())}
@@ -56,7 +97,7 @@ func (o *Oracle) Unsettled() *Violation {
 }
 
 // unsettledJob is what unsettled says of a job.
-func (o *Oracle) unsettledJob(id string) *Violation {
+func (o *rest) unsettledJob(id string) *Violation {
 	s := o.shadows[id]
 	if s == nil || s.header == nil {
 		return nil
@@ -86,7 +127,7 @@ const heldUp = world.RequestLimit + 10*time.Second
 // hears is when a node knows at the latest that the job of a run was removed. A watch tells it soon. But one that was
 // lost before the healing stays so for its minute, and its next heartbeat has to tell it, or the one after a request
 // that the trouble holds up.
-func (o *Oracle) hears(r *run) instant.Time {
+func (o *rest) hears(r *run) instant.Time {
 	s, healed := o.shadows[r.JobID()], o.w.End()
 	switch {
 	case s == nil || s.gone < r.Began(): // it was not removed: others took it, or it never was the run's
@@ -97,49 +138,9 @@ func (o *Oracle) hears(r *run) instant.Time {
 	return max(s.gone.Add(r.p.Settings().ActivityTimeout/4), healed.Add(heldUp)).Add(ProbeLimit)
 }
 
-// registry says how what nodes see of each other differs from those that live: all of them, and nobody else.
-func (o *Oracle) registry() string {
-	members, err := node.Members(o.w.Present(), o.w.Store())
-	if err != nil {
-		return err.Error()
-	}
-	living, names := 0, map[string]string{}
-	for _, p := range o.nodes {
-		if !p.Alive() || p.Draining() {
-			continue
-		}
-		living++
-		i := slices.IndexFunc(members, func(m node.Member) bool { return strings.HasPrefix(m.Worker, p.Worker()) })
-		if i < 0 {
-			return fmt.Sprintf("%s lives and is no member", p.Name)
-		}
-		if other := names[p.called]; other != "" {
-			return fmt.Sprintf("%s and %s are both called %s", other, p.Name, p.called)
-		}
-		names[p.called] = p.Name
-		if info := members[i].Info; info.Name != p.called || info.Roles != p.Roles() || info.Status != node.Up {
-			return fmt.Sprintf("%s with roles %s is a member as %+v", p.Name, p.Roles(), info)
-		}
-	}
-	if len(members) != living {
-		return fmt.Sprintf("%d nodes live, and the members are %+v", living, members)
-	}
-	return ""
-}
-
-func (o *Oracle) FreeSlots() int {
-	free := 0
-	for _, p := range o.nodes {
-		if p.Alive() && !p.Draining() && p.Roles().Has(node.Replication) {
-			free += max(0, p.MaxJobs()-p.Running())
-		}
-	}
-	return free
-}
-
 // unfinished says what a job still has to do: everything that its source selects must be on the target,
 // unless one of them does not exist. A one-shot must be over.
-func (o *Oracle) unfinished(id string, s *shadow) string {
+func (o *rest) unfinished(id string, s *shadow) string {
 	if s.record.State.Terminal() {
 		return ""
 	}
@@ -170,7 +171,7 @@ func (o *Oracle) unfinished(id string, s *shadow) string {
 }
 
 // unsaved says what the checkpoints of a running job do not cover, though it was copied.
-func (o *Oracle) unsaved(id string, s *shadow) string {
+func (o *rest) unsaved(id string, s *shadow) string {
 	if s.header.State != jobs.Running {
 		return ""
 	}
@@ -184,11 +185,9 @@ func (o *Oracle) unsaved(id string, s *shadow) string {
 	return ""
 }
 
-// AtRest checks what only holds when nothing moves: S3 and S4, S13 to S15, and that the store agrees with
-// itself.
-func (o *Oracle) AtRest() {
-	w := o.w
-	if err := w.Store().Jobs.Audit(w.Present()); err != nil {
+// atRest checks that the store agrees with itself, and with what users and servers have.
+func (o *rest) atRest(struct{}) {
+	if err := o.w.Store().Jobs.Audit(o.w.Present()); err != nil {
 		o.Fail("S3", "%v", err)
 		return
 	}
@@ -199,18 +198,10 @@ func (o *Oracle) AtRest() {
 	}
 	o.checkJobs()
 	o.checkRuns()
-	o.checkDone()
 	o.checkRefusals()
-	o.checkLogs()
-	o.checkShares()
-	o.checkInForce()
-	o.checkOwners()
 	o.checkCounts()
 	o.checkDocCounts()
-	o.checkPages()
-	o.checkLeftovers()
-	o.checkRemains()
-	if err := w.StoreIntact(); err != nil {
+	if err := o.w.StoreIntact(); err != nil {
 		o.Fail("P1", "%v", err)
 	}
 	for _, db := range o.w.Databases() {
@@ -225,7 +216,7 @@ func (o *Oracle) AtRest() {
 }
 
 // checkCounts is a part of S3: the queue's counters say how many jobs stand where.
-func (o *Oracle) checkCounts() {
+func (o *rest) checkCounts() {
 	var want jobs.Counts
 	for _, s := range o.shadows {
 		switch h := s.header; {
@@ -246,7 +237,7 @@ func (o *Oracle) checkCounts() {
 }
 
 // checkDocCounts is a part of S15: a replicator database counts its documents.
-func (o *Oracle) checkDocCounts() {
+func (o *rest) checkDocCounts() {
 	for _, t := range o.w.Tenants() {
 		err := o.w.ReadDatabase(t, func(db *docs.Database) error {
 			info, err := db.Info()
@@ -266,7 +257,7 @@ func (o *Oracle) checkDocCounts() {
 }
 
 // checkDoc is S3: what a user was told of a document is true.
-func (o *Oracle) checkDoc(key string, truth *docTruth) {
+func (o *rest) checkDoc(key string, truth *docTruth) {
 	found := o.document(truth.j.Tenant(), truth.j.ID())
 	switch {
 	case truth.present && found == nil:
@@ -276,7 +267,7 @@ func (o *Oracle) checkDoc(key string, truth *docTruth) {
 	case truth.present && !containsToken(found, truth.token):
 		o.Fail("S3", "document %s was written as %d, and is %s", key, truth.token, found.Body)
 	}
-	if o.Violation != nil {
+	if o.violation != nil {
 		return
 	}
 	id := truth.j.JobID()
@@ -298,7 +289,7 @@ func (o *Oracle) checkDoc(key string, truth *docTruth) {
 const forgotten = 3 * time.Minute
 
 // follows says whether a job does what its document says.
-func (o *Oracle) follows(id string, d *docs.Document) bool {
+func (o *rest) follows(id string, d *docs.Document) bool {
 	rep, err := o.w.Store().Spec(o.w.Present(), id)
 	return err == nil && rep != nil && o.asWritten(rep, d.Body)
 }
@@ -316,25 +307,8 @@ func stateOf(d *docs.Document) string {
 	return body.State
 }
 
-// document reads a replication document; nil when there is none.
-func (o *Oracle) document(t *world.Tenant, id string) *docs.Document {
-	var found *docs.Document
-	err := o.w.ReadDatabase(t, func(db *docs.Database) error {
-		doc, err := db.Read(id, docs.Want{})
-		if _, refused := err.(*docs.Error); refused {
-			return nil
-		}
-		found = doc
-		return err
-	})
-	if err != nil {
-		o.Fail("S3", "document %s of %s cannot be read: %v", id, t.Name(), err)
-	}
-	return found
-}
-
 // checkJobs is S4: every job of a document has a document, in a database that exists.
-func (o *Oracle) checkJobs() {
+func (o *rest) checkJobs() {
 	instances := map[string]*world.Tenant{}
 	for _, t := range o.w.Tenants() {
 		instances[jobstore.DocumentJobs(t.Instance())] = t
@@ -358,14 +332,13 @@ func (o *Oracle) checkJobs() {
 }
 
 // sweeping says whether deleted databases still wait for the sweep of their jobs.
-func (o *Oracle) sweeping() bool {
-	r := tuple.Subspace(tuple.Pack("couchrelay")).Sub("dropped").Range()
-	rows, err := o.w.Present().GetRange(r, kv.RangeOptions{Limit: 1})
+func (o *rest) sweeping() bool {
+	rows, err := o.w.Present().GetRange(o.w.Store().Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	return err == nil && len(rows) > 0
 }
 
 // checkRuns: what runs here is what the store says runs here.
-func (o *Oracle) checkRuns() {
+func (o *rest) checkRuns() {
 	for _, r := range o.runs {
 		if !o.holds(r) {
 			s := o.shadows[r.JobID()]
@@ -376,7 +349,7 @@ func (o *Oracle) checkRuns() {
 
 // checkRefusals is S14: a job whose target refused documents says so, unless that was made anew, which the run learns at
 // its next checkpoint.
-func (o *Oracle) checkRefusals() {
+func (o *rest) checkRefusals() {
 	for _, r := range o.runs {
 		rep := r.Replication()
 		source, target := o.w.Database(rep.Source.URL), o.w.Database(rep.Target.URL)
@@ -393,4 +366,17 @@ func (o *Oracle) checkRefusals() {
 			o.Fail("S14", "%s refused %d documents of job %s, which tells of none", target, denied, r.JobID())
 		}
 	}
+}
+
+// orphan is L3: a job that the store says is running, and nobody runs.
+func (o *rest) orphan(id string, s *shadow) string {
+	if s.header.State != jobs.Running {
+		return ""
+	}
+	for _, r := range o.runs {
+		if r.JobID() == id && r.Lock() == s.header.Lock {
+			return ""
+		}
+	}
+	return fmt.Sprintf("job %s runs under %v, says the store, and nobody runs it", id, s.header.Lock)
 }

@@ -1,0 +1,229 @@
+package oracle
+
+import (
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/world"
+)
+
+// topic is a kind of fact, with the checkers that hear of it, in the order of subjects.
+type topic[F any] []func(F)
+
+// add has a checker hear of a topic.
+func (t *topic[F]) add(hear func(F)) { *t = append(*t, hear) }
+
+func (t topic[F]) tell(f F) {
+	for _, hear := range t {
+		hear(f)
+	}
+}
+
+// hearing is all that checkers can hear of. Where nothing else is said the fact is that of package world, of the same
+// name, and the chronicle knows what it tells already.
+type hearing struct {
+	stepped topic[world.Stepped] // before the commits of the event are told
+	ticked  topic[world.Ticked]
+
+	// landed is a commit before the shadows follow it, jobChanged each job that it changes, jobMoved the same of jobs that
+	// were there before and still are, and followed the commit again.
+	landed     topic[landing]
+	jobChanged topic[jobChange]
+	jobMoved   topic[jobChange]
+	followed   topic[landing]
+	repeated   topic[world.Repeated]
+
+	nodeUp      topic[*process]
+	nodeStepped topic[nodeStep] // before the runs are known to be stopped that it stops
+	answered    topic[world.Answered]
+	askFailed   topic[world.AskFailed]
+	awaits      topic[world.Awaits]
+	armed       topic[world.Armed]
+
+	runStarted   topic[*run] // before it is one of those under way
+	runEnded     topic[*run] // when it is no more
+	runConfirmed topic[*run]
+	runCalls     topic[call]
+	runCancels   topic[cancel]
+	runReplied   topic[reply]
+	runTells     topic[telling] // of its progress
+	runSaidEnd   topic[ending]
+	runStepped   topic[runStep]
+
+	logWritten topic[world.LogWritten]
+	altered    topic[world.Altered]
+	wished     topic[world.Wished]
+	sends      topic[world.Sends]
+
+	writeRefused    topic[world.WriteRefused]
+	requestAnswered topic[world.RequestAnswered]
+	requestAccepted topic[world.RequestAccepted]
+	requestCanceled topic[world.RequestCanceled]
+
+	// unsettled asks what a world that comes to rest still has to do; nil when nothing is left.
+	unsettled []func() *Violation
+	// atRest is told once, when nothing moves any more.
+	atRest topic[struct{}]
+	// placing is a job that is about to be made, while nothing else happens.
+	placing topic[placing]
+}
+
+// jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of its id.
+type jobChange struct {
+	id            string
+	before, after *shadow
+	landing
+	anew bool
+}
+
+// nodeStep is a step of a node's machine, before its effects are performed.
+type nodeStep struct {
+	p       *process
+	ev      node.Event
+	effects []node.Effect
+}
+
+// call is a request of a run that is about to leave.
+type call struct {
+	*run
+	op peer.Op
+}
+
+// cancel is a request that a run gives up.
+type cancel struct {
+	*run
+	world.RunCancels
+}
+
+// reply is an answer that has arrived.
+type reply struct {
+	*run
+	op peer.Op
+	peer.Reply
+}
+
+// telling is what a run tells of its progress, asked for by no answer or by that to a request.
+type telling struct {
+	*run
+	asked peer.Op
+	info  replication.Info
+}
+
+// ending is what a run says at its end.
+type ending struct {
+	*run
+	asked peer.Op
+	ev    replication.Event
+	end   replication.End
+}
+
+// completed reports whether the run had done all.
+func (e ending) completed() bool { return e.end.Cause == replication.Completed }
+
+// runStep is a step of a run that goes on.
+type runStep struct {
+	*run
+	asked   peer.Op
+	ev      replication.Event
+	effects []replication.Effect
+}
+
+// placing is a job that is about to be made for an account.
+type placing struct{ jobID, account string }
+
+// See is told of every fact, in order.
+func (c *chronicle) See(f world.Fact) {
+	switch f := f.(type) {
+	case world.Stepped:
+		c.on.stepped.tell(f)
+		if len(c.landings) > 0 {
+			c.follow()
+		}
+	case world.Ticked:
+		c.on.ticked.tell(f)
+	case world.Landed:
+		c.landings = append(c.landings, landing{f, c.touched(f)})
+	case world.Repeated:
+		c.on.repeated.tell(f)
+	case world.LogWritten:
+		c.on.logWritten.tell(f)
+	case world.Refused:
+		c.denied[f.DB.String()+" "+f.ID+" "+f.Rev] = true
+	case world.Altered:
+		c.on.altered.tell(f)
+	case world.Wished:
+		c.on.wished.tell(f)
+	case world.Sends:
+		c.on.sends.tell(f)
+	default:
+		c.seeRun(f)
+		c.seeNode(f)
+		c.seeUser(f)
+	}
+}
+
+func (c *chronicle) seeNode(f world.Fact) {
+	switch f := f.(type) {
+	case world.NodeChanged:
+		if f.State == world.NodeUp {
+			c.boot(f.Node)
+		}
+	case world.NodeStepped:
+		c.stepped(nodeStep{c.process(f.Node), f.Event, f.Effects})
+	case world.Answered:
+		c.on.answered.tell(f)
+	case world.AskFailed:
+		c.on.askFailed.tell(f)
+	case world.Awaits:
+		c.on.awaits.tell(f)
+	case world.Armed:
+		c.on.armed.tell(f)
+	}
+}
+
+func (c *chronicle) seeRun(f world.Fact) {
+	switch f := f.(type) {
+	case world.RunStarted:
+		c.started(f.Run)
+	case world.RunEnded:
+		c.ended(f.Run)
+	case world.RunConfirmed:
+		c.on.runConfirmed.tell(c.of[f.Run])
+	case world.RunCalls:
+		c.on.runCalls.tell(call{c.of[f.Run], f.Op})
+	case world.RunCancels:
+		c.on.runCancels.tell(cancel{c.of[f.Run], f})
+	case world.RunReplied:
+		if r := c.of[f.Run]; r != nil { // else the answer comes too late for anything
+			c.opened(r, f.Op, f.Reply)
+			c.on.runReplied.tell(reply{r, f.Op, f.Reply})
+		}
+	case world.RunProgressed:
+		c.on.runTells.tell(telling{c.of[f.Run], f.Asked, f.Info})
+	case world.RunSaidEnd:
+		c.on.runSaidEnd.tell(ending{c.of[f.Run], f.Asked, f.Event, f.End})
+	case world.RunStepped:
+		c.on.runStepped.tell(runStep{c.of[f.Run], f.Asked, f.Event, f.Effects})
+	}
+}
+
+func (c *chronicle) seeUser(f world.Fact) {
+	switch f := f.(type) {
+	case world.DocumentWritten:
+		c.docs[f.Doc.Tenant().Name()+" "+f.Doc.ID()] = &docTruth{j: f.Doc, token: f.Token, present: f.Present}
+	case world.WriteRefused:
+		c.on.writeRefused.tell(f)
+	case world.DatabaseDropped:
+		c.dropDatabase(f.Tenant)
+	case world.RequestAnswered:
+		c.on.requestAnswered.tell(f)
+	case world.RequestAccepted:
+		c.on.requestAccepted.tell(f)
+	case world.RequestCanceled:
+		c.on.requestCanceled.tell(f)
+	case world.SharingAsked:
+		c.ruling.changing, c.ruling.asked = true, c.w.Now()
+	case world.SharingInForce:
+		c.ruling.inForce(f.Sharing, c.w.Now())
+	}
+}
