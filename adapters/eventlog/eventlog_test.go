@@ -53,7 +53,7 @@ func record(w *Writer) {
 	w.NodeBegins(cfg, now.Steady)
 	asked := map[reflect.Type]uint64{} // the last request of each kind
 	tell := func(ev host.Event) {
-		for h.Tell(ev); h.Busy(); {
+		for h.Tell(ev); h.Next() != nil; {
 			now.Steady, now.Wall = now.Steady.Add(time.Millisecond), now.Wall.Add(time.Millisecond)
 			for _, e := range h.Step(now) {
 				if ask, is := e.(node.Ask); is {

@@ -78,7 +78,7 @@ type player struct {
 	host   *host.Host
 	clock  node.Clock               // of the step that is played; of a run's step there is no Wall
 	plans  map[uint64]*recordedPlan // of runs that are not gone
-	// made is the step that the host made last, nil when it made none.
+	// made is the step that the host made last, nil when there was none to make.
 	made    *made
 	scratch []byte
 	see     func(Step)
@@ -229,7 +229,11 @@ func (p *player) step(rec *step) (err error) {
 	p.report.Events++
 	p.report.Took = rec.Steady.Sub(p.began)
 	s := Step{Number: p.report.Events, At: p.report.Took, Run: rec.Run, Event: recorded.String()}
-	defer caught(&s, &err)
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Panic{Step: s, Value: r, Stack: debug.Stack()}
+		}
+	}()
 	p.clock = node.Clock{Steady: rec.Steady, Wall: rec.Wall}
 	told := p.advance(rec.Run, recorded)
 	d := &Difference{Step: s, RecordedEvent: s.Event, Recorded: rec.Effects}
@@ -243,13 +247,6 @@ func (p *player) step(rec *step) (err error) {
 		return d
 	}
 	return nil
-}
-
-// caught turns a panic of a machine into an error.
-func caught(s *Step, err *error) {
-	if r := recover(); r != nil {
-		*err = &Panic{Step: *s, Value: r, Stack: debug.Stack()}
-	}
 }
 
 // event is the event of a step that was recorded.
@@ -279,29 +276,21 @@ func (p *player) advance(run uint64, recorded fmt.Stringer) (told bool) {
 	if ended, is := recorded.(node.RunEnded); is && p.plans[ended.Run] == nil {
 		p.host.Refuse(ended.Run, ended.End.Trouble.Reason) // it never had a plan: the driver could not open it
 	}
-	if p.next(); p.made != nil {
-		return false
-	}
-	switch ev := recorded.(type) {
-	case node.Event:
-		p.host.Tell(ev)
-	case replication.Event:
-		p.host.Tell(host.RunEvent{Run: run, Event: ev})
-	}
-	p.next()
-	return true
-}
-
-// next has the host handle events that are queued until a machine has made a step.
-func (p *player) next() {
-	p.made = nil
-	for p.made == nil && p.host.Busy() {
-		for _, e := range p.host.Step(p.clock) {
-			if gone, is := e.(host.Close); is {
-				delete(p.plans, gone.Run)
-			}
+	if told = p.host.Next() == nil; told {
+		switch ev := recorded.(type) {
+		case node.Event:
+			p.host.Tell(ev)
+		case replication.Event:
+			p.host.Tell(host.RunEvent{Run: run, Event: ev})
 		}
 	}
+	p.made = nil
+	for _, e := range p.host.Step(p.clock) {
+		if gone, is := e.(host.Close); is {
+			delete(p.plans, gone.Run)
+		}
+	}
+	return told
 }
 
 // same reports whether the step that the host made is of the event that was recorded.
@@ -312,13 +301,11 @@ func (p *player) same(run uint64, recorded fmt.Stringer) bool {
 	return p.made.run == run && now == then
 }
 
-// rest finds a step that the host makes and the log, though it was closed, does not have.
-func (p *player) rest() (err error) {
-	s := Step{Number: p.report.Events + 1, At: p.report.Took}
-	defer caught(&s, &err)
-	if p.next(); p.made == nil {
+// rest finds a step that the host would make and the log, though it was closed, does not have.
+func (p *player) rest() error {
+	next := p.host.Next()
+	if next == nil {
 		return nil
 	}
-	s.Run, s.Event, s.Effects = p.made.run, p.made.event.String(), p.made.effects
-	return &Difference{Step: s}
+	return &Difference{Step: Step{Number: p.report.Events + 1, At: p.report.Took, Event: next.String()}}
 }

@@ -122,8 +122,7 @@ func (l *Loop) post(ev host.Event) {
 
 // handle handles an event and all that it brings about.
 func (l *Loop) handle(ev host.Event) {
-	l.host.Tell(ev)
-	for l.host.Busy() {
+	for l.host.Tell(ev); l.host.Next() != nil; {
 		for _, e := range l.host.Step(l.time.both()) {
 			l.perform(e)
 		}

@@ -5,7 +5,7 @@
 // A host starts the machine of a run when the node asks for a run, hands what a run says to the node and what the node
 // says to a run, drops what comes too late, knows which machine is to be woken next, and gives up the calls of a run
 // that is gone. It steps one machine at a time: an event that a step brings about waits in a queue, and Step handles
-// the first of them.
+// the first of them, which is Next.
 //
 // It does not decide when a job runs, that is the node's, or what a run does next, that is the run's. It touches
 // neither the store nor an endpoint, has no clock and plans no timer: transactions, watches, operations and timers are
@@ -15,8 +15,8 @@
 //
 //  1. The first event is node.Start. Events from outside are node.Done, node.Notified, node.Configure, node.Drain, a
 //     RunEvent with a Reply, and what Due returns; each is told with Tell.
-//  2. While the host is Busy the driver calls Step, and performs the effects of one Step in their order before the
-//     next. Clock.Steady never goes back.
+//  2. While there is a Next the driver calls Step, and performs the effects of one Step in their order before the next.
+//     Clock.Steady never goes back.
 //  3. Every node.Ask is answered by one node.Done with the same id, after node.Perform ran in a transaction that
 //     committed, or with why it did not. Every node.Await is answered by one node.Notified: when the counter differs,
 //     when the watch was lost, or after a minute at the latest.

@@ -68,19 +68,29 @@ func New(cfg Config) *Host {
 // Tell queues an event.
 func (h *Host) Tell(ev Event) { h.queue = append(h.queue, ev) }
 
-// Busy reports whether events are queued.
-func (h *Host) Busy() bool { return len(h.queue) > 0 }
+// Next is the event that Step handles, nil when none is queued. Events that come too late are left out: those of a run
+// that is gone, and replies to a call that is not in flight.
+func (h *Host) Next() Event {
+	for ; len(h.queue) > 0; h.queue = h.queue[1:] {
+		ev, is := h.queue[0].(RunEvent)
+		if !is {
+			return h.queue[0]
+		}
+		if r := h.runs[ev.Run]; r != nil && r.awaits(ev.Event) {
+			return ev
+		}
+	}
+	h.queue = nil
+	return nil
+}
 
-// Step handles the oldest queued event and returns what is to be done, in order.
+// Step handles Next and returns what is to be done, in order.
 func (h *Host) Step(c node.Clock) []Effect {
-	if len(h.queue) == 0 {
+	ev := h.Next()
+	if ev == nil {
 		return nil
 	}
-	ev := h.queue[0]
-	h.queue[0] = nil
-	if h.queue = h.queue[1:]; len(h.queue) == 0 {
-		h.queue = nil
-	}
+	h.queue = h.queue[1:]
 	switch ev := ev.(type) {
 	case node.Event:
 		h.stepNode(c, ev)
@@ -125,14 +135,11 @@ func (h *Host) stepNode(c node.Clock, ev node.Event) {
 	}
 }
 
-// stepRun steps a run, unless the event comes too late: the run is gone, or does not wait for that reply any more.
+// stepRun steps a run.
 func (h *Host) stepRun(now instant.Time, ev RunEvent) {
 	r := h.runs[ev.Run]
-	if r == nil {
-		return
-	}
-	if reply, is := ev.Event.(replication.Reply); is && !r.settle(reply.ID) {
-		return
+	if reply, is := ev.Event.(replication.Reply); is {
+		r.settle(reply.ID)
 	}
 	if r.machine == nil {
 		plan := h.cfg.Plan(r.start)
@@ -165,18 +172,18 @@ func (h *Host) stepRun(now instant.Time, ev RunEvent) {
 	}
 }
 
-// settle forgets a call in flight and reports whether there was one with this id.
-func (r *run) settle(id uint64) bool {
-	i := slices.Index(r.calls, id)
-	if i < 0 {
-		return false
-	}
-	r.calls = slices.Delete(r.calls, i, i+1)
-	return true
+// awaits reports whether an event is no reply, or one to a call in flight.
+func (r *run) awaits(ev replication.Event) bool {
+	reply, is := ev.(replication.Reply)
+	return !is || slices.Contains(r.calls, reply.ID)
 }
 
-// drop forgets a run and cancels what it has in flight. Events that are queued for it are dropped when their turn
-// comes.
+// settle forgets a call that is not in flight any more.
+func (r *run) settle(id uint64) {
+	r.calls = slices.DeleteFunc(r.calls, func(call uint64) bool { return call == id })
+}
+
+// drop forgets a run and cancels what it has in flight. Next leaves out what is queued for it.
 func (h *Host) drop(id uint64) {
 	r := h.runs[id]
 	if r == nil {

@@ -141,7 +141,7 @@ func TestRefused(t *testing.T) {
 	w.h.Refuse(1, "too late")
 	w.h.Refuse(2, "again")
 	w.h.Refuse(9, "never was")
-	if w.h.Busy() || w.h.Run(1) == nil {
+	if w.h.Next() != nil || w.h.Run(1) == nil {
 		t.Errorf("a run is refused that has begun, or is gone: %s", w.since(n))
 	}
 }
@@ -218,7 +218,7 @@ func TestPlanOfRecording(t *testing.T) {
 // TestEvents: nothing is done without an event, before the first nobody is due, and other events are a mistake.
 func TestEvents(t *testing.T) {
 	h := New(Config{Node: node.Config{Settings: node.DefaultSettings(), Roles: node.AllRoles, Worker: "w"}})
-	if h.Busy() || h.Step(node.Clock{}) != nil || h.Deadline() != instant.Never || h.Due(5) != nil {
+	if h.Next() != nil || h.Step(node.Clock{}) != nil || h.Deadline() != instant.Never || h.Due(5) != nil {
 		t.Error("it has something to do")
 	}
 	h.Tell(node.Start{})

@@ -99,7 +99,7 @@ func (w *world) RunStepped(run uint64, now instant.Time, ev replication.Event, _
 // tell tells an event and performs all that comes of it.
 func (w *world) tell(ev Event) {
 	w.t.Helper()
-	for w.h.Tell(ev); w.h.Busy(); {
+	for w.h.Tell(ev); w.h.Next() != nil; {
 		for _, e := range w.h.Step(w.now) {
 			w.perform(e)
 		}
