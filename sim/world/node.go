@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/host"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/mix"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/ratelimit"
@@ -36,14 +38,13 @@ type Node struct {
 	lives    int
 	worker   string // its name in this life
 	settings node.Settings
-	node     *node.Node
-	runs     []*Run
+	host     *host.Host // of this life, or the last
+	runs     []*Run     // whose connections are open
 	limiter  ratelimit.Limiter
 	booted   instant.Time
 	skew     time.Duration // of the wall clock
 	lag      time.Duration // for which the steady clock stood still
 	wakeAt   instant.Time  // of the planned wake
-	queue    []any         // events that steps brought about
 	draining bool
 	// isolated is until when the store is not reached; tillGone that this, or a suspension, ends when another begins to
 	// give it up.
@@ -82,8 +83,11 @@ func (p *Node) boot() {
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
 	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
 	p.pausedLast = min(p.pausedLast, p.booted)
-	p.node = node.New(node.Config{
-		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
+	p.host = host.New(host.Config{
+		Node: node.Config{
+			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
+		},
+		Server: p.w.store.Config.Server, Memory: p.w.Config.Memory, Observer: witness{p},
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.emit(NodeChanged{p, NodeUp, fmt.Sprint("life ", p.lives)})
@@ -107,7 +111,7 @@ func (p *Node) end() {
 	for _, r := range p.runs {
 		p.w.emit(RunEnded{r})
 	}
-	p.runs, p.queue = nil, nil
+	p.runs = nil
 }
 
 // pause has the process stand still.
@@ -208,21 +212,14 @@ func (p *Node) clock() node.Clock {
 func (p *Node) steady() instant.Time { return p.w.Engine.Now().Add(-p.lag) }
 
 // handle handles an event and all that it brings about.
-func (p *Node) handle(ev any) {
-	p.queue = append(p.queue, ev)
-	if len(p.queue) > 1 {
-		return // a step further up is at it
-	}
-	for i := 0; i < len(p.queue) && p.alive; i++ {
-		switch ev := p.queue[i].(type) {
-		case node.Event:
-			p.stepNode(ev)
-		case runEvent:
-			p.stepRun(ev.run, ev.ev)
+func (p *Node) handle(ev host.Event) {
+	for p.host.Tell(ev); p.alive && p.host.Next() != nil; {
+		if ev, is := p.host.Next().(host.RunEvent); is {
+			p.stepRun(p.find(ev.Run), ev.Event)
+		} else {
+			p.stepNode()
 		}
 	}
-	clear(p.queue)
-	p.queue = p.queue[:0]
 	if p.alive {
 		p.planWake()
 	}
@@ -230,7 +227,7 @@ func (p *Node) handle(ev any) {
 
 // planWake plans the next wake of the node's machine.
 func (p *Node) planWake() {
-	at := p.node.Deadline()
+	at := p.host.Node().Deadline()
 	if at >= p.wakeAt || at == instant.Never {
 		return
 	}
@@ -243,13 +240,11 @@ func (p *Node) planWake() {
 	})
 }
 
-func (p *Node) stepNode(ev node.Event) {
+func (p *Node) stepNode() {
 	if p.w.Engine.Trace != nil {
-		p.w.Engine.Logf(p.Name, "< %s", ev)
+		p.w.Engine.Logf(p.Name, "< %s", p.host.Next())
 	}
-	effects := p.node.Step(p.clock(), ev)
-	p.w.emit(NodeStepped{p, ev, effects})
-	for _, e := range effects {
+	for _, e := range p.host.Step(p.clock()) {
 		if p.w.Engine.Trace != nil {
 			p.w.Engine.Logf(p.Name, "> %s", e)
 		}
@@ -257,7 +252,8 @@ func (p *Node) stepNode(ev node.Event) {
 	}
 }
 
-func (p *Node) perform(e node.Effect) {
+// perform performs an effect of a step of the node.
+func (p *Node) perform(e host.Effect) {
 	switch e := e.(type) {
 	case node.Ask:
 		p.w.Engine.Note(e.ID)
@@ -266,21 +262,39 @@ func (p *Node) perform(e node.Effect) {
 		p.w.emit(Awaits{p, e})
 		p.w.Engine.Go(p.Process, "await", func() { p.await(e) })
 	case node.StartRun:
-		p.startRun(e)
+		p.open(e)
 	case node.Confirm:
 		if r := p.find(e.Run); r != nil {
 			p.w.emit(RunConfirmed{r})
-			p.queue = append(p.queue, runEvent{r, replication.Identified{}})
-		}
-	case node.StopRun:
-		if r := p.find(e.Run); r != nil {
-			p.queue = append(p.queue, runEvent{r, replication.Stop{}})
 		}
 	case node.KillRun:
-		p.dropRun(p.find(e.Run))
+		if r := p.find(e.Run); r != nil {
+			p.w.emit(RunEnded{r})
+		}
+	case host.RunEffect:
+		p.find(e.Run).giveUp(e.Effect.(replication.Cancel).ID)
+	case host.Close:
+		p.close(e.Run)
 	case node.Exit:
 		p.exit()
 	}
+}
+
+// witness is the observer of a node's host.
+type witness struct{ p *Node }
+
+// NodeStepped is host.Observer's.
+func (o witness) NodeStepped(_ node.Clock, ev node.Event, effects []node.Effect) {
+	o.p.w.emit(NodeStepped{o.p, ev, effects})
+}
+
+// RunBegins is host.Observer's.
+func (o witness) RunBegins(run uint64, _ replication.Plan) { o.p.find(run).machine = o.p.host.Run(run) }
+
+// RunStepped is host.Observer's.
+func (o witness) RunStepped(run uint64, _ instant.Time, _ replication.Event, effects []replication.Effect) {
+	o.p.w.Engine.Note(mix.Pair(run, uint64(len(effects))))
+	o.p.find(run).wants = effects
 }
 
 // exit ends a drained process, which is started again soon.

@@ -3,8 +3,8 @@ package world
 import (
 	"slices"
 
+	"couchrelay/core/host"
 	"couchrelay/core/instant"
-	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -17,7 +17,8 @@ type Run struct {
 	p       *Node
 	id      uint64
 	work    node.StartRun
-	machine *replication.Run
+	machine *replication.Run     // to be looked at; nil before its first step
+	wants   []replication.Effect // of its last step
 	pair    *peers.Pair
 	calls   map[uint64]*flight
 	ending  replication.End // as the machine said it; zero until then
@@ -32,24 +33,13 @@ type flight struct {
 	op peer.Op
 }
 
-// answered forgets the request that an event answers, if it does, and reports whether the run still waits for that.
-func (r *Run) answered(ev replication.Event) (asked peer.Op, awaited bool) {
-	reply, is := ev.(replication.Reply)
-	if !is {
-		return nil, true
+// answered forgets the request that an event answers, if it does.
+func (r *Run) answered(ev replication.Event) (asked peer.Op) {
+	if reply, is := ev.(replication.Reply); is {
+		asked = r.calls[reply.ID].op
+		delete(r.calls, reply.ID)
 	}
-	f := r.calls[reply.ID]
-	if f == nil {
-		return nil, false
-	}
-	delete(r.calls, reply.ID)
-	return f.op, true
-}
-
-// runEvent is an event of a run.
-type runEvent struct {
-	run *Run
-	ev  replication.Event
+	return asked
 }
 
 func (p *Node) find(id uint64) *Run {
@@ -61,89 +51,74 @@ func (p *Node) find(id uint64) *Run {
 	return nil
 }
 
-func (p *Node) startRun(s node.StartRun) {
-	rec := s.Work.Record
-	plan := replication.NewPlan(s.Work.Replication, replication.Terms{
-		Server: p.w.store.Config.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID, Throttled: rec.Throttled,
-		Delay: s.Delay, Seed: s.Seed, ProgressInterval: p.settings.ProgressInterval, Memory: p.w.Config.Memory,
-	})
+// open connects to the databases of a run.
+func (p *Node) open(s node.StartRun) {
 	r := &Run{
-		p: p, id: s.Run, work: s, machine: replication.New(plan), calls: map[uint64]*flight{}, wakeAt: instant.Never,
-		began: p.w.Engine.Now(),
-		pair:  peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
+		p: p, id: s.Run, work: s, calls: map[uint64]*flight{}, wakeAt: instant.Never, began: p.w.Engine.Now(),
+		pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
 	}
 	p.runs = append(p.runs, r)
 	p.w.emit(RunStarted{r})
-	p.queue = append(p.queue, runEvent{r, replication.Begin{}})
 }
 
-// dropRun gives a run up with everything under way.
-func (p *Node) dropRun(r *Run) {
-	if r == nil {
-		return
-	}
-	p.w.emit(RunEnded{r})
-	i := slices.Index(p.runs, r)
-	p.runs = slices.Delete(p.runs, i, i+1)
-	ids := make([]uint64, 0, len(r.calls))
-	for id := range r.calls {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		r.calls[id].Cancel()
-	}
+// close lets go of the connections of a run.
+func (p *Node) close(id uint64) {
+	p.runs = slices.DeleteFunc(p.runs, func(r *Run) bool { return r.id == id })
+}
+
+// giveUp gives up a request in flight.
+func (r *Run) giveUp(id uint64) {
+	r.calls[id].Cancel()
+	delete(r.calls, id)
 }
 
 func (p *Node) stepRun(r *Run, ev replication.Event) {
-	if !slices.Contains(p.runs, r) {
-		return
-	}
-	asked, awaited := r.answered(ev)
-	if !awaited {
-		return
-	}
+	asked := r.answered(ev)
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "run %d < %s", r.id, ev)
 	}
-	effects := r.machine.Step(p.steady(), ev)
-	p.w.Engine.Note(mix.Pair(r.id, uint64(len(effects))))
-	for _, e := range effects {
-		if p.w.Engine.Trace != nil {
-			p.w.Engine.Logf(p.Name, "run %d > %s", r.id, e)
-		}
+	for _, e := range p.host.Step(p.clock()) {
 		switch e := e.(type) {
-		case replication.Call:
-			p.w.emit(RunCalls{r, e.Op})
-			p.call(r, e)
-		case replication.Cancel:
-			f := r.calls[e.ID]
-			if f == nil {
-				p.w.emit(RunCancels{r, e.ID, ev, nil})
-				break
-			}
-			p.w.emit(RunCancels{r, e.ID, ev, f.op})
-			f.Cancel()
-			delete(r.calls, e.ID)
-		case replication.Release:
-			r.pair.Release(e.ID)
-		case replication.Identify:
-			r.repID = e.ID
-			p.queue = append(p.queue, node.RunIdentifies{Run: r.id, ID: e.ID, Base: e.Base})
-		case replication.Progress:
-			p.w.emit(RunProgressed{r, asked, e.Info})
-			p.queue = append(p.queue, node.RunProgress{Run: r.id, Info: e.Info})
-		case replication.End:
-			r.ending = e
-			p.w.emit(RunSaidEnd{r, asked, ev, e})
-			p.dropRun(r)
-			p.queue = append(p.queue, node.RunEnded{Run: r.id, End: e})
+		case host.RunEffect:
+			p.performRun(r, asked, ev, e.Effect)
+		case host.Close:
+			p.close(r.id)
 		}
 	}
-	if p.alive && slices.Contains(p.runs, r) {
-		p.w.emit(RunStepped{r, asked, ev, effects})
+	if slices.Contains(p.runs, r) {
+		p.w.emit(RunStepped{r, asked, ev, r.wants})
 	}
 	p.planRunWake(r)
+}
+
+// performRun performs an effect of a step of a run, by an event that may be the answer to asked.
+func (p *Node) performRun(r *Run, asked peer.Op, ev replication.Event, e replication.Effect) {
+	if p.w.Engine.Trace != nil {
+		p.w.Engine.Logf(p.Name, "run %d > %s", r.id, e)
+	}
+	switch e := e.(type) {
+	case replication.Call:
+		p.w.emit(RunCalls{r, e.Op})
+		p.call(r, e)
+	case replication.Cancel:
+		f := r.calls[e.ID]
+		if f == nil {
+			p.w.emit(RunCancels{r, e.ID, ev, nil})
+			break
+		}
+		p.w.emit(RunCancels{r, e.ID, ev, f.op})
+		r.giveUp(e.ID)
+	case replication.Release:
+		r.pair.Release(e.ID)
+	case replication.Identify:
+		r.repID = e.ID
+	case replication.Progress:
+		p.w.emit(RunProgressed{r, asked, e.Info})
+	case replication.End:
+		r.ending = e
+		p.w.emit(RunSaidEnd{r, asked, ev, e})
+		p.w.emit(RunEnded{r})
+	}
 }
 
 func (p *Node) planRunWake(r *Run) {
@@ -155,7 +130,7 @@ func (p *Node) planRunWake(r *Run) {
 	p.w.Engine.After(at.Sub(p.steady()), p.Process, "run wake", func() {
 		if r.wakeAt == at {
 			r.wakeAt = instant.Never
-			p.handle(runEvent{r, replication.Wake{}})
+			p.handle(host.RunEvent{Run: r.id, Event: replication.Wake{}})
 		}
 	})
 }
@@ -167,7 +142,7 @@ func (p *Node) call(r *Run, c replication.Call) {
 		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
 		p.w.emit(RunReplied{r, c.Op, reply.Reply})
 		if ctx.Err() == nil {
-			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(runEvent{r, reply}) })
+			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(host.RunEvent{Run: r.id, Event: reply}) })
 		}
 	})
 }

@@ -143,10 +143,10 @@ func (p *Node) Disturbed() bool {
 func (p *Node) Booted() instant.Time { return p.booted }
 
 // Running is the number of slots in use, as the machine says.
-func (p *Node) Running() int { return p.node.Running() }
+func (p *Node) Running() int { return p.host.Node().Running() }
 
 // MaxJobs is the number of slots, as the machine says.
-func (p *Node) MaxJobs() int { return p.node.MaxJobs() }
+func (p *Node) MaxJobs() int { return p.host.Node().MaxJobs() }
 
 // Runs are the node's runs, in the order in which they started.
 func (p *Node) Runs() []*Run { return p.runs }
@@ -184,7 +184,8 @@ func (r *Run) RepID() string { return r.repID }
 // Base is the id of the run's checkpoints: the replication id without its options.
 func (r *Run) Base() string { return BaseOf(r.repID) }
 
-// Info is what the machine says of itself now.
+// Info is what the machine says of itself now. A run that has only been started has none yet: its first step comes later in
+// the same event.
 func (r *Run) Info() replication.Info { return r.machine.Info() }
 
 // Ending is how the machine said that it ended; the zero value until it did.
