@@ -10,7 +10,7 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Error is an answer that is no success, in CouchDB's words.
+// Error is the answer to a request that fails, in CouchDB's words.
 type Error struct {
 	Status int    `json:"-"` // of HTTP
 	Name   string `json:"error"`
@@ -19,7 +19,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Name + ": " + e.Reason }
 
-// statuses are those of refusals by core/docs.
+// statuses are the HTTP statuses for refusals by core/docs.
 var statuses = map[docs.Kind]int{
 	docs.Invalid:      http.StatusBadRequest,
 	docs.Denied:       http.StatusForbidden,
@@ -34,15 +34,15 @@ var statuses = map[docs.Kind]int{
 var (
 	ErrMissing  = NotFound("missing")
 	ErrEncoding = badType("Only gzip and identity content-encodings are supported")
-	// errTooLargeToWrite is for what does not fit into a transaction. A replication document is written with
-	// the replication that it describes, so all but its other members counts twice.
+	// errTooLargeToWrite answers a write that does not fit into a transaction. A replication document is
+	// written with the replication that it describes, so all but its other members counts twice.
 	errTooLargeToWrite = tooLarge("what is written at once may have %d bytes; a replication document is kept "+
 		"together with the replication that it describes, so doc_ids, selector and all else that describes it may "+
 		"have about %d bytes",
 		kv.MaxTxSize, maxDescription)
 )
 
-// maxDescription is what fits twice into a transaction, with some room for keys.
+// maxDescription is the largest size in bytes that fits twice into a transaction, with some room for keys.
 const maxDescription = kv.MaxTxSize/2 - 100_000
 
 // BadRequest answers a request that makes no sense.
@@ -50,7 +50,7 @@ func BadRequest(format string, args ...any) *Error {
 	return &Error{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
 }
 
-// Unauthorized answers a client that has to say who it is.
+// Unauthorized answers a client that has to authenticate.
 func Unauthorized(reason string) *Error {
 	return &Error{http.StatusUnauthorized, "unauthorized", reason}
 }
@@ -58,7 +58,7 @@ func Unauthorized(reason string) *Error {
 // Forbidden answers a client that may not do what it asks for.
 func Forbidden(reason string) *Error { return &Error{http.StatusForbidden, "forbidden", reason} }
 
-// NotFound answers a request for what does not exist.
+// NotFound answers a request for a thing that does not exist.
 func NotFound(reason string) *Error { return &Error{http.StatusNotFound, "not_found", reason} }
 
 // NotImplemented answers a request for a part of CouchDB's interface that is not served.

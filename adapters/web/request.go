@@ -16,7 +16,7 @@ type Request struct {
 	*http.Request
 	W     http.ResponseWriter
 	Query url.Values
-	// Rest are the segments that the last name of the route's path took, when it takes all that are left.
+	// Rest are the segments of the path that a name {name...} of the route's pattern took.
 	Rest []string
 	// User is the name that the client has authenticated with, empty without one. The route's Access
 	// sets it.
@@ -26,7 +26,7 @@ type Request struct {
 	began  bool // the status line is written: an error can only cut the answer off
 }
 
-// Param returns what the path has in the place of a name of the route's path, and nothing for other names.
+// Param returns the part of the path that a name of the route's pattern took, empty for unknown names.
 func (q *Request) Param(name string) string {
 	for _, p := range q.params {
 		if p.name == name {
@@ -36,7 +36,7 @@ func (q *Request) Param(name string) string {
 	return ""
 }
 
-// param is a name of a route's path with what the request's path has in its place.
+// param is a name of a route's pattern and the part of the path that it took.
 type param struct{ name, value string }
 
 // Number returns a parameter that must be a whole number, not negative.
@@ -57,7 +57,7 @@ func (q *Request) Number(name string, absent int64) (int64, error) {
 // Unlimited is a limit that no list reaches.
 const Unlimited = 1 << 40
 
-// Page returns the parameters limit and skip of a list; limit is what holds when there is none.
+// Page returns the parameters limit and skip of a list; a limit that is not given is absent.
 func (q *Request) Page(absent int64) (limit, skip int64, err error) {
 	if limit, err = q.Number("limit", absent); err != nil {
 		return 0, 0, err

@@ -1,4 +1,4 @@
-// Package web is what servers of CouchDB's HTTP interface have in common: one router over a table of
+// Package web has the parts that servers of CouchDB's HTTP interface share: one router over a table of
 // endpoints, one Request, and one way to answer. Package couchdb below it serves databases, package relay the
 // replication service.
 package web
@@ -122,7 +122,7 @@ func splitPath(escaped string) ([]string, error) {
 	return segments, nil
 }
 
-// match reports whether the path is the endpoint's, and notes in q what the path has for the names of the
+// match reports whether the path is the endpoint's, and notes in q the parts of the path for the names of the
 // pattern.
 func (e *endpoint) match(q *Request, path []string) bool {
 	q.params = q.params[:0]

@@ -36,7 +36,7 @@ func (q *request) allDocs() error {
 // listKeys are the ids that are asked for, by the query or a body. Other members of a body count as
 // parameters.
 func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
-	wrong := docs.BadRequest("`keys` parameter must be an array.")
+	wrong := web.BadRequest("`keys` parameter must be an array.")
 	if text := q.Query.Get("keys"); text != "" {
 		if json.Unmarshal([]byte(text), &keys) != nil {
 			return nil, false, wrong
@@ -129,7 +129,7 @@ func (q *request) listRange(r idRange, limit, skip int64) error {
 	if err != nil {
 		return err
 	}
-	var offset *int64 // counting up to a key would read the list
+	var offset *int64 // unknown when the list begins at a key: counting would read all rows before it
 	if l.From == nil && !r.empty {
 		offset = new(min(skip, info.Docs))
 	}
@@ -189,13 +189,13 @@ func (q *request) listByID(keys []jsontext.Value) error {
 		return err
 	}
 	if q.flag("descending") {
-		return docs.BadRequest("`keys` and descending cannot be combined")
+		return web.BadRequest("`keys` and descending cannot be combined")
 	}
 	keys = keys[min(skip, int64(len(keys))):]
 	keys = keys[:min(limit, int64(len(keys)))]
 	ids := make([]string, len(keys))
 	for i, key := range keys {
-		_ = json.Unmarshal(key, &ids[i]) // what is no string names no document
+		_ = json.Unmarshal(key, &ids[i]) // a key that is no string names no document
 	}
 	info, err := do(q, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
 	if err != nil {
@@ -267,7 +267,7 @@ func (w *rowWriter) row(r docs.Listed, s *shown) error {
 		return w.raw(text)
 	}
 	text = append(unclosed(text), `,"doc":`...)
-	if r.Doc == nil { // a deleted one
+	if r.Doc == nil { // the document is deleted
 		return w.raw(append(text, "null}"...))
 	}
 	if err := w.raw(text); err != nil {

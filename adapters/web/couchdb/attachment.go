@@ -79,7 +79,7 @@ func (q *request) writeDocument(w io.Writer, d *docs.Document, s shown) error {
 	return err
 }
 
-// writeInline writes what comes before an attachment and the attachment in base64.
+// writeInline writes the text before an attachment and the attachment in base64.
 func (q *request) writeInline(w io.Writer, before []byte, a *docs.Attachment) error {
 	if _, err := w.Write(before); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (q *request) discard(uploads []*docs.Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), discardTime)
 	defer cancel()
 	for _, u := range uploads {
-		// What fails here is swept up later.
+		// An upload that stays is swept up later.
 		_, _ = doWith(ctx, q, func(_ kv.Tx, db *docs.Database) (struct{}, error) {
 			return struct{}{}, db.DiscardUpload(u)
 		})
@@ -229,7 +229,7 @@ func (q *request) getAttachment() error {
 		if body, err = q.decoded(a); err != nil {
 			return err
 		}
-		length = -1 // the length that the writer gave need not be true
+		length = -1 // the client that wrote the attachment may have given a wrong length
 	}
 	if length >= 0 {
 		q.W.Header().Set("Content-Length", strconv.FormatInt(length, 10))
@@ -339,7 +339,7 @@ func (q *request) deleteAttachment() error {
 	}
 	d.Attachments = append(d.Attachments[:i], d.Attachments[i+1:]...)
 	if d.Ancestors = nil; rev.IsZero() {
-		d.Rev = revtree.Rev{} // the client has to name what it changes
+		d.Rev = revtree.Rev{} // the client has to name the revision that it changes
 	}
 	w, err := q.updateOne(docs.Edit{Document: *d, Token: newToken()})
 	if err != nil {

@@ -43,7 +43,7 @@ func notObject(err error) error {
 	if err != nil {
 		return docs.ErrJSON
 	}
-	return docs.BadRequest("Request body must be a JSON object")
+	return web.BadRequest("Request body must be a JSON object")
 }
 
 // arrayElements calls fn with every element of the array that comes next.
@@ -86,9 +86,9 @@ func decode(d *jsontext.Decoder, into any, wrong error) error {
 	return nil
 }
 
-var errNoArray = docs.BadRequest("`docs` parameter must be an array.")
+var errNoArray = web.BadRequest("`docs` parameter must be an array.")
 
-// bulkDocs writes many documents. With new_edits=false only those that were refused are answered.
+// bulkDocs writes many documents. With new_edits=false the answer has only the refused ones.
 func (q *request) bulkDocs() error {
 	body, err := q.jsonBody()
 	if err != nil {
@@ -139,7 +139,7 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
 		switch name {
 		case "new_edits":
-			return decode(d, &newEdits, docs.BadRequest("`new_edits` parameter must be a boolean."))
+			return decode(d, &newEdits, web.BadRequest("`new_edits` parameter must be a boolean."))
 		case "all_or_nothing":
 			if d.PeekKind() == 't' {
 				return errNotBuilt
@@ -160,7 +160,7 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		return skip(d)
 	})
 	if err == nil && !given {
-		err = docs.BadRequest("POST body must include `docs` parameter.")
+		err = web.BadRequest("POST body must include `docs` parameter.")
 	}
 	if err != nil {
 		return nil, uploads, err
@@ -169,7 +169,7 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 		e := &edits[i]
 		e.Replicated, e.Token = !newEdits, newToken()
 		if e.Replicated && e.Rev.IsZero() {
-			return nil, uploads, docs.BadRequest(
+			return nil, uploads, web.BadRequest(
 				"When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
 		}
 		if e.ID == "" {
@@ -185,7 +185,7 @@ func (q *request) revsDiff() error {
 	if err != nil {
 		return err
 	}
-	wrong := docs.BadRequest("the revisions of a document must be an array of strings")
+	wrong := web.BadRequest("the revisions of a document must be an array of strings")
 	var wanted []docs.Wanted
 	err = objectMembers(body, func(id string, d *jsontext.Decoder) error {
 		var list []string
@@ -204,7 +204,7 @@ func (q *request) revsDiff() error {
 		diffs []docs.Diff
 		n     int
 	}
-	if len(wanted) == 0 { // the database must exist all the same
+	if len(wanted) == 0 { // an empty request fails too when the database does not exist
 		wanted = []docs.Wanted{{}}
 	}
 	for len(wanted) > 0 {
@@ -260,7 +260,7 @@ type bulkWanted struct {
 	docs.Wanted
 	since []revtree.Rev
 	rev   string      // as the client spelled it
-	err   *docs.Error // why it cannot be read
+	err   *docs.Error // when the entry cannot be read
 }
 
 // bulkGet reads many documents. It streams the answer while it reads.
@@ -271,7 +271,7 @@ func (q *request) bulkGet() error {
 	}
 	for _, name := range []string{"open_revs", "new_edits", "w", "rev", "atts_since"} {
 		if q.Query.Has(name) {
-			return docs.BadRequest("\"%s\" query parameter is not acceptable", name)
+			return web.BadRequest("\"%s\" query parameter is not acceptable", name)
 		}
 	}
 	if !q.accepts("application/json") {
@@ -291,7 +291,7 @@ func (q *request) bulkGet() error {
 		})
 	})
 	if err == nil && !given {
-		err = docs.BadRequest("Missing JSON list of 'docs'.")
+		err = web.BadRequest("Missing JSON list of 'docs'.")
 	}
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func parseWanted(raw []byte) (bulkWanted, error) {
 		Since []string `json:"atts_since"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return bulkWanted{}, docs.BadRequest(
+		return bulkWanted{}, web.BadRequest(
 			"an element of `docs` must have the strings id and rev and the array atts_since")
 	}
 	w := bulkWanted{rev: "undefined"}
@@ -376,7 +376,10 @@ func (q *request) writeBulk(w bulkWanted, answer []docs.Opened, s shown) error {
 		}{refused{w.ID, &rev, name, reason}}))
 		return err
 	}
-	if _, err := q.W.Write(append(docs.AppendQuoted([]byte(`{"id":`), w.ID), `,"docs":[`...)); err != nil {
+	head := encode(struct {
+		ID string `json:"id"`
+	}{w.ID})
+	if _, err := q.W.Write(append(unclosed(head), `,"docs":[`...)); err != nil {
 		return err
 	}
 	if s.since = w.since; w.err != nil {

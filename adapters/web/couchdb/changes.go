@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -29,7 +30,7 @@ type feed struct {
 	kind     string // normal, longpoll, continuous
 	left     int64  // rows that may still be sent
 	wait     time.Duration
-	beat     bool // a sign of life is sent after wait; else the feed ends
+	beat     bool // after wait the feed sends a sign of life; without beat it ends
 	shown    shown
 	instance tuple.UUID // of the database at the first page
 	sent     int
@@ -54,7 +55,7 @@ func (f *feed) readQuery() (err error) {
 		f.kind = "continuous"
 	case "longpoll":
 	default:
-		return docs.BadRequest("Supported `feed` types: normal, continuous, live, longpoll")
+		return web.BadRequest("Supported `feed` types: normal, continuous, live, longpoll")
 	}
 	if f.left, err = f.Number("limit", 1<<60); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (f *feed) readQuery() (err error) {
 	case "all_docs":
 		f.ask.AllDocs = true
 	default:
-		return docs.BadRequest("Supported `style` values: main_only, all_docs")
+		return web.BadRequest("Supported `style` values: main_only, all_docs")
 	}
 	f.ask.Descending = f.flag("descending")
 	f.ask.Docs = f.flag("include_docs")
@@ -87,14 +88,14 @@ func (f *feed) readWait() error {
 	default:
 		ms, err := strconv.ParseInt(beat, 10, 64)
 		if err != nil || ms <= 0 {
-			return docs.BadRequest("Invalid heartbeat value. Expecting a positive integer value (in milliseconds).")
+			return web.BadRequest("Invalid heartbeat value. Expecting a positive integer value (in milliseconds).")
 		}
 		f.wait, f.beat = min(maxFeedWait, time.Duration(min(ms, maxFeedWait.Milliseconds()))*time.Millisecond), true
 	}
 	return nil
 }
 
-// readFilter reads the filter, with what it needs from the query or the body.
+// readFilter reads the filter and its arguments, from the query or the body.
 func (f *feed) readFilter() error {
 	var body []byte
 	if f.Method == http.MethodPost && f.ContentLength != 0 {
@@ -126,7 +127,7 @@ func (f *feed) readFilter() error {
 		return f.filterSelector(members["selector"])
 	default:
 		if strings.HasPrefix(filter, "_") && filter != "_view" {
-			return docs.BadRequest("unknown builtin filter name")
+			return web.BadRequest("unknown builtin filter name")
 		}
 		return errNotBuilt // a function of a design document
 	}
@@ -139,7 +140,7 @@ func (f *feed) filterIDs(list jsontext.Value) error {
 	}
 	var ids []string
 	if json.Unmarshal(list, &ids) != nil {
-		return docs.BadRequest("`doc_ids` filter parameter is not a list of doc ids.")
+		return web.BadRequest("`doc_ids` filter parameter is not a list of doc ids.")
 	}
 	f.ask.ID = docs.IDs(ids)
 	return nil
@@ -147,11 +148,11 @@ func (f *feed) filterIDs(list jsontext.Value) error {
 
 func (f *feed) filterSelector(raw jsontext.Value) error {
 	if raw == nil {
-		return docs.BadRequest("Selector error: expected a JSON object")
+		return web.BadRequest("Selector error: expected a JSON object")
 	}
 	selector, err := mango.Compile(raw)
 	if err != nil {
-		return docs.BadRequest("%v", err)
+		return web.BadRequest("%v", err)
 	}
 	f.ask.Match = func(d *docs.Document) bool {
 		matches, err := selector.Match(d.Body, fieldsOf(d)...)

@@ -1,6 +1,6 @@
 // Package couchdb is CouchDB's interface to databases over core/docs: documents, attachments, bulk
-// operations, changes. It translates and streams; what is allowed and what a write means is decided by the
-// core and by the Options.
+// operations, changes. It translates and streams; the core and the Options decide what is allowed and what a
+// write means.
 package couchdb
 
 import (
@@ -144,8 +144,8 @@ func (s *server) routes() []web.Route {
 	return routes
 }
 
-// reserved are the names below a database that are no documents. Paths with them that have no row of their own
-// belong to parts of CouchDB's interface that are not built.
+// reserved are the names below a database that are no documents. Paths with them that have no row of their
+// own belong to parts of CouchDB's interface that are not built.
 var reserved = []string{
 	"_all_docs", "_auto_purge", "_bulk_docs", "_bulk_get", "_changes", "_compact", "_design_docs",
 	"_ensure_full_commit", "_explain", "_find", "_index", "_local_docs", "_missing_revs", "_partition", "_purge",
@@ -157,7 +157,7 @@ var errNotBuilt = web.NotImplemented("this feature is not yet implemented")
 
 func notBuilt(*request) error { return errNotBuilt }
 
-// handler lets h answer with what the path names.
+// handler returns h as a handler for the router.
 func (s *server) handler(h func(*request) error) web.Handler {
 	return func(q *web.Request) error {
 		db, id, attachment := q.Param("db"), q.Param("docid"), q.Param("attachment")
@@ -183,7 +183,7 @@ func (s *server) mayUseDocument(q *web.Request) error {
 		return err
 	}
 	if id := q.Param("docid"); id == "_local" || id == "_local/" {
-		return docs.BadRequest("Invalid _local document id.")
+		return web.BadRequest("Invalid _local document id.")
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (s *server) mayUseAttachment(q *web.Request) error {
 	}
 	switch id := q.Param("docid"); {
 	case docs.IsLocal(id):
-		return docs.BadRequest("_local documents do not accept attachments.")
+		return web.BadRequest("_local documents do not accept attachments.")
 	case strings.HasPrefix(id, "_design/") && strings.HasPrefix(q.Param("attachment"), "_"):
 		return errNotBuilt
 	}

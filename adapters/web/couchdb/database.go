@@ -34,7 +34,7 @@ func (q *request) uuids() error {
 		return err
 	}
 	if count > maxUUIDs {
-		return docs.BadRequest("count parameter too large")
+		return web.BadRequest("count parameter too large")
 	}
 	ids := make([]string, count)
 	for i := range ids {
@@ -94,7 +94,7 @@ func (q *request) createDatabase() error {
 
 func (q *request) deleteDatabase() error {
 	if q.Query.Has("rev") {
-		return docs.BadRequest("You tried to DELETE a database with a ?=rev parameter. " +
+		return web.BadRequest("You tried to DELETE a database with a ?=rev parameter. " +
 			"Did you mean to DELETE a document instead?")
 	}
 	// The instance is found first, so that the repetition of a deletion is no refusal.
@@ -202,7 +202,7 @@ func (q *request) setRevsLimit() error {
 	}
 	var limit int
 	if err := json.Unmarshal(body, &limit); err != nil {
-		return docs.BadRequest("revs_limit must be a positive integer")
+		return web.BadRequest("revs_limit must be a positive integer")
 	}
 	return q.set(func(db *docs.Database) error { return db.SetRevsLimit(limit) })
 }

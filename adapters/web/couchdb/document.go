@@ -131,7 +131,7 @@ func (q *request) putDocument() error {
 		return err
 	}
 	if !rev.IsZero() && !d.Rev.IsZero() && rev != d.Rev {
-		return docs.BadRequest("Document rev from request body and query string have different values")
+		return web.BadRequest("Document rev from request body and query string have different values")
 	}
 	if d.Rev.IsZero() {
 		d.Rev = rev

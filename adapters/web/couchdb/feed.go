@@ -11,12 +11,12 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// feedPage is a page of a feed with what was true at the same moment.
+// feedPage is a page of a feed and the state of the database in the same transaction.
 type feedPage struct {
 	docs.Page
 	instance tuple.UUID
 	end      docs.Seq // of the last change
-	watch    kv.Watch // when there was nothing to read
+	watch    kv.Watch // nil unless there was nothing to read
 }
 
 // run sends the feed page by page and waits in between.
@@ -82,7 +82,7 @@ func (f *feed) read() (feedPage, error) {
 func (f *feed) start(p feedPage) error {
 	f.instance, f.alive = p.instance, f.Clock.Now()
 	if f.kind == "normal" && !f.ask.Descending {
-		f.ask.Until = p.end // what is written from now on is for the next request
+		f.ask.Until = p.end // later changes are for the next request
 	}
 	f.Begin(http.StatusOK, "application/json")
 	if f.kind == "continuous" {
@@ -112,20 +112,24 @@ func (f *feed) send(rows []docs.Change) error {
 	return nil
 }
 
+// changeRow is a row of a feed; the document may follow.
+type changeRow struct {
+	Seq     string    `json:"seq"`
+	ID      string    `json:"id"`
+	Changes []leafRev `json:"changes"`
+	Deleted bool      `json:"deleted,omitzero"`
+}
+
+type leafRev struct {
+	Rev string `json:"rev"`
+}
+
 func (f *feed) row(c docs.Change) error {
-	row := docs.AppendQuoted([]byte(`{"seq":`), c.Seq.String())
-	row = docs.AppendQuoted(append(row, `,"id":`...), c.ID)
-	row = append(row, `,"changes":[`...)
+	revs := make([]leafRev, len(c.Revs))
 	for i, rev := range c.Revs {
-		if i > 0 {
-			row = append(row, ',')
-		}
-		row = append(docs.AppendQuoted(append(row, `{"rev":`...), rev.String()), '}')
+		revs[i].Rev = rev.String()
 	}
-	row = append(row, ']')
-	if c.Deleted {
-		row = append(row, `,"deleted":true`...)
-	}
+	row := unclosed(encode(changeRow{c.Seq.String(), c.ID, revs, c.Deleted}))
 	if c.Doc != nil {
 		f.shown.mark(c.Doc, docs.Inline)
 		if _, err := f.W.Write(append(row, `,"doc":`...)); err != nil {

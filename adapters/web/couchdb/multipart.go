@@ -15,7 +15,7 @@ import (
 	"couchrelay/core/docs"
 )
 
-// boundary is that of a multipart/related request.
+// boundary returns the boundary of a multipart/related request, and whether it is one.
 func (q *request) boundary() (boundary string, related bool) {
 	kind, params, err := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	return params["boundary"], err == nil && kind == "multipart/related"
@@ -25,7 +25,7 @@ func (q *request) boundary() (boundary string, related bool) {
 // attachments that follow. What was uploaded is returned even with an error.
 func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*docs.Upload, err error) {
 	if boundary == "" {
-		return nil, nil, docs.BadRequest("multipart/related needs a boundary")
+		return nil, nil, web.BadRequest("multipart/related needs a boundary")
 	}
 	parts := multipart.NewReader(q.Body, boundary)
 	first, err := parts.NextRawPart()
@@ -42,7 +42,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 	if d, err = q.parse(raw); err != nil {
 		return nil, nil, err
 	}
-	room := docs.MaxInline / 2 // for what is inline in the document, and as much for what follows
+	room := docs.MaxInline / 2 // for inline attachments of the document, and as much for those that follow
 	if uploads, err = q.spool(d, room); err != nil {
 		return d, uploads, err
 	}
@@ -66,7 +66,7 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 	}
 	if _, err := parts.NextRawPart(); !errors.Is(err, io.EOF) {
 		if err == nil {
-			return d, uploads, docs.BadRequest("there are more parts than attachments that follow")
+			return d, uploads, web.BadRequest("there are more parts than attachments that follow")
 		}
 		return d, uploads, web.ReadError(err)
 	}
@@ -85,9 +85,9 @@ func (q *request) receivePart(a *docs.Attachment, part io.Reader, room int) (*do
 	case err != nil:
 		return u, err
 	case counted.n < size:
-		return u, docs.BadRequest("attachment shorter than expected")
+		return u, web.BadRequest("attachment shorter than expected")
 	case counted.n > size:
-		return u, docs.BadRequest("attachment longer than expected")
+		return u, web.BadRequest("attachment longer than expected")
 	}
 	return u, nil
 }

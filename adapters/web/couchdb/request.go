@@ -30,7 +30,7 @@ func (q *request) rev() (rev revtree.Rev, err error) {
 			return rev, err
 		}
 		if !rev.IsZero() && rev != match {
-			return rev, docs.BadRequest("Document rev and etag have different values")
+			return rev, web.BadRequest("Document rev and etag have different values")
 		}
 		rev = match
 	}

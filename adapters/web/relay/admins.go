@@ -19,9 +19,9 @@ import (
 	"couchrelay/adapters/web"
 )
 
-// Admins are the names and passwords of those who may use the service, in clear or as CouchDB hashes
+// Admins are the users of the service: names and passwords, in clear or as CouchDB hashes
 // them: -pbkdf2-KEY,SALT,ITERATIONS, -pbkdf2:PRF-KEY,SALT,ITERATIONS or -hashed-KEY,SALT. Without any,
-// everybody who can reach the service is an admin, so it must be reachable from this machine only.
+// every client that can reach the service is an admin, so it must be reachable from this machine only.
 type Admins struct {
 	passwords map[string]password
 	mu        *sync.Mutex
@@ -48,8 +48,7 @@ func NewAdmins(section map[string]string) (Admins, error) {
 // Any reports whether there is an admin.
 func (a Admins) Any() bool { return len(a.passwords) > 0 }
 
-// authenticate returns the name of the admin that sends a request; nobody has one as long as there is no
-// admin.
+// authenticate returns the name of the admin that sends a request, empty as long as there are no admins.
 func (a Admins) authenticate(r *http.Request) (name string, err error) {
 	if !a.Any() {
 		return "", nil
@@ -108,8 +107,8 @@ var prfs = map[string]func() hash.Hash{
 	"sha": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
 }
 
-// parsePassword reads a secret. What looks hashed and cannot be read is no password in clear: whoever has
-// seen the file could log in with it, and nobody with the password. Errors do not show it.
+// parsePassword reads a secret. A text that looks hashed and cannot be read is refused: as a password in clear
+// it would let in everyone who has seen the file, and keep out the admin. Errors do not show it.
 func parsePassword(secret string) (password, error) {
 	switch {
 	case strings.HasPrefix(secret, "-pbkdf2"):

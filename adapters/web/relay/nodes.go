@@ -11,12 +11,12 @@ import (
 	"couchrelay/core/node"
 )
 
-// Host is the process that serves, as far as requests see or change it. Its methods are called from many
-// goroutines.
+// Host is the process that serves, as far as requests see or change it. Its methods may be called from
+// several goroutines at once.
 type Host interface {
-	// NodeName is what the node is called at present.
+	// NodeName is the present name of the node.
 	NodeName() string
-	// Roles are the node's, for good.
+	// Roles are the roles of the node; they never change.
 	Roles() node.Roles
 	// MaintenanceMode is false, true or nolb.
 	MaintenanceMode() string
@@ -73,8 +73,8 @@ func (s *service) listNodes(q *web.Request) error {
 	}{len(views), views})
 }
 
-// membership answers GET /_membership as CouchDB does: all_nodes are those that are alive, cluster_nodes
-// those that are still registered.
+// membership answers GET /_membership as CouchDB does: all_nodes are the nodes that are alive,
+// cluster_nodes all that are still registered.
 func (s *service) membership(q *web.Request) error {
 	views, err := s.nodes(q)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package relay is the interface of the replication service: /_replicate, /_scheduler, /_active_tasks, the
-// replicator databases, and what operators ask a node.
+// replicator databases, and the state of nodes for operators.
 package relay
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Options are what the service's interface works with.
+// Options of a server of the replication service.
 type Options struct {
 	DB     kv.Database
 	Store  *jobstore.Store
@@ -26,7 +26,8 @@ type Options struct {
 	Admins Admins
 	Host   Host
 	Limits couchdb.Limits
-	// Health says why the service cannot work, or nil. It may wait as long as the context.
+	// Health returns why the service cannot work, nil when it can. It may wait as long as the context; nil
+	// for a service that is never asked.
 	Health func(context.Context) error
 }
 
@@ -41,7 +42,7 @@ type service struct{ Options }
 
 // routes lists the endpoints. Those of databases come last, since they take every path.
 func (s *service) routes() []web.Route {
-	// Without the role api_frontend a node answers operators, and clients not.
+	// A node without the role api_frontend answers operators, but no clients.
 	anybody, operator, client := web.Access(nil), s.admin, s.onFrontend(s.admin)
 	const maintenance = "/_node/{node}/" + maintenancePath
 	routes := []web.Route{
@@ -74,13 +75,13 @@ func (s *service) routes() []web.Route {
 	return routes
 }
 
-// admin admits admins, which is everybody as long as there is none.
+// admin admits admins, and every client as long as there are none.
 func (s *service) admin(q *web.Request) (err error) {
 	q.User, err = s.Admins.authenticate(q.Request)
 	return err
 }
 
-// onFrontend admits those that access does, on nodes with the role api_frontend.
+// onFrontend admits the clients that access admits, on nodes with the role api_frontend.
 func (s *service) onFrontend(access web.Access) web.Access {
 	return func(q *web.Request) error {
 		if !s.Host.Roles().Has(node.APIFrontend) {

@@ -19,7 +19,7 @@ import (
 const maxReplicateBody = 8 << 20
 
 // replicate starts or cancels the replication of a request. A continuous one is answered when its id is
-// known, a one-shot when it is over; who goes away before does not stop it.
+// known, a one-shot when it is over; a client that goes away earlier does not stop it.
 func (s *service) replicate(q *web.Request) error {
 	body, err := q.JSONBody(maxReplicateBody)
 	if err != nil {
@@ -66,7 +66,7 @@ type started struct {
 	ID string `json:"_local_id"`
 }
 
-// ended is what a replication did, as its checkpoint has it.
+// ended is the result of a replication as its checkpoint has it.
 type ended struct {
 	OK     bool           `json:"ok"`
 	Result jsontext.Value `json:",embed"`

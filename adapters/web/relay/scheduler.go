@@ -14,11 +14,11 @@ import (
 // pageSize is how many jobs one transaction of a list reads.
 const pageSize = 200
 
-// glance is for lists, which are polled and out of date when they arrive. What is asked for by name is
-// read as it is now.
+// glance is for lists, which are polled and out of date when they arrive. A thing that is asked for by name
+// is read at its newest version.
 var glance = kv.Options{Tag: "list", Stale: true}
 
-// list calls fn for all jobs whose ids begin with prefix, in order, until it says that it has enough.
+// list calls fn for all jobs whose ids begin with prefix, in order, until fn has enough.
 func (s *service) list(q *web.Request, prefix string, fn func(jobstore.Job) (enough bool)) error {
 	for after := ""; ; {
 		page, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobstore.Job, error) {

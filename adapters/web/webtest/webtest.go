@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Site is a server, and what a client remembers of its answers.
+// Site is a server under test and a client that remembers revisions and sequences of its answers.
 type Site struct {
 	*testing.T
 	*httptest.Server
@@ -66,7 +66,7 @@ var (
 	times    = regexp.MustCompile(`"instance_start_time":"\d+"`)
 )
 
-// Text reads an answer and hides what is different every time: made revisions are N-*, sequences S,
+// Text reads an answer and hides the parts that differ every time: made revisions are N-*, sequences S,
 // other random ids H.
 func (s *Site) Text(answer *http.Response) string {
 	s.Helper()
@@ -84,7 +84,7 @@ func (s *Site) Text(answer *http.Response) string {
 	return Plain(text)
 }
 
-// Plain hides what is different every time, as Text does.
+// Plain hides the parts of a text that differ every time, as Text does.
 func Plain(text string) string {
 	text = madeRev.ReplaceAllString(text, "$1-*")
 	text = anySeq.ReplaceAllString(text, `"$1":S`)
