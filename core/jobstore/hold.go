@@ -11,9 +11,9 @@ import (
 	"couchrelay/core/replication"
 )
 
-// Hold is a job in the hands of the worker that runs it, for one transaction. Every write of a Hold compares the job's
-// lock in the same transaction and fails with jobs.ErrHalt when the worker does not hold the job any more, so that a
-// worker that stood still cannot overwrite what its successor wrote (fencing).
+// Hold is a job in the hands of the worker that runs it, for one transaction. Every write of a Hold
+// compares the job's lock in the same transaction and fails with jobs.ErrHalt when the worker does not hold
+// the job any more, so that a worker that stood still cannot overwrite what its successor wrote (fencing).
 type Hold struct {
 	s     *Store
 	tx    kv.Tx
@@ -40,8 +40,8 @@ func (h Hold) Work() (*Work, error) {
 	return w, err
 }
 
-// Progress stores the numbers of a run under way. A run that is healthy for long enough makes up for earlier crashes, and
-// for workers that vanished with the job.
+// Progress stores the numbers of a run under way. A run that is healthy for long enough makes up for
+// earlier crashes, and for workers that vanished with the job.
 func (h Hold) Progress(stats Stats) error {
 	return h.change(func(rec *Record) error {
 		rec.Stats, rec.LastUpdated = stats, h.now
@@ -74,10 +74,10 @@ func (h Hold) Fail(t replication.Trouble, turn Turn) error {
 	})
 }
 
-// Crash ends a run that could not go on. The job waits, longer after every crash in a row (RFC 016, exponential backoff),
-// and runs again. The job of a request fails at once instead, unless its endpoints only asked to slow down. Without
-// stats the job keeps the numbers that it had. seed draws the jitter of the wait, so that every attempt of the
-// transaction stores the same due time.
+// Crash ends a run that could not go on. The job waits, longer after every crash in a row (RFC 016,
+// exponential backoff), and runs again. The job of a request fails at once instead, unless its endpoints
+// only asked to slow down. Without stats the job keeps the numbers that it had. seed draws the jitter of
+// the wait, so that every attempt of the transaction stores the same due time.
 func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64) error {
 	return h.change(func(rec *Record) error {
 		if stats != nil {
@@ -127,8 +127,8 @@ func (h Hold) change(f func(*Record) error) error {
 // lost is the error of a worker that does not hold the job any more.
 func (h Hold) lost() error { return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrHalt) }
 
-// finish ends the job and, if it is a document's, writes the document's terminal state. A job that was resubmitted
-// while it ran is pending again, and still counts as one of its account.
+// finish ends the job and, if it is a document's, writes the document's terminal state. A job that was
+// resubmitted while it ran is pending again, and still counts as one of its account.
 func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	invariant.Check(state.Terminal(), terminal)
 	rec.State, rec.Node, rec.LastUpdated = state, "", h.now
@@ -152,7 +152,8 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	return h.s.writeTerminal(h.tx, rec, h.now)
 }
 
-// queue makes the job pending at the place that its turn has earned it. It may not run before due; 0 means at once.
+// queue makes the job pending at the place that its turn has earned it. It may not run before due; 0 means
+// at once.
 func (h Hold) queue(rec *Record, turn Turn, due instant.Time) error {
 	place, err := h.s.settle(h.tx, rec, turn, h.now)
 	if err != nil {

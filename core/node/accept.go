@@ -8,7 +8,9 @@ import (
 	"couchrelay/core/jobs"
 )
 
-// accept asks for as many jobs as there are free slots, one request at a time.
+// accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
+// slot is promised to two accepts. It is made when jobs may be ready (hungry): after a notification, a
+// poll, a promotion or a freed slot.
 func (n *Node) accept() {
 	if n.due(&n.timers.poll, n.cfg.PollInterval) {
 		n.hungry = true
@@ -25,8 +27,9 @@ func (n *Node) accept() {
 	n.ask(Accept{Worker: n.worker, Node: n.name, Demand: d})
 }
 
-// onAccepted starts what came, spread over a little time. The number of the batch is used again until
-// an accept brings something: one that seemed to bring nothing may still land.
+// onAccepted starts the jobs that came, spread over a little time. An accept that found nothing does not
+// use up its batch number: an earlier attempt of it may still commit, and the next accept with the same
+// number then returns its jobs.
 func (n *Node) onAccepted(a Accepted) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
@@ -46,13 +49,16 @@ func (n *Node) onAccepted(a Accepted) {
 	}
 }
 
-// promoteDue makes jobs ready whose time has come.
+// promoteDue asks for due jobs to be made ready.
 func (n *Node) promoteDue() {
 	if n.due(&n.timers.promote, n.cfg.PollInterval) {
 		askOnce(n, Promote{Limit: promoteLimit})
 	}
 }
 
+// onPromoted goes on at once if there may be more due jobs, and otherwise sets the timer to when the next
+// job is due, unless it is nearer already. A wait is computed from the wall clock, by which jobs are due,
+// and passes by the steady one.
 func (n *Node) onPromoted(p Promoted) {
 	if p.Moved > 0 {
 		n.hungry = true
@@ -67,6 +73,7 @@ func (n *Node) onPromoted(p Promoted) {
 	}
 }
 
+// sweepDue asks, about once a minute, for the removal of jobs and rows that are not needed any more.
 func (n *Node) sweepDue() {
 	if n.due(&n.timers.sweep, sweepInterval) {
 		askOnce(n, Sweep{Limit: sweepLimit})

@@ -10,30 +10,34 @@ import (
 const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 10 * time.Second
-	// maxBeatPause is shorter: the lease hangs on it.
+	// maxBeatPause is shorter, since the lease ends when no heartbeat commits in time.
 	maxBeatPause = time.Second
 )
 
-// call is a request with its attempts.
+// call is a request with its attempts. A request is repeated until its transaction commits or fails for
+// good, with no limit: while the store is down there is nothing better to do, and leases take care of what
+// must not wait.
 type call struct {
 	req    Request
-	run    *run // whose request it is, nil for the node's own
-	id     uint64
-	flying bool
-	sent   instant.Time // when the present attempt was
-	due    instant.Time // of the next attempt
-	pause  time.Duration
+	run    *run          // the run that asks, nil for the node itself
+	id     uint64        // of the present attempt; answers to earlier ones are ignored
+	flying bool          // an attempt waits for its answer; if not, the next one is due
+	sent   instant.Time  // when the present attempt was sent, by the steady clock; leases count from here
+	due    instant.Time  // when the next attempt is, by the steady clock; only while not flying
+	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
 }
 
 func (n *Node) ask(q Request) { n.issue(&call{req: q}) }
 
-// askOnce asks for a request of the node's own unless one of its kind is under way.
+// askOnce makes a request of the node's own, unless one of the same type is in flight or waits for its next
+// attempt.
 func askOnce[T Request](n *Node, q T) {
 	if !asking[T](n) {
 		n.ask(q)
 	}
 }
 
+// asking reports whether a request of the type is in flight or waits for its next attempt.
 func asking[T Request](n *Node) bool {
 	for _, c := range n.calls {
 		if _, is := c.req.(T); is {
@@ -66,7 +70,7 @@ func (n *Node) retryDue() {
 	}
 }
 
-// dropCalls forgets requests; what they do to the store they may still do.
+// dropCalls forgets requests. Their transactions may still commit.
 func (n *Node) dropCalls(match func(*call) bool) {
 	kept := n.calls[:0:0]
 	for _, c := range n.calls {
@@ -77,6 +81,7 @@ func (n *Node) dropCalls(match func(*call) bool) {
 	n.calls = kept
 }
 
+// onDone finds the call that an answer belongs to. There is none if the call was dropped meanwhile.
 func (n *Node) onDone(e Done) {
 	for _, c := range n.calls {
 		if c.id == e.ID {
@@ -86,6 +91,8 @@ func (n *Node) onDone(e Done) {
 	}
 }
 
+// answered repeats a request after a pause if the store failed, and otherwise has it handled by its run or
+// its type.
 func (n *Node) answered(c *call, e Done) {
 	if e.Fault == StoreDown {
 		if c.pause == 0 {

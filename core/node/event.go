@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/replication"
 )
 
-// Event is what a node is told.
+// Event is what happened to a node. Names, fields and words are part of the format of recorded logs.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -19,10 +19,10 @@ type (
 	Start struct{}
 	// Done answers an Ask.
 	Done struct {
-		ID     uint64
-		Result Result // when Fault is none
+		ID     uint64 // of the Ask
+		Result Result // if there is no fault: of the type that the registry has for the request
 		Fault  Fault
-		Text   string // of the fault
+		Text   string // words for the fault, for people
 	}
 	// Notified answers an Await.
 	Notified struct{ Topic Topic }
@@ -43,9 +43,9 @@ type (
 	}
 	// Configure changes the settings.
 	Configure struct{ Settings Settings }
-	// Drain asks the node to stop in order.
+	// Drain asks the node to stop its runs in order and to leave.
 	Drain struct{}
-	// Wake says that the deadline has come.
+	// Wake tells that time has passed: the Deadline has come, or the driver chose to.
 	Wake struct{}
 )
 
@@ -81,15 +81,15 @@ func (e Done) String() string {
 	return fmt.Sprintf("done %d %+v", e.ID, e.Result)
 }
 
-// Fault is why a request did not happen, as far as the node acts on it.
+// Fault is why a request's transaction failed, as far as the node acts on it.
 type Fault uint8
 
 // Faults.
 const (
 	NoFault   Fault = iota
-	Halted          // the job is not this worker's any more
-	LeaseLost       // the worker was expired
-	StoreDown       // anything else; another attempt may succeed
+	Halted          // the job is not this worker's any more (jobs.ErrHalt); the run is dropped
+	LeaseLost       // the worker was expired (jobs.ErrLeaseLost); all runs are dropped
+	StoreDown       // anything else; the request is repeated
 )
 
 func (f Fault) String() string { return [...]string{"", "halted", "lease lost", "store error"}[f] }
@@ -105,30 +105,30 @@ const (
 
 func (t Topic) String() string { return [...]string{"ready jobs", "worker calls"}[t] }
 
-// Effect is what a node wants done.
+// Effect is an order to the driver. Names, fields and words are part of the format of recorded logs.
 type Effect interface {
 	fmt.Stringer
 	effect()
 }
 
 type (
-	// Ask wants a request performed in a transaction.
+	// Ask has a request performed in a transaction; see Perform.
 	Ask struct {
 		ID uint64
 		Request
 	}
-	// Await wants to be told when a counter differs from Seen.
+	// Await has the node notified when a counter differs from Seen; see Arm.
 	Await struct {
 		Topic  Topic
 		Worker string
 		Seen   int64
 	}
-	// StartRun wants a run.
+	// StartRun has a run started for a job.
 	StartRun struct {
 		Run   uint64
 		Work  jobstore.Work
 		Delay time.Duration // before its first request
-		Seed  uint64
+		Seed  uint64        // of the run's random choices
 	}
 	// Confirm lets a run go on under the id that it named.
 	Confirm struct{ Run uint64 }
@@ -136,9 +136,9 @@ type (
 	StopRun struct{ Run uint64 }
 	// KillRun drops a run at once.
 	KillRun struct{ Run uint64 }
-	// Note tells the log: What is a constant name, Text is for people.
+	// Note writes to the log: What is a constant name, Text is for people.
 	Note struct{ What, Job, Text string }
-	// Rename says what people call the node from now on.
+	// Rename changes the name that people call the node by.
 	Rename struct{ Name string }
 	// Exit is the last effect of a drained node.
 	Exit struct{}

@@ -2,8 +2,8 @@ package node
 
 import "couchrelay/core/invariant"
 
-// What a node relies on. A breach ends the process, since a node that is wrong about its lease or its runs could work on
-// jobs of others; the lease expires and other nodes take the jobs.
+// What a node relies on. A breach ends the process, since a node that is wrong about its lease or its runs
+// could work on jobs of others; the lease expires and other nodes take the jobs.
 const (
 	steadyClock invariant.ID = "node.clock: the steady clock does not go back"
 	leaseEnds   invariant.ID = "node.lease: a live lease ends within the announced activity timeout from now"

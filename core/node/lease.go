@@ -9,13 +9,14 @@ import (
 	"couchrelay/core/invariant"
 )
 
-// other is another worker, watched for signs of life.
+// other is another worker, watched for signs of life (RFC 007, "Activity Monitor Implementation": remember a
+// versionstamp, and take what still has it a timeout later for stale).
 type other struct {
 	worker string
-	info   Info
-	beat   [10]byte
-	since  instant.Time // when this beat was first seen
-	beats  int          // how often it was seen to change
+	info   Info         // of its last heartbeat
+	beat   [10]byte     // versionstamp of its last heartbeat; compared for change only
+	since  instant.Time // when this node first saw that beat, by its own steady clock
+	beats  int          // how often this node saw the beat change
 }
 
 // join asks for a lease, under a name that was never used.
@@ -29,20 +30,22 @@ func (n *Node) join() {
 	n.ask(Join{Worker: n.worker})
 }
 
+// joined begins a lease. It counts from the moment when the request was sent: the others may have seen the
+// row any time since.
 func (n *Node) joined(c *call, q Join) {
 	n.lease, n.granted = live, q.Info.ActivityTimeout
 	n.ends = c.sent.Add(n.granted)
 	n.timers.beat = n.clock.Steady.Add(n.jitter(n.beatInterval()))
 	n.tellLater(q.Info)
 	n.timers.owned = n.clock.Steady.Add(n.jitter(n.cfg.ActivityTimeout))
-	n.awaiting[WorkerCalls] = false // that of an earlier lease tells nothing
+	n.awaiting[WorkerCalls] = false // an Await in flight is about an earlier lease's counter
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker})
 	n.hungry = true
 	n.note("lease", "", "worker %s is live", n.worker)
 }
 
-// checkLease gives the lease up when no heartbeat got through for the activity timeout of which others know: they
-// have given the jobs away by now, or may at any moment.
+// checkLease gives the lease up when no heartbeat is known to have committed for the activity timeout that
+// the others were told. They have given the jobs away by now, or may at any moment.
 func (n *Node) checkLease() {
 	if n.lease == live && n.clock.Steady >= n.ends {
 		// Reached: a worker gives its lease up by itself
@@ -50,7 +53,8 @@ func (n *Node) checkLease() {
 	}
 }
 
-// keepLease sends heartbeats.
+// keepLease sends heartbeats, and now and then compares the runs with the worker's jobs in the store, in
+// case that a notification of a job that was taken away got lost.
 func (n *Node) keepLease() {
 	if n.lease != live {
 		return
@@ -63,11 +67,14 @@ func (n *Node) keepLease() {
 	}
 }
 
-// beatInterval is short enough for the timeout that others know of, too.
+// beatInterval is short enough for the present activity timeout and for the one that others were told last.
 func (n *Node) beatInterval() time.Duration {
 	return min(n.cfg.ActivityTimeout, n.granted) / beatsPerTimeout
 }
 
+// beaten extends the lease from the moment when the heartbeat was sent, not from now: a watcher may have
+// seen it any time since. The call counter comes with the answer, so that a lost notification costs one
+// interval of heartbeats.
 func (n *Node) beaten(c *call, q Beat, b Beaten) {
 	n.granted = q.Info.ActivityTimeout
 	n.ends = c.sent.Add(n.granted)
@@ -77,7 +84,7 @@ func (n *Node) beaten(c *call, q Beat, b Beaten) {
 	n.tellLater(q.Info)
 }
 
-// await waits for a counter to differ, once at a time.
+// await asks to be notified when a counter differs. There is at most one Await of a topic in flight.
 func (n *Node) await(a Await) {
 	if !n.awaiting[a.Topic] {
 		n.awaiting[a.Topic] = true
@@ -85,7 +92,10 @@ func (n *Node) await(a Await) {
 	}
 }
 
-// loseLease drops all runs and joins anew.
+// loseLease drops all runs at once, without storing how they ended: the jobs are, or may be, other
+// workers'. What the runs used is charged, since that is true whoever has the jobs. Then the node joins
+// under a new name. Requests of the lost lease are forgotten; what they still do to the store is fenced, by
+// their locks or by their worker's missing lease.
 func (n *Node) loseLease(why string) {
 	n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
 	for _, r := range n.runs {
@@ -119,10 +129,13 @@ func (n *Node) onNotified(e Notified) {
 	}
 }
 
+// lookOwned asks what the store says this worker holds.
 func (n *Node) lookOwned() { askOnce(n, ListOwned{Worker: n.worker}) }
 
-// onOwned compares what the store says with what runs here. A job that was taken away is dropped. One
-// that nobody here knows of came with an accept whose outcome was never learned.
+// onOwned compares the jobs that the store says this worker holds with those that run here. A run whose job
+// was taken away is dropped. A job that is held and does not run came with an accept whose outcome was
+// never learned (unknown commit result); it is resumed, unless another accept is in flight, which would
+// return it too.
 func (n *Node) onOwned(c *call, o Owned) {
 	if n.lease != live {
 		return
@@ -136,7 +149,8 @@ func (n *Node) onOwned(c *call, o Owned) {
 	here := make(map[Held]bool, len(n.runs))
 	for _, r := range slices.Clone(n.runs) {
 		here[r.held] = true
-		// What began after the question was asked need not be in the answer.
+		// A job that came after the question was asked need not be in the answer. Neither need one whose
+		// end is being stored.
 		if r.since < c.sent && !r.writing() && !owned[r.held] {
 			// Reached: a run learns that its job was taken away
 			n.halt(r, "taken away")
@@ -150,11 +164,13 @@ func (n *Node) onOwned(c *call, o Owned) {
 			n.accepting = true
 			// Reached: an accept whose outcome was never learned had taken a job
 			n.ask(Resume{held})
-			return // the next one at the next look
+			return // one at a time; the next list finds the next one
 		}
 	}
 }
 
+// onResumed starts the run of a job that this worker turned out to hold. If the job was taken away
+// meanwhile, the request was halted, and there is nothing to do.
 func (n *Node) onResumed(e Done) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
@@ -164,13 +180,18 @@ func (n *Node) onResumed(e Done) {
 	}
 }
 
-// watchOthers looks for workers that are silent for the activity timeout.
+// watchOthers looks for workers that are silent for the activity timeout, several times in each timeout.
 func (n *Node) watchOthers() {
 	if n.due(&n.timers.scan, n.cfg.ActivityTimeout/beatsPerTimeout) {
 		askOnce(n, ListLeases{})
 	}
 }
 
+// onLeases decides which of the other workers are gone. A worker is judged by how long this node has seen
+// the same beat, on this node's steady clock; times that the worker wrote are never compared with it, so
+// clocks need not agree. A node that stood still for long sees old beats as if they had stood still as
+// long, but Expire carries the beat that was judged, and does nothing when the worker has sent another one
+// since.
 func (n *Node) onLeases(l Leases) {
 	known := n.others
 	n.others = nil
@@ -188,7 +209,7 @@ func (n *Node) onLeases(l Leases) {
 			}
 		}
 		o.info = lease.Info
-		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // its own may be longer
+		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // the worker may have announced a longer one
 		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= timeout
 		if gone && !n.expiring(o.worker) {
 			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
@@ -203,7 +224,7 @@ func (n *Node) onLeases(l Leases) {
 	}
 }
 
-// acceptors is how many nodes take jobs, this one included.
+// acceptors is the number of nodes that take jobs, this one included.
 func (n *Node) acceptors() int {
 	count := 1
 	for _, o := range n.others {
@@ -214,6 +235,7 @@ func (n *Node) acceptors() int {
 	return count
 }
 
+// expiring reports whether the jobs of a worker are being given back by this node.
 func (n *Node) expiring(worker string) bool {
 	return slices.ContainsFunc(n.calls, func(c *call) bool {
 		q, is := c.req.(Expire)

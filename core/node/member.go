@@ -10,7 +10,7 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Info is what a node says of itself. It is stored with every heartbeat.
+// Info is what a node tells about itself. It is stored with every heartbeat.
 type Info struct {
 	Name    string `json:"name"`
 	Version string `json:"version"` // of couchrelay
@@ -20,7 +20,8 @@ type Info struct {
 	Running int    `json:"running"`  // slots in use
 	// ActivityTimeout is how long the node may be silent before others give its jobs away.
 	ActivityTimeout time.Duration `json:"activity_timeout"` // nanoseconds
-	// Started and Seen are when the process began and when it sent this, by its own wall clock.
+	// Started and Seen are when the process began and when it sent this, by its own wall clock. They are
+	// for people, and to tell which of two nodes is older; liveness is never judged by them.
 	Started instant.Time `json:"started"`
 	Seen    instant.Time `json:"seen"`
 }
@@ -35,10 +36,10 @@ const (
 	Draining      Status = "draining"    // it will leave when its runs have stopped
 )
 
-// accepts says whether the node takes jobs.
+// accepts reports whether the node takes jobs.
 func (i *Info) accepts() bool { return i.Roles.Has(Replication) && i.Status == Up }
 
-// Member is a node that others see: one with a lease.
+// Member is a node with a lease, as other nodes see it.
 type Member struct {
 	Worker  string
 	Beat    [10]byte // see jobs.Lease
@@ -55,7 +56,7 @@ func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 	list := make([]Member, len(leases))
 	for i, l := range leases {
 		list[i] = Member{Worker: l.Worker, Beat: l.Beat, Expired: l.Expired}
-		if json.Decode(l.Info, &list[i].Info) != nil { // liveness must not depend on what a release writes here
+		if json.Decode(l.Info, &list[i].Info) != nil { // another release may write what this one cannot read
 			list[i].Info = Info{Name: l.Worker}
 		}
 	}
@@ -65,7 +66,7 @@ func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 // encode packs the info for its lease.
 func (i Info) encode() ([]byte, error) { return json.Encode(i) }
 
-// info is what this node says of itself now.
+// info is what this node tells about itself now.
 func (n *Node) info() Info {
 	i := Info{
 		Name: n.name, Version: n.cfg.Version, Roles: n.cfg.Roles, Status: Up, Running: len(n.runs),
@@ -83,14 +84,14 @@ func (n *Node) info() Info {
 	return i
 }
 
-// tell has the others see at once what changed.
+// tell sends a heartbeat at once, so that others see what changed in the node's info.
 func (n *Node) tell() {
 	if n.lease == live {
 		n.timers.beat = n.clock.Steady
 	}
 }
 
-// tellLater has the others see at once what changed while they were told.
+// tellLater sends another heartbeat at once if the node's info changed while the last one was in flight.
 func (n *Node) tellLater(told Info) {
 	now := n.info()
 	now.Running, now.Seen = told.Running, told.Seen // these change all the time
@@ -99,23 +100,24 @@ func (n *Node) tellLater(told Info) {
 	}
 }
 
-// wasOwn says whether a lease is an earlier one of this process.
+// wasOwn reports whether a lease is, or was, this process's.
 func (n *Node) wasOwn(worker string) bool {
 	return worker == n.cfg.Worker || strings.HasPrefix(worker, n.cfg.Worker+"-")
 }
 
-// beatsOfALiving is how many heartbeats of another worker are seen before it is certain that its process lives:
-// one may be a commit that landed late.
+// beatsOfALiving is how many changes of another worker's beat it takes to be certain that its process
+// lives: a single change may be a heartbeat that committed late.
 const beatsOfALiving = 2
 
-// checkName looks for another process with this node's name. The one that started later goes on under its
-// worker's name, which no other ever had. Names are for people; jobs are locked by worker.
+// checkName looks for another living process with this node's name. Of the two, the one that started later
+// goes on under its worker's name, which is unique; both come to the same result without talking to each
+// other. Names are for people only: jobs are locked by worker.
 func (n *Node) checkName(o other) {
 	if o.info.Name != n.name || o.beats < beatsOfALiving || n.wasOwn(o.worker) {
 		return
 	}
 	if o.info.Started > n.started || o.info.Started == n.started && o.worker > n.cfg.Worker {
-		return // that one is renamed
+		return // the other node is the younger one and renames itself
 	}
 	n.note("duplicate_name", "", "another node is named %s; this one is called %s from now on; give it a name of its own (--name)", n.name, n.cfg.Worker)
 	n.name = n.cfg.Worker

@@ -3,6 +3,27 @@
 // due, gives the jobs of vanished nodes back, and sweeps up. It decides; transactions, runs and watches are
 // effects. A node without the role replication does all but accept jobs.
 //
+// # Leases
+//
+// RFC 007 has every job report its activity, and a monitor that requeues the jobs which did not. Here the
+// worker reports, for all its jobs at once, in a row with a versionstamp (a heartbeat). No clock of one
+// node is ever compared with a clock of another:
+//
+//   - Another node watches that row. If the versionstamp stands still for the activity timeout, measured by
+//     the watcher's own steady clock from its first look at it, the watcher expires the worker and gives
+//     its jobs back. The timeout is the longer one of the watcher's setting and of what the worker
+//     announced with its heartbeat.
+//   - The worker gives its lease up by itself when the timeout that it announced has passed, by its own
+//     steady clock, since it sent the last heartbeat that it knows to have committed. The watcher saw that
+//     heartbeat later than the worker sent it. So the worker stops before the watcher acts, unless its
+//     process stood still; Step looks at the lease first thing for that case.
+//   - Neither is relied upon for mutual exclusion. Every write for a job compares the job's lock in its
+//     transaction (fencing, RFC 007 "Mutual Exclusion"), so a worker that is wrong about its lease can
+//     waste work and write nothing.
+//
+// A worker name is never used again: a node that lost its lease joins under a new one. An accept of the old
+// name that commits late takes its jobs for the old name, and whoever expires that lease gives them back.
+//
 // # Obligations of the driver
 //
 // Package host keeps 1 and 4 for its drivers.
@@ -28,16 +49,17 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// Clock is what time it is: Steady for durations, Wall for what is stored and shown. Steady never jumps;
-// Wall may.
+// Clock is the time of one step. Steady measures durations, leases and timers; it is monotonic. Wall is for
+// what is stored and shown; it may be set forward and back at any moment.
 type Clock struct{ Steady, Wall instant.Time }
 
 // Settings may change while the node runs. Their names are those of the [replicator] section.
 type Settings struct {
 	schedule.Limits
-	// Interval is the time between rotations.
+	// Interval is the time between rotations, and the length of the periods in which usage is charged.
 	Interval time.Duration
-	// ActivityTimeout is how long a worker may be silent before its jobs are given to others.
+	// ActivityTimeout is how long a worker may be silent before its jobs are given to others. Nodes may
+	// differ: each goes by the longer one of its own and of what the silent worker announced.
 	ActivityTimeout time.Duration
 	// StartupJitter is the longest delay of a run's first request when many start at once.
 	StartupJitter time.Duration
@@ -51,7 +73,7 @@ type Settings struct {
 	Maintenance bool
 }
 
-// DefaultSettings are those of CouchDB where it has them.
+// DefaultSettings returns CouchDB's defaults, and ours where CouchDB has no such setting.
 func DefaultSettings() Settings {
 	return Settings{
 		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
@@ -63,13 +85,14 @@ func DefaultSettings() Settings {
 // Config makes a node.
 type Config struct {
 	Settings
-	// Name is what people call the node. Of two with one name, one is renamed.
+	// Name is what people call the node. If two nodes have one name, one of them is renamed.
 	Name    string
 	Version string // of couchrelay, for others to see
 	Roles   Roles
-	// Worker is a name that no other process, this one's predecessors included, ever had.
+	// Worker is the name of the node's first lease. No other process may ever have had it, not even an
+	// earlier one of this node: locks of jobs carry it.
 	Worker string
-	// Exclusive says that the store is this process's alone, so that every other worker is gone.
+	// Exclusive promises that no other process has the store open, so that every other worker is gone.
 	Exclusive bool
 	Seed      uint64
 }
@@ -77,33 +100,38 @@ type Config struct {
 const (
 	beatsPerTimeout = 4  // heartbeats, and looks at those of others, in an ActivityTimeout
 	acceptLimit     = 50 // jobs in one accept
-	// acceptWindow is the number of ready jobs among which workers that share a store choose. It stays small,
-	// since it bounds the priority inversion, but grows with the workers: 64 that choose among 16 conflict
-	// six times for an accept, 64 that choose among 256 once in five.
+	// acceptWindow is the number of ready jobs among which workers that share a store choose at random. It
+	// stays small, since it bounds the priority inversion, but grows by windowPerWorker for each worker: 64
+	// workers that choose among 16 jobs have six conflicts for an accept, and one in five accepts when they
+	// choose among 256.
 	acceptWindow, windowPerWorker = 16, 4
 	promoteLimit                  = 100
 	expireLimit                   = 100
 	// sweepLimit is small, since the removal of a job takes several reads one after the other, and a
-	// transaction has five seconds. One that is always too old would sweep nothing, for ever.
+	// transaction has five seconds. A sweep that is too slow once is too slow at every retry, and sweeps
+	// nothing.
 	sweepLimit = 10
-	// surveyLimit is the number of accounts in one look at the queue, each of which is read after the one before.
+	// surveyLimit is the number of accounts in one Survey. They are read one after the other, in the five
+	// seconds of a transaction.
 	surveyLimit = 200
-	// spread is how much later than the one before each run of an accept starts, on the average.
+	// spread is the mean time between the starts of two runs of one accept.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute
-	// maxLost is the number of workers that may vanish in a row, each before the job ran long enough to be
-	// healthy, before it is suspected of bringing them down.
+	// maxLost is how many workers may vanish with a job, one after the other, before the job is suspected
+	// of bringing them down and has to wait. A run that was healthy for long enough sets the count back.
 	maxLost = 5
 )
 
 type leaseState uint8
 
+// States of the lease. A node goes from joining to live and, when it lost the lease, back to joining; a
+// drained one from live to leaving to left, or from joining to left.
 const (
-	noLease leaseState = iota
-	joining
-	live
-	leaving
-	left
+	noLease leaseState = iota // before Start
+	joining                   // a Join is under way; nothing may be accepted
+	live                      // the worker may hold jobs until ends
+	leaving                   // a Retire is under way; nothing is held any more
+	left                      // the last effect was Exit
 )
 
 // Node is the state of a worker. It is made by New and changed by Step alone.
@@ -113,34 +141,52 @@ type Node struct {
 	rng    prng.Source
 	clock  Clock
 	out    []Effect
-	calls  []*call // waiting for an answer or their next attempt, oldest first
-	nextID uint64
+	calls  []*call // requests that wait for an answer or for their next attempt, oldest first
+	nextID uint64  // of the last Ask; every attempt has its own, so that an answer is matched to its attempt
 
-	lease   leaseState
-	epoch   int           // leases so far
-	worker  string        // name of the present lease
-	ends    instant.Time  // when others may take the jobs, unless another heartbeat gets through
-	granted time.Duration // activity timeout that others know of
-	seen    int64         // call counter of the worker
-	others  []other
-	started instant.Time // by the wall clock
+	lease  leaseState
+	epoch  int    // leases so far, 1 or more after Start
+	worker string // name of the present lease, never used before
+	// ends is when the lease ends by the steady clock, while it is live: others may take the jobs from then
+	// on. Each heartbeat that is known to have committed moves it to granted after the moment when the
+	// heartbeat was sent. An attempt that announces a shorter timeout moves it nearer at once, since it may
+	// commit unheard. Invariant: not later than granted from now.
+	ends    instant.Time
+	granted time.Duration // the activity timeout that the others were told by that heartbeat
+	// seen is the worker's call counter at the last list of its jobs. While the store's is the same, no job
+	// was taken from the worker since.
+	seen    int64
+	others  []other      // all other leases at the last look, in the order of their names
+	started instant.Time // when the process started, by the wall clock, for others to see
 
+	// batch numbers the accepts of this process, and becomes a part of the locks of the jobs that they
+	// take. It grows when an accept brought jobs, and not before: an accept that failed, or found nothing,
+	// may have committed in truth or commit late, and the next one with the same number then finds the jobs
+	// that it took.
 	batch     uint64
-	accepting bool
-	hungry    bool // there may be ready jobs
+	accepting bool // an Accept or a Resume is in flight; there is at most one, so that no slot is promised twice
+	hungry    bool // there may be ready jobs that the node has not asked for
 
-	runs    []*run
-	nextRun uint64
+	runs    []*run // one for each slot in use, in the order of their starts; at most one for a job
+	nextRun uint64 // number of the last run; every run has its own
 	share   share
 
-	awaiting [2]bool // by topic
-	draining bool
+	awaiting [2]bool // whether an Await is in flight, by topic
+	draining bool    // set by Drain, for good
 	timers   timers
 }
 
-// timers are the next times of what happens regularly, on the steady clock.
+// timers are when the things that happen regularly are to happen next, by the steady clock. instant.Never
+// means that the state of the lease allows none.
 type timers struct {
-	beat, owned, scan, poll, promote, rotate, charge, sweep instant.Time
+	beat    instant.Time // a heartbeat; now, when the others have to be told something
+	owned   instant.Time // a comparison of the runs with what the store says this worker holds
+	scan    instant.Time // a look at the leases of others
+	poll    instant.Time // a look for ready jobs, in case a notification was lost
+	promote instant.Time // a look for jobs whose wait is over; no later than the next one that is known
+	rotate  instant.Time // a Survey of the queue and, with its answer, a rotation
+	charge  instant.Time // the next Charge, soon after the present interval ends by the wall clock
+	sweep   instant.Time
 }
 
 // New prepares a node.
@@ -148,7 +194,8 @@ func New(cfg Config) *Node {
 	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), hungry: true}
 }
 
-// Step handles one event and returns what is to be done, in order.
+// Step handles one event and returns what is to be done, in order. It also does what the time allows,
+// whatever the event is.
 func (n *Node) Step(c Clock, ev Event) []Effect {
 	invariant.Check(c.Steady >= n.clock.Steady, steadyClock, int(c.Steady), int(n.clock.Steady))
 	n.clock = c
@@ -198,7 +245,7 @@ func (n *Node) begin() {
 	n.join()
 }
 
-// advance does what the time and the state allow.
+// advance does everything that the time and the state allow. Each function looks at its own timer.
 func (n *Node) advance() {
 	n.retryDue()
 	n.keepLease()
@@ -212,14 +259,15 @@ func (n *Node) advance() {
 	n.leaveWhenDrained()
 }
 
-// Deadline is when the node wants to be woken at the latest, on the steady clock.
+// Deadline is when the node wants to be woken at the latest, by the steady clock.
 func (n *Node) Deadline() instant.Time {
 	if n.lease == left {
 		return instant.Never
 	}
 	t := &n.timers
 	at := min(t.scan, t.poll, t.promote, t.charge, t.sweep)
-	if n.lease == live { // who is woken for what only a live worker does would be woken again and again
+	// Without a live lease these timers cannot be served; including them would wake the node in a busy loop.
+	if n.lease == live {
 		at = min(at, t.beat, t.owned, t.rotate, n.ends)
 	}
 	for _, c := range n.calls {
@@ -237,7 +285,7 @@ func (n *Node) Deadline() instant.Time {
 
 func (n *Node) emit(e Effect) { n.out = append(n.out, e) }
 
-// due says whether a timer has come, and sets it anew.
+// due reports whether a timer has come, and then sets it anew.
 func (n *Node) due(timer *instant.Time, every time.Duration) bool {
 	if n.clock.Steady < *timer {
 		return false
@@ -278,11 +326,13 @@ func (n *Node) stopAll() {
 	}
 }
 
-// accepts says whether the node takes jobs at present.
+// accepts reports whether the node takes jobs at present.
 func (n *Node) accepts() bool {
 	return n.cfg.Roles.Has(Replication) && !n.cfg.Maintenance && !n.draining
 }
 
+// leaveWhenDrained gives up the lease of a draining node once its runs have ended and what they used is
+// charged. An accept in flight may still bring jobs, which startRun hands back.
 func (n *Node) leaveWhenDrained() {
 	if !n.draining || len(n.runs) > 0 || n.accepting {
 		return

@@ -9,13 +9,13 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Perform carries a request out in a transaction. now is the wall clock when the request was begun, the same for
-// every attempt.
+// Perform carries a request out in a transaction. now is the wall clock when the request was begun, the
+// same for every attempt.
 func Perform(tx kv.Tx, s *jobstore.Store, q Request, now instant.Time) (Result, error) {
 	return q.perform(tx, s, now)
 }
 
-// FaultOf tells a node why a request's transaction failed.
+// FaultOf translates the error of a request's transaction for the node.
 func FaultOf(err error) Fault {
 	switch {
 	case err == nil:
@@ -28,7 +28,8 @@ func FaultOf(err error) Fault {
 	return StoreDown
 }
 
-// Arm sets up an Await. It returns nil when the counter already differs.
+// Arm sets a watch for an Await. It returns nil if the counter differs already. The counter is read in the
+// transaction that sets the watch, so that no change between the two goes unnoticed.
 func Arm(tx kv.Tx, s *jobstore.Store, a Await) (kv.Watch, error) {
 	var counter int64
 	var err error

@@ -9,17 +9,19 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Request is a transaction that a node asks for. A type of request is its fields, its words, what it does to the
-// store, what the node makes of its answer, and a row in the registry below; nothing else lists the types.
+// Request is a transaction that a node asks for. A type of request is its fields, its words, what it does
+// to the store, what the node makes of its answer, and a row in the registry below; nothing else lists the
+// types.
 //
-// Names, fields and their order, and words are part of the format of recorded logs, which hold digests of them.
+// Names, fields and their order, and words are part of the format of recorded logs, which hold digests of
+// them.
 type Request interface {
 	fmt.Stringer
 	// perform carries the request out in a transaction. It runs once for every attempt of the transaction, so
 	// it changes nothing but the store.
 	perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error)
-	// answered has the node act on the answer. A request of a run (call.run) gets here without a fault; one of the
-	// node's own with no other fault than Halted, and only Resume can fail so.
+	// answered has the node act on the answer. A request of a run (call.run) gets here without a fault; one
+	// of the node's own with no other fault than Halted, and only Resume can fail so.
 	answered(n *Node, c *call, e Done)
 }
 
@@ -36,7 +38,8 @@ type EndsTurn interface {
 	EndedTurn() jobstore.Turn
 }
 
-// leaseBound is a request that has no meaning once the lease is lost under which it was asked. The node forgets it then.
+// leaseBound is a request that has no meaning once the lease is lost under which it was asked. The node
+// forgets it then.
 type leaseBound interface{ ofLease() }
 
 // renewed is a request that must not be repeated as it was: it is made anew for an attempt that begins now.
@@ -100,8 +103,8 @@ var registry = []struct {
 	{Requeue{}, Ok{}},
 }
 
-// Results holds a zero value of the answer of each type of request, so that recorded answers can be read. Answers of
-// several requests come up several times.
+// Results holds a zero value of the answer of each type of request, so that recorded answers can be read.
+// Answers of several requests come up several times.
 func Results() []Result {
 	list := make([]Result, len(registry))
 	for i, row := range registry {

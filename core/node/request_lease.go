@@ -43,8 +43,9 @@ func (q Beat) String() string { return "beat of " + q.Worker }
 
 func (Beat) ofLease() {}
 
-// renew reports the node's present info, as Join does. The heartbeat may commit though its answer is lost, and it may
-// announce a shorter activity timeout than the last one did. So from this moment the node counts on the shorter lease.
+// renew reports the node's present info, as Join does. The heartbeat may commit though its answer is lost,
+// and it may announce a shorter activity timeout than the last one did. So from this moment the node counts
+// on the shorter lease.
 func (q Beat) renew(n *Node) Request {
 	n.ends = min(n.ends, n.clock.Steady.Add(n.cfg.ActivityTimeout))
 	return Beat{Worker: q.Worker, Info: n.info()}
@@ -76,8 +77,8 @@ func (q ListOwned) String() string { return "list jobs of " + q.Worker }
 
 func (ListOwned) ofLease() {}
 
-// perform reads the counter and the list from one snapshot. A job that is taken away later changes the counter, so
-// the node learns of it from a watch or from its next heartbeat.
+// perform reads the counter and the list from one snapshot. A job that is taken away later changes the
+// counter, so the node learns of it from a watch or from its next heartbeat.
 func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
 	calls, err := s.Jobs.Calls(tx, q.Worker)
 	if err != nil {
@@ -146,7 +147,8 @@ func (ListLeases) answered(n *Node, _ *call, e Done) { n.onLeases(e.Result.(Leas
 
 func (Leases) result() {}
 
-// Expire gives the jobs of another worker back, unless that worker sent a heartbeat after Beat; see jobs.Queue.Expire.
+// Expire gives the jobs of another worker back, unless that worker sent a heartbeat after Beat; see
+// jobs.Queue.Expire.
 type Expire struct {
 	Worker string
 	Beat   *[10]byte

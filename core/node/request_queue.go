@@ -29,8 +29,9 @@ func (q Accept) String() string {
 
 func (Accept) ofLease() {}
 
-// perform reads the signal counter from the snapshot in which it looks at the queue. A job that becomes ready later
-// changes the counter, so that a node that found nothing and waits for a change is told of that job.
+// perform reads the signal counter from the snapshot in which it looks at the queue. A job that becomes
+// ready later changes the counter, so that a node that found nothing and waits for a change is told of that
+// job.
 func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	signal, err := s.Jobs.Signal(tx.Snapshot())
 	if err != nil {

@@ -15,8 +15,9 @@ type Claim struct {
 	RepID, BaseID string
 }
 
-// Claimed tells whether the run may go on. If it is Refused, Reason names the job that has the replication, and
-// Passing reports that this job will be gone one day: it was made by a request, or its database was deleted.
+// Claimed tells whether the run may go on. If it is Refused, Reason names the job that has the replication,
+// and Passing reports that this job will be gone one day: it was made by a request, or its database was
+// deleted.
 type Claimed struct {
 	Refused bool
 	Reason  string

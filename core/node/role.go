@@ -33,10 +33,10 @@ func ParseRole(name string) (Roles, error) {
 	return 1 << i, nil
 }
 
-// Has says whether all of some roles are among these.
+// Has reports whether all of some roles are among these.
 func (r Roles) Has(some Roles) bool { return r&some == some }
 
-// With are these roles with or without some others.
+// With returns these roles with some others added or taken away.
 func (r Roles) With(some Roles, on bool) Roles {
 	if on {
 		return r | some
@@ -60,7 +60,7 @@ func (r Roles) String() string { return strings.Join(r.Names(), " ") }
 // MarshalJSON writes the labels.
 func (r Roles) MarshalJSON() ([]byte, error) { return json.Encode(r.Names()) }
 
-// UnmarshalJSON reads labels. Those of a newer release are left out.
+// UnmarshalJSON reads labels. Labels that only a newer release knows are left out.
 func (r *Roles) UnmarshalJSON(raw []byte) error {
 	var names []string
 	if err := json.Decode(raw, &names); err != nil {

@@ -13,38 +13,45 @@ import (
 
 type runState uint8
 
+// States of a run, in their order. A run leaves the list when its end is stored, or at once when its job
+// was taken away.
 const (
-	going runState = iota
-	stopping
-	over // ended; the end is still to be stored
+	going    runState = iota
+	stopping          // it was asked to stop, and is killed at its deadline
+	over              // it ended; its end is still to be stored, and its slot in use until then
 )
 
-// run is a job in a slot.
+// run is a job in a slot. All its times are of the steady clock.
 type run struct {
-	id         uint64
-	held       Held
-	transient  bool
-	continuous bool
+	id         uint64 // of this process's runs; never used again
+	held       Held   // the job and the lock that fences its writes
+	transient  bool   // made by a request to /_replicate
+	continuous bool   // may have to give way to others
 	state      runState
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
 
-	account        string
-	place          schedule.Place // of the job, were it queued now
-	charged, grown instant.Time   // until when ledger and place are up to date
-	owed           time.Duration  // how long it ran while others waited
+	account string         // that pays for the slot
+	place   schedule.Place // the job's place in the queue, if it were queued now
+	charged instant.Time   // until when the ledger has the time of the run; since <= charged <= now
+	grown   instant.Time   // until when place has it, which takes numbers of the account; since <= grown <= now
+	owed    time.Duration  // how long it ran while others waited; 0 <= owed <= charged - since
 
-	busy     *call           // its request under way
-	claim    *Claim          // requests that wait for that, at most one of a kind
-	progress *jobstore.Stats //
-	end      Request         //
+	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
+	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
+	// end goes first and cancels the others.
+	busy     *call
+	claim    *Claim
+	progress *jobstore.Stats
+	end      Request
 }
 
-// writing says that the end of the run is being stored, so that the job may be gone from the worker's
+// writing reports whether the end of the run is being stored, so that the job may be gone from the worker's
 // list already.
 func (r *run) writing() bool { return r.end == nil && r.state == over }
 
-// startRun puts a job into a slot.
+// startRun puts a job into a slot. The job may have changed while an old run of it is still here; the old
+// run holds an old lock, can write nothing any more, and is dropped.
 func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	for _, old := range n.runs {
 		if old.held.JobID == w.JobID { // its job was replaced
@@ -63,7 +70,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	invariant.Check(!again, oneRun)
 	n.runs = append(n.runs, r)
 	switch {
-	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs: // decided since the job was asked for
+	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs: // the settings changed since the job was asked for
 		// Reached: a job came for which there is no slot any more
 		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
@@ -76,13 +83,14 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	n.write(r)
 }
 
-// finish says how the run ended, to be stored.
+// finish notes how the run ended, to be stored. It happens once to a run, and nothing else is stored for it
+// afterwards.
 func (r *run) finish(q Request) {
 	invariant.Check(r.state != over, oneEnd, int(r.id))
 	r.state, r.end, r.claim, r.progress = over, q, nil, nil
 }
 
-// write asks for the most important thing that the run wants stored, one at a time.
+// write makes the most important request of the run, unless another one is in flight.
 func (n *Node) write(r *run) {
 	if r.busy != nil {
 		return
@@ -101,6 +109,7 @@ func (n *Node) write(r *run) {
 	r.busy = n.issue(&call{req: q, run: r})
 }
 
+// find returns the run with this number, nil if it is gone.
 func (n *Node) find(id uint64) *run {
 	for _, r := range n.runs {
 		if r.id == id {
@@ -125,6 +134,8 @@ func (n *Node) onProgress(e RunProgress) {
 	}
 }
 
+// onEnded has the end of a run stored. Seed is drawn here and not in the transaction, so that every attempt
+// stores the same wait after a crash.
 func (n *Node) onEnded(e RunEnded) {
 	r := n.find(e.Run)
 	if r == nil || r.state == over {
@@ -143,7 +154,8 @@ func (n *Node) onEnded(e RunEnded) {
 	n.write(r)
 }
 
-// runAnswered handles the answer to a request of a run.
+// runAnswered handles the answer to a request of a run. A fault here is that the job is not this worker's
+// any more.
 func (n *Node) runAnswered(c *call, e Done) {
 	r := c.run
 	if n.find(r.id) != r {
@@ -158,8 +170,10 @@ func (n *Node) runAnswered(c *call, e Done) {
 	c.req.answered(n, c, e)
 }
 
-// claimed lets the run go on, or ends it in favour of the one that was there first: for good when that is
-// a document's, until it is gone when that is a request's or of a deleted database.
+// claimed lets the run go on if no other job has its replication. Otherwise the run ends. It is tried again
+// later if the other job will be gone one day, as one made by a request will; if the other job is a
+// document's, this job fails for good (RFC 016: the first one keeps the replication). The job of a request
+// fails in any case, as with every crash.
 func (n *Node) claimed(r *run, c Claimed) {
 	if r.state == over {
 		return
@@ -178,7 +192,7 @@ func (n *Node) claimed(r *run, c Claimed) {
 	}
 }
 
-// halt drops a run whose job is not ours any more.
+// halt drops a run whose job is not this worker's any more. What the run used is charged all the same.
 func (n *Node) halt(r *run, why string) {
 	if r.state != over {
 		n.charge(r)
@@ -188,7 +202,7 @@ func (n *Node) halt(r *run, why string) {
 	n.free(r)
 }
 
-// free gives the slot of a run to others.
+// free removes a run, so that another job can have its slot.
 func (n *Node) free(r *run) {
 	n.dropCalls(func(c *call) bool { return c.run == r })
 	for i := range n.runs {
@@ -200,6 +214,7 @@ func (n *Node) free(r *run) {
 	n.hungry = true
 }
 
+// stopRun asks a run to stop in order: to write its last checkpoint and to end.
 func (n *Node) stopRun(r *run) {
 	if r.state == going {
 		r.state, r.deadline = stopping, n.clock.Steady.Add(n.cfg.StopTimeout)
@@ -207,7 +222,7 @@ func (n *Node) stopRun(r *run) {
 	}
 }
 
-// stopSlow kills runs that did not stop in time.
+// stopSlow kills the runs that did not stop in time. They lose what they copied since their last checkpoint.
 func (n *Node) stopSlow() {
 	for _, r := range n.runs {
 		if r.state == stopping && n.clock.Steady >= r.deadline {

@@ -9,23 +9,31 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// share is what a node knows of how capacity is shared.
+// share is what a node knows about how capacity is shared (RFC 017). What its runs use goes into the ledger
+// and, once in an interval, into the store (step 1 of the RFC). What the accounts used comes back by a
+// Survey, once in an interval too, and moves the places of the runs (step 3). Step 2, the decay, needs no
+// work; see package schedule.
 type share struct {
-	ledger   schedule.Ledger
+	ledger schedule.Ledger // what the runs of this process used
+	// order and accounts are of the last complete survey. A survey comes in parts, of surveyLimit accounts
+	// each; next has the parts so far, read under the order of the epoch, and unseen the accounts that are
+	// still to be asked for.
 	order    schedule.Order
-	accounts map[string]schedule.Account // at the last look
-	next     map[string]schedule.Account // as far as a look under way has come
-	epoch    int64                       // of the order that next is of
-	unseen   []string                    // accounts that a look under way has not come to yet
-	waiting  bool                        // jobs waited for slots then
-	warned   bool
+	accounts map[string]schedule.Account
+	next     map[string]schedule.Account
+	epoch    int64
+	unseen   []string
+	waiting  bool // jobs waited for slots at the last survey, so that runs owe for the time that they have theirs
+	warned   bool // the log was told that priority_coeff is too low, and it still is
 }
 
-// ledgerMemory is how long charges are kept after they were stored: for runs of an interval that are under way,
-// and for clocks that are set back, since what is stored only grows.
+// ledgerMemory is how long the ledger keeps a charge after it was stored. What the store has of a charge
+// only grows, so a charge that is forgotten too early would begin at 0 again, and what is added to it would
+// be lost. Until an interval is over its runs add to it, and so they do once more when the wall clock is
+// set back.
 const ledgerMemory = time.Hour
 
-// turn is how a run counts that ends now.
+// turn brings a run that ends up to date and returns how its time counts.
 func (n *Node) turn(r *run) jobstore.Turn {
 	n.charge(r)
 	n.grow(r)
@@ -34,7 +42,8 @@ func (n *Node) turn(r *run) jobstore.Turn {
 	return jobstore.Turn{Place: r.place, Owed: r.owed}
 }
 
-// charge notes what a run used of its slot until now.
+// charge notes in the ledger how long the run has had its slot since it was last charged, by the steady
+// clock. The interval to which that belongs is found by the wall clock.
 func (n *Node) charge(r *run) {
 	ran := n.clock.Steady.Sub(r.charged)
 	if r.state == over || ran <= 0 {
@@ -47,7 +56,8 @@ func (n *Node) charge(r *run) {
 	r.charged = n.clock.Steady
 }
 
-// grow brings the place of a run up to date.
+// grow brings the place of a run up to date (RFC 017, step 3). It waits for a survey that knows the run's
+// account.
 func (n *Node) grow(r *run) {
 	ran := n.clock.Steady.Sub(r.grown)
 	if a, known := n.share.accounts[r.account]; known && ran > 0 {
@@ -56,8 +66,9 @@ func (n *Node) grow(r *run) {
 	}
 }
 
-// chargeDue stores what the runs used, soon after the end of every interval, so that a quarter of an interval
-// later it counts for all (see schedule.Forgetting).
+// chargeDue stores what the runs used, within an eighth of an interval after every interval's end by the
+// wall clock. So it is there when the interval begins to count, a quarter of an interval after its end (see
+// schedule.Forgetting.Counted).
 func (n *Node) chargeDue() {
 	if n.clock.Steady < n.timers.charge {
 		return
@@ -71,7 +82,7 @@ func (n *Node) chargeDue() {
 	n.timers.charge = n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.Interval/8)+1)))
 }
 
-// storeCharges says whether everything is stored.
+// storeCharges has everything stored that is not, unless that is under way. It reports whether all is stored.
 func (n *Node) storeCharges() bool {
 	if asking[Charge](n) {
 		return false
@@ -87,7 +98,7 @@ func (n *Node) charged(q Charge) {
 	n.share.ledger.Stored(q.Charges, n.clock.Wall.Add(-ledgerMemory))
 }
 
-// rotateDue looks at the queue, once in an interval.
+// rotateDue begins a survey, once in an interval. Its answer makes the rotation.
 func (n *Node) rotateDue() {
 	if n.lease != live || !n.due(&n.timers.rotate, n.cfg.Interval) || !n.accepts() {
 		return
@@ -107,17 +118,19 @@ func (n *Node) rotateDue() {
 	n.survey()
 }
 
-// survey asks for the next part of a look.
+// survey asks for the next part of a survey. First is as many ready jobs as can get slots: those that are
+// free, and those of the runs that may give way.
 func (n *Node) survey() {
 	some := n.share.unseen[:min(len(n.share.unseen), surveyLimit)]
 	n.share.unseen = n.share.unseen[len(some):]
 	n.ask(Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs)), Accounts: some})
 }
 
+// onSurveyed puts the numbers of a complete survey in force, for all runs at once, and rotates.
 func (n *Node) onSurveyed(q Survey, s Surveyed) {
 	if s.Order.Epoch != n.share.epoch {
 		n.share.epoch = s.Order.Epoch
-		clear(n.share.next) // what was read under another policy lacks what this one goes by
+		clear(n.share.next) // the parts before were read under another policy, which needs other numbers
 	}
 	for i, name := range q.Accounts {
 		n.share.next[name] = s.Accounts[i]
@@ -139,8 +152,9 @@ func (n *Node) onSurveyed(q Survey, s Surveyed) {
 	n.hungry = n.hungry || s.Ready > 0
 }
 
-// tune keeps the memory of priorities in proportion to the queue. A clock of decay that was set by a node whose
-// own was ahead would stand still; it is set anew.
+// tune keeps the memory of priorities in proportion to the queue (priority_coeff = auto). It also sets the
+// clock of decay anew if a node whose wall clock was ahead had set it to a time to come: until then it
+// would stand still. It warns when a fixed coefficient forgets too fast for the shares to be kept.
 func (n *Node) tune(s Surveyed) {
 	if s.Order.Policy != schedule.FairShare {
 		return
@@ -158,7 +172,7 @@ func (n *Node) tune(s Surveyed) {
 	n.share.warned = low
 }
 
-// rotate stops the runs that give way to others.
+// rotate stops the runs that give way to waiting jobs.
 func (n *Node) rotate(s Surveyed) {
 	var candidates []*run
 	var running []schedule.Running
