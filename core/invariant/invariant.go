@@ -25,8 +25,8 @@
 // # Ids
 //
 // Each invariant is a constant of type ID in the package that relies on it: its name, which begins with that
-// package's, a colon, and a sentence of what holds. Names go into logs, so they stay when code moves. A test
-// of package core checks that no two are equal.
+// package's, a colon, and a sentence of what holds. Names go into logs, so they stay when code moves. A rule
+// of internal/lint sees to it that no two are equal.
 package invariant
 
 import (

@@ -142,7 +142,7 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 	written, refused := slices.Clone(op.Docs), 0
 	for _, v := range verdicts {
 		if v.Error == "unauthorized" || v.Error == "forbidden" {
-			p.refused(v)
+			p.info.refused(v)
 			refused++
 			continue
 		}
@@ -153,7 +153,7 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
 		}
 	}
-	p.wrote(max(0, len(written)-refused))
+	p.info.wrote(max(0, len(written)-refused))
 }
 
 // meant returns the documents of those sent that a verdict may be about: the one with its id and revision,
@@ -186,5 +186,5 @@ func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.F
 	}
 	// Reached: a single document is too large
 	i := op.Docs[0].Index
-	p.refused(peer.Refusal{ID: g.docs[i].ID, Rev: g.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
+	p.info.refused(peer.Refusal{ID: g.docs[i].ID, Rev: g.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
 }

@@ -51,7 +51,7 @@ type committer struct {
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
 
-	// The checkpoint under way; without meaning while resting.
+	// The checkpoint that is being written; without meaning while resting.
 	writing peer.Seq       // what it covers: through when it began
 	covers  int64          // rows when it began
 	synced  [2]bool        // databases that have made their writes durable, by peer.Side
@@ -108,19 +108,19 @@ func (k *committer) commitWhenDue() {
 // checkFilter calls then if the replication has no filter function, or still has the one that its id was made
 // of. The revision of the design document must be the same, too: with an equal text, the function may have
 // changed and changed back, and what was read in between was read with another one.
-func (r *Run) checkFilter(then func()) {
-	if r.plan.Filter == nil {
+func (k *committer) checkFilter(then func()) {
+	if k.plan.Filter == nil {
 		then()
 		return
 	}
-	r.insist(*r.plan.Filter, func(reply peer.Reply) {
+	k.insist(*k.plan.Filter, func(reply peer.Reply) {
 		if reply.Failure != nil {
-			r.commits.fail(r.filterTrouble(reply.Failure))
+			k.fail(k.filterTrouble(reply.Failure))
 			return
 		}
-		if reply.Result.(peer.Filter) != r.filter {
+		if reply.Result.(peer.Filter) != k.filter {
 			// Reached: a filter function changed under its run
-			r.end(End{Cause: Changed})
+			k.end(End{Cause: Changed})
 			return
 		}
 		then()
@@ -142,7 +142,7 @@ func (k *committer) onCommitted(side peer.Side, reply peer.Reply) {
 		k.fail(failure(f, "Failure on %s commit: %s", side, f))
 		return
 	}
-	if k.isOther(side, reply.Result.(peer.Committed).InstanceStartTime) {
+	if k.sides[side].isOther(reply.Result.(peer.Committed).InstanceStartTime) {
 		// Reached: a database was made again under a run
 		k.fail(replaced(side))
 		return
@@ -207,7 +207,7 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 		doc := reply.Result.(peer.Local)
 		log, err := checkpoint.Parse(doc.Body)
 		if !doc.Found || err != nil || log.SessionID != k.log.SessionID {
-			// Reached: somebody else writes the same checkpoint
+			// Reached: another replication writes the same checkpoint
 			k.fail(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", op.Side))
 			return
 		}
@@ -258,21 +258,21 @@ func (k *committer) fail(t Trouble) {
 
 // result is the answer to a waiting POST /_replicate, as CouchDB gives it. A feed without rows may still have
 // moved on, as one with a filter does, and have left a log.
-func (r *Run) result() []byte {
+func (k *committer) result() []byte {
 	switch {
-	case r.feed.rows == 0:
-		return r.withLog(`"no_changes":true`)
-	case !r.plan.UseCheckpoints:
+	case k.feed.rows == 0:
+		return k.withLog(`"no_changes":true`)
+	case !k.plan.UseCheckpoints:
 		return []byte(`{"use_checkpoints":false}`)
 	}
-	return r.withLog("")
+	return k.withLog("")
 }
 
 // withLog puts members in front of those of the source's log.
-func (r *Run) withLog(members string) []byte {
+func (k *committer) withLog(members string) []byte {
 	result := []byte("{" + members + "}")
-	if log := r.sides[peer.Source].log; log.SessionID != "" {
-		result = json.Join(result, log.Encode(r.plan.FlatLog))
+	if log := k.sides[peer.Source].log; log.SessionID != "" {
+		result = json.Join(result, log.Encode(k.plan.FlatLog))
 	}
 	return result
 }

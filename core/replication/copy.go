@@ -87,9 +87,9 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 	c.counted[rev.Rev] = rev.Refused == nil
 	c.info.DocsRead++
 	if rev.Refused == nil {
-		c.wrote(1)
+		c.info.wrote(1)
 	} else {
-		c.refused(*rev.Refused)
+		c.info.refused(*rev.Refused)
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package replication is one run of one replication, as a stepped machine. The run identifies itself, opens both
-// databases and finds the checkpoint that they have in common. Then it reads changes, asks which revisions the target
-// lacks, copies those and writes checkpoints, all overlapping, until everything is copied (one-shots), until it is
-// stopped, or until it cannot go on. It speaks the protocol of CouchDB 3's replicator in the words of package peer,
-// and touches nothing itself.
+// Package replication is one run of one replication, as a stepped machine. The run identifies itself, opens
+// both databases and finds the checkpoint that they have in common. Then it reads changes, asks which
+// revisions the target lacks, copies those and writes checkpoints, all overlapping, until everything is
+// copied (one-shots), until it is stopped, or until it cannot go on. It speaks the protocol of CouchDB 3's
+// replicator in the words of package peer, and touches nothing itself.
 //
 // Comments name the sections of "CouchDB Replication Protocol" in CouchDB's documentation where they apply.
 //
@@ -19,8 +19,8 @@
 //
 // # The promise
 //
-// A checkpoint never covers a change that is not durably on the target. Batches are numbered in the order of the
-// feed. A batch is done when each of its revisions was written, was found on the target, or was refused by the target
-// and counted. A checkpoint takes the sequence at the end of the last batch before the first one that is not done,
-// and it is written only after the target has made durable what was written to it.
+// A checkpoint never covers a change that is not durably on the target. Batches are numbered in the order of
+// the feed. A batch is done when each of its revisions was written, was found on the target, or was refused
+// by the target and counted. A checkpoint takes the sequence at the end of the last batch before the first
+// one that is not done, and it is written only after the target has made durable what was written to it.
 package replication

@@ -6,7 +6,7 @@ import (
 	"couchrelay/core/peer"
 )
 
-// Event is what a run is told.
+// Event is something that happened, for Step.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -20,7 +20,7 @@ type (
 		ID uint64
 		peer.Reply
 	}
-	// Identified answers Identify: the run may go on under the id that it named.
+	// Identified answers Identify: the run may go on under the id that it asked for.
 	Identified struct{}
 	// Wake says that the deadline has come.
 	Wake struct{}
@@ -49,22 +49,23 @@ func (e Reply) String() string {
 	return s
 }
 
-// Effect is what a run wants done.
+// Effect is something for the driver to do.
 type Effect interface {
 	fmt.Stringer
 	effect()
 }
 
 type (
-	// Identify asks for the right to run as the replication ID, whose checkpoints are named Base.
-	// The driver answers Identified, or drops the run.
+	// Identify asks for the right to run as the replication ID, whose checkpoints have the id Base: two runs
+	// under one Base would overwrite each other's checkpoints. The driver answers Identified, or drops the
+	// run.
 	Identify struct{ ID, Base string }
 	// Call asks for an operation on an endpoint.
 	Call struct {
 		ID uint64
 		Op peer.Op
 	}
-	// Cancel gives up a Call that is under way; its reply is not wanted any more.
+	// Cancel gives up a Call in flight. Its reply is not wanted any more.
 	Cancel struct{ ID uint64 }
 	// Release gives up the bodies that the FetchDocs with this id kept.
 	Release struct{ ID uint64 }
@@ -74,7 +75,7 @@ type (
 	End struct {
 		Cause   Cause
 		Trouble Trouble // when Crashed
-		// Result is the answer to POST /_replicate when Completed, a JSON object without "ok".
+		// Result is the answer to POST /_replicate, a JSON object without "ok"; set when Completed.
 		Result []byte
 		Info   Info
 	}
@@ -103,12 +104,12 @@ func (e End) String() string {
 // Cause is why a run ended.
 type Cause uint8
 
-// Causes.
+// Causes of an end.
 const (
-	Completed Cause = iota + 1 // a one-shot reached the end of the feed and everything is on the target
-	Stopped                    // asked to
-	Changed                    // the filter function is another one now, and so is the replication id
-	Crashed                    // could not go on; another run may succeed
+	Completed Cause = iota + 1 // a one-shot has read the whole feed, and everything is on the target
+	Stopped                    // Stop asked for it
+	Changed                    // the filter function has changed, and with it the replication id
+	Crashed                    // the run could not go on; another one may succeed
 )
 
 func (c Cause) String() string {
@@ -127,7 +128,7 @@ func (c Cause) String() string {
 type Trouble struct {
 	Error  string // one word: db_not_found, unauthorized, ...
 	Reason string // for people; never holds credentials
-	// Throttled says that an endpoint answered 429 until patience ran out.
+	// Throttled reports that an endpoint answered 429 until patience ran out.
 	Throttled bool
 }
 

@@ -57,17 +57,17 @@ func (r *Run) Info() Info {
 }
 
 // wrote counts documents that the target took.
-func (r *Run) wrote(n int) {
-	r.info.DocsWritten += int64(n)
-	r.info.Written += int64(n)
+func (i *Info) wrote(n int) {
+	i.DocsWritten += int64(n)
+	i.Written += int64(n)
 }
 
 // refused counts a document that the target refused.
-func (r *Run) refused(f peer.Refusal) {
-	r.info.DocWriteFailures++
-	r.info.Refused++
-	list := append([]peer.Refusal{f}, r.info.Refusals...)
-	r.info.Refusals = list[:min(len(list), maxRefusals)]
+func (i *Info) refused(f peer.Refusal) {
+	i.DocWriteFailures++
+	i.Refused++
+	list := append([]peer.Refusal{f}, i.Refusals...)
+	i.Refusals = list[:min(len(list), maxRefusals)]
 }
 
 const (

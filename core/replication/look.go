@@ -34,8 +34,8 @@ func (w *watcher) lookLater() {
 	w.next = w.now.Add(max(lookFactor*w.plan.CheckpointInterval, leastLook))
 }
 
-// due returns when the next look begins; Never while a checkpoint is wanted or under way, or is to come since
-// batches are. A run without checkpoints looks while it is busy, too.
+// due returns when the next look begins. It returns Never while there are batches, or a checkpoint is wanted or being
+// written, since that checkpoint looks too. A run without checkpoints looks while it is busy.
 func (w *watcher) due() instant.Time {
 	if !w.plan.Continuous || w.stopping || w.looking || w.commits.busy() || w.commits.wanted() ||
 		w.plan.UseCheckpoints && len(w.work.batches) > 0 {
@@ -50,7 +50,7 @@ func (w *watcher) lookWhenDue() {
 		return
 	}
 	w.looking = true
-	w.checkFilter(w.lookAtDatabases)
+	w.commits.checkFilter(w.lookAtDatabases)
 }
 
 // lookAtDatabases reads the databases' descriptions and logs. A log alone would not do where the description
@@ -98,7 +98,7 @@ func (w *watcher) sawDatabase(op peer.Open, reply peer.Reply) {
 		w.commits.fail(trouble(op, reply.Failure))
 		return
 	}
-	if w.isOther(op.Side, reply.Result.(peer.Opened).InstanceStartTime) {
+	if w.sides[op.Side].isOther(reply.Result.(peer.Opened).InstanceStartTime) {
 		w.commits.fail(replaced(op.Side))
 		return
 	}
@@ -115,8 +115,7 @@ func (w *watcher) looked() {
 
 // isOther reports whether a database is another one than at the beginning of the run, by its
 // instance_start_time now.
-func (r *Run) isOther(on peer.Side, start string) bool {
-	s := &r.sides[on]
+func (s *side) isOther(start string) bool {
 	return start != s.start && known(start) && known(s.start)
 }
 

@@ -11,63 +11,63 @@ import (
 	"couchrelay/core/spec"
 )
 
-// Plan is all that a run needs to know.
+// Plan is all that a run is told before it begins. It does not change while the run lives.
 type Plan struct {
 	Options
 	// IDs computes the replication's ids from the source text of its filter function, which is empty
 	// without one.
 	IDs func(filterCode string) IDs
-	// Created is when the job was made; checkpoints carry it as start_time.
+	// Created is when the job was made. Checkpoints carry it as start_time.
 	Created instant.Time
-	// Resumed are the counters of earlier runs of the job.
+	// Resumed is the totals of the job's earlier runs.
 	Resumed checkpoint.Counters
-	// ResumedID is the replication that these counters are of; empty for whichever this is. Another one, as
-	// with a changed filter function, counts from the beginning.
+	// ResumedID is the id of the replication that Resumed counts; empty if it is the same as this run's. If
+	// the ids differ, as after a change of the filter function, totals begin at 0.
 	ResumedID string
-	// Delay postpones the first request, so that many runs that start at once spread.
+	// Delay postpones the first request, so that runs which start at the same time spread.
 	Delay time.Duration
-	// Seed makes the session ids. No two runs may share one.
+	// Seed makes the session ids of checkpoints. No two runs may have the same one: equal session ids are the
+	// proof that two logs have a checkpoint in common.
 	Seed uint64
 	// Broken is told of a broken invariant, which then ends the run as crashed. Without it Step panics.
 	Broken func(*invariant.Broken)
 }
 
-// IDs names a replication.
+// IDs is the ids of a replication.
 type IDs struct {
-	// Bases are the ids without options, of version 4, 3, 2 and 1. The first names the checkpoint
-	// documents; the others are where older servers left theirs.
+	// Bases are the ids without options, of version 4, 3, 2 and 1. The first is the id of the checkpoint
+	// documents; under the others older servers left theirs.
 	Bases []string
-	// Extension is what the options add to the first: the id of the job.
+	// Extension follows the first base in the id of the job. It has the options that tell jobs apart.
 	Extension string
 }
 
-// Options are the settings of a replication that the machine acts on.
+// Options are the settings of a replication that the run acts on.
 type Options struct {
 	Continuous     bool
 	CreateTarget   bool
 	CreateParams   []peer.Param
 	UseCheckpoints bool
 	UseBulkGet     bool
-	// FlatLog writes the fields of CouchDB 1.0 into checkpoints; doc_ids replications do.
+	// FlatLog adds the fields of CouchDB 1.0 to checkpoints. It is set for doc_ids replications.
 	FlatLog bool
-	// Filter is the filter function whose text is part of the id, nil when there is none.
+	// Filter names the filter function, whose text is a part of the id; nil without one.
 	Filter *peer.GetFilter
-	// SinceSeq is where to start without a checkpoint; empty means from the beginning.
+	// SinceSeq is where to start if there is no checkpoint; empty means at the beginning.
 	SinceSeq peer.Seq
 
-	Workers     int // batches under way at once
-	BatchSize   int // rows in a batch
-	Connections int // requests to one database at once
-	Retries     int // further attempts of a failed request
+	Workers     int // batches worked on at once, at least 1
+	BatchSize   int // rows in a batch at most, at least 1
+	Connections int // requests to one database at once, at least 1
+	Retries     int // further attempts of a failed request, 0 or more
 	Memory      int // bytes of bodies held at once, but for one larger answer; 0 means DefaultMemory
 
-	CheckpointInterval time.Duration
-	// ProgressInterval is the time between Progress effects.
-	ProgressInterval time.Duration
+	CheckpointInterval time.Duration // between checkpoints while there is something to checkpoint
+	ProgressInterval   time.Duration // between Progress effects, after shorter ones in the beginning
 }
 
-// Settings that a run is slowed down to after its endpoints answered 429 until patience ran out, as
-// CouchDB does (and never speeds up by it).
+// Settings of a run whose job's last run ended because an endpoint answered 429 until patience ran out, as in
+// CouchDB. They only lower what the replication asks for.
 const (
 	throttledWorkers     = 2
 	throttledBatch       = 100
@@ -83,7 +83,7 @@ type Terms struct {
 	Created   instant.Time
 	Resumed   checkpoint.Counters
 	ResumedID string
-	// Throttled says that the job's last run ended because endpoints asked to slow down: this one goes
+	// Throttled reports that the job's last run ended because an endpoint asked to slow down. This one goes
 	// slower.
 	Throttled        bool
 	Delay            time.Duration
@@ -93,7 +93,7 @@ type Terms struct {
 	Broken           func(*invariant.Broken)
 }
 
-// NewPlan is the whole plan of a run.
+// NewPlan returns the plan of a run.
 func NewPlan(rep *spec.Replication, t Terms) Plan {
 	o := Options{
 		Continuous: rep.Continuous, CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,
@@ -116,7 +116,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	}
 }
 
-// idsOf names a replication, as servers of all versions do.
+// idsOf returns the ids that servers of all versions give a replication.
 func idsOf(rep *spec.Replication, server repid.Server, filterCode string) IDs {
 	id := repid.New(server, rep, filterCode)
 	ids := IDs{Bases: []string{id.Base}, Extension: id.Extension}

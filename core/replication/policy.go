@@ -5,17 +5,19 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
-// Pauses between attempts, those of CouchDB's replicator.
+// Pauses between the attempts of a call. They are those of CouchDB's replicator, where it has them.
 const (
+	// firstPause is the pause after the first failure; it doubles up to maxPause.
 	firstPause = 250 * time.Millisecond
 	maxPause   = 300 * time.Second
-	// retryWindow bounds the time from the first failure of a request to its last attempt: half of the
-	// default health_threshold.
+	// retryWindow bounds the time from the first failure of a call to its last attempt. It is half of the default
+	// health_threshold.
 	retryWindow = 60 * time.Second
-	// copyPause is the first pause of a document copy; it grows fourfold.
+	// copyPause is the first pause of a document copy; it grows fourfold up to maxPause.
 	copyPause = time.Second
 	// missingPause is the time given to a source cluster to find a revision that it announced
 	// (missing_doc_retry_msec).
@@ -23,20 +25,21 @@ const (
 	// throttlePause is the first pause after 429 without Retry-After; it doubles up to throttleMax.
 	throttlePause = 250 * time.Millisecond
 	throttleMax   = 25 * time.Second
-	// patience is how long a request is repeated while it is answered 429: about what CouchDB's
-	// limiter allows before it gives up.
+	// patience is how long a call is repeated while it is answered 429: about as long as with CouchDB's limiter.
 	patience = 150 * time.Second
-	// maxRetryAfter bounds the server's wish to be left alone.
+	// maxRetryAfter bounds the Retry-After of servers.
 	maxRetryAfter = 300 * time.Second
 )
 
-// grantRetry schedules another attempt of a failed call when the failure may pass and the budget
-// allows it.
+// grantRetry schedules another attempt of a failed call, and reports whether it did. There is another attempt
+// if the failure may pass by itself, the call has retries left, and its first failure is less than
+// retryWindow ago. Answers 429 and cut long polls have rules of their own. A run that stops retries nothing:
+// it would only delay its end.
 func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if r.stopping {
 		return false
 	}
-	if r.wasCut(c, f) {
+	if c.wasCut(f, r.now) {
 		// Reached: a long poll is cut
 		c.failed, c.throttled = 0, throttled{}
 		r.again(c, max(firstPause, min(f.RetryAfter, maxRetryAfter)))
@@ -51,7 +54,7 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if copies {
 		first, growth = copyPause, 4
 	}
-	// A document that a concurrent write got in the way of (409) comes again like one that failed.
+	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again.
 	if !transient(f) && !(copies && f.Status == 409) {
 		return false
 	}
@@ -67,12 +70,13 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	return true
 }
 
-// wasCut says that a long poll ended because something on the way lets no answer take as long as it likes. It
-// waited as it should, so that it counts neither as a failure nor among those before it; whether both
-// databases are there is looked at anyway (see lookDue). A server that failed says so.
-func (r *Run) wasCut(c *call, f *peer.Failure) bool {
+// wasCut reports whether a long poll was ended by something between us and the server, a load balancer say,
+// that lets no answer take long. Such a poll waited as it should, so it is no failure, and ends a series of
+// them. That the databases are still there shows when the watcher looks. A server that fails by itself
+// answers with another status.
+func (c *call) wasCut(f *peer.Failure, now instant.Time) bool {
 	read, is := c.op.(peer.ReadChanges)
-	if !is || !read.Wait || r.now.Sub(c.sent) < quietRead {
+	if !is || !read.Wait || now.Sub(c.sent) < quietRead {
 		return false
 	}
 	switch f.Kind {
@@ -84,7 +88,8 @@ func (r *Run) wasCut(c *call, f *peer.Failure) bool {
 	return false
 }
 
-// grantThrottled waits out answers 429. They use up no retries, only patience.
+// grantThrottled schedules another attempt of a call that was answered 429: after Retry-After, or after
+// pauses that double. Such answers use up no retries, only patience.
 func (r *Run) grantThrottled(c *call, f *peer.Failure) bool {
 	if c.answers == 0 {
 		c.begin = r.now
@@ -104,7 +109,7 @@ func (r *Run) grantThrottled(c *call, f *peer.Failure) bool {
 	return true
 }
 
-// transient says whether a failure may pass by itself within seconds.
+// transient reports whether a failure may pass by itself within seconds.
 func transient(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
@@ -115,8 +120,8 @@ func transient(f *peer.Failure) bool {
 	return false
 }
 
-// skippable says whether a refused document is counted and left out while the rest goes on: the target
-// decided about this document, not about the replication.
+// skippable reports whether a refused document is counted and left out while the replication goes on: the
+// target decided about this document alone. For 401 and 403 that has to be made sure of first (see aboutUs).
 func skippable(f *peer.Refusal) bool {
 	switch f.Status {
 	case 401:
@@ -132,11 +137,11 @@ func skippable(f *peer.Refusal) bool {
 	return f.Thrown()
 }
 
-// aboutUs says whether a refusal may be of who we are rather than of the document: validation functions
-// answer as servers do whose password was changed.
+// aboutUs reports whether a refusal may concern our credentials rather than the document: a validation
+// function and a server whose password was changed both answer 401 or 403.
 func aboutUs(f *peer.Refusal) bool { return f.Status == 401 || f.Status == 403 }
 
-// trouble words a failure that ends the run, as CouchDB does.
+// trouble words a failure that ends the run as CouchDB does.
 func trouble(op peer.Op, f *peer.Failure) Trouble {
 	t := Trouble{Reason: f.String()}
 	switch {
@@ -158,6 +163,7 @@ func trouble(op peer.Op, f *peer.Failure) Trouble {
 	return t
 }
 
+// statusError returns CouchDB's error word for an operation that was answered with an unexpected status.
 func statusError(op peer.Op, f *peer.Failure) string {
 	switch {
 	case f.Status == 401:

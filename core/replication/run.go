@@ -175,7 +175,7 @@ func (r *Run) endWhenDone() {
 	case r.stopping:
 		r.end(End{Cause: Stopped})
 	case r.feed.over && len(r.work.batches) == 0 && !r.commits.wanted():
-		r.end(End{Cause: Completed, Result: r.result()})
+		r.end(End{Cause: Completed, Result: r.commits.result()})
 	}
 }
 
