@@ -17,7 +17,10 @@ type Oracle struct {
 }
 
 // New makes an oracle for a world that has not begun.
-func New(w world.View) *Oracle {
+func New(w world.View) *Oracle { return judging(w, subjects...) }
+
+// judging makes an oracle that knows some subjects only.
+func judging(w world.View, subjects ...*subject) *Oracle {
 	o := &Oracle{chronicle: newChronicle(w)}
 	o.on.jobChanged.add(o.watchJob)
 	for _, s := range subjects {
@@ -56,11 +59,12 @@ type subject struct {
 }
 
 // subjects are told of each fact in this order.
-var subjects = []subject{
-	loadSubject, busyLoopSubject, lockSubject, memberSubject, shareSubject, leaseSubject, lookingSubject, spreadSubject, straySubject,
-	placeSubject, documentSubject, claimSubject, transitionSubject, viewSubject, backoffSubject, lossSubject, lifeSubject,
-	requestSubject, retrySubject, limitSubject, countSubject, bulkSubject, copySubject, checkpointSubject, completenessSubject,
-	reportSubject, quietSubject, restSubject,
+var subjects = []*subject{
+	&loadSubject, &busyLoopSubject, &lockSubject, &memberSubject, &shareSubject, &leaseSubject,
+	&lookingSubject, &spreadSubject, &straySubject, &placeSubject, &documentSubject, &claimSubject,
+	&transitionSubject, &viewSubject, &backoffSubject, &lossSubject, &lifeSubject, &requestSubject,
+	&retrySubject, &limitSubject, &countSubject, &bulkSubject, &copySubject, &checkpointSubject,
+	&completenessSubject, &reportSubject, &quietSubject, &restSubject,
 }
 
 // Invariants are all promises, in the order of their ids.

@@ -78,6 +78,12 @@ func (w *World) nodeOf(owner *engine.Process) *Node {
 
 // boot starts the process.
 func (p *Node) boot() {
+	p.live()
+	p.handle(node.Start{})
+}
+
+// live begins a life, in which the machine has not started yet.
+func (p *Node) live() {
 	p.lives++
 	p.worker = fmt.Sprintf("%s/%d", p.Name, p.lives)
 	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
@@ -91,7 +97,6 @@ func (p *Node) boot() {
 	})
 	p.w.Engine.Logf(p.Name, "^ started, life %d", p.lives)
 	p.w.emit(NodeChanged{p, NodeUp, fmt.Sprint("life ", p.lives)})
-	p.handle(node.Start{})
 }
 
 // crash ends the process at once.

@@ -51,12 +51,16 @@ func (p *Node) find(id uint64) *Run {
 	return nil
 }
 
-// open connects to the databases of a run.
-func (p *Node) open(s node.StartRun) {
-	r := &Run{
+func (p *Node) newRun(s node.StartRun) *Run {
+	return &Run{
 		p: p, id: s.Run, work: s, calls: map[uint64]*flight{}, wakeAt: instant.Never, began: p.w.Engine.Now(),
 		pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
 	}
+}
+
+// open connects to the databases of a run.
+func (p *Node) open(s node.StartRun) {
+	r := p.newRun(s)
 	p.runs = append(p.runs, r)
 	p.w.emit(RunStarted{r})
 }
