@@ -6,15 +6,12 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 
-	"couchrelay/core/jobstore"
+	"couchrelay/core/config"
 	"couchrelay/core/node"
-	"couchrelay/core/repid"
 )
 
-// Config is everything that can be configured. The names of the fields' keys are in package comments
-// of their tables.
+// Config is everything that can be configured.
 type Config struct {
 	BindAddress string     // [chttpd] bind_address
 	Port        int        // [chttpd] port
@@ -27,9 +24,7 @@ type Config struct {
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
 
-	Replicator jobstore.Config
-	Node       node.Settings
-	TLS        TLS
+	config.Settings // [replicator], [replicator.shares]
 
 	// Ignored lists sections, and variables of the environment, that mean nothing here.
 	Ignored []string
@@ -39,22 +34,13 @@ type Config struct {
 // leave it out; in nolb only the latter.
 var MaintenanceModes = []string{"false", "true", "nolb"}
 
-// TLS says how connections to endpoints are secured.
-type TLS struct {
-	Verify   bool   // verify_ssl_certificates; true, where CouchDB has false
-	CAFile   string // ssl_trusted_certificates_file; empty means the system's
-	CertFile string // cert_file
-	KeyFile  string // key_file
-}
-
 // Default is the configuration without a file.
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
-		Replicator: jobstore.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}), Node: node.DefaultSettings(),
-		TLS: TLS{Verify: true}, Roles: node.AllRoles, Maintenance: "false",
+		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
-	c.Replicator.Sharing.Shares = map[string]int64{}
+	c.Replicator.Server.Port = c.Port
 	return c
 }
 
@@ -86,64 +72,39 @@ func (c *Config) read(path string) error {
 }
 
 func (c *Config) section(s section) error {
-	if s.name == "admins" {
-		for _, k := range s.keys {
-			c.Admins[k.key] = k.value
-		}
-		return nil
-	}
-	if s.name == "replicator.shares" {
-		for _, k := range s.keys {
-			if err := c.shares(k.key, k.value); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	keys, known := sections[s.name]
-	if !known {
+	if _, known := sections[s.name]; !known && !slices.Contains(shared, s.name) {
 		if !slices.Contains(c.Ignored, s.name) {
 			c.Ignored = append(c.Ignored, s.name)
 		}
 		return nil
 	}
 	for _, k := range s.keys {
-		if err := c.set(s.name, keys, k.key, k.value); err != nil {
+		if err := c.Set(s.name, k.key, k.value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// set sets one key.
-func (c *Config) set(section string, keys []key, name, value string) error {
-	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
-	switch {
-	case i < 0 && slices.Contains(unsupported, name):
-		return fmt.Errorf("[%s] %s is not supported yet; remove it", section, name)
-	case i < 0:
-		var names []string
-		for _, k := range keys {
-			names = append(names, k.name)
-		}
-		slices.Sort(names)
-		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, strings.Join(names, ", "))
+// shared are the sections beside those of the table.
+var shared = []string{"admins", "replicator", "replicator.shares"}
+
+// Set sets one key, as a line of a file does.
+func (c *Config) Set(section, name, value string) error {
+	switch section {
+	case "admins":
+		c.Admins[name] = value
+		return nil
+	case "replicator":
+		return c.Settings.Set(name, value)
+	case "replicator.shares":
+		return c.SetShares(name, value)
 	}
-	if err := keys[i].set(c, value); err != nil {
-		return fmt.Errorf("[%s] %s = %s: %w", section, name, value, err)
-	}
-	return nil
+	return sections[section].Set(c, section, name, value)
 }
 
 // check looks at settings that depend on each other.
 func (c *Config) check() error {
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		return fmt.Errorf("[replicator] cert_file and key_file are needed both or none")
-	}
-	if b := c.Replicator.Backoff; b.Min > b.Max {
-		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)", b.Min, b.Max)
-	}
-	c.Replicator.Sharing.Forgetting.Interval = c.Node.Interval
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
-	return nil
+	return c.Settings.Check()
 }

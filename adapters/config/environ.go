@@ -33,7 +33,7 @@ func (c *Config) Environ(environ []string) error {
 		if err != nil {
 			return fmt.Errorf("environment: %s: %w", name, err)
 		}
-		if err := role(r)(c, value); err != nil {
+		if err := role(r).Set(c, value); err != nil {
 			return fmt.Errorf("environment: %s=%s: %w", name, value, err)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"couchrelay/adapters/config"
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
+	coreconfig "couchrelay/core/config"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/repid"
@@ -61,7 +61,7 @@ func (c *replicateCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	tlsConfig, err := clientTLS(config.TLS{Verify: !c.Insecure, CAFile: c.CAFile})
+	tlsConfig, err := clientTLS(coreconfig.TLS{Verify: !c.Insecure, CAFile: c.CAFile})
 	if err != nil {
 		return err
 	}

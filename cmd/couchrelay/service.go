@@ -22,6 +22,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/web/relay"
+	coreconfig "couchrelay/core/config"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
@@ -208,7 +209,7 @@ func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, 
 }
 
 // clientTLS is how connections to endpoints are secured.
-func clientTLS(c config.TLS) (*tls.Config, error) {
+func clientTLS(c coreconfig.TLS) (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: !c.Verify}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)

@@ -35,7 +35,6 @@ var exceptions = []exception{
 	{"adapters/", true, "sim/", "stores are compared with the simulator's and pass one conformance suite"},
 	{"adapters/fdb/fdbctest/", false, "sim/fakefdb", "tag fdbctest: the double of the C client is this store"},
 	{"adapters/fdb/fdbtest/", false, "sim/fakefdb", "tag fdbctest: gives tests that double, with its faults"},
-	{"sim/scenario/", false, "adapters/config", "scenarios have a block [replicator] as the configuration has"},
 }
 
 // forbidden are imports within a folder that go the wrong way.

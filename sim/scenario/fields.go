@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/config"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/world"
 )
@@ -62,11 +63,11 @@ func span(name string, of func(*world.Config) *time.Duration, least time.Duratio
 	return field{name, func(c *world.Config, v string) error {
 		d, err := time.ParseDuration(v)
 		if err != nil || d < least {
-			return fmt.Errorf("must be a time such as 90s, 1h30m or 250ms, at least %s", short(least))
+			return fmt.Errorf("must be a time such as 90s, 1h30m or 250ms, at least %s", config.Short(least))
 		}
 		*of(c) = d
 		return nil
-	}, func(c *world.Config) string { return short(*of(c)) }}
+	}, func(c *world.Config) string { return config.Short(*of(c)) }}
 }
 
 // share is in whole percent.
@@ -103,16 +104,4 @@ func parsePercent(v string) (int, error) {
 func formatPercent(rate int) string {
 	s := fmt.Sprintf("%d.%04d", rate/perPercent, rate%perPercent)
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "%"
-}
-
-// short writes a time without units that are 0: 1h, not 1h0m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }

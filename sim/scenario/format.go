@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"couchrelay/core/config"
 	"couchrelay/sim/world"
 )
 
@@ -38,9 +39,10 @@ func formatWorld(b *strings.Builder, c world.Config) {
 		}
 	}
 	heading := "[replicator]\n"
-	for _, s := range settings {
-		if v := s.get(&c); v != s.get(&base) {
-			fmt.Fprintf(b, "%s%s = %s\n", heading, s.names[0], v)
+	now, usual := production(c), production(base)
+	for _, name := range settings {
+		if v := config.Replicator.Get(&now, name); v != config.Replicator.Get(&usual, name) {
+			fmt.Fprintf(b, "%s%s = %s\n", heading, name, v)
 			heading = ""
 		}
 	}
@@ -55,12 +57,12 @@ func formatWorld(b *strings.Builder, c world.Config) {
 }
 
 func formatEvent(e world.Event) string {
-	words := []string{"at", short(e.At), e.What}
+	words := []string{"at", config.Short(e.At), e.What}
 	if e.Whom != "" {
 		words = append(words, e.Whom)
 	}
 	if e.For > 0 {
-		words = append(words, "for", short(e.For))
+		words = append(words, "for", config.Short(e.For))
 	}
 	return strings.Join(words, " ")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"couchrelay/adapters/config"
+	"couchrelay/core/config"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/oracle"
 	"couchrelay/sim/world"
@@ -24,7 +24,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.Text) }
 // parser is a file half read.
 type parser struct {
 	s     *Scenario
-	keys  config.Config // the keys of [replicator] so far
+	keys  config.Settings // the keys of [replicator] so far
 	seen  map[string]int
 	block bool // in [replicator]
 	line  int
@@ -128,10 +128,10 @@ func (p *parser) key(name, value string) error {
 	if err := p.once(name + " ="); err != nil {
 		return err
 	}
-	if err := p.keys.Set("replicator", name, value); err != nil {
+	if err := p.keys.Set(name, value); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(s.names, name) }) {
+	if !slices.Contains(settings, name) && name != otherHealth {
 		p.s.Unused = append(p.s.Unused, name)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/adapters/config"
+	"couchrelay/core/config"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/world"
 
@@ -155,32 +155,29 @@ func TestKeys(t *testing.T) {
 	nothing := []string{"max_history", "http_connections", "connection_timeout", "use_checkpoints", "use_bulk_get", "socket_options",
 		"valid_socket_options", "valid_endpoint_protocols", "valid_proxy_protocols", "verify_ssl_certificates", "ssl_trusted_certificates_file",
 		"cert_file", "key_file"}
-	for _, key := range config.Keys("replicator") {
-		written := slices.ContainsFunc(settings, func(s setting) bool { return slices.Contains(s.names, key) })
-		if written == slices.Contains(nothing, key) {
-			t.Errorf("[replicator] %s must be in settings, or in this test's list of keys without a meaning here", key)
+	for _, key := range config.Replicator {
+		meant := slices.Contains(settings, key.Name) || key.Name == otherHealth
+		if meant == slices.Contains(nothing, key.Name) {
+			t.Errorf("[replicator] %s must be in settings, or in this test's list of keys without a meaning here", key.Name)
 		}
 	}
 }
 
 // What files say of a key is what production makes of it.
 func TestSettings(t *testing.T) {
-	for _, s := range settings {
-		for _, name := range s.names {
-			for _, v := range []string{"3", "7s", "900"} {
-				got, err := Parse(fmt.Sprintf("[replicator]\nmax_backoff_penalty_sec = 2h\n%s = %s\n", name, v))
-				if err != nil || s.names[0] == "max_backoff_penalty_sec" {
-					continue // not of this kind, or said already
-				}
-				p := config.Default()
-				if err := p.Set("replicator", name, v); err != nil {
-					t.Fatal(err)
-				}
-				c := Base()
-				adopt(&c, p)
-				if s.get(&got.Config) != s.get(&c) {
-					t.Errorf("%s = %s is %s, in production %s", name, v, s.get(&got.Config), s.get(&c))
-				}
+	for _, name := range append(settings, otherHealth) {
+		for _, v := range []string{"3", "7s", "900", "0.5", "tags"} {
+			scenario, err := Parse(fmt.Sprintf("[replicator]\nmax_backoff_penalty_sec = 2h\n%s = %s\n", name, v))
+			if err != nil || name == "max_backoff_penalty_sec" {
+				continue // not of this kind, or said already
+			}
+			want := config.Default()
+			if err := want.Set(name, v); err != nil {
+				t.Fatal(err)
+			}
+			got := production(scenario.Config)
+			if is, want := config.Replicator.Get(&got, name), config.Replicator.Get(&want, name); is != want {
+				t.Errorf("%s = %s is %s, in production %s", name, v, is, want)
 			}
 		}
 	}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/schedule"
+)
+
+// TestKeysAreReadAsWritten: what Get writes Set reads, so that a configuration can be told and told again.
+func TestKeysAreReadAsWritten(t *testing.T) {
+	odd := Default()
+	for name, value := range map[string]string{
+		"max_jobs": "7", "interval": "1500", "scheduling_policy": "fifo", "usage_coeff": "0.25", "priority_coeff": "0.995",
+		"startup_jitter": "0", "health_threshold": "3h", "use_bulk_get": "false", "valid_proxy_protocols": "http,socks5",
+		"socket_options": "[{sndbuf, 65536}, {nodelay, false}]", "cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c",
+	} {
+		if err := odd.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range []Settings{Default(), odd} {
+		to := Default()
+		for _, k := range Replicator {
+			text := k.Get(&from)
+			if text == "" {
+				continue // a file that there is not
+			}
+			if err := to.Set(k.Name, text); err != nil {
+				t.Error(err)
+			}
+		}
+		if !reflect.DeepEqual(to, from) {
+			t.Errorf("got  %+v\nwant %+v", to, from)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for text, want := range map[string]time.Duration{"60": time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0} {
+		s := Default()
+		if err := s.Set("min_run_time_sec", text); err != nil || s.Node.MinRun != want {
+			t.Errorf("%s is %s, %v", text, s.Node.MinRun, err)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0s", time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 250 * time.Millisecond: "250ms"} {
+		if got := Short(d); got != want {
+			t.Errorf("%s is written %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestCoefficients(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "0.9": 900_000, "0.0000014": 1, ".25": 250_000, "1e-3": 1000} {
+		s := Default()
+		if err := s.Set("usage_coeff", text); err != nil || s.Replicator.Sharing.Forgetting.Coeff != want {
+			t.Errorf("%s is %d millionths, %v", text, s.Replicator.Sharing.Forgetting.Coeff, err)
+		}
+	}
+	for _, text := range []string{"", "-0.1", "0.91", "NaN", "Inf", "-Inf", "1e300", "1e400", "a"} {
+		s := Default()
+		if err := s.Set("usage_coeff", text); err == nil || !strings.HasSuffix(err.Error(), "must be a number from 0 to 0.9") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	s := Default()
+	s.Node.Interval, s.Replicator.Sharing.Policy = 5*time.Second, schedule.Tags
+	if err := s.Check(); err != nil || s.Replicator.Sharing.Forgetting.Interval != 5*time.Second {
+		t.Errorf("%v: %+v", err, s.Replicator.Sharing)
+	}
+	s.TLS.KeyFile = "key"
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "both or none") {
+		t.Error(err)
+	}
+	s = Default()
+	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max + 1
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is above max_backoff_penalty_sec") {
+		t.Error(err)
+	}
+}

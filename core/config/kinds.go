@@ -1,0 +1,208 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Key is one setting of a section. C is what the section configures.
+type Key[C any] struct {
+	Name string
+	Kind[C]
+}
+
+// Kind says how the value of a key is read and written.
+type Kind[C any] struct {
+	// Set reads a value. An error says which ones there are.
+	Set func(c *C, value string) error
+	// Get writes the value as Set reads it.
+	Get func(c *C) string
+}
+
+// Section are the keys of a section, in the order in which they are told.
+type Section[C any] []Key[C]
+
+// unsupported are keys of CouchDB that may come to be.
+var unsupported = []string{
+	"auth_plugins", "cacert_reload_interval_hours", "cluster_start_period", "connect_to", "connection_close_interval",
+	"ibrowse_options", "max_document_id_length", "missing_doc_retry_msec", "password", "request_timeout",
+	"session_min_update_interval", "session_refresh_interval_sec", "ssl_certificate_max_depth", "update_docs",
+	"valid_endpoint_protocols_log", "valid_ibrowse_options", "verify_ssl_certificates_log",
+}
+
+// Set sets one key. Errors begin with the section's name and the key. A key that does not exist, or that CouchDB has
+// and couchrelay does not, is an error: no setting is ignored silently.
+func (s Section[C]) Set(c *C, section, name, value string) error {
+	i := slices.IndexFunc(s, func(k Key[C]) bool { return k.Name == name })
+	switch {
+	case i < 0 && slices.Contains(unsupported, name):
+		return fmt.Errorf("[%s] %s is not supported yet; remove it", section, name)
+	case i < 0:
+		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, strings.Join(slices.Sorted(s.names), ", "))
+	}
+	if err := s[i].Set(c, value); err != nil {
+		return fmt.Errorf("[%s] %s = %s: %w", section, name, value, err)
+	}
+	return nil
+}
+
+// Get writes the value of a key that exists.
+func (s Section[C]) Get(c *C, name string) string {
+	return s[slices.IndexFunc(s, func(k Key[C]) bool { return k.Name == name })].Get(c)
+}
+
+func (s Section[C]) names(yield func(string) bool) {
+	for _, k := range s {
+		if !yield(k.Name) {
+			return
+		}
+	}
+}
+
+// Text takes anything but nothing: an empty address would be every interface, an empty file of certificates those of
+// the system, and an empty value, of a template say, means neither.
+func Text[C any](field func(*C) *string) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return *field(c) },
+		Set: func(c *C, v string) error {
+			if v == "" {
+				return errors.New("must not be empty; leave the key out for the default")
+			}
+			*field(c) = v
+			return nil
+		},
+	}
+}
+
+// OneOf takes some words only.
+func OneOf[C any](field func(*C) *string, allowed ...string) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return *field(c) },
+		Set: func(c *C, v string) error {
+			if !slices.Contains(allowed, v) {
+				return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+			}
+			*field(c) = v
+			return nil
+		},
+	}
+}
+
+// Integer takes whole numbers from least to most.
+func Integer[C any](field func(*C) *int, least, most int) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return strconv.Itoa(*field(c)) },
+		Set: func(c *C, v string) error {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < least || n > most {
+				return fmt.Errorf("must be a whole number from %d to %d", least, most)
+			}
+			*field(c) = n
+			return nil
+		},
+	}
+}
+
+// Boolean takes true and false.
+func Boolean[C any](field func(*C) *bool) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return strconv.FormatBool(*field(c)) },
+		Set: func(c *C, v string) error {
+			if v != "true" && v != "false" {
+				return errors.New("must be true or false")
+			}
+			*field(c) = v == "true"
+			return nil
+		},
+	}
+}
+
+// Duration takes a whole number of units, which are seconds or milliseconds, or a number with a unit such as 90s.
+// least is a number of units.
+func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least int64) Kind[C] {
+	unitName := "millisecond"
+	if unit == time.Second {
+		unitName = "second"
+	}
+	return Kind[C]{
+		Get: func(c *C) string { return Short(*field(c)) },
+		Set: func(c *C, v string) error {
+			d, err := time.ParseDuration(v)
+			if n, plain := strconv.ParseInt(v, 10, 64); plain == nil {
+				if n > math.MaxInt64/int64(unit) {
+					n = -1
+				}
+				d, err = time.Duration(n)*unit, nil
+			}
+			if err != nil || d < time.Duration(least)*unit {
+				return fmt.Errorf("must be a whole number of %ss, at least %d, or a time such as 90s", unitName, least)
+			}
+			*field(c) = d
+			return nil
+		},
+	}
+}
+
+// Short returns a time as files have it: 2h, where its String is 2h0m0s.
+func Short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// List takes words with commas between them.
+func List[C any](field func(*C) *[]string) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return strings.Join(*field(c), ", ") },
+		Set: func(c *C, v string) error {
+			var items []string
+			for item := range strings.SplitSeq(v, ",") {
+				if item = strings.TrimSpace(item); item != "" {
+					items = append(items, item)
+				}
+			}
+			*field(c) = items
+			return nil
+		},
+	}
+}
+
+const million = 1_000_000
+
+// Coefficient takes a decimal number, of which it keeps millionths. least and most are millionths.
+func Coefficient[C any](field func(*C) *int64, least, most int64) Kind[C] {
+	return Kind[C]{
+		Get: func(c *C) string { return decimal(*field(c)) },
+		Set: func(c *C, v string) error {
+			n, ok := millionths(v)
+			if !ok || n < least || n > most {
+				return fmt.Errorf("must be a number from %s to %s", decimal(least), decimal(most))
+			}
+			*field(c) = n
+			return nil
+		},
+	}
+}
+
+// millionths rounds a number. It reports whether there is one that fits.
+func millionths(text string) (int64, bool) { // float: each operation is rounded correctly, and so the same everywhere
+	f, err := strconv.ParseFloat(text, 64)
+	n := math.Round(f * million)
+	return int64(n), err == nil && math.Abs(n) < math.MaxInt64
+}
+
+// decimal writes millionths as a number without superfluous zeros.
+func decimal(n int64) string {
+	s := strings.TrimRight(fmt.Sprintf("%d.%06d", n/million, n%million), "0")
+	return strings.TrimSuffix(s, ".")
+}
