@@ -40,9 +40,11 @@ type Options struct {
 	// Dropped is called after a deletion was tried, with a context that lives on when the client goes.
 	Dropped func(ctx context.Context)
 
-	UUID    string // of the server, as GET / tells
-	Version string // of CouchDB's interface, as GET / tells; 3.5.0 when empty
+	UUID string // of the server, as GET / tells
 }
+
+// version is the version of CouchDB's interface, as GET / tells.
+const version = "3.5.0"
 
 // Limits of requests in bytes; 0 is the default.
 type Limits struct {
@@ -62,9 +64,6 @@ func New(o Options) http.Handler {
 func Routes(o Options) []web.Route {
 	if o.Clock == nil {
 		o.Clock = clock.New()
-	}
-	if o.Version == "" {
-		o.Version = "3.5.0"
 	}
 	orDefault(&o.Limits.Document, docs.MaxBody)
 	orDefault(&o.Limits.Attachment, 1<<30)

@@ -22,7 +22,7 @@ func (q *request) welcome() error {
 		UUID     string   `json:"uuid"`
 		Features []string `json:"features"`
 		Vendor   vendor   `json:"vendor"`
-	}{"Welcome", q.Version, q.UUID, nil, vendor{"couchrelay"}})
+	}{"Welcome", version, q.UUID, nil, vendor{"couchrelay"}})
 }
 
 // maxUUIDs is how many ids a client may ask for at once.

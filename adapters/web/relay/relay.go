@@ -25,7 +25,6 @@ type Options struct {
 	Clock  clock.Clock
 	Admins Admins
 	Host   Host
-	Limits couchdb.Limits
 	// Health returns why the service cannot work, nil when it can. It may wait as long as the context; nil
 	// for a service that is never asked.
 	Health func(context.Context) error
@@ -62,7 +61,7 @@ func (s *service) routes() []web.Route {
 		{Method: "POST", Path: "/_replicate", Access: client, Handler: s.replicate},
 	}
 	for _, route := range couchdb.Routes(couchdb.Options{
-		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, Limits: s.Limits, UUID: s.Store.Config.Server.UUID,
+		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
 		// As in CouchDB unless admin_only_all_dbs is false, only admins see the list.
 		Access: s.replicatorDB, List: s.admin,
 		Members: docs.ReplicationMembers, Write: s.write, Drop: s.drop, Dropped: s.sweep,
