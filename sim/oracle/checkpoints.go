@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type checkpoints struct {
 var checkpointSubject = subject{
 	invariants: []Invariant{
 		{"S11", "A checkpoint covers nothing that the target has not stored."},
+		{"S12", "Where the next run of a replication would begin, the target has everything before."},
 		{"S21", "Checkpoints are written to both sides, cover what is done, and do not follow each other too soon."},
 		{"S27", "A run begins where the checkpoints on both sides last agree, or where its replication says when they never did."},
 	},
@@ -42,6 +44,7 @@ var checkpointSubject = subject{
 			o.checkSaved(e.run, e.end.Info)
 		})
 		c.on.runStepped.add(func(s runStep) { o.checkEnds(s.run) })
+		c.on.atRest.add(func(struct{}) { o.checkLogs() })
 	},
 }
 
@@ -273,6 +276,29 @@ func (o *checkpoints) checkGoesOn(r *run) {
 		}
 		if counts := r.numbers.base; fewer(counts, told.Counters) {
 			o.Fail("S16", "run %d of %s begins with %+v, and its checkpoint has %+v", r.ID(), r.p.Name, counts, told.Counters)
+		}
+	}
+}
+
+// checkLogs is S12: whatever is in the logs of a replication's two databases, the point at which its next
+// run would begin is covered by the target.
+func (o *checkpoints) checkLogs() {
+	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
+		s := o.shadows[id]
+		if s.header == nil || s.record.BaseID == "" {
+			continue
+		}
+		rep, err := o.w.Store().Spec(o.w.Present(), id)
+		if err != nil || rep == nil || rep.Filter.Kind == spec.FunctionFilter { // the function may be another one now
+			continue
+		}
+		source, target := o.w.Database(rep.Source.URL), o.w.Database(rep.Target.URL)
+		if source == nil || target == nil {
+			continue
+		}
+		start := o.logs.agreed(source, target, s.record.BaseID)
+		if lost := o.missing(rep, source, target, source.Number(start)); lost != "" {
+			o.Fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}
 	}
 }

@@ -2,13 +2,10 @@ package oracle
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
-	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
 
@@ -18,7 +15,6 @@ type strays struct{ *chronicle }
 var straySubject = subject{
 	invariants: []Invariant{
 		{"S4", "A job whose document was deleted, or whose request was canceled, is gone, and stops running in a while."},
-		{"S12", "Where the next run of a replication would begin, the target has everything before."},
 		{"S17", "A transaction is as small as the store wants, carried out twice it leaves the same state, and a run or worker that is over leaves nothing behind."},
 	},
 	begin: func(c *chronicle) {
@@ -35,7 +31,6 @@ var straySubject = subject{
 				o.Fail("S17", "run %d of %s completed and left %d groups of bodies", e.ID(), e.p.Name, e.Kept())
 			}
 		})
-		c.on.atRest.add(func(struct{}) { o.checkLogs() })
 	},
 }
 
@@ -57,29 +52,6 @@ func (o *strays) checkStrays() {
 			r.strayed = now
 		case now.Sub(r.strayed) > r.p.strayLimit():
 			o.Fail("S4", "%s runs job %s for %s though it is not its own any more", r.p.Name, r.JobID(), now.Sub(r.strayed))
-		}
-	}
-}
-
-// checkLogs is S12: whatever is in the logs of a replication's two databases, the point at which its next
-// run would begin is covered by the target.
-func (o *strays) checkLogs() {
-	for _, id := range slices.Sorted(maps.Keys(o.shadows)) {
-		s := o.shadows[id]
-		if s.header == nil || s.record.BaseID == "" {
-			continue
-		}
-		rep, err := o.w.Store().Spec(o.w.Present(), id)
-		if err != nil || rep == nil || rep.Filter.Kind == spec.FunctionFilter { // the function may be another one now
-			continue
-		}
-		source, target := o.w.Database(rep.Source.URL), o.w.Database(rep.Target.URL)
-		if source == nil || target == nil {
-			continue
-		}
-		start := o.logs.agreed(source, target, s.record.BaseID)
-		if lost := o.missing(rep, source, target, source.Number(start)); lost != "" {
-			o.Fail("S12", "job %s would begin at %s, and %s is not on %s", id, start, lost, target)
 		}
 	}
 }
