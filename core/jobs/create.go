@@ -40,7 +40,7 @@ func (q *Queue) AddFinished(tx kv.Tx, id string, data []byte) error {
 }
 
 // Resubmit queues an existing job by s: a pending one is moved, a running one is queued again when it
-// finishes, a finished one becomes pending. It says whether there was such a job.
+// finishes, a finished one becomes pending. It reports whether there was such a job.
 func (q *Queue) Resubmit(tx kv.Tx, id string, s Schedule) (bool, error) {
 	old, err := q.header(tx, id)
 	if err != nil || old == nil {
@@ -61,8 +61,8 @@ func (q *Queue) reschedule(tx kv.Tx, old *Job, s Schedule) error {
 	return nil
 }
 
-// Remove deletes a job in any state and says whether there was one. A worker that runs it is called
-// and gets ErrHalt from then on.
+// Remove deletes a job in any state and reports whether there was one. The worker that runs it, if any,
+// gets ErrHalt for its next write; its call counter is raised, so that it learns of the loss without one.
 func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 	old, err := q.header(tx, id)
 	if err != nil || old == nil {
@@ -80,8 +80,10 @@ func (s Schedule) equal(o Schedule) bool {
 	return s.Due == o.Due && bytes.Equal(s.Priority, o.Priority)
 }
 
-// Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how
-// many it moved and when the next one is due (instant.Never when none waits).
+// Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how many it
+// moved and when the next one is due (instant.Never when none waits). It looks at the index through a
+// snapshot, so that jobs that begin to wait meanwhile are no conflicts; it reads each header, so that nodes
+// that promote the same job are.
 func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
 	rows, err := tx.Snapshot().GetRange(q.Keys.Waiting.Range(), kv.RangeOptions{Limit: limit + 1})
 	if err != nil {
@@ -104,8 +106,8 @@ func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next 
 	return moved, instant.Never, nil
 }
 
-// Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how many. It is for
-// times that only a wrong clock can have given.
+// Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how
+// many. It is for due times that only a wrong clock can have given.
 func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err error) {
 	beyond := q.Keys.Waiting.Range()
 	beyond.Begin = q.Keys.Waiting.Pack(int64(latest) + 1)
@@ -182,8 +184,8 @@ func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	return list, nil
 }
 
-// assemble puts header and data rows together. The last job may continue behind the rows; unless they
-// are all, it is left out and its id returned.
+// assemble puts header and data rows together. Unless these are all rows there are, the last job may have
+// more of them behind; then it is left out and its id returned.
 func (q *Queue) assemble(rows []kv.KeyValue, all bool) (page []*Job, rest string, err error) {
 	var last *Job
 	for _, row := range rows {

@@ -34,13 +34,23 @@
 //
 // # Locks and leases
 //
-// RFC 007 keeps one row per running job alive. Here liveness belongs to the worker: one heartbeat
-// keeps any number of jobs, and a worker whose versionstamp stands still for the activity timeout is
-// expired as a whole. Mutual exclusion stays per job: every write of a worker compares the job's lock
-// (worker and accept batch) in the same transaction and gets ErrHalt once the job is someone else's.
+// In RFC 007 every running job has a row that its worker has to renew ("Activity Monitor Implementation").
+// Here liveness belongs to the worker: one heartbeat keeps any number of jobs, so that 100,000 running jobs
+// do not take 10,000 transactions a second, and a worker whose versionstamp stands still for the activity
+// timeout is expired as a whole.
 //
-// Every function may be repeated after an unknown commit result, and none lands twice or late: each
-// reads what it overwrites, so that a commit which arrives after a newer one conflicts.
+// Mutual exclusion stays with the job ("Mutual Exclusion"). A worker that was expired may not know it yet,
+// and no timeout can prevent that. So every write of a worker compares the job's lock, which is the worker
+// and the number of the accept, in the same transaction, and fails with ErrHalt once the job has another
+// lock or none. A worker name is used by one process only and an accept number once by a worker, so no two
+// accepts have one lock.
+//
+// # Repeated and late commits
+//
+// A commit with an unknown result may have happened, may still happen, or not, and the caller repeats it.
+// Every function may be repeated so: it finds that its work is done, or does it again with the same result.
+// And none lands late: each reads what it overwrites, so that a commit that arrives after a newer one
+// conflicts with it and fails.
 package jobs
 
 import (
@@ -54,13 +64,13 @@ import (
 
 // Errors of the queue.
 var (
-	// ErrHalt tells a worker that it does not hold the job any more: it was removed, replaced or given
-	// to another. The worker must stop and write nothing for it.
+	// ErrHalt tells a worker that it does not hold the job any more: the job was removed, replaced or given
+	// to another worker. The worker must stop and write nothing for it (worker_conflict in RFC 007).
 	ErrHalt = errors.New("job is not held by this worker any more")
-	// ErrLeaseLost tells a worker that it was expired: all its jobs are others'. It may go on under a
-	// new name only.
+	// ErrLeaseLost tells a worker that it was expired: none of its jobs is its own any more. Its process
+	// may go on under a new name only.
 	ErrLeaseLost = errors.New("worker's lease is lost")
-	// ErrCorrupt says that the store contradicts itself.
+	// ErrCorrupt means that rows of the store contradict each other.
 	ErrCorrupt = errors.New("job queue is corrupt")
 )
 
@@ -70,7 +80,7 @@ const (
 	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
 )
 
-// State is where a job stands.
+// State is the state of a job in the queue. What the job's type calls its state is in its data.
 type State uint8
 
 // States of RFC 007.
@@ -92,19 +102,20 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Schedule says when a pending job may run.
+// Schedule determines when a pending job runs, and when a resubmitted one will.
 type Schedule struct {
-	// Priority orders ready jobs: a packed tuple, lower first. The job type chooses its shape, one for
-	// all its jobs.
+	// Priority orders ready jobs: a packed tuple, the lowest first. The job type chooses its shape, the
+	// same for all its jobs.
 	Priority []byte
 	// Due is the moment before which the job may not run; 0 means at once.
 	Due instant.Time
 }
 
-// Lock is the right to run a job: a worker and the accept that gave it. No two accepts share one.
+// Lock is the right to run a job. It changes hands by Accept alone; Expire, Finish, Requeue and Remove end
+// it. No two accepts give the same.
 type Lock struct {
-	Worker string
-	Batch  uint64
+	Worker string // name of a lease, never used by two processes
+	Batch  uint64 // number of the worker's accept; see Demand.Batch
 }
 
 // Job is a job as stored.
@@ -112,20 +123,20 @@ type Job struct {
 	ID    string
 	State State
 	Schedule
-	// Resubmit marks a running job that is queued again, by Schedule, when it finishes.
+	// Resubmit marks a running job that is queued again, by Schedule, when it finishes. False in other
+	// states.
 	Resubmit bool
-	// Lock is set while the job runs.
+	// Lock is set exactly while the job runs.
 	Lock Lock
-	// Lost counts workers that vanished while they ran the job, since one last finished, requeued or
-	// absolved it.
-	// A job that brings its workers down is known by it.
+	// Lost counts the workers that vanished while they ran the job, since a worker last finished, requeued or
+	// absolved it. A job that brings its workers down is recognised by it. Not negative; Expire adds to it.
 	Lost int
 	// Data belongs to the job type.
 	Data []byte
 }
 
-// coherent reports whether the parts of the header fit together: exactly the running jobs have a lock, only they can be
-// resubmitted, and no number is negative.
+// coherent reports whether the parts of the header fit together: exactly the running jobs have a lock, only
+// they can be resubmitted, and no number is negative.
 func (j *Job) coherent() bool {
 	running := j.State == Running
 	return j.State >= Pending && j.State <= Finished && running == (j.Lock != Lock{}) && (running || !j.Resubmit) && j.Lost >= 0
@@ -154,10 +165,11 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 // Queue is the queue of one job type. It holds no state: everything is in the store.
 type Queue struct{ Keys Keys }
 
-// New is the queue with these keys.
+// New returns the queue with these keys.
 func New(k Keys) *Queue { return &Queue{Keys: k} }
 
-// Signal reads a counter that grows whenever a job becomes ready.
+// Signal reads a counter that grows whenever a job becomes ready. A worker that found no job waits for it
+// to change.
 func (q *Queue) Signal(r kv.Reader) (int64, error) {
 	b, err := r.Get(q.Keys.Signal)
 	return counterValue(b), err
@@ -166,8 +178,8 @@ func (q *Queue) Signal(r kv.Reader) (int64, error) {
 // WatchReady fires when the signal counter grew.
 func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.Keys.Signal) }
 
-// WatchJob fires when the job's state, schedule or lock changed, or it was removed; not when only its
-// data did.
+// WatchJob fires when the job's state, schedule or lock changed, or the job was removed; not when only its
+// data changed.
 func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.Keys.Job.Pack(id)) }
 
 // WatchWorker fires when a job was taken from the worker.

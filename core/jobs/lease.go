@@ -14,18 +14,20 @@ type Lease struct {
 	Beat [10]byte
 	// Expired marks a lease whose jobs are being given away.
 	Expired bool
-	// Info is what the worker says of itself.
+	// Info is what the worker tells about itself, as of Beat. The queue does not look into it.
 	Info []byte
 }
 
-// Values of a worker row.
+// Values of a worker row. A lease goes from live to expired to no row. The expired state is needed since
+// giving back many jobs takes several transactions: from the first one on the worker must not accept or
+// send heartbeats.
 const (
 	leaseLive    = 'L'
 	leaseExpired = 'X'
 )
 
-// Register makes a worker known under a name that nobody ever used before. info is what others see of
-// it.
+// Register makes a worker known under a name that no process used before. info is what others see of it. A
+// repetition finds the lease there and does no harm.
 func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil {
@@ -39,9 +41,10 @@ func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 	return nil
 }
 
-// Heartbeat shows that the worker lives, for all its jobs at once, and returns its call counter: when
-// it differs from the last one seen, a job was taken away and Owned says which are left. It fails with
-// ErrLeaseLost when the worker was expired.
+// Heartbeat shows that the worker lives, for all its jobs at once, and returns its call counter: if it
+// differs from the last one that the worker saw, a job was taken away, and Owned lists those that are left.
+// It reads the lease so that it conflicts with Expire: of a heartbeat and a monitor's expiry at the same
+// time only one commits. It fails with ErrLeaseLost when the worker was expired.
 func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, err error) {
 	if err := q.checkLease(tx, worker); err != nil {
 		return 0, err
@@ -50,14 +53,14 @@ func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, er
 	return q.Calls(tx.Snapshot(), worker)
 }
 
-// Calls reads the call counter of a worker.
+// Calls reads the call counter of a worker, which Remove raises when it takes a running job away.
 func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
 	b, err := r.Get(q.Keys.Call.Pack(worker))
 	return counterValue(b), err
 }
 
-// stamp writes the beat row: the commit's versionstamp and info. It conflicts with other heartbeats, so that one that lands
-// late does not bring old info back.
+// stamp writes the beat row: the commit's versionstamp and info. It conflicts with other heartbeats, so
+// that one that lands late does not bring old info back.
 func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
 	key := q.Keys.Beat.Pack(worker)
 	tx.AddReadConflict(kv.KeyRange(key))
@@ -65,6 +68,8 @@ func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
 	tx.SetVersionstampedValue(key, append(value, 0, 0, 0, 0)) // the stamp's offset
 }
 
+// checkLease fails with ErrLeaseLost unless the lease is live. The read conflicts with whoever expires the
+// worker.
 func (q *Queue) checkLease(tx kv.Tx, worker string) error {
 	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil {
@@ -76,7 +81,7 @@ func (q *Queue) checkLease(tx kv.Tx, worker string) error {
 	return nil
 }
 
-// Held is a job of a worker.
+// Held is a running job with the lock that holds it.
 type Held struct {
 	ID   string
 	Lock Lock
@@ -133,10 +138,15 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 	return list, nil
 }
 
-// Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction;
-// done says that none is left and the worker is forgotten. A monitor passes the beat that stood still
-// for the activity timeout, and nothing happens when the worker has moved on since. A worker that
-// leaves, or whoever knows that it is gone, passes nil.
+// Expire takes the jobs of a worker away and makes them ready again, up to limit in one transaction; done
+// reports that none is left and the worker is forgotten. A monitor passes the beat that stood still for the
+// activity timeout, and nothing happens if the worker has sent another one since: the beat is read so that
+// it conflicts with a heartbeat that commits at the same time. A worker that leaves, or a monitor that
+// knows it to be gone, passes nil.
+//
+// The first transaction marks the lease as expired; from then on nothing brings it back. The worker itself
+// may still be running its jobs. It learns at its next heartbeat or accept, and whatever it writes for a
+// job is fenced by the lock.
 func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done bool, err error) {
 	row, err := tx.Get(q.Keys.Worker.Pack(worker))
 	if err != nil || len(row) == 0 {
@@ -170,7 +180,8 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 	return true, nil
 }
 
-// giveBack makes a job of a lost worker ready.
+// giveBack makes a job of a lost worker ready, or waiting if it was resubmitted for later. Its data stays
+// as the worker left it.
 func (q *Queue) giveBack(tx kv.Tx, owned []byte) error {
 	lock, id, err := q.scanOwned(owned)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // chunkSize bounds one value of job data, below kv.MaxValueSize.
 const chunkSize = 90_000
 
-// encodeHeader packs everything of a job but its id and data.
+// encodeHeader packs a job without its id and data. Fields may be added at the end only: other releases
+// read it.
 func encodeHeader(j *Job) []byte {
 	b := tuple.AppendInt(nil, int64(j.State))
 	b = tuple.AppendBytes(b, j.Priority)
@@ -67,8 +68,8 @@ func (q *Queue) Get(r kv.Reader, id string) (*Job, error) {
 	return j, nil
 }
 
-// setData replaces a job's data. It conflicts with others that replace it, so that a commit that lands
-// late cannot bring old data back.
+// setData replaces a job's data. It conflicts with other transactions that replace it, so that a commit
+// that lands late cannot bring old data back.
 func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
 	chunks := q.Keys.Job.Sub(id).Range()
 	chunks.Begin = kv.KeyAfter(chunks.Begin) // not the header
@@ -81,8 +82,11 @@ func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
 	}
 }
 
-// move replaces the header of a job, and with it the one index row that it stands in and the counter
-// of its state. old is nil when the job is new, to is nil when it goes away.
+// move replaces the header of a job, and with it the one index row that it stands in and the counter of its
+// state. Nothing else writes headers, index rows, counters and the signal, so they always agree (see
+// Audit). old is nil when the job is new, to is nil when it goes away. The caller has read old in this
+// transaction, so that moves of one job conflict; counters and signal are atomic additions and conflict
+// with nothing.
 func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	invariant.Check(to == nil || to.coherent(), headerFits)
 	invariant.Check(old == nil || to == nil || old.ID == to.ID, sameJob)
@@ -110,7 +114,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	}
 }
 
-// index is the row that a job stands in, nil for a finished one.
+// index returns the index row that a job stands in, nil for a finished one.
 func (q *Queue) index(j *Job) (key, value []byte) {
 	switch {
 	case j.Ready():
@@ -124,7 +128,7 @@ func (q *Queue) index(j *Job) (key, value []byte) {
 	return nil, nil
 }
 
-// Counts is how many jobs stand where.
+// Counts are the numbers of jobs by where they stand. None is negative.
 type Counts struct {
 	Ready, Waiting, Running, Finished int64
 }
@@ -139,7 +143,7 @@ func (q *Queue) counter(j *Job) []byte {
 	return q.Keys.Count.Pack(j.State.String())
 }
 
-// Counts reads the counters. Give a snapshot reader: every change of any job writes one of them.
+// Counts reads the counters. Give a snapshot reader: every job that changes its state writes one of them.
 func (q *Queue) Counts(r kv.Reader) (Counts, error) {
 	values, err := r.GetAll([][]byte{
 		q.Keys.Count.Pack("ready"), q.Keys.Count.Pack("waiting"), q.Keys.Count.Pack("running"), q.Keys.Count.Pack("finished"),

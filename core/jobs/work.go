@@ -11,23 +11,31 @@ import (
 	"couchrelay/core/prng"
 )
 
-// Demand says how many jobs a worker wants and how it picks them.
+// Demand is how many jobs a worker wants and how they are chosen.
 type Demand struct {
-	// Batch numbers the accepts of a worker. Repeating an accept with the same number returns the jobs
-	// that it took when it committed after all.
+	// Batch numbers the accepts of a worker and becomes a part of their locks. The worker repeats an accept
+	// under the same number until it returns jobs, and counts up then: so an accept that committed though
+	// its answer was lost is recognised, and returns the jobs that it took.
 	Batch uint64
-	// Max is the number of jobs wanted.
+	// Max is the number of jobs wanted, 1 or more.
 	Max int
-	// Window is how many of the first ready jobs to choose among, at random: acceptors on other nodes
-	// then rarely want the same. It bounds the priority inversion. At least Max are looked at.
+	// Window is how many of the first ready jobs to choose among, at random: acceptors on other nodes then
+	// rarely want the same ones and conflict. It bounds the priority inversion. At least Max are looked at.
 	Window int
-	// Seed decides the choice.
+	// Seed decides the choice. It is a part of the request, so that every attempt chooses alike from the
+	// same queue.
 	Seed uint64
 }
 
-// Accept gives the worker up to d.Max ready jobs. Only the jobs that it takes can make it conflict.
-// Without a live lease it fails with ErrLeaseLost. enough, if given, is asked after each job that is taken whether
-// the transaction has enough of them; one at least is taken, and what a repeated accept had taken it returns whole.
+// Accept gives the worker up to d.Max ready jobs, under a lock of the worker and d.Batch. It fails with
+// ErrLeaseLost without a live lease. enough, if given, is asked after each job that is taken whether the
+// transaction has enough of them; at least one is taken if there is one.
+//
+// What it reads decides what it conflicts with: the lease, so that no expired worker accepts; its own rows
+// under this number, so that of two attempts of one accept only one takes jobs, and a repetition returns
+// what the first one took, whole; and the headers of the jobs that it takes, so that no two workers take
+// the same one. It looks at the queue through a snapshot, or every job that is added would conflict with
+// every accept.
 func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (bool, error)) ([]*Job, error) {
 	if err := q.checkLease(tx, worker); err != nil {
 		return nil, err
@@ -71,7 +79,8 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (boo
 	return accepted, nil
 }
 
-// Head reads the priorities of the first n ready jobs. Give a snapshot reader.
+// Head reads the priorities of the first n ready jobs. Give a snapshot reader, for the head of the queue
+// changes all the time.
 func (q *Queue) Head(r kv.Reader, n int) ([][]byte, error) {
 	if n <= 0 {
 		return nil, nil
@@ -88,8 +97,8 @@ func (q *Queue) Head(r kv.Reader, n int) ([][]byte, error) {
 	return list, nil
 }
 
-// acceptedBefore reads the jobs of an accept that turns out to have committed, most urgent first as
-// the accept itself would have returned them.
+// acceptedBefore reads the jobs of an accept that turns out to have committed, in the order in which the
+// accept itself would have returned them.
 func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	list := make([]*Job, 0, len(owned))
 	for _, row := range owned {
@@ -112,7 +121,9 @@ func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	return list, nil
 }
 
-// held reads the header of a job and checks that lock still holds it.
+// held reads the header of a job and fails with ErrHalt unless it runs under lock. This is the fence of RFC
+// 007's "Mutual Exclusion": the header is read so that the transaction conflicts with whatever takes the
+// job away.
 func (q *Queue) held(tx kv.Tx, id string, lock Lock) (*Job, error) {
 	j, err := q.header(tx, id)
 	if err != nil {
@@ -124,8 +135,8 @@ func (q *Queue) held(tx kv.Tx, id string, lock Lock) (*Job, error) {
 	return j, nil
 }
 
-// Update replaces the data of a running job. Whoever holds the lock may call it together with other
-// writes in tx: they all happen under the lock or not at all.
+// Update replaces the data of a running job. Other writes of the worker in the same transaction happen
+// under the lock, too, or not at all.
 func (q *Queue) Update(tx kv.Tx, id string, lock Lock, data []byte) error {
 	if _, err := q.held(tx, id, lock); err != nil {
 		return err
@@ -134,7 +145,7 @@ func (q *Queue) Update(tx kv.Tx, id string, lock Lock, data []byte) error {
 	return nil
 }
 
-// Absolve forgets the workers that vanished while they ran the job: it has run long enough now.
+// Absolve sets the count of workers that vanished with the job back to 0, once it has run for long enough.
 func (q *Queue) Absolve(tx kv.Tx, id string, lock Lock) error {
 	old, err := q.held(tx, id, lock)
 	if err != nil || old.Lost == 0 {
@@ -146,8 +157,8 @@ func (q *Queue) Absolve(tx kv.Tx, id string, lock Lock) error {
 	return nil
 }
 
-// Finish ends a run and replaces the job's data. The job is finished, or pending again when it was
-// resubmitted meanwhile; the state is returned.
+// Finish ends a run and replaces the job's data. The job is finished, or pending again if it was
+// resubmitted while it ran; its state is returned.
 func (q *Queue) Finish(tx kv.Tx, id string, lock Lock, data []byte) (State, error) {
 	old, err := q.held(tx, id, lock)
 	if err != nil {
@@ -163,7 +174,8 @@ func (q *Queue) Finish(tx kv.Tx, id string, lock Lock, data []byte) (State, erro
 	return to.State, nil
 }
 
-// Requeue ends a run, replaces the job's data and makes it pending by s.
+// Requeue ends a run, replaces the job's data and makes the job pending by s. A resubmission is forgotten:
+// the job is queued anyway.
 func (q *Queue) Requeue(tx kv.Tx, id string, lock Lock, s Schedule, data []byte) error {
 	old, err := q.held(tx, id, lock)
 	if err != nil {
