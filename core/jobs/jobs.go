@@ -42,8 +42,8 @@
 // Mutual exclusion stays with the job ("Mutual Exclusion"). A worker that was expired may not know it yet,
 // and no timeout can prevent that. So every write of a worker compares the job's lock, which is the worker
 // and the number of the accept, in the same transaction, and fails with ErrHalt once the job has another
-// lock or none. A worker name is used by one process only and an accept number once by a worker, so no two
-// accepts have one lock.
+// lock or none. A worker name is used by one process only and a worker counts its accepts up as
+// soon as one brought jobs, so no two accepts that took jobs have one lock.
 //
 // # Repeated and late commits
 //

@@ -14,8 +14,7 @@ import (
 // chunkSize bounds one value of job data, below kv.MaxValueSize.
 const chunkSize = 90_000
 
-// encodeHeader packs a job without its id and data. Fields may be added at the end only: other releases
-// read it.
+// encodeHeader packs a job without its id and data.
 func encodeHeader(j *Job) []byte {
 	b := tuple.AppendInt(nil, int64(j.State))
 	b = tuple.AppendBytes(b, j.Priority)

@@ -9,7 +9,8 @@ import (
 // Coefficients are given in millionths.
 const million = 1_000_000
 
-// Bounds of a half-life. Below the least, the clock of Decay would not last for decades.
+// Bounds of a half-life. With a shorter one the clock of Decay, which counts half-lives in 64 bits, would
+// overflow within decades.
 const (
 	minHalfLife = time.Second
 	maxHalfLife = 10 * 365 * 24 * time.Hour
@@ -27,10 +28,11 @@ func HalfLife(coeff int64, interval time.Duration) time.Duration {
 
 func boundHalfLife(d time.Duration) time.Duration { return min(max(d, minHalfLife), maxHalfLife) }
 
-// LeastHalfLife is the half-life below which shares come out wrong: priorities must remember 0.4 of the time
-// in which all jobs have their turn. When churn jobs give way in an interval, the ready ones wait for ready/churn
-// intervals; a coefficient K remembers 1/(1-K) intervals, which is a half-life of ln 2 of that. The
-// error of the shares is a function of the ratio of the two alone: 0.4 leaves about a point.
+// LeastHalfLife is the half-life below which accounts do not get their shares: priorities must be
+// remembered for 0.4 of the time in which all jobs have a turn. If churn jobs give way in an interval, the
+// ready ones wait for ready/churn intervals. A coefficient K remembers 1/(1-K) intervals, which is a
+// half-life of ln 2 times that. The error of the shares depends on the ratio of the two times alone, and is
+// about one percentage point at 0.4 (measured).
 func LeastHalfLife(ready int64, churn int, interval time.Duration) time.Duration {
 	if churn < 1 {
 		return 0 // nothing rotates
@@ -39,24 +41,26 @@ func LeastHalfLife(ready int64, churn int, interval time.Duration) time.Duration
 	return min(time.Duration(mulDiv(mulDiv(max(ready, 0), int64(interval), int64(churn)), 4*ln2/10, million)), maxHalfLife)
 }
 
-// Decay is the clock by which priorities decay: it counts half-lives, in units of 2^-32. A priority P that
-// is fixed when the clock shows t has, once it shows u, decayed to P / 2^(u-t). So t + log2(P) says once
-// and for all when P will have decayed to 1, and of two jobs the one with the lower such key has the
-// lower priority value now and ever. It is the deadline now + half-life * log2(P), counted in half-lives
-// so that it stays true when the half-life changes.
+// Decay is the clock by which priority values decay (step 2 of RFC 017, by the deadlines that its note
+// wishes for). It counts half-lives, in units of 2^-32. A value P that a job has when the clock shows t has
+// decayed to P / 2^(u-t) when it shows u. So t + log2(P), the job's key, is what the clock will show when P
+// has decayed to 1. Of two jobs the one with the lower key has the lower value at any time, so a waiting
+// job needs no update. In time the key is the deadline now + half-life * log2(P); counted in half-lives it
+// stays right when the half-life changes.
 type Decay struct {
-	Since    instant.Time  `json:"since"`     // when HalfLife began to hold
-	Passed   int64         `json:"passed"`    // half-lives that had passed then
-	HalfLife time.Duration `json:"half_life"` // at least minHalfLife
+	Since    instant.Time  `json:"since"`     // when HalfLife was put in force, by the wall clock of the node that did
+	Passed   int64         `json:"passed"`    // what the clock showed then, not negative
+	HalfLife time.Duration `json:"half_life"` // from minHalfLife to maxHalfLife
 }
 
-// At is what the clock shows at a time. It stands still before Since, and never goes back.
+// At is what the clock shows at a time. It stands still before Since, and never goes back while time does
+// not.
 func (d Decay) At(now instant.Time) int64 {
 	passed := max(0, now.Sub(d.Since))
 	return d.Passed + mulDiv(int64(passed), 1<<fraction, int64(max(d.HalfLife, minHalfLife)))
 }
 
-// Changed goes on from now with another half-life.
+// Changed returns the clock with another half-life from now on. It shows the same at this moment.
 func (d Decay) Changed(now instant.Time, halfLife time.Duration) Decay {
 	return Decay{Since: now, Passed: d.At(now), HalfLife: boundHalfLife(halfLife)}
 }

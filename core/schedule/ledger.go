@@ -8,19 +8,20 @@ import (
 	"couchrelay/core/instant"
 )
 
-// Ledger is what a worker's jobs used since it began, until that is stored. Every number only ever
-// grows, so that storing the greatest one seen is right however often it is repeated and in whatever order.
+// Ledger is what a worker's jobs used, by account and interval, until that is stored and its interval long
+// over. Numbers only grow. So the store keeps the greatest one that it was given, and charges may be
+// repeated, reordered and late.
 type Ledger struct {
-	entries []entry // by account and time
+	entries []entry // in the order of accounts and times; at most one for each
 }
 
 type entry struct {
-	Charge
-	stored int64 // of Used
+	Charge       // Worker is empty here
+	stored int64 // the greatest Used that is known to be stored
 }
 
-// Add notes that a job of the account held a slot for ran, until now by the wall clock, in intervals of
-// the given length.
+// Add notes that a job of the account held a slot for ran, until now by the wall clock, in intervals of the
+// given length. The time is divided between the intervals that it touches.
 func (l *Ledger) Add(account string, ran time.Duration, now instant.Time, interval time.Duration) {
 	f := Forgetting{Interval: interval}
 	for from := now.Add(-ran); from < now; {
@@ -44,7 +45,7 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.At, b.At))
 }
 
-// Due are the charges that are not stored as they are, in the name of the worker.
+// Due returns the charges that have grown since they were stored, in the name of the worker.
 func (l *Ledger) Due(worker string) (due []Charge) {
 	for _, e := range l.entries {
 		if e.Used > e.stored {
@@ -55,7 +56,7 @@ func (l *Ledger) Due(worker string) (due []Charge) {
 	return due
 }
 
-// Stored notes that charges were stored, and forgets those of intervals that ended before.
+// Stored notes that charges were stored, and forgets those of intervals that began before the given time.
 func (l *Ledger) Stored(charges []Charge, before instant.Time) {
 	for _, c := range charges {
 		e := l.entry(c.Account, c.At)

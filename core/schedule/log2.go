@@ -11,8 +11,9 @@ import (
 // fraction is the number of bits behind the point of a logarithm.
 const fraction = 32
 
-// Log2 is the binary logarithm of n in units of 2^-32, rounded down; 0 for n below 2. It never falls
-// where n grows.
+// Log2 is the binary logarithm of n in units of 2^-32, rounded down; 0 for n below 2. It is monotonic: a
+// greater n has no smaller logarithm. It uses integers only, so that all processors agree on the order of
+// jobs.
 func Log2(n int64) int64 {
 	if n < 2 {
 		return 0

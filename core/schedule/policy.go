@@ -14,13 +14,14 @@ type Policy uint8
 
 // Policies.
 const (
-	// FairShare orders jobs by how much their accounts used of late, as CouchDB does (Kay and Lauder, RFC 017).
+	// FairShare orders jobs by how much their accounts used of late, as CouchDB does (Kay and Lauder, RFC
+	// 017).
 	FairShare Policy = iota
-	// FIFO orders jobs by when they last had a slot, whoever's they are. RFC 016 goes by the last start; but a start that
-	// was noted by a clock which was ahead would be later than those of all who run, however long they do.
+	// FIFO orders jobs by the end of their last turn, across accounts. RFC 016 uses the last start, but a
+	// start stamped by a fast clock would keep its job behind every running job for as long as they run.
 	FIFO
-	// Tags is start-time fair queueing between accounts: what an account gets follows its shares turn by turn,
-	// and nothing is remembered of the time when nobody waited.
+	// Tags is start-time fair queueing between accounts: what an account gets follows its shares turn by
+	// turn. Time that was used while no job waited does not count.
 	Tags
 )
 
@@ -50,47 +51,48 @@ func (p *Policy) UnmarshalText(name []byte) (err error) {
 
 // Place is where a job stands in the order.
 type Place struct {
-	// Epoch counts the changes of the policy. Keys of different epochs do not compare: whoever was queued
-	// under the policy before goes first.
+	// Epoch counts the changes of the policy. Keys of different epochs cannot be compared: jobs that were
+	// queued under the policy before go first. Not negative, and only grows.
 	Epoch int64
-	// Key orders the jobs of an epoch, lower first: a key of Decay (FairShare), the end of the last turn (FIFO)
-	// or a tag (Tags).
+	// Key orders the jobs of an epoch, the lowest first: a key of Decay (FairShare), the end of the last
+	// turn in microseconds (FIFO) or a tag (Tags). A tag is not negative.
 	Key int64
 }
 
-// Compare orders places, those that get slots first before others.
+// Compare orders places; the first in this order gets a slot first.
 func (p Place) Compare(o Place) int {
 	return cmp.Or(cmp.Compare(p.Epoch, o.Epoch), cmp.Compare(p.Key, o.Key))
 }
 
 // Account is what an account's use of the service means for its jobs.
 type Account struct {
-	Shares int64 // MinShares to MaxShares
-	Jobs   int64 // that are not over
-	Usage  int64 // see Forgetting.Usage
-	Tail   int64 // Tags: the tag that its next job gets
+	Shares int64 // from MinShares to MaxShares
+	Jobs   int64 // the number of its jobs that are not over, waiting ones too; not negative
+	Usage  int64 // microseconds of slots (FairShare); see Forgetting.Usage
+	Tail   int64 // the tag that its next job gets (Tags)
 }
 
-// Bounds of shares, and what an account has that nobody gave any: CouchDB's.
+// Bounds of shares, and the shares of an account for which none are configured. The default is CouchDB's.
 const (
 	MinShares     = 1
 	MaxShares     = 1000
 	DefaultShares = 100
 )
 
-// Order is the order in force: a policy with what it goes by.
+// Order is the order in force on all nodes: a policy with its parameters. It is stored as JSON.
 type Order struct {
 	Policy     Policy
-	Epoch      int64
+	Epoch      int64 // see Place.Epoch
 	Forgetting Forgetting
-	// PriorityCoeff is what is left of a priority value an interval later, in millionths; 0 means that it
-	// follows from how long all jobs take to have their turns.
+	// PriorityCoeff is what is left of a priority value an interval later, in millionths (priority_coeff;
+	// K2 of Kay and Lauder). 0 is auto: it follows from how long it takes until all jobs have had a turn.
 	PriorityCoeff int64
-	Decay         Decay
+	// Decay is the clock of priority values. Its half-life agrees with PriorityCoeff, unless that is auto.
+	Decay Decay
 }
 
-// Enter is the place of a new job: under FairShare as if it had run for an interval, so that nothing is
-// gained by deleting a job and making it again; under FIFO before all that ever ran.
+// Enter is the place of a new job. Under FairShare it is as if the job had run for an interval, so that
+// deleting a job and making it again gains nothing; under FIFO it is before all jobs that ever ran.
 func (o Order) Enter(now instant.Time, a Account) Place {
 	switch o.Policy {
 	case FairShare:
@@ -101,8 +103,8 @@ func (o Order) Enter(now instant.Time, a Account) Place {
 	return o.place(0)
 }
 
-// Next is the place of a running job if it stopped now. p is what Next was before, or the place that it had
-// when it started, and ran is the time since then.
+// Next is the place of a running job if it stopped now. p is its place at the last call of Next, or when it
+// started, and ran is the time since then. Of a longer time than an interval only an interval counts.
 func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Place {
 	switch o.Policy {
 	case FairShare:
@@ -120,18 +122,18 @@ func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Pla
 
 func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }
 
-// Cost is by how much running for d while others waited moves the tags of an account: microseconds at 100
-// shares.
+// Cost is by how much the tags of an account advance for a turn of which d passed while others waited:
+// microseconds for an account of 100 shares, half as many for one of 200.
 func Cost(d time.Duration, shares int64) int64 {
 	return mulDiv(max(d.Microseconds(), 0), DefaultShares, max(shares, 1))
 }
 
-// defaultPriorityCoeff is CouchDB's, and the least that PriorityCoeff 0 stands for.
+// defaultPriorityCoeff is CouchDB's default, and the least that auto stands for.
 const defaultPriorityCoeff = 980_000
 
 // HalfLife is the half-life that priority values should have while so many jobs are ready and so many give
-// way in an interval. Under PriorityCoeff 0 it stays what it is within wide bounds, since every change
-// takes a write.
+// way in an interval. Under auto it stays as it is within wide bounds, since every change takes a write
+// that all nodes read.
 func (o Order) HalfLife(ready int64, churn int) time.Duration {
 	if o.PriorityCoeff != 0 {
 		return HalfLife(o.PriorityCoeff, o.Forgetting.Interval)

@@ -1,11 +1,3 @@
-// Package schedule decides which jobs run: the order in which they get slots, what their accounts' use of
-// the service means for that, and which of the running ones give way to those that wait. It is pure
-// computation on plain values, in integers; it knows no store and no replication.
-//
-// Kay and Lauder's fair share ("A Fair Share Scheduler", 1988), which CouchDB has, lets the priority values
-// of all jobs decay in every interval. Here a job that waits is never touched: it stands under a key that
-// says when its value will have decayed to 1 (see Decay), which orders jobs as the decayed values would.
-// Only running jobs' values are kept up to date, by their worker, once in an interval.
 package schedule
 
 import (
@@ -19,23 +11,28 @@ import (
 
 // Running is a job that has a slot.
 type Running struct {
-	Continuous bool
-	Since      instant.Time
-	Place      Place // that it would have if it stopped now
+	Continuous bool         // may have to give way to a waiting job
+	Since      instant.Time // when it got its slot, by the clock that Rotate is given
+	Place      Place        // its place in the queue if it stopped now
 }
 
 // Limits bound a node.
 type Limits struct {
-	MaxJobs  int           // jobs that run at once (max_jobs)
-	MaxChurn int           // continuous jobs that give way in one cycle (max_churn)
-	MinRun   time.Duration // before this a job does not give way to another (min_run_time_sec)
+	MaxJobs  int           // jobs that run at once (max_jobs), 0 or more
+	MaxChurn int           // continuous jobs that give way in one cycle (max_churn), 0 or more
+	MinRun   time.Duration // how long a job runs before it gives way to another (min_run_time_sec)
 }
 
-// Rotate chooses the running jobs to stop in this cycle, as indices of running. Those above MaxJobs go in
-// any case, continuous ones before one-shots. Then as many continuous ones as there are ready jobs to take
-// their places, up to MaxChurn in all, but none for a job that would sort behind it. ready are the
-// places of the first ready jobs, in order. Under FairShare the last in the order go first, otherwise and among
-// equals those that ran longest. One-shots keep running once started, so that they keep their snapshot of the source.
+// Rotate chooses the running jobs to stop in this cycle, as indices of running (RFC 017, "How Jobs Start
+// and Stop").
+//
+//   - Jobs above MaxJobs stop in any case, continuous ones before one-shots: the limit was lowered.
+//   - Then continuous jobs stop that ran for MinRun, as many as there are ready jobs that find no free
+//     slot, up to MaxChurn with those above. None stops for a job that would sort behind it.
+//   - One-shots are never stopped for others, so that they keep their snapshot of the source.
+//
+// ready has the places of the first ready jobs, in order. Under FairShare the running jobs that sort last
+// stop first; under other policies, and among equals, those that ran longest.
 func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Time) []int {
 	order := make([]int, len(running))
 	for i := range order {
@@ -57,7 +54,7 @@ func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Ti
 	excess := max(0, len(running)-l.MaxJobs)
 	stop := order[:excess:excess]
 	free := l.MaxJobs - (len(running) - excess)
-	ready = ready[min(free, len(ready)):] // the first ones need nobody's slot
+	ready = ready[min(free, len(ready)):] // the first ones get the free slots
 	swaps := min(len(ready), l.MaxChurn-excess)
 	for _, i := range order[excess:] {
 		if swaps <= 0 {

@@ -1,0 +1,22 @@
+// Package schedule decides which jobs run: the order in which they get slots, how the use of the service by
+// their accounts changes that order, and which of the running jobs give way to waiting ones. It is pure
+// computation on plain values, in integers; it knows no store and no replication.
+//
+// # Fair share without touching waiting jobs
+//
+// RFC 017 is Kay and Lauder's scheme ("A Fair Share Scheduler", 1988) for replications. Each job has a
+// priority value; the lowest runs first. In every interval
+//
+//  1. the usage of each account is multiplied by K1 and grows by what its jobs used (Forgetting, Ledger),
+//  2. the priority value of every job is multiplied by K2 (Decay), and
+//  3. that of every running job grows by usage * jobs / shares^2 of its account (Growth).
+//
+// Step 2 touches every job in every interval, which a shared store with many jobs cannot bear. But it
+// multiplies all values alike, so it never changes the order of two waiting jobs. So a job is queued once,
+// under a key that tells when its value will have decayed to 1 (see Decay); ordering jobs by their keys is
+// ordering them by their decayed values at any later time. Only the values of running jobs are kept up to
+// date, by their worker, once in an interval. A test compares shares and waits with a simulation that
+// follows the three steps to the letter.
+//
+// FIFO and Tags are other orders, which use the same places and the same rotation.
+package schedule
