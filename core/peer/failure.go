@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is the class of a failure, as far as the wire tells.
+// Kind is the class of a failure, as far as it can be told from outside the server.
 type Kind uint8
 
 // Kinds of failure.
@@ -19,7 +19,7 @@ const (
 	TimedOut                 // nothing came for the connection timeout
 	Malformed                // an answer that is not what the protocol says, for example HTML
 	Oversized                // the request cannot be made small enough for the server
-	Cancelled                // given up by us
+	Cancelled                // the call was given up
 )
 
 var kindText = [...]string{
@@ -35,14 +35,14 @@ type Failure struct {
 	Method string
 	URL    string // without user, password and query
 	Kind   Kind
-	Status int    // of the answer, 0 when there was none
+	Status int    // of the answer, 0 if there was none
 	Error  string // CouchDB's error word from the answer's body, or empty
 	Reason string // from the answer's body, or what went wrong in words; bounded in length
-	// RetryAfter is the server's wish, 0 when it named none.
+	// RetryAfter is the time that the answer's Retry-After asks for, 0 without one.
 	RetryAfter time.Duration
 }
 
-// String is one line for logs and job states.
+// String returns one line for logs and job states.
 func (f *Failure) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: ", f.Method, f.URL)

@@ -1,7 +1,10 @@
-// Package peer is the language between a replication and its two databases: the operations that a
-// replication asks for, what comes back, and how failures are described. It is plain data. The HTTP
-// client and the simulator's model servers both carry the operations out; neither decides anything
-// about retries, batches or checkpoints.
+// Package peer is the language between a replication and its two databases: the operations that a replication
+// asks for, their results, and the description of failures. It is plain data. The HTTP client and the
+// simulator's model servers carry the operations out, one attempt each. Neither decides anything about
+// retries, batches or checkpoints.
+//
+// Recorded logs hold operations and results under the names of their types and fields, so these must not
+// change.
 package peer
 
 import (
@@ -9,7 +12,7 @@ import (
 	"strings"
 )
 
-// Side says which of a replication's databases is meant.
+// Side is one of a replication's two databases.
 type Side uint8
 
 // The two sides.
@@ -25,8 +28,9 @@ func (s Side) String() string {
 	return "source"
 }
 
-// Seq is a database's update sequence as JSON text: a string in quotes from a clustered server, a
-// number from an old one. It is opaque: equal or not, never compared for order.
+// Seq is a database's update sequence as JSON text: a string in quotes from a clustered server, a number from
+// an old one. Two of them are equal or not; they are never compared for order, and are sent back as they
+// came.
 type Seq string
 
 // Zero is the sequence before every change.
@@ -35,7 +39,7 @@ const Zero Seq = "0"
 // Param is one query parameter, in the user's order.
 type Param struct{ Name, Value string }
 
-// Op is one operation on an endpoint. Every Op is answered by one Reply.
+// Op is one operation on one database, or on both. Every Op is answered by one Reply.
 type Op interface {
 	fmt.Stringer
 	op()
@@ -44,8 +48,8 @@ type Op interface {
 // Result is what a successful Op returns; each Op names its type.
 type Result interface{ result() }
 
-// Reply answers an Op. Failure is nil on success. A ReadChanges or CopyDoc that broke off half-way
-// has both: what arrived whole, and why it ended.
+// Reply answers an Op. Failure is nil on success. A ReadChanges or CopyDoc that broke off has both: the rows
+// or revisions that arrived whole, and why the answer ended.
 type Reply struct {
 	Result  Result
 	Failure *Failure
@@ -55,8 +59,8 @@ type (
 	// Open reads a database's description: GET /db. It answers Opened.
 	Open struct{ Side Side }
 
-	// Create makes the target database, PUT /db?params; that it exists is no failure. It answers
-	// Created.
+	// Create creates the target database: PUT /db?params. A database that exists already is no failure. It
+	// answers Created.
 	Create struct{ Params []Param }
 
 	// GetLocal reads a checkpoint, GET /db/_local/ID. It answers Local.
@@ -70,20 +74,22 @@ type (
 	PutLocal struct {
 		Side Side
 		ID   string // without _local/
-		Rev  string // of the document that is replaced, or empty
-		Body []byte // JSON object without underscore members
+		Rev  string // of the document to replace, empty if there should be none
+		Body []byte // JSON object without _id and _rev
 	}
 
 	// GetFilter reads the text of a filter function from the source's design document. It answers
 	// Filter.
 	GetFilter struct{ DesignDoc, Name string }
 
-	// ReadChanges reads up to Limit rows after Since, fewer when they come slowly, with the replication's filter. It asks the server
-	// for all rows there are (feed=normal) and keeps the answer open: the next ReadChanges whose Since is
-	// where this one ended goes on reading it. So a replication sees the feed as it was at one moment,
-	// even when the source is written to faster than it can be copied, and reads no faster than it copies.
-	// With Wait it is a long poll: it answers as soon as there is something, or with nothing when the server
-	// ends it. It answers Changes.
+	// ReadChanges reads up to Limit rows after Since with the replication's filter, or fewer when they come
+	// slowly: GET /db/_changes. It answers Changes.
+	//
+	// Without Wait it asks for all rows there are (feed=normal) and keeps the server's answer open: the next
+	// ReadChanges, if its Since is where this one ended, goes on reading the same answer. So a replication
+	// sees the feed as it was at one moment, even if the source is written to faster than it can be copied,
+	// and reads no faster than it copies. With Wait it is a long poll: it ends as soon as there are rows, or
+	// without rows when the server ends it.
 	ReadChanges struct {
 		Since Seq
 		Limit int
@@ -93,15 +99,16 @@ type (
 	// DiffRevs asks the target which revisions it lacks, POST /db/_revs_diff. It answers Diff.
 	DiffRevs struct{ Docs []DocRevs }
 
-	// FetchDocs reads documents without attachment bodies, POST /db/_bulk_get, and keeps the bodies
-	// under the operation's id until Release. It stops taking when Budget bytes have arrived. It answers
-	// Fetched.
+	// FetchDocs reads documents without the bodies of attachments, POST /db/_bulk_get, and keeps their bodies
+	// under the id of the call until the run releases them. It takes no more documents once Budget bytes have
+	// arrived. It answers Fetched.
 	FetchDocs struct {
 		Docs   []DocRev
-		Budget int // bytes; at least one document is taken whatever its size
+		Budget int // bytes; the first document is taken whatever its size
 	}
 
-	// WriteDocs writes kept bodies, POST /db/_bulk_docs with new_edits=false. It answers Written.
+	// WriteDocs writes bodies that FetchDocs kept, POST /db/_bulk_docs with new_edits=false. It answers
+	// Written.
 	WriteDocs struct{ Docs []Kept }
 
 	// CopyDoc streams revisions of one document with their attachments from source to target, GET with
@@ -109,7 +116,8 @@ type (
 	CopyDoc struct {
 		ID   string
 		Revs []string
-		// Since lists revisions that the target has; attachments no newer than these travel as stubs.
+		// Since lists ancestors that the target has. Attachments that are no newer than these are sent as
+		// stubs.
 		Since []string
 	}
 
@@ -127,15 +135,15 @@ type DocRevs struct {
 	Revs []string
 }
 
-// DocRev names one revision, and what the target has of its ancestors.
+// DocRev names one revision, and in Since those of its ancestors that the target has.
 type DocRev struct {
 	ID, Rev string
 	Since   []string
 }
 
-// Kept names a document body that a FetchDocs left with the endpoint.
+// Kept names a document body that a FetchDocs kept.
 type Kept struct {
-	Fetch uint64 // id of the FetchDocs
+	Fetch uint64 // id of the FetchDocs's call
 	Index int    // in its Docs
 }
 

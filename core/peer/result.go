@@ -1,14 +1,15 @@
 package peer
 
 type (
-	// Opened describes a database.
+	// Opened is a database's description.
 	Opened struct {
 		UpdateSeq Seq
-		// InstanceStartTime tells a re-created database from the one before; "0" means unknown.
+		// InstanceStartTime differs between a database and another one that was made under its name later;
+		// "0" means that the server does not tell.
 		InstanceStartTime string
 	}
 
-	// Created says that the target database exists now.
+	// Created reports that the target database exists now.
 	Created struct{}
 
 	// Local is a checkpoint document, or its absence.
@@ -21,89 +22,92 @@ type (
 	// LocalWritten carries the new revision of a checkpoint document.
 	LocalWritten struct{ Rev string }
 
-	// Filter is the text of a filter function, and the revision of its design document.
+	// Filter is the source text of a filter function and the revision of its design document.
 	Filter struct{ Code, Rev string }
 
 	// Changes are rows of the changes feed.
 	Changes struct {
 		Rows []Change
-		// End says that the server's answer is complete; otherwise the next read goes on with it.
+		// End reports that the server's answer has been read to its end. Otherwise the next read goes on with
+		// it.
 		End bool
-		// LastSeq is where the next read starts: the server's last_seq at the End, else that of the last row.
-		// It is empty when there is neither.
+		// LastSeq is where the next read starts: last_seq at the End of the answer, else the sequence of the
+		// last row. It is empty if there is neither.
 		LastSeq Seq
-		// Pending is how many rows follow, -1 when the server does not say.
+		// Pending is the number of rows that follow, -1 if the server does not tell.
 		Pending int64
-		// Skipped counts rows that cannot name a document to copy (old servers send empty ids).
+		// Skipped counts rows without a document to copy: old servers send rows with empty ids.
 		Skipped int
 	}
 
-	// Diff lists what the target lacks; documents of which it lacks nothing are left out.
+	// Diff lists the revisions that the target lacks. Documents of which it has all are left out.
 	Diff struct{ Docs []DocMissing }
 
-	// Fetched tells for each asked document, in order, what became of it.
+	// Fetched has the fates of the documents that were asked for, in their order. It may end before the last
+	// of them.
 	Fetched struct{ Docs []FetchedDoc }
 
-	// Written lists the documents that the target did not write, with its error words; all others it took.
+	// Written lists the documents that the target did not write, with its error words. It took all others.
 	Written struct{ Refused []Refusal }
 
-	// Copied tells for each revision that came, in order of arrival, what became of it.
+	// Copied has the outcomes of the revisions that came, in the order in which they came.
 	Copied struct {
 		Revs  []CopiedRev
 		Bytes int64 // sent to the target
 	}
 
-	// Committed carries the database's instance start time; "0" means unknown.
+	// Committed has the database's instance start time, as Opened.
 	Committed struct{ InstanceStartTime string }
 
-	// Pending is the number of changes to come, -1 when the server does not say.
+	// Pending is the number of changes to come, -1 if the server does not tell.
 	Pending struct{ Count int64 }
 )
 
-// Change is one row: a document with its leaf revisions.
+// Change is a row of the changes feed: a document with its leaf revisions.
 type Change struct {
 	Seq  Seq
 	ID   string
 	Revs []string
 }
 
-// DocMissing is what the target lacks of one document.
+// DocMissing names the revisions of one document that the target lacks.
 type DocMissing struct {
 	ID        string
 	Missing   []string
 	Ancestors []string // revisions that the target has and that may be ancestors of the missing ones
 }
 
-// Fate says what became of a document in FetchDocs.
+// Fate is what became of a document in FetchDocs.
 type Fate uint8
 
 // Fates.
 const (
-	Left        Fate = iota // not read: the answer ended or the budget was used up before it
+	Left        Fate = iota // not read: the answer ended, or the budget was used up, before it
 	Taken                   // its body is kept
 	Attachments             // it has attachments, whose bodies this operation does not carry
 	Missing                 // the source does not have it
-	Unreadable              // the source answered something else for it
+	Unreadable              // the source answered something that is no document
 )
 
 // FetchedDoc is the fate of one document.
 type FetchedDoc struct {
 	Fate Fate
-	Size int    // bytes of the body when Taken
-	Rev  string // of the body when Taken: a newer leaf may come instead of the asked one
+	Size int    // bytes of the body, if Taken
+	Rev  string // of the body, if Taken: a newer leaf may come in place of the revision that was asked for
 }
 
-// Refusal is a document that the target did not accept, with its reason.
+// Refusal is a document that the target did not take, and why.
 type Refusal struct {
 	ID, Rev string
-	Status  int    // of the answer for this document, 0 when it was part of a bulk answer
+	Status  int    // of the answer for this document, 0 if it was part of a bulk answer
 	Error   string // CouchDB's error word: forbidden, unauthorized, ...
 	Reason  string
 }
 
-// Thrown says whether a validation function ended with an exception over this document: CouchDB answers 500 then, with
-// the name that JavaScript gives the exception. InternalError is left out, since the engine may have had too little
-// memory or time, and so is Error, which servers written in JavaScript say of all kinds of trouble.
+// Thrown reports whether a validation function ended with an exception over this document. CouchDB then
+// answers 500 with JavaScript's name of the exception. InternalError does not count, since the engine may
+// have had too little memory or time, nor does Error, which servers written in JavaScript answer to all kinds
+// of trouble.
 func (r *Refusal) Thrown() bool {
 	if r.Status != 500 {
 		return false
@@ -115,7 +119,8 @@ func (r *Refusal) Thrown() bool {
 	return false
 }
 
-// CopiedRev is the outcome for one revision: written, or Missing at the source, or refused.
+// CopiedRev is the outcome for one revision: it was written, or Missing at the source, or Refused by the
+// target.
 type CopiedRev struct {
 	Rev     string
 	Missing bool

@@ -10,9 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SeqOf reads a sequence as a server wrote it. Sequences are compared as text, and what one server
-// writes another one stores in a checkpoint and writes back in its own way: so spaces and the escapes of
-// strings do not count. Numbers stay as they are. The error is for what is not JSON, null or nothing.
+// SeqOf reads a sequence as a server wrote it. Sequences are compared as text, but a sequence of the source
+// that was stored in a checkpoint comes back as the other server spells JSON: so spaces and the escapes of
+// strings are normalized. Numbers stay as they are. What is not JSON, null or empty is an error.
 func SeqOf(raw []byte) (Seq, error) {
 	raw = bytes.TrimSpace(raw)
 	if plain(raw) {
@@ -30,7 +30,7 @@ func SeqOf(raw []byte) (Seq, error) {
 
 var errNoSeq = errors.New("no sequence")
 
-// plain tells a string without escapes, the usual one.
+// plain reports whether a sequence is a string without escapes, as most are, so that it needs no parsing.
 func plain(raw []byte) bool {
 	n := len(raw)
 	if n < 2 || raw[0] != '"' || raw[n-1] != '"' {

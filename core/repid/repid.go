@@ -1,6 +1,10 @@
-// Package repid computes replication ids, byte for byte those of CouchDB's replicator: with the same
-// server UUID and the same replication, couchrelay finds the checkpoints that CouchDB wrote, and the
-// other way round. An id is a hash over an Erlang term, so the encoding of terms is here too.
+// Package repid computes replication ids, byte for byte as CouchDB's replicator does ("Generate Replication
+// ID" in its replication protocol). With the same server UUID and the same replication, couchrelay finds the
+// checkpoints that CouchDB wrote, and the other way round. An id is a hash of an Erlang term, so the encoding
+// of terms is here too.
+//
+// What goes into the hash, in which order and encoding, must never change: every replication would begin
+// again.
 package repid
 
 import (
@@ -14,18 +18,19 @@ import (
 	"couchrelay/core/spec"
 )
 
-// ID names a replication.
+// ID is the id of a replication.
 type ID struct {
-	// Base is 32 hexadecimal digits; checkpoints are at _local/Base.
+	// Base is 32 hexadecimal digits. Checkpoints are at _local/Base.
 	Base string
-	// Extension is empty, +continuous, +create_target or both in this order.
+	// Extension is empty, "+continuous", "+create_target", or both in this order. It is no part of the
+	// checkpoint's id, so a one-shot and a continuous replication of the same databases share checkpoints.
 	Extension string
 }
 
 func (id ID) String() string { return id.Base + id.Extension }
 
-// Parse reads an id that a user gave, whatever it looks like. Spaces are plus signs that URL decoding
-// damaged.
+// Parse reads an id that a user gave, whatever it looks like. Spaces are read as plus signs, which URL
+// decoding turns into spaces.
 func Parse(text string) ID {
 	text = strings.ReplaceAll(text, " ", "+")
 	if i := strings.IndexByte(text, '+'); i >= 0 {
@@ -34,24 +39,25 @@ func Parse(text string) ID {
 	return ID{Base: text}
 }
 
-// Server is what of a server goes into ids.
+// Server is the identity of a server, as far as it goes into ids.
 type Server struct {
 	UUID string // of the server or, in a cluster, of all of them
-	// HostName and Port are of interest to versions 1 and 2 only.
+	// HostName and Port go into ids of versions 1 and 2 only.
 	HostName string
 	Port     int
 }
 
-// Version is the version of new ids. Those below, down to 1, serve to find old checkpoints.
+// Version is the version of new ids. Checkpoints are looked for under those of older versions, down to 1,
+// too.
 const Version = 4
 
-// New computes a replication's id. filterSource is the text of the filter function when the filter is
-// one; it is not looked at otherwise.
+// New computes a replication's id. filterSource is the source text of the filter function, and not looked at
+// if the replication has none.
 func New(s Server, r *spec.Replication, filterSource string) ID {
 	return ID{Base(Version, s, r, filterSource), extension(r)}
 }
 
-// Base computes a base id of a version from 1 to 4. It panics for others.
+// Base computes a base id of a version from 1 to 4. It panics for other versions.
 func Base(version int, s Server, r *spec.Replication, filterSource string) string {
 	var t terms
 	switch version {
@@ -69,9 +75,9 @@ func Base(version int, s Server, r *spec.Replication, filterSource string) strin
 	return hash(append(t, optionTerms(r, trimSource(filterSource))...))
 }
 
-// JobID computes the id of the job that a request to /_replicate of user creates. It needs nothing
-// from the network: a filter function counts by its name. The user's name is part of it, so that nobody
-// meets another's job.
+// JobID computes the id of the job that a user's request to /_replicate creates. It is known before anything
+// was read from the network: a filter function goes into it by its name. The user's name is a part of it, so
+// that users cannot come across each other's jobs.
 func JobID(s Server, r *spec.Replication, user string) string {
 	t := terms{binaryTerm(s.UUID), endpointV4(&r.Source), endpointV4(&r.Target), binaryTerm(user), binaryTerm(extension(r))}
 	return hash(append(t, optionTerms(r, r.Filter.Name)...))
@@ -92,7 +98,8 @@ func extension(r *spec.Replication) (e string) {
 	return e
 }
 
-// endpointV4 leaves out the protocol and the usual ports, so a move to https keeps checkpoints.
+// endpointV4 leaves out the protocol and the usual ports, so that checkpoints are found after a move to
+// https.
 func endpointV4(e *spec.Endpoint) []byte {
 	user := atom("undefined")
 	if e.Credentials.IsSet() {
@@ -102,7 +109,7 @@ func endpointV4(e *spec.Endpoint) []byte {
 	if url, err := spec.ParseURL(e.URL); err == nil {
 		host, port, path = charlist(url.Host), portTerm(url), charlist(url.Path)
 	}
-	// The last place held OAuth settings once.
+	// The last element once had OAuth settings.
 	return terms{atom("remote"), user, host, port, path, headers(e), atom("undefined")}.tuple()
 }
 
@@ -126,7 +133,8 @@ func headers(e *spec.Endpoint) []byte {
 	return t.list()
 }
 
-// optionTerms are the terms for what is replicated. function stands for a filter function.
+// optionTerms returns the terms for the options that choose what is replicated. function stands for a filter
+// function: its source text, or its name.
 func optionTerms(r *spec.Replication, function string) (t terms) {
 	f := r.Filter
 	switch f.Kind {
@@ -153,7 +161,7 @@ func optionTerms(r *spec.Replication, function string) (t terms) {
 	return t
 }
 
-// jsonText encodes JSON that was parsed before, or otherwise when there is none.
+// jsonText encodes JSON that was parsed before, or otherwise if raw is nil.
 func jsonText(raw []byte, otherwise string) []byte {
 	if raw == nil {
 		raw = []byte(otherwise)
@@ -162,8 +170,8 @@ func jsonText(raw []byte, otherwise string) []byte {
 	return appendJSON(nil, v)
 }
 
-// trimSource drops spaces around a filter function of one line. Only spaces, and of a text with more
-// lines nothing: that is what CouchDB's regular expression does.
+// trimSource drops the spaces around a filter function of one line. It drops no other white space, and
+// nothing from a text of several lines: so does CouchDB's regular expression.
 func trimSource(source string) string {
 	line := strings.TrimSuffix(source, "\n")
 	if strings.Contains(line, "\n") {

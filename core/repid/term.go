@@ -29,7 +29,7 @@ const (
 // terms is a list of encoded Erlang terms under construction.
 type terms [][]byte
 
-// list encodes the list of the terms. It is not for lists of small integers, see charlist.
+// list encodes a list. Lists of small integers need charlist.
 func (t terms) list() []byte {
 	if len(t) == 0 {
 		return []byte{tagNil}
@@ -37,7 +37,7 @@ func (t terms) list() []byte {
 	return append(append(appendListHead(nil, len(t)), slices.Concat(t...)...), tagNil)
 }
 
-// tuple encodes fewer than 256 terms.
+// tuple encodes a tuple of fewer than 256 terms.
 func (t terms) tuple() []byte {
 	return append([]byte{tagTuple, byte(len(t))}, slices.Concat(t...)...)
 }
@@ -52,7 +52,8 @@ func appendBinary(dst []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(append(dst, tagBinary), uint32(len(s))), s...)
 }
 
-// charlist encodes a string that is a list of bytes in Erlang, or any list of integers from 0 to 255.
+// charlist encodes a list of integers from 0 to 255, such as a string of Erlang's, for which the format has a
+// tag of its own.
 func charlist(s string) []byte {
 	if len(s) > 0 && len(s) <= math.MaxUint16 {
 		return append(binary.BigEndian.AppendUint16([]byte{tagString}, uint16(len(s))), s...)
@@ -93,15 +94,16 @@ func bigInteger(text string) []byte {
 	return append(append(out, sign), magnitude...)
 }
 
-// floatText encodes a number with a fraction or exponent as the nearest double. The bits are hashed, and
-// correct rounding makes them the same everywhere. A number out of range does not get past package spec.
+// floatText encodes a number with a fraction or an exponent as the nearest double. Its bits are hashed; they
+// are the same on every machine, since the parser rounds correctly. Package spec refuses numbers out of
+// range.
 func floatText(text string) []byte { // float: rounded correctly, and so the same everywhere
 	f, _ := strconv.ParseFloat(text, 64)
 	return binary.BigEndian.AppendUint64([]byte{tagFloat}, math.Float64bits(f))
 }
 
-// appendJSON encodes JSON the way CouchDB's decoder makes terms of it. It appends, since copying nested
-// terms again at every level would take long for deep ones.
+// appendJSON encodes JSON as the terms that CouchDB's decoder makes of it. It appends to dst: terms copied at
+// every level would take quadratic time for deep ones.
 func appendJSON(dst []byte, v ejson.Value) []byte {
 	switch {
 	case v.Kind == ejson.String:
@@ -142,7 +144,8 @@ func appendArray(dst []byte, elems []ejson.Value) []byte {
 	return append(dst, tagNil)
 }
 
-// asChars tells whether all elements are integers from 0 to 255, as it is with none.
+// asChars returns the elements as bytes, and reports whether all are integers from 0 to 255, as they are if
+// there are none.
 func asChars(elems []ejson.Value) (string, bool) {
 	var chars []byte
 	for _, e := range elems {
