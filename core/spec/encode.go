@@ -8,14 +8,14 @@ import (
 	"couchrelay/core/json"
 )
 
-// stored is how the job store keeps a replication: the public part as it marshals for everybody, and
-// the secrets beside it, in the order of secrets.
+// stored is a replication in the job store: the public part, which has ***** in place of secrets, and beside
+// it the secrets in the order of Replication.secrets.
 type stored struct {
 	Replication *Replication `json:"replication"`
 	Secrets     [][]byte     `json:"secrets,omitempty"`
 }
 
-// Encode writes everything that is known of the replication, passwords too, for the job store.
+// Encode returns the whole replication, with its secrets, for the job store.
 func Encode(r *Replication) ([]byte, error) {
 	s := stored{Replication: r}
 	for _, secret := range r.secrets() {
@@ -28,7 +28,7 @@ func Encode(r *Replication) ([]byte, error) {
 	return raw, nil
 }
 
-// Decode reads what Encode wrote.
+// Decode reads a replication that Encode wrote.
 func Decode(raw []byte) (*Replication, error) {
 	var s stored
 	if err := json.Decode(raw, &s); err != nil {
@@ -47,7 +47,7 @@ func Decode(raw []byte) (*Replication, error) {
 	return s.Replication, nil
 }
 
-// secrets lists the secrets that are set.
+// secrets returns the secrets that are set, always in the same order.
 func (r *Replication) secrets() (set []*Secret) {
 	var all []*Secret
 	for _, e := range []*Endpoint{&r.Source, &r.Target} {
@@ -67,8 +67,8 @@ func (r *Replication) secrets() (set []*Secret) {
 	return set
 }
 
-// Equal tells whether two replications do the same the same way: endpoints with their credentials and
-// all options are equal. Which document they come from and whose they are is ignored.
+// Equal reports whether two replications are the same work: their endpoints, with credentials, and all
+// options are equal. Their document, owner and user do not count.
 func Equal(a, b *Replication) bool {
 	x, errX := a.withoutOrigin()
 	y, errY := b.withoutOrigin()

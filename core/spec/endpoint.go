@@ -18,7 +18,7 @@ func (p *parser) endpoints(r *Replication) {
 	r.Source.Connections = max(r.Source.Connections, 2)
 }
 
-// endpoint reads the field side, and what other fields say about that endpoint.
+// endpoint reads the field side, and the other fields that concern this endpoint.
 func (p *parser) endpoint(side string) (e Endpoint) {
 	c := p.config
 	e.Timeout = p.milliseconds("connection_timeout", c.ConnectionTimeout)
@@ -46,7 +46,7 @@ func (p *parser) endpoint(side string) (e Endpoint) {
 	return e
 }
 
-// address fills in the URL, credentials and headers from an endpoint object.
+// address sets the URL, credentials and headers from an endpoint object.
 func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	text, _ := v.Get("url")
 	url, err := ParseURL(text.Text)
@@ -72,7 +72,7 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	}
 }
 
-// invalidURL reports a bad URL of what, which is endpoint or proxy, in CouchDB's words.
+// invalidURL notes a bad URL, of an endpoint or a proxy as what says, in CouchDB's words.
 func (p *parser) invalidURL(what, detail string) {
 	p.fail(InvalidReplication, what+" has an invalid url", detail)
 }
@@ -94,7 +94,7 @@ func (p *parser) basicAuth(side string, v ejson.Value) Credentials {
 	return NewCredentials(user.Text, password.Text)
 }
 
-// proxy reads a field with a proxy's URL; absent or empty means none.
+// proxy reads a field with a proxy's URL. It returns nil if the field is absent or empty.
 func (p *parser) proxy(name string) *Proxy {
 	v, has := p.body.Get(name)
 	if !has || v.Kind == ejson.String && v.Text == "" {

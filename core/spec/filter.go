@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FilterKind says how the changes to replicate are chosen.
+// FilterKind is a way to choose the changes to replicate.
 type FilterKind string
 
 // Kinds of filters. They exclude each other.
@@ -24,17 +24,17 @@ const (
 	BuiltinFilter  FilterKind = "builtin"  // one of the server's own, such as _view or _design
 )
 
-// Filter chooses the changes to replicate. Which fields are set depends on the kind.
+// Filter chooses the changes to replicate. Its kind decides which of the other fields are set.
 type Filter struct {
 	Kind FilterKind `json:"kind,omitempty"`
-	// DocIDs are percent-decoded, sorted by bytes and without repetition.
+	// DocIDs are percent-decoded, sorted by bytes, each once.
 	DocIDs []string `json:"doc_ids,omitempty"`
 	// Selector is compact JSON, as the user gave it and not in normal form.
 	Selector jsontext.Value `json:"selector,omitempty"`
 	// Name is DDOC/FUNCTION or begins with an underscore.
 	Name string `json:"name,omitempty"`
-	// QueryParams is a compact JSON object in the user's order, nil when absent. It may be there without
-	// a named filter and means nothing then.
+	// QueryParams is a compact JSON object in the user's order, nil if absent. It may be set without a named
+	// filter, and means nothing then.
 	QueryParams jsontext.Value `json:"query_params,omitempty"`
 }
 
@@ -83,7 +83,7 @@ func (p *parser) docIDs(list ejson.Value) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// unquote undoes form encoding; a percent sign without two digits stays.
+// unquote undoes the encoding of forms. A percent sign without two hexadecimal digits stays.
 func unquote(s string) string {
 	s = strings.ReplaceAll(s, "+", " ")
 	var out strings.Builder
@@ -135,19 +135,20 @@ func (p *parser) namedFilter(name ejson.Value) (FilterKind, string) {
 	return FunctionFilter, name.Text
 }
 
-// feedParams are the parameters of a changes feed that a replication sets itself or cannot do with: the feed would
-// begin, end or be ordered otherwise, or tell no sequences.
+// feedParams are the parameters of a changes feed that the replication sets itself, or that would break it:
+// the feed would begin or end elsewhere, have another order, or leave out sequences.
 var feedParams = []string{
 	"filter", "feed", "style", "since", "last-event-id", "timeout", "heartbeat", "limit", "descending", "seq_interval",
 }
 
-// checkParams refuses what a filter cannot be told, since servers take it for themselves, in upper case too. CouchDB
-// drops the first four and timeout, and goes astray with the rest.
+// checkParams refuses query parameters that never reach the filter, since servers take them, in upper case
+// too, as options of the feed. CouchDB drops the first four and timeout, and replicates wrongly with the
+// others.
 func (p *parser) checkParams() {
 	params, _ := p.body.Get("query_params")
 	for _, m := range params.Members {
 		name := strings.ToLower(m.Name)
-		// Rows with documents may be larger than anything that is read of a feed.
+		// With include_docs, rows may be larger than the client accepts.
 		if slices.Contains(feedParams, name) || name == "include_docs" && plainText(m.Value) == "true" {
 			p.fail(BadRequest, "parameter `query_params` cannot have `"+m.Name+"`: servers take it for an option of the changes feed itself",
 				"let the filter go by a parameter with another name")
@@ -163,15 +164,15 @@ func (p *parser) checkViewParam() {
 	}
 }
 
-// viewParams are options of views; a _view filter takes them as JSON.
+// viewParams are options of views. A _view filter takes their values as JSON.
 var viewParams = []string{
 	"key", "keys", "start_key", "start_key_docid", "end_key", "end_key_docid", "reduce", "direction", "limit", "skip", "group",
 	"group_level", "stable", "update", "inclusive_end", "include_docs", "conflicts", "sorted", "update_seq", "view_type", "extra",
 	"doc_options", "multi_get", "callback", "preflight_fun",
 }
 
-// ChangesParams are the query parameters that the filter adds to a request for changes. A selector or
-// a list of ids goes into the request's body besides.
+// ChangesParams returns the query parameters that the filter adds to a request for changes. A selector and a
+// list of ids go into the body of the request.
 func (f Filter) ChangesParams() []peer.Param {
 	switch f.Kind {
 	case DocIDs:

@@ -9,19 +9,18 @@ import (
 	"couchrelay/core/ejson"
 )
 
-// defaultHeaders are what CouchDB's replicator sends by itself. Replication ids hash the headers that
-// differ from these, so they are here for ids alone; User-Agent is that of the release whose ids are
-// reproduced.
+// defaultHeaders are the headers that CouchDB's replicator sends by itself. They are here for ids alone,
+// which hash the headers that differ from these. User-Agent is that of the release whose ids are reproduced.
 var defaultHeaders = []headerText{
 	{"Accept", "application/json"},
 	{"User-Agent", "CouchDB-Replicator/3.5.2"},
 }
 
-// headerText is a header in the open, while it is put in order.
+// headerText is a header whose value is not hidden yet.
 type headerText struct{ name, value string }
 
-// headers reads an endpoint's headers and merges them with the defaults, sorted by name; where one is
-// spelled the same, the user's replaces the default.
+// headers reads an endpoint's headers and merges them with the defaults, sorted by name. A header of the user
+// replaces the default one if its name is spelled the same.
 func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 	object, has := v.Get("headers")
 	if has && object.Kind != ejson.Object {
@@ -44,14 +43,14 @@ func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 	return headers
 }
 
-// tokenCharacters are those of header names, RFC 9110 section 5.6.2.
+// tokenCharacters are the characters of header names, RFC 9110 section 5.6.2.
 const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// splitAuthorization takes basic credentials out of the headers, and the defaults. As in CouchDB, a
-// header Authorization, whatever its scheme, makes the names case-insensitive: they are then ordered
-// without regard to case, and values of names that differ by case only are joined.
+// splitAuthorization removes basic credentials and default headers from the headers. As in CouchDB, a header
+// Authorization of any scheme makes the names case-insensitive: they are sorted without regard to case, and
+// values whose names differ in case only are joined.
 func splitAuthorization(merged []headerText) ([]Header, Credentials) {
 	var credentials Credentials
 	isAuthorization := func(h headerText) bool { return strings.EqualFold(h.name, "authorization") }
@@ -89,7 +88,8 @@ func joinByName(headers []headerText) []headerText {
 	return out
 }
 
-// decodeBasic returns nothing for what it cannot decode.
+// decodeBasic decodes the credentials of a header Authorization. It returns none for text that it cannot
+// decode.
 func decodeBasic(encoded string) Credentials {
 	plain, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(encoded, " ", ""))
 	user, password, both := strings.Cut(string(plain), ":")

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseDocument reads the body of a document of a replicator database. Its error is an *Error. The body comes parsed,
-// since the job store needs it for more than this.
+// ParseDocument reads the body of a document of a replicator database. Its error is an *Error. It takes the
+// body parsed, since the job store needs other members of it.
 func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
 	p, err := newParser(body, c, "Document must be a JSON object")
 	if err != nil {
@@ -26,8 +26,8 @@ func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
 	return p.result(r)
 }
 
-// ParseRequest reads the body of POST /_replicate. When it asks to cancel by id, source and target are
-// not looked at and stay empty. Its error is an *Error.
+// ParseRequest reads the body of POST /_replicate. If it asks to cancel a replication by its id, source and
+// target are not read and stay empty. Its error is an *Error.
 func ParseRequest(raw []byte, c Config) (*Replication, error) {
 	body, err := ejson.Parse(raw)
 	if err != nil {
@@ -48,8 +48,8 @@ func ParseRequest(raw []byte, c Config) (*Replication, error) {
 	return p.result(r)
 }
 
-// parser reads fields of body. The first mistake stays in err, and from then on nothing that it
-// returns counts.
+// parser reads fields of body. It keeps the first mistake in err and goes on, so that callers check once, at
+// the end; the values that its methods return after a mistake mean nothing.
 type parser struct {
 	body   ejson.Value
 	config Config
@@ -80,7 +80,7 @@ func (p *parser) badRequest(format string, args ...any) {
 	p.fail(BadRequest, fmt.Sprintf(format, args...), "")
 }
 
-// options reads what concerns neither one endpoint nor the document.
+// options reads the fields that concern neither one endpoint nor the document.
 func (p *parser) options(r *Replication) {
 	c := p.config
 	r.Continuous = p.boolean("continuous", false)
@@ -100,7 +100,7 @@ func (p *parser) options(r *Replication) {
 	p.refuseUnhonoured()
 }
 
-// Upper bounds of numbers, far beyond what is of use.
+// Upper bounds of numbers, far above useful values.
 const (
 	maxWorkers      = 1000
 	maxBatch        = 100_000
@@ -121,13 +121,13 @@ func (p *parser) boolean(name string, otherwise bool) bool {
 	return v.Kind == ejson.True
 }
 
-// integer reads a number, which may also be given as a string of digits.
+// integer reads a number, or a string of digits.
 func (p *parser) integer(name string, otherwise, least, most int) int {
 	v, has := p.body.Get(name)
 	if !has {
 		return otherwise
 	}
-	// What is neither string nor number has no text.
+	// The text of a value that is neither a string nor a number is empty.
 	i, err := strconv.Atoi(v.Text)
 	if err != nil || i < least || i > most {
 		p.badRequest("parameter `%s` must be an integer from %d to %d", name, least, most)
@@ -149,7 +149,7 @@ func (p *parser) text(name string) string {
 	return v.Text
 }
 
-// value reads any JSON, nil when it is absent.
+// value reads any JSON. It returns nil if the field is absent.
 func (p *parser) value(name string) jsontext.Value {
 	v, has := p.body.Get(name)
 	if !has {
@@ -159,10 +159,12 @@ func (p *parser) value(name string) jsontext.Value {
 	return v.Append(nil)
 }
 
-// maxDigits bounds integers whose size the field itself does not bound; converting longer ones takes long.
+// maxDigits bounds integers in fields that may hold any JSON: the time to convert one grows with the square
+// of its length.
 const maxDigits = 1000
 
-// checkNumbers refuses what CouchDB cannot hold and ids therefore cannot hash, and what is absurd.
+// checkNumbers refuses numbers that CouchDB cannot hold, for which it has no replication id, and absurdly
+// long ones.
 func (p *parser) checkNumbers(name string, v ejson.Value) {
 	if v.IsInteger() && len(v.Text) > maxDigits {
 		p.badRequest("parameter `%s` has a number of more than %d digits", name, maxDigits)
@@ -200,7 +202,7 @@ func (p *parser) userCtx() (user UserCtx) {
 	return user
 }
 
-// createTargetParams takes what a query string can express.
+// createTargetParams reads an object whose values can be written into a query string.
 func (p *parser) createTargetParams() (params []peer.Param) {
 	v, has := p.body.Get("create_target_params")
 	if has && v.Kind != ejson.Object {
@@ -215,7 +217,7 @@ func (p *parser) createTargetParams() (params []peer.Param) {
 	return params
 }
 
-// plainText is a string without quotes, or anything else as JSON.
+// plainText returns a string without its quotes, and other values as JSON.
 func plainText(v ejson.Value) string {
 	if v.Kind == ejson.String {
 		return v.Text
@@ -223,7 +225,8 @@ func plainText(v ejson.Value) string {
 	return string(v.Append(nil))
 }
 
-// cancelID looks for the three names of one field; the first in document order counts.
+// cancelID reads the id of the replication to cancel, a field with three names. The first one in document
+// order counts.
 func (p *parser) cancelID() string {
 	for _, m := range p.body.Members {
 		if m.Name == "_local_id" || m.Name == "replication_id" || m.Name == "id" {
@@ -236,7 +239,8 @@ func (p *parser) cancelID() string {
 	return ""
 }
 
-// knownFields are the top-level fields that have a meaning. Names with an underscore are CouchDB's own.
+// knownFields are the top-level fields that have a meaning, but for those that begin with an underscore,
+// which are CouchDB's own.
 var knownFields = []string{
 	"source", "target", "continuous", "create_target", "create_target_params", "cancel", "replication_id", "id", "doc_ids", "filter",
 	"query_params", "selector", "since_seq", "use_checkpoints", "checkpoint_interval", "use_bulk_get", "winning_revs_only",

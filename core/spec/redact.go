@@ -10,11 +10,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// StripCredentials makes a replication document fit for readers who are not its owner: user and
-// password are taken out of endpoint URLs, in objects too, and out of proxy URLs, and endpoint objects
-// lose headers and auth and are written without spaces. All else stays byte for byte. The document
-// needs not be a valid replication; where an endpoint or URL has a type that it cannot have, null takes
-// its place.
+// StripCredentials makes a replication document fit for readers who are not its owner. It removes user and
+// password from the URLs of endpoints, in objects too, and of proxies. Endpoint objects lose headers and
+// auth, and are written without spaces. Everything else stays byte for byte. The document need not be a valid
+// replication: null takes the place of an endpoint or URL of a type that it cannot have.
 func StripCredentials(doc []byte) ([]byte, error) {
 	var out []byte
 	copied := 0 // how much of doc is dealt with
@@ -38,7 +37,8 @@ func StripCredentials(doc []byte) ([]byte, error) {
 	return append(out, doc[copied:]...), nil
 }
 
-// eachMember visits the members of an object, repeated names too. end is where the value ends.
+// eachMember visits the members of an object, also those with repeated names. end is the offset behind the
+// value.
 func eachMember(object []byte, visit func(name string, value jsontext.Value, end int)) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	t, err := d.ReadToken()
@@ -70,7 +70,7 @@ func stripEndpoint(value jsontext.Value) jsontext.Value {
 		return stripURL(value)
 	}
 	out := jsontext.Value("{")
-	// It was read once, so it is an object.
+	// It cannot fail: the value was read before as a part of the document.
 	_ = eachMember(value, func(name string, member jsontext.Value, _ int) {
 		switch name {
 		case "headers", "auth":
@@ -103,7 +103,7 @@ func stripURL(value jsontext.Value) jsontext.Value {
 	}
 }
 
-// quote appends s as a JSON string; what is no UTF-8 was replaced when s was read.
+// quote appends s as a JSON string. It cannot fail: invalid UTF-8 was replaced when s was read.
 func quote(dst jsontext.Value, s string) jsontext.Value {
 	quoted, _ := jsontext.AppendQuote(dst, s)
 	return quoted

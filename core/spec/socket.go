@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// SocketOptions are TCP options of connections to an endpoint. As in Erlang, setting some of them
-// leaves the others at the system's default, which for the switches is off.
+// SocketOptions are TCP options of connections to an endpoint. As in Erlang, options that are not set have
+// the system's default, which is off for the switches.
 type SocketOptions struct {
 	KeepAlive bool `json:"keepalive,omitempty"`
 	NoDelay   bool `json:"nodelay,omitempty"`
-	// Sizes in bytes; 0 leaves the choice to the system. Buffer is the one inside the program.
+	// Sizes in bytes; 0 leaves the choice to the system. Buffer is a buffer of the program, the others are
+	// the kernel's.
 	SendBuffer    int `json:"sndbuf,omitempty"`
 	ReceiveBuffer int `json:"recbuf,omitempty"`
 	Buffer        int `json:"buffer,omitempty"`
@@ -20,8 +21,9 @@ type SocketOptions struct {
 
 const maxBuffer = 1 << 30 // bytes
 
-// ParseSocketOptions reads Erlang's notation, for example [{keepalive, true}, {sndbuf, 65536}], and
-// takes the options named in valid; nodelay is true unless it says otherwise. Its error says what is wrong with the text.
+// ParseSocketOptions reads Erlang's notation, for example [{keepalive, true}, {sndbuf, 65536}]. It accepts
+// the options that valid names. NoDelay is true unless the text turns it off. Errors describe the mistake
+// without a prefix.
 func ParseSocketOptions(text string, valid []string) (SocketOptions, error) {
 	o := SocketOptions{NoDelay: true}
 	list, err := parseErlangProps(text)

@@ -1,10 +1,9 @@
-// Package spec reads replication documents and the bodies of POST /_replicate. It is the only place
-// that knows their fields; everybody else works with a Replication. It fetches nothing and needs no
-// clock.
+// Package spec reads replication documents and the bodies of POST /_replicate. It is the only place that
+// knows their fields; all other code works with a Replication. It fetches nothing and needs no clock.
 //
-// Messages are CouchDB's where it has one. Where its parser crashes, rounds or silently drops what it
-// does not understand, this one refuses: see the comments at the fields. No error and no printed form
-// of a value holds a password.
+// Error messages are CouchDB's where it has one. Where CouchDB's parser crashes, rounds, or silently drops a
+// value that it does not understand, this one refuses the document: see the comments at the fields. No error
+// and no printed form of a value holds a password.
 package spec
 
 import (
@@ -15,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Replication is a parsed and checked replication. Printed or marshalled as JSON it shows ***** for
-// every secret; Encode keeps them.
+// Replication is a parsed and checked replication. Printed or marshalled as JSON it shows ***** for every
+// secret. Encode keeps them.
 type Replication struct {
 	Source Endpoint `json:"source"`
 	Target Endpoint `json:"target"`
@@ -24,64 +23,64 @@ type Replication struct {
 
 	Continuous   bool `json:"continuous,omitempty"`
 	CreateTarget bool `json:"create_target,omitempty"`
-	// CreateTargetParams are query parameters of the request that creates the target, in the order
-	// written. They are empty unless CreateTarget.
+	// CreateTargetParams are query parameters of the request that creates the target, in the user's order.
+	// They are empty unless CreateTarget.
 	CreateTargetParams []peer.Param `json:"create_target_params,omitempty"`
 	WinningRevsOnly    bool         `json:"winning_revs_only,omitempty"`
-	// SinceSeq is where to start when no checkpoint is found, compact JSON. nil means that the field was
-	// absent; an explicit null is a value and part of the replication id.
+	// SinceSeq is where to start if no checkpoint is found, as compact JSON; nil if the field is absent. An
+	// explicit null is a value, and a part of the replication id.
 	SinceSeq jsontext.Value `json:"since_seq,omitempty"`
 
 	UseCheckpoints     bool          `json:"use_checkpoints"`
 	CheckpointInterval time.Duration `json:"checkpoint_interval_ns"`
 	UseBulkGet         bool          `json:"use_bulk_get"`
-	WorkerProcesses    int           `json:"worker_processes"`  // batches in work at once, at least 1
+	WorkerProcesses    int           `json:"worker_processes"`  // batches worked on at once, at least 1
 	WorkerBatchSize    int           `json:"worker_batch_size"` // changes in a batch, at least 1
 
 	// DocID is a document's _id, empty for a request.
 	DocID string `json:"doc_id,omitempty"`
-	// User is the document's user_ctx. A request's user is whoever sent it, for the caller to fill in.
+	// User is the document's user_ctx. For a request the caller sets it to the user who sent it.
 	User UserCtx `json:"user_ctx"`
 	// Owner is the document's owner field.
 	Owner string `json:"owner,omitempty"`
 
-	// Cancel asks to stop a replication, in requests only. CancelID then names it as the user wrote it;
-	// when empty, the replication meant is the one with the id of this body.
+	// Cancel asks to stop a replication, in requests only. CancelID is its id as the user wrote it; if that
+	// is empty, the request means the replication that it describes itself.
 	Cancel   bool   `json:"cancel,omitempty"`
 	CancelID string `json:"cancel_id,omitempty"`
 
-	// Unknown lists top-level fields that mean nothing here, in document order, for warnings: CouchDB
-	// ignores them, but they may be misspelled.
+	// Unknown lists top-level fields without a meaning, in document order, for warnings: CouchDB ignores
+	// them, but they may be misspelled.
 	Unknown []string `json:"-"`
 }
 
-// UserCtx is who a replication belongs to.
+// UserCtx is the user to whom a replication belongs.
 type UserCtx struct {
-	Name  string   `json:"name,omitempty"` // empty for nobody
+	Name  string   `json:"name,omitempty"` // empty for an anonymous user
 	Roles []string `json:"roles,omitempty"`
 }
 
-// Endpoint is one of the two databases and how to talk to it.
+// Endpoint is the address of one of the two databases, with the options of requests to it.
 type Endpoint struct {
-	// URL is the database's address without user and password. It ends in a slash unless it has a query.
+	// URL is the database's URL without user and password. It ends in a slash unless it has a query.
 	URL string `json:"url"`
-	// Credentials are for HTTP basic authentication or a session, the winner among auth.basic, the URL
-	// and an Authorization header, in this order.
+	// Credentials are for HTTP basic authentication. They come from auth.basic, else from the URL, else from
+	// an Authorization header.
 	Credentials Credentials `json:"credentials"`
-	// Headers are sent with every request, in the order in which replication ids hash them. They replace
-	// the client's own of the same name.
+	// Headers are sent with every request, in the order in which replication ids hash them. They replace the
+	// client's own headers of the same names.
 	Headers []Header `json:"headers,omitempty"`
 	Proxy   *Proxy   `json:"proxy,omitempty"`
-	// Timeout ends a request when nothing has come or gone for so long.
+	// Timeout ends a request when no byte was sent or received for so long.
 	Timeout time.Duration `json:"connection_timeout_ns"`
-	// Connections bounds the requests at one time. For the source it is at least 2, as the changes feed
-	// holds one of them.
+	// Connections bounds the requests in flight. For the source it is at least 2, since the changes feed
+	// holds one.
 	Connections   int           `json:"http_connections"`
 	Retries       int           `json:"retries_per_request"` // after the first attempt
 	SocketOptions SocketOptions `json:"socket_options"`
 }
 
-// Header is an HTTP header of the user's; its value may be a token.
+// Header is an HTTP header from the document. Its value is hidden, since it may be a token.
 type Header struct {
 	Name  string `json:"name"`
 	Value Secret `json:"value"`
@@ -93,8 +92,8 @@ type Proxy struct {
 	Credentials Credentials `json:"credentials"`
 }
 
-// Config holds the values of the [replicator] section that parsing needs. They are frozen into the
-// Replication: a later change reaches new jobs only.
+// Config has the settings of the [replicator] section that parsing needs. The Replication takes them over, so
+// a later change reaches new jobs only.
 type Config struct {
 	WorkerProcesses    int
 	WorkerBatchSize    int
@@ -105,15 +104,15 @@ type Config struct {
 	UseCheckpoints     bool
 	UseBulkGet         bool
 	SocketOptions      SocketOptions
-	// ValidSocketOptions names what a document may set.
+	// ValidSocketOptions names the socket options that a document may set.
 	ValidSocketOptions []string
-	// EndpointProtocols and ProxyProtocols are the URL schemes allowed.
+	// EndpointProtocols and ProxyProtocols are the URL schemes that are allowed.
 	EndpointProtocols []string
 	ProxyProtocols    []string
 }
 
-// DefaultConfig holds CouchDB's defaults, except that sockets do not delay small packets (nodelay): with the
-// delay, requests that a server answers slowly to acknowledge take 40 ms longer each.
+// DefaultConfig returns CouchDB's defaults, but with nodelay: while sockets delay small packets, a request
+// takes 40 ms longer if the server delays its acknowledgement.
 func DefaultConfig() Config {
 	return Config{
 		WorkerProcesses: 4, WorkerBatchSize: 500, HTTPConnections: 20, RetriesPerRequest: 5,

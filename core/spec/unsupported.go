@@ -2,8 +2,8 @@ package spec
 
 import "couchrelay/core/ejson"
 
-// refuseUnhonoured is the list of all that CouchDB honours and couchrelay does not yet: it is refused
-// and never ignored. Every other field that parses is honoured.
+// refuseUnhonoured refuses the options that CouchDB honors and couchrelay does not yet. None is ever ignored:
+// every other field that parses is honored.
 func (p *parser) refuseUnhonoured() {
 	for _, o := range p.erlangProps("socket_options") {
 		if o.name == "priority" {

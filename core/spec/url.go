@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// URL is the parts of an endpoint's or proxy's address that ids and clients need. All are as written,
-// no percent-encoding is undone.
+// URL is the parts of an endpoint's or proxy's address that ids and clients need. All are as written:
+// percent-encoding stays.
 type URL struct {
 	Scheme string
-	// Userinfo is what stands before an @, if there is one.
+	// Userinfo is the text before the @, if there is one.
 	Userinfo    string
 	HasUserinfo bool
 	Host        string // not empty; an IPv6 address is without its brackets
-	Port        int    // 0 when it is not given
+	Port        int    // 0 if the URL has none
 	// Path begins with a slash and includes the query.
 	Path string
 }
@@ -33,11 +33,12 @@ var (
 	errCharacters = errors.New("it has a character that must be percent-encoded")
 )
 
-// maxURL bounds URLs in bytes, far beyond what servers take. They are in the record of a job, which is written again
-// and again, and in what is said of its failures.
+// maxURL bounds URLs in bytes, far above what servers accept. They are in a job's record, which is written
+// again and again, and in the reasons of its failures.
 const maxURL = 64 << 10
 
-// ParseURL takes a URL apart and checks it by RFC 3986. Its errors never quote the URL.
+// ParseURL takes a URL apart and checks it by RFC 3986. Its errors never quote the URL, which may hold a
+// password.
 func ParseURL(raw string) (u URL, err error) {
 	if len(raw) > maxURL {
 		return URL{}, errLong
@@ -109,7 +110,8 @@ func checkCharacters(part string) error {
 	return nil
 }
 
-// checkPercents is not for user and password, whose percent signs CouchDB takes literally.
+// checkPercents finds percent signs without two hexadecimal digits. Those of user and password are not
+// checked: CouchDB takes them literally.
 func checkPercents(part string) error {
 	for i := range len(part) {
 		if part[i] == '%' && (i+2 >= len(part) || !isHex(part[i+1]) || !isHex(part[i+2])) {
@@ -125,8 +127,7 @@ func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// credentials are what the userinfo holds: without a colon it counts as nothing, and as in CouchDB
-// percent-encoding stays.
+// credentials reads the userinfo as CouchDB does: without a colon it holds none, and percent-encoding stays.
 func (u URL) credentials() Credentials {
 	user, password, both := strings.Cut(u.Userinfo, ":")
 	if !both {
@@ -135,7 +136,7 @@ func (u URL) credentials() Credentials {
 	return NewCredentials(user, password)
 }
 
-// withoutUserinfo is the URL that u was parsed from, less user and password.
+// withoutUserinfo returns raw, the URL that u was parsed from, without user and password.
 func (u URL) withoutUserinfo(raw string) string {
 	if !u.HasUserinfo {
 		return raw
@@ -144,9 +145,9 @@ func (u URL) withoutUserinfo(raw string) string {
 	return raw[:start] + raw[start+len(u.Userinfo)+1:]
 }
 
-// StripUserinfo prepares a URL that somebody wrote for display: everything up to its last @ goes, but
-// for a protocol that is known. So nothing of a password is left however malformed the URL is; that of a
-// URL with an @ in its path too much goes is the lesser evil.
+// StripUserinfo prepares a URL from a document, valid or not, for display: it removes everything up to the
+// last @, but for a known protocol. So no part of a password is left, however malformed the URL is. A URL
+// with an @ in its path loses more than its password, which is the lesser evil.
 func StripUserinfo(url string) string {
 	at := strings.LastIndexByte(url, '@')
 	for _, start := range []string{"http://", "https://", "socks5://"} {
