@@ -1,6 +1,6 @@
 // Package eventlog records what a node was told and what it decided, and plays that again: every event
-// given to the machines of the core, with the clock, and what came out. The machines are deterministic, so
-// what happened to a service can be looked at step by step elsewhere, later.
+// given to the machines of a host (package core/host), with the clock, and what came out. The machines are
+// deterministic, so what happened to a service can be looked at step by step elsewhere, later.
 //
 // # Format
 //

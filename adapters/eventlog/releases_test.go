@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// TestLogsOfReleases: a service that recorded its events with an earlier release is decided again as it was. Each log
-// is of one node and databases on one machine: replications that complete, that crash and are tried again, one whose
-// document is replaced and one whose document is deleted while it runs, two with one id, one with a filter function,
-// one whose URL cannot be connected to, a request, changed settings, and a drain.
+// TestLogsOfReleases: a service that recorded its events with an earlier release is decided again as it
+// was. Each log is of one node and databases on one machine: replications that complete, that crash and
+// are tried again, one whose document is replaced and one whose document is deleted while it runs, two
+// with one id, one with a filter function, one whose URL cannot be connected to, a request, changed
+// settings, and a drain.
 func TestLogsOfReleases(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.log.gz")
 	if err != nil || len(paths) == 0 {
@@ -33,8 +34,9 @@ func playRelease(t *testing.T, log []byte) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	for _, happened := range []string{
-		"end completed", "end crashed: db_not_found", "end crashed: invalid_replication", "end crashed: http_request_failed",
-		"note halted", "run 4 identifies", "configure ", "drain", "stop run", "end stopped", "write 5 docs", "copy ", "exit",
+		"end completed", "end crashed: db_not_found", "end crashed: invalid_replication",
+		"end crashed: http_request_failed", "note halted", "run 4 identifies", "configure ", "drain", "stop run",
+		"end stopped", "write 5 docs", "copy ", "exit",
 	} {
 		if !strings.Contains(all.String(), happened) {
 			t.Errorf("nothing says %q", happened)

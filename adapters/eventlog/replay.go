@@ -33,8 +33,8 @@ type Step struct {
 	Effects []string
 }
 
-// Difference is the first step at which the machines decide otherwise than they did: other effects, or another event
-// that a step brings about.
+// Difference is the first step at which the machines decide otherwise than they did: other effects, or
+// another event that a step brings about.
 type Difference struct {
 	Step                   // as it is now; without an event when there is none
 	RecordedEvent string   // empty when the log ends before the step
@@ -45,7 +45,8 @@ func (d *Difference) Error() string {
 	if d.Event == d.RecordedEvent {
 		return fmt.Sprintf("event %d, %s, is decided otherwise than recorded", d.Number, d.Event)
 	}
-	return fmt.Sprintf("event %d is %s, and recorded is %s", d.Number, cmp.Or(d.Event, "none"), cmp.Or(d.RecordedEvent, "none"))
+	now, then := cmp.Or(d.Event, "none"), cmp.Or(d.RecordedEvent, "none")
+	return fmt.Sprintf("event %d is %s, and recorded is %s", d.Number, now, then)
 }
 
 // Panic is a step at which a machine panics: after an event that cannot come in its state.
@@ -70,8 +71,9 @@ type Report struct {
 	Cut bool
 }
 
-// player plays a log through a host. What a host is told from outside comes from the log; what steps bring about the host
-// brings about again, and the log says whether it is the same and by which clock it was handled.
+// player plays a log through a host. What a host is told from outside comes from the log; what steps bring
+// about the host brings about again, and the log says whether it is the same and by which clock it was
+// handled.
 type player struct {
 	report Report
 	began  instant.Time
@@ -98,9 +100,9 @@ type recordedPlan struct {
 	ids map[string]replication.IDs
 }
 
-// Replay gives the events of a log to a host of this program and compares what its machines decide. see is called
-// after each step and may be nil. The error is a *Difference or a *Panic, or wraps ErrFormat, or comes from reading; the report
-// is good up to there.
+// Replay gives the events of a log to a host of this program and compares what its machines decide. see is
+// called after each step and may be nil. The error is a *Difference or a *Panic, or wraps ErrFormat, or
+// comes from reading; the report is good up to there.
 func Replay(in io.Reader, see func(Step)) (Report, error) {
 	p := &player{plans: map[uint64]*recordedPlan{}, see: see}
 	if see == nil {
@@ -187,7 +189,8 @@ func (p *player) header(h *header) error {
 	return nil
 }
 
-// planOf is the plan of a run that begins; a run without one should not, and then the log is not of its beginning.
+// planOf is the plan of a run that begins; a run without one should not, and then the log is not of its
+// beginning.
 func (p *player) planOf(s node.StartRun) replication.Plan {
 	if r := p.plans[s.Run]; r != nil {
 		return r.Plan
@@ -198,7 +201,8 @@ func (p *player) planOf(s node.StartRun) replication.Plan {
 func (p *player) plan(rec *plan) {
 	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.Plan = replication.Plan{
-		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID, Delay: time.Duration(rec.Delay), Seed: rec.Seed,
+		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID,
+		Delay: time.Duration(rec.Delay), Seed: rec.Seed,
 		IDs: func(code string) replication.IDs { return r.ids[code] },
 	}
 	p.plans[rec.Run] = r
@@ -270,8 +274,8 @@ func (p *player) event(rec *step) (fmt.Stringer, error) {
 	return ev, nil
 }
 
-// advance has the host make one step: of the event that an earlier one brought about, or else of the one that was
-// recorded, which it is then told.
+// advance has the host make one step: of the event that an earlier one brought about, or else of the one
+// that was recorded, which it is then told.
 func (p *player) advance(run uint64, recorded fmt.Stringer) (told bool) {
 	if ended, is := recorded.(node.RunEnded); is && p.plans[ended.Run] == nil {
 		p.host.Refuse(ended.Run, ended.End.Trouble.Reason) // it never had a plan: the driver could not open it

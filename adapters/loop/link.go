@@ -8,8 +8,8 @@ import (
 	"couchrelay/core/replication"
 )
 
-// link carries out what a run asks of its endpoints. The goroutine of the loop calls its methods; replies come back
-// through post, from other goroutines.
+// link carries out what a run asks of its endpoints. The goroutine of the loop calls its methods; replies
+// come back through post, from other goroutines.
 type link struct {
 	pair   *couch.Pair
 	ctx    context.Context // of all calls

@@ -1,5 +1,6 @@
-// Package loop drives the machines of the core in production: one goroutine steps a host (package core/host), or one
-// run without a node, and other goroutines carry out what it asks for. It decides nothing.
+// Package loop drives the machines of the core in production: one goroutine steps a host (package
+// core/host), or one run without a node, and other goroutines carry out what it asks for. It decides
+// nothing.
 package loop
 
 import (
@@ -31,8 +32,8 @@ type Options struct {
 	Node   node.Config
 	// Log records what the machines are told and decide; nil records nothing.
 	Log *eventlog.Writer
-	// Broken is told of broken invariants of runs and transactions, which then fail; without it they end the process.
-	// It is called from several goroutines.
+	// Broken is told of broken invariants of runs and transactions, which then fail; without it they end
+	// the process. It is called from several goroutines.
 	Broken func(*invariant.Broken)
 }
 
@@ -160,7 +161,9 @@ func (l *Loop) open(s node.StartRun) {
 		l.host.Refuse(s.Run, err.Error())
 		return
 	}
-	l.links[s.Run] = newLink(l.ctx, pair, func(reply replication.Reply) { l.post(host.RunEvent{Run: s.Run, Event: reply}) })
+	l.links[s.Run] = newLink(l.ctx, pair, func(reply replication.Reply) {
+		l.post(host.RunEvent{Run: s.Run, Event: reply})
+	})
 }
 
 // ask performs a request in a transaction.

@@ -123,12 +123,13 @@ func awaited(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// idle is a server whose databases are empty, and whose long polls wait until their clients are gone. asked is closed at
-// the first poll, gone when that ends.
+// idle is a server whose databases are empty, and whose long polls wait until their clients are gone.
+// asked is closed at the first poll, gone when that ends.
 func idle(t *testing.T) (server *httptest.Server, asked, gone chan struct{}) {
 	asked, gone = make(chan struct{}), make(chan struct{})
 	server = answers(t, map[string]string{
-		"/db/": `{"update_seq":0,"instance_start_time":"0"}`, "/_ensure_full_commit": `{"ok":true,"instance_start_time":"0"}`,
+		"/db/":                 `{"update_seq":0,"instance_start_time":"0"}`,
+		"/_ensure_full_commit": `{"ok":true,"instance_start_time":"0"}`,
 	})
 	rest := server.Config.Handler
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,8 +152,9 @@ func idle(t *testing.T) (server *httptest.Server, asked, gone chan struct{}) {
 	return server, asked, gone
 }
 
-// TestLoop: jobs run to their ends, those that cannot be connected to crash with the reason, a run whose job is taken
-// away gives up its requests, and a drained node leaves. What was recorded of all that is decided again.
+// TestLoop: jobs run to their ends, those that cannot be connected to crash with the reason, a run whose
+// job is taken away gives up its requests, and a drained node leaves. What was recorded of all that is
+// decided again.
 func TestLoop(t *testing.T) {
 	server, asked, gone := idle(t)
 	r := newRig(t)
@@ -163,8 +165,9 @@ func TestLoop(t *testing.T) {
 	r.put("once", pair(""))
 	r.put("refused", `{"source":"http://exa%41mple/db","target":"http://127.0.0.1:1/db"}`)
 	r.await("once", jobstore.Completed)
-	if rec := r.await("refused", jobstore.Crashing); !strings.Contains(fmt.Sprintf("%+v", rec), "invalid_replication: source endpoint has an invalid url") {
-		t.Errorf("%+v", rec)
+	rec := fmt.Sprintf("%+v", r.await("refused", jobstore.Crashing))
+	if !strings.Contains(rec, "invalid_replication: source endpoint has an invalid url") {
+		t.Errorf("refused: %s", rec)
 	}
 	r.put("live", pair(`,"continuous":true`))
 	awaited(t, "a long poll", asked)
@@ -181,11 +184,12 @@ func TestLoop(t *testing.T) {
 	if len(r.links) > 0 {
 		t.Errorf("%d links are left", len(r.links))
 	}
-	r.Drain() // whoever is late waits for nobody
+	r.Drain() // once the loop has ended this returns at once
 	if err := r.Log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := eventlog.Replay(&r.log.Buffer, nil); err != nil || report.Cut || report.Runs != 2 || report.Events < 30 {
+	report, err := eventlog.Replay(&r.log.Buffer, nil)
+	if err != nil || report.Cut || report.Runs != 2 || report.Events < 30 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

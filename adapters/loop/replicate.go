@@ -12,7 +12,10 @@ import (
 
 // Replicate drives one replication without a store, until it ends. When stop is closed it ends in
 // order, with a checkpoint; when ctx ends, at once. progress is called for every Progress effect.
-func Replicate(ctx context.Context, stop <-chan struct{}, c clock.Clock, plan replication.Plan, pair *couch.Pair, progress func(replication.Info)) replication.End {
+func Replicate(
+	ctx context.Context, stop <-chan struct{}, c clock.Clock, plan replication.Plan, pair *couch.Pair,
+	progress func(replication.Info),
+) replication.End {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	replies := make(chan replication.Reply)
@@ -33,7 +36,7 @@ func Replicate(ctx context.Context, stop <-chan struct{}, c clock.Clock, plan re
 			for _, e := range run.Step(t.steady(), queue[0]) {
 				switch e := e.(type) {
 				case replication.Identify:
-					queue = append(queue, replication.Identified{}) // without a store there is no other run to ask for the id
+					queue = append(queue, replication.Identified{}) // no other run is known that could have the id
 				case replication.Progress:
 					progress(e.Info)
 				case replication.End:

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -75,7 +76,8 @@ func TestReplicateEnds(t *testing.T) {
 				<-asked
 				end(stop, cancel)
 			}()
-			got := replicateUntil(ctx, t, stop, `{"source":"`+server.URL+`/db","target":"`+server.URL+`/db","continuous":true}`)
+			db := server.URL + "/db"
+			got := replicateUntil(ctx, t, stop, fmt.Sprintf(`{"source":%q,"target":%q,"continuous":true}`, db, db))
 			if got.Cause != replication.Stopped {
 				t.Errorf("ended with %s", got)
 			}

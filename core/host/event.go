@@ -33,9 +33,9 @@ func (e RunEvent) String() string  { return fmt.Sprintf("run %d %s", e.Run, e.Ev
 func (e RunEffect) String() string { return fmt.Sprintf("run %d %s", e.Run, e.Effect) }
 func (e Close) String() string     { return fmt.Sprintf("close run %d", e.Run) }
 
-// Observer is told of every step of a machine when it is made: what the machine was told, by which clock, and all that
-// it wants done, of which nothing is done yet. An event that comes too late is no step. Recorders and checkers hang here;
-// an observer changes nothing.
+// Observer is told of every step of a machine when it is made: what the machine was told, by which clock,
+// and all that it wants done, of which nothing is done yet. An event that comes too late is no step.
+// Recorders and checkers hang here; an observer changes nothing.
 type Observer interface {
 	NodeStepped(c node.Clock, ev node.Event, effects []node.Effect)
 	// RunBegins comes before the first step of a run.

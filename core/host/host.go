@@ -20,10 +20,11 @@ type Config struct {
 	Server repid.Server
 	// Memory bounds the bodies that a run holds at once, in bytes; 0 means replication.DefaultMemory.
 	Memory int
-	// Broken is told of a broken invariant of a run, which then ends that run as crashed. Without it Step panics.
+	// Broken is told of a broken invariant of a run, which then ends that run as crashed. Without it Step
+	// panics.
 	Broken func(*invariant.Broken)
-	// Plan makes the plan of a run; nil means that the host makes it from the job, as it does but for recordings, which
-	// have the plans and not all of the jobs. It is called before the run's first step.
+	// Plan makes the plan of a run; nil means that the host makes it from the job, as it does but for
+	// recordings, which have the plans and not all of the jobs. It is called before the run's first step.
 	Plan func(node.StartRun) replication.Plan
 	// Observer is told of every step; it may be nil.
 	Observer Observer
@@ -38,7 +39,8 @@ type Host struct {
 	runs map[uint64]*run // that were started, and have neither ended nor been killed
 	// wakes are the same runs as a heap: the one to be woken first is the first.
 	wakes wakes
-	// progressInterval is of the settings that the node was told last. A run keeps the one with which it began.
+	// progressInterval is of the settings that the node was told last. A run keeps the one with which it
+	// began.
 	progressInterval time.Duration
 	queue            []Event // told or brought about, not yet handled, oldest first
 	out              []Effect
@@ -68,8 +70,8 @@ func New(cfg Config) *Host {
 // Tell queues an event.
 func (h *Host) Tell(ev Event) { h.queue = append(h.queue, ev) }
 
-// Next is the event that Step handles, nil when none is queued. Events that come too late are left out: those of a run
-// that is gone, and replies to a call that is not in flight.
+// Next is the event that Step handles, nil when none is queued. Events that come too late are left out:
+// those of a run that is gone, and replies to a call that is not in flight.
 func (h *Host) Next() Event {
 	for ; len(h.queue) > 0; h.queue = h.queue[1:] {
 		ev, is := h.queue[0].(RunEvent)
@@ -104,8 +106,8 @@ func (h *Host) Step(c node.Clock) []Effect {
 	return out
 }
 
-// stepNode steps the node. What a run said before it was killed still reaches the node, which knows that the run is
-// gone: between saying and hearing lie events that must not overtake each other.
+// stepNode steps the node. What a run said before it was killed still reaches the node, which knows that
+// the run is gone: between saying and hearing lie events that must not overtake each other.
 func (h *Host) stepNode(c node.Clock, ev node.Event) {
 	if e, is := ev.(node.Configure); is {
 		h.progressInterval = e.Settings.ProgressInterval
@@ -201,9 +203,10 @@ func (h *Host) forget(id uint64) {
 	delete(h.runs, id)
 }
 
-// Refuse ends a run whose databases cannot be connected to, for a reason that lies in the replication and that people
-// read: the run does not begin, and the node is told that it crashed. It is called before the run's first step; later,
-// and for a run that is gone, it does nothing. In a simulated world every replication can be connected to.
+// Refuse ends a run whose databases cannot be connected to, for a reason that lies in the replication and
+// that people read: the run does not begin, and the node is told that it crashed. It is called before the
+// run's first step; later, and for a run that is gone, it does nothing. In a simulated world every
+// replication can be connected to.
 func (h *Host) Refuse(run uint64, reason string) {
 	begin := slices.IndexFunc(h.queue, func(ev Event) bool {
 		e, _ := ev.(RunEvent)
@@ -223,16 +226,16 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 	rec := s.Work.Record
 	return replication.NewPlan(s.Work.Replication, replication.Terms{
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
-		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval, Memory: h.cfg.Memory,
-		Broken: h.cfg.Broken,
+		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval,
+		Memory: h.cfg.Memory, Broken: h.cfg.Broken,
 	})
 }
 
 // Deadline is when a machine wants to be woken at the latest: the earliest deadline of the node and all runs.
 func (h *Host) Deadline() instant.Time { return min(h.due, h.wakes.next()) }
 
-// Due is the wake of the run with the earliest deadline, or else of the node, and nil when no deadline has come. Runs go
-// first, since one that ends in time need not be killed by the node.
+// Due is the wake of the run with the earliest deadline, or else of the node, and nil when no deadline has
+// come. Runs go first, since one that ends in time need not be killed by the node.
 func (h *Host) Due(now instant.Time) Event {
 	switch {
 	case h.wakes.next() <= now:

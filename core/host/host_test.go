@@ -21,8 +21,8 @@ func (w *world) since(n int) string { return strings.Join(w.steps[n:], "; ") }
 // TestRouting: what a run says reaches the node, and the other way round, each as a step of its own.
 func TestRouting(t *testing.T) {
 	w := running(t, work(t, "a", ""))
-	if w.steps[len(w.steps)-2] != "run 1 begin" || !strings.HasPrefix(w.steps[len(w.steps)-1], "run 1 identifies as ") {
-		t.Fatalf("%q", w.steps)
+	if got := w.since(len(w.steps) - 2); !strings.HasPrefix(got, "run 1 begin; run 1 identifies as ") {
+		t.Fatalf("it begins with %s", got)
 	}
 	n := len(w.steps)
 	w.open(1)
@@ -40,7 +40,8 @@ func TestRouting(t *testing.T) {
 	done[node.Requeue](w, node.Ok{})
 	done[node.Accept](w, node.Accepted{})
 	done[node.Charge](w, node.Ok{})
-	w.h.Tell(node.Done{ID: w.asks[len(w.asks)-1].ID, Result: node.Progressed{Done: true}}) // to its request to retire
+	retire := w.asks[len(w.asks)-1]
+	w.h.Tell(node.Done{ID: retire.ID, Result: node.Progressed{Done: true}})
 	w.tell(node.Wake{})
 	if w.steps[len(w.steps)-1] == "wake" {
 		t.Error("it is told of more after its exit")
@@ -64,13 +65,15 @@ func TestKilled(t *testing.T) {
 	w.h.Tell(node.Done{ID: ask.ID, Result: node.Owned{Jobs: nil}}) // neither job is its own any more
 	var got []string
 	for _, e := range w.h.Step(w.now) {
-		if text := e.String(); !strings.HasPrefix(text, "ask") && !strings.HasPrefix(text, "note") && !strings.HasPrefix(text, "await") {
-			got = append(got, text)
+		switch e.(type) {
+		case node.KillRun, RunEffect, Close:
+			got = append(got, e.String())
 		}
 		w.perform(e)
 	}
 	want := []string{
-		"kill run 1", "run 1 cancel 1", "run 1 cancel 2", "close run 1", "kill run 2", "run 2 cancel 1", "run 2 cancel 2", "close run 2",
+		"kill run 1", "run 1 cancel 1", "run 1 cancel 2", "close run 1",
+		"kill run 2", "run 2 cancel 1", "run 2 cancel 2", "close run 2",
 	}
 	if !slices.Equal(got, want) || len(other) != 2 {
 		t.Errorf("got %q", got)
@@ -124,14 +127,16 @@ func TestRefused(t *testing.T) {
 	w.refuses = func(run uint64) bool { return run == 2 }
 	done[node.Join](w, node.Ok{})
 	n := len(w.steps)
-	done[node.Accept](w, node.Accepted{Work: []jobstore.Work{work(t, "a", ""), work(t, "b", ""), work(t, "c", "")}})
+	list := []jobstore.Work{work(t, "a", ""), work(t, "b", ""), work(t, "c", "")}
+	done[node.Accept](w, node.Accepted{Work: list})
 	var got []string
 	for _, step := range w.steps[n+1:] {
 		if !strings.Contains(step, "identifies") {
 			got = append(got, step)
 		}
 	}
-	if want := []string{"run 1 begin", "run 2 end crashed: invalid_replication: no such place", "run 3 begin"}; !slices.Equal(got, want) {
+	want := []string{"run 1 begin", "run 2 end crashed: invalid_replication: no such place", "run 3 begin"}
+	if !slices.Equal(got, want) {
 		t.Errorf("stepped %q", got)
 	}
 	if len(w.plans) != 2 || w.h.Run(2) != nil {
@@ -169,7 +174,8 @@ func TestPlanComplete(t *testing.T) {
 			missing = zero
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(zero, name) })
-		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != 3 || plan.Workers != 2 {
+		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != 3 ||
+			plan.Workers != 2 {
 			t.Errorf("%+v", plan)
 		}
 		if ids := plan.IDs("code"); len(ids.Bases) != 4 || ids.Extension == "" {
@@ -197,7 +203,8 @@ func TestIntervalOfLaterSettings(t *testing.T) {
 	later.ProgressInterval = 77 * time.Second
 	w.tell(node.Configure{Settings: later})
 	done[node.Accept](w, node.Accepted{Work: []jobstore.Work{work(t, "b", "")}})
-	if before, after := w.plans[1].ProgressInterval, w.plans[2].ProgressInterval; before == after || after != later.ProgressInterval {
+	before, after := w.plans[1].ProgressInterval, w.plans[2].ProgressInterval
+	if before == after || after != later.ProgressInterval {
 		t.Errorf("%s before the change, %s after", before, after)
 	}
 }
@@ -206,7 +213,8 @@ func TestIntervalOfLaterSettings(t *testing.T) {
 func TestPlanOfRecording(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.Plan = func(s node.StartRun) replication.Plan {
-			return replication.Plan{Seed: s.Run + 100, IDs: func(string) replication.IDs { return replication.IDs{Bases: []string{"x"}} }}
+			ids := replication.IDs{Bases: []string{"x"}}
+			return replication.Plan{Seed: s.Run + 100, IDs: func(string) replication.IDs { return ids }}
 		}
 	})
 	w.begin(work(t, "a", ""))
@@ -215,14 +223,16 @@ func TestPlanOfRecording(t *testing.T) {
 	}
 }
 
-// TestEvents: nothing is done without an event, before the first nobody is due, and other events are a mistake.
+// TestEvents: nothing is done without an event, before the first nobody is due, and other events are a
+// mistake.
 func TestEvents(t *testing.T) {
 	h := New(Config{Node: node.Config{Settings: node.DefaultSettings(), Roles: node.AllRoles, Worker: "w"}})
 	if h.Next() != nil || h.Step(node.Clock{}) != nil || h.Deadline() != instant.Never || h.Due(5) != nil {
 		t.Error("it has something to do")
 	}
 	h.Tell(node.Start{})
-	if len(h.Step(node.Clock{Steady: 5, Wall: 5})) == 0 || h.Deadline() == instant.Never || h.Node().MaxJobs() != 500 {
+	effects := h.Step(node.Clock{Steady: 5, Wall: 5})
+	if len(effects) == 0 || h.Deadline() == instant.Never || h.Node().MaxJobs() != 500 {
 		t.Error("it does not begin")
 	}
 	defer func() {

@@ -17,6 +17,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/repid"
 	"couchrelay/sim/fakefdb"
+
 	"pgregory.net/rapid"
 )
 
@@ -30,17 +31,20 @@ type life struct {
 	known []call
 }
 
-// TestAnyOrder: in whatever order a driver that keeps its obligations answers, no machine is told of what it does not
-// wait for, calls are cancelled once, links are closed once with nothing in flight, and the machine with the earliest
-// deadline is known and not woken in vain. (world checks most of it as it drives.)
+// TestAnyOrder: in whatever order a driver that keeps its obligations answers, no machine is told of what
+// it does not wait for, calls are cancelled once, links are closed once with nothing in flight, and the
+// machine with the earliest deadline is known and not woken in vain. (world checks most of it as it
+// drives.)
 func TestAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{t: t, db: fakefdb.New(), s: jobstore.New(tuple.Subspace(tuple.Pack("test")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))}
+		config := jobstore.DefaultConfig(repid.Server{UUID: "u"})
+		l := &life{t: t, db: fakefdb.New(), s: jobstore.New(tuple.Subspace(tuple.Pack("test")), config)}
 		l.do(func(tx kv.Tx) error { return l.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, 1) })
 		l.world = newWorld(t, nil)
 		l.refuses = func(run uint64) bool { return run%7 == 0 }
 		actions := []func(){
-			l.answer, l.answer, l.answer, l.respond, l.respond, l.respond, l.respond, l.tooLate, l.sleep, l.sleep, l.write, l.write, l.notify, l.configure,
+			l.answer, l.answer, l.answer, l.respond, l.respond, l.respond, l.respond, l.tooLate,
+			l.sleep, l.sleep, l.write, l.write, l.notify, l.configure,
 		}
 		for range rapid.IntRange(50, 400).Draw(t, "actions") {
 			actions[rapid.IntRange(0, len(actions)-1).Draw(t, "action")]()
@@ -119,7 +123,8 @@ func (l *life) respond() {
 	}
 	c := rapid.SampledFrom(all).Draw(l.t, "call")
 	l.known = append(l.known, c)
-	r := peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: rapid.SampledFrom([]int{404, 429, 500}).Draw(l.t, "status")}}
+	status := rapid.SampledFrom([]int{404, 429, 500}).Draw(l.t, "status")
+	r := peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: status}}
 	if rapid.IntRange(0, 9).Draw(l.t, "fails") < 8 {
 		r = l.result(l.links[c.run][c.id])
 	}
@@ -180,15 +185,16 @@ func (l *life) sleep() {
 	}
 	l.pass(d)
 	if at := l.h.Deadline(); at <= l.now.Steady {
-		l.t.Fatalf("at %s all were woken that were due, and due at %s is %s", l.now.Steady, at, l.h.Due(l.now.Steady))
+		l.t.Fatalf("at %s all were woken, and due at %s is %s", l.now.Steady, at, l.h.Due(l.now.Steady))
 	}
 }
 
 // write makes, replaces or deletes a replication document.
 func (l *life) write() {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(l.t, "document")
-	body := fmt.Sprintf(`{"_id":%q,"source":"http://h/%s","target":"http://h/x","continuous":%v,"retries_per_request":%d}`,
-		id, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.t, "source"), rapid.Bool().Draw(l.t, "continuous"), len(l.steps)%7)
+	source := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(l.t, "source")
+	const format = `{"_id":%q,"source":"http://h/%s","target":"http://x/x","continuous":%v,"retries_per_request":%d}`
+	body := fmt.Sprintf(format, id, source, rapid.Bool().Draw(l.t, "continuous"), len(l.steps)%7)
 	if rapid.IntRange(0, 3).Draw(l.t, "what") == 3 {
 		body = fmt.Sprintf(`{"_id":%q,"_deleted":true}`, id)
 	}

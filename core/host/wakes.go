@@ -2,8 +2,8 @@ package host
 
 import "couchrelay/core/instant"
 
-// wakes is a heap of runs by deadline, and by number where that is the same, so that nothing depends on the order in
-// which they came. A run stands in it exactly once and knows where.
+// wakes is a heap of runs by deadline, and by number where that is the same, so that nothing depends on
+// the order in which they came. A run stands in it exactly once and knows where.
 type wakes []*run
 
 // next is the earliest deadline.

@@ -24,7 +24,8 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// world drives a host and checks what a driver may rely on. It keeps what was asked for until a test answers it.
+// world drives a host and checks what a driver may rely on. It keeps what was asked for until a test
+// answers it.
 type world struct {
 	t      failer
 	h      *Host
@@ -46,12 +47,14 @@ type call struct{ run, id uint64 }
 func newWorld(t failer, change func(*Config)) *world {
 	start := instant.Seconds(1_700_000_000)
 	w := &world{
-		t: t, now: node.Clock{Steady: start, Wall: start}, links: map[uint64]map[uint64]peer.Op{}, plans: map[uint64]replication.Plan{},
+		t: t, now: node.Clock{Steady: start, Wall: start},
+		links: map[uint64]map[uint64]peer.Op{}, plans: map[uint64]replication.Plan{},
 		refuses: func(uint64) bool { return false },
 	}
 	c := Config{
 		Node: node.Config{
-			Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "w", Exclusive: true, Seed: 1,
+			Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "w",
+			Exclusive: true, Seed: 1,
 		},
 		Server: repid.Server{UUID: "u"}, Observer: w,
 	}
@@ -191,11 +194,13 @@ func (w *world) calls(run uint64) []uint64 { return slices.Sorted(maps.Keys(w.li
 
 // work is a job that a worker accepted.
 func work(t failer, id, more string) jobstore.Work {
-	rep, err := spec.ParseRequest(fmt.Appendf(nil, `{"source":"http://h/%s","target":"http://h/x"%s}`, id, more), spec.DefaultConfig())
+	body := fmt.Appendf(nil, `{"source":"http://h/%s","target":"http://h/x"%s}`, id, more)
+	rep, err := spec.ParseRequest(body, spec.DefaultConfig())
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	return jobstore.Work{JobID: id, Lock: jobs.Lock{Worker: "w", Batch: 1}, Record: &jobstore.Record{}, Replication: rep}
+	lock := jobs.Lock{Worker: "w", Batch: 1}
+	return jobstore.Work{JobID: id, Lock: lock, Record: &jobstore.Record{}, Replication: rep}
 }
 
 // running is a world whose node has a lease and runs of these jobs.

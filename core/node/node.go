@@ -26,7 +26,7 @@
 //
 // # Obligations of the driver
 //
-// Package host keeps 1 and 4 for its drivers.
+// Package host keeps 4 for its drivers, and hands the node one event at a time.
 //
 //  1. Step is called with Start once, then with one event at a time. Clock.Steady never goes back.
 //  2. Every Ask is answered by one Done with the same id, after Perform ran in a transaction that

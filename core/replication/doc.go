@@ -8,7 +8,7 @@
 //
 // # Obligations of the driver
 //
-// Package host keeps 1 and 4 for its drivers, and drops late replies for them.
+// Package host keeps 1 and 4 for its drivers, but for the clock, and drops late replies for them.
 //
 //  1. Step is called with Begin once, then with one event at a time; now never goes back.
 //  2. Every Call is answered by exactly one Reply with the same id, unless it was cancelled. A Reply to a cancelled

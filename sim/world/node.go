@@ -91,7 +91,8 @@ func (p *Node) live() {
 	p.pausedLast = min(p.pausedLast, p.booted)
 	p.host = host.New(host.Config{
 		Node: node.Config{
-			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
+			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker,
+			Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
 		},
 		Server: p.w.store.Config.Server, Memory: p.w.Config.Memory, Observer: witness{p},
 	})

@@ -52,9 +52,10 @@ func (p *Node) find(id uint64) *Run {
 }
 
 func (p *Node) newRun(s node.StartRun) *Run {
+	limiter := peers.Limiter{Limiter: &p.limiter, Now: p.steady}
 	return &Run{
 		p: p, id: s.Run, work: s, calls: map[uint64]*flight{}, wakeAt: instant.Never, began: p.w.Engine.Now(),
-		pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, peers.Limiter{Limiter: &p.limiter, Now: p.steady}, s.Work.Replication),
+		pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, limiter, s.Work.Replication),
 	}
 }
 
@@ -84,7 +85,7 @@ func (p *Node) stepRun(r *Run, ev replication.Event) {
 	for _, e := range p.host.Step(p.clock()) {
 		switch e := e.(type) {
 		case host.RunEffect:
-			p.performRun(r, asked, ev, e.Effect)
+			r.perform(asked, ev, e.Effect)
 		case host.Close:
 			p.close(r.id)
 		}
@@ -92,18 +93,19 @@ func (p *Node) stepRun(r *Run, ev replication.Event) {
 	if slices.Contains(p.runs, r) {
 		p.w.emit(RunStepped{r, asked, ev, r.wants})
 	}
-	p.planRunWake(r)
+	r.planWake()
 }
 
-// performRun performs an effect of a step of a run, by an event that may be the answer to asked.
-func (p *Node) performRun(r *Run, asked peer.Op, ev replication.Event, e replication.Effect) {
+// perform performs an effect of a step of the run, by an event that may be the answer to asked.
+func (r *Run) perform(asked peer.Op, ev replication.Event, e replication.Effect) {
+	p := r.p
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "run %d > %s", r.id, e)
 	}
 	switch e := e.(type) {
 	case replication.Call:
 		p.w.emit(RunCalls{r, e.Op})
-		p.call(r, e)
+		r.call(e)
 	case replication.Cancel:
 		f := r.calls[e.ID]
 		if f == nil {
@@ -125,7 +127,9 @@ func (p *Node) performRun(r *Run, asked peer.Op, ev replication.Event, e replica
 	}
 }
 
-func (p *Node) planRunWake(r *Run) {
+// planWake plans the next wake of the run's machine.
+func (r *Run) planWake() {
+	p := r.p
 	at := r.machine.Deadline()
 	if at >= r.wakeAt || at == instant.Never {
 		return
@@ -139,7 +143,9 @@ func (p *Node) planRunWake(r *Run) {
 	})
 }
 
-func (p *Node) call(r *Run, c replication.Call) {
+// call carries a request out in a coroutine.
+func (r *Run) call(c replication.Call) {
+	p := r.p
 	ctx := p.w.Engine.NewContext(p.Process, 0)
 	r.calls[c.ID] = &flight{ctx, c.Op}
 	p.w.Engine.Go(p.Process, "call", func() {
