@@ -20,6 +20,7 @@ type commands struct {
 	Probe       probeCommand       `cmd:"" hidden:""`
 	Shrink      shrinkCommand      `cmd:"" help:"Make a failing run small and write it as a scenario."`
 	Faults      faultsCommand      `cmd:"" help:"List what can go wrong, and count how often it did."`
+	Invariants  invariantsCommand  `cmd:"" help:"List what must hold, and the planted bugs that each invariant caught."`
 	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
 }

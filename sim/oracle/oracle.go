@@ -2,6 +2,9 @@ package oracle
 
 import (
 	"fmt"
+	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -49,6 +52,18 @@ func (v *Violation) Live() bool { return strings.HasPrefix(v.ID, "L") }
 
 // Invariant is a promise: S while things happen, L after all trouble is over, B and P of the program itself.
 type Invariant struct{ ID, Says string }
+
+// File is the file of this package that checks the invariant.
+func (i Invariant) File() string {
+	for _, s := range subjects {
+		if slices.Contains(s.invariants, i) {
+			begin := runtime.FuncForPC(reflect.ValueOf(s.begin).Pointer())
+			file, _ := begin.FileLine(begin.Entry())
+			return filepath.Base(file)
+		}
+	}
+	return ""
+}
 
 // subject has invariants that are checked by what is known of one thing. A file defines a subject: what it promises, what
 // it remembers and how it judges.
