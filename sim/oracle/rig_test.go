@@ -50,8 +50,11 @@ func check(t *testing.T, about *subject, cases []case_) {
 }
 
 // newRig has two nodes with both roles that have just started, three servers with databases a1 and b1, and no jobs.
-func newRig(t *testing.T, about *subject) *rig {
-	w := world.New(world.Default(), decide.New(decide.Seed(1)))
+func newRig(t *testing.T, about *subject) *rig { return newRigIn(t, world.Default(), about) }
+
+// newRigIn is one for a world of any kind.
+func newRigIn(t *testing.T, c world.Config, about *subject) *rig {
+	w := world.New(c, decide.New(decide.Seed(1)))
 	t.Cleanup(w.Close)
 	r := &rig{t: t, w: w, o: judging(w.View(), about)}
 	w.Observe(r.o.See)

@@ -1,6 +1,10 @@
 package world
 
 import (
+	"time"
+
+	"couchrelay/core/host"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
@@ -43,3 +47,39 @@ func (w *World) Commit(q node.Request, change func(kv.Tx) error) error {
 	w.emit(Stepped{})
 	return err
 }
+
+// Occupy has a node's machine run n jobs, of which no observer is told.
+func (p *Node) Occupy(n int) {
+	p.host = host.New(host.Config{Node: node.Config{
+		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
+	}})
+	var answers []host.Event
+	tell := func(ev host.Event) {
+		p.host.Tell(ev)
+		for _, e := range p.host.Step(p.clock()) {
+			ask, _ := e.(node.Ask)
+			switch ask.Request.(type) {
+			case node.Join:
+				answers = append(answers, node.Done{ID: ask.ID, Result: node.Ok{}})
+			case node.Accept:
+				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: make([]jobstore.Work, n)}})
+			}
+		}
+	}
+	tell(node.Start{})
+	for ; len(answers) > 0 && p.Running() < n; answers = answers[1:] {
+		tell(answers[0])
+	}
+}
+
+// SetSettings gives a node other settings, of which its machine is not told.
+func (p *Node) SetSettings(s node.Settings) { p.settings = s }
+
+// Leave has a node be told to leave.
+func (p *Node) Leave() { p.draining = true }
+
+// StandStill has a node stand still.
+func (p *Node) StandStill(d time.Duration) { p.pause(NodePause, d) }
+
+// Suspend has a node stand still with its steady clock.
+func (p *Node) Suspend(d time.Duration) { p.suspend(d) }
