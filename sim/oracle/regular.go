@@ -127,8 +127,8 @@ func (o *looking) regularStepped(s nodeStep) {
 		if !is {
 			continue
 		}
-		if i == joins { // under a new name
-			for _, ended := range []int{looksAtOwn, looksForJobs, looksAtQueue, resumes} {
+		if i == joins { // what was asked under the lease before is not repeated; a look at the queue is
+			for _, ended := range []int{looksAtOwn, looksForJobs, resumes} {
 				p.looks[ended].id = 0
 			}
 			p.rest(now, everything...)
