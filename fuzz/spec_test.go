@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -57,9 +56,6 @@ func FuzzReplication(f *testing.F) {
 			if id := repid.New(s, r, "f"); id != repid.New(s, again, "f") || repid.Parse(id.String()) != id {
 				t.Fatalf("%s: unstable id %v", raw, id)
 			}
-		}
-		if shown, err := spec.StripCredentials(raw); err == nil && json.Valid(raw) != json.Valid(shown) {
-			t.Fatalf("%s became %s", raw, shown)
 		}
 	})
 }

@@ -144,16 +144,3 @@ func (u URL) withoutUserinfo(raw string) string {
 	start := len(u.Scheme) + len("://")
 	return raw[:start] + raw[start+len(u.Userinfo)+1:]
 }
-
-// StripUserinfo prepares a URL from a document, valid or not, for display: it removes everything up to the
-// last @, but for a known protocol. So no part of a password is left, however malformed the URL is. A URL
-// with an @ in its path loses more than its password, which is the lesser evil.
-func StripUserinfo(url string) string {
-	at := strings.LastIndexByte(url, '@')
-	for _, start := range []string{"http://", "https://", "socks5://"} {
-		if at >= len(start) && strings.EqualFold(url[:len(start)], start) {
-			return url[:len(start)] + url[at+1:]
-		}
-	}
-	return url[at+1:]
-}

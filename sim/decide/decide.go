@@ -3,9 +3,8 @@
 // first choice. So a run is told by its scenario and the answers that were not benign, and a run in which
 // some of them are left out is a simpler run of the same kind: that is how failures are shrunk.
 //
-// Answers come from one of four sources: a seeded generator, a script of recorded choices, a property
-// test's draws, the bytes of a fuzz target. Every site has a stream of its own, so that asking more at one
-// place changes nothing at another.
+// Answers come from a seed, from a script of recorded choices, or from both. Every site has a stream of its own, so
+// that asking more at one place changes nothing at another.
 package decide
 
 import (
@@ -16,10 +15,8 @@ import (
 	"couchrelay/core/prng"
 )
 
-// Source answers questions with a number in [0, n), n > 1.
-type Source interface {
-	uniform(s *Site, n int) int
-}
+// Seed is one number that tells a whole run.
+type Seed uint64
 
 // Choice is an answer that was not benign.
 type Choice struct {
@@ -40,16 +37,16 @@ func (c Choice) Happens() bool {
 
 // Decider hands out sites and remembers what was answered.
 type Decider struct {
-	source Source
-	script map[string]map[int]string // goes before the source, if there is one
-	mask   map[string]map[int]bool   // questions whose answer is to be benign whatever the source says
+	seed   *Seed                     // nil means that there is none, and every answer of it benign
+	script map[string]map[int]string // goes before the seed
+	mask   map[string]map[int]bool   // questions whose answer is to be benign whatever the seed says
 	sites  map[string]*Site
 	record bool
 	made   []Choice
 }
 
-// New asks source.
-func New(source Source) *Decider { return &Decider{source: source, sites: map[string]*Site{}} }
+// New answers as the seed says.
+func New(seed Seed) *Decider { return &Decider{seed: &seed, sites: map[string]*Site{}} }
 
 // Script answers as recorded; what the choices do not name is benign.
 func Script(choices []Choice) *Decider {
@@ -57,10 +54,10 @@ func Script(choices []Choice) *Decider {
 }
 
 // Told answers what happens (Pick and Chance) as recorded, so that what the choices do not name does not
-// happen, and asks source for the rest: which, how many, how long.
-func Told(source Source, choices []Choice) *Decider {
+// happen, and asks the seed for the rest: which, how many, how long.
+func Told(seed Seed, choices []Choice) *Decider {
 	d := Script(choices)
-	d.source = source
+	d.seed = &seed
 	return d
 }
 
@@ -95,8 +92,8 @@ func (d *Decider) Site(name string) *Site {
 	s := d.sites[name]
 	if s == nil {
 		s = &Site{name: name, d: d, script: d.script[name], mask: d.mask[name]}
-		if seeded, ok := d.source.(Seed); ok {
-			s.rng = prng.Fork(uint64(seeded), name)
+		if d.seed != nil {
+			s.rng = prng.Fork(uint64(*d.seed), name)
 		}
 		d.sites[name] = s
 	}
@@ -108,7 +105,7 @@ type Site struct {
 	name   string
 	d      *Decider
 	asked  int
-	rng    prng.Source // of a Seed
+	rng    prng.Source // of the seed; unused when there is none
 	script map[int]string
 	mask   map[int]bool
 }
@@ -119,7 +116,7 @@ func (s *Site) Name() string { return s.name }
 // Asked is the number of questions so far.
 func (s *Site) Asked() int { return s.asked }
 
-// ask asks the next question. It returns the number that the source draws from [0, n), or the words of
+// ask asks the next question. It returns the number that the seed draws from [0, n), or the words of
 // the script.
 func (s *Site) ask(n int) (value int, words string) {
 	i := s.asked
@@ -127,8 +124,8 @@ func (s *Site) ask(n int) (value int, words string) {
 	if s.d.script != nil {
 		words = s.script[i]
 	}
-	if s.d.source != nil {
-		value = s.d.source.uniform(s, n) // also when it is masked, so that later answers stay
+	if s.d.seed != nil {
+		value = s.rng.Intn(n) // also when it is masked, so that later answers stay
 	}
 	if s.mask[i] {
 		return 0, ""

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 // questions asks a bit of everything and returns the answers.
@@ -89,26 +87,6 @@ func TestRates(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-}
-
-func TestBytes(t *testing.T) {
-	d := New(&Bytes{Data: []byte{3, 0, 0, 9}})
-	if got := d.Site("x").Int(5); got != 3 {
-		t.Error(got)
-	}
-	if got := d.Site("x").Duration(0, 500*time.Microsecond); got != 0 {
-		t.Error(got)
-	}
-	if got := d.Site("y").Int(5); got != 4 {
-		t.Error(got)
-	}
-	if got := questions(d); got[0] != "0 1sfalse 0" {
-		t.Error("used-up bytes are not benign", got[0])
-	}
-}
-
-func TestDraws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { questions(New(Draws{t})) })
 }
 
 func TestScriptIsForgiving(t *testing.T) {
