@@ -14,15 +14,15 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// An account is whoever shares are given to: a replicator database, for the jobs of its documents, or the user
-// who made a request.
+// Jobs belong to accounts, which have shares: the jobs of documents to the account of their replicator
+// database, the jobs of requests to the account of their user.
 
-// userAccount starts the accounts of users. No database has a colon in its name, so no user gets at a
-// database's shares by a name.
+// userAccount begins the names of users' accounts. No database has a colon in its name, so that no user can
+// have a database's shares by being called like it.
 const userAccount = "user:"
 
-// IsAccount says whether shares can be given to a name: a replicator database's, or "user:NAME" for the
-// requests of a user ("user:" for those of nobody).
+// IsAccount reports whether a name is an account's: a replicator database's, or "user:NAME" for the
+// requests of a user, and "user:" for requests without one.
 func IsAccount(name string) bool {
 	return IsReplicatorDB(name) || strings.HasPrefix(name, userAccount)
 }
@@ -35,8 +35,10 @@ func (r *Record) Account() string {
 	return r.Database
 }
 
-// Charge notes what jobs used. Numbers in the store only grow, so that charges may land twice, late or in any
-// order. What is forgotten of the accounts by now is removed.
+// Charge stores what jobs used. The store keeps the greatest number that it is given for an account,
+// interval and worker, and a worker's numbers only grow, so charges may land twice, late or in any order.
+// Charges that are too old to count are removed, and so are those of intervals far ahead, which a wrong
+// clock has made.
 func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) error {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil {
@@ -55,8 +57,8 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 	return nil
 }
 
-// ChargeRow tells what a row of the store says of the usage of an account; ok is false for other rows. A
-// cleared row has a nil value.
+// ChargeRow decodes a row of the usage of an account; ok is false for other rows. A cleared row has a nil
+// value.
 func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
 	if !s.Keys.Usage.Contains(key) {
 		return c, false
@@ -69,7 +71,7 @@ func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
 	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: number(value)}, true
 }
 
-// Charges are all charges that are remembered of an account, in the order of their times.
+// Charges returns all charges that the store has of an account, in the order of their times.
 func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) {
 	space, at := s.Keys.Usage.Sub(account), int64(0)
 	rows, err := r.GetRange(space.Range(), kv.RangeOptions{})
@@ -87,8 +89,9 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 	return list, nil
 }
 
-// Accounts reads what the use of the service by accounts means for their jobs. Give a snapshot reader, and not too many
-// names: under FairShare the charges of each are read one after the other.
+// Accounts reads the shares, jobs and use of accounts, in the order of their names in names. Give a
+// snapshot reader, or every charge conflicts, and not too many names: under FairShare the charges of each
+// are read one after the other.
 func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now instant.Time) ([]schedule.Account, error) {
 	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
 	for _, name := range names {
@@ -127,10 +130,10 @@ func sharesOf(row []byte) int64 {
 	return number(row)
 }
 
-// Turn is how a run counts when its job is queued again or over.
+// Turn is how a run counts against its account when it ends. The node that ran the job computes it.
 type Turn struct {
-	Place schedule.Place // under FairShare, where the job stands now
-	// Owed is how long it ran while others waited.
+	Place schedule.Place // the job's place by the node's last survey (FairShare)
+	// Owed is how long it ran while others waited, not negative and not longer than the run (Tags).
 	Owed time.Duration
 }
 
@@ -155,10 +158,13 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	return place, err
 }
 
-// leave forgets a job that is over or removed.
+// leave takes a job that is over, or removed before it was, out of its account's number of jobs. The caller
+// has read the job, so that a repetition conflicts or finds nothing to do: the addition itself conflicts
+// with nothing and is not idempotent.
 func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.Keys.Count.Pack(rec.Account()), -1) }
 
-// settle has a run's turn count, and finds the place of its job when that is queued again.
+// settle charges a run's turn to its account (Tags), and returns the place of its job if that is queued
+// again. A place of another epoch is of another policy, and the job starts anew.
 func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil {
@@ -179,8 +185,9 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 	return here, err
 }
 
-// floor is the least tag that is given out (Tags): that of the first job that waits, or the last that waited.
-// So an account that had nothing to do cannot save up turns, and one whose jobs wait loses none.
+// floor is the least tag that is given out (Tags): the tag of the first waiting job or, when none waits,
+// the greatest tag that got a slot. So an account that had no jobs cannot save up turns, and one whose jobs
+// wait loses none.
 func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	first, err := s.Ready(r, 1)
 	if err != nil {
@@ -193,8 +200,9 @@ func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	return number(b), err
 }
 
-// advance gives out the next tag of an account (Tags), behind which the one after comes by the cost of d.
-// The sum of all costs is right whoever else does the same: the row is read and written.
+// advance gives out the next tag of an account (Tags); the tag after it is later by the cost of d. The
+// account's row is read and written, so that two turns of an account that end at the same time conflict and
+// both count.
 func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Duration) (tag int64, err error) {
 	floor, err := s.floor(tx.Snapshot(), o)
 	if err != nil {
@@ -214,7 +222,8 @@ func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Durat
 	return tag, nil
 }
 
-// dispatched notes the tags of jobs that got slots (Tags); see floor.
+// dispatched notes the tags of jobs that got slots (Tags), by an atomic maximum, which conflicts with
+// nothing; see floor.
 func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil || order.Policy != schedule.Tags {
@@ -259,7 +268,7 @@ func placeOf(priority []byte) (p schedule.Place, err error) {
 	return p, nil
 }
 
-// number is a little-endian counter; 0 when there is none.
+// number decodes a little-endian counter; it is 0 when there is no row.
 func number(b []byte) int64 {
 	if len(b) != 8 {
 		return 0

@@ -6,13 +6,13 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Duplicate says that another job runs as the same replication.
+// Duplicate is the error of a job that may not run, since another job has its replication.
 type Duplicate struct {
 	RepID string
-	DocID string  // of the job that may not run, empty for a request
-	Other *Record // that runs
-	// Passing reports that the conflict is temporary: the other job was made by a request, or its database was deleted
-	// and the job is about to be swept.
+	DocID string  // of the job that may not run, empty for one made by a request
+	Other *Record // of the job that has the replication
+	// Passing reports that the conflict is temporary: the other job was made by a request, or its database
+	// was deleted and the job is about to be swept.
 	Passing bool
 }
 
@@ -28,8 +28,8 @@ func (d *Duplicate) Error() string {
 	return by + fmt.Sprintf(" already started, triggered by document `%s` from db `%s`", d.Other.DocID, d.Other.Database)
 }
 
-// Claim gives the job the right to run as a replication, for as long as the job is not over. When another job has that
-// right, Claim returns a *Duplicate and leaves everything as it is.
+// Claim gives the job the right to run as a replication, for as long as the job is not over. When another
+// job has that right, Claim returns a *Duplicate and leaves everything as it is.
 func (h Hold) Claim(repID, baseID string) error {
 	return h.change(func(rec *Record) error {
 		other, err := h.s.claimedBy(h.tx, h.jobID, repID)
@@ -67,8 +67,9 @@ func (h Hold) duplicate(repID string, rec, other *Record) error {
 	return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
 }
 
-// claimedBy is the other job that has the right to a replication; nil when it is free or this job's. A
-// job that is over has no right any more.
+// claimedBy returns the other job that has the right to a replication; nil when the right is free or this
+// job's. A job that is over has no right any more. The row is read so that two jobs that claim at the same
+// time conflict.
 func (s *Store) claimedBy(tx kv.Tx, jobID, repID string) (*Record, error) {
 	owner, err := tx.Get(s.Keys.Claim.Pack(repID))
 	if err != nil || owner == nil || string(owner) == jobID {

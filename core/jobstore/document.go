@@ -12,13 +12,14 @@ import (
 	"couchrelay/core/spec"
 )
 
-// Writer is who writes documents.
+// Writer is the user that writes documents.
 type Writer struct {
-	Name  string // empty for nobody
-	Admin bool
+	Name  string // empty without a login
+	Admin bool   // may write documents of other owners
 }
 
-// exempt says whether a document of a replicator database is none of the replicator's business.
+// exempt reports whether a document of a replicator database is no replication: a design document or a
+// local one.
 func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "_design/") }
 
 // Bounds of what WriteDocs takes at once, if that is more than one edit.
@@ -27,9 +28,9 @@ const (
 	bytesAtOnce = 4 << 20 // written at most
 )
 
-// editSize is how much an edit writes at most: the keys of the document and of its job, most of which have the id and may
-// have its bytes twice, with their conflict ranges; and body, replication and record, which may have a URL twice and a
-// character as six bytes.
+// editSize is how many bytes an edit writes at most. There are the keys of the document and of its job with
+// their conflict ranges: most hold the id, whose bytes may be escaped to twice as many. And there are body,
+// replication and record, which may hold a URL twice and spell a character in six bytes.
 func editSize(e *docs.Edit) int { return 5<<10 + 80*len(e.ID) + 25*len(e.Body) }
 
 // atOnce is how many of the edits one transaction should write with their jobs.
@@ -43,8 +44,8 @@ func atOnce(edits []docs.Edit) int {
 	return min(len(edits), editsAtOnce)
 }
 
-// content is the body of a document and the replication that it asks for. A body is parsed once in a transaction, though
-// it is validated, written, and then read again for its job.
+// content is the body of a document and the replication that it asks for. A body is parsed once in a
+// transaction, though it is validated, written, and then read again for its job.
 type content struct {
 	text   []byte
 	body   ejson.Value
@@ -95,7 +96,8 @@ func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Wri
 	return written, nil
 }
 
-// validate checks a document before it is written, and sees to its owner, as CouchDB does.
+// validate checks a document before it is written and sets its owner, as CouchDB does. It returns the body
+// as it will be written.
 func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
 	c, err := parseContent(next.Body)
 	if err != nil {
@@ -142,9 +144,9 @@ func stateOf(body ejson.Value) string {
 	return state.Text
 }
 
-// follow brings the job of a document in line with the document's winning revision: no document, no job; a new or changed
-// replication, a new job; a terminal state that a user wrote, a job that is over. written is the body that was
-// written last, which need not be the winner's.
+// follow brings the job of a document in line with the document's winning revision: no document, no job; a
+// new or changed replication, a new job; a terminal state that a user wrote, a job that is over. written is
+// the body that was written last, which need not be the winner's.
 func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content, now instant.Time) error {
 	jobID := documentJobID(db.Instance, id)
 	doc, err := db.Read(id, docs.Want{Deleted: true})
@@ -172,7 +174,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
 	rep, err := c.replication(s.Config.Parse)
-	if err != nil { // it was validated, or is a revision that won after another was deleted
+	if err != nil { // a revision that was written when other rules held, and won as another one was deleted
 		return s.putFailed(tx, db, jobID, rec, err.Error(), now)
 	}
 	if old != nil && !old.State.Terminal() {
@@ -188,7 +190,8 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 	return s.put(tx, jobID, rec, rep, now)
 }
 
-// putTerminal stores a job for a document that came with a terminal state, so that it is listed.
+// putTerminal stores a finished job for a document that was written with a terminal state, so that it is
+// listed.
 func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, state State, now instant.Time) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
@@ -206,7 +209,8 @@ func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, sta
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
 }
 
-// putFailed stores a job that cannot be, and says so in its document.
+// putFailed stores a failed job for a document that asks for no valid replication, and says so in the
+// document.
 func (s *Store) putFailed(tx kv.Tx, db *docs.Database, jobID string, rec *Record, reason string, now instant.Time) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
@@ -218,7 +222,9 @@ func (s *Store) putFailed(tx kv.Tx, db *docs.Database, jobID string, rec *Record
 	return s.writeTerminal(tx, rec, now)
 }
 
-// writeTerminal writes the terminal state of a job into its document, unless that is gone.
+// writeTerminal writes the terminal state of a job into its document, unless the document or its database
+// is gone, or the database was made again since. It is in the transaction that ends the job, so that both
+// say the same at any time.
 func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 	db, err := s.Docs.Open(tx, rec.Database)
 	if isRefusal(err) {
@@ -266,8 +272,8 @@ func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 	return err
 }
 
-// docStats are the numbers that a completed document shows: the statistics without the sequences of the
-// last moment, and when the job was made.
+// docStats returns the numbers that a completed document shows: the statistics without the two sequences
+// that change all the time, and when the job was made.
 func (r *Record) docStats() []byte {
 	stats, err := json.Encode(struct {
 		Stats
@@ -281,6 +287,7 @@ func (r *Record) docStats() []byte {
 	return stats
 }
 
+// isRefusal reports whether an error is an answer to the user, and not a failure of the store.
 func isRefusal(err error) bool {
 	_, ok := err.(*docs.Error)
 	return ok

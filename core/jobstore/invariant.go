@@ -2,8 +2,8 @@ package jobstore
 
 import "couchrelay/core/invariant"
 
-// What the store relies on. A breach rolls its transaction back. Numbers that are kept by atomic maximum are read as
-// unsigned there, so a negative one would stay for ever.
+// What the store relies on. A breach rolls its transaction back. Numbers that are kept by atomic maximum
+// are read as unsigned there, so a negative one would stay for ever.
 const (
 	usedTime   invariant.ID = "jobstore.used: a charge is not negative"
 	validTag   invariant.ID = "jobstore.tag: a tag is not negative"

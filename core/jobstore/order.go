@@ -13,7 +13,8 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// Sharing is how capacity is shared. It is stored, so that all nodes go by the same.
+// Sharing is how capacity is shared between accounts. It is stored, so that all nodes go by the same
+// settings.
 type Sharing struct {
 	Policy        schedule.Policy     // scheduling_policy
 	Forgetting    schedule.Forgetting // interval, usage_coeff
@@ -27,7 +28,7 @@ func DefaultSharing() Sharing {
 	return Sharing{Forgetting: schedule.Forgetting{Interval: time.Minute, Coeff: 500_000}}
 }
 
-// order is what these settings say where nothing is stored.
+// order returns the order that is in force while nothing is stored.
 func (c Sharing) order() schedule.Order {
 	o := schedule.Order{Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff}
 	o.Decay.HalfLife = o.HalfLife(0, 0)
@@ -56,8 +57,9 @@ func (s *Store) setOrder(tx kv.Tx, o schedule.Order) error {
 	return nil
 }
 
-// Share puts settings in force on all nodes. Jobs that wait stay where they are: those of another policy go
-// first, in its order.
+// Share puts settings in force on all nodes. Waiting jobs stay where they are: if the policy changes, those
+// that were queued under the old one go first, in its order. The clock of decay shows the same before and
+// after.
 func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 	old, err := s.Order(tx)
 	if err != nil {
@@ -96,7 +98,7 @@ func (s *Store) setShares(tx kv.Tx, shares map[string]int64) error {
 	return nil
 }
 
-// storedShares reads the shares of all accounts that have other ones than by default.
+// storedShares reads the shares of all accounts that do not have the default.
 func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
 	rows, err := r.GetRange(s.Keys.Shares.Range(), kv.RangeOptions{})
 	if err != nil {
@@ -113,8 +115,9 @@ func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
 	return stored, nil
 }
 
-// Tune changes the half-life of priorities from what somebody saw, unless another was faster. One that was fixed
-// meanwhile stays.
+// Tune changes the half-life of priorities, if the clock of decay is still the one that the caller saw:
+// another node may have been faster. If a coefficient was fixed by configuration meanwhile, its half-life
+// is kept.
 func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now instant.Time) error {
 	o, err := s.Order(tx)
 	if err != nil || o.Decay != seen {

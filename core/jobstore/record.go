@@ -14,29 +14,33 @@ import (
 	"couchrelay/core/spec"
 )
 
-// State is how a replication stands, in the words of RFC 016.
+// State is the state of a replication, in the words of RFC 016. To the queue a Pending or Crashing job is
+// pending, ready or waiting until its due time; Completed and Failed ones are finished.
 type State string
 
 // States.
 const (
 	Pending   State = "pending"
 	Running   State = "running"
-	Crashing  State = "crashing"
+	Crashing  State = "crashing" // it crashed, and waits before it is tried again
 	Completed State = "completed"
 	Failed    State = "failed"
 )
 
-// Terminal says whether a replication in this state is over for good.
+// Terminal reports whether a replication in this state is over for good.
 func (s State) Terminal() bool { return s == Completed || s == Failed }
 
-// Record is what is stored of a job besides the replication itself. It holds no credentials.
+// Record is the data of a job in the queue: what is known of the job besides the replication itself. It
+// holds no credentials. While the job runs only the worker that holds it changes the record, under the
+// lock. Times are of the wall clock of the node that wrote them.
 type Record struct {
 	Database string `json:"database,omitempty"` // of the document; empty for a job of a request
-	Instance string `json:"instance,omitempty"` // of the database
+	Instance string `json:"instance,omitempty"` // of the database, as jobs' ids begin with it
 	DocID    string `json:"doc_id,omitempty"`
-	User     string `json:"user,omitempty"` // who made it, empty for nobody in particular
+	User     string `json:"user,omitempty"` // the user that made it, empty if the request had none
 
-	Source      string `json:"source"` // without user and password, as all URLs here
+	// Source and the others describe the replication for lists, without users and passwords.
+	Source      string `json:"source"`
 	Target      string `json:"target"`
 	SourceProxy string `json:"source_proxy,omitempty"`
 	TargetProxy string `json:"target_proxy,omitempty"`
@@ -45,26 +49,29 @@ type Record struct {
 	CheckpointInterval int64 `json:"checkpoint_interval"`
 
 	State State `json:"state"`
-	// RepID is the replication id, once known; BaseID is RepID without its extension.
+	// RepID is the replication id, once it is known; BaseID is RepID without its extension. A job that is
+	// not over and has a RepID has the claim to it, unless another job had it first (see Hold.Claim).
 	RepID  string `json:"rep_id,omitempty"`
 	BaseID string `json:"base_id,omitempty"`
-	// Error and Reason say why the job is crashing or failed.
+	// Error and Reason tell why the job is crashing or failed, and else why it crashed last: the next
+	// healthy run clears them.
 	Error  string `json:"error,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Throttled says that the last crash was because of answers 429.
+	// Throttled reports that the last crash was because of answers 429. The next run is gentler then.
 	Throttled  bool  `json:"throttled,omitempty"`
-	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row
-	Stats      Stats `json:"stats"`
+	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row; not negative; waits grow with it
+	Stats      Stats `json:"stats"`                 // as the run told last; the counters go on over the runs of a RepID
 	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
 	Result json.Raw `json:"result,omitempty"`
 
 	Created     instant.Time `json:"created"`
-	LastStart   instant.Time `json:"last_start,omitempty"`
+	LastStart   instant.Time `json:"last_start,omitempty"` // when a worker last accepted it; 0 before the first time
 	LastUpdated instant.Time `json:"last_updated"`
-	// Expires is when a finished job of a request is forgotten.
+	// Expires is when a finished job of a request is forgotten; 0 for all others. A row of the expire index
+	// has it too.
 	Expires instant.Time `json:"expires,omitempty"`
-	Node    string       `json:"node,omitempty"` // that runs it
-	History []Event      `json:"history"`        // newest first
+	Node    string       `json:"node,omitempty"` // the name of the node that runs it, while it is running
+	History []Event      `json:"history"`        // newest first, bounded by max_history and maxHistory
 }
 
 // Event is a moment in the life of a job.
@@ -89,7 +96,7 @@ type Stats struct {
 	ThroughSeq            SeqText `json:"through_seq"`
 }
 
-// SeqText is a sequence as monitoring shows it: a string whatever it was.
+// SeqText is a sequence as monitoring shows it: always a string, though servers may have any JSON for one.
 type SeqText string
 
 func seqText(s peer.Seq) SeqText {
@@ -100,7 +107,7 @@ func seqText(s peer.Seq) SeqText {
 	return SeqText(s)
 }
 
-// StatsOf converts what a run tells of itself.
+// StatsOf converts what a run tells about itself.
 func StatsOf(i replication.Info) Stats {
 	s := Stats{
 		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
@@ -121,10 +128,11 @@ func (s Stats) Counters() checkpoint.Counters {
 	}
 }
 
-// Transient says whether the job was made by a request.
+// Transient reports whether the job was made by a request to /_replicate.
 func (r *Record) Transient() bool { return r.Database == "" }
 
-// Bounds of what a record keeps, in bytes: it is written together with those of others, and with its document.
+// Bounds of what a record keeps, in bytes: it is written together with those of others, and with its
+// document.
 const (
 	maxHistory = 256 << 10
 	maxReason  = 100_000
@@ -156,14 +164,14 @@ func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "..."
 }
 
-// bound shortens what servers and documents may make as long as they like.
+// bound shortens the texts whose length servers and documents determine.
 func (r *Record) bound() {
 	r.Reason = clip(r.Reason, maxReason)
 	for _, seq := range []*SeqText{&r.Stats.CheckpointedSourceSeq, &r.Stats.SourceSeq, &r.Stats.ThroughSeq} {
 		*seq = SeqText(clip(string(*seq), maxSeqText))
 	}
 	if len(r.Result) > maxResult {
-		r.Result = nil // a request is answered without the history
+		r.Result = nil // the request is answered without the history
 	}
 }
 
@@ -191,8 +199,8 @@ func (r *Record) encode() []byte {
 	return b
 }
 
-// decodeRecord reads the record of a job. That of a job whose worker vanished still says that it runs there: those
-// who give jobs back do not know what is in them.
+// decodeRecord reads the record of a job. When a worker vanishes, its jobs are requeued without parsing
+// their records, so a record may still say "running". The job's header is authoritative.
 func decodeRecord(j *jobs.Job) (*Record, error) {
 	var r Record
 	if err := json.DecodeRecord(j.Data, &r); err != nil {

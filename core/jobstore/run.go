@@ -16,16 +16,18 @@ type Work struct {
 	JobID       string
 	Lock        jobs.Lock
 	Record      *Record
-	Replication *spec.Replication
-	Lost        int // workers that vanished while they ran it
-	Place       schedule.Place
+	Replication *spec.Replication // with its credentials
+	Lost        int               // how many workers vanished with it; see jobs.Job.Lost
+	Place       schedule.Place    // in the queue, where it was accepted
 }
 
-// acceptBytes is about how much one accept reads and writes, if that is more than one job: 50 large records are more
-// than a transaction may write, and 50 large replications more than it can read in its time.
+// acceptBytes is about how many bytes of records and replications one accept takes, if that is more than
+// one job: 50 large records are more than a transaction may write, and 50 large replications more than it
+// can read in its time.
 const acceptBytes = 2 << 20
 
-// Accept gives the worker jobs, which are running from then on. See jobs.Queue.Accept.
+// Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are chosen and
+// what it conflicts with. An accept that is repeated after it committed returns the same jobs.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
 	list, size := make([]Work, 0, d.Max), 0
 	read := func(j *jobs.Job) (enough bool, err error) {
@@ -61,7 +63,7 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 	return list, nil
 }
 
-// work reads what a run needs, and says how many bytes that is.
+// work reads what a run needs, and returns how many bytes it read.
 func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
 	rec, err := decodeRecord(j)
 	if err != nil {
@@ -78,13 +80,13 @@ func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
 	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Place: place}, size + len(j.Data), err
 }
 
-// wrongClock is by how much a due time must exceed the longest wait there is (Backoff.Max) before it is taken for the
-// mistake of a node whose clock was ahead. It is generous: a node whose clock is minutes behind sees due times that are
-// that much too far away, and must not end the waits that other nodes gave.
+// wrongClock is by how much a due time must exceed the longest wait there is (Backoff.Max) before it is
+// taken for the mistake of a node whose clock was ahead. It is generous: a node whose clock is minutes
+// behind sees due times that are that much too far away, and must not end the waits that other nodes gave.
 const wrongClock = 24 * time.Hour
 
-// Promote makes up to limit jobs ready whose wait after a crash is over. It returns how many, and when the next one is due.
-// A job that crashed on a node whose clock was ahead could wait for years; see wrongClock.
+// Promote makes up to limit jobs ready whose wait after a crash is over. It returns how many, and when the
+// next one is due. A job that crashed on a node whose clock was ahead could wait for years; see wrongClock.
 func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
 	moved, next, err = s.Jobs.Promote(tx, now, limit)
 	if err != nil || moved == limit {

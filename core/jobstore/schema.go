@@ -13,9 +13,9 @@ import (
 const SchemaVersion = 1
 
 var (
-	// ErrSchema says that a newer release wrote the store.
+	// ErrSchema means that a newer release wrote the store.
 	ErrSchema = errors.New("the store was written by a newer release")
-	// ErrForeign says that something else lies where the store is to be.
+	// ErrForeign means that another program's keys lie where the store is to be.
 	ErrForeign = errors.New("there are keys below this prefix that are not couchrelay's; choose another prefix")
 )
 

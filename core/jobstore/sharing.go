@@ -10,7 +10,7 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// Shared reads the settings that are in force on all nodes; known is false where none were stored yet.
+// Shared reads the settings that are in force on all nodes; known is false if none were stored yet.
 func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
 	b, err := r.Get(s.Keys.Order)
 	if err != nil || b == nil {
@@ -25,7 +25,7 @@ func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
 	return c, true, err
 }
 
-// Changes says, for people, what differs between these settings and others that take their place.
+// Changes lists, for people, the differences between these settings and the ones that take their place.
 func (c Sharing) Changes(to Sharing) []string {
 	var list []string
 	note := func(name string, from, to any) {

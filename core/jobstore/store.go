@@ -23,8 +23,8 @@
 //	("tail", account)        the tag of the account's next job (policy tags)
 //	("virtual")              the greatest tag that got a slot (policy tags)
 //
-// Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic additions
-// and maxima need them; "order" is JSON.
+// Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic
+// additions and maxima need them; "order" is JSON.
 package jobstore
 
 import (
@@ -45,14 +45,14 @@ import (
 
 // Config holds the settings of the [replicator] section that the store needs.
 type Config struct {
-	Server repid.Server
+	Server repid.Server // its identity is a part of replication ids
 	Parse  spec.Config
 	// MaxHistory is the number of events kept of a job (max_history).
 	MaxHistory int
 	Backoff    backoff.Policy
 	// TransientMaxAge is how long a finished job of a request is kept (transient_job_max_age_sec).
 	TransientMaxAge time.Duration
-	// Sharing holds where the store has no settings yet; see Store.Share.
+	// Sharing is in force while the store has no settings of its own; see Store.Share.
 	Sharing Sharing
 }
 
@@ -88,8 +88,8 @@ func KeysBelow(root tuple.Subspace) Keys {
 	}
 }
 
-// Store works on the jobs, replications and documents below one root. It holds no state but its configuration:
-// everything is in the store.
+// Store works on the jobs, replications and documents below one root. It holds no state but its
+// configuration: everything is in the store.
 type Store struct {
 	Jobs   *jobs.Queue
 	Docs   *docs.Store
@@ -103,8 +103,8 @@ func New(root tuple.Subspace, c Config) *Store {
 	return &Store{Jobs: jobs.New(keys.Jobs), Docs: docs.New(keys.Docs), Keys: keys, Config: c}
 }
 
-// IsReplicatorDB says whether a database's documents are replications: _replicator itself, or a name
-// whose last path segment is that.
+// IsReplicatorDB reports whether a database's documents are replications: those of _replicator, and of any
+// database whose name ends with /_replicator.
 func IsReplicatorDB(name string) bool {
 	return name == "_replicator" || strings.HasSuffix(name, "/_replicator")
 }
@@ -136,7 +136,7 @@ func (s *Store) setSpec(tx kv.Tx, jobID string, r *spec.Replication) error {
 
 func (s *Store) clearSpec(tx kv.Tx, jobID string) {
 	r := s.Keys.Spec.Sub(jobID).Range()
-	tx.AddReadConflict(r) // so that a late commit brings nothing old back
+	tx.AddReadConflict(r) // so that a commit that lands late cannot bring an old replication back
 	tx.ClearRange(r)
 }
 
@@ -162,7 +162,7 @@ func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int
 	return rep, len(raw), nil
 }
 
-// put stores a new pending job in the place of whatever has its id.
+// put stores a new pending job and removes the job that had its id, if any.
 func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, now instant.Time) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
@@ -183,8 +183,9 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 	return s.Jobs.Add(tx, jobID, jobs.Schedule{Priority: rec.priority(place)}, rec.encode())
 }
 
-// reserve finds out the replication id of a new job where that needs no request to the source, and
-// claims it when it is free. Whoever comes first keeps it; see Claim for the others.
+// reserve computes the replication id of a new job, unless that takes a request to the source, and claims
+// it if it is free. The first job keeps a replication; the others are refused when they run (see
+// Hold.Claim).
 func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication) error {
 	if rep.Filter.Kind == spec.FunctionFilter {
 		return nil

@@ -9,7 +9,9 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// ExpireTransient forgets finished jobs of requests whose time is over, up to limit. It says how many.
+// ExpireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
+// how many rows of the index it looked at. A row may be of an earlier end of a job that was made again
+// since; then only the row goes.
 func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
 	due := s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
@@ -37,11 +39,11 @@ func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 	return len(rows), nil
 }
 
-// uploadAge is how long an attachment's upload may stand still before it is taken for abandoned.
+// uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
 const uploadAge = time.Hour
 
-// Sweep removes what nobody needs any more, up to limit of each kind: finished jobs of requests that are
-// old, jobs of deleted databases, abandoned uploads. It says whether it is done.
+// Sweep removes what is not needed any more, up to limit of each kind: finished jobs of requests that are
+// old, jobs of deleted databases, abandoned uploads. It reports whether nothing is left to remove.
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
 	expired, err := s.ExpireTransient(tx, now, limit)
 	if err != nil {
@@ -55,13 +57,14 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err err
 	return done && expired < limit && uploads < limit, err
 }
 
-// Drop notes that a replicator database is being deleted, in the same transaction. Its jobs are removed by
-// SweepDropped, now or, when this process ends before, by any node.
+// Drop notes that a replicator database is being deleted, in the transaction that deletes it. Its jobs are
+// removed by SweepDropped, in other transactions, since there may be many; any node does that if this
+// process ends before.
 func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
 	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
 }
 
-// SweepDropped removes up to limit jobs of deleted databases. It says whether it is done.
+// SweepDropped removes up to limit jobs of deleted databases. It reports whether none is left.
 func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	if err != nil || len(rows) == 0 {

@@ -7,8 +7,8 @@ import (
 	"couchrelay/core/spec"
 )
 
-// Replicate makes the job of a request to /_replicate, or finds it: a request that is repeated while its
-// job lives joins it, any other replaces what the same request did before. It returns the job's id.
+// Replicate makes the job of a request to /_replicate, and returns its id. A request that is repeated while
+// its job is not over joins that job; otherwise the job of the same request is replaced.
 func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now instant.Time) (string, error) {
 	jobID := repid.JobID(s.Config.Server, rep, user)
 	old, err := s.Record(tx, jobID)
@@ -27,7 +27,8 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 	return jobID, s.put(tx, jobID, &Record{User: user}, rep, now)
 }
 
-// Find looks a job up by a replication id or job id that somebody gave; empty when there is none.
+// Find looks a job up by a replication id or a job id, as users give them; the id is empty when there is
+// none.
 func (s *Store) Find(r kv.Reader, id string) (string, *Record, error) {
 	for _, candidate := range []string{repid.Parse(id).String(), id} {
 		jobID, err := s.JobOf(r, candidate)
@@ -45,5 +46,5 @@ func (s *Store) Find(r kv.Reader, id string) (string, *Record, error) {
 	return "", nil, nil
 }
 
-// Cancel removes the job of a request. That of a document is stopped by deleting the document.
+// Cancel removes the job of a request. The job of a document is stopped by deleting the document.
 func (s *Store) Cancel(tx kv.Tx, jobID string) error { return s.remove(tx, jobID) }
