@@ -16,13 +16,13 @@ const (
 	NotCommitted          Code = 1020 // conflict with another transaction
 	CommitUnknownResult   Code = 1021 // the commit may or may not have happened
 	TransactionCancelled  Code = 1025
-	TransactionTimedOut   Code = 1031 // gave up; a commit under way may still land
+	TransactionTimedOut   Code = 1031 // gave up; a commit in flight may still happen
 	TooManyWatches        Code = 1032
 	WatchesDisabled       Code = 1034
 	AccessedUnreadable    Code = 1036 // read of a key written with a versionstamp in this transaction
 	ProcessBehind         Code = 1037
 	DatabaseLocked        Code = 1038
-	ClusterVersionChanged Code = 1039 // a commit under way may still land
+	ClusterVersionChanged Code = 1039 // a commit in flight may still happen
 	ProxyMemoryExceeded   Code = 1042
 	BatchThrottled        Code = 1051
 	GRVMemoryExceeded     Code = 1078 // of the proxy that gives read versions
@@ -69,11 +69,11 @@ var codeText = map[Code]string{
 // Error is a failure that the store reports.
 type Error struct {
 	Code Code
-	// Hint says what an operator can do, or is empty.
+	// Hint is what an operator can do about the error, or empty.
 	Hint string
 }
 
-// NewError is the error of a code.
+// NewError returns the error with a code.
 func NewError(c Code) error { return &Error{Code: c} }
 
 func (e *Error) Error() string {
@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%d)", text, int(e.Code))
 }
 
-// CodeOf is the code of a store error in err's chain, 0 when there is none.
+// CodeOf returns the code of the store error in err's chain, 0 if there is none.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
@@ -96,8 +96,8 @@ func CodeOf(err error) Code {
 	return 0
 }
 
-// Retryable says whether another attempt can succeed: what OnError waits and resets for.
-// The set is that of FoundationDB's bindings.
+// Retryable reports whether another attempt may succeed after err: then OnError prepares one. The set of
+// codes is the one of FoundationDB's bindings.
 func Retryable(err error) bool {
 	switch CodeOf(err) {
 	case TransactionTooOld, FutureVersion, NotCommitted, CommitUnknownResult, ProcessBehind,
@@ -107,8 +107,8 @@ func Retryable(err error) bool {
 	return false
 }
 
-// MaybeCommitted says whether a commit that failed with err may have happened or may still happen. So
-// it is when the context ended while the commit was under way.
+// MaybeCommitted reports whether a commit that failed with err may have happened, or may still happen. The
+// end of a context counts: the commit may have been in flight.
 func MaybeCommitted(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true

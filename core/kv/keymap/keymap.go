@@ -19,10 +19,10 @@ type chunk[V any] struct {
 	vals []V
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m *Map[V]) Len() int { return m.n }
 
-// Reset removes all entries and keeps some memory for the next ones.
+// Reset removes all entries. It keeps some memory for the next ones.
 func (m *Map[V]) Reset() {
 	if m.n == 0 {
 		return
@@ -39,8 +39,8 @@ func (m *Map[V]) Reset() {
 	m.n = 0
 }
 
-// Get is the value of key, nil when there is none. It may be changed in place until the next insertion
-// or deletion.
+// Get returns the value of key, nil if there is none. The value may be changed in place until the next
+// insertion or deletion.
 func (m *Map[V]) Get(key []byte) *V {
 	c, i, found := m.find(key)
 	if !found {
@@ -52,7 +52,7 @@ func (m *Map[V]) Get(key []byte) *V {
 // Put sets the value of key.
 func (m *Map[V]) Put(key []byte, v V) { *m.Ref(key) = v }
 
-// Ref is the value of key, inserted as zero when there was none; see Get.
+// Ref returns the value of key as Get does, and inserts the zero value if there is none.
 func (m *Map[V]) Ref(key []byte) *V {
 	c, i, found := m.find(key)
 	if !found {
@@ -61,8 +61,8 @@ func (m *Map[V]) Ref(key []byte) *V {
 	return &m.chunks[c].vals[i]
 }
 
-// find is the position of key or, when not found, the one where it belongs: within the last chunk
-// that starts before it.
+// find returns the position of key, or if it is not found the position where it belongs, within the last
+// chunk that starts before it.
 func (m *Map[V]) find(key []byte) (c, i int, found bool) {
 	if m.n == 0 {
 		return 0, 0, false
@@ -81,7 +81,7 @@ func (m *Map[V]) find(key []byte) (c, i int, found bool) {
 	return c, i, found
 }
 
-// search is slices.BinarySearchFunc for bytes, written out for speed.
+// search is slices.BinarySearchFunc for bytes, written out because it is faster.
 func search(keys [][]byte, key []byte) (int, bool) {
 	lo, hi := 0, len(keys)
 	for lo < hi {
@@ -98,7 +98,7 @@ func search(keys [][]byte, key []byte) (int, bool) {
 	return lo, false
 }
 
-// insert makes room for key at a position from find and returns where it ended up.
+// insert makes room for key at a position that find returned, and returns its new position.
 func (m *Map[V]) insert(c, i int, key []byte) (int, int) {
 	if m.n == 0 {
 		m.addFirst()
@@ -118,7 +118,7 @@ func (m *Map[V]) insert(c, i int, key []byte) (int, int) {
 	return c, i
 }
 
-// addFirst adds the first chunk, the one that Reset kept if there is one.
+// addFirst adds the first chunk: the one that Reset kept, if there is one.
 func (m *Map[V]) addFirst() {
 	if cap(m.chunks) > 0 {
 		if m.chunks = m.chunks[:1]; m.chunks[0] != nil {
@@ -129,8 +129,8 @@ func (m *Map[V]) addFirst() {
 	m.chunks = append(m.chunks[:0], &chunk[V]{keys: make([][]byte, 0, start), vals: make([]V, 0, start)})
 }
 
-// split makes two chunks of the full chunk c, of halves or, where entry i is to come at its end, of all
-// and none: keys often come in order.
+// split divides the full chunk c in two halves. If entry i is to come at its end, the second chunk is empty:
+// keys often come in order, and then chunks stay full.
 func (m *Map[V]) split(c, i int) {
 	at := maxChunk / 2
 	if i == maxChunk {
@@ -147,7 +147,7 @@ func (m *Map[V]) split(c, i int) {
 	m.chunks[c+1] = right
 }
 
-// Delete removes key and says whether it was there.
+// Delete removes key and reports whether it was there.
 func (m *Map[V]) Delete(key []byte) bool {
 	c, i, found := m.find(key)
 	if found {
@@ -174,7 +174,7 @@ func (m *Map[V]) DeleteRange(begin, end []byte) {
 	}
 }
 
-// cut removes entries i to j of chunk c, and the chunk when nothing is left of it.
+// cut removes entries i to j of chunk c, and the chunk if it is empty then.
 func (m *Map[V]) cut(c, i, j int) {
 	ch := m.chunks[c]
 	m.n -= j - i
@@ -197,7 +197,7 @@ type Cursor[V any] struct {
 	c, i int // an entry, or past the last: c = len(m.chunks), or before the first: c = -1
 }
 
-// Seek is the first entry with a key of at least key.
+// Seek returns the first entry whose key is at least key.
 func (m *Map[V]) Seek(key []byte) Cursor[V] {
 	c, i, _ := m.find(key)
 	if c < len(m.chunks) && i == len(m.chunks[c].keys) {
@@ -206,23 +206,23 @@ func (m *Map[V]) Seek(key []byte) Cursor[V] {
 	return Cursor[V]{m, c, i}
 }
 
-// SeekBefore is the last entry with a key below key.
+// SeekBefore returns the last entry whose key is below key.
 func (m *Map[V]) SeekBefore(key []byte) Cursor[V] {
 	cur := m.Seek(key)
 	cur.Prev()
 	return cur
 }
 
-// First is the first entry.
+// First returns the first entry.
 func (m *Map[V]) First() Cursor[V] { return Cursor[V]{m: m} }
 
-// Valid says whether the cursor stands on an entry.
+// Valid reports whether the cursor is at an entry.
 func (c *Cursor[V]) Valid() bool { return c.c >= 0 && c.c < len(c.m.chunks) }
 
-// Key is the entry's key.
+// Key returns the entry's key.
 func (c *Cursor[V]) Key() []byte { return c.m.chunks[c.c].keys[c.i] }
 
-// Value is the entry's value, which may be changed in place.
+// Value returns the entry's value, which may be changed in place.
 func (c *Cursor[V]) Value() *V { return &c.m.chunks[c.c].vals[c.i] }
 
 // Next moves to the next entry.
@@ -232,7 +232,7 @@ func (c *Cursor[V]) Next() {
 	}
 }
 
-// Prev moves to the entry before.
+// Prev moves to the previous entry.
 func (c *Cursor[V]) Prev() {
 	if c.i--; c.i < 0 {
 		if c.c--; c.c >= 0 {

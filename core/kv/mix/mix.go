@@ -1,5 +1,5 @@
-// Package mix hashes bytes fast, and the same in every process and on every machine. It is not for
-// secrets and not stable between releases: nothing durable depends on it.
+// Package mix is a fast hash of bytes, equal in every process and on every machine. It may change between
+// releases, so nothing durable may depend on it, and it resists no attacker.
 package mix
 
 import (
@@ -25,10 +25,10 @@ func fold(x uint64) uint64 {
 	return hi ^ lo
 }
 
-// Pair is a hash of a running hash and another number.
+// Pair returns the hash of a running hash and another number.
 func Pair(h, x uint64) uint64 { return fold(h*0x9e3779b97f4a7c15 + fold(x)) }
 
-// String is a hash of a text.
+// String returns the hash of a text.
 func String(s string) uint64 {
 	h := uint64(len(s)) + 1
 	for i := range len(s) {

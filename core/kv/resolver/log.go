@@ -9,16 +9,16 @@ import (
 // Log holds the write conflict spans of recent commits in the order of their versions. The zero value
 // is empty.
 //
-// Most reads and writes are of single keys, so these meet in a table of hashes. Two keys of one hash
-// would count as one, which costs a needless retry once in 2^64 pairs and nothing else.
+// Most reads and writes are of single keys, so these are found by a table of hashes. Two keys with one hash
+// count as one, which costs a needless retry for one pair in 2^64.
 type Log struct {
 	all    history          // every write
 	ranges history          // those of more than one key
 	latest map[uint64]int64 // the last version that wrote the single key with this hash
-	gone   int64            // the last version of which something was dropped
+	gone   int64            // the last version whose writes were forgotten
 }
 
-// Record adds what the commit at version wrote. Versions never fall from call to call.
+// Record adds the writes of the commit at version. Versions never decrease from call to call.
 func (l *Log) Record(version int64, spans []Span) {
 	if l.latest == nil {
 		l.latest = map[uint64]int64{}
@@ -33,8 +33,9 @@ func (l *Log) Record(version int64, spans []Span) {
 	}
 }
 
-// Conflicts says whether a commit after readVersion wrote in one of reads. It takes a step for every
-// single key read and, where ranges were read or written, for every pair of those and the others.
+// Conflicts reports whether a commit after readVersion wrote in one of reads. It takes one step for every
+// single key that was read, and one for every pair of a read and a later write of which at least one is a
+// range.
 func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
 	ranges := l.ranges.since(readVersion)
 	var all []write
@@ -59,11 +60,12 @@ func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
 	return false
 }
 
-// Covers says whether the log still has all that was written after a version, so that it can judge who read then.
+// Covers reports whether the log still has all writes after a version, so that it can decide about
+// transactions with that read version.
 func (l *Log) Covers(version int64) bool { return version >= l.gone }
 
-// Forget drops the commits up to version. Transactions that read before one that was dropped can no longer be
-// judged (see Covers); the store refuses them with kv.TransactionTooOld.
+// Forget drops the commits up to version. The store refuses transactions with an older read version, for
+// which the log can no longer decide (see Covers), with kv.TransactionTooOld.
 func (l *Log) Forget(version int64) {
 	l.ranges.drop(version)
 	for _, w := range l.all.drop(version) {
@@ -81,7 +83,7 @@ func (l *Log) Forget(version int64) {
 // history is a queue of writes, ascending by version.
 type history struct {
 	writes []write
-	head   int // those before it are dropped
+	head   int // index of the first write that is not dropped
 }
 
 type write struct {
@@ -91,10 +93,10 @@ type write struct {
 
 func (h *history) add(version int64, s Span) { h.writes = append(h.writes, write{version, s}) }
 
-// since is the writes after version.
+// since returns the writes after version.
 func (h *history) since(version int64) []write { return h.writes[h.after(version):] }
 
-// drop takes the writes up to version out of the queue and returns them; they are valid until compact.
+// drop removes the writes up to version from the queue and returns them. They are valid until compact.
 func (h *history) drop(version int64) []write {
 	from := h.head
 	for h.head < len(h.writes) && h.writes[h.head].version <= version {
@@ -103,7 +105,7 @@ func (h *history) drop(version int64) []write {
 	return h.writes[from:h.head]
 }
 
-// compact gives back the memory of dropped writes once they are the greater part.
+// compact frees the memory of dropped writes once they are more than half of all.
 func (h *history) compact() {
 	if h.head > 1024 && h.head > len(h.writes)/2 {
 		n := copy(h.writes, h.writes[h.head:])
@@ -112,8 +114,8 @@ func (h *history) compact() {
 	}
 }
 
-// after is the index of the first write after version. It gallops back from the end, since most
-// callers ask about the recent past.
+// after returns the index of the first write after version. It gallops back from the end, since most callers
+// ask about the recent past.
 func (h *history) after(version int64) int {
 	lo, step := len(h.writes), 1
 	for lo > h.head && h.writes[lo-1].version > version {

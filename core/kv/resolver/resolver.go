@@ -1,6 +1,6 @@
-// Package resolver decides the optimistic concurrency control of a store: it remembers what recent
-// commits wrote, and tells whether a transaction read something that was written after its read
-// version. It is pure computation; the store serializes the calls.
+// Package resolver is the optimistic concurrency control of a store. It remembers the writes of recent
+// commits, and decides whether a transaction has read something that was written after its read version. It
+// is not safe for concurrent use: the store serializes the calls.
 package resolver
 
 import (
@@ -10,16 +10,16 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Span is a range of keys, never empty. Without an End it is the key Begin alone, which spares the copy
-// of a key that the general form needs.
+// Span is a range of keys, never empty. Without an End it is the key Begin alone, which saves the copy of a
+// key that a range with two ends needs.
 type Span struct {
 	Begin, End []byte
 }
 
-// SpanOf is the span of a range that is not empty.
+// SpanOf returns the span of a range that is not empty.
 func SpanOf(r kv.Range) Span { return Span{Begin: r.Begin, End: r.End} }
 
-// before says whether s ends before or at the key k.
+// before reports whether all keys of s are below the key k.
 func (s Span) before(k []byte) bool {
 	if s.End == nil {
 		return bytes.Compare(s.Begin, k) < 0
@@ -27,10 +27,10 @@ func (s Span) before(k []byte) bool {
 	return bytes.Compare(s.End, k) <= 0
 }
 
-// Overlaps says whether some key lies in both spans.
+// Overlaps reports whether a key is in both spans.
 func (s Span) Overlaps(o Span) bool { return !s.before(o.Begin) && !o.before(s.Begin) }
 
-// Size is the number of bytes that the span takes of kv.MaxTxSize: those of both ends.
+// Size returns the number of bytes of both ends, which count against kv.MaxTxSize.
 func (s Span) Size() int {
 	if s.End == nil {
 		return 2*len(s.Begin) + 1

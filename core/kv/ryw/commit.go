@@ -5,10 +5,10 @@ import (
 	"couchrelay/core/kv/resolver"
 )
 
-// Kind is what a mutation does.
+// Kind is a kind of mutation.
 type Kind uint8
 
-// The kinds of mutations. Those with a stamp become Set when the versionstamp is known.
+// The kinds of mutations. SetStampedKey and SetStampedValue become Set once the versionstamp is known.
 const (
 	Set Kind = iota
 	Clear
@@ -19,26 +19,26 @@ const (
 	SetStampedValue
 )
 
-// Mutation is one change of the store. Nobody changes its slices.
+// Mutation is one change of the store. Its slices must not be changed.
 type Mutation struct {
 	Kind       Kind
 	Key, Value []byte
 }
 
-// Commit is what a transaction asks the store to decide and to do.
+// Commit is a transaction that the store has to decide about, and then to apply.
 type Commit struct {
 	Mutations []Mutation      // to apply in order
 	Reads     []resolver.Span // in order and disjoint
 	Writes    []resolver.Span
 }
 
-// ReadOnly says whether there is nothing to commit.
+// ReadOnly reports whether there is nothing to commit.
 func (b *Buffer) ReadOnly() bool {
 	return b.points.Len() == 0 && b.cleared.empty() && len(b.stamped) == 0 && len(b.conflicts) == 0
 }
 
-// Finish closes the attempt: it returns what to commit, or the error of an earlier write or of a size
-// above limit.
+// Finish ends the attempt. It returns the commit, or the error of an earlier write, or one for a size above
+// limit.
 func (b *Buffer) Finish(limit int) (*Commit, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -56,7 +56,7 @@ func (b *Buffer) Finish(limit int) (*Commit, error) {
 		c.addPoint(p.Key(), p.Value())
 	}
 	for _, s := range b.stamped {
-		c.Mutations = append(c.Mutations, s.m) // its write conflict is known with the stamp
+		c.Mutations = append(c.Mutations, s.m) // Stamp adds its write conflict
 	}
 	if c.size() > limit {
 		return nil, kv.NewError(kv.TransactionTooLarge)
@@ -81,7 +81,7 @@ func (c *Commit) addPoint(key []byte, w *write) {
 	}
 }
 
-// size is what counts against kv.MaxTxSize.
+// size returns the bytes that count against kv.MaxTxSize.
 func (c *Commit) size() int {
 	n := 0
 	for _, m := range c.Mutations {
@@ -99,7 +99,7 @@ func (c *Commit) size() int {
 	return n
 }
 
-// Stamp fills in the versionstamp. It is called once, when the commit's version is known.
+// Stamp fills in the versionstamp. It is called once, as soon as the commit's version is known.
 func (c *Commit) Stamp(stamp [10]byte) {
 	for i := range c.Mutations {
 		m := &c.Mutations[i]

@@ -7,7 +7,7 @@ import (
 	"couchrelay/core/kv/keymap"
 )
 
-// intervals is a set of keys as disjoint ranges: begin to end. It keeps the slices it is given.
+// intervals is a set of keys as disjoint ranges, by their begin. It keeps the slices that it is given.
 type intervals struct {
 	ends keymap.Map[[]byte]
 }
@@ -16,7 +16,7 @@ func (s *intervals) empty() bool { return s.ends.Len() == 0 }
 
 func (s *intervals) reset() { s.ends.Reset() }
 
-// seek is the first range that ends after key.
+// seek returns the first range that ends after key.
 func (s *intervals) seek(key []byte) keymap.Cursor[[]byte] {
 	c := s.ends.Seek(key)
 	c.Prev()
@@ -34,7 +34,7 @@ func (s *intervals) contains(key []byte) bool {
 	return c.Valid() && bytes.Compare(c.Key(), key) <= 0
 }
 
-// overlaps says whether some key of r is in the set.
+// overlaps reports whether a key of r is in the set.
 func (s *intervals) overlaps(r kv.Range) bool {
 	if s.empty() {
 		return false
@@ -43,7 +43,7 @@ func (s *intervals) overlaps(r kv.Range) bool {
 	return c.Valid() && bytes.Compare(c.Key(), r.End) < 0
 }
 
-// add puts the keys of r, which is not empty, into the set.
+// add adds the keys of r, which is not empty.
 func (s *intervals) add(r kv.Range) {
 	begin, end := r.Begin, r.End
 	for c := s.seek(begin); c.Valid() && bytes.Compare(c.Key(), end) <= 0; c = s.seek(begin) {
@@ -56,7 +56,7 @@ func (s *intervals) add(r kv.Range) {
 	s.ends.Put(begin, end)
 }
 
-// remove takes the keys of r out of the set.
+// remove removes the keys of r.
 func (s *intervals) remove(r kv.Range) {
 	for s.overlaps(r) {
 		c := s.seek(r.Begin)

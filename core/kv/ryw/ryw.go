@@ -1,8 +1,7 @@
-// Package ryw is the pure part of a transaction that reads its own writes: it holds the writes of one
-// attempt above the store's snapshot, tracks what was read and written, and at the end gives the list
-// of mutations with their conflict spans. The stores in memory and on disk share it, so that they
-// agree on every detail; the details are those of FoundationDB's client. It never waits and never
-// looks at a clock.
+// Package ryw is the pure part of a transaction that reads its own writes. It keeps the writes of one attempt
+// above the store's snapshot, notes the reads and writes, and at the end returns the list of mutations with
+// their conflict spans. The stores in memory and on disk share it, so that they agree on every detail: on
+// those of FoundationDB's client. It never waits and reads no clock.
 package ryw
 
 import (
@@ -16,12 +15,12 @@ import (
 
 // Source is the store's snapshot at the transaction's read version.
 type Source interface {
-	// Values sets values[i] to the value of keys[i], nil when there is none. Nobody changes it any more.
+	// Values sets values[i] to the value of keys[i], nil if there is none. The values must not be changed.
 	Values(keys, values [][]byte) error
-	// Scan passes the pairs of r to yield, in order or in descending order, until it returns false. Nobody
-	// changes any more what yield gets.
+	// Scan passes the pairs of r to yield, in order or in descending order, until yield returns false. The
+	// pairs must not be changed.
 	Scan(r kv.Range, reverse bool, yield func(key, value []byte) bool) error
-	// KnownVersion is the read version if it has been fetched, else 0.
+	// KnownVersion returns the read version if it has been fetched, else 0.
 	KnownVersion() int64
 }
 
@@ -29,11 +28,11 @@ type Source interface {
 // It is used by one caller at a time.
 type Buffer struct {
 	source Source
-	err    error // what every operation from now on returns, nil while all is well
+	err    error // the first error, which every later operation returns; nil before it
 
 	points     keymap.Map[write] // single keys written
-	cleared    intervals         // ranges cleared; a key of points stands above them
-	unreadable intervals         // where versionstamped keys may come to lie
+	cleared    intervals         // cleared ranges; a key in points hides them
+	unreadable intervals         // the possible places of versionstamped keys
 	stamped    []stampedKey      // versionstamped keys to be written, in the order of the calls
 	reads      []resolver.Span   // read conflicts
 	conflicts  []resolver.Span   // explicit write conflicts
@@ -43,21 +42,21 @@ type Buffer struct {
 
 var _ kv.Reader = (*Buffer)(nil)
 
-// New is an empty buffer above a source.
+// New returns an empty buffer above a source.
 func New(source Source) *Buffer { return &Buffer{source: source} }
 
-// Reset makes the buffer as New made it, for the next attempt.
+// Reset empties the buffer for the next attempt.
 func (b *Buffer) Reset() {
 	b.err = nil
 	b.points.Reset()
 	b.cleared.reset()
 	b.unreadable.reset()
 	b.stamped = nil
-	b.reads = nil // given away by Finish
+	b.reads = nil // Finish gave the old slice away
 	b.conflicts = nil
 }
 
-// Fail makes every operation from now on return err.
+// Fail makes every later operation return err.
 func (b *Buffer) Fail(err error) { b.err = err }
 
 // fault notes the first error of a write, which later operations return.
@@ -67,24 +66,24 @@ func (b *Buffer) fault(code kv.Code) {
 	}
 }
 
-// isSystem says whether key is one of those that FoundationDB keeps for itself.
+// isSystem reports whether key is one of those that FoundationDB keeps for itself.
 func isSystem(key []byte) bool { return len(key) > 0 && key[0] == 0xff }
 
-// beyond says whether key may not even be the end of a range.
+// beyond reports whether key is behind the largest legal end of a range.
 func beyond(key []byte) bool { return isSystem(key) && len(key) > 1 }
 
-// Get is kv.Reader's.
+// Get implements kv.Reader.
 func (b *Buffer) Get(key []byte) ([]byte, error) { return b.get(key, true) }
 
-// GetAll is kv.Reader's.
+// GetAll implements kv.Reader.
 func (b *Buffer) GetAll(keys [][]byte) ([][]byte, error) { return b.getAll(keys, true) }
 
-// GetRange is kv.Reader's.
+// GetRange implements kv.Reader.
 func (b *Buffer) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	return b.getRange(r, o, true)
 }
 
-// Snapshot is kv.Tx's.
+// Snapshot implements kv.Tx.
 func (b *Buffer) Snapshot() kv.Reader { return (*snapshot)(b) }
 
 // snapshot reads without read conflicts.
@@ -134,7 +133,7 @@ func (b *Buffer) getAll(keys [][]byte, conflict bool) ([][]byte, error) {
 	return values, nil
 }
 
-// local is the value of key where the buffer knows it without the store.
+// local returns the value of key if the buffer knows it without the store.
 func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	switch {
 	case b.err != nil:
@@ -142,7 +141,7 @@ func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	case isSystem(key):
 		return nil, false, kv.NewError(kv.KeyOutsideLegalRange)
 	case len(key) > kv.MaxKeySize:
-		return nil, true, nil // no such key can have been written
+		return nil, true, nil // a key of this length cannot be written
 	case b.unreadable.contains(key):
 		return nil, false, kv.NewError(kv.AccessedUnreadable)
 	}
@@ -156,7 +155,7 @@ func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	}
 }
 
-// settle makes what the store said about key what the transaction sees, and notes the read.
+// settle returns the value of key that the transaction sees above the store's value, and notes the read.
 func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
 	if conflict {
 		b.read(bytes.Clone(key), nil)
@@ -174,21 +173,21 @@ func (b *Buffer) read(begin, end []byte) {
 	b.reads = append(b.reads, resolver.Span{Begin: begin, End: end})
 }
 
-// AddReadConflict is kv.Tx's.
+// AddReadConflict implements kv.Tx.
 func (b *Buffer) AddReadConflict(r kv.Range) {
 	if b.legal(r) {
 		b.noteRead(r)
 	}
 }
 
-// AddWriteConflict is kv.Tx's.
+// AddWriteConflict implements kv.Tx.
 func (b *Buffer) AddWriteConflict(r kv.Range) {
 	if b.legal(r) {
 		b.conflicts = append(b.conflicts, resolver.SpanOf(own(r)))
 	}
 }
 
-// legal checks a range that a write names and says whether there is anything in it.
+// legal checks the range of a write, and reports whether it is not empty.
 func (b *Buffer) legal(r kv.Range) bool {
 	switch {
 	case b.err != nil:
@@ -203,8 +202,8 @@ func (b *Buffer) legal(r kv.Range) bool {
 	return !r.Empty()
 }
 
-// own copies a range of the caller's. Ends longer than any key are cut to where they divide the same
-// keys.
+// own copies a range of the caller's. Ends longer than any key are cut, so that the same keys are in the
+// range.
 func own(r kv.Range) kv.Range {
 	buf := make([]byte, 0, len(r.Begin)+len(r.End))
 	cut := func(key []byte) []byte {
@@ -215,8 +214,8 @@ func own(r kv.Range) kv.Range {
 	return kv.Range{Begin: cut(r.Begin), End: cut(r.End)}
 }
 
-// noteRead adds a read conflict for what the store answered in r: not for what was written here
-// without regard to the store's value.
+// noteRead adds a read conflict for the keys of r whose values came from the store. Keys that this
+// transaction has written without regard to the store's value are left out.
 func (b *Buffer) noteRead(r kv.Range) {
 	r = own(r)
 	if b.points.Len() == 0 && b.cleared.empty() {

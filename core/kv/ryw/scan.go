@@ -33,16 +33,16 @@ func (b *Buffer) getRange(r kv.Range, o kv.RangeOptions, conflict bool) ([]kv.Ke
 	return m.out, nil
 }
 
-// merge lays the transaction's own writes over the pairs that the store yields in a range.
+// merge merges the transaction's own writes with the pairs of a range that the store yields.
 type merge struct {
 	b          *Buffer
 	r          kv.Range
 	o          kv.RangeOptions
 	own        keymap.Cursor[write] // the next own write, in the order of reading
-	overlay    bool                 // there are writes to lay over
-	unreadable bool                 // met a key whose value is not known yet
+	overlay    bool                 // there are own writes in the range
+	unreadable bool                 // it came to a key whose value is not known yet
 	out        []kv.KeyValue
-	yield      func(key, value []byte) bool // pair, bound once
+	yield      func(key, value []byte) bool // the method pair, bound once to save allocations
 }
 
 func (m *merge) start(b *Buffer, r kv.Range, o kv.RangeOptions) {
@@ -59,7 +59,7 @@ func (m *merge) start(b *Buffer, r kv.Range, o kv.RangeOptions) {
 	}
 }
 
-// pair takes the store's next pair; it returns false when no more is wanted.
+// pair takes the store's next pair. It returns false if it wants no more.
 func (m *merge) pair(key, value []byte) bool {
 	if m.overlay {
 		if !m.ownUpTo(key) {
@@ -75,7 +75,7 @@ func (m *merge) pair(key, value []byte) bool {
 	return m.emit(key, value)
 }
 
-// finish adds the own writes that lie behind the store's last pair.
+// finish adds the own writes behind the store's last pair.
 func (m *merge) finish() {
 	for m.more() && m.ownKey() && m.ownPair(nil) {
 	}
@@ -83,7 +83,7 @@ func (m *merge) finish() {
 
 func (m *merge) more() bool { return !m.unreadable && (m.o.Limit <= 0 || len(m.out) < m.o.Limit) }
 
-// ownKey says whether there is a next own write in the range.
+// ownKey reports whether there is a next own write in the range.
 func (m *merge) ownKey() bool {
 	if !m.own.Valid() {
 		return false
@@ -135,7 +135,7 @@ func (m *merge) emit(key, value []byte) bool {
 	return m.more()
 }
 
-// covered is the part of the range that the result speaks of.
+// covered returns the part of the range that the result is about.
 func (m *merge) covered() kv.Range {
 	switch last := len(m.out) - 1; {
 	case m.o.Limit <= 0 || last+1 < m.o.Limit:

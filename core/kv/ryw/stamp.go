@@ -6,7 +6,7 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Versionstamp is the ten bytes for the order-th transaction of those committed at version.
+// Versionstamp returns the ten bytes for the order-th transaction that is committed at version.
 func Versionstamp(version int64, order uint16) (stamp [10]byte) {
 	binary.BigEndian.PutUint64(stamp[:], uint64(version))
 	binary.BigEndian.PutUint16(stamp[8:], order)
@@ -15,11 +15,11 @@ func Versionstamp(version int64, order uint16) (stamp [10]byte) {
 
 // stampedKey is a versionstamped key to be written.
 type stampedKey struct {
-	lowest []byte   // the key with the lowest stamp that the commit may give
+	lowest []byte   // the key with the lowest stamp that the commit may have
 	m      Mutation // of kind SetStampedKey
 }
 
-// stampOffset is where in b, whose last four bytes say so, the ten bytes of the versionstamp go.
+// stampOffset returns the offset of the versionstamp's ten bytes in b, which is in the last four bytes of b.
 func stampOffset(b []byte) (int, bool) {
 	if len(b) < 4+10 {
 		return 0, false
@@ -28,14 +28,14 @@ func stampOffset(b []byte) (int, bool) {
 	return int(at), at <= uint32(len(b)-4-10)
 }
 
-// fillIn is b with the versionstamp in its place and without the four bytes that named it.
+// fillIn returns b with the versionstamp at its offset, and without the four bytes of the offset.
 func fillIn(b []byte, stamp [10]byte) []byte {
 	at, _ := stampOffset(b)
 	copy(b[at:], stamp[:])
 	return b[:len(b)-4]
 }
 
-// SetVersionstampedKey is kv.Tx's.
+// SetVersionstampedKey implements kv.Tx.
 func (b *Buffer) SetVersionstampedKey(key, value []byte) {
 	at, ok := stampOffset(key)
 	if !ok {
@@ -60,7 +60,7 @@ func (b *Buffer) SetVersionstampedKey(key, value []byte) {
 	b.stamped = append(b.stamped, stampedKey{lowest, Mutation{Kind: SetStampedKey, Key: k, Value: v}})
 }
 
-// SetVersionstampedValue is kv.Tx's.
+// SetVersionstampedValue implements kv.Tx.
 func (b *Buffer) SetVersionstampedValue(key, value []byte) {
 	if _, ok := stampOffset(value); !ok {
 		b.fault(kv.BadVersionstamp)

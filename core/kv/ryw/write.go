@@ -7,18 +7,18 @@ import (
 	"couchrelay/core/kv"
 )
 
-// write is what the transaction did to one key.
+// write is the sum of the transaction's writes of one key.
 type write struct {
-	known      bool       // value is what the key will hold, whatever the store holds now
-	unreadable bool       // its value will have a versionstamp
-	value      []byte     // when known; nil when cleared
-	ops        []Mutation // else: what to do to the store's value, in order
+	known      bool       // the key will have value, whatever its value in the store is
+	unreadable bool       // the value will have a versionstamp
+	value      []byte     // if known; nil if the key was cleared
+	ops        []Mutation // if not known: mutations of the store's value, in order
 }
 
-// independent says whether the outcome does not depend on the store's value.
+// independent reports whether the outcome does not depend on the store's value.
 func (w *write) independent() bool { return w.known || w.unreadable }
 
-// over is the value that the key will hold above the store's value, which may be nil.
+// over returns the key's value after the writes, from the store's value, which may be nil.
 func (w *write) over(base []byte) []byte {
 	if w.known {
 		return w.value
@@ -47,8 +47,8 @@ func (w *write) do(m Mutation) {
 	}
 }
 
-// Apply is the value of a key after a Set, Clear, Add or Max above base, which is nil when there is no
-// value. A base shorter than the operand counts as if followed by zeros, a longer one is cut.
+// Apply returns the value of a key after a Set, Clear, Add or Max of base, which is nil if the key has no
+// value. A base shorter than the operand is extended with zeros, a longer one is cut.
 func Apply(kind Kind, base, operand []byte) []byte {
 	switch kind {
 	case Add:
@@ -68,11 +68,11 @@ func number(b []byte) uint64 {
 
 func little(n uint64) []byte { return binary.LittleEndian.AppendUint64(make([]byte, 0, 8), n) }
 
-// maxPaired is up to what length a value shares memory with its key.
+// maxPaired is the longest value that shares memory with its key.
 const maxPaired = 256
 
-// pair copies a key and a value, into one new piece of memory if the value is short. A long one gets its
-// own, since the logs of conflicts keep keys for seconds after their values are forgotten.
+// pair copies a key and a value, into one allocation if the value is short. A long value gets its own, since
+// the logs of conflicts keep keys for seconds after their values are forgotten.
 func pair(key, value []byte) (k, v []byte) {
 	if len(value) > maxPaired {
 		return bytes.Clone(key), bytes.Clone(value)
@@ -81,7 +81,7 @@ func pair(key, value []byte) (k, v []byte) {
 	return buf[:len(key):len(key)], buf[len(key):]
 }
 
-// writable checks key and value and says whether the write may be noted.
+// writable checks key and value, and reports whether the write may be noted.
 func (b *Buffer) writable(key, value []byte) bool {
 	switch {
 	case b.err != nil:
@@ -96,7 +96,7 @@ func (b *Buffer) writable(key, value []byte) bool {
 	return b.err == nil
 }
 
-// put notes a mutation of one key, whose slices the buffer owns.
+// put notes a mutation of one key. The buffer owns its slices.
 func (b *Buffer) put(m Mutation) {
 	w := b.points.Get(m.Key)
 	if w == nil {
@@ -107,7 +107,7 @@ func (b *Buffer) put(m Mutation) {
 	w.do(m)
 }
 
-// Set is kv.Tx's.
+// Set implements kv.Tx.
 func (b *Buffer) Set(key, value []byte) {
 	if b.writable(key, value) {
 		k, v := pair(key, value)
@@ -115,10 +115,10 @@ func (b *Buffer) Set(key, value []byte) {
 	}
 }
 
-// Add is kv.Tx's.
+// Add implements kv.Tx.
 func (b *Buffer) Add(key []byte, delta int64) { b.atomic(Add, key, uint64(delta)) }
 
-// Max is kv.Tx's.
+// Max implements kv.Tx.
 func (b *Buffer) Max(key []byte, v uint64) { b.atomic(Max, key, v) }
 
 func (b *Buffer) atomic(kind Kind, key []byte, operand uint64) {
@@ -130,7 +130,7 @@ func (b *Buffer) atomic(kind Kind, key []byte, operand uint64) {
 	}
 }
 
-// Clear is kv.Tx's. Keys longer than any are passed over.
+// Clear implements kv.Tx. It ignores keys that are too long to exist.
 func (b *Buffer) Clear(key []byte) {
 	if len(key) > kv.MaxKeySize || !b.writable(key, nil) {
 		return
@@ -142,7 +142,7 @@ func (b *Buffer) Clear(key []byte) {
 	*b.points.Ref(k) = write{known: true}
 }
 
-// ClearRange is kv.Tx's.
+// ClearRange implements kv.Tx.
 func (b *Buffer) ClearRange(r kv.Range) {
 	if !b.legal(r) {
 		return
@@ -153,8 +153,8 @@ func (b *Buffer) ClearRange(r kv.Range) {
 	b.cleared.add(r)
 }
 
-// uncover makes cleared keys readable again, since their value is known, and gives up versionstamped
-// keys whose lowest possible place is cleared.
+// uncover makes cleared keys readable again, since their values are known, and drops versionstamped keys
+// whose lowest possible place is cleared.
 func (b *Buffer) uncover(r kv.Range) {
 	b.unreadable.remove(r)
 	kept := b.stamped[:0]

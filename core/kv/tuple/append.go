@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Type codes of the format. Integers of n bytes have zeroCode+n or, when negative, zeroCode-n.
+// Type codes of the format. Integers of n bytes have zeroCode+n, or zeroCode-n if they are negative.
 const (
 	nilCode     = 0x00
 	bytesCode   = 0x01
@@ -74,7 +74,7 @@ func AppendUint(dst []byte, u uint64) []byte {
 
 func byteLen(u uint64) int { return (bits.Len64(u) + 7) / 8 }
 
-// appendLow appends the n low bytes of u, big-endian.
+// appendLow appends the n lowest bytes of u, big-endian.
 func appendLow(dst []byte, u uint64, n int) []byte {
 	for n--; n >= 0; n-- {
 		dst = append(dst, byte(u>>(8*n)))
@@ -82,7 +82,7 @@ func appendLow(dst []byte, u uint64, n int) []byte {
 	return dst
 }
 
-// AppendBig appends an integer of any size up to 255 bytes; it panics on larger ones.
+// AppendBig appends an integer of at most 255 bytes. It panics on larger ones.
 func AppendBig(dst []byte, i *big.Int) []byte {
 	magnitude := i.Bytes()
 	n := len(magnitude)
@@ -133,7 +133,7 @@ func AppendFloat64(dst []byte, f float64) []byte { // float: only encoded
 	return binary.BigEndian.AppendUint64(append(dst, doubleCode), u)
 }
 
-// AppendBool appends a truth value.
+// AppendBool appends a boolean.
 func AppendBool(dst []byte, b bool) []byte {
 	if b {
 		return append(dst, trueCode)
@@ -150,11 +150,11 @@ func AppendVersionstamp(dst []byte, v Versionstamp) []byte {
 	return binary.BigEndian.AppendUint16(dst, v.User)
 }
 
-// AppendTuple appends a tuple as one nested element. It panics where Pack does.
+// AppendTuple appends a tuple as one nested element. It panics as Pack does.
 func AppendTuple(dst []byte, t Tuple) []byte { return Append(dst, t) }
 
-// appendAll appends elements at a nesting depth and returns the offset of the one incomplete
-// versionstamp among them, -1 when there is none.
+// appendAll appends elements at a nesting depth, and returns the offset of the incomplete versionstamp among
+// them, -1 if there is none.
 func appendAll(dst []byte, elems []any, depth int) ([]byte, int) {
 	if depth > maxDepth {
 		panic("tuple: nested too deeply")

@@ -11,17 +11,17 @@ import (
 // Subspace is a key prefix under which tuples are packed.
 type Subspace []byte
 
-// Sub is the subspace below s of keys that start with elems.
+// Sub returns the subspace of the keys of s that start with elems.
 func (s Subspace) Sub(elems ...any) Subspace { return Subspace(s.Pack(elems...)) }
 
-// Pack is the key of elems in s. It panics where the function Pack does.
+// Pack returns the key of elems in s. It panics as the function Pack does.
 func (s Subspace) Pack(elems ...any) []byte { return Append(s.Begin(48), elems...) }
 
-// Begin is a copy of the prefix with room for extra bytes, for the typed appenders.
+// Begin returns a copy of the prefix with capacity for extra bytes, for the typed Append functions.
 func (s Subspace) Begin(extra int) []byte { return append(make([]byte, 0, len(s)+extra), s...) }
 
-// PackVersionstamped is the key of elems in s as kv.Tx.SetVersionstampedKey takes it; one of elems is
-// an incomplete Versionstamp.
+// PackVersionstamped returns the key of elems in s, one of which is an incomplete Versionstamp, in the form
+// that kv.Tx.SetVersionstampedKey takes.
 func (s Subspace) PackVersionstamped(elems ...any) []byte { return PackVersionstamped(s, elems...) }
 
 // Unpack decodes a key of s. The error has ErrMalformed in its chain.
@@ -33,10 +33,10 @@ func (s Subspace) Unpack(key []byte) (Tuple, error) {
 	return Unpack(rest)
 }
 
-// Contains says whether key has the subspace's prefix.
+// Contains reports whether key has the subspace's prefix.
 func (s Subspace) Contains(key []byte) bool { return bytes.HasPrefix(key, s) }
 
-// Range is every key of the subspace, the bare prefix included.
+// Range returns the range of all keys of the subspace, with the bare prefix.
 func (s Subspace) Range() kv.Range {
 	return kv.Range{Begin: s, End: append(s.Begin(1), 0xff)} // no element starts with 0xff
 }
@@ -48,10 +48,10 @@ func (s Subspace) trim(key []byte) ([]byte, error) {
 	return key[len(s):], nil
 }
 
-// Scan decodes a key of s into dst, one pointer for each element: *string, *[]byte, *int64, *uint64,
-// *int, *bool, *UUID, *Versionstamp or *Tuple; nil skips an element. Elements of another type, out of
-// the pointer's range, missing or left over give an error of ErrMalformed that names the position;
-// dst is then partly filled.
+// Scan decodes a key of s into dst, one pointer for each element: *string, *[]byte, *int64, *uint64, *int,
+// *bool, *UUID, *Versionstamp or *Tuple; nil skips an element. Elements that have another type, are out of
+// the pointer's range, are missing or are left over give an error that has ErrMalformed in its chain and
+// names the position. Some of dst may then be set.
 func (s Subspace) Scan(key []byte, dst ...any) error {
 	b, err := s.trim(key)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s Subspace) Scan(key []byte, dst ...any) error {
 	return nil
 }
 
-// scan decodes the first element of b into d and returns the bytes after it.
+// scan decodes the first element of b into d, and returns the bytes after it.
 func scan(b []byte, d any) (rest []byte, err error) {
 	switch d := d.(type) {
 	case nil:

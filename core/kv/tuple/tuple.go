@@ -1,6 +1,6 @@
-// Package tuple encodes lists of elements as keys whose byte order is the order of the elements, in
-// the format of FoundationDB's tuple layer (design/tuple.md of its repository), byte for byte, so
-// that the tools and bindings of other languages read our keys. It is pure computation.
+// Package tuple encodes lists of elements as keys whose byte order is the order of the elements. The format
+// is, byte for byte, that of FoundationDB's tuple layer (design/tuple.md of its repository), so that tools
+// and bindings of other languages can read the keys.
 //
 // Elements and their order: nil < []byte < string < Tuple < integers < float32 < float64 < false <
 // true < UUID < Versionstamp. Integers are int, int32, int64, uint, uint32, uint64 and *big.Int of at
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Tuple is a list of elements, see the package comment for their types.
+// Tuple is a list of elements. The package comment has their types.
 type Tuple []any
 
 // UUID is a 16-byte identifier, ordered as bytes.
@@ -34,22 +34,22 @@ type Versionstamp struct {
 // incomplete is the placeholder for the ten bytes that the commit fills in.
 var incomplete = [10]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// Incomplete is a versionstamp whose transaction part the commit fills in; see PackVersionstamped.
+// Incomplete returns a versionstamp whose transaction part the commit fills in; see PackVersionstamped.
 func Incomplete(user uint16) Versionstamp { return Versionstamp{Transaction: incomplete, User: user} }
 
-// IsIncomplete says whether the transaction part is still to be filled in.
+// IsIncomplete reports whether the transaction part is still to be filled in.
 func (v Versionstamp) IsIncomplete() bool { return v.Transaction == incomplete }
 
 func (v Versionstamp) String() string { return fmt.Sprintf("%x-%d", v.Transaction, v.User) }
 
-// maxDepth bounds the nesting of tuples, in packing and in reading.
+// maxDepth bounds the nesting of tuples, when they are packed and unpacked.
 const maxDepth = 64
 
 // Pack encodes elements. It panics on an unsupported type, an incomplete Versionstamp or nesting
 // deeper than 64, which are programmer errors.
 func Pack(elems ...any) []byte { return Append(make([]byte, 0, 64), elems...) }
 
-// Append appends what Pack returns.
+// Append appends the encoding that Pack returns.
 func Append(dst []byte, elems ...any) []byte {
 	dst, stamp := appendAll(dst, elems, 0)
 	if stamp >= 0 {
@@ -58,10 +58,10 @@ func Append(dst []byte, elems ...any) []byte {
 	return dst
 }
 
-// PackVersionstamped encodes elements, exactly one of which is an incomplete Versionstamp, after
-// prefix, in the form that kv.Tx.SetVersionstampedKey takes: the four bytes after the key are the
-// little-endian offset of the ten bytes to fill in. It panics where Pack does and on none or several
-// incomplete versionstamps.
+// PackVersionstamped encodes elements after prefix; exactly one of them is an incomplete Versionstamp. The
+// result has the form that kv.Tx.SetVersionstampedKey takes: the four bytes after the key are the
+// little-endian offset of the ten bytes to fill in. It panics as Pack does, and if there is no incomplete
+// versionstamp or more than one.
 func PackVersionstamped(prefix []byte, elems ...any) []byte {
 	dst := append(make([]byte, 0, len(prefix)+64), prefix...)
 	dst, stamp := appendAll(dst, elems, 0)
@@ -71,7 +71,7 @@ func PackVersionstamped(prefix []byte, elems ...any) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(stamp))
 }
 
-// String prints the elements in order: (1, "text", b"bytes", nil, (2)).
+// String returns the elements in order, as in (1, "text", b"bytes", nil, (2)).
 func (t Tuple) String() string {
 	elems := make([]string, len(t))
 	for i, e := range t {

@@ -14,8 +14,8 @@ var ErrMalformed = errors.New("malformed tuple")
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", ErrMalformed, what) }
 
-// Unpack decodes what Pack encoded. Other bytes, however hostile, give an error of ErrMalformed, and
-// so do encodings that Pack would not have chosen: Pack of the result is b again.
+// Unpack decodes the bytes that Pack returns. All other bytes give an error with ErrMalformed in its chain,
+// also encodings that Pack would not choose: Pack of the result is always b.
 func Unpack(b []byte) (Tuple, error) {
 	var t Tuple
 	for len(b) > 0 {
@@ -28,7 +28,7 @@ func Unpack(b []byte) (Tuple, error) {
 	return t, nil
 }
 
-// element decodes the first element of b, which is not empty, and returns the bytes after it.
+// element decodes the first element of b, which must not be empty, and returns the bytes after it.
 func element(b []byte, depth int) (any, []byte, error) { // float: only decoded
 	switch code := b[0]; {
 	case code == nilCode:
@@ -67,7 +67,7 @@ func text(b []byte) (val, rest []byte, err error) {
 	return append([]byte{}, unescaped(escaped)...), rest, err
 }
 
-// unescaped is what textIn found without its escapes, in the same memory where it has none.
+// unescaped returns the result of textIn without its escapes, in the same memory if it has none.
 func unescaped(b []byte) []byte {
 	if bytes.IndexByte(b, 0) < 0 {
 		return b
@@ -75,7 +75,7 @@ func unescaped(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte{0, 0xff}, []byte{0})
 }
 
-// textIn is the still escaped part of b that holds the string at its start.
+// textIn returns the part of b that has the string at its start, still escaped.
 func textIn(b []byte) (escaped, rest []byte, err error) {
 	for at := 1; ; at += 2 {
 		i := bytes.IndexByte(b[at:], 0)
@@ -131,7 +131,7 @@ func integer(b []byte) (any, []byte, error) {
 	return int64(magnitude), rest, nil
 }
 
-// smallInteger decodes an integer of at most eight bytes as sign and magnitude.
+// smallInteger decodes an integer of at most eight bytes into its sign and magnitude.
 func smallInteger(b []byte) (negative bool, magnitude uint64, rest []byte, err error) {
 	n := int(b[0]) - zeroCode
 	if negative = n < 0; negative {
@@ -178,7 +178,7 @@ func bigInteger(b []byte) (*big.Int, []byte, error) {
 	return i, b[2+n:], nil
 }
 
-// fixed is the n bytes after the type code.
+// fixed returns the n bytes after the type code.
 func fixed(b []byte, n int) (val, rest []byte, err error) {
 	if len(b) < 1+n {
 		return nil, nil, malformed("element cut off")
@@ -186,7 +186,7 @@ func fixed(b []byte, n int) (val, rest []byte, err error) {
 	return b[1 : 1+n], b[1+n:], nil
 }
 
-// padded makes what fixed returned n bytes long also where it failed.
+// padded returns n bytes also after fixed failed.
 func padded(val []byte, n int) []byte {
 	if val == nil {
 		return make([]byte, n)

@@ -1,5 +1,5 @@
-// Package watchers keeps the watches that are in effect in a store and finds those that a commit
-// ends. It is plain memory and not safe for concurrent use; whom to wake, and when, is the store's.
+// Package watchers keeps the watches that are in effect in a store, and finds those that a commit ends. The
+// store wakes their waiters. It is plain memory, and not safe for concurrent use.
 package watchers
 
 import (
@@ -11,7 +11,7 @@ import (
 	"couchrelay/core/kv/ryw"
 )
 
-// Max is the number of watches that a store takes at once, FoundationDB's default for a client.
+// Max is the number of watches that a store has at once at most, FoundationDB's default for a client.
 const Max = 10_000
 
 // Registry holds watches of type W. The zero value is empty.
@@ -25,11 +25,11 @@ type entry[W comparable] struct {
 	w    W
 }
 
-// Len is the number of watches.
+// Len returns the number of watches.
 func (r *Registry[W]) Len() int { return r.n }
 
-// Add registers a watch of key, whose transaction saw one value and whose present value is now. It
-// returns false, and registers nothing, when these differ: the watch ends at once.
+// Add registers a watch of key. seen is the value that the watch's transaction saw, now the present one. If
+// these differ, the watch ends at once: Add registers nothing and returns false.
 func (r *Registry[W]) Add(key, seen, now []byte, w W) bool {
 	if !same(seen, now) {
 		return false
@@ -40,12 +40,12 @@ func (r *Registry[W]) Add(key, seen, now []byte, w W) bool {
 	return true
 }
 
-// Remove forgets a watch, if it is there.
+// Remove forgets a watch, if it is registered.
 func (r *Registry[W]) Remove(key []byte, w W) {
 	r.take(key, func(e entry[W]) bool { return e.w == w })
 }
 
-// Changed removes and returns the watches that the mutations of a commit end. latest is the value of a
+// Changed removes and returns the watches that the mutations of a commit end. latest returns the value of a
 // key after the commit.
 func (r *Registry[W]) Changed(mutations []ryw.Mutation, latest func(key []byte) []byte) (ended []W) {
 	for i := 0; i < len(mutations) && r.n > 0; i++ {
