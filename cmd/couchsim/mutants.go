@@ -26,14 +26,15 @@ type mutantsCommand struct {
 	Cores  int           `help:"Cores to use, for as many mutants at once; all unless told." placeholder:"N"`
 	Limit  time.Duration `help:"Time for each at most." default:"2h"`
 	Source string        `help:"Directory of the module's source." default:"." type:"existingdir"`
-	Table  string        `help:"Write what was found to this table; its rows for other mutants stay." placeholder:"FILE" type:"path"`
-	Verify bool          `help:"First play the seed that finds a mutant according to the table, and say whether it still does."`
+	Table  string        `help:"Write what was found here; rows for other mutants stay." placeholder:"FILE" type:"path"`
+	Verify bool          `help:"First play the seed that the table names, and say whether it still finds the mutant."`
 }
 
 // Help is kong's.
 func (mutantsCommand) Help() string {
 	return "Compiles a copy of couchsim for each bug, with the Go toolchain, and plays seeds of profile small until an " +
-		"invariant breaks. The source is not touched. The table is sim/mutants/caught.txt, as of when this program was built."
+		"invariant breaks. The source is not touched. The table is sim/mutants/caught.txt, as it was when this program " +
+		"was built."
 }
 
 func (c *mutantsCommand) Run() error {

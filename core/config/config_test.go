@@ -13,9 +13,10 @@ import (
 func TestKeysAreReadAsWritten(t *testing.T) {
 	odd := Default()
 	for name, value := range map[string]string{
-		"max_jobs": "7", "interval": "1500", "scheduling_policy": "fifo", "usage_coeff": "0.25", "priority_coeff": "0.995",
-		"startup_jitter": "0", "health_threshold": "3h", "use_bulk_get": "false", "valid_proxy_protocols": "http,socks5",
-		"socket_options": "[{sndbuf, 65536}, {nodelay, false}]", "cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c",
+		"max_jobs": "7", "interval": "1500", "scheduling_policy": "fifo", "usage_coeff": "0.25",
+		"priority_coeff": "0.995", "startup_jitter": "0", "health_threshold": "3h", "use_bulk_get": "false",
+		"valid_proxy_protocols": "http,socks5", "socket_options": "[{sndbuf, 65536}, {nodelay, false}]",
+		"cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c",
 	} {
 		if err := odd.Set(name, value); err != nil {
 			t.Fatal(err)
@@ -39,13 +40,18 @@ func TestKeysAreReadAsWritten(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for text, want := range map[string]time.Duration{"60": time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0} {
+	for text, want := range map[string]time.Duration{
+		"60": time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0,
+	} {
 		s := Default()
 		if err := s.Set("min_run_time_sec", text); err != nil || s.Node.MinRun != want {
 			t.Errorf("%s is %s, %v", text, s.Node.MinRun, err)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 250 * time.Millisecond: "250ms"} {
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s",
+		250 * time.Millisecond: "250ms",
+	} {
 		if got := Short(d); got != want {
 			t.Errorf("%s is written %s, want %s", d, got, want)
 		}
@@ -61,7 +67,8 @@ func TestCoefficients(t *testing.T) {
 	}
 	for _, text := range []string{"", "-0.1", "0.91", "NaN", "Inf", "-Inf", "1e300", "1e400", "a"} {
 		s := Default()
-		if err := s.Set("usage_coeff", text); err == nil || !strings.HasSuffix(err.Error(), "must be a number from 0 to 0.9") {
+		err := s.Set("usage_coeff", text)
+		if err == nil || !strings.HasSuffix(err.Error(), "must be a number from 0 to 0.9") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

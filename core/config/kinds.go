@@ -43,7 +43,8 @@ func (s Section[C]) Set(c *C, section, name, value string) error {
 	case i < 0 && slices.Contains(unsupported, name):
 		return fmt.Errorf("[%s] %s is not supported yet; remove it", section, name)
 	case i < 0:
-		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, strings.Join(slices.Sorted(s.names), ", "))
+		known := strings.Join(slices.Sorted(s.names), ", ")
+		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, known)
 	}
 	if err := s[i].Set(c, value); err != nil {
 		return fmt.Errorf("[%s] %s = %s: %w", section, name, value, err)

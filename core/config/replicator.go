@@ -51,20 +51,27 @@ var Replicator = Section[Settings]{
 	{"startup_jitter", milliseconds(func(s *Settings) *time.Duration { return &s.Node.StartupJitter }, 0)},
 	{"activity_timeout_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.ActivityTimeout }, 2)},
 	{"stop_timeout_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.StopTimeout }, 1)},
-	{"stats_update_interval_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.ProgressInterval }, 1)},
+	{"stats_update_interval_sec", seconds(
+		func(s *Settings) *time.Duration { return &s.Node.ProgressInterval }, 1)},
 	{"max_history", Integer(func(s *Settings) *int { return &s.Replicator.MaxHistory }, 1, 1000)},
 	{"health_threshold", seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
-	{"health_threshold_sec", seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
-	{"min_backoff_penalty_sec", seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
-	{"max_backoff_penalty_sec", seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
-	{"transient_job_max_age_sec", seconds(func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
+	{"health_threshold_sec", seconds(
+		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
+	{"min_backoff_penalty_sec", seconds(
+		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
+	{"max_backoff_penalty_sec", seconds(
+		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
+	{"transient_job_max_age_sec", seconds(
+		func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
 
 	{"worker_processes", Integer(func(s *Settings) *int { return &parse(s).WorkerProcesses }, 1, 1000)},
 	{"worker_batch_size", Integer(func(s *Settings) *int { return &parse(s).WorkerBatchSize }, 1, 100_000)},
 	{"http_connections", Integer(func(s *Settings) *int { return &parse(s).HTTPConnections }, 1, 10_000)},
 	{"retries_per_request", Integer(func(s *Settings) *int { return &parse(s).RetriesPerRequest }, 0, 1000)},
-	{"connection_timeout", milliseconds(func(s *Settings) *time.Duration { return &parse(s).ConnectionTimeout }, 100)},
-	{"checkpoint_interval", milliseconds(func(s *Settings) *time.Duration { return &parse(s).CheckpointInterval }, 100)},
+	{"connection_timeout", milliseconds(
+		func(s *Settings) *time.Duration { return &parse(s).ConnectionTimeout }, 100)},
+	{"checkpoint_interval", milliseconds(
+		func(s *Settings) *time.Duration { return &parse(s).CheckpointInterval }, 100)},
 	{"use_checkpoints", Boolean(func(s *Settings) *bool { return &parse(s).UseCheckpoints })},
 	{"use_bulk_get", Boolean(func(s *Settings) *bool { return &parse(s).UseBulkGet })},
 	{"socket_options", socketOptions},
@@ -144,7 +151,9 @@ var socketOptions = Kind[Settings]{
 }
 
 // Set sets one key of [replicator].
-func (s *Settings) Set(name, value string) error { return Replicator.Set(s, "replicator", name, value) }
+func (s *Settings) Set(name, value string) error {
+	return Replicator.Set(s, "replicator", name, value)
+}
 
 // SetShares sets the shares of an account, a key of [replicator.shares].
 func (s *Settings) SetShares(account, value string) error {

@@ -100,7 +100,7 @@ func load(t *testing.T) *source {
 	return s
 }
 
-var rules = []rule{imports, groups, width, sizes, purity, invariants, tools, exclusions}
+var rules = []rule{imports, groups, width, sizes, purity, invariants, packageComments, tools, exclusions}
 
 func TestRules(t *testing.T) {
 	s := load(t)

@@ -35,7 +35,8 @@ func TestFind(t *testing.T) {
 	if all, err := Find(nil); err != nil || len(all) != len(every) {
 		t.Errorf("%d of %d found without names: %v", len(all), len(every), err)
 	}
-	if some, err := Find([]string{"checkpoint-ahead"}); err != nil || len(some) != 1 || some[0].Subject != "checkpoints" {
+	some, err := Find([]string{"checkpoint-ahead"})
+	if err != nil || len(some) != 1 || some[0].Subject != "checkpoints" {
 		t.Errorf("%v, %v", some, err)
 	}
 	if _, err := Find([]string{"no-such"}); err == nil || !strings.Contains(err.Error(), `"no-such"`) {
