@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -11,6 +12,12 @@ import (
 	"github.com/benbjohnson/clock"
 
 	"couchrelay/core/invariant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/sim/fakefdb"
 )
 
 const (
@@ -66,5 +73,39 @@ func TestBreachesCountAndDoNotFlood(t *testing.T) {
 	breakIt(odd, 10)
 	if said := lines(); len(said) != 1 || said[0].Count != 111 {
 		t.Errorf("after a minute the log has %+v", said)
+	}
+}
+
+// breaching is a store in whose transactions every read breaks an invariant.
+type breaching struct{ kv.Database }
+
+type breachingTx struct{ kv.Transaction }
+
+func (d breaching) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return breachingTx{d.Database.Begin(ctx, o)}
+}
+
+func (breachingTx) Get([]byte) ([]byte, error) {
+	invariant.Check(false, odd)
+	return nil, nil
+}
+
+// TestBreachRollsBack: a transaction of the node in which an invariant breaks is reported and answered as failed, and
+// the process goes on.
+func TestBreachRollsBack(t *testing.T) {
+	db := breaching{fakefdb.New()}
+	var reported []*invariant.Broken
+	l := New(Options{
+		Clock: clock.NewMock(), DB: db, Store: jobstore.New(tuple.Subspace("x"), jobstore.DefaultConfig(repid.Server{})),
+		Broken: func(b *invariant.Broken) { reported = append(reported, b) },
+	})
+	l.ctx = t.Context()
+	l.ask(node.Ask{ID: 7, Request: node.Beat{Worker: "w"}})
+	done, is := (<-l.events).(node.Done)
+	if !is || done.ID != 7 || done.Fault != node.StoreDown || !strings.Contains(done.Text, "loop.odd") {
+		t.Errorf("the node is told %+v", done)
+	}
+	if len(reported) != 1 || reported[0].ID != odd {
+		t.Errorf("reported are %v", reported)
 	}
 }

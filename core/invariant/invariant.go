@@ -11,7 +11,8 @@
 //   - A replication run ends at once, crashed, and writes no checkpoint any more. The effects of the step
 //     that broke the invariant are dropped with it. The next run begins at the last checkpoint, so a breach
 //     costs time only.
-//   - A transaction is rolled back.
+//   - A transaction of the node is rolled back and answered as failed. One of an HTTP request is rolled back
+//     as after any panic, and the connection is cut.
 //   - The limiter of requests forgets what it knows, which is nothing but pauses.
 //   - Whatever has no Guard ends the process. Its lease expires, and other nodes or the next process go on
 //     with its jobs.

@@ -9,12 +9,12 @@ import (
 	"couchrelay/core/ejson"
 )
 
-// kindOrder is CouchDB's collation of JSON types.
+// kindOrder is the order of JSON types in CouchDB's collation.
 var kindOrder = []byte{byte(ejson.Null), byte(ejson.False), byte(ejson.True), byte(ejson.Number), byte(ejson.String), byte(ejson.Array), byte(ejson.Object)}
 
-// Compare orders any two JSON values as CouchDB's views do: null, false, true, numbers, strings,
-// arrays, objects. Arrays compare element by element, objects member by member in the order in which
-// they were written, and what ends first is less.
+// Compare orders any two JSON values as CouchDB's views do: null, false, true, numbers, strings, arrays,
+// objects. Arrays compare element by element, objects member by member in the order in which they were
+// written. If one ends where the other goes on, it is less.
 func Compare(a, b ejson.Value) int {
 	if a.Kind != b.Kind {
 		return slices.Index(kindOrder, byte(a.Kind)) - slices.Index(kindOrder, byte(b.Kind))
@@ -37,7 +37,7 @@ func compareMembers(a, b ejson.Member) int {
 	return cmp.Or(compareStrings(a.Name, b.Name), Compare(a.Value, b.Value))
 }
 
-// identical is Erlang's exact equality, which also tells 1 from 1.0.
+// identical reports whether two values are equal by Erlang's =:=, for which 1 and 1.0 differ.
 func identical(a, b ejson.Value) bool {
 	return a.Kind == b.Kind && a.IsInteger() == b.IsInteger() &&
 		(a.Kind != ejson.Number || compareNumbers(a.Text, b.Text) == 0) &&
@@ -48,11 +48,11 @@ func identical(a, b ejson.Value) bool {
 		})
 }
 
-// ascii is the order of ICU's root collation (CLDR 48), lower case standing for both cases. Control
-// characters that are missing here are ignored.
+// ascii has the characters in the order of ICU's root collation (CLDR 48), lower case for both cases. Control
+// characters that are not in it are ignored.
 const ascii = "\t\n\v\f\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
 
-// weights holds the place in ascii of each character, counted from 1.
+// weights has the place of each character in ascii, counted from 1; 0 for characters that are ignored.
 var weights = func() (w [utf8.RuneSelf]rune) {
 	for i := range len(ascii) {
 		w[ascii[i]] = rune(i + 1)
@@ -84,7 +84,8 @@ func compareStrings(a, b string) int {
 	return cmp.Or(byCase, strings.Compare(a, b))
 }
 
-// nextWeight takes the next character that counts off s. At the end the weight is 0, less than all.
+// nextWeight returns the weight of the next character of s that is not ignored, and the rest of s. At the end
+// of s the weight is 0, which is less than all others.
 func nextWeight(s string) (weight rune, upper bool, rest string) {
 	for s != "" {
 		r, size := utf8.DecodeRuneInString(s)

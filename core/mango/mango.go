@@ -1,7 +1,7 @@
-// Package mango holds CouchDB's selectors: reading and checking them, their normal form, which
-// replication ids hash, and matching documents with them.
+// Package mango implements CouchDB's selectors: it parses and checks them, brings them into the normal form
+// that replication ids hash, and matches documents with them.
 //
-// The meaning is that of CouchDB's mango_selector and couch_ejson_compare, with three differences:
+// Selectors mean what CouchDB's mango_selector and couch_ejson_compare make of them, with three differences:
 //
 //   - numbers compare exactly, where CouchDB rounds those with a fraction or exponent to doubles;
 //   - strings collate as in ICU's root locale for ASCII, and beyond it by code point behind the
@@ -20,8 +20,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Error says what is wrong with a selector. Name is CouchDB's word for the class of the mistake, what
-// its HTTP interface has in "error"; Reason is one sentence.
+// Error is a mistake in a selector. Name is CouchDB's word for its class, the "error" of its answers. Reason
+// is one sentence.
 type Error struct {
 	Name   string
 	Reason string
@@ -33,12 +33,12 @@ func badArg(o op, accepted string) error {
 	return &Error{"bad_arg", fmt.Sprintf("Bad argument for operator %s: it must be %s", opNames[o], accepted)}
 }
 
-// Selector is a compiled selector. It does not change, so many may match with it at once.
+// Selector is a compiled selector. It does not change, so it is safe for concurrent use.
 type Selector struct {
 	root *node // nil matches everything
 }
 
-// Compile reads a selector for matching. Its error is an *Error, or wraps ejson.ErrSyntax.
+// Compile parses a selector for matching. Its error is an *Error, or wraps ejson.ErrSyntax.
 func Compile(raw []byte) (*Selector, error) {
 	root, err := parse(raw)
 	if err != nil {
@@ -50,10 +50,10 @@ func Compile(raw []byte) (*Selector, error) {
 	return &Selector{root}, nil
 }
 
-// Normalize checks a selector and returns the normal form that replication ids hash: every condition
-// is a field's full name and one operator, negations have moved to the conditions, and members are
-// sorted by name. It identifies a selector but cannot stand for it: escapes in field names are gone,
-// and the order of members in an operand too. Its error is an *Error, or wraps ejson.ErrSyntax.
+// Normalize checks a selector and returns the normal form that replication ids hash: every condition is a
+// field's full name and one operator, negations have moved to the conditions, and members are sorted by name.
+// The normal form identifies a selector, but does not mean the same: it lacks escapes in field names and the
+// order of members in operands. The error is an *Error, or wraps ejson.ErrSyntax.
 func Normalize(raw []byte) (jsontext.Value, error) {
 	root, err := parse(raw)
 	if err != nil {

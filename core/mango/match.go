@@ -19,9 +19,9 @@ type Field struct {
 	Value jsontext.Value
 }
 
-// Match tells whether a document fulfils the selector. body is its JSON object; fields, which come
-// first, stand for members that are stored elsewhere. Of the body only those members are decoded that
-// the selector asks for. It fails when body is not a JSON object.
+// Match reports whether a document fulfils the selector. body is its JSON object. fields are members that are
+// stored elsewhere, and come before those of the body. Only the members that the selector asks for are
+// decoded. The error is for a body that is no JSON object.
 func (s *Selector) Match(body []byte, fields ...Field) (bool, error) {
 	if s.root == nil {
 		return true, nil
@@ -33,10 +33,10 @@ func (s *Selector) Match(body []byte, fields ...Field) (bool, error) {
 	return s.root.matches(doc), nil
 }
 
-// subject is what a selector is applied to: the document, or a value inside of it.
+// subject is the value that a selector is applied to: the document, or a value inside of it.
 type subject interface {
-	// at follows path. found is false when there is nothing; missing then tells that only a member of an
-	// object was missing, whereas elsewhere the path could not be followed.
+	// at returns the value at path. found reports whether there is one. If not, missing reports whether the
+	// path leads to a member that its object lacks, rather than into a value that is no object.
 	at(path []string) (v ejson.Value, found, missing bool)
 }
 
@@ -61,7 +61,7 @@ func (n *node) matches(in subject) bool {
 	return n.holds(v) != n.negated
 }
 
-// holds evaluates a condition on a value that is there.
+// holds reports whether a condition holds for a value that exists.
 func (n *node) holds(v ejson.Value) bool {
 	switch n.op {
 	case opElemMatch:
@@ -91,7 +91,7 @@ func (n *node) holds(v ejson.Value) bool {
 	}
 }
 
-// compares evaluates the operators that rest on the order of values.
+// compares evaluates the operators that go by the order of values.
 func (n *node) compares(v ejson.Value) bool {
 	switch n.op {
 	case opLt:
@@ -115,7 +115,7 @@ func (n *node) compares(v ejson.Value) bool {
 	}
 }
 
-// compare orders by collation, except for document ids: these order by their bytes, behind all else.
+// compare orders values by collation. Document ids are ordered by their bytes, behind all other values.
 func (n *node) compare(v, arg ejson.Value) int {
 	if len(n.path) == 1 && n.path[0] == "_id" && v.Kind == ejson.String {
 		if arg.Kind != ejson.String {
@@ -126,7 +126,7 @@ func (n *node) compare(v, arg ejson.Value) int {
 	return Compare(v, arg)
 }
 
-// isIn tells whether v, or if it is an array one of its elements, is among the operands.
+// isIn reports whether v, or one of its elements if it is an array, is among the operands.
 func (n *node) isIn(v ejson.Value) bool {
 	candidates := v.Elems
 	if v.Kind != ejson.Array {
@@ -137,7 +137,7 @@ func (n *node) isIn(v ejson.Value) bool {
 	})
 }
 
-// holdsAll tells whether v is an array with every operand in it, or equals a sole operand.
+// holdsAll reports whether v is an array that has every operand, or equals the only operand.
 func (n *node) holdsAll(v ejson.Value) bool {
 	args := n.arg.Elems
 	if v.Kind != ejson.Array || len(args) == 0 {
@@ -151,8 +151,8 @@ func (n *node) holdsAll(v ejson.Value) bool {
 	})
 }
 
-// divides takes the remainder digit by digit, since the document's number may be of any length. It has
-// the sign of the number, as in Erlang.
+// divides computes the remainder digit by digit, since the document's number may have any length. The
+// remainder has the sign of the number, as in Erlang.
 func (n *node) divides(v ejson.Value) bool {
 	if !v.IsInteger() {
 		return false
@@ -201,7 +201,7 @@ func (e element) at(path []string) (v ejson.Value, found, missing bool) {
 	return v, true, false
 }
 
-// document is a whole document, whose members are decoded when asked for.
+// document is a whole document. Its members are decoded as they are asked for.
 type document struct {
 	body   []byte
 	fields []Field
@@ -209,7 +209,7 @@ type document struct {
 	values []jsontext.Value // raw, aliasing the body
 }
 
-// leniently are the options for stored documents, which are not refused for what once was accepted.
+// leniently are the options for stored documents, which may have been accepted by other rules.
 var leniently = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 func open(body []byte, fields []Field) (*document, error) {
@@ -273,7 +273,7 @@ func (doc *document) member(name string) (jsontext.Value, bool) {
 	return nil, false
 }
 
-// whole decodes the document, which few selectors need.
+// whole decodes the whole document, which few selectors need.
 func (doc *document) whole() ejson.Value {
 	v := decode(doc.body)
 	for _, f := range slices.Backward(doc.fields) {
@@ -283,7 +283,7 @@ func (doc *document) whole() ejson.Value {
 	return v
 }
 
-// decode reads a value that is known to be valid, scalars without the cost of a decoder.
+// decode reads a value that is known to be valid. Scalars need no decoder, which saves time.
 func decode(raw jsontext.Value) ejson.Value {
 	switch kind := raw.Kind(); kind {
 	case ejson.String:

@@ -9,11 +9,11 @@ import (
 	"couchrelay/core/ejson"
 )
 
-// op is what a node does.
+// op is an operator.
 type op uint8
 
-// Operators. Those up to opNor combine, those from opElemMatch to opKeyMapMatch have a selector of
-// their own as operand, the others compare a field with their operand. opText is true by itself.
+// Operators. Those up to opNor combine selectors. Those from opElemMatch to opKeyMapMatch have a selector as
+// their operand. The others compare a field with their operand. opText is always true.
 const (
 	opAnd op = iota
 	opOr
@@ -47,34 +47,34 @@ var opNames = [...]string{
 	opRegex: "$regex", opAll: "$all", opSize: "$size", opBeginsWith: "$beginsWith",
 }
 
-// opposites pairs the operators that are each other's negation.
+// opposites has the pairs of operators that are each other's negation.
 var opposites = map[op]op{
 	opLt: opGte, opGte: opLt, opLte: opGt, opGt: opLte, opEq: opNe, opNe: opEq, opIn: opNin, opNin: opIn,
 }
 
-// isCondition tells operators that stand at a field.
+// isCondition reports whether the operator is about a field.
 func (o op) isCondition() bool { return o >= opElemMatch }
 
-// hasSelector tells operators whose operand is a selector.
+// hasSelector reports whether the operator's operand is a selector.
 func (o op) hasSelector() bool { return o >= opElemMatch && o <= opKeyMapMatch }
 
-// node is one operator of a selector.
+// node is one operator of a selector with its operands.
 type node struct {
 	op op
-	// children are the operands of $and, $or and $nor; of $not, $elemMatch, $allMatch and $keyMapMatch
-	// the only one.
+	// children are the operands of $and, $or and $nor, or the one operand of $not, $elemMatch, $allMatch and
+	// $keyMapMatch.
 	children []*node
-	// path leads from the document to the field of a condition. It is empty below $elemMatch and its
-	// kin where the condition is on the element itself.
+	// path leads from the document to the field of a condition. Below $elemMatch, $allMatch and $keyMapMatch
+	// it begins at the element, and is empty if the condition is on the element itself.
 	path []string
-	// negated inverts a condition for which there is no opposite operator.
+	// negated inverts a condition whose operator has no opposite.
 	negated bool
 	arg     ejson.Value
 	regex   *regexp.Regexp // of $regex, set by Compile
 }
 
-// pushNegations moves negations down to the conditions by De Morgan's laws. Like CouchDB it leaves
-// what is inside $elemMatch and its kin alone.
+// pushNegations moves negations down to the conditions by De Morgan's laws. Like CouchDB, it does not go into
+// $elemMatch, $allMatch and $keyMapMatch.
 func (n *node) pushNegations() (*node, error) {
 	switch n.op {
 	case opNot:
@@ -128,7 +128,7 @@ func (n *node) withChildren(o op, change func(*node) (*node, error)) (*node, err
 	return out, nil
 }
 
-// render writes the node the way CouchDB's normalized selectors look, a field's path joined by dots.
+// render returns the node in CouchDB's normal form, with the names of a path joined by dots.
 func (n *node) render() ejson.Value {
 	switch {
 	case n == nil:
@@ -159,7 +159,7 @@ func object(name string, v ejson.Value) ejson.Value {
 	return ejson.Value{Kind: ejson.Object, Members: []ejson.Member{{Name: name, Value: v}}}
 }
 
-// sorted orders the members of every object in v by name.
+// sorted returns v with the members of every object in it sorted by name.
 func sorted(v ejson.Value) ejson.Value {
 	elems, members := v.Elems, v.Members
 	v.Elems, v.Members = nil, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// decimal is a number as 0.digits times ten to the exponent.
+// decimal is the number 0.digits times ten to the power of exponent.
 type decimal struct {
 	negative bool
 	digits   string // without zeros at either end; empty for zero
@@ -34,13 +34,13 @@ func (d decimal) sign() int {
 	}
 }
 
-// maxExponent is where exponents saturate; no two documents differ by numbers beyond it.
+// maxExponent bounds exponents: a greater one counts as this one. Documents do not have such numbers.
 const maxExponent = 1 << 40
 
 func parseDecimal(text string) (d decimal) {
 	text, d.negative = strings.CutPrefix(text, "-")
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		// Atoi saturates when the exponent does not fit.
+		// If the exponent does not fit, Atoi returns the greatest or least int.
 		e, _ := strconv.Atoi(text[i+1:])
 		d.exponent = max(-maxExponent, min(e, maxExponent))
 		text = text[:i]

@@ -12,8 +12,9 @@ import (
 	"couchrelay/core/ejson"
 )
 
-// maxPaths bounds the memory of all field paths together. A path is repeated for every condition below
-// it, in memory and in the normal form, so a small hostile selector could otherwise grow without bound.
+// maxPaths bounds the memory of all field paths together, in bytes. A path is repeated for every condition
+// below it, in memory and in the normal form, so a small hostile selector could take memory that grows with
+// the square of its size.
 const maxPaths = 8 << 20
 
 // unsupported are operators that CouchDB knows and refuses.
@@ -23,7 +24,7 @@ type parser struct {
 	budget int // bytes left of maxPaths
 }
 
-// condition reads v as what the field at path must fulfil; an empty path stands for the document.
+// condition reads v as the condition on the field at path; an empty path stands for the document.
 func (p *parser) condition(v ejson.Value, path []string) (*node, error) {
 	switch {
 	case v.Kind != ejson.Object || len(v.Members) == 0:
@@ -127,7 +128,7 @@ func (p *parser) leaf(o op, arg ejson.Value, path []string) (leaf *node, err err
 	return leaf, p.spend(path)
 }
 
-// spend charges the budget for one more copy of path.
+// spend takes one more copy of path from the budget.
 func (p *parser) spend(path []string) error {
 	for _, part := range path {
 		p.budget -= len(part) + 16
@@ -164,7 +165,7 @@ func accept(ok bool, o op, accepted string) error {
 	return nil
 }
 
-// maxDivisor leaves room for another digit in 64 bits.
+// maxDivisor bounds divisors so that ten times a remainder, plus a digit, fits into 64 bits.
 const maxDivisor = 100_000_000_000_000_000
 
 func checkMod(arg ejson.Value) error {
@@ -176,7 +177,7 @@ func checkMod(arg ejson.Value) error {
 	return accept(ok, opMod, "[divisor, remainder], two integers of up to 17 digits, the divisor not 0")
 }
 
-// checkRegex refuses what neither RE2 nor PCRE can read.
+// checkRegex refuses expressions that neither RE2 nor PCRE can read.
 func checkRegex(arg ejson.Value) error {
 	if arg.Kind != ejson.String {
 		return badArg(opRegex, "a string")
@@ -192,8 +193,8 @@ func checkRegex(arg ejson.Value) error {
 	return nil
 }
 
-// parseField splits a field name at its dots. A backslash before a dot makes it part of the name, and
-// every backslash is dropped.
+// parseField splits a field name at its dots. A dot behind a backslash is a part of the name, and every
+// backslash is dropped.
 func parseField(name string) ([]string, error) {
 	var parts []string
 	start := 0

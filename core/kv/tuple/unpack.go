@@ -186,7 +186,7 @@ func fixed(b []byte, n int) (val, rest []byte, err error) {
 	return b[1 : 1+n], b[1+n:], nil
 }
 
-// padded returns n bytes also after fixed failed.
+// padded returns val, or n zero bytes if val is nil since fixed failed.
 func padded(val []byte, n int) []byte {
 	if val == nil {
 		return make([]byte, n)
