@@ -7,23 +7,22 @@ type JobChanged struct {
 	Job           string
 	Database, Doc string         // both empty for the job of a request
 	State         jobstore.State // empty when the job was removed
-	Node, Reason  string
+	Node          string         // that runs the job; empty unless it is running
+	Reason        string         // of the last crash or failure
 }
 
-// watchJob tells the watcher what became of a job.
+// watchJob tells the watcher what became of a job. A job that came and went in one commit is not worth
+// telling.
 func (o *Oracle) watchJob(j jobChange) {
-	id, before, after := j.id, j.before, j.after
-	if o.Watch == nil {
+	if o.Watch == nil || j.before.header == nil && j.after.header == nil {
 		return
 	}
-	changed := JobChanged{Job: id}
-	if rec := after.record; after.header != nil {
-		changed.Database, changed.Doc, changed.State, changed.Node, changed.Reason = rec.Database, rec.DocID, rec.State, rec.Node, rec.Reason
-		if rec.State != jobstore.Running {
-			changed.Node = ""
+	changed := JobChanged{Job: j.id}
+	if rec := j.after.record; j.after.header != nil {
+		changed.Database, changed.Doc, changed.State, changed.Reason = rec.Database, rec.DocID, rec.State, rec.Reason
+		if rec.State == jobstore.Running {
+			changed.Node = rec.Node
 		}
-	} else if before.header == nil {
-		return
 	}
 	o.Watch(changed)
 }

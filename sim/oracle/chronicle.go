@@ -35,7 +35,9 @@ type chronicle struct {
 	denied   map[string]bool // "URL ID REV" that a target did not take
 	dropped  map[string]instant.Time
 	leases   map[string]lease // by worker
-	ruling   ruling
+	sharing  sharing
+	bills    bills              // kept by charges
+	tabs     map[node.Held]*tab // kept by turns, of runs whose end no node has told yet
 	logs     logs
 }
 
@@ -49,11 +51,10 @@ type process struct {
 	member   membership            // kept by members
 	looks    [looks]look           // kept by looking
 	stood    instant.Time          // PausedLast, as far as looks may be late because of that
-	sight    sight                 // kept by places
-	crowded  bool                  // jobs waited for slots when it last looked
+	sight    sight                 // kept by turns
 	vain     vain                  // kept by busyLoops
 	paces    map[reflect.Type]pace // of what it does regularly, kept by spreading
-	charging charging              // kept by shares
+	charging charging              // kept by charges
 	giving   giving                // kept by leases
 	ran      int                   // jobs after its last step
 }
@@ -110,11 +111,17 @@ type docTruth struct {
 	present bool
 }
 
+// chronicleSubject is what the chronicle itself relies on.
+var chronicleSubject = subject{
+	invariants: []Invariant{{"S3a", "What the store holds of jobs, documents, accounts and settings can be read."}},
+	begin:      func(*chronicle) {},
+}
+
 func newChronicle(w world.View) *chronicle {
 	c := &chronicle{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{}, denied: map[string]bool{},
 		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{},
-		ruling: ruling{Sharing: w.Config().Sharing, tails: map[string]int64{}},
+		sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{}, tabs: map[node.Held]*tab{},
 	}
 	for _, n := range w.Nodes() {
 		c.nodes = append(c.nodes, &process{Node: n})
@@ -128,6 +135,11 @@ func (c *chronicle) Fail(id, format string, args ...any) {
 		c.violation = &Violation{ID: id, Text: fmt.Sprintf(format, args...), At: c.w.Now(), Step: c.w.Step()}
 		c.w.Logf("oracle", "%s", c.violation)
 	}
+}
+
+// unreadable is S3a.
+func (c *chronicle) unreadable(what string, err error) {
+	c.Fail("S3a", "%s cannot be read: %v", what, err)
 }
 
 // process is what the chronicle knows of a node.
@@ -228,7 +240,7 @@ func (c *chronicle) touched(l world.Landed) (jobs []string) {
 func (c *chronicle) followJob(id string, l landing) {
 	header, err := c.w.Store().Jobs.Get(c.w.Present(), id)
 	if err != nil {
-		c.Fail("S3", "job %s cannot be read: %v", id, err)
+		c.unreadable("job "+id, err)
 		return
 	}
 	before, now := c.shadows[id], c.w.Now()
@@ -245,7 +257,7 @@ func (c *chronicle) followJob(id string, l landing) {
 	} else {
 		after.record = &jobstore.Record{}
 		if err := json.Unmarshal(header.Data, after.record); err != nil {
-			c.Fail("S3", "record of job %s: %v", id, err)
+			c.unreadable("record of job "+id, err)
 			return
 		}
 		if before.record != nil && before.record.Created != after.record.Created { // removed and added in one commit
@@ -273,7 +285,7 @@ func (c *chronicle) readSpec(id string, before, after *shadow) {
 	}
 	rows, err := c.w.Present().GetRange(c.w.Store().Keys.Spec.Sub(id).Range(), kv.RangeOptions{})
 	if err != nil {
-		c.Fail("S22", "replication of job %s: %v", id, err)
+		c.unreadable("replication of job "+id, err)
 	}
 	var spec strings.Builder
 	for _, row := range rows {
@@ -327,7 +339,7 @@ func (c *chronicle) document(t *world.Tenant, id string) *docs.Document {
 		return err
 	})
 	if err != nil {
-		c.Fail("S3", "document %s of %s cannot be read: %v", id, t.Name(), err)
+		c.unreadable(fmt.Sprintf("document %s of %s", id, t.Name()), err)
 	}
 	return found
 }

@@ -14,99 +14,137 @@ import (
 	"couchrelay/sim/world"
 )
 
-// claims is S18, and what it knows of replication ids.
+// claims are the invariants of replication ids. Two jobs may ask for the same replication, which would write
+// the same checkpoints: the job that claims its id first runs, and others are refused until it is over.
 type claims struct {
 	*chronicle
-	owners      map[string]string     // job by replication id
-	had         map[hold]instant.Time // when jobs last had replication ids that they have no more
-	onlyPassing map[node.Held]bool    // whether only jobs that are in nobody's way for good have what a job wants to run as
-}
-
-var claimSubject = subject{
-	invariants: []Invariant{{"S18", "Of the jobs with one replication id at most one runs: the one that came first, until it is over."}},
-	begin: func(c *chronicle) {
-		o := &claims{c, map[string]string{}, map[hold]instant.Time{}, map[node.Held]bool{}}
-		c.on.jobChanged.add(func(j jobChange) { o.noteHold(j.id, j.before.record) })
-		c.on.followed.add(o.checkClaims)
-		c.on.jobMoved.add(o.checkFails)
-		c.on.answered.add(func(f world.Answered) { o.answered(f.Request, f.Result, f.Since) })
-		c.on.runConfirmed.add(o.confirmed)
-		c.on.atRest.add(o.checkOwners)
-	},
+	owners map[string]string     // job by replication id, as the store says
+	had    map[hold]instant.Time // when jobs last had replication ids
+	// onlyPassing are claims that were refused, and whether all jobs in their way will be gone one day.
+	onlyPassing map[node.Held]bool
 }
 
 // hold is a job with a replication id.
 type hold struct{ repID, jobID string }
 
-// checkClaims is a part of S18: whoever claimed a replication keeps it until the job is over or another's.
-func (o *claims) checkClaims(l landing) {
-	space := o.w.Store().Keys.Claim
+var claimSubject = subject{
+	invariants: []Invariant{
+		{"S18a", "A job keeps the replication id that it claimed until it is over, removed or another replication."},
+		{"S18b", "A claim is refused only while another job has the replication id."},
+		{"S18c", "A claim is refused only in favor of a job that replicates the same."},
+		{"S18d", "A job does not fail for good while only requests and deleted databases have its replication id."},
+		{"S18e", "Each claimed replication id is that of a job which has it."},
+		{"S18f", "Of the jobs with one replication id at most one runs."},
+		{"S29d", "The refusal of a claim names the document whose job has the replication id."},
+	},
+	begin: func(c *chronicle) {
+		l := &claims{c, map[string]string{}, map[hold]instant.Time{}, map[node.Held]bool{}}
+		c.on.jobChanged.add(func(j jobChange) { l.noteHold(j.id, j.before.record) })
+		c.on.followed.add(l.checkKept)
+		c.on.jobMoved.add(l.checkFailed)
+		c.on.answered.add(l.answered)
+		c.on.runConfirmed.add(l.confirmed)
+		c.on.atRest.add(func(struct{}) { l.checkOwners() })
+	},
+}
+
+// checkKept is S18a.
+func (c *claims) checkKept(l landing) {
+	space := c.w.Store().Keys.Claim
 	for _, m := range l.Mutations {
 		var repID string
 		if !space.Contains(m.Key) || space.Scan(m.Key, &repID) != nil {
 			continue
 		}
-		row, err := o.w.Present().Get(m.Key)
+		row, err := c.w.Present().Get(m.Key)
 		if err != nil {
-			o.Fail("S18", "claim of %s: %v", repID, err)
+			c.unreadable("claim of "+repID, err)
 			return
 		}
-		before, after := o.owners[repID], string(row)
-		o.owners[repID] = after
-		if before != after && o.has(before, repID) {
-			o.Fail("S18", "job %s had %s, and lost it to %q by %v", before, repID, after, l.Request)
+		before, after := c.owners[repID], string(row)
+		c.owners[repID] = after
+		if before != after && c.has(before, repID) {
+			c.Fail("S18a", "job %s had %s, and lost it to %q by %v", before, repID, after, l.Request)
 		}
 	}
 }
 
-// has says whether a job that is not over has a replication id.
-func (o *claims) has(jobID, repID string) bool {
-	s := o.shadows[jobID]
+// has reports whether a job that is not over has a replication id.
+func (c *claims) has(jobID, repID string) bool {
+	s := c.shadows[jobID]
 	return s != nil && s.header != nil && !s.record.State.Terminal() && s.record.RepID == repID
 }
 
 // noteHold remembers when a job had its replication id.
-func (o *claims) noteHold(id string, r *jobstore.Record) {
+func (c *claims) noteHold(id string, r *jobstore.Record) {
 	if r != nil && r.RepID != "" && !r.State.Terminal() {
-		o.had[hold{r.RepID, id}] = o.w.Now()
+		c.had[hold{r.RepID, id}] = c.w.Now()
 	}
 }
 
-// answered is a part of S18: a claim is refused for the sake of a job that is not over, or was not when
-// the transaction began.
-func (o *claims) answered(q node.Request, result node.Result, asked instant.Time) {
-	claim, ok := q.(node.Claim)
-	if !ok || !result.(node.Claimed).Refused {
+// answerLate is how long after the snapshot of a claim its answer may come. A job that had the replication id
+// within that time may have been in the way.
+const answerLate = time.Minute
+
+// answered is S18b, S18c and S29d, and notes what S18d goes by.
+func (c *claims) answered(f world.Answered) {
+	claim, is := f.Request.(node.Claim)
+	if !is || !f.Result.(node.Claimed).Refused {
 		return
 	}
-	reason := result.(node.Claimed).Reason
-	found, named, passing, own := false, false, true, o.shadows[claim.JobID]
-	for id, s := range o.shadows { // in any order
-		if id != claim.JobID && o.has(id, claim.RepID) && own != nil && own.header != nil && own.header.Lock == claim.Lock && essence(own.spec) != essence(s.spec) {
-			o.Fail("S18", "%s was refused in favour of %s, which does something else: %s, not %s", claim, id, s.spec, own.spec)
+	reason := f.Result.(node.Claimed).Reason
+	found, named, passing := false, false, true
+	for id, s := range c.shadows { // in any order
+		if id == claim.JobID {
+			continue
 		}
-		at, had := o.had[hold{claim.RepID, id}]
-		if id != claim.JobID && (o.has(id, claim.RepID) || had && o.w.Now().Sub(at) < time.Minute) {
-			named = named || s.header == nil || s.record.Transient() || strings.HasSuffix(reason, fmt.Sprintf(" document `%s` from db `%s`", s.record.DocID, s.record.Database))
-			found, passing = true, passing && s.header != nil && (s.record.Transient() || o.isGone(s.record.Instance, asked))
+		has := c.has(id, claim.RepID)
+		if has {
+			c.checkSame(claim, id, s)
 		}
+		if at, had := c.had[hold{claim.RepID, id}]; !has && (!had || c.w.Now().Sub(at) >= answerLate) {
+			continue
+		}
+		found = true
+		named = named || names(reason, s)
+		passing = passing && s.header != nil && (s.record.Transient() || c.droppedBefore(s.record.Instance, f.Since))
 	}
-	switch o.onlyPassing[claim.Held] = passing; {
-	case !found:
-		o.Fail("S18", "%s was refused, and no other job has it", claim)
-	case !named:
-		o.Fail("S29", "%s was refused for another job's sake, which %q does not name", claim, reason)
+	c.onlyPassing[claim.Held] = passing
+	if !found {
+		c.Fail("S18b", "%s was refused, and no other job has it", claim)
+	} else if !named {
+		c.Fail("S29d", "%s was refused for another job's sake, which %q does not name", claim, reason)
 	}
 }
 
-// isGone says whether a database had been deleted at a time.
-func (o *claims) isGone(instance string, at instant.Time) bool {
-	since, gone := o.dropped[instance]
+// checkSame is S18c. A claim of a job that was made anew meanwhile, or is another worker's, tells nothing of
+// what the job is now.
+func (c *claims) checkSame(claim node.Claim, id string, s *shadow) {
+	own := c.shadows[claim.JobID]
+	if own == nil || own.header == nil || own.header.Lock != claim.Lock {
+		return
+	}
+	if essence(own.spec) != essence(s.spec) {
+		c.Fail("S18c", "%s was refused in favor of %s, which does something else: %s, not %s",
+			claim, id, s.spec, own.spec)
+	}
+}
+
+// names reports whether a reason names a job, where it has to: jobs of requests have no document, and what a
+// job was that is gone is not known any more.
+func names(reason string, s *shadow) bool {
+	return s.header == nil || s.record.Transient() ||
+		strings.HasSuffix(reason, " document `"+s.record.DocID+"` from db `"+s.record.Database+"`")
+}
+
+// droppedBefore reports whether a database had been deleted before a moment.
+func (c *claims) droppedBefore(instance string, at instant.Time) bool {
+	since, gone := c.dropped[instance]
 	return gone && since < at
 }
 
-// essence is what of a replication makes it another one.
-func essence(spec string) string {
+// essence is what of a stored replication makes it another one than others.
+func essence(stored string) string {
 	var s struct {
 		Replication struct {
 			Source, Target struct{ URL string }
@@ -116,39 +154,41 @@ func essence(spec string) string {
 			Filter, Since  json.RawMessage
 		}
 	}
-	if err := json.Unmarshal([]byte(spec), &s); err != nil {
+	if err := json.Unmarshal([]byte(stored), &s); err != nil {
 		return err.Error()
 	}
 	return fmt.Sprintf("%+v", s)
 }
 
-// checkFails is a part of S18: a job of a request or of a deleted database, which will be gone one day, is in no
-// document's way for good.
-func (o *claims) checkFails(j jobChange) {
-	if q, is := j.Request.(node.Fail); is && q.JobID == j.id && !j.anew && o.onlyPassing[q.Held] {
-		o.Fail("S18", "%s, and only a request or a deleted database has its replication", q)
+// checkFailed is S18d. A job that fails is over for good, while a job of a request or of a deleted database
+// only has to be waited for. A job that was made anew in the same commit is another one.
+func (c *claims) checkFailed(j jobChange) {
+	if q, is := j.Request.(node.Fail); is && q.JobID == j.id && !j.anew && c.onlyPassing[q.Held] {
+		c.Fail("S18d", "%s, and only a request or a deleted database has its replication", q)
 	}
 }
 
-// checkOwners is the end of S18: claims belong to jobs that there are.
-func (o *claims) checkOwners(struct{}) {
-	for _, repID := range slices.Sorted(maps.Keys(o.owners)) {
-		id := o.owners[repID]
-		if s := o.shadows[id]; id != "" && (s == nil || s.header == nil || s.record.RepID != repID) {
-			o.Fail("S18", "%s is claimed by job %s, which does not have it", repID, id)
+// checkOwners is S18e: a claim of a job that does not have the id any more would be in the way of others for
+// ever.
+func (c *claims) checkOwners() {
+	for _, repID := range slices.Sorted(maps.Keys(c.owners)) {
+		id := c.owners[repID]
+		if s := c.shadows[id]; id != "" && (s == nil || s.header == nil || s.record.RepID != repID) {
+			c.Fail("S18e", "%s is claimed by job %s, which does not have it", repID, id)
 		}
 	}
 }
 
-// confirmed is S18: of the runs with one replication id at most one has the right to it.
-func (o *claims) confirmed(r *run) {
+// confirmed is S18f: of the runs that were told that a replication id is their own. A run whose job was taken
+// from it is excused, since its node learns that later.
+func (c *claims) confirmed(r *run) {
 	r.confirmed = true
-	for _, other := range o.runs {
+	for _, other := range c.runs {
 		if other == r || !other.confirmed || other.RepID() != r.RepID() || other.JobID() == r.JobID() {
 			continue
 		}
-		if o.holds(other) && o.holds(r) {
-			o.Fail("S18", "jobs %s and %s both run as %s", other.JobID(), r.JobID(), r.RepID())
+		if c.holds(other) && c.holds(r) {
+			c.Fail("S18f", "jobs %s and %s both run as %s", other.JobID(), r.JobID(), r.RepID())
 		}
 	}
 }

@@ -4,110 +4,228 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
-	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
 
-// documents are the invariants of what replication documents say, and whose jobs they have.
+// documents are the invariants of replication documents: that they are there, have their jobs, and tell how
+// these end.
 type documents struct{ *chronicle }
 
 var documentSubject = subject{
 	invariants: []Invariant{
+		{"S3b", "A replication document that was written is there, as it was written last."},
+		{"S3c", "A replication document has a job, which does what the document says."},
+		{"S4f", "A replication document that was deleted stays deleted, and its job is gone."},
+		{"S4g", "The job of a document has this document, in a database that exists."},
+		{"S7f", "From the commit on that ends its job, a document tells the state of that job, and of no other."},
+		{"S7g", "The document of a job that failed says why."},
+		{"S7h", "The document of a job that is over says when it ended."},
+		{"S7i", "The document of a completed job tells the numbers of the job, and when that was made."},
 		{"S19", "A write that happened is not answered with a conflict."},
-		{"S22", "The job of a document or request whose replication is the same stays the same."},
 	},
 	begin: func(c *chronicle) {
-		o := &documents{c}
-		c.on.jobChanged.add(o.checkRemade)
-		c.on.jobChanged.add(o.checkEnding)
-		c.on.writeRefused.add(o.checkRefusedWrite)
+		d := &documents{c}
+		c.on.jobChanged.add(d.checkEnding)
+		c.on.writeRefused.add(d.checkRefusedWrite)
+		c.on.atRest.add(func(struct{}) { d.checkAtRest() })
 	},
 }
 
-// docEnding is what a document tells of its end.
-type docEnding struct {
+// told is what a replication document tells of its job, and the token of its last write by a user.
+type told struct {
+	State  string `json:"_replication_state"`
 	Reason string `json:"_replication_state_reason"`
 	Time   string `json:"_replication_state_time"`
+	Token  uint64 `json:"n"`
+	Stats  struct {
+		jobstore.Stats
+		StartTime string `json:"start_time"`
+	} `json:"_replication_stats"`
 }
 
-func endingOf(d *docs.Document) (e docEnding) {
-	_ = json.Unmarshal(d.Body, &e) // what is no object tells nothing
-	return e
+func toldBy(d *docs.Document) (t told) {
+	_ = json.Unmarshal(d.Body, &t) // what is no object tells nothing
+	return t
 }
 
-// checkRemade is S22: a job that is not over is made anew only when what it shall do is something else. That is
-// compared as it is stored, word by word.
-func (o *documents) checkRemade(j jobChange) {
-	before, after := j.before, j.after
-	if after.header == nil || before.header != nil && after.record.Created == before.record.Created {
-		return
-	}
-	o.checkNew(j.id, after)
-	if before.header != nil && !before.record.State.Terminal() && after.spec != "" && after.spec == before.spec {
-		o.Fail("S22", "job %s was made anew by %v, and does the same as before", j.id, j.Request)
-	}
+// tellsNumbers reports whether a completed document has the numbers of its job, and when that was made.
+func (t told) tellsNumbers(r *jobstore.Record) bool {
+	want := r.Stats
+	want.SourceSeq, want.ThroughSeq = "", "" // documents do not tell them
+	return reflect.DeepEqual(t.Stats.Stats, want) && t.Stats.StartTime == r.Created.ISO8601()
 }
 
-// checkRefusedWrite is S19.
-func (o *documents) checkRefusedWrite(f world.WriteRefused) {
+// checkRefusedWrite is S19: a user who is told of a conflict tries again with another revision, and would
+// overwrite what others wrote since.
+func (d *documents) checkRefusedWrite(f world.WriteRefused) {
 	t := f.Doc.Tenant()
-	if found := o.document(t, f.Doc.ID()); found != nil && containsToken(found, f.Token) {
-		o.Fail("S19", "the write of %s %s as %d happened, and was answered %v", t.Name(), f.Doc.ID(), f.Token, f.Err)
+	if found := d.document(t, f.Doc.ID()); found != nil && toldBy(found).Token == f.Token {
+		d.Fail("S19", "the write of %s %s as %d happened, and was answered %v",
+			t.Name(), f.Doc.ID(), f.Token, f.Err)
 	}
 }
 
-// checkNew is a part of S29: what a new job tells of itself is true.
-func (o *documents) checkNew(id string, s *shadow) {
-	a := s.record
-	if a.State.Terminal() { // it came with its state
+// checkEnding is S7f to S7i in the commit that ends a job. The job may belong to a database that was deleted
+// and made again since: then the document of its name has a job of its own, and tells of that one. A document
+// that is gone tells nothing.
+func (d *documents) checkEnding(j jobChange) {
+	rec := j.after.record
+	if !j.after.isOver() || j.before.isOver() || rec.Transient() {
 		return
 	}
-	if len(a.History) != 1 || a.History[0].Type != "added" || a.History[0].At != a.Created || a.LastUpdated != a.Created {
-		o.Fail("S29", "job %s was made at %s, and tells of %s and %+v", id, a.Created, a.LastUpdated, a.History)
+	for _, t := range d.w.Tenants() {
+		if t.Name() != rec.Database {
+			continue
+		}
+		doc := d.document(t, rec.DocID)
+		if doc == nil {
+			return
+		}
+		var own *shadow // the document's job, when that is over
+		if s := d.shadows[jobstore.DocumentJobs(t.Instance())+rec.DocID]; s.isOver() {
+			own = s
+		}
+		d.checkTold(t.Name()+"/"+rec.DocID, toldBy(doc), j, own)
 	}
-	if rep, err := o.w.Store().Spec(o.w.Present(), id); err == nil && rep != nil && (a.RepID == "") != (rep.Filter.Kind == spec.FunctionFilter) {
-		o.Fail("S18", "job %s is made as replication %q, with a filter function: %v", id, a.RepID, rep.Filter.Kind == spec.FunctionFilter)
+}
+
+// isOver reports whether there is a job, and it is over for good.
+func (s *shadow) isOver() bool { return s != nil && s.header != nil && s.record.State.Terminal() }
+
+// checkTold compares what a document tells with its own job, after the end of a job by its name. A job that
+// was made in its last state never ended, and has no time for that.
+func (d *documents) checkTold(doc string, t told, j jobChange, own *shadow) {
+	rec, want := j.after.record, jobstore.State("")
+	if own != nil {
+		want = own.record.State
 	}
-	if !a.Transient() && a.User != world.UserOf(a.DocID) {
-		o.Fail("S29", "document %s/%s is of %s, and its job of %q", a.Database, a.DocID, world.UserOf(a.DocID), a.User)
+	if t.State == string(jobstore.Failed) && t.Reason == "" {
+		d.Fail("S7g", "document %s failed, and does not say why", doc)
 	}
-	var spec struct {
-		Replication struct {
-			Source, Target struct{ URL string }
-			Continuous     bool
-			Interval       time.Duration `json:"checkpoint_interval_ns"`
+	if t.State != string(want) {
+		d.Fail("S7f", "document %s says %q after the end of job %s, and its own job says %q",
+			doc, t.State, rec.Instance+rec.DocID, want)
+	}
+	if ended := rec.LastUpdated.ISO8601(); j.before.header != nil && own == j.after && t.Time != ended {
+		d.Fail("S7h", "document %s is %s since %s, and says %q", doc, want, ended, t.Time)
+	}
+	if want == jobstore.Completed && !t.tellsNumbers(own.record) {
+		d.Fail("S7i", "document %s is completed, and does not tell the numbers %+v: %+v",
+			doc, own.record.Stats, t)
+	}
+}
+
+// checkAtRest compares what users were told with what there is. Documents whose last write had no answer are
+// left out, as their users know nothing.
+func (d *documents) checkAtRest() {
+	for _, key := range slices.Sorted(maps.Keys(d.docs)) {
+		if truth := d.docs[key]; !truth.j.Unsure() {
+			found := d.document(truth.j.Tenant(), truth.j.ID())
+			d.checkWritten(key, truth, found)
+			d.checkJob(key, truth, found)
 		}
 	}
-	err := json.Unmarshal([]byte(s.spec), &spec)
-	if r := &spec.Replication; err != nil || a.Source != r.Source.URL || a.Target != r.Target.URL || a.Continuous != r.Continuous ||
-		time.Duration(a.CheckpointInterval)*time.Millisecond != r.Interval {
-		o.Fail("S29", "job %s is %+v, and tells of %s, %s, continuous %v and checkpoints every %d ms: %v", id, *r, a.Source, a.Target, a.Continuous, a.CheckpointInterval, err)
+	d.checkJobs()
+}
+
+// checkWritten is S3b, and S4f for the document itself.
+func (d *documents) checkWritten(key string, truth *docTruth, found *docs.Document) {
+	switch {
+	case truth.present && found == nil:
+		d.Fail("S3b", "document %s was written, and is gone", key)
+	case !truth.present && found != nil:
+		d.Fail("S4f", "document %s was deleted, and is there", key)
+	case truth.present && toldBy(found).Token != truth.token:
+		d.Fail("S3b", "document %s was written as %d, and is %s", key, truth.token, found.Body)
 	}
 }
 
-// asWritten says whether a replication is what its user wrote in a document, as far as documents of this world go.
-func (c *chronicle) asWritten(rep *spec.Replication, body []byte) bool {
-	w := struct {
-		Source, Target  string
-		Continuous      bool
-		CreateTarget    bool     `json:"create_target"`
-		WinningRevsOnly bool     `json:"winning_revs_only"`
-		UseCheckpoints  bool     `json:"use_checkpoints"`
-		UseBulkGet      bool     `json:"use_bulk_get"`
-		BatchSize       int      `json:"worker_batch_size"`
-		DocIDs          []string `json:"doc_ids"`
-		Filter          string
-		QueryParams     json.RawMessage `json:"query_params"`
-		Selector        json.RawMessage
-		SinceSeq        json.RawMessage `json:"since_seq"`
-		Params          struct{ Q int } `json:"create_target_params"`
-	}{UseCheckpoints: true, UseBulkGet: true, BatchSize: c.w.Config().BatchSize}
+// checkJob is S3c, S7f, and S4f for the job of the document. A job that is over is excused from following its
+// document: users may change that and keep the state in it, which does not begin anything.
+func (d *documents) checkJob(key string, truth *docTruth, found *docs.Document) {
+	id := truth.j.JobID()
+	s := d.shadows[id]
+	has := s != nil && s.header != nil
+	switch {
+	case truth.present && !has:
+		d.Fail("S3c", "document %s has no job", key)
+		return
+	case !truth.present && has:
+		d.Fail("S4f", "document %s is deleted, but its job is %v", key, s.header)
+		return
+	case !has || found == nil:
+		return
+	}
+	over, says := s.record.State.Terminal(), toldBy(found).State
+	if !over && !d.follows(id, found) {
+		d.Fail("S3c", "the job of document %s does something else than %s", key, found.Body)
+	}
+	if says != string(s.record.State) && (over || says != "") {
+		d.Fail("S7f", "document %s says %q, its job is %s", key, says, s.record.State)
+	}
+}
+
+// follows reports whether a job does what its document says.
+func (d *documents) follows(id string, doc *docs.Document) bool {
+	rep, err := d.w.Store().Spec(d.w.Present(), id)
+	return err == nil && rep != nil && asWritten(d.w.Config(), rep, doc.Body)
+}
+
+// checkJobs is S4g. Jobs of deleted databases wait for the sweep as long as the store notes such a database.
+func (d *documents) checkJobs() {
+	of := map[string]*world.Tenant{}
+	for _, t := range d.w.Tenants() {
+		of[jobstore.DocumentJobs(t.Instance())] = t
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.shadows)) {
+		s := d.shadows[id]
+		if s.header == nil || s.record.Transient() {
+			continue
+		}
+		if t := of[s.record.Instance]; t == nil && !d.sweeping() {
+			d.Fail("S4g", "job %s belongs to a database that was deleted", id)
+		} else if t != nil && d.document(t, s.record.DocID) == nil {
+			d.Fail("S4g", "job %s has no document", id)
+		}
+	}
+}
+
+// sweeping reports whether deleted databases still wait for the sweep of their jobs.
+func (d *documents) sweeping() bool {
+	rows, err := d.w.Present().GetRange(d.w.Store().Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
+	return err == nil && len(rows) > 0
+}
+
+// written is what users of this world write into replication documents.
+type written struct {
+	Source, Target  string
+	Continuous      bool
+	CreateTarget    bool     `json:"create_target"`
+	WinningRevsOnly bool     `json:"winning_revs_only"`
+	UseCheckpoints  bool     `json:"use_checkpoints"`
+	UseBulkGet      bool     `json:"use_bulk_get"`
+	BatchSize       int      `json:"worker_batch_size"`
+	DocIDs          []string `json:"doc_ids"`
+	Filter          string
+	QueryParams     json.RawMessage `json:"query_params"`
+	Selector        json.RawMessage
+	SinceSeq        json.RawMessage `json:"since_seq"`
+	Params          struct{ Q int } `json:"create_target_params"`
+}
+
+// asWritten reports whether a replication is what its user wrote in a document. It reads the document by
+// itself, and does not ask the core's parser.
+func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
+	w := written{UseCheckpoints: true, UseBulkGet: true, BatchSize: conf.BatchSize}
 	if json.Unmarshal(body, &w) != nil {
 		return false
 	}
@@ -116,42 +234,14 @@ func (c *chronicle) asWritten(rep *spec.Replication, body []byte) bool {
 	if w.Params.Q != 0 {
 		params = []peer.Param{{Name: "q", Value: fmt.Sprint(w.Params.Q)}}
 	}
-	return rep.Source.URL == w.Source && rep.Target.URL == w.Target && rep.Continuous == w.Continuous && rep.CreateTarget == w.CreateTarget &&
-		rep.WinningRevsOnly == w.WinningRevsOnly && rep.UseCheckpoints == w.UseCheckpoints && rep.UseBulkGet == w.UseBulkGet &&
-		rep.WorkerBatchSize == w.BatchSize && slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter && bytes.Equal(rep.Filter.QueryParams, w.QueryParams) &&
-		bytes.Equal(rep.Filter.Selector, w.Selector) && bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WorkerProcesses == c.w.Config().Workers && rep.Source.Retries == c.w.Config().Retries &&
-		rep.CheckpointInterval == c.w.Config().CheckpointInterval && slices.Equal(rep.CreateTargetParams, params)
-}
-
-// checkEnding is a part of S7: from the commit that ends a job on, its document says so, and no other one. One of
-// its name may belong to a job of its own, when the database was made again.
-func (o *documents) checkEnding(j jobChange) {
-	before, after := j.before, j.after
-	rec := after.record
-	if after.header == nil || rec.Transient() || !rec.State.Terminal() || before.header != nil && before.record.State.Terminal() {
-		return
-	}
-	for _, t := range o.w.Tenants() {
-		if t.Name() != rec.Database {
-			continue
-		}
-		doc := o.document(t, rec.DocID)
-		if doc == nil {
-			return
-		}
-		want := jobstore.State("")
-		own := o.shadows[jobstore.DocumentJobs(t.Instance())+rec.DocID]
-		if own != nil && own.header != nil && own.record.State.Terminal() {
-			want = own.record.State
-		}
-		if says := stateOf(doc); says == string(jobstore.Failed) && endingOf(doc).Reason == "" {
-			o.Fail("S7", "document %s/%s failed, and does not say why", t.Name(), rec.DocID)
-		} else if says != string(want) {
-			o.Fail("S7", "document %s/%s says %q after the end of job %s, and its own job says %q", t.Name(), rec.DocID, says, rec.Instance+rec.DocID, want)
-		} else if at := endingOf(doc).Time; before.header != nil && own == after && at != rec.LastUpdated.ISO8601() {
-			o.Fail("S7", "document %s/%s is %s since %s, and says %q", t.Name(), rec.DocID, want, rec.LastUpdated.ISO8601(), at)
-		} else if want == jobstore.Completed && !tellsNumbers(doc, own.record) {
-			o.Fail("S7", "document %s/%s is completed, and does not tell the numbers %+v: %s", t.Name(), rec.DocID, own.record.Stats, doc.Body)
-		}
-	}
+	databases := rep.Source.URL == w.Source && rep.Target.URL == w.Target &&
+		rep.CreateTarget == w.CreateTarget && slices.Equal(rep.CreateTargetParams, params)
+	selection := slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
+		bytes.Equal(rep.Filter.QueryParams, w.QueryParams) && bytes.Equal(rep.Filter.Selector, w.Selector) &&
+		bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WinningRevsOnly == w.WinningRevsOnly
+	manner := rep.Continuous == w.Continuous && rep.UseCheckpoints == w.UseCheckpoints &&
+		rep.UseBulkGet == w.UseBulkGet && rep.WorkerBatchSize == w.BatchSize &&
+		rep.WorkerProcesses == conf.Workers && rep.Source.Retries == conf.Retries &&
+		rep.CheckpointInterval == conf.CheckpointInterval
+	return databases && selection && manner
 }

@@ -222,8 +222,8 @@ func (c *chronicle) seeUser(f world.Fact) {
 	case world.RequestCanceled:
 		c.on.requestCanceled.tell(f)
 	case world.SharingAsked:
-		c.ruling.changing, c.ruling.asked = true, c.w.Now()
+		c.sharing.changing, c.sharing.asked = true, c.w.Now()
 	case world.SharingInForce:
-		c.ruling.inForce(f.Sharing, c.w.Now())
+		c.sharing.change(f.Sharing, c.w.Now())
 	}
 }

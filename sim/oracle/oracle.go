@@ -75,11 +75,16 @@ type subject struct {
 
 // subjects are told of each fact in this order.
 var subjects = []*subject{
-	&loadSubject, &busyLoopSubject, &lockSubject, &memberSubject, &shareSubject, &leaseSubject,
-	&lookingSubject, &spreadSubject, &straySubject, &placeSubject, &documentSubject, &claimSubject,
-	&transitionSubject, &viewSubject, &backoffSubject, &lossSubject, &lifeSubject, &requestSubject,
+	&chronicleSubject, &loadSubject, &busyLoopSubject, &lockSubject, &memberSubject,
+	&chargeSubject, &sharingSubject, &placementSubject,
+	&leaseSubject, &lookingSubject, &spreadSubject, &straySubject,
+	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
+	&transitionSubject,
+	&viewSubject, &backoffSubject, &lossSubject,
+	&lifeSubject, &requestSubject,
 	&retrySubject, &limitSubject, &countSubject, &bulkSubject, &copySubject, &checkpointSubject,
-	&completenessSubject, &reportSubject, &quietSubject, &restSubject,
+	&completenessSubject, &reportSubject, &quietSubject,
+	&queueSubject, &databaseSubject, &settlingSubject, &probingSubject,
 }
 
 // Invariants are all promises, in the order of their ids.

@@ -9,18 +9,36 @@ import (
 	"couchrelay/sim/world"
 )
 
-// ProbeLimit is within what a frontend's and a node's transactions take on slow stores, and below
-// node.Settings.PollInterval, so that polling does not hide a watch that is missing.
+// probing are the invariants of experiments at rest: a trial changes one thing while nothing else happens,
+// and asks the oracle what came of it. They hold at rest only, where no fault and no other job excuses a
+// delay.
+var probingSubject = subject{
+	invariants: []Invariant{
+		{"S3h", "A replication document can be written and deleted while nothing fails."},
+		{"L6e", "A job runs soon after its document was written, when a slot is free."},
+		{"L6f", "A job does not run any more soon after its document was deleted."},
+		{"L6g", "A node whose max_jobs was lowered soon runs no more jobs than that."},
+		{"L8a", "A job soon tells what its run has done."},
+		{"L8b", "What a user writes arrives soon while a run waits for it."},
+		{"L8c", "A checkpoint covers what a user writes not long after the checkpoint interval."},
+	},
+	begin: func(*chronicle) {},
+}
+
+// ProbeLimit is what soon means for jobs, nodes and their watches: longer than a frontend's and a node's
+// transactions take on slow stores, and below node.Settings.PollInterval, so that polling does not hide a
+// watch that is missing.
 const ProbeLimit = 3 * time.Second
 
-// Soon is more than what servers take that were slow a while ago, and asked to be left alone.
+// Soon is what soon means for replications: longer than servers take that were slow a while ago, and asked to
+// be left alone.
 const Soon = time.Minute
 
 // JobsReady is the number of jobs that wait for a slot.
 func (o *Oracle) JobsReady() int64 {
 	counts, err := o.w.Store().Jobs.Counts(o.w.Present())
 	if err != nil {
-		o.Fail("S3", "the queue's counters cannot be read: %v", err)
+		o.unreadable("counters of the queue", err)
 	}
 	return counts.Ready
 }
@@ -31,44 +49,48 @@ func (o *Oracle) FreeSlots() int { return o.freeSlots() }
 // ExpectPlace foretells the place of a job that is about to be made, while nothing else happens.
 func (o *Oracle) ExpectPlace(jobID, account string) { o.on.placing.tell(placing{jobID, account}) }
 
-// CheckWriteNow is a part of S3: a write succeeds in which nothing fails.
+// CheckWriteNow is S3h.
 func (o *Oracle) CheckWriteNow(j *world.JobDoc, err error) {
 	if err != nil {
-		o.Fail("S3", "document %s cannot be written: %v", j.ID(), err)
+		o.Fail("S3h", "document %s cannot be written: %v", j.ID(), err)
 	}
 }
 
-// CheckStarted is L6: a job runs ProbeLimit after its document was written, unless another job's time had come.
+// CheckStarted is L6e, ProbeLimit after a document was written. The job is excused when another one, whose
+// time had come, took the last slot.
 func (o *Oracle) CheckStarted(j *world.JobDoc) {
-	if o.runOf(j.JobID()) == nil && o.FreeSlots() > 0 {
-		o.Fail("L6", "job %s does not run %s after its document was written, though %d slots are free", j.JobID(), ProbeLimit, o.FreeSlots())
+	if free := o.FreeSlots(); o.runOf(j.JobID()) == nil && free > 0 {
+		o.Fail("L6e", "job %s does not run %s after its document was written, though %d slots are free",
+			j.JobID(), ProbeLimit, free)
 	}
 }
 
-// CheckGone is L6: a job does not run ProbeLimit after its document was deleted.
+// CheckGone is L6f, ProbeLimit after a document was deleted.
 func (o *Oracle) CheckGone(j *world.JobDoc) {
 	if o.runOf(j.JobID()) != nil {
-		o.Fail("L6", "job %s still runs %s after its document was deleted", j.JobID(), ProbeLimit)
+		o.Fail("L6f", "job %s still runs %s after its document was deleted", j.JobID(), ProbeLimit)
 	}
 }
 
-// CheckRunsFewer is a part of L6: a node that may run fewer jobs than n for as long as limit does.
+// CheckRunsFewer is L6g: a node runs fewer than n jobs, limit after its max_jobs became n - 1.
 func (o *Oracle) CheckRunsFewer(p *world.Node, n int, limit time.Duration) {
 	if p.Running() >= n {
-		o.Fail("L6", "%s runs %d jobs %s after max_jobs became %d", p.Name, p.Running(), limit, n-1)
+		o.Fail("L6g", "%s runs %d jobs %s after max_jobs became %d", p.Name, p.Running(), limit, n-1)
 	}
 }
 
-// CheckTold is a part of L8: what a run has done its job tells soon. done is what runs had done a while ago.
+// CheckTold is L8a; done is what runs had done Soon and some progress intervals ago. A run is excused that
+// has no source, has not begun to read, or has lost its job, since then its node does not store what the run
+// tells.
 func (o *Oracle) CheckTold(done map[*world.Run]replication.Info) {
 	for _, r := range o.runs {
 		info, known := done[r.Run]
-		s := o.shadows[r.JobID()]
-		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.reads || o.violation != nil {
+		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.reads {
 			continue
 		}
-		if c := info.Counters; fewer(s.record.Stats.Counters(), c) {
-			o.Fail("L8", "job %s tells %+v, and its run had done %+v long before", r.JobID(), s.record.Stats.Counters(), c)
+		if tells := o.shadows[r.JobID()].record.Stats.Counters(); fewer(tells, info.Counters) {
+			o.Fail("L8a", "job %s tells %+v, and its run had done %+v long before",
+				r.JobID(), tells, info.Counters)
 		}
 	}
 }
@@ -79,14 +101,14 @@ type Path struct {
 	o      *Oracle
 	id     string
 	rep    *spec.Replication
-	run    *run // that watches the source
+	run    *run // that waits for changes of the source
 }
 
-// Follow looks for what comes through a job; nil when there is none.
+// Follow looks for what comes through a job; nil when its replication cannot be read.
 func (o *Oracle) Follow(id string) *Path {
 	rep, err := o.w.Store().Spec(o.w.Present(), id)
 	if err != nil || rep == nil {
-		o.Fail("S3", "job %s has no replication: %v", id, err)
+		o.unreadable("replication of job "+id, err)
 		return nil
 	}
 	return &Path{Source: o.w.Database(rep.Source.URL), o: o, id: id, rep: rep}
@@ -107,25 +129,27 @@ func (p *Path) Absent() string {
 	return p.o.missing(p.rep, p.Source, target, p.Source.Number(p.Source.Last()))
 }
 
-// Uncovered is a document that no checkpoint covers yet; empty when all are.
+// Uncovered is a document that no checkpoint covers yet; empty when all are, or when a user has deleted the
+// job's database.
 func (p *Path) Uncovered() string {
 	job := p.o.shadows[p.id]
 	if job == nil || job.record == nil {
-		return "" // a user has dropped its database
+		return ""
 	}
 	return p.o.uncovered(p.id, p.rep, job.record.BaseID, p.Source.Number(p.Source.Last()))
 }
 
-// CheckArrived is L8: what a user writes arrives within limit while a run waits for it.
+// CheckArrived is L8b, when something is absent limit after it was written.
 func (p *Path) CheckArrived(limit time.Duration) {
 	if p.goesOn() {
-		p.o.Fail("L8", "%s has not arrived %s after it was written to %s", p.Absent(), limit, p.Source)
+		p.o.Fail("L8b", "%s has not arrived %s after it was written to %s", p.Absent(), limit, p.Source)
 	}
 }
 
-// CheckCovered is L8: a checkpoint covers it within limit.
+// CheckCovered is L8c, when something is not covered limit after it was written.
 func (p *Path) CheckCovered(limit time.Duration) {
 	if p.goesOn() {
-		p.o.Fail("L8", "%s is not covered by a checkpoint %s after it was written to %s", p.Uncovered(), limit, p.Source)
+		p.o.Fail("L8c", "%s is not covered by a checkpoint %s after it was written to %s",
+			p.Uncovered(), limit, p.Source)
 	}
 }

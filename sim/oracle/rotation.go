@@ -1,52 +1,43 @@
 package oracle
 
 import (
+	"slices"
+
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
 
-// places are the invariants of where jobs stand, and which give way.
-type places struct {
+// rotations are the invariants of which runs a node stops so that waiting jobs get their turns. A node above
+// its max_jobs has to stop runs whatever waits, and so may stop more of them, and younger ones.
+type rotations struct {
 	*chronicle
-	yields map[node.Held]schedule.Place // the first place that waited when a job gave way
-	owes   map[node.Held]*owing         // of runs whose end is not told yet
+	gaveWay map[node.Held]schedule.Place // the first place that waited when a job gave way
 }
 
-var placeSubject = subject{
-	invariants: []Invariant{{"S6", "A rotation stops as many as there are jobs before them, no more than max_churn, and nobody while slots are free."}},
+var rotationSubject = subject{
+	invariants: []Invariant{
+		{"S6a", "A rotation stops no more runs than max_churn, or than there are above max_jobs."},
+		{"S6b", "One-shots and runs that have just begun are stopped only above max_jobs, and one-shots last."},
+		{"S6c", "A rotation stops no more runs than jobs wait for which no slot is free."},
+		{"S6e", "A job that a node has no slot for any more keeps its place."},
+		{"S6f", "A job gives way only to jobs that stand before it."},
+		{"S6g", "Waiting jobs get the slots of runs that stand behind them, up to max_churn at once."},
+		{"S6h", "Of the runs that could give way those do which stand last, and of an account those that ran longest."},
+	},
 	begin: func(c *chronicle) {
-		o := &places{c, map[node.Held]schedule.Place{}, map[node.Held]*owing{}}
-		c.on.nodeStepped.add(o.owingStepped)
-		c.on.nodeStepped.add(o.rotationStepped)
-		c.on.runStarted.add(o.begins)
-		c.on.runSaidEnd.add(o.says)
-		c.on.runEnded.add(o.turnOver)
-		c.on.jobMoved.add(o.checkTurn)
+		o := &rotations{c, map[node.Held]schedule.Place{}}
+		c.on.nodeStepped.add(o.nodeStepped)
 	},
 }
 
-// begins is told of a run that begins its turn.
-func (o *places) begins(r *run) {
-	now, place := r.p.Clock().Steady, r.Work().Place
-	o.owes[r.Held()] = &owing{until: now, standing: standing{epoch: place.Epoch, key: float64(place.Key), grown: now}, account: r.Record().Account()}
-}
-
-// says is told of what a run says at its end.
-func (o *places) says(e ending) {
-	if known := o.owes[e.Held()]; known != nil {
-		known.said = &e.end.Info.Counters
-	}
-}
-
-// rotationStepped is S6: a rotation stops no more runs than max_churn, none for a job behind it or while slots are free,
-// no one-shots, and none that has just begun, but for those above max_jobs, of which one-shots are the last to go.
-func (o *places) rotationStepped(s nodeStep) {
+// nodeStepped judges what a node does with jobs that it accepted and with what it saw of the queue.
+func (o *rotations) nodeStepped(s nodeStep) {
 	var stopped []*run
-	killed := false
+	killed := false // with its lease, a node loses all runs at once
 	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.Ask:
-			o.checkRequeue(e.Request)
+			o.checkGaveWay(e.Request)
 		case node.StopRun:
 			stopped = append(stopped, s.p.find(e.Run))
 		case node.KillRun:
@@ -56,17 +47,19 @@ func (o *places) rotationStepped(s nodeStep) {
 	done, _ := s.ev.(node.Done)
 	switch got := done.Result.(type) {
 	case node.Accepted:
-		o.checkUnwanted(s.p, got, s.effects)
+		o.checkReturned(s.p, got, s.effects)
 	case node.Surveyed:
-		o.checkRotation(s.p, got, stopped)
-		o.checkYields(s.p, stopped)
-		if !killed { // it has its lease still
+		o.noteGivesWay(s.p, got, stopped)
+		o.checkBounds(s.p, got, stopped)
+		o.checkLast(s.p, stopped)
+		if !killed {
 			o.checkTurns(s.p, got, len(stopped))
 		}
 	}
 }
 
-// slots are those of a node: how many it has, how many runs go on, how many of these are too many, how many slots are free.
+// slots are those of a node: how many it has, how many runs go on, how many of these are too many, how many
+// slots are free.
 type slots struct{ most, going, excess, free int }
 
 func slotsOf(p *process) slots {
@@ -81,98 +74,144 @@ func slotsOf(p *process) slots {
 	return s
 }
 
-func (o *places) checkRotation(p *process, seen node.Surveyed, stopped []*run) {
+// isYoung reports whether a run has just begun, by the engine's clock.
+func (o *rotations) isYoung(r *run) bool { return o.w.Now().Sub(r.Began()) < r.p.Settings().MinRun }
+
+// mayGiveWay reports whether a run could be stopped for waiting jobs as its node sees it: one that goes on,
+// is continuous, and has run for long enough by the node's steady clock, which was behind while the machine
+// was suspended.
+func (o *rotations) mayGiveWay(r *run) bool {
+	ran := o.w.Now().Sub(r.Began()) - r.p.Lag()
+	return !r.stopped && r.Replication().Continuous && ran >= r.p.Settings().MinRun
+}
+
+// noteGivesWay remembers for which place runs are stopped. Only under fair share do places of runs never
+// fall.
+func (o *rotations) noteGivesWay(p *process, seen node.Surveyed, stopped []*run) {
+	if slotsOf(p).excess > 0 || len(seen.First) == 0 || seen.Order.Policy != schedule.FairShare {
+		return
+	}
+	for _, r := range stopped {
+		o.gaveWay[r.Held()] = seen.First[0]
+	}
+}
+
+// checkBounds is S6a, S6b and S6c.
+func (o *rotations) checkBounds(p *process, seen node.Surveyed, stopped []*run) {
 	s, continuous := slotsOf(p), 0
 	for _, r := range p.runs {
 		if !r.stopped && r.Replication().Continuous {
 			continuous++
 		}
 	}
-	unripe, oneShots := 0, 0
+	spared, oneShots := 0, 0 // of those stopped: that should rather go on
 	for _, r := range stopped {
-		isContinuous := r.Replication().Continuous
-		if !isContinuous {
+		isOneShot := !r.Replication().Continuous
+		if isOneShot {
 			oneShots++
 		}
-		if !isContinuous || o.w.Now().Sub(r.Began()) < p.Settings().MinRun {
-			unripe++
-		}
-		if s.excess == 0 && len(seen.First) > 0 && seen.Order.Policy == schedule.FairShare {
-			o.yields[r.Held()] = seen.First[0]
+		if isOneShot || o.isYoung(r) {
+			spared++
 		}
 	}
-	stops := len(stopped)
-	if stops > max(s.excess, p.Settings().MaxChurn) {
-		o.Fail("S6", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d", p.Name, stops, s.going, p.Settings().MaxChurn, s.most)
+	stops, churn := len(stopped), p.Settings().MaxChurn
+	if stops > max(s.excess, churn) {
+		o.Fail("S6a", "%s stops %d of %d runs at once; max_churn is %d, max_jobs %d",
+			p.Name, stops, s.going, churn, s.most)
 	}
-	if unripe > s.excess {
-		o.Fail("S6", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d", p.Name, unripe, s.most, s.going)
+	if spared > s.excess {
+		o.Fail("S6b", "%s stops %d one-shots or runs that have just begun; max_jobs is %d, and it had %d",
+			p.Name, spared, s.most, s.going)
 	}
-	if spared := continuous - (stops - oneShots); oneShots > 0 && spared > 0 {
-		o.Fail("S6", "%s stops %d one-shots, and %d continuous jobs go on", p.Name, oneShots, spared)
+	if left := continuous - (stops - oneShots); oneShots > 0 && left > 0 {
+		o.Fail("S6b", "%s stops %d one-shots, and %d continuous jobs go on", p.Name, oneShots, left)
 	}
 	if stops-s.excess > max(0, len(seen.First)-s.free) {
-		o.Fail("S6", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait", p.Name, stops, s.going, s.most, s.free, len(seen.First))
+		o.Fail("S6c", "%s stops %d of %d runs; max_jobs is %d, %d slots are free, and %d jobs wait",
+			p.Name, stops, s.going, s.most, s.free, len(seen.First))
 	}
 }
 
-// checkSurvey is a part of S6: a node looks at as many waiting jobs as could have a slot now.
-func (o *places) checkSurvey(p *process, q node.Survey) {
-	if could := p.Settings().MaxChurn + max(0, p.MaxJobs()-p.Running()); !p.sight.again && q.First < could {
-		o.Fail("S6", "%s looks at %d waiting jobs; max_churn and its free slots are for %d", p.Name, q.First, could)
-	}
-}
-
-// checkUnwanted is a part of S6: a job for which there is no slot any more when it comes keeps its place.
-func (o *places) checkUnwanted(p *process, got node.Accepted, effects []node.Effect) {
+// checkReturned is S6e. Such jobs come when max_jobs is lowered while a node asks for jobs.
+func (o *rotations) checkReturned(p *process, got node.Accepted, effects []node.Effect) {
 	for _, e := range effects {
 		ask, _ := e.(node.Ask)
 		back, is := ask.Request.(node.Requeue)
 		for _, w := range got.Work {
 			if is && w.JobID == back.JobID && w.Lock == back.Lock && back.Turn.Place.Compare(w.Place) < 0 {
-				o.Fail("S6", "%s has no slot for job %s, which stood at %v, and puts it at %v", p.Name, back.Held, w.Place, back.Turn.Place)
+				o.Fail("S6e", "%s has no slot for job %s, which stood at %v, and puts it at %v",
+					p.Name, back.Held, w.Place, back.Turn.Place)
 			}
 		}
 	}
 }
 
-// aHalfLife is how far the place of a run may seem to fall by rounding.
-const aHalfLife = 1 << 32
-
-// checkRequeue compares the place of a job that gave way with the first that waited then. Places of runs only
-// grow.
-func (o *places) checkRequeue(q node.Request) {
+// checkGaveWay is S6f: places of runs only grow under fair share, so that a job which stands before the first
+// that waited when it is queued again stood there before. A half-life is left for rounding.
+func (o *rotations) checkGaveWay(q node.Request) {
 	requeue, is := q.(node.Requeue)
 	if !is {
 		return
 	}
-	first, gave := o.yields[requeue.Held]
-	delete(o.yields, requeue.Held)
+	first, gave := o.gaveWay[requeue.Held]
+	delete(o.gaveWay, requeue.Held)
 	if place := requeue.Turn.Place; gave && place.Epoch == first.Epoch && place.Key < first.Key-aHalfLife {
-		o.Fail("S6", "job %s gave way, though it stands at %d and the first that waited at %d", requeue.JobID, place.Key, first.Key)
+		o.Fail("S6f", "job %s gave way, though it stands at %d and the first that waited at %d",
+			requeue.JobID, place.Key, first.Key)
 	}
 }
 
-// checkTurns is a part of S6: those that wait take the places of runs that stand behind them, up to max_churn.
-func (o *places) checkTurns(p *process, seen node.Surveyed, stops int) {
-	s, behind := slotsOf(p), 0
+// checkTurns is S6g. The waiting jobs for which slots are free need no rotation.
+func (o *rotations) checkTurns(p *process, seen node.Surveyed, stops int) {
+	s, behind, churn := slotsOf(p), 0, p.Settings().MaxChurn
 	waiting := seen.First[min(s.free, len(seen.First)):]
-	due := min(len(waiting), p.Settings().MaxChurn-s.excess)
+	due := min(len(waiting), churn-s.excess)
 	if due <= 0 {
 		return
 	}
 	last, clock := waiting[due-1], clockOf(seen.Order.Decay, p.Clock().Wall)
 	for _, r := range p.runs {
-		stands := o.owes[r.Held()]
-		if r.stopped || !r.Replication().Continuous || stands == nil || o.w.Now().Sub(r.Began())-p.Lag() < p.Settings().MinRun {
-			continue
-		}
-		if last.Epoch < stands.epoch || last.Epoch == stands.epoch && stands.after(last.Key, clock) {
+		if known := o.tabs[r.Held()]; known != nil && o.mayGiveWay(r) && known.behind(last, clock) {
 			behind++
 		}
 	}
 	if ready := min(due, behind-s.excess); stops-s.excess < ready {
-		o.Fail("S6", "%s stops %d of %d runs, and %d more jobs wait that are before %d runs; max_churn is %d, max_jobs %d",
-			p.Name, stops, s.going, len(waiting), behind, p.Settings().MaxChurn, s.most)
+		o.Fail("S6g", "%s stops %d of %d runs, and %d more jobs wait that are before %d runs; max_churn is %d, max_jobs %d",
+			p.Name, stops, s.going, len(waiting), behind, churn, s.most)
+	}
+}
+
+// checkLast is S6h.
+func (o *rotations) checkLast(p *process, stopped []*run) {
+	for _, stays := range p.runs {
+		if !o.mayGiveWay(stays) || slices.Contains(stopped, stays) {
+			continue
+		}
+		for _, goes := range stopped {
+			if goes.Replication().Continuous {
+				o.checkPair(p, stays, goes)
+			}
+		}
+	}
+}
+
+// checkPair is S6h for a run that stays and one that gives way. Under fair share they are compared by where
+// they stand, and else, within an account, by when they began.
+func (o *rotations) checkPair(p *process, stays, goes *run) {
+	a, b := o.tabs[stays.Held()], o.tabs[goes.Held()]
+	if a == nil || b == nil {
+		return
+	}
+	order := p.sight.order
+	if order.Policy == schedule.FairShare {
+		if a.surelyBehind(&b.standing, clockOf(order.Decay, p.Clock().Wall)) {
+			o.Fail("S6h", "%s stops job %s at %.0f, and keeps %s at %.0f",
+				p.Name, goes.Held(), b.key, stays.Held(), a.key)
+		}
+		return
+	}
+	if _, seen := p.sight.accounts[a.account]; seen && a.account == b.account && stays.Began() < goes.Began() {
+		o.Fail("S6h", "%s stops job %s, which began at %s, and keeps %s of %s",
+			p.Name, goes.Held(), goes.Began(), stays.Held(), stays.Began())
 	}
 }

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,54 +14,79 @@ import (
 type views struct{ *chronicle }
 
 var viewSubject = subject{
+	invariants: []Invariant{
+		{"S9f", "A job is of the account of its document's database, or of the user of its request."},
+		{"S29n", "Users are told of a job what is stored of it."},
+	},
 	begin: func(c *chronicle) {
-		o := &views{c}
-		c.on.jobMoved.add(func(j jobChange) {
-			if j.before.record.State != j.after.record.State || j.before.header.State != j.after.header.State {
-				o.checkViews(j.id, j.after.record)
-			}
-		})
+		v := &views{c}
+		c.on.jobMoved.add(v.moved)
 	},
 }
 
-// checkViews is a part of S29: what users are told of a job is what is stored of it.
-func (o *views) checkViews(id string, r *jobstore.Record) {
-	if found, err := o.w.Store().Record(o.w.Present(), id); err == nil && found != nil && o.shadows[id].header.State == jobs.Pending && (found.State == jobstore.Running || found.Node != "") {
-		o.Fail("S29", "job %s waits, and is shown as %s on %q", id, found.State, found.Node)
+// moved judges what users are told of a job whose state changes. Other changes leave most of it as it was.
+func (v *views) moved(j jobChange) {
+	r := j.after.record
+	if j.before.record.State == r.State && j.before.header.State == j.after.header.State {
+		return
 	}
-	account := r.Database
+	if j.after.header.State == jobs.Pending {
+		found, err := v.w.Store().Record(v.w.Present(), j.id)
+		if err == nil && found != nil && (found.State == jobstore.Running || found.Node != "") {
+			v.Fail("S29n", "job %s waits, and is shown as %s on %q", j.id, found.State, found.Node)
+		}
+	}
+	v.checkAccount(j.id, r, r.Account())
+	v.checkShown(j.id, r, r.View())
+}
+
+// checkAccount is S9f.
+func (v *views) checkAccount(id string, r *jobstore.Record, account string) {
+	want := r.Database
 	if r.Database == "" {
-		account = "user:" + r.User
+		want = "user:" + r.User
 	}
-	if r.Account() != account {
-		o.Fail("S9", "job %s of %q is of account %s, and should be of %s", id, r.User, r.Account(), account)
-	}
-	over, active, errors := r.State == jobstore.Completed || r.State == jobstore.Failed, r.RepID, r.ErrorCount
-	if over {
-		active = ""
-	}
-	if r.State == jobstore.Failed {
-		errors = 1
-	}
-	v := r.View()
-	switch {
-	case v.RepID != r.RepID, v.ActiveID != active, v.Database != r.Database, v.DocID != r.DocID:
-		o.Fail("S29", "job %s is shown by other names: %+v", id, v)
-	case v.State != r.State, v.ErrorCount != errors, v.Node != r.Node, v.User != r.User:
-		o.Fail("S29", "job %s of %q on %q is %s after %d errors, and is shown as %+v", id, r.User, r.Node, r.State, errors, v)
-	case v.Source != r.Source, v.Target != r.Target, v.Continuous != r.Continuous:
-		o.Fail("S29", "job %s is from %s to %s, and is shown as %+v", id, r.Source, r.Target, v)
-	case v.Created != r.Created, v.LastStart != r.LastStart, v.LastUpdated != r.LastUpdated:
-		o.Fail("S29", "job %s is of %s, changed at %s, and is shown as %+v", id, r.Created, r.LastUpdated, v)
-	case (v.Run != "") != (r.State == jobstore.Running), !slices.Equal(v.History, r.History):
-		o.Fail("S29", "job %s is %s after %+v, and is shown as %+v", id, r.State, r.History, v)
-	case !tells(v, r):
-		o.Fail("S29", "job %s is %s after %s: %s with %+v, and tells %q, %+v", id, r.State, r.Error, r.Reason, r.Stats, v.Problem, v.Stats)
+	if account != want {
+		v.Fail("S9f", "job %s of %q is of account %s, and should be of %s", id, r.User, account, want)
 	}
 }
 
-// tells reports whether users are told the reason of a problem, or else the job's numbers, once there are any.
-func tells(v jobstore.View, r *jobstore.Record) bool {
+// checkShown is S29n.
+func (v *views) checkShown(id string, r *jobstore.Record, shown jobstore.View) {
+	if differs := differing(shown, r); differs != "" {
+		v.Fail("S29n", "job %s is shown with other %s: %+v, and %+v is stored", id, differs, shown, *r)
+	}
+}
+
+// differing is what of a view differs from the record that it shows; empty when nothing does.
+func differing(v jobstore.View, r *jobstore.Record) string {
+	active, errors := r.RepID, r.ErrorCount
+	if r.State.Terminal() {
+		active = ""
+	}
+	if r.State == jobstore.Failed {
+		errors = 1 // as CouchDB tells of what failed for good
+	}
+	switch {
+	case v.RepID != r.RepID, v.ActiveID != active, v.Database != r.Database, v.DocID != r.DocID:
+		return "names"
+	case v.State != r.State, v.ErrorCount != errors, v.Node != r.Node, v.User != r.User:
+		return fmt.Sprintf("state than %s after %d errors", r.State, errors)
+	case v.Source != r.Source, v.Target != r.Target, v.Continuous != r.Continuous:
+		return "databases"
+	case v.Created != r.Created, v.LastStart != r.LastStart, v.LastUpdated != r.LastUpdated:
+		return "times"
+	case (v.Run != "") != (r.State == jobstore.Running), !slices.Equal(v.History, r.History):
+		return "history"
+	case !tellsOutcome(v, r):
+		return "outcome"
+	}
+	return ""
+}
+
+// tellsOutcome reports whether users are told the reason of a problem, or else the job's numbers, once there
+// are any.
+func tellsOutcome(v jobstore.View, r *jobstore.Record) bool {
 	if r.State == jobstore.Crashing || r.State == jobstore.Failed {
 		return v.Stats == nil && strings.HasSuffix(v.Problem, r.Reason)
 	}

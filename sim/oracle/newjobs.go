@@ -1,0 +1,76 @@
+package oracle
+
+import (
+	"encoding/json"
+	"time"
+
+	"couchrelay/core/spec"
+	"couchrelay/sim/world"
+)
+
+// newJobs are the invariants of how jobs are made.
+type newJobs struct{ *chronicle }
+
+var newJobSubject = subject{
+	invariants: []Invariant{
+		{"S18g", "A new job has its replication id, unless that depends on a filter function which its run has to read."},
+		{"S22", "A job that is not over is made anew only when its document or request asks for another replication."},
+		{"S29a", "A new job tells of one event, that it was added, at the time when it was made."},
+		{"S29b", "The job of a document belongs to the user in whose name the document replicates."},
+		{"S29c", "A new job tells the source, target, kind and checkpoint interval of its replication."},
+	},
+	begin: func(c *chronicle) {
+		n := &newJobs{c}
+		c.on.jobChanged.add(n.changed)
+	},
+}
+
+// changed judges a commit that makes a job, be it in the place of one with the same id. Replications are
+// compared as they are stored, byte by byte: a job that is made anew without need loses its numbers and its
+// turn.
+func (n *newJobs) changed(j jobChange) {
+	before, after := j.before, j.after
+	if after.header == nil || before.header != nil && after.record.Created == before.record.Created {
+		return
+	}
+	if !after.record.State.Terminal() { // a document may be written with a state, and its job is over at once
+		n.checkNew(j.id, after)
+	}
+	if before.header != nil && !before.isOver() && after.spec != "" && after.spec == before.spec {
+		n.Fail("S22", "job %s was made anew by %v, and does the same as before", j.id, j.Request)
+	}
+}
+
+// checkNew is S18g and S29a to S29c.
+func (n *newJobs) checkNew(id string, s *shadow) {
+	a := s.record
+	added := len(a.History) == 1 && a.History[0].Type == "added" && a.History[0].At == a.Created
+	if !added || a.LastUpdated != a.Created {
+		n.Fail("S29a", "job %s was made at %s, and tells of %s and %+v",
+			id, a.Created, a.LastUpdated, a.History)
+	}
+	if rep, err := n.w.Store().Spec(n.w.Present(), id); err == nil && rep != nil {
+		if filtered := rep.Filter.Kind == spec.FunctionFilter; (a.RepID == "") != filtered {
+			n.Fail("S18g", "job %s is made as replication %q, with a filter function: %v",
+				id, a.RepID, filtered)
+		}
+	}
+	if !a.Transient() && a.User != world.UserOf(a.DocID) {
+		n.Fail("S29b", "document %s/%s is of %s, and its job of %q",
+			a.Database, a.DocID, world.UserOf(a.DocID), a.User)
+	}
+	var stored struct {
+		Replication struct {
+			Source, Target struct{ URL string }
+			Continuous     bool
+			Interval       time.Duration `json:"checkpoint_interval_ns"`
+		}
+	}
+	err := json.Unmarshal([]byte(s.spec), &stored)
+	r := &stored.Replication
+	if err != nil || a.Source != r.Source.URL || a.Target != r.Target.URL || a.Continuous != r.Continuous ||
+		time.Duration(a.CheckpointInterval)*time.Millisecond != r.Interval {
+		n.Fail("S29c", "job %s is %+v, and tells of %s, %s, continuous %v and checkpoints every %d ms: %v",
+			id, *r, a.Source, a.Target, a.Continuous, a.CheckpointInterval, err)
+	}
+}

@@ -1,0 +1,238 @@
+package oracle
+
+import (
+	"encoding/binary"
+	"math"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/schedule"
+)
+
+// placement are the invariants of where jobs are queued, by each policy's definition: under fair share by a
+// priority value that decays, under tags by the account's next tag, and under fifo by the time at which a job
+// comes. Nothing is promised while an operator's change is under way: commits may still go by the former
+// settings.
+type placement struct {
+	*chronicle
+	expected map[string]place // by job, of jobs that are about to be made
+	tails    map[string]int64 // the tag of the last turn of each account
+	virtual  int64            // the greatest tag of a job that got a slot
+}
+
+// place is where a new job should stand in the order.
+type place struct {
+	order       schedule.Order
+	at          instant.Time // when the job is made
+	least, most float64      // bounds of its priority value under fair share, and of its key under other policies
+}
+
+var placementSubject = subject{
+	invariants: []Invariant{
+		{"S10c", "A new job is queued where its account's usage, jobs and shares put it."},
+		{"S10d", "Under tags, a turn costs its account the time in which others waited over its shares."},
+		{"S10j", "A job that is queued again stands where its run stood, or under fifo behind all others."},
+	},
+	begin: func(c *chronicle) {
+		p := &placement{c, map[string]place{}, map[string]int64{}, 0}
+		c.on.jobChanged.add(func(j jobChange) { p.checkPlace(j.id, j.after) })
+		c.on.jobMoved.add(p.dispatched)
+		c.on.jobMoved.add(p.checkQueuedAgain)
+		c.on.followed.add(p.checkCosts)
+		c.on.placing.add(func(e placing) { p.expect(e.jobID, e.account) })
+	},
+}
+
+// expect foretells the place of a job that is made at once, from what is known of its account. It asks the
+// core for the settings and the store's counter of tags, and not where the job belongs.
+func (p *placement) expect(jobID, account string) {
+	order, err := p.w.Store().Order(p.w.Present())
+	if err != nil || !p.sharing.settled(p.w.Now()) {
+		return
+	}
+	e := place{order: order, at: p.w.Now()}
+	switch order.Policy {
+	case schedule.FIFO: // in front of all that had a turn
+	case schedule.Tags:
+		if p.anyReady() {
+			return // tags begin at the first job that waits
+		}
+		tail := p.tails[account]
+		e.least, e.most = float64(max(tail, p.virtual)), float64(max(tail, p.storedVirtual()))
+	default:
+		if p.clocksWereSet() {
+			return // charges may be lost
+		}
+		usage := p.bills.decayed(account, order.Forgetting, e.at)
+		shares := float64(p.sharing.sharesOf(account))
+		weight := p.jobsOf(account) / shares / shares
+		e.least, e.most = (usage-imprecision(usage))*weight-1, (usage+imprecision(usage))*weight+1
+	}
+	p.expected[jobID] = e
+}
+
+// anyReady reports whether a job waits for a slot.
+func (p *placement) anyReady() bool {
+	for _, s := range p.shadows { // in any order
+		if s.header != nil && s.header.Ready() {
+			return true
+		}
+	}
+	return false
+}
+
+// jobsOf counts an account's jobs that are not over, and the one that is about to be made.
+func (p *placement) jobsOf(account string) float64 {
+	n := 1.0
+	for _, s := range p.shadows {
+		if s.header != nil && !s.record.State.Terminal() && s.record.Account() == account {
+			n++
+		}
+	}
+	return n
+}
+
+// storedVirtual is the tag that the store has new jobs begin at when none waits.
+func (p *placement) storedVirtual() int64 {
+	row, _ := p.w.Present().Get(p.w.Store().Keys.Virtual)
+	if len(row) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(row))
+}
+
+// checkPlace is S10c: under fair share a new job stands where the priority value of its account will have
+// decayed to 1.
+func (p *placement) checkPlace(jobID string, s *shadow) {
+	want, is := p.expected[jobID]
+	if !is || s.header == nil {
+		return
+	}
+	delete(p.expected, jobID)
+	got, err := placeOf(s.header.Priority)
+	if err != nil {
+		p.unreadable("place of job "+jobID, err)
+		return
+	}
+	if got.Epoch != want.order.Epoch {
+		p.Fail("S10c", "job %s is of epoch %d, which is %d", jobID, got.Epoch, want.order.Epoch)
+	}
+	key := float64(got.Key)
+	if want.order.Policy != schedule.FairShare {
+		if key < want.least || key > want.most {
+			p.Fail("S10c", "job %s stands at %d, which should be from %.0f to %.0f",
+				jobID, got.Key, want.least, want.most)
+		}
+		return
+	}
+	const rounding = 1e-5
+	clock := clockOf(want.order.Decay, want.at)
+	least, most := clock+math.Log2(max(1, want.least)), clock+math.Log2(max(1, want.most))
+	if key /= aHalfLife; key < least-rounding || key > most+rounding {
+		p.Fail("S10c", "job %s stands at %f half-lives, which should be from %f to %f",
+			jobID, key, least, most)
+	}
+}
+
+// placeOf reads the place of a queued job.
+func placeOf(priority []byte) (p schedule.Place, err error) {
+	var created int64
+	err = tuple.Subspace(nil).Scan(priority, &p.Epoch, &p.Key, &created)
+	return p, err
+}
+
+// dispatched notes the tag of a job that got a slot.
+func (p *placement) dispatched(j jobChange) {
+	if _, is := j.Request.(node.Accept); !is || j.after.header.Lock == j.before.header.Lock {
+		return
+	}
+	if p.sharing.Policy != schedule.Tags || !p.sharing.settled(p.w.Now()) {
+		return
+	}
+	if stood, err := placeOf(j.before.header.Priority); err == nil && stood.Epoch == p.sharing.epoch {
+		p.virtual = max(p.virtual, stood.Key)
+	}
+}
+
+// checkCosts is S10d.
+func (p *placement) checkCosts(l landing) {
+	paid, tail, settled := false, p.w.Store().Keys.Tail, p.sharing.settled(p.w.Now())
+	for _, m := range l.Mutations {
+		var account string
+		if !tail.Contains(m.Key) || tail.Scan(m.Key, &account) != nil || len(m.Value) != 8 {
+			continue
+		}
+		before, after := p.tails[account], int64(binary.LittleEndian.Uint64(m.Value))
+		p.tails[account], paid = after, true
+		if cost := p.cost(l.Request, account); settled && after < before+cost {
+			p.Fail("S10d", "the tags of %s move from %d to %d by %v, which costs %d",
+				account, before, after, l.Request, cost)
+		}
+	}
+	turn, ends := turnOf(l.Request)
+	if ends && turn.Owed > 0 && !paid && len(l.jobs) > 0 && settled && p.sharing.Policy == schedule.Tags {
+		held, _ := heldBy(l.Request)
+		p.Fail("S10d", "job %s ran for %s while others waited, and pays nothing: %s",
+			held.JobID, turn.Owed, l.Request)
+	}
+}
+
+// turnOf is the turn that a request ends.
+func turnOf(q node.Request) (t jobstore.Turn, ends bool) {
+	e, ends := q.(node.EndsTurn)
+	if !ends {
+		return t, false
+	}
+	return e.EndedTurn(), true
+}
+
+// cost is by how much a request moves the tags of an account: its turn's microseconds at 100 shares, or an
+// interval's when it makes a job.
+func (p *placement) cost(q node.Request, account string) int64 {
+	d := p.w.Config().Settings.Interval
+	if turn, ends := turnOf(q); ends {
+		d = turn.Owed
+	}
+	return d.Microseconds() * schedule.DefaultShares / p.sharing.sharesOf(account)
+}
+
+// checkQueuedAgain is S10j. Under tags a turn that owes something moves its job behind, as S10d says. A place
+// of an epoch before means nothing under the policy of now.
+func (p *placement) checkQueuedAgain(j jobChange) {
+	switch j.Request.(type) {
+	case node.Requeue, node.Crash:
+	default:
+		return // what ends a job for good may queue it as a new one
+	}
+	turn, _ := turnOf(j.Request)
+	held, _ := heldBy(j.Request)
+	if held.JobID != j.id || j.after.header.State != jobs.Pending || !p.sharing.settled(p.w.Now()) {
+		return
+	}
+	order, err := p.w.Store().Order(p.w.Present())
+	if err != nil {
+		p.unreadable("the order of jobs", err)
+		return
+	}
+	is, err := placeOf(j.after.header.Priority)
+	if err != nil {
+		p.unreadable("place of job "+j.id, err)
+		return
+	}
+	stood := turn.Place
+	want := is
+	switch {
+	case order.Policy == schedule.FIFO:
+		want = schedule.Place{Epoch: order.Epoch, Key: int64(j.Wall)}
+	case stood.Epoch != order.Epoch:
+	case order.Policy == schedule.FairShare || turn.Owed == 0:
+		want = stood
+	}
+	if is != want {
+		p.Fail("S10j", "job %s is queued at %+v under %s by %s, and should be at %+v",
+			j.id, is, order.Policy, j.Request, want)
+	}
+}

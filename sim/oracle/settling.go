@@ -1,0 +1,213 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/sim/world"
+)
+
+// settling are the invariants of liveness: what must come about once all trouble is over. They excuse no run,
+// since the healing ends every fault: a fault that goes on would be a mistake of the world.
+type settling struct {
+	*chronicle
+	behind string // the job that was not settled when the world was last asked
+}
+
+var settlingSubject = subject{
+	invariants: []Invariant{
+		{"L1", "Once all trouble is over, everything that a job selects arrives, and one-shots end."},
+		{"L2", "Once all trouble is over, no job that could run waits while slots are free."},
+		{"L3d", "Once all trouble is over, a node runs each job that the store says is running."},
+		{"L4g", "Once all trouble is over, jobs that are due become ready within a minute."},
+		{"L4h", "Once all trouble is over, finished jobs of requests are removed soon after their time."},
+		{"L6h", "Once all trouble is over, no node runs more jobs than max_jobs, and each slot in use has its run."},
+		{"L7", "Once all trouble is over, checkpoints come as far as what was copied."},
+		{"S4i", "A node runs only jobs that it holds by the store, and stops the others soon after it can know."},
+	},
+	begin: func(c *chronicle) {
+		s := &settling{chronicle: c}
+		c.on.unsettled = append(c.on.unsettled, s.queueUnsettled, s.jobsUnsettled, s.runsUnsettled)
+		c.on.atRest.add(func(struct{}) { s.checkHeld() })
+	},
+}
+
+// Unsettled is what a world that comes to rest still has to do; nil when nothing is left.
+func (o *Oracle) Unsettled() *Violation {
+	for _, ask := range o.on.unsettled {
+		if why := ask(); why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// AtRest checks what only holds when nothing moves.
+func (o *Oracle) AtRest() { o.on.atRest.tell(struct{}{}) }
+
+// missed is what has not come about yet. It breaks an invariant when it never does.
+func missed(id, format string, args ...any) *Violation {
+	return &Violation{ID: id, Text: fmt.Sprintf(format, args...)}
+}
+
+// queueUnsettled is what the queue and the nodes still have to do.
+func (s *settling) queueUnsettled() *Violation {
+	counts, err := s.w.Store().Jobs.Counts(s.w.Present())
+	if err != nil {
+		s.unreadable("counters of the queue", err)
+		return nil
+	}
+	if free := s.freeSlots(); counts.Ready > 0 && free > 0 {
+		return missed("L2", "%d jobs are ready, and %d slots are free", counts.Ready, free)
+	}
+	for _, p := range s.nodes {
+		switch {
+		case p.Running() > p.MaxJobs():
+			return missed("L6h", "%s runs %d jobs, and may run %d", p.Name, p.Running(), p.MaxJobs())
+		case p.Running() > len(p.runs):
+			return missed("L6h", "%s has %d slots in use, and %d runs", p.Name, p.Running(), len(p.runs))
+		}
+	}
+	return nil
+}
+
+// jobsUnsettled is what jobs still have to do. The job that was behind last is asked first: most often it
+// still is, which saves the look at all others.
+func (s *settling) jobsUnsettled() *Violation {
+	if why := s.jobUnsettled(s.behind); why != nil {
+		return why
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.shadows)) {
+		if why := s.jobUnsettled(id); why != nil {
+			s.behind = id
+			return why
+		}
+	}
+	return nil
+}
+
+// removedLate is how long after its time a finished job of a request may be removed.
+const removedLate = 3 * time.Minute
+
+// jobUnsettled is what one job still has to do.
+func (s *settling) jobUnsettled(id string) *Violation {
+	job := s.shadows[id]
+	if job == nil || job.header == nil {
+		return nil
+	}
+	now, due := s.w.Now(), job.header.Due
+	if at := job.record.Expires; at > 0 && at < now.Add(-removedLate) {
+		return missed("L4h", "job %s of a request should have been removed at %s", id, at)
+	}
+	if job.header.State == jobs.Pending && due > 0 && due < now.Add(-time.Minute) {
+		return missed("L4g", "job %s is due since %s, and still waits", id, due)
+	}
+	if s.orphaned(id, job) {
+		return missed("L3d", "job %s is running under %v by the store, and no node runs it",
+			id, job.header.Lock)
+	}
+	if why := s.unfinished(id, job); why != "" {
+		return missed("L1", "%s", why)
+	}
+	if why := s.unsaved(id, job); why != "" {
+		return missed("L7", "%s", why)
+	}
+	return nil
+}
+
+// orphaned reports whether the store says that a job is running, and no node runs it under this lock.
+func (s *settling) orphaned(id string, job *shadow) bool {
+	return job.header.State == jobs.Running && !slices.ContainsFunc(s.runs, func(r *run) bool {
+		return r.JobID() == id && r.Lock() == job.header.Lock
+	})
+}
+
+// unfinished says what a job still has to do: everything that its source selects must be on the target, and a
+// one-shot must be over. A job is excused while a database is missing that it may not make, and while its
+// filter does not work.
+func (s *settling) unfinished(id string, job *shadow) string {
+	if job.record.State.Terminal() {
+		return ""
+	}
+	rep, err := s.w.Store().Spec(s.w.Present(), id)
+	if err != nil || rep == nil {
+		return fmt.Sprintf("job %s has no replication: %v", id, err)
+	}
+	source, target := s.w.Database(rep.Source.URL), s.w.Database(rep.Target.URL)
+	switch {
+	case source == nil, target == nil && !rep.CreateTarget:
+		return ""
+	case target == nil:
+		return fmt.Sprintf("job %s is %s, and %s does not exist", id, job.record.State, rep.Target.URL)
+	case source.FilterWorks(rep.Filter) != nil:
+		return ""
+	case !rep.Continuous:
+		return fmt.Sprintf("job %s is %s: %s", id, job.record.State, job.record.Reason)
+	}
+	if absent := s.missing(rep, source, target, anySeq); absent != "" {
+		return fmt.Sprintf("job %s from %s to %s: %s has not arrived; the job is %s %s",
+			id, source, target, absent, job.record.State, job.record.Reason)
+	}
+	return ""
+}
+
+// anySeq is above the number of any change.
+const anySeq = 1 << 62
+
+// unsaved says what the checkpoints of a running job do not cover, though it was copied.
+func (s *settling) unsaved(id string, job *shadow) string {
+	if job.header.State != jobs.Running {
+		return ""
+	}
+	rep, err := s.w.Store().Spec(s.w.Present(), id)
+	if err != nil || rep == nil {
+		return fmt.Sprintf("job %s has no replication: %v", id, err)
+	}
+	if left := s.uncovered(id, rep, job.record.BaseID, anySeq); left != "" {
+		return fmt.Sprintf("job %s from %s to %s: no checkpoint covers %s", id, rep.Source.URL, rep.Target.URL, left)
+	}
+	return ""
+}
+
+// runsUnsettled is which runs their nodes still have to stop.
+func (s *settling) runsUnsettled() *Violation {
+	for _, r := range s.runs {
+		if !s.holds(r) && s.w.Now() < s.hears(r) {
+			return missed("S4i", "%s still runs job %s", r.p.Name, r.JobID())
+		}
+	}
+	return nil
+}
+
+// checkHeld is S4i: what nodes run is what the store says that they run.
+func (s *settling) checkHeld() {
+	for _, r := range s.runs {
+		if !s.holds(r) {
+			s.Fail("S4i", "%s runs job %s under %v, but the store says %+v",
+				r.p.Name, r.JobID(), r.Lock(), s.shadows[r.JobID()])
+		}
+	}
+}
+
+// stuck is how long after the healing a request of a node may be without an answer: it ends by its limit, and
+// is repeated after the longest pause that nodes make.
+const stuck = world.RequestLimit + 10*time.Second
+
+// hears is when a node knows at the latest that the job of a run was removed; 0 when it should know already.
+// A watch tells it soon. But a watch that was lost before the healing stays lost for its minute: then the
+// node's next heartbeat has to tell it, or the one after a request that the trouble holds up.
+func (s *settling) hears(r *run) instant.Time {
+	job, healed := s.shadows[r.JobID()], s.w.End()
+	switch {
+	case job == nil || job.gone < r.Began(): // others took it, or the run never had it
+		return 0
+	case job.gone >= healed.Add(world.AwaitLimit):
+		return job.gone.Add(ProbeLimit)
+	}
+	beat := job.gone.Add(r.p.Settings().ActivityTimeout / 4)
+	return max(beat, healed.Add(stuck)).Add(ProbeLimit)
+}

@@ -1,0 +1,164 @@
+package oracle
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"math"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// settingsOfSharing are the invariants of the settings that all nodes share jobs by. An operator changes them
+// while jobs wait and run by the former ones.
+type settingsOfSharing struct {
+	*chronicle
+	order schedule.Order // as stored last
+}
+
+var sharingSubject = subject{
+	invariants: []Invariant{
+		{"S10e", "A change of settings leaves the clock by which priorities decay where it was."},
+		{"S10f", "Priorities decay by the half-life of priority_coeff, and under auto by none shorter than that of 0.98."},
+		{"S10g", "The policy, coefficients and shares in force are those that an operator gave last."},
+	},
+	begin: func(c *chronicle) {
+		s := &settingsOfSharing{chronicle: c}
+		c.on.followed.add(s.landed)
+		c.on.atRest.add(func(struct{}) { s.checkInForce() })
+	},
+}
+
+// sharing are the settings in force, as their operator was told.
+type sharing struct {
+	jobstore.Sharing
+	epoch    int64        // changes of the policy so far
+	changing bool         // an operator has asked for other settings, and has no answer yet
+	asked    instant.Time // when the last change was asked for
+	at       instant.Time // since when it is in force; 0 when nothing was changed
+}
+
+// change notes settings that an operator has put in force.
+func (s *sharing) change(to jobstore.Sharing, now instant.Time) {
+	if to.Policy != s.Policy {
+		s.epoch++
+	}
+	s.Sharing, s.changing, s.at = to, false, now
+}
+
+// commitLate is how long after a change a commit may land that goes by the former settings.
+const commitLate = 2 * time.Minute
+
+// settled reports whether all that lands goes by the settings in force.
+func (s *sharing) settled(now instant.Time) bool {
+	return !s.changing && (s.at == 0 || now.Sub(s.at) > commitLate)
+}
+
+// sharesOf is how many shares an account has.
+func (s *sharing) sharesOf(account string) int64 {
+	if n := s.Shares[account]; n > 0 {
+		return n
+	}
+	return schedule.DefaultShares
+}
+
+// landed notes a commit that changes the order of jobs.
+func (s *settingsOfSharing) landed(l landing) {
+	for _, m := range l.Mutations {
+		if !bytes.Equal(m.Key, s.w.Store().Keys.Order) {
+			continue
+		}
+		var order schedule.Order
+		if err := json.Unmarshal(m.Value, &order); err != nil {
+			s.unreadable("the order of jobs", err)
+			return
+		}
+		before := s.order
+		s.order = order
+		s.checkClock(before.Decay, order.Decay, l)
+		s.checkHalfLife(order)
+	}
+}
+
+// checkClock is S10e: where the clock jumped, all jobs that wait would move against those that come.
+func (s *settingsOfSharing) checkClock(was, is schedule.Decay, l landing) {
+	at := l.Wall
+	if l.Request == nil {
+		at = s.sharing.asked // an operator's change goes by the moment at which it was asked for
+	}
+	if before, after := clockOf(was, at), clockOf(is, at); was.HalfLife > 0 && math.Abs(before-after) > 1e-4 {
+		s.Fail("S10e", "the clock of decay goes from %f to %f", before, after)
+	}
+}
+
+// halfLife is in how much time priorities decay to the half that are multiplied by a coefficient in every
+// interval.
+func halfLife(coeff float64, interval time.Duration) float64 {
+	return float64(interval) * math.Ln2 / -math.Log(coeff)
+}
+
+// checkHalfLife is S10f for a coefficient that an operator has fixed.
+func (s *settingsOfSharing) checkHalfLife(order schedule.Order) {
+	if order.PriorityCoeff == 0 {
+		return
+	}
+	want := halfLife(float64(order.PriorityCoeff)/1e6, order.Forgetting.Interval)
+	if got := float64(order.Decay.HalfLife); math.Abs(got-want) > want/1e4 {
+		s.Fail("S10f", "priority_coeff %d is a half-life of %s, and should be of %s",
+			order.PriorityCoeff, order.Decay.HalfLife, time.Duration(want))
+	}
+}
+
+// autoSettles is in how many intervals nodes have agreed on a half-life under auto.
+const autoSettles = 5
+
+// checkInForce is S10g, and S10f under auto. Nothing is promised while an operator waits for an answer, nor
+// of a world in which none has changed anything.
+func (s *settingsOfSharing) checkInForce() {
+	want := &s.sharing
+	if want.at == 0 || want.changing {
+		return
+	}
+	order, err := s.w.Store().Order(s.w.Present())
+	if err != nil {
+		s.unreadable("the order of jobs", err)
+		return
+	}
+	if order.Policy != want.Policy || order.PriorityCoeff != want.PriorityCoeff ||
+		order.Epoch != want.epoch || order.Forgetting != want.Forgetting {
+		s.Fail("S10g", "%+v is in force, and should be %+v of epoch %d", order, want.Sharing, want.epoch)
+	}
+	interval := order.Forgetting.Interval
+	auto := order.Policy == schedule.FairShare && order.PriorityCoeff == 0
+	if auto && s.w.Now().Sub(want.at) > autoSettles*interval {
+		if least := halfLife(0.98, interval); float64(order.Decay.HalfLife) < least*0.999 { // but for rounding
+			s.Fail("S10f", "auto has priorities decay in half-lives of %s, and the least is %s",
+				order.Decay.HalfLife, time.Duration(least))
+		}
+	}
+	if stored, err := s.storedShares(); err != nil {
+		s.unreadable("the shares", err)
+	} else if !maps.Equal(stored, want.Shares) {
+		s.Fail("S10g", "the shares are %v, and should be %v", stored, want.Shares)
+	}
+}
+
+// storedShares are the shares of accounts in the store.
+func (s *settingsOfSharing) storedShares() (map[string]int64, error) {
+	space := s.w.Store().Keys.Shares
+	rows, err := s.w.Present().GetRange(space.Range(), kv.RangeOptions{})
+	stored := map[string]int64{}
+	for _, row := range rows {
+		var account string
+		if err := space.Scan(row.Key, &account); err != nil {
+			return nil, err
+		}
+		stored[account] = int64(binary.LittleEndian.Uint64(row.Value))
+	}
+	return stored, err
+}
