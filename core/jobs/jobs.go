@@ -76,7 +76,7 @@ var (
 
 // What the queue relies on. A breach rolls its transaction back.
 const (
-	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then can be resubmitted"
+	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit"
 	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
 )
 
@@ -139,7 +139,8 @@ type Job struct {
 // they can be resubmitted, and no number is negative.
 func (j *Job) coherent() bool {
 	running := j.State == Running
-	return j.State >= Pending && j.State <= Finished && running == (j.Lock != Lock{}) && (running || !j.Resubmit) && j.Lost >= 0
+	known := j.State >= Pending && j.State <= Finished
+	return known && running == (j.Lock != Lock{}) && (running || !j.Resubmit) && j.Lost >= 0
 }
 
 // Ready reports whether a pending job stands in the ready queue.
@@ -156,9 +157,9 @@ type Keys struct {
 func KeysBelow(root tuple.Subspace, jobType string) Keys {
 	space := root.Sub(jobType)
 	return Keys{
-		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"), Owned: space.Sub("owned"),
-		Worker: space.Sub("worker"), Beat: space.Sub("beat"), Call: space.Sub("call"), Count: space.Sub("count"),
-		Signal: space.Pack("signal"),
+		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"),
+		Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
+		Call: space.Sub("call"), Count: space.Sub("count"), Signal: space.Pack("signal"),
 	}
 }
 

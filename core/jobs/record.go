@@ -144,13 +144,17 @@ func (q *Queue) counter(j *Job) []byte {
 
 // Counts reads the counters. Give a snapshot reader: every job that changes its state writes one of them.
 func (q *Queue) Counts(r kv.Reader) (Counts, error) {
+	count := q.Keys.Count
 	values, err := r.GetAll([][]byte{
-		q.Keys.Count.Pack("ready"), q.Keys.Count.Pack("waiting"), q.Keys.Count.Pack("running"), q.Keys.Count.Pack("finished"),
+		count.Pack("ready"), count.Pack("waiting"), count.Pack("running"), count.Pack("finished"),
 	})
 	if err != nil {
 		return Counts{}, err
 	}
-	return Counts{counterValue(values[0]), counterValue(values[1]), counterValue(values[2]), counterValue(values[3])}, nil
+	return Counts{
+		Ready: counterValue(values[0]), Waiting: counterValue(values[1]),
+		Running: counterValue(values[2]), Finished: counterValue(values[3]),
+	}, nil
 }
 
 func counterValue(b []byte) int64 {

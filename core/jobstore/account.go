@@ -47,9 +47,12 @@ func (s *Store) Charge(tx kv.Tx, charges []schedule.Charge, now instant.Time) er
 	memory := order.Forgetting.Memory()
 	for i, c := range charges {
 		if i == 0 || c.Account != charges[i-1].Account {
-			all := s.Keys.Usage.Sub(c.Account).Range()
-			tx.ClearRange(kv.Range{Begin: all.Begin, End: s.Keys.Usage.Pack(c.Account, int64(now.Add(-memory)))})
-			tx.ClearRange(kv.Range{Begin: s.Keys.Usage.Pack(c.Account, int64(now.Add(memory))), End: all.End}) // of clocks that were wrong
+			used := s.Keys.Usage.Sub(c.Account)
+			old, ahead := used.Range(), used.Range()
+			old.End = used.Pack(int64(now.Add(-memory)))
+			ahead.Begin = used.Pack(int64(now.Add(memory)))
+			tx.ClearRange(old)
+			tx.ClearRange(ahead)
 		}
 		invariant.Check(c.Used >= 0, usedTime, int(c.Used))
 		tx.Max(s.Keys.Usage.Pack(c.Account, int64(c.At), c.Worker), uint64(c.Used))
@@ -92,7 +95,9 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 // Accounts reads the shares, jobs and use of accounts, in the order of their names in names. Give a
 // snapshot reader, or every charge conflicts, and not too many names: under FairShare the charges of each
 // are read one after the other.
-func (s *Store) Accounts(r kv.Reader, names []string, o schedule.Order, now instant.Time) ([]schedule.Account, error) {
+func (s *Store) Accounts(
+	r kv.Reader, names []string, o schedule.Order, now instant.Time,
+) ([]schedule.Account, error) {
 	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
 	for _, name := range names {
 		keys = append(keys, s.Keys.Shares.Pack(name), s.Keys.Count.Pack(name), s.Keys.Tail.Pack(name))

@@ -70,7 +70,9 @@ func (c *content) replication(config spec.Config) (*spec.Replication, error) {
 
 // WriteDocs writes documents of a replicator database, as many as one transaction should, and lets
 // their jobs follow. See docs.Database.Update for the result.
-func (s *Store) WriteDocs(tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time) ([]docs.Written, error) {
+func (s *Store) WriteDocs(
+	tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time,
+) ([]docs.Written, error) {
 	accepted := map[string]*content{} // by document, the last that passed the validation
 	db.Validate = func(next, _ *docs.Document) error {
 		if exempt(next.ID) {
@@ -175,7 +177,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 	}
 	rep, err := c.replication(s.Config.Parse)
 	if err != nil { // a revision that was written when other rules held, and won as another one was deleted
-		return s.putFailed(tx, db, jobID, rec, err.Error(), now)
+		return s.putFailed(tx, jobID, rec, err.Error(), now)
 	}
 	if old != nil && !old.State.Terminal() {
 		running, err := s.Spec(tx, jobID)
@@ -192,7 +194,9 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 
 // putTerminal stores a finished job for a document that was written with a terminal state, so that it is
 // listed.
-func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, state State, now instant.Time) error {
+func (s *Store) putTerminal(
+	tx kv.Tx, jobID string, rec *Record, c *content, state State, now instant.Time,
+) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
@@ -203,7 +207,7 @@ func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, sta
 		rec.Error, rec.Reason = string(Failed), reason.Text
 	}
 	if stats, ok := c.body.Get("_replication_stats"); ok {
-		_ = json.Decode(stats.Append(nil), &rec.Stats) // numbers of an unknown writer: what does not fit is left out
+		_ = json.Decode(stats.Append(nil), &rec.Stats) // any program wrote it: members that do not fit are left out
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
@@ -211,7 +215,7 @@ func (s *Store) putTerminal(tx kv.Tx, jobID string, rec *Record, c *content, sta
 
 // putFailed stores a failed job for a document that asks for no valid replication, and says so in the
 // document.
-func (s *Store) putFailed(tx kv.Tx, db *docs.Database, jobID string, rec *Record, reason string, now instant.Time) error {
+func (s *Store) putFailed(tx kv.Tx, jobID string, rec *Record, reason string, now instant.Time) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}

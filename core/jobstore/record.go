@@ -60,12 +60,12 @@ type Record struct {
 	// Throttled reports that the last crash was because of answers 429. The next run is gentler then.
 	Throttled  bool  `json:"throttled,omitempty"`
 	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row; not negative; waits grow with it
-	Stats      Stats `json:"stats"`                 // as the run told last; the counters go on over the runs of a RepID
+	Stats      Stats `json:"stats"`                 // as the run told last; the next run counts on
 	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
 	Result json.Raw `json:"result,omitempty"`
 
 	Created     instant.Time `json:"created"`
-	LastStart   instant.Time `json:"last_start,omitempty"` // when a worker last accepted it; 0 before the first time
+	LastStart   instant.Time `json:"last_start,omitempty"` // when it was accepted last, or 0
 	LastUpdated instant.Time `json:"last_updated"`
 	// Expires is when a finished job of a request is forgotten; 0 for all others. A row of the expire index
 	// has it too.

@@ -26,8 +26,8 @@ type Work struct {
 // can read in its time.
 const acceptBytes = 2 << 20
 
-// Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are chosen and
-// what it conflicts with. An accept that is repeated after it committed returns the same jobs.
+// Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
+// chosen and what it conflicts with. An accept that is repeated after it committed returns the same jobs.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
 	list, size := make([]Work, 0, d.Max), 0
 	read := func(j *jobs.Job) (enough bool, err error) {

@@ -2,7 +2,7 @@
 // who wrote the text, or who will read it:
 //
 //	Encode          rows of the store
-//	EncodeVerbatim  rows and documents with JSON of servers or users in them, which must come back as it was spelled
+//	EncodeVerbatim  rows and documents with JSON of servers or users in them, which comes back as it was spelled
 //	DecodeRecord    records of jobs, which no program but couchrelay writes
 //	Decode          everything else: rows of other releases, documents of users, logs of other replicators
 //

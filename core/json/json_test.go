@@ -47,17 +47,24 @@ func (p *policy) UnmarshalText(text []byte) error {
 // TestDecodeIsEncodingJSON compares what is read, and whether it is refused, of texts that servers and users may send.
 func TestDecodeIsEncodingJSON(t *testing.T) {
 	texts := []string{
-		``, ` `, `null`, `{}`, ` {"text":"x"} `, `{"text":"x"} x`, `[]`, `"x"`, `1`, `{"text":null,"number":null,"list":null,"later":null}`,
+		``, ` `, `null`, `{}`, ` {"text":"x"} `, `{"text":"x"} x`, `[]`, `"x"`, `1`,
+		`{"text":null,"number":null,"list":null,"later":null}`,
 		`{"TEXT":"upper","Number":7,"nOtAg":3,"deep":"d","DEEP":"e"}`, `{"text":"a","text":"b","text":5}`,
-		`{"text":1,"number":2,"flag":true}`, `{"number":"2","flag":true}`, `{"number":1.0}`, `{"number":1.5,"flag":true}`, `{"number":1e3}`,
-		`{"number":9223372036854775807}`, `{"number":9223372036854775808,"flag":true}`, `{"number":-0}`, `{"later":3}`, `{"later":"x","flag":true}`,
-		`{"wait":1000}`, `{"wait":"1s","flag":true}`, `{"bytes":"AAEC"}`, `{"bytes":"AA\nEC"}`, `{"bytes":"AAE"}`, `{"bytes":"!","flag":true}`,
-		`{"bytes":[1,2]}`, `{"inline":"AAEC"}`, `{"inline":""}`, `{"list":["a",1,"b"],"flag":true}`, `{"list":{},"flag":true}`, `{"list":[]}`,
-		`{"array":[1,2,3]}`, `{"array":[1]}`, `{"array":[1,2,3,4]}`, `{"array":[256],"flag":true}`, `{"any":{"a":[1,2.5,"x",null,true]}}`,
-		`{"any":{"a":1,"a":2}}`, `{"named":"pp"}`, `{"named":"pppppp"}`, `{"named":5}`, `{"unknown":{"a":[{}]},"flag":true}`,
-		"{\"text\":\"\xff\"}", `{"text":"\ud800"}`, `{"text":"\ud83d\ude00"}`, "{\"te\xffxt\":1}", "{\"text\":\"\n\"}", `{"text":'x'}`, `{"text":"x",}`,
-		`{"nested":{"text":"x","nested":{"number":"bad","flag":true}},"flag":true}`, `{"nested":[]}`, `{"flag":1,"text":"x"}`, `{"flag":"true"}`,
-		`{"text":"x"`, `{"text"}`, `{"number":01}`, `{"number":+1}`, `{"number":NaN}`, "\ufeff{}", strings.Repeat(`{"nested":`, 50) + `{}` + strings.Repeat(`}`, 50),
+		`{"text":1,"number":2,"flag":true}`, `{"number":"2","flag":true}`, `{"number":1.0}`,
+		`{"number":1.5,"flag":true}`, `{"number":1e3}`, `{"number":9223372036854775807}`,
+		`{"number":9223372036854775808,"flag":true}`, `{"number":-0}`, `{"later":3}`,
+		`{"later":"x","flag":true}`, `{"wait":1000}`, `{"wait":"1s","flag":true}`, `{"bytes":"AAEC"}`,
+		`{"bytes":"AA\nEC"}`, `{"bytes":"AAE"}`, `{"bytes":"!","flag":true}`, `{"bytes":[1,2]}`,
+		`{"inline":"AAEC"}`, `{"inline":""}`, `{"list":["a",1,"b"],"flag":true}`,
+		`{"list":{},"flag":true}`, `{"list":[]}`, `{"array":[1,2,3]}`, `{"array":[1]}`,
+		`{"array":[1,2,3,4]}`, `{"array":[256],"flag":true}`, `{"any":{"a":[1,2.5,"x",null,true]}}`,
+		`{"any":{"a":1,"a":2}}`, `{"named":"pp"}`, `{"named":"pppppp"}`, `{"named":5}`,
+		`{"unknown":{"a":[{}]},"flag":true}`, "{\"text\":\"\xff\"}", `{"text":"\ud800"}`,
+		`{"text":"\ud83d\ude00"}`, "{\"te\xffxt\":1}", "{\"text\":\"\n\"}", `{"text":'x'}`,
+		`{"text":"x",}`, `{"nested":{"text":"x","nested":{"number":"bad","flag":true}},"flag":true}`,
+		`{"nested":[]}`, `{"flag":1,"text":"x"}`, `{"flag":"true"}`, `{"text":"x"`, `{"text"}`,
+		`{"number":01}`, `{"number":+1}`, `{"number":NaN}`, "\ufeff{}",
+		strings.Repeat(`{"nested":`, 50) + `{}` + strings.Repeat(`}`, 50),
 	}
 	for _, text := range texts {
 		var got, want sample
@@ -72,9 +79,15 @@ func TestDecodeIsEncodingJSON(t *testing.T) {
 func TestEncodeIsEncodingJSON(t *testing.T) {
 	three := int64(3)
 	for _, v := range []any{
-		sample{}, &sample{Text: "<a> & \u2028 \x00 \x7f \"\\/\b\f\n\r\t é 😀", Later: &three, Bytes: []byte{0, 1}, Inline: &[]byte{}, List: []string{}, Named: 3},
-		sample{Any: map[string]any{"b": 1, "a": []any{nil, true, "x"}}, Wait: time.Second, inner: inner{Deep: "d"}, Nested: &sample{Flag: true}},
-		struct{ R std.RawMessage }{std.RawMessage(`{"b": "<", "a" : 1.50,"a":2}`)}, []sample{{}}, map[string]int{"z": 1, "a": 2},
+		sample{},
+		&sample{
+			Text: "<a> & \u2028 \x00 \x7f \"\\/\b\f\n\r\t é 😀", Later: &three, Bytes: []byte{0, 1}, Inline: &[]byte{},
+			List: []string{}, Named: 3,
+		},
+		sample{Any: map[string]any{"b": 1, "a": []any{nil, true, "x"}}, Wait: time.Second},
+		sample{inner: inner{Deep: "d"}, Nested: &sample{Flag: true}},
+		struct{ R std.RawMessage }{std.RawMessage(`{"b": "<", "a" : 1.50,"a":2}`)},
+		[]sample{{}}, map[string]int{"z": 1, "a": 2},
 	} {
 		got, gotErr := Encode(v)
 		want, wantErr := std.Marshal(v)

@@ -209,7 +209,7 @@ func (n *Node) onLeases(l Leases) {
 			}
 		}
 		o.info = lease.Info
-		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // the worker may have announced a longer one
+		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // it may have announced a longer one
 		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= timeout
 		if gone && !n.expiring(o.worker) {
 			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)

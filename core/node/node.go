@@ -164,7 +164,7 @@ type Node struct {
 	// may have committed in truth or commit late, and the next one with the same number then finds the jobs
 	// that it took.
 	batch     uint64
-	accepting bool // an Accept or a Resume is in flight; there is at most one, so that no slot is promised twice
+	accepting bool // an Accept or a Resume is in flight; there is at most one
 	hungry    bool // there may be ready jobs that the node has not asked for
 
 	runs    []*run // one for each slot in use, in the order of their starts; at most one for a job

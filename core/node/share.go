@@ -23,7 +23,7 @@ type share struct {
 	next     map[string]schedule.Account
 	epoch    int64
 	unseen   []string
-	waiting  bool // jobs waited for slots at the last survey, so that runs owe for the time that they have theirs
+	waiting  bool // jobs waited for slots at the last survey, so that runs owe for their time
 	warned   bool // the log was told that priority_coeff is too low, and it still is
 }
 

@@ -48,7 +48,7 @@ func LeastHalfLife(ready int64, churn int, interval time.Duration) time.Duration
 // job needs no update. In time the key is the deadline now + half-life * log2(P); counted in half-lives it
 // stays right when the half-life changes.
 type Decay struct {
-	Since    instant.Time  `json:"since"`     // when HalfLife was put in force, by the wall clock of the node that did
+	Since    instant.Time  `json:"since"`     // when HalfLife was put in force, by that node's wall clock
 	Passed   int64         `json:"passed"`    // what the clock showed then, not negative
 	HalfLife time.Duration `json:"half_life"` // from minHalfLife to maxHalfLife
 }

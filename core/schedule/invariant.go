@@ -5,5 +5,5 @@ import "couchrelay/core/invariant"
 // What the computations rely on.
 const (
 	mulDivDomain invariant.ID = "schedule.muldiv: factors are not negative, and the divisor is positive"
-	withinChurn  invariant.ID = "schedule.churn: at most MaxJobs runs go on, and no more than MaxChurn give way to others"
+	withinChurn  invariant.ID = "schedule.churn: at most MaxJobs runs go on, and at most MaxChurn give way"
 )

@@ -17,7 +17,7 @@ type Charge struct {
 // Forgetting is how usage is forgotten: K1 and t1 of Kay and Lauder, step 1 of RFC 017.
 type Forgetting struct {
 	Interval time.Duration // between two charges; 100 ms or more by configuration
-	Coeff    int64         // what is left of usage an interval later, in millionths (usage_coeff), up to MaxUsageCoeff
+	Coeff    int64         // what is left an interval later, in millionths (usage_coeff), up to MaxUsageCoeff
 }
 
 // MaxUsageCoeff bounds Forgetting.Coeff, so that what must be remembered stays small.
@@ -71,9 +71,10 @@ func (f Forgetting) Usage(charges []Charge, now instant.Time) int64 {
 	return usage
 }
 
-// Growth is what is added to the priority value of a running job in every interval: trunc(usage * jobs / shares^2),
-// with the number of the account's jobs, waiting ones too (RFC 017, step 3, as CouchDB implements it). That is
-// usage/shares, how much the account used for its shares, times jobs/shares, how many jobs have to share them.
+// Growth is what is added to the priority value of a running job in every interval: trunc(usage * jobs /
+// shares^2), with the number of the account's jobs, waiting ones too (RFC 017, step 3, as CouchDB
+// implements it). That is usage/shares, how much the account used for its shares, times jobs/shares, how
+// many jobs have to share them.
 func Growth(usage, jobs, shares int64) int64 {
 	shares = max(shares, 1)
 	return mulDiv(max(usage, 0), max(jobs, 0), shares*shares)

@@ -10,7 +10,6 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
-	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/replication"
@@ -344,10 +343,10 @@ func (p *Node) ask(a node.Ask) {
 
 // armed tells what a counter is at the moment at which the node begins to wait for a change of it.
 func (p *Node) armed(tx kv.Tx, a node.Await) error {
-	space := tuple.Subspace(tuple.Pack("couchrelay")).Sub("jobs").Sub("replication")
-	key := space.Pack("signal")
+	keys := p.w.store.Keys.Jobs
+	key := keys.Signal
 	if a.Topic == node.WorkerCalls {
-		key = space.Pack("call", a.Worker)
+		key = keys.Call.Pack(a.Worker)
 	}
 	row, err := tx.Snapshot().Get(key)
 	is := int64(0)
