@@ -3,10 +3,10 @@ package couch
 import (
 	"testing"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/core/invariant"
 	"couchrelay/core/ratelimit"
+
+	"github.com/benbjohnson/clock"
 )
 
 // TestBrokenLimiterStartsAnew: after a breach the limiter has no pauses, and the client can still use it.

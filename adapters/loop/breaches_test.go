@@ -96,7 +96,8 @@ func TestBreachRollsBack(t *testing.T) {
 	db := breaching{fakefdb.New()}
 	var reported []*invariant.Broken
 	l := New(Options{
-		Clock: clock.NewMock(), DB: db, Store: jobstore.New(tuple.Subspace("x"), jobstore.DefaultConfig(repid.Server{})),
+		Clock: clock.NewMock(), DB: db,
+		Store:  jobstore.New(tuple.Subspace("x"), jobstore.DefaultConfig(repid.Server{})),
 		Broken: func(b *invariant.Broken) { reported = append(reported, b) },
 	})
 	l.ctx = t.Context()

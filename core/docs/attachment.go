@@ -17,19 +17,19 @@ import (
 type Attachment struct {
 	Name          string     `json:"name"`
 	Type          string     `json:"type"`
-	RevPos        int64      `json:"revpos"` // generation in which it was added; 0 when a writer does not say
-	Digest        []byte     `json:"digest"` // MD5 of the stored bytes; nil when a writer does not say
-	Length        int64      `json:"length"` // bytes after decoding; the stored ones where that is not known
+	RevPos        int64      `json:"revpos"` // generation in which it was added; 0 if the writer gave none
+	Digest        []byte     `json:"digest"` // MD5 of the stored bytes; nil if the writer gave none
+	Length        int64      `json:"length"` // bytes after decoding, or stored bytes if that is not known
 	Encoding      string     `json:"encoding,omitempty"`
-	EncodedLength int64      `json:"encoded_length,omitempty"` // stored bytes, when there is an encoding
+	EncodedLength int64      `json:"encoded_length,omitempty"` // stored bytes, if there is an encoding
 	Blob          tuple.UUID `json:"blob"`                     // the stored bytes; set by this package
 
 	Content Content `json:"-"`
-	Data    []byte  `json:"-"` // the bytes, when Inline
-	Upload  *Upload `json:"-"` // the bytes, when Uploaded
+	Data    []byte  `json:"-"` // the bytes, if Inline
+	Upload  *Upload `json:"-"` // the bytes, if Uploaded
 }
 
-// Content says where an attachment's bytes are.
+// Content is the place of an attachment's bytes.
 type Content uint8
 
 // Places of an attachment's bytes.
@@ -37,10 +37,10 @@ const (
 	Stub     Content = iota // in the store: those of the same name in the revision that is replaced
 	Inline                  // in Data
 	Uploaded                // in the store, put there by an Upload
-	Follows                 // after the document; whoever reads them makes them one of the above
+	Follows                 // behind the document; the code that reads them there makes them Inline or Uploaded
 )
 
-// Size is the number of stored bytes.
+// Size returns the number of stored bytes.
 func (a *Attachment) Size() int64 {
 	if a.Encoding != "" {
 		return a.EncodedLength
@@ -48,7 +48,7 @@ func (a *Attachment) Size() int64 {
 	return a.Length
 }
 
-// DigestText is the digest as clients see it, md5- and base64.
+// DigestText returns the digest as clients see it: md5- and base64.
 func (a *Attachment) DigestText() string { return "md5-" + base64.StdEncoding.EncodeToString(a.Digest) }
 
 // ValidAttachmentName checks a name by CouchDB's rules.
@@ -135,8 +135,8 @@ func parseAttachment(name string, value []byte) (Attachment, error) {
 	return a, nil
 }
 
-// attach finds the bytes of a document's attachments and returns the writes that bring those that are
-// not in the store there. near is the replaced revision, nil when there is none; far are other leaves.
+// attach finds the bytes of a document's attachments, and returns the writes that store those which are not
+// in the store. near is the replaced revision, nil if there is none; far are other leaves.
 func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (put func(), err error) {
 	var puts []func()
 	for i := range d.Attachments {
@@ -187,8 +187,8 @@ func (db *Database) attach(d, near *Document, far func() ([]*Document, error)) (
 	}, nil
 }
 
-// stored is the attachment that a stub stands for: of the same name, and of the same age or, when asked
-// for, the same digest.
+// stored returns the attachment of d that a stub stands for, nil if there is none. It has the stub's name, and
+// its digest if byDigest, else its generation if the stub names one.
 func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
 	if d == nil {
 		return nil
@@ -202,7 +202,8 @@ func (d *Document) stored(stub *Attachment, byDigest bool) *Attachment {
 	return nil
 }
 
-// settle says what the attachment's bytes turned out to be.
+// settle sets the place, digest and length of the attachment's bytes, now that they are known. It refuses bytes
+// that do not have the digest which the writer gave.
 func (a *Attachment) settle(blob tuple.UUID, digest []byte, stored int64) error {
 	if a.Digest != nil && !bytes.Equal(a.Digest, digest) {
 		return &Error{Invalid, "content_md5_mismatch", "The bytes of attachment " + a.Name + " do not match its digest."}
@@ -217,7 +218,8 @@ func (a *Attachment) settle(blob tuple.UUID, digest []byte, stored int64) error 
 	return nil
 }
 
-// blobOf names inline bytes so that repetitions, and equal bytes within a document, meet.
+// blobOf returns the id of inline bytes. It depends on them, so that repetitions, and equal bytes within a
+// document, are stored once.
 func blobOf(id string, data []byte) (blob tuple.UUID) {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(id))))
@@ -250,8 +252,8 @@ func (db *Database) clearBlob(blob tuple.UUID) {
 	db.tx.ClearRange(tuple.Subspace(db.blobKey(blob)).Range())
 }
 
-// ReadAttachment returns up to limit of the stored bytes from offset on, nothing at the end. It fails
-// with ErrMissing when the attachment has been removed since its document was read.
+// ReadAttachment returns up to limit of the stored bytes from offset on, none at the end. It fails with
+// ErrMissing if the attachment was removed after its document was read.
 func (db *Database) ReadAttachment(a *Attachment, offset int64, limit int) ([]byte, error) {
 	if a.Content == Inline {
 		return a.Data[min(offset, int64(len(a.Data))):min(offset+int64(limit), int64(len(a.Data)))], nil

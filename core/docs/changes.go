@@ -11,14 +11,14 @@ import (
 
 // Query asks for a page of the changes feed.
 type Query struct {
-	Since      Seq  // rows after it; when descending, rows before it, zero for all
-	Until      Seq  // no rows after it; zero for all there are
+	Since      Seq  // rows after it; if descending, rows before it, zero for all
+	Until      Seq  // no rows after it; zero for all rows
 	Descending bool // the newest first
 	Limit      int  // rows at most; a page may well have fewer
 	AllDocs    bool // style=all_docs: all leaves of a document instead of the winner
-	// ID, when set, selects documents by their id.
+	// ID, if set, selects documents by their id.
 	ID func(id string) bool
-	// Match, when set, selects revisions; a row has those that match and is left out when none does.
+	// Match, if set, selects revisions. A row has those that match, and is left out if none does.
 	Match func(d *Document) bool
 	Docs  bool // read the winners
 }
@@ -29,7 +29,7 @@ type Change struct {
 	ID      string
 	Revs    []revtree.Rev // the winner first
 	Deleted bool          // the winner is deleted
-	Doc     *Document     // the winner, when asked for
+	Doc     *Document     // the winner, if it was asked for
 
 	conflicted bool
 }
@@ -37,20 +37,20 @@ type Change struct {
 // Page is a part of the feed, read in one transaction.
 type Page struct {
 	Rows []Change
-	Last Seq  // every row up to it was looked at; the next page is since it
+	Last Seq  // all rows up to it were looked at; the next page begins after it
 	More bool // the feed goes on behind Last
 }
 
-// scanRows is how many rows of the feed, or of the list of documents, one transaction looks at, and
-// scanDocs how many when it reads the documents.
+// scanRows is the number of rows of the feed, or of the list of documents, that one transaction looks at;
+// scanDocs is the number if it reads the documents.
 const (
 	scanRows = 1000
 	scanDocs = readChunks
 )
 
-// Changes reads the next rows of the feed. Each document is in it once, at its last change. While
-// others write, a document may turn up again on a later page; none is ever missed, except that a
-// descending feed misses those that change while its pages are read.
+// Changes reads the next rows of the feed. Each document is in the feed once, at its last change. A document
+// that is written while the pages are read comes again on a later page. No document is missed, but for those
+// that change while the pages of a descending feed are read.
 func (db *Database) Changes(q Query) (Page, error) {
 	look := scanRows
 	if q.Docs || q.Match != nil {
@@ -78,7 +78,7 @@ func (db *Database) Changes(q Query) (Page, error) {
 	return page, err
 }
 
-// feed is the range of the rows that a query is about.
+// feed returns the range of the rows that a query is about.
 func (db *Database) feed(q Query) kv.Range {
 	all := kv.Range{Begin: db.key(keyChanges), End: append(db.key(keyChanges), 0xff)}
 	after := func(seq Seq) []byte { return append(db.seqKey(seq, 1), 0xff) }
@@ -114,7 +114,7 @@ func (db *Database) parseChange(pair kv.KeyValue) (Change, error) {
 	return c, nil
 }
 
-// choose makes a page of those rows that the query selects, reading what they need.
+// choose makes a page of the rows that the query selects. It reads the records and documents that this takes.
 func (db *Database) choose(rows []Change, q Query) (Page, error) {
 	page := Page{Last: q.Since}
 	chosen := rows[:0:0]
@@ -153,7 +153,7 @@ type openChange struct {
 	docs   []*Document // of the leaves, when documents are needed
 }
 
-// openChanges reads the records and documents of as many rows as one transaction should.
+// openChanges reads the records and documents of as many rows as one transaction should read.
 func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	opened := make([]openChange, len(rows))
 	var ids []string
@@ -206,7 +206,7 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	return opened, err
 }
 
-// change is the row as the query wants it, and whether it wants it at all.
+// change returns the row in the form that the query asks for, and reports whether the query selects it.
 func (o *openChange) change(q Query) (Change, bool) {
 	c := o.Change
 	if o.leaves != nil {
@@ -223,12 +223,12 @@ func (o *openChange) change(q Query) (Change, bool) {
 	return c, len(c.Revs) > 0
 }
 
-// pendingExact is up to how many rows Pending counts from either end.
+// pendingExact bounds the rows that Pending counts from either end.
 const pendingExact = scanRows
 
-// Pending is the number of rows after seq. It is exact up to 1000 and within 1000 of the whole feed; in
-// the midst of a longer one it is an estimate from the versions of the sequences, since counting would
-// read half the feed.
+// Pending returns the number of rows after seq. It is exact within 1000 rows of either end of the feed.
+// Between these it is an estimate from the versions of the sequences, since counting would read half the
+// feed.
 func (db *Database) Pending(seq Seq) (int64, error) {
 	after, err := db.tx.GetRange(db.feed(Query{Since: seq}), kv.RangeOptions{Limit: pendingExact + 1})
 	if err != nil || len(after) <= pendingExact {
@@ -254,7 +254,7 @@ func (db *Database) Pending(seq Seq) (int64, error) {
 	return min(max(share, pendingExact+1), total-pendingExact-1), nil
 }
 
-// scale is total * part / whole.
+// scale returns total * part / whole.
 func scale(total int64, part, whole uint64) int64 {
 	if whole == 0 || part >= whole {
 		return total

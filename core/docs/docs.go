@@ -1,7 +1,7 @@
-// Package docs is a CouchDB-compatible document store over kv.Tx: databases, revision trees, changes
-// feed, attachments, local documents. One code hosts the _replicator databases of the service, where
-// a write and the job that it creates are one transaction, models the servers of the simulator, and
-// serves as an endpoint behind HTTP. It is pure: time, random ids and the store come in as arguments.
+// Package docs is a CouchDB-compatible document store over kv.Tx: databases, revision trees, changes feed,
+// attachments, local documents. The same code hosts the _replicator databases of the service, where the write
+// of a document and the job that it creates are one transaction, models the servers of the simulator, and
+// serves as an endpoint behind HTTP. It is pure: time, random ids and the store are arguments.
 //
 // # Keys
 //
@@ -32,8 +32,9 @@
 // Because of the versionstamps, a transaction that wrote a document can read that document, but neither
 // the feed nor the list of documents before it has committed.
 //
-// Bodies and attachments exist for leaves only: what is superseded is removed in the same transaction.
-// Reading anything older answers that it is missing, as a compacted CouchDB does.
+// Bodies and attachments exist for leaves only: an edit removes those that it supersedes, in the same
+// transaction. A read of an older revision answers that it is missing, as in a CouchDB that has been
+// compacted.
 //
 // # Repetition
 //
@@ -55,7 +56,7 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// errMalformed says that the store holds what this package did not write.
+// errMalformed is the error for a value that this package cannot have written.
 var errMalformed = errors.New("docs: malformed value in the store")
 
 // Elements of keys, see the package comment.
@@ -79,13 +80,13 @@ const (
 	keyBlob
 )
 
-// DefaultRevsLimit is how many revisions of each branch a new database remembers.
+// DefaultRevsLimit is the number of revisions of each branch that a new database remembers.
 const DefaultRevsLimit = 1000
 
 // Store holds databases under one root.
 type Store struct{ names, instances, uploads tuple.Subspace }
 
-// New is the store whose keys lie in root.
+// New returns the store whose keys are in root.
 func New(root tuple.Subspace) *Store {
 	return &Store{names: root.Sub(keyNames), instances: root.Sub(keyInstances), uploads: root.Sub(keyUploads)}
 }
@@ -96,7 +97,7 @@ type Database struct {
 	Instance  tuple.UUID
 	Created   instant.Time
 	RevsLimit int
-	// Validate, when set, is asked before every write of a document that is not local. See Validation.
+	// Validate, if set, is called before every write of a document that is not local. See Validation.
 	Validate Validation
 
 	tx       kv.Tx
@@ -105,8 +106,8 @@ type Database struct {
 	ordinal  uint16 // of the next document written through this handle
 }
 
-// Validation looks at an edit and the revision that it replaces, nil when there is none, and refuses
-// it with an *Error; any other error fails the transaction. It may change the edit's body.
+// Validation checks an edit. It is given the revision that the edit replaces, nil if there is none. It
+// refuses the edit with an *Error; any other error fails the transaction. It may change the edit's body.
 type Validation func(next, prev *Document) error
 
 // maxNameSize is CouchDB's limit.
@@ -131,8 +132,8 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Create makes a database. The instance is a new unique id; a repetition with the same one succeeds.
-// It fails with ErrExists, or when the name is not valid.
+// Create creates a database. The instance is a new unique id; a repetition with the same instance succeeds.
+// Create fails with ErrExists, or if the name is not valid.
 func (s *Store) Create(tx kv.Tx, name string, instance tuple.UUID, now instant.Time) error {
 	if err := ValidName(name); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (s *Store) Create(tx kv.Tx, name string, instance tuple.UUID, now instant.T
 	return nil
 }
 
-// Open finds a database. It fails with ErrNoDatabase.
+// Open returns a database, or ErrNoDatabase.
 func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
 	if len(name) > maxNameSize {
 		return nil, ErrNoDatabase
@@ -177,8 +178,8 @@ func (db *Database) describe() {
 	db.tx.Set(db.store.names.Pack(db.Name), tuple.Pack(db.Instance, int64(db.Created), db.RevsLimit))
 }
 
-// Delete removes a database with all its content if it is still the same instance; otherwise it was
-// removed before and nothing is left to do.
+// Delete removes a database with all its content if it is still the same instance. Otherwise it was removed
+// before, and Delete does nothing.
 func (s *Store) Delete(tx kv.Tx, name string, instance tuple.UUID) error {
 	db, err := s.Open(tx, name)
 	if errors.Is(err, ErrNoDatabase) || err == nil && db.Instance != instance {
@@ -207,12 +208,12 @@ func (s *Store) Names(tx kv.Tx, start string, limit int) ([]string, error) {
 	return names, nil
 }
 
-// StartTime is the text by which clients tell this instance from an earlier one of the same name:
-// microseconds since 1970, so that a database re-created within the same second is told apart.
+// StartTime returns the text by which clients tell this instance from an earlier one of the same name: the
+// time of its creation in microseconds since 1970, so that databases made within one second differ.
 func (db *Database) StartTime() string { return strconv.FormatInt(int64(db.Created), 10) }
 
-// SetRevsLimit says how many revisions of each branch the database remembers. It shortens a history when
-// the document is next written.
+// SetRevsLimit sets the number of revisions of each branch that the database remembers. A document's history
+// is shortened with its next write.
 func (db *Database) SetRevsLimit(limit int) error {
 	if limit < 1 {
 		return &Error{Invalid, "bad_request", "revs_limit must be a positive integer"}
@@ -222,7 +223,7 @@ func (db *Database) SetRevsLimit(limit int) error {
 	return nil
 }
 
-// Security returns the security object as JSON; {} when none was set.
+// Security returns the security object as JSON, {} if none was set.
 func (db *Database) Security() ([]byte, error) {
 	value, _, err := getSplit(db.tx, db.key(keySecurity))
 	if value == nil && err == nil {
@@ -245,13 +246,13 @@ func (db *Database) SetSecurity(object []byte) error {
 	return nil
 }
 
-// Info is what a database says about itself.
+// Info is a database's description.
 type Info struct {
 	Docs, Deleted int64
 	UpdateSeq     Seq
 }
 
-// Info reads the counters and the sequence of the last change, or of the creation.
+// Info reads the counters, and the sequence of the last change or else of the creation.
 func (db *Database) Info() (Info, error) {
 	values, err := db.tx.GetAll([][]byte{db.key(keyDocCount), db.key(keyDelCount), db.key(keySeq)})
 	if err != nil {
@@ -263,17 +264,18 @@ func (db *Database) Info() (Info, error) {
 	return Info{counter(values[0]), counter(values[1]), seqOf(values[2])}, nil
 }
 
-// Watch tells when the database changes or is deleted, from the state that this transaction sees.
+// Watch returns a watch that fires when the database is changed or deleted after the state that this
+// transaction sees.
 func (db *Database) Watch() kv.Watch { return db.tx.Watch(db.key(keySeq)) }
 
-// start is the beginning of a kind's keys, with room for more.
+// start returns the prefix of a kind's keys, with capacity for more.
 func (db *Database) start(kind, room int) []byte {
 	return tuple.AppendInt(db.instance.Begin(room+2), int64(kind))
 }
 
 func (db *Database) key(kind int) []byte { return db.start(kind, 0) }
 
-// idKey is the key of a kind that is followed by a document id.
+// idKey returns the key of a kind that is followed by a document id.
 func (db *Database) idKey(kind int, id string) []byte {
 	return tuple.AppendString(db.start(kind, len(id)+2), id)
 }

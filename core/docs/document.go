@@ -12,8 +12,8 @@ import (
 // Document is one revision of a document.
 type Document struct {
 	ID string
-	// Rev is the revision; of a new edit it is the revision to be replaced, zero for none. Local
-	// documents have generation 0 and a number.
+	// Rev is the revision. In a new edit it is the revision to replace, zero for none. Local documents have
+	// generation 0 and a number.
 	Rev       revtree.Rev
 	Ancestors []string // ids of the revisions before Rev, as far as known, the parent's first
 	Deleted   bool
@@ -24,15 +24,15 @@ type Document struct {
 	Meta        Meta
 }
 
-// Meta is what a reader may ask for besides the revision itself. What was not asked for is nil.
+// Meta is information about a document that a reader may ask for. Fields that were not asked for are nil.
 type Meta struct {
 	Conflicts        []revtree.Rev // other leaves that are not deleted
-	DeletedConflicts []revtree.Rev // other leaves that are
-	RevsInfo         []RevInfo     // from this revision back
+	DeletedConflicts []revtree.Rev // other leaves that are deleted
+	RevsInfo         []RevInfo     // this revision and those before it, newest first
 	LocalSeq         *Seq          // of the document's last change
 }
 
-// RevInfo says whether a revision can be read.
+// RevInfo is whether a revision can be read.
 type RevInfo struct {
 	Rev    revtree.Rev
 	Status string // available, deleted or missing
@@ -44,7 +44,7 @@ const maxIDSize = 4096
 // localPrefix begins the ids of documents that do not replicate.
 const localPrefix = "_local/"
 
-// IsLocal says whether id names a local document.
+// IsLocal reports whether id names a local document.
 func IsLocal(id string) bool { return strings.HasPrefix(id, localPrefix) }
 
 // ValidID checks a document id by CouchDB's rules.
@@ -68,8 +68,8 @@ func ValidID(id string) error {
 var ReplicationMembers = []string{"_replication_state", "_replication_state_time", "_replication_state_reason",
 	"_replication_id", "_replication_stats"}
 
-// ParseDocument reads a document as clients write it. Members of a name in allowed stay in the body;
-// other unknown names that begin with an underscore are refused. raw is not kept.
+// ParseDocument reads a document as clients write it. Members whose names are in allowed stay in the body.
+// Other unknown names that begin with an underscore are refused. raw is not kept.
 func ParseDocument(raw []byte, allowed ...string) (*Document, error) {
 	value, err := compact(raw)
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *Document) setMember(name string, value []byte) (err error) {
 	return err
 }
 
-// ParseRev reads a revision, that of a local document too. The error is ErrRev.
+// ParseRev reads a revision, also of a local document. The error is ErrRev.
 func ParseRev(s string) (revtree.Rev, error) {
 	if n, found := strings.CutPrefix(s, "0-"); found && n != "" {
 		return revtree.Rev{ID: n}, nil

@@ -21,11 +21,11 @@ type Listing struct {
 type Listed struct {
 	ID      string
 	Rev     revtree.Rev
-	Deleted bool      // only when the row was asked for by its id
-	Doc     *Document // when asked for
+	Deleted bool      // only if the row was asked for by its id
+	Doc     *Document // if it was asked for
 }
 
-// List reads the documents that are not deleted. more says that the list goes on after the last row.
+// List reads the documents that are not deleted. more reports whether the list goes on after the last row.
 func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
 	r, look := db.listRange(l), scanRows
 	if l.Docs {
@@ -79,7 +79,7 @@ func (db *Database) listRange(l Listing) kv.Range {
 	return all
 }
 
-// listDocs reads the winners of as many rows as one transaction should, at least the first.
+// listDocs reads the winners of as many rows as one transaction should read, at least of the first.
 func (db *Database) listDocs(rows []Listed) ([]Listed, error) {
 	ids := make([]string, len(rows))
 	for i := range rows {
@@ -106,8 +106,8 @@ func (db *Database) listDocs(rows []Listed) ([]Listed, error) {
 	return rows, err
 }
 
-// ListIDs looks documents up by their ids, deleted ones too, as many as one transaction should, at least
-// the first. A document that never was has no revision.
+// ListIDs looks documents up by their ids, also deleted ones: as many as one transaction should read, at
+// least the first. A document that never existed has no revision.
 func (db *Database) ListIDs(ids []string, docs bool) ([]Listed, error) {
 	ids = ids[:min(len(ids), scanDocs)]
 	records, err := db.records(ids)

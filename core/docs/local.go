@@ -48,8 +48,8 @@ func (db *Database) readLocal(id string) (*Document, error) {
 	return &Document{ID: id, Rev: localRev(l.number), Body: l.body}, nil
 }
 
-// putLocal writes or deletes a local document and returns its new revision. It fails with ErrConflict
-// unless e.Rev is the current revision, or none when there is no document.
+// putLocal writes or deletes a local document, and returns its new revision. It fails with ErrConflict unless
+// e.Rev is the current revision, or zero if there is no document.
 func (db *Database) putLocal(e *Edit) (revtree.Rev, error) {
 	if len(e.Attachments) > 0 {
 		return e.Rev, BadRequest("_local documents do not accept attachments.")

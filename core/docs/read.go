@@ -8,10 +8,10 @@ import (
 	"couchrelay/core/json"
 )
 
-// Want says which revision Read returns and what it tells besides.
+// Want is the revision that Read is to return, and the information about the document.
 type Want struct {
 	Rev     revtree.Rev // zero for the winner
-	Deleted bool        // the winner, even when the document is deleted
+	Deleted bool        // the winner, even if the document is deleted
 
 	Conflicts, DeletedConflicts, RevsInfo, LocalSeq bool // see Meta
 }
@@ -156,10 +156,9 @@ type Opened struct {
 // readChunks is about how many chunks of bodies are read in one transaction.
 const readChunks = 100
 
-// OpenRevs reads revisions of as many documents as one transaction should, at least the first. With
-// latest, a revision that is no leaf stands for the leaves that follow from it. The result has an
-// element for each document that was read: nothing when it does not exist and all leaves were asked
-// for.
+// OpenRevs reads revisions of as many documents as one transaction should read, at least of the first. With
+// latest, a revision that is no leaf stands for the leaves that descend from it. The result has an element
+// for each document that was read; it is empty if the document does not exist and all leaves were asked for.
 func (db *Database) OpenRevs(wanted []Wanted, latest bool) ([][]Opened, error) {
 	wanted = wanted[:min(len(wanted), readChunks)]
 	ids := make([]string, len(wanted))
@@ -220,18 +219,18 @@ func openLeaves(t *revtree.Tree, revs []revtree.Rev, latest bool) (leaves []revt
 	return leaves, missing
 }
 
-// Diff is what a database lacks of a document.
+// Diff is the revisions of a document that a database lacks.
 type Diff struct {
 	ID        string
 	Missing   []revtree.Rev
 	Ancestors []revtree.Rev // leaves that may be ancestors of what is missing
 }
 
-// diffDocs is how many documents Diff compares in one transaction.
+// diffDocs is the number of documents that Diff compares in one transaction.
 const diffDocs = 200
 
-// Diff finds the revisions that are not known, for as many documents as one transaction should look at,
-// whose number it returns. Documents of which nothing is missing are left out.
+// Diff finds the revisions that the database lacks, of as many documents as one transaction should look at.
+// It returns the number of these. Documents of which nothing is missing are left out.
 func (db *Database) Diff(wanted []Wanted) (diffs []Diff, compared int, err error) {
 	wanted = wanted[:min(len(wanted), diffDocs)]
 	ids := make([]string, len(wanted))

@@ -7,15 +7,15 @@ import (
 	"couchrelay/core/docs/revtree"
 )
 
-// record is what the store keeps of one document besides its bodies.
+// record is the stored state of one document but for its bodies.
 type record struct {
 	id    string
 	tree  revtree.Tree
 	marks []mark // of the newest edits, the oldest first
 	size  int    // bytes that it took when it was read
-	// chunks is the number of keys that it took when it was read; 0 when it did not exist.
+	// chunks is the number of keys that it took when it was read; 0 if it did not exist.
 	chunks int
-	// here says that this transaction wrote it before: its place in the feed is pending, with ordinal.
+	// here reports that this transaction wrote it before: its place in the feed is pending, with ordinal.
 	here    bool
 	ordinal uint16
 	seq     Seq // its place in the feed, when loadSeqs has read it
@@ -31,8 +31,8 @@ type mark struct {
 	rev   revtree.Rev // with an id of 32 hex digits
 }
 
-// maxMarks is how many edits a record remembers: as many as may reasonably happen to one document
-// between a transaction and its repetition.
+// maxMarks is the number of edits that a record remembers: more than one document should get between a
+// transaction and its repetition.
 const maxMarks = 8
 
 // The value of a record: the read version and the ordinal of the transaction that wrote it, the marks,
@@ -40,7 +40,7 @@ const maxMarks = 8
 // the record itself.
 const recordHeader = 8 + 2 + 1
 
-// recordOf decodes a record; value is nil when there is none.
+// recordOf decodes a record. value is nil if there is none.
 func (db *Database) recordOf(id string, value []byte, chunks int) (*record, error) {
 	r := &record{id: id, size: len(value), chunks: chunks}
 	if value == nil {
@@ -93,7 +93,7 @@ func (r *record) append(dst []byte, readVersion int64) []byte {
 	return r.tree.Append(dst)
 }
 
-// edited finds the revision that the edit with this token made.
+// edited returns the revision that the edit with this token made.
 func (r *record) edited(token uint64) (revtree.Rev, bool) {
 	for _, m := range r.marks {
 		if m.token == token && token != 0 {
@@ -230,7 +230,7 @@ func (db *Database) putChange(r *record, winner revtree.LeafRev) {
 	db.tx.SetVersionstampedKey(db.pendingChangeKey(r.ordinal, r.id), append([]byte{flags}, winner.String()...))
 }
 
-// counts is what a batch of writes adds to the counters.
+// counts is the changes of the counters by a batch of writes.
 type counts struct{ docs, deleted int64 }
 
 func (c *counts) move(known, alive bool, by int64) {

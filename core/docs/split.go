@@ -14,8 +14,8 @@ import (
 // chunkSize is the length of every chunk but the last.
 const chunkSize = 90_000
 
-// putSplit writes a value and returns how many chunks it takes. The caller clears those that an older,
-// longer value left.
+// putSplit writes a value and returns the number of its chunks. The caller clears those that an older, longer
+// value left.
 func putSplit(tx kv.Tx, key []byte, value []byte) int {
 	chunks := max(1, (len(value)+chunkSize-1)/chunkSize)
 	size := min(len(value), chunkSize)
@@ -41,8 +41,8 @@ func chunkKey(key []byte, i int) []byte {
 	return tuple.AppendInt(append(make([]byte, 0, len(key)+3), key...), int64(i))
 }
 
-// joinSplit puts a value together whose first chunk was read from key, and says how many chunks it
-// takes: 0 when there is no value.
+// joinSplit reads the rest of a value whose first chunk was read from key. It returns the value and the
+// number of its chunks, 0 if there is no value.
 func joinSplit(r kv.Reader, key, first []byte) (value []byte, chunks int, err error) {
 	if first == nil {
 		return nil, 0, nil

@@ -25,12 +25,13 @@ type Edit struct {
 	Token uint64
 }
 
-// Written is what became of an edit.
+// Written is the outcome of an edit.
 type Written struct {
 	ID  string
-	Rev revtree.Rev // that the edit made, or was about
-	// Changed says that this transaction changed the document: the revision was not there before. It is
-	// false for a repetition too, whose first run changed it, with all else that its transaction did.
+	Rev revtree.Rev // the revision that the edit made, or was about
+	// Changed reports that this transaction changed the document: the revision was not there before. It is
+	// false for a repetition: its first run changed the document, with everything else that its transaction
+	// did.
 	Changed bool
 	Err     *Error // why the edit was refused; nothing was written for it then
 }
@@ -244,7 +245,7 @@ func (b *batch) near(r *record, d *Document, leaf revtree.LeafRev) (*Document, e
 	return b.db.leaf(r, leaf)
 }
 
-// merge adds d.Rev with its history and says whether that changed anything.
+// merge adds d.Rev with its history, and reports whether that changed anything.
 func (b *batch) merge(r *record, d *Document) (bool, error) {
 	if d.Rev.Gen < 1 {
 		return false, BadRequest("When `new_edits: false`, the document needs `_rev` or `_revisions` specified")
@@ -347,7 +348,7 @@ func (d *Document) hasBlob(blob tuple.UUID) bool {
 	return slices.ContainsFunc(d.Attachments, func(a Attachment) bool { return a.Blob == blob })
 }
 
-// clone copies what a validation might change.
+// clone returns a copy that a validation may change.
 func (d *Document) clone() *Document {
 	c := *d
 	c.Body, c.Attachments = bytes.Clone(d.Body), slices.Clone(d.Attachments)

@@ -28,7 +28,7 @@ type Upload struct {
 	finished bool
 }
 
-// uploadBatch is how many bytes wait until they are worth a transaction.
+// uploadBatch is the number of waiting bytes that are worth a transaction.
 const uploadBatch = 16 * pieceSize
 
 // NewUpload begins an upload under a unique id.
@@ -45,13 +45,13 @@ func (u *Upload) Write(p []byte) (int, error) {
 // Length is the number of bytes written.
 func (u *Upload) Length() int64 { return u.length }
 
-// Ready says whether enough bytes wait for StoreUpload.
+// Ready reports whether enough bytes wait for StoreUpload.
 func (u *Upload) Ready() bool { return len(u.waiting) >= uploadBatch }
 
-// Finish says that all bytes were written.
+// Finish notes that all bytes were written.
 func (u *Upload) Finish() { u.digest, u.finished = u.md5.Sum(nil), true }
 
-// full is the part of the waiting bytes that can be stored now.
+// full returns the waiting bytes that can be stored now.
 func (u *Upload) full() int {
 	if u.finished {
 		return len(u.waiting)
@@ -80,14 +80,14 @@ func orGone(err error) error {
 	return err
 }
 
-// Stored says that the transaction of StoreUpload was committed.
+// Stored notes that the transaction of StoreUpload was committed.
 func (u *Upload) Stored() {
 	n := u.full()
 	u.pieces += int64(n) / pieceSize
 	u.waiting = u.waiting[:copy(u.waiting, u.waiting[n:])]
 }
 
-// DiscardUpload removes what was stored, unless a document took it.
+// DiscardUpload removes the stored bytes, unless a document took them.
 func (db *Database) DiscardUpload(u *Upload) error {
 	row, err := db.tx.Get(db.uploadKey(u.ID))
 	if err == nil && row != nil {
@@ -97,8 +97,8 @@ func (db *Database) DiscardUpload(u *Upload) error {
 	return err
 }
 
-// SweepUploads removes up to limit uploads of all databases that nobody wrote to since before. It
-// returns how many; fewer than limit means that none are left.
+// SweepUploads removes up to limit uploads, of all databases, whose last piece is older than before. It
+// returns their number; if it is below limit, none are left.
 func (s *Store) SweepUploads(tx kv.Tx, before instant.Time, limit int) (int, error) {
 	rows, err := tx.Snapshot().GetRange(s.uploads.Range(), kv.RangeOptions{})
 	if err != nil {
