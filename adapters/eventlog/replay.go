@@ -71,8 +71,8 @@ type Report struct {
 	Cut bool
 }
 
-// player plays a log through a host. What a host is told from outside comes from the log; what steps bring
-// about the host brings about again, and the log says whether it is the same and by which clock it was
+// player plays a log through a host. Events from outside are told as the log has them. Events that steps
+// bring about come from the host again; the log says whether they are the same, and by which clock each was
 // handled.
 type player struct {
 	report Report
@@ -80,7 +80,7 @@ type player struct {
 	host   *host.Host
 	clock  node.Clock               // of the step that is played; of a run's step there is no Wall
 	plans  map[uint64]*recordedPlan // of runs that are not gone
-	// made is the step that the host made last, nil when there was none to make.
+	// made is the step that the host made last, nil when the event came too late for one.
 	made    *made
 	scratch []byte
 	see     func(Step)

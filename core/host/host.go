@@ -23,8 +23,8 @@ type Config struct {
 	// Broken is told of a broken invariant of a run, which then ends that run as crashed. Without it Step
 	// panics.
 	Broken func(*invariant.Broken)
-	// Plan makes the plan of a run; nil means that the host makes it from the job, as it does but for
-	// recordings, which have the plans and not all of the jobs. It is called before the run's first step.
+	// Plan makes the plan of a run before the run's first step. Nil means that the host makes it from the
+	// job; recordings set it, since they have the plans and not all of the jobs.
 	Plan func(node.StartRun) replication.Plan
 	// Observer is told of every step; it may be nil.
 	Observer Observer
@@ -35,22 +35,24 @@ type Host struct {
 	cfg  Config
 	node *node.Node
 	// due is the node's deadline after its last step; Never before the first.
-	due  instant.Time
-	runs map[uint64]*run // that were started, and have neither ended nor been killed
-	// wakes are the same runs as a heap: the one to be woken first is the first.
+	due instant.Time
+	// runs are the runs that were started and have neither ended nor been killed, by their numbers.
+	runs map[uint64]*run
+	// wakes holds the same runs as a heap, the one with the earliest deadline first.
 	wakes wakes
-	// progressInterval is of the settings that the node was told last. A run keeps the one with which it
-	// began.
+	// progressInterval is that of the settings which the node was told last. A run keeps the interval with
+	// which it began.
 	progressInterval time.Duration
-	queue            []Event // told or brought about, not yet handled, oldest first
-	out              []Effect
+	// queue holds the events that were told or brought about and are not handled yet, oldest first.
+	queue []Event
+	out   []Effect // of the present step
 }
 
 // run is a run of the node.
 type run struct {
 	start   node.StartRun
 	machine *replication.Run // nil until its first step
-	calls   []uint64         // ids of calls in flight, which only grow
+	calls   []uint64         // ids of the calls in flight, ascending: the machine counts its calls
 	due     instant.Time     // the machine's deadline after its last step; Never before the first
 	index   int              // in Host.wakes
 }
@@ -106,8 +108,8 @@ func (h *Host) Step(c node.Clock) []Effect {
 	return out
 }
 
-// stepNode steps the node. What a run said before it was killed still reaches the node, which knows that
-// the run is gone: between saying and hearing lie events that must not overtake each other.
+// stepNode steps the node. An event that a run brought about still reaches the node when the run was killed
+// in between: the node knows that the run is gone, and the order of its events stays the same.
 func (h *Host) stepNode(c node.Clock, ev node.Event) {
 	if e, is := ev.(node.Configure); is {
 		h.progressInterval = e.Settings.ProgressInterval
@@ -203,10 +205,9 @@ func (h *Host) forget(id uint64) {
 	delete(h.runs, id)
 }
 
-// Refuse ends a run whose databases cannot be connected to, for a reason that lies in the replication and
-// that people read: the run does not begin, and the node is told that it crashed. It is called before the
-// run's first step; later, and for a run that is gone, it does nothing. In a simulated world every
-// replication can be connected to.
+// Refuse ends a run whose databases cannot be connected to: the run does not begin, and the node is told that
+// it crashed, for a reason that people read. Refuse is called before the run's first step; later, and for a
+// run that is gone, it does nothing. The simulator can connect to every database.
 func (h *Host) Refuse(run uint64, reason string) {
 	begin := slices.IndexFunc(h.queue, func(ev Event) bool {
 		e, _ := ev.(RunEvent)
@@ -234,8 +235,8 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 // Deadline is when a machine wants to be woken at the latest: the earliest deadline of the node and all runs.
 func (h *Host) Deadline() instant.Time { return min(h.due, h.wakes.next()) }
 
-// Due is the wake of the run with the earliest deadline, or else of the node, and nil when no deadline has
-// come. Runs go first, since one that ends in time need not be killed by the node.
+// Due is the wake of the run with the earliest deadline if that has come, else of the node if its deadline
+// has come, else nil. Runs go first, since a run that ends in time need not be killed by the node.
 func (h *Host) Due(now instant.Time) Event {
 	switch {
 	case h.wakes.next() <= now:
