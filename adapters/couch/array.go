@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readArray reads the answer of a server that knows no multipart: [{"ok": doc}, {"missing": rev}]. Its
-// attachments are stubs, whatever was asked for, and are fetched one by one.
+// readArray reads the answer of a server that knows no multipart, [{"ok": doc}, {"missing": rev}], and copies
+// its revisions. Their attachments are stubs, whatever the request said, and are fetched one by one.
 func (c *copying) readArray(a *answer) error {
 	s := newStream(a)
 	err := s.array(func(int) error {
@@ -24,7 +24,7 @@ func (c *copying) readArray(a *answer) error {
 		if err != nil {
 			return err
 		}
-		// What the target did not take came in answers of its own, so this one goes on.
+		// The attachments that a refusal leaves unread come in other answers, so this one goes on.
 		if err = c.arrayElement(raw.Clone()); err == errRefused {
 			err = nil
 		}
@@ -36,6 +36,8 @@ func (c *copying) readArray(a *answer) error {
 	return err
 }
 
+// arrayElement copies the revision in an element. Attachments that came with a revision which the target has
+// stay stubs.
 func (c *copying) arrayElement(raw []byte) error {
 	inner := okMember(raw)
 	if inner == nil {
@@ -65,7 +67,7 @@ func (c *copying) arrayElement(raw []byte) error {
 	return err
 }
 
-// okMember is the document in {"ok": doc}, nil for anything else.
+// okMember returns the document in {"ok": doc}, nil for any other value.
 func okMember(raw []byte) (doc []byte) {
 	s := newStream(bytes.NewReader(raw))
 	s.allow(len(raw) + 1)
@@ -82,14 +84,16 @@ func okMember(raw []byte) (doc []byte) {
 	return doc
 }
 
-// fetcher gets the attachments of a revision by a request each, under the slot that the copying holds.
+// fetcher gets the attachments of a revision from the source, one request each. The requests use the slot
+// that the copying holds, so at most one is in flight.
 type fetcher struct {
 	copying *copying
-	ctx     context.Context
+	ctx     context.Context // ends when the target has refused the revision
 	rev     string
-	now     *answer // that is being read
+	answer  *answer // with the attachment opened last, nil before the first and after close
 }
 
+// open ends the previous attachment and asks for the next. The fetcher itself is the reader of its bytes.
 func (f *fetcher) open(att attachment) (io.Reader, error) {
 	f.close()
 	encoding := "identity"
@@ -107,22 +111,23 @@ func (f *fetcher) open(att attachment) (io.Reader, error) {
 	if failure != nil {
 		return nil, failedWith{failure}
 	}
-	f.now = a
+	f.answer = a
 	return f, nil
 }
 
 // Read reads the attachment that was opened last.
 func (f *fetcher) Read(p []byte) (int, error) {
-	n, err := f.now.Read(p)
+	n, err := f.answer.Read(p)
 	if err != nil && err != io.EOF {
-		err = failedWith{f.now.broken(err)}
+		err = failedWith{f.answer.broken(err)}
 	}
 	return n, err
 }
 
+// close ends the attachment opened last, if there is one.
 func (f *fetcher) close() {
-	if f.now != nil {
-		f.now.finish()
-		f.now = nil
+	if f.answer != nil {
+		f.answer.finish()
+		f.answer = nil
 	}
 }

@@ -12,8 +12,10 @@ import (
 
 // TestCopyDocFromArray copies from a server that answers JSON, as PouchDB's does.
 func TestCopyDocFromArray(t *testing.T) {
-	const list = `{"x":{"revpos":1,"stub":true,"length":3},"n/ew":{"content_type":"image/png","revpos":3,"digest":"md5-n","length":5,"stub":true}}`
-	const doc = `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"same":` + list + `,"_attachments":` + list + `}`
+	const list = `{"x":{"revpos":1,"stub":true,"length":3},` +
+		`"n/ew":{"content_type":"image/png","revpos":3,"digest":"md5-n","length":5,"stub":true}}`
+	const doc = `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"same":` + list +
+		`,"_attachments":` + list + `}`
 	source := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/db/doc":
@@ -33,7 +35,8 @@ func TestCopyDocFromArray(t *testing.T) {
 	}{{nil, false}, {[]string{"1-a"}, true}, {[]string{"2-b", "9-x"}, true}, {[]string{"3-z"}, false}} {
 		target := &writes{t: t}
 		inRig(t, source, target.serve, func(r *rig) {
-			got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"3-c", "9-z", "2-b"}, Since: c.since})
+			got := must[peer.Copied](r,
+				peer.CopyDoc{ID: "doc", Revs: []string{"3-c", "9-z", "2-b"}, Since: c.since})
 			want := []peer.CopiedRev{{Rev: "3-c"}, {Rev: "9-z", Missing: true}, {Rev: "2-b"}}
 			if !reflect.DeepEqual(got.Revs, want) {
 				t.Errorf("%+v", got)
@@ -42,15 +45,18 @@ func TestCopyDocFromArray(t *testing.T) {
 				t.Errorf("took %d connections", r.net.dials)
 			}
 		})
-		// mime/multipart gives of a name what follows its last slash.
-		atts := []att{{name: "x", kind: "application/octet-stream", data: "xxx"}, {name: "ew", kind: "image/png", data: "12345"}}
+		// mime/multipart returns the part of a name behind its last slash.
+		atts := []att{{name: "x", kind: "application/octet-stream", data: "xxx"},
+			{name: "ew", kind: "image/png", data: "12345"}}
 		mark := `"follows":true`
 		if c.known {
 			atts, mark = atts[1:], `"stub":true`
 		}
-		sent := doc[:strings.Index(doc, `"_attachments"`)] + `"_attachments":{"x":{"revpos":1,"length":3,` + mark +
+		sent := doc[:strings.Index(doc, `"_attachments"`)] +
+			`"_attachments":{"x":{"revpos":1,"length":3,` + mark +
 			`},"n/ew":{"content_type":"image/png","revpos":3,"digest":"md5-n","length":5,"follows":true}}}`
-		want := []written{{"/db/doc?new_edits=false", sent, atts}, {"/db/doc?new_edits=false", docWith("2-b"), nil}}
+		want := []written{{"/db/doc?new_edits=false", sent, atts},
+			{"/db/doc?new_edits=false", docWith("2-b"), nil}}
 		if !reflect.DeepEqual(target.list, want) {
 			t.Errorf("since %v: wrote %+v\nwant %+v", c.since, target.list, want)
 		}
@@ -85,14 +91,16 @@ func TestCopyDocFromArrayFails(t *testing.T) {
 				}
 			}, says(201, `{"ok":true}`), func(r *rig) {
 				f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}).Failure
-				if f == nil || f.Side != peer.Source || f.Kind != c.kind || !strings.Contains(f.Reason, c.reason) {
+				if f == nil || f.Side != peer.Source || f.Kind != c.kind ||
+					!strings.Contains(f.Reason, c.reason) {
 					t.Errorf("%v", f)
 				}
 			})
 		})
 	}
 	for answer, reason := range map[string]string{
-		`[{"x":1}]`: "neither a document nor", `[17]`: "neither", `{"ok":1}`: "where an array", `[{"ok":{"_id":"doc"}}]`: "without _id or _rev",
+		`[{"x":1}]`: "neither a document nor", `[17]`: "neither", `{"ok":1}`: "where an array",
+		`[{"ok":{"_id":"doc"}}]`:             "without _id or _rev",
 		`[{"ok":{"_id":"doc","_rev":"1-a"}}`: "EOF",
 	} {
 		inRig(t, says(200, answer), says(201, `{"ok":true}`), func(r *rig) {
@@ -108,7 +116,8 @@ func TestCopyDocFromArrayFails(t *testing.T) {
 func TestArrayFollows(t *testing.T) {
 	inRig(t, says(200, `[{"ok":`+docWith("2-b", attText)+`}]`), nil, func(r *rig) {
 		f := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}).Failure
-		if f == nil || f.Kind != peer.Malformed || !strings.Contains(f.Reason, `attachment "text.txt" is announced but does not follow`) {
+		if f == nil || f.Kind != peer.Malformed ||
+			!strings.Contains(f.Reason, `attachment "text.txt" is announced but does not follow`) {
 			t.Errorf("%v", f)
 		}
 	})

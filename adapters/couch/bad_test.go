@@ -16,10 +16,13 @@ import (
 
 // everyOp is one operation of each kind.
 var everyOp = []peer.Op{
-	peer.Open{}, peer.Create{}, peer.GetLocal{ID: "x"}, peer.PutLocal{ID: "x", Body: []byte("{}")}, peer.GetFilter{DesignDoc: "d", Name: "f"},
+	peer.Open{}, peer.Create{}, peer.GetLocal{ID: "x"}, peer.PutLocal{ID: "x", Body: []byte("{}")},
+	peer.GetFilter{DesignDoc: "d", Name: "f"},
 	peer.ReadChanges{Since: peer.Zero, Limit: 10}, peer.ReadChanges{Since: peer.Zero, Limit: 10, Wait: true},
-	peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}}, peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, Budget: 100},
-	peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, peer.Commit{}, peer.CountPending{Since: peer.Zero}, peer.CountPending{Since: `"x"`},
+	peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}},
+	peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, Budget: 100},
+	peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}, peer.Commit{}, peer.CountPending{Since: peer.Zero},
+	peer.CountPending{Since: `"x"`},
 }
 
 // TestBadAnswers gives every operation every kind of answer that no CouchDB gives.
@@ -42,18 +45,26 @@ func TestBadAnswers(t *testing.T) {
 	}{
 		{"no HTTP", raw("220 mail.test ESMTP\r\n"), []peer.Kind{peer.Malformed}, false},
 		{"nothing", raw(""), []peer.Kind{peer.Broken}, false},
-		{"half a header", raw("HTTP/1.1 200 OK\r\nContent-Le"), []peer.Kind{peer.Broken, peer.Malformed}, false},
-		{"long header", raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeaderBytes)), []peer.Kind{peer.Malformed}, false},
-		{"bad header", raw("HTTP/1.1 200 OK\r\n\x00: x\r\n\r\n{}"), []peer.Kind{peer.Malformed, peer.Broken}, false},
-		{"no length", raw("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}"), []peer.Kind{peer.Malformed, peer.Broken}, false},
-		{"HTML", raw("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 31\r\n\r\n<html><title>T</title></html>\r\n"), []peer.Kind{peer.Malformed}, true},
+		{"half a header", raw("HTTP/1.1 200 OK\r\nContent-Le"), []peer.Kind{peer.Broken, peer.Malformed},
+			false},
+		{"long header", raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeaderBytes)),
+			[]peer.Kind{peer.Malformed}, false},
+		{"bad header", raw("HTTP/1.1 200 OK\r\n\x00: x\r\n\r\n{}"), []peer.Kind{peer.Malformed, peer.Broken},
+			false},
+		{"no length", raw("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n{}"),
+			[]peer.Kind{peer.Malformed, peer.Broken}, false},
+		{"HTML", raw("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 31\r\n\r\n" +
+			"<html><title>T</title></html>\r\n"), []peer.Kind{peer.Malformed}, true},
 		{"text", says(200, "It works!"), []peer.Kind{peer.Malformed}, true},
 		{"empty", says(200, ""), []peer.Kind{peer.Malformed}, true},
 		{"a number", says(200, "17"), []peer.Kind{peer.Malformed}, true},
 		{"cut", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n   "), []peer.Kind{peer.Broken}, true},
-		{"cut chunk", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n   "), []peer.Kind{peer.Broken}, true},
-		{"bad chunk", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}"), []peer.Kind{peer.Malformed}, true},
-		{"bad gzip", raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip at all"), []peer.Kind{peer.Broken, peer.Malformed}, true},
+		{"cut chunk", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n   "),
+			[]peer.Kind{peer.Broken}, true},
+		{"bad chunk", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}"),
+			[]peer.Kind{peer.Malformed}, true},
+		{"bad gzip", raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\nnot gzip at all"),
+			[]peer.Kind{peer.Broken, peer.Malformed}, true},
 		{"deep", says(200, strings.Repeat(`{"a":[`, 20_000)), []peer.Kind{peer.Malformed, peer.Broken}, true},
 		{"endless string", endless(`{"results":[{"id":"`, "x"), []peer.Kind{peer.Malformed}, true},
 		{"endless space", endless("", " "), []peer.Kind{peer.Malformed}, true},
@@ -65,8 +76,10 @@ func TestBadAnswers(t *testing.T) {
 		}, []peer.Kind{peer.Status}, false},
 		{"204", raw("HTTP/1.1 204 No Content\r\n\r\n"), []peer.Kind{peer.Status}, false},
 		{"304", raw("HTTP/1.1 304 Not Modified\r\n\r\n"), []peer.Kind{peer.Status}, false},
-		{"101", raw("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"), []peer.Kind{peer.Status}, false},
-		{"1xx for ever", raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 10_000)), []peer.Kind{peer.Malformed, peer.Broken}, false},
+		{"101", raw("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"),
+			[]peer.Kind{peer.Status}, false},
+		{"1xx for ever", raw(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 10_000)),
+			[]peer.Kind{peer.Malformed, peer.Broken}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, c.answer, c.answer, func(r *rig) {
@@ -107,7 +120,8 @@ func TestSilence(t *testing.T) {
 		{"half a header", "HTTP/1.1 200 OK\r\nContent-", false},
 		{"no body", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", true},
 		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n ", true},
-		{"half a multipart", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n", true},
+		{"half a multipart", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n" +
+			"Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, silent(c.answer), silent(c.answer), func(r *rig) {
@@ -144,15 +158,15 @@ func TestCancel(t *testing.T) {
 			start := time.Now()
 			reply := r.check(r.pair.Do(ctx, 1, op))
 			cancel()
-			if reply.Failure == nil || reply.Failure.Kind != peer.Cancelled || time.Since(start) != time.Second {
+			if reply.Failure == nil || reply.Failure.Kind != peer.Cancelled ||
+				time.Since(start) != time.Second {
 				t.Errorf("%s: %v after %v", op, reply.Failure, time.Since(start))
 			}
 		}
 	})
 }
 
-// TestTrickle: a server that sends a byte now and then is not waited for without end, except for a
-// feed.
+// TestTrickle: a server that sends a byte now and then is given up in the end, except by a feed.
 func TestTrickle(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

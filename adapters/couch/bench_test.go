@@ -39,7 +39,7 @@ func (h *hugeSource) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "\r\n--inner--\r\n--outer--")
 }
 
-// hugeTarget digests what comes between the headers and the closing boundary of the attachment.
+// hugeTarget digests the bytes between the headers and the closing boundary of the attachment.
 type hugeTarget struct {
 	size int
 	sum  hash.Hash
@@ -54,7 +54,8 @@ func (h *hugeTarget) serve(w http.ResponseWriter, r *http.Request) {
 				return err
 			}
 		}
-		if _, err := io.CopyBuffer(h.sum, io.LimitReader(r.Body, int64(h.size)), make([]byte, 64<<10)); err != nil {
+		if _, err := io.CopyBuffer(h.sum, io.LimitReader(r.Body, int64(h.size)),
+			make([]byte, 64<<10)); err != nil {
 			return err
 		}
 		tail, err := io.ReadAll(r.Body)
@@ -69,7 +70,8 @@ func (h *hugeTarget) serve(w http.ResponseWriter, r *http.Request) {
 // copyHuge copies one attachment between two servers over loopback. It calls begin when all is set up.
 func copyHuge(t testing.TB, size int, begin func()) {
 	from, to := &hugeSource{size, md5.New()}, &hugeTarget{size: size, sum: md5.New()}
-	source, target := httptest.NewServer(http.HandlerFunc(from.serve)), httptest.NewServer(http.HandlerFunc(to.serve))
+	source, target := httptest.NewServer(http.HandlerFunc(from.serve)),
+		httptest.NewServer(http.HandlerFunc(to.serve))
 	defer source.Close()
 	defer target.Close()
 	rep := testReplication()
@@ -86,8 +88,8 @@ func copyHuge(t testing.TB, size int, begin func()) {
 	}
 }
 
-// TestHugeAttachment: an attachment passes through without being held. All memory that is taken on
-// the way counts, whether it is still used or not, that of both servers too.
+// TestHugeAttachment: an attachment is never in memory as a whole. All memory allocated on its way counts,
+// freed or not, in both servers too.
 func TestHugeAttachment(t *testing.T) {
 	var before, after runtime.MemStats
 	const size = 64 << 20

@@ -16,7 +16,8 @@ import (
 
 func TestDiffRevs(t *testing.T) {
 	op := peer.DiffRevs{Docs: []peer.DocRevs{
-		{ID: `b"`, Revs: []string{"1-a", "2-b"}}, {ID: "a", Revs: []string{"1-a"}}, {ID: "none"}, {ID: "a", Revs: []string{"1-a", "3-c"}},
+		{ID: `b"`, Revs: []string{"1-a", "2-b"}}, {ID: "a", Revs: []string{"1-a"}}, {ID: "none"},
+		{ID: "a", Revs: []string{"1-a", "3-c"}},
 	}}
 	want := `{"b\"":["1-a","2-b"],"a":["1-a","3-c"],"none":[]}`
 	for _, c := range []struct {
@@ -25,14 +26,21 @@ func TestDiffRevs(t *testing.T) {
 		failure      string
 	}{
 		{"all there", `{}`, nil, ""},
-		{"in the order of the question", `{"a":{"missing":["3-c"],"possible_ancestors":["2-x","1-x"]},"b\"":{"missing":["1-a","2-b"],"x":{}}}`, []peer.DocMissing{
-			{ID: `b"`, Missing: []string{"1-a", "2-b"}}, {ID: "a", Missing: []string{"3-c"}, Ancestors: []string{"2-x", "1-x"}},
-		}, ""},
-		{"a document that was not asked about", `{"z":{"missing":["1-z"]}}`, nil, `lacks document "z", about which it was not asked`},
-		{"nothing of a document that was not asked about", `{"z":{"missing":[]},"a":{"missing":["3-c"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
-		{"a revision that was not asked about", `{"a":{"missing":["03-c"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
-		{"more revisions than asked about", `{"a":{"missing":["3-c","3-c","3-d"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
-		{"one revision twice", `{"a":{"missing":["3-c","3-C"]}}`, []peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
+		{"in the order of the question",
+			`{"a":{"missing":["3-c"],"possible_ancestors":["2-x","1-x"]},"b\"":{"missing":["1-a","2-b"],"x":{}}}`, []peer.DocMissing{
+				{ID: `b"`, Missing: []string{"1-a", "2-b"}},
+				{ID: "a", Missing: []string{"3-c"}, Ancestors: []string{"2-x", "1-x"}},
+			}, ""},
+		{"a document that was not asked about", `{"z":{"missing":["1-z"]}}`, nil,
+			`lacks document "z", about which it was not asked`},
+		{"nothing of a document that was not asked about", `{"z":{"missing":[]},"a":{"missing":["3-c"]}}`,
+			[]peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
+		{"a revision that was not asked about", `{"a":{"missing":["03-c"]}}`,
+			[]peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
+		{"more revisions than asked about", `{"a":{"missing":["3-c","3-c","3-d"]}}`,
+			[]peer.DocMissing{{ID: "a", Missing: []string{"1-a", "3-c"}}}, ""},
+		{"one revision twice", `{"a":{"missing":["3-c","3-C"]}}`,
+			[]peer.DocMissing{{ID: "a", Missing: []string{"3-c"}}}, ""},
 		{"too many", `{"z":{},"y":{},"x":{},"w":{}}`, nil, "more documents than it was asked about"},
 		{"one twice", `{"a":{"missing":["1-a"]},"a":{"missing":["3-c"]}}`, nil, "about one twice"},
 		{"an array", `[]`, nil, "where an object was expected"},
@@ -45,7 +53,8 @@ func TestDiffRevs(t *testing.T) {
 				if d, _ := reply.Result.(peer.Diff); !reflect.DeepEqual(d.Docs, c.missing) {
 					t.Errorf("%+v", d)
 				}
-				if f := reply.Failure; (f != nil) != (c.failure != "") || f != nil && !strings.Contains(f.Reason, c.failure) {
+				if f := reply.Failure; (f != nil) != (c.failure != "") ||
+					f != nil && !strings.Contains(f.Reason, c.failure) {
 					t.Errorf("%v", f)
 				}
 			})
@@ -53,21 +62,25 @@ func TestDiffRevs(t *testing.T) {
 	}
 }
 
-// TestDiffRevsSpelling: a target may print revisions in lower case. What is missing is told as it was asked.
+// TestDiffRevsSpelling: a target may print revisions in lower case. The result has the question's spelling.
 func TestDiffRevsSpelling(t *testing.T) {
 	upper, lower := "1-"+strings.Repeat("AB", 16), "1-"+strings.Repeat("ab", 16)
-	inRig(t, nil, says(200, `{"a":{"missing":["`+lower+`"]},"b":{"missing":["`+upper+`"]},"c":{"missing":["`+lower+`"]}}`), func(r *rig) {
+	answer := `{"a":{"missing":["` + lower + `"]},"b":{"missing":["` + upper + `"]},"c":{"missing":["` +
+		lower + `"]}}`
+	inRig(t, nil, says(200, answer), func(r *rig) {
 		got := must[peer.Diff](r, peer.DiffRevs{Docs: []peer.DocRevs{
-			{ID: "a", Revs: []string{upper}}, {ID: "b", Revs: []string{"2-c", lower}}, {ID: "c", Revs: []string{upper, "2-c", lower}},
+			{ID: "a", Revs: []string{upper}}, {ID: "b", Revs: []string{"2-c", lower}},
+			{ID: "c", Revs: []string{upper, "2-c", lower}},
 		}})
-		want := []peer.DocMissing{{ID: "a", Missing: []string{upper}}, {ID: "b", Missing: []string{lower}}, {ID: "c", Missing: []string{upper, lower}}}
+		want := []peer.DocMissing{{ID: "a", Missing: []string{upper}},
+			{ID: "b", Missing: []string{lower}}, {ID: "c", Missing: []string{upper, lower}}}
 		if !reflect.DeepEqual(got.Docs, want) {
 			t.Errorf("%+v", got)
 		}
 	})
 }
 
-// TestDiffRevsLargeAnswer: however much a target says, what is kept of it is bounded.
+// TestDiffRevsLargeAnswer: however long the target's answer, the memory kept of it is bounded.
 func TestDiffRevsLargeAnswer(t *testing.T) {
 	mib := strings.Repeat("x", 1<<20)
 	var asked []peer.DocRevs
@@ -78,7 +91,8 @@ func TestDiffRevsLargeAnswer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, `{"x":{}`)
 		for i := range 19 {
-			_, _ = fmt.Fprintf(w, `,"%d":{"missing":["2-b"%s],"possible_ancestors":["1-a","1-%s"]}`, i, strings.Repeat(`,"2-b"`, 100_000), mib)
+			_, _ = fmt.Fprintf(w, `,"%d":{"missing":["2-b"%s],"possible_ancestors":["1-a","1-%s"]}`,
+				i, strings.Repeat(`,"2-b"`, 100_000), mib)
 		}
 		_, _ = io.WriteString(w, "}")
 	}, func(r *rig) {
@@ -105,7 +119,7 @@ const (
 	docD = `{"_id":"d","_rev":"1-d","_deleted":true, "_attachments": { } }`
 )
 
-// TestFetchDocs sorts answers as CouchDB, PouchDB and stranger servers give them.
+// TestFetchDocs matches the answers of CouchDB, PouchDB and odder servers to the questions.
 func TestFetchDocs(t *testing.T) {
 	taken := func(doc, rev string) peer.FetchedDoc {
 		return peer.FetchedDoc{Fate: peer.Taken, Size: len(doc), Rev: rev}
@@ -118,24 +132,44 @@ func TestFetchDocs(t *testing.T) {
 		results string
 		want    []peer.FetchedDoc
 	}{
-		{"plain", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}}, ok("a", docA) + "," + ok("b", docB), []peer.FetchedDoc{taken(docA, "1-a"), taken(docB, "3-c")}},
-		{"other order", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}}, ok("b", docB) + "," + ok("a", docA), []peer.FetchedDoc{taken(docA, "1-a"), taken(docB, "3-c")}},
-		{"id last", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"docs":[{"ok":` + docA + `}],"id":"a"}`, []peer.FetchedDoc{taken(docA, "1-a")}},
-		{"attachments", []peer.DocRev{{ID: "c", Rev: "1-c"}, {ID: "d", Rev: "1-d"}}, ok("c", docC) + "," + ok("d", docD), []peer.FetchedDoc{{Fate: peer.Attachments}, taken(docD, "1-d")}},
-		{"newer leaf", []peer.DocRev{{ID: "b", Rev: "2-b"}}, ok("b", docB), []peer.FetchedDoc{taken(docB, "3-c")}},
+		{"plain", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}},
+			ok("a", docA) + "," + ok("b", docB), []peer.FetchedDoc{taken(docA, "1-a"), taken(docB, "3-c")}},
+		{"other order", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}},
+			ok("b", docB) + "," + ok("a", docA), []peer.FetchedDoc{taken(docA, "1-a"), taken(docB, "3-c")}},
+		{"id last", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"docs":[{"ok":` + docA + `}],"id":"a"}`,
+			[]peer.FetchedDoc{taken(docA, "1-a")}},
+		{"attachments", []peer.DocRev{{ID: "c", Rev: "1-c"}, {ID: "d", Rev: "1-d"}},
+			ok("c", docC) + "," + ok("d", docD),
+			[]peer.FetchedDoc{{Fate: peer.Attachments}, taken(docD, "1-d")}},
+		{"newer leaf", []peer.DocRev{{ID: "b", Rev: "2-b"}}, ok("b", docB),
+			[]peer.FetchedDoc{taken(docB, "3-c")}},
 		{"other branch", []peer.DocRev{{ID: "b", Rev: "2-x"}}, ok("b", docB), []peer.FetchedDoc{unreadable}},
-		{"both replaced", []peer.DocRev{{ID: "b", Rev: "1-a"}, {ID: "b", Rev: "2-b"}}, ok("b", docB) + "," + ok("b", docB), []peer.FetchedDoc{taken(docB, "3-c"), taken(docB, "3-c")}},
-		{"PouchDB groups", []peer.DocRev{{ID: "a", Rev: "2-x"}, {ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[{"ok":` + docA + `},{"missing":"2-x"}]}`,
+		{"both replaced", []peer.DocRev{{ID: "b", Rev: "1-a"}, {ID: "b", Rev: "2-b"}},
+			ok("b", docB) + "," + ok("b", docB), []peer.FetchedDoc{taken(docB, "3-c"), taken(docB, "3-c")}},
+		{"PouchDB groups", []peer.DocRev{{ID: "a", Rev: "2-x"}, {ID: "a", Rev: "1-a"}},
+			`{"id":"a","docs":[{"ok":` + docA + `},{"missing":"2-x"}]}`,
 			[]peer.FetchedDoc{missing, taken(docA, "1-a")}},
-		{"missing", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[{"error":{"id":"a","rev":"1-a","error":"not_found","reason":"missing"}}]}`, []peer.FetchedDoc{missing}},
-		{"error", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[{"error":{"id":"a","rev":"1-a","error":"internal","reason":"x"}}]}`, []peer.FetchedDoc{unreadable}},
-		{"PouchDB's error", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[{"error":"not_found","reason":"missing"}]}`, []peer.FetchedDoc{missing}},
-		{"left out", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}}, ok("b", docB), []peer.FetchedDoc{unreadable, taken(docB, "3-c")}},
-		{"wrong document", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("a", docB), []peer.FetchedDoc{unreadable}},
-		{"no rev in it", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("a", `{"_id":"a"}`), []peer.FetchedDoc{unreadable}},
-		{"not asked for", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("b", docB) + "," + ok("a", docA), []peer.FetchedDoc{taken(docA, "1-a")}},
-		{"odd elements", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[null,17,{"ok":null},{"ok":` + docA + `}]}`, []peer.FetchedDoc{taken(docA, "1-a")}},
-		{"no elements", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[]},{"x":1}`, []peer.FetchedDoc{unreadable}},
+		{"missing", []peer.DocRev{{ID: "a", Rev: "1-a"}},
+			`{"id":"a","docs":[{"error":{"id":"a","rev":"1-a","error":"not_found","reason":"missing"}}]}`,
+			[]peer.FetchedDoc{missing}},
+		{"error", []peer.DocRev{{ID: "a", Rev: "1-a"}},
+			`{"id":"a","docs":[{"error":{"id":"a","rev":"1-a","error":"internal","reason":"x"}}]}`,
+			[]peer.FetchedDoc{unreadable}},
+		{"PouchDB's error", []peer.DocRev{{ID: "a", Rev: "1-a"}},
+			`{"id":"a","docs":[{"error":"not_found","reason":"missing"}]}`, []peer.FetchedDoc{missing}},
+		{"left out", []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}},
+			ok("b", docB), []peer.FetchedDoc{unreadable, taken(docB, "3-c")}},
+		{"wrong document", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("a", docB),
+			[]peer.FetchedDoc{unreadable}},
+		{"no rev in it", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("a", `{"_id":"a"}`),
+			[]peer.FetchedDoc{unreadable}},
+		{"not asked for", []peer.DocRev{{ID: "a", Rev: "1-a"}}, ok("b", docB) + "," + ok("a", docA),
+			[]peer.FetchedDoc{taken(docA, "1-a")}},
+		{"odd elements", []peer.DocRev{{ID: "a", Rev: "1-a"}},
+			`{"id":"a","docs":[null,17,{"ok":null},{"ok":` + docA + `}]}`,
+			[]peer.FetchedDoc{taken(docA, "1-a")}},
+		{"no elements", []peer.DocRev{{ID: "a", Rev: "1-a"}}, `{"id":"a","docs":[]},{"x":1}`,
+			[]peer.FetchedDoc{unreadable}},
 		{"nothing", nil, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,10 +184,13 @@ func TestFetchDocs(t *testing.T) {
 }
 
 func TestFetchDocsRequest(t *testing.T) {
-	body := `{"docs":[{"id":"a\"b","rev":"1-a"},{"id":"b","rev":"2-b","atts_since":["1-x","1-y"]}],"latest":true,"revs":true,"attachments":false}`
-	answer := asked{"POST", "/db/_bulk_get?revs=true&latest=true&attachments=false", body, 200, `{"results":[]}`}
+	body := `{"docs":[{"id":"a\"b","rev":"1-a"},{"id":"b","rev":"2-b","atts_since":["1-x","1-y"]}],` +
+		`"latest":true,"revs":true,"attachments":false}`
+	answer := asked{"POST", "/db/_bulk_get?revs=true&latest=true&attachments=false",
+		body, 200, `{"results":[]}`}
 	inRig(t, answer.serve(t), nil, func(r *rig) {
-		must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: `a"b`, Rev: "1-a"}, {ID: "b", Rev: "2-b", Since: []string{"1-x", "1-y"}}}})
+		must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: `a"b`, Rev: "1-a"},
+			{ID: "b", Rev: "2-b", Since: []string{"1-x", "1-y"}}}})
 	})
 }
 
@@ -169,7 +206,8 @@ func TestFetchDocsFailures(t *testing.T) {
 	} {
 		inRig(t, says(200, answer), nil, func(r *rig) {
 			reply := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, Budget: 100})
-			if reply.Failure == nil || reply.Result != nil || !strings.Contains(reply.Failure.Reason, reason) {
+			if reply.Failure == nil || reply.Result != nil ||
+				!strings.Contains(reply.Failure.Reason, reason) {
 				t.Errorf("%s: %+v %v", answer, reply.Result, reply.Failure)
 			}
 			if len(r.pair.kept) != 0 {
@@ -178,19 +216,21 @@ func TestFetchDocsFailures(t *testing.T) {
 		})
 	}
 	inRig(t, says(405, `{"error":"method_not_allowed"}`), nil, func(r *rig) {
-		if f := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}}).Failure; f == nil || f.Kind != peer.Status || f.Status != 405 {
+		if f := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}}).Failure; f == nil ||
+			f.Kind != peer.Status || f.Status != 405 {
 			t.Errorf("%v", f)
 		}
 	})
 }
 
-// TestFetchDocsBudget: reading stops when enough is here, and one document always is taken.
+// TestFetchDocsBudget: reading stops when the budget is used up, but never before the first document.
 func TestFetchDocsBudget(t *testing.T) {
 	sent := 0
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"results":[`)
 		for i := range 1000 {
-			doc := fmt.Sprintf(`{"id":"d%d","docs":[{"ok":{"_id":"d%d","_rev":"1-a","x":%q}}]}`, i, i, strings.Repeat("x", 10_000))
+			doc := fmt.Sprintf(`{"id":"d%d","docs":[{"ok":{"_id":"d%d","_rev":"1-a","x":%q}}]}`,
+				i, i, strings.Repeat("x", 10_000))
 			if i > 0 {
 				doc = "," + doc
 			}
@@ -228,7 +268,8 @@ func TestFetchDocsBudget(t *testing.T) {
 
 // TestWriteDocs sends kept bodies byte for byte.
 func TestWriteDocs(t *testing.T) {
-	source := says(200, `{"results":[{"id":"a","docs":[{"ok":`+docA+`}]},{"id":"b","docs":[{"ok":`+docB+`}]},{"id":"c","docs":[{"ok":`+docC+`}]}]}`)
+	source := says(200, `{"results":[{"id":"a","docs":[{"ok":`+docA+`}]},{"id":"b","docs":[{"ok":`+docB+`}]},`+
+		`{"id":"c","docs":[{"ok":`+docC+`}]}]}`)
 	for _, c := range []struct {
 		name    string
 		status  int
@@ -241,8 +282,10 @@ func TestWriteDocs(t *testing.T) {
 		{"no quorum yet", 202, `[]`, nil, ""},
 		{"some", 201, `[{"id":"b","rev":"3-c","error":"forbidden","reason":"no s3cr3t+pa/ss"}]`,
 			[]peer.Refusal{{ID: "b", Rev: "3-c", Error: "forbidden", Reason: "no *****"}}, ""},
-		{"all or nothing", 417, `[{"id":"b","error":true,"reason":5}]`, []peer.Refusal{{ID: "b", Error: "error"}}, ""},
-		{"too large", 413, `{"error":"too_large","reason":"the request entity is too large"}`, nil, "413 too_large: the request entity is too large"},
+		{"all or nothing", 417, `[{"id":"b","error":true,"reason":5}]`,
+			[]peer.Refusal{{ID: "b", Error: "error"}}, ""},
+		{"too large", 413, `{"error":"too_large","reason":"the request entity is too large"}`,
+			nil, "413 too_large: the request entity is too large"},
 		{"forbidden", 403, `{"error":"forbidden","reason":"x"}`, nil, "403 forbidden: x"},
 		{"an object", 201, `{"ok":true}`, nil, "malformed_response: answered JSON with { where an array"},
 		{"strings", 201, `["ok"]`, nil, "malformed_response: answered something else"},
@@ -251,21 +294,25 @@ func TestWriteDocs(t *testing.T) {
 		{"HTML", 200, `<html><title>Please log in</title>`, nil, "malformed_response: answered HTML"},
 		{"nothing", 201, ``, nil, "malformed_response: answered nothing"},
 		{"null", 201, `null`, nil, "malformed_response: answered JSON with null where an array"},
-		{"all or nothing or what", 417, `[]`, nil, "malformed_response: answered that it refused documents, but not which"},
-		{"too many", 201, `[{"ok":true},{"ok":true},{"ok":true}]`, nil, "malformed_response: answered about more documents"},
+		{"all or nothing or what", 417, `[]`, nil,
+			"malformed_response: answered that it refused documents, but not which"},
+		{"too many", 201, `[{"ok":true},{"ok":true},{"ok":true}]`, nil,
+			"malformed_response: answered about more documents"},
 		{"cut", 201, `[{"id":"b"`, nil, "connection_closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := func(w http.ResponseWriter, r *http.Request) {
 				want := `{"new_edits":false,"docs":[` + docB + `,` + docA + `]}`
 				body, _ := io.ReadAll(r.Body)
-				if string(body) != want || r.ContentLength != int64(len(want)) || r.Header.Get("X-Couch-Full-Commit") != "false" {
+				if string(body) != want || r.ContentLength != int64(len(want)) ||
+					r.Header.Get("X-Couch-Full-Commit") != "false" {
 					t.Errorf("sent %s with %v", body, r.Header)
 				}
 				says(c.status, c.answer)(w, r)
 			}
 			inRig(t, source, target, func(r *rig) {
-				must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "3-c"}, {ID: "c", Rev: "1-c"}}, Budget: 10_000})
+				must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"},
+					{ID: "b", Rev: "3-c"}, {ID: "c", Rev: "1-c"}}, Budget: 10_000})
 				reply := r.do(peer.WriteDocs{Docs: []peer.Kept{{Fetch: 1, Index: 1}, {Fetch: 1, Index: 0}}})
 				if c.failure != "" {
 					if reply.Failure == nil || !strings.Contains(reply.Failure.String(), ": "+c.failure) {
@@ -273,7 +320,8 @@ func TestWriteDocs(t *testing.T) {
 					}
 					return
 				}
-				if w, _ := reply.Result.(peer.Written); reply.Failure != nil || !reflect.DeepEqual(w.Refused, c.refused) {
+				if w, _ := reply.Result.(peer.Written); reply.Failure != nil ||
+					!reflect.DeepEqual(w.Refused, c.refused) {
 					t.Errorf("%+v %v", reply.Result, reply.Failure)
 				}
 			})
@@ -305,11 +353,13 @@ func TestManyRevisions(t *testing.T) {
 		asked = append(asked, fmt.Sprintf("%d-0123456789abcdef", i))
 	}
 	began := time.Now()
-	ids, revs := byID([]peer.DocRevs{{ID: "a", Revs: asked}, {ID: "b", Revs: asked[:1]}, {ID: "a", Revs: asked[:50_000]}})
+	ids, revs := byID([]peer.DocRevs{{ID: "a", Revs: asked}, {ID: "b", Revs: asked[:1]},
+		{ID: "a", Revs: asked[:50_000]}})
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	if !slices.Equal(ids, []string{"a", "b"}) || !slices.Equal(revs["a"], asked) || !slices.Equal(revs["b"], asked[:1]) {
+	if !slices.Equal(ids, []string{"a", "b"}) || !slices.Equal(revs["a"], asked) ||
+		!slices.Equal(revs["b"], asked[:1]) {
 		t.Errorf("asks about %s: %d and %d revisions", ids, len(revs["a"]), len(revs["b"]))
 	}
 }

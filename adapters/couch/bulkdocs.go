@@ -10,7 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// writeDocs sends kept bodies in one request, piece by piece and with an exact length.
+// writeDocs writes kept documents in one request. The bodies are sent from where they are kept, not copied
+// into one. The answer lists refusals; some servers list the documents that they wrote as well.
 func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, *peer.Failure) {
 	r := request{method: http.MethodPost, path: "_bulk_docs", header: []peer.Param{jsonBody, delayCommit}}
 	docs := p.bodies(op.Docs)
@@ -22,8 +23,10 @@ func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, 
 		r.size += int64(len(piece))
 	}
 	r.open = func() io.Reader { return &pieceReader{pieces: pieces} }
-	// 202 means that fewer copies than the server's quorum have it yet; it will see to the others.
-	a, f := p.target.ask(ctx, r, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusExpectationFailed)
+	// 202 means that fewer nodes of the target's cluster than its quorum have the documents by now; the
+	// cluster brings them to the others. 417 means that some documents were refused.
+	a, f := p.target.ask(ctx, r,
+		http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusExpectationFailed)
 	if f != nil {
 		return peer.Written{}, f
 	}
@@ -55,7 +58,8 @@ func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, 
 	return w, nil
 }
 
-// bulkDocsBody is the body as the pieces that make it up; documents are not copied.
+// bulkDocsBody returns the pieces that make up the body of a request. The documents among them are not
+// copied.
 func bulkDocsBody(docs [][]byte) [][]byte {
 	pieces := make([][]byte, 0, 2*len(docs)+2)
 	pieces = append(pieces, []byte(`{"new_edits":false,"docs":[`))
@@ -69,7 +73,8 @@ func bulkDocsBody(docs [][]byte) [][]byte {
 	return append(pieces, []byte(`]}`))
 }
 
-// verdict reads what the server says of one document: why it was refused, or that it was written.
+// verdict reads the server's answer for one document. The refusal has an empty Error if the document was
+// written. An object that says neither is malformed: taken for a success, it could lose the document.
 func (s *stream) verdict() (r peer.Refusal, err error) {
 	if s.PeekKind() != jsontext.KindBeginObject {
 		return r, malformed("answered something else than an object for a document")
@@ -102,10 +107,10 @@ func (s *stream) verdict() (r peer.Refusal, err error) {
 	return r, err
 }
 
-// pieceReader reads pieces one after the other.
+// pieceReader reads the concatenation of pieces.
 type pieceReader struct {
-	pieces [][]byte
-	at     int // in the first of pieces
+	pieces [][]byte // those not read to their end
+	at     int      // offset in the first of pieces
 }
 
 func (r *pieceReader) Read(p []byte) (n int, err error) {

@@ -10,7 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// fetchDocs reads documents and keeps those without attachments.
+// fetchDocs reads documents in one request, and keeps the bodies of those without attachments under id.
+// Documents with attachments are left to CopyDoc. When the budget of op is used up it stops reading: the
+// documents that it has not seen keep the fate with which a result starts, and the core asks for them again.
 func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (peer.Fetched, *peer.Failure) {
 	if len(op.Docs) == 0 {
 		return peer.Fetched{}, nil
@@ -52,33 +54,36 @@ func bulkGetBody(docs []peer.DocRev) []byte {
 	return append(body, `],"latest":true,"revs":true,"attachments":false}`...)
 }
 
-// bulkGet sorts out what an answer brings. Servers differ: CouchDB has one result for each question,
-// in order; PouchDB puts all revisions of a document into one.
+// bulkGet matches the documents of an answer to the questions, which are the elements of docs. Servers answer
+// in different shapes: CouchDB has one result for each question, in order; PouchDB puts all revisions of a
+// document into one result. So each document is matched by its id and revision.
 type bulkGet struct {
-	*stream
+	*stream // over the answer
 	scanner scanner
 	docs    []peer.DocRev
-	budget  int              // bytes left
-	more    int              // elements that the answer may still have
-	open    map[string][]int // by document id: what was asked and not answered, in order
-	bodies  [][]byte
-	got     peer.Fetched
+	budget  int              // bytes of bodies that may still be taken; the last body may exceed it
+	more    int              // elements that the answer may still have before it counts as endless
+	pending map[string][]int // unanswered questions: sorted indexes of docs by document id, never empty
+	bodies  [][]byte         // the bodies taken, by index of docs; nil for all others
+	got     peer.Fetched     // the result so far; its Docs have the indexes of docs
 }
 
-// errBudget ends reading when enough has been taken.
+// errBudget ends the reading of an answer when the budget is used up.
 var errBudget = errors.New("budget used up")
 
 func newBulkGet(op peer.FetchDocs, s *stream) *bulkGet {
+	n := len(op.Docs)
 	b := &bulkGet{
-		stream: s, docs: op.Docs, budget: op.Budget, more: manyFor(len(op.Docs)), open: make(map[string][]int, len(op.Docs)),
-		bodies: make([][]byte, len(op.Docs)), got: peer.Fetched{Docs: make([]peer.FetchedDoc, len(op.Docs))},
+		stream: s, docs: op.Docs, budget: op.Budget, more: manyFor(n), pending: make(map[string][]int, n),
+		bodies: make([][]byte, n), got: peer.Fetched{Docs: make([]peer.FetchedDoc, n)},
 	}
 	for i, d := range op.Docs {
-		b.open[d.ID] = append(b.open[d.ID], i)
+		b.pending[d.ID] = append(b.pending[d.ID], i)
 	}
 	return b
 }
 
+// read reads the whole answer, or up to the end of the budget (errBudget).
 func (b *bulkGet) read() error {
 	hasResults := false
 	err := b.object(func(name string) error {
@@ -103,10 +108,11 @@ func (b *bulkGet) read() error {
 	return b.end()
 }
 
-// settle is for a whole answer: what it left out will not come by asking again.
+// settle gives the questions that a whole answer left out their fate: asking again would bring no more. It
+// must not be called after errBudget, when the rest of the answer is unknown.
 func (b *bulkGet) settle() {
-	for _, open := range b.open {
-		for _, i := range open {
+	for _, questions := range b.pending {
+		for _, i := range questions {
 			b.got.Docs[i].Fate = peer.Unreadable
 		}
 	}
@@ -114,7 +120,7 @@ func (b *bulkGet) settle() {
 
 // result reads {"id": ..., "docs": [...]}.
 func (b *bulkGet) result() error {
-	id := "" // unless it comes behind the docs
+	id := "" // stays empty if the member follows the docs; documents have ids of their own
 	return b.object(func(name string) (err error) {
 		switch name {
 		case "id":
@@ -128,16 +134,17 @@ func (b *bulkGet) result() error {
 	})
 }
 
-// said is what one element of a result says.
-type said struct {
-	doc          jsontext.Value
-	id, rev      string // of what there is no document for
-	missing      bool
-	word, reason string
+// element is one element of a result: a document, or why there is none.
+type element struct {
+	doc          jsontext.Value // nil if there is none
+	id, rev      string         // the question; rev is empty if the server does not repeat it
+	missing      bool           // PouchDB's {"missing": rev}
+	word, reason string         // of an error
 }
 
-// element reads {"ok": doc}, {"error": {...}} or PouchDB's {"missing": rev} and {"error": word}. What
-// answers no question is ignored.
+// element reads {"ok": doc}, {"error": {...}} or PouchDB's {"missing": rev} and {"error": word}. An element
+// that answers no question is ignored, and so is a document that cannot be read: its question then counts as
+// unanswered.
 func (b *bulkGet) element(id string) error {
 	b.allow(maxDoc)
 	if b.more--; b.more < 0 {
@@ -146,7 +153,7 @@ func (b *bulkGet) element(id string) error {
 	if b.PeekKind() != jsontext.KindBeginObject {
 		return b.SkipValue()
 	}
-	e := said{id: id}
+	e := element{id: id}
 	if err := b.object(func(name string) error { return b.member(&e, name) }); err != nil {
 		return err
 	}
@@ -168,7 +175,8 @@ func (b *bulkGet) element(id string) error {
 	return nil
 }
 
-func (b *bulkGet) member(e *said, name string) (err error) {
+// member reads a member of an element, or of the object that its error is.
+func (b *bulkGet) member(e *element, name string) (err error) {
 	switch name {
 	case "ok":
 		var doc jsontext.Value
@@ -194,8 +202,9 @@ func (b *bulkGet) member(e *said, name string) (err error) {
 	return err
 }
 
-// take keeps a document under the question that it answers: the one for its revision, or else one for
-// a revision that it replaces.
+// take keeps a document as the answer to the question for its own revision, or else to one for a revision
+// that it replaces (latest=true). A document that answers neither is dropped. It returns errBudget when the
+// budget is used up and there are more questions.
 func (b *bulkGet) take(doc document) error {
 	i := b.find(doc.id, func(rev string) bool { return rev == doc.rev })
 	if i < 0 {
@@ -211,15 +220,15 @@ func (b *bulkGet) take(doc document) error {
 	}
 	b.bodies[i] = doc.raw
 	b.got.Docs[i] = peer.FetchedDoc{Fate: peer.Taken, Size: len(doc.raw), Rev: doc.rev}
-	if b.budget -= len(doc.raw); b.budget <= 0 && len(b.open) > 0 {
+	if b.budget -= len(doc.raw); b.budget <= 0 && len(b.pending) > 0 {
 		return errBudget
 	}
 	return nil
 }
 
-// find returns the first open question for a document whose revision fits, -1 if there is none.
+// find returns the first pending question for a document whose revision fits, -1 if there is none.
 func (b *bulkGet) find(id string, fits func(rev string) bool) int {
-	for _, i := range b.open[id] {
+	for _, i := range b.pending[id] {
 		if fits(b.docs[i].Rev) {
 			return i
 		}
@@ -227,15 +236,15 @@ func (b *bulkGet) find(id string, fits func(rev string) bool) int {
 	return -1
 }
 
-// close takes a question off the open ones.
+// close takes a question off the pending ones.
 func (b *bulkGet) close(id string, i int) {
-	left := b.open[id][:0]
-	for _, other := range b.open[id] {
+	left := b.pending[id][:0]
+	for _, other := range b.pending[id] {
 		if other != i {
 			left = append(left, other)
 		}
 	}
-	if b.open[id] = left; len(left) == 0 {
-		delete(b.open, id)
+	if b.pending[id] = left; len(left) == 0 {
+		delete(b.pending, id)
 	}
 }

@@ -13,23 +13,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// heartbeats is how many signs of life a feed without rows is asked for within the time after which a
-// silent connection counts as dead, and slowest how long the next one may take: proxies often cut after a minute.
 const (
+	// heartbeats is how many heartbeats a feed without rows is asked for within the endpoint's timeout, after
+	// which a silent connection counts as dead.
 	heartbeats = 3
-	slowest    = 20 * time.Second
+	// slowest is the longest interval between two heartbeats. Proxies often cut a connection that is silent
+	// for a minute.
+	slowest = 20 * time.Second
 )
 
-// maxRows bounds what one read keeps of a feed, in bytes: a row may have maxItem, and there are thousands.
+// maxRows bounds the rows that one read returns, in bytes of memory: a row may have maxItem, and a read asks
+// for thousands.
 const maxRows = 8 << 20
 
-// slowRead is how long a read waits for more rows once it has one. A filter may let few through, and what is here
-// should be copied, and not be lost when the run ends.
+// slowRead bounds how long a read waits for more rows once it has the first. A filter may let few rows
+// through; those that have come should be copied, rather than be lost when the run ends.
 const slowRead = time.Second
 
-// readChanges goes on with the feed that the last read left open, if this one starts where that one
-// ended, and else opens one. So it does when the open one has broken off: the last read would have told of
-// that together with what it brought, if it had waited longer.
+// readChanges continues the feed that the previous read left open if it stopped at op.Since; otherwise, or if
+// that connection has broken since, it opens a new one.
+//
+// A feed that broke before this read got a row of it is no failure of this read. Had the previous read waited
+// longer, it would have reported the break itself, along with its rows; and a feed may stay open for hours
+// before the next read, in which any proxy may close it. A break behind new rows is reported: those rows go
+// to the core with the failure, and the next read starts behind them.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	if f := p.takeFeed(); f != nil && f.last == op.Since && f.wait == op.Wait {
 		reply := p.readFeed(ctx, op, f)
@@ -46,11 +53,13 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	return p.readFeed(ctx, op, f)
 }
 
+// cutOff reports whether a failure means that the connection ended or went silent.
 func cutOff(f *peer.Failure) bool {
 	return f != nil && (f.Kind == peer.Broken || f.Kind == peer.TimedOut)
 }
 
-// readFeed reads a part of a feed and leaves it for the next read, unless it has ended.
+// readFeed reads a part of a feed. It leaves the feed for the next read unless the feed has ended, with or
+// without a failure, or ctx ends during the read: that cancels the feed's request.
 func (p *Pair) readFeed(ctx context.Context, op peer.ReadChanges, f *feed) peer.Reply {
 	unhook := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	reply := f.read(op.Limit)
@@ -63,7 +72,8 @@ func (p *Pair) readFeed(ctx context.Context, op peer.ReadChanges, f *feed) peer.
 	return reply
 }
 
-// takeFeed takes the open feed out of the pair, so that one read has it.
+// takeFeed takes the open feed out of the pair, nil if there is none. The caller owns it, so that two reads
+// never have the same feed.
 func (p *Pair) takeFeed() *feed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +82,9 @@ func (p *Pair) takeFeed() *feed {
 	return f
 }
 
-// leaveFeed keeps a feed for the next read. While nobody reads, the server has to wait.
+// leaveFeed keeps a feed for the next read. Until then its connection is not read, beyond the one row that
+// the feed's goroutine has in hand, so backpressure holds up the server. A feed is closed instead if the pair
+// has been closed, or if another read has left one.
 func (p *Pair) leaveFeed(f *feed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,15 +95,20 @@ func (p *Pair) leaveFeed(f *feed) {
 	p.feed = f
 }
 
-// openFeed asks for changes. The request outlives the operation, as the feed does.
+// openFeed asks the source for changes and starts reading them. The feed outlives this operation, so its
+// request has a context of its own; ctx ends it only until openFeed returns. A source that refuses POST,
+// which a filter by document ids needs, is asked again for all changes.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.Failure) {
 	long, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer unhook()
-	f := &feed{cancel: cancel, wait: op.Wait, pending: -1, last: op.Since, rows: make(chan row), left: make(chan struct{})}
+	f := &feed{
+		cancel: cancel, wait: op.Wait, pending: -1, last: op.Since,
+		rows: make(chan row), closing: make(chan struct{}),
+	}
 	filtered := p.filter.Kind != spec.DocIDs || !p.noDocIDs.Load()
 	a, failure := p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
-	if filtered && p.filter.Kind == spec.DocIDs && failure != nil && failure.Kind == peer.Status && failure.Status == http.StatusMethodNotAllowed {
+	if filtered && p.filter.Kind == spec.DocIDs && isNotAllowed(failure) {
 		p.noDocIDs.Store(true)
 		filtered = false
 		a, failure = p.source.ask(long, p.changesRequest(op, filtered), http.StatusOK)
@@ -107,19 +124,26 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) (*feed, *peer.
 	return f, nil
 }
 
-// changesRequest asks for all changes, or for the next ones to come. Unfiltered, rows are chosen here,
-// which includes counting those of a long poll.
+// isNotAllowed reports whether a server answered 405.
+func isNotAllowed(f *peer.Failure) bool {
+	return f != nil && f.Kind == peer.Status && f.Status == http.StatusMethodNotAllowed
+}
+
+// changesRequest returns the request for all changes after op.Since or, with op.Wait, for the next ones to
+// come. Without the filter rows are chosen here, so the server must not count them towards a limit.
 func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	r := request{method: http.MethodGet, path: "_changes", unhurried: true}
-	// CouchDB shows that it is at work by newlines: while a long poll waits, and while a filter lets nothing
-	// through. A proxy that compresses would keep them to itself.
+	// CouchDB's heartbeats are newlines, sent while a long poll waits or a filter lets nothing through. A
+	// proxy that compresses would hold them back.
 	r.header = append(r.header, peer.Param{Name: "Accept-Encoding", Value: "identity"})
 	kind, beat := "normal", max(1, min(p.source.timeout/heartbeats, slowest).Milliseconds())
 	if op.Wait {
 		kind = "longpoll"
 	}
-	params := []peer.Param{{Name: "feed", Value: kind}, {Name: "heartbeat", Value: strconv.FormatInt(beat, 10)}}
-	params = append(params, peer.Param{Name: "style", Value: p.style}, peer.Param{Name: "since", Value: queryText(op.Since)})
+	params := []peer.Param{
+		{Name: "feed", Value: kind}, {Name: "heartbeat", Value: strconv.FormatInt(beat, 10)},
+		{Name: "style", Value: p.style}, {Name: "since", Value: queryText(op.Since)},
+	}
 	if !filtered {
 		r.query = encodeQuery(params...)
 		return r
@@ -137,6 +161,7 @@ func (p *Pair) changesRequest(op peer.ReadChanges, filtered bool) request {
 	return r
 }
 
+// posting returns the request as a POST of JSON.
 func (r request) posting(body []byte) request {
 	r.method, r.header = http.MethodPost, append(r.header, jsonBody)
 	return r.withBody(body)
@@ -153,44 +178,49 @@ func docIDsBody(ids []string) []byte {
 	return append(body, "]}"...)
 }
 
-// appendQuoted appends a JSON string. What is no UTF-8 was replaced when it was read.
+// appendQuoted appends a JSON string. Texts are valid UTF-8, since other bytes were replaced when they were
+// read; so quoting cannot fail.
 func appendQuoted(dst []byte, text string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, text)
 	return dst
 }
 
-// feed is an answer with changes that is read in several steps. A goroutine reads the answer, one row ahead of those
-// who read the feed, so that they need not wait for a server that is slow to find the next one.
+// feed is an answer with changes that several reads share. A goroutine (pump) reads the answer and hands over
+// its rows one by one on an unbuffered channel, so it is one row ahead of the reads. Therefore a read can
+// stop waiting for a slow server (see slowRead) without losing the row that is on its way.
+//
+// The goroutine ends with the answer, or when close or cancel ends the feed. It is the only one that reads
+// the answer, and it ends the answer too.
 type feed struct {
-	*stream
-	answer *answer
-	cancel context.CancelCauseFunc
-	wait   bool     // it is a long poll
-	only   []string // the documents wanted, in order; nil wants all
-	rows   chan row // closed at the end of the answer
-	left   chan struct{}
+	*stream // over answer
+	answer  *answer
+	cancel  context.CancelCauseFunc // ends the request, with the reason
+	wait    bool                    // it is a long poll
+	only    []string                // the ids of documents to return, sorted; nil for all
+	rows    chan row                // from the goroutine to the reads; closed at the end of the answer
+	closing chan struct{}           // closed by close: no read takes rows any more
 
-	// Of the goroutine, until rows is closed.
-	inRows  bool     // the next to read is a row or the end of all rows
-	hasRows bool     // the rows have begun
-	row     int      // that is read next
-	lastSeq peer.Seq // as the server says
-	pending int64
-	failure *peer.Failure // how the answer ended
+	// Only the goroutine uses these until it has closed rows. From then on reads may see how the feed ended.
+	inRows  bool          // in the array of results: its next row or its end comes next
+	hasRows bool          // the array of results has begun, and may have ended
+	row     int           // number of rows read, for messages
+	lastSeq peer.Seq      // the member last_seq, empty until it is read
+	pending int64         // the member pending, -1 until it is read
+	failure *peer.Failure // by which the answer ended, nil if it is whole
 
-	// Of whoever reads.
-	last  peer.Seq // of the last row read, at first where the feed starts
-	begun bool     // a row was read
-	ahead *row     // that is read next, when it is here
+	// Only the read that took the feed out of the pair uses these.
+	last  peer.Seq // of the last row returned, at first the feed's since; a read from there may continue the feed
+	begun bool     // a row was returned
+	ahead *row     // received from rows and not returned yet; nil if there is none
 }
 
-// row is a row of a feed with the bytes that are kept of it.
+// row is a row of a feed, with the memory in bytes that it takes.
 type row struct {
 	peer.Change
 	size int
 }
 
-// pump reads the answer to its end, or until the feed is closed.
+// pump reads the answer to its end, or until the feed is closed. It is the body of the feed's goroutine.
 func (f *feed) pump() {
 	defer close(f.rows)
 	defer f.answer.close()
@@ -201,7 +231,7 @@ func (f *feed) pump() {
 	f.answer.finish()
 }
 
-// pass passes the rows on as they come.
+// pass sends the rows to the reads as they come, and returns nil at the end of a whole answer.
 func (f *feed) pass() error {
 	for {
 		if !f.inRows {
@@ -222,22 +252,27 @@ func (f *feed) pass() error {
 		}
 		select {
 		case f.rows <- next:
-		case <-f.left:
+		case <-f.closing:
 			return context.Canceled
 		}
 	}
 }
 
-// close ends the feed, read or not. Nobody may be reading it.
+// close ends the feed, wherever it is, and returns when its goroutine is done with the answer. The caller
+// must own the feed, and calls close once.
 func (f *feed) close() {
 	f.cancel(nil)
-	close(f.left)
-	for range f.rows { // until the goroutine is gone
+	close(f.closing)
+	for range f.rows { // until the goroutine closes rows
 	}
 }
 
-// read reads up to limit rows, or fewer when they are large or come slowly. A long poll is read to its end, which
-// comes at once.
+// read returns up to limit rows, and fewer if they are large (maxRows) or come slowly (slowRead). Rows that
+// are skipped count as well. Only a read that has to see how the answer ends goes on when it is full: that of
+// a long poll, which ends right behind its rows, so that no second read is needed for its last_seq.
+//
+// The reply's LastSeq is the sequence up to which all changes are in this reply or an earlier one, empty if
+// this feed has returned nothing yet.
 func (f *feed) read(limit int) peer.Reply {
 	got := peer.Changes{Pending: -1}
 	var enough <-chan time.Time
@@ -277,7 +312,8 @@ func (f *feed) read(limit int) peer.Reply {
 	return peer.Reply{Result: got}
 }
 
-// peek waits for the next row, which is nil at the end of the answer, and says false when it is not here in time.
+// peek waits for the next row and puts it into ahead, nil at the end of the answer. It reports whether one of
+// both came before enough fired.
 func (f *feed) peek(enough <-chan time.Time) bool {
 	if f.ahead != nil {
 		return true
@@ -293,7 +329,8 @@ func (f *feed) peek(enough <-chan time.Time) bool {
 	}
 }
 
-// ended tells how the answer ended.
+// ended returns the reply of a read that met the answer's end, with the rows before it. A whole answer tells
+// where the next one starts; behind one that broke off, the next read starts at its last row.
 func (f *feed) ended(got peer.Changes) peer.Reply {
 	if got.End = f.failure == nil; got.End {
 		got.LastSeq, got.Pending = f.lastSeq, f.pending
@@ -304,7 +341,8 @@ func (f *feed) ended(got peer.Changes) peer.Reply {
 	return peer.Reply{Result: got, Failure: f.failure}
 }
 
-// members reads what stands around the rows: up to them, or to the end of the answer.
+// members reads the members of the answer up to the rows (inRows is then set), or behind them to the answer's
+// end.
 func (f *feed) members() error {
 	f.allow(maxItem)
 	if f.StackDepth() == 0 {
@@ -341,13 +379,13 @@ func (f *feed) members() error {
 	return f.end()
 }
 
-// seq reads a sequence, empty if there is none.
+// seq reads a sequence, empty if the value is none.
 func (s *stream) seq() (peer.Seq, error) {
 	raw, err := s.ReadValue()
 	return seqOf(raw), err
 }
 
-// count reads a number of changes, -1 if it is something else.
+// count reads a number of changes, -1 if the value is none.
 func (s *stream) count() (int64, error) {
 	raw, err := s.ReadValue()
 	if err != nil {
@@ -360,6 +398,8 @@ func (s *stream) count() (int64, error) {
 	return n, nil
 }
 
+// readRow reads a row. A broken row fails the whole answer: its sequence would otherwise be passed, and its
+// change lost. Rows without a document (an id of "") are left to the caller.
 func (f *feed) readRow() (row, error) {
 	f.allow(maxItem)
 	r := rowReader{stream: f.stream}
@@ -373,18 +413,21 @@ func (f *feed) readRow() (row, error) {
 	if problem := r.problem(); problem != "" {
 		return row{}, malformedf("changes row %d (id %q) %s", f.row, clip(r.ID, 60), problem)
 	}
-	if r.removed {
+	if r.removed { // CouchDB's replicator leaves out the first revision of such a row, too
 		r.Revs = r.Revs[min(1, len(r.Revs)):]
 	}
 	f.row++
 	return row{r.Change, sizeOf(r.ID, string(r.Seq)) + sizeOf(r.Revs...)}, nil
 }
 
-// rowReader is a row while its members are read.
+// rowReader collects the members of a row.
 type rowReader struct {
 	*stream
 	peer.Change
-	hasID, hasChanges, badRev, removed bool
+	hasID      bool // the id is a string
+	hasChanges bool // the changes are an array
+	badRev     bool // an element of the changes has no revision
+	removed    bool // the row has "removed":true
 }
 
 func (r *rowReader) member(name string) (err error) {
@@ -408,7 +451,7 @@ func (r *rowReader) member(name string) (err error) {
 	return err
 }
 
-// rev reads an element of a row's changes.
+// rev reads an element of a row's changes, {"rev": ...}.
 func (r *rowReader) rev(int) error {
 	if r.PeekKind() != jsontext.KindBeginObject {
 		r.badRev = true
@@ -427,7 +470,7 @@ func (r *rowReader) rev(int) error {
 	return err
 }
 
-// problem says what is wrong with a row that was read whole.
+// problem returns what is wrong with a row that was read to its end, empty if nothing is.
 func (r *rowReader) problem() string {
 	switch {
 	case r.Seq == "":

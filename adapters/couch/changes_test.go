@@ -31,7 +31,7 @@ var (
 	changeB = peer.Change{Seq: `"2-y"`, ID: "b", Revs: []string{"2-c"}}
 )
 
-// TestChangesAnswers: whole rows count, whatever follows them.
+// TestChangesAnswers: rows that came as a whole are returned, whatever follows them.
 func TestChangesAnswers(t *testing.T) {
 	rows := func(c ...peer.Change) []peer.Change { return c }
 	for _, c := range []struct {
@@ -40,48 +40,79 @@ func TestChangesAnswers(t *testing.T) {
 		kind         peer.Kind
 		reason       string // empty when it succeeds
 	}{
-		{"two rows", feedOf(rowA, rowB), peer.Changes{Rows: rows(changeA, changeB), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
+		{"two rows", feedOf(rowA, rowB),
+			peer.Changes{Rows: rows(changeA, changeB), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"none", feedOf(), peer.Changes{End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"numbers", `{"results":[{"seq":7,"id":"a","changes":[{"rev":"1-a"},{"rev":"1-b"}]}],"last_seq":7}`,
-			peer.Changes{Rows: rows(peer.Change{Seq: "7", ID: "a", Revs: changeA.Revs}), End: true, LastSeq: "7", Pending: -1}, 0, ""},
-		{"BigCouch", `{"results":[{"seq":[7, "g1"],"id":"a","changes":[{"rev":"1-a"},{"rev":"1-b"}]}],"last_seq":[7, "g1"],"pending":null}`,
-			peer.Changes{Rows: rows(peer.Change{Seq: `[7,"g1"]`, ID: "a", Revs: changeA.Revs}), End: true, LastSeq: `[7,"g1"]`, Pending: -1}, 0, ""},
-		{"other order", `{"last_seq":"3","pending":0,"results":[` + rowA + `]}`, peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"3"`}, 0, ""},
-		{"heartbeats", "\n\n\n" + feedOf(rowA), peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
+			peer.Changes{Rows: rows(peer.Change{Seq: "7", ID: "a", Revs: changeA.Revs}),
+				End: true, LastSeq: "7", Pending: -1}, 0, ""},
+		{"BigCouch", `{"results":[{"seq":[7, "g1"],"id":"a","changes":[{"rev":"1-a"},{"rev":"1-b"}]}],` +
+			`"last_seq":[7, "g1"],"pending":null}`,
+			peer.Changes{Rows: rows(peer.Change{Seq: `[7,"g1"]`, ID: "a", Revs: changeA.Revs}),
+				End: true, LastSeq: `[7,"g1"]`, Pending: -1}, 0, ""},
+		{"other order", `{"last_seq":"3","pending":0,"results":[` + rowA + `]}`,
+			peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"3"`}, 0, ""},
+		{"heartbeats", "\n\n\n" + feedOf(rowA),
+			peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"unknown members", `{"x":[{}],"results":[{"y":{"z":[]},` + rowA[1:] + `],"u":1}`,
 			peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"1-x"`, Pending: -1}, 0, ""},
-		{"no last_seq", `{"results":[` + rowA + `,` + rowB + `]}`, peer.Changes{Rows: rows(changeA, changeB), End: true, LastSeq: `"2-y"`, Pending: -1}, 0, ""},
+		{"no last_seq", `{"results":[` + rowA + `,` + rowB + `]}`,
+			peer.Changes{Rows: rows(changeA, changeB), End: true, LastSeq: `"2-y"`, Pending: -1}, 0, ""},
 		{"no last_seq, no rows", `{"results":[]}`, peer.Changes{End: true, LastSeq: "0", Pending: -1}, 0, ""},
-		{"last_seq null", `{"results":[],"last_seq":null}`, peer.Changes{End: true, LastSeq: "0", Pending: -1}, 0, ""},
+		{"last_seq null", `{"results":[],"last_seq":null}`,
+			peer.Changes{End: true, LastSeq: "0", Pending: -1}, 0, ""},
 		{"empty id", feedOf(`{"seq":"1","id":"","changes":[{"rev":"1-a"}]}`, rowB),
 			peer.Changes{Rows: rows(changeB), End: true, LastSeq: `"9-z"`, Pending: 4, Skipped: 1}, 0, ""},
-		{"removed", feedOf(`{"seq":"1-x","id":"a","removed":true,"changes":[{"rev":"0-x"},{"rev":"1-a"},{"rev":"1-b"}]}`),
+		{"removed", feedOf(`{"seq":"1-x","id":"a","removed":true,` +
+			`"changes":[{"rev":"0-x"},{"rev":"1-a"},{"rev":"1-b"}]}`),
 			peer.Changes{Rows: rows(changeA), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"removed, nothing left", feedOf(`{"seq":"1-x","id":"a","removed":true,"changes":[]}`),
-			peer.Changes{Rows: rows(peer.Change{Seq: `"1-x"`, ID: "a"}), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
+			peer.Changes{Rows: rows(peer.Change{Seq: `"1-x"`, ID: "a"}), End: true,
+				LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 		{"escapes", feedOf(`{"seq":"1\/x","id":"\u00fc\n\ud83c\udf89","changes":[{"rev":"1-a"}]}`),
-			peer.Changes{Rows: rows(peer.Change{Seq: `"1/x"`, ID: "ü\n🎉", Revs: []string{"1-a"}}), End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
+			peer.Changes{Rows: rows(peer.Change{Seq: `"1/x"`, ID: "ü\n🎉", Revs: []string{"1-a"}}),
+				End: true, LastSeq: `"9-z"`, Pending: 4}, 0, ""},
 
-		{"no seq", feedOf(rowA, `{"id":"b","changes":[{"rev":"1-a"}]}`, rowB), peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1},
+		{"no seq", feedOf(rowA, `{"id":"b","changes":[{"rev":"1-a"}]}`, rowB),
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1},
 			peer.Malformed, `changes row 1 (id "b") has no seq`},
-		{"null seq", feedOf(`{"seq":null,"id":"b","changes":[{"rev":"1-a"}]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has no seq`},
-		{"no id", feedOf(`{"seq":1,"changes":[{"rev":"1-a"}]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "") has no id`},
-		{"id a number", feedOf(`{"seq":1,"id":5,"changes":[{"rev":"1-a"}]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "") has no id`},
-		{"no changes", feedOf(`{"seq":1,"id":"b"}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has no list of changes`},
-		{"changes an object", feedOf(`{"seq":1,"id":"b","changes":{}}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has no list`},
-		{"no rev", feedOf(`{"seq":1,"id":"b","changes":[{}]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has a change without rev`},
-		{"rev a number", feedOf(`{"seq":1,"id":"b","changes":[{"rev":1}]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has a change`},
-		{"change a string", feedOf(`{"seq":1,"id":"b","changes":["1-a"]}`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has a change`},
-		{"row a string", feedOf(`"x"`), peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "") has no seq`},
-		{"row null", feedOf(rowA, `null`), peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Malformed, `changes row 1`},
-		{"results an object", `{"results":{}}`, peer.Changes{Pending: -1}, peer.Malformed, "answered JSON with { where an array was expected"},
-		{"no results", `{"last_seq":1}`, peer.Changes{Pending: -1}, peer.Malformed, "answered JSON without results"},
-		{"an error instead", `{"error":"x"}`, peer.Changes{Pending: -1}, peer.Malformed, "answered JSON without results"},
-		{"cut in a row", feedOf(rowA, rowB)[:len(feedOf(rowA))], peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, "unexpected EOF"},
-		{"cut between rows", feedOf(rowA, rowB)[:len("{\"results\":[\n"+rowA)+1], peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, ""},
-		{"cut before last_seq", `{"results":[` + rowA + `]`, peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, ""},
-		{"more behind it", feedOf(rowA) + "{}", peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Malformed, "answered more than one"},
-		{"bad syntax", feedOf(rowA, `{"seq":}`), peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Malformed, ""},
+		{"null seq", feedOf(`{"seq":null,"id":"b","changes":[{"rev":"1-a"}]}`),
+			peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has no seq`},
+		{"no id", feedOf(`{"seq":1,"changes":[{"rev":"1-a"}]}`), peer.Changes{Pending: -1},
+			peer.Malformed, `changes row 0 (id "") has no id`},
+		{"id a number", feedOf(`{"seq":1,"id":5,"changes":[{"rev":"1-a"}]}`),
+			peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "") has no id`},
+		{"no changes", feedOf(`{"seq":1,"id":"b"}`), peer.Changes{Pending: -1}, peer.Malformed,
+			`changes row 0 (id "b") has no list of changes`},
+		{"changes an object", feedOf(`{"seq":1,"id":"b","changes":{}}`), peer.Changes{Pending: -1},
+			peer.Malformed, `changes row 0 (id "b") has no list`},
+		{"no rev", feedOf(`{"seq":1,"id":"b","changes":[{}]}`), peer.Changes{Pending: -1},
+			peer.Malformed, `changes row 0 (id "b") has a change without rev`},
+		{"rev a number", feedOf(`{"seq":1,"id":"b","changes":[{"rev":1}]}`),
+			peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has a change`},
+		{"change a string", feedOf(`{"seq":1,"id":"b","changes":["1-a"]}`),
+			peer.Changes{Pending: -1}, peer.Malformed, `changes row 0 (id "b") has a change`},
+		{"row a string", feedOf(`"x"`), peer.Changes{Pending: -1}, peer.Malformed,
+			`changes row 0 (id "") has no seq`},
+		{"row null", feedOf(rowA, `null`), peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1},
+			peer.Malformed, `changes row 1`},
+		{"results an object", `{"results":{}}`, peer.Changes{Pending: -1}, peer.Malformed,
+			"answered JSON with { where an array was expected"},
+		{"no results", `{"last_seq":1}`, peer.Changes{Pending: -1}, peer.Malformed,
+			"answered JSON without results"},
+		{"an error instead", `{"error":"x"}`, peer.Changes{Pending: -1}, peer.Malformed,
+			"answered JSON without results"},
+		{"cut in a row", feedOf(rowA, rowB)[:len(feedOf(rowA))],
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, "unexpected EOF"},
+		{"cut between rows", feedOf(rowA, rowB)[:len("{\"results\":[\n"+rowA)+1],
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, ""},
+		{"cut before last_seq", `{"results":[` + rowA + `]`,
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Broken, ""},
+		{"more behind it", feedOf(rowA) + "{}",
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Malformed,
+			"answered more than one"},
+		{"bad syntax", feedOf(rowA, `{"seq":}`),
+			peer.Changes{Rows: rows(changeA), LastSeq: `"1-x"`, Pending: -1}, peer.Malformed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			answer := func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +126,8 @@ func TestChangesAnswers(t *testing.T) {
 					t.Errorf("result %+v\nwant   %+v", reply.Result, c.want)
 				}
 				f := reply.Failure
-				if (f == nil) != c.want.End || f != nil && (f.Kind != c.kind || !strings.Contains(f.Reason, c.reason)) {
+				if (f == nil) != c.want.End ||
+					f != nil && (f.Kind != c.kind || !strings.Contains(f.Reason, c.reason)) {
 					t.Errorf("failure %v", f)
 				}
 			})
@@ -112,29 +144,41 @@ func TestChangesRequests(t *testing.T) {
 		winning             bool
 		method, query, body string
 	}{
-		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, spec.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=0", ""},
-		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, spec.Filter{}, true, "GET", "feed=normal&heartbeat=10000&style=main_only&since=1-a+b", ""},
-		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, spec.Filter{}, false, "GET", "feed=normal&heartbeat=10000&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
+		{"normal", peer.ReadChanges{Since: peer.Zero, Limit: 10}, spec.Filter{}, false,
+			"GET", "feed=normal&heartbeat=10000&style=all_docs&since=0", ""},
+		{"winning", peer.ReadChanges{Since: `"1-a b"`, Limit: 10}, spec.Filter{}, true,
+			"GET", "feed=normal&heartbeat=10000&style=main_only&since=1-a+b", ""},
+		{"array", peer.ReadChanges{Since: `[1,"a"]`, Limit: 10}, spec.Filter{}, false,
+			"GET", "feed=normal&heartbeat=10000&style=all_docs&since=%5B1%2C%22a%22%5D", ""},
 		{"wait", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, spec.Filter{}, false, "GET",
 			"feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", ""},
 		{"function", peer.ReadChanges{Since: "5", Limit: 10},
-			spec.Filter{Kind: spec.FunctionFilter, Name: "d/f", QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
+			spec.Filter{Kind: spec.FunctionFilter, Name: "d/f",
+				QueryParams: jsontext.Value(`{"a":"x y","n":1}`)},
 			false, "GET", "filter=d%2Ff&a=x+y&n=1&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
 		{"view", peer.ReadChanges{Since: "5", Limit: 10},
-			spec.Filter{Kind: spec.BuiltinFilter, Name: "_view", QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},
+			spec.Filter{Kind: spec.BuiltinFilter, Name: "_view",
+				QueryParams: jsontext.Value(`{"view":"d/v","key":"k"}`)},
 			false, "GET", "filter=_view&view=d%2Fv&key=%22k%22&feed=normal&heartbeat=10000&style=all_docs&since=5", ""},
-		{"selector", peer.ReadChanges{Since: "5", Limit: 10}, spec.Filter{Kind: spec.Selector, Selector: jsontext.Value(`{"a":1}`)},
-			false, "POST", "filter=_selector&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"selector":{"a":1}}`},
-		{"doc_ids", peer.ReadChanges{Since: "5", Limit: 10, Wait: true}, spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"a", "b\"c"}},
-			false, "POST", "filter=_doc_ids&feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10", `{"doc_ids":["a","b\"c"]}`},
+		{"selector", peer.ReadChanges{Since: "5", Limit: 10},
+			spec.Filter{Kind: spec.Selector, Selector: jsontext.Value(`{"a":1}`)},
+			false, "POST", "filter=_selector&feed=normal&heartbeat=10000&style=all_docs&since=5",
+			`{"selector":{"a":1}}`},
+		{"doc_ids", peer.ReadChanges{Since: "5", Limit: 10, Wait: true},
+			spec.Filter{Kind: spec.DocIDs, DocIDs: []string{"a", "b\"c"}},
+			false, "POST", "filter=_doc_ids&feed=longpoll&heartbeat=10000&style=all_docs&since=5&limit=10",
+			`{"doc_ids":["a","b\"c"]}`},
 		{"no doc_ids", peer.ReadChanges{Since: "5", Limit: 10}, spec.Filter{Kind: spec.DocIDs},
-			false, "POST", "filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=5", `{"doc_ids":[]}`},
+			false, "POST", "filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=5",
+			`{"doc_ids":[]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if r.Method != c.method || r.URL.Path != "/db/_changes" || r.URL.RawQuery != c.query || string(body) != c.body {
-					t.Errorf("asked %s %s %s\nwant %s %s %s", r.Method, r.RequestURI, body, c.method, c.query, c.body)
+				if r.Method != c.method || r.URL.Path != "/db/_changes" || r.URL.RawQuery != c.query ||
+					string(body) != c.body {
+					t.Errorf("asked %s %s %s\nwant %s %s %s", r.Method, r.RequestURI, body, c.method,
+						c.query, c.body)
 				}
 				if got := r.Header.Get("Accept-Encoding"); got != "identity" {
 					t.Errorf("asked for encoding %q", got)
@@ -178,14 +222,16 @@ func TestFeedGoesOn(t *testing.T) {
 	})
 }
 
-// TestFeedOfLargeRows: what one read keeps is bounded in bytes too, whatever takes them; the next one goes on.
+// TestFeedOfLargeRows: one read returns a bounded number of bytes, whichever members they are in; the next
+// read continues the feed.
 func TestFeedOfLargeRows(t *testing.T) {
 	mib := strings.Repeat("x", 1<<20)
 	for name, row := range map[string]string{
 		"ids":  `{"seq":%d,"id":"` + mib + `","changes":[{"rev":"1-a"}]}`,
 		"revs": `{"seq":%d,"id":"a","changes":[{"rev":"1-` + mib + `"}]}`,
 		"seqs": `{"seq":"%d-` + mib + `","id":"a","changes":[{"rev":"1-a"}]}`,
-		"many": `{"seq":%d,"id":"a","changes":[` + strings.Repeat(`{"rev":"1-a"},`, 1<<20/19) + `{"rev":"1-a"}]}`,
+		"many": `{"seq":%d,"id":"a","changes":[` + strings.Repeat(`{"rev":"1-a"},`, 1<<20/19) +
+			`{"rev":"1-a"}]}`,
 	} {
 		for _, wait := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, wait), func(t *testing.T) {
@@ -215,8 +261,8 @@ func TestFeedOfLargeRows(t *testing.T) {
 	}
 }
 
-// TestSlowFeed: rows are told when they have been here for a while, however far the end or the limit is, and the answer
-// goes on.
+// TestSlowFeed: a read returns its rows after a while, however far the end or the limit is, and the feed
+// stays open.
 func TestSlowFeed(t *testing.T) {
 	const pause = 300 * time.Millisecond
 	requests := 0
@@ -225,7 +271,7 @@ func TestSlowFeed(t *testing.T) {
 		_, _ = io.WriteString(w, `{"results":[`)
 		for i := 1; i <= 10; i++ {
 			if i == 6 {
-				time.Sleep(20 * time.Second) // in false time
+				time.Sleep(20 * time.Second) // in virtual time
 			}
 			_, _ = fmt.Fprintf(w, `{"seq":%d,"id":"doc%d","changes":[{"rev":"1-a"}]},`, i, i)
 			w.(http.Flusher).Flush()
@@ -247,7 +293,7 @@ func TestSlowFeed(t *testing.T) {
 	})
 }
 
-// TestFeedLeftInTheMiddle: a feed that nobody goes on with ends, though its server sends nothing.
+// TestFeedLeftInTheMiddle: a feed that is closed between two reads ends, though its server sends nothing.
 func TestFeedLeftInTheMiddle(t *testing.T) {
 	var gone atomic.Int32
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -261,7 +307,8 @@ func TestFeedLeftInTheMiddle(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // the second one begins anew
-			if reply := pair.Do(context.Background(), 1, peer.ReadChanges{Since: peer.Zero, Limit: 10}); reply.Failure != nil {
+			if reply := pair.Do(context.Background(), 1,
+				peer.ReadChanges{Since: peer.Zero, Limit: 10}); reply.Failure != nil {
 				t.Fatal(reply.Failure)
 			}
 		}
@@ -273,7 +320,7 @@ func TestFeedLeftInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestFeedStartsAnew: a read that does not start where the open feed stands asks again.
+// TestFeedStartsAnew: a read that does not start where the previous one stopped opens a new feed.
 func TestFeedStartsAnew(t *testing.T) {
 	var since []string
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -290,8 +337,8 @@ func TestFeedStartsAnew(t *testing.T) {
 	})
 }
 
-// TestFeedThatBreaksOffLater: a feed that brought something, and breaks off before the next read gets more, is opened
-// again by that read, which fails only if the new one does.
+// TestFeedThatBreaksOffLater: when a feed breaks between two reads, the second read opens a new one, and
+// fails only if that fails.
 func TestFeedThatBreaksOffLater(t *testing.T) {
 	var since []string
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -299,12 +346,13 @@ func TestFeedThatBreaksOffLater(t *testing.T) {
 		if n := len(since); n < 3 {
 			_, _ = fmt.Fprintf(w, `{"results":[{"seq":%d,"id":"doc","changes":[{"rev":"1-a"}]},`, n)
 			w.(http.Flusher).Flush()
-			time.Sleep(20 * time.Second) // in false time
+			time.Sleep(20 * time.Second) // in virtual time
 		}
 		panic(http.ErrAbortHandler)
 	}, nil, func(r *rig) {
 		for _, c := range []struct{ since, until peer.Seq }{{"0", "1"}, {"1", "2"}} {
-			if got := must[peer.Changes](r, peer.ReadChanges{Since: c.since, Limit: 10}); got.LastSeq != c.until || got.End {
+			if got := must[peer.Changes](r,
+				peer.ReadChanges{Since: c.since, Limit: 10}); got.LastSeq != c.until || got.End {
 				t.Errorf("%+v", got)
 			}
 		}
@@ -317,8 +365,8 @@ func TestFeedThatBreaksOffLater(t *testing.T) {
 	})
 }
 
-// TestFeedOutlivesOperations: a feed does not end with the context of the operation that opened it,
-// but ends with the one that reads it, and while nobody reads, the server may take its time.
+// TestFeedOutlivesOperations: a feed does not end with the context of the operation that opened it, only with
+// that of a read in progress. Between two reads the server's silence does not count.
 func TestFeedOutlivesOperations(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
 		whole := numbered(1, 2000) // more than what is read ahead
@@ -332,13 +380,14 @@ func TestFeedOutlivesOperations(t *testing.T) {
 			t.Fatal(reply.Failure)
 		}
 		cancel()
-		time.Sleep(time.Hour) // in false time
+		time.Sleep(time.Hour) // in virtual time
 		if got := must[peer.Changes](r, peer.ReadChanges{Since: "5", Limit: 995}); len(got.Rows) != 995 {
 			t.Errorf("%+v", got)
 		}
 		ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if f := r.pair.Do(ctx, 1, peer.ReadChanges{Since: "1000", Limit: 5}).Failure; f == nil || f.Kind != peer.Cancelled {
+		if f := r.pair.Do(ctx, 1, peer.ReadChanges{Since: "1000", Limit: 5}).Failure; f == nil ||
+			f.Kind != peer.Cancelled {
 			t.Errorf("%v", f)
 		}
 	})
@@ -350,7 +399,7 @@ type closing func()
 func (c closing) Close() error             { c(); return nil }
 func (c closing) Read([]byte) (int, error) { return 0, io.EOF }
 
-// TestFeedLeftAtClose: a feed that a read leaves while the pair is closed is closed too.
+// TestFeedLeftAtClose: a feed that a read leaves in a closed pair is closed too.
 func TestFeedLeftAtClose(t *testing.T) {
 	inRig(t, nil, nil, func(r *rig) {
 		pair, err := r.client.Pair(testReplication())
@@ -359,9 +408,9 @@ func TestFeedLeftAtClose(t *testing.T) {
 		}
 		leave := func(then func()) *answer {
 			a := &answer{Response: &http.Response{Body: closing(then)}, cancel: func(error) {}}
-			f := &feed{answer: a, cancel: a.cancel, rows: make(chan row), left: make(chan struct{})}
+			f := &feed{answer: a, cancel: a.cancel, rows: make(chan row), closing: make(chan struct{})}
 			go func() {
-				<-f.left
+				<-f.closing
 				a.close()
 				close(f.rows)
 			}()
@@ -377,11 +426,11 @@ func TestFeedLeftAtClose(t *testing.T) {
 	})
 }
 
-// TestLongPoll waits for as long as the server shows signs of life.
+// TestLongPoll waits for as long as the server sends heartbeats.
 func TestLongPoll(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
 		for range 100 {
-			time.Sleep(testTimeout / heartbeats) // in false time
+			time.Sleep(testTimeout / heartbeats) // in virtual time
 			_, _ = io.WriteString(w, "\n")
 			w.(http.Flusher).Flush()
 		}
@@ -395,7 +444,7 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// TestNoDocIDs: a source that knows no POST _changes is asked for everything, once and for all.
+// TestNoDocIDs: a source that refuses POST _changes once is asked for all changes from then on.
 func TestNoDocIDs(t *testing.T) {
 	var asked []string
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -415,7 +464,8 @@ func TestNoDocIDs(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		must[peer.Changes](r, peer.ReadChanges{Since: "0", Limit: 10})
-		want := "[POST filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0]"
+		want := "[POST filter=_doc_ids&feed=normal&heartbeat=10000&style=all_docs&since=0 " +
+			"GET feed=normal&heartbeat=10000&style=all_docs&since=0 GET feed=normal&heartbeat=10000&style=all_docs&since=0]"
 		if fmt.Sprint(asked) != want {
 			t.Errorf("asked %v", asked)
 		}

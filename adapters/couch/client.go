@@ -19,61 +19,67 @@ import (
 )
 
 const (
-	// idleTimeout closes connections that nobody used for so long (connection_close_interval).
+	// idleTimeout is how long an unused connection stays open (connection_close_interval).
 	idleTimeout = 90 * time.Second
 	// idlePerHost bounds the unused connections that are kept to one server.
 	idlePerHost = 100
-	// dialTimeout ends an attempt to connect that nobody waits for any more.
+	// dialTimeout bounds connecting, and then TLS's handshake. net/http dials on a goroutine of its own,
+	// which may outlive the request that asked for the connection; without a bound it could stay for ever.
 	dialTimeout = 30 * time.Second
 	// maxHeaderBytes bounds an answer's headers.
 	maxHeaderBytes = 64 << 10
 )
 
+// dialFunc opens a connection, as net.Dialer.DialContext does.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Options are what a Client needs from its process. All but Version may be left out.
 type Options struct {
 	// Version goes into User-Agent.
 	Version string
-	Clock   clock.Clock
-	// TLS is used for all https endpoints and proxies. Without it, or when it names no roots,
-	// certificates are verified against the system's: CouchDB's own replicator verifies nothing by
-	// default. InsecureSkipVerify is for verify_ssl_certificates = false.
+	// Clock measures timeouts and pauses; nil stands for the system's clock.
+	Clock clock.Clock
+	// TLS is used for all https endpoints and proxies. If it is nil or has no RootCAs, certificates are
+	// verified against the system's roots; CouchDB's own replicator verifies nothing by default.
+	// InsecureSkipVerify is for verify_ssl_certificates = false.
 	TLS *tls.Config
-	// Dial replaces the way to connections, for tests and connect_to.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Broken is told of a broken invariant of the limiter, which then starts anew; without it the process
-	// ends.
+	// Dial opens connections instead of a net.Dialer, for tests and connect_to. It has to keep a time limit
+	// of its own.
+	Dial dialFunc
+	// Broken is told of a broken invariant of the rate limiter, which then starts anew. If it is nil, a
+	// broken invariant ends the process.
 	Broken func(*invariant.Broken)
 }
 
-// Client is shared by all replications of a process: it holds their connections and knows which
-// servers asked to be left in peace. It is safe for concurrent use.
+// Client holds the connections of all replications of a process, and the pauses that servers asked for. It is
+// safe for concurrent use.
 type Client struct {
-	agent string
-	clock clock.Clock
-	start time.Time
-	tls   *tls.Config
-	dial  func(ctx context.Context, network, address string) (net.Conn, error)
-
+	agent  string // value of User-Agent
+	clock  clock.Clock
+	start  time.Time   // by clock, when the Client was made; see steady
+	tls    *tls.Config // cloned for each transport, never changed
+	dial   dialFunc
 	broken func(*invariant.Broken) // Options.Broken
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards the fields below
 	limiter    ratelimit.Limiter
-	transports map[route]*shared
+	transports map[route]*shared // only those with users
 }
 
-// route is what connections must have in common to be shared.
+// route is what two endpoints must have in common to share connections. The proxy belongs to it with its
+// credentials: a tunnel that one replication's password opened must not serve another replication.
 type route struct {
-	proxy  string // with credentials
+	proxy  string // URL with credentials; empty for none
 	socket spec.SocketOptions
 }
 
-// shared is a pool of connections in use by some pairs.
+// shared is a pool of connections. Client.mu guards its users.
 type shared struct {
 	transport *http.Transport
-	users     int
+	users     int // endpoints that acquired it and have not released it, at least 1
 }
 
-// New makes a Client.
+// New returns a Client. Close it after its last Pair.
 func New(o Options) *Client {
 	c := &Client{
 		agent: "couchrelay/" + o.Version, clock: o.Clock, tls: o.TLS, dial: o.Dial, broken: o.Broken,
@@ -92,7 +98,7 @@ func New(o Options) *Client {
 	return c
 }
 
-// Close closes all idle connections. Pairs close theirs.
+// Close closes the idle connections of pairs that are still open. A pair that is closed closes its own.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +107,8 @@ func (c *Client) Close() {
 	}
 }
 
-// acquire returns the connection pool for an endpoint. Each call needs one of release.
+// acquire returns the connection pool for an endpoint. The caller releases the route once for each call that
+// succeeded.
 func (c *Client) acquire(e spec.Endpoint) (*http.Transport, route, error) {
 	r := route{socket: e.SocketOptions}
 	proxy, err := proxyURL(e.Proxy)
@@ -122,6 +129,7 @@ func (c *Client) acquire(e spec.Endpoint) (*http.Transport, route, error) {
 	return s.transport, r, nil
 }
 
+// release gives back a pool. The last user's release closes its idle connections.
 func (c *Client) release(r route) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,6 +161,8 @@ func (c *Client) newTransport(proxy *url.URL, socket spec.SocketOptions) *http.T
 	return t
 }
 
+// proxyURL returns a proxy's URL with its credentials, nil for no proxy. Its error leaves the URL out, which
+// may hold a password.
 func proxyURL(p *spec.Proxy) (*url.URL, error) {
 	if p == nil {
 		return nil, nil
@@ -167,13 +177,14 @@ func proxyURL(p *spec.Proxy) (*url.URL, error) {
 	return u, nil
 }
 
-// proxyRefusal is a proxy's answer to CONNECT.
+// proxyRefusal is the error of a proxy that answered CONNECT with another status than 200.
 type proxyRefusal struct{ status int }
 
 func (p proxyRefusal) Error() string {
 	return fmt.Sprintf("the proxy answered %d %s", p.status, http.StatusText(p.status))
 }
 
+// checkConnect replaces net/http's own error for a refused CONNECT, which has no type to recognise it by.
 func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode != http.StatusOK {
 		return proxyRefusal{answer.StatusCode}
@@ -181,17 +192,18 @@ func checkConnect(_ context.Context, _ *url.URL, _ *http.Request, answer *http.R
 	return nil
 }
 
-// steady is a clock that starts with the wall clock and never jumps, as the loop's: set back, the wall clock
-// would close servers for as long.
+// steady reads a monotonic clock that starts at the wall clock's time. With the wall clock itself, setting it
+// back by an hour would lengthen every pause of the limiter by an hour.
 func (c *Client) steady() instant.Time { return instant.Of(c.start).Add(c.clock.Since(c.start)) }
 
-// delay asks the rate limiter before a request.
+// delay asks the rate limiter how long a request has to wait, or whether it must not be sent at all.
 func (c *Client) delay(k ratelimit.Key) (verdict ratelimit.Verdict) {
 	c.limit(func() { verdict = c.limiter.Delay(k, c.steady()) })
 	return verdict
 }
 
-// report tells the rate limiter of an answer. 408 and 5xx say nothing about being asked too often.
+// report tells the rate limiter of an answer. A server that answers 408 or 5xx has trouble of another kind,
+// so these neither lengthen nor shorten the pauses.
 func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {
 	c.limit(func() {
 		now := c.steady()
@@ -204,8 +216,8 @@ func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {
 	})
 }
 
-// limit has f use the limiter. A limiter that broke an invariant is replaced: it holds nothing but pauses,
-// which the servers' next answers set again.
+// limit calls f, which may use the limiter, under the lock. A limiter that broke an invariant is replaced by
+// an empty one: it holds nothing but pauses, which the servers' next answers set again.
 func (c *Client) limit(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,28 +16,33 @@ import (
 )
 
 const (
-	// maxRequestLine bounds the line that asks for revisions, in characters: servers and proxies take
-	// 8 kB (CouchDB's replicator uses the same number).
+	// maxRequestLine bounds the line that asks for revisions, in bytes. Servers and proxies take 8 kB;
+	// CouchDB's replicator has the same bound.
 	maxRequestLine = 7000
-	// minRequestLine is where halving after 414 ends.
+	// minRequestLine is the length in bytes below which a line is not halved any more after 414.
 	minRequestLine = 200
 )
 
-// copying is one CopyDoc while it is carried out. It holds one slot of the source all the time and one
-// of the target for each PUT; as nobody waits for the source while holding the target, these cannot
-// block each other for ever.
+// copying is one CopyDoc while it is carried out, on one goroutine. It streams revisions with their
+// attachments from the source to the target: no attachment is ever in memory as a whole, and backpressure of
+// the target holds up the source.
+//
+// It holds one slot of the source all the time, and one of the target during each PUT. No copying waits for a
+// slot of the source while it holds one of the target, so copyings cannot deadlock.
 type copying struct {
 	pair    *Pair
 	ctx     context.Context
 	op      peer.CopyDoc
-	line    int      // characters that a request line may have
-	left    []string // revisions not yet asked for
-	waiting []string // revisions asked for that nothing was heard of yet
-	parts   int      // that the present answer may still have
+	line    int      // bytes that a request line may have, at most maxRequestLine; halved after 414
+	left    []string // revisions of op not yet asked for
+	waiting []string // revisions that the present request asked for and nothing answers yet
+	parts   int      // revisions that the present answer may still have before it counts as endless
 	scanner scanner
-	out     peer.Copied
+	out     peer.Copied // the result so far
 }
 
+// copyDoc copies revisions of one document. A failure comes with the result so far: what it lists is at the
+// target or refused by it, and need not be asked for again.
 func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	c := &copying{pair: p, ctx: ctx, op: op, line: maxRequestLine, left: op.Revs}
 	if err := p.source.admit(ctx); err != nil {
@@ -52,8 +57,8 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	return peer.Reply{Result: c.out}
 }
 
-// request asks for the first revs of what is left, with attachments that are newer than the first
-// since of what the target has.
+// request asks for the first revs of the revisions left. It names the first since of the revisions that the
+// target has, so that the source sends only attachments that are newer than these.
 func (c *copying) request(revs, since int) request {
 	params := []peer.Param{
 		{Name: "open_revs", Value: string(appendStrings(nil, c.left[:revs]))},
@@ -61,7 +66,8 @@ func (c *copying) request(revs, since int) request {
 		{Name: "latest", Value: "true"},
 	}
 	if since > 0 {
-		params = append(params, peer.Param{Name: "atts_since", Value: string(appendStrings(nil, c.op.Since[:since]))})
+		known := string(appendStrings(nil, c.op.Since[:since]))
+		params = append(params, peer.Param{Name: "atts_since", Value: known})
 	}
 	return request{
 		method: http.MethodGet, path: escapeID(c.op.ID), query: encodeQuery(params...), admitted: true,
@@ -69,8 +75,9 @@ func (c *copying) request(revs, since int) request {
 	}
 }
 
-// fit finds the largest request that the line has room for: revisions first, then what the target
-// has. A single revision is asked for whatever its length.
+// fit returns the largest request that the line has room for, and how many revisions it asks for. Revisions
+// go first; the rest of the line is for those that the target has, which only save attachments. One revision
+// is asked for even if it does not fit.
 func (c *copying) fit() (r request, revs int) {
 	revs = fill(len(c.left), func(n int) bool { return c.length(c.request(n, 0)) <= c.line })
 	revs = max(revs, 1)
@@ -78,11 +85,13 @@ func (c *copying) fit() (r request, revs int) {
 	return c.request(revs, since), revs
 }
 
+// length returns the length in bytes of a request's line.
 func (c *copying) length(r request) int {
-	return len("GET ?&") + len(c.pair.source.base.RequestURI()) + len(r.path) + len(r.query) + len(" HTTP/1.1\r\n")
+	base := len(c.pair.source.base.RequestURI())
+	return len("GET ?&") + base + len(r.path) + len(r.query) + len(" HTTP/1.1\r\n")
 }
 
-// fill is the largest n up to limit that fits; what fits n fits all below.
+// fill returns the largest n up to limit that fits. If n fits, so must all smaller ones.
 func fill(limit int, fits func(n int) bool) int {
 	low, high := 0, limit
 	for low < high {
@@ -96,7 +105,8 @@ func fill(limit int, fits func(n int) bool) int {
 	return low
 }
 
-// fetch asks the source once and hands on what it answers.
+// fetch asks the source once, for as many of the revisions left as one request line has room for, and copies
+// what it answers.
 func (c *copying) fetch() *peer.Failure {
 	r, revs := c.fit()
 	a, f := c.pair.source.ask(c.ctx, r, http.StatusOK)
@@ -121,14 +131,15 @@ func (c *copying) fetch() *peer.Failure {
 	default:
 		return a.broken(err)
 	}
-	// Whatever the source did not speak of did not arrive.
+	// The answer is whole, so a revision that it did not mention is missing at the source.
 	for _, rev := range c.waiting {
 		c.out.Revs = append(c.out.Revs, peer.CopiedRev{Rev: rev, Missing: true})
 	}
 	return nil
 }
 
-// shrink makes the next request shorter after 414.
+// shrink makes the next request shorter after 414. If it cannot be shorter, the answer is the copying's
+// failure.
 func (c *copying) shrink(f *peer.Failure, sent int) *peer.Failure {
 	shortest := c.length(c.request(1, 0))
 	if c.line = min(c.line, sent) / 2; sent > shortest && c.line >= minRequestLine {
@@ -138,15 +149,17 @@ func (c *copying) shrink(f *peer.Failure, sent int) *peer.Failure {
 	return f
 }
 
-// errRefused ends the source's answer for a revision that the target did not want to the end.
+// errRefused says that the target answered for a revision before it had all of it. The source's bytes behind
+// that point are of no use.
 var errRefused = errors.New("the target took no more")
 
-// heard takes the revisions that a document answers for off those that are waited for.
+// heard notes that a document has come. It answers for its own revision and for all in its history: with
+// latest=true a source sends a newer revision for one that it replaces.
 func (c *copying) heard(doc document) {
 	c.waiting = slices.DeleteFunc(c.waiting, doc.lineage())
 }
 
-// scan looks at a document and checks that it is the one asked for.
+// scan returns the document whose body is raw, and checks that it is the one asked for.
 func (c *copying) scan(raw []byte) (document, error) {
 	doc, err := c.scanner.scan(raw)
 	if err == nil && doc.id != c.op.ID {
@@ -158,19 +171,20 @@ func (c *copying) scan(raw []byte) (document, error) {
 // body is a document on its way to the target.
 type body struct {
 	contentType string
-	size        int64 // in bytes, exact
-	from        io.Reader
-	// interrupt ends the request that from reads from, for when its rest is not needed and nobody wants
-	// to wait for it. Nil when from never waits.
+	size        int64     // bytes that from gives, exact
+	from        io.Reader // read once, by net/http
+	// interrupt cancels the request to the source that from reads, so that a Read which waits for the source
+	// returns. It is nil when from has all its bytes in memory.
 	interrupt func()
 }
 
+// plain returns the body of a document that no attachments follow.
 func plain(doc document) body {
 	return body{contentType: jsonBody.Value, size: int64(len(doc.raw)), from: bytes.NewReader(doc.raw)}
 }
 
-// putRelated writes a revision with the attachments that are to follow it. open gives their bytes, one
-// after the other; interrupt ends a wait for these.
+// putRelated writes a revision with the attachments that follow it. open returns the bytes of an attachment
+// when its turn comes, which is in the order of the list; interrupt cancels a wait for them (see body).
 func (c *copying) putRelated(
 	doc document, attachments []attachment, open func(attachment) (io.Reader, error), interrupt func(),
 ) error {
@@ -198,15 +212,24 @@ func (c *copying) putRelated(
 	return c.put(doc, b)
 }
 
-// put writes a revision to the target and notes the outcome. Its error is a failedWith when the target
-// is the reason, errRefused when the target said no before it had everything, and else the source's.
+// put writes a revision to the target and notes the outcome in out. Its error is one of three:
+//
+//   - what reading the body met, if the source broke off: the target's answer then means nothing;
+//   - a failedWith, if the request to the target failed, or its answer is about the server (see outcome);
+//   - errRefused, if the target answered before it had the whole body. The outcome is noted, and the source's
+//     answer has bytes left that belong to this revision.
+//
+// net/http may still read the body when the target has answered. So put returns only after up.stop, from
+// where on the caller may read the source's answer itself.
 func (c *copying) put(doc document, b body) error {
 	target := c.pair.target
 	up := &upload{from: b.from}
 	a, f := target.send(c.ctx, request{
 		method: http.MethodPut, path: escapeID(doc.id), query: "new_edits=false",
-		header: []peer.Param{{Name: "Content-Type", Value: b.contentType}, {Name: "Accept", Value: "application/json"}},
-		size:   b.size, stream: up,
+		header: []peer.Param{
+			{Name: "Content-Type", Value: b.contentType}, {Name: "Accept", Value: "application/json"},
+		},
+		size: b.size, stream: up,
 	})
 	if broke := up.broke.Load(); f != nil && broke != nil {
 		return broke.err
@@ -216,8 +239,9 @@ func (c *copying) put(doc document, b body) error {
 		refusal, f = c.outcome(a, doc)
 		c.heard(doc)
 	}
-	// net/http may still read what comes from the source. If more documents follow, that has to be
-	// waited for, for as long as the source may keep us waiting; if not, it is cut off.
+	// up.stop waits for a Read of the source that is in progress. If more revisions are to come in this
+	// answer, it has to be waited for, up to the source's timeout; otherwise the answer is of no use any more
+	// and is cut.
 	cut := up.sent.Load() < b.size && (f != nil || len(c.waiting) == 0)
 	if cut && b.interrupt != nil {
 		b.interrupt()
@@ -235,8 +259,9 @@ func (c *copying) put(doc document, b body) error {
 	return nil
 }
 
-// outcome reads the target's answer for one revision and ends it. Statuses that speak of the server
-// and not of the document are failures.
+// outcome reads the target's answer for one revision and ends it. Both results are nil when the revision was
+// written. A status that concerns the document is a refusal; one that concerns the server is a failure, and
+// says nothing about the revision.
 func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure) {
 	switch a.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
@@ -253,8 +278,9 @@ func (c *copying) outcome(a *answer, doc document) (*peer.Refusal, *peer.Failure
 	return refusal, nil
 }
 
-// written reads the answer to a document that was taken, as the server says: {"ok":true,"id":"...","rev":"..."}.
-// PouchDB's server answers new_edits=false with the list of what it refused, which is empty.
+// written reads the answer of a server whose status says that it wrote a document, and checks that the body
+// says so too (see done): {"ok":true,"id":"...","rev":"..."}, or from PouchDB's server, with new_edits=false,
+// an empty list of refusals.
 func (a *answer) written() *peer.Failure {
 	var body json.RawMessage
 	if f := a.readJSON(maxSmall, &body); f != nil {
@@ -272,5 +298,6 @@ func (a *answer) written() *peer.Failure {
 	if json.Unmarshal(body, &refused) == nil && refused != nil && len(refused) == 0 {
 		return nil
 	}
-	return a.broken(malformedf("answered %d, but not that the document was written: %s", a.StatusCode, gist(body)))
+	problem := malformedf("answered %d, but not that the document was written: %s", a.StatusCode, gist(body))
+	return a.broken(problem)
 }

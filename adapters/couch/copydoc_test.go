@@ -35,7 +35,8 @@ func (m *mixed) part(doc string, atts ...att) *mixed {
 		fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: application/json\r\n\r\n%s", doc)
 		return m
 	}
-	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n--inner\r\nContent-Type: application/json\r\n\r\n%s\r\n--inner", doc)
+	fmt.Fprintf(&m.out, "\r\n--outer\r\nContent-Type: multipart/related; boundary=\"inner\"\r\n\r\n"+
+		"--inner\r\nContent-Type: application/json\r\n\r\n%s\r\n--inner", doc)
 	for _, a := range atts {
 		fmt.Fprintf(&m.out, "\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s\r\n--inner", a.name, a.kind, len(a.data), a.data)
 	}
@@ -62,10 +63,13 @@ func docWith(rev string, atts ...att) string {
 		if a.encoding != "" {
 			size = fmt.Sprintf(`"length":1000,"encoding":%q,"encoded_length":%d`, a.encoding, length)
 		}
-		members = append(members, fmt.Sprintf(`%q:{"content_type":%q,"revpos":%d,"digest":"md5-x",%s,"follows":true}`, a.name, a.kind, i+1, size))
+		members = append(members,
+			fmt.Sprintf(`%q:{"content_type":%q,"revpos":%d,"digest":"md5-x",%s,"follows":true}`,
+				a.name, a.kind, i+1, size))
 	}
 	generation, hash, _ := strings.Cut(rev, "-")
-	doc := fmt.Sprintf(`{"_id":"doc","_rev":%q,"_revisions":{"start":%s,"ids":[%q,"parent"]},"n":1.0`, rev, generation, hash)
+	doc := fmt.Sprintf(`{"_id":"doc","_rev":%q,"_revisions":{"start":%s,"ids":[%q,"parent"]},"n":1.0`,
+		rev, generation, hash)
 	if len(atts) > 0 {
 		doc += `,"_attachments":{` + strings.Join(members, ",") + `}`
 	}
@@ -126,14 +130,16 @@ func readWritten(t *testing.T, uri string, body []byte, boundary string) written
 			t.Errorf("attachment of %d bytes says %v", len(data), part.Header)
 		}
 		got.atts = append(got.atts, att{
-			name: part.FileName(), kind: part.Header.Get("Content-Type"), encoding: part.Header.Get("Content-Encoding"), data: string(data),
+			name: part.FileName(), kind: part.Header.Get("Content-Type"),
+			encoding: part.Header.Get("Content-Encoding"), data: string(data),
 		})
 	}
 }
 
 var (
 	attText = att{name: "text.txt", kind: "text/plain", data: "hello\r\n--innermost is no end\r\n"}
-	attZip  = att{name: `q"uote ü`, kind: "text/html", encoding: "gzip", data: string([]byte{0x1f, 0x8b, 0, 255, 13, 10})}
+	attZip  = att{name: `q"uote ü`, kind: "text/html", encoding: "gzip",
+		data: string([]byte{0x1f, 0x8b, 0, 255, 13, 10})}
 	attNone = att{name: "empty", kind: "image/png"}
 )
 
@@ -148,7 +154,8 @@ func TestCopyDoc(t *testing.T) {
 		}
 		saysMixed(answer)(w, r)
 	}, target.serve, func(r *rig) {
-		got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "1-x", "3-c"}, Since: []string{"1-a"}})
+		got := must[peer.Copied](r,
+			peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "1-x", "3-c"}, Since: []string{"1-a"}})
 		want := []peer.CopiedRev{{Rev: "2-b"}, {Rev: "1-x", Missing: true}, {Rev: "3-c"}}
 		if !reflect.DeepEqual(got.Revs, want) || got.Bytes < int64(len(doc2)+len(doc3)) {
 			t.Errorf("%+v", got)
@@ -161,7 +168,8 @@ func TestCopyDoc(t *testing.T) {
 	}
 }
 
-// TestCopyDocAccounts: every revision asked for is spoken of, or counts as missing.
+// TestCopyDocAccounts: the result lists every revision asked for, as missing if the answer did not mention
+// it.
 func TestCopyDocAccounts(t *testing.T) {
 	newer := `{"_id":"doc","_rev":"4-d","_revisions":{"start":4,"ids":["d","c","b"]}}`
 	for _, c := range []struct {
@@ -171,15 +179,19 @@ func TestCopyDocAccounts(t *testing.T) {
 		want   []peer.CopiedRev
 	}{
 		{"nothing", new(mixed), []string{"2-b"}, []peer.CopiedRev{{Rev: "2-b", Missing: true}}},
-		{"one of two", new(mixed).part(docWith("3-c")), []string{"2-b", "3-c"}, []peer.CopiedRev{{Rev: "3-c"}, {Rev: "2-b", Missing: true}}},
+		{"one of two", new(mixed).part(docWith("3-c")), []string{"2-b", "3-c"},
+			[]peer.CopiedRev{{Rev: "3-c"}, {Rev: "2-b", Missing: true}}},
 		{"newer leaf", new(mixed).part(newer), []string{"2-b"}, []peer.CopiedRev{{Rev: "4-d"}}},
-		{"newer leaf of both", new(mixed).part(newer).part(newer), []string{"2-b", "3-c"}, []peer.CopiedRev{{Rev: "4-d"}, {Rev: "4-d"}}},
-		{"other branch", new(mixed).part(newer), []string{"2-x"}, []peer.CopiedRev{{Rev: "4-d"}, {Rev: "2-x", Missing: true}}},
+		{"newer leaf of both", new(mixed).part(newer).part(newer), []string{"2-b", "3-c"},
+			[]peer.CopiedRev{{Rev: "4-d"}, {Rev: "4-d"}}},
+		{"other branch", new(mixed).part(newer), []string{"2-x"},
+			[]peer.CopiedRev{{Rev: "4-d"}, {Rev: "2-x", Missing: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target := &writes{t: t}
 			inRig(t, saysMixed(c.answer.end()), target.serve, func(r *rig) {
-				if got := must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: c.revs}); !reflect.DeepEqual(got.Revs, c.want) {
+				if got := must[peer.Copied](r,
+					peer.CopyDoc{ID: "doc", Revs: c.revs}); !reflect.DeepEqual(got.Revs, c.want) {
 					t.Errorf("%+v", got.Revs)
 				}
 			})
@@ -189,8 +201,8 @@ func TestCopyDocAccounts(t *testing.T) {
 
 func cutAt(text, mark string) string { return text[:strings.LastIndex(text, mark)+len(mark)] }
 
-// TestCopyDocBadSource: what is wrong with the source's answer is said of the source, and what arrived
-// before counts.
+// TestCopyDocBadSource: a broken answer of the source is a failure of the source, and the revisions before it
+// are in the result.
 func TestCopyDocBadSource(t *testing.T) {
 	first := new(mixed).part(docWith("1-a")).end()
 	start := strings.TrimSuffix(first, "--outer--")
@@ -205,24 +217,36 @@ func TestCopyDocBadSource(t *testing.T) {
 		reason       string
 	}{
 		{"cut in a header", start + "--outer\r\nContent-Ty", peer.Malformed, "malformed MIME header"},
-		{"cut in a document", start + "--outer\r\nContent-Type: application/json\r\n\r\n{\"_id\":", peer.Broken, "EOF"},
-		{"cut in an attachment", cutAt(second(docWith("2-b", attText), attText), "hello"), peer.Broken, "EOF"},
+		{"cut in a document", start + "--outer\r\nContent-Type: application/json\r\n\r\n{\"_id\":",
+			peer.Broken, "EOF"},
+		{"cut in an attachment", cutAt(second(docWith("2-b", attText), attText), "hello"),
+			peer.Broken, "EOF"},
 		{"no end", start, peer.Broken, "EOF"},
-		{"longer attachment", second(docWith("2-b", long), attText), peer.Malformed, `attachment "text.txt" is longer`},
-		{"shorter attachment", second(docWith("2-b", short), attText), peer.Malformed, `attachment "text.txt" is shorter`},
-		{"no attachment", second(docWith("2-b", attText, attZip), attText), peer.Malformed, "announced but does not follow"},
-		{"no attachment at all", second(docWith("2-b", attText)), peer.Malformed, `attachment "text.txt" is announced but does not follow`},
-		{"no length", second(strings.Replace(docWith("2-b", attText), `"length"`, `"size"`, 1), attText), peer.Malformed, "has no length"},
-		{"bad length", second(strings.Replace(docWith("2-b", attText), `"length":30`, `"length":-30`, 1), attText), peer.Malformed, "has no length"},
-		{"attachments an array", second(`{"_id":"doc","_rev":"2-b","_attachments":[1]}`, attText), peer.Malformed, "where an object was expected"},
-		{"attachment a string", second(`{"_id":"doc","_rev":"2-b","_attachments":{"a":"b"}}`, attText), peer.Malformed, "where an object was expected"},
-		{"wrong document", second(`{"_id":"other","_rev":"2-b"}`), peer.Malformed, `answered document "other" instead`},
+		{"longer attachment", second(docWith("2-b", long), attText), peer.Malformed,
+			`attachment "text.txt" is longer`},
+		{"shorter attachment", second(docWith("2-b", short), attText), peer.Malformed,
+			`attachment "text.txt" is shorter`},
+		{"no attachment", second(docWith("2-b", attText, attZip), attText), peer.Malformed,
+			"announced but does not follow"},
+		{"no attachment at all", second(docWith("2-b", attText)), peer.Malformed,
+			`attachment "text.txt" is announced but does not follow`},
+		{"no length", second(strings.Replace(docWith("2-b", attText), `"length"`, `"size"`, 1), attText),
+			peer.Malformed, "has no length"},
+		{"bad length", second(strings.Replace(docWith("2-b", attText), `"length":30`, `"length":-30`, 1),
+			attText), peer.Malformed, "has no length"},
+		{"attachments an array", second(`{"_id":"doc","_rev":"2-b","_attachments":[1]}`, attText),
+			peer.Malformed, "where an object was expected"},
+		{"attachment a string", second(`{"_id":"doc","_rev":"2-b","_attachments":{"a":"b"}}`, attText),
+			peer.Malformed, "where an object was expected"},
+		{"wrong document", second(`{"_id":"other","_rev":"2-b"}`), peer.Malformed,
+			`answered document "other" instead`},
 		{"no rev", second(`{"_id":"doc"}`), peer.Malformed, "without _id or _rev"},
 		{"an array", second(`[]`), peer.Malformed, "where an object was expected"},
 		{"an empty part", second(``), peer.Malformed, "answered an empty part"},
 		{"not JSON", second(`<html>`), peer.Malformed, ""},
 		{"no header", start + "--outer\r\nwhat is this?\r\n\r\n{}\r\n--outer--", peer.Malformed, "malformed"},
-		{"many parts", start + strings.Repeat("--outer\r\n\r\n{\"missing\":\"9-z\"}\r\n", manyFor(2)) + "--outer--", peer.Malformed, "many more revisions"},
+		{"many parts", start + strings.Repeat("--outer\r\n\r\n{\"missing\":\"9-z\"}\r\n", manyFor(2)) +
+			"--outer--", peer.Malformed, "many more revisions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			answer := func(w http.ResponseWriter, r *http.Request) {
@@ -234,11 +258,13 @@ func TestCopyDocBadSource(t *testing.T) {
 			}
 			inRig(t, answer, target, func(r *rig) {
 				reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
-				if got := reply.Result.(peer.Copied).Revs; len(got) == 0 || got[0] != (peer.CopiedRev{Rev: "1-a"}) || got[len(got)-1].Rev == "2-b" {
+				if got := reply.Result.(peer.Copied).Revs; len(got) == 0 ||
+					got[0] != (peer.CopiedRev{Rev: "1-a"}) || got[len(got)-1].Rev == "2-b" {
 					t.Errorf("%+v", got)
 				}
 				f := reply.Failure
-				if f == nil || f.Side != peer.Source || f.Kind != c.kind || !strings.Contains(f.Reason, c.reason) {
+				if f == nil || f.Side != peer.Source || f.Kind != c.kind ||
+					!strings.Contains(f.Reason, c.reason) {
 					t.Errorf("%v", f)
 				}
 			})
@@ -246,8 +272,8 @@ func TestCopyDocBadSource(t *testing.T) {
 	}
 }
 
-// TestCopyDocVerdicts: what the target says of one document is a refusal, what it says of itself a
-// failure.
+// TestCopyDocVerdicts: an answer of the target that concerns one document is a refusal, one that concerns the
+// server a failure.
 func TestCopyDocVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		status  int
@@ -255,36 +281,48 @@ func TestCopyDocVerdicts(t *testing.T) {
 		refused *peer.Refusal
 		fails   bool
 	}{
-		{200, "[]", nil, false}, {201, `{"ok":true,"id":"doc","rev":"1-a"}`, nil, false}, {202, `{"rev":"1-a"}`, nil, false},
+		{200, "[]", nil, false}, {201, `{"ok":true,"id":"doc","rev":"1-a"}`, nil, false},
+		{202, `{"rev":"1-a"}`, nil, false},
 		{400, `{"error":"bad_request","reason":"Attachment name '_x' starts with prohibited character"}`,
-			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 400, Error: "bad_request", Reason: "Attachment name '_x' starts with prohibited character"}, false},
-		{401, `{"error":"unauthorized","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 401, Error: "unauthorized", Reason: "x"}, false},
-		{403, `{"error":"forbidden","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 403, Error: "forbidden", Reason: "x"}, false},
-		{409, `{"error":"conflict"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 409, Error: "conflict"}, false},
-		{412, `{"error":"missing_stub","reason":"x"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 412, Error: "missing_stub", Reason: "x"}, false},
-		{413, `<html>Too large`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 413, Reason: "answered HTML: Too large"}, false},
-		{500, `{"error":"TypeError","reason":"{[]}"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 500, Error: "TypeError", Reason: "{[]}"}, false},
-		{500, `{"error":"InternalError","reason":"{[]}"}`, nil, true}, {503, `{"error":"TypeError"}`, nil, true},
-		{408, "{}", nil, true}, {429, "{}", nil, true}, {500, "{}", nil, true}, {503, "{}", nil, true}, {304, "", nil, true},
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 400, Error: "bad_request",
+				Reason: "Attachment name '_x' starts with prohibited character"}, false},
+		{401, `{"error":"unauthorized","reason":"x"}`,
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 401, Error: "unauthorized", Reason: "x"}, false},
+		{403, `{"error":"forbidden","reason":"x"}`,
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 403, Error: "forbidden", Reason: "x"}, false},
+		{409, `{"error":"conflict"}`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 409, Error: "conflict"},
+			false},
+		{412, `{"error":"missing_stub","reason":"x"}`,
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 412, Error: "missing_stub", Reason: "x"}, false},
+		{413, `<html>Too large`, &peer.Refusal{ID: "doc", Rev: "1-a", Status: 413,
+			Reason: "answered HTML: Too large"}, false},
+		{500, `{"error":"TypeError","reason":"{[]}"}`,
+			&peer.Refusal{ID: "doc", Rev: "1-a", Status: 500, Error: "TypeError", Reason: "{[]}"}, false},
+		{500, `{"error":"InternalError","reason":"{[]}"}`, nil, true},
+		{503, `{"error":"TypeError"}`, nil, true},
+		{408, "{}", nil, true}, {429, "{}", nil, true}, {500, "{}", nil, true}, {503, "{}", nil, true},
+		{304, "", nil, true},
 	} {
-		inRig(t, saysMixed(new(mixed).part(docWith("1-a")).part(docWith("2-b")).end()), func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			if strings.Contains(string(body), "2-b") {
-				says(201, `{"ok":true}`)(w, r)
-				return
-			}
-			says(c.status, c.answer)(w, r)
-		}, func(r *rig) {
-			reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
-			got := reply.Result.(peer.Copied).Revs
-			if f := reply.Failure; (f != nil) != c.fails || f != nil && (f.Side != peer.Target || f.Kind != peer.Status || f.Status != c.status) {
-				t.Errorf("%d: %v", c.status, f)
-			}
-			want := []peer.CopiedRev{{Rev: "1-a", Refused: c.refused}, {Rev: "2-b"}}
-			if !c.fails && !reflect.DeepEqual(got, want) {
-				t.Errorf("%d: %+v", c.status, got)
-			}
-		})
+		inRig(t, saysMixed(new(mixed).part(docWith("1-a")).part(docWith("2-b")).end()),
+			func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if strings.Contains(string(body), "2-b") {
+					says(201, `{"ok":true}`)(w, r)
+					return
+				}
+				says(c.status, c.answer)(w, r)
+			}, func(r *rig) {
+				reply := r.do(peer.CopyDoc{ID: "doc", Revs: []string{"1-a", "2-b"}})
+				got := reply.Result.(peer.Copied).Revs
+				if f := reply.Failure; (f != nil) != c.fails ||
+					f != nil && (f.Side != peer.Target || f.Kind != peer.Status || f.Status != c.status) {
+					t.Errorf("%d: %v", c.status, f)
+				}
+				want := []peer.CopiedRev{{Rev: "1-a", Refused: c.refused}, {Rev: "2-b"}}
+				if !c.fails && !reflect.DeepEqual(got, want) {
+					t.Errorf("%d: %+v", c.status, got)
+				}
+			})
 	}
 }
 
@@ -292,8 +330,10 @@ func TestCopyDocVerdicts(t *testing.T) {
 // was written.
 func TestCopyDocTargetLies(t *testing.T) {
 	for _, answer := range []string{
-		"<html><title>Please log in</title></html>", "", "null", "{}", "17", `"ok"`, `{"ok":false}`, `{"ok":"true"}`, `{"rev":1}`, `{"rev":""}`, `{"id":"doc"}`,
-		`[{"id":"doc","rev":"1-a","error":"forbidden"}]`, "[null]", `{"error":"forbidden","reason":"x"}`, `{"ok":true}{"ok":true}`,
+		"<html><title>Please log in</title></html>", "", "null", "{}", "17", `"ok"`, `{"ok":false}`,
+		`{"ok":"true"}`, `{"rev":1}`, `{"rev":""}`, `{"id":"doc"}`,
+		`[{"id":"doc","rev":"1-a","error":"forbidden"}]`, "[null]", `{"error":"forbidden","reason":"x"}`,
+		`{"ok":true}{"ok":true}`,
 		strings.Repeat(" ", maxSmall) + `{"ok":true}`,
 	} {
 		for _, status := range []int{200, 201, 202} {
@@ -310,7 +350,7 @@ func TestCopyDocTargetLies(t *testing.T) {
 	}
 }
 
-// TestCopyDocSplits keeps request lines short, whatever it takes.
+// TestCopyDocSplits: a request line is never too long; many revisions take several requests.
 func TestCopyDocSplits(t *testing.T) {
 	var revs, since []string
 	for i := range 400 {
@@ -342,14 +382,16 @@ func TestCopyDocSplits(t *testing.T) {
 				}
 				return
 			}
-			if reply.Failure != nil || len(got.Revs) != len(revs) || len(asked) != len(revs) || longest > maxRequestLine {
-				t.Errorf("limit %d: %v, %d revisions, asked for %d, longest line %d", limit, reply.Failure, len(got.Revs), len(asked), longest)
+			if reply.Failure != nil || len(got.Revs) != len(revs) || len(asked) != len(revs) ||
+				longest > maxRequestLine {
+				t.Errorf("limit %d: %v, %d revisions, asked for %d, longest line %d", limit,
+					reply.Failure, len(got.Revs), len(asked), longest)
 			}
 		})
 	}
 }
 
-// TestCopyDocInflates: a target that knows no Content-Encoding gets plain bytes.
+// TestCopyDocInflates: a target that ignores Content-Encoding gets plain bytes.
 func TestCopyDocInflates(t *testing.T) {
 	plain := strings.Repeat("hello ", 1000/6) + "1234"
 	var zipped bytes.Buffer
@@ -358,23 +400,25 @@ func TestCopyDocInflates(t *testing.T) {
 	z.Close()
 	a := att{name: "a.txt", kind: "text/plain", encoding: "gzip", data: zipped.String()}
 	target := &writes{t: t}
-	inRig(t, saysMixed(new(mixed).part(docWith("2-b", a), a).end()), func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "GET" {
-			says(200, `{"update_seq":1,"backend_adapter":"MemDOWN"}`)(w, r)
-			return
-		}
-		target.serve(w, r)
-	}, func(r *rig) {
-		must[peer.Opened](r, peer.Open{Side: peer.Target})
-		must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
-	})
+	inRig(t, saysMixed(new(mixed).part(docWith("2-b", a), a).end()),
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "GET" {
+				says(200, `{"update_seq":1,"backend_adapter":"MemDOWN"}`)(w, r)
+				return
+			}
+			target.serve(w, r)
+		}, func(r *rig) {
+			must[peer.Opened](r, peer.Open{Side: peer.Target})
+			must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
+		})
 	want := []att{{name: "a.txt", kind: "text/plain", data: plain}}
-	if len(target.list) != 1 || !reflect.DeepEqual(target.list[0].atts, want) || strings.Contains(target.list[0].doc, "encod") || strings.Contains(target.list[0].doc, "digest") {
+	if len(target.list) != 1 || !reflect.DeepEqual(target.list[0].atts, want) ||
+		strings.Contains(target.list[0].doc, "encod") || strings.Contains(target.list[0].doc, "digest") {
 		t.Errorf("%+v", target.list)
 	}
 }
 
-// TestCopyDocsTogether: copies wait for slots on both sides without blocking each other for ever.
+// TestCopyDocsTogether: copies that wait for slots on both sides do not deadlock.
 func TestCopyDocsTogether(t *testing.T) {
 	var now, most atomic.Int32
 	source := func(w http.ResponseWriter, r *http.Request) {
@@ -386,7 +430,10 @@ func TestCopyDocsTogether(t *testing.T) {
 	inRig(t, source, says(201, `{"ok":true}`), func(r *rig) {
 		done := make(chan peer.Reply)
 		for range 20 {
-			go func() { done <- r.pair.Do(context.Background(), 1, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}}) }()
+			go func() {
+				done <- r.pair.Do(context.Background(), 1,
+					peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
+			}()
 			go func() { done <- r.pair.Do(context.Background(), 1, peer.Commit{Side: peer.Target}) }()
 		}
 		for range 40 {
@@ -400,10 +447,12 @@ func TestCopyDocsTogether(t *testing.T) {
 	}, func(rep *spec.Replication) { rep.Source.Connections, rep.Target.Connections = 1, 1 })
 }
 
-// TestHeaderNames: what a source puts into names cannot become headers.
+// TestHeaderNames: an attachment's name with line ends in it cannot add headers.
 func TestHeaderNames(t *testing.T) {
-	h := string(attachment{name: "a\r\nX: 1\"", contentType: "t\r\n\r\nbody", encoding: "g\nz", size: 5}.header("b"))
-	want := "\r\n--b\r\nContent-Disposition: attachment; filename=\"a__X: 1\\\"\"\r\nContent-Type: t____body\r\nContent-Length: 5\r\nContent-Encoding: g_z\r\n\r\n"
+	h := string(attachment{name: "a\r\nX: 1\"", contentType: "t\r\n\r\nbody",
+		encoding: "g\nz", size: 5}.header("b"))
+	want := "\r\n--b\r\nContent-Disposition: attachment; filename=\"a__X: 1\\\"\"\r\n" +
+		"Content-Type: t____body\r\nContent-Length: 5\r\nContent-Encoding: g_z\r\n\r\n"
 	if h != want {
 		t.Errorf("%q", h)
 	}

@@ -14,15 +14,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// unknownStart is the instance start time of a server that names none.
+// unknownStart is the instance start time of a server that gives none.
 const unknownStart = "0"
 
 var jsonBody = peer.Param{Name: "Content-Type", Value: "application/json"}
 
-// delayCommit lets old servers answer a write before it is on disk: Commit sees to that.
+// delayCommit lets CouchDB 1.x answer a write before it is on disk. The core sends Commit before a checkpoint
+// relies on the writes.
 var delayCommit = peer.Param{Name: "X-Couch-Full-Commit", Value: "false"}
 
-// ask sends a request whose answer must have one of the given statuses.
+// ask sends a request. An answer with none of the given statuses is a failure, and is ended here.
 func (e *endpoint) ask(ctx context.Context, r request, statuses ...int) (*answer, *peer.Failure) {
 	a, f := e.send(ctx, r)
 	if f != nil {
@@ -36,13 +37,13 @@ func (e *endpoint) ask(ctx context.Context, r request, statuses ...int) (*answer
 	return nil, a.refused()
 }
 
-// withBody makes a request carry a body.
+// withBody returns the request with a body, which can be sent again.
 func (r request) withBody(body []byte) request {
 	r.open, r.size = func() io.Reader { return bytes.NewReader(body) }, int64(len(body))
 	return r
 }
 
-// describe reads GET /db.
+// describe reads the answer to GET /db. It also notes whether the server is PouchDB's.
 func (e *endpoint) describe(ctx context.Context) (db struct {
 	UpdateSeq         json.RawMessage `json:"update_seq"`
 	InstanceStartTime any             `json:"instance_start_time"`
@@ -72,10 +73,12 @@ func (e *endpoint) openDB(ctx context.Context) (peer.Opened, *peer.Failure) {
 	if f != nil {
 		return peer.Opened{}, f
 	}
-	return peer.Opened{UpdateSeq: seqOf(db.UpdateSeq), InstanceStartTime: startTime(db.InstanceStartTime)}, nil
+	start := startTime(db.InstanceStartTime)
+	return peer.Opened{UpdateSeq: seqOf(db.UpdateSeq), InstanceStartTime: start}, nil
 }
 
-// startTime takes a time that most servers give as a string and some as a number.
+// startTime returns a server's instance start time as text. Most servers give it as a string, some as a
+// number.
 func startTime(v any) string {
 	if v == nil {
 		return unknownStart
@@ -86,13 +89,14 @@ func startTime(v any) string {
 	return asText(v)
 }
 
-// seqOf reads a sequence, empty if there is none.
+// seqOf returns a sequence as the core has it, empty if raw is none.
 func seqOf(raw []byte) peer.Seq {
 	seq, _ := peer.SeqOf(raw)
 	return seq
 }
 
-// queryText is a sequence as a query parameter: strings go without quotes.
+// queryText returns a sequence as the value of a query parameter: strings go without their quotes, numbers
+// and arrays as JSON.
 func queryText(s peer.Seq) string {
 	text, err := jsontext.AppendUnquote(nil, string(s))
 	if err != nil {
@@ -101,9 +105,11 @@ func queryText(s peer.Seq) string {
 	return string(text)
 }
 
+// create creates the database. It is no failure that there already is one (412).
 func (e *endpoint) create(ctx context.Context, op peer.Create) (peer.Created, *peer.Failure) {
 	r := request{method: http.MethodPut, query: encodeQuery(op.Params...)}
-	a, f := e.ask(ctx, r, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusPreconditionFailed)
+	a, f := e.ask(ctx, r,
+		http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusPreconditionFailed)
 	if f != nil {
 		return peer.Created{}, f
 	}
@@ -114,8 +120,8 @@ func (e *endpoint) create(ctx context.Context, op peer.Create) (peer.Created, *p
 	return peer.Created{}, a.done()
 }
 
-// done reads an answer that says no more than that something was done. A status alone is not enough
-// here or for any other write: login and maintenance pages of proxies come with 200.
+// done reads the answer {"ok":true} and ends it. For no write is a status enough: the login and maintenance
+// pages of proxies come with 200.
 func (a *answer) done() *peer.Failure {
 	var said struct {
 		OK any `json:"ok"`
@@ -129,6 +135,8 @@ func (a *answer) done() *peer.Failure {
 	return nil
 }
 
+// commit makes the server's writes durable. The answer's start time tells whether the server has restarted
+// since Open, and thus may have lost writes before it.
 func (e *endpoint) commit(ctx context.Context) (peer.Committed, *peer.Failure) {
 	r := request{method: http.MethodPost, path: "_ensure_full_commit", header: []peer.Param{jsonBody}}
 	a, f := e.ask(ctx, r, http.StatusOK, http.StatusCreated, http.StatusAccepted)
@@ -143,13 +151,15 @@ func (e *endpoint) commit(ctx context.Context) (peer.Committed, *peer.Failure) {
 		return peer.Committed{}, f
 	}
 	if said.OK != true && said.InstanceStartTime == nil {
-		return peer.Committed{}, a.broken(malformed("answered JSON that does not say that its writes are durable"))
+		problem := malformed("answered JSON that does not say that its writes are durable")
+		return peer.Committed{}, a.broken(problem)
 	}
 	return peer.Committed{InstanceStartTime: startTime(said.InstanceStartTime)}, nil
 }
 
-// countPending asks a clustered source for its own count. Sequences of others are numbers, whose
-// difference is the count.
+// countPending returns how many changes follow since, -1 if the source does not say. Where sequences are
+// numbers (CouchDB 1.x, PouchDB) their difference is the count. A clustered source counts by itself, in an
+// answer of no rows.
 func (e *endpoint) countPending(ctx context.Context, since peer.Seq) (peer.Pending, *peer.Failure) {
 	if from, err := strconv.ParseInt(string(since), 10, 64); err == nil {
 		db, f := e.describe(ctx)
@@ -179,6 +189,7 @@ func (e *endpoint) countPending(ctx context.Context, since peer.Seq) (peer.Pendi
 	return peer.Pending{Count: -1}, nil
 }
 
+// getLocal reads a local document. It is no failure that there is none.
 func (e *endpoint) getLocal(ctx context.Context, op peer.GetLocal) (peer.Local, *peer.Failure) {
 	a, f := e.ask(ctx, request{method: http.MethodGet, path: escapeID("_local/" + op.ID)}, http.StatusOK)
 	switch {
@@ -200,7 +211,9 @@ func (e *endpoint) getLocal(ctx context.Context, op peer.GetLocal) (peer.Local, 
 	return peer.Local{Found: true, Rev: asText(doc.Rev), Body: body}, nil
 }
 
-// isAbsent tells a document that is not there from a database that is not.
+// isAbsent reports whether an answer 404 means that the document does not exist, and not the database. A
+// missing database taken for a missing checkpoint would make a run start from zero on a server that is in
+// trouble.
 func isAbsent(f *peer.Failure) bool {
 	switch f.Reason {
 	case "no_db_file", "Database does not exist.":
@@ -209,9 +222,13 @@ func isAbsent(f *peer.Failure) bool {
 	return f.Error == "not_found"
 }
 
+// putLocal writes a local document and returns its new revision.
 func (e *endpoint) putLocal(ctx context.Context, op peer.PutLocal) (peer.LocalWritten, *peer.Failure) {
 	body, err := localDoc(op)
-	r := request{method: http.MethodPut, path: escapeID("_local/" + op.ID), header: []peer.Param{jsonBody, delayCommit}}.withBody(body)
+	r := request{
+		method: http.MethodPut, path: escapeID("_local/" + op.ID),
+		header: []peer.Param{jsonBody, delayCommit},
+	}.withBody(body)
 	if err != nil {
 		return peer.LocalWritten{}, e.failure(r, peer.Malformed, err.Error())
 	}
@@ -231,7 +248,8 @@ func (e *endpoint) putLocal(ctx context.Context, op peer.PutLocal) (peer.LocalWr
 	return peer.LocalWritten{Rev: said.Rev}, nil
 }
 
-// localDoc puts the members that a server wants before those of the checkpoint.
+// localDoc returns the body of a local document: _id, and _rev if there is one, before the members of the
+// checkpoint. The checkpoint's own bytes stay as they are.
 func localDoc(op peer.PutLocal) ([]byte, error) {
 	rest, isObject := bytes.CutPrefix(bytes.TrimSpace(op.Body), []byte("{"))
 	if !isObject {
@@ -247,7 +265,8 @@ func localDoc(op peer.PutLocal) ([]byte, error) {
 	return append(body, rest...), err
 }
 
-// getFilter answers a filter that is not there as a server does that is asked to use it.
+// getFilter reads a filter function's code from the source's design document. A design document without it
+// gives the failure that a server gives which is asked to use the filter.
 func (e *endpoint) getFilter(ctx context.Context, op peer.GetFilter) (peer.Filter, *peer.Failure) {
 	r := request{method: http.MethodGet, path: escapeID("_design/" + op.DesignDoc)}
 	a, f := e.ask(ctx, r, http.StatusOK)

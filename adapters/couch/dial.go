@@ -12,8 +12,9 @@ import (
 	"couchrelay/core/spec"
 )
 
-// dialer connects with an endpoint's socket options.
-func (c *Client) dialer(o spec.SocketOptions) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialer returns the dial function of a transport. It applies an endpoint's socket options to each connection
+// and wraps it in a conn.
+func (c *Client) dialer(o spec.SocketOptions) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := c.dial(ctx, network, address)
 		if err != nil {
@@ -40,23 +41,26 @@ func setOptions(tcp *net.TCPConn, o spec.SocketOptions) error {
 	return err
 }
 
-// conn is a connection whose peer may stop listening before it is told everything. A server that
-// refuses a document half-way answers, closes, and lets our next write fail. net/http takes that error
-// or the answer, whichever it sees first. So a write of a request that the peer no longer takes does not
-// return before the connection is closed or the request given up, and reading decides what becomes of the
-// request: it never waits on such a connection, but finds the answer or an error, and after either net/http
-// closes it.
+// conn is a connection that lets the server's answer win over a failed write.
 //
-// Nobody reads while proxies and TLS shake hands, and closing waits for TLS to say goodbye: these writes
-// fail at once.
+// A server that refuses a document half-way sends its answer and closes the connection, which makes our next
+// write fail. net/http reads and writes on two goroutines and reports whichever result it sees first, so the
+// answer with the reason of the refusal may get lost behind "broken pipe". Therefore a write that fails in
+// this way does not return before the connection is closed or the request has ended. In the meantime the
+// reading goroutine finds the answer or an error of its own: the server is gone, so that read cannot block
+// for long. Either makes net/http close the connection, which frees the writer.
+//
+// Two kinds of writes must fail at once, or they would wait for ever: handshakes with proxies and TLS,
+// because nothing reads at the same time (request is not set yet), and TLS's farewell, because closing waits
+// for it (see SetWriteDeadline).
 type conn struct {
 	net.Conn
 	once    sync.Once
-	closed  chan struct{}                   // closed when the connection is, or is about to be
-	request atomic.Pointer[<-chan struct{}] // closed at the end of the request that has the connection
+	closed  chan struct{}                   // closed once the connection is closed or about to be
+	request atomic.Pointer[<-chan struct{}] // Done of the present request's context; nil before the first one
 }
 
-// carry tells a connection, below TLS, that a request has it now.
+// carry tells a connection which request uses it from now on. It looks for the conn below TLS.
 func carry(c net.Conn, request context.Context) {
 	for {
 		switch layer := c.(type) {
@@ -72,6 +76,8 @@ func carry(c net.Conn, request context.Context) {
 	}
 }
 
+// Write writes to the connection. If the server has closed it, Write blocks until the request's fate is
+// known.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	request := c.request.Load()
@@ -84,12 +90,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetWriteDeadline is called by TLS before it says goodbye, and by nobody else.
+// SetWriteDeadline marks the connection as about to be closed. Only TLS calls it, when it closes and is about
+// to write its farewell (close_notify): that write must not wait for the end of the close that it is part of.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.end()
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// Close closes the connection and frees blocked writers.
 func (c *conn) Close() error {
 	c.end()
 	return c.Conn.Close()

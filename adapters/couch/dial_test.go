@@ -28,8 +28,8 @@ func (n *memNet) accepts(address string, talk func(net.Conn)) (stop func()) {
 	return func() { l.Close() }
 }
 
-// TestHandshakeBreaksOff: a proxy that closes while it shakes hands is a failed connection, at once, and
-// nothing stays behind, which the bubble checks.
+// TestHandshakeBreaksOff: a proxy that closes during the handshake is a failed connection, at once. No
+// goroutine stays behind, which the bubble checks.
 func TestHandshakeBreaksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, proxy string
@@ -64,8 +64,8 @@ func TestHandshakeBreaksOff(t *testing.T) {
 	}
 }
 
-// TestTLSBreaksOff: a server that is gone hears no goodbye, and saying it holds up nobody, neither while a
-// request is on its way nor when its answer is given up.
+// TestTLSBreaksOff: TLS's farewell to a server that is gone blocks nothing, neither while a request is on its
+// way nor when its answer is given up.
 func TestTLSBreaksOff(t *testing.T) {
 	certificates := httptest.NewTLSServer(nil)
 	server := certificates.TLS.Clone()

@@ -9,23 +9,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// document is a document's body as it came and what replication must know of it.
+// document is a document's body as it came, with the members that replication needs of it.
 type document struct {
-	raw     []byte // a JSON object
-	id, rev string
+	raw     []byte // a JSON object, never changed
+	id, rev string // neither is empty
 	// revisions and attachments are the values of _revisions and _attachments, nil when absent. They
-	// are parts of raw.
+	// share memory with raw.
 	revisions, attachments jsontext.Value
-	attachmentsAt          int // where in raw
+	attachmentsAt          int // offset of attachments in raw
 }
 
-// scanner finds the members of documents. It is used again for one document after the other.
+// scanner finds the members of documents, one document after the other. Using one scanner for many saves the
+// decoder's buffers.
 type scanner struct {
 	buf     bytes.Buffer
 	decoder jsontext.Decoder
 }
 
-// scan looks at the members of raw, which is valid JSON. Values of a wrong type count as absent.
+// scan returns the document whose body is raw, which must be valid JSON. Values of a wrong type count as
+// absent.
 func (s *scanner) scan(raw []byte) (document, error) {
 	d := document{raw: raw}
 	s.buf = *bytes.NewBuffer(raw)
@@ -53,13 +55,13 @@ func (s *scanner) scan(raw []byte) (document, error) {
 	return d, err
 }
 
-// hasAttachments says whether there is at least one attachment, stub or not.
+// hasAttachments reports whether the document has at least one attachment, stub or not.
 func (d document) hasAttachments() bool {
 	v := bytes.TrimSpace(d.attachments)
 	return len(v) > 0 && v[0] == '{' && len(bytes.TrimSpace(v[1:])) > 1
 }
 
-// lineage tells of revisions whether they are the document's own or in its history.
+// lineage returns a function that reports whether a revision is the document's own or in its history.
 func (d document) lineage() func(rev string) bool {
 	start, hashes := d.history()
 	return func(rev string) bool {
@@ -69,7 +71,8 @@ func (d document) lineage() func(rev string) bool {
 	}
 }
 
-// history reads _revisions: the generation of the newest and the hashes from there back.
+// history returns what _revisions says: the generation of the newest revision, and the hashes from there
+// back. A value that cannot be read counts as no history.
 func (d document) history() (start int, hashes []string) {
 	if d.revisions == nil {
 		return 0, nil
@@ -95,7 +98,7 @@ func (d document) history() (start int, hashes []string) {
 	return start, hashes
 }
 
-// newestOf is the highest generation of those revisions that are in the document's history, 0 if none
+// newestOf returns the generation of the newest of revs that is in the document's history, 0 if none of them
 // is.
 func (d document) newestOf(revs []string) int {
 	start, hashes := d.history()

@@ -16,32 +16,37 @@ import (
 	"couchrelay/core/spec"
 )
 
-// endpoint is one database of a replication and how to talk to it.
+// endpoint is one database of a replication and how to talk to it. Its fields do not change after
+// newEndpoint, save the atomic ones.
 type endpoint struct {
 	client    *Client
 	side      peer.Side
-	transport *http.Transport
-	route     route
+	transport *http.Transport // of client, until close releases it
+	route     route           // under which the client counts the use of transport
 
-	base  *url.URL // its path ends in a slash
-	shown string   // base without its query, for failures
-	// moved is the base that the server last redirected to. Only a body that cannot be sent twice goes
-	// there at once; everything else asks at the base again.
+	base  *url.URL // of the database, as configured; its path ends in a slash
+	shown string   // base without query and user, for failures and as the limiter's key
+	// moved is the base that the server last redirected to, nil for none. Only a body that can be sent just
+	// once goes there at once; all other requests start at the configured base and follow redirects, so that
+	// the server may take back a redirect at any time.
 	moved atomic.Pointer[url.URL]
 
-	// keepsEncoded says that the server does not know Content-Encoding: it would keep a compressed
-	// attachment for what was meant. PouchDB's server is like that.
+	// keepsEncoded is set once the server is known to ignore Content-Encoding, as PouchDB's server does: it
+	// would store the compressed bytes as if they were the attachment.
 	keepsEncoded atomic.Bool
 
-	header        http.Header // the user's, without those that HTTP itself needs
-	host          string      // of a Host header of the user's
-	authorization string
-	secrets       []string // texts that never appear in a failure
+	// These go to the configured server only; see stranger.
+	header        http.Header // the user's headers, without those in ownHeaders
+	host          string      // the user's Host header; empty for the URL's host
+	authorization string      // value of Authorization; empty for none
 
-	timeout time.Duration
-	slots   chan struct{} // one for each request at one time
+	secrets []string // texts that redact takes out of failures
+
+	timeout time.Duration // after which a server that sends and takes nothing is given up; above 0
+	slots   chan struct{} // holds an element for each request in flight; its capacity is the limit
 }
 
+// newEndpoint prepares the requests to one side of a replication. The caller closes the endpoint.
 func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, error) {
 	base, err := url.Parse(from.URL)
 	if err != nil || base.Host == "" {
@@ -68,12 +73,15 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, err
 
 func (e *endpoint) close() { e.client.release(e.route) }
 
-// ownHeaders are those that the client must control to read answers and send bodies.
+// ownHeaders are the headers that the client must control itself to read answers and send bodies. The user's
+// are left out.
 var ownHeaders = []string{
-	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer",
+	"Transfer-Encoding",
+	"Upgrade",
 }
 
-// setHeaders takes over the user's headers.
+// setHeaders takes over the user's headers, and treats their values as secrets.
 func (e *endpoint) setHeaders(headers []spec.Header) {
 	for _, h := range headers {
 		name := http.CanonicalHeaderKey(h.Name)
@@ -87,8 +95,8 @@ func (e *endpoint) setHeaders(headers []spec.Header) {
 	}
 }
 
-// hideHeader keeps a header's value out of failures if it may be a secret: words that every server
-// says are none.
+// hideHeader keeps a header's value out of failures, and the token of a value like "Bearer token". The values
+// of some headers are words that occur in any failure; redacting those would only make it unreadable.
 func (e *endpoint) hideHeader(name, value string) {
 	switch name {
 	case "Accept", "Content-Type", "User-Agent":
@@ -100,6 +108,7 @@ func (e *endpoint) hideHeader(name, value string) {
 	}
 }
 
+// setCredentials sets Basic authentication. User names are shown in failures, passwords are not.
 func (e *endpoint) setCredentials(user, password string) {
 	token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	e.authorization = "Basic " + token
@@ -107,6 +116,7 @@ func (e *endpoint) setCredentials(user, password string) {
 	e.hide(password)
 }
 
+// hide makes redact take out a secret, as it is and as a query would have it.
 func (e *endpoint) hide(secret string) {
 	if secret == "" {
 		return
@@ -117,7 +127,8 @@ func (e *endpoint) hide(secret string) {
 	}
 }
 
-// redact takes what must not be shown out of a text that a server or library worded.
+// redact takes the secrets out of a text. A server may repeat a header in its answer, and errors of libraries
+// quote URLs.
 func (e *endpoint) redact(text string) string {
 	for _, secret := range e.secrets {
 		text = strings.ReplaceAll(text, secret, "*****")
@@ -125,8 +136,8 @@ func (e *endpoint) redact(text string) string {
 	return text
 }
 
-// headers puts together a request's headers, the user's over the defaults and the request's own over
-// both. Strangers, that is hosts that a redirect led to, see none of the user's.
+// headers puts together a request's headers: the user's override the defaults, the request's own override
+// both. A stranger, a server that a redirect led to, gets no header of the user's and no Authorization.
 func (e *endpoint) headers(r request, stranger bool) http.Header {
 	h := http.Header{"Accept": {"application/json"}, "User-Agent": {e.client.agent}}
 	if !stranger {
@@ -140,13 +151,13 @@ func (e *endpoint) headers(r request, stranger bool) http.Header {
 	for _, own := range r.header {
 		h[own.Name] = []string{own.Value}
 	}
-	// Every request may be repeated: net/http does so when a kept connection turns out to be closed.
-	// An empty list is not sent.
+	// All requests may be repeated, also POSTs. This header makes net/http do so by itself when it finds that
+	// a kept connection was closed; with an empty list of values it is not sent.
 	h["Idempotency-Key"] = []string{}
 	return h
 }
 
-// locate is the URL of a request below a base.
+// locate returns the URL of a request below a base. The queries of both are joined.
 func locate(base *url.URL, r request) (*url.URL, error) {
 	u, err := url.Parse(base.Scheme + "://" + base.Host + base.EscapedPath() + r.path)
 	if err != nil {
@@ -158,7 +169,8 @@ func locate(base *url.URL, r request) (*url.URL, error) {
 
 func joinQueries(first, second string) string { return strings.Trim(first+"&"+second, "&") }
 
-// admit waits until the endpoint may have one more request at a time. The caller gives the slot back.
+// admit waits for one of the endpoint's slots. The caller gives it back with leave. The error is the
+// context's cause.
 func (e *endpoint) admit(ctx context.Context) error {
 	select {
 	case e.slots <- struct{}{}:
@@ -168,9 +180,11 @@ func (e *endpoint) admit(ctx context.Context) error {
 	}
 }
 
+// leave gives back a slot, which never blocks.
 func (e *endpoint) leave() { <-e.slots }
 
-// pace holds a request back for as long as the rate limiter says.
+// pace waits for as long as the rate limiter says. It fails as if the server had answered 429 when the
+// limiter lets no request through for now.
 func (e *endpoint) pace(ctx context.Context, r request) *peer.Failure {
 	v := e.client.delay(e.key(r))
 	if v.Closed {
@@ -191,13 +205,15 @@ func (e *endpoint) pace(ctx context.Context, r request) *peer.Failure {
 	}
 }
 
+// key returns what the limiter knows a request by. Reads and writes of a database have pauses of their own,
+// as in CouchDB.
 func (e *endpoint) key(r request) ratelimit.Key {
 	return ratelimit.Key{Endpoint: e.shown, Method: r.method}
 }
 
-// escapeID makes a document id a path: a design or local document's prefix keeps its slash, all other
-// bytes but letters, digits and _ . - : are percent-encoded. The ids . and .. are encoded whole, or
-// they would be taken for steps in a path.
+// escapeID encodes a document id as a path. The prefix of a design or local document keeps its slash; all
+// other bytes but letters, digits and _ . - : are percent-encoded. The ids "." and ".." are encoded whole,
+// since they mean steps in a path.
 func escapeID(id string) string {
 	for _, prefix := range []string{"_design/", "_local/"} {
 		if rest, is := strings.CutPrefix(id, prefix); is {
@@ -207,13 +223,15 @@ func escapeID(id string) string {
 	return escape(id)
 }
 
+// escape encodes a text as one segment of a path.
 func escape(text string) string {
 	const hex = "0123456789ABCDEF"
 	dots := text == "." || text == ".."
 	var b strings.Builder
 	for i := range len(text) {
 		c := text[i]
-		if !dots && ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_.-:", c) >= 0) {
+		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !dots && (alphanumeric || strings.IndexByte("_.-:", c) >= 0) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
@@ -222,7 +240,7 @@ func escape(text string) string {
 	return b.String()
 }
 
-// encodeQuery writes query parameters in their order.
+// encodeQuery encodes query parameters in the order given.
 func encodeQuery(params ...peer.Param) string {
 	var b strings.Builder
 	for i, p := range params {

@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	// maxTail is how much of an answer is read in the hope of its end, so that the connection can be
-	// used again.
+	// maxTail is how many bytes of an answer that no longer matters are read to reach its end, so that the
+	// connection can be used again.
 	maxTail = 4 << 10
-	// A server that sends less than trickleRate bytes a second counts as silent once it has kept us
-	// waiting for so many timeouts.
+	// A server that sends less than trickleRate bytes a second counts as silent once it has kept the client
+	// waiting for more than trickleTimeouts times the endpoint's timeout. Otherwise one byte in time could
+	// keep a request alive for ever.
 	trickleRate, trickleTimeouts = 100, 10
-	// A connection is not used again after a stream of more than maxKept bytes: a server that refuses one
-	// closes the connection when it likes to, which may be when the next document is on its way.
+	// maxKept is the size in bytes of a stream above which its connection is not used again. A server that
+	// refuses a document closes the connection at a time of its own choice, which may be when the next
+	// document is on its way.
 	maxKept = 1 << 20
 )
 
+// errTrickle ends an answer that comes slower than trickleRate.
 var errTrickle = errors.New("hardly anything came")
 
 // request is what to ask of an endpoint.
@@ -34,37 +37,42 @@ type request struct {
 	method string
 	path   string       // percent-encoded, relative to the database; empty for the database itself
 	query  string       // encoded
-	header []peer.Param // over the endpoint's
-	// open makes the body, size bytes, as often as it is called. Nil means that there is none, or that
-	// stream is the body, which can be sent once.
-	open   func() io.Reader
-	size   int64
+	header []peer.Param // overrides the endpoint's and the user's headers
+	// open returns the body from its start, each time it is called, so the request can be sent again. It is
+	// nil for a request without a body, and when stream is the body.
+	open func() io.Reader
+	// stream is a body that can be sent just once, as it comes from another server. At most one of open and
+	// stream is set.
 	stream *upload
-	// admitted says that the caller holds a slot of the endpoint for this request.
+	size   int64 // of the body in bytes, exact; sent as Content-Length
+	// admitted is set when the caller already holds a slot of the endpoint, which this request then uses.
 	admitted bool
-	// unhurried says that the answer may come as slowly as it likes, as a feed's does.
+	// unhurried exempts the answer from trickleRate, as for a feed in which changes are rare.
 	unhurried bool
 }
 
-// answer is an answer whose body is still to be read. Whoever has one ends it with close or finish.
+// answer is an answer whose headers have come and whose body is still to be read. It is for one goroutine.
+// The caller of send ends it with close or finish on every path, or its slot of the endpoint is lost for
+// good.
 type answer struct {
 	*http.Response
 	endpoint *endpoint
 	request  request
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	quiet    *clock.Timer  // runs while we wait for the body
-	waited   time.Duration // for the body
-	received int64         // bytes of the body
-	err      error         // that ended the body early
-	slot     bool          // of the endpoint is to be given back
-	closed   bool
+	ctx      context.Context         // of this attempt; its cause tells why the body broke off
+	cancel   context.CancelCauseFunc // of ctx
+	silence  *clock.Timer            // cancels ctx with errSilent; runs while Read or readAll waits for bytes
+	waited   time.Duration           // spent in Read so far
+	received int64                   // bytes that Read returned so far
+	err      error                   // by which the body ended early; all later reads return it
+	slot     bool                    // close gives a slot back to the endpoint
+	closed   bool                    // close has been called
 }
 
-// errSilent is the cause of a request's end when its peer kept it waiting for too long.
+// errSilent is the cause of a context that ends because the server sent and took nothing for the timeout.
 var errSilent = errors.New("nothing came for the connection timeout")
 
-// send carries out a request up to the answer's headers, whatever its status, redirects followed.
+// send carries out a request up to the answer's headers, whatever its status, and follows redirects. It takes
+// a slot of the endpoint unless the request is admitted; the answer gives it back when it ends.
 func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure) {
 	if !r.admitted {
 		if err := e.admit(ctx); err != nil {
@@ -81,7 +89,8 @@ func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure)
 	return a, f
 }
 
-// attempt sends a request to one URL.
+// attempt sends a request to one URL. If this is a stranger's, the request carries nothing of the user's: no
+// credentials, no headers and no Host.
 func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*answer, *peer.Failure) {
 	if f := e.pace(parent, r); f != nil {
 		return nil, f
@@ -132,7 +141,8 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	return a, nil
 }
 
-// retryAfter reads the header of that name, seconds or a date, which is by the server's clock.
+// retryAfter returns the pause that the header Retry-After asks for, 0 for none. A date in it is by the
+// server's clock, so it is compared with the answer's own Date.
 func (a *answer) retryAfter() time.Duration {
 	text := a.Header.Get("Retry-After")
 	if text == "" {
@@ -152,8 +162,8 @@ func (a *answer) retryAfter() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// Read reads the body. It ends with an error when nothing comes for the endpoint's timeout, or too
-// little for much longer.
+// Read reads the body. It fails when nothing comes for the endpoint's timeout, or when less than trickleRate
+// comes for much longer. Only the time spent in Read counts, so a slow reader is not taken for a slow server.
 func (a *answer) Read(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
@@ -162,7 +172,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	start := now()
 	a.listen()
 	n, err := a.Body.Read(p)
-	a.quiet.Stop()
+	a.silence.Stop()
 	a.waited += now().Sub(start)
 	a.received += int64(n)
 	late := a.waited - trickleTimeouts*a.endpoint.timeout
@@ -175,20 +185,20 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// listen starts the clock for what comes next.
+// listen starts the timeout within which the server has to send something.
 func (a *answer) listen() {
-	if a.quiet == nil {
-		a.quiet = a.endpoint.client.clock.AfterFunc(a.endpoint.timeout, func() { a.cancel(errSilent) })
+	if a.silence == nil {
+		a.silence = a.endpoint.client.clock.AfterFunc(a.endpoint.timeout, func() { a.cancel(errSilent) })
 	} else {
-		a.quiet.Reset(a.endpoint.timeout)
+		a.silence.Reset(a.endpoint.timeout)
 	}
 }
 
-// readAll reads a body of up to limit bytes, which must be here before the timeout: a trickle does
-// not stretch it.
+// readAll reads a body of up to limit bytes. All of it must come within the timeout: single bytes do not
+// extend it here, as they do in Read.
 func (a *answer) readAll(limit int64) ([]byte, error) {
 	a.listen()
-	defer func() { a.quiet.Stop() }()
+	defer func() { a.silence.Stop() }()
 	body, err := io.ReadAll(io.LimitReader(a.Body, limit+1))
 	switch {
 	case err != nil:
@@ -199,8 +209,8 @@ func (a *answer) readAll(limit int64) ([]byte, error) {
 	return body, err
 }
 
-// finish ends an answer that was read as far as it matters: if its end is near, the connection can be
-// used again.
+// finish ends an answer that was read as far as it matters. It first reads up to maxTail bytes more, since
+// the connection can be used again if that reaches the answer's end.
 func (a *answer) finish() {
 	if a.err == nil {
 		_, _ = a.readAll(maxTail)
@@ -208,7 +218,7 @@ func (a *answer) finish() {
 	a.close()
 }
 
-// close ends an answer, read or not. It may be called again.
+// close ends an answer, read or not, and gives back its slot. It may be called more than once.
 func (a *answer) close() {
 	if a.closed {
 		return
@@ -216,8 +226,8 @@ func (a *answer) close() {
 	a.closed = true
 	a.cancel(nil)
 	a.Body.Close()
-	if a.quiet != nil {
-		a.quiet.Stop()
+	if a.silence != nil {
+		a.silence.Stop()
 	}
 	if a.slot {
 		a.endpoint.leave()

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/textproto"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,33 +23,39 @@ import (
 )
 
 const (
-	// maxErrorBody is how much of an answer is read to learn why it is an error.
+	// maxErrorBody bounds the bytes that are read of an error's body to learn its reason.
 	maxErrorBody = 8 << 10
 	// maxReason bounds a failure's reason, in bytes.
 	maxReason = 300
 )
 
-// errTooLarge is for what is larger than any honest server sends.
+// errTooLarge ends the reading of an answer, or of a part of one, that is larger than any honest server
+// sends.
 var errTooLarge = errors.New("it is larger than this client accepts")
 
-// malformed is an answer that is not what the protocol says.
+// malformed is the error of an answer that does not follow the protocol. Its text continues the sentence "the
+// server ...".
 type malformed string
 
 func (m malformed) Error() string { return string(m) }
 
 func malformedf(format string, args ...any) error { return malformed(fmt.Sprintf(format, args...)) }
 
-// failedWith carries a failure through readers.
+// failedWith carries a failure through functions that return an error, such as Read. The failure of one side
+// may so pass through the readers and writers of the other without being taken for its own.
 type failedWith struct{ failure *peer.Failure }
 
 func (f failedWith) Error() string { return f.failure.String() }
 
-// failure starts the description of what went wrong with a request.
+// failure returns the failure of a request, of a kind and for a reason. The caller adds what a status says.
 func (e *endpoint) failure(r request, kind peer.Kind, reason string) *peer.Failure {
-	return &peer.Failure{Side: e.side, Method: r.method, URL: e.shown + r.path, Kind: kind, Reason: e.words(reason)}
+	return &peer.Failure{
+		Side: e.side, Method: r.method, URL: e.shown + r.path, Kind: kind, Reason: e.words(reason),
+	}
 }
 
-// words makes a text fit for a failure.
+// words makes a text of unknown origin fit for a failure, which ends in logs and documents: without secrets
+// and control characters, valid UTF-8, and not longer than maxReason.
 func (e *endpoint) words(text string) string {
 	return clip(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -58,7 +65,7 @@ func (e *endpoint) words(text string) string {
 	}, strings.ToValidUTF8(e.redact(text), "\uFFFD")), maxReason)
 }
 
-// clip shortens a text to a number of bytes and shows that it did.
+// clip shortens a text to at most limit bytes and marks the cut by three dots.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -69,8 +76,9 @@ func clip(text string, limit int) string {
 	return text[:limit] + "..."
 }
 
-// failed describes an error between us and the server, or in what it sent. The context is that of the
-// request: its end is the reason for all that follows from it.
+// failed returns the failure for an error that came up while a request was sent or its answer read. ctx is
+// the request's context. When that has ended, readers and writers fail in many ways; the cause of the end
+// explains them all. So it goes first, after the errors that this package made itself.
 func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failure {
 	var (
 		already failedWith
@@ -97,7 +105,7 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 		return e.failure(r, peer.Unresolvable, dns.Err+": "+dns.Name)
 	case isInsecure(err):
 		return e.failure(r, peer.Insecure, err.Error())
-	case errors.As(err, &proxy), errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"):
+	case errors.As(err, &proxy), errors.As(err, &op) && slices.Contains(connecting, op.Op):
 		return e.failure(r, peer.Unreachable, err.Error())
 	case errors.As(err, &network) && network.Timeout():
 		return e.failure(r, peer.TimedOut, err.Error())
@@ -109,6 +117,11 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 	return e.failure(r, peer.Broken, err.Error())
 }
 
+// connecting are the names that net gives to the steps before a connection can be used.
+var connecting = []string{"dial", "proxyconnect", "socks connect"}
+
+// isInsecure reports whether an error comes from TLS: a certificate that does not verify, or a handshake that
+// failed. Go has no common type for these.
 func isInsecure(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -121,11 +134,12 @@ func isInsecure(err error) bool {
 	if errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error") { // alerts
 		return true
 	}
-	return strings.HasPrefix(err.Error(), "tls: ") || errors.As(err, &verification) || errors.As(err, &record) ||
+	return strings.HasPrefix(err.Error(), "tls: ") ||
+		errors.As(err, &verification) || errors.As(err, &record) ||
 		errors.As(err, &authority) || errors.As(err, &name) || errors.As(err, &invalid)
 }
 
-// isBadHTTP recognises what net/http says about an answer that is not HTTP; it has no type for that.
+// isBadHTTP reports whether net/http says that an answer is not HTTP. It has no type for these errors.
 func isBadHTTP(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "malformed") || strings.Contains(text, "response headers exceeded") ||
@@ -133,7 +147,8 @@ func isBadHTTP(err error) bool {
 		strings.Contains(text, "multipart: expecting") || strings.Contains(text, "multipart: boundary")
 }
 
-// broken describes why reading an answer failed.
+// broken returns the failure for an error that came up while the answer was read. A parser may hide the error
+// that ended the body behind one of its own, so the body's error is preferred.
 func (a *answer) broken(err error) *peer.Failure {
 	var already failedWith
 	if a.err != nil && !errors.As(err, &already) {
@@ -142,7 +157,8 @@ func (a *answer) broken(err error) *peer.Failure {
 	return a.endpoint.failed(a.ctx, a.request, err)
 }
 
-// refused describes an answer by its status and what its body says, and ends it.
+// refused returns the failure that an answer's status and body make, and ends the answer. The body is read
+// for as far as it helps: CouchDB's error and reason, otherwise the gist of a page or text.
 func (a *answer) refused() *peer.Failure {
 	defer a.finish()
 	f := a.endpoint.failure(a.request, peer.Status, "")
@@ -163,7 +179,8 @@ func (a *answer) refused() *peer.Failure {
 	return f
 }
 
-// asText takes error words and reasons in whatever type a server gives them.
+// asText returns a decoded JSON value as text: strings as they are, null as an empty text, other values as
+// JSON. Servers have errors and reasons of any type.
 func asText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -175,6 +192,7 @@ func asText(v any) string {
 	return string(text)
 }
 
+// isHTML reports whether a body begins like HTML, as pages of proxies do whatever their Content-Type.
 func isHTML(body []byte) bool {
 	return strings.HasPrefix(strings.TrimLeft(string(body), " \t\r\n\uFEFF"), "<")
 }
@@ -184,7 +202,7 @@ var (
 	notText = regexp.MustCompile(`(?is)<(script|style)[^>]*>.*?</(script|style)>|<[^>]*>`)
 )
 
-// gist is the title or first words of a page or text.
+// gist returns the title of a page, or the text of a page or other body, on one line. Callers clip it.
 func gist(body []byte) string {
 	text := string(body)
 	if m := titleOf.FindStringSubmatch(text); m != nil {
@@ -195,7 +213,7 @@ func gist(body []byte) string {
 	return strings.Join(strings.Fields(html.UnescapeString(text)), " ")
 }
 
-// notJSON describes an answer that should have been JSON, by how it begins.
+// notJSON returns the error for an answer that should have been JSON and begins with start.
 func notJSON(start []byte) error {
 	switch {
 	case len(strings.TrimSpace(string(start))) == 0:

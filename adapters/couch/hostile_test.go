@@ -20,12 +20,16 @@ var answered = []struct {
 }{
 	{peer.Open{}, "application/json", `{"update_seq":"5-x","instance_start_time":"17"}`},
 	{peer.ReadChanges{Since: peer.Zero, Limit: 100}, "application/json", feedOf(rowA, rowB)},
-	{peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}}, "application/json", `{"a":{"missing":["1-a"],"possible_ancestors":["1-x"]}}`},
-	{peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "c", Rev: "1-c"}}, Budget: 1000}, "application/json",
+	{peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}}, "application/json",
+		`{"a":{"missing":["1-a"],"possible_ancestors":["1-x"]}}`},
+	{peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "c", Rev: "1-c"}}, Budget: 1000},
+		"application/json",
 		`{"results":[{"id":"a","docs":[{"ok":` + docA + `}]},{"id":"c","docs":[{"ok":` + docC + `}]}]}`},
 	{peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "3-c", "1-x"}}, `multipart/mixed; boundary="outer"`,
-		new(mixed).part(docWith("2-b", attText, attZip), attText, attZip).part(docWith("3-c")).missing("1-x").end()},
-	{peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "1-x"}}, "application/json", `[{"ok":` + docWith("2-b") + `},{"missing":"1-x"}]`},
+		new(mixed).part(docWith("2-b", attText, attZip), attText,
+			attZip).part(docWith("3-c")).missing("1-x").end()},
+	{peer.CopyDoc{ID: "doc", Revs: []string{"2-b", "1-x"}}, "application/json",
+		`[{"ok":` + docWith("2-b") + `},{"missing":"1-x"}]`},
 	{peer.GetLocal{ID: "x"}, "application/json", `{"_id":"_local/x","_rev":"0-1","a":1}`},
 }
 
@@ -51,8 +55,8 @@ func (s *scripted) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestHostileBytes damages right answers in every way: every operation still comes to an end, and what
-// it gives is a result or a failure.
+// TestHostileBytes damages right answers in every way: every operation still returns, with a result or a
+// failure of a fitting kind.
 func TestHostileBytes(t *testing.T) {
 	var s scripted
 	inRig(t, s.serve, s.serve, func(r *rig) {
@@ -64,7 +68,8 @@ func TestHostileBytes(t *testing.T) {
 				to := rapid.IntRange(at, min(len(answer), at+40)).Draw(t, "to")
 				with := rapid.OneOf(
 					rapid.SliceOfN(rapid.Byte(), 0, 5),
-					rapid.Just([]byte(`"`)), rapid.Just([]byte(`null`)), rapid.Just([]byte(`-1e999`)), rapid.Just([]byte("\r\n--outer")),
+					rapid.Just([]byte(`"`)), rapid.Just([]byte(`null`)), rapid.Just([]byte(`-1e999`)),
+					rapid.Just([]byte("\r\n--outer")),
 					rapid.Just([]byte(`[{`)), rapid.Just([]byte(`{"error":"x"}`)), rapid.Just(answer[at:to]),
 				).Draw(t, "with")
 				answer = append(append(append([]byte(nil), answer[:at]...), with...), answer[to:]...)
@@ -74,14 +79,15 @@ func TestHostileBytes(t *testing.T) {
 			if reply.Result == nil && reply.Failure == nil {
 				t.Fatalf("neither result nor failure")
 			}
-			if f := reply.Failure; f != nil && f.Kind != peer.Malformed && f.Kind != peer.Broken && f.Kind != peer.Status {
+			if f := reply.Failure; f != nil && f.Kind != peer.Malformed && f.Kind != peer.Broken &&
+				f.Kind != peer.Status {
 				t.Fatalf("%s", f)
 			}
 		})
 	})
 }
 
-// TestPieces sends right answers in pieces of any size: where a server's packets end means nothing.
+// TestPieces sends right answers in pieces of any size: the result does not depend on where packets end.
 func TestPieces(t *testing.T) {
 	var s scripted
 	inRig(t, s.serve, s.serve, func(r *rig) {

@@ -10,33 +10,36 @@ import (
 )
 
 const (
-	// maxSmall bounds answers that are read whole: database descriptions and such.
+	// All of these are in bytes. maxSmall bounds short answers that are read whole, such as database
+	// descriptions.
 	maxSmall = 1 << 20
-	// maxLog bounds checkpoint logs: fifty entries of three sequences, which grow with the shards of a database.
+	// maxLog bounds a checkpoint log. It has up to fifty entries with three sequences each, and a sequence
+	// grows with the number of the database's shards.
 	maxLog = 8 << 20
 	// maxDesign bounds a design document that is read for its filter.
 	maxDesign = 16 << 20
-	// maxItem bounds one row or error of a longer answer.
+	// maxItem bounds one row, error or other element of a long answer.
 	maxItem = 4 << 20
 	// maxDoc bounds one document without its attachments. CouchDB's limit is 8 MB by default and was
 	// 64 MB in 2.x.
 	maxDoc = 128 << 20
 )
 
-// lenient are the options to read JSON that servers wrote: a name given twice and bytes that are not
-// UTF-8 pass through as they would from CouchDB to CouchDB.
+// lenient are the options to read JSON that servers wrote. Repeated names and bytes that are not UTF-8 pass
+// through, as they would between two CouchDBs: a document with either must be replicated.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// stream reads an answer's JSON piece by piece, and no piece larger than what was last allowed.
+// stream reads an answer's JSON piece by piece. Before each piece its reader calls allow, which bounds the
+// memory that the decoder takes for it.
 type stream struct {
 	*jsontext.Decoder
 	from *allowance
 }
 
-// allowance is a reader that fails when more is read than was allowed.
+// allowance is a reader that fails with errTooLarge when more is read than was allowed.
 type allowance struct {
 	from io.Reader
-	left int
+	left int // bytes that may still be read
 }
 
 func (a *allowance) Read(p []byte) (int, error) {
@@ -53,10 +56,10 @@ func newStream(from io.Reader) *stream {
 	return &stream{jsontext.NewDecoder(a, lenient...), a}
 }
 
-// allow lets the next piece have up to size bytes.
+// allow lets the next piece have up to size bytes, from where the decoder has read to.
 func (s *stream) allow(size int) { s.from.left = size }
 
-// object reads an object. For each member it calls visit, which reads the value.
+// object reads an object. For each member it calls visit, which must read the value.
 func (s *stream) object(visit func(name string) error) error {
 	if err := s.begin(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
@@ -74,7 +77,7 @@ func (s *stream) object(visit func(name string) error) error {
 	return err
 }
 
-// array reads an array. For each element it calls visit, which reads it.
+// array reads an array. For each element it calls visit, which must read it.
 func (s *stream) array(visit func(i int) error) error {
 	if err := s.begin(jsontext.KindBeginArray, "an array"); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (s *stream) array(visit func(i int) error) error {
 	return err
 }
 
-// begin reads the opening bracket.
+// begin reads the opening bracket of an object or array. what names it in the error for another value.
 func (s *stream) begin(kind jsontext.Kind, what string) error {
 	got := s.PeekKind()
 	if got == kind {
@@ -108,7 +111,7 @@ func (s *stream) begin(kind jsontext.Kind, what string) error {
 	return err
 }
 
-// text reads a string.
+// text reads a string, and reports whether the value is one. Any other value is skipped.
 func (s *stream) text() (string, bool, error) {
 	if s.PeekKind() != jsontext.KindString {
 		return "", false, s.SkipValue()
@@ -120,7 +123,7 @@ func (s *stream) text() (string, bool, error) {
 	return t.String(), true, nil
 }
 
-// sizeOf is about what texts take in memory.
+// sizeOf returns about how many bytes of memory texts take.
 func sizeOf(texts ...string) (size int) {
 	const header = 16
 	for _, text := range texts {
@@ -141,7 +144,7 @@ func (s *stream) end() error {
 	return err
 }
 
-// readJSON reads a small answer into v and ends it.
+// readJSON decodes an answer of up to limit bytes into v, and ends it.
 func (a *answer) readJSON(limit int64, v any) *peer.Failure {
 	defer a.finish()
 	body, err := a.readAll(limit)

@@ -17,16 +17,17 @@ import (
 type attachment struct {
 	name        string
 	contentType string
-	encoding    string // of the stored bytes, such as gzip; empty for none
-	size        int64  // stored bytes, -1 when the server does not say
-	length      int64  // bytes without the encoding, -1 when the server does not say
-	revpos      int
-	follows     bool
-	stub        bool
-	inflate     bool     // its encoding is undone on the way
-	members     []member // all but stub and follows
+	encoding    string   // of the stored bytes, such as gzip; empty for none
+	size        int64    // bytes to send, -1 if unknown: the stored ones, or the length if inflate
+	length      int64    // bytes without the encoding, -1 if unknown
+	revpos      int      // generation of the revision that brought it; 0 if unknown, -1 if it is no number
+	follows     bool     // its bytes come behind the document
+	stub        bool     // only described: the bytes are at the server
+	inflate     bool     // its gzip is undone on the way, for a target that ignores Content-Encoding
+	members     []member // as the server sent them, all but stub and follows
 }
 
+// member is a member of a JSON object.
 type member struct {
 	name  string
 	value jsontext.Value
@@ -35,7 +36,8 @@ type member struct {
 // maxAttachments bounds the attachments of one document.
 const maxAttachments = 10_000
 
-// readAttachments reads the value of _attachments. The order is that in which bodies follow.
+// readAttachments reads the value of _attachments. The order of members is kept, because the attachments'
+// bytes follow a document in that order.
 func readAttachments(raw jsontext.Value) (list []attachment, err error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -60,6 +62,7 @@ func readAttachments(raw jsontext.Value) (list []attachment, err error) {
 	return list, err
 }
 
+// attachmentMember reads the value of one member of an attachment.
 func (s *stream) attachmentMember(att *attachment, name string) error {
 	v, err := s.ReadValue()
 	if err != nil {
@@ -88,7 +91,7 @@ func (s *stream) attachmentMember(att *attachment, name string) error {
 	return nil
 }
 
-// size reads a number of bytes or such, -1 if it is something else.
+// size returns a number that is not negative, -1 for any other value.
 func size(v jsontext.Value) int64 {
 	n, err := strconv.ParseInt(string(v), 10, 53)
 	if err != nil || n < 0 {
@@ -97,13 +100,15 @@ func size(v jsontext.Value) int64 {
 	return n
 }
 
-// relate makes a multipart/related body of a document and the attachments that follow it; open gives
-// their bytes when their turn comes.
+// relate makes a multipart/related body of a document and the attachments that follow it. open is called for
+// each attachment when its turn comes. The body's size is known in advance: the target must be told it, and
+// an attachment that turns out longer or shorter fails the body (see exactly).
 func relate(doc []byte, follow []attachment, open func(attachment) (io.Reader, error)) body {
 	boundary := newBoundary()
 	head := fmt.Appendf(nil, "--%s\r\nContent-Type: application/json\r\n\r\n%s", boundary, doc)
 	tail := fmt.Appendf(nil, "\r\n--%s--", boundary)
-	b := body{contentType: `multipart/related; boundary="` + boundary + `"`, size: int64(len(head) + len(tail))}
+	kind := `multipart/related; boundary="` + boundary + `"`
+	b := body{contentType: kind, size: int64(len(head) + len(tail))}
 	parts := chain{opened(head)}
 	for _, att := range follow {
 		header := att.header(boundary)
@@ -121,7 +126,8 @@ func relate(doc []byte, follow []attachment, open func(attachment) (io.Reader, e
 	return b
 }
 
-// rewrite replaces a document's _attachments by list.
+// rewrite returns a document's body with list as its _attachments. All other bytes stay as they are. An
+// inflated attachment loses the members that describe its encoded bytes, the digest among them.
 func rewrite(doc document, list []attachment) []byte {
 	out := append([]byte(nil), doc.raw[:doc.attachmentsAt]...)
 	out = append(out, '{')
@@ -149,18 +155,20 @@ func rewrite(doc document, list []attachment) []byte {
 	return append(out, doc.raw[doc.attachmentsAt+len(doc.attachments):]...)
 }
 
-// header begins an attachment's part. CouchDB goes by the order of parts and reads no names; PouchDB
-// goes by the name.
+// header returns what begins an attachment's part. CouchDB tells attachments by the order of parts and reads
+// no names; PouchDB tells them by name.
 func (att attachment) header(boundary string) []byte {
-	h := fmt.Appendf(nil, "\r\n--%s\r\nContent-Disposition: attachment; filename=\"%s\"\r\nContent-Type: %s\r\nContent-Length: %d\r\n",
-		boundary, strings.ReplaceAll(oneLine(att.name), `"`, `\"`), oneLine(att.contentType), att.size)
+	name := strings.ReplaceAll(oneLine(att.name), `"`, `\"`)
+	h := fmt.Appendf(nil, "\r\n--%s\r\nContent-Disposition: attachment; filename=\"%s\"\r\n", boundary, name)
+	h = fmt.Appendf(h, "Content-Type: %s\r\nContent-Length: %d\r\n", oneLine(att.contentType), att.size)
 	if att.encoding != "" && !att.inflate {
 		h = fmt.Appendf(h, "Content-Encoding: %s\r\n", oneLine(att.encoding))
 	}
 	return append(h, "\r\n"...)
 }
 
-// oneLine keeps a name that holds line ends from adding headers. The JSON has it as it is.
+// oneLine replaces control characters in a text that goes into a header: with a line end in it, an
+// attachment's name could add headers. The document's JSON has the name as it is.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -176,7 +184,8 @@ func newBoundary() string {
 	return hex.EncodeToString(random[:])
 }
 
-// chain reads what each of its functions opens, one after the other.
+// chain is a reader of the concatenation of what its functions open. Each is called when its turn comes; the
+// first of the chain is the one being read.
 type chain []func() (io.Reader, error)
 
 func (c *chain) Read(p []byte) (int, error) {
@@ -198,19 +207,21 @@ func (c *chain) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// opened is a link of a chain that needs no opening.
+// opened returns a link of a chain for bytes in memory.
 func opened(data []byte) func() (io.Reader, error) {
 	r := bytes.NewReader(data)
 	return func() (io.Reader, error) { return r, nil }
 }
 
-// exactly reads an attachment and fails if it is longer or shorter than it should be.
+// exactly reads an attachment and fails if it is longer or shorter than announced. Without it, the next part
+// would begin inside the announced body, and the target would store bytes of one attachment as another's.
 type exactly struct {
 	name string
 	from io.Reader
-	left int64
+	left int64 // bytes still to come
 }
 
+// Read reads the attachment. When all bytes have come, it reads one more to see the end.
 func (e *exactly) Read(p []byte) (int, error) {
 	var probe [1]byte
 	if e.left == 0 {

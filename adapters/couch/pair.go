@@ -14,17 +14,24 @@ import (
 type Pair struct {
 	source, target *endpoint
 	filter         spec.Filter
-	style          string
-	// noDocIDs says that the source is too old for POST _changes, so that doc_ids are filtered here.
+	style          string // parameter of _changes: all_docs for all leaves, main_only for the winners
+	// noDocIDs is set once the source has refused POST _changes with 405. Its changes are then filtered by
+	// document ids here.
 	noDocIDs atomic.Bool
 
-	mu     sync.Mutex
-	closed bool
-	feed   *feed               // that the last ReadChanges left open
-	kept   map[uint64][][]byte // bodies by the FetchDocs that brought them, in the order of its Docs
+	mu     sync.Mutex // guards the fields below
+	closed bool       // Close was called: nothing is kept any more
+	// feed is the feed that the last ReadChanges left open, nil if there is none. A read takes it out
+	// (takeFeed) and thereby owns it until it leaves it here again (leaveFeed).
+	feed *feed
+	// kept has the bodies of documents by the id of the FetchDocs that brought them, in the order of its
+	// Docs, nil for those that did not come. Release deletes them. They are never changed, so writes read
+	// them without the lock. Nil after Close.
+	kept map[uint64][][]byte
 }
 
-// Pair connects a replication's two endpoints. Close it after its last operation.
+// Pair prepares the two endpoints of a replication. Nothing is sent yet. The caller closes the pair after its
+// last operation.
 func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	p := &Pair{filter: r.Filter, style: "all_docs", kept: map[uint64][][]byte{}}
 	if r.WinningRevsOnly {
@@ -41,7 +48,7 @@ func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	return p, nil
 }
 
-// Close lets go of the connections and of all kept bodies.
+// Close ends the open feed, and releases the connections and all kept bodies. No operation may be in flight.
 func (p *Pair) Close() {
 	p.mu.Lock()
 	open := p.feed
@@ -54,8 +61,8 @@ func (p *Pair) Close() {
 	p.target.close()
 }
 
-// Do carries out an operation. It returns as soon as the context ends. id names the bodies that a
-// FetchDocs keeps.
+// Do carries out an operation, one attempt of it. It returns soon after the context ends. id is that of the
+// call; the bodies that a FetchDocs brings are kept under it, and WriteDocs names them by it.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
 	case peer.Open:
@@ -86,13 +93,15 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	panic(fmt.Sprintf("couch: unknown operation %T", op))
 }
 
-// Release forgets the bodies that the FetchDocs id keeps. Writes under way are not disturbed.
+// Release forgets the bodies that the FetchDocs with this id brought. A write of them that is in flight goes
+// on.
 func (p *Pair) Release(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.kept, id)
 }
 
+// keep keeps the bodies that a FetchDocs brought, unless the pair was closed in the meantime.
 func (p *Pair) keep(id uint64, bodies [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +110,8 @@ func (p *Pair) keep(id uint64, bodies [][]byte) {
 	}
 }
 
-// bodies finds kept documents, nil if one of them is not kept.
+// bodies returns the bodies of kept documents. It is all or nothing: nil if one of them is not kept, since a
+// write that left one out would be taken for a write of all.
 func (p *Pair) bodies(docs []peer.Kept) [][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +133,8 @@ func (p *Pair) side(s peer.Side) *endpoint {
 	return p.source
 }
 
-// reply is the answer of an operation that either succeeds or fails.
+// reply makes the reply of an operation that has either a result or a failure. ReadChanges and CopyDoc may
+// have both.
 func reply[R peer.Result](result R, f *peer.Failure) peer.Reply {
 	if f != nil {
 		return peer.Reply{Failure: f}

@@ -70,7 +70,8 @@ func (p pairing) run(t *testing.T, s *streams, target http.HandlerFunc, revs ...
 		reply := r.do(peer.CopyDoc{ID: "doc", Revs: append(revs, "2-b")})
 		took := time.Since(start)
 		f := reply.Failure
-		if (f != nil) != (p.failure != "") || f != nil && (f.Side != p.side || !strings.Contains(f.String(), p.failure)) {
+		if (f != nil) != (p.failure != "") ||
+			f != nil && (f.Side != p.side || !strings.Contains(f.String(), p.failure)) {
 			t.Errorf("failure %v, want %s of %s", f, p.failure, p.side)
 		}
 		if got := reply.Result.(peer.Copied).Revs; !reflect.DeepEqual(got, p.revs) {
@@ -84,10 +85,11 @@ func (p pairing) run(t *testing.T, s *streams, target http.HandlerFunc, revs ...
 }
 
 func refused(rev string, status int) []peer.CopiedRev {
-	return []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{ID: "doc", Rev: rev, Status: status, Error: "too_large"}}}
+	return []peer.CopiedRev{{Rev: rev,
+		Refused: &peer.Refusal{ID: "doc", Rev: rev, Status: status, Error: "too_large"}}}
 }
 
-// refuses reads some of the body, answers 413 and then does what is said of the rest.
+// refuses reads some of the body, answers 413 and then calls rest.
 func refuses(read int64, rest func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyN(io.Discard, r.Body, read)
@@ -119,7 +121,8 @@ func readsNoMore(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-var rests = map[string]func(w http.ResponseWriter, r *http.Request){"closes": closes, "reads on": goesOnReading, "reads no more": readsNoMore}
+var rests = map[string]func(w http.ResponseWriter, r *http.Request){"closes": closes,
+	"reads on": goesOnReading, "reads no more": readsNoMore}
 
 func TestPairingWhole(t *testing.T) {
 	target := &writes{t: t}
@@ -157,46 +160,52 @@ func TestPairingTargetRefusesAndMoreFollows(t *testing.T) {
 				says(201, `{"ok":true}`)(w, r)
 			}
 			follows := strings.TrimSuffix(new(mixed).part(docWith("3-c")).out.String(), "\r\n--outer--")
-			pairing{revs: append(refused("2-b", 413), peer.CopiedRev{Rev: "3-c"})}.run(t, whole(follows), target, "3-c")
+			pairing{revs: append(refused("2-b", 413), peer.CopiedRev{Rev: "3-c"})}.run(t,
+				whole(follows), target, "3-c")
 		})
 	}
 }
 
 // TestPairingTargetRefusesWhileSourceIsSilent: the target's answer ends the wait for the source.
 func TestPairingTargetRefusesWhileSourceIsSilent(t *testing.T) {
-	s := &streams{stop: 64 << 10, ended: make(chan error, 1), halt: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
-	pairing{revs: refused("2-b", 413), took: 5 * time.Second}.run(t, s, func(w http.ResponseWriter, r *http.Request) {
-		read := make(chan bool)
-		go func() {
-			_, _ = io.Copy(io.Discard, r.Body)
-			close(read)
-		}()
-		time.Sleep(5 * time.Second)
-		refuses(0, func(http.ResponseWriter, *http.Request) { <-read })(w, r)
-	})
+	s := &streams{stop: 64 << 10, ended: make(chan error, 1),
+		halt: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+	pairing{revs: refused("2-b", 413), took: 5 * time.Second}.run(t, s,
+		func(w http.ResponseWriter, r *http.Request) {
+			read := make(chan bool)
+			go func() {
+				_, _ = io.Copy(io.Discard, r.Body)
+				close(read)
+			}()
+			time.Sleep(5 * time.Second)
+			refuses(0, func(http.ResponseWriter, *http.Request) { <-read })(w, r)
+		})
 }
 
 func TestPairingTargetBreaks(t *testing.T) {
 	for _, read := range []int64{0, 1000, bigSize / 2} {
-		pairing{failure: "connection_closed", side: peer.Target}.run(t, whole(""), func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.CopyN(io.Discard, r.Body, read)
-			hijack(w, "").Close()
-		})
+		pairing{failure: "connection_closed", side: peer.Target}.run(t, whole(""),
+			func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.CopyN(io.Discard, r.Body, read)
+				hijack(w, "").Close()
+			})
 	}
 }
 
 func TestPairingTargetIsSilent(t *testing.T) {
 	for _, read := range []int64{0, 1000, bigSize + 1000} {
-		pairing{failure: "timeout", side: peer.Target, took: testTimeout}.run(t, whole(""), func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.CopyN(io.Discard, r.Body, read)
-			readsNoMore(w, r)
-		})
+		pairing{failure: "timeout", side: peer.Target, took: testTimeout}.run(t, whole(""),
+			func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.CopyN(io.Discard, r.Body, read)
+				readsNoMore(w, r)
+			})
 	}
 }
 
-// TestPairingTargetLies: success before the document is there is none.
+// TestPairingTargetLies: an answer of success before the whole document was sent is a failure.
 func TestPairingTargetLies(t *testing.T) {
-	pairing{failure: "malformed_response: answered success before it had the request", side: peer.Target}.run(t, whole(""), func(w http.ResponseWriter, r *http.Request) {
+	pairing{failure: "malformed_response: answered success before it had the request",
+		side: peer.Target}.run(t, whole(""), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.CopyN(io.Discard, r.Body, 1000)
 		hijack(w, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}").Close()
 	})
@@ -206,16 +215,17 @@ func TestPairingTargetLies(t *testing.T) {
 // and the source is not blamed for what it could not send.
 func TestPairingTargetIsSlow(t *testing.T) {
 	const steps = 16
-	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: steps * (testTimeout - time.Second)}.run(t, whole(""), func(w http.ResponseWriter, r *http.Request) {
-		for range steps {
-			_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
-			time.Sleep(testTimeout - time.Second)
-		}
-		says(201, `{"ok":true}`)(w, r)
-	})
+	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: steps * (testTimeout - time.Second)}.run(t,
+		whole(""), func(w http.ResponseWriter, r *http.Request) {
+			for range steps {
+				_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
+				time.Sleep(testTimeout - time.Second)
+			}
+			says(201, `{"ok":true}`)(w, r)
+		})
 }
 
-// TestPairingSourceIsSlow: the other way round.
+// TestPairingSourceIsSlow: a slow source is waited for as well, and the target is not blamed.
 func TestPairingSourceIsSlow(t *testing.T) {
 	s := &streams{stop: bigSize / 2, ended: make(chan error, 1)}
 	s.halt = func(w http.ResponseWriter, _ *http.Request) {
@@ -227,7 +237,8 @@ func TestPairingSourceIsSlow(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "\r\n--inner--\r\n--outer--")
 	}
-	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: 16 * (testTimeout - time.Second)}.run(t, s, (&writes{t: t}).serve)
+	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: 16 * (testTimeout - time.Second)}.run(t,
+		s, (&writes{t: t}).serve)
 }
 
 // TestPairingBothAreSlow: the time that one side takes does not count against the other.
@@ -242,13 +253,14 @@ func TestPairingBothAreSlow(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "\r\n--inner--\r\n--outer--")
 	}
-	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: (steps + 2) * pause}.run(t, s, func(w http.ResponseWriter, r *http.Request) {
-		for range steps {
-			_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
-			time.Sleep(pause)
-		}
-		says(201, `{"ok":true}`)(w, r)
-	})
+	pairing{revs: []peer.CopiedRev{{Rev: "2-b"}}, took: (steps + 2) * pause}.run(t, s,
+		func(w http.ResponseWriter, r *http.Request) {
+			for range steps {
+				_, _ = io.CopyN(io.Discard, r.Body, bigSize/steps)
+				time.Sleep(pause)
+			}
+			says(201, `{"ok":true}`)(w, r)
+		})
 }
 
 func TestPairingSourceStops(t *testing.T) {
@@ -256,17 +268,20 @@ func TestPairingSourceStops(t *testing.T) {
 		halt func(w http.ResponseWriter, r *http.Request)
 		p    pairing
 	}{
-		"breaks":    {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "").Close() }, pairing{failure: "connection_closed"}},
-		"ends":      {func(http.ResponseWriter, *http.Request) {}, pairing{failure: "connection_closed"}},
-		"is silent": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, pairing{failure: "timeout", took: testTimeout}},
+		"breaks": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "").Close() },
+			pairing{failure: "connection_closed"}},
+		"ends": {func(http.ResponseWriter, *http.Request) {}, pairing{failure: "connection_closed"}},
+		"is silent": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			pairing{failure: "timeout", took: testTimeout}},
 	} {
 		for _, stop := range []int{0, 16 << 10, bigSize / 2} {
 			t.Run(fmt.Sprint(name, " after ", stop), func(t *testing.T) {
-				c.p.run(t, &streams{stop: stop, halt: c.halt, ended: make(chan error, 1)}, func(w http.ResponseWriter, r *http.Request) {
-					if _, err := io.Copy(io.Discard, r.Body); err == nil {
-						t.Error("the target believes that it has everything")
-					}
-				})
+				c.p.run(t, &streams{stop: stop, halt: c.halt, ended: make(chan error, 1)},
+					func(w http.ResponseWriter, r *http.Request) {
+						if _, err := io.Copy(io.Discard, r.Body); err == nil {
+							t.Error("the target believes that it has everything")
+						}
+					})
 			})
 		}
 	}
@@ -303,7 +318,7 @@ func TestRefusalSurvivesReset(t *testing.T) {
 	s.ended = make(chan error, 1000)
 	source := httptest.NewServer(http.HandlerFunc(s.serve))
 	defer source.Close()
-	target := httptest.NewServer(refuses(1000, closes)) // bytes that were not read turn the close into a reset
+	target := httptest.NewServer(refuses(1000, closes)) // bytes left unread turn the close into a reset
 	defer target.Close()
 	rep := testReplication()
 	rep.Source.URL, rep.Target.URL = source.URL+"/db/", target.URL+"/db/"
@@ -316,7 +331,8 @@ func TestRefusalSurvivesReset(t *testing.T) {
 	defer pair.Close()
 	for range 200 {
 		reply := pair.Do(context.Background(), 1, peer.CopyDoc{ID: "doc", Revs: []string{"2-b"}})
-		if got := reply.Result.(peer.Copied).Revs; reply.Failure != nil || !reflect.DeepEqual(got, refused("2-b", 413)) {
+		if got := reply.Result.(peer.Copied).Revs; reply.Failure != nil ||
+			!reflect.DeepEqual(got, refused("2-b", 413)) {
 			t.Fatalf("%+v %v", got, reply.Failure)
 		}
 	}

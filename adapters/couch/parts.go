@@ -12,14 +12,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// manyFor bounds how many documents an answer may have when it was asked for n: latest=true lets
-// several newer ones come for one that was asked for.
+// manyFor returns how many documents an answer may have to a question for n. There may be more than n,
+// because with latest=true several newer revisions may replace one; the bound stops an answer without end.
 func manyFor(n int) int { return 4*n + 100 }
 
-// readParts reads a multipart/mixed answer: a part for each revision.
+// readParts reads a multipart/mixed answer, which has a part for each revision, and copies each.
 func (c *copying) readParts(a *answer, mixed *multipart.Reader) error {
 	for {
-		// This also reads over what the target did not take of the part before.
+		// NextRawPart skips what is left of the part before, if the target refused it half-way.
 		part, err := mixed.NextRawPart()
 		if err == io.EOF {
 			return nil
@@ -33,6 +33,8 @@ func (c *copying) readParts(a *answer, mixed *multipart.Reader) error {
 	}
 }
 
+// readPart copies the revision in a part: a document, one with attachments (multipart/related), or word that
+// it is missing.
 func (c *copying) readPart(a *answer, part *multipart.Part) error {
 	if c.parts--; c.parts < 0 {
 		return malformed("answered with many more revisions than it was asked for")
@@ -48,7 +50,7 @@ func (c *copying) readPart(a *answer, part *multipart.Part) error {
 	return c.element(raw)
 }
 
-// element deals with a document that nothing follows, or with {"missing": rev}.
+// element copies a document that nothing follows, or notes a revision from {"missing": rev}.
 func (c *copying) element(raw []byte) error {
 	if rev := missingRev(raw); rev != "" {
 		c.waiting = slices.DeleteFunc(c.waiting, func(asked string) bool { return asked == rev })
@@ -65,8 +67,8 @@ func (c *copying) element(raw []byte) error {
 	return c.put(doc, plain(doc))
 }
 
-// readLone reads the attachments of a document that nothing follows. One that says otherwise would have
-// the target wait for bytes, or take the attachment for empty.
+// readLone reads the attachments of a document that nothing follows, and fails if one says "follows". The
+// target would wait for its bytes, or store an empty attachment.
 func readLone(doc document) ([]attachment, error) {
 	attachments, err := readAttachments(doc.attachments)
 	for _, att := range attachments {
@@ -77,11 +79,13 @@ func readLone(doc document) ([]attachment, error) {
 	return attachments, err
 }
 
+// notFollowing returns the error for an attachment whose bytes are announced and not sent.
 func notFollowing(att attachment) error {
 	return malformedf("attachment %q is announced but does not follow", clip(att.name, 100))
 }
 
-// readRelated reads a part with a document and the attachments that follow it.
+// readRelated copies the revision in a multipart/related part: a document and the attachments that follow it,
+// which go on to the target as they come.
 func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	part, err := related.NextRawPart()
 	if err == io.EOF {
@@ -112,7 +116,7 @@ func (c *copying) readRelated(a *answer, related *multipart.Reader) error {
 	return c.putRelated(doc, attachments, open, func() { a.cancel(errRefused) })
 }
 
-// readDoc reads the JSON of a document.
+// readDoc reads the JSON value that a part begins with, of up to maxDoc.
 func readDoc(from io.Reader) ([]byte, error) {
 	s := newStream(from)
 	s.allow(maxDoc)
@@ -123,7 +127,8 @@ func readDoc(from io.Reader) ([]byte, error) {
 	return raw, err
 }
 
-// missingRev is the revision of {"missing": rev}, empty for anything else.
+// missingRev returns the revision in {"missing": rev}, empty for any other value. A document may have a
+// member "missing" too, but never as its only one.
 func missingRev(raw []byte) (rev string) {
 	s := newStream(bytes.NewReader(raw))
 	s.allow(len(raw) + 1)

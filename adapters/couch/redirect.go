@@ -12,7 +12,12 @@ import (
 // maxHops bounds the redirects that one request follows.
 const maxHops = 5
 
-// follow sends a request to where redirects lead it.
+// follow sends a request to the endpoint's base, and on to where redirects lead it.
+//
+// A body that can be sent just once (r.stream) cannot follow: by the time the redirect arrives, part of it is
+// gone. Such a request fails, but the endpoint remembers the new base, to which the caller's next attempt
+// goes at once. The failure is Broken, which the core retries, if there is such a base; otherwise the next
+// attempt would end in the same way.
 func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failure) {
 	base := e.base
 	if moved := e.moved.Load(); moved != nil && r.stream != nil {
@@ -37,7 +42,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			f := e.failure(r, peer.Status, "the server redirects while a document is on its way to it")
 			f.Status = a.StatusCode
 			if known {
-				f.Kind = peer.Broken // the next try goes there at once
+				f.Kind = peer.Broken
 			}
 			return nil, f
 		}
@@ -49,23 +54,26 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 	return nil, e.failure(r, peer.Malformed, "the server redirects in a circle")
 }
 
-// redirect tells where an answer redirects to, if it does.
+// redirect returns the URL that an answer redirects to, and whether it does. User and password in it are
+// dropped: a server must not choose the credentials that another one gets. An answer whose Location is
+// missing or names no HTTP server is no redirect; its status is then an error by itself.
 func (a *answer) redirect(from *url.URL) (*url.URL, bool) {
 	switch a.StatusCode {
 	case 301, 302, 303, 307, 308:
 	default:
 		return nil, false
 	}
-	to, err := from.Parse(a.Header.Get("Location"))
-	if err != nil || a.Header.Get("Location") == "" || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+	location := a.Header.Get("Location")
+	to, err := from.Parse(location)
+	if err != nil || location == "" || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
 		return nil, false
 	}
 	to.User, to.Fragment = nil, ""
 	return to, true
 }
 
-// remember notes the base that a redirect leads to, when it keeps the rest of the path, and says whether
-// it did.
+// remember notes the base that a redirect leads to, and reports whether it could: the redirect must keep the
+// part of the path that the request added to the base.
 func (e *endpoint) remember(to *url.URL, r request) bool {
 	prefix, is := strings.CutSuffix(to.EscapedPath(), r.path)
 	if r.path == "" && !strings.HasSuffix(prefix, "/") {
@@ -78,7 +86,8 @@ func (e *endpoint) remember(to *url.URL, r request) bool {
 	if err != nil {
 		return false
 	}
-	// The base's query may hold a token. Strangers get it only from a server that hands it to them itself.
+	// The base's query may hold a token. A stranger gets it only if the server itself put it into the
+	// redirect.
 	if !e.stranger(to) || to.RawQuery == joinQueries(e.base.RawQuery, r.query) {
 		base.RawQuery = e.base.RawQuery
 	}
@@ -86,14 +95,17 @@ func (e *endpoint) remember(to *url.URL, r request) bool {
 	return true
 }
 
-// stranger says whether a URL is of a server that must not see what the base's server may: one with
-// another name, or on another port unless the way there became https.
+// stranger reports whether a URL belongs to another server than the base, which must not see the user's
+// credentials, headers and query. A server is the same if it has the same name and either the same scheme and
+// port, or https in place of http on whatever port. A step from https down to http is never the same server:
+// it would send the password in clear.
 func (e *endpoint) stranger(to *url.URL) bool {
 	same := to.Scheme == e.base.Scheme && port(to) == port(e.base)
 	safer := e.base.Scheme == "http" && to.Scheme == "https"
 	return !strings.EqualFold(to.Hostname(), e.base.Hostname()) || !same && !safer
 }
 
+// port returns a URL's port, also where it is implied by the scheme.
 func port(u *url.URL) string {
 	if u.Port() != "" {
 		return u.Port()

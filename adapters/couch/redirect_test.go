@@ -41,7 +41,8 @@ func TestRedirects(t *testing.T) {
 			must[peer.Opened](r, peer.Open{})
 			reply := r.do(peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-a"}}}})
 			d, _ := reply.Result.(peer.Diff)
-			if isSeeOther := status == 303; isSeeOther != (method == "GET") || isSeeOther != (len(d.Docs) == 0) {
+			if isSeeOther := status == 303; isSeeOther != (method == "GET") ||
+				isSeeOther != (len(d.Docs) == 0) {
 				t.Errorf("%d: %s, %+v %v", status, method, d, reply.Failure)
 			}
 		})
@@ -57,18 +58,21 @@ func TestRedirectsEnd(t *testing.T) {
 		if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != peer.Malformed || hops != maxHops {
 			t.Errorf("%v after %d hops", f, hops)
 		}
-		if f := r.do(peer.Open{Side: peer.Target}).Failure; f == nil || f.Kind != peer.Status || f.Status != 302 {
+		if f := r.do(peer.Open{Side: peer.Target}).Failure; f == nil || f.Kind != peer.Status ||
+			f.Status != 302 {
 			t.Errorf("redirect to nowhere: %v", f)
 		}
 	})
 }
 
-// TestRedirectsAndCredentials: only the same host sees them, or the same name once it speaks https.
+// TestRedirectsAndCredentials: credentials go to the same name only, on the same port or from http to https.
 func TestRedirectsAndCredentials(t *testing.T) {
 	e := &endpoint{base: &url.URL{Scheme: "http", Host: "h.test", Path: "/db/"}}
 	for to, stranger := range map[string]bool{
-		"http://h.test/x": false, "http://H.TEST:80/x": false, "https://h.test/x": false, "https://h.test:6984/x": false,
-		"http://h.test:81/x": true, "http://other.test/x": true, "https://other.test/x": true, "http://sub.h.test/x": true,
+		"http://h.test/x": false, "http://H.TEST:80/x": false, "https://h.test/x": false,
+		"https://h.test:6984/x": false,
+		"http://h.test:81/x":    true, "http://other.test/x": true, "https://other.test/x": true,
+		"http://sub.h.test/x": true,
 	} {
 		u, _ := url.Parse(to)
 		if e.stranger(u) != stranger {
@@ -79,7 +83,8 @@ func TestRedirectsAndCredentials(t *testing.T) {
 	if u, _ := url.Parse("http://h.test/x"); !e.stranger(u) {
 		t.Error("back to http")
 	}
-	for location, want := range map[string]string{"http://target.test/new/": "", "http://source.test/new/": "Basic YW5uYTpzM2NyM3QrcGEvc3M="} {
+	for location, want := range map[string]string{"http://target.test/new/": "",
+		"http://source.test/new/": "Basic YW5uYTpzM2NyM3QrcGEvc3M="} {
 		var seen []string
 		note := func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/new/") {
@@ -94,8 +99,8 @@ func TestRedirectsAndCredentials(t *testing.T) {
 	}
 }
 
-// TestCopyDocRedirected: a document on its way cannot be sent twice, but the next one goes to where
-// the target was found.
+// TestCopyDocRedirected: a streamed document cannot be sent twice, but the next attempt goes to where the
+// redirect led.
 func TestCopyDocRedirected(t *testing.T) {
 	moved := redirects(307, "http://target.test/new/")
 	target := &writes{t: t}
@@ -107,7 +112,8 @@ func TestCopyDocRedirected(t *testing.T) {
 		moved(w, r)
 	}, func(r *rig) {
 		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
-		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Status != 307 || f.Side != peer.Target {
+		if f := r.do(op).Failure; f == nil || f.Kind != peer.Broken || f.Status != 307 ||
+			f.Side != peer.Target {
 			t.Errorf("%v", f)
 		}
 		must[peer.Copied](r, op)
@@ -117,8 +123,8 @@ func TestCopyDocRedirected(t *testing.T) {
 	})
 }
 
-// TestCopyDocBrokenAfterRedirect: after a broken connection the target is looked for again where it was at
-// first, and what it says there is no reason to stop trying.
+// TestCopyDocBrokenAfterRedirect: after a broken connection the next attempt starts at the configured URL
+// again, and the redirect there is no reason to stop trying.
 func TestCopyDocBrokenAfterRedirect(t *testing.T) {
 	moved, puts := redirects(301, "http://target.test/new/"), 0
 	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
@@ -144,8 +150,8 @@ func TestCopyDocBrokenAfterRedirect(t *testing.T) {
 	})
 }
 
-// TestCopyDocRedirectedToStranger: a token in the URL stays with the server that it is for, unless that one
-// hands it on.
+// TestCopyDocRedirectedToStranger: another server does not get the token in the URL unless the redirect
+// itself has it.
 func TestCopyDocRedirectedToStranger(t *testing.T) {
 	for _, c := range []struct{ location, want string }{
 		{"http://source.test/new/doc", "new_edits=false"},
@@ -178,7 +184,8 @@ func TestCopyDocRedirectedToStranger(t *testing.T) {
 	}
 }
 
-// TestCopyDocRedirectedAway: where nobody learns where to send documents, another try is of no use.
+// TestCopyDocRedirectedAway: a redirect that leads to no base is a failure for good: another attempt is of no
+// use.
 func TestCopyDocRedirectedAway(t *testing.T) {
 	inRig(t, saysMixed(new(mixed).part(docWith("1-a")).end()), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

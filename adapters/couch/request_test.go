@@ -24,9 +24,12 @@ import (
 
 func TestEscapeID(t *testing.T) {
 	for id, want := range map[string]string{
-		"plain-1_a.b:c": "plain-1_a.b:c", "a b": "a%20b", "a/b": "a%2Fb", "a+b": "a%2Bb", "a%2Fb": "a%252Fb", "ü": "%C3%BC",
-		"_design/x": "_design/x", "_design/x/y": "_design/x%2Fy", "_local/a/b": "_local/a%2Fb", "_design": "_design",
-		"..": "%2E%2E", ".": "%2E", "...": "...", "_design/..": "_design/%2E%2E", "?#&=": "%3F%23%26%3D", "~": "%7E", "\x00": "%00",
+		"plain-1_a.b:c": "plain-1_a.b:c", "a b": "a%20b", "a/b": "a%2Fb", "a+b": "a%2Bb", "a%2Fb": "a%252Fb",
+		"ü":         "%C3%BC",
+		"_design/x": "_design/x", "_design/x/y": "_design/x%2Fy", "_local/a/b": "_local/a%2Fb",
+		"_design": "_design",
+		"..":      "%2E%2E", ".": "%2E", "...": "...", "_design/..": "_design/%2E%2E", "?#&=": "%3F%23%26%3D",
+		"~": "%7E", "\x00": "%00",
 	} {
 		if got := escapeID(id); got != want {
 			t.Errorf("%q: %s, want %s", id, got, want)
@@ -34,11 +37,12 @@ func TestEscapeID(t *testing.T) {
 	}
 }
 
-// TestEscapedIDsArrive checks against net/url that a server which decodes paths sees the id again.
+// TestEscapedIDsArrive checks with net/url that a server which decodes the path gets the id back.
 func TestEscapedIDsArrive(t *testing.T) {
 	base, _ := url.Parse("http://h/a%2Fb/")
 	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.String().Filter(func(s string) bool { return s != "" && utf8.ValidString(s) }).Draw(t, "id")
+		id := rapid.String().Filter(func(s string) bool { return s != "" && utf8.ValidString(s) }).Draw(t,
+			"id")
 		u, err := locate(base, request{path: escapeID(id)})
 		if err != nil || u.Path != "/a/b/"+id || u.EscapedPath() != "/a%2Fb/"+escapeID(id) {
 			t.Fatalf("%q: %v %v", id, u, err)
@@ -59,7 +63,8 @@ func TestEndpointURLs(t *testing.T) {
 				t.Errorf("%s: asked %s %s", c.url, r.Host, r.RequestURI)
 			}
 			says(200, "{}")(w, r)
-		}, nil, func(r *rig) { must[peer.Local](r, peer.GetLocal{ID: "x"}) }, func(rep *spec.Replication) { rep.Source.URL = c.url })
+		}, nil, func(r *rig) { must[peer.Local](r, peer.GetLocal{ID: "x"}) },
+			func(rep *spec.Replication) { rep.Source.URL = c.url })
 	}
 }
 
@@ -83,7 +88,8 @@ func TestHeaders(t *testing.T) {
 	inRig(t, answer, nil, func(r *rig) {
 		r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}})
 		want := http.Header{
-			"Accept": {"x/y"}, "User-Agent": {"me"}, "Accept-Encoding": {"gzip"}, "Authorization": {"Bearer tok"}, "X-Api": {"k1"},
+			"Accept": {"x/y"}, "User-Agent": {"me"}, "Accept-Encoding": {"gzip"},
+			"Authorization": {"Bearer tok"}, "X-Api": {"k1"},
 			"Content-Type": {"application/json"}, "Content-Length": {got.Get("Content-Length")},
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) || host != "other.test" {
@@ -92,7 +98,8 @@ func TestHeaders(t *testing.T) {
 	}, func(rep *spec.Replication) {
 		rep.Source.Credentials = spec.Credentials{}
 		for name, value := range map[string]string{
-			"accept": "x/y", "user-agent": "me", "authorization": "Bearer tok", "x-api": "k1", "HOST": "other.test", "content-type": "text/plain",
+			"accept": "x/y", "user-agent": "me", "authorization": "Bearer tok", "x-api": "k1",
+			"HOST": "other.test", "content-type": "text/plain",
 			"Content-Length": "7", "Transfer-Encoding": "chunked", "Connection": "close",
 		} {
 			rep.Source.Headers = append(rep.Source.Headers, spec.Header{Name: name, Value: spec.Hide(value)})
@@ -102,22 +109,25 @@ func TestHeaders(t *testing.T) {
 
 // TestSecretsOfHeaders: tokens that the user put into headers stay out of failures too.
 func TestSecretsOfHeaders(t *testing.T) {
-	inRig(t, says(401, `{"error":"bearer-tok","reason":"Bearer bearer-tok is wrong, so is k-e-y"}`), nil, func(r *rig) {
-		f := r.do(peer.Open{}).Failure
-		if f.Error != "*****" || f.Reason != "***** is wrong, so is *****" {
-			t.Errorf("%s", f)
-		}
-	}, func(rep *spec.Replication) {
-		rep.Source.Headers = []spec.Header{
-			{Name: "Authorization", Value: spec.Hide("Bearer bearer-tok")}, {Name: "X-Key", Value: spec.Hide("k-e-y")},
-		}
-	})
+	inRig(t, says(401, `{"error":"bearer-tok","reason":"Bearer bearer-tok is wrong, so is k-e-y"}`),
+		nil, func(r *rig) {
+			f := r.do(peer.Open{}).Failure
+			if f.Error != "*****" || f.Reason != "***** is wrong, so is *****" {
+				t.Errorf("%s", f)
+			}
+		}, func(rep *spec.Replication) {
+			rep.Source.Headers = []spec.Header{
+				{Name: "Authorization", Value: spec.Hide("Bearer bearer-tok")},
+				{Name: "X-Key", Value: spec.Hide("k-e-y")},
+			}
+		})
 }
 
 func TestFailureText(t *testing.T) {
 	inRig(t, says(500, `{"error":"e","reason":"`+strings.Repeat("ü\\n", 400)+`"}`), nil, func(r *rig) {
 		f := r.do(peer.GetLocal{ID: "x"}).Failure
-		if f.Side != peer.Source || f.Method != "GET" || f.URL != "http://source.test/db/_local/x" || f.Error != "e" {
+		if f.Side != peer.Source || f.Method != "GET" || f.URL != "http://source.test/db/_local/x" ||
+			f.Error != "e" {
 			t.Errorf("%+v", f)
 		}
 		if len(f.Reason) > maxReason+3 || !utf8.ValidString(f.Reason) || strings.Contains(f.Reason, "\n") {
@@ -142,8 +152,8 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// TestNoConnection: a connection that does not come about is waited for no longer than an answer, and
-// given up when the last who wanted it is gone.
+// TestNoConnection: connecting takes no longer than waiting for an answer, and is given up when the last
+// request that wants the connection has ended.
 func TestNoConnection(t *testing.T) {
 	inRig(t, nil, nil, func(r *rig) {
 		start := time.Now()
@@ -168,7 +178,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"default", nil, peer.Insecure, false},
 		{"other name", &tls.Config{RootCAs: known.RootCAs, ServerName: "other.test"}, peer.Insecure, false},
-		{"too old for us", &tls.Config{RootCAs: known.RootCAs, MaxVersion: tls.VersionTLS10, MinVersion: tls.VersionTLS10}, peer.Insecure, false},
+		{"too old for us", &tls.Config{RootCAs: known.RootCAs, MaxVersion: tls.VersionTLS10,
+			MinVersion: tls.VersionTLS10}, peer.Insecure, false},
 		{"known", known, 0, true},
 		{"not verified", &tls.Config{InsecureSkipVerify: true}, 0, true},
 	} {
@@ -178,15 +189,16 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; (f == nil) != c.ok || f != nil && f.Kind != c.kind {
+		if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; (f == nil) != c.ok ||
+			f != nil && f.Kind != c.kind {
 			t.Errorf("%s: %v", c.name, f)
 		}
 		pair.Close()
 	}
 }
 
-// TestSharedConnections: pairs with the same way to a server share connections, others do not, and
-// nothing is kept for nobody.
+// TestSharedConnections: pairs with the same route share connections, others do not. The last pair that
+// closes takes the idle connections with it.
 func TestSharedConnections(t *testing.T) {
 	inRig(t, says(200, `{}`), nil, func(r *rig) {
 		pairs := []*Pair{r.pair}
@@ -228,7 +240,7 @@ func TestUnresolvable(t *testing.T) {
 	}
 }
 
-// TestSlots: no more requests at one time than the endpoint allows.
+// TestSlots: never more requests are in flight than the endpoint allows.
 func TestSlots(t *testing.T) {
 	now, most := make(chan int, 1), 0
 	now <- 0
@@ -256,7 +268,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestThrottle: 429 slows the next request down, for all replications with that server.
+// TestThrottle: 429 delays the next request, of all replications with that server.
 func TestThrottle(t *testing.T) {
 	busy := true
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -278,7 +290,8 @@ func TestThrottle(t *testing.T) {
 		}
 		defer other.Close()
 		start := time.Now()
-		if f := other.Do(context.Background(), 1, peer.GetLocal{ID: "x"}).Failure; f != nil || time.Since(start) != 7*time.Second {
+		if f := other.Do(context.Background(), 1, peer.GetLocal{ID: "x"}).Failure; f != nil ||
+			time.Since(start) != 7*time.Second {
 			t.Errorf("%v after %v", f, time.Since(start))
 		}
 		start = time.Now()
@@ -297,8 +310,7 @@ type settable struct {
 
 func (s *settable) Now() time.Time { return s.Mock.Now().Add(s.ahead) }
 
-// TestThrottleClock: a wall clock that is set, back or forth, changes nothing for a server that asked for
-// fewer requests.
+// TestThrottleClock: setting the wall clock, back or forth, changes no pause of the limiter.
 func TestThrottleClock(t *testing.T) {
 	for _, jump := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		wall := &settable{Mock: clock.NewMock()}
@@ -317,7 +329,7 @@ func TestThrottleClock(t *testing.T) {
 	}
 }
 
-// TestRetryAfterDate: dates are by the clock of who says them, if that tells its own.
+// TestRetryAfterDate: a date in Retry-After is compared with the answer's own Date, if it has one.
 func TestRetryAfterDate(t *testing.T) {
 	for _, c := range []struct {
 		date bool
@@ -339,7 +351,7 @@ func TestRetryAfterDate(t *testing.T) {
 	}
 }
 
-// TestThrottleCeiling: at the ceiling requests fail at once, and say when to come again.
+// TestThrottleCeiling: at the limiter's ceiling requests fail at once, with the time to wait.
 func TestThrottleCeiling(t *testing.T) {
 	asked := 0
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -349,13 +361,14 @@ func TestThrottleCeiling(t *testing.T) {
 	}, nil, func(r *rig) {
 		r.do(peer.GetLocal{ID: "x"})
 		f := r.do(peer.GetLocal{ID: "x"}).Failure
-		if f == nil || f.Status != 429 || f.Error != "max_backoff" || f.RetryAfter <= 50*time.Second || asked != 1 {
+		if f == nil || f.Status != 429 || f.Error != "max_backoff" || f.RetryAfter <= 50*time.Second ||
+			asked != 1 {
 			t.Errorf("%+v, asked %d times", f, asked)
 		}
 	})
 }
 
-// TestStaleConnection: a kept connection that the server closed meanwhile costs no attempt.
+// TestStaleConnection: a kept connection that the server has closed costs no attempt.
 func TestStaleConnection(t *testing.T) {
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -365,14 +378,15 @@ func TestStaleConnection(t *testing.T) {
 	}, nil, func(r *rig) {
 		for range 3 {
 			must[peer.Local](r, peer.GetLocal{ID: "x"})
-			if f := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}}).Failure; f.Kind != peer.Malformed {
+			if f := r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a",
+				Rev: "1-a"}}}).Failure; f.Kind != peer.Malformed {
 				t.Errorf("%s", f) // {} has no results, but it was answered
 			}
 		}
 	})
 }
 
-// TestProxy: what a proxy refuses is no answer of the server.
+// TestProxy: a proxy's refusal is not taken for an answer of the server.
 func TestProxy(t *testing.T) {
 	var seen string
 	proxy := func(w http.ResponseWriter, r *http.Request) {
@@ -386,7 +400,8 @@ func TestProxy(t *testing.T) {
 	through := func(url string) func(*spec.Replication) {
 		return func(rep *spec.Replication) {
 			rep.Source.URL = url
-			rep.Source.Proxy = &spec.Proxy{URL: "http://target.test", Credentials: spec.NewCredentials("p", testPassword)}
+			rep.Source.Proxy = &spec.Proxy{URL: "http://target.test",
+				Credentials: spec.NewCredentials("p", testPassword)}
 		}
 	}
 	inRig(t, nil, proxy, func(r *rig) {
@@ -397,7 +412,8 @@ func TestProxy(t *testing.T) {
 	}, through("http://far.test/db/"))
 	inRig(t, nil, proxy, func(r *rig) {
 		f := r.do(peer.GetLocal{ID: "x"}).Failure
-		if f == nil || f.Kind != peer.Unreachable || !strings.Contains(f.Reason, "403") || !strings.HasPrefix(seen, "CONNECT far.test:443") {
+		if f == nil || f.Kind != peer.Unreachable || !strings.Contains(f.Reason, "403") ||
+			!strings.HasPrefix(seen, "CONNECT far.test:443") {
 			t.Errorf("%v, proxy saw %s", f, seen)
 		}
 	}, through("https://far.test/db/"))

@@ -10,12 +10,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxAncestors bounds what is kept of all possible ancestors in one answer, in bytes. Without them
-// attachments that the target has travel once more, which does no harm.
+// maxAncestors bounds the possible ancestors that are kept of one answer, in bytes. Those beyond it are
+// dropped: the source then sends attachments again that the target has, which costs time and does no harm.
 const maxAncestors = 8 << 20
 
-// diffRevs asks about all documents in one request. The answer lists what was asked about and is
-// missing, in the order and the spelling of the question.
+// diffRevs asks the target which revisions it lacks, in one request. The result has them in the order and the
+// spelling of the question, whatever the server's.
 func (e *endpoint) diffRevs(ctx context.Context, op peer.DiffRevs) (peer.Diff, *peer.Failure) {
 	ids, revs := byID(op.Docs)
 	r := request{method: http.MethodPost, path: "_revs_diff"}.posting(revsDiffBody(ids, revs))
@@ -38,7 +38,8 @@ func (e *endpoint) diffRevs(ctx context.Context, op peer.DiffRevs) (peer.Diff, *
 	return diff, nil
 }
 
-// byID joins what is asked about one document in several places, as JSON objects have each name once.
+// byID merges the revisions of each document and drops repeated ones. The question is a JSON object, which
+// has each document's id just once. ids are in the order of docs.
 func byID(docs []peer.DocRevs) (ids []string, revs map[string][]string) {
 	type leaf struct{ id, rev string }
 	revs, known := make(map[string][]string, len(docs)), map[leaf]bool{}
@@ -81,12 +82,13 @@ func appendStrings(dst []byte, texts []string) []byte {
 	return append(dst, ']')
 }
 
-// missing reads what the server says of documents, by their ids.
+// missing reads the answer, and returns what the server lacks by document id. asked is the question.
 func (s *stream) missing(asked map[string][]string) (map[string]peer.DocMissing, error) {
+	const excess = "answered about more documents than it was asked about, or about one twice: %q"
 	found, room := map[string]peer.DocMissing{}, maxAncestors
 	err := s.object(func(id string) error {
 		if _, again := found[id]; again || len(found) == len(asked) {
-			return malformedf("answered about more documents than it was asked about, or about one twice: %q", clip(id, 60))
+			return malformedf(excess, clip(id, 60))
 		}
 		s.allow(maxItem)
 		d, err := s.missingOf(id, asked[id], &room)
@@ -99,9 +101,11 @@ func (s *stream) missing(asked map[string][]string) (map[string]peer.DocMissing,
 	return found, err
 }
 
-// missingOf reads what the server says of one document. Servers may print revisions in a spelling of
-// their own; CouchDB prints 32 hex digits in lower case. Nobody knows which revision is meant by one that
-// is none of those asked about, so then they all count as missing: to copy too much does no harm.
+// missingOf reads what the server lacks of one document. room is what is left of maxAncestors.
+//
+// A server may spell a revision otherwise than the question did: CouchDB prints hex digits in lower case. If
+// a missing revision matches none of those asked about even so, it cannot be told which one is meant, and all
+// count as missing: copying a revision that the target has does no harm, leaving one out loses it.
 func (s *stream) missingOf(id string, asked []string, room *int) (peer.DocMissing, error) {
 	d := peer.DocMissing{ID: id}
 	lacks, unknown := make(map[string]bool, len(asked)), false
@@ -145,7 +149,7 @@ func (s *stream) texts() (texts []string, err error) {
 	return texts, err
 }
 
-// eachText reads an array of strings. It calls take for each.
+// eachText reads an array of strings and calls take for each.
 func (s *stream) eachText(take func(text string)) error {
 	return s.array(func(int) error {
 		if s.PeekKind() != jsontext.KindString {

@@ -23,8 +23,8 @@ const (
 	testPassword = "s3cr3t+pa/ss"
 )
 
-// rig is a pair between two servers that exist in memory. Inside a bubble of synctest, time is false
-// and passes only when everything waits; whatever goroutine is left at the end fails the test.
+// rig is a pair between two servers in memory. Inside a synctest bubble time is virtual and passes only when
+// every goroutine waits; a goroutine that is left at the end fails the test.
 type rig struct {
 	t      *testing.T
 	net    *memNet
@@ -33,7 +33,8 @@ type rig struct {
 }
 
 // inRig runs a test in a bubble between two servers; nil stands for one that is never asked.
-func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig), changes ...func(*spec.Replication)) {
+func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig),
+	changes ...func(*spec.Replication)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, net: &memNet{listeners: map[string]*memListener{}}}
@@ -56,7 +57,8 @@ func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig), cha
 }
 
 func testReplication() spec.Replication {
-	e := spec.Endpoint{Timeout: testTimeout, Connections: 4, Credentials: spec.NewCredentials(testUser, testPassword)}
+	e := spec.Endpoint{Timeout: testTimeout, Connections: 4,
+		Credentials: spec.NewCredentials(testUser, testPassword)}
 	rep := spec.Replication{Source: e, Target: e}
 	rep.Source.URL, rep.Target.URL = "http://source.test/db/", "http://target.test/db/"
 	return rep
@@ -67,7 +69,7 @@ func (r *rig) do(op peer.Op) peer.Reply {
 	return r.check(r.pair.Do(context.Background(), 1, op))
 }
 
-// check looks for what no reply may hold.
+// check fails the test if a reply holds a secret, or texts longer than the bounds.
 func (r *rig) check(reply peer.Reply) peer.Reply {
 	r.t.Helper()
 	if f := reply.Failure; f != nil {

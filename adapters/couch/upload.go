@@ -11,14 +11,16 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// watch ends a request whose peer keeps it waiting. It runs while it is the peer's turn: to accept a
-// connection, to take what we have written, to answer.
+// watch cancels a request, with errSilent, when the server does nothing for the timeout. Its timer runs while
+// it is the server's turn: to accept a connection, to take bytes, to answer. It rests while a body waits for
+// its bytes, since the delay is then another server's. After the answer's headers, answer.listen takes over.
 type watch struct {
 	timer    *clock.Timer
 	timeout  time.Duration
-	answered atomic.Bool
+	answered atomic.Bool // end was called: a timer that fires now, or is set again, must do nothing
 }
 
+// watch returns a watch whose timer runs.
 func (e *endpoint) watch(cancel context.CancelCauseFunc) *watch {
 	w := &watch{timeout: e.timeout}
 	w.timer = e.client.clock.AfterFunc(e.timeout, func() {
@@ -29,32 +31,36 @@ func (e *endpoint) watch(cancel context.CancelCauseFunc) *watch {
 	return w
 }
 
+// wait starts the timeout anew.
 func (w *watch) wait() { w.timer.Reset(w.timeout) }
+
+// rest stops the timer until the next wait.
 func (w *watch) rest() { w.timer.Stop() }
 
-// end is for when the answer has come; the request's body may still be on its way.
+// end ends the watch when the answer has come. net/http may still read the request's body, and so call wait.
 func (w *watch) end() {
 	w.answered.Store(true)
 	w.timer.Stop()
 }
 
-// upload is the body of a request. net/http reads it on a goroutine of its own, and may do so after
-// the answer has come.
+// upload is the body of a request. net/http reads it on a goroutine of its own, also after the answer has
+// come and RoundTrip has returned.
 type upload struct {
-	watch *watch
-	sent  atomic.Int64 // bytes
-	broke atomic.Pointer[brokenOff]
+	watch *watch                    // of the attempt that sends the body; set before net/http reads
+	sent  atomic.Int64              // bytes that net/http has read, which the server need not have
+	broke atomic.Pointer[brokenOff] // set when from failed, nil until then
 
-	mu      sync.Mutex // held while from is read
+	mu      sync.Mutex // guards the fields below, and is held during a Read of from
 	from    io.Reader
-	stopped bool
+	stopped bool // stop was called: from is not read any more
 }
 
-// brokenOff is why a body ended early.
+// brokenOff holds the error by which the source of a body ended it early.
 type brokenOff struct{ err error }
 
 var errStopped = errors.New("the body is no longer needed")
 
+// Read reads the body. Waiting for from does not count against the server.
 func (u *upload) Read(p []byte) (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,10 +78,11 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close does nothing: whoever made the body knows when what is behind it ends.
+// Close does nothing: net/http may call it while the body's source is still needed. The caller that made the
+// body ends the source after stop.
 func (u *upload) Close() error { return nil }
 
-// stop waits until nobody reads what is behind the body, now or later.
+// stop waits for a Read in progress and makes later ones fail. After it the caller may use from itself.
 func (u *upload) stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
