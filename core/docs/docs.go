@@ -41,7 +41,7 @@
 // A transaction whose outcome is unknown is run again. Writing a known revision changes nothing, so
 // replicated edits repeat safely. A new edit carries a Token that its request chose; the record keeps
 // the tokens of the last edits, so that a repetition finds its own edit and returns its revision,
-// where an equal edit of somebody else gets the conflict that it deserves.
+// and an equal edit of another request conflicts.
 package docs
 
 import (

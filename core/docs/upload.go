@@ -16,7 +16,7 @@ import (
 //	write some bytes; while Ready: StoreUpload in a transaction, then Stored; at the end Finish,
 //	StoreUpload once more, Stored; then write the document with the upload as an attachment.
 //
-// An upload that no document took is removed by DiscardUpload, and if nobody called that, by SweepUploads.
+// An upload that no document took is removed by DiscardUpload, or else by SweepUploads.
 type Upload struct {
 	ID tuple.UUID // chosen by the caller, unique
 
@@ -115,7 +115,7 @@ func (s *Store) SweepUploads(tx kv.Tx, before instant.Time, limit int) (int, err
 			return 0, err
 		}
 		if now, err := tx.Get(row.Key); err != nil || !olderThan(now, before) {
-			return swept, err // somebody writes to it again
+			return swept, err // its writer goes on
 		}
 		db.instance = s.instances.Sub(db.Instance)
 		db.clearBlob(blob)

@@ -51,7 +51,7 @@ func MakeRev(gen int64, id string) (Rev, error) {
 // String is the form that clients see: GEN-ID.
 func (r Rev) String() string { return strconv.FormatInt(r.Gen, 10) + "-" + r.ID }
 
-// IsZero says whether r names no revision.
+// IsZero reports whether r names no revision.
 func (r Rev) IsZero() bool { return r == Rev{} }
 
 // Compare orders revisions by generation, then by id as CouchDB does: bytewise, hex ids as the bytes

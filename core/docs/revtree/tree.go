@@ -96,7 +96,7 @@ func (t *Tree) find(rev Rev) int32 {
 }
 
 // Stem forgets revisions that are limit or more edits older than every leaf that follows from them.
-// It says whether there were any. A limit below 1 counts as 1.
+// It reports whether there were any. A limit below 1 counts as 1.
 func (t *Tree) Stem(limit int) bool {
 	limit = max(limit, 1)
 	if len(t.nodes) <= limit {
@@ -141,7 +141,7 @@ func (t *Tree) retain(keep func(i int) bool) {
 	t.nodes = t.nodes[:kept]
 }
 
-// Has says whether rev is known.
+// Has reports whether rev is known.
 func (t *Tree) Has(rev Rev) bool { return t.find(rev) != none }
 
 // Leaf returns the leaf called rev, and whether there is one.
@@ -197,7 +197,7 @@ func (t *Tree) Winner() (winner LeafRev, found bool) {
 	return winner, found
 }
 
-// Conflicted says whether there is more than one leaf.
+// Conflicted reports whether there is more than one leaf.
 func (t *Tree) Conflicted() bool {
 	leaves := 0
 	for i := range t.nodes {
