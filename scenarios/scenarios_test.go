@@ -3,6 +3,7 @@
 package scenarios
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,5 +57,23 @@ func play(t *testing.T, pattern string, check func(*testing.T, *scenario.Scenari
 				}
 			}
 		})
+	}
+}
+
+// TestGuide: the example of README.md is a scenario.
+func TestGuide(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "## Write one\n\n")
+	example, _, _ := strings.Cut(rest, "\n\n- ")
+	var lines []string
+	for line := range strings.Lines(example) {
+		lines = append(lines, strings.TrimPrefix(line, "    "))
+	}
+	s, err := scenario.Parse(strings.Join(lines, ""))
+	if err != nil || len(s.Config.Events) != 2 || len(s.Unused) > 0 {
+		t.Errorf("%v, %+v", err, s)
 	}
 }
