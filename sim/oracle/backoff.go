@@ -8,80 +8,113 @@ import (
 	"couchrelay/core/node"
 )
 
-// backoffs is S8.
+// backoffs are the invariants of waits after crashes: they spare servers that are in trouble, and let a job
+// go on soon after a single failure.
 type backoffs struct {
 	*chronicle
 	waits map[int]alike // after crashes, by their number in a row
 }
 
 var backoffSubject = subject{
-	invariants: []Invariant{{"S8", "The wait after a crash is within its bounds and kept, and crashes are forgotten after a healthy run only."}},
-	begin: func(c *chronicle) {
-		c.on.jobMoved.add((&backoffs{c, map[int]alike{}}).checkBackoff)
+	invariants: []Invariant{
+		{"S8a", "A job counts its crashes in a row: a new one has none, each adds one, and a healthy run " +
+			"ends the count."},
+		{"S8b", "Crashes are forgotten by a healthy run or a completion, at the next record, and by " +
+			"nothing else."},
+		{"S8c", "The wait after a crash is in the last quarter of the least wait, doubled for each crash " +
+			"before, up to the longest."},
+		{"S8d", "A job does not leave its wait early."},
+		{"S8e", "Jobs that crash do not all wait equally long."},
 	},
+	begin: func(c *chronicle) { c.on.jobMoved.add((&backoffs{c, map[int]alike{}}).check) },
 }
 
-// checkBackoff is S8: crashes are counted and forgotten by the rules, the wait after each is within its bounds,
-// and nobody runs before it is over, unless only a clock that is more than a day ahead can have given it.
-func (o *backoffs) checkBackoff(j jobChange) {
-	id, before, after, anew, l := j.id, j.before, j.after, j.anew, j.landing
-	b, a := before.record, after.record
-	ran, health := a.LastUpdated.Sub(b.LastStart), o.w.Config().Backoff.Health
-	_, progress := l.Request.(node.Record)
-	switch {
-	case anew && a.ErrorCount != 0:
-		o.Fail("S8", "job %s is new, and has crashed %d times", id, a.ErrorCount)
-	case anew:
-	case a.State == jobstore.Crashing && b.State == jobstore.Running:
-		o.checkCrash(id, before, after, ran)
-	case progress && ran > health && a.ErrorCount > 0:
-		o.Fail("S8", "job %s has run for %s, and is still said to have crashed %d times", id, ran, a.ErrorCount)
-	case a.ErrorCount < b.ErrorCount && a.State != jobstore.Completed && ran <= health:
-		o.Fail("S8", "job %s: %d crashes were forgotten by %v", id, b.ErrorCount-a.ErrorCount, l.Request)
-	case before.header.Due > 0 && after.header.Due != before.header.Due && l.Wall < before.header.Due && before.header.Due.Sub(l.Wall) <= o.w.Config().Backoff.Max+24*time.Hour:
-		o.Fail("S8", "job %s waits until %s, and was taken out at %s by %v", id, before.header.Due, l.Wall, l.Request)
-	}
-}
-
-// checkCrash checks what follows a crash.
-func (o *backoffs) checkCrash(id string, before, after *shadow, ran time.Duration) {
-	policy := o.w.Config().Backoff
-	n, expected := after.record.ErrorCount, before.record.ErrorCount+1
-	if ran > policy.Health {
-		expected = 1
-	}
-	if n != expected {
-		o.Fail("S8", "job %s has crashed %d times in a row after a run of %s, and %d times before", id, n, ran, before.record.ErrorCount)
-	}
-	wait, most := after.header.Due.Sub(after.record.LastUpdated), longestWait(policy, n)
-	o.checkSpread(id, n, wait)
-	if wait > most || wait < most-most/4-time.Microsecond {
-		o.Fail("S8", "job %s waits %s after crash %d in a row, which should be the last quarter of %s", id, wait, n, most)
-	}
-}
-
-// longestWait is the definition: min(max, min*2^(n-1)). It is not taken from the core, whose mistakes it would
-// have.
-func longestWait(p backoff.Policy, n int) time.Duration {
-	return min(p.Max, p.Min<<min(n-1, 20)) // in a million times the least wait is the longest
-}
-
-// alike are waits after the same number of crashes in a row, one after the other.
+// alike are waits after the same number of crashes in a row that were the same, one after the other.
 type alike struct {
 	wait  time.Duration
 	times int
 }
 
-// checkSpread is a part of S8: jobs that crash together do not come back together. Two waits may be the same
-// by chance, four hardly.
-func (o *backoffs) checkSpread(id string, n int, wait time.Duration) {
-	last := o.waits[n]
+const (
+	// mayBeAlike is how many waits in a row may be the same by chance.
+	mayBeAlike = 3
+	// clockError is how far a clock may be ahead for a wait that it gave to be kept. Longer waits may be cut
+	// short.
+	clockError = 24 * time.Hour
+)
+
+// check compares a job before and after a commit. A user who makes a job anew ends its wait and its count.
+func (b *backoffs) check(j jobChange) {
+	was, is := j.before.record, j.after.record
+	if j.anew {
+		if is.ErrorCount != 0 {
+			b.Fail("S8a", "job %s is new, and has crashed %d times", j.id, is.ErrorCount)
+		}
+		return
+	}
+	ran := is.LastUpdated.Sub(was.LastStart)
+	healthy := ran > b.w.Config().Backoff.Health
+	_, recorded := j.Request.(node.Record)
+	switch {
+	case is.State == jobstore.Crashing && was.State == jobstore.Running:
+		b.checkCrash(j, ran)
+	case recorded && healthy && is.ErrorCount > 0:
+		b.Fail("S8b", "job %s has run for %s, and is still said to have crashed %d times",
+			j.id, ran, is.ErrorCount)
+	case is.ErrorCount < was.ErrorCount && is.State != jobstore.Completed && !healthy:
+		b.Fail("S8b", "job %s: %d crashes were forgotten by %v",
+			j.id, was.ErrorCount-is.ErrorCount, j.Request)
+	case b.leavesEarly(j):
+		b.Fail("S8d", "job %s waits until %s, and was taken out at %s by %v",
+			j.id, j.before.header.Due, j.Wall, j.Request)
+	}
+}
+
+// leavesEarly reports whether a job's wait ends before it is over, by the clock of the node that ends it. A
+// wait that only a clock which was more than a day ahead can have given may end at any time.
+func (b *backoffs) leavesEarly(j jobChange) bool {
+	due := j.before.header.Due
+	left := due.Sub(j.Wall)
+	return due > 0 && j.after.header.Due != due && left > 0 && left <= b.w.Config().Backoff.Max+clockError
+}
+
+// checkCrash looks at the count and the wait that follow a crash.
+func (b *backoffs) checkCrash(j jobChange, ran time.Duration) {
+	policy := b.w.Config().Backoff
+	n, before := j.after.record.ErrorCount, j.before.record.ErrorCount
+	want := before + 1
+	if ran > policy.Health {
+		want = 1
+	}
+	if n != want {
+		b.Fail("S8a", "job %s has crashed %d times in a row after a run of %s, and %d times before",
+			j.id, n, ran, before)
+	}
+	wait, most := j.after.header.Due.Sub(j.after.record.LastUpdated), longestWait(policy, n)
+	b.checkSpread(j.id, n, wait)
+	if wait > most || wait < most-most/4-time.Microsecond {
+		b.Fail("S8c", "job %s waits %s after crash %d in a row, which should be the last quarter of %s",
+			j.id, wait, n, most)
+	}
+}
+
+// longestWait is the definition: min(longest, least*2^(n-1)). It is not taken from the core, whose mistakes
+// it would have.
+func longestWait(p backoff.Policy, n int) time.Duration {
+	return min(p.Max, p.Min<<min(n-1, 20)) // in a million times the least wait is the longest
+}
+
+// checkSpread demands that jobs which crash together do not come back together. Waits below a second are too
+// short to differ much.
+func (b *backoffs) checkSpread(id string, n int, wait time.Duration) {
+	last := b.waits[n]
 	if last.wait != wait {
 		last = alike{wait: wait}
 	}
 	last.times++
-	o.waits[n] = last
-	if last.times > 3 && wait > time.Second {
-		o.Fail("S8", "job %s waits %s after crash %d in a row, as the %d before it did", id, wait, n, last.times-1)
+	b.waits[n] = last
+	if last.times > mayBeAlike && wait > time.Second {
+		b.Fail("S8e", "job %s waits %s after crash %d in a row, as the %d before it did",
+			id, wait, n, last.times-1)
 	}
 }

@@ -49,14 +49,14 @@ type process struct {
 	applied  settings              // that it was told last
 	born     []birth               // of all its lives
 	member   membership            // kept by members
-	looks    [looks]look           // kept by looking
-	stood    instant.Time          // PausedLast, as far as looks may be late because of that
+	duties   [allDuties]carriedOut // kept by duties
+	stood    instant.Time          // PausedLast, as far as duties are excused by that
 	sight    sight                 // kept by turns
-	vain     vain                  // kept by busyLoops
+	knows    knowledge             // kept by idleAsks
 	paces    map[reflect.Type]pace // of what it does regularly, kept by spreading
 	charging charging              // kept by charges
-	giving   giving                // kept by leases
-	ran      int                   // jobs after its last step
+	monitor  monitoring            // kept by leases
+	ran      int                   // slots in use after its last step, kept by duties
 }
 
 // settings are those of a node, and since when.

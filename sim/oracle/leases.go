@@ -12,222 +12,223 @@ import (
 	"couchrelay/sim/world"
 )
 
-// leases are the invariants of workers and what they took.
+// leases are the invariants of workers and of the jobs that they take: a worker's heartbeats keep its jobs,
+// and a worker that is silent for its activity timeout loses all of them.
 type leases struct {
 	*chronicle
-	taken map[node.Held]bool // every job under every lock that the store gave out; true once it was run
-	haste map[string]haste   // by job
+	grants map[node.Held]bool // every job under every lock that the store gave out; true once it was run
+	takes  map[string]takes   // by job
 }
 
 var leaseSubject = subject{
 	invariants: []Invariant{
-		{"S24", "A run is of a job that the store gave to its worker, the only one for that time, and is not dropped before that is over."},
-		{"S25", "No worker is given up within its activity timeout, and none does anything afterwards."},
-		{"S26", "A worker whose heartbeats do not get through tries again soon, and drops its runs within its activity timeout."},
-		{"L3", "No job stays running that nobody runs."},
+		{"B1d", "No job is taken more than 30 times in a minute."},
+		{"S24a", "A node runs only jobs that the store gave to it."},
+		{"S24b", "A node runs a job that it was given once."},
+		{"S24c", "A node drops a run for its job only when that job was taken away from it."},
+		{"S25", "No worker is given up within its activity timeout, and nothing lands for one that was " +
+			"given up."},
+		{"S26b", "A run is over when its worker's last heartbeat is as old as the activity timeout that it " +
+			"told."},
+		{"L3a", "A process that has the store to itself gives up the workers of earlier lives as soon as " +
+			"it hears of them."},
+		{"L3b", "A worker without a new heartbeat for the activity timeout is given up as soon as another " +
+			"sees that."},
+		{"L5e", "A heartbeat that lands late does not take the place of a newer one."},
 	},
 	begin: func(c *chronicle) {
-		o := &leases{c, map[node.Held]bool{}, map[string]haste{}}
-		c.on.nodeUp.add(func(p *process) { p.giving = giving{expiring: map[string]uint64{}} })
-		c.on.landed.add(o.checkLeases)
-		c.on.jobChanged.add(func(j jobChange) { o.noteTaken(j.id, j.after.header) })
-		c.on.nodeStepped.add(o.checkInherits)
-		c.on.nodeStepped.add(o.checkDropped)
-		c.on.runStarted.add(o.checkTaken)
-		c.on.runEnded.add(o.checkLease)
+		l := &leases{c, map[node.Held]bool{}, map[string]takes{}}
+		c.on.nodeUp.add(func(p *process) { p.monitor = monitoring{givingUp: map[string]uint64{}} })
+		c.on.landed.add(l.landed)
+		c.on.jobChanged.add(l.checkTakes)
+		c.on.nodeStepped.add(l.checkGivesUp)
+		c.on.nodeStepped.add(l.checkDrops)
+		c.on.runStarted.add(l.checkGranted)
+		c.on.runEnded.add(l.checkOutlives)
 		c.on.ticked.add(func(world.Ticked) {
 			for _, r := range c.runs {
-				o.checkLease(r)
+				l.checkOutlives(r)
 			}
 		})
 	},
 }
 
-// giving is whom a process gives up, and for how long others have been silent.
-type giving struct {
-	expiring map[string]uint64 // workers that it gives up, and by which request
-	silences map[string]silence
-}
-
-// haste counts how often a job was taken in a minute.
-type haste struct {
-	minute instant.Time
-	n      int
-}
-
-// maxHaste bounds that: a job that has begun runs for a minute unless something happens to it.
-const maxHaste = 30
-
 // lease is a worker as the store knows it.
 type lease struct {
 	beat    instant.Time  // when its last heartbeat landed
-	timeout time.Duration // that this heartbeat told the others
+	timeout time.Duration // activity timeout that this heartbeat told the others
 	lag     time.Duration // of the worker's steady clock when it sent that
 	gone    bool          // given up, by itself or by others
-	number  uint64        // of that heartbeat
+	number  uint64        // of the request that this heartbeat is, which grows; 0 for a join
 }
 
+// end is when others may give the worker up.
 func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 
-// checkLeases is S25: whom others take for dead was silent for its activity timeout, and nothing lands for a worker
-// that was given up. A part of L5 is that a heartbeat which lands late does not take the place of a newer one.
-func (o *leases) checkLeases(l landing) {
-	now := o.w.Now()
-	switch q := l.Request.(type) {
-	case node.Join:
-		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.Lag}
-	case node.Beat:
-		o.checkLives(q.Worker, q)
-		if newest := o.leases[q.Worker]; l.Number < newest.number {
-			o.Fail("L5", "%s landed, and a newer one of %s had", q, newest.beat)
-		}
-		o.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: l.Lag, number: l.Number}
-	case node.Accept:
-		o.checkLives(q.Worker, q)
-	case node.Retire:
-		o.giveUp(q.Worker)
-	case node.Expire:
-		if known := o.leases[q.Worker]; !known.gone && now < known.end() && !o.isPast(q.Worker) {
-			o.Fail("S25", "%s at %s, though its heartbeat of %s landed at %s", q, now, known.timeout, known.beat)
-		}
-		o.giveUp(q.Worker)
-	}
+// monitoring is what a node knows of other workers.
+type monitoring struct {
+	givingUp map[string]uint64  // workers that it is about to give up, and by which request
+	beats    map[string]sighted // by worker, at the last look
 }
 
-// isPast says whether a worker can only be one that is no more: the process that has the store to itself was another one
-// then, or has dropped all that it did under that name.
-func (o *leases) isPast(worker string) bool {
-	p := o.nodes[0]
-	return o.w.Config().Exclusive() && (!isOf(worker, p.Worker()) || !slices.ContainsFunc(p.runs, func(r *run) bool { return r.Lock().Worker == worker }))
-}
-
-// checkInherits is a part of L3: a process that has the store to itself gives back what it did in earlier lives as soon as
-// it hears of that, and does not wait until it would take others for dead.
-func (o *leases) checkInherits(s nodeStep) {
-	p, ev, effects := s.p, s.ev, s.effects
-	done, _ := ev.(node.Done)
-	if done.Fault != node.StoreDown { // which is tried again
-		maps.DeleteFunc(p.giving.expiring, func(_ string, id uint64) bool { return id == done.ID })
-	}
-	for _, e := range effects {
-		if ask, is := e.(node.Ask); is {
-			if expire, is := ask.Request.(node.Expire); is {
-				p.giving.expiring[expire.Worker] = ask.ID
-			}
-		}
-	}
-	leases, is := done.Result.(node.Leases)
-	if !is || p.Draining() {
-		return
-	}
-	o.checkSilent(p, leases)
-	if !o.w.Config().Exclusive() {
-		return
-	}
-	for _, l := range leases.List {
-		if _, giving := p.giving.expiring[l.Worker]; !giving && !isOf(l.Worker, p.Worker()) {
-			o.Fail("L3", "%s has the store to itself, and leaves worker %s its jobs", p.Name, l.Worker)
-		}
-	}
-}
-
-// silence is a heartbeat and when a process first saw it, by its steady clock.
-type silence struct {
+// sighted is a heartbeat and when a node first saw it, by its steady clock.
+type sighted struct {
 	beat  [10]byte
 	since instant.Time
 }
 
-// checkSilent is a part of L3: who has been silent for the activity timeout, its own or the monitor's, is given up at once.
-func (o *leases) checkSilent(p *process, leases node.Leases) {
-	known := p.giving.silences
-	p.giving.silences = map[string]silence{}
-	for _, l := range leases.List {
-		s, is := known[l.Worker]
-		if !is || s.beat != l.Beat {
-			s = silence{l.Beat, p.Steady()}
+// takes counts how often a job was taken in a minute.
+type takes struct {
+	minute instant.Time
+	n      int
+}
+
+// maxTakes bounds that: a job that has begun runs for a minute unless something happens to it.
+const maxTakes = 30
+
+// landed follows what becomes of workers, and demands that only what may land does.
+func (l *leases) landed(landed landing) {
+	now := l.w.Now()
+	switch q := landed.Request.(type) {
+	case node.Join:
+		l.leases[q.Worker] = lease{beat: now, timeout: q.Info.ActivityTimeout, lag: landed.Lag}
+	case node.Beat:
+		l.checkLives(q.Worker, q)
+		if newest := l.leases[q.Worker]; landed.Number < newest.number {
+			l.Fail("L5e", "%s landed, and a newer one of %s had", q, newest.beat)
 		}
-		p.giving.silences[l.Worker] = s
-		_, giving := p.giving.expiring[l.Worker]
-		if silent := p.Steady().Sub(s.since); !giving && !isOf(l.Worker, p.Worker()) && silent >= max(p.applied.ActivityTimeout, l.Info.ActivityTimeout) {
-			o.Fail("L3", "%s has seen no heartbeat of %s for %s, and leaves it its jobs", p.Name, l.Worker, silent)
+		l.leases[q.Worker] = lease{
+			beat: now, timeout: q.Info.ActivityTimeout, lag: landed.Lag, number: landed.Number,
 		}
+	case node.Accept:
+		l.checkLives(q.Worker, q)
+	case node.Retire:
+		l.giveUp(q.Worker)
+	case node.Expire:
+		if known := l.leases[q.Worker]; !known.gone && now < known.end() && !l.isPast(q.Worker) {
+			l.Fail("S25", "%s at %s, though its heartbeat of %s landed at %s",
+				q, now, known.timeout, known.beat)
+		}
+		l.giveUp(q.Worker)
 	}
 }
 
-// isOf says whether a worker is a process in one life, under whatever lease.
+// isPast reports whether a worker that is given up early can do no harm, since the store belongs to one
+// process: either an earlier life of that process was the worker, or this life has dropped all that it did
+// under that name.
+func (l *leases) isPast(worker string) bool {
+	p := l.nodes[0]
+	works := slices.ContainsFunc(p.runs, func(r *run) bool { return r.Lock().Worker == worker })
+	return l.w.Config().Exclusive() && (!isOf(worker, p.Worker()) || !works)
+}
+
+// isOf reports whether a worker is a node in one life, under whatever lease: leases after the first have a
+// number behind the life's name.
 func isOf(worker, life string) bool {
-	process, _, _ := strings.Cut(worker, "-")
-	return process == life
+	ofLife, _, _ := strings.Cut(worker, "-")
+	return ofLife == life
 }
 
-func (o *leases) checkLives(worker string, q node.Request) {
-	if known, joined := o.leases[worker]; !joined || known.gone {
-		o.Fail("S25", "%s landed, and the worker was given up", q)
+// checkLives demands that a worker's request lands only while it has a lease.
+func (l *leases) checkLives(worker string, q node.Request) {
+	if known, joined := l.leases[worker]; !joined || known.gone {
+		l.Fail("S25", "%s landed, and the worker was given up", q)
 	}
 }
 
-func (o *leases) giveUp(worker string) {
-	known := o.leases[worker]
+func (l *leases) giveUp(worker string) {
+	known := l.leases[worker]
 	known.gone = true
-	o.leases[worker] = known
+	l.leases[worker] = known
 }
 
-// noteTaken remembers whom the store gave a job, and is a part of B1: nobody takes one again and again.
-func (o *leases) noteTaken(id string, header *jobs.Job) {
+// checkGivesUp demands that a node which sees all leases gives up those that are over, or is doing so
+// already. A node that drains leaves that to others.
+func (l *leases) checkGivesUp(s nodeStep) {
+	p := s.p
+	done, _ := s.ev.(node.Done)
+	if done.Fault != node.StoreDown { // else the request is repeated
+		maps.DeleteFunc(p.monitor.givingUp, func(_ string, id uint64) bool { return id == done.ID })
+	}
+	for _, e := range s.effects {
+		ask, _ := e.(node.Ask)
+		if expire, is := ask.Request.(node.Expire); is {
+			p.monitor.givingUp[expire.Worker] = ask.ID
+		}
+	}
+	seen, is := done.Result.(node.Leases)
+	if !is || p.Draining() {
+		return
+	}
+	silent := p.silences(seen.List)
+	for _, m := range seen.List {
+		_, givesUp := p.monitor.givingUp[m.Worker]
+		if givesUp || isOf(m.Worker, p.Worker()) {
+			continue
+		}
+		if limit := max(p.applied.ActivityTimeout, m.Info.ActivityTimeout); silent[m.Worker] >= limit {
+			l.Fail("L3b", "%s has seen no heartbeat of %s for %s, and leaves it its jobs",
+				p.Name, m.Worker, silent[m.Worker])
+		}
+		if l.w.Config().Exclusive() {
+			l.Fail("L3a", "%s has the store to itself, and leaves worker %s its jobs", p.Name, m.Worker)
+		}
+	}
+}
+
+// silences notes the heartbeats that a node sees, and returns for how long it has seen none that is newer, by
+// its own steady clock.
+func (p *process) silences(list []node.Member) (silent map[string]time.Duration) {
+	known, now := p.monitor.beats, p.Steady()
+	p.monitor.beats, silent = map[string]sighted{}, map[string]time.Duration{}
+	for _, m := range list {
+		s, is := known[m.Worker]
+		if !is || s.beat != m.Beat {
+			s = sighted{m.Beat, now}
+		}
+		p.monitor.beats[m.Worker], silent[m.Worker] = s, now.Sub(s.since)
+	}
+	return silent
+}
+
+// checkTakes remembers to whom the store gave a job, and demands that jobs are not taken again and again: a
+// job that no worker can keep would load the store and starve the others.
+func (l *leases) checkTakes(j jobChange) {
+	header := j.after.header
 	if header == nil || header.State != jobs.Running {
 		return
 	}
-	held := node.Held{JobID: id, Lock: header.Lock}
-	if _, known := o.taken[held]; known {
+	held := node.Held{JobID: j.id, Lock: header.Lock}
+	if _, known := l.grants[held]; known {
 		return
 	}
-	o.taken[held] = false
-	h := o.haste[id]
-	if minute := o.thisMinute(); h.minute != minute {
-		h = haste{minute: minute}
+	l.grants[held] = false
+	t := l.takes[j.id]
+	if minute := l.thisMinute(); t.minute != minute {
+		t = takes{minute: minute}
 	}
-	h.n++
-	if o.haste[id] = h; h.n > maxHaste {
-		o.Fail("B1", "job %s was taken %d times in one minute", id, h.n)
+	t.n++
+	if l.takes[j.id] = t; t.n > maxTakes {
+		l.Fail("B1d", "job %s was taken %d times in one minute", j.id, t.n)
 	}
 }
 
-// checkTaken is S24: what runs was given to its worker, and was not run before.
-func (o *leases) checkTaken(r *run) {
+// checkGranted demands that a run which starts was given to its worker, and was not run before under that
+// lock: a second run would not know what the first one left in flight.
+func (l *leases) checkGranted(r *run) {
 	held := r.Held()
-	switch ran, given := o.taken[held]; {
+	switch ran, given := l.grants[held]; {
 	case !given:
-		o.Fail("S24", "%s runs job %s, which the store never gave it", r.p.Name, held)
+		l.Fail("S24a", "%s runs job %s, which the store never gave it", r.p.Name, held)
 	case ran:
-		o.Fail("S24", "%s runs job %s once more", r.p.Name, held)
+		l.Fail("S24b", "%s runs job %s once more", r.p.Name, held)
 	}
-	o.taken[held] = true
+	l.grants[held] = true
 }
 
-// checkHalted is a part of S24: a run is dropped for its job only when that was taken away.
-func (o *leases) checkHalted(r *run, why string) {
-	s, held := o.shadows[r.JobID()], r.Held()
-	if s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == held.Lock && !o.leases[held.Lock.Worker].gone {
-		o.Fail("S24", "%s drops job %s, which is its own, for %q", r.p.Name, held, why)
-	}
-}
-
-// checkLease is S26: a run is over when its worker's heartbeat is as old as its activity timeout. Who stands still
-// notices when it goes on. By the clock of one that was suspended its heartbeat is younger by that time: it was told the
-// timeout in force then, whatever its settings became meanwhile, and may stand still again before it can ask.
-func (o *leases) checkLease(r *run) {
-	now := o.w.Now()
-	if now <= r.p.PausedLast() || r.p.Paused() {
-		return
-	}
-	if known := o.leases[r.Lock().Worker]; now > known.end().Add(r.p.Lag()-known.lag) {
-		o.Fail("S26", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
-			r.p.Name, r.JobID(), now, now.Sub(known.beat), known.timeout)
-	}
-}
-
-// checkDropped looks for runs that a node drops for their jobs.
-func (o *leases) checkDropped(s nodeStep) {
+// checkDrops looks for runs that a node drops for their jobs: it says "halted" after the effect that drops
+// the run.
+func (l *leases) checkDrops(s nodeStep) {
 	var killed *run
 	for _, e := range s.effects {
 		switch e := e.(type) {
@@ -235,8 +236,30 @@ func (o *leases) checkDropped(s nodeStep) {
 			killed = s.p.find(e.Run)
 		case node.Note:
 			if e.What == "halted" && killed != nil {
-				o.checkHalted(killed, e.Text)
+				l.checkDropped(killed, e.Text)
 			}
 		}
+	}
+}
+
+// checkDropped demands that a run that was dropped for its job has lost that job, or its worker its lease.
+func (l *leases) checkDropped(r *run, why string) {
+	if l.holds(r) && !l.leases[r.Lock().Worker].gone {
+		l.Fail("S24c", "%s drops job %s, which is its own, for %q", r.p.Name, r.Held(), why)
+	}
+}
+
+// checkOutlives demands that no run outlives its worker's lease: others may run its job from then on. A node
+// that stands still notices when it goes on. By the clock of a node that was suspended its heartbeat is
+// younger by that time. What counts is the timeout that the heartbeat told, whatever the node's settings
+// became meanwhile.
+func (l *leases) checkOutlives(r *run) {
+	now := l.w.Now()
+	if now <= r.p.PausedLast() || r.p.Paused() {
+		return
+	}
+	if known := l.leases[r.Lock().Worker]; now > known.end().Add(r.p.Lag()-known.lag) {
+		l.Fail("S26b", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
+			r.p.Name, r.JobID(), now, now.Sub(known.beat), known.timeout)
 	}
 }

@@ -1,80 +1,94 @@
 package oracle
 
 import (
+	"fmt"
+	"slices"
+
 	"couchrelay/core/jobs"
 	"couchrelay/core/node"
-	"slices"
 )
 
-// locks are the invariants of jobs' locks.
+// locks are the invariants of jobs' locks: the lock makes sure that two workers do not copy into one target,
+// write one log of checkpoints, or record one job.
 type locks struct{ *chronicle }
 
 var lockSubject = subject{
 	invariants: []Invariant{
-		{"S1", "No job is run by two live workers under one lock."},
-		{"S2", "A worker that lost its job commits nothing for it any more."},
+		{"S1", "A job has one run: not two under one lock or on one node, and none at its former worker " +
+			"once another runs it."},
+		{"S2", "A worker that lost its job commits nothing for that job any more."},
 	},
 	begin: func(c *chronicle) {
-		o := &locks{c}
-		c.on.landed.add(o.checkFencing)
-		c.on.runStarted.add(o.checkStarted)
+		k := &locks{c}
+		c.on.landed.add(k.checkFencing)
+		c.on.runStarted.add(k.checkStarted)
 	},
 }
 
-// checkStarted is S1.
-func (o *locks) checkStarted(r *run) {
-	lock := r.Lock()
-	for _, other := range o.runs {
+// checkStarted compares a run that starts with the other runs of its job.
+func (k *locks) checkStarted(r *run) {
+	for _, other := range k.runs {
 		if other.JobID() != r.JobID() {
 			continue
 		}
-		if other.Lock() == lock {
-			o.Fail("S1", "job %s runs twice under lock %v", r.JobID(), lock)
+		if other.Lock() == r.Lock() {
+			k.Fail("S1", "job %s runs twice under lock %v", r.JobID(), r.Lock())
 		}
 		if other.p == r.p {
-			o.Fail("S1", "job %s runs on %s as %v, and now as %v too", r.JobID(), r.p.Name, other.Lock(), lock)
+			k.Fail("S1", "job %s runs on %s as %v, and now as %v too",
+				r.JobID(), r.p.Name, other.Lock(), r.Lock())
+		} else if !k.mayOverlap(other, r) {
+			k.Fail("S1", "job %s runs on %s since %s, and now on %s too",
+				r.JobID(), other.p.Name, other.Began(), r.p.Name)
 		}
-		o.checkTakeover(other, r)
 	}
 }
 
-// checkFencing is S2: a write for a job commits only under the job's present lock.
-func (o *locks) checkFencing(l landing) {
-	held, ok := heldBy(l.Request)
-	if !ok || !slices.Contains(l.jobs, held.JobID) {
+// mayOverlap reports whether nodes may run a job at once for a while. In general they must not: a worker
+// gives its runs up before its silence is long enough for others to take its jobs. It cannot do that while it
+// stands still, and need not know of a job that a user made anew.
+func (k *locks) mayOverlap(old, r *run) bool {
+	now := k.w.Now()
+	wasSuspended := r.p.Awoke() > 0 && now.Sub(r.p.Awoke()) < r.p.Settings().ActivityTimeout
+	if wasSuspended && !k.holds(r) {
+		return true // it lost the job meanwhile, but by its own clock its lease goes on
+	}
+	if old.p.Paused() || now.Sub(old.p.PausedLast()) < old.p.Settings().ActivityTimeout {
+		return true // the old run's node has not noticed the time that passed
+	}
+	if s := k.shadows[old.JobID()]; s == nil || s.gone >= old.Began() {
+		return true // the job was removed and added again: the old run is told soon
+	}
+	// While an upgrade changes the timeout, nodes disagree on how long a worker may be silent.
+	return old.p.Settings().ActivityTimeout != r.p.Settings().ActivityTimeout
+}
+
+// checkFencing demands that a write for a job commits only under the job's present lock. Nothing excuses a
+// worker: the store compares the lock in the same transaction.
+func (k *locks) checkFencing(l landing) {
+	held, is := heldBy(l.Request)
+	if !is || !slices.Contains(l.jobs, held.JobID) {
 		return
 	}
-	s := o.shadows[held.JobID]
-	if s == nil || s.header == nil || s.header.State != jobs.Running || s.header.Lock != held.Lock {
-		o.Fail("S2", "%s committed, but the job is %v", l.Request, s)
+	if s := k.shadows[held.JobID]; s == nil || s.header == nil {
+		k.Fail("S2", "%s committed, and there is no such job", l.Request)
+	} else if s.header.State != jobs.Running || s.header.Lock != held.Lock {
+		k.Fail("S2", "%s committed, and the job is %s", l.Request, locked(s.header))
 	}
 }
 
-// checkTakeover is S1 too: a job that another worker took over because its worker was silent does not run
-// there any more, unless that one stood still and does not know yet.
-func (o *locks) checkTakeover(old, r *run) {
-	now := o.w.Now()
-	if r.p.Awoke() > 0 && now.Sub(r.p.Awoke()) < r.p.Settings().ActivityTimeout && !o.holds(r) {
-		return // it was suspended, and by its clock its lease goes on
+// locked is a job's state in words, with its lock.
+func locked(j *jobs.Job) string {
+	if j.State != jobs.Running {
+		return j.State.String()
 	}
-	if old.p == r.p || old.p.Paused() || now.Sub(old.p.PausedLast()) < old.p.Settings().ActivityTimeout {
-		return
-	}
-	s := o.shadows[old.JobID()]
-	if s == nil || s.gone >= old.Began() { // it was removed and added again: the old run is told soon
-		return
-	}
-	if old.p.Settings().ActivityTimeout != r.p.Settings().ActivityTimeout {
-		return // in the middle of an upgrade that changes it nobody can promise this
-	}
-	o.Fail("S1", "job %s runs on %s since %s, and now on %s too", r.JobID(), old.p.Name, old.Began(), r.p.Name)
+	return fmt.Sprintf("running under %s/%d", j.Lock.Worker, j.Lock.Batch)
 }
 
-// heldBy is the job and lock of a request that writes under a lock.
-func heldBy(q node.Request) (node.Held, bool) {
-	h, is := q.(node.HeldRequest)
-	if !is {
-		return node.Held{}, false
+// heldBy is the job and the lock of a request that writes under a lock.
+func heldBy(q node.Request) (held node.Held, is bool) {
+	if h, is := q.(node.HeldRequest); is {
+		return h.HeldJob(), true
 	}
-	return h.HeldJob(), true
+	return node.Held{}, false
 }

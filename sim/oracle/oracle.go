@@ -75,12 +75,12 @@ type subject struct {
 
 // subjects are told of each fact in this order.
 var subjects = []*subject{
-	&chronicleSubject, &loadSubject, &busyLoopSubject, &lockSubject, &memberSubject,
+	&chronicleSubject, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject,
-	&leaseSubject, &lookingSubject, &spreadSubject, &straySubject,
+	&leaseSubject, &dutySubject, &spreadSubject, &straySubject, &transactionSubject, &pageSubject, &leftoverSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
 	&transitionSubject,
-	&viewSubject, &backoffSubject, &lossSubject,
+	&viewSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject,
 	&retrySubject, &limitSubject, &countSubject, &bulkSubject, &copySubject, &checkpointSubject,
 	&completenessSubject, &reportSubject, &quietSubject,

@@ -2,53 +2,53 @@ package oracle
 
 import (
 	"bytes"
+	"slices"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv/ryw"
-	"slices"
 )
 
-// transitions are the invariants of how a job's record changes.
+// transitions are the invariants of how a job's record changes: people and programs follow a job by that.
 type transitions struct{ *chronicle }
 
 var transitionSubject = subject{
 	invariants: []Invariant{
-		{"S7", "A job's state changes in the ways that there are, its document says the same, and it counts the workers that vanished with it."},
-		{"S16", "The counters of a job never go back, and are those that its run told last."},
+		{"S7a", "A job of a request that is over is to be forgotten after the configured time."},
+		{"S7b", "A job's state changes only while it runs, or as it begins to run."},
+		{"S16a", "The counters of a job never go back while it is the same replication."},
+		{"L4e", "A job that becomes ready raises the signal for which nodes without jobs wait."},
 	},
 	begin: func(c *chronicle) {
-		o := &transitions{c}
-		c.on.jobChanged.add(o.checkSignal)
-		c.on.jobMoved.add(o.checkMove)
+		t := &transitions{c}
+		c.on.jobChanged.add(t.checkSignal)
+		c.on.jobMoved.add(t.checkRecord)
 	},
 }
 
-// checkMove is S7 and S16: states change in the ways that there are, and counters never go back.
-func (o *transitions) checkMove(j jobChange) {
-	b, a := j.before.record, j.after.record
-	if age := a.Expires.Sub(a.LastUpdated); a.Expires != 0 && age != o.w.Config().TransientMaxAge {
-		o.Fail("S7", "job %s of a request is over, and forgotten after %s", j.id, age)
+// checkRecord compares the records of a job before and after a commit. A job that was made anew may begin
+// with any state. Its counters are those of its replication, which is another one if the filter function
+// changed.
+func (t *transitions) checkRecord(j jobChange) {
+	before, after := j.before.record, j.after.record
+	if age := after.Expires.Sub(after.LastUpdated); after.Expires != 0 && age != t.w.Config().TransientMaxAge {
+		t.Fail("S7a", "job %s of a request is over, and forgotten after %s", j.id, age)
 	}
-	if !j.anew && !legal(b.State, a.State) {
-		o.Fail("S7", "job %s went from %s to %s by %v", j.id, b.State, a.State, j.Request)
-	}
-	if !j.anew && a.RepID == b.RepID && b.RepID != "" {
-		o.checkCounters(j.id, b.Stats, a.Stats)
-	}
-}
-
-// checkSignal is a part of L4: whoever waits for jobs is told of all that become ready.
-func (o *transitions) checkSignal(j jobChange) {
-	ready := func(s *shadow) bool { return s.header != nil && s.header.State == jobs.Pending && s.header.Due == 0 }
-	if !ready(j.after) || ready(j.before) {
+	if j.anew {
 		return
 	}
-	if !slices.ContainsFunc(j.Mutations, func(m ryw.Mutation) bool { return bytes.Equal(m.Key, o.w.Store().Keys.Jobs.Signal) }) {
-		o.Fail("L4", "job %s is ready by %v, and nobody is told", j.id, j.Request)
+	if !legal(before.State, after.State) {
+		t.Fail("S7b", "job %s went from %s to %s by %v", j.id, before.State, after.State, j.Request)
+	}
+	was, is := before.Stats.Counters(), after.Stats.Counters()
+	if same := after.RepID == before.RepID && before.RepID != ""; same && fewer(is, was) {
+		t.Fail("S16a", "counters of job %s went back from %+v to %+v", j.id, was, is)
 	}
 }
 
+// legal reports whether a job may go from one state to another: a job that waits stays so until it runs, one
+// that runs may end in any way, and one that is over stays so.
 func legal(from, to jobstore.State) bool {
 	switch from {
 	case jobstore.Pending, jobstore.Crashing:
@@ -59,15 +59,26 @@ func legal(from, to jobstore.State) bool {
 	return to == from
 }
 
-// fewer says whether a counter is less than it was.
+// fewer reports whether a counter is less than it was.
 func fewer(is, was checkpoint.Counters) bool {
-	return is.MissingChecked < was.MissingChecked || is.MissingFound < was.MissingFound || is.DocsRead < was.DocsRead || is.DocsWritten < was.DocsWritten ||
-		is.DocWriteFailures < was.DocWriteFailures || is.BulkGetDocs < was.BulkGetDocs || is.BulkGetAttempts < was.BulkGetAttempts
+	return is.MissingChecked < was.MissingChecked || is.MissingFound < was.MissingFound ||
+		is.DocsRead < was.DocsRead || is.DocsWritten < was.DocsWritten ||
+		is.DocWriteFailures < was.DocWriteFailures ||
+		is.BulkGetDocs < was.BulkGetDocs || is.BulkGetAttempts < was.BulkGetAttempts
 }
 
-// checkCounters is S16.
-func (o *transitions) checkCounters(id string, b, a jobstore.Stats) {
-	if fewer(a.Counters(), b.Counters()) {
-		o.Fail("S16", "counters of job %s went back from %+v to %+v", id, b.Counters(), a.Counters())
+// checkSignal demands that the commit which makes a job ready changes the counter for which nodes watch.
+func (t *transitions) checkSignal(j jobChange) {
+	if !j.after.ready() || j.before.ready() {
+		return
 	}
+	signal := t.w.Store().Keys.Jobs.Signal
+	if !slices.ContainsFunc(j.Mutations, func(m ryw.Mutation) bool { return bytes.Equal(m.Key, signal) }) {
+		t.Fail("L4e", "job %s is ready by %v, and nobody is told", j.id, j.Request)
+	}
+}
+
+// ready reports whether the job waits for a free slot, and for nothing else.
+func (s *shadow) ready() bool {
+	return s.header != nil && s.header.State == jobs.Pending && s.header.Due == 0
 }

@@ -109,7 +109,7 @@ func (t *turns) surveyed(p *process, seen node.Surveyed) {
 // checkShares is S10h. What a node asked before an operator's change was over is excused.
 func (t *turns) checkShares(p *process) {
 	for name, a := range p.sight.accounts { // in any order: one is enough
-		if want := t.sharing.sharesOf(name); a.Shares != want && t.sharing.settled(p.looks[looksAtQueue].asked) {
+		if want := t.sharing.sharesOf(name); a.Shares != want && t.sharing.settled(p.duties[surveyQueue].asked) {
 			t.Fail("S10h", "%s sees %d shares of %s, which has %d", p.Name, a.Shares, name, want)
 		}
 	}

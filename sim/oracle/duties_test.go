@@ -7,17 +7,20 @@ import (
 	"couchrelay/core/node"
 )
 
-// lookAround has the first node ask for everything that it looks for regularly, except at the queue, and have its answers.
+// lookAround has the first node ask for everything that it looks for regularly, except at the queue, and have
+// its answers.
 func lookAround(r *rig) {
-	for i, q := range []node.Request{node.ListLeases{}, node.Promote{}, node.Accept{Node: "n1"}, node.ListOwned{}, node.Sweep{}} {
+	for i, q := range []node.Request{
+		node.ListLeases{}, node.Promote{}, node.Accept{Node: "n1"}, node.ListOwned{}, node.Sweep{},
+	} {
 		id := uint64(1000 + i)
 		r.step(node.Wake{}, ask(id, q))
 		r.step(done(id, node.Ok{}))
 	}
 }
 
-// A lease that is lost does not end a look at the queue: the node repeats it, after half a minute in which nothing came and
-// its pause.
+// A lease that is lost does not end a look at the queue: the node repeats it, after half a minute in which
+// nothing came and its pause.
 func TestSurveyUnderWayAtJoin(t *testing.T) {
 	rejoin := func(r *rig) {
 		r.step(node.Start{})
@@ -35,13 +38,13 @@ func TestSurveyUnderWayAtJoin(t *testing.T) {
 			lookAround(r)
 		}
 	}
-	check(t, &lookingSubject, []case_{
+	check(t, &dutySubject, []case_{
 		{"no answer to the look under way", func(r *rig) { rejoin(r); later(r) }, ""},
 		{"it failed and is to be repeated", func(r *rig) { rejoin(r); r.step(failed(3)); later(r) }, ""},
 		{"it was answered", func(r *rig) {
 			rejoin(r)
 			r.step(done(3, node.Surveyed{}))
 			later(r)
-		}, "L4"},
+		}, "L4d"},
 	})
 }
