@@ -12,20 +12,22 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// benchKeys is the number of keys of one commit, benchValue their size, as a job's change has them.
+// benchKeys is the number of keys in one commit, benchValue their size in bytes; a change of a job is like
+// that.
 const (
 	benchKeys  = 5
 	benchValue = 200
 )
 
-// BenchmarkCommit is durable commits of five keys each by a number of committers, and their rate as a
-// ratio to that of plain Pebble batches written and synced in the same way.
+// BenchmarkCommit measures durable commits of five keys each by a number of committers. It also reports the
+// ratio to plain Pebble batches that are written and synced in the same way.
 func BenchmarkCommit(b *testing.B) {
 	for _, committers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(committers), func(b *testing.B) {
 			db := mustOpen(b, b.TempDir(), Options{})
 			defer mustClose(b, db)
-			plain, err := pebble.Open(b.TempDir(), &pebble.Options{Logger: pebbleLog{newFailure(quiet)}, MemTableSize: 16 << 20})
+			plain, err := pebble.Open(b.TempDir(),
+				&pebble.Options{Logger: pebbleLog{newFailure(quiet)}, MemTableSize: 16 << 20})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -45,7 +47,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// race lets goroutines do n things and returns how long it took.
+// race has goroutines do n things and returns how long it took.
 func race(b *testing.B, goroutines, n int, f func() error) time.Duration {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -92,8 +94,8 @@ func commitPlain(db *pebble.DB, n int64, value []byte) error {
 	return batch.Commit(pebble.Sync)
 }
 
-// BenchmarkQueueHead looks at the first 16 jobs of a queue from whose head 100,000 were taken, and at
-// those of one from which none was.
+// BenchmarkQueueHead reads the first 16 jobs of a queue from whose head 100,000 were taken, and of a queue
+// from which none was taken.
 func BenchmarkQueueHead(b *testing.B) {
 	db := mustOpen(b, b.TempDir(), Options{})
 	defer mustClose(b, db)
@@ -142,7 +144,7 @@ func BenchmarkQueueHead(b *testing.B) {
 			}
 		})
 	}
-	b.Run("popping", func(b *testing.B) { // one more is taken before each look
+	b.Run("popping", func(b *testing.B) { // one more is taken before each read
 		for i := 0; b.Loop(); i++ {
 			b.StopTimer()
 			fill("popped", popped+live+i*1000, popped+live+i*1000+1000)

@@ -17,15 +17,15 @@ import (
 
 const crashClients = 4
 
-// crash is the disk as it may look after a power cut, and what each client knew just before.
+// crash is the disk as it may be after a power cut, and the commits that each client knew of just before.
 type crash struct {
 	disk         *vfs.MemFS
 	acknowledged [crashClients]int64
 }
 
-// TestCrash cuts the power at random points, with random parts of what was not synced lost. Then
-// exactly the acknowledged commits are there, of the others each whole or not at all, and versions go
-// on above all that were seen.
+// TestCrash cuts the power at random points and loses random parts of what was not synced. Afterwards every
+// acknowledged commit is there, each other one is there as a whole or not at all, and versions continue above
+// all that clients have seen.
 func TestCrash(t *testing.T) {
 	unacknowledged := 0
 	for seed := range uint64(8) {
@@ -82,9 +82,11 @@ func crashes(t *testing.T, r *rand.Rand) (list []crash) {
 // commitOne is a client's i-th transaction, whose parts must agree with each other.
 func commitOne(tx kv.Tx, client int, i int64, size int) {
 	tx.Set(fmt.Appendf(nil, "first/%d", client), binary.BigEndian.AppendUint64(nil, uint64(i)))
-	tx.Set(fmt.Appendf(nil, "last/%d", client), binary.BigEndian.AppendUint64([]byte(strings.Repeat("x", size)), uint64(i)))
+	tx.Set(fmt.Appendf(nil, "last/%d", client),
+		binary.BigEndian.AppendUint64([]byte(strings.Repeat("x", size)), uint64(i)))
 	tx.Add([]byte("count"), 1)
-	tx.SetVersionstampedKey(tuple.Subspace("log").PackVersionstamped(tuple.Incomplete(0)), []byte{byte(client)})
+	tx.SetVersionstampedKey(tuple.Subspace("log").PackVersionstamped(tuple.Incomplete(0)),
+		[]byte{byte(client)})
 }
 
 // checkCrash returns how many unacknowledged commits are there.
@@ -102,9 +104,11 @@ func checkCrash(t *testing.T, c crash) (more int) {
 		perClient[p.Value[0]]++
 	}
 	for client, known := range c.acknowledged {
-		first, last := counter(t, db, fmt.Sprintf("first/%d", client)), counter(t, db, fmt.Sprintf("last/%d", client))
+		first, last := counter(t, db, fmt.Sprintf("first/%d", client)),
+			counter(t, db, fmt.Sprintf("last/%d", client))
 		if first != last || first != perClient[client] {
-			t.Errorf("client %d: parts %d, %d and %d of a transaction", client, first, last, perClient[client])
+			t.Errorf("client %d: parts %d, %d and %d of a transaction", client, first, last,
+				perClient[client])
 		}
 		if first < known {
 			t.Errorf("client %d: %d commits left of %d acknowledged", client, first, known)

@@ -1,20 +1,37 @@
 // Package embedded is the durable store for one machine: the contract of core/kv on Pebble
-// (github.com/cockroachdb/pebble). A commit is answered when it is on the disk; commits that wait at
-// the same time share one write and one sync. It holds no decision of its own: conflicts, own writes
-// and watches are those of core/kv, as in the simulator's store.
+// (github.com/cockroachdb/pebble). It makes no decision of its own: conflicts, own writes and watches are
+// those of core/kv, as in the simulator's store.
+//
+// # Commits
+//
+// One goroutine (groups.run) commits, one group at a time. While it syncs a group, further commits queue up
+// and form the next group, so commits that wait at the same time share one write and one sync. A group passes
+// these steps in this order, on which everything else rests:
+//
+//  1. decide: conflicts are checked against all earlier groups and the earlier commits of this one; the
+//     commits without a conflict get versionstamps.
+//  2. write: their mutations, and the group's version, go to the disk as one batch with one sync. After a
+//     crash Pebble has all of the batch or nothing of it.
+//  3. publish: new transactions read the group, and the watches that it changes end.
+//  4. the callers of Commit are answered.
+//
+// So no transaction reads what a crash could undo, and no caller hears of a commit that is not on the disk. A
+// process that dies between 2 and 4 leaves a commit in the store whose caller never hears of it, as every
+// database may.
 //
 // # Versions
 //
-// The commits of one group have one version and an order within it. Versions are microseconds of the
-// injected clock, or one more than the last where the clock does not get ahead; the last one is stored
-// with every group, so that versionstamps never go back. A read version is that of the last group that
-// is on the disk: nobody sees what a crash could undo.
+// The commits of one group have one version and an order within it. A version is the time of the injected
+// clock in microseconds, or the last version plus one if the clock is not ahead of that. The version is
+// stored with its group and the next start continues above it, so versionstamps never go back, whatever the
+// wall clock does. A read version is the version of the last group that was published.
 //
 // # Failures
 //
-// The first write or sync that fails ends the store: nobody can know what is on the disk then, and a
-// second sync may lie. Every operation from then on returns an error of ErrFailed that names the file
-// and the cause, nothing hangs, and the operator restarts when the cause is gone.
+// The first write or sync that fails ends the store: it is unknown then what is on the disk, and a second
+// sync may report success for data that the first one lost. From then on nothing is written any more, and
+// every operation returns an error of ErrFailed that names the file and the cause. Nothing hangs. The
+// operator restarts the process when the cause is gone.
 package embedded
 
 import (
@@ -37,9 +54,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Errors of the store as a whole.
+// Errors of the store as a whole. kv.Retryable is false for all of them.
 var (
-	// ErrFailed is in the chain of all errors after a write to the disk has failed.
+	// ErrFailed is in the chain of all errors after a write to the disk has failed. A commit that was in
+	// flight may or may not be on the disk.
 	ErrFailed = errors.New("the store has failed and takes no more operations until it is restarted")
 	// ErrClosed is in the chain of all errors after Close.
 	ErrClosed = errors.New("the store is closed")
@@ -51,43 +69,46 @@ var (
 
 // Options of a store. The zero value is right for production.
 type Options struct {
-	Clock  clock.Clock  // for the five-second rule; default the system's
-	Logger *slog.Logger // for what Pebble has to say; default silence
-	Cache  int64        // bytes of memory for blocks read from the disk; default 64 MiB
-	FS     vfs.FS       // the file system, for tests; default the system's
+	Clock  clock.Clock  // for versions and the age of transactions; nil: the system's
+	Logger *slog.Logger // for Pebble's messages and the store's failure; nil: none
+	Cache  int64        // bytes of memory for blocks read from the disk; 0 or less: 64 MiB
+	FS     vfs.FS       // the file system, for tests; nil: the system's
 }
 
-// window is how old a transaction may become.
+// window is the age from which on a transaction is too old to read and to commit. The conflict log reaches
+// back as far.
 const window = kv.MaxTxSeconds * time.Second
 
-// Database is an open store.
+// Database is an open store. Of its locks, use is taken before mu; groups.mu is taken alone.
 type Database struct {
 	dir     string
 	clock   clock.Clock
-	start   time.Time    // of the store's time, on the clock
-	base    instant.Time // the store's time at start
+	start   time.Time    // when the store was opened, by clock
+	base    instant.Time // the store's time at start, above all stored versions; see present
 	pebble  *pebble.DB
-	lock    *pebble.Lock
+	lock    *pebble.Lock // of the directory, against other processes
 	cache   *pebble.Cache
 	failure *failure
 
-	use    sync.RWMutex // held for reading while Pebble is used, for writing to close it
-	closed bool         // guarded by use
+	// use is held for reading while Pebble is used (enter, leave), and for writing by Close, which must not
+	// close Pebble under a reader. It guards closed.
+	use    sync.RWMutex
+	closed bool
 
-	mu      sync.Mutex
-	log     resolver.Log
-	view    *view          // of the last group
-	views   map[*view]bool // all that are in use
-	gaps    gaps
-	watches watchers.Registry[*watch]
+	mu      sync.Mutex                // guards the fields below
+	log     resolver.Log              // the writes of the last window, for conflicts; only decide adds to it
+	view    *view                     // of the last group published; only publish replaces it
+	views   map[*view]bool            // all views whose snapshots are open, for Close; nil after it
+	gaps    gaps                      // true of every view from their versions on
+	watches watchers.Registry[*watch] // those in effect
 
-	groups groups
+	groups groups // has a lock of its own
 }
 
 var _ kv.Database = (*Database)(nil)
 
-// Open opens the store in dir, which is created when it does not exist. Errors name the directory and
-// the cause; those of ErrInUse and ErrNewer are told apart.
+// Open opens the store in dir, and creates it when it does not exist. Errors name the directory and the
+// cause; ErrInUse and ErrNewer are in their chain where they apply.
 func Open(dir string, o Options) (*Database, error) {
 	db, err := open(dir, o)
 	if err != nil {
@@ -116,7 +137,8 @@ func open(dir string, o Options) (db *Database, err error) {
 	if err != nil {
 		return nil, lockError(err)
 	}
-	db = &Database{dir: dir, clock: o.Clock, lock: lock, failure: newFailure(o.Logger), views: map[*view]bool{}}
+	db = &Database{dir: dir, clock: o.Clock, lock: lock, failure: newFailure(o.Logger),
+		views: map[*view]bool{}}
 	db.cache = pebble.NewCache(o.Cache)
 	if err := db.openPebble(o); err != nil {
 		db.cache.Unref()
@@ -130,7 +152,8 @@ func open(dir string, o Options) (db *Database, err error) {
 	return db, nil
 }
 
-// present is the store's time. It does not follow jumps of the wall clock.
+// present returns the store's time. It follows the monotonic clock, so setting the wall clock neither moves
+// versions nor makes a transaction look old.
 func (db *Database) present() instant.Time { return db.base.Add(db.clock.Since(db.start)) }
 
 // Begin is kv.Database's.
@@ -140,13 +163,13 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return t
 }
 
-// Exclusive says that no other process can use the store.
+// Exclusive reports that no other process can use the store.
 func (db *Database) Exclusive() bool { return true }
 
-// Err says why the store takes no more operations, nil while it does.
+// Err returns the failure that ended the store, nil as long as there is none.
 func (db *Database) Err() error { return db.failure.err() }
 
-// enter begins a use of Pebble, which the caller ends with leave.
+// enter begins a use of Pebble. If it succeeds, the caller ends the use with leave; Close waits for that.
 func (db *Database) enter() error {
 	if err := db.failure.err(); err != nil {
 		return err
@@ -159,14 +182,16 @@ func (db *Database) enter() error {
 	return nil
 }
 
+// leave ends a use of Pebble that enter began.
 func (db *Database) leave() { db.use.RUnlock() }
 
-// Close waits for the commits under way and closes the store. Transactions that are still open fail
-// with ErrClosed. It returns the error of ErrFailed when the store had failed.
+// Close refuses further commits, waits for those in flight and closes the store. Transactions that are still
+// open fail with ErrClosed. A store that has failed, or fails in the meantime, is not closed: Close returns
+// its error. More calls do nothing.
 func (db *Database) Close() error {
 	db.groups.stop(db.failure)
 	if err := db.failure.err(); err != nil {
-		return err // Pebble's goroutines may be stuck; the process's end releases the directory
+		return err // goroutines of Pebble may have stopped for good; the process's end releases the directory
 	}
 	db.use.Lock()
 	defer db.use.Unlock()
@@ -190,13 +215,15 @@ func (db *Database) Close() error {
 	}
 }
 
+// closePebble closes Pebble and releases the directory.
 func (db *Database) closePebble() error {
 	err := db.pebble.Close()
 	db.cache.Unref()
 	return errors.Join(err, db.lock.Close())
 }
 
-// prepareDirectory creates dir, and refuses one that holds other things than a store.
+// prepareDirectory creates dir, and refuses a directory that has files and no store among them: it was
+// probably named by mistake. A store is known by its LOCK, which is created first and stays.
 func prepareDirectory(dir string, files vfs.FS) error {
 	if err := files.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -218,7 +245,7 @@ func prepareDirectory(dir string, files vfs.FS) error {
 	return nil
 }
 
-// lockError tells a directory that is in use from one that cannot be written.
+// lockError turns the error of a lock into ErrInUse, unless the lock's file could not even be opened.
 func lockError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

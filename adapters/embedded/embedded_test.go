@@ -33,12 +33,13 @@ func TestReopen(t *testing.T) {
 	mustClose(t, db)
 	db = mustOpen(t, dir, Options{})
 	defer mustClose(t, db)
-	if a, b, n := value(t, db, "a"), value(t, db, "b"), value(t, db, "n"); a != "" || b != "2" || n != "\x03\x00\x00\x00\x00\x00\x00\x00" {
+	if a, b, n := value(t, db, "a"), value(t, db, "b"), value(t, db, "n"); a != "" || b != "2" ||
+		n != "\x03\x00\x00\x00\x00\x00\x00\x00" {
 		t.Errorf("a=%q b=%q n=%q", a, b, n)
 	}
 }
 
-// TestVersionsNeverGoBack though the clock does, from one start to the next.
+// TestVersionsNeverGoBack: versions rise from one start to the next, even if the clock goes back.
 func TestVersionsNeverGoBack(t *testing.T) {
 	fs := vfs.NewMem()
 	last := uint64(0)
@@ -54,7 +55,8 @@ func TestVersionsNeverGoBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			stamp, err := tx.Versionstamp()
-			if v := binary.BigEndian.Uint64(stamp[:]); err != nil || v <= last || read < int64(last) || read >= int64(v) {
+			if v := binary.BigEndian.Uint64(stamp[:]); err != nil || v <= last || read < int64(last) ||
+				read >= int64(v) {
 				t.Errorf("in %d: read version %d and version %d after %d, %v", year, read, v, last, err)
 			} else {
 				last = v
@@ -64,8 +66,7 @@ func TestVersionsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestWindowAfterClockWentBack: the five-second rule and the memory of commits follow the time since
-// the start.
+// TestWindowAfterClockWentBack: the age of transactions and the conflict log follow the time since the start.
 func TestWindowAfterClockWentBack(t *testing.T) {
 	fs := vfs.NewMem()
 	now := clock.NewMock()
@@ -160,7 +161,8 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		within(t, name, func() {
 			db, err := Open(c.dir, Options{FS: c.fs})
-			if db != nil || err == nil || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), c.dir) {
+			if db != nil || err == nil || !strings.Contains(err.Error(), c.text) ||
+				!strings.Contains(err.Error(), c.dir) {
 				t.Errorf("%s: got %v, want %q and the directory", name, err, c.text)
 			}
 			if c.is != nil && !errors.Is(err, c.is) {
@@ -175,7 +177,7 @@ func TestOtherProcess(t *testing.T) {
 	if dir := os.Getenv("EMBEDDED_TEST_HOLD"); dir != "" {
 		db := mustOpen(t, dir, Options{})
 		fmt.Println("held")
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent lets go
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes the pipe
 		mustClose(t, db)
 		return
 	}
@@ -204,7 +206,7 @@ func TestOtherProcess(t *testing.T) {
 	mustClose(t, mustOpen(t, dir, Options{}))
 }
 
-// TestClose: what is under way ends well, what comes later fails.
+// TestClose: operations in flight succeed, later ones fail.
 func TestClose(t *testing.T) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	db := mustOpen(t, "store", Options{FS: fs})
@@ -269,8 +271,8 @@ func (g *gate) hook(op, name string) error {
 	return nil
 }
 
-// TestNothingBeforeTheSync: a commit is neither answered nor seen before it is on the disk, and those
-// that come meanwhile share the next sync.
+// TestNothingBeforeTheSync: a commit is neither answered nor visible before it is on the disk. Commits that
+// arrive during a sync share the next one.
 func TestNothingBeforeTheSync(t *testing.T) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	db := mustOpen(t, "store", Options{FS: fs})
@@ -344,7 +346,7 @@ func TestConflictsWithinAGroup(t *testing.T) {
 	}
 }
 
-// TestContextEndsDuringCommit: the caller is let go, and the commit is done all the same.
+// TestContextEndsDuringCommit: the caller returns at once, and the commit is done all the same.
 func TestContextEndsDuringCommit(t *testing.T) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	db := mustOpen(t, "store", Options{FS: fs})
@@ -370,7 +372,7 @@ func TestContextEndsDuringCommit(t *testing.T) {
 	}
 }
 
-// TestClearRange: as many keys as become single deletions, and one more.
+// TestClearRange clears as many keys as become single deletions, and one more.
 func TestClearRange(t *testing.T) {
 	for _, n := range []int{maxPointClears, maxPointClears + 1} {
 		db := mustOpen(t, "store", Options{FS: vfs.NewMem()})
@@ -394,7 +396,7 @@ func TestClearRange(t *testing.T) {
 	}
 }
 
-// TestViewsAreReleased: nothing holds old versions when all transactions have ended.
+// TestViewsAreReleased: when all transactions have ended, only the latest view is open.
 func TestViewsAreReleased(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: vfs.NewMem(), Clock: stopped()})
 	defer mustClose(t, db)

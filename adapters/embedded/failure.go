@@ -11,27 +11,29 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// failure notes the first write or sync that fails, and from then on lets none through.
+// failure is the store's end by a failed write. It notes the first write or sync that fails.
 //
-// Pebble retries some failed writes at once and for ever, ends the process on others, and returns an
-// error of the rest. Here the goroutine that met the failure, and every later one that wants to write,
-// stops for good instead, so that nothing more happens to the files; whoever waits for one of them
-// waits for happened too.
+// Pebble by itself retries some failed writes at once and for ever, ends the process on others, and returns
+// an error for the rest. Here the goroutine that met the failure blocks for good instead, and so does every
+// later one when its next write returns. So Pebble does not build on files whose state is unknown, and a
+// restart finds them much as the failure left them. A goroutine that waits for one of these must also wait
+// for happened.
 type failure struct {
 	logger   *slog.Logger
-	armed    atomic.Bool // once the store is open; before, errors are returned as they are
+	armed    atomic.Bool // set once the store is open; until then errors are returned to Open as they are
 	once     sync.Once
-	cause    error // set before happened is closed
-	happened chan struct{}
+	cause    error         // the first failure, wrapped in ErrFailed; set before happened is closed
+	happened chan struct{} // closed when the store fails
 }
 
 func newFailure(logger *slog.Logger) *failure {
 	return &failure{logger: logger, happened: make(chan struct{})}
 }
 
+// arm makes failed writes end the store from now on.
 func (f *failure) arm() { f.armed.Store(true) }
 
-// err is the failure, nil while there is none.
+// err returns the failure, nil as long as there is none.
 func (f *failure) err() error {
 	select {
 	case <-f.happened:
@@ -41,7 +43,7 @@ func (f *failure) err() error {
 	}
 }
 
-// fail notes a failure.
+// fail ends the store with a failure, unless it has failed already.
 func (f *failure) fail(cause error) {
 	f.once.Do(func() {
 		f.cause = fmt.Errorf("%w: %w", ErrFailed, cause)
@@ -50,11 +52,12 @@ func (f *failure) fail(cause error) {
 	})
 }
 
-// stop ends the calling goroutine's work without unwinding it, since what it holds is in no state to
-// be used.
+// stop blocks the calling goroutine for good. Unwinding it would run Pebble's own handling of errors, on
+// locks and structures in the middle of a change.
 func (f *failure) stop() { select {} }
 
-// check passes the result of a write on, unless the store is open and the write failed.
+// check takes the result of every write and sync. It returns the result while the store is good; once a write
+// has failed it does not return, whichever write this one was.
 func (f *failure) check(err error) error {
 	if err != nil && f.armed.Load() {
 		f.fail(err)
@@ -65,13 +68,13 @@ func (f *failure) check(err error) error {
 	return err
 }
 
-// listener makes the errors that Pebble meets in the background, and damaged files, failures of the
-// store. Pebble would only log the former and try again at once.
+// listener returns the listener by which errors in Pebble's background work, and damaged files, fail the
+// store. Pebble alone would log such an error and try again at once.
 func (f *failure) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			f.fail(err)
-			time.Sleep(time.Second) // before it tries again
+			time.Sleep(time.Second) // Pebble tries again when this returns: keep that from being a busy loop
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) { f.fail(info.Details) },
 	}
@@ -139,8 +142,8 @@ func (f file) SyncTo(n int64) (bool, error) {
 	return full, f.failure.check(err)
 }
 
-// pebbleLog passes Pebble's messages on. What is fatal to Pebble is fatal to the store and not to the
-// process.
+// pebbleLog hands Pebble's messages to the logger. An error that is fatal to Pebble fails the store; Pebble's
+// own logger would end the process.
 type pebbleLog struct{ failure *failure }
 
 func (l pebbleLog) Infof(format string, args ...any) {

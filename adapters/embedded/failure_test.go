@@ -20,8 +20,8 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func resolverSpans(key string) []resolver.Span { return []resolver.Span{{Begin: []byte(key)}} }
 
-// TestFailures: after a write has failed, whichever, nothing hangs and everything says why; and a
-// store that is opened again has every commit that was acknowledged.
+// TestFailures: after any write has failed, nothing hangs and every operation says why. A store that is
+// opened again has every commit that was acknowledged.
 func TestFailures(t *testing.T) {
 	for name, hook := range map[string]func(op, name string) error{
 		"log write":       failing("write", ".log", errDisk),
@@ -71,7 +71,8 @@ func TestFailures(t *testing.T) {
 				checkFailure(t, db.Err())
 				checkFailure(t, db.Close())
 			})
-			if !strings.Contains(log.String(), "store failed") || !strings.Contains(log.String(), errDisk.Error()) {
+			if !strings.Contains(log.String(), "store failed") ||
+				!strings.Contains(log.String(), errDisk.Error()) {
 				t.Errorf("the log says %q", log.String())
 			}
 			again := mustOpen(t, "store", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})})
@@ -85,8 +86,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestOpenThatFails: a store that cannot be opened since nothing can be written, as on a full disk, says so, and hangs
-// neither at once nor for what was in its log.
+// TestOpenThatFails: opening a store fails when nothing can be written, as on a full disk. It does not hang,
+// whether the write fails at once or while the log is replayed.
 func TestOpenThatFails(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	db := mustOpen(t, "store", Options{FS: mem})
@@ -106,7 +107,8 @@ func TestOpenThatFails(t *testing.T) {
 			fs := &faultyFS{FS: mem.CrashClone(vfs.CrashCloneCfg{})}
 			fs.set(hook)
 			within(t, "opening", func() {
-				if db, err := Open("store", Options{FS: fs}); err == nil || !strings.Contains(err.Error(), errDisk.Error()) {
+				if db, err := Open("store", Options{FS: fs}); err == nil ||
+					!strings.Contains(err.Error(), errDisk.Error()) {
 					t.Errorf("%v, %v", db, err)
 				}
 			})
@@ -114,10 +116,10 @@ func TestOpenThatFails(t *testing.T) {
 	}
 }
 
-// TestDamagedTable: what cannot be read is an error and not an answer, and ends the store.
+// TestDamagedTable: a read of a damaged file is an error, never a wrong answer, and ends the store.
 func TestDamagedTable(t *testing.T) {
 	dir := t.TempDir()
-	for range 2 { // what the log of the first holds becomes a table in the second
+	for range 2 { // opening the second time turns the log of the first into a table
 		db := mustOpen(t, dir, Options{})
 		do(t, db, func(tx kv.Tx) {
 			for i := range 5000 {

@@ -9,28 +9,34 @@ import (
 
 // gaps remembers ranges without keys that took long to cross.
 //
-// Pebble marks deleted keys, and a scan has to pass over the marks until a compaction takes them away:
-// at the head of a queue from which 100,000 jobs were taken, milliseconds for every look at the first
-// job. So a scan that has passed over many marks notes the gap between the two live keys around them,
-// and later scans jump over it. What is written into a gap splits it.
+// Pebble marks a deleted key with a tombstone, and scans pass over tombstones until a compaction removes
+// them. At the head of a queue from which 100,000 jobs were taken, every read of the first job would take
+// milliseconds. So a scan that has passed over many tombstones notes the gap between the two live keys around
+// them, and later scans jump over it.
+//
+// A gap that is noted where a key exists would hide the key, and so lose data. Therefore a gap counts only
+// for views of its version or later, noteGaps drops a gap that was written into since its scan, and publish
+// splits gaps before a new key can be read. Database.mu guards all of it.
 type gaps struct {
-	begins keymap.Map[gap]
+	begins keymap.Map[gap] // by the first key of the range; ranges neither overlap nor touch
 }
 
+// gap is a range without keys, from its key in the map on.
 type gap struct {
-	end     []byte
-	version int64 // the range is empty in this version and all later ones
+	end     []byte // exclusive
+	version int64  // the range is empty in this version and all later ones
 }
 
 const (
-	// wideGap is the number of marks from which on a gap is noted, or one that is known made longer. A
-	// scan passes over that many at each place for nothing.
+	// wideGap is the number of tombstones from which on a gap is noted, or a known gap made longer. Up to
+	// that number a scan passes over them again each time.
 	wideGap = 32
-	// maxGaps bounds the memory; beyond it all are forgotten and found again.
+	// maxGaps bounds the number of gaps in memory. When it is reached all are forgotten; scans find them
+	// again.
 	maxGaps = 10_000
 )
 
-// in lists the gaps that overlap r and are known to be empty in a version.
+// in returns the gaps that overlap r and are empty in a version, in ascending order.
 func (g *gaps) in(r kv.Range, version int64) (list []kv.Range) {
 	for c := g.seek(r.Begin); c.Valid() && bytes.Compare(c.Key(), r.End) < 0; c.Next() {
 		if c.Value().version <= version {
@@ -40,7 +46,7 @@ func (g *gaps) in(r kv.Range, version int64) (list []kv.Range) {
 	return list
 }
 
-// seek is the first gap that ends after key.
+// seek returns the first gap that ends after key.
 func (g *gaps) seek(key []byte) keymap.Cursor[gap] {
 	c := g.begins.Seek(key)
 	c.Prev()
@@ -50,7 +56,8 @@ func (g *gaps) seek(key []byte) keymap.Cursor[gap] {
 	return c
 }
 
-// add notes that r is empty from a version on. It swallows the gaps that overlap or touch it.
+// add notes that r is empty from a version on. It merges r with the gaps that overlap or touch it; the merged
+// gap is empty from the latest of their versions on.
 func (g *gaps) add(r kv.Range, version int64) {
 	if g.begins.Len() >= maxGaps {
 		g.begins.Reset()
@@ -69,7 +76,7 @@ func (g *gaps) add(r kv.Range, version int64) {
 	g.begins.Put(begin, gap{end, version})
 }
 
-// split takes the key out of the gap that it lies in.
+// split takes a key that is about to be visible out of the gap that it lies in.
 func (g *gaps) split(key []byte) {
 	if g.begins.Len() == 0 {
 		return

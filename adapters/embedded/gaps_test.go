@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScansAcrossGaps compares scans of all kinds, also those of older transactions, with a map, over
-// a key space with long dead stretches.
+// TestScansAcrossGaps compares scans of all kinds with a map, over keys with long deleted stretches between
+// them. Older transactions scan too.
 func TestScansAcrossGaps(t *testing.T) {
 	jumps := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -59,8 +59,9 @@ func TestScansAcrossGaps(t *testing.T) {
 					tx.Cancel()
 					tx, keys = olders[n-1].tx, olders[n-1].keys
 				}
-				o := kv.RangeOptions{Reverse: rapid.Bool().Draw(rt, "reverse"), Limit: rapid.IntRange(0, 3).Draw(rt, "limit")}
-				for range 2 { // the second time with what the first has found
+				o := kv.RangeOptions{Reverse: rapid.Bool().Draw(rt, "reverse"),
+					Limit: rapid.IntRange(0, 3).Draw(rt, "limit")}
+				for range 2 { // the second scan knows the gaps that the first has found
 					checkScan(rt, tx, keys, key(min(from, to)), key(max(from, to)), o)
 				}
 			}
@@ -102,7 +103,7 @@ func checkScan(t *rapid.T, tx kv.Transaction, keys map[string]bool, from, to str
 	}
 }
 
-// TestGapsAreFound: after a queue was emptied from its head, scans of the head pass over few marks,
+// TestGapsAreFound: after a queue was emptied from its head, scans of the head pass over few tombstones,
 // wherever live stragglers are left, forwards and backwards.
 func TestGapsAreFound(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: vfs.NewMem()})
@@ -128,13 +129,14 @@ func TestGapsAreFound(t *testing.T) {
 			steps, live := countSteps(t, db, v, kv.Range{Begin: []byte("q"), End: []byte("r")}, reverse)
 			db.release(v)
 			if live != 6 || steps > atMost {
-				t.Errorf("reverse %v, round %d: %d live keys in %d steps, want 6 in at most %d", reverse, round, live, steps, atMost)
+				t.Errorf("reverse %v, round %d: %d live keys in %d steps, want 6 in at most %d",
+					reverse, round, live, steps, atMost)
 			}
 		}
 	}
 }
 
-// countSteps scans as scan does.
+// countSteps scans as scan does, and returns the steps of Pebble's inner iterator.
 func countSteps(t *testing.T, db *Database, v *view, r kv.Range, reverse bool) (steps, live int) {
 	it, err := v.snapshot.NewIter(&pebble.IterOptions{LowerBound: r.Begin, UpperBound: r.End})
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// The store's own keys lie where no transaction can write.
+// The store's own keys. No transaction can write keys that begin with 0xff.
 var (
-	formatKey  = []byte("\xffformat")  // formatName and a number
-	versionKey = []byte("\xffversion") // of the last group, big-endian
+	formatKey  = []byte("\xffformat")  // value: formatName and a number in decimal
+	versionKey = []byte("\xffversion") // value: the version of the last group, 8 bytes big-endian
 )
 
 const (
 	formatName = "couchrelay "
-	format     = 1 // what this release writes and the highest that it reads
+	format     = 1 // the format that this release writes, and the highest that it reads
 )
 
-// openPebble opens the engine with few resources: it shares the machine with the service.
+// openPebble opens Pebble, with few resources, since it shares the machine with the service. Open may fail in
+// the background and then wait for ever; so it runs on a goroutine, which such a failure leaves behind.
 func (db *Database) openPebble(o Options) error {
 	options := &pebble.Options{
 		FS:                         files{o.FS, db.failure},
@@ -40,9 +41,10 @@ func (db *Database) openPebble(o Options) error {
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// The default scheduler also wakes up ten times a second to see whether more compactions may run. It
-	// sees that too when a flush or a compaction ends, which is enough, and an idle store shall sleep.
-	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	// The default scheduler also wakes up ten times a second to see whether more compactions may run. This
+	// one only checks when a flush or a compaction ends, which is enough, and lets an idle store sleep.
+	scheduler := pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	options.Experimental.CompactionScheduler = scheduler
 	opened := make(chan error, 1)
 	go func() {
 		var err error
@@ -57,7 +59,7 @@ func (db *Database) openPebble(o Options) error {
 	select {
 	case err := <-opened:
 		return err
-	case <-db.failure.happened: // in the background, and Pebble waits for that to end well
+	case <-db.failure.happened: // a background failure: Pebble would wait for the retry to succeed
 		return db.failure.cause
 	}
 }
@@ -90,6 +92,7 @@ func (db *Database) load() error {
 	return nil
 }
 
+// stored returns the value of one of the store's own keys, nil if there is none.
 func (db *Database) stored(key []byte) ([]byte, error) {
 	v, closer, err := db.pebble.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -102,7 +105,7 @@ func (db *Database) stored(key []byte) ([]byte, error) {
 	return bytes.Clone(v), nil
 }
 
-// initialize marks a new store.
+// initialize writes the store's own keys into a new store. It refuses a Pebble database that has other keys.
 func (db *Database) initialize() error {
 	it, err := db.pebble.NewIter(nil)
 	if err != nil {
@@ -131,12 +134,13 @@ func (db *Database) initialize() error {
 	return nil
 }
 
+// setVersion stores the version of the group that a batch is. After a crash the store continues above it.
 func setVersion(batch *pebble.Batch, version int64) error {
 	return batch.Set(versionKey, binary.BigEndian.AppendUint64(nil, uint64(version)), nil)
 }
 
-// begin sets the store's time, which goes on after the last version whatever the clock says, and the
-// first view.
+// begin sets the store's time and takes the first view. The time starts above the stored version even if the
+// clock is behind it, so versions never go back.
 func (db *Database) begin(version int64) {
 	db.start = db.clock.Now()
 	db.base = max(instant.Of(db.start), instant.Time(version+1))

@@ -16,7 +16,7 @@ import (
 
 var bg = context.Background()
 
-// patience bounds what must not hang.
+// patience bounds operations that must not hang.
 const patience = 10 * time.Second
 
 func mustOpen(t testing.TB, dir string, o Options) *Database {
@@ -127,7 +127,7 @@ func (f faultyFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// failing lets an operation on files with a suffix fail.
+// failing makes an operation on files with a suffix fail.
 func failing(op, suffix string, err error) func(op, name string) error {
 	return func(o, name string) error {
 		if o == op && (strings.HasSuffix(name, suffix) || strings.Contains(name, "/"+suffix)) {

@@ -15,7 +15,7 @@ func (s *source) Scan(r kv.Range, reverse bool, yield func(key, value []byte) bo
 	return s.read(func(v *view) error { return s.db.scan(v, r, reverse, yield) })
 }
 
-// scan reads a range of a view. It jumps over the gaps that are known and notes those that it finds.
+// scan reads a range of a view. It jumps over the known gaps and notes the new ones that it finds.
 func (db *Database) scan(v *view, r kv.Range, reverse bool, yield func(key, value []byte) bool) error {
 	db.mu.Lock()
 	known := db.gaps.in(r, v.version)
@@ -39,7 +39,8 @@ func (db *Database) scan(v *view, r kv.Range, reverse bool, yield func(key, valu
 	return nil
 }
 
-// noteGaps keeps the gaps that were found in a version, unless they were written into since, or may have been.
+// noteGaps keeps the gaps that a scan found in a version, unless a later commit has written into them. Where
+// the conflict log does not reach back that far, a write cannot be ruled out, and the gaps are dropped.
 func (db *Database) noteGaps(found []kv.Range, version int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -53,20 +54,21 @@ func (db *Database) noteGaps(found []kv.Range, version int64) {
 	}
 }
 
-// walk is one scan. It moves from live key to live key: place is the end of the last one in the
-// direction of the scan, at first the end of the range.
+// walk is one scan, in either direction. It moves from live key to live key. Pebble's limits keep it out of
+// the known gaps: it stops at the edge of one and seeks to the other edge.
 type walk struct {
 	it    *pebble.Iterator
-	in    kv.Range
-	gaps  []kv.Range // still ahead, in order of keys
-	found []kv.Range // that took long to cross
-	place []byte
-	steps int // of Pebble's inner iterator when the walk was at place
+	in    kv.Range   // the range to scan
+	gaps  []kv.Range // the known gaps ahead, in ascending order; they do not overlap
+	found []kv.Range // ranges between two live keys that took wideGap steps or more to cross
+	place []byte     // forward: first key not scanned yet; backward: first key of those scanned
+	steps int        // steps of Pebble's inner iterator up to place; deleted keys count, live ones too
 
-	memory []byte // that what was yielded lies in
+	memory []byte // the block that pairs are copied to; full ones belong to the pairs alone
 }
 
-// pair copies the pair at the iterator, whose memory Pebble uses again.
+// pair returns a copy of the pair at the iterator, which uses its memory again. Pairs share blocks of memory,
+// which saves an allocation for each.
 func (w *walk) pair() (key, value []byte) {
 	k, v := w.it.Key(), w.it.Value()
 	if size := len(k) + len(v); size > cap(w.memory)-len(w.memory) {
@@ -105,7 +107,7 @@ func (w *walk) forward(yield func(key, value []byte) bool) {
 	}
 }
 
-// nextGap is the first gap that ends after place.
+// nextGap returns the first gap that ends after place, nil if there is none. It drops those before.
 func (w *walk) nextGap() *kv.Range {
 	for len(w.gaps) > 0 && bytes.Compare(w.gaps[0].End, w.place) <= 0 {
 		w.gaps = w.gaps[1:]
@@ -116,7 +118,8 @@ func (w *walk) nextGap() *kv.Range {
 	return &w.gaps[0]
 }
 
-// seekForward finds the first key from a key on, up to the next gap.
+// seekForward seeks to the first key at or after from. It jumps over gaps that from lies in and stops at the
+// edge of the next one (IterAtLimit).
 func (w *walk) seekForward(from []byte) pebble.IterValidityState {
 	for len(w.gaps) > 0 && bytes.Compare(w.gaps[0].Begin, from) <= 0 {
 		from = later(from, w.gaps[0].End)
@@ -159,7 +162,7 @@ func (w *walk) backward(yield func(key, value []byte) bool) {
 	}
 }
 
-// lastGap is the last gap that begins before place.
+// lastGap returns the last gap that begins before place, nil if there is none. It drops those behind.
 func (w *walk) lastGap() *kv.Range {
 	n := len(w.gaps)
 	for n > 0 && bytes.Compare(w.gaps[n-1].Begin, w.place) >= 0 {
@@ -190,8 +193,8 @@ func (w *walk) seekBackward(before []byte) pebble.IterValidityState {
 	return w.it.SeekLTWithLimit(before, w.gaps[n-1].End)
 }
 
-// cross looks how long it took to cross the range without keys from one key to another, of which the
-// first may itself be live.
+// cross notes the range between two keys as a gap if the iterator took wideGap steps or more since the last
+// call. from may itself be a live key, which the gap then leaves out.
 func (w *walk) cross(from, to []byte) {
 	s := w.it.Stats()
 	steps := s.ForwardStepCount[pebble.InternalIterCall] + s.ReverseStepCount[pebble.InternalIterCall]

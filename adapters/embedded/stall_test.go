@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// afterStall writes key while the disk stands still for longer than a transaction may take, and then something else. It
-// returns a transaction that began meanwhile and so does not see key.
+// afterStall writes key while the disk stands still for longer than a transaction may take, and then another
+// key. It returns a transaction that began during the stall and so does not see key.
 func afterStall(t *testing.T, prepare func(tx kv.Tx), key string) (*Database, kv.Transaction) {
 	fs := &faultyFS{FS: vfs.NewMem()}
 	now := clock.NewMock()
@@ -43,7 +43,7 @@ func afterStall(t *testing.T, prepare func(tx kv.Tx), key string) (*Database, kv
 	return db, tx
 }
 
-// TestNoUpdateIsLostInAStall: what was read before a commit that took long to sync conflicts with it.
+// TestNoUpdateIsLostInAStall: a read from before a commit that took long to sync conflicts with that commit.
 func TestNoUpdateIsLostInAStall(t *testing.T) {
 	db, tx := afterStall(t, func(kv.Tx) {}, "n")
 	tx.Set([]byte("n"), []byte("second"))
@@ -52,7 +52,7 @@ func TestNoUpdateIsLostInAStall(t *testing.T) {
 	}
 }
 
-// TestNoGapHidesWhatCameInAStall: a scan of an old view notes no gap where a key is by now.
+// TestNoGapHidesWhatCameInAStall: a scan of an old view notes no gap where there is a key by now.
 func TestNoGapHidesWhatCameInAStall(t *testing.T) {
 	key := func(i int) string { return fmt.Sprintf("q%06d", i) }
 	queue := kv.Range{Begin: []byte("q"), End: []byte("r")}

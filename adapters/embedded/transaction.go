@@ -12,18 +12,19 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// transaction is a kv.Transaction; the Buffer is its part without the store.
+// transaction is a kv.Transaction. It is for one goroutine. Its Buffer has the writes and conflict ranges,
+// and reads the store through source.
 type transaction struct {
 	*ryw.Buffer
 	db      *Database
-	ctx     context.Context
+	ctx     context.Context // ends reads and the wait for the commit
 	options kv.Options
-	view    *view        // what it reads, nil before the first read and at the end
-	version int64        // of the view, 0 before the first read
-	began   instant.Time // when the view was taken
-	stamp   *[10]byte
-	watches []*watch // that wait for the commit
-	ended   error    // no further attempts, for this reason
+	view    *view        // a reference to the view it reads; nil before the first read and after the commit
+	version int64        // of the view, 0 before the first read of an attempt
+	began   instant.Time // when the view was taken, by the store's time
+	stamp   *[10]byte    // versionstamp of the last commit, nil if it wrote nothing
+	watches []*watch     // made in this attempt; the commit puts them into effect
+	ended   error        // why there are no further attempts; nil as long as there may be some
 }
 
 // ReadVersion is kv.Tx's.
@@ -35,7 +36,7 @@ func (t *transaction) ReadVersion() (int64, error) {
 	return t.version, err
 }
 
-// snapshot makes sure that there is a view to read from.
+// snapshot takes the latest view at the first read. All reads of an attempt see the same one.
 func (t *transaction) snapshot() error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -50,21 +51,21 @@ func (t *transaction) snapshot() error {
 	return nil
 }
 
-// letGo gives the view back.
-func (t *transaction) letGo() {
+// releaseView gives the view back, if there is one.
+func (t *transaction) releaseView() {
 	if t.view != nil {
 		t.db.release(t.view)
 		t.view = nil
 	}
 }
 
-// source is the snapshot of a transaction.
+// source is a transaction as its own Buffer reads it: the contents of its view, without its writes.
 type source transaction
 
 // KnownVersion is ryw.Source's.
 func (s *source) KnownVersion() int64 { return s.version }
 
-// read runs f on the snapshot.
+// read calls f with the transaction's view, unless the transaction is too old. f must not keep the view.
 func (s *source) read(f func(v *view) error) error {
 	t := (*transaction)(s)
 	if err := t.snapshot(); err != nil {
@@ -92,9 +93,10 @@ func (s *source) Values(keys, values [][]byte) error {
 	})
 }
 
-// get is the value of key, nil when there is none.
+// get returns the value of a key, nil if there is none.
 func (v *view) get(key []byte) ([]byte, error) { return get(v.snapshot, key) }
 
+// get returns a copy of a key's value, nil if there is none. An empty value is not nil.
 func get(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)
 	switch {
@@ -126,22 +128,24 @@ func (t *transaction) Commit() error {
 			return err
 		}
 	}
-	t.letGo()
+	t.releaseView()
 	t.startWatches()
 	return nil
 }
 
-// send has the commit done with others and waits for it.
+// send hands the commit to groups and waits for it. If the context ends or the store fails while it waits,
+// the commit's fate is unknown: the group may still reach the disk. Neither error is retryable, so such a
+// transaction is not tried again by mistake.
 func (t *transaction) send(c *ryw.Commit) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
 	}
-	if len(c.Reads) > 0 { // by explicit conflict ranges alone
+	if len(c.Reads) > 0 { // explicit conflict ranges without a read need a read version too
 		if err := t.snapshot(); err != nil {
 			return err
 		}
 	}
-	t.letGo()
+	t.releaseView()
 	r := &request{commit: c, readVersion: t.version, began: t.began, done: make(chan struct{})}
 	if err := t.db.groups.submit(r); err != nil {
 		return err
@@ -160,7 +164,7 @@ func (t *transaction) send(c *ryw.Commit) error {
 	return nil
 }
 
-// errNoVersion is what Versionstamp says before a commit and after one without writes.
+// errNoVersion is the error of Versionstamp before a commit and after one without writes.
 var errNoVersion = errors.New("transaction has no versionstamp: it committed no writes")
 
 // Versionstamp is kv.Transaction's.
@@ -171,8 +175,8 @@ func (t *transaction) Versionstamp() ([10]byte, error) {
 	return *t.stamp, nil
 }
 
-// OnError is kv.Transaction's. It does not wait: a conflict here means that another transaction has
-// got on, and the next attempt sees what it did.
+// OnError is kv.Transaction's. It does not back off: a conflict here means that another transaction has made
+// progress, and its writes are visible to the next attempt.
 func (t *transaction) OnError(err error) error {
 	switch {
 	case t.ended != nil:
@@ -181,7 +185,7 @@ func (t *transaction) OnError(err error) error {
 	case t.ctx.Err() != nil:
 		err = t.ctx.Err()
 	default:
-		t.letGo()
+		t.releaseView()
 		t.dropWatches()
 		t.Reset()
 		t.version, t.stamp = 0, nil
@@ -194,11 +198,12 @@ func (t *transaction) OnError(err error) error {
 // Cancel is kv.Transaction's.
 func (t *transaction) Cancel() { t.end(kv.NewError(kv.TransactionCancelled)) }
 
+// end makes err the result of all further calls. Only the first call has an effect.
 func (t *transaction) end(err error) {
 	if t.ended == nil {
 		t.ended = err
 		t.Fail(err)
-		t.letGo()
+		t.releaseView()
 		t.dropWatches()
 	}
 }

@@ -2,15 +2,16 @@ package embedded
 
 import "github.com/cockroachdb/pebble/v2"
 
-// view is the contents as of one version. It is closed when neither the store nor a transaction refers
-// to it.
+// view is the contents of the store as of one version. Transactions and the store itself share it; the last
+// of them to release it closes its snapshot.
 type view struct {
 	snapshot *pebble.Snapshot
 	version  int64
-	refs     int // guarded by Database.mu
+	refs     int // users of the view, the store included; guarded by Database.mu
 }
 
-// newView is a view of what Pebble holds now, referred to once.
+// newView returns a view of what Pebble holds now, with one reference. Only the goroutine that writes may
+// call it, or Pebble could already hold more than this version.
 func (db *Database) newView(version int64) *view {
 	v := &view{snapshot: db.pebble.NewSnapshot(), version: version, refs: 1}
 	db.mu.Lock()
@@ -19,7 +20,7 @@ func (db *Database) newView(version int64) *view {
 	return v
 }
 
-// current is the latest view, referred to once more.
+// current returns the latest view, with a reference for the caller.
 func (db *Database) current() *view {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -27,7 +28,8 @@ func (db *Database) current() *view {
 	return db.view
 }
 
-// release gives a reference back. It is harmless after Close and after a failure.
+// release gives a reference back. After Close, which has closed all snapshots, and after a failure it does
+// nothing.
 func (db *Database) release(v *view) {
 	if db.enter() != nil {
 		return

@@ -9,14 +9,16 @@ import (
 
 // watch is a kv.Watch.
 type watch struct {
-	db        *Database
-	key, seen []byte
-	ended     bool // guarded by Database.mu
-	err       error
-	done      chan struct{} // closed when err is set
+	db    *Database
+	key   []byte
+	seen  []byte        // the key's value as the transaction saw it, with its own writes; nil for none
+	ended bool          // guarded by Database.mu
+	err   error         // the result of Wait; set once, before done is closed
+	done  chan struct{} // closed, under Database.mu, when the watch ends
 }
 
-// startWatches puts the watches of a committed transaction into effect.
+// startWatches puts the watches of a committed transaction into effect. It is called after the commit is
+// visible, so the transaction's own writes do not end them.
 func (t *transaction) startWatches() {
 	for _, w := range t.watches {
 		w.start()
@@ -24,6 +26,8 @@ func (t *transaction) startWatches() {
 	t.watches = nil
 }
 
+// start puts a watch into effect. If the key has another value by now than the transaction saw, the watch
+// ends at once: the change must not be missed.
 func (w *watch) start() {
 	if err := w.db.enter(); err != nil {
 		w.finish(err)
@@ -54,12 +58,14 @@ func (t *transaction) dropWatches() {
 	t.watches = nil
 }
 
+// finish ends a watch with a result, unless it has ended.
 func (w *watch) finish(err error) {
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
 	w.finishLocked(err)
 }
 
+// finishLocked is finish for callers that hold Database.mu.
 func (w *watch) finishLocked(err error) {
 	if w.ended {
 		return
@@ -69,7 +75,7 @@ func (w *watch) finishLocked(err error) {
 	close(w.done)
 }
 
-// Wait is kv.Watch's.
+// Wait is kv.Watch's. It also returns when the store fails or is closed.
 func (w *watch) Wait(ctx context.Context) error {
 	select {
 	case <-w.done:

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestWatchEndsWithItsWait: whoever has waited long enough leaves nothing behind. A node that looks at a
-// quiet queue once a minute would otherwise have used up all watches within a week.
+// TestWatchEndsWithItsWait: a watch whose Wait has ended is gone. Otherwise a node that checks a quiet queue
+// once a minute would use up all watches within a week.
 func TestWatchEndsWithItsWait(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: vfs.NewMem()})
 	defer mustClose(t, db)
