@@ -6,53 +6,94 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
+	"couchrelay/core/replication"
 )
 
-// bulkReads are the invariants of reading in bulk.
+// bulkReads judge how a run reads and writes documents in bulk, and when it copies them alone instead.
 type bulkReads struct{ *chronicle }
 
 var bulkSubject = subject{
+	invariants: []Invariant{
+		{"S30n", "A run asks for fewer documents at once when six answers in a row had room for a fifth of " +
+			"them at most."},
+		{"S30o", "A source that refused four bulk reads in a row is asked for none for 37 seconds."},
+		{"S30p", "Attachments are not read again when the target has older revisions of the document with " +
+			"them."},
+		{"S30q", "When documents are too large together for the target, at most half of them are sent next."},
+		{"S30r", "A bulk read that was answered 429 is not replaced by reads of single documents."},
+	},
 	begin: func(c *chronicle) {
-		o := &bulkReads{c}
+		br := &bulkReads{c}
 		c.on.runCalls.add(func(c call) {
 			switch op := c.op.(type) {
 			case peer.CopyDoc:
-				o.checkStubs(c.run, op)
+				br.checkStubs(c.run, op)
 			case peer.FetchDocs:
-				o.checkBulk(c.run, op)
+				br.checkRefused(c.run, op)
+			}
+		})
+		c.on.runReplied.add(func(a reply) { a.bulk.note(a.run, a.op, a.Reply) })
+		c.on.runStepped.add(func(s runStep) {
+			answer, _ := s.ev.(replication.Reply)
+			switch op := s.asked.(type) {
+			case peer.FetchDocs:
+				br.checkWaits(s, op, answer.Failure)
+			case peer.WriteDocs:
+				br.checkHalves(s, op, answer.Failure)
 			}
 		})
 	},
 }
 
-// bulk is how a run gets on with reading in bulk.
+// bulk is how a run gets on with reading and writing in bulk. Only bulkReads change it.
 type bulk struct {
-	barren  int             // answers in a row that it does not work
-	last    instant.Time    // of them
-	alone   map[string]bool // "ID REV" that are to be read one by one
-	partial map[string]bool // "ID REV" of which the target has older revisions, and so maybe attachments
-	copied  map[string]bool // by id
-	excused bool            // something could not be read or written in bulk
-	greedy  int             // answers in a row that brought hardly anything of what was asked for
+	refused   int             // bulk reads in a row that the source refused for good
+	refusedAt instant.Time    // the last of them, by the node's steady clock
+	alone     map[string]bool // "ID REV" to be copied alone: the source refused bulk reads when they came
+	partial   map[string]bool // "ID REV" of which the target has ancestors, and so maybe attachments
+	copied    map[string]bool // ids of documents that were copied alone
+	excused   bool            // something could not be read or written in bulk
+	scanty    int             // answers in a row that brought a fifth at most of what was asked for
+	unheard   []peer.DocRev   // the first document of each bulk read that failed: the read may be repeated
 }
 
-// Of a source that does not read in bulk a run asks it no more than these times in a row, and then again after a while, as
-// CouchDB's.
+// A source that does not read in bulk is asked no more than manyRefused times in a row, and again after
+// refusedLast, as CouchDB's replicator does. After manyScanty answers the run must have noticed how much an
+// answer has room for.
 const (
-	manyBarren  = 4
-	manyGreedy  = 6
-	barrenAgain = 37 * time.Second
+	manyRefused = 4
+	refusedLast = 37 * time.Second
+	manyScanty  = 6
 )
 
-// fetched notes the answer to a bulk read. What may pass is asked for again before it counts.
+// note notes an answer.
+func (b *bulk) note(r *run, op peer.Op, reply peer.Reply) {
+	if fetch, is := op.(peer.FetchDocs); is {
+		b.fetched(reply, r.p.Steady())
+		if reply.Failure != nil {
+			b.unheard = append(b.unheard, fetch.Docs[0])
+		}
+	}
+	switch got := reply.Result.(type) {
+	case peer.Written:
+		b.excused = b.excused || len(got.Refused) > 0
+	case peer.Diff:
+		if reply.Failure == nil {
+			b.compared(r.counts.lacked, got, r.p.Steady())
+		}
+	}
+}
+
+// fetched notes the answer to a bulk read. A failure that may pass counts only when the read was repeated in
+// vain.
 func (b *bulk) fetched(reply peer.Reply, now instant.Time) {
 	b.excused = b.excused || reply.Failure != nil
 	switch f := reply.Failure; {
 	case f == nil:
-		b.barren, b.alone = 0, nil
+		b.refused, b.alone = 0, nil
 		b.brought(reply.Result.(peer.Fetched).Docs)
 	case f.Kind == peer.Status && f.Status != 429 && !passes(f):
-		b.barren, b.last = b.barren+1, now
+		b.refused, b.refusedAt = b.refused+1, now
 	}
 }
 
@@ -66,18 +107,18 @@ func (b *bulk) brought(docs []peer.FetchedDoc) {
 		b.excused = b.excused || d.Fate != peer.Left && d.Fate != peer.Taken
 	}
 	b.excused = b.excused || left == len(docs)
-	if b.greedy++; left < 8 || left < 4*(len(docs)-left) {
-		b.greedy = 0
+	if b.scanty++; left < 8 || left < 4*(len(docs)-left) {
+		b.scanty = 0
 	}
 }
 
-// compared notes what a target lacks, of which the run knew some before.
+// compared notes what the target lacks, of which the run knew some before.
 func (b *bulk) compared(known map[string]bool, got peer.Diff, now instant.Time) {
 	for _, d := range got.Docs {
 		for _, rev := range d.Missing {
 			name := d.ID + " " + rev
 			switch {
-			case b.barren < manyBarren || now.Sub(b.last) >= barrenAgain:
+			case b.refused < manyRefused || now.Sub(b.refusedAt) >= refusedLast:
 				delete(b.alone, name)
 			case !known[name]:
 				b.alone = with(b.alone, name)
@@ -99,32 +140,68 @@ func with(set map[string]bool, name string) map[string]bool {
 	return set
 }
 
-// checkBulk is a part of S30: a source that does not read in bulk is not asked to for every batch.
-func (o *bulkReads) checkBulk(r *run, op peer.FetchDocs) {
-	b := &r.numbers.bulk
-	if b.greedy >= manyGreedy {
-		o.Fail("S30", "run %d of %s asks for %d documents in bulk, and the last %d answers had room for a fifth at most", r.ID(), r.p.Name, len(op.Docs), b.greedy)
+// checkRefused is S30n and S30o: a source that does not read in bulk, or answers with little, is not asked in
+// vain for every batch. What a batch knew before its source refused too often may be asked for in bulk still.
+func (br *bulkReads) checkRefused(r *run, op peer.FetchDocs) {
+	b := &r.bulk
+	if b.scanty >= manyScanty {
+		br.Fail("S30n",
+			"%s asks for %d documents in bulk, and the last %d answers had room for a fifth at most",
+			r, len(op.Docs), b.scanty)
 	}
-	if r.p.Steady().Sub(b.last) >= barrenAgain {
+	if r.p.Steady().Sub(b.refusedAt) >= refusedLast {
 		b.alone = nil
 	}
 	for _, d := range op.Docs {
 		if b.alone[d.ID+" "+d.Rev] {
-			o.Fail("S30", "run %d of %s reads %s %s in bulk, which its source refused %d times", r.ID(), r.p.Name, d.ID, d.Rev, b.barren)
+			br.Fail("S30o", "%s reads %s %s in bulk, which its source refused %d times",
+				r, d.ID, d.Rev, b.refused)
 		}
 	}
 }
 
-// checkStubs is a part of S30: attachments that the target has are not sent again. When the source or the target lacks
-// something after all, everything is.
-func (o *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
-	b := &r.numbers.bulk
-	if b.copied[op.ID] || r.numbers.diffs >= enough {
+// checkStubs is S30p: attachments are the bulk of what is sent. Only the first copy of a document is judged,
+// since later ones are sent whole when the source or the target lacked something after all. So is what the
+// run does not compare with the target any more, because the target lacked so much of what was compared
+// before.
+func (br *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
+	b := &r.bulk
+	if b.copied[op.ID] || r.counts.diffs >= unasked {
 		return
 	}
 	b.copied = with(b.copied, op.ID)
 	whole := func(rev string) bool { return !b.partial[op.ID+" "+rev] }
 	if len(op.Since) == 0 && !slices.ContainsFunc(op.Revs, whole) {
-		o.Fail("S30", "run %d of %s reads all attachments of %s %v, of which its target has older revisions", r.ID(), r.p.Name, op.ID, op.Revs)
+		br.Fail("S30p", "%s reads all attachments of %s %v, of which its target has older revisions",
+			r, op.ID, op.Revs)
+	}
+}
+
+// checkHalves is S30q: repeating what is too large would fail for ever, and single documents would be slow.
+func (br *bulkReads) checkHalves(s runStep, op peer.WriteDocs, f *peer.Failure) {
+	n := len(op.Docs)
+	if f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {
+		return
+	}
+	for _, e := range s.effects {
+		call, _ := e.(replication.Call)
+		part, is := call.Op.(peer.WriteDocs)
+		if is && part.Docs[0].Fetch == op.Docs[0].Fetch && len(part.Docs) > (n+1)/2 {
+			br.Fail("S30q", "%s sent %d documents, which is too much, and sends %d", s.run, n, len(part.Docs))
+		}
+	}
+}
+
+// checkWaits is S30r: reading one by one is more to do for a server that has too much to do.
+func (br *bulkReads) checkWaits(s runStep, op peer.FetchDocs, f *peer.Failure) {
+	if f == nil || !is429(f) {
+		return
+	}
+	for _, e := range s.effects {
+		call, _ := e.(replication.Call)
+		one, copies := call.Op.(peer.CopyDoc)
+		if copies && slices.ContainsFunc(op.Docs, func(d peer.DocRev) bool { return d.ID == one.ID }) {
+			br.Fail("S30r", "%s was asked to slow down, and reads %s alone", s.run, one.ID)
+		}
 	}
 }

@@ -39,6 +39,8 @@ type chronicle struct {
 	bills    bills              // kept by charges
 	tabs     map[node.Held]*tab // kept by turns, of runs whose end no node has told yet
 	logs     logs
+	// senders says when the run began that last sent a checkpoint, by the session of that.
+	senders map[string]instant.Time
 }
 
 // process is what the chronicle knows of a node.
@@ -74,23 +76,26 @@ type birth struct {
 // run is what the chronicle knows of a run. Fields are kept by the checker that their type stands with.
 type run struct {
 	*world.Run
-	p       *process
-	begin   beginning
-	outlook outlook
-	repeats repeats
-	failed  map[string]setback // calls that may succeed when they are repeated
-	numbers numbers
-	// looks and reads: has begun to look for its checkpoint, and to read changes.
-	looks, reads bool
-	fresh        bool // it is another replication than its job was before, and has no checkpoint
-	confirmed    bool
-	stopped      bool // by its node
-	stopAt       instant.Time
-	strayed      instant.Time // since when its job is not its own; Never while it is
-	attempts     attempts
-	fruitless    map[string]fruitless // attempts in a row of copies that brought nothing
-	saved        saved
-	reports      reports
+	p         *process
+	begin     beginning
+	confirmed bool
+	stopped   bool // by its node
+	stopAt    instant.Time
+	strayed   instant.Time // since when its job is not its own; Never while it is
+
+	feed     feed
+	counts   counts
+	backlog  backlog
+	bulk     bulk
+	rate     callRate
+	failures failures
+	failing  map[string]failing // by the text of the request
+	// fruitless are attempts in a row of a copy that brought nothing, by the text of the request.
+	fruitless map[string]fruitless
+	lookup    lookup
+	history   history
+	saving    saving
+	reports   reports
 }
 
 // shadow is what commits told of a job.
@@ -120,7 +125,7 @@ var chronicleSubject = subject{
 func newChronicle(w world.View) *chronicle {
 	c := &chronicle{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{}, denied: map[string]bool{},
-		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{},
+		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{}, senders: map[string]instant.Time{},
 		sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{}, tabs: map[node.Held]*tab{},
 	}
 	for _, n := range w.Nodes() {
@@ -146,6 +151,8 @@ func (c *chronicle) unreadable(what string, err error) {
 func (c *chronicle) process(n *world.Node) *process {
 	return c.nodes[slices.IndexFunc(c.nodes, func(p *process) bool { return p.Node == n })]
 }
+
+func (r *run) String() string { return fmt.Sprintf("run %d of %s", r.ID(), r.p.Name) }
 
 // find is the run of a node with a number; nil when it is over.
 func (p *process) find(id uint64) *run {

@@ -9,86 +9,91 @@ import (
 	"couchrelay/core/replication"
 )
 
-// copies are the invariants of documents that are copied one by one.
+// copies judge how a run copies documents one by one.
 type copies struct{ *chronicle }
 
 var copySubject = subject{
+	invariants: []Invariant{
+		{"S28c", "A source that lacks a revision which it announced is not asked for it again at once."},
+		{"S29p", "Only a run whose source lacks a revision ends with missing_doc."},
+		{"S30j", "A copy that brings nothing of what it asks for is given up after its retries."},
+		{"S30k", "A run does not give up a copy that still brings something."},
+		{"S30l", "When a target refuses a document over credentials, the run asks the target whether it " +
+			"knows them."},
+		{"S30m", "A document that can be read and written in bulk is not copied alone."},
+	},
 	begin: func(c *chronicle) {
-		o := &copies{c}
+		cs := &copies{c}
 		c.on.runCalls.add(func(c call) {
 			if op, is := c.op.(peer.CopyDoc); is {
-				o.checkAlone(c.run, op)
+				cs.checkAlone(c.run, op)
 			}
 		})
 		c.on.runReplied.add(func(a reply) {
 			if op, is := a.op.(peer.CopyDoc); is {
-				o.noteCopy(a.run, op, a.Reply)
+				cs.checkFruitless(a.run, op, a.Reply)
 			}
 			if changes, is := a.Result.(peer.Changes); is {
 				a.wantedAgain(changes.Rows)
 			}
 		})
-		c.on.runSaidEnd.add(o.saidEnd)
+		c.on.runSaidEnd.add(cs.checkEnd)
 		c.on.runStepped.add(func(s runStep) {
-			switch op := s.asked.(type) {
-			case peer.CopyDoc:
-				o.checkCopyStep(s.run, op, s.ev.(replication.Reply).Reply, s.effects)
-			case peer.WriteDocs:
-				o.checkHalves(s.run, op, s.ev.(replication.Reply).Reply, s.effects)
+			if op, is := s.asked.(peer.CopyDoc); is {
+				cs.checkStep(s, op, s.ev.(replication.Reply).Reply)
 			}
 		})
 	},
 }
 
-// saidEnd is told of what a run says at its end.
-func (o *copies) saidEnd(e ending) {
-	reply, is := e.ev.(replication.Reply)
-	o.checkBlames(e.run, reply.Reply, e.end)
-	if op, copies := e.asked.(peer.CopyDoc); copies && is && reply.Failure != nil && e.end.Cause == replication.Crashed {
-		o.checkCopyGivenUp(e.run, op, reply.Reply, e.end)
-	}
-}
-
-// bringing says whether an answer brought something that was asked for to its end: it was written, or is too large.
-func bringing(op peer.CopyDoc, got peer.Copied) bool {
-	return slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool {
-		return !rev.Missing && (rev.Refused == nil || rev.Refused.Status == 413) && slices.Contains(op.Revs, rev.Rev)
-	})
-}
-
-// fruitless are attempts of copies that brought nothing.
+// fruitless are attempts in a row of a copy that brought nothing. Only copies change it.
 type fruitless struct {
 	id          string // of the document
 	n           int
-	since, last instant.Time
+	since, last instant.Time // when the first and the last attempt were answered
 }
 
-// noteCopy is a part of S30: a copy that brings nothing of what it asks for ends within its retries. Many batches may want
-// the same at once, but not for longer than one of them retries.
-func (o *copies) noteCopy(r *run, op peer.CopyDoc, reply peer.Reply) {
+// brings reports whether an answer settles a revision that was asked for: it was written, or is too large to
+// be.
+func brings(op peer.CopyDoc, got peer.Copied) bool {
+	return slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool {
+		settled := !rev.Missing && (rev.Refused == nil || rev.Refused.Status == 413)
+		return settled && slices.Contains(op.Revs, rev.Rev)
+	})
+}
+
+// manyBatches is how many batches at once may want the same copy. Each has retries of its own, so the bounds
+// on attempts in a row are as many times higher.
+const manyBatches = 3
+
+// checkFruitless is S30j: a copy that is repeated for ever would hold its batch, and all checkpoints behind
+// that. A document that the feed brings again is excused from what came before, since later batches want it
+// too.
+func (cs *copies) checkFruitless(r *run, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
 	fails := reply.Failure != nil && passes(reply.Failure) || reply.Failure == nil && inTheWay(got)
-	if !fails || bringing(op, got) {
+	if !fails || brings(op, got) {
 		delete(r.fruitless, op.String())
 		return
 	}
 	if r.fruitless == nil {
 		r.fruitless = map[string]fruitless{}
 	}
-	now := o.w.Now()
+	now := cs.w.Now()
 	tried, again := r.fruitless[op.String()]
-	if !again || now.Sub(tried.last) > retriesLast { // later batches may want it again
+	if !again || now.Sub(tried.last) > retriesLast { // these are the attempts of a later batch
 		tried = fruitless{id: op.ID, since: now}
 	}
 	tried.n++
 	tried.last = now
 	r.fruitless[op.String()] = tried
-	if tried.n > 3*(r.Replication().Source.Retries+1) && now.Sub(tried.since) > 3*retriesLast {
-		o.Fail("S30", "run %d of %s goes on after %d attempts in %s that brought nothing: %s", r.ID(), r.p.Name, tried.n, now.Sub(tried.since), op)
+	most := manyBatches * (r.Replication().Source.Retries + 1)
+	if lasted := now.Sub(tried.since); tried.n > most && lasted > manyBatches*retriesLast {
+		cs.Fail("S30j", "%s goes on after %d attempts in %s that brought nothing: %s", r, tried.n, lasted, op)
 	}
 }
 
-// wantedAgain forgives attempts for documents that the feed has brought once more: later batches want them too.
+// wantedAgain forgets the attempts for documents that the feed has brought once more.
 func (r *run) wantedAgain(rows []peer.Change) {
 	for name, f := range r.fruitless { // in any order
 		if slices.ContainsFunc(rows, func(row peer.Change) bool { return row.ID == f.id }) {
@@ -97,32 +102,31 @@ func (r *run) wantedAgain(rows []peer.Change) {
 	}
 }
 
-// checkCopyGivenUp is a part of S30: a copy that still brings something is not given up.
-func (o *copies) checkCopyGivenUp(r *run, op peer.CopyDoc, reply peer.Reply, e replication.End) {
-	f := reply.Failure
-	if got, is := reply.Result.(peer.Copied); is && f != nil && (passes(f) || f.Kind == peer.Status && f.Status == 429) && bringing(op, got) {
-		o.Fail("S30", "run %d of %s gave up, though revisions came still: %s: %s", r.ID(), r.p.Name, op, e.Trouble)
-	}
-}
-
-// checkBlames is a part of S29: a run that says that its source lacks what it announced was told so.
-func (o *copies) checkBlames(r *run, reply peer.Reply, e replication.End) {
-	if e.Cause != replication.Crashed || e.Trouble.Error != "missing_doc" {
-		return
-	}
-	copied, _ := reply.Result.(peer.Copied)
-	if f := reply.Failure; f != nil && f.Reason == databaseGone ||
-		f == nil && !slices.ContainsFunc(copied.Revs, func(rev peer.CopiedRev) bool { return rev.Missing }) {
-		o.Fail("S29", "run %d of %s was answered %+v, and ended with %s", r.ID(), r.p.Name, reply, e.Trouble)
-	}
-}
-
-// databaseGone is what servers answer about a database that is not there.
+// databaseGone is what servers give as the reason when a database is not there.
 const databaseGone = "Database does not exist."
 
-// checkCopyStep is a part of S28 and S30: a source that lacks what it announced is given time to find it, and who refuses a
-// document for who we are is asked whether it knows us.
-func (o *copies) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effects []replication.Effect) {
+// checkEnd is S29p and S30k. A run that crashed with missing_doc tells its user that the source is damaged,
+// so there must be an answer that says so; that the whole database is gone is another matter. And progress
+// begins retries and patience anew, so a copy that brings something is no reason to end.
+func (cs *copies) checkEnd(e ending) {
+	if e.end.Cause != replication.Crashed {
+		return
+	}
+	answer, _ := e.ev.(replication.Reply)
+	got, copied := answer.Result.(peer.Copied)
+	f := answer.Failure
+	lacks := slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool { return rev.Missing })
+	if e.end.Trouble.Error == "missing_doc" && (f != nil && f.Reason == databaseGone || f == nil && !lacks) {
+		cs.Fail("S29p", "%s was answered %+v, and ended with %s", e.run, answer.Reply, e.end.Trouble)
+	}
+	op, copies := e.asked.(peer.CopyDoc)
+	if copies && copied && f != nil && (passes(f) || is429(f)) && brings(op, got) {
+		cs.Fail("S30k", "%s gave up, though revisions still came: %s: %s", e.run, op, e.end.Trouble)
+	}
+}
+
+// checkStep judges what a run asks for when a copy was answered.
+func (cs *copies) checkStep(s runStep, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
 	var lacking []string
 	shut, refused := false, false
@@ -133,42 +137,32 @@ func (o *copies) checkCopyStep(r *run, op peer.CopyDoc, reply peer.Reply, effect
 		refused = refused || rev.Refused != nil
 		shut = shut || rev.Refused != nil && (rev.Refused.Status == 401 || rev.Refused.Status == 403)
 	}
-	var opens [2]bool
-	for _, e := range effects {
-		call, is := e.(replication.Call)
-		if !is {
-			continue
-		}
-		switch again := call.Op.(type) {
+	var opens [2]bool // by side
+	for _, e := range s.effects {
+		call, _ := e.(replication.Call)
+		switch next := call.Op.(type) {
 		case peer.Open:
-			opens[again.Side] = true
+			opens[next.Side] = true
 		case peer.CopyDoc:
-			if reply.Failure == nil && !refused && len(lacking) > 0 && again.ID == op.ID && slices.Equal(again.Revs, lacking) {
-				o.Fail("S28", "run %d of %s asks its source again at once for what that lacks: %s", r.ID(), r.p.Name, again)
+			// A cluster finds a revision within seconds. What is repeated because of a refusal may name the
+			// same revisions.
+			onlyLacks := reply.Failure == nil && !refused && len(lacking) > 0
+			if onlyLacks && next.ID == op.ID && slices.Equal(next.Revs, lacking) {
+				cs.Fail("S28c", "%s asks its source again at once for what that lacks: %s", s.run, next)
 			}
 		}
 	}
-	if shut && opens[peer.Source] && !opens[peer.Target] {
-		o.Fail("S30", "run %d of %s was refused %s by its target, and asks its source whether that knows it", r.ID(), r.p.Name, op.ID)
+	if shut && opens[peer.Source] && !opens[peer.Target] { // S30l: the source has nothing to do with the refusal
+		cs.Fail("S30l", "%s was refused %s by its target, and asks its source whether that knows it",
+			s.run, op.ID)
 	}
 }
 
-// checkHalves is a part of S30: of what is too large for a target a half is sent.
-func (o *copies) checkHalves(r *run, op peer.WriteDocs, reply peer.Reply, effects []replication.Effect) {
-	if f, n := reply.Failure, len(op.Docs); f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {
-		return
-	}
-	for _, e := range effects {
-		call, _ := e.(replication.Call)
-		if part, is := call.Op.(peer.WriteDocs); is && part.Docs[0].Fetch == op.Docs[0].Fetch && len(part.Docs) > (len(op.Docs)+1)/2 {
-			o.Fail("S30", "run %d of %s sent %d documents, which is too much, and sends %d", r.ID(), r.p.Name, len(op.Docs), len(part.Docs))
-		}
-	}
-}
-
-// checkAlone is a part of S30: what can be read in bulk is not copied by itself.
-func (o *copies) checkAlone(r *run, op peer.CopyDoc) {
-	if r.Replication().UseBulkGet && !r.numbers.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
-		o.Fail("S30", "run %d of %s copies %s by itself, and nothing was wrong with reading and writing in bulk", r.ID(), r.p.Name, op.ID)
+// checkAlone is S30m: a request for each document is slow. Design documents are always copied alone, since
+// only an admin may write them. A run is excused for good once anything went wrong in bulk, a failed read, a
+// document with attachments or a refusal: documents may need to be copied alone long after that.
+func (cs *copies) checkAlone(r *run, op peer.CopyDoc) {
+	if r.Replication().UseBulkGet && !r.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
+		cs.Fail("S30m", "%s copies %s alone, and nothing was wrong with reading and writing in bulk", r, op.ID)
 	}
 }

@@ -144,7 +144,7 @@ func (l *lives) checkAnswer(r *run, e replication.End) {
 		SessionID string `json:"session_id"`
 		NoChanges bool   `json:"no_changes"`
 	}
-	wrote, idle := r.saved.put[peer.Target].session, r.numbers.rows == 0
+	wrote, idle := r.saving.put[peer.Target].session, r.counts.rows == 0
 	err := json.Unmarshal(e.Result, &answer)
 	if err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != idle {
 		l.Fail("S29k", "run %d of %s wrote log %q, read nothing: %v, and answers %s",
@@ -154,7 +154,7 @@ func (l *lives) checkAnswer(r *run, e replication.End) {
 
 // checkFresh is S16d.
 func (l *lives) checkFresh(r *run, info replication.Info) {
-	if r.fresh && info.DocsWritten != info.Written {
+	if r.lookup.fresh && info.DocsWritten != info.Written {
 		l.Fail("S16d", "run %d of %s is replication %s for the first time, has written %d documents, and tells %d",
 			r.ID(), r.p.Name, r.RepID(), info.Written, info.DocsWritten)
 	}

@@ -7,37 +7,60 @@ import (
 	"couchrelay/core/peer"
 )
 
-// limits are the invariants of what a run's replication allows.
+// limits judge what a run asks for by the options of its replication.
 type limits struct{ *chronicle }
 
 var limitSubject = subject{
+	invariants: []Invariant{
+		{"S30s", "A run works on as many batches, and copies as many documents, at once as its replication " +
+			"allows."},
+		{"S30t", "A run holds and asks for no more bytes of documents at once than the memory of a run " +
+			"allows."},
+		{"S30u", "A run reads changes ahead for no more than one batch for each of its workers."},
+		{"S30v", "A run asks for nothing that the options of its replication rule out."},
+		{"S30w", "A run compares no more documents at once than worker_batch_size."},
+	},
 	begin: func(c *chronicle) {
-		o := &limits{c}
+		ls := &limits{c}
 		c.on.runCalls.add(func(c call) {
-			o.checkOptions(c.run, c.op)
-			o.checkLoad(c.run, c.op)
+			ls.checkOptions(c.run, c.op)
+			ls.checkAhead(c.run, c.op)
+			ls.checkParallel(c.run, c.op)
+			ls.checkMemory(c.run, c.op)
 		})
 	},
 }
 
-// Settings that a run is slowed down to whose last one ended because it was asked to, CouchDB's.
+// Options of a run whose last one ended because a server asked to slow down, CouchDB's, where its own are not
+// smaller.
 const (
 	slowWorkers     = 2
 	slowConnections = 5
 	slowCheckpoint  = 5 * time.Second
 )
 
-// checkLoad is a part of S30: a run has no more batches under way, documents that it copies one by one and bodies in
-// memory than its replication allows. It is called before the request leaves.
-func (o *limits) checkLoad(r *run, op peer.Op) {
-	rep := r.Replication()
-	workers, connections := rep.WorkerProcesses, min(rep.Source.Connections, rep.Target.Connections)
+// workers is how many batches the run may work on at once.
+func (r *run) workers() int {
 	if r.Record().Throttled {
-		workers, connections = min(workers, slowWorkers), min(connections, slowConnections)
+		return min(r.Replication().WorkerProcesses, slowWorkers)
 	}
-	o.checkAhead(r, op, workers)
-	fetch, is := op.(peer.FetchDocs)
-	batches, copies := 0, 0 // each batch has at most one of its requests to compare or to read in bulk under way
+	return r.Replication().WorkerProcesses
+}
+
+// connections is how many requests the run may have in flight to one side.
+func (r *run) connections() int {
+	rep := r.Replication()
+	most := min(rep.Source.Connections, rep.Target.Connections)
+	if r.Record().Throttled {
+		most = min(most, slowConnections)
+	}
+	return most
+}
+
+// checkParallel is S30s. A batch has one request to compare or to read in bulk in flight at most, so these
+// count batches. Copies have the connections that are left beside the workers' and the feed's.
+func (ls *limits) checkParallel(r *run, op peer.Op) {
+	batches, copies := 0, 0
 	count := func(op peer.Op) {
 		switch op.(type) {
 		case peer.DiffRevs, peer.FetchDocs:
@@ -50,61 +73,73 @@ func (o *limits) checkLoad(r *run, op peer.Op) {
 	for _, op := range r.InFlight() {
 		count(op)
 	}
+	workers := r.workers()
 	if batches > workers {
-		o.Fail("S30", "run %d of %s works on %d batches at once, and may on %d", r.ID(), r.p.Name, batches, workers)
+		ls.Fail("S30s", "%s works on %d batches at once, and may on %d", r, batches, workers)
 	}
-	if most := max(1, connections-workers-1); copies > most {
-		o.Fail("S30", "run %d of %s copies %d documents at once, and may %d", r.ID(), r.p.Name, copies, most)
+	if most := max(1, r.connections()-workers-1); copies > most {
+		ls.Fail("S30s", "%s copies %d documents at once, and may %d", r, copies, most)
 	}
+}
+
+// checkMemory is S30t: bodies that were read and not written yet and the budgets of reads in flight. A run
+// that holds nothing may read one body of any size, and a read that is repeated has its place already.
+func (ls *limits) checkMemory(r *run, op peer.Op) {
+	fetch, is := op.(peer.FetchDocs)
 	repeated := func(d peer.DocRev) bool { return d.ID == fetch.Docs[0].ID && d.Rev == fetch.Docs[0].Rev }
-	if is && !slices.ContainsFunc(r.numbers.again, repeated) { // what is repeated has its place
-		held := r.KeptBytes(r.IsInFlight)
-		for _, op := range r.InFlight() {
-			if other, is := op.(peer.FetchDocs); is {
-				held += other.Budget
-			}
+	if !is || slices.ContainsFunc(r.bulk.unheard, repeated) {
+		return
+	}
+	held := r.KeptBytes(r.IsInFlight)
+	for _, op := range r.InFlight() {
+		if other, is := op.(peer.FetchDocs); is {
+			held += other.Budget
 		}
-		if most := o.w.Config().Memory; held > 0 && held+fetch.Budget > most {
-			o.Fail("S30", "run %d of %s reads %d bytes of bodies more, holds %d, and may hold %d", r.ID(), r.p.Name, fetch.Budget, held, most)
-		}
+	}
+	if most := ls.w.Config().Memory; held > 0 && held+fetch.Budget > most {
+		ls.Fail("S30t", "%s reads %d bytes of bodies more, holds %d, and may hold %d",
+			r, fetch.Budget, held, most)
 	}
 }
 
-// checkAhead is a part of S30: a run reads no more rows of a feed while it has not begun with a batch for each worker.
-func (o *limits) checkAhead(r *run, op peer.Op, workers int) {
-	n := &r.numbers
-	switch op := op.(type) {
-	case peer.DiffRevs:
-		n.compared += int64(len(op.Docs))
-	case peer.ReadChanges:
-		if ahead, most := n.rows-n.compared, int64(workers*r.Replication().WorkerBatchSize); n.diffs < enough && !r.WentBack() && ahead > most {
-			o.Fail("S30", "run %d of %s reads more changes, and has %d that it has not looked at; it may have %d", r.ID(), r.p.Name, ahead, most)
-		}
+// checkAhead is S30u: a run that reads the feed faster than it copies would hold all of it. It goes by the
+// documents that were compared with the target, so a run that may not compare any more, since the target
+// lacked nearly all, is excused, and so is one whose source repeated changes, which are compared once.
+func (ls *limits) checkAhead(r *run, op peer.Op) {
+	if _, reads := op.(peer.ReadChanges); !reads || r.counts.diffs >= unasked || r.WentBack() {
+		return
+	}
+	ahead, most := r.counts.rows-r.counts.compared, int64(r.workers()*r.Replication().WorkerBatchSize)
+	if ahead > most {
+		ls.Fail("S30u", "%s reads more changes, and has %d that it has not looked at; it may have %d",
+			r, ahead, most)
 	}
 }
 
-// checkOptions is a part of S30: a run asks for nothing that its replication rules out.
-func (o *limits) checkOptions(r *run, op peer.Op) {
+// checkOptions is S30v and S30w.
+func (ls *limits) checkOptions(r *run, op peer.Op) {
 	rep := r.Replication()
 	switch op := op.(type) {
 	case peer.Create:
 		if !slices.Equal(op.Params, rep.CreateTargetParams) {
-			o.Fail("S30", "run %d of %s makes its target with %v, and should with %v", r.ID(), r.p.Name, op.Params, rep.CreateTargetParams)
+			ls.Fail("S30v", "%s makes its target with %v, and should with %v",
+				r, op.Params, rep.CreateTargetParams)
 		}
 		if !rep.CreateTarget {
-			o.Fail("S30", "run %d of %s makes its target without create_target", r.ID(), r.p.Name)
+			ls.Fail("S30v", "%s makes its target without create_target", r)
 		}
 	case peer.PutLocal:
 		if !rep.UseCheckpoints {
-			o.Fail("S30", "run %d of %s writes a checkpoint without use_checkpoints", r.ID(), r.p.Name)
+			ls.Fail("S30v", "%s writes a checkpoint without use_checkpoints", r)
 		}
 	case peer.FetchDocs:
 		if !rep.UseBulkGet {
-			o.Fail("S30", "run %d of %s reads in bulk without use_bulk_get", r.ID(), r.p.Name)
+			ls.Fail("S30v", "%s reads in bulk without use_bulk_get", r)
 		}
 	case peer.DiffRevs:
 		if len(op.Docs) > rep.WorkerBatchSize {
-			o.Fail("S30", "run %d of %s compares %d documents at once, with worker_batch_size %d", r.ID(), r.p.Name, len(op.Docs), rep.WorkerBatchSize)
+			ls.Fail("S30w", "%s compares %d documents at once, with worker_batch_size %d",
+				r, len(op.Docs), rep.WorkerBatchSize)
 		}
 	}
 }

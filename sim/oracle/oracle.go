@@ -82,8 +82,9 @@ var subjects = []*subject{
 	&transitionSubject,
 	&viewSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject,
-	&retrySubject, &limitSubject, &countSubject, &bulkSubject, &copySubject, &checkpointSubject,
-	&completenessSubject, &reportSubject, &quietSubject,
+	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject,
+	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &completenessSubject,
+	&reportSubject, &quietSubject,
 	&queueSubject, &databaseSubject, &settlingSubject, &probingSubject,
 }
 

@@ -85,7 +85,7 @@ func (o *Oracle) CheckRunsFewer(p *world.Node, n int, limit time.Duration) {
 func (o *Oracle) CheckTold(done map[*world.Run]replication.Info) {
 	for _, r := range o.runs {
 		info, known := done[r.Run]
-		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.reads {
+		if !known || o.w.Database(r.Replication().Source.URL) == nil || !o.holds(r) || !r.feed.begun {
 			continue
 		}
 		if tells := o.shadows[r.JobID()].record.Stats.Counters(); fewer(tells, info.Counters) {

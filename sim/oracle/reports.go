@@ -12,125 +12,128 @@ import (
 	"couchrelay/core/replication"
 )
 
-// reporting are the invariants of what runs tell of themselves, and what is stored of that.
+// reporting judges how often runs tell of themselves, and what is stored of that.
 type reporting struct{ *chronicle }
 
 var reportSubject = subject{
+	invariants: []Invariant{
+		{"B1h", "A run tells of its progress after 1, 2, 4 and more seconds, up to its interval; but of " +
+			"checkpoints at once."},
+		{"B1i", "A run tells at most once in 30 of its intervals that nothing has changed."},
+		{"S14h", "What a node stores of a run is what the run told last."},
+		{"S14i", "The numbers of a job are those of its run, each under its own name."},
+		{"S21l", "A run tells of every checkpoint that it finds or completes."},
+	},
 	begin: func(c *chronicle) {
-		o := &reporting{c}
+		rp := &reporting{c}
 		c.on.runStarted.add(func(r *run) { r.reports.interval = r.p.Settings().ProgressInterval })
-		c.on.runTells.add(func(t telling) { o.checkReports(t.run, t.asked, t.info) })
-		c.on.nodeStepped.add(o.checkStored)
-		c.on.runStepped.add(o.runStepped)
+		c.on.runTells.add(rp.checkPace)
+		c.on.nodeStepped.add(rp.nodeStepped)
+		c.on.runStepped.add(rp.checkTold)
 	},
 }
 
-// reports are what a run has told of itself.
+// reports are what a run has told of itself. Only reporting changes them.
 type reports struct {
-	interval     time.Duration // its ProgressInterval
-	n            int
-	at           instant.Time // of the last one
-	checkpointed peer.Seq     // according to that
-	last         replication.Info
-	// told is what its node was told last, and storing what that asked last to store.
-	told, storing jobstore.Stats
+	interval time.Duration    // the run's ProgressInterval
+	n        int              // reports so far
+	at       instant.Time     // of the last one
+	last     replication.Info // the last one
+	told     jobstore.Stats   // what its node was told last
+	storing  jobstore.Stats   // what the node last asked to be stored
 }
 
 // unchanged is how many intervals a run waits at least before it tells what it told before.
 const unchanged = 30
 
-// firstReport is when a run first tells of itself; the time to the next doubles.
+// firstReport is when a run first tells of itself; the time to the next doubles up to its interval.
 const firstReport = time.Second
 
-// checkReports is a part of B1: a run tells seldom of itself, but for its checkpoints.
-func (o *reporting) checkReports(r *run, asked peer.Op, info replication.Info) {
-	was, now := r.reports, o.w.Now()
+// checkPace is B1h and B1i: every report is a transaction, of every run of a fleet.
+func (rp *reporting) checkPace(t telling) {
+	r, info, now := t.run, t.info, rp.w.Now()
+	was := r.reports
+	since := now.Sub(was.at)
 	least := min(was.interval, firstReport<<min(was.n, 20))
-	switch asked.(type) {
-	case peer.PutLocal, peer.GetLocal: // it has a checkpoint
+	if aboutCheckpoint(t.asked) {
 		least = 0
 	}
-	if was.n > 0 && now.Sub(was.at) < least {
-		o.Fail("B1", "run %d of %s tells of its progress %s after the last time; it should be %s", r.ID(), r.p.Name, now.Sub(was.at), least)
+	if was.n > 0 && since < least {
+		rp.Fail("B1h", "%s tells of its progress %s after the last time; it should be %s", r, since, least)
 	}
-	if last, is := was.last, info; was.n > 0 && now.Sub(was.at) < unchanged*was.interval {
-		last.Refusals, is.Refusals = nil, nil // they are counted
-		if reflect.DeepEqual(last, is) {
-			o.Fail("B1", "run %d of %s tells %s after the last time that nothing has changed", r.ID(), r.p.Name, now.Sub(was.at))
-		}
+	if was.n > 0 && since < unchanged*was.interval && sameNews(was.last, info) {
+		rp.Fail("B1i", "%s tells %s after the last time that nothing has changed", r, since)
 	}
-	r.reports.n, r.reports.at, r.reports.last, r.reports.checkpointed = was.n+1, now, info, info.CheckpointedSeq
+	r.reports.n, r.reports.at, r.reports.last = was.n+1, now, info
 }
 
-// checkStored is a part of S14: what a node stores of a run is what that told last, or what it tried to store before.
-func (o *reporting) checkStored(s nodeStep) {
-	p, ev, effects := s.p, s.ev, s.effects
-	if e, is := ev.(node.RunProgress); is {
-		if r := p.find(e.Run); r != nil {
+// aboutCheckpoint reports whether the answer to a request may complete a checkpoint, or find one.
+func aboutCheckpoint(op peer.Op) bool {
+	switch op.(type) {
+	case peer.PutLocal, peer.GetLocal:
+		return true
+	}
+	return false
+}
+
+// sameNews reports whether two reports tell the same. Refusals are left out, since their number is among the
+// rest.
+func sameNews(a, b replication.Info) bool {
+	a.Refusals, b.Refusals = nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// nodeStepped notes what a node is told of its runs, and judges what it asks to be stored of that.
+func (rp *reporting) nodeStepped(s nodeStep) {
+	if e, is := s.ev.(node.RunProgress); is {
+		if r := s.p.find(e.Run); r != nil {
 			r.reports.told = jobstore.StatsOf(e.Info)
-			o.checkWords(r, e.Info)
+			rp.checkNames(r, e.Info)
 		}
 	}
-	for _, e := range effects {
+	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)
-		q, is := ask.Request.(node.Record)
-		if !is {
+		if q, is := ask.Request.(node.Record); is {
+			rp.checkStored(s.p, q)
+		}
+	}
+}
+
+// checkStored is S14h. A request that is repeated still has what the run told before.
+func (rp *reporting) checkStored(p *process, q node.Record) {
+	for _, r := range p.runs {
+		rs := &r.reports
+		if r.JobID() != q.JobID || r.Lock() != q.Lock || reflect.DeepEqual(rs.storing, q.Stats) {
 			continue
 		}
-		for _, r := range p.runs {
-			s := &r.reports
-			if r.JobID() != q.JobID || r.Lock() != q.Lock || reflect.DeepEqual(s.storing, q.Stats) {
-				continue
-			}
-			if s.storing = q.Stats; !reflect.DeepEqual(s.told, q.Stats) {
-				o.Fail("S14", "%s stores %+v of run %d, which told %+v last", p.Name, q.Stats, r.ID(), s.told)
-			}
+		if rs.storing = q.Stats; !reflect.DeepEqual(rs.told, q.Stats) {
+			rp.Fail("S14h", "%s stores %+v of run %d, which told %+v last", p.Name, q.Stats, r.ID(), rs.told)
 		}
 	}
 }
 
-// checkWords is a part of S14: the numbers of a job are those of its run, each by its name.
-func (o *reporting) checkWords(r *run, info replication.Info) {
+// checkNames is S14i. Sequences are stored without the quotes of their JSON.
+func (rp *reporting) checkNames(r *run, info replication.Info) {
 	s, pending := r.reports.told, int64(-1)
 	if s.ChangesPending != nil {
 		pending = *s.ChangesPending
 	}
-	says := func(told jobstore.SeqText, seq peer.Seq) bool {
+	same := func(told jobstore.SeqText, seq peer.Seq) bool {
 		return string(told) == strings.Trim(string(seq), `"`)
 	}
-	if s.Counters() != info.Counters || pending != info.ChangesPending || !says(s.CheckpointedSourceSeq, info.CheckpointedSeq) ||
-		!says(s.SourceSeq, info.SourceSeq) || !says(s.ThroughSeq, info.ThroughSeq) {
-		o.Fail("S14", "run %d of %s tells %+v, %d pending, checkpoint at %s, and its job %+v", r.ID(), r.p.Name, info, info.ChangesPending, info.CheckpointedSeq, s)
+	if s.Counters() != info.Counters || pending != info.ChangesPending ||
+		!same(s.CheckpointedSourceSeq, info.CheckpointedSeq) || !same(s.SourceSeq, info.SourceSeq) ||
+		!same(s.ThroughSeq, info.ThroughSeq) {
+		rp.Fail("S14i", "%s tells %+v, %d pending, checkpoint at %s, and its job %+v",
+			r, info, info.ChangesPending, info.CheckpointedSeq, s)
 	}
 }
 
-// runStepped is told of every step of a run that goes on.
-func (o *reporting) runStepped(s runStep) {
-	r := s.run
-	switch op := s.asked.(type) {
-	case peer.PutLocal, peer.GetLocal:
-		if at := r.Info().CheckpointedSeq; r.reports.n > 0 && at != r.reports.checkpointed {
-			o.Fail("S21", "run %d of %s has a checkpoint at %s, and does not tell of it", r.ID(), r.p.Name, at)
-		}
-	case peer.FetchDocs:
-		if f := s.ev.(replication.Reply).Failure; f != nil && f.Kind == peer.Status && f.Status == 429 {
-			o.checkWaits(r, op, s.effects)
-		}
-	}
-}
-
-// checkWaits is a part of S30: an answer 429 to a bulk read is no reason to read one by one, which is more to do for the
-// server.
-func (o *reporting) checkWaits(r *run, op peer.FetchDocs, effects []replication.Effect) {
-	for _, e := range effects {
-		call, is := e.(replication.Call)
-		if !is {
-			continue
-		}
-		for _, d := range op.Docs {
-			if one, copies := call.Op.(peer.CopyDoc); copies && one.ID == d.ID {
-				o.Fail("S30", "run %d of %s was asked to slow down, and reads %s by itself", r.ID(), r.p.Name, d.ID)
-			}
-		}
+// checkTold is S21l: after a crash users must not see the job go back. The first report is excused, which
+// comes when the run has begun.
+func (rp *reporting) checkTold(s runStep) {
+	at := s.Info().CheckpointedSeq
+	if aboutCheckpoint(s.asked) && s.reports.n > 0 && at != s.reports.last.CheckpointedSeq {
+		rp.Fail("S21l", "%s has a checkpoint at %s, and does not tell of it", s.run, at)
 	}
 }

@@ -154,7 +154,7 @@ func (p *parser) seeds(value string) error {
 
 func (p *parser) broke(id string) error {
 	if oracle.Says(id) == "" {
-		return fmt.Errorf("broke %s: no such invariant; an example is S11", id)
+		return fmt.Errorf("broke %s: no such invariant; an example is S11a", id)
 	}
 	p.s.Broke = id
 	return nil

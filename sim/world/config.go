@@ -59,7 +59,7 @@ type Config struct {
 	// Events happen at fixed times, whatever the decider says.
 	Events []Event
 
-	// Sample has the costly checks (S9a, S11, S17) made once in so many times; 0 and 1 mean always.
+	// Sample has the costly checks (S9a, S11a, S17) made once in so many times; 0 and 1 mean always.
 	Sample int
 }
 

@@ -1,0 +1,182 @@
+package oracle
+
+import (
+	"slices"
+
+	json "github.com/go-json-experiment/json/v1"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// A replication log is what the two databases of a replication store as its checkpoints. What it means is
+// defined here once more, without the core's package checkpoint.
+
+// logs are logs as they were read, by their text, since each is looked at again and again.
+type logs map[string]log
+
+// log is what checkpoints a log has: its own, and those of its history.
+type log struct {
+	entries []entry // nil with err
+	made    string  // instance_start_time of the database that the log was written for
+	err     error
+}
+
+// entry is a checkpoint in a log: up to seq, everything is on the target.
+type entry struct{ session, seq string }
+
+// maxLogs is how many logs are remembered.
+const maxLogs = 256
+
+func (l logs) read(body []byte) log {
+	read, known := l[string(body)]
+	if !known {
+		read = readLog(body)
+		if len(l) == maxLogs {
+			clear(l)
+		}
+		l[string(body)] = read
+	}
+	return read
+}
+
+// entries are nil for no log, and for one that cannot be read (S11b).
+func (l logs) entries(body []byte) []entry { return l.read(body).entries }
+
+// head is the newest checkpoint of a log.
+func (l logs) head(body []byte) (entry, error) {
+	read := l.read(body)
+	if read.err != nil {
+		return entry{}, read.err
+	}
+	return read.entries[0], nil
+}
+
+func readLog(body []byte) log {
+	var l struct {
+		SessionID     string          `json:"session_id"`
+		SourceLastSeq json.RawMessage `json:"source_last_seq"`
+		InstanceStart string          `json:"instance_start_time"`
+		History       []struct {
+			SessionID   string          `json:"session_id"`
+			RecordedSeq json.RawMessage `json:"recorded_seq"`
+		} `json:"history"`
+	}
+	if err := json.Unmarshal(body, &l); err != nil {
+		return log{err: err}
+	}
+	all := []entry{{l.SessionID, string(l.SourceLastSeq)}}
+	for _, h := range l.History {
+		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
+	}
+	return log{entries: all, made: l.InstanceStart}
+}
+
+// agreed is where the logs of two databases last agree, and so the next run begins: the newest checkpoint
+// that both have.
+func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
+	if e, is := l.common(source, target, base); is {
+		return peer.Seq(e.seq)
+	}
+	return peer.Zero
+}
+
+// common is the newest checkpoint that the logs of both databases have.
+func (l logs) common(source, target *peers.DB, base string) (entry, bool) {
+	known := l.trusted(target, base)
+	for _, e := range l.trusted(source, base) {
+		if slices.Contains(known, e) {
+			return e, true
+		}
+	}
+	return entry{}, false
+}
+
+// trusted are the checkpoints of a database's log; none when it was written for another database of that
+// name. Databases outside of clusters get another start whenever their server does, but they accept a log
+// without its revision only as the first one, so there the start counts for first logs alone.
+func (l logs) trusted(db *peers.DB, base string) []entry {
+	log := l.read(db.Log(base))
+	first := db.LogRev(base) == "0-1"
+	if log.made != "" && log.made != db.Start() && (first || db.Server.Clustered()) {
+		return nil
+	}
+	return log.entries
+}
+
+// item is an entry in the history of a log, with what it tells beside its checkpoint.
+type item struct {
+	Start string `json:"start_time"`
+	End   string `json:"end_time"`
+	checkpoint.Counters
+}
+
+// historyOf is the history of a log; nil for what is no log.
+func historyOf(body []byte) []json.RawMessage {
+	var log struct{ History []json.RawMessage }
+	_ = json.Unmarshal(body, &log) // S11b tells
+	return log.History
+}
+
+// bothLogs are the two logs of a replication at one moment. They are compared by their texts: jobs that
+// differ in a few options write the same logs, which may come to agree on the same sequence anew.
+type bothLogs struct {
+	source, target       *peers.DB // nil when the logs cannot be judged
+	restoredS, restoredT int       // how often the databases had been put back from a backup
+	textS, textT         string
+	start                peer.Seq // where a run would begin that finds them
+}
+
+// logsOf are the logs for a run as they are now.
+func (c *chronicle) logsOf(r *run) (l bothLogs) {
+	if l.source, l.target = c.checkpointed(r.Replication()); l.source == nil {
+		return l
+	}
+	base := r.Base()
+	l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
+	l.textS, l.textT = string(l.source.Log(base)), string(l.target.Log(base))
+	l.start = c.logs.agreed(l.source, l.target, base)
+	if since := r.Replication().SinceSeq; l.start == peer.Zero && since != nil {
+		l.start = peer.Seq(since)
+	}
+	return l
+}
+
+// checkpointed are the databases of a replication whose checkpoints can be judged; nil for others, since a
+// filter function may select something else by now.
+func (c *chronicle) checkpointed(rep *spec.Replication) (source, target *peers.DB) {
+	source, target = c.w.Database(rep.Source.URL), c.w.Database(rep.Target.URL)
+	if rep.Filter.Kind == spec.FunctionFilter || source == nil || target == nil {
+		return nil, nil
+	}
+	return source, target
+}
+
+// writer is the run under way whose log has an id, with its databases, of which each is nil while it does not
+// exist. Of several runs with that log it is the first.
+func (c *chronicle) writer(base string) (r *run, source, target *peers.DB) {
+	for _, r := range c.runs {
+		if r.RepID() != "" && r.Base() == base {
+			rep := r.Replication()
+			return r, c.w.Database(rep.Source.URL), c.w.Database(rep.Target.URL)
+		}
+	}
+	return nil, nil, nil
+}
+
+// noteSender notes the run that sends a checkpoint to a side.
+func (c *chronicle) noteSender(f world.RunCalls) {
+	if put, is := f.Op.(peer.PutLocal); is {
+		head, _ := c.logs.head(put.Body) // what is no log has no session
+		c.senders[head.session] = f.Run.Began()
+	}
+}
+
+// madeSince reports whether one of the databases was made again since a run began, or since the run began
+// that sent this checkpoint. The run will notice, and take the checkpoint back; if it does not, S12 tells.
+func (c *chronicle) madeSince(r *run, session string, source, target *peers.DB) bool {
+	return max(source.Since, target.Since) >= min(r.Began(), c.senders[session])
+}

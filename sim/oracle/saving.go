@@ -1,0 +1,298 @@
+package oracle
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/world"
+)
+
+// savings judge when a run writes checkpoints, and what it does before and after.
+type savings struct{ *chronicle }
+
+var savingSubject = subject{
+	invariants: []Invariant{
+		{"P1d", "A run cancels only requests that are in flight."},
+		{"S11c", "Before a run writes a checkpoint, both databases have made their writes durable."},
+		{"S11d", "Before a run writes a checkpoint, it has found its filter function unchanged."},
+		{"S11e", "A checkpoint covers what was done when the databases were asked to make that durable."},
+		{"S21d", "A run that goes on leaves an interval between its checkpoints, and ten while it reads " +
+			"nothing."},
+		{"S21e", "What a continuous run has done waits for a checkpoint no longer than the interval."},
+		{"S21f", "A one-shot that has read all, and waits for no answer, writes its last checkpoint within " +
+			"two seconds."},
+		{"S21g", "A run tells of a checkpoint only when both sides have it."},
+		{"S21h", "A run that is stopped in order writes a checkpoint of what it has done, if its databases " +
+			"let it."},
+		{"S21i", "A run that is stopped in order goes on with the checkpoint that it is writing."},
+	},
+	begin: func(c *chronicle) {
+		sv := &savings{c}
+		c.on.logWritten.add(sv.noteWritten)
+		c.on.runCalls.add(sv.called)
+		c.on.runCancels.add(sv.checkCancel)
+		c.on.runReplied.add(func(a reply) { a.saving.note(a, c.w.Now()) })
+		c.on.runTells.add(func(t telling) { sv.checkTold(t.run, t.info) })
+		c.on.runSaidEnd.add(func(e ending) {
+			sv.checkStopped(e)
+			sv.checkTold(e.run, e.end.Info)
+		})
+		c.on.runStepped.add(func(s runStep) { sv.checkRest(s.run) })
+	},
+}
+
+// saving is how a run saves how far it has come. Only savings change it.
+type saving struct {
+	// put is the checkpoint that the run last sent to a side, there the one of these that was last written,
+	// whole the last one that both sides had, and puts where the last four were that it sent.
+	put, there [2]entry
+	whole      entry
+	puts       []peer.Seq
+
+	// A checkpoint begins with a look at the filter function, if there is one, and then with the source that
+	// is asked to make its writes durable. Either question may be repeated.
+	looking bool     // the run has asked for the filter function, and has no answer
+	syncing bool     // the run has asked the source since it last sent a checkpoint
+	covers  peer.Seq // through which all was done when the checkpoint began
+
+	durable  [2]bool   // by side: its writes are durable, as of the present checkpoint
+	filtered bool      // the filter function was read for the present checkpoint
+	filters  [2]string // revisions of its design document: first and last read
+
+	at      instant.Time // when the last checkpoint was whole; 0 while there is none
+	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
+	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
+	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
+}
+
+// writesAnew reports whether a run is about to send the first of the two copies of a checkpoint. A log with
+// one entry takes back checkpoints that must not be trusted.
+func (c *chronicle) writesAnew(r *run, op peer.PutLocal) bool {
+	head, _ := c.logs.head(op.Body) // what is no log has no session
+	return op.Side == peer.Target && r.feed.begun && head.session != r.saving.put[peer.Target].session &&
+		len(c.logs.entries(op.Body)) > 1
+}
+
+// called hears of every request of a run before it leaves.
+func (sv *savings) called(c call) {
+	r := c.run
+	switch op := c.op.(type) {
+	case peer.PutLocal:
+		if sv.writesAnew(r, op) {
+			head, _ := sv.logs.head(op.Body)
+			sv.checkPace(r)
+			sv.checkAskedFirst(r, head)
+		}
+		r.saving.sends(op, sv.logs)
+	case peer.Commit:
+		if op.Side == peer.Source {
+			sv.checkDelay(r)
+			r.saving.begins(r, true)
+		}
+	case peer.GetFilter:
+		r.saving.begins(r, false)
+	}
+}
+
+// sends notes a checkpoint that a side is asked to write.
+func (s *saving) sends(op peer.PutLocal, logs logs) {
+	head, _ := logs.head(op.Body)
+	if at := peer.Seq(head.seq); !slices.Contains(s.puts, at) {
+		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
+	}
+	s.put[op.Side] = head
+}
+
+// begins notes what was done when a checkpoint began: with the question to the source to make its writes
+// durable, when commits is true, or with a look at the filter function.
+func (s *saving) begins(r *run, commits bool) {
+	filtered := r.Replication().Filter.Kind == spec.FunctionFilter
+	already := s.looking
+	if commits {
+		already = s.syncing
+	}
+	if r.feed.begun && commits != filtered && !already {
+		s.covers = r.Info().ThroughSeq
+	}
+	s.looking, s.syncing = s.looking || !commits, s.syncing || commits
+}
+
+// note notes an answer.
+func (s *saving) note(a reply, now instant.Time) {
+	switch op := a.op.(type) {
+	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
+		return
+	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter:
+		if f := a.Failure; f != nil {
+			s.unsaved = s.unsaved || a.stopped || f.Status == 409
+		}
+		if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && a.Failure == nil {
+			s.at = now
+		}
+	}
+	s.rested = now
+	switch got := a.Result.(type) {
+	case peer.Committed:
+		s.durable[a.op.(peer.Commit).Side] = true
+	case peer.Filter:
+		s.filtered, s.looking = true, false
+		if s.filters[1] = got.Rev; s.filters[0] == "" {
+			s.filters[0] = got.Rev
+		}
+	}
+}
+
+// noteWritten notes a checkpoint that is being written.
+func (sv *savings) noteWritten(f world.LogWritten) {
+	head, err := sv.logs.head(f.Body)
+	if err != nil {
+		return // S11b tells
+	}
+	for _, r := range sv.runs {
+		s, rep := &r.saving, r.Replication()
+		for side, url := range []string{rep.Source.URL, rep.Target.URL} {
+			if s.put[side].session != head.session || sv.w.Database(url) != f.DB {
+				continue
+			}
+			if s.there[side] = s.put[side]; s.there[peer.Source] == s.there[peer.Target] {
+				s.whole = s.there[side]
+			}
+		}
+	}
+}
+
+// checkAskedFirst is S11c, S11d and S11e, and has the next checkpoint begin. A server that loses its last
+// writes in a crash must not lose changes that a checkpoint covers, so what it has is made durable first, and
+// only what was done before that is covered. What was read with one filter function is not covered by a
+// checkpoint with another.
+func (sv *savings) checkAskedFirst(r *run, head entry) {
+	s := &r.saving
+	filtered := r.Replication().Filter.Kind == spec.FunctionFilter
+	switch {
+	case s.durable != [2]bool{true, true}:
+		sv.Fail("S11c", "%s writes a checkpoint, and has not had both sides make their writes durable", r)
+	case filtered && !s.filtered:
+		sv.Fail("S11d", "%s writes a checkpoint, and has not looked whether its filter function is the same", r)
+	case head.seq != string(s.covers):
+		sv.Fail("S11e",
+			"%s had done all through %s when it asked to make that durable, and writes a checkpoint at %s",
+			r, s.covers, head.seq)
+	case s.filters[0] != s.filters[1]:
+		sv.Fail("S11d", "%s writes a checkpoint, and its filter function is of %s, no more of %s",
+			r, s.filters[1], s.filters[0])
+	}
+	s.durable, s.filtered, s.syncing = [2]bool{}, false, false
+}
+
+// idlePace is how many times less often a checkpoint is written that covers no more rows than the one before.
+const idlePace = 10
+
+// checkPace is S21d: checkpoints are work for both servers. The first one is excused, the last ones of a run
+// that is stopped, and those of a one-shot that has done all it read, or whose source is not the one any more
+// with which it began.
+func (sv *savings) checkPace(r *run) {
+	rep, s, source := r.Replication(), &r.saving, r.begin.source
+	same := sv.goesOn(r)
+	through := func(seq peer.Seq) bool { return source.Number(r.feed.read) <= source.Number(seq) }
+	atEnd := !rep.Continuous && (!same || r.feed.ended && through(r.Info().ThroughSeq))
+	if s.at == 0 || r.stopped || atEnd {
+		return
+	}
+	pace := rep.CheckpointInterval
+	if r.Record().Throttled {
+		pace = min(pace, slowCheckpoint)
+	}
+	if same && through(peer.Seq(s.put[peer.Source].seq)) {
+		pace *= idlePace
+	}
+	if since := sv.w.Now().Sub(s.at); since < pace {
+		sv.Fail("S21d", "%s writes a checkpoint %s after the one before; it should be %s", r, since, pace)
+	}
+}
+
+// checkDelay is S21e, called before each request that may begin a checkpoint: a run that crashes repeats what
+// no checkpoint covers. What was done is due an interval after the last answer about a checkpoint, or when
+// the last answer came that rows waited for, if that was later. Excused are runs that are stopped or were
+// paused meanwhile, the first checkpoint, and databases that are not those any more with which the run began.
+func (sv *savings) checkDelay(r *run) {
+	rep, s, source := r.Replication(), &r.saving, r.begin.source
+	paused := r.p.PausedLast() >= min(r.feed.worked, s.rested)
+	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || paused || !sv.asBegun(r) || !sv.goesOn(r) {
+		return
+	}
+	read, saved := source.Number(r.feed.read), peer.Seq(s.put[peer.Source].seq)
+	late := sv.w.Now().Sub(max(r.feed.worked, s.rested.Add(rep.CheckpointInterval)))
+	if read > source.Number(saved) && read <= source.Number(r.Info().ThroughSeq) && late > time.Second {
+		sv.Fail("S21e",
+			"%s begins with a checkpoint %s after it was due: it has done all through %s, and the last one is at %s",
+			r, late, r.feed.read, saved)
+	}
+}
+
+// checkRest is S21f, called after each step: a one-shot that has read all is over when it has nothing left to
+// do. Only a source that is looking for a revision has the run wait without a request in flight, and failures
+// that it waits to repeat.
+func (sv *savings) checkRest(r *run) {
+	s, now := &r.saving, sv.w.Now()
+	if s.still != 0 && now.Sub(s.still) > missingPause && r.p.PausedLast() < s.still {
+		sv.Fail("S21f", "%s has read all, and did nothing for %s", r, now.Sub(s.still))
+	}
+	switch {
+	case !r.feed.ended || r.Replication().Continuous || r.Flights() > 0 || r.Info().Waiting != "":
+		s.still = 0
+	case s.still == 0:
+		s.still = now
+	}
+}
+
+// checkTold is S21g. The next checkpoint may be at the same sequence as the one before, when a source names a
+// document twice, and a run may tell of where it began, and again when its source repeats changes.
+func (sv *savings) checkTold(r *run, info replication.Info) {
+	s, at := &r.saving, info.CheckpointedSeq
+	sent := s.put[peer.Source].seq == string(at) && s.put[peer.Source].session == s.put[peer.Target].session
+	switch {
+	case !r.feed.begun || at == r.feed.from:
+	case !slices.Contains(s.puts, at):
+		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has written none there", r, at)
+	case sent && s.there != s.put && s.whole.seq != string(at):
+		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has %v written of %v", r, at, s.there, s.put)
+	}
+}
+
+// checkStopped is S21h: a run that moves to another node must not begin far back. Excused are runs without
+// checkpoints, those that had not begun to read, databases that failed, that were made again or put back, and
+// logs that another job wrote.
+func (sv *savings) checkStopped(e ending) {
+	rep, source := e.Replication(), e.begin.source
+	if e.end.Cause != replication.Stopped || !rep.UseCheckpoints || !e.feed.begun || e.saving.unsaved ||
+		!sv.asBegun(e.run) || max(source.Since, sv.w.Database(rep.Target.URL).Since) >= e.Began() {
+		return
+	}
+	done, saved := e.end.Info.ThroughSeq, e.end.Info.CheckpointedSeq
+	if source.Number(done) != source.Number(saved) && !sameNumber(done, saved) {
+		sv.Fail("S21h", "%s was stopped at %s, and its checkpoint is at %s", e.run, done, saved)
+	}
+}
+
+// sameNumber reports whether sequences differ in nothing but that the source was put back in between: a run
+// that was offered nothing since has nothing new to save.
+func sameNumber(a, b peer.Seq) bool {
+	number := func(s peer.Seq) peer.Seq { return s[:strings.IndexAny(string(s)+"-", "-:")] }
+	return number(a) == number(b)
+}
+
+// checkCancel is P1d and S21i: a checkpoint that is given up may have been written to one side only.
+func (sv *savings) checkCancel(c cancel) {
+	if c.Op == nil {
+		sv.Fail("P1d", "%s cancels request %d, which is not in flight", c.run, c.RunCancels.ID)
+	}
+	_, stops := c.Event.(replication.Stop)
+	if put, is := c.Op.(peer.PutLocal); is && stops && c.feed.begun {
+		sv.Fail("S21i", "%s is stopped, and gives up %s", c.run, put)
+	}
+}
