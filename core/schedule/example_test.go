@@ -36,7 +36,7 @@ func ExampleRotate() {
 	running := []schedule.Running{
 		{Continuous: true, Since: now.Add(-time.Hour), Place: schedule.Place{Key: 10}},
 		{Continuous: true, Since: now.Add(-time.Hour), Place: schedule.Place{Key: 40}},
-		{Continuous: false, Since: now.Add(-time.Hour), Place: schedule.Place{Key: 90}}, // keeps its slot until it is over
+		{Since: now.Add(-time.Hour), Place: schedule.Place{Key: 90}}, // a one-shot keeps its slot until it is over
 	}
 	ready := []schedule.Place{{Key: 20}}
 	limits := schedule.Limits{MaxJobs: 3, MaxChurn: 2, MinRun: time.Minute}

@@ -1,10 +1,10 @@
-// Package decide is the only source of chance in a simulation. Whatever may go one way or another is a
-// question asked at a named site; the answer 0 is always the benign one: no fault, the shortest wait, the
-// first choice. So a run is told by its scenario and the answers that were not benign, and a run in which
-// some of them are left out is a simpler run of the same kind: that is how failures are shrunk.
+// Package decide is the only source of chance in a simulation. Everything that may go one way or another is a
+// question, asked at a named site. The answer 0 is always the benign one: no fault, the shortest wait, the first
+// alternative. So a scenario and the answers that were not benign determine a run, and leaving some of those answers
+// out gives a simpler run of the same kind, which is how failures are shrunk.
 //
-// Answers come from a seed, from a script of recorded choices, or from both. Every site has a stream of its own, so
-// that asking more at one place changes nothing at another.
+// Answers come from a seed, from a script of recorded choices, or from both. Every site draws from a stream of its
+// own, so that more questions at one site change no answer at another.
 package decide
 
 import (
@@ -15,46 +15,46 @@ import (
 	"couchrelay/core/prng"
 )
 
-// Seed is one number that tells a whole run.
+// Seed is a number from which all answers of a run are drawn.
 type Seed uint64
 
 // Choice is an answer that was not benign.
 type Choice struct {
 	Site  string
-	Index int    // of the question among those of the site, from 0
+	Index int    // the number of the question at its site, from 0
 	Value string // in words: a fault's name, a duration, a number
 }
 
 func (c Choice) String() string { return fmt.Sprintf("%s %d %s", c.Site, c.Index, c.Value) }
 
-// Happens says whether the choice is an answer of Pick or Chance: something that happens, and not which,
-// how many or how long.
+// Happens reports whether the choice answers Pick or Chance, which decide that something happens. Other choices decide
+// which, how many or how long.
 func (c Choice) Happens() bool {
 	_, notNumber := strconv.ParseUint(c.Value, 10, 64)
 	_, notTime := time.ParseDuration(c.Value)
 	return notNumber != nil && notTime != nil
 }
 
-// Decider hands out sites and remembers what was answered.
+// Decider hands out sites and records their answers.
 type Decider struct {
-	seed   *Seed                     // nil means that there is none, and every answer of it benign
-	script map[string]map[int]string // goes before the seed
-	mask   map[string]map[int]bool   // questions whose answer is to be benign whatever the seed says
+	seed   *Seed                     // nil when no seed answers
+	script map[string]map[int]string // answers by site and index, preferred to those of the seed; nil without a script
+	mask   map[string]map[int]bool   // questions, by site and index, whose answer is benign in any case
 	sites  map[string]*Site
 	record bool
 	made   []Choice
 }
 
-// New answers as the seed says.
+// New returns a decider whose answers are drawn from a seed.
 func New(seed Seed) *Decider { return &Decider{seed: &seed, sites: map[string]*Site{}} }
 
-// Script answers as recorded; what the choices do not name is benign.
+// Script returns a decider that gives the recorded answers. Every other answer is benign.
 func Script(choices []Choice) *Decider {
 	return &Decider{script: index(choices, func(c Choice) string { return c.Value }), sites: map[string]*Site{}}
 }
 
-// Told answers what happens (Pick and Chance) as recorded, so that what the choices do not name does not
-// happen, and asks the seed for the rest: which, how many, how long.
+// Told returns a decider that answers Pick and Chance as recorded, so that nothing happens but what the choices name.
+// It draws the other answers (which, how many, how long) from the seed unless they are recorded.
 func Told(seed Seed, choices []Choice) *Decider {
 	d := Script(choices)
 	d.seed = &seed
@@ -84,10 +84,10 @@ func (d *Decider) Recording() *Decider {
 	return d
 }
 
-// Choices are the answers so far that were not benign, in the order in which they were given.
+// Choices returns the answers so far that were not benign, in the order in which they were given.
 func (d *Decider) Choices() []Choice { return d.made }
 
-// Site is the place called name. Get it once and keep it.
+// Site returns the site with a name, always the same one. Look it up once and keep it.
 func (d *Decider) Site(name string) *Site {
 	s := d.sites[name]
 	if s == nil {
@@ -105,7 +105,7 @@ type Site struct {
 	name   string
 	d      *Decider
 	asked  int
-	rng    prng.Source // of the seed; unused when there is none
+	rng    prng.Source // the site's stream of the seed; unused without a seed
 	script map[int]string
 	mask   map[int]bool
 }
@@ -113,11 +113,11 @@ type Site struct {
 // Name is the site's name.
 func (s *Site) Name() string { return s.name }
 
-// Asked is the number of questions so far.
+// Asked returns the number of questions so far.
 func (s *Site) Asked() int { return s.asked }
 
-// ask asks the next question. It returns the number that the seed draws from [0, n), or the words of
-// the script.
+// ask asks the next question. It returns the number that the seed draws from [0, n), and the words of the script,
+// which are empty when the script does not answer.
 func (s *Site) ask(n int) (value int, words string) {
 	i := s.asked
 	s.asked++
@@ -138,7 +138,7 @@ func (s *Site) chose(words string) {
 	s.d.made = append(s.d.made, Choice{Site: s.name, Index: s.asked - 1, Value: words})
 }
 
-// Int chooses from [0, n). With n of at most 1 there is nothing to choose.
+// Int chooses from [0, n). With an n of 1 or less it asks nothing and returns 0.
 func (s *Site) Int(n int) int {
 	if n <= 1 {
 		return 0
@@ -154,7 +154,7 @@ func (s *Site) Int(n int) int {
 	return v
 }
 
-// Duration chooses from [least, most] in microseconds; least is benign.
+// Duration chooses from [least, most], in whole microseconds above least, which is the benign answer.
 func (s *Site) Duration(least, most time.Duration) time.Duration {
 	if most <= least {
 		return least
@@ -172,7 +172,7 @@ func (s *Site) Duration(least, most time.Duration) time.Duration {
 	return d
 }
 
-// Seed64 chooses 64 bits.
+// Seed64 chooses a seed for another source of chance. Its two highest bits are 0.
 func (s *Site) Seed64() uint64 {
 	v, words := s.ask(1 << 62)
 	if words != "" {
@@ -184,16 +184,17 @@ func (s *Site) Seed64() uint64 {
 	return uint64(v)
 }
 
-// Scale is the unit of rates: an alternative with this rate comes up always.
+// Scale is the rate of what always happens: rates are out of Scale.
 const Scale = 1_000_000
 
-// Table is a choice among named alternatives with rates; what is left of Scale is the benign answer, "".
+// Table has named alternatives with their rates. The rest up to Scale is the rate of the benign answer, "".
 type Table struct {
 	names []string
-	upTo  []int // cumulative
+	upTo  []int // the sum of the rates up to and including each alternative, at most Scale
 }
 
-// Add adds an alternative. Rates that sum up to more than Scale are cut.
+// Add adds an alternative with a rate out of Scale. It does nothing for a rate of 0 or less. When the sum of the rates
+// would exceed Scale, the last ones are cut.
 func (t *Table) Add(name string, rate int) {
 	if rate <= 0 {
 		return
@@ -205,7 +206,7 @@ func (t *Table) Add(name string, rate int) {
 	t.names, t.upTo = append(t.names, name), append(t.upTo, min(sum, Scale))
 }
 
-// Pick chooses an alternative, "" for none.
+// Pick chooses an alternative, or "" for none. With a script it gives any recorded name, in the table or not.
 func (s *Site) Pick(t *Table) string {
 	if len(t.names) == 0 && s.d.script == nil {
 		return ""
@@ -226,10 +227,10 @@ func (s *Site) Pick(t *Table) string {
 	return words
 }
 
-// Chance comes up with a rate.
+// Chance reports whether something with a rate out of Scale happens.
 func (s *Site) Chance(rate int) bool {
 	return s.Pick(&Table{names: []string{"yes"}, upTo: []int{min(rate, Scale)}}) != ""
 }
 
-// Scripted says whether the answers come from a script.
+// Scripted reports whether there is a script.
 func (d *Decider) Scripted() bool { return d.script != nil }

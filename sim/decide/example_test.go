@@ -28,7 +28,7 @@ func deliver(d *decide.Decider) string {
 	return strings.Join(log, ", ")
 }
 
-// A seed decides a whole run. The choices of the run are recorded; they replay it, and leaving one out makes it simpler.
+// A seed decides a whole run. The recorded choices replay the run, and leaving one out makes it simpler.
 func Example() {
 	d := decide.New(3).Recording()
 	fmt.Println("seed 3:", deliver(d))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// coroutine is code that waits in the middle. When its task is done it waits for another, since a new
-// coroutine and the growth of its stack cost more than most tasks.
+// coroutine is code that can be suspended in the middle. It is reused: when its task is done it waits for the next
+// one, since making a coroutine and growing its stack cost more than most tasks.
 type coroutine struct {
 	e     *Engine
 	owner *Process
@@ -18,16 +18,16 @@ type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool
-	turn  int  // counts waits and tasks, so that late wake-ups are recognised
-	woken bool // from its present wait, which did not end with its context
+	turn  int  // grows with every wait and every task, so that a wake-up of an earlier one is recognised as stale
+	woken bool // the present wait was ended by its wake function or timer, rather than by its context
 	dead  bool
 }
 
-// killed unwinds a coroutine whose process has ended.
+// killed is the value of the panic that unwinds a coroutine whose process has ended.
 type killed struct{}
 
-// Panic is a panic of a coroutine, with the stack that it had there: the stack of who resumed the coroutine
-// says nothing.
+// Panic is a panic of a coroutine. It carries the coroutine's own stack: the panic goes on in the caller that resumed
+// the coroutine, whose stack does not show where it began.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -35,7 +35,7 @@ type Panic struct {
 
 func (p *Panic) String() string { return fmt.Sprint(p.Value) }
 
-// Go starts f as a coroutine of owner, in an event of its own.
+// Go starts f as a coroutine of owner, in an event of its own, which has the name. A nil owner is the world.
 func (e *Engine) Go(owner *Process, name string, f func()) {
 	c := e.idleCoroutine()
 	c.owner, c.task = owner, f
@@ -58,7 +58,7 @@ func (e *Engine) idleCoroutine() *coroutine {
 	return c
 }
 
-// run does one task after the other.
+// run carries out one task after the other.
 func (c *coroutine) run(yield func(struct{}) bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (killed{}) {
@@ -75,7 +75,8 @@ func (c *coroutine) run(yield func(struct{}) bool) {
 	}
 }
 
-// Owner is the process whose coroutine is running; nil outside of coroutines and for those of the world.
+// Owner returns the process that owns the running coroutine. It is nil outside of coroutines, and in coroutines of
+// the world.
 func (e *Engine) Owner() *Process {
 	if e.running == nil {
 		return nil
@@ -83,7 +84,7 @@ func (e *Engine) Owner() *Process {
 	return e.running.owner
 }
 
-// Self tells the running coroutine from others; nil outside of coroutines.
+// Self returns an identity of the running coroutine, to be compared only. It is nil outside of coroutines.
 func (e *Engine) Self() any {
 	if e.running == nil {
 		return nil
@@ -91,7 +92,7 @@ func (e *Engine) Self() any {
 	return e.running
 }
 
-// wake ends what the coroutine waits for, if that still is the given turn.
+// wake ends the coroutine's wait, unless a later turn has begun.
 func (c *coroutine) wake(turn int) {
 	if c.turn == turn {
 		c.woken = true
@@ -99,7 +100,7 @@ func (c *coroutine) wake(turn int) {
 	}
 }
 
-// resume lets the coroutine go on if it still waits for the given turn.
+// resume lets the coroutine go on, unless a later turn has begun.
 func (c *coroutine) resume(turn int) {
 	if c.dead || c.turn != turn {
 		return
@@ -120,7 +121,7 @@ func (c *coroutine) resume(turn int) {
 	}
 }
 
-// leave ends that the coroutine is its owner's.
+// leave removes the coroutine from its owner's list.
 func (c *coroutine) leave() {
 	if c.owner == nil {
 		return
@@ -139,8 +140,8 @@ func (c *coroutine) kill() {
 	}
 }
 
-// Close ends all coroutines that are left, which would otherwise stay in memory for ever. The run is over
-// then: nothing may be asked of the engine but its clock and its counts.
+// Close ends all remaining coroutines, which would otherwise stay in memory for ever. It ends the run: afterwards only
+// the engine's clock, counts and hash may be read.
 func (e *Engine) Close() {
 	e.running = nil
 	for len(e.coroutines) > 0 {
@@ -150,14 +151,14 @@ func (e *Engine) Close() {
 	}
 }
 
-// close kills a coroutine and survives what it does on its way out of a world that may be broken.
+// close kills a coroutine and recovers from a panic of its deferred functions, which may run in a broken world.
 func (c *coroutine) close() {
 	defer func() { _ = recover() }() // the run has its outcome; a panic now adds nothing to it
 	c.kill()
 }
 
-// Await calls arm and suspends the running coroutine until the function given to arm is called, which may
-// happen before arm returns, or until ctx ends: then it returns ctx's error.
+// Await calls arm and suspends the running coroutine until the function given to arm is called, or until ctx ends,
+// whose error it then returns. The function may be called before arm returns; only its first call counts.
 func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
 	c, x, err := e.suspending(ctx)
 	if err != nil {
@@ -183,7 +184,8 @@ func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
 	return c.suspend(x)
 }
 
-// suspending begins a wait of the running coroutine, which ends with ctx if that is one of virtual time.
+// suspending begins a wait of the running coroutine. Only a *Context can end the wait: other contexts are checked
+// once, before it.
 func (e *Engine) suspending(ctx context.Context) (*coroutine, *Context, error) {
 	c := e.running
 	if c == nil {
@@ -204,7 +206,7 @@ func (e *Engine) suspending(ctx context.Context) (*coroutine, *Context, error) {
 	return c, x, nil
 }
 
-// suspend lets others go on until the coroutine is resumed.
+// suspend gives control back to the engine until the coroutine is resumed. x is nil for a wait without a *Context.
 func (c *coroutine) suspend(x *Context) error {
 	lives := c.yield(struct{}{})
 	if x != nil {
@@ -219,15 +221,15 @@ func (c *coroutine) suspend(x *Context) error {
 	return nil
 }
 
-// Context is a context of virtual time, for one coroutine.
+// Context is a context of virtual time. At most one coroutine waits with it at a time.
 type Context struct {
 	e       *Engine
 	owner   *Process
 	err     error
-	waiting *coroutine // nil while it does not
+	waiting *coroutine // the coroutine that waits with this context now, or nil
 }
 
-// NewContext makes a context for a coroutine of owner. A limit above 0 ends it after that time.
+// NewContext returns a context for a coroutine of owner. With a limit above 0 it ends after that time.
 func (e *Engine) NewContext(owner *Process, limit time.Duration) *Context {
 	x := &Context{e: e, owner: owner}
 	if limit > 0 {
@@ -251,10 +253,10 @@ func (x *Context) end(err error) {
 	}
 }
 
-// Deadline is context.Context's; nobody in the core asks.
+// Deadline is context.Context's. It reports no deadline, since deadlines are in virtual time and no caller asks.
 func (x *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done is context.Context's; in virtual time nobody may wait for a channel.
+// Done is context.Context's. It returns nil: a coroutine must not block on a channel, which would stop the engine.
 func (x *Context) Done() <-chan struct{} { return nil }
 
 // Err is context.Context's.

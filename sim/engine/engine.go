@@ -1,6 +1,3 @@
-// Package engine is the time of a simulation: a queue of events in virtual time, coroutines of which one
-// runs at a time, processes that can be paused and killed, and a hash over all that happened. It has no
-// chance of its own and knows nothing of stores or replications.
 package engine
 
 import (
@@ -11,7 +8,7 @@ import (
 	"couchrelay/core/kv/mix"
 )
 
-// Engine plays events in the order of their times, those of one time in the order in which they were
+// Engine plays events in the order of their times. Events of the same time are played in the order in which they were
 // planned.
 type Engine struct {
 	now     instant.Time
@@ -20,47 +17,48 @@ type Engine struct {
 	played  uint64
 	hash    uint64
 	running *coroutine
-	// coroutines are all that live; idle are those without a task, the last of which gets the next.
+	// coroutines has all coroutines that live, idle those of them that have no task. The last idle one gets the next
+	// task.
 	coroutines map[*coroutine]bool
 	idle       []*coroutine
-	// Trace, when set, is told of every event before it is played, and of what Logf says.
+	// Trace, when not nil, is called for every event that has a name, before it is played, and for every Logf.
 	Trace func(at instant.Time, step uint64, actor, text string)
-	// Step, when set, is called after every event.
+	// Step, when not nil, is called after every event.
 	Step func()
 }
 
-// New starts the clock.
+// New returns an engine without events, whose clock shows start.
 func New(start instant.Time) *Engine {
 	return &Engine{now: start, coroutines: map[*coroutine]bool{}}
 }
 
-// Now is the present.
+// Now returns the present moment.
 func (e *Engine) Now() instant.Time { return e.now }
 
-// Played is the number of events so far.
+// Played returns the number of events so far.
 func (e *Engine) Played() uint64 { return e.played }
 
-// Hash tells runs apart: it covers every event's time and name, and everything given to Note. Equal runs
-// have equal hashes at every step.
+// Hash tells runs apart. It covers the time and the name of every event so far, and everything given to Note. Equal
+// runs have equal hashes after every event.
 func (e *Engine) Hash() uint64 { return e.hash }
 
-// Note mixes something into the hash: what an event changed.
+// Note mixes x, such as a hash of what the present event changed, into the hash.
 func (e *Engine) Note(x uint64) { e.hash = mix.Pair(e.hash, x) }
 
-// Logf writes a line into the trace, if there is one.
+// Logf adds a line to the trace, if there is one.
 func (e *Engine) Logf(actor, format string, args ...any) {
 	if e.Trace != nil {
 		e.Trace(e.now, e.played, actor, fmt.Sprintf(format, args...))
 	}
 }
 
-// After plans f at d from now. It belongs to owner: when that is killed it does not happen, while it is
-// paused it waits. A nil owner is the world itself.
+// After plans to call f at d from now, in an event with the name. The event belongs to owner: it is dropped when the
+// owner is killed, and postponed while the owner is paused. A nil owner is the world itself.
 func (e *Engine) After(d time.Duration, owner *Process, name string, f func()) {
 	e.plan(d, event{owner: owner, name: name, f: f})
 }
 
-// wakeAfter plans that a coroutine goes on at d from now, if it has waited for that alone.
+// wakeAfter plans to wake a coroutine at d from now, unless its turn has ended by then.
 func (e *Engine) wakeAfter(d time.Duration, name string, c *coroutine, turn int) {
 	e.plan(d, event{owner: c.owner, name: name, c: c, turn: turn})
 }
@@ -74,8 +72,8 @@ func (e *Engine) plan(d time.Duration, ev event) {
 	e.queue.push(ev)
 }
 
-// Run plays events until done says so, asked after each, or until the given time; the clock then stands
-// there. It says whether events are left.
+// Run plays events until done, which may be nil, returns true after one of them, or until all events up to the given
+// time are played; then the clock shows that time. It reports whether events are left.
 func (e *Engine) Run(until instant.Time, done func() bool) bool {
 	for !e.queue.empty() && e.queue.next() <= until {
 		ev := e.queue.pop()
@@ -106,7 +104,8 @@ func (e *Engine) Run(until instant.Time, done func() bool) bool {
 	return !e.queue.empty()
 }
 
-// due says whether an event happens now: not if its owner is dead, later if it is paused.
+// due reports whether an event happens now. It does not if its owner was killed since it was planned; if the owner is
+// paused, due plans the event again for the end of the pause.
 func (e *Engine) due(ev *event) bool {
 	p := ev.owner
 	switch {
@@ -123,12 +122,12 @@ func (e *Engine) due(ev *event) bool {
 	return true
 }
 
-// Process owns events and coroutines.
+// Process is an owner of events and coroutines, which can be paused and killed.
 type Process struct {
 	Name        string
-	life        int // changes when it is killed
-	pausedUntil instant.Time
-	coroutines  []*coroutine
+	life        int          // grows with every Kill, so that events of earlier lives are recognised
+	pausedUntil instant.Time // in the past when it is not paused
+	coroutines  []*coroutine // that have not ended
 }
 
 func (p *Process) String() string {
@@ -138,20 +137,21 @@ func (p *Process) String() string {
 	return p.Name
 }
 
-// Paused says whether the process stands still.
+// Paused reports whether the process is paused.
 func (e *Engine) Paused(p *Process) bool { return p.pausedUntil > e.now }
 
-// Pause lets the process stand still for d: nothing of it happens, though its messages travel on.
+// Pause stops the process for d, or until the end of a longer pause that it is in. None of its events happen
+// meanwhile, but its messages, which belong to the world, travel on.
 func (e *Engine) Pause(p *Process, d time.Duration) { p.pausedUntil = max(p.pausedUntil, e.now.Add(d)) }
 
-// Resume ends a pause: what waited for its end happens now.
+// Resume ends a pause. The postponed events happen now.
 func (e *Engine) Resume(p *Process) {
 	p.pausedUntil = 0
 	e.queue.release(p, e.now)
 }
 
-// Kill ends the process: its events and coroutines are gone. What it asked of others goes on. The same
-// process may go on to plan events as its next life.
+// Kill drops all events and coroutines of the process. What it has asked of others goes on. Events that are planned
+// for the same process afterwards belong to its next life.
 func (e *Engine) Kill(p *Process) {
 	p.life++
 	p.pausedUntil = 0

@@ -2,28 +2,28 @@ package engine
 
 import "couchrelay/core/instant"
 
-// event is something that will happen: a function is called, or a coroutine goes on.
+// event is something that will happen: a call of f or, when f is nil, a wake-up of c.
 type event struct {
 	at    instant.Time
 	order uint64
 	owner *Process
-	life  int  // of the owner when it was planned
-	held  bool // waits for the end of a pause
+	life  int  // the owner's life when the event was planned
+	held  bool // postponed to the end of its owner's pause
 	name  string
 	f     func()
-	c     *coroutine // when f is nil
-	turn  int        // of c
+	c     *coroutine
+	turn  int // the turn of c that the event wakes
 }
 
-// queue holds events. What is moved about in its heap is small and free of pointers, since moving events costs more
-// than playing them.
+// queue is a binary heap of events. The heap itself has only small places without pointers, since moving whole events
+// would cost more than playing them.
 type queue struct {
 	heap   []place
 	events []event
 	free   []int32 // indices of events that are not in use
 }
 
-// place is where an event stands.
+// place orders an event in the heap.
 type place struct {
 	at    instant.Time
 	order uint64
@@ -34,7 +34,7 @@ func (p place) before(o place) bool { return p.at < o.at || p.at == o.at && p.or
 
 func (q *queue) empty() bool { return len(q.heap) == 0 }
 
-// next is when the first event happens.
+// next returns the time of the first event. The queue must not be empty.
 func (q *queue) next() instant.Time { return q.heap[0].at }
 
 func (q *queue) push(e event) {
@@ -51,7 +51,7 @@ func (q *queue) push(e event) {
 	q.rise(len(q.heap) - 1)
 }
 
-// rise moves the last of the first places to where it belongs.
+// rise moves place i up to where it belongs.
 func (q *queue) rise(i int) {
 	h, p := q.heap, q.heap[i]
 	for i > 0 {
@@ -65,7 +65,7 @@ func (q *queue) rise(i int) {
 	h[i] = p
 }
 
-// pop takes the first event.
+// pop removes and returns the first event. The queue must not be empty.
 func (q *queue) pop() event {
 	h := q.heap
 	first := h[0].index
@@ -93,7 +93,7 @@ func (q *queue) pop() event {
 	return e
 }
 
-// release has what waits for the end of a process's pause happen at a time, in its order.
+// release moves all postponed events of a process to a time, in their order.
 func (q *queue) release(p *Process, at instant.Time) {
 	for i := range q.heap {
 		if e := &q.events[q.heap[i].index]; e.held && e.owner == p {
