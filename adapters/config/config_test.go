@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/config"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/schedule"
 )
@@ -169,5 +170,30 @@ func TestComments(t *testing.T) {
 	}
 	if _, err := load(t, "[chttpd]\nbind_address = ; any\n"); err == nil || !strings.Contains(err.Error(), "must not be empty") {
 		t.Errorf("no address: %v", err)
+	}
+}
+
+// TestEveryKeyIsDescribed demands one sentence and the accepted values of each key, and that the default, as it is
+// shown, sets the key to what it is by default.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	byDefault, rows := Default(), 0
+	for _, r := range byDefault.Rows() {
+		rows++
+		if r.Takes == "" || !strings.HasSuffix(r.Says, ".") || strings.Contains(r.Says, ". ") {
+			t.Errorf("%+v", r)
+		}
+		switch c := Default(); {
+		case r.Section == "replicator.shares" || r.Default == "":
+		default:
+			if err := c.Set(r.Section, r.Key, r.Default); err != nil || !reflect.DeepEqual(c, byDefault) {
+				t.Errorf("[%s] %s = %s: %v", r.Section, r.Key, r.Default, err)
+			}
+		}
+	}
+	for _, keys := range sections {
+		rows -= len(keys)
+	}
+	if rows -= len(config.Replicator); rows != 2 {
+		t.Errorf("%d rows for keys with names of their own, in [admins] and [replicator.shares]", rows)
 	}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,35 +11,97 @@ import (
 	"couchrelay/core/node"
 )
 
-// sections are the sections that only production has, beside [admins].
+// sections holds the sections that only production has, beside [admins].
 var sections = map[string]config.Section[Config]{
 	"chttpd": {
-		{Name: "bind_address", Kind: config.Text(func(c *Config) *string { return &c.BindAddress })},
-		{Name: "port", Kind: config.Integer(func(c *Config) *int { return &c.Port }, 0, 65535)},
+		{
+			Name: "bind_address", Says: "The address on which the service answers requests.",
+			Kind: config.Text(func(c *Config) *string { return &c.BindAddress }, "an IP address or a host name"),
+		},
+		{
+			Name: "port", Says: "The TCP port of the service.",
+			Kind: config.Integer(func(c *Config) *int { return &c.Port }, 0, 65535),
+		},
 	},
 	"couchdb": {
-		{Name: "uuid", Kind: name(func(c *Config) *string { return &c.UUID }, ", 32 hexadecimal digits as a rule")},
-		{Name: "maintenance_mode", Kind: maintenance},
+		{
+			Name: "uuid", Says: "The server's identity, a part of replication ids; without it the store keeps one.",
+			Kind: name(func(c *Config) *string { return &c.UUID }, ", 32 hexadecimal digits as a rule"),
+		},
+		{
+			Name: "maintenance_mode", Says: "With true the node runs no jobs and /_up answers 404; with nolb only /_up does.",
+			Kind: maintenance,
+		},
 	},
 	"node_types": {
-		{Name: "api_frontend", Kind: role(node.APIFrontend)},
-		{Name: "replication", Kind: role(node.Replication)},
+		{
+			Name: "api_frontend", Says: "Whether the node answers clients; COUCHDB_NODE_TYPE_API_FRONTEND wins over it.",
+			Kind: role(node.APIFrontend),
+		},
+		{
+			Name: "replication", Says: "Whether the node runs jobs; COUCHDB_NODE_TYPE_REPLICATION wins over it.",
+			Kind: role(node.Replication),
+		},
 	},
 	"log": {
-		{Name: "level", Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error")},
+		{
+			Name: "level", Says: "The least severe messages that the service logs.",
+			Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error"),
+		},
 	},
 	"store": {
-		{Name: "key_prefix", Kind: name(func(c *Config) *string { return &c.KeyPrefix }, "")},
+		{
+			Name: "key_prefix", Says: "The name below which all keys of the service lie in the store.",
+			Kind: name(func(c *Config) *string { return &c.KeyPrefix }, ""),
+		},
 	},
 }
 
-// name takes text of limited length; hint is for the error.
+// Rows describes every key of the configuration by section, with its value in force. It shows no password.
+func (c *Config) Rows() []config.Row {
+	byDefault := Default()
+	var rows []config.Row
+	for _, section := range slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sections)), shared...))) {
+		switch section {
+		case "admins":
+			rows = append(rows, c.admins()...)
+		case "replicator":
+			rows = append(rows, config.Replicator.Rows(section, &c.Settings, &byDefault.Settings)...)
+		case "replicator.shares":
+			rows = append(rows, c.Shares()...)
+		default:
+			rows = append(rows, sections[section].Rows(section, c, &byDefault)...)
+		}
+	}
+	return rows
+}
+
+// admins describes [admins], whose keys are names: a row without a value for each admin, or one for any if there is
+// none.
+func (c *Config) admins() []config.Row {
+	names := slices.Sorted(maps.Keys(c.Admins))
+	if len(names) == 0 {
+		names = []string{"NAME"}
+	}
+	rows := make([]config.Row, len(names))
+	for i, name := range names {
+		rows[i] = config.Row{
+			Section: "admins", Key: name, Takes: "a password in clear, or hashed by CouchDB",
+			Says: "The password of this admin; without an admin the service answers its own machine only.",
+		}
+	}
+	return rows
+}
+
+// name takes text of limited length; hint is for people.
 func name(field func(*Config) *string, hint string) config.Kind[Config] {
+	takes := "1 to 100 characters" + hint
 	return config.Kind[Config]{
-		Get: func(c *Config) string { return *field(c) },
+		Takes: takes,
+		Get:   func(c *Config) string { return *field(c) },
 		Set: func(c *Config, v string) error {
 			if v == "" || len(v) > 100 {
-				return errors.New("must be 1 to 100 characters" + hint)
+				return errors.New("must be " + takes)
 			}
 			*field(c) = v
 			return nil
@@ -48,7 +112,8 @@ func name(field func(*Config) *string, hint string) config.Kind[Config] {
 var mode = config.OneOf(func(c *Config) *string { return &c.Maintenance }, MaintenanceModes...)
 
 var maintenance = config.Kind[Config]{
-	Get: mode.Get,
+	Takes: mode.Takes,
+	Get:   mode.Get,
 	Set: func(c *Config, v string) error {
 		if err := mode.Set(c, v); err != nil {
 			return err
@@ -61,7 +126,8 @@ var maintenance = config.Kind[Config]{
 // role is true or false, in any case, for one of a node's roles.
 func role(r node.Roles) config.Kind[Config] {
 	return config.Kind[Config]{
-		Get: func(c *Config) string { return strconv.FormatBool(c.Roles.Has(r)) },
+		Takes: "true or false",
+		Get:   func(c *Config) string { return strconv.FormatBool(c.Roles.Has(r)) },
 		Set: func(c *Config, v string) error {
 			if v = strings.ToLower(v); v != "true" && v != "false" {
 				return errors.New("must be true or false")

@@ -39,6 +39,37 @@ func TestKeysAreReadAsWritten(t *testing.T) {
 	}
 }
 
+// TestEveryKeyIsDescribed demands of each key one sentence and the values that it takes.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	c, byDefault := Default(), Default()
+	rows := append(Replicator.Rows("replicator", &c, &byDefault), c.Shares()...)
+	for _, r := range rows {
+		if r.Key == "" || r.Takes == "" || !strings.HasSuffix(r.Says, ".") || strings.Contains(r.Says, ". ") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if len(rows) != len(Replicator)+1 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// TestRows: a row has the value of the key beside its default.
+func TestRows(t *testing.T) {
+	c, byDefault := Default(), Default()
+	for _, err := range []error{c.Set("interval", "90000"), c.SetShares("user:b", "7"), c.SetShares("_replicator", "900")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := Replicator.Rows("replicator", &c, &byDefault)[2]; r.Key != "interval" || r.Value != "1m30s" || r.Default != "1m" {
+		t.Errorf("%+v", r)
+	}
+	shares := c.Shares()
+	if len(shares) != 2 || shares[0].Key != "_replicator" || shares[1].Value != "7" || shares[1].Default != "100" {
+		t.Errorf("%+v", shares)
+	}
+}
+
 func TestUnits(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"60": time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0,

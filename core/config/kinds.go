@@ -13,21 +13,44 @@ import (
 // Key is one setting of a section. C is what the section configures.
 type Key[C any] struct {
 	Name string
+	Says string // one sentence for operators: what the key sets
 	Kind[C]
 }
 
 // Kind says how the value of a key is read and written.
 type Kind[C any] struct {
-	// Set reads a value. An error says which ones there are.
+	// Takes describes the accepted values, with their unit and range, as the end of the sentence "the value must be".
+	Takes string
+	// Set reads a value. The error of a value that is not accepted says which ones are.
 	Set func(c *C, value string) error
-	// Get writes the value as Set reads it.
+	// Get writes the value as Set reads it; empty if there is none.
 	Get func(c *C) string
 }
 
-// Section are the keys of a section, in the order in which they are told.
+// Section lists the keys of a section, in the order in which they are printed.
 type Section[C any] []Key[C]
 
-// unsupported are keys of CouchDB that may come to be.
+// Row describes a key for operators, with its value in one configuration.
+type Row struct {
+	Section, Key string
+	Says         string // one sentence: what the key sets
+	Takes        string // the accepted values, with unit and range
+	Default      string // as files have it; empty if there is none
+	Value        string // likewise
+}
+
+// Rows describes all keys of the section called name, with their values in c and in the default configuration.
+func (s Section[C]) Rows(name string, c, byDefault *C) []Row {
+	rows := make([]Row, len(s))
+	for i, k := range s {
+		rows[i] = Row{
+			Section: name, Key: k.Name, Says: k.Says, Takes: k.Takes, Default: k.Get(byDefault), Value: k.Get(c),
+		}
+	}
+	return rows
+}
+
+// unsupported lists keys of CouchDB that couchrelay does not have yet.
 var unsupported = []string{
 	"auth_plugins", "cacert_reload_interval_hours", "cluster_start_period", "connect_to", "connection_close_interval",
 	"ibrowse_options", "max_document_id_length", "missing_doc_retry_msec", "password", "request_timeout",
@@ -65,11 +88,15 @@ func (s Section[C]) names(yield func(string) bool) {
 	}
 }
 
-// Text takes anything but nothing: an empty address would be every interface, an empty file of certificates those of
-// the system, and an empty value, of a template say, means neither.
-func Text[C any](field func(*C) *string) Kind[C] {
+// must is the error of a value that is not among those that takes describes.
+func must(takes string) error { return errors.New("must be " + takes) }
+
+// Text takes any text but the empty one. An empty address would bind every interface, an empty CA file would mean the
+// system's roots, and an empty value is usually a template that was not filled in. takes describes the text.
+func Text[C any](field func(*C) *string, takes string) Kind[C] {
 	return Kind[C]{
-		Get: func(c *C) string { return *field(c) },
+		Takes: takes,
+		Get:   func(c *C) string { return *field(c) },
 		Set: func(c *C, v string) error {
 			if v == "" {
 				return errors.New("must not be empty; leave the key out for the default")
@@ -80,13 +107,15 @@ func Text[C any](field func(*C) *string) Kind[C] {
 	}
 }
 
-// OneOf takes some words only.
+// OneOf takes the allowed words only.
 func OneOf[C any](field func(*C) *string, allowed ...string) Kind[C] {
+	takes := "one of " + strings.Join(allowed, ", ")
 	return Kind[C]{
-		Get: func(c *C) string { return *field(c) },
+		Takes: takes,
+		Get:   func(c *C) string { return *field(c) },
 		Set: func(c *C, v string) error {
 			if !slices.Contains(allowed, v) {
-				return fmt.Errorf("must be one of %s", strings.Join(allowed, ", "))
+				return must(takes)
 			}
 			*field(c) = v
 			return nil
@@ -96,12 +125,14 @@ func OneOf[C any](field func(*C) *string, allowed ...string) Kind[C] {
 
 // Integer takes whole numbers from least to most.
 func Integer[C any](field func(*C) *int, least, most int) Kind[C] {
+	takes := fmt.Sprintf("a whole number from %d to %d", least, most)
 	return Kind[C]{
-		Get: func(c *C) string { return strconv.Itoa(*field(c)) },
+		Takes: takes,
+		Get:   func(c *C) string { return strconv.Itoa(*field(c)) },
 		Set: func(c *C, v string) error {
 			n, err := strconv.Atoi(v)
 			if err != nil || n < least || n > most {
-				return fmt.Errorf("must be a whole number from %d to %d", least, most)
+				return must(takes)
 			}
 			*field(c) = n
 			return nil
@@ -111,11 +142,13 @@ func Integer[C any](field func(*C) *int, least, most int) Kind[C] {
 
 // Boolean takes true and false.
 func Boolean[C any](field func(*C) *bool) Kind[C] {
+	const takes = "true or false"
 	return Kind[C]{
-		Get: func(c *C) string { return strconv.FormatBool(*field(c)) },
+		Takes: takes,
+		Get:   func(c *C) string { return strconv.FormatBool(*field(c)) },
 		Set: func(c *C, v string) error {
 			if v != "true" && v != "false" {
-				return errors.New("must be true or false")
+				return must(takes)
 			}
 			*field(c) = v == "true"
 			return nil
@@ -130,8 +163,10 @@ func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least in
 	if unit == time.Second {
 		unitName = "second"
 	}
+	takes := fmt.Sprintf("a whole number of %ss, at least %d, or a time such as 90s", unitName, least)
 	return Kind[C]{
-		Get: func(c *C) string { return Short(*field(c)) },
+		Takes: takes,
+		Get:   func(c *C) string { return Short(*field(c)) },
 		Set: func(c *C, v string) error {
 			d, err := time.ParseDuration(v)
 			if n, plain := strconv.ParseInt(v, 10, 64); plain == nil {
@@ -141,7 +176,7 @@ func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least in
 				d, err = time.Duration(n)*unit, nil
 			}
 			if err != nil || d < time.Duration(least)*unit {
-				return fmt.Errorf("must be a whole number of %ss, at least %d, or a time such as 90s", unitName, least)
+				return must(takes)
 			}
 			*field(c) = d
 			return nil
@@ -164,7 +199,8 @@ func Short(d time.Duration) string {
 // List takes words with commas between them.
 func List[C any](field func(*C) *[]string) Kind[C] {
 	return Kind[C]{
-		Get: func(c *C) string { return strings.Join(*field(c), ", ") },
+		Takes: "words with commas between them",
+		Get:   func(c *C) string { return strings.Join(*field(c), ", ") },
 		Set: func(c *C, v string) error {
 			var items []string
 			for item := range strings.SplitSeq(v, ",") {
@@ -182,12 +218,14 @@ const million = 1_000_000
 
 // Coefficient takes a decimal number, of which it keeps millionths. least and most are millionths.
 func Coefficient[C any](field func(*C) *int64, least, most int64) Kind[C] {
+	takes := fmt.Sprintf("a number from %s to %s", decimal(least), decimal(most))
 	return Kind[C]{
-		Get: func(c *C) string { return decimal(*field(c)) },
+		Takes: takes,
+		Get:   func(c *C) string { return decimal(*field(c)) },
 		Set: func(c *C, v string) error {
 			n, ok := millionths(v)
 			if !ok || n < least || n > most {
-				return fmt.Errorf("must be a number from %s to %s", decimal(least), decimal(most))
+				return must(takes)
 			}
 			*field(c) = n
 			return nil

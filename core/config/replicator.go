@@ -1,8 +1,9 @@
 package config
 
 import (
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type TLS struct {
 	KeyFile  string // key_file
 }
 
-// Default returns what holds without a section.
+// Default returns the settings that are in force without a file.
 func Default() Settings {
 	s := Settings{
 		Replicator: jobstore.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}),
@@ -39,50 +40,78 @@ func Default() Settings {
 	return s
 }
 
-// Replicator are the keys of [replicator].
+const pemFile = "the path of a PEM file"
+
+// Replicator lists the keys of [replicator].
 var Replicator = Section[Settings]{
-	{"max_jobs", Integer(func(s *Settings) *int { return &s.Node.MaxJobs }, 0, million)},
-	{"max_churn", Integer(func(s *Settings) *int { return &s.Node.MaxChurn }, 0, million)},
-	{"interval", milliseconds(func(s *Settings) *time.Duration { return &s.Node.Interval }, 100)},
-	{"scheduling_policy", policy},
-	{"usage_coeff", Coefficient(usageCoeff, 0, schedule.MaxUsageCoeff)},
-	{"priority_coeff", priorityCoeff},
-	{"min_run_time_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.MinRun }, 0)},
-	{"startup_jitter", milliseconds(func(s *Settings) *time.Duration { return &s.Node.StartupJitter }, 0)},
-	{"activity_timeout_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.ActivityTimeout }, 2)},
-	{"stop_timeout_sec", seconds(func(s *Settings) *time.Duration { return &s.Node.StopTimeout }, 1)},
-	{"stats_update_interval_sec", seconds(
-		func(s *Settings) *time.Duration { return &s.Node.ProgressInterval }, 1)},
-	{"max_history", Integer(func(s *Settings) *int { return &s.Replicator.MaxHistory }, 1, 1000)},
-	{"health_threshold", seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
-	{"health_threshold_sec", seconds(
-		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
-	{"min_backoff_penalty_sec", seconds(
-		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
-	{"max_backoff_penalty_sec", seconds(
-		func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
-	{"transient_job_max_age_sec", seconds(
-		func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
+	{"max_jobs", "How many jobs this node runs at once.",
+		Integer(func(s *Settings) *int { return &s.Node.MaxJobs }, 0, million)},
+	{"max_churn", "How many continuous jobs at most give way to waiting ones in one interval.",
+		Integer(func(s *Settings) *int { return &s.Node.MaxChurn }, 0, million)},
+	{"interval", "The time between two rounds in which jobs give way, and the period by which use is accounted.",
+		milliseconds(func(s *Settings) *time.Duration { return &s.Node.Interval }, 100)},
+	{"scheduling_policy", "The order in which waiting jobs get their turn; README.md explains each policy.",
+		policy},
+	{"usage_coeff", "The part of an account's use that is still remembered one interval later (fairshare).",
+		Coefficient(usageCoeff, 0, schedule.MaxUsageCoeff)},
+	{"priority_coeff", "The part of a job's priority that is left one interval later (fairshare); auto follows the queue.",
+		priorityCoeff},
+	{"min_run_time_sec", "How long a continuous job runs before it may have to give way to another one.",
+		seconds(func(s *Settings) *time.Duration { return &s.Node.MinRun }, 0)},
+	{"startup_jitter", "The longest delay of a run's first request when many runs start at once.",
+		milliseconds(func(s *Settings) *time.Duration { return &s.Node.StartupJitter }, 0)},
+	{"activity_timeout_sec", "How long a node may be silent before the other nodes take its jobs.",
+		seconds(func(s *Settings) *time.Duration { return &s.Node.ActivityTimeout }, 2)},
+	{"stop_timeout_sec", "How long a run may take to write its checkpoint and stop before it is killed.",
+		seconds(func(s *Settings) *time.Duration { return &s.Node.StopTimeout }, 1)},
+	{"stats_update_interval_sec", "How often a run stores its progress, which /_scheduler and /_active_tasks show.",
+		seconds(func(s *Settings) *time.Duration { return &s.Node.ProgressInterval }, 1)},
+	{"max_history", "How many events are kept in the history of a job.",
+		Integer(func(s *Settings) *int { return &s.Replicator.MaxHistory }, 1, 1000)},
+	{"health_threshold", "How long a run must last for its next error to count as the first in a row.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
+	{"health_threshold_sec", "The same setting as health_threshold, under the name that RFC 016 gives it.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Health }, 0)},
+	{"min_backoff_penalty_sec", "How long a job waits after its first error; further errors in a row double the wait.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
+	{"max_backoff_penalty_sec", "The longest wait after errors, however many there were in a row.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
+	{"transient_job_max_age_sec", "How long the finished job of a request to /_replicate is kept.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
 
-	{"worker_processes", Integer(func(s *Settings) *int { return &parse(s).WorkerProcesses }, 1, 1000)},
-	{"worker_batch_size", Integer(func(s *Settings) *int { return &parse(s).WorkerBatchSize }, 1, 100_000)},
-	{"http_connections", Integer(func(s *Settings) *int { return &parse(s).HTTPConnections }, 1, 10_000)},
-	{"retries_per_request", Integer(func(s *Settings) *int { return &parse(s).RetriesPerRequest }, 0, 1000)},
-	{"connection_timeout", milliseconds(
-		func(s *Settings) *time.Duration { return &parse(s).ConnectionTimeout }, 100)},
-	{"checkpoint_interval", milliseconds(
-		func(s *Settings) *time.Duration { return &parse(s).CheckpointInterval }, 100)},
-	{"use_checkpoints", Boolean(func(s *Settings) *bool { return &parse(s).UseCheckpoints })},
-	{"use_bulk_get", Boolean(func(s *Settings) *bool { return &parse(s).UseBulkGet })},
-	{"socket_options", socketOptions},
-	{"valid_socket_options", List(func(s *Settings) *[]string { return &parse(s).ValidSocketOptions })},
-	{"valid_endpoint_protocols", List(func(s *Settings) *[]string { return &parse(s).EndpointProtocols })},
-	{"valid_proxy_protocols", List(func(s *Settings) *[]string { return &parse(s).ProxyProtocols })},
+	{"worker_processes", "How many batches of changes one replication has in flight at once.",
+		Integer(func(s *Settings) *int { return &parse(s).WorkerProcesses }, 1, 1000)},
+	{"worker_batch_size", "How many changes one batch holds at most.",
+		Integer(func(s *Settings) *int { return &parse(s).WorkerBatchSize }, 1, 100_000)},
+	{"http_connections", "How many requests one replication has in flight at each of its two endpoints.",
+		Integer(func(s *Settings) *int { return &parse(s).HTTPConnections }, 1, 10_000)},
+	{"retries_per_request", "How often a failed request to an endpoint is repeated before the run ends with an error.",
+		Integer(func(s *Settings) *int { return &parse(s).RetriesPerRequest }, 0, 1000)},
+	{"connection_timeout", "How long a connection to an endpoint may carry no byte before the request fails.",
+		milliseconds(func(s *Settings) *time.Duration { return &parse(s).ConnectionTimeout }, 100)},
+	{"checkpoint_interval", "The time between two checkpoints of a run that makes progress.",
+		milliseconds(func(s *Settings) *time.Duration { return &parse(s).CheckpointInterval }, 100)},
+	{"use_checkpoints", "Whether runs write checkpoints, from which later runs go on.",
+		Boolean(func(s *Settings) *bool { return &parse(s).UseCheckpoints })},
+	{"use_bulk_get", "Whether documents are read with _bulk_get from sources that have it.",
+		Boolean(func(s *Settings) *bool { return &parse(s).UseBulkGet })},
+	{"socket_options", "TCP options of connections to endpoints; buffer sizes are bytes.",
+		socketOptions},
+	{"valid_socket_options", "The socket options that a replication document may set.",
+		List(func(s *Settings) *[]string { return &parse(s).ValidSocketOptions })},
+	{"valid_endpoint_protocols", "The URL schemes that an endpoint may have.",
+		List(func(s *Settings) *[]string { return &parse(s).EndpointProtocols })},
+	{"valid_proxy_protocols", "The URL schemes that a proxy may have.",
+		List(func(s *Settings) *[]string { return &parse(s).ProxyProtocols })},
 
-	{"verify_ssl_certificates", Boolean(func(s *Settings) *bool { return &s.TLS.Verify })},
-	{"ssl_trusted_certificates_file", Text(func(s *Settings) *string { return &s.TLS.CAFile })},
-	{"cert_file", Text(func(s *Settings) *string { return &s.TLS.CertFile })},
-	{"key_file", Text(func(s *Settings) *string { return &s.TLS.KeyFile })},
+	{"verify_ssl_certificates", "Whether the TLS certificates of endpoints are verified (CouchDB's default is false).",
+		Boolean(func(s *Settings) *bool { return &s.TLS.Verify })},
+	{"ssl_trusted_certificates_file", "The certificate authorities to trust instead of the system's.",
+		Text(func(s *Settings) *string { return &s.TLS.CAFile }, pemFile)},
+	{"cert_file", "The client certificate to show to endpoints; needs key_file.",
+		Text(func(s *Settings) *string { return &s.TLS.CertFile }, pemFile)},
+	{"key_file", "The private key of cert_file.",
+		Text(func(s *Settings) *string { return &s.TLS.KeyFile }, pemFile)},
 }
 
 func seconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
@@ -98,15 +127,19 @@ func parse(s *Settings) *spec.Config { return &s.Replicator.Parse }
 func usageCoeff(s *Settings) *int64 { return &s.Replicator.Sharing.Forgetting.Coeff }
 
 var policy = Kind[Settings]{
-	Get: func(s *Settings) string { return s.Replicator.Sharing.Policy.String() },
+	Takes: "one of " + strings.Join(schedule.Policies, ", "),
+	Get:   func(s *Settings) string { return s.Replicator.Sharing.Policy.String() },
 	Set: func(s *Settings, v string) (err error) {
 		s.Replicator.Sharing.Policy, err = schedule.ParsePolicy(v)
 		return err
 	},
 }
 
+const takesPriorityCoeff = "auto, or a number above 0 up to 1"
+
 // priorityCoeff is 0 when it is auto.
 var priorityCoeff = Kind[Settings]{
+	Takes: takesPriorityCoeff,
 	Get: func(s *Settings) string {
 		if n := s.Replicator.Sharing.PriorityCoeff; n != 0 {
 			return decimal(n)
@@ -119,7 +152,7 @@ var priorityCoeff = Kind[Settings]{
 		case v == "auto":
 			n = 0
 		case !ok || n < 1 || n > million:
-			return errors.New("must be auto, or a number above 0 up to 1")
+			return must(takesPriorityCoeff)
 		}
 		s.Replicator.Sharing.PriorityCoeff = n
 		return nil
@@ -127,6 +160,7 @@ var priorityCoeff = Kind[Settings]{
 }
 
 var socketOptions = Kind[Settings]{
+	Takes: "a list in Erlang's notation of keepalive, nodelay (true or false), sndbuf, recbuf, buffer (bytes)",
 	Get: func(s *Settings) string {
 		o := parse(s).SocketOptions
 		props := []string{fmt.Sprintf("{keepalive, %t}", o.KeepAlive), fmt.Sprintf("{nodelay, %t}", o.NoDelay)}
@@ -155,6 +189,8 @@ func (s *Settings) Set(name, value string) error {
 	return Replicator.Set(s, "replicator", name, value)
 }
 
+var takesShares = fmt.Sprintf("a whole number from %d to %d", schedule.MinShares, schedule.MaxShares)
+
 // SetShares sets the shares of an account, a key of [replicator.shares].
 func (s *Settings) SetShares(account, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
@@ -163,11 +199,28 @@ func (s *Settings) SetShares(account, value string) error {
 		return fmt.Errorf("[replicator.shares] %s: must be the name of a replicator database (_replicator, or one that "+
 			"ends in /_replicator), or user:NAME for what a user asks of _replicate", account)
 	case err != nil || n < schedule.MinShares || n > schedule.MaxShares:
-		return fmt.Errorf("[replicator.shares] %s = %s: must be a whole number from %d to %d",
-			account, value, schedule.MinShares, schedule.MaxShares)
+		return fmt.Errorf("[replicator.shares] %s = %s: %w", account, value, must(takesShares))
 	}
 	s.Replicator.Sharing.Shares[account] = n
 	return nil
+}
+
+// Shares describes [replicator.shares], whose keys are accounts: a row for each that has shares of its own, or one for
+// any account if there is none.
+func (s *Settings) Shares() []Row {
+	row := Row{
+		Section: "replicator.shares", Key: "ACCOUNT", Takes: takesShares, Default: strconv.Itoa(schedule.DefaultShares),
+		Says: "The shares of a replicator database, or of user:NAME for a user of /_replicate, while jobs wait.",
+	}
+	var rows []Row
+	for _, account := range slices.Sorted(maps.Keys(s.Replicator.Sharing.Shares)) {
+		row.Key, row.Value = account, strconv.FormatInt(s.Replicator.Sharing.Shares[account], 10)
+		rows = append(rows, row)
+	}
+	if rows == nil {
+		rows = []Row{row}
+	}
+	return rows
 }
 
 // Check completes settings that follow from others, and returns an error when some do not agree.

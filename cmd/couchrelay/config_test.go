@@ -1,0 +1,86 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"couchrelay/adapters/config"
+)
+
+// printed returns what the command prints.
+func printed(t *testing.T, c configCommand, environ ...string) (out, problems string) {
+	t.Helper()
+	var to, told strings.Builder
+	if err := c.print(&to, &told, environ); err != nil {
+		t.Fatal(err)
+	}
+	return to.String(), told.String()
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "couchrelay.ini")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestPrintedConfigurationIsAFile: what is printed, read again, sets every key to the printed value.
+func TestPrintedConfigurationIsAFile(t *testing.T) {
+	odd := writeFile(t, "[replicator]\ninterval = 1500\ncert_file = /c\nkey_file = /k\n[replicator.shares]\nuser:b = 7\n"+
+		"[couchdb]\nuuid = abc\nmaintenance_mode = nolb\n[node_types]\nreplication = false\n")
+	for name, files := range map[string][]string{"defaults": nil, "in force": {odd}} {
+		want, err := config.Load(files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, problems := printed(t, configCommand{Config: files})
+		got, err := config.Load(writeFile(t, out))
+		if err != nil || !reflect.DeepEqual(got, want) || problems != "" {
+			t.Errorf("%s: %v %s\ngot  %+v\nwant %+v", name, err, problems, got, want)
+		}
+	}
+}
+
+func TestConfigPrintsValuesInForce(t *testing.T) {
+	file := writeFile(t, "[admins]\nadm = s3cret\n[replicator]\nmax_jobs = 7\n[fabric]\na = b\n")
+	out, problems := printed(t, configCommand{Config: []string{file}}, "COUCHDB_NODE_TYPE_REPLICATION=false")
+	for _, line := range []string{
+		"; It takes a whole number from 0 to 1000000. Default: 500.\nmax_jobs = 7\n", "\n;adm =\n", "\nreplication = false\n", "\n;uuid =\n",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q is not in\n%s", line, out)
+		}
+	}
+	if strings.Contains(out, "s3cret") || problems != "couchrelay: fabric means nothing here\n" {
+		t.Errorf("%s%s", out, problems)
+	}
+}
+
+func TestConfigSelects(t *testing.T) {
+	for key, want := range map[string][]string{
+		"chttpd": {"[chttpd]", "bind_address", "port"}, "chttpd/port": {"[chttpd]", "port"},
+		"replicator.shares": {"[replicator.shares]", ";ACCOUNT"},
+	} {
+		out, _ := printed(t, configCommand{Key: key})
+		var names []string
+		for line := range strings.Lines(out) {
+			if name, _, _ := strings.Cut(strings.TrimSpace(line), " ="); name != "" && !strings.HasPrefix(name, "; ") {
+				names = append(names, name)
+			}
+		}
+		if !reflect.DeepEqual(names, want) {
+			t.Errorf("%s: %q", key, names)
+		}
+	}
+	for _, key := range []string{"chttp", "chttpd/", "replicator/max_jobz"} {
+		if err := (&configCommand{Key: key}).print(io.Discard, io.Discard, nil); err == nil {
+			t.Errorf("%s is accepted", key)
+		}
+	}
+}
