@@ -84,6 +84,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	}
 	written := db.Write([]docs.Edit{{Document: doc}})
 	delete(db.locals, op.ID)
+	db.logs[op.ID] = true
 	if written[0].Err != nil {
 		return nil, answer(statuses[written[0].Err.Kind], written[0].Err.Name, written[0].Err.Reason)
 	}
@@ -92,8 +93,8 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 
 // TakeLogs has those checkpoints arrive that were sent to another database of its name.
 func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
-	for _, id := range slices.Sorted(maps.Keys(old.locals)) {
-		if log := old.locals[id]; log.Found && those(id) {
+	for _, id := range slices.Sorted(maps.Keys(old.logs)) {
+		if log := old.getLocal(id); log.Found && those(id) {
 			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body}) // servers that compare revisions refuse it
 		}
 	}

@@ -95,7 +95,8 @@ type DB struct {
 
 	waiters []*waiter             // long polls
 	worded  int                   // ends of answers so far
-	locals  map[string]peer.Local // what is known of _local documents, which replications alone write
+	locals  map[string]peer.Local // what was read of _local documents, which replications alone write
+	logs    map[string]bool       // ids of _local documents that were written
 	copying bool                  // the present write is a replication
 	order   []docs.Seq            // of all changes so far, by number, from 1
 	changed []string              // the documents that they changed
@@ -133,7 +134,7 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{},
+		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{}, logs: map[string]bool{},
 		known: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))

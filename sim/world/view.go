@@ -77,21 +77,16 @@ func (v View) Databases() []*peers.DB { return v.w.net.databases() }
 // Database is the database of a URL; nil when it does not exist.
 func (v View) Database(url string) *peers.DB { return v.w.net.find(url) }
 
-// ReadDatabase reads a replicator database as its users do, in a transaction in which nothing fails and which takes no
-// time. It does nothing while the database does not exist.
+// ReadDatabase reads a replicator database as it is. It does nothing while the database does not exist.
 func (v View) ReadDatabase(t *Tenant, read func(*docs.Database) error) error {
-	v.w.around.atOnce = true
-	defer func() { v.w.around.atOnce = false }()
-	return kv.Do(v.w.Engine.NewContext(nil, 0), v.w.db, func(tx kv.Tx) error {
-		db, err := v.w.store.Docs.Open(tx, t.name)
-		if isRefusal(err) {
-			return nil // it is being made again
-		}
-		if err != nil {
-			return err
-		}
-		return read(db)
-	})
+	db, err := v.w.store.Docs.Open(v.w.db.Glance(), t.name)
+	if isRefusal(err) {
+		return nil // it is being made again
+	}
+	if err != nil {
+		return err
+	}
+	return read(db)
 }
 
 // Worker is the node's name as a worker, in this life.
