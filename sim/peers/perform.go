@@ -32,12 +32,18 @@ func (db *DB) open() peer.Result {
 
 // getLocal reads a checkpoint. It is asked for far more often than it is written.
 func (db *DB) getLocal(id string) peer.Local {
-	local, known := db.locals[id]
-	if !known {
-		local = db.readLocal(id)
+	local := db.locals[id]
+	if !local.read {
+		local = localDoc{db.readLocal(id), true}
 		db.locals[id] = local
 	}
-	return local
+	return local.Local
+}
+
+// localDoc is a _local document that was written or asked for. What is read of it is remembered until the next write.
+type localDoc struct {
+	peer.Local
+	read bool
 }
 
 func (db *DB) readLocal(id string) peer.Local {
@@ -83,8 +89,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 		db.Server.Logged(db, op.ID, op.Body)
 	}
 	written := db.Write([]docs.Edit{{Document: doc}})
-	delete(db.locals, op.ID)
-	db.logs[op.ID] = true
+	db.locals[op.ID] = localDoc{}
 	if written[0].Err != nil {
 		return nil, answer(statuses[written[0].Err.Kind], written[0].Err.Name, written[0].Err.Reason)
 	}
@@ -93,7 +98,7 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 
 // TakeLogs has those checkpoints arrive that were sent to another database of its name.
 func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
-	for _, id := range slices.Sorted(maps.Keys(old.logs)) {
+	for _, id := range slices.Sorted(maps.Keys(old.locals)) {
 		if log := old.getLocal(id); log.Found && those(id) {
 			_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: log.Rev, Body: log.Body}) // servers that compare revisions refuse it
 		}

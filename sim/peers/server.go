@@ -93,14 +93,13 @@ type DB struct {
 	Since instant.Time
 	born  int64 // number of the database among those of its server
 
-	waiters []*waiter             // long polls
-	worded  int                   // ends of answers so far
-	locals  map[string]peer.Local // what was read of _local documents, which replications alone write
-	logs    map[string]bool       // ids of _local documents that were written
-	copying bool                  // the present write is a replication
-	order   []docs.Seq            // of all changes so far, by number, from 1
-	changed []string              // the documents that they changed
-	views   map[string]*view      // by filter
+	waiters []*waiter           // long polls
+	worded  int                 // ends of answers so far
+	locals  map[string]localDoc // of all _local documents that there may be; replications alone write them
+	copying bool                // the present write is a replication
+	order   []docs.Seq          // of all changes so far, by number, from 1
+	changed []string            // the documents that they changed
+	views   map[string]*view    // by filter
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
@@ -134,7 +133,7 @@ func (s *Server) Create(name string) *DB {
 	}
 	s.born++
 	db := &DB{
-		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]peer.Local{}, logs: map[string]bool{},
+		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]localDoc{},
 		known: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
@@ -326,7 +325,9 @@ func (db *DB) Restore(s Snapshot) {
 		}
 	}
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
-	clear(db.locals)
+	for id := range db.locals {
+		db.locals[id] = localDoc{}
+	}
 	db.cuts = append(db.cuts, int64(common))
 	db.epoch++
 	db.Edited = db.Server.now()
