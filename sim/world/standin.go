@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	"couchrelay/core/host"
@@ -9,6 +10,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 )
 
 // Tests of observers tell facts of a world in which nothing happens by itself. They have no use for Begin, and make what
@@ -53,6 +55,12 @@ func (p *Node) Occupy(n int) {
 	p.host = host.New(host.Config{Node: node.Config{
 		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
 	}})
+	work := make([]jobstore.Work, n)
+	for i := range work {
+		work[i] = jobstore.Work{
+			JobID: fmt.Sprint("busy-", i), Record: &jobstore.Record{}, Replication: &spec.Replication{Continuous: true},
+		}
+	}
 	var answers []host.Event
 	tell := func(ev host.Event) {
 		p.host.Tell(ev)
@@ -62,7 +70,7 @@ func (p *Node) Occupy(n int) {
 			case node.Join:
 				answers = append(answers, node.Done{ID: ask.ID, Result: node.Ok{}})
 			case node.Accept:
-				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: make([]jobstore.Work, n)}})
+				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: work}})
 			}
 		}
 	}
@@ -83,3 +91,13 @@ func (p *Node) StandStill(d time.Duration) { p.pause(NodePause, d) }
 
 // Suspend has a node stand still with its steady clock.
 func (p *Node) Suspend(d time.Duration) { p.suspend(d) }
+
+// MakeTenants makes the replicator databases at once.
+func (w *World) MakeTenants() {
+	w.around.atOnce = true
+	defer func() { w.around.atOnce = false }()
+	for _, t := range w.users.tenants {
+		w.users.create(t)
+	}
+	w.emit(Stepped{})
+}
