@@ -1,0 +1,276 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
+)
+
+// record is the record of a document's job.
+func (w *world) record(doc string) *jobstore.Record {
+	w.t.Helper()
+	var rec *jobstore.Record
+	w.do(func(tx kv.Tx) (err error) {
+		rec, err = w.s.Record(tx, jobstore.DocumentJobs(tuple.UUID{1})+doc)
+		return err
+	})
+	return rec
+}
+
+// TestEndWaitsForRecord: a run that ends while its numbers are being stored has its end stored after them.
+func TestEndWaitsForRecord(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Record); return is }
+	id := n.runOf("r")
+	n.step(RunProgress{Run: id})
+	n.endRun(id, replication.Completed)
+	if len(n.held) != 1 || w.state("r") != jobstore.Running {
+		t.Fatalf("%v are held, and it is %s", n.held, w.state("r"))
+	}
+	n.step(n.perform(n.held[0]))
+	if w.state("r") != jobstore.Completed || n.Running() != 0 {
+		t.Errorf("it is %s, and %d run", w.state("r"), n.Running())
+	}
+}
+
+// TestEveryEndStoresItsNumbers: a job has the numbers of its run, however the run ended.
+func TestEveryEndStoresItsNumbers(t *testing.T) {
+	for _, cause := range []replication.Cause{
+		replication.Completed, replication.Stopped, replication.Changed, replication.Crashed,
+	} {
+		w := newWorld(t)
+		w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+		n := w.start("n1", nil)
+		end := replication.End{Cause: cause}
+		end.Info.DocsRead = 7
+		n.step(RunEnded{Run: n.runOf("r"), End: end})
+		if got := w.record("r").Stats.DocsRead; got != 7 {
+			t.Errorf("%s: it has read %d documents", cause, got)
+		}
+	}
+}
+
+// TestEveryEndSettlesItsTurn: what a run owes is put on its account by each request that ends a run.
+func TestEveryEndSettlesItsTurn(t *testing.T) {
+	for _, row := range registry {
+		if _, ends := row.request.(EndsTurn); !ends {
+			continue
+		}
+		w := newWorld(t)
+		w.s.Config.Sharing.Policy = schedule.Tags
+		w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+		n := w.start("n1", nil)
+		work := n.running[n.runOf("r")]
+		held, turn := Held{JobID: work.JobID, Lock: work.Lock}, jobstore.Turn{Place: work.Place, Owed: time.Hour}
+		before := w.tail("_replicator")
+		var q Request
+		switch row.request.(type) {
+		case Complete:
+			q = Complete{Held: held, Turn: turn}
+		case Crash:
+			q = Crash{Held: held, Turn: turn}
+		case Fail:
+			q = Fail{Held: held, Turn: turn}
+		case Requeue:
+			q = Requeue{Held: held, Turn: turn}
+		default:
+			t.Fatalf("%T ends a run too", row.request)
+		}
+		if done := n.perform(Ask{Request: q}); done.Fault != NoFault {
+			t.Fatal(done)
+		}
+		if w.tail("_replicator") < before+int64(time.Hour/time.Microsecond) {
+			t.Errorf("%s: the account's tail moved from %d to %d", q, before, w.tail("_replicator"))
+		}
+	}
+}
+
+// tail is the tag of an account's next job.
+func (w *world) tail(account string) (tag int64) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) error {
+		raw, err := tx.Get(w.s.Keys.Tail.Pack(account))
+		if err == nil {
+			tag = int64(binary.LittleEndian.Uint64(append(slices.Clone(raw), make([]byte, 8)...)))
+		}
+		return err
+	})
+	return tag
+}
+
+// TestTakenJobIsLookedForOnce: a node that was told of a job that was taken away does not ask for its jobs
+// again and again.
+func TestTakenJobIsLookedForOnce(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	w.put("r000", `{"_deleted":true}`)
+	asked := 0
+	n.hold = func(q Request) bool {
+		if _, is := q.(ListOwned); is {
+			asked++
+		}
+		return false
+	}
+	for range 100 {
+		w.pass(10 * time.Millisecond)
+	}
+	if n.Running() != 1 || asked < 1 || asked > 2 {
+		t.Errorf("%d run, and in a second the node asked %d times for its jobs", n.Running(), asked)
+	}
+}
+
+// TestManyJobsOfSilentWorker: all jobs of a silent worker are given back at once, though one transaction takes
+// only some of them.
+func TestManyJobsOfSilentWorker(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2*expireLimit+1, true)
+	one := w.start("n1", nil)
+	w.pass(time.Second)
+	two := w.start("n2", nil)
+	one.paused = true
+	for len(two.running) == 0 {
+		w.pass(time.Second)
+	}
+	w.pass(time.Second)
+	if n := len(two.running); n != 2*expireLimit+1 {
+		t.Errorf("a second after the first of them %d run", n)
+	}
+}
+
+// TestHaltedRequests: a request of a run whose job is gone, or runs under another lock, is answered as halted.
+func TestHaltedRequests(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	work := n.running[n.runOf("r")]
+	old := Held{JobID: work.JobID, Lock: work.Lock}
+	old.Lock.Batch++
+	for _, held := range []Held{old, {JobID: "gone", Lock: work.Lock}} {
+		for _, q := range []Request{
+			Record{Held: held}, Complete{Held: held}, Crash{Held: held}, Fail{Held: held}, Requeue{Held: held},
+			Claim{Held: held, RepID: "a"}, Resume{held},
+		} {
+			if done := n.perform(Ask{Request: q}); done.Fault != Halted {
+				t.Errorf("%s: %s", q, done)
+			}
+		}
+	}
+	if w.state("r") != jobstore.Running {
+		t.Errorf("the job is %s", w.state("r"))
+	}
+}
+
+// TestHealthyRunAbsolves: a run that is healthy for long enough makes up for workers that vanished with its
+// job.
+func TestHealthyRunAbsolves(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.start("n1", nil).paused = true
+	two := w.start("n2", nil)
+	w.pass(2 * two.cfg.ActivityTimeout)
+	id := two.runOf("r000")
+	lost := func() (n int) {
+		w.do(func(tx kv.Tx) error {
+			j, err := w.s.Jobs.Get(tx, two.running[id].JobID)
+			n = j.Lost
+			return err
+		})
+		return n
+	}
+	two.step(RunProgress{Run: id})
+	if lost() != 1 {
+		t.Fatalf("%d workers vanished", lost())
+	}
+	w.pass(w.s.Config.Backoff.Health + time.Second)
+	if two.step(RunProgress{Run: id}); lost() != 0 {
+		t.Errorf("%d workers count as vanished after a healthy run", lost())
+	}
+}
+
+// TestFaultOf: a fault is told by the error that it wraps.
+func TestFaultOf(t *testing.T) {
+	for err, want := range map[error]Fault{
+		nil: NoFault, fmt.Errorf("job: %w", jobs.ErrHalt): Halted,
+		fmt.Errorf("worker: %w", jobs.ErrLeaseLost): LeaseLost, context.DeadlineExceeded: StoreDown,
+	} {
+		if got := FaultOf(err); got != want {
+			t.Errorf("%v is %q", err, got)
+		}
+	}
+}
+
+// TestRetireUntilDone: a node leaves only when the last of the jobs that it still holds is given back.
+func TestRetireUntilDone(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool { _, is := q.(Retire); return is }
+	n.step(Drain{})
+	w.pass(time.Second)
+	n.step(Done{ID: n.held[0].ID, Result: Progressed{Done: false}})
+	if n.exited || len(n.held) != 2 {
+		t.Fatalf("exited: %v; asked for %v", n.exited, n.held)
+	}
+	n.step(Done{ID: n.held[1].ID, Result: Progressed{Done: true}})
+	if !n.exited {
+		t.Error("it has not left")
+	}
+}
+
+// TestExpireOfLivingWorker: a worker that sent a heartbeat after the one by which it was judged keeps its
+// jobs.
+func TestExpireOfLivingWorker(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	var judged []Member
+	w.do(func(tx kv.Tx) (err error) {
+		judged, err = Members(tx, w.s)
+		return err
+	})
+	w.pass(n.cfg.ActivityTimeout)
+	expire := Expire{Worker: n.worker, Beat: &judged[0].Beat, Limit: expireLimit}
+	if done := n.perform(Ask{Request: expire}); done.Fault != NoFault {
+		t.Fatal(done)
+	}
+	w.pass(n.cfg.ActivityTimeout)
+	if n.Running() != 1 || slices.Contains(n.notes, "lease_lost") {
+		t.Errorf("%d run; %q", n.Running(), n.notes)
+	}
+}
+
+// TestDuplicateOfRequest: a document whose replication a request runs waits, and does not fail for good.
+func TestDuplicateOfRequest(t *testing.T) {
+	w := newWorld(t)
+	body := `{"source":"http://h/a","target":"http://h/b"}`
+	rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(func(tx kv.Tx) error {
+		_, err := w.s.Replicate(tx, rep, "", w.now)
+		return err
+	})
+	n := w.start("n1", nil)
+	w.put("r", body)
+	w.pass(time.Second)
+	id := n.runOf("r")
+	n.step(RunIdentifies{Run: id, ID: n.running[id].Record.RepID, Base: "b"})
+	if rec := w.record("r"); rec.State != jobstore.Crashing || rec.Error != "duplicate" {
+		t.Errorf("it is %s: %s", rec.State, rec.Reason)
+	}
+}
