@@ -41,6 +41,23 @@ func TestBreachEndsTheRun(t *testing.T) {
 	}
 }
 
+// TestBreachDropsEffects: nothing is done of what the step decided that broke an invariant.
+func TestBreachDropsEffects(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		w := halfway(t)
+		w.run.plan.Broken = func(*invariant.Broken) {}
+		if broken {
+			w.run.work.copies--
+		}
+		c := w.flying[0]
+		effects := w.run.Step(w.now, Reply{ID: c.ID, Reply: w.perform(c)})
+		_, calls := effects[0].(Call)
+		if calls == broken || broken && len(effects) != 1 {
+			t.Errorf("broken: %v; after %s the effects are %v", broken, c.Op, effects)
+		}
+	}
+}
+
 // TestBreachPanics: without a reporter, as in the simulator, a broken invariant stops whatever steps the run.
 func TestBreachPanics(t *testing.T) {
 	w := halfway(t)

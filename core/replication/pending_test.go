@@ -58,6 +58,32 @@ func TestPendingWhileCatchingUp(t *testing.T) {
 	}
 }
 
+// TestPendingOfLateCount: a count that was asked for before the end of an answer tells nothing any more when
+// it comes after it.
+func TestPendingOfLateCount(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(30)
+	w.begin()
+	count := func(c Call) bool { _, is := c.Op.(peer.CountPending); return is }
+	for w.run.Info().ThroughSeq != seqOf(30) || !w.run.feed.caught {
+		w.proceed(func(n int) int { // anything but the count
+			if at := slices.IndexFunc(w.flying, count); at == 0 && n > 1 {
+				return 1
+			}
+			return 0
+		})
+	}
+	at := slices.IndexFunc(w.flying, count)
+	if at < 0 {
+		t.Fatal("there is no count under way")
+	}
+	w.step(Reply{ID: w.flying[at].ID, Reply: peer.Reply{Result: peer.Pending{Count: 18}}})
+	if got := w.run.Info().ChangesPending; got != 0 {
+		t.Errorf("%d pending of a feed that is read to its end", got)
+	}
+}
+
 // TestPendingOfFullAnswer: an answer with as many rows as were asked for tells nothing of those that may
 // follow.
 func TestPendingOfFullAnswer(t *testing.T) {

@@ -281,7 +281,15 @@ func TestFilter(t *testing.T) {
 
 	w.failOn("get filter", 1, status(404))
 	w.begin()
-	w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404")
+	if end := w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404"); end.Trouble.Throttled {
+		t.Error("it was asked to slow down")
+	}
+
+	w.failOn("get filter", 0, status(429))
+	w.begin()
+	if end := w.wantEnd(Crashed, "filter_fetch_error"); !end.Trouble.Throttled {
+		t.Error("the next run does not hear that this one was asked to slow down")
+	}
 }
 
 // A run notices another filter function without a checkpoint to write, since that may let through what has

@@ -111,6 +111,7 @@ type world struct {
 	before map[string][]string // leafs of the source when the run began
 	calls  []string            // every call, in order
 	end    *End
+	told   []report // every Progress of the run
 	// fault decides what goes wrong with a call; it may be nil.
 	fault func(Call) fault
 	// answer makes a call fail with what it returns; it may be nil.
@@ -134,6 +135,12 @@ type world struct {
 	// attachments names documents that FetchDocs does not carry.
 	attachments map[string]bool
 	steps       int
+}
+
+// report is a Progress, and when it came.
+type report struct {
+	at   instant.Time
+	info Info
 }
 
 type fault uint8
@@ -162,7 +169,7 @@ func newWorld(t *testing.T) *world {
 // begin starts a new run on the same databases, as after a crash of the process.
 func (w *world) begin() {
 	w.plan.Seed++
-	w.run, w.end = New(w.plan), nil
+	w.run, w.end, w.told = New(w.plan), nil, nil
 	w.open, w.flying, w.kept, w.before = nil, nil, map[uint64][]peer.DocRev{}, maps.Clone(w.dbs[peer.Source].leafs)
 	w.step(Begin{})
 }
@@ -187,6 +194,8 @@ func (w *world) step(ev Event) {
 			w.flying = slices.Delete(w.flying, i, i+1)
 		case Release:
 			delete(w.kept, e.ID)
+		case Progress:
+			w.told = append(w.told, report{w.now, e.Info})
 		case End:
 			w.end = &e
 			w.checkCompleted()
