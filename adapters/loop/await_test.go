@@ -33,6 +33,25 @@ func TestAwaitWithoutWatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitsQuietly(ctx, cancel, t, db)
+}
+
+// TestAwaitWithoutStore: a node whose store is down is not told at once that it may look, again and again.
+func TestAwaitWithoutStore(t *testing.T) {
+	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	awaitsQuietly(ctx, cancel, t, db)
+}
+
+// awaitsQuietly fails when an Await is answered before its context ends.
+func awaitsQuietly(ctx context.Context, cancel func(), t *testing.T, db kv.Database) {
+	t.Helper()
 	l := New(Options{Clock: clock.New(), DB: db, Store: jobstore.New(nil, jobstore.Config{})})
 	l.ctx = ctx
 	go l.await(node.Await{Topic: node.ReadyJobs})

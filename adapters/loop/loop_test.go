@@ -206,3 +206,21 @@ func TestLoopKilled(t *testing.T) {
 	awaited(t, "the loop to end", left)
 	awaited(t, "the end of its requests", gone)
 }
+
+// TestFailedTransaction: the node is told why a transaction failed, and not only that it did.
+func TestFailedTransaction(t *testing.T) {
+	r := newRig(t)
+	r.ctx = t.Context()
+	go r.ask(node.Ask{ID: 7, Request: node.Record{Held: node.Held{JobID: "gone"}}})
+	if done, is := (<-r.events).(node.Done); !is || done.ID != 7 || done.Fault != node.Halted || done.Text == "" {
+		t.Errorf("answered %+v", done)
+	}
+}
+
+// TestRename: the loop tells the name that the node gave itself.
+func TestRename(t *testing.T) {
+	r := newRig(t)
+	if r.perform(node.Rename{Name: "other"}); r.Name() != "other" {
+		t.Errorf("it is called %q", r.Name())
+	}
+}
