@@ -16,10 +16,10 @@ func Open(clusterFile string, o Options) (*Database, error) {
 	return nil, fmt.Errorf("store fdb:%s: %w", clusterFile, ErrNotBuilt)
 }
 
-// Exclusive says that no other process can use the store.
+// Exclusive reports whether this process alone can use the store: a cluster is shared.
 func (*Database) Exclusive() bool { return false }
 
-// Err says why no operation can succeed.
+// Err returns why no operation can succeed.
 func (*Database) Err() error { return ErrNotBuilt }
 
 // Close does nothing.

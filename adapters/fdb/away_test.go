@@ -55,10 +55,13 @@ func (l *logLines) await(what string) {
 	}
 }
 
-// TestClusterAway: everything waits or ends with its context, the log says so once, and what waited goes on.
+// TestClusterAway: while the cluster is away every operation waits or ends with its context, and the log says
+// so once. When it is back, the operations that waited succeed.
 func TestClusterAway(t *testing.T) {
 	log := newLog()
-	cluster, db := openCluster(t, fdb.Options{Probe: time.Millisecond, Patience: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	cluster, db := openCluster(t,
+		fdb.Options{Probe: time.Millisecond, Patience: 5 * time.Millisecond,
+			Logger: slog.New(slog.NewTextHandler(log, nil))})
 	limited, cancel := context.WithCancel(bg)
 	open := db.Begin(limited, kv.Options{}) // in the middle of its work
 	defer open.Cancel()
@@ -72,8 +75,12 @@ func TestClusterAway(t *testing.T) {
 		t.Errorf("Err is %v", err)
 	}
 	for name, operation := range map[string]func(kv.Transaction) error{
-		"read":        func(tx kv.Transaction) error { _, err := tx.Get([]byte("k")); return err },
-		"read of all": func(tx kv.Transaction) error { _, err := tx.GetAll([][]byte{[]byte("k")}); return err },
+		"read": func(tx kv.Transaction) error { _, err := tx.Get([]byte("k")); return err },
+		"read of all": func(tx kv.Transaction) error {
+			_,
+				err := tx.GetAll([][]byte{[]byte("k")})
+			return err
+		},
 		"range": func(tx kv.Transaction) error {
 			_, err := tx.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{})
 			return err
@@ -91,7 +98,8 @@ func TestClusterAway(t *testing.T) {
 		cancel()
 	}
 	go cancel()
-	if _, err := open.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := open.GetRange(kv.PrefixRange([]byte("k")), kv.RangeOptions{}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("a range in the middle of a transaction: %v", err)
 	}
 	patient := make(chan error)
@@ -114,10 +122,11 @@ func TestClusterAway(t *testing.T) {
 	}
 }
 
-// TestClusterRefuses: a cluster that answers with errors counts as away, and that is said once.
+// TestClusterRefuses: a cluster that answers with errors counts as away, and the log says so once.
 func TestClusterRefuses(t *testing.T) {
 	log := newLog()
-	cluster, db := openCluster(t, fdb.Options{Probe: time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	cluster, db := openCluster(t,
+		fdb.Options{Probe: time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	asked := make(chan struct{}, 1000)
 	cluster.Decide(func(op fakefdb.Op) fakefdb.Outcome {
 		asked <- struct{}{}
@@ -127,7 +136,8 @@ func TestClusterRefuses(t *testing.T) {
 		<-asked
 	}
 	log.await("fdb_away")
-	if err := db.Err(); kv.CodeOf(err) != kv.ClusterVersionChanged || !strings.Contains(err.Error(), "install the client library") {
+	if err := db.Err(); kv.CodeOf(err) != kv.ClusterVersionChanged ||
+		!strings.Contains(err.Error(), "install the client library") {
 		t.Errorf("Err is %v", err)
 	}
 	cluster.Decide(nil)
@@ -142,7 +152,8 @@ func TestClosed(t *testing.T) {
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), nil); return nil }); !errors.Is(err, fdb.ErrClosed) {
+	if err := kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), nil); return nil }); !errors.Is(err,
+		fdb.ErrClosed) {
 		t.Error(err)
 	}
 	if err := db.Err(); !errors.Is(err, fdb.ErrClosed) {
@@ -156,12 +167,13 @@ func TestUnknownCluster(t *testing.T) {
 	if err := os.WriteFile(other, []byte("other:cluster@127.0.0.1:1"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fdb.Open(other, fdb.Options{}); kv.CodeOf(err) != 1515 || !strings.Contains(err.Error(), other) {
+	if _, err := fdb.Open(other, fdb.Options{}); kv.CodeOf(err) != 1515 ||
+		!strings.Contains(err.Error(), other) {
 		t.Error(err)
 	}
 }
 
-// TestClientTooOld runs in a process of its own, since a process chooses the API's version once.
+// TestClientTooOld runs in a process of its own, since a process can choose the API version just once.
 func TestClientTooOld(t *testing.T) {
 	if os.Getenv("FDBTEST_OLD_CLIENT") != "" {
 		fdbctest.SetMaxAPIVersion(710)
@@ -177,7 +189,8 @@ func TestClientTooOld(t *testing.T) {
 	command := exec.Command(own, "-test.run=^TestClientTooOld$", "-test.v")
 	command.Env = append(os.Environ(), "FDBTEST_OLD_CLIENT=1")
 	out, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "is ErrClient: true") || !strings.Contains(string(out), "maximum version of 710") ||
+	if err != nil || !strings.Contains(string(out), "is ErrClient: true") ||
+		!strings.Contains(string(out), "maximum version of 710") ||
 		!strings.Contains(string(out), "7.3 or newer") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -16,7 +16,7 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// counter counts what goes through a store.
+// counter counts the operations on a store.
 type counter struct {
 	kv.Database
 	transactions, conflicts, reads, snapshots, writes atomic.Int64
@@ -29,7 +29,8 @@ func (c *counter) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 
 // report reports the counts per operation and starts again.
 func (c *counter) report(b *testing.B, operations int) {
-	for name, n := range map[string]*atomic.Int64{"tx": &c.transactions, "conflicts": &c.conflicts, "reads": &c.reads, "snapshots": &c.snapshots, "writes": &c.writes} {
+	for name, n := range map[string]*atomic.Int64{"tx": &c.transactions,
+		"conflicts": &c.conflicts, "reads": &c.reads, "snapshots": &c.snapshots, "writes": &c.writes} {
 		b.ReportMetric(float64(n.Swap(0))/float64(operations), name+"/op")
 	}
 }
@@ -120,7 +121,7 @@ func (b bench) do(f func(tx kv.Tx) error) {
 
 func jobID(n int) string { return fmt.Sprintf("job-%08d", n) }
 
-// data is as much as a replication job holds.
+// data is about as long as a replication job's record.
 var data = make([]byte, 600)
 
 func (b bench) add(from, to int) {
@@ -155,9 +156,17 @@ func BenchmarkJobLifeCycle(b *testing.B) {
 			}
 			return err
 		}},
-		{"heartbeat", func(q *jobs.Queue, tx kv.Tx, id string) error { _, err := q.Heartbeat(tx, "w", nil); return err }},
+		{"heartbeat", func(q *jobs.Queue, tx kv.Tx, id string) error {
+			_,
+				err := q.Heartbeat(tx, "w", nil)
+			return err
+		}},
 		{"update", func(q *jobs.Queue, tx kv.Tx, id string) error { return q.Update(tx, id, lock, data) }},
-		{"finish", func(q *jobs.Queue, tx kv.Tx, id string) error { _, err := q.Finish(tx, id, lock, data); return err }},
+		{"finish", func(q *jobs.Queue, tx kv.Tx, id string) error {
+			_,
+				err := q.Finish(tx, id, lock, data)
+			return err
+		}},
 		{"remove", func(q *jobs.Queue, tx kv.Tx, id string) error { _, err := q.Remove(tx, id); return err }},
 	}
 	cycle := func(n bench, only string) {
@@ -193,8 +202,8 @@ func BenchmarkJobLifeCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkAccept is workers that take one job each from the same queue, as often as they can. The window
-// is the number of ready jobs that they choose among: a node's is 16.
+// BenchmarkAccept measures workers that take one job each from the same queue, as often as they can. The
+// window is the number of ready jobs among which they choose; a node's is 16.
 func BenchmarkAccept(b *testing.B) {
 	for _, c := range []struct{ acceptors, window int }{{1, 16}, {8, 16}, {64, 16}, {64, 256}} {
 		b.Run(fmt.Sprintf("acceptors=%d/window=%d", c.acceptors, c.window), func(b *testing.B) {
@@ -213,7 +222,11 @@ func BenchmarkAccept(b *testing.B) {
 				workers.Go(func() {
 					for batch := uint64(1); left.Add(-1) >= 0; batch++ {
 						d := jobs.Demand{Batch: batch, Max: 1, Window: c.window, Seed: uint64(w)<<32 | batch}
-						n.do(func(tx kv.Tx) error { _, err := n.q.Accept(tx, fmt.Sprint("w", w), d, nil); return err })
+						n.do(func(tx kv.Tx) error {
+							_,
+								err := n.q.Accept(tx, fmt.Sprint("w", w), d, nil)
+							return err
+						})
 					}
 				})
 			}
@@ -224,7 +237,7 @@ func BenchmarkAccept(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit is 64 clients that write five keys of their own at a time.
+// BenchmarkCommit measures 64 clients that write five keys of their own at a time.
 func BenchmarkCommit(b *testing.B) {
 	n := newBench(b, 0)
 	var left atomic.Int64

@@ -34,7 +34,7 @@ func openCluster(t *testing.T, o fdb.Options) (*fdbctest.Cluster, *fdb.Database)
 	return c, db
 }
 
-// once lets the first operation of a kind have a fault.
+// once makes the first operation of a kind have a fault.
 func once(kind fakefdb.Kind, out fakefdb.Outcome) func(fakefdb.Op) fakefdb.Outcome {
 	done := false
 	return func(op fakefdb.Op) fakefdb.Outcome {
@@ -55,8 +55,8 @@ func get(t *testing.T, db kv.Database, key string) []byte {
 	return v
 }
 
-// TestUnknownResultIsSeen: the contract shows it to whoever commits, landed or not, and repeats what
-// kv.Run was given, so that a function which is not idempotent counts twice.
+// TestUnknownResultIsSeen: Commit returns an unknown result as such, whether the commit happened or not.
+// kv.Run repeats its function, so one that is not idempotent counts twice.
 func TestUnknownResultIsSeen(t *testing.T) {
 	for fault, want := range map[fakefdb.Fault]uint64{fakefdb.UnknownLanded: 2, fakefdb.UnknownDropped: 1} {
 		c, db := openCluster(t, fdb.Options{})
@@ -82,9 +82,11 @@ func TestUnknownResultIsSeen(t *testing.T) {
 
 // TestLateCommits: a commit that ended with 1031 or 1039 is not repeated, and may still land.
 func TestLateCommits(t *testing.T) {
-	for fault, code := range map[fakefdb.Fault]kv.Code{fakefdb.TimedOutLate: kv.TransactionTimedOut, fakefdb.ClusterLate: kv.ClusterVersionChanged} {
+	for fault, code := range map[fakefdb.Fault]kv.Code{fakefdb.TimedOutLate: kv.TransactionTimedOut,
+		fakefdb.ClusterLate: kv.ClusterVersionChanged} {
 		c, db := openCluster(t, fdb.Options{})
-		watch, err := kv.Run(bg, db, func(tx kv.Tx) (kv.Watch, error) { return tx.Watch([]byte("late")), nil })
+		watch, err := kv.Run(bg, db,
+			func(tx kv.Tx) (kv.Watch, error) { return tx.Watch([]byte("late")), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +117,8 @@ func TestOptionsOutlastAnAttempt(t *testing.T) {
 	})
 	o := kv.Options{Priority: kv.PriorityBatch, Tag: "sweep", SizeLimit: 1000}
 	set := func(n int) error {
-		_, err := kv.RunWith(bg, db, o, func(tx kv.Tx) (any, error) { tx.Set([]byte("k"), make([]byte, n)); return nil, nil })
+		_, err := kv.RunWith(bg, db, o,
+			func(tx kv.Tx) (any, error) { tx.Set([]byte("k"), make([]byte, n)); return nil, nil })
 		return err
 	}
 	if err := set(10); err != nil || !slices.Equal(seen, []kv.Options{o, o, o}) {
@@ -130,17 +133,21 @@ func TestOptionsOutlastAnAttempt(t *testing.T) {
 	}
 }
 
-// TestEveryCodeComesThrough with its number, and is repeated or not as the contract says.
+// TestEveryCodeComesThrough: every code of the client keeps its number, and is retryable or not as the
+// contract says.
 func TestEveryCodeComesThrough(t *testing.T) {
 	for _, c := range []struct {
 		kind  fakefdb.Kind
 		fault fakefdb.Fault
 		again bool
 	}{
-		{fakefdb.ReadVersion, fakefdb.TagThrottled, true}, {fakefdb.ReadVersion, fakefdb.BatchThrottled, true},
-		{fakefdb.Read, fakefdb.TooOldEarly, true}, {fakefdb.Read, fakefdb.FutureVersion, true}, {fakefdb.Read, fakefdb.ProcessBehind, true},
+		{fakefdb.ReadVersion, fakefdb.TagThrottled, true},
+		{fakefdb.ReadVersion, fakefdb.BatchThrottled, true},
+		{fakefdb.Read, fakefdb.TooOldEarly, true}, {fakefdb.Read, fakefdb.FutureVersion, true},
+		{fakefdb.Read, fakefdb.ProcessBehind, true},
 		{fakefdb.Read, fakefdb.DatabaseLocked, true}, {fakefdb.Read, fakefdb.ReadTimedOut, false},
-		{fakefdb.Commit, fakefdb.Conflict, true}, {fakefdb.Commit, fakefdb.ProxyMemory, true}, {fakefdb.Commit, fakefdb.CommitTooOld, true},
+		{fakefdb.Commit, fakefdb.Conflict, true}, {fakefdb.Commit, fakefdb.ProxyMemory, true},
+		{fakefdb.Commit, fakefdb.CommitTooOld, true},
 		{fakefdb.Commit, fakefdb.TimedOutNever, false}, {fakefdb.Commit, fakefdb.ClusterNever, false},
 	} {
 		cluster, db := openCluster(t, fdb.Options{Probe: time.Hour})
@@ -158,7 +165,7 @@ func TestEveryCodeComesThrough(t *testing.T) {
 	}
 }
 
-// TestLostWatch: the waiter hears of it.
+// TestLostWatch: when the client loses a watch, Wait returns.
 func TestLostWatch(t *testing.T) {
 	c, db := openCluster(t, fdb.Options{})
 	c.Decide(once(fakefdb.StartWatch, fakefdb.Outcome{Fault: fakefdb.WatchFailed}))
@@ -171,7 +178,7 @@ func TestLostWatch(t *testing.T) {
 	}
 }
 
-// TestLongRanges come in many batches; what is beyond the limit does not count as read.
+// TestLongRanges reads ranges that come in many batches. Keys beyond the limit do not count as read.
 func TestLongRanges(t *testing.T) {
 	c, db := openCluster(t, fdb.Options{Probe: time.Hour})
 	key := func(i int) []byte { return binary.BigEndian.AppendUint16([]byte("k"), uint16(i)) }
@@ -186,7 +193,8 @@ func TestLongRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := kv.PrefixRange([]byte("k"))
-	for _, o := range []kv.RangeOptions{{}, {Reverse: true}, {Limit: 300}, {Limit: 300, Reverse: true}, {Limit: count}, {Limit: count + 1}} {
+	for _, o := range []kv.RangeOptions{{}, {Reverse: true}, {Limit: 300},
+		{Limit: 300, Reverse: true}, {Limit: count}, {Limit: count + 1}} {
 		for _, snapshot := range []bool{false, true} {
 			tx := db.Begin(bg, kv.Options{})
 			var r kv.Reader = tx
@@ -218,11 +226,16 @@ func TestLongRanges(t *testing.T) {
 			if o.Reverse {
 				last = 100
 			}
-			if err := kv.Do(bg, db, func(tx kv.Tx) error { tx.Set(key(last), make([]byte, 1000)); return nil }); err != nil {
+			if err := kv.Do(bg, db, func(tx kv.Tx) error {
+				tx.Set(key(last),
+					make([]byte, 1000))
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			tx.Set([]byte("other"), nil)
-			if conflict := kv.CodeOf(tx.Commit()) == kv.NotCommitted; conflict != (!snapshot && o.Limit != 300) {
+			if conflict := kv.CodeOf(tx.Commit()) == kv.NotCommitted; conflict != (!snapshot &&
+				o.Limit != 300) {
 				t.Errorf("%+v, snapshot %v: conflict %v", o, snapshot, conflict)
 			}
 			tx.Cancel()
@@ -230,18 +243,23 @@ func TestLongRanges(t *testing.T) {
 	}
 }
 
-// TestStaleReads take a read version that is known, one that covers what this process has done.
+// TestStaleReads: a stale transaction takes a known read version, and sees all that this process has done.
 func TestStaleReads(t *testing.T) {
 	c, db := openCluster(t, fdb.Options{Probe: time.Hour})
 	stale := func() string {
-		v, err := kv.RunWith(bg, db, kv.Options{Stale: true}, func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) })
+		v, err := kv.RunWith(bg, db, kv.Options{Stale: true},
+			func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(v)
 	}
 	for _, want := range []string{"one", "two", "three"} {
-		if err := kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), []byte(want)); return nil }); err != nil {
+		if err := kv.Do(bg, db, func(tx kv.Tx) error {
+			tx.Set([]byte("k"),
+				[]byte(want))
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if got := stale(); got != want {
@@ -257,7 +275,7 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
-// TestStaleReadsGrowNoOlder: looks that come all the time keep no read version alive.
+// TestStaleReadsGrowNoOlder: stale transactions in a row do not keep a read version beyond its age.
 func TestStaleReadsGrowNoOlder(t *testing.T) {
 	mock := clock.NewMock()
 	mock.Set(time.Unix(1_700_000_000, 0))
@@ -266,7 +284,8 @@ func TestStaleReadsGrowNoOlder(t *testing.T) {
 	for i := 1; i < 10; i++ {
 		value := strings.Repeat("x", i)
 		written[value] = i
-		if err := kv.Do(bg, c.DB, func(tx kv.Tx) error { tx.Set([]byte("k"), []byte(value)); return nil }); err != nil {
+		if err := kv.Do(bg, c.DB,
+			func(tx kv.Tx) error { tx.Set([]byte("k"), []byte(value)); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, read := range []func(tx kv.Tx) ([]byte, error){
@@ -281,7 +300,8 @@ func TestStaleReadsGrowNoOlder(t *testing.T) {
 		} {
 			v, err := kv.RunWith(bg, db, kv.Options{Stale: true}, read)
 			if seen = written[string(v)]; err != nil || i-seen > 2 {
-				t.Errorf("write %d is read when write %d is there, 400 ms after each other (%v)", seen, i, err)
+				t.Errorf("write %d is read when write %d is there, 400 ms after each other (%v)",
+					seen, i, err)
 			}
 		}
 		mock.Add(400 * time.Millisecond)

@@ -17,20 +17,20 @@ import (
 
 // Database is a cluster that is in use.
 type Database struct {
-	Options
-	clusterFile string
-	client      client.Database
+	Options                     // with all defaults filled in
+	clusterFile string          // path, as given to Open
+	client      client.Database // shared by all Databases with this cluster file; never closed, see connect
 	versions    versions
 	monitor     monitor
-	closed      chan struct{}
+	closed      chan struct{} // closed by Close: no new transactions begin
 	closeOnce   sync.Once
 }
 
 var _ kv.Database = (*Database)(nil)
 
-// Open uses the cluster that a cluster file names. It does not wait for the cluster: one that is away
-// is waited for by the first transaction. Errors name the file and the cause; those of ErrClient mean
-// the client library.
+// Open prepares the use of the cluster that a cluster file names. It does not wait for the cluster; if that
+// is away, the first transaction waits for it. Errors name the file and the cause, and have ErrClient in
+// their chain if the client library cannot be used.
 func Open(clusterFile string, o Options) (*Database, error) {
 	db, err := open(clusterFile, o.withDefaults())
 	if err != nil {
@@ -68,16 +68,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// opening guards the bindings' table of open databases, which they do not.
+// opening guards the bindings' table of open databases, which has no lock of its own.
 var opening sync.Mutex
 
-// connect is the client's handle of a cluster. There is one for each cluster file as long as the
-// process lives: the bindings may free memory of transactions at any time after, so none is closed.
+// connect returns the client's handle of a cluster. The process has one for each cluster file and never
+// closes it: the bindings free transactions when Go's garbage collector finds them, which may be after any
+// Close.
 func connect(clusterFile string) (client.Database, error) {
 	opening.Lock()
 	defer opening.Unlock()
 	if err := client.APIVersion(APIVersion); err != nil {
-		return client.Database{}, fmt.Errorf("%w: %w; install FoundationDB's client package 7.3 or newer", ErrClient, err)
+		return client.Database{},
+			fmt.Errorf("%w: %w; install FoundationDB's client package 7.3 or newer", ErrClient, err)
 	}
 	handle, err := client.OpenDatabase(clusterFile)
 	return handle, wrap(err)
@@ -102,13 +104,14 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return t
 }
 
-// Exclusive says that no other process can use the store, which is not so: a cluster is shared.
+// Exclusive reports that other processes may use the store at the same time: a cluster is shared.
 func (db *Database) Exclusive() bool { return false }
 
-// Err says why no operation can succeed at present, nil while the cluster answers.
+// Err returns why no operation can succeed at present, nil while the cluster answers.
 func (db *Database) Err() error { return db.monitor.err() }
 
-// Close ends the use of the cluster: no new transactions begin. It waits for nothing.
+// Close ends the use of the cluster. New transactions fail with ErrClosed; those that have begun go on until
+// their contexts end.
 func (db *Database) Close() error {
 	db.closeOnce.Do(func() {
 		close(db.closed)
@@ -117,18 +120,20 @@ func (db *Database) Close() error {
 	return nil
 }
 
-// versions keeps the newest read version that is known, for transactions that may read what was true
-// a moment ago.
+// versions keeps the newest version that this process knows of, for transactions that may read a moment-old
+// state (kv.Options.Stale). Since it is the newest of all that the process has read or committed, such a
+// transaction sees everything that the process did before.
 type versions struct {
-	mu      sync.Mutex
-	version int64
-	at      time.Time // when it was the newest
+	mu      sync.Mutex // guards the fields below
+	version int64      // 0 before the first
+	at      time.Time  // a moment, by Options.Clock, at which the version was still the newest of the cluster
 }
 
-// maxStale is how old a read version may become for transactions with kv.Options.Stale.
+// maxStale is the age up to which a version may serve a transaction with kv.Options.Stale.
 const maxStale = 500 * time.Millisecond
 
-// learn notes a read version that was asked for at a moment, or a commit's.
+// learn notes a version: a read version, or that of a commit. asked is when it was asked for, since the
+// cluster may have gone on between its answer and now.
 func (v *versions) learn(version int64, asked time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,7 +142,7 @@ func (v *versions) learn(version int64, asked time.Time) {
 	}
 }
 
-// known is a version that is not too old, 0 when there is none.
+// known returns a version that is not older than maxStale, 0 if there is none.
 func (v *versions) known(now time.Time) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

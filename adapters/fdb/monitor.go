@@ -11,15 +11,16 @@ import (
 	"couchrelay/core/kv"
 )
 
-// monitor knows whether the cluster answers, and says so in the log when that changes.
+// monitor probes whether the cluster answers, and logs when that changes.
 type monitor struct {
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel context.CancelFunc // ends the goroutine
+	done   chan struct{}      // closed when the goroutine has ended
 
-	mu   sync.Mutex
-	away error // why no operation can succeed, nil while the cluster answers
+	mu   sync.Mutex // guards away
+	away error      // why no operation can succeed, nil while the cluster answers; ErrClosed at the end
 }
 
+// start starts the monitor's goroutine.
 func (m *monitor) start(db *Database) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel, m.done = cancel, make(chan struct{})
@@ -35,14 +36,16 @@ func (m *monitor) start(db *Database) {
 	}()
 }
 
+// stop ends the monitor's goroutine and waits for it.
 func (m *monitor) stop() {
 	m.cancel()
 	<-m.done
 	m.set(ErrClosed)
 }
 
-// probe asks for a read version and waits for it as long as it takes. Only the log and Err hear of it
-// when that is too long, so a cluster that is away is asked one question, not many.
+// probe asks for a read version and waits for the answer as long as it takes. If it takes longer than
+// Patience, the cluster counts as away, but the question stays: an unreachable cluster should not find many
+// of them when it comes back.
 func (m *monitor) probe(ctx context.Context, db *Database) {
 	asked := db.Clock.Now()
 	answer := make(chan error, 1)
@@ -68,9 +71,10 @@ func (m *monitor) probe(ctx context.Context, db *Database) {
 	}
 }
 
-// leave notes that the cluster does not answer, or answers with an error.
+// leave notes, and logs once, that the cluster does not answer (cause is nil) or answers with an error.
 func (m *monitor) leave(db *Database, asked time.Time, cause error) {
-	err := fmt.Errorf("%w (cluster file %s, since %s): see whether its machines and coordinators can be reached, with fdbcli's status",
+	err := fmt.Errorf("%w (cluster file %s, since %s): "+
+		"see whether its machines and coordinators can be reached, with fdbcli's status",
 		ErrAway, db.clusterFile, asked.UTC().Format(time.RFC3339))
 	if cause != nil {
 		err = fmt.Errorf("FoundationDB cluster of %s: %w", db.clusterFile, cause)
@@ -80,9 +84,11 @@ func (m *monitor) leave(db *Database, asked time.Time, cause error) {
 	}
 }
 
+// back notes that the cluster answers, and logs it if it was away before.
 func (m *monitor) back(db *Database, asked time.Time) {
 	if before := m.set(nil); before != nil {
-		db.Logger.Info("fdb_back", "cluster_file", db.clusterFile, "after", db.Clock.Since(asked).Round(time.Millisecond))
+		waited := db.Clock.Since(asked).Round(time.Millisecond)
+		db.Logger.Info("fdb_back", "cluster_file", db.clusterFile, "after", waited)
 	}
 }
 
@@ -94,6 +100,7 @@ func (m *monitor) set(err error) (before error) {
 	return before
 }
 
+// err returns why the cluster is away, nil while it answers.
 func (m *monitor) err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

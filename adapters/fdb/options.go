@@ -18,9 +18,10 @@ const APIVersion = 730
 
 // Errors of the store as a whole.
 var (
-	// ErrNotBuilt is returned by Open of a build without the tag fdb.
+	// ErrNotBuilt is returned by Open in a build without the tag fdb.
 	ErrNotBuilt = errors.New("this build of couchrelay has no FoundationDB support; " +
-		"install FoundationDB's client package (7.3 or newer) and build with: go build -tags fdb ./cmd/couchrelay")
+		"install FoundationDB's client package (7.3 or newer) " +
+		"and build with: go build -tags fdb ./cmd/couchrelay")
 	// ErrClosed is in the chain of all errors after Close.
 	ErrClosed = errors.New("the store is closed")
 	// ErrAway is in the chain of errors while the cluster does not answer.
@@ -31,29 +32,34 @@ var (
 
 // Options of a store. The zero value is right for production.
 type Options struct {
-	Clock  clock.Clock  // of the monitor and of read versions kept; default the system's
-	Logger *slog.Logger // default silence
-	// Probe is the time between two questions of the monitor; default 2 s.
+	// Clock measures the monitor's pauses and the age of read versions. Nil stands for the system's.
+	Clock clock.Clock
+	// Logger gets the lines fdb_away and fdb_back. Nil stands for none.
+	Logger *slog.Logger
+	// Probe is the pause between an answer to the monitor and its next question; 0 or less stands for 2 s.
 	Probe time.Duration
-	// Patience is how long the cluster may take to answer before it counts as away; default 5 s.
+	// Patience is how long the cluster may take to answer the monitor before it counts as away; 0 or less
+	// stands for 5 s.
 	Patience time.Duration
 }
 
-// connectionString is description:id@address:port[:tls][,...], as in a cluster file.
+// connectionString is the form description:id@address:port[:tls][,...] of the line in a cluster file.
 var connectionString = regexp.MustCompile(`^[A-Za-z0-9_]+:[A-Za-z0-9]+@[^\s,@]+:\d+(:tls)?(,[^\s,@]+:\d+(:tls)?)*$`)
 
-// checkClusterFile finds the mistakes in a cluster file that the client would answer with silence: it
-// waits for ever for coordinators that do not exist.
+// checkClusterFile finds mistakes in a cluster file about which the client says nothing: it would wait for
+// ever for coordinators that do not exist.
 func checkClusterFile(path string) error {
 	if path == "" {
-		return errors.New("the path of the cluster file is missing; it is /etc/foundationdb/fdb.cluster as a rule")
+		return errors.New("the path of the cluster file is missing; " +
+			"it is /etc/foundationdb/fdb.cluster as a rule")
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("cluster file: %w; copy fdb.cluster from a machine of the cluster", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return fmt.Errorf("cluster file %s: is no file with a line description:id@address:port,... in it", path)
+		return fmt.Errorf("cluster file %s: is no file with a line description:id@address:port,... in it",
+			path)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -65,11 +71,13 @@ func checkClusterFile(path string) error {
 			continue
 		}
 		if found++; !connectionString.Match(line) {
-			return fmt.Errorf("cluster file %s: %q is not of the form description:id@address:port,... of such files", path, line)
+			const problem = "cluster file %s: %q is not of the form description:id@address:port,... of such files"
+			return fmt.Errorf(problem, path, line)
 		}
 	}
 	if found != 1 {
-		return fmt.Errorf("cluster file %s: has %d lines of the form description:id@address:port,..., not one", path, found)
+		const problem = "cluster file %s: has %d lines of the form description:id@address:port,..., not one"
+		return fmt.Errorf(problem, path, found)
 	}
 	return nil
 }

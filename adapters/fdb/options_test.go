@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestClusterFileMistakes: what the client would answer by waiting for ever is an error that says what to do.
+// TestClusterFileMistakes: a mistake for which the client would wait for ever is an error that says what to
+// do.
 func TestClusterFileMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "has 0 lines",
@@ -21,11 +22,13 @@ func TestClusterFileMistakes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkClusterFile(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if err := checkClusterFile(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	for path, want := range map[string]string{"": "path of the cluster file is missing", t.TempDir(): "is no file", "/no/such/file": "copy fdb.cluster"} {
+	for path, want := range map[string]string{"": "path of the cluster file is missing",
+		t.TempDir(): "is no file", "/no/such/file": "copy fdb.cluster"} {
 		if err := checkClusterFile(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
@@ -34,7 +37,8 @@ func TestClusterFileMistakes(t *testing.T) {
 
 func TestClusterFiles(t *testing.T) {
 	for _, text := range []string{
-		"docker:docker@127.0.0.1:4500", "# comment\n\ndesc_1:Ab3@10.0.0.1:4500:tls,[::1]:4501,fdb.example.com:4500\n",
+		"docker:docker@127.0.0.1:4500",
+		"# comment\n\ndesc_1:Ab3@10.0.0.1:4500:tls,[::1]:4501,fdb.example.com:4500\n",
 	} {
 		path := filepath.Join(t.TempDir(), "fdb.cluster")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

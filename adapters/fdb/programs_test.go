@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestPrograms compares the stores with each other; FoundationDB itself is the one that is right.
+// TestPrograms compares the stores with each other. Where they differ, FoundationDB itself is right.
 func TestPrograms(t *testing.T) {
 	disk, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
 	if err != nil {

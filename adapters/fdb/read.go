@@ -10,7 +10,7 @@ import (
 	client "github.com/apple/foundationdb/bindings/go/src/fdb"
 )
 
-// reads is what the bindings' Transaction and Snapshot have in common.
+// reads are the methods that the bindings' Transaction and Snapshot have in common.
 type reads interface {
 	Get(client.KeyConvertible) client.FutureByteSlice
 	GetRange(client.Range, client.RangeOptions) client.RangeResult
@@ -53,7 +53,8 @@ func (t *transaction) get(from reads, key []byte) ([]byte, error) {
 	return value, t.result(err)
 }
 
-// getAll asks for all before it waits for the first.
+// getAll asks for all values before it waits for the first, so they take one round trip together. It waits
+// for all of them even if one fails: futures must not outlive the call.
 func (t *transaction) getAll(from reads, keys [][]byte) ([][]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -77,8 +78,9 @@ func (t *transaction) getAll(from reads, keys [][]byte) ([][]byte, error) {
 	return values, nil
 }
 
-// getRange waits for the read version first: the bindings give no hold on the futures of a range, so
-// the context ends those through the transaction, which has a cluster by then.
+// getRange reads a range. It waits for the read version first. The bindings hide the futures of a range, so
+// the end of the context can only cancel the transaction, and that has an effect once the client has found a
+// cluster (see wait), which a read version proves.
 func (t *transaction) getRange(from reads, r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	if err := t.check(); err != nil {
 		return nil, err

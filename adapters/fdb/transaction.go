@@ -13,21 +13,25 @@ import (
 	client "github.com/apple/foundationdb/bindings/go/src/fdb"
 )
 
-// transaction is a kv.Transaction.
+// transaction is a kv.Transaction. It is for one goroutine; only the end of ctx reaches into it from another,
+// by the client's own Cancel.
 type transaction struct {
 	db      *Database
-	ctx     context.Context
+	ctx     context.Context // ends all waits, and with them the transaction
 	options kv.Options
 	client  client.Transaction
+
+	// The state of the present attempt, which OnError resets.
 	version int64            // read version, 0 until it is known
-	wrote   bool             // something that the commit has to send
-	fault   error            // of a write, returned by the next operation
-	over    bool             // committed, or the attempt failed to
-	stamp   client.FutureKey // asked for at the commit
-	ended   error            // no further attempts, for this reason
+	wrote   bool             // there are writes or write conflicts, so the commit is sent to the cluster
+	fault   error            // of an operation without a result; the next one with a result returns it
+	over    bool             // Commit was called: the attempt takes no more operations
+	stamp   client.FutureKey // the versionstamp, asked for just before the commit; nil if nothing was written
+
+	ended error // why there are no further attempts; nil as long as there may be some
 }
 
-// prepare sets what an attempt forgets: the client keeps no options from one to the next.
+// prepare sets the options of an attempt. The client forgets them whenever OnError starts the next one.
 func (t *transaction) prepare() {
 	o := t.client.Options()
 	var errs []error
@@ -41,7 +45,8 @@ func (t *transaction) prepare() {
 		errs = append(errs, o.SetSizeLimit(int64(min(t.options.SizeLimit, kv.MaxTxSize))))
 	}
 	if t.options.Stale {
-		// It was asked for then: who learned it from this transaction would take it for new, for ever.
+		// Such a version is not learned again (see begin): asked for just now, it would count as new, and a
+		// series of stale transactions would keep one version for ever.
 		if t.version = t.db.versions.known(t.db.Clock.Now()); t.version > 0 {
 			t.client.SetReadVersion(t.version)
 		}
@@ -51,7 +56,7 @@ func (t *transaction) prepare() {
 	}
 }
 
-// check is the error that an operation returns without asking the client.
+// check returns the error by which an operation fails without asking the client, nil if it may ask.
 func (t *transaction) check() error {
 	switch {
 	case t.ended != nil:
@@ -64,19 +69,19 @@ func (t *transaction) check() error {
 	return t.fault
 }
 
-// open says whether the attempt takes more: a write that it does not take is forgotten, since the next
-// read or the commit returns the reason.
+// open reports whether the attempt takes more writes. Writes have no result of their own: one that is not
+// taken is dropped, and the next read or the commit returns the reason.
 func (t *transaction) open() bool { return t.ended == nil && !t.over && t.fault == nil }
 
-// writes is open for what makes the commit one that is sent.
+// writes is open for operations that the commit has to send, and notes that there is one.
 func (t *transaction) writes() bool {
 	t.wrote = t.wrote || t.open()
 	return t.open()
 }
 
-// wait waits until a future is ready or the context ends, with which the whole transaction does. The
-// future is cancelled on its own too: the client's transaction has no hold on it while it knows no
-// cluster.
+// wait waits until a future is ready. When the context ends it cancels the future and the whole transaction,
+// so the future is ready with an error; result turns that into the context's. The future has to be cancelled
+// by itself as well: before the client has found a cluster, cancelling the transaction does not reach it.
 func (t *transaction) wait(f client.Future) {
 	if f.IsReady() {
 		return
@@ -89,7 +94,8 @@ func (t *transaction) wait(f client.Future) {
 	stop()
 }
 
-// result is the error of an operation that the client has answered: that of the context when it ended.
+// result returns the error of an operation for the client's one. If the context has ended, the operation
+// failed for that reason, whatever the client says; an outage is named as well.
 func (t *transaction) result(err error) error {
 	if err == nil {
 		return nil
@@ -120,7 +126,7 @@ func (t *transaction) ReadVersion() (int64, error) {
 	return t.begin()
 }
 
-// begin makes sure that there is a read version. Where it waits, the context can end the wait.
+// begin returns the read version, which it asks for if this attempt has none yet.
 func (t *transaction) begin() (int64, error) {
 	if t.version > 0 {
 		return t.version, nil
@@ -204,14 +210,15 @@ func keyRange(r kv.Range) client.KeyRange {
 	return client.KeyRange{Begin: client.Key(r.Begin), End: client.Key(r.End)}
 }
 
-// Commit is kv.Transaction's.
+// Commit is kv.Transaction's. An error may leave it open whether the commit happened; the package comment
+// says which.
 func (t *transaction) Commit() error {
 	if err := t.check(); err != nil {
 		return err
 	}
 	t.over = true
 	if t.wrote {
-		t.stamp = t.client.GetVersionstamp() // the client gives it to those who asked before only
+		t.stamp = t.client.GetVersionstamp() // the client refuses it after the commit
 	}
 	asked := t.db.Clock.Now()
 	f := t.client.Commit()
@@ -225,7 +232,7 @@ func (t *transaction) Commit() error {
 	return nil
 }
 
-// errNoVersion is what Versionstamp says before a commit and after one without writes.
+// errNoVersion is the error of Versionstamp before a commit and after one without writes.
 var errNoVersion = errors.New("transaction has no versionstamp: it committed no writes")
 
 // Versionstamp is kv.Transaction's.
@@ -245,7 +252,8 @@ func (t *transaction) Versionstamp() (stamp [10]byte, err error) {
 	return stamp, nil
 }
 
-// OnError is kv.Transaction's.
+// OnError is kv.Transaction's. The client decides how long to back off, and makes the next attempt conflict
+// with nothing of this one: all of it is forgotten here and there.
 func (t *transaction) OnError(err error) error {
 	switch {
 	case t.ended != nil:
@@ -272,8 +280,9 @@ func (t *transaction) OnError(err error) error {
 // Cancel is kv.Transaction's.
 func (t *transaction) Cancel() { t.end(storeError(kv.TransactionCancelled)) }
 
-// end gives back what the client holds of the transaction, which is up to its size, at once: otherwise
-// Go's garbage collector, which cannot see that memory, would decide when.
+// end makes err the result of all further calls. It frees the client's memory for the transaction at once:
+// that may be as large as its writes, and Go's garbage collector, which cannot see it, would free it much
+// later.
 func (t *transaction) end(err error) {
 	if t.ended == nil {
 		t.ended = err

@@ -10,11 +10,12 @@ import (
 	client "github.com/apple/foundationdb/bindings/go/src/fdb"
 )
 
-// watch is a kv.Watch. The client loses it when the storage server of its key fails or moves the key
-// away, and then says so; a cluster that recovers may also forget it without a word.
+// watch is a kv.Watch. It may end without a change, and it may also be lost without an end. When the key's
+// storage server fails or hands the key over, the client ends the watch with an error. A cluster that
+// recovers may forget it silently, so callers bound Wait with a context and read the key again.
 type watch struct {
 	future client.FutureNil
-	err    error // why there is no future
+	err    error // why there is no future; nil if there is one
 }
 
 // Watch is kv.Tx's.
@@ -22,7 +23,7 @@ func (t *transaction) Watch(key []byte) kv.Watch {
 	if err := t.check(); err != nil {
 		return &watch{err: err}
 	}
-	if _, err := t.begin(); err != nil { // what changes from now on is a change
+	if _, err := t.begin(); err != nil { // a change counts from the read version on, so there must be one
 		return &watch{err: err}
 	}
 	return &watch{future: t.client.Watch(client.Key(key))}

@@ -11,24 +11,24 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// Cluster is what a cluster file leads to: a store in memory that can go away and misbehave.
+// Cluster is the cluster behind a cluster file: a store in memory that can go away and misbehave.
 type Cluster struct {
 	DB *fakefdb.Database
 
-	mu     sync.Mutex
-	now    instant.Time
-	decide func(fakefdb.Op) fakefdb.Outcome
-	here   chan struct{} // closed while the cluster answers
-	given  int           // see ReadVersionsGiven
+	mu     sync.Mutex                       // guards the fields below
+	now    instant.Time                     // the cluster's clock; Advance moves it
+	decide func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
+	here   chan struct{}                    // closed while the cluster answers
+	given  int                              // see ReadVersionsGiven
 }
 
 var (
 	clustersLock sync.Mutex
-	clusters     = map[string]*Cluster{}
+	clusters     = map[string]*Cluster{} // by path of the cluster file; guarded by clustersLock
 )
 
-// NewCluster puts a new, empty cluster behind the path of a cluster file. The client opens that path
-// from then on; whatever the file says plays no part.
+// NewCluster puts a new, empty cluster behind the path of a cluster file. The client opens it by that path;
+// the contents of the file are not read.
 func NewCluster(path string) *Cluster {
 	c := &Cluster{now: instant.Seconds(1_000_000), here: make(chan struct{})}
 	close(c.here)
@@ -39,7 +39,7 @@ func NewCluster(path string) *Cluster {
 	return c
 }
 
-// Leave makes the cluster unreachable: whatever needs it waits, as with the real client.
+// Leave makes the cluster unreachable: operations that need it wait, as with the real client.
 func (c *Cluster) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *Cluster) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Decide has f decide how operations fare, nil for well. It is called by many goroutines, one at a time.
+// Decide makes f decide how operations fare; nil lets all succeed. Many goroutines call f, one at a time.
 func (c *Cluster) Decide(f func(fakefdb.Op) fakefdb.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +74,8 @@ func (c *Cluster) ReadVersionsGiven() int {
 	return c.given
 }
 
-// world is the cluster as the store's world: real goroutines, a clock that the test moves, and no time
-// that passes while the cluster is away.
+// world is the cluster as the store's world: with real goroutines, and a clock that only tests and operations
+// move.
 type world Cluster
 
 func (w *world) Now() instant.Time {

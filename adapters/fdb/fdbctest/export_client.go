@@ -13,7 +13,7 @@ import (
 	"couchrelay/core/kv"
 )
 
-// client is the state of the library as a whole.
+// client is the state of the library, of which a process has one.
 var client = struct {
 	sync.Mutex
 	maxVersion int
@@ -21,8 +21,8 @@ var client = struct {
 	texts      map[kv.Code]unsafe.Pointer
 }{maxVersion: 730, stop: make(chan struct{}), texts: map[kv.Code]unsafe.Pointer{}}
 
-// SetMaxAPIVersion makes the client one that knows API versions up to max. It takes effect while no
-// version has been chosen.
+// SetMaxAPIVersion makes the client know API versions up to max only. It has no effect once a version has
+// been chosen.
 func SetMaxAPIVersion(max int) {
 	client.Lock()
 	defer client.Unlock()

@@ -66,7 +66,8 @@ func fdb_future_get_key(p *C.FDBFuture, key **C.uint8_t, length *C.int) C.fdb_er
 }
 
 //export fdb_future_get_value
-func fdb_future_get_value(p *C.FDBFuture, present *C.fdb_bool_t, value **C.uint8_t, length *C.int) C.fdb_error_t {
+func fdb_future_get_value(p *C.FDBFuture, present *C.fdb_bool_t, value **C.uint8_t,
+	length *C.int) C.fdb_error_t {
 	f := futureOf(p)
 	result, code := f.get()
 	if code != 0 {
@@ -80,7 +81,8 @@ func fdb_future_get_value(p *C.FDBFuture, present *C.fdb_bool_t, value **C.uint8
 }
 
 //export fdb_future_get_keyvalue_array
-func fdb_future_get_keyvalue_array(p *C.FDBFuture, out **C.FDBKeyValue, count *C.int, more *C.fdb_bool_t) C.fdb_error_t {
+func fdb_future_get_keyvalue_array(p *C.FDBFuture, out **C.FDBKeyValue, count *C.int,
+	more *C.fdb_bool_t) C.fdb_error_t {
 	f := futureOf(p)
 	result, code := f.get()
 	if code != 0 {
@@ -111,7 +113,8 @@ func newPairs(n int, f *future) unsafe.Pointer {
 	return array
 }
 
-func setPair(array unsafe.Pointer, i int, key unsafe.Pointer, keyLength int, value unsafe.Pointer, valueLength int) {
+func setPair(array unsafe.Pointer, i int, key unsafe.Pointer, keyLength int,
+	value unsafe.Pointer, valueLength int) {
 	at := unsafe.Add(array, i*pairSize)
 	put := func(at, p unsafe.Pointer, n int) {
 		*(*[8]byte)(at) = *(*[8]byte)(unsafe.Pointer(&p))

@@ -31,7 +31,8 @@ func fdb_transaction_cancel(p *C.FDBTransaction) { txOf(p).cancel() }
 func fdb_transaction_reset(p *C.FDBTransaction) { txOf(p).reset() }
 
 //export fdb_transaction_set_option
-func fdb_transaction_set_option(p *C.FDBTransaction, option C.FDBTransactionOption, value *C.uint8_t, n C.int) C.fdb_error_t {
+func fdb_transaction_set_option(p *C.FDBTransaction, option C.FDBTransactionOption,
+	value *C.uint8_t, n C.int) C.fdb_error_t {
 	return C.fdb_error_t(txOf(p).setOption(int(option), goBytes(value, n)))
 }
 
@@ -57,26 +58,31 @@ func fdb_transaction_get(p *C.FDBTransaction, key *C.uint8_t, n C.int, snapshot 
 }
 
 //export fdb_transaction_get_key
-func fdb_transaction_get_key(*C.FDBTransaction, *C.uint8_t, C.int, C.fdb_bool_t, C.int, C.fdb_bool_t) *C.FDBFuture {
+func fdb_transaction_get_key(*C.FDBTransaction, *C.uint8_t, C.int, C.fdb_bool_t,
+	C.int, C.fdb_bool_t) *C.FDBFuture {
 	return newFuture(failed(unsupportedOperation))
 }
 
 //export fdb_transaction_get_range
-func fdb_transaction_get_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int, beginOrEqual C.fdb_bool_t, beginOffset C.int,
+func fdb_transaction_get_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int,
+	beginOrEqual C.fdb_bool_t, beginOffset C.int,
 	end *C.uint8_t, endLength C.int, endOrEqual C.fdb_bool_t, endOffset C.int,
 	limit, _ C.int, mode C.FDBStreamingMode, iteration C.int, snapshot, reverse C.fdb_bool_t) *C.FDBFuture {
 	from := selector{goBytes(begin, beginLength), beginOrEqual != 0, int(beginOffset)}
 	to := selector{goBytes(end, endLength), endOrEqual != 0, int(endOffset)}
-	return newFuture(txOf(p).getRange(from, to, int(limit), int(mode), int(iteration), snapshot != 0, reverse != 0))
+	return newFuture(txOf(p).getRange(from, to, int(limit), int(mode), int(iteration),
+		snapshot != 0, reverse != 0))
 }
 
 //export fdb_transaction_get_estimated_range_size_bytes
-func fdb_transaction_get_estimated_range_size_bytes(*C.FDBTransaction, *C.uint8_t, C.int, *C.uint8_t, C.int) *C.FDBFuture {
+func fdb_transaction_get_estimated_range_size_bytes(*C.FDBTransaction, *C.uint8_t,
+	C.int, *C.uint8_t, C.int) *C.FDBFuture {
 	return newFuture(failed(unsupportedOperation))
 }
 
 //export fdb_transaction_get_range_split_points
-func fdb_transaction_get_range_split_points(*C.FDBTransaction, *C.uint8_t, C.int, *C.uint8_t, C.int, C.int64_t) *C.FDBFuture {
+func fdb_transaction_get_range_split_points(*C.FDBTransaction, *C.uint8_t, C.int,
+	*C.uint8_t, C.int, C.int64_t) *C.FDBFuture {
 	return newFuture(failed(unsupportedOperation))
 }
 
@@ -86,7 +92,8 @@ func fdb_transaction_get_addresses_for_key(*C.FDBTransaction, *C.uint8_t, C.int)
 }
 
 //export fdb_transaction_set
-func fdb_transaction_set(p *C.FDBTransaction, key *C.uint8_t, keyLength C.int, value *C.uint8_t, valueLength C.int) {
+func fdb_transaction_set(p *C.FDBTransaction, key *C.uint8_t, keyLength C.int,
+	value *C.uint8_t, valueLength C.int) {
 	k, v := goBytes(key, keyLength), goBytes(value, valueLength)
 	txOf(p).do(func(tx kv.Tx) { tx.Set(k, v) })
 }
@@ -98,7 +105,8 @@ func fdb_transaction_clear(p *C.FDBTransaction, key *C.uint8_t, n C.int) {
 }
 
 //export fdb_transaction_clear_range
-func fdb_transaction_clear_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int, end *C.uint8_t, endLength C.int) {
+func fdb_transaction_clear_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int,
+	end *C.uint8_t, endLength C.int) {
 	r := kv.Range{Begin: goBytes(begin, beginLength), End: goBytes(end, endLength)}
 	txOf(p).do(func(tx kv.Tx) { tx.ClearRange(r) })
 }
@@ -112,7 +120,8 @@ const (
 )
 
 //export fdb_transaction_atomic_op
-func fdb_transaction_atomic_op(p *C.FDBTransaction, key *C.uint8_t, keyLength C.int, param *C.uint8_t, paramLength C.int, operation C.FDBMutationType) {
+func fdb_transaction_atomic_op(p *C.FDBTransaction, key *C.uint8_t, keyLength C.int,
+	param *C.uint8_t, paramLength C.int, operation C.FDBMutationType) {
 	k, v := goBytes(key, keyLength), goBytes(param, paramLength)
 	txOf(p).do(func(tx kv.Tx) {
 		switch {
@@ -131,7 +140,8 @@ func fdb_transaction_atomic_op(p *C.FDBTransaction, key *C.uint8_t, keyLength C.
 }
 
 //export fdb_transaction_add_conflict_range
-func fdb_transaction_add_conflict_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int, end *C.uint8_t, endLength C.int, kind C.FDBConflictRangeType) C.fdb_error_t {
+func fdb_transaction_add_conflict_range(p *C.FDBTransaction, begin *C.uint8_t,
+	beginLength C.int, end *C.uint8_t, endLength C.int, kind C.FDBConflictRangeType) C.fdb_error_t {
 	r := kv.Range{Begin: goBytes(begin, beginLength), End: goBytes(end, endLength)}
 	if bytes.Compare(r.Begin, r.End) > 0 {
 		return C.fdb_error_t(kv.InvertedRange)

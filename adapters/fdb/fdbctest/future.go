@@ -10,7 +10,7 @@ import (
 	"couchrelay/core/kv"
 )
 
-// Codes of the client that core/kv has no use for.
+// Codes of the client that core/kv does not know.
 const (
 	unsupportedOperation  kv.Code = 2108
 	invalidOption         kv.Code = 2007
@@ -23,21 +23,22 @@ const (
 
 // future is an FDBFuture.
 type future struct {
-	mu       sync.Mutex
-	ready    bool
-	code     kv.Code
-	result   any    // int64, []byte, *[10]byte or batch
-	onReady  func() // the callback
-	onCancel func() // gives up what the future waits for
-	free     func() // releases the memory that a result was handed out in
+	mu       sync.Mutex // guards the fields below; not held during callbacks
+	ready    bool       // code and result are set, and change no more
+	code     kv.Code    // 0 for success
+	result   any        // int64, []byte, *[10]byte or batch; nil if there is none
+	onReady  func()     // the callback, called once
+	onCancel func()     // cancels the operation that the future waits for; may be nil
+	free     func()     // frees the C memory in which the result was handed out; may be nil
 }
 
 // batch is the result of a range read.
 type batch struct {
 	pairs []kv.KeyValue
-	more  bool
+	more  bool // the range may have more pairs behind these
 }
 
+// failed returns a future that has ended with a code.
 func failed(code kv.Code) *future { return &future{ready: true, code: code} }
 
 // finish sets the result, unless the future has ended before.
@@ -81,7 +82,7 @@ func (f *future) callback(call func()) {
 	call()
 }
 
-// get is the result of a future that is ready.
+// get returns the result of a future that is ready.
 func (f *future) get() (any, kv.Code) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +98,7 @@ func (f *future) isReady() bool {
 	return f.ready
 }
 
-// keep remembers how to release the memory of a result that was handed out.
+// keep notes how to free the memory of a result that was handed out.
 func (f *future) keep(free func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +121,8 @@ func (f *future) release() {
 	}
 }
 
-// codeOf is the client's code for an error of the store. Contexts end in this package by cancelled
-// transactions alone.
+// codeOf returns the client's code for an error of the store. In this package a context ends only when its
+// transaction is cancelled.
 func codeOf(err error) kv.Code {
 	if errors.Is(err, context.Canceled) {
 		return kv.TransactionCancelled

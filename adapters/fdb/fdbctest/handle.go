@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// handles are the objects that C knows by pointers: the address of a byte of C's own memory stands for
-// each, so that neither collector nor caller can mistake it for anything else.
-var handles sync.Map // unsafe.Pointer to what it stands for
+// handles maps the pointers that C has to the objects that they stand for. Each is the address of a byte in
+// C's own memory, so it is unique, and Go's garbage collector does not take it for one of its own.
+var handles sync.Map // from unsafe.Pointer to *Cluster, *transaction or *future
 
 func newHandle(object any) unsafe.Pointer {
 	p := C.malloc(1)
@@ -21,7 +21,7 @@ func newHandle(object any) unsafe.Pointer {
 	return p
 }
 
-// object is what a handle stands for.
+// object returns the object of a handle. It panics if the handle was destroyed.
 func object[T any](p unsafe.Pointer) T {
 	o, ok := handles.Load(p)
 	if !ok {

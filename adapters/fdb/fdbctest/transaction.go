@@ -11,28 +11,27 @@ import (
 	"couchrelay/core/kv"
 )
 
-// transaction is an FDBTransaction. Its operations take place one after the other, in the order of the
-// calls; those that wait do so in a goroutine of the transaction, which lives as long as there is
-// something to do.
+// transaction is an FDBTransaction. Its operations take place one after the other, in the order of the calls.
+// Those that may wait do so on a goroutine of the transaction, which ends when its queue is empty.
 type transaction struct {
 	cluster *Cluster
 
-	mu      sync.Mutex
-	queue   []func()
-	busy    bool // the goroutine runs
-	options kv.Options
-	attempt *attempt
+	mu      sync.Mutex // guards the fields below; not held while an operation of the queue runs
+	queue   []func()   // operations that wait for their turn
+	busy    bool       // the goroutine runs
+	options kv.Options // for attempts that have not begun
+	attempt *attempt   // the present one
 }
 
-// attempt is what a reset ends.
+// attempt is the state of a transaction that a reset ends. transaction.mu guards it.
 type attempt struct {
 	ctx        context.Context
-	cancel     context.CancelFunc
-	tx         kv.Transaction // from the first operation on
-	committed  kv.Transaction // the one before it, when that has committed
-	given      int64          // read version set by the caller
-	committing bool
-	stamps     []*future // versionstamps to be told of
+	cancel     context.CancelFunc // of ctx
+	tx         kv.Transaction     // made at the first operation; nil before
+	committed  kv.Transaction     // the one that has committed, nil before
+	given      int64              // read version set by the caller, 0 for none
+	committing bool               // Commit was called
+	stamps     []*future          // wait for the versionstamp, which the commit gives them
 }
 
 func newTransaction(c *Cluster) *transaction {
@@ -47,7 +46,7 @@ func newAttempt() *attempt {
 	return a
 }
 
-// enqueue has f done when all before it is. The lock is held.
+// enqueue has f done after all operations before it. The caller holds the lock.
 func (t *transaction) enqueue(f func()) {
 	t.queue = append(t.queue, f)
 	if !t.busy {
@@ -96,7 +95,7 @@ func (t *transaction) askLocked(f func(tx kv.Transaction) (any, error)) *future 
 	return answer
 }
 
-// begin makes sure that an attempt has its transaction. The options of before the first operation hold.
+// begin makes the attempt's transaction at its first operation, with the options set by then.
 func (t *transaction) begin(a *attempt) {
 	if a.tx != nil {
 		return
@@ -110,7 +109,7 @@ func (t *transaction) begin(a *attempt) {
 	}
 }
 
-// Options of the client that are known here.
+// Options of the client that the double knows.
 const (
 	optionPriorityBatch = 201
 	optionSizeLimit     = 503
@@ -150,7 +149,7 @@ func (t *transaction) cancel() {
 	}
 }
 
-// reset starts again with what is left of the options.
+// reset begins a new attempt. Of the options only the size limit stays.
 func (t *transaction) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,7 +166,7 @@ func (t *transaction) resetLocked() {
 	t.attempt = newAttempt()
 }
 
-// onError waits for another attempt and resets.
+// onError backs off and begins a new attempt, if the code is retryable.
 func (t *transaction) onError(code kv.Code) *future {
 	return t.ask(func(tx kv.Transaction) (any, error) {
 		err := tx.OnError(kv.NewError(code))
@@ -198,7 +197,7 @@ func (t *transaction) commit() *future {
 		}
 		if err == nil {
 			t.mu.Lock()
-			a.committed, a.tx = tx, nil // the client does not mind what comes after a commit
+			a.committed, a.tx = tx, nil // the client takes operations after a commit, too
 			t.begin(a)
 			t.mu.Unlock()
 		}
@@ -206,7 +205,7 @@ func (t *transaction) commit() *future {
 	})
 }
 
-// committedVersion is the version of a committed transaction, -1 when it wrote nothing.
+// committedVersion returns the version of a committed transaction, -1 if it wrote nothing.
 func (t *transaction) committedVersion() (int64, kv.Code) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +219,7 @@ func (t *transaction) committedVersion() (int64, kv.Code) {
 	return int64(binary.BigEndian.Uint64(stamp[:])), 0
 }
 
-// versionstamp is told when the transaction has committed.
+// versionstamp returns a future that is ready once the transaction has committed.
 func (t *transaction) versionstamp() *future {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -259,7 +258,7 @@ type selector struct {
 	offset  int
 }
 
-// first is the first key that the selector can mean, for the two kinds that the bindings use in ranges.
+// first returns the first key that the selector can mean, for the two kinds that the bindings use in ranges.
 func (s selector) first() ([]byte, bool) {
 	switch {
 	case s.offset != 1:
@@ -270,7 +269,8 @@ func (s selector) first() ([]byte, bool) {
 	return s.key, true
 }
 
-// The client's bounds on the size of a batch by streaming mode, in bytes of keys and values.
+// The client's bounds on the size of a batch, in bytes of keys and values: by streaming mode, and in the mode
+// iterator by the number of the batch.
 var (
 	modeBytes      = []int{0, 256, 1000, 4096, 80_000} // exact, small, medium, large, serial
 	iterationBytes = []int{4096, 6144, 9216, 13_824, 20_736, 31_104, 46_656, 69_984, 80_000, 120_000}
@@ -283,7 +283,8 @@ const (
 )
 
 // getRange reads one batch of a range.
-func (t *transaction) getRange(begin, end selector, limit, mode, iteration int, snapshot, reverse bool) *future {
+func (t *transaction) getRange(begin, end selector, limit, mode, iteration int,
+	snapshot, reverse bool) *future {
 	from, ok1 := begin.first()
 	to, ok2 := end.first()
 	switch {
@@ -310,8 +311,9 @@ func (t *transaction) getRange(begin, end selector, limit, mode, iteration int, 
 	})
 }
 
-// readBatch reads up to limit pairs and up to the pair with which they reach so many bytes, 0 for no
-// bound, and reads no further than that, so that only what was answered conflicts.
+// readBatch reads up to limit pairs, and up to the pair with which they reach most bytes; 0 stands for no
+// bound. It first peeks at a snapshot to find where the batch ends, so that only the pairs in it become read
+// conflicts.
 func readBatch(r kv.Reader, in kv.Range, limit, most int, reverse bool) (any, error) {
 	n, size := limit, 0
 	if most > 0 {

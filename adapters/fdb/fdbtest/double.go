@@ -15,12 +15,12 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// Real says that the tests run against FoundationDB itself.
+// Real reports whether the tests run against FoundationDB itself.
 const Real = false
 
 var clusters atomic.Int64
 
-// NewCluster is a cluster of the double's, empty, and its cluster file.
+// NewCluster returns an empty cluster of the double, and the path of its cluster file.
 func NewCluster(t testing.TB) (*fdbctest.Cluster, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.cluster", clusters.Add(1)))
@@ -30,7 +30,7 @@ func NewCluster(t testing.TB) (*fdbctest.Cluster, string) {
 	return fdbctest.NewCluster(path), path
 }
 
-// Place is an empty place for a store: a cluster file and a name for the key prefix.
+// Place returns an empty place for a store: a cluster file and a name for the key prefix.
 func Place(t testing.TB) (clusterFile, name string) {
 	t.Helper()
 	_, path := NewCluster(t)
@@ -38,17 +38,20 @@ func Place(t testing.TB) (clusterFile, name string) {
 }
 
 // Open opens an empty store, of which the test may use the keys below prefix. advance moves the
-// cluster's clock; it is nil where nobody can.
+// cluster's clock.
 func Open(t testing.TB) (db *fdb.Database, prefix []byte, advance func(time.Duration)) {
 	t.Helper()
 	c, path := NewCluster(t)
 	return openAt(t, path), []byte("test/"), c.Advance
 }
 
-// OpenDistant is Open for a cluster that takes so long for every round trip, as real ones do by themselves.
+// OpenDistant is Open for a cluster whose round trips take so long.
 func OpenDistant(t testing.TB, roundTrip time.Duration) (db *fdb.Database, prefix []byte) {
 	t.Helper()
 	c, path := NewCluster(t)
-	c.Decide(func(fakefdb.Op) fakefdb.Outcome { return fakefdb.Outcome{Before: roundTrip / 2, After: roundTrip / 2} })
+	c.Decide(func(fakefdb.Op) fakefdb.Outcome {
+		return fakefdb.Outcome{Before: roundTrip / 2,
+			After: roundTrip / 2}
+	})
 	return openAt(t, path), []byte("test/")
 }

@@ -14,11 +14,11 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// Real says that the tests run against FoundationDB itself.
+// Real reports whether the tests run against FoundationDB itself.
 const Real = true
 
-// Place is an empty place for a store: a cluster file and a name for the key prefix. What is written
-// there is removed when the test ends.
+// Place returns an empty place for a store: a cluster file and a name for the key prefix. The keys below it
+// are removed when the test ends.
 func Place(t testing.TB) (clusterFile, name string) {
 	t.Helper()
 	clusterFile, name = os.Getenv("FDB_CLUSTER_FILE"), "couchrelay-test-"+rand.Text()
@@ -36,14 +36,14 @@ func Place(t testing.TB) (clusterFile, name string) {
 }
 
 // Open opens an empty store, of which the test may use the keys below prefix. advance moves the
-// cluster's clock; it is nil where nobody can.
+// cluster's clock; it is nil, since a real clock cannot be moved.
 func Open(t testing.TB) (db *fdb.Database, prefix []byte, advance func(time.Duration)) {
 	t.Helper()
 	path, name := Place(t)
 	return openAt(t, path), tuple.Pack(name), nil
 }
 
-// OpenDistant is Open: a real cluster has round trips of its own.
+// OpenDistant is Open. The round trips of a real cluster are as long as they are.
 func OpenDistant(t testing.TB, _ time.Duration) (db *fdb.Database, prefix []byte) {
 	t.Helper()
 	db, prefix, _ = Open(t)
