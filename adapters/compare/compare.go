@@ -1,5 +1,5 @@
-// Package compare tells whether two databases hold the same, by asking both servers over HTTP. It holds both
-// lists in memory, so it is for demonstrations and tests.
+// Package compare reports whether two databases have the same contents, by asking both servers over HTTP. It
+// keeps the documents of both in memory, so it is for demonstrations and tests only.
 package compare
 
 import (
@@ -13,20 +13,21 @@ import (
 	"strings"
 )
 
-// Summary is what two databases have in common.
+// Summary counts the contents of two databases that are equal.
 type Summary struct {
-	Documents   int // deleted ones too
-	Leafs       int // revisions that nothing follows from
+	Documents   int // deleted ones included
+	Leafs       int // leaf revisions, of all documents
 	Attachments int // of winning revisions
 }
 
 func (s Summary) String() string {
-	return fmt.Sprintf("%d documents with %d leaf revisions and %d attachments", s.Documents, s.Leafs, s.Attachments)
+	return fmt.Sprintf("%d documents with %d leaf revisions and %d attachments",
+		s.Documents, s.Leafs, s.Attachments)
 }
 
-// Databases compares the leaf revisions of all documents, deleted ones too, and the winning revisions with the
-// digests of their attachments; the revpos of an attachment is a server's own affair. The error names the
-// first difference, in the order of ids.
+// Databases compares the leaf revisions of all documents, deleted ones included, and the winning revisions
+// with the digests of their attachments. It leaves out the revpos of attachments, which servers set by rules
+// of their own. The error names the first difference, in the order of ids.
 func Databases(ctx context.Context, source, target string) (Summary, error) {
 	a, err := read(ctx, source)
 	if err != nil {
@@ -52,14 +53,15 @@ func Databases(ctx context.Context, source, target string) (Summary, error) {
 	return s, nil
 }
 
-// content is what is compared of a document.
+// content is a document in a form that can be compared.
 type content struct {
-	leafs  string // sorted revisions
-	winner string // as JSON with sorted members
+	leafs  string // the leaf revisions, sorted, with commas between them
+	winner string // the winning revision, as JSON with sorted members
 }
 
 func (c content) String() string { return "leafs " + c.leafs + ", winner " + c.winner }
 
+// read returns the documents of a database by id.
 func read(ctx context.Context, database string) (map[string]content, error) {
 	var feed struct {
 		Results []struct {
@@ -93,6 +95,7 @@ func read(ctx context.Context, database string) (map[string]content, error) {
 	return all, nil
 }
 
+// get decodes the JSON answer to a GET into result.
 func get(ctx context.Context, url string, result any) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"couchrelay/core/node"
 )
 
-// Config is everything that can be configured.
+// Config is the whole configuration of a service.
 type Config struct {
-	BindAddress string     // [chttpd] bind_address
-	Port        int        // [chttpd] port
-	UUID        string     // [couchdb] uuid; empty means that the store keeps one
+	BindAddress string     // [chttpd] bind_address; never empty
+	Port        int        // [chttpd] port; 0 lets the system choose one
+	UUID        string     // [couchdb] uuid; if empty the store makes one and keeps it
 	LogLevel    string     // [log] level: debug, info, warning, error
-	KeyPrefix   string     // [store] key_prefix; the name below which all keys of the store lie
-	Roles       node.Roles // [node_types]; COUCHDB_NODE_TYPE_* in the environment
+	KeyPrefix   string     // [store] key_prefix: the name below which all keys lie in the store
+	Roles       node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
 	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
 	Maintenance string
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
@@ -26,25 +26,27 @@ type Config struct {
 
 	config.Settings // [replicator], [replicator.shares]
 
-	// Ignored lists sections, and variables of the environment, that mean nothing here.
+	// Ignored lists the sections and variables of the environment that belong to CouchDB alone. The service
+	// logs them, so that nothing is ignored silently.
 	Ignored []string
 }
 
-// MaintenanceModes are what CouchDB knows: in true the node hands its jobs back and load balancers are told to
-// leave it out; in nolb only the latter.
+// MaintenanceModes are CouchDB's. In mode true the node hands its jobs back, and /_up tells load balancers to
+// leave the node out; in mode nolb it does only the latter.
 var MaintenanceModes = []string{"false", "true", "nolb"}
 
-// Default is the configuration without a file.
+// Default returns the configuration without a file.
 func Default() Config {
 	c := Config{
-		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay", Admins: map[string]string{},
+		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay",
+		Admins:   map[string]string{},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
 	return c
 }
 
-// Load reads files, later ones over earlier ones.
+// Load returns the configuration in files. A setting in a later file overrides one in an earlier file.
 func Load(paths ...string) (Config, error) {
 	c := Default()
 	for _, path := range paths {
@@ -86,10 +88,10 @@ func (c *Config) section(s section) error {
 	return nil
 }
 
-// shared are the sections beside those of the table.
+// shared are the sections that are not in the table: Set has a case for each.
 var shared = []string{"admins", "replicator", "replicator.shares"}
 
-// Set sets one key, as a line of a file does.
+// Set sets one key, as a line of a file does. The section must be one of the table or of shared.
 func (c *Config) Set(section, name, value string) error {
 	switch section {
 	case "admins":
@@ -103,7 +105,7 @@ func (c *Config) Set(section, name, value string) error {
 	return sections[section].Set(c, section, name, value)
 }
 
-// check looks at settings that depend on each other.
+// check checks settings that depend on each other, when all files are read.
 func (c *Config) check() error {
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	return c.Settings.Check()

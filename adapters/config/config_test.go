@@ -70,15 +70,19 @@ request_timeout = 5
 		t.Fatal(err)
 	}
 	if c.Node.MaxJobs != 8 || c.Node.Interval != 1500*time.Millisecond || c.Node.MinRun != 90*time.Second ||
-		c.Replicator.Backoff.Health != time.Minute || c.TLS.Verify || !c.Replicator.Parse.SocketOptions.NoDelay ||
+		c.Replicator.Backoff.Health != time.Minute || c.TLS.Verify ||
+		!c.Replicator.Parse.SocketOptions.NoDelay ||
 		len(c.Replicator.Parse.EndpointProtocols) != 1 {
 		t.Errorf("replicator settings: %+v %+v", c.Node, c.Replicator)
 	}
-	if c.Port != 6000 || c.KeyPrefix != "prod/eu" || c.BindAddress != "::1" || c.Admins["adm"] != "-pbkdf2-aa,bb,10" || c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
+	if c.Port != 6000 || c.KeyPrefix != "prod/eu" || c.BindAddress != "::1" ||
+		c.Admins["adm"] != "-pbkdf2-aa,bb,10" ||
+		c.Replicator.Server.UUID != "9ddf59457dbb8772316cf06fc5e5a2e4" {
 		t.Errorf("%+v", c)
 	}
 	want := jobstore.Sharing{
-		Policy: schedule.Tags, Forgetting: schedule.Forgetting{Interval: 1500 * time.Millisecond, Coeff: 250_000}, PriorityCoeff: 995_000,
+		Policy: schedule.Tags, Forgetting: schedule.Forgetting{Interval: 1500 * time.Millisecond,
+			Coeff: 250_000}, PriorityCoeff: 995_000,
 		Shares: map[string]int64{"_replicator": 300, "fast/_replicator": 1000, "user:alice": 1, "user:": 50},
 	}
 	if !reflect.DeepEqual(c.Replicator.Sharing, want) {
@@ -135,7 +139,8 @@ func TestMistakes(t *testing.T) {
 		"[admins]\n\nadm s3cret":                               "line 3: neither [section] nor key = value nor a comment",
 		"[admins]\n= s3cret":                                   "line 2: neither [section] nor key = value nor a comment",
 	} {
-		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+		if _, err := load(t, text); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -144,9 +149,10 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestPasswords: whatever a password is made of, it is read as it stands there.
+// TestPasswords: a password is read as it stands in the file, whatever its characters.
 func TestPasswords(t *testing.T) {
-	for _, password := range []string{"`b", "`b`", `"x"`, `"""p`, `a;b # c`, `a = b`, `a;`, `a; b`, `x\`, `%(adm)s`, `[a]`, `-pbkdf2-aa,bb,10`, `pässwörd`, ``} {
+	for _, password := range []string{"`b", "`b`", `"x"`, `"""p`, `a;b # c`, `a = b`,
+		`a;`, `a; b`, `x\`, `%(adm)s`, `[a]`, `-pbkdf2-aa,bb,10`, `pässwörd`, ``} {
 		c, err := load(t, "\uFEFF[admins]\r\nadm = "+password+" \r\nother=x\r\n")
 		if err != nil || c.Admins["adm"] != password || c.Admins["other"] != "x" {
 			t.Errorf("%q is read as %q, %v", password, c.Admins, err)
@@ -154,10 +160,11 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestComments: a comment may follow what a line says, where CouchDB has one.
+// TestComments: a comment may follow a section or a value where CouchDB allows one.
 func TestComments(t *testing.T) {
-	for _, line := range []string{"adm = pass ; the admin", "adm=pass\t;x", "adm = pass ;", "adm = pass ;; x ; y", " adm = pass   ; [x] = ", "adm = pass \t; x ;y"} {
-		c, err := load(t, "; first\n[admins] ; who may do all\n"+line+"\n[chttpd]\t;[x]\nport = 6000 ; not 5980\n")
+	for _, line := range []string{"adm = pass ; the admin", "adm=pass\t;x", "adm = pass ;",
+		"adm = pass ;; x ; y", " adm = pass   ; [x] = ", "adm = pass \t; x ;y"} {
+		c, err := load(t, "; first\n[admins] ; all rights\n"+line+"\n[chttpd]\t;[x]\nport = 6000 ; not 5980\n")
 		if err != nil || c.Admins["adm"] != "pass" || len(c.Admins) != 1 || c.Port != 6000 {
 			t.Errorf("%q: %q, port %d, %v", line, c.Admins, c.Port, err)
 		}
@@ -168,13 +175,14 @@ func TestComments(t *testing.T) {
 	if c, err := load(t, "[admins]\nadm = ; none\n"); err != nil || c.Admins["adm"] != "" {
 		t.Errorf("%q, %v", c.Admins, err)
 	}
-	if _, err := load(t, "[chttpd]\nbind_address = ; any\n"); err == nil || !strings.Contains(err.Error(), "must not be empty") {
+	if _, err := load(t, "[chttpd]\nbind_address = ; any\n"); err == nil ||
+		!strings.Contains(err.Error(), "must not be empty") {
 		t.Errorf("no address: %v", err)
 	}
 }
 
-// TestEveryKeyIsDescribed demands one sentence and the accepted values of each key, and that the default, as it is
-// shown, sets the key to what it is by default.
+// TestEveryKeyIsDescribed demands one sentence and the accepted values of each key, and that the default, as
+// it is shown, sets the key to what it is by default.
 func TestEveryKeyIsDescribed(t *testing.T) {
 	byDefault, rows := Default(), 0
 	for _, r := range byDefault.Rows() {

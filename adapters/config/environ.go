@@ -12,12 +12,13 @@ import (
 // rolePrefix begins the names of variables of the environment that set roles, as in CouchDB's RFC 013.
 const rolePrefix = "COUCHDB_NODE_TYPE_"
 
-// foreignRoles are CouchDB's roles that mean nothing here.
+// foreignRoles are the roles that only CouchDB's nodes have.
 var foreignRoles = []string{"view_indexing", "search_indexing"}
 
-// Environ reads the variables of the environment, which win over files: COUCHDB_NODE_TYPE_API_FRONTEND and
-// COUCHDB_NODE_TYPE_REPLICATION, true or false. Other than in CouchDB nothing else is taken for true, since a
-// mistake would have a node do what it is kept from. What the node does then must be something.
+// Environ reads the environment, whose variables override files: COUCHDB_NODE_TYPE_API_FRONTEND and
+// COUCHDB_NODE_TYPE_REPLICATION, true or false. CouchDB takes any value but false for true; here that is an
+// error, since a misspelt false would give the node the role that it is to be kept from. A node without a
+// role is an error too.
 func (c *Config) Environ(environ []string) error {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
@@ -38,7 +39,8 @@ func (c *Config) Environ(environ []string) error {
 		}
 	}
 	if c.Roles == 0 {
-		return errors.New("[node_types], " + rolePrefix + "*: a node needs at least one role, api_frontend or replication")
+		return errors.New("[node_types], " + rolePrefix +
+			"*: a node needs at least one role, api_frontend or replication")
 	}
 	return nil
 }

@@ -21,10 +21,13 @@ func TestRoles(t *testing.T) {
 		{frontendOnly, []string{"COUCHDB_NODE_TYPE_REPLICATION=true"}, node.AllRoles, ""},
 		{"", []string{"PATH=/bin", "COUCHDB_NODE_TYPE_API_FRONTEND=FALSE"}, node.Replication, ""},
 		{frontendOnly, []string{"COUCHDB_NODE_TYPE_API_FRONTEND=false"}, 0, "at least one role"},
-		{frontendOnly, []string{"COUCHDB_NODE_TYPE_API_FRONTEND=false", "COUCHDB_NODE_TYPE_REPLICATION=true"}, node.Replication, ""},
-		{"", []string{"COUCHDB_NODE_TYPE_REPLICATION=no"}, 0, "COUCHDB_NODE_TYPE_REPLICATION=no: must be true or false"},
+		{frontendOnly, []string{"COUCHDB_NODE_TYPE_API_FRONTEND=false", "COUCHDB_NODE_TYPE_REPLICATION=true"},
+			node.Replication, ""},
+		{"", []string{"COUCHDB_NODE_TYPE_REPLICATION=no"}, 0,
+			"COUCHDB_NODE_TYPE_REPLICATION=no: must be true or false"},
 		{"", []string{"COUCHDB_NODE_TYPE_REPLICATION="}, 0, "must be true or false"},
-		{"", []string{"COUCHDB_NODE_TYPE_REPLICATOR=false"}, 0, "COUCHDB_NODE_TYPE_REPLICATOR: no such role; known are api_frontend, replication"},
+		{"", []string{"COUCHDB_NODE_TYPE_REPLICATOR=false"}, 0,
+			"COUCHDB_NODE_TYPE_REPLICATOR: no such role; known are api_frontend, replication"},
 	} {
 		got, err := load(t, c.file)
 		if err != nil {
@@ -39,7 +42,8 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	c := Default()
-	if err := c.Environ([]string{"COUCHDB_NODE_TYPE_VIEW_INDEXING=true"}); err != nil || !slices.Contains(c.Ignored, "COUCHDB_NODE_TYPE_VIEW_INDEXING") {
+	if err := c.Environ([]string{"COUCHDB_NODE_TYPE_VIEW_INDEXING=true"}); err != nil ||
+		!slices.Contains(c.Ignored, "COUCHDB_NODE_TYPE_VIEW_INDEXING") {
 		t.Errorf("%v, %v", c.Ignored, err)
 	}
 }

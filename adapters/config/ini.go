@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// section is a [section] of a file and its keys in their order.
+// section is a [section] of a file, with its keys in the order of the file.
 type section struct {
 	name string
 	keys []setting
@@ -14,9 +14,9 @@ type section struct {
 
 type setting struct{ key, value string }
 
-// readINI reads CouchDB's format: [section], key = value, and comments from ; or # at the start of a line, or
-// from a ; behind a space or a tab. A value is the rest of its line without the spaces around it, whatever else
-// it holds: it may be a password. So errors name the line and show nothing of it.
+// readINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
+// or from a ; behind a space or a tab. A value is the rest of its line, without the spaces around it. It may
+// be a password, so errors give the number of the line and show nothing of it.
 func readINI(path string) (sections []section, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func readINI(path string) (sections []section, err error) {
 	return sections, nil
 }
 
-// withoutComment is a line up to the comment behind what it says. A ; that follows anything but a space or a tab
-// is a part of the value, as in CouchDB.
+// withoutComment returns a line without the comment at its end. A ; that does not follow a space or a tab is
+// a part of the value, as in CouchDB.
 func withoutComment(line string) string {
 	for _, mark := range []string{" ;", "\t;"} {
 		line, _, _ = strings.Cut(line, mark)

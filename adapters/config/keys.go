@@ -11,12 +11,14 @@ import (
 	"couchrelay/core/node"
 )
 
-// sections holds the sections that only production has, beside [admins].
+// sections is the table of sections that only production has, without [admins]. Those that scenarios have too
+// are in core/config.
 var sections = map[string]config.Section[Config]{
 	"chttpd": {
 		{
 			Name: "bind_address", Says: "The address on which the service answers requests.",
-			Kind: config.Text(func(c *Config) *string { return &c.BindAddress }, "an IP address or a host name"),
+			Kind: config.Text(func(c *Config) *string { return &c.BindAddress },
+				"an IP address or a host name"),
 		},
 		{
 			Name: "port", Says: "The TCP port of the service.",
@@ -48,7 +50,8 @@ var sections = map[string]config.Section[Config]{
 	"log": {
 		{
 			Name: "level", Says: "The least severe messages that the service logs.",
-			Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error"),
+			Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info",
+				"warning", "error"),
 		},
 	},
 	"store": {
@@ -63,7 +66,8 @@ var sections = map[string]config.Section[Config]{
 func (c *Config) Rows() []config.Row {
 	byDefault := Default()
 	var rows []config.Row
-	for _, section := range slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sections)), shared...))) {
+	for _, section := range slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sections)),
+		shared...))) {
 		switch section {
 		case "admins":
 			rows = append(rows, c.admins()...)
@@ -78,8 +82,8 @@ func (c *Config) Rows() []config.Row {
 	return rows
 }
 
-// admins describes [admins], whose keys are names: a row without a value for each admin, or one for any if there is
-// none.
+// admins describes [admins], whose keys are names: a row without a value for each admin, or one for any if
+// there is none.
 func (c *Config) admins() []config.Row {
 	names := slices.Sorted(maps.Keys(c.Admins))
 	if len(names) == 0 {
@@ -95,7 +99,7 @@ func (c *Config) admins() []config.Row {
 	return rows
 }
 
-// name takes text of limited length; hint is for people.
+// name accepts a text of 1 to 100 bytes. hint tells people more about it, in the error too.
 func name(field func(*Config) *string, hint string) config.Kind[Config] {
 	takes := "1 to 100 characters" + hint
 	return config.Kind[Config]{
@@ -113,6 +117,7 @@ func name(field func(*Config) *string, hint string) config.Kind[Config] {
 
 var mode = config.OneOf(func(c *Config) *string { return &c.Maintenance }, MaintenanceModes...)
 
+// maintenance is the mode. It also sets what the node knows of it: whether to hand its jobs back.
 var maintenance = config.Kind[Config]{
 	Takes: mode.Takes,
 	Get:   mode.Get,
@@ -125,7 +130,7 @@ var maintenance = config.Kind[Config]{
 	},
 }
 
-// role is true or false, in any case, for one of a node's roles.
+// role accepts true or false, in upper or lower case, for one of a node's roles.
 func role(r node.Roles) config.Kind[Config] {
 	return config.Kind[Config]{
 		Takes: "true or false",

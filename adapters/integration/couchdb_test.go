@@ -16,8 +16,8 @@ func needCouch(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfCouchDB: each finds the checkpoints of the other's replicator and goes on from there, if both have the
-// same uuid.
+// TestCheckpointsOfCouchDB: couchrelay and CouchDB find the checkpoints of each other's replicator and
+// continue from them, if both have the same uuid.
 func TestCheckpointsOfCouchDB(t *testing.T) {
 	needCouch(t)
 	dir := t.TempDir()
@@ -34,7 +34,8 @@ func TestCheckpointsOfCouchDB(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source, target := database(t, couch), database(t, couch)
-			write(t, source, true, object{"_id": "_design/d", "filters": object{"less": "function(doc, req) { return doc.n < parseInt(req.query.than) }"}})
+			write(t, source, true, object{"_id": "_design/d",
+				"filters": object{"less": "function(doc, req) { return doc.n < parseInt(req.query.than) }"}})
 			replicate := func(server string) object {
 				t.Helper()
 				request := object{"source": source, "target": target}
@@ -46,7 +47,8 @@ func TestCheckpointsOfCouchDB(t *testing.T) {
 			for n, servers := range [][2]string{{couch, relay.url}, {relay.url, couch}} {
 				write(t, source, true, object{"_id": fmt.Sprint("doc", n+1), "n": n})
 				first, then := replicate(servers[0]), replicate(servers[1])
-				if first["no_changes"] != nil || then["no_changes"] != true || then["session_id"] != first["session_id"] {
+				if first["no_changes"] != nil || then["no_changes"] != true ||
+					then["session_id"] != first["session_id"] {
 					t.Errorf("%v\nand then\n%v", first, then)
 				}
 			}
@@ -54,8 +56,8 @@ func TestCheckpointsOfCouchDB(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfCouchDB: documents that a validation function of the target forbids, or fails over, are counted and left
-// out; all others arrive.
+// TestRefusalsOfCouchDB: documents that a validation function of the target forbids, or on which it fails,
+// are counted and left out; all others arrive.
 func TestRefusalsOfCouchDB(t *testing.T) {
 	needCouch(t)
 	source, target := database(t, couch), database(t, couch)
@@ -69,7 +71,8 @@ func TestRefusalsOfCouchDB(t *testing.T) {
 		if (doc._id == "unauthorized") throw({unauthorized: "who?"});
 		if (doc._id.match(/^exception/)) doc.no.such.thing;
 	}`})
-	answer := want(t, 200, "POST", serve(t, t.TempDir()).url+"_replicate", object{"source": source, "target": target})
+	answer := want(t, 200, "POST", serve(t, t.TempDir()).url+"_replicate",
+		object{"source": source, "target": target})
 	session := answer["history"].([]any)[0].(object)
 	if session["docs_written"] != 2.0 || session["doc_write_failures"] != 4.0 {
 		t.Errorf("%v", session)

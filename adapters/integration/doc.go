@@ -1,5 +1,5 @@
-// Package integration holds tests of the whole program against servers that nobody here wrote:
-// pouchdb-server, whose executable the environment variable POUCHDB_SERVER names, and CouchDB, when
-// COUCHDB_URL names one with an admin's name and password. A fault that engine and model share would
-// otherwise cancel out.
+// Package integration holds tests of the whole program against independent implementations: pouchdb-server,
+// whose executable the environment variable POUCHDB_SERVER names, and CouchDB, if COUCHDB_URL is the URL of
+// one, with an admin's name and password. A misunderstanding of the protocol that client, simulator and own
+// server share would go unnoticed without them.
 package integration

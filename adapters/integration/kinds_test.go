@@ -10,15 +10,16 @@ import (
 	"couchrelay/adapters/compare"
 )
 
-// everything makes one of each kind of document: what travels must arrive intact.
+// everything makes one document of each kind; all of them must arrive intact.
 //
-// text is the content type of the attachments that a server may store compressed: CouchDB does so with
-// text/plain, and their digest is another on a server that does not.
+// text is the content type of the attachments that a server may store compressed. CouchDB compresses
+// text/plain, which gives them another digest than on a server that does not.
 func everything(t *testing.T, db, text string) {
 	t.Helper()
 	var plain, history []object
 	for n := range 120 {
-		plain = append(plain, object{"_id": fmt.Sprintf("plain-%03d", n), "n": n, "nested": object{"a": []any{1, 2.5, nil, true, "x"}}})
+		plain = append(plain, object{"_id": fmt.Sprintf("plain-%03d", n), "n": n,
+			"nested": object{"a": []any{1, 2.5, nil, true, "x"}}})
 	}
 	for _, id := range []string{"ü/注文", "a b+c&d=e?f#g%h", "with/slash", "\"quoted\"", "☃𝄞", "(x);[y]'z!~*"} {
 		plain = append(plain, object{"_id": id, "text": "\u2028 \u0000 ☃ 𝄞 \\ \" /"})
@@ -26,25 +27,29 @@ func everything(t *testing.T, db, text string) {
 	for n := range 12 {
 		atts := object{"small.txt": object{"content_type": text, "data": bytes.Repeat([]byte("text "), n+1)}}
 		if n%3 == 0 {
-			atts["large ü.bin"] = object{"content_type": "application/octet-stream", "data": bytes.Repeat([]byte{byte(n), 7}, 400_000)}
+			atts["large ü.bin"] = object{"content_type": "application/octet-stream",
+				"data": bytes.Repeat([]byte{byte(n), 7}, 400_000)}
 		}
 		if n%4 == 0 {
 			atts["empty"] = object{"content_type": "application/x-empty", "data": ""}
 		}
 		plain = append(plain, object{"_id": fmt.Sprint("attached-", n), "_attachments": atts})
 	}
-	plain = append(plain, object{"_id": "_design/d", "filters": object{"f": "function(doc, req) { return doc.n % 2 == 0; }"}},
+	plain = append(plain, object{"_id": "_design/d",
+		"filters": object{"f": "function(doc, req) { return doc.n % 2 == 0; }"}},
 		object{"_id": "big", "text": strings.Repeat("0123456789", 100_000)})
 	write(t, db, true, plain...)
 	id := func(n int, branch string) string { return fmt.Sprintf("%s%031d", branch, n) }
 	for n := range 10 {
-		history = append(history, object{"_id": fmt.Sprint("deleted-", n), "_rev": "2-" + id(n, "d"), "_deleted": true,
-			"_revisions": object{"start": 2, "ids": []string{id(n, "d"), id(n, "0")}}})
+		history = append(history,
+			object{"_id": fmt.Sprint("deleted-", n), "_rev": "2-" + id(n, "d"), "_deleted": true,
+				"_revisions": object{"start": 2, "ids": []string{id(n, "d"), id(n, "0")}}})
 		for _, branch := range []string{"a", "b", "c"} {
 			doc := object{"_id": fmt.Sprint("conflict-", n), "_rev": "2-" + id(n, branch), "branch": branch,
 				"_revisions": object{"start": 2, "ids": []string{id(n, branch), id(n, "0")}}}
 			if n%2 == 0 {
-				doc["_attachments"] = object{branch + ".txt": object{"content_type": text, "data": []byte("branch " + branch)}}
+				doc["_attachments"] = object{branch +
+					".txt": object{"content_type": text, "data": []byte("branch " + branch)}}
 			}
 			if n%5 == 0 && branch == "c" {
 				doc["_deleted"] = true
@@ -53,10 +58,11 @@ func everything(t *testing.T, db, text string) {
 			history = append(history, doc)
 		}
 	}
-	for branch := range 200 { // leaves enough that their names do not fit into one request line
-		history = append(history, object{"_id": "torn", "_rev": fmt.Sprintf("2-%032d", branch), "branch": branch,
-			"_revisions":   object{"start": 2, "ids": []string{fmt.Sprintf("%032d", branch), id(0, "f")}},
-			"_attachments": object{"a": object{"content_type": text, "data": []byte{byte(branch)}}}})
+	for branch := range 200 { // so many leaves that their names do not fit into one request line
+		history = append(history,
+			object{"_id": "torn", "_rev": fmt.Sprintf("2-%032d", branch), "branch": branch,
+				"_revisions":   object{"start": 2, "ids": []string{fmt.Sprintf("%032d", branch), id(0, "f")}},
+				"_attachments": object{"a": object{"content_type": text, "data": []byte{byte(branch)}}}})
 	}
 	write(t, db, false, history...)
 }
@@ -72,13 +78,17 @@ func replicate(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// servers are all that there are, by name.
+// servers returns the URLs of all servers to test with, by name.
 func servers(t *testing.T) map[string]string {
 	t.Helper()
 	dir, port := t.TempDir(), freePort()
 	serve(t, dir, "--sandbox", port)
 	all := map[string]string{"couchrelay": "http://127.0.0.1:" + port + "/"}
-	await(t, "the sandbox", func() bool { status, _ := call(t, "GET", all["couchrelay"], nil); return status == 200 })
+	await(t, "the sandbox", func() bool {
+		status,
+			_ := call(t, "GET", all["couchrelay"], nil)
+		return status == 200
+	})
 	if pouch[0] != "" {
 		all["pouchdb"], all["pouchdb2"] = pouch[0], pouch[1]
 	}
@@ -94,10 +104,12 @@ func TestEverythingArrives(t *testing.T) {
 	all := servers(t)
 	pairs := [][2]string{{"couchrelay", "couchrelay"}}
 	if pouch[0] != "" {
-		pairs = append(pairs, [][2]string{{"pouchdb", "pouchdb2"}, {"pouchdb", "couchrelay"}, {"couchrelay", "pouchdb"}}...)
+		pairs = append(pairs, [][2]string{{"pouchdb", "pouchdb2"}, {"pouchdb", "couchrelay"},
+			{"couchrelay", "pouchdb"}}...)
 	}
 	if couch != "" {
-		pairs = append(pairs, [][2]string{{"couchdb", "couchdb"}, {"couchdb", "couchrelay"}, {"couchrelay", "couchdb"}}...)
+		pairs = append(pairs, [][2]string{{"couchdb", "couchdb"}, {"couchdb", "couchrelay"},
+			{"couchrelay", "couchdb"}}...)
 	}
 	if couch != "" && pouch[0] != "" {
 		pairs = append(pairs, [][2]string{{"couchdb", "pouchdb"}, {"pouchdb", "couchdb"}}...)

@@ -9,8 +9,8 @@ import (
 	"couchrelay/adapters/eventlog"
 )
 
-// TestRecorded: what a service decided while it replicated between servers that nobody here wrote is decided
-// again from its log alone, though the service was killed.
+// TestRecorded: a service replicates between independent servers and is killed. Its log alone leads to the
+// same decisions again.
 func TestRecorded(t *testing.T) {
 	needPouch(t)
 	source, target := database(t, pouch[0]), database(t, pouch[1])
@@ -22,8 +22,10 @@ func TestRecorded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events.log")
 	r := serve(t, dir, "--record", path)
-	want(t, 201, "PUT", r.url+"_replicator/once", object{"source": source, "target": target, "worker_batch_size": 100})
-	want(t, 201, "PUT", r.url+"_replicator/none", object{"source": source + "-none", "target": target, "continuous": true})
+	want(t, 201, "PUT", r.url+"_replicator/once",
+		object{"source": source, "target": target, "worker_batch_size": 100})
+	want(t, 201, "PUT", r.url+"_replicator/none",
+		object{"source": source + "-none", "target": target, "continuous": true})
 	await(t, "completion", func() bool { return r.docState(t, "once") == "completed" })
 	await(t, "a crash", func() bool { return r.docState(t, "none") == "crashing" })
 	r.kill()
@@ -45,7 +47,8 @@ func TestRecorded(t *testing.T) {
 	if err != nil || !report.Cut || report.Runs < 2 || report.Events < 80 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if all := strings.Join(ended, "\n"); !strings.Contains(all, "end completed") || !strings.Contains(all, "db_not_found") {
+	if all := strings.Join(ended, "\n"); !strings.Contains(all, "end completed") ||
+		!strings.Contains(all, "db_not_found") {
 		t.Errorf("runs ended with %q", ended)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var record = flag.Bool("record", false, "write down pouchdb-server's answers anew")
 
-// recordingsDir has the answers that fuzzing starts from.
+// recordingsDir has the answers from which fuzzing starts.
 const recordingsDir = "../../fuzz/testdata/pouchdb"
 
 const (
@@ -27,10 +27,12 @@ const (
 		`"end_time":"Thu, 07 Nov 2013 09:42:18 GMT","start_last_seq":0,"end_last_seq":"3-<&>","recorded_seq":"3-<&>","docs_read":5}]}`
 )
 
-// exchanges are requests, in their order, whose answers are written down under a name if they have one.
+// exchanges are requests in the order in which they are sent. The answers to those with a name are recorded
+// under it.
 var exchanges = []struct{ name, method, path, body string }{
 	{"", "PUT", "", ""},
-	{"bulk_docs", "POST", "/_bulk_docs", `{"new_edits":false,"docs":[` + grown + `,` + other + `,` + deleted + `,` + design + `]}`},
+	{"bulk_docs", "POST", "/_bulk_docs",
+		`{"new_edits":false,"docs":[` + grown + `,` + other + `,` + deleted + `,` + design + `]}`},
 	{"bulk_docs_conflict", "POST", "/_bulk_docs", `{"docs":[{"_id":"doc","_rev":"1-x"}]}`},
 	{"info", "GET", "", ""},
 	{"changes", "GET", "/_changes?feed=normal&style=all_docs&since=0", ""},
@@ -42,8 +44,9 @@ var exchanges = []struct{ name, method, path, body string }{
 	{"revs_diff", "POST", "/_revs_diff", `{"doc":["2-b","3-x","1-y"],"new":["1-z"],"gone":["2-e"]}`},
 	{"bulk_get", "POST", "/_bulk_get?revs=true&latest=true&attachments=false",
 		`{"docs":[{"id":"doc","rev":"2-c"},{"id":"doc","rev":"2-b"},{"id":"gone","rev":"2-e"}]}`},
-	// Asked for the latest of a revision that it does not have, pouchdb-server crashes.
-	{"bulk_get_missing", "POST", "/_bulk_get?revs=true", `{"docs":[{"id":"doc","rev":"2-c"},{"id":"nope","rev":"1-a"},{"id":"doc","rev":"7-x"}]}`},
+	// pouchdb-server crashes when it is asked with latest=true for a revision that it does not have.
+	{"bulk_get_missing", "POST", "/_bulk_get?revs=true",
+		`{"docs":[{"id":"doc","rev":"2-c"},{"id":"nope","rev":"1-a"},{"id":"doc","rev":"7-x"}]}`},
 	{"open_revs", "GET", `/doc?open_revs=["2-b","2-c"]&revs=true&latest=true`, ""},
 	{"open_revs_missing", "GET", `/doc?open_revs=["2-b","7-x"]&revs=true`, ""},
 	{"open_revs_all", "GET", `/gone?open_revs=all&revs=true`, ""},
@@ -68,11 +71,14 @@ var startTime = regexp.MustCompile(`"instance_start_time":"\d+"`)
 // records them anew.
 func TestRecordings(t *testing.T) {
 	needPouch(t)
-	server := startPouch(os.Getenv("POUCHDB_SERVER"), t.TempDir()) // of its own: some of these requests make it crash later
+	// A server of its own, since some of these requests make it crash later.
+	server := startPouch(os.Getenv("POUCHDB_SERVER"), t.TempDir())
 	defer server.kill()
 	db := server.url + "recorded"
 	for _, e := range exchanges {
-		q, err := http.NewRequestWithContext(t.Context(), e.method, db+strings.NewReplacer(`"`, "%22", "[", "%5B", "]", "%5D").Replace(e.path), strings.NewReader(e.body))
+		q, err := http.NewRequestWithContext(t.Context(), e.method,
+			db+strings.NewReplacer(`"`, "%22", "[", "%5B", "]", "%5D").Replace(e.path),
+			strings.NewReader(e.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +96,8 @@ func TestRecordings(t *testing.T) {
 		if e.name == "" {
 			continue
 		}
-		text := fmt.Sprintf("%s /recorded%s\n%s\n%s\n\n%s", e.method, e.path, answer.Status, answer.Header.Get("Content-Type"),
+		text := fmt.Sprintf("%s /recorded%s\n%s\n%s\n\n%s", e.method, e.path, answer.Status,
+			answer.Header.Get("Content-Type"),
 			startTime.ReplaceAll(body, []byte(`"instance_start_time":"0"`)))
 		path := filepath.Join(recordingsDir, e.name+".txt")
 		if *record {

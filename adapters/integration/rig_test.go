@@ -67,7 +67,7 @@ type process struct {
 	out *output
 }
 
-// output collects what a process prints.
+// output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -102,7 +102,7 @@ func start(dir, url string, name string, args ...string) *process {
 	}
 }
 
-// kill ends the process and all that it started, at once.
+// kill ends the process and its children at once.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
@@ -119,7 +119,8 @@ func freePort() string {
 func startPouch(path, dir string) *process {
 	check(os.MkdirAll(dir, 0o700))
 	port := freePort()
-	return start(dir, "http://127.0.0.1:"+port+"/", path, "--in-memory", "--host", "127.0.0.1", "--port", port,
+	return start(dir, "http://127.0.0.1:"+port+"/", path, "--in-memory", "--host",
+		"127.0.0.1", "--port", port,
 		"--no-stdout-logs", "--config", filepath.Join(dir, "config.json"))
 }
 
@@ -166,7 +167,7 @@ func call(t *testing.T, method, url string, body any) (int, object) {
 	return answer.StatusCode, result
 }
 
-// want is call with the status that must come.
+// want is call, and fails the test if the answer has another status.
 func want(t *testing.T, status int, method, url string, body any) object {
 	t.Helper()
 	got, answer := call(t, method, url, body)
@@ -176,7 +177,7 @@ func want(t *testing.T, status int, method, url string, body any) object {
 	return answer
 }
 
-// await looks again and again until it sees what is wanted.
+// await polls until the condition holds.
 func await(t *testing.T, what string, look func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !look(); time.Sleep(20 * time.Millisecond) {
@@ -235,8 +236,10 @@ func serve(t *testing.T, dir string, extra ...string) *relay {
 	t.Helper()
 	port := freePort()
 	config := filepath.Join(dir, "couchrelay.ini")
-	check(os.WriteFile(config, []byte("[replicator]\nstartup_jitter = 0\ncheckpoint_interval = 200\n"), 0o600))
-	args := append([]string{"serve", "--store", filepath.Join(dir, "data"), "--port", port, "--config", config}, extra...)
+	check(os.WriteFile(config, []byte("[replicator]\nstartup_jitter = 0\ncheckpoint_interval = 200\n"),
+		0o600))
+	args := append([]string{"serve", "--store", filepath.Join(dir, "data"), "--port",
+		port, "--config", config}, extra...)
 	r := &relay{process: start(dir, "http://127.0.0.1:"+port+"/", binary, args...), dir: dir}
 	t.Cleanup(func() {
 		r.kill()
@@ -254,14 +257,14 @@ func (r *relay) docState(t *testing.T, id string) string {
 	return state
 }
 
-// wiretap is a proxy in front of a server that notes what passes.
+// wiretap is a proxy in front of a server. It notes the requests for changes and the checkpoint.
 type wiretap struct {
 	url string // ends in a slash
 
 	mu     sync.Mutex
 	since  []string // of the requests for changes
 	log    string   // path of the checkpoint document, once it was written
-	flying int      // requests under way
+	flying int      // requests in flight
 }
 
 func tap(t *testing.T, server string) *wiretap {
@@ -272,7 +275,10 @@ func tap(t *testing.T, server string) *wiretap {
 	}
 	w := &wiretap{}
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) }
+	proxy.ErrorHandler = func(rw http.ResponseWriter, _ *http.Request,
+		_ error) {
+		rw.WriteHeader(http.StatusBadGateway)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -302,8 +308,8 @@ func (w *wiretap) note(q *http.Request, begins int) {
 	}
 }
 
-// checkpoint reads what the checkpoint on the server covers, once nothing is under way any more: the kill
-// of a client may leave the outcome of its last request open.
+// checkpoint returns the sequence that the checkpoint on the server covers. It waits until no request is in
+// flight: a client that was killed may have sent one just before.
 func (w *wiretap) checkpoint(t *testing.T, server string) string {
 	t.Helper()
 	await(t, "the last requests", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.flying == 0 })

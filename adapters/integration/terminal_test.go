@@ -21,7 +21,8 @@ func TestTerminalStatus(t *testing.T) {
 		{"copies", []string{source, target}, 0, "2 docs"},
 		{"nothing to do", []string{source, target}, 0, "0 docs"},
 		{"one document", []string{source, target + "-new", "--create-target", "--doc-ids", "a"}, 0, "1 docs"},
-		{"no such database", []string{source + "x", target}, 1, "db_not_found: could not open " + source + "x/"},
+		{"no such database", []string{source + "x", target}, 1,
+			"db_not_found: could not open " + source + "x/"},
 		{"no server", []string{"http://127.0.0.1:1/x", target, "--retries", "0"}, 1, "connect_failed"},
 		{"no URL", []string{"x", target}, 1, "local_endpoints_not_supported"},
 		{"bad option", []string{source, target, "--workers", "0"}, 1, "worker_processes"},
@@ -35,7 +36,7 @@ func TestTerminalStatus(t *testing.T) {
 	want(t, 200, "DELETE", target+"-new", nil)
 }
 
-// TestInterrupt: Ctrl-C stops after a checkpoint, from which the next run goes on.
+// TestInterrupt: Ctrl-C stops after a checkpoint, from which the next replication continues.
 func TestInterrupt(t *testing.T) {
 	needPouch(t)
 	source, target := database(t, pouch[0]), database(t, pouch[1])
@@ -60,7 +61,8 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(out.String(), "stopped before the end") {
+	if status := cmd.ProcessState.ExitCode(); status != 1 ||
+		!strings.Contains(out.String(), "stopped before the end") {
 		t.Errorf("status %d: %s", status, out)
 	}
 	if seq := writes.checkpoint(t, pouch[1]); seq == "0" {

@@ -17,15 +17,16 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// BenchmarkReplication copies documents of 1 kB between two servers in this process through the whole
-// engine, and beside it pushes the same documents into the same kind of target with nothing but
-// _bulk_docs. What counts is the ratio: the share of a plain writer's rate that a replication has.
+// BenchmarkReplication replicates documents of 1 kB between two servers in this process. It also writes the
+// same documents into the same kind of target with plain _bulk_docs, and reports the ratio of the two rates,
+// which does not depend on the machine as they do.
 func BenchmarkReplication(b *testing.B) {
 	const count = 20_000
 	source, target := benchSandbox(b), benchSandbox(b)
 	documents := make([]object, count)
 	for n := range documents {
-		documents[n] = object{"_id": fmt.Sprintf("doc-%06d", n), "_rev": fmt.Sprintf("1-%032x", n), "text": strings.Repeat("x", 960)}
+		documents[n] = object{"_id": fmt.Sprintf("doc-%06d", n), "_rev": fmt.Sprintf("1-%032x", n),
+			"text": strings.Repeat("x", 960)}
 	}
 	must(b, request("PUT", source.url+"db", nil, nil))
 	must(b, writeAll(source.url+"db", documents, false))
@@ -67,14 +68,17 @@ func benchSandbox(b *testing.B) *sandbox {
 }
 
 func replicateOnce(b *testing.B, source, target string, count int64) {
-	rep, err := spec.ParseRequest(fmt.Appendf(nil, `{"source":%q,"target":%q}`, source, target), spec.DefaultConfig())
+	rep, err := spec.ParseRequest(fmt.Appendf(nil, `{"source":%q,"target":%q}`, source, target),
+		spec.DefaultConfig())
 	must(b, err)
 	wall := clock.New()
 	client := couch.New(couch.Options{Version: version, Clock: wall})
 	defer client.Close()
 	pair, err := client.Pair(*rep)
 	must(b, err)
-	plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(), ProgressInterval: time.Second})
+	plan := replication.NewPlan(rep,
+		replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(),
+			ProgressInterval: time.Second})
 	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
 	if end.Cause != replication.Completed || end.Info.Written != count {
 		b.Fatalf("%s, %d written", end, end.Info.Written)

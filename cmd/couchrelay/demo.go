@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// demoCommand shows everything at once: two servers, a service, a replication document, the result.
+// demoCommand shows a whole replication: two servers, a service, a replication document, and the result.
 type demoCommand struct {
 	Docs int `help:"Plain documents in the source." default:"5000"`
 }
@@ -66,7 +66,7 @@ func (d *demoCommand) Run() error {
 	return nil
 }
 
-// demoService runs a service on a store in memory.
+// demoService runs a service on a store in memory. The caller calls stop, which waits for its end.
 func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,7 +87,7 @@ func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 	return func() {
 		cancel()
 		<-ended
-		_ = db.Close() // it is in memory
+		_ = db.Close() // in memory: there is nothing to lose
 	}, "http://" + listener.Addr().String() + "/", nil
 }
 
@@ -102,7 +102,8 @@ func follow(url string) error {
 			return err
 		}
 		line := fmt.Sprintf("  %s: %v documents read, %v written, %v failed, %v changes pending", view.State,
-			view.Info["docs_read"], view.Info["docs_written"], view.Info["doc_write_failures"], view.Info["changes_pending"])
+			view.Info["docs_read"], view.Info["docs_written"], view.Info["doc_write_failures"],
+			view.Info["changes_pending"])
 		if view.Info == nil {
 			line = "  " + view.State
 		}
@@ -119,32 +120,41 @@ func follow(url string) error {
 	}
 }
 
-// fill makes a database with everything that travels: documents, attachments, deletions, conflicts,
-// design documents, ids of all kinds.
+// fill creates a database with documents of every kind: plain ones, attachments, deletions, conflicts, design
+// documents, odd ids.
 func (d *demoCommand) fill(database string) error {
 	if err := request("PUT", database, nil, nil); err != nil {
 		return err
 	}
 	var plain, conflicts []object
 	for n := range d.Docs {
-		plain = append(plain, object{"_id": fmt.Sprintf("order-%06d", n), "customer": n % 97, "note": fmt.Sprint("parcel ", n)})
+		plain = append(plain, object{"_id": fmt.Sprintf("order-%06d", n), "customer": n % 97,
+			"note": fmt.Sprint("parcel ", n)})
 	}
 	for n := range 100 {
 		plain = append(plain,
 			object{"_id": fmt.Sprintf("photo-%03d", n), "_attachments": object{
-				"small.txt":  object{"content_type": "text/plain", "data": bytes.Repeat([]byte{'a' + byte(n%26)}, 100+n)},
-				"large.data": object{"content_type": "application/octet-stream", "data": bytes.Repeat([]byte{byte(n)}, 1000*n)},
+				"small.txt": object{"content_type": "text/plain",
+					"data": bytes.Repeat([]byte{'a' + byte(n%26)}, 100+n)},
+				"large.data": object{"content_type": "application/octet-stream",
+					"data": bytes.Repeat([]byte{byte(n)}, 1000*n)},
 			}},
 			object{"_id": fmt.Sprintf("Bestellung/%d ü 注文 +&%%", n), "unicode": "\u2028 ☃ 𝄞"},
 		)
 	}
-	plain = append(plain, object{"_id": "_design/reports", "filters": object{"big": "function(doc) { return doc.big; }"}})
+	plain = append(plain, object{"_id": "_design/reports",
+		"filters": object{"big": "function(doc) { return doc.big; }"}})
 	for n := range 50 {
 		for _, branch := range "abc" {
-			conflicts = append(conflicts, object{"_id": fmt.Sprintf("disputed-%02d", n), "_rev": fmt.Sprintf("2-%c%031d", branch, n),
-				"_revisions": object{"start": 2, "ids": []string{fmt.Sprintf("%c%031d", branch, n), fmt.Sprintf("f%031d", n)}}, "side": string(branch)})
+			conflicts = append(conflicts,
+				object{"_id": fmt.Sprintf("disputed-%02d", n), "_rev": fmt.Sprintf("2-%c%031d", branch, n),
+					"_revisions": object{"start": 2,
+						"ids": []string{fmt.Sprintf("%c%031d", branch, n), fmt.Sprintf("f%031d", n)}},
+					"side": string(branch)})
 		}
-		conflicts = append(conflicts, object{"_id": fmt.Sprintf("cancelled-%02d", n), "_rev": fmt.Sprintf("2-%032d", n), "_deleted": true})
+		conflicts = append(conflicts,
+			object{"_id": fmt.Sprintf("cancelled-%02d", n), "_rev": fmt.Sprintf("2-%032d", n),
+				"_deleted": true})
 	}
 	if err := writeAll(database, plain, true); err != nil {
 		return err
@@ -152,6 +162,7 @@ func (d *demoCommand) fill(database string) error {
 	if err := writeAll(database, conflicts, false); err != nil {
 		return err
 	}
-	fmt.Printf("the source has %d documents: 100 with attachments, 100 with odd ids, 50 in conflict, a design document; 50 are deleted\n", len(plain)+50)
+	fmt.Printf("the source has %d documents: 100 with attachments, 100 with odd ids, 50 in conflict, "+
+		"a design document; 50 are deleted\n", len(plain)+50)
 	return nil
 }

@@ -18,21 +18,22 @@ import (
 
 // fleet is several services of this process on one store.
 type fleet struct {
-	*rig  // its requests go to the node that was asked for last
+	*rig  // its requests go to the node that ask chose last
 	db    store
 	nodes []*fleetNode
 }
 
-// fleetNode is one of them.
+// fleetNode is one service of a fleet.
 type fleetNode struct {
 	svc *service
 	url string
-	// kill ends it as a power cut would, as far as others can tell; left is closed when its node has ended.
+	// kill ends the service like a power cut, as far as others can tell; left is closed when its node has
+	// ended.
 	kill func()
 	left chan struct{}
 }
 
-// sharedStore is a store that other nodes use too.
+// sharedStore is a store that several nodes use.
 type sharedStore struct{ store }
 
 func (sharedStore) Exclusive() bool { return false }
@@ -53,18 +54,19 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// join starts a node. change, which may be nil, makes its configuration another one.
+// join starts a node. change, which may be nil, changes its configuration.
 func (f *fleet) join(name string, change func(*config.Config)) *fleetNode {
 	f.t.Helper()
 	c := config.Default()
 	c.KeyPrefix, c.Node.StartupJitter = f.keyPrefix, 0
-	// As short as a machine that stands still for a while allows; nothing here depends on how long it takes.
+	// As short as a test machine that stalls for a while allows. No test depends on how long they take.
 	c.Node.ActivityTimeout, c.Node.PollInterval = 3*time.Second, 200*time.Millisecond
 	if change != nil {
 		change(&c)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := newService(ctx, f.db, c, name, nil, slog.New(slog.NewTextHandler(f.log, nil)).With("node", name))
+	svc, err := newService(ctx, f.db, c, name, nil,
+		slog.New(slog.NewTextHandler(f.log, nil)).With("node", name))
 	if err != nil {
 		cancel()
 		f.t.Fatal(err)
@@ -86,13 +88,13 @@ func (f *fleet) join(name string, change func(*config.Config)) *fleetNode {
 	return n
 }
 
-// ask sends the rig's requests to a node.
+// ask makes the rig's requests go to a node.
 func (f *fleet) ask(n *fleetNode) *rig {
 	f.url = n.url
 	return f.rig
 }
 
-// running is on which nodes how many jobs run, as _scheduler/jobs tells.
+// running returns the number of running jobs by node, as _scheduler/jobs has it.
 func (f *fleet) running() map[string]int {
 	f.t.Helper()
 	on := map[string]int{}
@@ -104,7 +106,7 @@ func (f *fleet) running() map[string]int {
 	return on
 }
 
-// members are the nodes of _scheduler/nodes by name.
+// members returns the nodes of _scheduler/nodes by name.
 func (f *fleet) members() map[string]object {
 	f.t.Helper()
 	found := map[string]object{}
@@ -117,8 +119,9 @@ func (f *fleet) members() map[string]object {
 func (f *fleet) putJobs(n int) {
 	f.t.Helper()
 	for i := range n {
-		f.want(201, "PUT", fmt.Sprint("_replicator/r", i), fmt.Sprintf(`{"source":%q,"target":"%scopy%d","create_target":true,"continuous":true}`,
-			f.source.url+"db", f.target.url, i))
+		f.want(201, "PUT", fmt.Sprint("_replicator/r", i),
+			fmt.Sprintf(`{"source":%q,"target":"%scopy%d","create_target":true,"continuous":true}`,
+				f.source.url+"db", f.target.url, i))
 	}
 }
 
@@ -131,11 +134,16 @@ func (f *fleet) awaitRunning(what string, wanted func(on map[string]int) bool) {
 func (f *fleet) awaitCopies(n int, doc string) {
 	f.t.Helper()
 	for i := range n {
-		f.await(fmt.Sprint("copy ", i), func() bool { return request("GET", fmt.Sprintf("%scopy%d/%s", f.target.url, i, doc), nil, nil) == nil })
+		f.await(fmt.Sprint("copy ", i),
+			func() bool {
+				return request("GET", fmt.Sprintf("%scopy%d/%s", f.target.url, i, doc),
+					nil, nil) == nil
+			})
 	}
 }
 
-// TestFleet: jobs made on one node run on all; those of a killed node and of a drained one run elsewhere.
+// TestFleet: jobs created on one node run on all nodes. The jobs of a killed node and of a drained one
+// continue elsewhere.
 func TestFleet(t *testing.T) {
 	const jobs = 9
 	f := newFleet(t)
@@ -144,12 +152,14 @@ func TestFleet(t *testing.T) {
 	a, b, c := f.join("a", capacity(3)), f.join("b", capacity(3)), f.join("c", capacity(3))
 	f.ask(a).want(200, "GET", "_up", "")
 	f.putJobs(jobs)
-	f.awaitRunning("all nodes to run jobs", func(on map[string]int) bool { return on["a"] == 3 && on["b"] == 3 && on["c"] == 3 })
+	f.awaitRunning("all nodes to run jobs",
+		func(on map[string]int) bool { return on["a"] == 3 && on["b"] == 3 && on["c"] == 3 })
 	f.await("the registry to tell", func() bool {
 		m := f.members()
 		return len(m) == 3 && m["a"]["running"] == 3.0 && m["b"]["running"] == 3.0 && m["c"]["running"] == 3.0
 	})
-	if m := f.members()["b"]; m["max_jobs"] != 3.0 || m["version"] != version || m["status"] != "up" || fmt.Sprint(m["roles"]) != "[api_frontend replication]" {
+	if m := f.members()["b"]; m["max_jobs"] != 3.0 || m["version"] != version || m["status"] != "up" ||
+		fmt.Sprint(m["roles"]) != "[api_frontend replication]" {
 		t.Errorf("b is %v", m)
 	}
 
@@ -162,7 +172,8 @@ func TestFleet(t *testing.T) {
 	more := c.svc.config.Node
 	more.MaxJobs = jobs
 	c.svc.loop.Configure(more)
-	f.awaitRunning("c to take over", func(on map[string]int) bool { return on["a"]+on["c"] == jobs && on["c"] == 6 })
+	f.awaitRunning("c to take over",
+		func(on map[string]int) bool { return on["a"]+on["c"] == jobs && on["c"] == 6 })
 
 	a.svc.loop.Drain()
 	<-a.left
@@ -175,7 +186,7 @@ func TestFleet(t *testing.T) {
 	f.awaitCopies(jobs, "doc5")
 }
 
-// TestMaintenanceMode: the node hands its jobs over without ending, and load balancers are told.
+// TestMaintenanceMode: the node hands its jobs over and stays up, and load balancers hear of it.
 func TestMaintenanceMode(t *testing.T) {
 	const jobs = 3
 	f := newFleet(t)
@@ -195,7 +206,8 @@ func TestMaintenanceMode(t *testing.T) {
 	}
 	f.awaitRunning("b to have all", func(on map[string]int) bool { return on["b"] == jobs && on["a"] == 0 })
 	f.await("the registry to tell", func() bool { return f.members()["a"]["status"] == "maintenance" })
-	f.want(201, "PUT", "_replicator/more", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`) // it still answers
+	// The node still answers requests.
+	f.want(201, "PUT", "_replicator/more", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
 
 	f.ask(b).want(200, "GET", "_up", "")
 	f.want(200, "PUT", setting, `"nolb"`)
@@ -214,7 +226,7 @@ func TestMaintenanceMode(t *testing.T) {
 	f.want(501, "GET", "_node/_local/_config/replicator/max_jobs", "")
 	f.want(405, "DELETE", setting, "")
 
-	// The configuration says otherwise, and is read again.
+	// A reload of the configuration, which has another mode, ends it.
 	b.svc.mu.Lock()
 	again := b.svc.config
 	b.svc.mu.Unlock()
@@ -227,10 +239,12 @@ func TestMaintenanceMode(t *testing.T) {
 	f.want(200, "GET", "_up", "")
 	f.ask(a).want(200, "PUT", setting, `"false"`)
 	f.ask(b).want(200, "PUT", setting, `"true"`)
-	f.awaitRunning("a to have all again", func(on map[string]int) bool { return on["a"] >= jobs && on["b"] == 0 })
+	f.awaitRunning("a to have all again",
+		func(on map[string]int) bool { return on["a"] >= jobs && on["b"] == 0 })
 }
 
-// TestRolesOfNodes: a frontend runs nothing, and a node that is none answers operators only.
+// TestRolesOfNodes: a frontend without the role replication runs no jobs; a node without the role
+// api_frontend answers operators only.
 func TestRolesOfNodes(t *testing.T) {
 	f := newFleet(t)
 	f.fill(3)
@@ -242,27 +256,34 @@ func TestRolesOfNodes(t *testing.T) {
 	worker := f.join("worker", func(c *config.Config) { c.Roles = node.Replication })
 	f.await("the worker to be registered", func() bool { return len(f.members()) == 2 })
 	for _, c := range []struct{ method, path, body string }{
-		{"GET", "_replicator", ""}, {"PUT", "_replicator/x", "{}"}, {"POST", "_replicate", "{}"}, {"GET", "_scheduler/jobs", ""},
-		{"GET", "_active_tasks", ""}, {"GET", "_all_dbs", ""}, {"PUT", "x%2F_replicator", ""}, {"GET", "_scheduler/nodes/x", ""},
+		{"GET", "_replicator", ""}, {"PUT", "_replicator/x", "{}"}, {"POST", "_replicate", "{}"},
+		{"GET", "_scheduler/jobs", ""},
+		{"GET", "_active_tasks", ""}, {"GET", "_all_dbs", ""}, {"PUT", "x%2F_replicator", ""},
+		{"GET", "_scheduler/nodes/x", ""},
 	} {
 		answer := f.want(http.StatusMisdirectedRequest, c.method, c.path, c.body)
-		if reason, _ := answer["reason"].(string); answer["error"] != "not_a_frontend" || !strings.Contains(reason, "api_frontend") {
+		if reason, _ := answer["reason"].(string); answer["error"] != "not_a_frontend" ||
+			!strings.Contains(reason, "api_frontend") {
 			t.Errorf("%s %s: %v", c.method, c.path, answer)
 		}
 	}
 	for _, path := range []string{"", "_up", "_membership", "_scheduler/nodes", "_node/_local"} {
 		f.want(200, "GET", path, "")
 	}
-	if local := f.want(200, "GET", "_node/_local", ""); local["name"] != "worker" || fmt.Sprint(local["roles"]) != "[replication]" {
+	if local := f.want(200, "GET", "_node/_local", ""); local["name"] != "worker" ||
+		fmt.Sprint(local["roles"]) != "[replication]" {
 		t.Errorf("_local is %v", local)
 	}
 	f.want(404, "GET", "_node/nobody", "")
 	f.ask(front)
-	if other := f.want(200, "GET", "_node/worker", ""); other["name"] != "worker" || other["last_seen"] == "" {
+	if other := f.want(200, "GET", "_node/worker", ""); other["name"] != "worker" ||
+		other["last_seen"] == "" {
 		t.Errorf("worker is %v", other)
 	}
-	// What is asked of a frontend is done by a worker.
-	answer := f.want(200, "POST", "_replicate", fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, f.source.url+"db", f.target.url+"other"))
+	// A job that a frontend accepts is run by a worker.
+	answer := f.want(200, "POST", "_replicate",
+		fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, f.source.url+"db",
+			f.target.url+"other"))
 	if answer["ok"] != true {
 		t.Errorf("%v", answer)
 	}
@@ -270,7 +291,8 @@ func TestRolesOfNodes(t *testing.T) {
 	if on := f.running(); len(on) != 1 || on["worker"] != 1 {
 		t.Errorf("running on %v", on)
 	}
-	if m := f.members(); m["front"]["max_jobs"] != 0.0 || fmt.Sprint(m["front"]["roles"]) != "[api_frontend]" {
+	if m := f.members(); m["front"]["max_jobs"] != 0.0 ||
+		fmt.Sprint(m["front"]["roles"]) != "[api_frontend]" {
 		t.Errorf("members %v", m)
 	}
 	worker.kill()
@@ -280,7 +302,7 @@ func TestRolesOfNodes(t *testing.T) {
 	}
 }
 
-// TestNamesakes: the younger of two nodes with one name goes on under another.
+// TestNamesakes: of two nodes with one name the younger takes another.
 func TestNamesakes(t *testing.T) {
 	f := newFleet(t)
 	f.join("n", nil)
@@ -297,7 +319,8 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestOthersShares: a node that starts with other settings of sharing puts them in force, and says what changes.
+// TestOthersShares: a node that starts with other settings of sharing puts them in force, and logs what
+// changes.
 func TestOthersShares(t *testing.T) {
 	f := newFleet(t)
 	f.join("a", nil)
@@ -310,7 +333,8 @@ func TestOthersShares(t *testing.T) {
 		c.Replicator.Sharing.Shares = map[string]int64{"_replicator": 7}
 	})
 	log := f.log.String()
-	for _, want := range []string{"sharing_changed", "node=c", "usage_coeff: 0.250000, was 0.500000", "shares of _replicator: 7, was 100"} {
+	for _, want := range []string{"sharing_changed", "node=c", "usage_coeff: 0.250000, was 0.500000",
+		"shares of _replicator: 7, was 100"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("no %q in %s", want, log)
 		}

@@ -12,7 +12,7 @@ import (
 // version is set by the linker.
 var version = "0.1.0-dev"
 
-// commands are what couchrelay can do.
+// commands are the subcommands of couchrelay.
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the service: replicator databases, /_replicate, /_scheduler."`
 	Replicate replicateCommand `cmd:"" help:"Replicate one database into another, and wait for it."`

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells how a replication goes: as a bar on a terminal, else in plain lines.
+// progress prints the progress of a replication: as a bar on a terminal, otherwise in plain lines.
 type progress struct {
 	out      io.Writer
 	clock    clock.Clock
 	begun    time.Time
-	interval time.Duration
+	interval time.Duration            // between two calls of show
 	bar      *progressbar.ProgressBar // nil without a terminal
 }
 
@@ -27,13 +27,14 @@ func newProgress(out *os.File, c clock.Clock) *progress {
 	if term.IsTerminal(int(out.Fd())) {
 		p.interval = 200 * time.Millisecond
 		p.bar = progressbar.NewOptions64(1, progressbar.OptionSetWriter(out), progressbar.OptionFullWidth(),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionThrottle(0),
 			progressbar.OptionSetTheme(progressbar.ThemeASCII), progressbar.OptionSetRenderBlankState(true))
 	}
 	return p
 }
 
-// show shows the state of a run.
+// show prints the state of a run.
 func (p *progress) show(i replication.Info) {
 	line := p.line(i)
 	if p.bar == nil {
@@ -43,9 +44,10 @@ func (p *progress) show(i replication.Info) {
 	done := i.Written + i.Refused
 	p.bar.Describe(line)
 	p.bar.ChangeMax64(max(1, done+max(0, i.ChangesPending)))
-	_ = p.bar.Set64(done) // the terminal is gone, which stops nothing
+	_ = p.bar.Set64(done) // fails if the terminal is gone, which must not stop the replication
 }
 
+// line returns the state of a run in one line.
 func (p *progress) line(i replication.Info) string {
 	elapsed := p.clock.Since(p.begun)
 	pending := "?"
@@ -63,6 +65,7 @@ func (p *progress) line(i replication.Info) string {
 	return line
 }
 
+// finish prints the last state, and ends the bar's line.
 func (p *progress) finish(i replication.Info) {
 	p.show(i)
 	if p.bar != nil {
@@ -70,6 +73,7 @@ func (p *progress) finish(i replication.Info) {
 	}
 }
 
+// say prints a message on a line of its own.
 func (p *progress) say(text string) {
 	if p.bar != nil {
 		fmt.Fprintln(p.out)
@@ -77,7 +81,7 @@ func (p *progress) say(text string) {
 	fmt.Fprintln(p.out, text)
 }
 
-// bytesText words a size in decimal units.
+// bytesText returns a size as text, in decimal units.
 func bytesText(n int64) string {
 	for _, u := range []struct {
 		size int64

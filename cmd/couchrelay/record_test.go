@@ -14,7 +14,7 @@ import (
 	"couchrelay/adapters/eventlog"
 )
 
-// recordTo has the rig's service started again with a log.
+// recordTo restarts the rig's service with an event log.
 func (r *rig) recordTo(path string) {
 	r.t.Helper()
 	r.stop()
@@ -26,7 +26,7 @@ func (r *rig) recordTo(path string) {
 	r.start(config.Default())
 }
 
-// replayed stops the service and plays its log.
+// replayed stops the service and replays its log.
 func (r *rig) replayed(path string) (eventlog.Report, string) {
 	r.t.Helper()
 	r.stop()
@@ -54,9 +54,11 @@ func TestRecordedServiceDecidesTheSame(t *testing.T) {
 	}
 	r.want(201, "PUT", "_replicator/one", r.body(""))
 	r.want(201, "PUT", "_replicator/two", r.body(`,"continuous":true`))
-	r.want(201, "PUT", "_replicator/three", fmt.Sprintf(`{"source":%s,"target":%s,"create_target":true,"selector":{"hidden":"sel3ctor"}}`,
-		secretly(r.source.url+"db"), secretly(r.target.url+"three")))
-	r.want(201, "PUT", "_replicator/four", fmt.Sprintf(`{"source":%q,"target":%q}`, r.source.url+"none", r.target.url+"copy"))
+	r.want(201, "PUT", "_replicator/three",
+		fmt.Sprintf(`{"source":%s,"target":%s,"create_target":true,"selector":{"hidden":"sel3ctor"}}`,
+			secretly(r.source.url+"db"), secretly(r.target.url+"three")))
+	r.want(201, "PUT", "_replicator/four",
+		fmt.Sprintf(`{"source":%q,"target":%q}`, r.source.url+"none", r.target.url+"copy"))
 	for _, id := range []string{"one", "three"} {
 		r.await(id, func() bool { return r.docState(id) == "completed" })
 	}
@@ -75,7 +77,7 @@ func TestRecordedServiceDecidesTheSame(t *testing.T) {
 	}
 }
 
-// fullDisk has room for so many bytes.
+// fullDisk is a file on a disk with room for so many bytes.
 type fullDisk struct{ room int }
 
 func (d *fullDisk) Write(p []byte) (int, error) {
@@ -107,8 +109,10 @@ func TestRecordFlags(t *testing.T) {
 	if err := os.WriteFile(taken, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []serveCommand{{Record: taken}, {Record: filepath.Join(dir, "none", "log")}, {Record: filepath.Join(dir, "log"), RecordLimit: -1}} {
-		if _, err := s.record(slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--record") {
+	for _, s := range []serveCommand{{Record: taken}, {Record: filepath.Join(dir, "none", "log")},
+		{Record: filepath.Join(dir, "log"), RecordLimit: -1}} {
+		if _, err := s.record(slog.New(slog.DiscardHandler)); err == nil ||
+			!strings.Contains(err.Error(), "--record") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
@@ -150,7 +154,7 @@ func recordOnce(b *testing.B, path string, count int) time.Duration {
 	return took
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

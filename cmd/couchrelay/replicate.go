@@ -23,11 +23,12 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// terminalUUID is the server uuid of replications from the terminal, the same everywhere, so that a
-// replication finds its checkpoints from whatever machine it is started.
+// terminalUUID is the server uuid of replications from the terminal. It is the same on all machines, so that
+// a replication which is started on another one finds its checkpoints. In hexadecimal it is
+// "couchrelay-termi".
 const terminalUUID = "636f75636872656c61792d7465726d69"
 
-// replicateCommand is one replication without a service.
+// replicateCommand runs one replication without a service, and waits for it.
 type replicateCommand struct {
 	Source string `arg:"" help:"URL of the database to read, with user:password@ if needed."`
 	Target string `arg:"" help:"URL of the database to write, with user:password@ if needed."`
@@ -96,13 +97,16 @@ func (c *replicateCommand) Run() error {
 	return verdict(end, c.Continuous)
 }
 
-// parse checks the flags with the parser of requests, so that the terminal accepts what the service does.
+// parse checks the flags with the parser of requests to /_replicate, so that the terminal accepts what the
+// service accepts.
 func (c *replicateCommand) parse() (*spec.Replication, error) {
 	body := map[string]any{
 		"source": c.Source, "target": c.Target, "continuous": c.Continuous, "create_target": c.CreateTarget,
 		"winning_revs_only": c.WinningRevsOnly, "use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
-		"checkpoint_interval": c.CheckpointInterval.Milliseconds(), "connection_timeout": c.Timeout.Milliseconds(),
-		"retries_per_request": c.Retries, "worker_processes": c.Workers, "worker_batch_size": c.BatchSize, "http_connections": c.Connections,
+		"checkpoint_interval": c.CheckpointInterval.Milliseconds(),
+		"connection_timeout":  c.Timeout.Milliseconds(),
+		"retries_per_request": c.Retries, "worker_processes": c.Workers, "worker_batch_size": c.BatchSize,
+		"http_connections": c.Connections,
 	}
 	if c.DocIDs != nil {
 		body["doc_ids"] = c.DocIDs
@@ -132,7 +136,7 @@ func (c *replicateCommand) parse() (*spec.Replication, error) {
 	return spec.ParseRequest(raw, spec.DefaultConfig())
 }
 
-// seqJSON takes a sequence as people copy it: JSON, or a string without its quotes.
+// seqJSON returns a sequence that a user copied: JSON as it is, other text as a string.
 func seqJSON(s string) any {
 	if json.Valid([]byte(s)) {
 		return json.RawMessage(s)
@@ -140,7 +144,8 @@ func seqJSON(s string) any {
 	return s
 }
 
-// verdict is nil only when everything selected is on the target.
+// verdict returns nil only if all selected documents are on the target. A continuous replication that is
+// stopped counts as such.
 func verdict(end replication.End, continuous bool) error {
 	switch {
 	case end.Cause == replication.Crashed:
@@ -152,7 +157,8 @@ func verdict(end replication.End, continuous bool) error {
 		for _, r := range end.Info.Refusals {
 			lines = append(lines, fmt.Sprintf("  %s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason))
 		}
-		return fmt.Errorf("the target refused %d documents, the latest:\n%s", end.Info.Refused, strings.Join(lines, "\n"))
+		return fmt.Errorf("the target refused %d documents, the latest:\n%s", end.Info.Refused,
+			strings.Join(lines, "\n"))
 	case end.Cause == replication.Stopped && !continuous:
 		return errors.New("stopped before the end; run it again to go on from the last checkpoint")
 	}

@@ -18,7 +18,7 @@ import (
 	"couchrelay/adapters/eventlog"
 )
 
-// rig is a service between two servers, all of this process.
+// rig is a service between two servers, all in this process.
 type rig struct {
 	t              testing.TB
 	source, target *sandbox
@@ -137,7 +137,7 @@ func (r *rig) want(status int, method, path, body string) object {
 	return answer
 }
 
-// await repeats a look until it shows what is wanted.
+// await polls until the condition holds.
 func (r *rig) await(what string, look func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(30 * time.Second); !look(); time.Sleep(5 * time.Millisecond) {
@@ -167,7 +167,8 @@ func (r *rig) add(from, n int) {
 }
 
 func (r *rig) body(more string) string {
-	return fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true%s}`, r.source.url+"db", r.target.url+"copy", more)
+	return fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true%s}`, r.source.url+"db",
+		r.target.url+"copy", more)
 }
 
 func (r *rig) same() {

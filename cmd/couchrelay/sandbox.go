@@ -20,7 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// sandbox is a CouchDB-compatible server with databases in memory, on the loopback address.
+// sandbox is a CouchDB-compatible server with databases in memory. It listens on the loopback address only,
+// since it has no admins.
 type sandbox struct {
 	db     *embedded.Database
 	server *http.Server
@@ -51,11 +52,11 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 
 func (b *sandbox) Close() error { return errors.Join(b.server.Close(), b.db.Close()) }
 
-// sandboxClient asks servers of this machine, which answer soon or not at all.
+// sandboxClient is for servers on this machine, which answer soon or not at all.
 var sandboxClient = &http.Client{Timeout: time.Minute}
 
-// request sends a JSON value, or nothing, and reads the JSON answer into result, or leaves it when that is
-// nil. An answer that is no success is an error.
+// request sends body as JSON, or no body if it is nil, and decodes the JSON answer into result unless that is
+// nil. A status of 300 or more is an error.
 func request(method, url string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
@@ -96,7 +97,8 @@ func writeAll(database string, documents []object, newEdits bool) error {
 	for len(documents) > 0 {
 		n := min(len(documents), 500)
 		var refused []struct{ ID, Error, Reason string }
-		err := request("POST", database+"/_bulk_docs", object{"docs": documents[:n], "new_edits": newEdits}, &refused)
+		err := request("POST", database+"/_bulk_docs", object{"docs": documents[:n], "new_edits": newEdits},
+			&refused)
 		for _, r := range refused {
 			if r.Error != "" {
 				err = fmt.Errorf("document %s: %s %s", r.ID, r.Error, r.Reason)
@@ -110,7 +112,7 @@ func writeAll(database string, documents []object, newEdits bool) error {
 	return nil
 }
 
-// introduce fills a database and prints what to try with it.
+// introduce fills an example database and prints commands to try with it.
 func (b *sandbox) introduce(service string) error {
 	if err := request("PUT", b.url+"example", nil, nil); err != nil {
 		return err

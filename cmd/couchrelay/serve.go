@@ -64,7 +64,8 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version, listener.Addr(), s.Store, svc.uuid)
+	fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version,
+		listener.Addr(), s.Store, svc.uuid)
 	if s.Sandbox != 0 {
 		box, err := openSandbox(s.Sandbox, logger)
 		if err != nil {
@@ -81,7 +82,7 @@ func (s *serveCommand) Run() error {
 	return serve(ctx, stop, svc, listener, logger)
 }
 
-// record opens the event log that --record names; nil without one.
+// record creates the event log that --record names. It returns nil without that flag.
 func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 	if s.Record == "" {
 		return nil, nil
@@ -96,17 +97,17 @@ func (s *serveCommand) record(logger *slog.Logger) (*eventlog.Writer, error) {
 	return log, nil
 }
 
-// store is where the service keeps everything.
+// store is the store in which the service keeps its jobs and documents.
 type store interface {
 	kv.Database
-	// Err says why no operation can succeed at present, nil while all is well.
+	// Err returns why no operation can succeed at present, nil if the store works.
 	Err() error
-	// Exclusive says that no other process can use the store.
+	// Exclusive reports whether this process alone can use the store.
 	Exclusive() bool
 	Close() error
 }
 
-// openStore opens what --store names.
+// openStore opens the store that --store names.
 func openStore(name string, logger *slog.Logger) (store, error) {
 	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
 		return fdb.Open(clusterFile, fdb.Options{Logger: logger})
@@ -118,7 +119,8 @@ func openStore(name string, logger *slog.Logger) (store, error) {
 	return db, nil
 }
 
-// reload reads the configuration again at every SIGHUP. What is wrong with it is logged and changes nothing.
+// reload reads the configuration again at every SIGHUP, until ended is closed. A faulty configuration is
+// logged and changes nothing.
 func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *service, logger *slog.Logger) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -141,7 +143,8 @@ func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *s
 	}
 }
 
-// load reads the configuration; flags win over files.
+// load reads the configuration: files, then the environment, then flags, of which the later override the
+// earlier.
 func (s *serveCommand) load() (config.Config, error) {
 	c, err := config.Load(s.Config...)
 	if err != nil {
@@ -167,8 +170,8 @@ func (s *serveCommand) load() (config.Config, error) {
 	return c, nil
 }
 
-// listen opens the port. Without an admin everybody who reaches it may do everything, so it is then
-// reachable from this machine only.
+// listen opens the port. Without an admin every client has all rights, so listen then refuses an address that
+// other machines can reach.
 func listen(c config.Config) (net.Listener, error) {
 	if len(c.Admins) == 0 {
 		ips, err := net.LookupIP(c.BindAddress)
@@ -177,16 +180,20 @@ func listen(c config.Config) (net.Listener, error) {
 		}
 		for _, ip := range ips {
 			if !ip.IsLoopback() {
-				return nil, fmt.Errorf("bind_address %s is reachable from other machines, but there is no admin: add one to [admins] or use 127.0.0.1", c.BindAddress)
+				return nil, fmt.Errorf("bind_address %s is reachable from other machines, but there is no admin: "+
+					"add one to [admins] or use 127.0.0.1", c.BindAddress)
 			}
 		}
 	}
 	return net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)))
 }
 
-// serve serves until a signal asks to stop: then the runs stop in order, with checkpoints, and their
-// jobs go back to the queue. A second signal ends the process at once. When the store has ended for good the
-// runs stop too, and the error is for whoever starts the process again.
+// serve serves until ctx ends, by a signal: then the runs stop with a checkpoint each, and their jobs go back
+// to the queue. It calls stop first, which gives signals their usual effect again, so a second one ends the
+// process at once.
+//
+// When the store has ended for good, the runs stop as well. serve then returns the store's error, so that the
+// process ends with status 1 and its supervisor starts it again.
 func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger) error {
 	server := newServer(svc.handler, logger)
 	failed := make(chan error, 1)
@@ -205,7 +212,8 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 		return errors.New("the node ended by itself")
 	case <-ctx.Done():
 	case <-svc.watchStore(hard):
-		logger.Error("store_ended", "error", svc.storeEnd(), "detail", "stopping; to be started again when the cause is gone")
+		logger.Error("store_ended", "error", svc.storeEnd(), "detail",
+			"stopping; to be started again when the cause is gone")
 	}
 	stop() // the next signal kills
 	limit := svc.stopLimit()
@@ -229,7 +237,10 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	return svc.storeEnd()
 }
 
+// newLogger returns a logger to standard error, for a level of the configuration.
 func newLogger(level string) *slog.Logger {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError}
+	levels := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError,
+	}
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: levels[level]}))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestStopLimitFollowsTheSetting: nothing ends runs before stop_timeout_sec is over.
+// TestStopLimitFollowsTheSetting: the runs always have stop_timeout_sec to stop.
 func TestStopLimitFollowsTheSetting(t *testing.T) {
 	r := newRig(t)
 	r.stop()
@@ -54,8 +54,8 @@ func failingStore(t *testing.T) (db store, fail func()) {
 	return db, disk.On
 }
 
-// TestStoreEnds: a service whose store has failed stops its runs with their checkpoints, says why, and ends with
-// an error, whether a signal came before it noticed or not. Until then /_up answers 503.
+// TestStoreEnds: a service whose store has failed stops its runs with a checkpoint each, logs why, and ends
+// with an error, also if a signal came before it noticed the failure. Until then /_up answers 503.
 func TestStoreEnds(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		r := &rig{t: t, log: &syncBuffer{}}
@@ -83,10 +83,12 @@ func TestStoreEnds(t *testing.T) {
 		base, _, _ := strings.Cut(id, "+")
 		fail()
 		r.await("the failure", func() bool {
-			r.call("PUT", "_replicator/other", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+			r.call("PUT", "_replicator/other",
+				`{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
 			return db.Err() != nil
 		})
-		if up := r.want(503, "GET", "_up", ""); !strings.Contains(up["reason"].(string), "the disk is broken") {
+		if up := r.want(503, "GET", "_up", ""); !strings.Contains(up["reason"].(string),
+			"the disk is broken") {
 			t.Errorf("_up %v", up)
 		}
 		if signalled {

@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// newServer serves a handler with bounds on what a slow client may hold.
+// newServer returns a server for a handler, with bounds on the time and memory that a slow client can take.
 func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: reportPanics(h, logger), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		Handler: reportPanics(h, logger), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// reportPanics logs the panics of a handler, which net/http would tell with the mistakes of clients, and cuts the
-// connection. http.ErrAbortHandler is how handlers ask for that.
+// reportPanics logs the panics of a handler as errors and cuts the connection. net/http alone would log them
+// among the mistakes of clients, at the debug level. A handler that panics with http.ErrAbortHandler asks for
+// the cut itself, which is not logged.
 func reportPanics(h http.Handler, logger *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -25,7 +27,8 @@ func reportPanics(h http.Handler, logger *slog.Logger) http.Handler {
 				return
 			}
 			if cause != http.ErrAbortHandler {
-				logger.Error("request_panicked", "method", r.Method, "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
+				logger.Error("request_panicked", "method", r.Method, "path", r.URL.Path, "panic",
+					cause, "stack", string(debug.Stack()))
 			}
 			panic(http.ErrAbortHandler)
 		}()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPanicsAreLogged: a bug that a request meets is told at a level that everybody has, with its place, and a
-// connection that a handler cuts is not.
+// TestPanicsAreLogged: a panic in a handler is logged as an error, with its stack. A connection that a
+// handler cuts on purpose is not.
 func TestPanicsAreLogged(t *testing.T) {
 	log := &syncBuffer{}
 	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,8 @@ func TestPanicsAreLogged(t *testing.T) {
 			t.Errorf("%s: %v %v", path, answer, err)
 		}
 		text := log.String()
-		told := strings.Contains(text, "level=ERROR") && strings.Contains(text, "path=/bug") && strings.Contains(text, "a bug") && strings.Contains(text, "server_test.go")
+		told := strings.Contains(text, "level=ERROR") && strings.Contains(text, "path=/bug") &&
+			strings.Contains(text, "a bug") && strings.Contains(text, "server_test.go")
 		if bug := path == "/bug"; told != bug || !bug && text != "" {
 			t.Errorf("%s: the log says %q", path, text)
 		}

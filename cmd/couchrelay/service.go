@@ -33,26 +33,28 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// service is everything that serves, put together on a store.
+// service is the parts of a couchrelay service, put together on a store.
 type service struct {
-	db      store
+	db      store // closed by its opener, not by the service
 	store   *jobstore.Store
 	loop    *loop.Loop
 	handler http.Handler
-	uuid    string
+	uuid    string // of the server, as it goes into replication ids
 	logger  *slog.Logger
-	roles   node.Roles
+	roles   node.Roles // of this process; the configuration can change them at the next start only
 
-	mu     sync.Mutex
-	config config.Config // in force
+	mu     sync.Mutex    // guards config, and keeps the loop's settings in the same order as its changes
+	config config.Config // in force; reloads and the maintenance mode change it
 }
 
 // newService prepares the store and puts a service on it. log may be nil.
-func newService(ctx context.Context, db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
+func newService(ctx context.Context, db store, c config.Config, name string,
+	log *eventlog.Writer, logger *slog.Logger) (*service, error) {
 	s := &service{db: db, logger: logger, roles: c.Roles, config: c}
 	wall := clock.New()
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
-	uuid, err := kv.Run(ctx, db, func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
+	uuid, err := kv.Run(ctx, db,
+		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
 	if err != nil {
 		return nil, fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
 	}
@@ -61,7 +63,8 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 		c.Replicator.Server.UUID = uuid
 	case c.UUID != uuid && !db.Exclusive():
 		logger.Warn("uuid_differs", "configured", c.UUID, "stored", uuid,
-			"detail", "[couchdb] uuid must be the same on all nodes: a job whose nodes have different ones does not find its checkpoints")
+			"detail", "[couchdb] uuid must be the same on all nodes: "+
+				"a job whose nodes have different ones does not find its checkpoints")
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
@@ -82,7 +85,8 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	breaches := loop.NewBreaches(logger, wall)
 	s.loop = loop.New(loop.Options{
 		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log, Broken: breaches.Report,
-		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig, Broken: breaches.Report}),
+		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig,
+			Broken: breaches.Report}),
 		Node: node.Config{
 			Settings: c.Node, Name: name, Version: version, Roles: c.Roles, Worker: name + "/" + randomHex(8),
 			Exclusive: db.Exclusive(), Seed: randomSeed(),
@@ -100,7 +104,8 @@ func newService(ctx context.Context, db store, c config.Config, name string, log
 	return s, nil
 }
 
-// share puts the settings of sharing in force on all nodes. Whoever does so last wins, and says what that changes.
+// share puts the settings of sharing in force on all nodes, through the store. The node that started or
+// reloaded last wins; it logs what that changes.
 func (s *service) share(ctx context.Context, c jobstore.Sharing) error {
 	now := instant.Of(time.Now())
 	changes, err := kv.Run(ctx, s.db, func(tx kv.Tx) ([]string, error) {
@@ -119,10 +124,11 @@ func (s *service) share(ctx context.Context, c jobstore.Sharing) error {
 	return err
 }
 
-// configure changes what can be changed while the service runs.
+// configure puts a new configuration in force, as far as it can change while the service runs.
 func (s *service) configure(ctx context.Context, c config.Config) error {
 	if c.Roles != s.roles {
-		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail", "roles change at the next start")
+		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail",
+			"roles change at the next start")
 	}
 	s.mu.Lock()
 	s.config = c
@@ -131,11 +137,12 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	return s.share(ctx, c.Replicator.Sharing)
 }
 
-// leaveTime is how long a node may take to give its jobs and its lease back once the runs have stopped.
+// leaveTime bounds the time that a node takes to give its jobs and its lease back, once its runs have
+// stopped.
 const leaveTime = 10 * time.Second
 
-// stopLimit bounds a graceful stop: the runs have the time that the configuration gives them. Without a store
-// there is nothing to give anything back to.
+// stopLimit returns how long a graceful stop may take: stop_timeout_sec for the runs, and leaveTime to give
+// their jobs back. A store that has ended takes nothing back, so there is no time for that.
 func (s *service) stopLimit() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +152,8 @@ func (s *service) stopLimit() time.Duration {
 	return min(s.config.Node.StopTimeout, math.MaxInt64-leaveTime) + leaveTime
 }
 
-// storeEnd says why the store has ended for good, nil while it may work again: a cluster that is away comes back.
+// storeEnd returns why the store has ended for good, nil if it has not. A cluster that does not answer has
+// not ended: it may come back.
 func (s *service) storeEnd() error {
 	if err := s.db.Err(); errors.Is(err, embedded.ErrFailed) {
 		return err
@@ -157,11 +165,11 @@ func (s *service) storeEnd() error {
 func (s *service) watchStore(ctx context.Context) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
-		look := time.NewTicker(time.Second)
-		defer look.Stop()
+		poll := time.NewTicker(time.Second)
+		defer poll.Stop()
 		for s.storeEnd() == nil {
 			select {
-			case <-look.C:
+			case <-poll.C:
 			case <-ctx.Done():
 				return
 			}
@@ -197,7 +205,7 @@ func (s *service) SetMaintenanceMode(mode string) error {
 	return nil
 }
 
-// createReplicatorDB makes the database _replicator unless it is there.
+// createReplicatorDB creates the database _replicator unless it exists.
 func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, now instant.Time) error {
 	instance := tuple.UUID(randomBytes(16))
 	return kv.Do(ctx, db, func(tx kv.Tx) error {
@@ -208,7 +216,8 @@ func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, 
 	})
 }
 
-// clientTLS is how connections to endpoints are secured.
+// clientTLS returns the TLS configuration for connections to endpoints. Certificates are verified unless the
+// configuration says otherwise.
 func clientTLS(c coreconfig.TLS) (*tls.Config, error) {
 	t := &tls.Config{InsecureSkipVerify: !c.Verify}
 	if c.CAFile != "" {

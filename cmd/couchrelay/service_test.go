@@ -21,7 +21,8 @@ func TestDocumentRunsAndCompletes(t *testing.T) {
 	r.same()
 	doc := r.want(200, "GET", "_replicator/r", "")
 	stats, _ := doc["_replication_stats"].(object)
-	if doc["_replication_state"] != "completed" || stats["docs_written"] != 250.0 || doc["_replication_state_time"] == nil {
+	if doc["_replication_state"] != "completed" || stats["docs_written"] != 250.0 ||
+		doc["_replication_state_time"] == nil {
 		t.Errorf("document %v", doc)
 	}
 	view := r.want(200, "GET", "_scheduler/docs/_replicator/r", "")
@@ -45,7 +46,8 @@ func TestOneShotRequestWaits(t *testing.T) {
 	if again := r.want(200, "POST", "_replicate", r.body("")); again["no_changes"] != true {
 		t.Errorf("again %v", again)
 	}
-	if answer := r.want(200, "POST", "_replicate", r.body(`,"use_checkpoints":false,"doc_ids":["doc1"]`)); answer["use_checkpoints"] != false {
+	if answer := r.want(200, "POST", "_replicate",
+		r.body(`,"use_checkpoints":false,"doc_ids":["doc1"]`)); answer["use_checkpoints"] != false {
 		t.Errorf("without checkpoints %v", answer)
 	}
 }
@@ -74,10 +76,12 @@ func TestContinuousAndCancel(t *testing.T) {
 	if job["state"] != "running" || job["database"] != nil {
 		t.Errorf("job %v", job)
 	}
-	if status, tasks := r.call("GET", "_active_tasks", ""); status != 200 || !strings.Contains(tasks["text"].(string), `"type":"replication"`) {
+	if status, tasks := r.call("GET", "_active_tasks", ""); status != 200 ||
+		!strings.Contains(tasks["text"].(string), `"type":"replication"`) {
 		t.Errorf("tasks %v", tasks)
 	}
-	cancelled := r.want(200, "POST", "_replicate", fmt.Sprintf(`{"cancel":true,"id":%q}`, strings.ReplaceAll(id, "+", " ")))
+	cancelled := r.want(200, "POST", "_replicate",
+		fmt.Sprintf(`{"cancel":true,"id":%q}`, strings.ReplaceAll(id, "+", " ")))
 	if cancelled["_local_id"] != id {
 		t.Errorf("cancelled %v", cancelled)
 	}
@@ -85,12 +89,16 @@ func TestContinuousAndCancel(t *testing.T) {
 	r.want(404, "POST", "_replicate", fmt.Sprintf(`{"cancel":true,"id":%q}`, id))
 	r.want(202, "POST", "_replicate", r.body(`,"continuous":true`))
 	r.want(200, "POST", "_replicate", r.body(`,"continuous":true,"cancel":true`))
-	r.await("the run to end", func() bool { _, tasks := r.call("GET", "_active_tasks", ""); return tasks["text"] == "[]\n" })
+	r.await("the run to end",
+		func() bool { _, tasks := r.call("GET", "_active_tasks", ""); return tasks["text"] == "[]\n" })
 }
 
 func TestCancelledRequestIsAnswered(t *testing.T) {
 	r := newRig(t)
-	dead := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
+	dead := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		q *http.Request) {
+		<-q.Context().Done()
+	}))
 	defer dead.Close()
 	body := fmt.Sprintf(`{"source":"%s/db","target":"%s/db"%%s}`, dead.URL, dead.URL)
 	answered := make(chan int)
@@ -127,7 +135,8 @@ func TestDeletedDocumentStopsItsJob(t *testing.T) {
 	r.await("the run", func() bool { return r.docState("r") == "running" })
 	r.want(200, "DELETE", fmt.Sprintf("_replicator/r?rev=%s", answer["rev"]), "")
 	r.want(404, "GET", "_scheduler/docs/_replicator/r", "")
-	r.await("the run to end", func() bool { _, tasks := r.call("GET", "_active_tasks", ""); return tasks["text"] == "[]\n" })
+	r.await("the run to end",
+		func() bool { _, tasks := r.call("GET", "_active_tasks", ""); return tasks["text"] == "[]\n" })
 }
 
 func TestDeletedDatabaseStopsItsJobs(t *testing.T) {
@@ -137,24 +146,30 @@ func TestDeletedDatabaseStopsItsJobs(t *testing.T) {
 	r.want(201, "PUT", "team%2F_replicator/r", r.body(`,"continuous":true`))
 	r.want(200, "GET", "_scheduler/docs/team/_replicator/r", "")
 	r.want(200, "DELETE", "team%2F_replicator", "")
-	r.await("the job to go", func() bool { return r.want(200, "GET", "_scheduler/jobs", "")["total_rows"] == 0.0 })
+	r.await("the job to go", func() bool {
+		return r.want(200, "GET", "_scheduler/jobs",
+			"")["total_rows"] == 0.0
+	})
 	r.want(404, "GET", "_scheduler/docs/team/_replicator", "")
 }
 
 func TestListsPageAndFilter(t *testing.T) {
 	r := newRig(t)
 	for i := range 7 {
-		r.want(201, "PUT", fmt.Sprint("_replicator/r", i), fmt.Sprintf(`{"source":"http://127.0.0.1:1/a%d","target":"http://127.0.0.1:1/b"}`, i))
+		r.want(201, "PUT", fmt.Sprint("_replicator/r", i),
+			fmt.Sprintf(`{"source":"http://127.0.0.1:1/a%d","target":"http://127.0.0.1:1/b"}`, i))
 	}
 	jobs := r.want(200, "GET", "_scheduler/jobs?limit=3&skip=5", "")
 	if list := jobs["jobs"].([]any); len(list) != 2 || jobs["total_rows"] != 7.0 || jobs["offset"] != 5.0 {
 		t.Errorf("jobs %v", jobs)
 	}
 	docs := r.want(200, "GET", "_scheduler/docs?limit=2&skip=1&states=pending,running,crashing", "")
-	if list := docs["docs"].([]any); len(list) != 2 || docs["total_rows"] != 7.0 || list[0].(object)["doc_id"] != "r1" {
+	if list := docs["docs"].([]any); len(list) != 2 || docs["total_rows"] != 7.0 ||
+		list[0].(object)["doc_id"] != "r1" {
 		t.Errorf("docs %v", docs)
 	}
-	for _, path := range []string{"_scheduler/jobs?limit=x", "_scheduler/jobs?skip=-1", "_scheduler/docs?states=odd", "_scheduler/docs/nowhere"} {
+	for _, path := range []string{"_scheduler/jobs?limit=x", "_scheduler/jobs?skip=-1",
+		"_scheduler/docs?states=odd", "_scheduler/docs/nowhere"} {
 		r.want(400, "GET", path, "")
 	}
 	r.want(404, "GET", "_scheduler/docs/none/_replicator", "")
@@ -163,7 +178,7 @@ func TestListsPageAndFilter(t *testing.T) {
 	r.want(405, "GET", "_replicate", "")
 }
 
-// TestTroubleIsTold: every kind of trouble ends in a clear error and shows no password.
+// TestTroubleIsTold: every kind of trouble ends in a clear error, which shows no password.
 func TestTroubleIsTold(t *testing.T) {
 	r := newRig(t)
 	r.fill(1)
@@ -180,7 +195,10 @@ func TestTroubleIsTold(t *testing.T) {
 		w.WriteHeader(401)
 		fmt.Fprint(w, `{"error":"unauthorized","reason":"Name or password is incorrect."}`)
 	})
-	notADatabase := bad(func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, `{"couchdb":"Welcome"}`) })
+	notADatabase := bad(func(w http.ResponseWriter,
+		q *http.Request) {
+		fmt.Fprint(w, `{"couchdb":"Welcome"}`)
+	})
 	noSeq := bad(func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case strings.Contains(q.URL.Path, "_changes"):
@@ -205,16 +223,19 @@ func TestTroubleIsTold(t *testing.T) {
 		{"html", html, 500, "malformed_response", "HTML"},
 		{"unauthorized", unauthorized, 401, "unauthorized", "unauthorized to access or create database"},
 		{"no database", notADatabase, 500, "malformed_response", ""},
-		{"missing database", strings.Replace(r.source.url, "http://", "http://joe:SECRET@", 1) + "nowhere", 404, "db_not_found", "could not open"},
+		{"missing database", strings.Replace(r.source.url, "http://", "http://joe:SECRET@", 1) + "nowhere",
+			404, "db_not_found", "could not open"},
 		{"row without seq", noSeq, 500, "malformed_response", "seq"},
 		{"cut off", cutOff, 500, "connection_closed", ""},
 		{"unreachable", "http://joe:SECRET@127.0.0.1:1/db", 500, "connect_failed", "127.0.0.1:1"},
-		{"unresolvable", "http://joe:SECRET@no-such-host.invalid/db", 500, "nxdomain", "could not resolve http://no-such-host.invalid/db/"},
+		{"unresolvable", "http://joe:SECRET@no-such-host.invalid/db", 500, "nxdomain",
+			"could not resolve http://no-such-host.invalid/db/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := *r
 			r.t = t
-			body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true,"retries_per_request":1}`, c.source, target)
+			body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true,"retries_per_request":1}`,
+				c.source, target)
 			answer := r.want(c.status, "POST", "_replicate", body)
 			reason, _ := answer["reason"].(string)
 			if answer["error"] != c.error || !strings.Contains(reason, c.says) {
@@ -244,15 +265,19 @@ func TestMistakesInRequests(t *testing.T) {
 	}{
 		{`{"source":"http://h/a"}`, "invalid_replication", "Missing replicator database", 400},
 		{`{"source":"a","target":"http://h/b"}`, "invalid_replication", "local_endpoints_not_supported", 400},
-		{`{"source":"http://h/a","target":"http://h/b","continuous":"yes"}`, "bad_request", "parameter `continuous` must be a boolean", 400},
-		{`{"source":"http://h/a","target":"http://h/b","doc_ids":[],"selector":{}}`, "bad_request", "mutually exclusive", 400},
-		{`{"source":"http://h/a","target":"http://h/b","worker_processes":0}`, "bad_request", "worker_processes", 400},
+		{`{"source":"http://h/a","target":"http://h/b","continuous":"yes"}`, "bad_request",
+			"parameter `continuous` must be a boolean", 400},
+		{`{"source":"http://h/a","target":"http://h/b","doc_ids":[],"selector":{}}`,
+			"bad_request", "mutually exclusive", 400},
+		{`{"source":"http://h/a","target":"http://h/b","worker_processes":0}`, "bad_request",
+			"worker_processes", 400},
 		{`{"source":`, "bad_request", "", 400},
 		{`[]`, "bad_request", "", 400},
 		{`{"cancel":true,"id":"nothing"}`, "not_found", "missing", 404},
 	} {
 		answer := r.want(c.status, "POST", "_replicate", c.body)
-		if reason, _ := answer["reason"].(string); answer["error"] != c.error || !strings.Contains(reason, c.says) {
+		if reason, _ := answer["reason"].(string); answer["error"] != c.error ||
+			!strings.Contains(reason, c.says) {
 			t.Errorf("%s: %v", c.body, answer)
 		}
 	}
@@ -260,7 +285,8 @@ func TestMistakesInRequests(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	refused := r.want(403, "PUT", "_replicator/r", `{"source":"http://h/a"}`)
-	if refused["error"] != "forbidden" || !strings.HasPrefix(refused["reason"].(string), "Missing replicator database") {
+	if refused["error"] != "forbidden" ||
+		!strings.HasPrefix(refused["reason"].(string), "Missing replicator database") {
 		t.Errorf("%v", refused)
 	}
 	r.want(403, "PUT", "plain", "")
@@ -272,21 +298,24 @@ func TestAdmins(t *testing.T) {
 	r.stop()
 	c := config.Default()
 	// PBKDF2 of "secret" with salt "salt", 10 rounds of SHA-1, as CouchDB stores it.
-	c.Admins = map[string]string{"adm": "-pbkdf2-" + hashOf("secret", "salt", 10) + ",salt,10", "eve": "plain"}
+	c.Admins = map[string]string{"adm": "-pbkdf2-" + hashOf("secret", "salt", 10) + ",salt,10",
+		"eve": "plain"}
 	r.start(c)
 	basic := func(name, password string) string {
 		q, _ := http.NewRequest("GET", "http://x/", nil)
 		q.SetBasicAuth(name, password)
 		return q.Header.Get("Authorization")
 	}
-	for _, path := range []string{"_scheduler/jobs", "_scheduler/docs", "_active_tasks", "_replicator", "_replicator/_all_docs"} {
+	for _, path := range []string{"_scheduler/jobs", "_scheduler/docs", "_active_tasks",
+		"_replicator", "_replicator/_all_docs"} {
 		r.want(401, "GET", path, "")
 		for _, header := range []string{basic("adm", "wrong"), basic("nobody", "secret"), "Bearer x"} {
 			if status, answer := r.call("GET", path, "", "Authorization", header); status != 401 {
 				t.Errorf("%s with %s: %d %v", path, header, status, answer)
 			}
 		}
-		for _, header := range []string{basic("adm", "secret"), basic("adm", "secret"), basic("eve", "plain")} {
+		for _, header := range []string{basic("adm", "secret"), basic("adm", "secret"),
+			basic("eve", "plain")} {
 			if status, answer := r.call("GET", path, "", "Authorization", header); status != 200 {
 				t.Errorf("%s with %s: %d %v", path, header, status, answer)
 			}
@@ -296,10 +325,12 @@ func TestAdmins(t *testing.T) {
 	r.want(200, "GET", "", "")
 	r.want(200, "GET", "_up", "")
 	body := `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`
-	if status, answer := r.call("PUT", "_replicator/r", body, "Authorization", basic("eve", "plain")); status != 201 {
+	if status, answer := r.call("PUT", "_replicator/r", body, "Authorization",
+		basic("eve", "plain")); status != 201 {
 		t.Fatalf("%d %v", status, answer)
 	}
-	if _, doc := r.call("GET", "_replicator/r", "", "Authorization", basic("adm", "secret")); doc["owner"] != "eve" {
+	if _, doc := r.call("GET", "_replicator/r", "", "Authorization",
+		basic("adm", "secret")); doc["owner"] != "eve" {
 		t.Errorf("document %v", doc)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
+// newStore returns a function that opens an empty store, again after a close, and the key prefix to use.
 func newStore(t testing.TB) (open func() store, keyPrefix string) {
 	files := vfs.NewMem()
 	return func() store {

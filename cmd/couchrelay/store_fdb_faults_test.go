@@ -23,7 +23,8 @@ func newClusterRig(t *testing.T) (*rig, *fdbctest.Cluster) {
 	cluster, path := fdbtest.NewCluster(t)
 	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "test"}
 	r.open = func() store {
-		o := fdb.Options{Logger: slog.New(slog.NewTextHandler(r.log, nil)), Probe: 5 * time.Millisecond, Patience: 500 * time.Millisecond}
+		o := fdb.Options{Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+			Probe: 5 * time.Millisecond, Patience: 500 * time.Millisecond}
 		db, err := fdb.Open(path, o)
 		if err != nil {
 			t.Fatal(err)
@@ -35,8 +36,8 @@ func newClusterRig(t *testing.T) (*rig, *fdbctest.Cluster) {
 	return r, cluster
 }
 
-// TestEveryTransactionIsIdempotent: a service whose commits conflict, get lost or happen without its
-// hearing of it, the bindings' silent repetitions included, does its work once.
+// TestEveryTransactionIsIdempotent: a service does its work exactly once although its commits conflict, get
+// lost, or happen with an unknown result and are repeated.
 func TestEveryTransactionIsIdempotent(t *testing.T) {
 	r, cluster := newClusterRig(t)
 	r.fill(50)
@@ -46,7 +47,8 @@ func TestEveryTransactionIsIdempotent(t *testing.T) {
 		if op.Kind != fakefdb.Commit || random.Intn(2) == 0 {
 			return fakefdb.Outcome{}
 		}
-		list := []fakefdb.Fault{fakefdb.UnknownLanded, fakefdb.UnknownLanded, fakefdb.UnknownDropped, fakefdb.Conflict}
+		list := []fakefdb.Fault{fakefdb.UnknownLanded, fakefdb.UnknownLanded,
+			fakefdb.UnknownDropped, fakefdb.Conflict}
 		fault := list[random.Intn(len(list))]
 		mu.Lock()
 		defer mu.Unlock()
@@ -55,7 +57,8 @@ func TestEveryTransactionIsIdempotent(t *testing.T) {
 	})
 	const jobs = 10
 	for i := range jobs {
-		body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, r.source.url+"db", fmt.Sprintf("%scopy%d", r.target.url, i))
+		body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, r.source.url+"db",
+			fmt.Sprintf("%scopy%d", r.target.url, i))
 		answer := r.want(201, "PUT", fmt.Sprint("_replicator/r", i), body)
 		if answer["ok"] != true {
 			t.Errorf("answer %v", answer)
@@ -79,7 +82,7 @@ func TestEveryTransactionIsIdempotent(t *testing.T) {
 	}
 }
 
-// TestClusterGoesAwayAndComesBack: the service says so, loses nothing and goes on by itself.
+// TestClusterGoesAwayAndComesBack: the service logs it, loses nothing and continues by itself.
 func TestClusterGoesAwayAndComesBack(t *testing.T) {
 	r, cluster := newClusterRig(t)
 	r.fill(20)
@@ -89,12 +92,14 @@ func TestClusterGoesAwayAndComesBack(t *testing.T) {
 	cluster.Leave()
 	r.await("503", func() bool { status, _ := r.call("GET", "_up", ""); return status == 503 })
 	up := r.want(503, "GET", "_up", "")
-	if reason, _ := up["reason"].(string); up["status"] != "unavailable" || !strings.Contains(reason, "cluster does not answer") {
+	if reason, _ := up["reason"].(string); up["status"] != "unavailable" ||
+		!strings.Contains(reason, "cluster does not answer") {
 		t.Errorf("answer %v", up)
 	}
 	accepted := make(chan int)
 	go func() {
-		status, _ := r.call("PUT", "_replicator/during", `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+		status, _ := r.call("PUT", "_replicator/during",
+			`{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
 		accepted <- status
 	}()
 	r.add(20, 5)
@@ -109,19 +114,23 @@ func TestClusterGoesAwayAndComesBack(t *testing.T) {
 	r.same()
 }
 
-// TestServicesShareACluster: one that starts leaves the jobs of another alone.
+// TestServicesShareACluster: a service that starts leaves the jobs of another alone.
 func TestServicesShareACluster(t *testing.T) {
 	one, _ := newClusterRig(t)
 	one.fill(5)
 	one.want(201, "PUT", "_replicator/r", one.body(`,"continuous":true`))
 	one.await("the run", func() bool { return one.docState("r") == "running" })
-	two := &rig{t: t, log: &syncBuffer{}, keyPrefix: one.keyPrefix, open: one.open, source: one.source, target: one.target}
+	two := &rig{t: t, log: &syncBuffer{}, keyPrefix: one.keyPrefix, open: one.open,
+		source: one.source, target: one.target}
 	two.start(config.Default())
-	two.want(200, "POST", "_replicate", fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, two.source.url+"db", two.target.url+"other"))
+	two.want(200, "POST", "_replicate",
+		fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, two.source.url+"db",
+			two.target.url+"other"))
 	one.add(5, 5)
 	one.await("the rest", func() bool { return request("GET", one.target.url+"copy/doc9", nil, nil) == nil })
 	for _, r := range []*rig{one, two} {
-		if log := r.log.String(); strings.Contains(log, "worker_silent") || strings.Contains(log, "lease_lost") {
+		if log := r.log.String(); strings.Contains(log, "worker_silent") ||
+			strings.Contains(log, "lease_lost") {
 			t.Errorf("log %s", log)
 		}
 		if state := r.docState("r"); state != "running" {

@@ -9,7 +9,7 @@ import (
 	"couchrelay/adapters/fdb/fdbtest"
 )
 
-// newStore is an empty store that can be opened, closed and opened again, and the key prefix to use.
+// newStore returns a function that opens an empty store, again after a close, and the key prefix to use.
 func newStore(t testing.TB) (open func() store, keyPrefix string) {
 	clusterFile, name := fdbtest.Place(t)
 	return func() store {
