@@ -15,19 +15,22 @@ import (
 	"couchrelay/core/spec"
 )
 
-// The types that a log may name.
+// The types that a log may name. A type that is missing here makes logs with it unreadable.
 var (
 	nodeEvents  = names(node.Events())
 	nodeResults = names(node.Results())
 	runEvents   = names([]replication.Event{
-		replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{}, replication.Stop{},
+		replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{},
+		replication.Stop{},
 	})
 	runResults = names([]peer.Result{
-		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{}, peer.Diff{},
+		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{},
+		peer.Diff{},
 		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{},
 	})
 )
 
+// names returns the types of values by their names.
 func names[T any](values []T) map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range values {
@@ -46,7 +49,7 @@ func tag(v any) tagged {
 	return tagged{Type: reflect.TypeOf(v).Name(), Value: raw}
 }
 
-// untag decodes a value of one of the types.
+// untag decodes a value, whose type must be among types.
 func untag(t tagged, types map[string]reflect.Type) (any, error) {
 	typ, known := types[t.Type]
 	if !known {
@@ -59,7 +62,8 @@ func untag(t tagged, types map[string]reflect.Type) (any, error) {
 	return v.Elem().Interface(), nil
 }
 
-// putEvent stores an event; its Result, which has one of several types, apart.
+// putEvent stores an event. Its Result, which has one of several types, is stored apart, with the name of its
+// type.
 func (s *step) putEvent(ev any) {
 	var result any
 	switch e := ev.(type) {
@@ -83,6 +87,7 @@ func (s *step) putEvent(ev any) {
 	}
 }
 
+// nodeEvent returns the event of a step of the node.
 func (s *step) nodeEvent() (node.Event, error) {
 	v, err := untag(s.Event, nodeEvents)
 	if err != nil {
@@ -100,6 +105,7 @@ func (s *step) nodeEvent() (node.Event, error) {
 	return done, nil
 }
 
+// runEvent returns the event of a step of a run.
 func (s *step) runEvent() (replication.Event, error) {
 	v, err := untag(s.Event, runEvents)
 	if err != nil {
@@ -117,7 +123,9 @@ func (s *step) runEvent() (replication.Event, error) {
 	return reply, nil
 }
 
-// redacted takes out of an event, or an effect, what must not be in a log. The machines decide nothing by it.
+// redacted returns an event or effect without the parts that must not be in a log (see the package comment).
+// The machines decide nothing by those parts, so a replay comes to the same decisions without them. The value
+// itself is not changed.
 func redacted(v any) any {
 	switch v := v.(type) {
 	case node.Done:
@@ -142,9 +150,12 @@ func redacted(v any) any {
 	return v
 }
 
+// redactedWork keeps of a replication only whether it is continuous, and of its record's addresses all but
+// query and credentials.
 func redactedWork(w jobstore.Work) jobstore.Work {
 	record := *w.Record
-	for _, address := range []*string{&record.Source, &record.Target, &record.SourceProxy, &record.TargetProxy} {
+	for _, address := range []*string{&record.Source, &record.Target, &record.SourceProxy,
+		&record.TargetProxy} {
 		*address = withoutQuery(*address)
 	}
 	w.Record = &record
@@ -152,7 +163,8 @@ func redactedWork(w jobstore.Work) jobstore.Work {
 	return w
 }
 
-// withoutQuery takes the query, user and password out of a URL; what is no URL is left out.
+// withoutQuery returns a URL without query, user and password. A text that is no URL may hold anything, so it
+// becomes empty.
 func withoutQuery(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -162,7 +174,7 @@ func withoutQuery(address string) string {
 	return u.String()
 }
 
-// digestOf stands for the text of a filter function.
+// digestOf returns a digest that represents a filter function in a log.
 func digestOf(code string) string {
 	sum := sha256.Sum256([]byte(code))
 	return hex.EncodeToString(sum[:16])

@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// digest is a number for all that effects hold: the first bytes of a SHA-256 over their fields in order, with
-// the names of types where several may stand. Empty lists and none are the same, and strings are what JSON
-// makes of them.
+// digest returns the first 8 bytes of a SHA-256 over the fields of effects in order, with the names of types
+// where there may be several. A value that was written as JSON and read again has the same digest: empty
+// lists count as nil, and strings as what JSON makes of them. So fields must not change their order. It takes
+// and returns scratch memory.
 func digest[E any](effects []E, scratch []byte) (uint64, []byte) {
 	b := scratch[:0]
 	for _, e := range effects {
@@ -20,6 +21,7 @@ func digest[E any](effects []E, scratch []byte) (uint64, []byte) {
 	return binary.BigEndian.Uint64(sum[:]), b
 }
 
+// appendValue appends an encoding of a value.
 func appendValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Bool:
@@ -63,7 +65,8 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// valid is what is left of a string after it was written as JSON and read again.
+// valid returns a string as it is after it was written as JSON and read again: bytes that are not UTF-8 are
+// replaced.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

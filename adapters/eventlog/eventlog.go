@@ -1,20 +1,26 @@
-// Package eventlog records what a node was told and what it decided, and plays that again: every event
-// given to the machines of a host (package core/host), with the clock, and what came out. The machines are
-// deterministic, so what happened to a service can be looked at step by step elsewhere, later.
+// Package eventlog records every event given to the machines of a host (package core/host), with the clock,
+// and the effects that they decided; and it replays such a log. The machines are deterministic, so a replay
+// on another machine shows step by step what happened to a service.
 //
 // # Format
 //
 // A log is text. A line is a checksum of 8 hexadecimal digits, a space and a JSON object. The checksum is
 // CRC-32C over all lines up to this one, without the checksums and line ends, so that a line that was
-// changed, lost or moved is found. The first line is a header, the last one of a log that was closed says
-// why; all others are steps, or the plans of runs.
+// changed, lost or moved is found. The first line is a header. The last line of a log that was closed is its
+// end; a log without one was cut. All others are steps, or the plans of runs.
 //
-// # What is in it
+// # Secrets
 //
-// There are ids of documents and revisions, replication ids, checkpoints, URLs without user, password and
-// query, names of users, settings, and what servers said of their failures. There are no passwords,
-// headers, document bodies, selectors, query parameters or filter functions: of a replication a log has only
-// what the core decides by, and a filter function is known by its digest.
+// A log has ids of documents and revisions, replication ids, checkpoints, URLs without user, password and
+// query, names of users, settings, and the errors and reasons of servers. It must not have passwords,
+// headers, document bodies, selectors, query parameters or filter functions. Of a replication it has only the
+// parts by which the core decides; a filter function is represented by its digest. A new event or effect with
+// a secret in it needs a case in redacted.
+//
+// # Compatibility
+//
+// Logs of earlier releases are replayed too (see testdata). So names and order of the fields of events,
+// results and effects must not change, nor the texts of effects.
 package eventlog
 
 import (
@@ -26,13 +32,13 @@ import (
 	"couchrelay/core/replication"
 )
 
-// Version is that of the format.
+// Version is the version of the format. Replay reads no other.
 const Version = 1
 
 // format names the format in the header.
 const format = "couchrelay-events"
 
-// line is any line but for its checksum.
+// line is a line without its checksum. Exactly one of its fields is set.
 type line struct {
 	Header *header `json:"header,omitempty"`
 	Plan   *plan   `json:"plan,omitempty"`
@@ -49,8 +55,8 @@ type header struct {
 	Node    node.Config  `json:"node"`
 }
 
-// plan is a replication.Plan. Its function is replaced by what it says: here of the empty filter function,
-// in steps of those that came.
+// plan is a replication.Plan. A function cannot be written, so IDs has its value for the empty filter
+// function, and the step that brings a filter function has its value for that.
 type plan struct {
 	Run       uint64              `json:"run"`
 	Options   replication.Options `json:"options"`
@@ -67,14 +73,15 @@ type step struct {
 	// Run is 0 for the node.
 	Run    uint64       `json:"run,omitempty"`
 	Steady instant.Time `json:"steady"`
-	Wall   instant.Time `json:"wall,omitempty"` // of the node
-	Event  tagged       `json:"event"`
-	// Result is the member of Event that may have several types.
+	Wall   instant.Time `json:"wall,omitempty"` // only in steps of the node: runs have no wall clock
+	Event  tagged       `json:"event"`          // without its member Result
+	// Result is the Event's member of that name, which has one of several types.
 	Result *tagged `json:"result,omitempty"`
-	// IDs are what the plan says to the filter function that came.
-	IDs     *replication.IDs `json:"ids,omitempty"`
-	Effects []string         `json:"effects,omitempty"`
-	// Digest covers all of the effects, of which the texts are only a part.
+	// IDs are the ids that the plan gives for the filter function in Result.
+	IDs *replication.IDs `json:"ids,omitempty"`
+	// Effects are the texts of the effects, for people; each is cut at maxText.
+	Effects []string `json:"effects,omitempty"`
+	// Digest covers the values of the effects as a whole.
 	Digest uint64 `json:"digest,string"`
 }
 

@@ -42,19 +42,22 @@ func (f *file) Close() error { f.closed = true; return nil }
 // record has a node and a run live for a moment, and records it.
 func record(w *Writer) {
 	cfg := node.Config{
-		Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "n/1", Exclusive: true, Seed: 7,
+		Settings: node.DefaultSettings(), Name: "n", Roles: node.AllRoles, Worker: "n/1", Exclusive: true,
+		Seed: 7,
 	}
 	now := node.Clock{Steady: 1_800_000_000_000_000, Wall: 1_800_000_000_000_000}
 	plan := replication.Plan{
 		Options: replication.Options{
-			Filter: &peer.GetFilter{DesignDoc: "d", Name: "f"}, Workers: 1, BatchSize: 10, Connections: 2, Retries: 1,
+			Filter: &peer.GetFilter{DesignDoc: "d", Name: "f"}, Workers: 1, BatchSize: 10, Connections: 2,
+			Retries:        1,
 			UseCheckpoints: true,
 		},
 		IDs: func(code string) replication.IDs {
 			return replication.IDs{Bases: []string{fmt.Sprint("base", len(code)), "old"}}
 		}, Seed: 3,
 	}
-	h := host.New(host.Config{Node: cfg, Observer: w, Plan: func(node.StartRun) replication.Plan { return plan }})
+	h := host.New(host.Config{Node: cfg, Observer: w,
+		Plan: func(node.StartRun) replication.Plan { return plan }})
 	w.NodeBegins(cfg, now.Steady)
 	asked := map[reflect.Type]uint64{} // the last request of each kind
 	tell := func(ev host.Event) {
@@ -114,7 +117,8 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	}
 	var identified bool
 	for _, s := range steps {
-		identified = identified || s.Run == 1 && strings.Contains(strings.Join(s.Effects, " "), "identify base20")
+		identified = identified ||
+			s.Run == 1 && strings.Contains(strings.Join(s.Effects, " "), "identify base20")
 	}
 	if !identified {
 		t.Errorf("the ids that the plan said did not come back: %v", steps)
@@ -214,7 +218,8 @@ func TestLogWithoutPlan(t *testing.T) {
 		}
 		return []line{l}
 	})
-	if _, err := Replay(f, nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "there is no run 1") {
+	if _, err := Replay(f, nil); !errors.Is(err, ErrFormat) ||
+		!strings.Contains(err.Error(), "there is no run 1") {
 		t.Error(err)
 	}
 }
@@ -235,7 +240,8 @@ func TestTamperedLog(t *testing.T) {
 		}
 	})
 	lines := bytes.SplitAfter(log, []byte("\n"))
-	if _, err := Replay(bytes.NewReader(bytes.Join(append(lines[:3:3], lines[4:]...), nil)), nil); !errors.Is(err, ErrFormat) {
+	if _, err := Replay(bytes.NewReader(bytes.Join(append(lines[:3:3], lines[4:]...), nil)),
+		nil); !errors.Is(err, ErrFormat) {
 		t.Errorf("a line is missing: %v", err)
 	}
 }
@@ -267,7 +273,8 @@ func TestOtherFormats(t *testing.T) {
 		sealed(`{"end":"closed"}`):          "does not begin with a header",
 		sealed(`{"header":{"format":"couchrelay-events","version":99,"program":"couchrelay 9"}}`): "version 99, written by couchrelay 9; this program reads version 1",
 	} {
-		if _, err := Replay(strings.NewReader(text), nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+		if _, err := Replay(strings.NewReader(text), nil); !errors.Is(err, ErrFormat) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -408,7 +415,9 @@ func fill(v reflect.Value, n *int) {
 func BenchmarkStep(b *testing.B) {
 	changes := peer.Changes{LastSeq: `"500-x"`}
 	for i := range 500 {
-		changes.Rows = append(changes.Rows, peer.Change{Seq: peer.Seq(fmt.Sprintf("%q", fmt.Sprint(i, "-x"))), ID: fmt.Sprint("doc", i), Revs: []string{fmt.Sprintf("1-%032x", i)}})
+		changes.Rows = append(changes.Rows,
+			peer.Change{Seq: peer.Seq(fmt.Sprintf("%q", fmt.Sprint(i, "-x"))), ID: fmt.Sprint("doc", i),
+				Revs: []string{fmt.Sprintf("1-%032x", i)}})
 	}
 	var diff peer.DiffRevs
 	for _, row := range changes.Rows {
@@ -417,7 +426,8 @@ func BenchmarkStep(b *testing.B) {
 	w := NewWriter(discard{}, "bench", 0, slog.New(slog.DiscardHandler))
 	b.ReportAllocs()
 	for b.Loop() {
-		w.RunStepped(1, 1, replication.Reply{ID: 1, Reply: peer.Reply{Result: changes}}, []replication.Effect{replication.Call{ID: 2, Op: diff}})
+		w.RunStepped(1, 1, replication.Reply{ID: 1, Reply: peer.Reply{Result: changes}},
+			[]replication.Effect{replication.Call{ID: 2, Op: diff}})
 	}
 }
 

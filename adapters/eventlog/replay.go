@@ -21,24 +21,25 @@ import (
 	"couchrelay/core/replication"
 )
 
-// ErrFormat is wrapped by errors about logs that cannot be read, from the line that they name on.
+// ErrFormat is in the chain of errors about logs that cannot be read. Such an error names the first
+// unreadable line.
 var ErrFormat = errors.New("not a readable event log")
 
-// Step is one event that was played again.
+// Step is one event that was replayed.
 type Step struct {
-	Number  int // from 1
-	At      time.Duration
-	Run     uint64 // 0 for the node
+	Number  int           // from 1
+	At      time.Duration // since the header
+	Run     uint64        // 0 for the node
 	Event   string
 	Effects []string
 }
 
-// Difference is the first step at which the machines decide otherwise than they did: other effects, or
-// another event that a step brings about.
+// Difference is the first step at which this program decides otherwise than the one that wrote the log: other
+// effects, or another event between node and runs.
 type Difference struct {
-	Step                   // as it is now; without an event when there is none
-	RecordedEvent string   // empty when the log ends before the step
-	Recorded      []string // effects
+	Step                   // the step of this program; its Event is empty if there is none
+	RecordedEvent string   // empty if the log ends before the step
+	Recorded      []string // the recorded effects
 }
 
 func (d *Difference) Error() string {
@@ -49,7 +50,7 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("event %d is %s, and recorded is %s", d.Number, now, then)
 }
 
-// Panic is a step at which a machine panics: after an event that cannot come in its state.
+// Panic is a step at which a machine panics, because the event cannot come in its state.
 type Panic struct {
 	Step
 	Value any
@@ -60,30 +61,29 @@ func (p *Panic) Error() string {
 	return fmt.Sprintf("event %d, %s: panic: %v", p.Number, p.Event, p.Value)
 }
 
-// Report says how far a log was played.
+// Report tells how far a log was replayed.
 type Report struct {
-	Program string // that wrote the log
-	Node    string
-	Events  int
-	Runs    int
-	Took    time.Duration // from the first event to the last
-	// Cut says that the log was not closed: it ends where the process, or the disk, did.
+	Program string        // the program that wrote the log
+	Node    string        // name of the node
+	Events  int           // steps replayed
+	Runs    int           // runs that began
+	Took    time.Duration // from the header to the last event
+	// Cut is set if the log was not closed: the process was killed, or its disk was full.
 	Cut bool
 }
 
-// player plays a log through a host. Events from outside are told as the log has them. Events that steps
-// bring about come from the host again; the log says whether they are the same, and by which clock each was
-// handled.
+// player replays a log through a host. It tells the host the events from outside, as the log has them. Events
+// between node and runs come from the host itself; the player compares them with the log, and takes from it
+// only the clock by which each was handled.
 type player struct {
-	report Report
-	began  instant.Time
-	host   *host.Host
-	clock  node.Clock               // of the step that is played; of a run's step there is no Wall
-	plans  map[uint64]*recordedPlan // of runs that are not gone
-	// made is the step that the host made last, nil when the event came too late for one.
-	made    *made
-	scratch []byte
-	see     func(Step)
+	report  Report
+	began   instant.Time             // of the header
+	host    *host.Host               // nil before the header
+	clock   node.Clock               // of the step that is played; Wall is 0 in steps of runs
+	plans   map[uint64]*recordedPlan // of runs that the host has not closed
+	made    *made                    // the host's last step, nil if it dropped the event as too late
+	scratch []byte                   // of digest, used again
+	see     func(Step)               // never nil
 }
 
 // made is a step of a machine of the host.
@@ -94,15 +94,15 @@ type made struct {
 	digest  uint64
 }
 
-// recordedPlan is the plan of a run, with the ids that it says to filter functions.
+// recordedPlan is the plan of a run, with the ids that it gives for filter functions.
 type recordedPlan struct {
 	replication.Plan
-	ids map[string]replication.IDs
+	ids map[string]replication.IDs // by digest of the filter function; "" is the empty one
 }
 
-// Replay gives the events of a log to a host of this program and compares what its machines decide. see is
-// called after each step and may be nil. The error is a *Difference or a *Panic, or wraps ErrFormat, or
-// comes from reading; the report is good up to there.
+// Replay gives the events of a log to a host of this program, and compares its decisions with the recorded
+// ones. see is called after each step and may be nil. The error is a *Difference or a *Panic, or wraps
+// ErrFormat, or comes from reading; the report covers the steps before it.
 func Replay(in io.Reader, see func(Step)) (Report, error) {
 	p := &player{plans: map[uint64]*recordedPlan{}, see: see}
 	if see == nil {
@@ -126,7 +126,7 @@ func Replay(in io.Reader, see func(Step)) (Report, error) {
 	}
 }
 
-// begun says whether there was a header at all.
+// begun returns an error if a log ended at line n without a header.
 func (p *player) begun(n int) error {
 	if p.host == nil {
 		return fmt.Errorf("%w: line %d ends before it is whole, and there is no header", ErrFormat, n)
@@ -134,7 +134,7 @@ func (p *player) begun(n int) error {
 	return nil
 }
 
-// line handles a line; closed says that it is the last.
+// line handles line n, and reports whether it is the end of a closed log.
 func (p *player) line(raw []byte, sum *uint32, n int) (closed bool, err error) {
 	l, err := parse(raw, sum, n)
 	switch {
@@ -159,6 +159,7 @@ func (p *player) line(raw []byte, sum *uint32, n int) (closed bool, err error) {
 	return false, err
 }
 
+// parse decodes line n and checks its checksum. sum is that of the lines before, and then of this one.
 func parse(raw []byte, sum *uint32, n int) (l line, err error) {
 	digits, body, _ := bytes.Cut(bytes.TrimSuffix(raw, []byte("\n")), []byte(" "))
 	want, err := strconv.ParseUint(string(digits), 16, 32)
@@ -166,7 +167,8 @@ func parse(raw []byte, sum *uint32, n int) (l line, err error) {
 		return l, fmt.Errorf("%w: line %d does not begin with a checksum", ErrFormat, n)
 	}
 	if *sum = crc32.Update(*sum, castagnoli, body); *sum != uint32(want) {
-		return l, fmt.Errorf("%w: line %d was changed, or lines before it are missing: its checksum is %08x, and not %08x", ErrFormat, n, *sum, want)
+		return l, fmt.Errorf("%w: line %d was changed, or lines before it are missing: "+
+			"its checksum is %08x, and not %08x", ErrFormat, n, *sum, want)
 	}
 	if err := json.Unmarshal(body, &l); err != nil {
 		return l, fmt.Errorf("%w: line %d: %w", ErrFormat, n, err)
@@ -179,18 +181,16 @@ func (p *player) header(h *header) error {
 		return fmt.Errorf("%w: the format is %q, and should be %q", ErrFormat, h.Format, format)
 	}
 	if h.Version != Version {
-		return fmt.Errorf("%w: version %d, written by %s; this program reads version %d", ErrFormat, h.Version, h.Program, Version)
+		return fmt.Errorf("%w: version %d, written by %s; this program reads version %d",
+			ErrFormat, h.Version, h.Program, Version)
 	}
 	p.report.Program, p.report.Node, p.began = h.Program, h.Node.Name, h.Began
-	p.host = host.New(host.Config{
-		Node: h.Node, Observer: p,
-		Plan: p.planOf,
-	})
+	p.host = host.New(host.Config{Node: h.Node, Observer: p, Plan: p.planOf})
 	return nil
 }
 
-// planOf is the plan of a run that begins; a run without one should not, and then the log is not of its
-// beginning.
+// planOf returns the recorded plan of a run that begins. If there is none, the run did not begin when the log
+// was written, and its first step will be the difference.
 func (p *player) planOf(s node.StartRun) replication.Plan {
 	if r := p.plans[s.Run]; r != nil {
 		return r.Plan
@@ -198,6 +198,7 @@ func (p *player) planOf(s node.StartRun) replication.Plan {
 	return replication.Plan{IDs: func(string) replication.IDs { return replication.IDs{} }}
 }
 
+// plan keeps a recorded plan for the run that is about to begin.
 func (p *player) plan(rec *plan) {
 	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.Plan = replication.Plan{
@@ -224,7 +225,7 @@ func (p *player) RunStepped(run uint64, _ instant.Time, ev replication.Event, ef
 	p.made.effects, p.made.digest, p.scratch = described(effects, p.scratch)
 }
 
-// step plays a step that was recorded.
+// step replays a recorded step and compares the outcome.
 func (p *player) step(rec *step) (err error) {
 	recorded, err := p.event(rec)
 	if err != nil {
@@ -241,19 +242,20 @@ func (p *player) step(rec *step) (err error) {
 	p.clock = node.Clock{Steady: rec.Steady, Wall: rec.Wall}
 	told := p.advance(rec.Run, recorded)
 	d := &Difference{Step: s, RecordedEvent: s.Event, Recorded: rec.Effects}
-	if p.made == nil { // the host drops what was not dropped
+	if p.made == nil { // the host dropped an event that it did not drop when the log was written
 		d.Event, d.Effects = "", nil
 		return d
 	}
 	d.Run, d.Event, d.Effects = p.made.run, p.made.event.String(), p.made.effects
 	p.see(d.Step)
-	if p.made.digest != rec.Digest || !slices.Equal(d.Effects, rec.Effects) || !told && !p.same(rec.Run, recorded) {
+	if p.made.digest != rec.Digest || !slices.Equal(d.Effects, rec.Effects) ||
+		!told && !p.same(rec.Run, recorded) {
 		return d
 	}
 	return nil
 }
 
-// event is the event of a step that was recorded.
+// event returns the event of a recorded step. If it brings a filter function, the plan learns the ids for it.
 func (p *player) event(rec *step) (fmt.Stringer, error) {
 	if rec.Run == 0 {
 		return rec.nodeEvent()
@@ -274,11 +276,11 @@ func (p *player) event(rec *step) (fmt.Stringer, error) {
 	return ev, nil
 }
 
-// advance has the host make one step: of the event that an earlier one brought about, or else of the one
-// that was recorded, which it is then told.
+// advance makes the host take one step. If the host has an event of its own to handle, it handles that;
+// otherwise the host is told the recorded event, and advance returns true.
 func (p *player) advance(run uint64, recorded fmt.Stringer) (told bool) {
 	if ended, is := recorded.(node.RunEnded); is && p.plans[ended.Run] == nil {
-		p.host.Refuse(ended.Run, ended.End.Trouble.Reason) // it never had a plan: the driver could not open it
+		p.host.Refuse(ended.Run, ended.End.Trouble.Reason) // the driver could not open it
 	}
 	if told = p.host.Next() == nil; told {
 		switch ev := recorded.(type) {
@@ -297,7 +299,7 @@ func (p *player) advance(run uint64, recorded fmt.Stringer) (told bool) {
 	return told
 }
 
-// same reports whether the step that the host made is of the event that was recorded.
+// same reports whether the host's last step was for the recorded event.
 func (p *player) same(run uint64, recorded fmt.Stringer) bool {
 	var now, then uint64
 	now, p.scratch = digest([]any{redacted(p.made.event)}, p.scratch)
@@ -305,7 +307,7 @@ func (p *player) same(run uint64, recorded fmt.Stringer) bool {
 	return p.made.run == run && now == then
 }
 
-// rest finds a step that the host would make and the log, though it was closed, does not have.
+// rest returns a difference if the host has another step to make at the end of a closed log.
 func (p *player) rest() error {
 	next := p.host.Next()
 	if next == nil {

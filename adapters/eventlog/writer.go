@@ -19,31 +19,35 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maxText bounds the text of an effect in a log; its digest covers the rest.
+// maxText bounds the text of an effect in a log, in characters. The digest covers what is cut.
 const maxText = 500
 
-// Writer writes a log, each line at once, so that a log of a process that was killed has all but the last. It
-// never stops its caller: when the file cannot be written it says so once and records nothing more. A nil
-// Writer records nothing.
+// Writer writes a log, line by line without a buffer, so the log of a killed process lacks at most its last
+// line. It never fails its caller: if the file cannot be written it logs that once (recording_stopped) and
+// records nothing more. A nil Writer records nothing.
+//
+// The goroutine that drives the host calls all methods but Close, which any goroutine may call.
 type Writer struct {
 	out     io.WriteCloser
 	logger  *slog.Logger
-	program string
-	left    int64 // bytes that may still be written
-	mu      sync.Mutex
-	sum     uint32
-	stopped atomic.Bool
-	buffer  []byte
-	scratch []byte
-	// plans are those of the runs under way that have filter functions.
-	plans map[uint64]func(string) replication.IDs
+	program string      // of the header
+	stopped atomic.Bool // nothing more is written, and out is closed; set under mu
+
+	mu     sync.Mutex // guards the fields below
+	left   int64      // bytes that may still be written
+	sum    uint32     // the checksum of all lines so far
+	buffer []byte     // the line being written
+
+	// Only the goroutine that drives the host uses these.
+	scratch []byte                                  // of digest, used again
+	plans   map[uint64]func(string) replication.IDs // Plan.IDs of the runs that have filter functions
 }
 
-// ErrLimit is why recording stops when a log has its full size.
+// ErrLimit is the reason for which recording stops at the log's limit.
 var ErrLimit = errors.New("the log has reached its limit")
 
-// Create makes a log of at most limit bytes; 0 is no limit. The file must not exist: a log is not to be
-// overwritten by mistake.
+// Create creates a log of at most limit bytes; 0 stands for no limit. The file must not exist, so that no log
+// is overwritten by mistake.
 func Create(path, program string, limit int64, logger *slog.Logger) (*Writer, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -52,22 +56,26 @@ func Create(path, program string, limit int64, logger *slog.Logger) (*Writer, er
 	return NewWriter(file, program, limit, logger), nil
 }
 
-// NewWriter writes a log into out, which it closes at the end.
+// NewWriter returns a Writer to out, which it closes at the end. A limit of 0 or less stands for none.
 func NewWriter(out io.WriteCloser, program string, limit int64, logger *slog.Logger) *Writer {
 	if limit <= 0 {
 		limit = 1 << 62
 	}
-	return &Writer{out: out, logger: logger, program: program, left: limit, plans: map[uint64]func(string) replication.IDs{}}
-}
-
-// NodeBegins records how a node was made.
-func (w *Writer) NodeBegins(cfg node.Config, now instant.Time) {
-	if w != nil {
-		w.write(line{Header: &header{Format: format, Version: Version, Program: w.program, Began: now, Node: cfg}})
+	return &Writer{
+		out: out, logger: logger, program: program, left: limit,
+		plans: map[uint64]func(string) replication.IDs{},
 	}
 }
 
-// NodeStepped records an event of the node and what came of it.
+// NodeBegins records the configuration of a node. It is the first call.
+func (w *Writer) NodeBegins(cfg node.Config, now instant.Time) {
+	if w != nil {
+		w.write(line{Header: &header{Format: format, Version: Version, Program: w.program,
+			Began: now, Node: cfg}})
+	}
+}
+
+// NodeStepped is host.Observer's: it records an event of the node and its effects.
 func (w *Writer) NodeStepped(c node.Clock, ev node.Event, effects []node.Effect) {
 	if w == nil || w.stopped.Load() {
 		return
@@ -83,12 +91,13 @@ func (w *Writer) NodeStepped(c node.Clock, ev node.Event, effects []node.Effect)
 	w.write(line{Step: &s})
 }
 
-// RunBegins records the plan of a run.
+// RunBegins is host.Observer's: it records the plan of a run.
 func (w *Writer) RunBegins(run uint64, p replication.Plan) {
 	if w == nil || w.stopped.Load() {
 		return
 	}
-	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed, ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed}
+	rec := plan{Run: run, Options: p.Options, Created: p.Created, Resumed: p.Resumed,
+		ResumedID: p.ResumedID, Delay: int64(p.Delay), Seed: p.Seed}
 	if p.Filter == nil {
 		rec.IDs = p.IDs("")
 	} else {
@@ -97,8 +106,9 @@ func (w *Writer) RunBegins(run uint64, p replication.Plan) {
 	w.write(line{Plan: &rec})
 }
 
-// RunStepped records an event of a run and what came of it.
-func (w *Writer) RunStepped(run uint64, now instant.Time, ev replication.Event, effects []replication.Effect) {
+// RunStepped is host.Observer's: it records an event of a run and its effects.
+func (w *Writer) RunStepped(run uint64, now instant.Time, ev replication.Event,
+	effects []replication.Effect) {
 	if w == nil || w.stopped.Load() {
 		return
 	}
@@ -117,7 +127,8 @@ func (w *Writer) RunStepped(run uint64, now instant.Time, ev replication.Event, 
 	w.write(line{Step: &s})
 }
 
-// described is what a log says of effects.
+// described returns the texts and the digest of effects, as a log has them. It takes and returns scratch
+// memory.
 func described[E fmt.Stringer](effects []E, scratch []byte) ([]string, uint64, []byte) {
 	list := make([]E, len(effects))
 	texts := make([]string, len(effects))
@@ -129,6 +140,7 @@ func described[E fmt.Stringer](effects []E, scratch []byte) ([]string, uint64, [
 	return texts, sum, scratch
 }
 
+// ends reports whether a run's effects end it.
 func ends(effects []replication.Effect) bool {
 	for _, e := range effects {
 		if _, is := e.(replication.End); is {
@@ -138,7 +150,7 @@ func ends(effects []replication.Effect) bool {
 	return false
 }
 
-// Close ends the log.
+// Close writes the end of the log and closes it. More calls do nothing.
 func (w *Writer) Close() error {
 	if w == nil {
 		return nil
@@ -152,7 +164,7 @@ func (w *Writer) Close() error {
 	return w.out.Close()
 }
 
-// write writes a line, or ends the recording.
+// write writes a line. If it cannot, it ends the recording.
 func (w *Writer) write(l line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,6 +184,6 @@ func (w *Writer) write(l line) {
 	if err != nil {
 		w.stopped.Store(true)
 		w.logger.Error("recording_stopped", "error", err)
-		_ = w.out.Close() // what is in it stays good up to its last line
+		_ = w.out.Close() // the log can be replayed up to its last whole line
 	}
 }

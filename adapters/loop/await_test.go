@@ -16,7 +16,7 @@ import (
 	"couchrelay/core/node"
 )
 
-// TestAwaitWithoutWatches: a node that can have no watch does not look again at once.
+// TestAwaitWithoutWatches: a node that gets no watch does not check again at once.
 func TestAwaitWithoutWatches(t *testing.T) {
 	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
 	if err != nil {

@@ -60,7 +60,8 @@ func TestBreachesCountAndDoNotFlood(t *testing.T) {
 	if len(said) != 2 || said[0].ID != "loop.odd" || said[1].ID != "loop.even" {
 		t.Fatalf("the log has %+v", said)
 	}
-	if s := said[0]; s.Msg != "invariant_broken" || s.Count != 1 || s.Text != "loop.odd: n is odd; found [4]" ||
+	if s := said[0]; s.Msg != "invariant_broken" || s.Count != 1 ||
+		s.Text != "loop.odd: n is odd; found [4]" ||
 		!strings.Contains(s.Stack, "TestBreachesCountAndDoNotFlood") {
 		t.Errorf("the line is %+v", s)
 	}
@@ -90,8 +91,8 @@ func (breachingTx) Get([]byte) ([]byte, error) {
 	return nil, nil
 }
 
-// TestBreachRollsBack: a transaction of the node in which an invariant breaks is reported and answered as failed, and
-// the process goes on.
+// TestBreachRollsBack: a transaction of the node in which an invariant breaks is reported and answered as
+// failed, and the process goes on.
 func TestBreachRollsBack(t *testing.T) {
 	db := breaching{fakefdb.New()}
 	var reported []*invariant.Broken

@@ -8,23 +8,25 @@ import (
 	"couchrelay/core/replication"
 )
 
-// link carries out what a run asks of its endpoints. The goroutine of the loop calls its methods; replies
-// come back through post, from other goroutines.
+// link carries out a run's calls to its endpoints. The goroutine of the loop calls its methods. Each call has
+// a goroutine of its own, which hands the reply to post.
 type link struct {
-	pair   *couch.Pair
-	ctx    context.Context // of all calls
-	cancel context.CancelFunc
-	post   func(replication.Reply)
-	calls  sync.Map // id of a call in flight to its context.CancelFunc
+	pair   *couch.Pair             // closed by close
+	ctx    context.Context         // of all calls
+	cancel context.CancelFunc      // of ctx
+	post   func(replication.Reply) // takes replies from other goroutines, also after close
+	calls  sync.Map                // from the id of a call in flight to its context.CancelFunc
 }
 
+// newLink returns a link over a pair, which it owns from then on.
 func newLink(ctx context.Context, pair *couch.Pair, post func(replication.Reply)) *link {
 	k := &link{pair: pair, post: post}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	return k
 }
 
-// perform performs an effect of the run, but for those by which it talks to its owner.
+// perform carries out an effect of the run that concerns its endpoints, and ignores all others: these are for
+// the run's owner.
 func (k *link) perform(e replication.Effect) {
 	switch e := e.(type) {
 	case replication.Call:
@@ -38,6 +40,7 @@ func (k *link) perform(e replication.Effect) {
 	}
 }
 
+// call starts an operation.
 func (k *link) call(c replication.Call) {
 	ctx, cancel := context.WithCancel(k.ctx)
 	k.calls.Store(c.ID, cancel)
@@ -49,7 +52,7 @@ func (k *link) call(c replication.Call) {
 	}()
 }
 
-// close gives up everything in flight and lets go of the connections.
+// close cancels all calls in flight and releases the connections.
 func (k *link) close() {
 	k.cancel()
 	k.pair.Close()

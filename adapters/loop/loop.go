@@ -1,6 +1,6 @@
-// Package loop drives the machines of the core in production: one goroutine steps a host (package
-// core/host), or one run without a node, and other goroutines carry out what it asks for. It decides
-// nothing.
+// Package loop drives the machines of the core in production. One goroutine steps a host (package core/host),
+// or a single run without a node; other goroutines carry out the effects and post their results back to it as
+// events. The loop must not decide anything: a decision made here would escape the simulator.
 package loop
 
 import (
@@ -22,42 +22,42 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Options are what a loop works with.
+// Options are the parts of the process that a loop works with. All but Log and Broken are required.
 type Options struct {
 	DB     kv.Database
 	Store  *jobstore.Store
-	Client *couch.Client
+	Client *couch.Client // not closed by the loop
 	Clock  clock.Clock
 	Logger *slog.Logger
 	Node   node.Config
-	// Log records what the machines are told and decide; nil records nothing.
+	// Log records all events and decisions of the machines; nil records nothing.
 	Log *eventlog.Writer
-	// Broken is told of broken invariants of runs and transactions, which then fail; without it they end
-	// the process. It is called from several goroutines.
+	// Broken is told of broken invariants in runs and transactions, which then fail. If it is nil, a broken
+	// invariant ends the process. Several goroutines call it.
 	Broken func(*invariant.Broken)
 }
 
 const (
-	// awaitLimit bounds a wait for a watch, which may be lost.
+	// awaitLimit bounds the wait for a watch, since a watch may be lost silently.
 	awaitLimit = time.Minute
-	// requestLimit bounds one transaction of the node, retries and all.
+	// requestLimit bounds one transaction of the node, its retries included.
 	requestLimit = 30 * time.Second
 )
 
-// Loop drives a host.
+// Loop drives a host. Only the goroutine of Run uses its fields, except events, ended and name.
 type Loop struct {
 	Options
 	time   clockTime
 	host   *host.Host
-	links  map[uint64]*link // of the runs that the host has, but for refused ones
-	events chan host.Event  // from other goroutines
-	ended  chan struct{}
-	ctx    context.Context
-	exited bool
-	name   atomic.Pointer[string] // of the node
+	links  map[uint64]*link       // by run; a run whose pair could not be made has none
+	events chan host.Event        // from other goroutines to Run
+	ended  chan struct{}          // closed when Run returns: events are dropped from then on
+	ctx    context.Context        // of all effects; ends with Run
+	exited bool                   // the node has left
+	name   atomic.Pointer[string] // of the node, which may rename itself
 }
 
-// New prepares a loop.
+// New prepares a loop. It does nothing before Run.
 func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, time: newTime(o.Clock), links: map[uint64]*link{},
@@ -72,11 +72,11 @@ func New(o Options) *Loop {
 	return l
 }
 
-// Name is the node's, from any goroutine.
+// Name returns the node's present name. Any goroutine may call it.
 func (l *Loop) Name() string { return *l.name.Load() }
 
-// Run drives the host until its node has left after a Drain, or until ctx ends: then everything is dropped at
-// once, and what the store does not know is lost, which is only time.
+// Run drives the host until its node has left after a Drain, or until ctx ends. The end of ctx drops
+// everything in flight at once, as a crash would: what is not in the store by then costs time, never data.
 func (l *Loop) Run(ctx context.Context) {
 	defer close(l.ended)
 	ctx, cancel := context.WithCancel(ctx)
@@ -107,13 +107,14 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// Drain asks the node to stop its runs in order and leave.
+// Drain asks the node to stop its runs with a checkpoint each, give its jobs back and leave.
 func (l *Loop) Drain() { l.post(node.Drain{}) }
 
 // Configure changes the node's settings.
 func (l *Loop) Configure(s node.Settings) { l.post(node.Configure{Settings: s}) }
 
-// post brings an event to the loop, from any goroutine but the loop's own.
+// post hands an event to Run, and drops it if Run has returned. Any goroutine may call it except Run's own,
+// which would wait for itself when events is full.
 func (l *Loop) post(ev host.Event) {
 	select {
 	case l.events <- ev:
@@ -121,7 +122,7 @@ func (l *Loop) post(ev host.Event) {
 	}
 }
 
-// handle handles an event and all that it brings about.
+// handle tells the host an event, and steps it until it has no further event of its own.
 func (l *Loop) handle(ev host.Event) {
 	for l.host.Tell(ev); l.host.Next() != nil; {
 		for _, e := range l.host.Step(l.time.both()) {
@@ -130,6 +131,7 @@ func (l *Loop) handle(ev host.Event) {
 	}
 }
 
+// perform carries out an effect, or starts a goroutine that does. It must not block.
 func (l *Loop) perform(e host.Effect) {
 	switch e := e.(type) {
 	case node.Ask:
@@ -154,7 +156,8 @@ func (l *Loop) perform(e host.Effect) {
 	}
 }
 
-// open connects to the databases of a run.
+// open makes the pair of a run that starts. Nothing is sent yet, so it fails only for reasons in the
+// replication itself; the host then ends the run.
 func (l *Loop) open(s node.StartRun) {
 	pair, err := l.Client.Pair(*s.Work.Replication)
 	if err != nil {
@@ -166,18 +169,21 @@ func (l *Loop) open(s node.StartRun) {
 	})
 }
 
-// ask performs a request in a transaction.
+// ask performs a request of the node in a transaction and posts its result. The transaction may be repeated,
+// also after an unknown result, so requests are idempotent.
 func (l *Loop) ask(a node.Ask) {
 	ctx, cancel := context.WithTimeout(l.ctx, requestLimit)
 	defer cancel()
 	now := instant.Of(l.Clock.Now())
-	result, err := kv.RunWith(ctx, l.DB, kv.Options{Tag: "node"}, func(tx kv.Tx) (result node.Result, err error) {
-		broken := invariant.Guard(l.Broken, func() { result, err = node.Perform(tx, l.Store, a.Request, now) })
-		if broken != nil {
-			return nil, broken
-		}
-		return result, err
-	})
+	result, err := kv.RunWith(ctx, l.DB, kv.Options{Tag: "node"},
+		func(tx kv.Tx) (result node.Result, err error) {
+			broken := invariant.Guard(l.Broken,
+				func() { result, err = node.Perform(tx, l.Store, a.Request, now) })
+			if broken != nil {
+				return nil, broken
+			}
+			return result, err
+		})
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
 		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
@@ -185,16 +191,17 @@ func (l *Loop) ask(a node.Ask) {
 	l.post(done)
 }
 
-// await waits until a counter differs, the watch is lost, or long enough.
+// await waits until a counter has changed, its watch is lost, or awaitLimit has passed, and posts Notified in
+// each case: for the node that is only a reason to check. If there can be no watch, it waits for awaitLimit,
+// since Notified at once would start a busy loop; the node polls in the meantime.
 func (l *Loop) await(a node.Await) {
 	ctx, cancel := context.WithTimeout(l.ctx, awaitLimit)
 	defer cancel()
 	watch, err := kv.Run(ctx, l.DB, func(tx kv.Tx) (kv.Watch, error) { return node.Arm(tx, l.Store, a) })
 	switch {
 	case err != nil:
-		<-ctx.Done() // the store is down; the node polls meanwhile
+		<-ctx.Done() // the store is down
 	case watch != nil:
-		// A lost watch is as good a reason to look as any. Without one to have, the node polls.
 		if err := watch.Wait(ctx); kv.CodeOf(err) == kv.TooManyWatches {
 			<-ctx.Done()
 		}

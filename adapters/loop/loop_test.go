@@ -81,14 +81,16 @@ func (r *rig) put(id, body string) {
 		if err != nil {
 			return err
 		}
-		doc, err := docs.ParseDocument(fmt.Appendf(nil, `{"_id":%q,%s`, id, body[1:]), docs.ReplicationMembers...)
+		doc, err := docs.ParseDocument(fmt.Appendf(nil, `{"_id":%q,%s`, id, body[1:]),
+			docs.ReplicationMembers...)
 		if err != nil {
 			return err
 		}
 		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil {
 			doc.Rev = old.Rev
 		}
-		written, err := r.Store.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, jobstore.Writer{Admin: true}, r.now())
+		written, err := r.Store.WriteDocs(tx, db, []docs.Edit{{Document: *doc}},
+			jobstore.Writer{Admin: true}, r.now())
 		if err == nil && written[0].Err != nil {
 			err = written[0].Err
 		}
@@ -113,7 +115,7 @@ func (r *rig) await(id string, state jobstore.State) (rec *jobstore.Record) {
 	}
 }
 
-// awaited fails when a channel is not closed soon.
+// awaited fails the test if a channel is not closed soon.
 func awaited(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
@@ -152,9 +154,9 @@ func idle(t *testing.T) (server *httptest.Server, asked, gone chan struct{}) {
 	return server, asked, gone
 }
 
-// TestLoop: jobs run to their ends, those that cannot be connected to crash with the reason, a run whose
-// job is taken away gives up its requests, and a drained node leaves. What was recorded of all that is
-// decided again.
+// TestLoop: jobs run to their ends. A job whose pair cannot be made crashes with the reason, a run whose job
+// is taken away gives up its requests, and a drained node leaves. A replay of the log comes to the same
+// decisions.
 func TestLoop(t *testing.T) {
 	server, asked, gone := idle(t)
 	r := newRig(t)
@@ -200,7 +202,8 @@ func TestLoopKilled(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := r.run(ctx)
-	r.put("live", fmt.Sprintf(`{"source":"%s/db","target":"%s/db","continuous":true}`, server.URL, server.URL))
+	r.put("live", fmt.Sprintf(`{"source":"%s/db","target":"%s/db","continuous":true}`,
+		server.URL, server.URL))
 	awaited(t, "a long poll", asked)
 	cancel()
 	awaited(t, "the loop to end", left)

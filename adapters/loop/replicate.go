@@ -10,8 +10,9 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Replicate drives one replication without a store, until it ends. When stop is closed it ends in
-// order, with a checkpoint; when ctx ends, at once. progress is called for every Progress effect.
+// Replicate drives one replication without a store, until it ends. When stop is closed the replication writes
+// a checkpoint and ends; when ctx ends, it ends at once. progress is called for every Progress effect.
+// Replicate closes the pair.
 func Replicate(
 	ctx context.Context, stop <-chan struct{}, c clock.Clock, plan replication.Plan, pair *couch.Pair,
 	progress func(replication.Info),
@@ -36,7 +37,7 @@ func Replicate(
 			for _, e := range run.Step(t.steady(), queue[0]) {
 				switch e := e.(type) {
 				case replication.Identify:
-					queue = append(queue, replication.Identified{}) // no other run is known that could have the id
+					queue = append(queue, replication.Identified{}) // there is no other run to claim the id
 				case replication.Progress:
 					progress(e.Info)
 				case replication.End:
@@ -60,7 +61,7 @@ func Replicate(
 	}
 }
 
-// arm sets a timer to a moment of the steady clock.
+// arm sets a timer to a moment of the steady clock, or stops it for instant.Never.
 func arm(timer *clock.Timer, t clockTime, at instant.Time) {
 	timer.Stop()
 	select {

@@ -57,11 +57,13 @@ func replicateUntil(ctx context.Context, t *testing.T, stop <-chan struct{}, bod
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: "u"}, ProgressInterval: time.Second})
+	plan := replication.NewPlan(rep,
+		replication.Terms{Server: repid.Server{UUID: "u"}, ProgressInterval: time.Second})
 	return Replicate(ctx, stop, wall, plan, pair, func(replication.Info) {})
 }
 
-// TestReplicateEnds: a replication ends when it is asked to, in order, and at once with its context.
+// TestReplicateEnds: a replication that is stopped ends with a checkpoint, one whose context ends does so at
+// once.
 func TestReplicateEnds(t *testing.T) {
 	for name, end := range map[string]func(stop chan struct{}, cancel func()){
 		"in order": func(stop chan struct{}, _ func()) { close(stop) },
@@ -77,7 +79,8 @@ func TestReplicateEnds(t *testing.T) {
 				end(stop, cancel)
 			}()
 			db := server.URL + "/db"
-			got := replicateUntil(ctx, t, stop, fmt.Sprintf(`{"source":%q,"target":%q,"continuous":true}`, db, db))
+			got := replicateUntil(ctx, t, stop,
+				fmt.Sprintf(`{"source":%q,"target":%q,"continuous":true}`, db, db))
 			if got.Cause != replication.Stopped {
 				t.Errorf("ended with %s", got)
 			}
@@ -86,8 +89,7 @@ func TestReplicateEnds(t *testing.T) {
 	}
 }
 
-// TestPageForWrite: a document that was answered with a page of a proxy, however good its status, is written
-// again.
+// TestPageForWrite: a document is written again if the answer is a proxy's page, even one with a good status.
 func TestPageForWrite(t *testing.T) {
 	written := `{"ok":true,"rev":"0-1"}`
 	source := answers(t, map[string]string{
@@ -120,12 +122,13 @@ func TestPageForWrite(t *testing.T) {
 		})
 	}
 	end := replicate(t, source, target)
-	if end.Cause != replication.Completed || end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 || puts != 2 {
+	if end.Cause != replication.Completed || end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 ||
+		puts != 2 {
 		t.Errorf("ended with %+v after %d PUTs", end, puts)
 	}
 }
 
-// TestCopyRefusedForGood: what ends a run at once is an error of its replication, and of nothing else.
+// TestCopyRefusedForGood: only an error that concerns the replication as a whole ends its run at once.
 func TestCopyRefusedForGood(t *testing.T) {
 	source := answers(t, map[string]string{
 		"/db/":      `{"update_seq":1,"instance_start_time":"0"}`,
@@ -135,7 +138,8 @@ func TestCopyRefusedForGood(t *testing.T) {
 		"/db/":        `{"update_seq":0,"instance_start_time":"0"}`,
 		"/_revs_diff": `{"a":{"missing":["1-a"]}}`,
 	})
-	if end := replicate(t, source, target); end.Cause != replication.Crashed || end.Trouble.Error != "unauthorized" {
+	if end := replicate(t, source, target); end.Cause != replication.Crashed ||
+		end.Trouble.Error != "unauthorized" {
 		t.Errorf("ended with %+v", end)
 	}
 }
