@@ -11,7 +11,7 @@ import (
 	"couchrelay/core/peer"
 )
 
-// FuzzRevsDiff gives any bytes as an answer of _revs_diff. Only what was asked about comes back, in the
+// FuzzRevsDiff answers _revs_diff with any bytes. The result has only revisions that were asked about, in the
 // order of the question.
 func FuzzRevsDiff(f *testing.F) {
 	for _, answer := range recordings(f, "revs_diff") {
@@ -19,7 +19,8 @@ func FuzzRevsDiff(f *testing.F) {
 	}
 	f.Add([]byte(`{"doc":{"missing":["2-B"]},"new":{"missing":["01-z"]}}`))
 	f.Add([]byte(`{"new":{"missing":["1-z","9-q"],"possible_ancestors":["1-a"]},"doc":{"missing":[]},"else":{"missing":["1-a"]}}`))
-	asked := []peer.DocRevs{{ID: "doc", Revs: []string{"2-b", "3-x", "1-y"}}, {ID: "new", Revs: []string{"1-z"}}, {ID: "gone", Revs: []string{"2-e"}}}
+	asked := []peer.DocRevs{{ID: "doc", Revs: []string{"2-b", "3-x", "1-y"}},
+		{ID: "new", Revs: []string{"1-z"}}, {ID: "gone", Revs: []string{"2-e"}}}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		once(body, 0).pair(t, func(do func(peer.Op) peer.Reply) {
 			reply := do(peer.DiffRevs{Docs: asked})
@@ -48,17 +49,18 @@ func FuzzRevsDiff(f *testing.F) {
 	})
 }
 
-// answered says whether an answer makes a revision count as missing: it names it in some spelling, or one
-// that was not asked about.
+// answered reports whether an answer makes a revision count as missing: it names the revision in some
+// spelling, or one that was not asked about.
 func answered(told, asked []string, rev string) bool {
 	same := func(text string) func(string) bool {
 		return func(other string) bool { return strings.EqualFold(text, other) }
 	}
-	return slices.ContainsFunc(told, func(t string) bool { return strings.EqualFold(t, rev) || !slices.ContainsFunc(asked, same(t)) })
+	return slices.ContainsFunc(told,
+		func(t string) bool { return strings.EqualFold(t, rev) || !slices.ContainsFunc(asked, same(t)) })
 }
 
-// FuzzBulkDocs gives any bytes as an answer of _bulk_docs, after one of _bulk_get that brought two
-// documents. A refusal has a word, and there are no more than documents.
+// FuzzBulkDocs answers _bulk_docs with any bytes, after a _bulk_get that brought two documents. A refusal has
+// an error word, and there are no more refusals than documents.
 func FuzzBulkDocs(f *testing.F) {
 	for _, answer := range recordings(f, "bulk_docs*") {
 		f.Add([]byte(answer.body))
@@ -73,10 +75,12 @@ func FuzzBulkDocs(f *testing.F) {
 			return says(201, "application/json", body)
 		}}
 		w.pair(t, func(do func(peer.Op) peer.Reply) {
-			do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "1-b"}}, Budget: 1000})
+			do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}, {ID: "b", Rev: "1-b"}},
+				Budget: 1000})
 			reply := do(peer.WriteDocs{Docs: []peer.Kept{{Fetch: 1, Index: 0}, {Fetch: 1, Index: 1}}})
 			var told []map[string]json.RawMessage
-			isArray := json.Unmarshal(body, &told) == nil && told != nil && len(told) <= 2 && !slices.ContainsFunc(told, func(m map[string]json.RawMessage) bool { return m == nil })
+			isArray := json.Unmarshal(body, &told) == nil && told != nil && len(told) <= 2 &&
+				!slices.ContainsFunc(told, func(m map[string]json.RawMessage) bool { return m == nil })
 			if unique(body) && isArray != (reply.Failure == nil) {
 				t.Fatalf("%s: %v", body, reply.Failure)
 			}
@@ -94,7 +98,8 @@ func FuzzBulkDocs(f *testing.F) {
 				t.Fatalf("%d refusals of %d: %s", len(got), refused, body)
 			}
 			for _, r := range got {
-				if r.Error == "" || len(r.Error)+len(r.Reason) > 1000 || bytes.Contains([]byte(r.Error+r.Reason), []byte(password)) {
+				if r.Error == "" || len(r.Error)+len(r.Reason) > 1000 ||
+					bytes.Contains([]byte(r.Error+r.Reason), []byte(password)) {
 					t.Fatalf("%+v", r)
 				}
 			}
@@ -102,15 +107,16 @@ func FuzzBulkDocs(f *testing.F) {
 	})
 }
 
-// FuzzBulkGet gives any bytes as an answer of _bulk_get and writes what was taken: the target gets the very
-// bytes, and only documents that answer a question.
+// FuzzBulkGet answers _bulk_get with any bytes and writes the documents that were taken. The target gets the
+// very bytes, and only documents that answer a question.
 func FuzzBulkGet(f *testing.F) {
 	for _, answer := range recordings(f, "bulk_get*") {
 		f.Add([]byte(answer.body), uint16(1000))
 		f.Add([]byte(answer.body), uint16(10))
 	}
 	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`), uint16(10))
-	asked := []peer.DocRev{{ID: "doc", Rev: "2-c"}, {ID: "doc", Rev: "2-b", Since: []string{"1-a"}}, {ID: "gone", Rev: "2-e"}, {ID: "nope", Rev: "1-a"}, {ID: "doc", Rev: "7-x"}}
+	asked := []peer.DocRev{{ID: "doc", Rev: "2-c"}, {ID: "doc", Rev: "2-b", Since: []string{"1-a"}},
+		{ID: "gone", Rev: "2-e"}, {ID: "nope", Rev: "1-a"}, {ID: "doc", Rev: "7-x"}}
 	f.Fuzz(func(t *testing.T, body []byte, budget uint16) {
 		var written []byte
 		w := wire{answer: func(r *http.Request, sent []byte) []byte {
@@ -154,7 +160,7 @@ func FuzzBulkGet(f *testing.F) {
 	})
 }
 
-// checkWritten looks at a body of _bulk_docs.
+// checkWritten checks a body of _bulk_docs.
 func checkWritten(t *testing.T, answer, written []byte, asked []peer.DocRev, got []peer.FetchedDoc) {
 	t.Helper()
 	var request struct {

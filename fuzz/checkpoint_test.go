@@ -10,15 +10,16 @@ import (
 	"couchrelay/core/peer"
 )
 
-// FuzzCheckpoint reads any bytes as two replication logs. A log survives its writing, a log compared with
-// itself goes on where it says, and two have in common only what both hold.
+// FuzzCheckpoint reads any bytes as two replication logs. A log is the same after writing and reading it;
+// compared with itself it gives its own sequence; and two logs have only sequences in common that both hold.
 func FuzzCheckpoint(f *testing.F) {
 	for _, answer := range recordings(f, "local") {
 		f.Add([]byte(answer.body), []byte(answer.body))
 	}
 	f.Add([]byte(`{"session_id":"b","source_last_seq":"9-x","history":[{"session_id":"b","recorded_seq":"9-x"},{"session_id":"a","recorded_seq":5,"docs_read":7}]}`),
 		[]byte(`{"session_id":"a","source_last_seq":5,"history":[{"session_id":"a","recorded_seq":5}]}`))
-	f.Add([]byte(`{"session_id":"b","source_last_seq":[12,"\u003c"]}`), []byte(`{"session_id":"b","source_last_seq":[ 12, "<" ],"history":null}`))
+	f.Add([]byte(`{"session_id":"b","source_last_seq":[12,"\u003c"]}`),
+		[]byte(`{"session_id":"b","source_last_seq":[ 12, "<" ],"history":null}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		x, errX := checkpoint.Parse(a)
 		y, errY := checkpoint.Parse(b)
@@ -31,7 +32,8 @@ func FuzzCheckpoint(f *testing.F) {
 		for _, flat := range []bool{false, true} {
 			written := x.Encode(flat)
 			again, err := checkpoint.Parse(written)
-			if err != nil || !reflect.DeepEqual(again, x) || !json.Valid(written) || !bytes.Equal(again.Encode(flat), written) {
+			if err != nil || !reflect.DeepEqual(again, x) || !json.Valid(written) ||
+				!bytes.Equal(again.Encode(flat), written) {
 				t.Fatalf("%s became %s: %v", a, written, err)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 // namesKey is how an error about a setting begins.
 var namesKey = regexp.MustCompile(`^configuration( \S+)?: (\[[a-z.]+\] .|line \d+: )`)
 
-// FuzzConfig reads any bytes as a configuration file. What is accepted is within limits and says what a plain
-// reader of lines finds, and an error names the section and the key.
+// FuzzConfig reads any bytes as a configuration file. Accepted settings are within their limits and are those
+// that a plain reader of lines finds; an error names the section and the key.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("[couchdb]\nuuid = 9ddf\n[chttpd]\nport=6000\nbind_address = ::1\n[admins]\nadm = -pbkdf2-aa,bb,10\n[fabric]\nx = 1\n"))
 	f.Add([]byte("; comment\n[replicator]\n max_jobs = 7\nmax_jobs = 8\ninterval = 1500\nmin_run_time_sec = 90s\nverify_ssl_certificates = false\r\nsocket_options = [{keepalive, true}]\n"))
@@ -40,8 +40,10 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("read twice: %+v, %v", again, err)
 		}
 		r := c.Replicator
-		if c.Port < 0 || c.Port > 65535 || c.Node.MaxJobs < 0 || c.Node.Interval < 100*time.Millisecond || c.Node.ActivityTimeout < 2*time.Second ||
-			r.Backoff.Min <= 0 || r.Backoff.Min > r.Backoff.Max || r.Parse.ConnectionTimeout < 100*time.Millisecond || r.Parse.WorkerProcesses < 1 {
+		if c.Port < 0 || c.Port > 65535 || c.Node.MaxJobs < 0 || c.Node.Interval < 100*time.Millisecond ||
+			c.Node.ActivityTimeout < 2*time.Second ||
+			r.Backoff.Min <= 0 || r.Backoff.Min > r.Backoff.Max ||
+			r.Parse.ConnectionTimeout < 100*time.Millisecond || r.Parse.WorkerProcesses < 1 {
 			t.Fatalf("out of limits: %+v", c)
 		}
 		if settings := plainConfig(text); isPlain(text) {
@@ -59,18 +61,19 @@ func FuzzConfig(f *testing.F) {
 
 var plainLine = regexp.MustCompile(`^\s*([;#].*|\[[a-z.]+\]\s*|[a-z_]+\s*=.*)?$`)
 
-// isPlain tells a file that has comments, sections and keys only.
+// isPlain reports whether a file has comments, sections and keys only.
 func isPlain(text []byte) bool {
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\r\n")
-		if !plainLine.MatchString(line) || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) {
+		if !plainLine.MatchString(line) ||
+			strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) {
 			return false
 		}
 	}
 	return true
 }
 
-// comment is what a line says behind its value.
+// comment is a comment behind a value.
 var comment = regexp.MustCompile(`[ \t];.*$`)
 
 // plainConfig reads such a file.

@@ -1,3 +1,3 @@
-// Package fuzz has the fuzz targets: one for every parser, with a property beyond not crashing. `make fuzz` searches;
-// what it found once, and the seeds, are ordinary tests.
+// Package fuzz has the fuzz targets: one for every parser, with a property beyond not crashing. `make fuzz`
+// searches for new failures. The seeds, and the inputs that once failed, are run by ordinary tests.
 package fuzz

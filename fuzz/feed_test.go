@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FuzzFeed reads any bytes as an answer of _changes, in steps of a few rows and from packets of any
-// size. What a plain decoder takes for a feed gives its rows, and nothing else is one.
+// FuzzFeed reads any bytes as an answer of _changes, in steps of a few rows and from packets of any size. The
+// result has the rows that a plain decoder finds, and fails where that finds no feed.
 func FuzzFeed(f *testing.F) {
 	for _, answer := range recordings(f, "changes*") {
 		f.Add([]byte(answer.body), uint8(2), uint8(7), false)
@@ -32,7 +32,8 @@ func FuzzFeed(f *testing.F) {
 				reply := do(peer.ReadChanges{Since: since, Limit: int(limit%8) + 1, Wait: wait})
 				step, _ := reply.Result.(peer.Changes)
 				failure = reply.Failure
-				if taken := len(step.Rows) + step.Skipped; !step.End && failure == nil && taken != int(limit%8)+1 {
+				if taken := len(step.Rows) + step.Skipped; !step.End && failure == nil &&
+					taken != int(limit%8)+1 {
 					t.Fatalf("a step of %d rows", taken)
 				}
 				step.Rows, step.Skipped = append(got.Rows, step.Rows...), got.Skipped+step.Skipped
@@ -49,8 +50,8 @@ func FuzzFeed(f *testing.F) {
 	})
 }
 
-// unique tells JSON whose objects have no name twice, or no JSON at all: what names twice mean is not
-// defined.
+// unique reports whether no object of a JSON text has a name twice, which would have no defined meaning. It
+// is also true of a text that is no JSON.
 func unique(body []byte) bool {
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true))
 	for {
@@ -64,7 +65,8 @@ func unique(body []byte) bool {
 func plainFeed(body []byte) (rows []peer.Change, is bool) {
 	var feed map[string]json.RawMessage
 	var results []json.RawMessage
-	if json.Unmarshal(body, &feed) != nil || json.Unmarshal(feed["results"], &results) != nil || results == nil {
+	if json.Unmarshal(body, &feed) != nil || json.Unmarshal(feed["results"], &results) != nil ||
+		results == nil {
 		return nil, false
 	}
 	for _, raw := range results {
@@ -104,10 +106,12 @@ func compareFeed(t *testing.T, body []byte, got peer.Changes, rows []peer.Change
 		}
 	}
 	if got.Skipped != len(rows)-len(named) || len(got.Rows) != len(named) {
-		t.Fatalf("%d rows and %d without id, want %d of %d", len(got.Rows), got.Skipped, len(named), len(rows))
+		t.Fatalf("%d rows and %d without id, want %d of %d", len(got.Rows), got.Skipped,
+			len(named), len(rows))
 	}
 	for i := range named {
-		if g, w := got.Rows[i], named[i]; g.ID != w.ID || g.Seq != w.Seq || len(g.Revs)+len(w.Revs) > 0 && !reflect.DeepEqual(g.Revs, w.Revs) {
+		if g, w := got.Rows[i], named[i]; g.ID != w.ID || g.Seq != w.Seq ||
+			len(g.Revs)+len(w.Revs) > 0 && !reflect.DeepEqual(g.Revs, w.Revs) {
 			t.Fatalf("row %d is %+v, want %+v", i, g, w)
 		}
 	}

@@ -55,7 +55,8 @@ func FuzzCompare(f *testing.F) {
 			}
 		}
 		less := func(i, j int) bool { return mango.Compare(v[i], v[j]) < 0 }
-		if less(0, 1) && less(1, 0) || mango.Compare(v[0], v[0]) != 0 || less(0, 1) && less(1, 2) && !less(0, 2) {
+		if less(0, 1) && less(1, 0) || mango.Compare(v[0], v[0]) != 0 ||
+			less(0, 1) && less(1, 2) && !less(0, 2) {
 			t.Fatalf("%s, %s and %s are in no order", a, b, c)
 		}
 	})

@@ -39,19 +39,22 @@ const (
 	docAlone = `{"_id":"doc","_rev":"3-c","_revisions":{"start":3,"ids":["c","b","a"]},"_deleted":true}`
 )
 
-// FuzzOpenRevs gives any bytes as an answer to open_revs, as multipart or as JSON, and looks at what the
-// target is sent: whole documents of the one that was asked for, with the attachments that came.
+// FuzzOpenRevs answers open_revs with any bytes, as multipart or as JSON. The target is sent whole revisions
+// of the document that was asked for, with the attachments that came.
 func FuzzOpenRevs(f *testing.F) {
 	const kind = `multipart/mixed; boundary="outer"`
 	for _, answer := range recordings(f, "open_revs*") {
 		f.Add([]byte(answer.body), "application/json", uint8(0))
 	}
-	f.Add(mixed(partOf(docWithFiles, "hello", "zip!"), partOf(docAlone), "\r\nContent-Type: application/json; error=\"true\"\r\n\r\n{\"missing\":\"7-x\"}"), kind, uint8(3))
+	f.Add(mixed(partOf(docWithFiles, "hello", "zip!"), partOf(docAlone),
+		"\r\nContent-Type: application/json; error=\"true\"\r\n\r\n{\"missing\":\"7-x\"}"), kind, uint8(3))
 	f.Add(mixed(partOf(docWithFiles, "hell", "zip!!"), partOf(docAlone)), kind, uint8(0))
 	f.Add(mixed(partOf(docWithFiles, "hello")), kind, uint8(0))
-	f.Add([]byte(`[{"ok":`+strings.ReplaceAll(docWithFiles, `"follows":true`, `"stub":true`)+`},{"missing":"7-x"}]`), "application/json", uint8(0))
+	f.Add([]byte(`[{"ok":`+strings.ReplaceAll(docWithFiles, `"follows":true`,
+		`"stub":true`)+`},{"missing":"7-x"}]`), "application/json", uint8(0))
 	asked := []string{"2-b", "3-c", "7-x"}
-	asIs := map[string]bool{string(mixed(partOf(docWithFiles, "hello", "zip!"))): true, string(mixed(partOf(docAlone))): true}
+	asIs := map[string]bool{string(mixed(partOf(docWithFiles, "hello", "zip!"))): true,
+		string(mixed(partOf(docAlone))): true}
 	for body := range asIs {
 		f.Add([]byte(body), kind, uint8(1))
 	}
@@ -106,10 +109,11 @@ type puts struct {
 func (p *puts) take(r *http.Request, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kinds, p.bodies = append(p.kinds, r.Method+" "+r.RequestURI+" "+r.Header.Get("Content-Type")), append(p.bodies, body)
+	p.kinds, p.bodies = append(p.kinds, r.Method+" "+r.RequestURI+" "+r.Header.Get("Content-Type")),
+		append(p.bodies, body)
 }
 
-// check looks at the document of one request: it is the revision, and as many bytes follow as it says.
+// check checks one request: its document is the revision, and as many bytes follow as the document announces.
 func (p *puts) check(t *testing.T, i int, rev string) {
 	t.Helper()
 	if i >= len(p.bodies) {
@@ -140,7 +144,8 @@ func (p *puts) check(t *testing.T, i int, rev string) {
 	}
 }
 
-// misfit says how the attachments that follow a document are others than it announces, nothing if they are not.
+// misfit returns how the attachments that follow a document differ from those that it announces, empty if
+// they do not.
 func misfit(d related) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(d.doc, &members) != nil {
@@ -178,7 +183,7 @@ func misfit(d related) string {
 	return ""
 }
 
-// compare looks for what the source sent in what the target got.
+// compare checks that the target got every document that the source sent, with the same attachments.
 func (p *puts) compare(t *testing.T, docs []related) {
 	t.Helper()
 	sent := 0

@@ -7,7 +7,7 @@ import (
 	"couchrelay/sim/scenario"
 )
 
-// FuzzScenario reads any text as a scenario. What parses is written and read again as the same.
+// FuzzScenario reads any text as a scenario. A scenario that parses is the same after writing and reading it.
 func FuzzScenario(f *testing.F) {
 	for _, seed := range []string{
 		"# shows\nseeds 1..20\nnodes 3\nduration 30m\nrate doc-edit 50%\nat 10m fdb-down for 2m\n[replicator]\nmax_jobs = 10\n",

@@ -18,8 +18,8 @@ func parseDocument(raw []byte, c spec.Config) (*spec.Replication, error) {
 	return spec.ParseDocument(body, c)
 }
 
-// FuzzReplication reads any bytes as a replication document and as a request. What parses has ids,
-// survives the job store, and what a stranger may see of it is JSON.
+// FuzzReplication reads any bytes as a replication document and as a request. A replication that parses has
+// ids and is the same after a way through the job store, and its public view is JSON.
 func FuzzReplication(f *testing.F) {
 	for _, seed := range []string{
 		`{"source":"http://adm:pass@127.0.0.1:5984/db_a","target":"http://adm:pass@127.0.0.1:5984/db_b","continuous":true,"create_target":true}`,
@@ -33,7 +33,8 @@ func FuzzReplication(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, parse := range []func([]byte, spec.Config) (*spec.Replication, error){parseDocument, spec.ParseRequest} {
+		for _, parse := range []func([]byte, spec.Config) (*spec.Replication, error){parseDocument,
+			spec.ParseRequest} {
 			r, err := parse(raw, spec.DefaultConfig())
 			if err != nil {
 				if _, is := errors.AsType[*spec.Error](err); !is || r != nil {

@@ -16,8 +16,8 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// FuzzUpload sends any bytes as a document with attachments. What is accepted is given back whole, what is not is
-// the client's fault and leaves nothing behind, and an error says so in CouchDB's words.
+// FuzzUpload sends any bytes as a document with attachments. An accepted document comes back whole; a refused
+// one is the client's fault, leaves nothing behind, and is answered with CouchDB's error words.
 func FuzzUpload(f *testing.F) {
 	whole := func(doc string, files ...string) []byte {
 		_, body, _ := bytes.Cut([]byte(partOf(doc, files...)), []byte("\r\n\r\n"))
@@ -25,11 +25,13 @@ func FuzzUpload(f *testing.F) {
 	}
 	f.Add(whole(docWithFiles, "hello", "zip!"), `multipart/related; boundary="inner"`)
 	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":5,"follows":true},"g":{"data":"aGVsbG8="}}}`, "hello"), `multipart/related; boundary="inner"`)
-	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":4,"follows":true}}}`, "hello"), `multipart/related; boundary="inner"`)
+	f.Add(whole(`{"_id":"doc","_rev":"1-a","_attachments":{"f":{"length":4,"follows":true}}}`, "hello"),
+		`multipart/related; boundary="inner"`)
 	f.Add(whole(docAlone, "hello"), `multipart/related; boundary=inner`)
 	f.Add([]byte(docAlone), "application/json")
 	f.Fuzz(func(t *testing.T, body []byte, kind string) {
-		server := couchdb.New(couchdb.Options{Store: fakefdb.New(), Docs: docs.New(tuple.Subspace("docs")), UUID: "u"})
+		server := couchdb.New(couchdb.Options{Store: fakefdb.New(), Docs: docs.New(tuple.Subspace("docs")),
+			UUID: "u"})
 		ask := func(method, path, kind, accept string, body []byte) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, bytes.NewReader(body))
 			r.Header.Set("Content-Type", kind)
@@ -43,7 +45,8 @@ func FuzzUpload(f *testing.F) {
 		got := ask(http.MethodGet, "/db/doc?open_revs=all&revs=true", "", "multipart/mixed", nil)
 		if put.Code != http.StatusCreated && put.Code != http.StatusOK { // 200 is for deletions
 			var said struct{ Error, Reason *string }
-			if err := json.Unmarshal(put.Body.Bytes(), &said); err != nil || said.Error == nil || said.Reason == nil || put.Code < 400 || put.Code >= 500 {
+			if err := json.Unmarshal(put.Body.Bytes(), &said); err != nil || said.Error == nil ||
+				said.Reason == nil || put.Code < 400 || put.Code >= 500 {
 				t.Fatalf("%d %s", put.Code, put.Body)
 			}
 			if got.Code != http.StatusNotFound {

@@ -20,8 +20,8 @@ import (
 
 const password = "s3cr3t+pa/ss"
 
-// wire is a network in memory with one server at its other end. answer makes the bytes that it says to a
-// request; they travel in pieces of a size, whole when it is 0.
+// wire is a network in memory with one server at its other end. answer returns the bytes of the server's
+// answer to a request. They travel in pieces of a size, or whole if it is 0.
 type wire struct {
 	answer func(r *http.Request, body []byte) []byte
 	piece  int
@@ -59,7 +59,8 @@ func (w wire) serve(conn net.Conn) {
 
 // says is a whole answer.
 func says(status int, kind string, body []byte) []byte {
-	head := fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", status, kind, len(body))
+	head := fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+		status, kind, len(body))
 	return append([]byte(head), body...)
 }
 
@@ -71,7 +72,8 @@ func (w wire) pair(t *testing.T, test func(do func(peer.Op) peer.Reply)) {
 		return ours, nil
 	}})
 	defer client.Close()
-	e := spec.Endpoint{Timeout: 10 * time.Second, Connections: 2, Credentials: spec.NewCredentials("anna", password)}
+	e := spec.Endpoint{Timeout: 10 * time.Second, Connections: 2,
+		Credentials: spec.NewCredentials("anna", password)}
 	r := spec.Replication{Source: e, Target: e}
 	r.Source.URL, r.Target.URL = "http://source.test/db/", "http://target.test/db/"
 	p, err := client.Pair(r)
@@ -86,8 +88,8 @@ func (w wire) pair(t *testing.T, test func(do func(peer.Op) peer.Reply)) {
 	})
 }
 
-// checkReply: there is a result or a failure, and a failure is one line of bounded size that shows no
-// password.
+// checkReply checks that there is a result or a failure, and that a failure is one line of bounded size
+// without the password.
 func checkReply(t *testing.T, reply peer.Reply) {
 	t.Helper()
 	f := reply.Failure
@@ -103,7 +105,8 @@ func checkReply(t *testing.T, reply peer.Reply) {
 		t.Fatalf("it hung: %s", text)
 	case strings.Contains(text, password):
 		t.Fatalf("the password is in %q", text)
-	case len(text) > 1000 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case len(text) > 1000 || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		t.Fatalf("no line of text: %q", text)
 	case f.RetryAfter < 0:
 		t.Fatalf("retry after %s", f.RetryAfter)
@@ -115,18 +118,20 @@ func once(body []byte, piece int) wire {
 	return wire{func(*http.Request, []byte) []byte { return says(200, "application/json", body) }, piece}
 }
 
-// FuzzRefusal gives any answer to a request for a checkpoint: any status, headers and body.
+// FuzzRefusal answers a request for a checkpoint with any status, headers and body.
 func FuzzRefusal(f *testing.F) {
 	for _, answer := range recordings(f, "failure_*") {
 		f.Add(404, "Content-Type: "+answer.kind, []byte(answer.body))
 	}
 	f.Add(429, "Retry-After: 120", []byte(`{"error":"too_many_requests","reason":"wait, `+password+`"}`))
-	f.Add(503, "Retry-After: Wed, 21 Oct 2099 07:28:00 GMT", []byte("<html><head><title>Bad\n gateway &amp; more</title></head></html>"))
+	f.Add(503, "Retry-After: Wed, 21 Oct 2099 07:28:00 GMT",
+		[]byte("<html><head><title>Bad\n gateway &amp; more</title></head></html>"))
 	f.Add(500, "Retry-After: -5\r\nConnection: close", []byte(`{"error":{"deep":[1]},"reason":null}`))
 	f.Add(301, "Location: http://other.test/db/_local/x", []byte(``))
 	f.Add(200, "Transfer-Encoding: chunked", []byte("5\r\n{\"_id\r\n"))
 	f.Fuzz(func(t *testing.T, status int, headers string, body []byte) {
-		answer := append(fmt.Appendf(nil, "HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n\r\n", status, len(body), headers), body...)
+		answer := append(fmt.Appendf(nil, "HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n\r\n",
+			status, len(body), headers), body...)
 		w := wire{answer: func(r *http.Request, _ []byte) []byte { r.Close = true; return answer }}
 		w.pair(t, func(do func(peer.Op) peer.Reply) {
 			reply := do(peer.GetLocal{ID: "x"})
@@ -136,7 +141,8 @@ func FuzzRefusal(f *testing.F) {
 				}
 				return
 			}
-			if got := reply.Result.(peer.Local); got.Found && !bytes.HasPrefix(bytes.TrimSpace(got.Body), []byte("{")) {
+			if got := reply.Result.(peer.Local); got.Found &&
+				!bytes.HasPrefix(bytes.TrimSpace(got.Body), []byte("{")) {
 				t.Fatalf("%s is a document", got.Body)
 			}
 		})

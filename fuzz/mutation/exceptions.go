@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// exceptions are reasons why mutants may survive, by their text.
+// exceptions are the reasons for which mutants may survive, by the mutants' text.
 type exceptions map[string]string
 
 // readExceptions reads lines "file: TYPE: line of code" with an indented reason below each. Lines that
@@ -45,7 +45,7 @@ type row struct {
 	problems                    []error
 }
 
-// score is how many mutants of a hundred were killed. Explained ones count as survivors.
+// score returns the percentage of mutants that were killed. Explained survivors count as survivors.
 func (r row) score() int { return 100 * r.killed / max(1, r.killed+r.survived) }
 
 // judge counts, and looks for survivors without a reason and reasons without a survivor.
@@ -62,11 +62,14 @@ func (e exceptions) judge(pkg string, mutants []mutant) (r row) {
 			met[m.String()] = true
 			continue
 		}
-		r.problems = append(r.problems, fmt.Errorf("%s:%d:%d: %s survived: %s", m.file, m.Line, m.Column, m.Type, m.text))
+		r.problems = append(r.problems,
+			fmt.Errorf("%s:%d:%d: %s survived: %s", m.file, m.Line, m.Column, m.Type, m.text))
 	}
 	for m := range e {
-		if strings.HasPrefix(m, pkg+"/") && !met[m] && !strings.Contains(strings.SplitN(m[len(pkg)+1:], ":", 2)[0], "/") {
-			r.problems = append(r.problems, fmt.Errorf("%s explains what did not survive: %s", exceptionsFile, m))
+		if strings.HasPrefix(m, pkg+"/") && !met[m] &&
+			!strings.Contains(strings.SplitN(m[len(pkg)+1:], ":", 2)[0], "/") {
+			r.problems = append(r.problems,
+				fmt.Errorf("%s explains what did not survive: %s", exceptionsFile, m))
 		}
 	}
 	return r

@@ -1,8 +1,8 @@
-// Command mutation measures how much of deliberate damage the tests of packages notice. It runs
-// gremlins on each package, and by itself those mutants that gremlins leaves out because Go's coverage
-// counts statements: the conditions of cases and the initial values of packages. It prints a table and
-// fails when a package's score is below 80 %, or when a mutant survives that exceptions.txt does not
-// explain, or explains in vain.
+// Command mutation measures how many deliberate faults (mutants) the tests of packages notice. It runs
+// gremlins on each package. Gremlins leaves out conditions of cases and initial values of packages, because
+// Go's coverage counts statements only; the command tries those mutants itself. It prints a table, and fails
+// when a package's score is below 80 %, when a mutant survives without a reason in exceptions.txt, or when a
+// reason there has no survivor.
 //
 //	go run ./fuzz/mutation core/backoff core/checkpoint
 package main
@@ -27,7 +27,8 @@ const (
 
 // mutators are those that gremlins has beyond its usual ones.
 var mutators = []string{
-	"--invert-assignments", "--invert-bitwise", "--invert-bwassign", "--invert-logical", "--invert-loopctrl", "--remove-self-assignments",
+	"--invert-assignments", "--invert-bitwise", "--invert-bwassign", "--invert-logical", "--invert-loopctrl",
+	"--remove-self-assignments",
 }
 
 func main() {
@@ -52,7 +53,8 @@ func run(packages []string) error {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		row := known.judge(p, mutants)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d %%\t\n", p, len(mutants), row.killed, row.survived, row.explained, row.score())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d %%\t\n", p, len(mutants), row.killed,
+			row.survived, row.explained, row.score())
 		if row.score() < leastScore {
 			problems = append(problems, fmt.Errorf("%s: the score is below %d %%", p, leastScore))
 		}
@@ -61,7 +63,7 @@ func run(packages []string) error {
 	return errors.Join(errors.Join(problems...), table.Flush())
 }
 
-// mutant is one damage and what became of it.
+// mutant is one deliberate fault and its fate.
 type mutant struct {
 	file   string // from the root of the module
 	text   string // of its line, without spaces around it
@@ -83,7 +85,8 @@ func mutate(pkg string) ([]mutant, error) {
 	}
 	defer os.RemoveAll(dir)
 	report := filepath.Join(dir, "report.json")
-	args := append([]string{"run", tool, "unleash", "--silent", "--output", report, "--workers", "2", "--timeout-coefficient", "10"}, mutators...)
+	args := append([]string{"run", tool, "unleash", "--silent", "--output", report,
+		"--workers", "2", "--timeout-coefficient", "10"}, mutators...)
 	if out, err := exec.Command("go", append(args, "./"+pkg)...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w: %s", err, out)
 	}
@@ -152,12 +155,14 @@ func try(dir, pkg string, m mutant, lines []string) string {
 		return "LIVED"
 	}
 	description, err := json.Marshal(map[string]map[string]string{"Replace": {original: damaged}})
-	if err != nil || os.WriteFile(damaged, []byte(strings.Join(lines, "\n")), 0o600) != nil || os.WriteFile(overlay, description, 0o600) != nil {
+	if err != nil || os.WriteFile(damaged, []byte(strings.Join(lines, "\n")), 0o600) != nil ||
+		os.WriteFile(overlay, description, 0o600) != nil {
 		return "LIVED"
 	}
 	// In a directory of its own a failing property leaves its example nowhere.
 	binary := filepath.Join(dir, "damaged.test")
-	if exec.Command("go", "test", "-overlay", overlay, "-vet", "off", "-c", "-o", binary, "./"+pkg).Run() != nil {
+	if exec.Command("go", "test", "-overlay", overlay, "-vet", "off", "-c", "-o", binary,
+		"./"+pkg).Run() != nil {
 		return "NOT VIABLE"
 	}
 	test := exec.Command(binary, "-test.failfast", "-test.timeout", "60s")
