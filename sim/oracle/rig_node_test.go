@@ -36,13 +36,7 @@ func (r *rig) store(q node.Request, header jobs.Job, record jobstore.Record) {
 	}
 	at := r.w.View().Store().Keys.Jobs.Job
 	r.commit(q, func(tx kv.Tx) error {
-		b := tuple.AppendInt(nil, int64(header.State))
-		b = tuple.AppendBytes(b, header.Priority)
-		b = tuple.AppendInt(b, int64(header.Due))
-		b = tuple.AppendBool(b, header.Resubmit)
-		b = tuple.AppendString(b, header.Lock.Worker)
-		b = tuple.AppendUint(b, header.Lock.Batch)
-		tx.Set(at.Pack(header.ID), tuple.AppendInt(b, int64(header.Lost)))
+		tx.Set(at.Pack(header.ID), encoded(header))
 		tx.Set(at.Pack(header.ID, 0), data)
 		return nil
 	})
@@ -54,4 +48,39 @@ func (r *rig) remove(id string) {
 		tx.ClearRange(r.w.View().Store().Keys.Jobs.Job.Sub(id).Range())
 		return nil
 	})
+}
+
+// unsettled asks what a world that comes to rest still has to do, and takes it for a violation.
+func (r *rig) unsettled() {
+	if v := r.o.Unsettled(); v != nil {
+		r.o.Fail(v.ID, "%s", v.Text)
+	}
+}
+
+// joins has a node have a lease, and tell this of itself.
+func (r *rig) joins(worker string, info node.Info) {
+	q := node.Join{Worker: worker, Info: info}
+	r.commit(q, func(tx kv.Tx) error {
+		_, err := node.Perform(tx, r.w.View().Store(), q, r.w.Engine.Now())
+		return err
+	})
+}
+
+// breaks demands that the facts so far break an invariant; none if id is empty.
+func (r *rig) breaks(id string) {
+	r.t.Helper()
+	if v := r.o.Violation(); v == nil && id != "" || v != nil && v.ID != id {
+		r.t.Errorf("breaks %v, and should break %q", v, id)
+	}
+}
+
+// encoded is a job's header as the store has it.
+func encoded(j jobs.Job) []byte {
+	b := tuple.AppendInt(nil, int64(j.State))
+	b = tuple.AppendBytes(b, j.Priority)
+	b = tuple.AppendInt(b, int64(j.Due))
+	b = tuple.AppendBool(b, j.Resubmit)
+	b = tuple.AppendString(b, j.Lock.Worker)
+	b = tuple.AppendUint(b, j.Lock.Batch)
+	return tuple.AppendInt(b, int64(j.Lost))
 }

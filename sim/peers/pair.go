@@ -78,6 +78,9 @@ func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep 
 // Release forgets kept bodies.
 func (p *Pair) Release(id uint64) { delete(p.kept, id) }
 
+// Keep keeps an answer without bodies, for tests of who forgets what is kept.
+func (p *Pair) Keep(id uint64) { p.kept[id] = nil }
+
 // Kept is the number of answers whose bodies are kept.
 func (p *Pair) Kept() int { return len(p.kept) }
 

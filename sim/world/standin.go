@@ -101,3 +101,6 @@ func (w *World) MakeTenants() {
 	}
 	w.emit(Stepped{})
 }
+
+// Keep has the run's connections hold the bodies of an answer.
+func (r *Run) Keep(id uint64) { r.pair.Keep(id) }

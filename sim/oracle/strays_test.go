@@ -1,0 +1,58 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+	"couchrelay/sim/world"
+)
+
+func TestStrays(t *testing.T) {
+	limit := 4*20*time.Second + 5*time.Second + 2*time.Minute
+	stray := func(r *rig, d time.Duration) {
+		r.see(world.Ticked{})
+		r.pass(d)
+		r.see(world.Ticked{})
+	}
+	check(t, &straySubject, []case_{
+		{"a run with its job", func(r *rig) { take(r, "n1/1", 0); r.run(nil); stray(r, time.Hour) }, ""},
+		{"a run without its job", func(r *rig) { r.run(nil); stray(r, limit) }, ""},
+		{"a run without its job for too long", func(r *rig) { r.run(nil); stray(r, limit+time.Second) }, "S4b"},
+		{"a run with the job of another worker", func(r *rig) {
+			take(r, "n2/1", 0)
+			r.run(nil)
+			stray(r, limit+time.Second)
+		}, "S4b"},
+		{"a run of a node that stands still", func(r *rig) {
+			r.run(nil)
+			r.node(1).StandStill(time.Hour)
+			stray(r, limit+time.Second)
+		}, ""},
+		{"a run of a node that stood still meanwhile", func(r *rig) {
+			r.run(nil)
+			r.see(world.Ticked{})
+			r.pass(limit)
+			r.node(1).StandStill(time.Second)
+			r.see(world.Ticked{})
+			r.pass(time.Minute)
+			stray(r, limit)
+		}, ""},
+	})
+}
+
+func TestTransactions(t *testing.T) {
+	fails := func(c kv.Code) func(*rig) {
+		return func(r *rig) {
+			r.see(world.AskFailed{Node: r.node(1), Request: node.Promote{}, Err: kv.NewError(c)})
+		}
+	}
+	check(t, &transactionSubject, []case_{
+		{"repeated without effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}}) }, ""},
+		{"repeated with effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}, Changed: true}) }, "S17c"},
+		{"too large", fails(kv.TransactionTooLarge), "S17d"},
+		{"a conflict", fails(kv.NotCommitted), "S17d"},
+		{"no answer in time", fails(kv.TransactionTimedOut), ""},
+	})
+}
