@@ -17,7 +17,7 @@ type Run struct {
 	p       *Node
 	id      uint64
 	work    node.StartRun
-	machine *replication.Run     // to be looked at; nil before its first step
+	machine machine              // to be looked at; nil before its first step
 	wants   []replication.Effect // of its last step
 	pair    *peers.Pair
 	calls   map[uint64]*flight
@@ -25,6 +25,12 @@ type Run struct {
 	wakeAt  instant.Time
 	began   instant.Time
 	repID   string // as the machine identified itself; empty until then
+}
+
+// machine is what a run's machine tells of itself.
+type machine interface {
+	Info() replication.Info
+	Deadline() instant.Time
 }
 
 // flight is a request in flight.

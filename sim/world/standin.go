@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/host"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
@@ -104,3 +105,18 @@ func (w *World) MakeTenants() {
 
 // Keep has the run's connections hold the bodies of an answer.
 func (r *Run) Keep(id uint64) { r.pair.Keep(id) }
+
+// told is a machine that tells this of itself, and waits for nothing.
+type told replication.Info
+
+func (t told) Info() replication.Info { return replication.Info(t) }
+func (t told) Deadline() instant.Time { return instant.Never }
+
+// SetInfo has a run's machine tell this of itself.
+func (r *Run) SetInfo(i replication.Info) { r.machine = told(i) }
+
+// Identify has a run be that of a replication id.
+func (r *Run) Identify(id string) { r.repID = id }
+
+// GoBack has a run's source have repeated changes.
+func (r *Run) GoBack() { r.pair.WentBack = true }

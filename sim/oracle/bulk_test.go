@@ -1,0 +1,74 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+func TestBulk(t *testing.T) {
+	// scanty has a run read in bulk n times, each time with room for two of ten documents.
+	scanty := func(n int) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			for range n {
+				r.does(run, reads(ids(10)...), came(2, 8))
+			}
+		}
+	}
+	// refusing has the source refuse n bulk reads before the target is found to lack a document.
+	refusing := func(n int, pause time.Duration) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			for range n {
+				r.fails(run, reads("x"), status(404))
+			}
+			r.does(run, asked("a"), peer.Diff{Docs: []peer.DocMissing{{ID: "a", Missing: []string{"1-a"}}}})
+			r.pass(pause)
+			r.call(run, reads("a"))
+		}
+	}
+	// stubs has the target have an older revision of a document, that is then copied.
+	stubs := func(since ...string) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			r.does(run, asked("a"), peer.Diff{Docs: []peer.DocMissing{
+				{ID: "a", Missing: []string{"1-a"}, Ancestors: []string{"0-a"}},
+			}})
+			r.call(run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}, Since: since})
+		}
+	}
+	// tooLarge has the target find three documents too large, after which n of them are sent.
+	tooLarge := func(n int) func(*rig) {
+		return func(r *rig) {
+			part := replication.Call{Op: peer.WriteDocs{Docs: make([]peer.Kept, n)}}
+			r.fails(r.run(nil), peer.WriteDocs{Docs: make([]peer.Kept, 3)}, status(413), part)
+		}
+	}
+	// insteadOf has a bulk read fail, after which a document of it is copied.
+	insteadOf := func(code int) func(*rig) {
+		return func(r *rig) {
+			r.fails(r.run(nil), reads("a"), status(code), replication.Call{Op: copyOf("a")})
+		}
+	}
+	check(t, along(&bulkSubject, &countsOnly), []case_{
+		{"six scanty answers", scanty(6), ""},
+		{"a seventh read", scanty(7), "S30n"},
+		{"three refusals", refusing(3, 0), ""},
+		{"four refusals", refusing(4, 0), "S30o"},
+		{"four refusals, long ago", refusing(4, refusedLast), ""},
+		{"all attachments again", stubs(), "S30p"},
+		{"attachments since the target's revision", stubs("0-a"), ""},
+		{"two of three", tooLarge(2), ""},
+		{"three of three", tooLarge(3), "S30q"},
+		{"alone after 429", insteadOf(429), "S30r"},
+		{"alone after 404", insteadOf(404), ""},
+	})
+}
+
+// countsOnly keeps the counts of runs, and judges nothing.
+var countsOnly = subject{begin: func(c *chronicle) {
+	c.on.runReplied.add(func(a reply) { a.counts.note(a.op, a.Reply) })
+}}

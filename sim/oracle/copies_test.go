@@ -1,0 +1,69 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/world"
+)
+
+func TestCopies(t *testing.T) {
+	lacks := replication.Trouble{Error: "missing_doc"}
+	call := func(op peer.Op) replication.Effect { return replication.Call{Op: op} }
+	// fruitlessly has a run repeat a copy that brings nothing n times, and does something after half of them.
+	fruitlessly := func(n int, between func(*rig)) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			for i := range n {
+				r.fails(run, peer.CopyDoc{ID: "_design/a", Revs: []string{"1-a"}}, kind(peer.Broken))
+				r.pass(20 * time.Second)
+				if i == n/2 && between != nil {
+					between(r)
+				}
+			}
+		}
+	}
+	bulk := func(r *rig) *world.Run { return r.run(map[string]any{"use_bulk_get": true}) }
+	check(t, along(&bulkSubject, &copySubject), []case_{
+		{"asked again at once", func(r *rig) {
+			r.does(r.run(nil), copyOf("_design/a"), lackingCopy, call(copyOf("_design/a")))
+		}, "S28c"},
+		{"another document asked for", func(r *rig) {
+			r.does(r.run(nil), copyOf("_design/a"), lackingCopy, call(copyOf("_design/b")))
+		}, ""},
+		{"missing_doc, and nothing lacks", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied}, lacks)
+		}, "S29p"},
+		{"missing_doc of a database that is gone", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Failure: &peer.Failure{Reason: databaseGone}}, lacks)
+		}, "S29p"},
+		{"missing_doc", func(r *rig) { r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: lackingCopy}, lacks) }, ""},
+		{"twelve attempts in vain", fruitlessly(12, nil), ""},
+		{"thirteen attempts in vain", fruitlessly(13, nil), "S30j"},
+		{"thirteen attempts, but the document changed", fruitlessly(13, func(r *rig) {
+			r.does(r.o.runs[0].Run, read, rows(from, "_design/a"))
+		}), ""},
+		{"given up while something came", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied, Failure: kind(peer.Broken)}, replication.Trouble{})
+		}, "S30k"},
+		{"given up when only others came", func(r *rig) {
+			other := peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-b"}}}
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: other, Failure: kind(peer.Broken)}, replication.Trouble{})
+		}, ""},
+		{"refused by the target, the source asked", func(r *rig) {
+			r.does(r.run(nil), copyOf("_design/a"), refused(401), call(peer.Open{Side: peer.Source}))
+		}, "S30l"},
+		{"refused by the target, the target asked", func(r *rig) {
+			r.does(r.run(nil), copyOf("_design/a"), refused(401), call(peer.Open{Side: peer.Target}))
+		}, ""},
+		{"copied alone", func(r *rig) { r.call(bulk(r), copyOf("a")) }, "S30m"},
+		{"a design document copied alone", func(r *rig) { r.call(bulk(r), copyOf("_design/a")) }, ""},
+		{"copied alone after a bulk read failed", func(r *rig) {
+			run := bulk(r)
+			r.fails(run, reads("a"), status(500))
+			r.call(run, copyOf("a"))
+		}, ""},
+	})
+}

@@ -1,0 +1,156 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/world"
+)
+
+func TestRetries(t *testing.T) {
+	local := peer.GetLocal{ID: "log"}
+	failed := replication.Trouble{Error: "http_request_failed"}
+	slow := replication.Trouble{Error: "http_request_failed", Throttled: true}
+	// repeat has a run send a request n times in a row, each of which is answered with a status.
+	repeat := func(r *rig, run *world.Run, op peer.Op, n, code int, pause time.Duration) {
+		for range n {
+			r.fails(run, op, status(code))
+			r.pass(pause)
+		}
+	}
+	check(t, along(&retrySubject), []case_{
+		{"80 equal requests in a minute", func(r *rig) {
+			run := r.run(nil)
+			for range 80 {
+				r.does(run, local, peer.Local{})
+			}
+		}, ""},
+		{"81 equal requests in a minute", func(r *rig) {
+			run := r.run(nil)
+			for range 81 {
+				r.does(run, local, peer.Local{})
+			}
+		}, "B1g"},
+		{"81 equal requests in two minutes", func(r *rig) {
+			run := r.run(nil)
+			for i := range 81 {
+				r.does(run, local, peer.Local{})
+				if i == 40 {
+					r.pass(time.Minute)
+				}
+			}
+		}, ""},
+		{"repeated at once", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, 0) }, "S28a"},
+		{"repeated after a pause", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause) }, ""},
+		{"a pause that does not double", func(r *rig) { repeat(r, r.run(nil), local, 3, 500, firstPause) }, "S28a"},
+		{"repeated late", func(r *rig) {
+			repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack+time.Millisecond)
+		}, "S28b"},
+		{"repeated a second late", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack) }, ""},
+		{"a feed that is read late", func(r *rig) { repeat(r, r.run(nil), read, 2, 500, time.Minute) }, ""},
+		{"repeated late on a node that stood still", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, local, status(500))
+			r.node(1).StandStill(time.Minute)
+			r.pass(time.Minute)
+			r.fails(run, local, status(500))
+		}, ""},
+		{"429 for 170 seconds", func(r *rig) {
+			run, pause := r.run(nil), firstPause
+			for range 14 {
+				r.fails(run, local, status(429))
+				r.pass(pause)
+				pause = min(2*pause, maxThrottlePause)
+			}
+		}, "S30b"},
+		{"429 for 145 seconds", func(r *rig) {
+			run, pause := r.run(nil), firstPause
+			for range 12 {
+				r.fails(run, local, status(429))
+				r.pass(pause)
+				pause = min(2*pause, maxThrottlePause)
+			}
+		}, ""},
+		{"given up at once", func(r *rig) {
+			r.crashes(r.run(nil), local, peer.Reply{Failure: status(500)}, failed)
+		}, "S30c"},
+		{"given up after all retries", func(r *rig) {
+			run := r.run(nil)
+			repeat(r, run, peer.Open{}, 3, 500, 0)
+			r.crashes(run, peer.Open{}, peer.Reply{Failure: status(500)}, failed)
+		}, ""},
+		{"given up after a minute", func(r *rig) {
+			run := r.run(nil)
+			repeat(r, run, peer.Open{}, 1, 500, time.Minute)
+			r.crashes(run, peer.Open{}, peer.Reply{Failure: status(500)}, failed)
+		}, ""},
+		{"given up for a poll that was cut", func(r *rig) {
+			run := r.run(nil)
+			r.call(run, poll)
+			r.pass(quietPoll)
+			r.crashes(run, poll, peer.Reply{Failure: kind(peer.Broken)}, failed)
+		}, "S30c"},
+		{"given up for a feed that fails", func(r *rig) {
+			run := r.run(nil)
+			for range 3 {
+				r.fails(run, read, kind(peer.Broken))
+				r.pass(2 * time.Second)
+			}
+			r.crashes(run, read, peer.Reply{Failure: kind(peer.Broken)}, failed)
+		}, ""},
+		{"given up for a write in the way", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: refused(409)}, failed)
+		}, "S30c"},
+		{"given up for a refusal", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: refused(401)}, failed)
+		}, ""},
+		{"given up without a count", func(r *rig) {
+			r.crashes(r.run(nil), peer.CountPending{}, peer.Reply{Failure: status(404)}, failed)
+		}, "S30d"},
+		{"another error for a status", func(r *rig) {
+			r.crashes(r.run(nil), peer.Open{}, peer.Reply{Failure: status(500)}, replication.Trouble{Error: "timeout"})
+		}, "S29o"},
+		{"given up without a look at the target", func(r *rig) {
+			r.crashes(r.run(nil), peer.Create{}, peer.Reply{Failure: status(412)}, failed)
+		}, "S30e"},
+		{"given up when the target knows us not", func(r *rig) {
+			r.crashes(r.run(nil), peer.Create{}, peer.Reply{Failure: status(401)}, failed)
+		}, ""},
+		{"given up for a bulk read", func(r *rig) {
+			r.crashes(r.run(nil), reads("a"), peer.Reply{Failure: kind(peer.Malformed)}, failed)
+		}, "S30f"},
+		{"given up for 429, which is not said", func(r *rig) {
+			r.crashes(r.run(nil), local, peer.Reply{Failure: status(429)}, failed)
+		}, "S30g"},
+		{"given up for the first 429", func(r *rig) {
+			r.crashes(r.run(nil), local, peer.Reply{Failure: status(429)}, slow)
+		}, "S30h"},
+		{"given up for 429 after 150 seconds", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, peer.Open{}, status(429))
+			r.pass(patienceLast)
+			r.crashes(run, peer.Open{}, peer.Reply{Failure: status(429)}, slow)
+		}, ""},
+		{"a feed with news, given up for 429", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, read, status(429))
+			r.pass(patienceLast)
+			r.does(run, read, rows(from, "a"))
+			r.crashes(run, read, peer.Reply{Failure: status(429)}, slow)
+		}, "S30h"},
+		{"asked again without attachments", func(r *rig) {
+			run := r.run(nil)
+			r.does(run, copyOf("a"), lackingCopy)
+			r.pass(missingPause)
+			r.call(run, peer.CopyDoc{ID: "a", Revs: []string{"1-a"}, Since: []string{"0-a"}})
+		}, "S30i"},
+		{"asked again with attachments", func(r *rig) {
+			run := r.run(nil)
+			r.does(run, copyOf("a"), lackingCopy)
+			r.pass(missingPause)
+			r.call(run, copyOf("a"))
+		}, ""},
+	})
+}
