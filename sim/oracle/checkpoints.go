@@ -63,7 +63,7 @@ func (cp *checkpoints) checkLog(f world.LogWritten) {
 		return
 	}
 	cp.checkBothSides(f.DB, f.ID)
-	if cp.madeSince(r, head.session, source, target) {
+	if cp.senders.madeSince(r, head.session, source, target) {
 		return
 	}
 	other := source
@@ -134,9 +134,9 @@ func (cp *checkpoints) called(c call) {
 }
 
 // isFresh reports whether a run is another replication than its job was before, which has no checkpoint.
-func (c *chronicle) isFresh(r *run) bool {
+func (cp *checkpoints) isFresh(r *run) bool {
 	rec := r.Record()
-	source, target := c.w.Database(rec.Source), c.w.Database(rec.Target)
+	source, target := cp.w.Database(rec.Source), cp.w.Database(rec.Target)
 	return rec.RepID != "" && rec.RepID != r.RepID() && source != nil && target != nil &&
 		source.Log(r.Base()) == nil && target.Log(r.Base()) == nil
 }

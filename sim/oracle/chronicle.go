@@ -39,8 +39,7 @@ type chronicle struct {
 	bills    bills              // kept by charges
 	tabs     map[node.Held]*tab // kept by turns, of runs whose end no node has told yet
 	logs     logs
-	// senders says when the run began that last sent a checkpoint, by the session of that.
-	senders map[string]instant.Time
+	senders  senders
 }
 
 // process is what the chronicle knows of a node.
@@ -125,7 +124,7 @@ var chronicleSubject = subject{
 func newChronicle(w world.View) *chronicle {
 	c := &chronicle{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{}, denied: map[string]bool{},
-		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{}, senders: map[string]instant.Time{},
+		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{}, senders: senders{},
 		sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{}, tabs: map[node.Held]*tab{},
 	}
 	for _, n := range w.Nodes() {

@@ -62,7 +62,8 @@ func TestCompleteness(t *testing.T) {
 		{"not arrived, denied", oneShot(func(r *rig) {
 			r.db("s2", "b1").Deny = map[string]*docs.Error{"lost": {}}
 		}, replication.Completed), ""},
-		{"more refusals than there were", tells(peers.Tally{}, replication.Info{Refused: 1, Refusals: refusals("a")}), "S14d"},
+		{"more refusals than there were", tells(peers.Tally{},
+			replication.Info{Refused: 1, Refusals: refusals("a")}), "S14d"},
 		{"a refusal", tells(peers.Tally{Refused: 1}, replication.Info{Refused: 1, Refusals: refusals("a")}), ""},
 		{"fewer refusals than there were", tells(peers.Tally{Refused: 1}, replication.Info{}), ""},
 		{"a refusal left out", done(peers.Tally{Refused: 1, LeftOut: 1}, replication.Info{}), "S14d"},

@@ -190,7 +190,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 	case world.RunConfirmed:
 		c.on.runConfirmed.tell(c.of[f.Run])
 	case world.RunCalls:
-		c.noteSender(f)
+		c.senders.note(f, c.logs)
 		c.on.runCalls.tell(call{c.of[f.Run], f.Op})
 	case world.RunCancels:
 		c.on.runCancels.tell(cancel{c.of[f.Run], f})

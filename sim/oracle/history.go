@@ -43,7 +43,7 @@ var historySubject = subject{
 			hs.noteWritten(f)
 		})
 		c.on.runCalls.add(func(c call) {
-			if op, is := c.op.(peer.PutLocal); is && hs.writesAnew(c.run, op) {
+			if op, is := c.op.(peer.PutLocal); is && c.writesAnew(op, hs.logs) {
 				hs.checkTotals(c.run, op.Body)
 				hs.checkPositions(c.run, op.Body)
 			}
@@ -99,7 +99,7 @@ func (hs *histories) checkLog(f world.LogWritten) {
 		return
 	}
 	now, found := entries[0], r.lookup.found
-	if hs.madeSince(r, now.session, source, target) || found.source == nil || hs.sharesLog(r, f.ID) ||
+	if hs.senders.madeSince(r, now.session, source, target) || found.source == nil || hs.sharesLog(r, f.ID) ||
 		found.restoredS != found.source.Restored() || found.restoredT != found.target.Restored() ||
 		!hs.ownLog(r, peer.Source, found.source, found.textS, f.ID) ||
 		!hs.ownLog(r, peer.Target, found.target, found.textT, f.ID) || !slices.Contains(r.saving.put[:], now) {

@@ -6,6 +6,7 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
@@ -167,16 +168,20 @@ func (c *chronicle) writer(base string) (r *run, source, target *peers.DB) {
 	return nil, nil, nil
 }
 
-// noteSender notes the run that sends a checkpoint to a side.
-func (c *chronicle) noteSender(f world.RunCalls) {
+// senders are when the runs began that last sent a checkpoint, by its session. Only the chronicle changes
+// them.
+type senders map[string]instant.Time
+
+// note notes the run that sends a checkpoint to a side.
+func (s senders) note(f world.RunCalls, logs logs) {
 	if put, is := f.Op.(peer.PutLocal); is {
-		head, _ := c.logs.head(put.Body) // what is no log has no session
-		c.senders[head.session] = f.Run.Began()
+		head, _ := logs.head(put.Body) // what is no log has no session
+		s[head.session] = f.Run.Began()
 	}
 }
 
 // madeSince reports whether one of the databases was made again since a run began, or since the run began
 // that sent this checkpoint. The run will notice, and take the checkpoint back; if it does not, S12 tells.
-func (c *chronicle) madeSince(r *run, session string, source, target *peers.DB) bool {
-	return max(source.Since, target.Since) >= min(r.Began(), c.senders[session])
+func (s senders) madeSince(r *run, session string, source, target *peers.DB) bool {
+	return max(source.Since, target.Since) >= min(r.Began(), s[session])
 }

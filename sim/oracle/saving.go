@@ -72,10 +72,10 @@ type saving struct {
 
 // writesAnew reports whether a run is about to send the first of the two copies of a checkpoint. A log with
 // one entry takes back checkpoints that must not be trusted.
-func (c *chronicle) writesAnew(r *run, op peer.PutLocal) bool {
-	head, _ := c.logs.head(op.Body) // what is no log has no session
+func (r *run) writesAnew(op peer.PutLocal, logs logs) bool {
+	head, _ := logs.head(op.Body) // what is no log has no session
 	return op.Side == peer.Target && r.feed.begun && head.session != r.saving.put[peer.Target].session &&
-		len(c.logs.entries(op.Body)) > 1
+		len(logs.entries(op.Body)) > 1
 }
 
 // called hears of every request of a run before it leaves.
@@ -83,7 +83,7 @@ func (sv *savings) called(c call) {
 	r := c.run
 	switch op := c.op.(type) {
 	case peer.PutLocal:
-		if sv.writesAnew(r, op) {
+		if r.writesAnew(op, sv.logs) {
 			head, _ := sv.logs.head(op.Body)
 			sv.checkPace(r)
 			sv.checkAskedFirst(r, head)

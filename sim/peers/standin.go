@@ -3,6 +3,6 @@ package peers
 import "couchrelay/core/peer"
 
 // PutLog writes a log as a replication does, at once and without a fault. Tests of observers use it.
-func (db *DB) PutLog(id string, body []byte) {
+func PutLog(db *DB, id string, body []byte) {
 	_, _ = db.putLocal(peer.PutLocal{ID: id, Rev: db.LogRev(id), Body: body}) // with its revision nothing refuses it
 }

@@ -1,0 +1,121 @@
+package oracle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+func TestCheckpoints(t *testing.T) {
+	// saved has a run save what has arrived on its target or not, before something else happens there.
+	saved := func(arrives bool, before func(*saver)) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(nil)
+			s.has(r.edit(r.db("s1", "a1"), "new"))
+			if arrives {
+				for _, offer := range r.db("s1", "a1").OffersAfter(0, s.run.Replication().Filter, false) {
+					for _, rev := range offer.Revs {
+						r.see(world.Refused{DB: r.db("s2", "b1"), ID: offer.ID, Rev: rev})
+					}
+				}
+			}
+			if before != nil {
+				before(s)
+			}
+			s.saves("one")
+		}
+	}
+	// begins has a run find logs that agree, and begin.
+	begins := func(found bool, then func(r *rig, run *world.Run, agreed peer.Seq)) func(*rig) {
+		return func(r *rig) {
+			at := r.edit(r.db("s1", "a1"), "a")
+			r.pass(time.Second)
+			log := fmt.Appendf(nil, `{"session_id":"s","source_last_seq":%s,"history":[`+
+				`{"session_id":"s","recorded_seq":%s,"docs_read":5}]}`, at, at)
+			if found {
+				peers.PutLog(r.db("s1", "a1"), logID, log)
+				peers.PutLog(r.db("s2", "b1"), logID, log)
+			}
+			run := r.run(map[string]any{"continuous": true})
+			run.Identify(logID)
+			run.SetInfo(replication.Info{Counters: checkpoint.Counters{DocsRead: 5}})
+			r.does(run, peer.GetLocal{ID: logID}, peer.Local{})
+			then(r, run, at)
+		}
+	}
+	start := func(r *rig, run *world.Run, at peer.Seq) { r.call(run, peer.ReadChanges{Since: at}) }
+	check(t, along(&counterSubject, &checkpointSubject, &savingKept, &feedSubject), []case_{
+		{"on the target, or refused there", saved(true, nil), ""},
+		{"not on the target", saved(false, nil), "S11a"},
+		{"not a log", saved(true, func(s *saver) { s.puts(peer.Source, []byte(`[]`)) }), "S11b"},
+		{"begun where the logs agree", begins(true, start), ""},
+		{"begun at zero", begins(true, func(r *rig, run *world.Run, _ peer.Seq) { start(r, run, peer.Zero) }), "S27"},
+		{"begun at zero, with no logs", begins(false, func(r *rig, run *world.Run, _ peer.Seq) {
+			start(r, run, peer.Zero)
+		}), ""},
+		{"begun at zero when the logs changed", begins(true, func(r *rig, run *world.Run, at peer.Seq) {
+			peers.PutLog(r.db("s1", "a1"), logID, []byte(`{}`))
+			start(r, run, peer.Zero)
+		}), ""},
+		{"counters begun anew", begins(true, func(r *rig, run *world.Run, at peer.Seq) {
+			run.SetInfo(replication.Info{})
+			start(r, run, at)
+		}), "S16i"},
+		{"done and not covered", func(r *rig) {
+			run := r.run(map[string]any{})
+			run.Identify(logID)
+			r.edit(r.db("s1", "a1"), "later")
+			r.ends(run, replication.Completed, replication.Info{})
+		}, "S21j"},
+		{"stopped and not covered", func(r *rig) {
+			r.ends(r.run(map[string]any{}), replication.Stopped, replication.Info{})
+		}, ""},
+		{"30 times to one side", func(r *rig) { oneSide(r, maxOneSided) }, ""},
+		{"31 times to one side", func(r *rig) { oneSide(r, maxOneSided+1) }, "S21k"},
+		{"at rest, a log that is ahead", func(r *rig) { rests(r, true) }, "S12"},
+		{"at rest, no log", func(r *rig) { rests(r, false) }, ""},
+	})
+}
+
+// oneSide has a run write its log to the target only.
+func oneSide(r *rig, n int) {
+	run := r.run(map[string]any{"continuous": true})
+	run.Identify(logID)
+	for i := range n {
+		peers.PutLog(r.db("s2", "b1"), logID, fmt.Appendf(nil, `{"session_id":"%d"}`, i))
+	}
+}
+
+// rests has a job come to rest that would begin behind what never arrived, if there are logs.
+func rests(r *rig, logs bool) {
+	at := r.edit(r.db("s1", "a1"), "a")
+	if log := fmt.Appendf(nil, `{"session_id":"s","source_last_seq":%s}`, at); logs {
+		peers.PutLog(r.db("s1", "a1"), logID, log)
+		peers.PutLog(r.db("s2", "b1"), logID, log)
+	}
+	r.storeSpec("job", r.replication(nil))
+	r.store(nil, jobs.Job{ID: "job", State: jobs.Pending}, jobstore.Record{BaseID: logID})
+	r.o.on.atRest.tell(struct{}{})
+}
+
+// storeSpec has the store hold what a job is to do.
+func (r *rig) storeSpec(jobID string, rep *spec.Replication) {
+	raw, err := spec.Encode(rep)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.commit(nil, func(tx kv.Tx) error {
+		tx.Set(r.w.View().Store().Keys.Spec.Pack(jobID, int64(0)), raw)
+		return nil
+	})
+}

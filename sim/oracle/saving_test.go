@@ -1,0 +1,124 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/world"
+)
+
+func TestSavings(t *testing.T) {
+	filtered := map[string]any{"continuous": true, "filter": "app/f"}
+	// paced has a run save twice, the second time after a pause and something else.
+	paced := func(pause time.Duration, between func(*saver)) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(nil)
+			s.has(r.edit(r.db("s1", "a1"), "a"))
+			s.saves("one")
+			between(s)
+			s.pass(pause)
+			s.saves("two")
+		}
+	}
+	more := func(s *saver) { s.has(s.edit(s.db("s1", "a1"), "b"), "b") }
+	stop := func(r *rig, s *saver) { r.step(node.Wake{}, node.StopRun{Run: s.run.ID()}) }
+	// first has a run write its first checkpoint after a test did what comes before.
+	first := func(members map[string]any, before func(*saver)) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(members)
+			s.has(r.edit(r.db("s1", "a1"), "a"))
+			before(s)
+			s.call(s.run, peer.PutLocal{Side: peer.Target, ID: logID, Body: s.log("one", s.run.Info().ThroughSeq, nil)})
+		}
+	}
+	look := func(s *saver, rev string) { s.does(s.run, peer.GetFilter{}, peer.Filter{Rev: rev}) }
+	// tells has a run that wrote a checkpoint to some sides tell of it.
+	tells := func(sides ...peer.Side) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(nil)
+			s.has(r.edit(r.db("s1", "a1"), "a"))
+			s.commits()
+			at := s.run.Info().ThroughSeq
+			body := s.log("one", at, nil)
+			for _, side := range sides {
+				s.puts(side, body)
+			}
+			if len(sides) == 1 { // the other request is lost on the way
+				s.call(s.run, peer.PutLocal{Side: 1 - sides[0], ID: logID, Body: body})
+			}
+			s.tells(s.run, nil, replication.Info{CheckpointedSeq: at})
+		}
+	}
+	// stopped has a run be stopped with more done than saved, after something went wrong.
+	stopped := func(wrong func(*rig, *saver)) func(*rig) {
+		return func(r *rig) {
+			s := r.savesIn(nil)
+			at := r.edit(r.db("s1", "a1"), "a")
+			wrong(r, s)
+			r.ends(s.run, replication.Stopped, replication.Info{ThroughSeq: at, CheckpointedSeq: from})
+		}
+	}
+	// rests has a one-shot that has read all make steps with a pause in between.
+	rests := func(pause time.Duration, info replication.Info, end bool) func(*rig) {
+		return func(r *rig) {
+			run := r.run(map[string]any{})
+			run.SetInfo(info)
+			changes := rows(from)
+			changes.End = end
+			r.does(run, read, changes)
+			r.pass(pause)
+			r.steps(run)
+		}
+	}
+	check(t, along(&savingSubject, &feedSubject), []case_{
+		{"made durable", first(nil, (*saver).commits), ""},
+		{"not made durable", first(nil, func(*saver) {}), "S11c"},
+		{"one side made durable", first(nil, func(s *saver) {
+			s.does(s.run, peer.Commit{Side: peer.Source}, peer.Committed{})
+		}), "S11c"},
+		{"filter not looked at", first(filtered, (*saver).commits), "S11d"},
+		{"filter the same", first(filtered, func(s *saver) { look(s, "1-a"); s.commits() }), ""},
+		{"filter another one", first(filtered, func(s *saver) { look(s, "1-a"); look(s, "2-b"); s.commits() }), "S11d"},
+		{"more done since", first(nil, func(s *saver) {
+			s.commits()
+			s.has(s.edit(s.db("s1", "a1"), "b"))
+		}), "S11e"},
+		{"saved after the interval", paced(10*time.Second, more), ""},
+		{"saved too soon", paced(9*time.Second, more), "S21d"},
+		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) { more(s); stop(s.rig, s) }), ""},
+		{"saved soon though nothing was read", paced(20*time.Second, func(s *saver) {}), "S21d"},
+		{"saved late though nothing was read", paced(100*time.Second, func(s *saver) {}), ""},
+		{"due for a second", paced(11*time.Second, more), ""},
+		{"due for two seconds", paced(12*time.Second, more), "S21e"},
+		{"due for two seconds on a node that stood still", paced(12*time.Second, func(s *saver) {
+			more(s)
+			s.node(1).StandStill(time.Second)
+		}), ""},
+		{"two seconds at the end", rests(missingPause, replication.Info{}, true), ""},
+		{"three seconds at the end", rests(3*time.Second, replication.Info{}, true), "S21f"},
+		{"three seconds before the end", rests(3*time.Second, replication.Info{}, false), ""},
+		{"three seconds with something to repeat", rests(3*time.Second, replication.Info{Waiting: "x"}, true), ""},
+		{"told of both sides", tells(peer.Target, peer.Source), ""},
+		{"told of one side", tells(peer.Target), "S21g"},
+		{"told of none", tells(), "S21g"},
+		{"stopped and not saved", stopped(func(*rig, *saver) {}), "S21h"},
+		{"stopped and refused", stopped(func(r *rig, s *saver) {
+			stop(r, s)
+			s.fails(s.run, peer.Commit{}, status(500))
+		}), ""},
+		{"a checkpoint given up", func(r *rig) {
+			s := r.savesIn(nil)
+			r.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Stop{}, Op: peer.PutLocal{}})
+		}, "S21i"},
+		{"a poll given up", func(r *rig) {
+			s := r.savesIn(nil)
+			r.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Stop{}, Op: poll})
+		}, ""},
+		{"nothing given up", func(r *rig) {
+			r.see(world.RunCancels{Run: r.run(nil), ID: 1, Event: replication.Wake{}})
+		}, "P1d"},
+	})
+}
