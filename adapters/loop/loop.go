@@ -186,7 +186,7 @@ func (l *Loop) ask(a node.Ask) {
 		})
 	done := node.Done{ID: a.ID, Result: result}
 	if err != nil {
-		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
+		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
 	}
 	l.post(done)
 }

@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"couchrelay/core/docs"
@@ -293,8 +294,8 @@ func (r *Record) docStats() []byte {
 
 // isRefusal reports whether an error is an answer to the user, and not a failure of the store.
 func isRefusal(err error) bool {
-	_, ok := err.(*docs.Error)
-	return ok
+	_, is := errors.AsType[*docs.Error](err)
+	return is
 }
 
 func text(s string) ejson.Value { return ejson.Value{Kind: ejson.String, Text: s} }

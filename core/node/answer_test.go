@@ -89,7 +89,7 @@ func TestEveryEndSettlesItsTurn(t *testing.T) {
 		default:
 			t.Fatalf("%T ends a run too", row.request)
 		}
-		if done := n.perform(Ask{Request: q}); done.Fault != NoFault {
+		if done := n.perform(Ask{Request: q}); done.Fault != Committed {
 			t.Fatal(done)
 		}
 		if w.tail("_replicator") < before+int64(time.Hour/time.Microsecond) {
@@ -202,13 +202,13 @@ func TestHealthyRunAbsolves(t *testing.T) {
 	}
 }
 
-// TestFaultOf: a fault is told by the error that it wraps.
-func TestFaultOf(t *testing.T) {
-	for err, want := range map[error]Fault{
-		nil: NoFault, fmt.Errorf("job: %w", jobs.ErrHalt): Halted,
+// TestOutcomeOf: the outcome of a failed transaction follows from the error that its own wraps.
+func TestOutcomeOf(t *testing.T) {
+	for err, want := range map[error]Outcome{
+		nil: Committed, fmt.Errorf("job: %w", jobs.ErrHalt): Halted,
 		fmt.Errorf("worker: %w", jobs.ErrLeaseLost): LeaseLost, context.DeadlineExceeded: StoreDown,
 	} {
-		if got := FaultOf(err); got != want {
+		if got := OutcomeOf(err); got != want {
 			t.Errorf("%v is %q", err, got)
 		}
 	}
@@ -244,7 +244,7 @@ func TestExpireOfLivingWorker(t *testing.T) {
 	})
 	w.pass(n.cfg.ActivityTimeout)
 	expire := Expire{Worker: n.worker, Beat: &judged[0].Beat, Limit: expireLimit}
-	if done := n.perform(Ask{Request: expire}); done.Fault != NoFault {
+	if done := n.perform(Ask{Request: expire}); done.Fault != Committed {
 		t.Fatal(done)
 	}
 	w.pass(n.cfg.ActivityTimeout)

@@ -19,10 +19,10 @@ type (
 	Start struct{}
 	// Done answers an Ask.
 	Done struct {
-		ID     uint64 // of the Ask
-		Result Result // if there is no fault: of the type that the registry has for the request
-		Fault  Fault
-		Text   string // words for the fault, for people
+		ID     uint64  // of the Ask
+		Result Result  // if Committed: of the type that the registry has for the request
+		Fault  Outcome // named as in recorded logs
+		Text   string  // of the error, for people
 	}
 	// Notified answers an Await.
 	Notified struct{ Topic Topic }
@@ -75,24 +75,24 @@ func (e Configure) String() string     { return fmt.Sprintf("configure %+v", e.S
 func (Drain) String() string           { return "drain" }
 func (Wake) String() string            { return "wake" }
 func (e Done) String() string {
-	if e.Fault != NoFault {
+	if e.Fault != Committed {
 		return fmt.Sprintf("done %d %s: %s", e.ID, e.Fault, e.Text)
 	}
 	return fmt.Sprintf("done %d %+v", e.ID, e.Result)
 }
 
-// Fault is why a request's transaction failed, as far as the node acts on it.
-type Fault uint8
+// Outcome is how a request's transaction ended, as far as the node acts on it.
+type Outcome uint8
 
-// Faults.
+// Outcomes. Recorded logs have them as numbers.
 const (
-	NoFault   Fault = iota
-	Halted          // the job is not this worker's any more (jobs.ErrHalt); the run is dropped
-	LeaseLost       // the worker was expired (jobs.ErrLeaseLost); all runs are dropped
-	StoreDown       // anything else; the request is repeated
+	Committed Outcome = iota
+	Halted            // the job is not this worker's any more (jobs.ErrHalt); the run is dropped
+	LeaseLost         // the worker was expired (jobs.ErrLeaseLost); all runs are dropped
+	StoreDown         // any other error; the request is repeated
 )
 
-func (f Fault) String() string { return [...]string{"", "halted", "lease lost", "store error"}[f] }
+func (o Outcome) String() string { return [...]string{"", "halted", "lease lost", "store error"}[o] }
 
 // Topic is what an Await waits for.
 type Topic uint8

@@ -174,7 +174,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 func (n *Node) onResumed(e Done) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
-	if e.Fault == NoFault && n.lease == live {
+	if e.Fault == Committed && n.lease == live {
 		n.note("resumed", e.Result.(Accepted).Work[0].JobID, "an accept of unknown outcome had taken it")
 		n.startRun(e.Result.(Accepted).Work[0], 0)
 	}

@@ -328,7 +328,7 @@ func TestLateAccept(t *testing.T) {
 	w.putMany(1, false)
 	w.pass(10 * time.Millisecond)
 	ask := n.held[0]
-	if done := n.perform(ask); done.Fault != NoFault {
+	if done := n.perform(ask); done.Fault != Committed {
 		t.Fatal(done)
 	}
 	n.hold = nil

@@ -15,11 +15,11 @@ func Perform(tx kv.Tx, s *jobstore.Store, q Request, now instant.Time) (Result, 
 	return q.perform(tx, s, now)
 }
 
-// FaultOf translates the error of a request's transaction for the node.
-func FaultOf(err error) Fault {
+// OutcomeOf translates the error of a request's transaction for the node; nil is Committed.
+func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
-		return NoFault
+		return Committed
 	case errors.Is(err, jobs.ErrHalt):
 		return Halted
 	case errors.Is(err, jobs.ErrLeaseLost):

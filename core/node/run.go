@@ -163,7 +163,7 @@ func (n *Node) runAnswered(c *call, e Done) {
 	}
 	invariant.Check(r.busy == c, oneRequest, int(r.id))
 	r.busy = nil
-	if e.Fault != NoFault {
+	if e.Fault != Committed {
 		n.halt(r, e.Text)
 		return
 	}

@@ -274,7 +274,7 @@ type charging struct {
 // row, when it waits for an answer, is leaving, or when its wall clock was set since its last charge.
 func (g *charges) nodeStepped(s nodeStep) {
 	c := &s.p.charging
-	if done, is := s.ev.(node.Done); is && done.ID == c.id && done.Fault == node.NoFault {
+	if done, is := s.ev.(node.Done); is && done.ID == c.id && done.Fault == node.Committed {
 		c.id = 0
 	}
 	for _, e := range s.effects {

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
 	"couchrelay/sim/world"
@@ -262,7 +261,7 @@ func (c *chronicle) followJob(id string, l landing) {
 		after.gone = now
 	} else {
 		after.record = &jobstore.Record{}
-		if err := json.Unmarshal(header.Data, after.record); err != nil {
+		if err := json.DecodeRecord(header.Data, after.record); err != nil {
 			c.unreadable("record of job "+id, err)
 			return
 		}

@@ -167,7 +167,7 @@ func (p *process) excuse(now instant.Time, which ...duty) {
 // then.
 func (d *duties) answered(p *process, done node.Done, now instant.Time) {
 	for i := range allDuties {
-		if c := &p.duties[i]; c.id == done.ID && done.Fault == node.NoFault {
+		if c := &p.duties[i]; c.id == done.ID && done.Fault == node.Committed {
 			c.id, c.last, c.due = 0, now, 0
 			if i == join {
 				p.excuse(now, ofWorker...)

@@ -52,7 +52,7 @@ func (m *members) stepped(s nodeStep) {
 	if answered && done.ID == known.beat && done.Fault == node.StoreDown {
 		known.failed = m.w.Now()
 	}
-	owes := answered && done.ID == known.asked && done.Fault == node.NoFault && m.outdated(p)
+	owes := answered && done.ID == known.asked && done.Fault == node.Committed && m.outdated(p)
 	changes := m.changes(s)
 	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)
@@ -115,7 +115,7 @@ func (m *members) checkCalled(p *process, done node.Done) {
 			known.calls, known.listing = got.Calls, 0
 		}
 	case node.Beaten:
-		isLast := done.ID == known.beat && done.Fault == node.NoFault
+		isLast := done.ID == known.beat && done.Fault == node.Committed
 		if isLast && got.Calls != known.calls && known.listing == 0 && !p.Draining() {
 			m.Fail("S4a", "%s hears that it was called %d times, and has listed its jobs after %d",
 				p.Name, got.Calls, known.calls)

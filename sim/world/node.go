@@ -330,7 +330,7 @@ func (p *Node) ask(a node.Ask) {
 	p.w.asked()
 	if err != nil {
 		p.w.emit(AskFailed{p, a.Request, err})
-		done = node.Done{ID: a.ID, Fault: node.FaultOf(err), Text: err.Error()}
+		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
 	} else {
 		p.w.emit(Answered{p, a.Request, result, asked})
 	}

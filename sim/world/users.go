@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -296,8 +297,9 @@ func keep(wanted map[string]any, seen *docs.Document) {
 	}
 }
 
+// isRefusal reports whether an error is an answer to the user, and not a failure of the store.
 func isRefusal(err error) bool {
-	_, is := err.(*docs.Error)
+	_, is := errors.AsType[*docs.Error](err)
 	return is
 }
 
