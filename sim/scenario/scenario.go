@@ -2,7 +2,7 @@
 // wrong how often or when, and what users do. A file is made to be read: it says at its top what it shows.
 //
 //	# A store that is gone for two minutes.
-//	# What must hold: no job is lost (S3); all goes on by itself (L1).
+//	# What must hold: no job is lost (S3a); all goes on by itself (L1).
 //	seeds 1..20
 //	nodes 3
 //	duration 30m

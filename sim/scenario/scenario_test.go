@@ -23,7 +23,7 @@ func scenarios(t *rapid.T) *Scenario {
 		s.Text = append(s.Text, rapid.SampledFrom([]string{"What it shows.", "", "# twice", "100% = all"}).Draw(t, "line"))
 	}
 	if rapid.Bool().Draw(t, "regression") {
-		s.Broke = rapid.SampledFrom([]string{"S1", "S11a", "L2", "B1", "P1"}).Draw(t, "broke")
+		s.Broke = rapid.SampledFrom([]string{"S1", "S11a", "L2", "B1a", "P1"}).Draw(t, "broke")
 	}
 	c := &s.Config
 	*c = world.Swarm(rapid.Uint64().Draw(t, "swarm"), rapid.SampledFrom([]world.Profile{world.Small, world.Standard}).Draw(t, "profile"))
