@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/benbjohnson/clock"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"couchrelay/adapters/embedded"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/watchers"
 	"couchrelay/core/node"
+
+	"github.com/benbjohnson/clock"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestAwaitWithoutWatches: a node that gets no watch does not check again at once.

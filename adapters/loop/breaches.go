@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/core/invariant"
+
+	"github.com/benbjohnson/clock"
 )
 
 // quietAfterBreach is how long the log says nothing more of an invariant that was reported broken. A job that

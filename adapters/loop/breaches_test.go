@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -18,6 +16,8 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
 	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
 )
 
 const (

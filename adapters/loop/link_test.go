@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/adapters/couch"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 // linked is a link to two databases of a server, whose replies it passes on.

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/core/docs"
@@ -24,6 +22,8 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
 	"couchrelay/sim/fakefdb"
+
+	"github.com/benbjohnson/clock"
 )
 
 // sink is a log in memory.

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/benbjohnson/clock"
-
 	"couchrelay/adapters/couch"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 // answers is a server that answers each path, by how it ends, with a status and a body; 401 to others.
