@@ -30,7 +30,7 @@ func printReport(out io.Writer, w worlds, r *campaign.Report) {
 // familyTotal adds up the faults of a family.
 type familyTotal struct {
 	name           string
-	members        []world.Trouble
+	members        []world.CatalogueEntry
 	enabled        int // members that were enabled in some seed
 	reached, fired uint64
 	never          int

@@ -134,13 +134,13 @@ func (s *shrinker) events() {
 	if !slices.ContainsFunc(s.best.Decisions, ofNemesis) {
 		return
 	}
-	var happened []world.Happening
+	var happened []world.NemesisTurn
 	if s.watch(&happened); s.adopt(s.variants(s.instead(happened))...) {
 		s.told("events")
 		return
 	}
 	for _, h := range happened {
-		s.adopt(s.instead([]world.Happening{h}))
+		s.adopt(s.instead([]world.NemesisTurn{h}))
 	}
 	s.told("events")
 }
@@ -163,20 +163,20 @@ func (s *shrinker) sift() {
 func ofNemesis(c decide.Choice) bool { return c.Site == world.NemesisSite }
 
 // watch plays the best run and collects what the nemesis did.
-func (s *shrinker) watch(happened *[]world.Happening) {
+func (s *shrinker) watch(happened *[]world.NemesisTurn) {
 	watched := *s
 	watched.Hook = func(w *trial.Trial) {
 		if s.Hook != nil {
 			s.Hook(w)
 		}
-		w.Happened = func(h world.Happening) { *happened = append(*happened, h) }
+		w.OnNemesis = func(h world.NemesisTurn) { *happened = append(*happened, h) }
 	}
 	s.runs++
 	watched.play(s.best)
 }
 
 // instead replaces decisions by events.
-func (s *shrinker) instead(happened []world.Happening) scenario.Scenario {
+func (s *shrinker) instead(happened []world.NemesisTurn) scenario.Scenario {
 	c := s.best
 	c.Config = clone(c.Config)
 	for _, h := range happened {

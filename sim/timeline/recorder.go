@@ -111,7 +111,7 @@ func (r *Recorder) see(f world.Fact) {
 		}
 	case world.Transacted:
 		r.load(o.Who).add(at, int(o.Step))
-	case world.Fault:
+	case world.FaultHit:
 		if o.For == 0 && !ofNemesis(o.Name) {
 			r.load(o.Whom).add(at, faulted)
 			return

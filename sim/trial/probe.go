@@ -101,12 +101,10 @@ func (t *Trial) change(id string) {
 	path.Source.Write([]docs.Edit{{Document: docs.Document{ID: "probe", Body: []byte("{}")}, Token: t.NextToken()}})
 	path.Source.Sync()
 	path.Watch()
-	arrived := t.wait(oracle.Soon, path.Absent)
-	if !arrived && path.GoesOn() {
+	switch checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; {
+	case !t.wait(oracle.Soon, path.Absent):
 		path.CheckArrived(oracle.Soon)
-		return
-	}
-	if checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; !t.wait(checkpointed, path.Uncovered) {
+	case !t.wait(checkpointed, path.Uncovered):
 		path.CheckCovered(checkpointed)
 	}
 }

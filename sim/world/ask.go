@@ -33,22 +33,21 @@ type asks struct {
 	repeating  bool
 }
 
-// asking notes what the running coroutine is about to ask of the store.
-func (w *World) asking(q node.Request, wall instant.Time, lag time.Duration) {
-	w.asks.n++
-	w.asks.current[w.Engine.Self()] = Asked{q, wall, lag, w.asks.n}
+// begin notes the request that a coroutine is about to carry out on the store, and numbers it. A coroutine has one at a
+// time.
+func (a *asks) begin(coroutine any, q Asked) {
+	a.n++
+	q.Number = a.n
+	a.current[coroutine] = q
 }
 
-// asked notes that the running coroutine has its answer.
-func (w *World) asked() { delete(w.asks.current, w.Engine.Self()) }
+// end notes that a coroutine has the answer to its request.
+func (a *asks) end(coroutine any) { delete(a.current, coroutine) }
 
-// operation connects a transaction with the request that it carries out.
-func (w *World) operation(op fakefdb.Op) {
-	if op.Kind != fakefdb.Commit {
-		return
-	}
-	if q, ok := w.asks.current[w.Engine.Self()]; ok {
-		w.asks.committing[op.Tx] = q
+// commits notes that a coroutine sends the commit of a transaction, which carries out the coroutine's request.
+func (a *asks) commits(coroutine any, tx uint64) {
+	if q, ok := a.current[coroutine]; ok {
+		a.committing[tx] = q
 	}
 }
 
@@ -64,7 +63,7 @@ func (w *World) landed(l fakefdb.Landing) {
 	w.emit(Landed{l, by})
 }
 
-// stepped ends an event.
+// stepped is called after every event of the engine.
 func (w *World) stepped() {
 	w.emit(Stepped{})
 	if landed := w.asks.landed; len(landed) > 0 {
@@ -78,7 +77,7 @@ func (w *World) stepped() {
 // repeatEvery is how many requests are carried out for each one that is repeated.
 const repeatEvery = 8
 
-// repeat carries some requests out a second time, right after their commits, as clients do whose answers got lost.
+// repeat carries out some requests a second time, right after their commits, as a client does that lost the answer.
 func (w *World) repeat(a Asked) {
 	switch a.Request.(type) {
 	case nil, node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
@@ -89,11 +88,11 @@ func (w *World) repeat(a Asked) {
 		return
 	}
 	before := w.db.Hash()
-	w.around.atOnce, w.asks.repeating = true, true
+	w.storeWorld.undisturbed, w.asks.repeating = true, true
 	_, err := kv.Run(context.Background(), w.db, func(tx kv.Tx) (node.Result, error) {
 		return node.Perform(tx, w.store, a.Request, a.Wall)
 	})
-	w.around.atOnce, w.asks.repeating = false, false
+	w.storeWorld.undisturbed, w.asks.repeating = false, false
 	if err == nil {
 		w.emit(Repeated{a.Request, w.db.Hash() != before})
 	}

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// CheckEvent is nil for an event that can happen in this world, else the error says what is wrong with it.
+// CheckEvent returns an error that says why an event cannot happen in this world, or nil if it can.
 func (c *Config) CheckEvent(e Event) error {
 	var aim target
-	lasting := false
+	takesTime := false
 	if f := faultNamed(e.What); f != nil {
-		aim, lasting = f.target, f.span != nil
+		aim, takesTime = f.target, f.span != nil
 	} else if !slices.Contains(AllActions, e.What) {
 		known := strings.Join(slices.Concat(NemesisFaults, AllActions), ", ")
 		return fmt.Errorf("%s: no such event; known are %s", e.What, known)
 	}
-	if e.For > 0 && !lasting {
+	if e.For > 0 && !takesTime {
 		return fmt.Errorf("%s: takes no time; for must be left out", e.What)
 	}
 	if e.Whom == "" {

@@ -161,18 +161,18 @@ func (d *deed) storeDown() {
 	lasts := d.lasts()
 	d.w.Engine.Logf("store", "down for %s", lasts)
 	d.tell("store", "", lasts)
-	d.w.around.downUntil = max(d.w.around.downUntil, d.w.Engine.Now().Add(lasts))
+	d.w.storeWorld.downUntil = max(d.w.storeWorld.downUntil, d.w.Engine.Now().Add(lasts))
 }
 
 func (d *deed) crash() { d.kill(d.node, d.lasts()) }
 
 func (d *deed) pause() { d.node.pause(d.fault.name, d.lasts()) }
 
-func (d *deed) stall() { d.node.stalls, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1 }
+func (d *deed) stall() { d.node.stallsFor, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1 }
 
 func (d *deed) suspend() {
 	d.node.suspend(d.lasts())
-	d.node.tillGone = d.site.Int(2) == 1
+	d.node.untilGivenUp = d.site.Int(2) == 1
 }
 
 func (d *deed) drain() { d.node.drain() }
@@ -255,7 +255,7 @@ func (d *deed) isolate() {
 	p, lasts := d.node, d.lasts()
 	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)
 	d.tell(p.Name, "does not reach the store", lasts)
-	p.isolated, p.tillGone = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
+	p.isolatedUntil, p.untilGivenUp = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
 }
 
 func (d *deed) swizzle() {

@@ -21,8 +21,9 @@ type nemesis struct {
 // NemesisSite is where the nemesis asks what to do.
 const NemesisSite = "nemesis"
 
-// Happening is a fault that the nemesis did, with the questions [From, To) of NemesisSite that decided it.
-type Happening struct {
+// NemesisTurn is a turn in which the nemesis did a fault: the event, with what the decider chose, and the questions
+// [From, To) of NemesisSite that decided it.
+type NemesisTurn struct {
 	Event
 	From, To int
 }
@@ -51,14 +52,14 @@ func (w *World) startNemesis() {
 			if name == "" {
 				continue
 			}
-			if did := n.do(Event{What: name}); w.Happened != nil {
-				w.Happened(Happening{did, from, n.site.Asked()})
+			if did := n.do(Event{What: name}); w.OnNemesis != nil {
+				w.OnNemesis(NemesisTurn{did, from, n.site.Asked()})
 			}
 		}
 	})
 }
 
-// planEvents plans what the scenario wants at fixed times.
+// planEvents plans the events of the scenario.
 func (w *World) planEvents() {
 	n := &nemesis{w: w, site: w.Decider.Site("events")}
 	for _, e := range w.Config.Events {
@@ -70,8 +71,7 @@ func (w *World) planEvents() {
 	}
 }
 
-// do does a fault, or an action of the users, and returns the event with what the decider chose and the
-// time of now.
+// do does a fault, or an action of users, and returns the event with what the decider chose and the present time.
 func (n *nemesis) do(e Event) Event {
 	n.w.Faults.hit(e.What)
 	e.At = n.w.Elapsed()
@@ -87,14 +87,14 @@ func (n *nemesis) do(e Event) Event {
 	return d.did
 }
 
-// deed is a fault while the nemesis does it. The decider is asked for the target first, then for what the
-// action needs in its own order. These orders must stay: the answers of a seed depend on them.
+// deed is a fault while the nemesis does it. The decider is asked for the target first, and then for what the fault
+// needs, in the fault's own order. These orders must stay as they are: the answers of a seed depend on them.
 type deed struct {
 	*nemesis
 	fault  *fault
 	asked  Event // as the scenario has it
 	did    Event // with what the decider chose so far
-	node   *Node // the target, one of these three, if the fault has one
+	node   *Node // this and the next two are the target: at most one of them is not nil
 	server *peers.Server
 	db     *peers.DB
 }
@@ -162,9 +162,9 @@ func (d *deed) lasts() time.Duration {
 	return d.did.For
 }
 
-// tell says that the fault meets a node, a server, a database or the store.
+// tell tells observers that the fault hits a node, a server, a database or the store.
 func (d *deed) tell(whom, text string, lasts time.Duration) {
-	d.w.emit(Fault{d.fault.name, whom, text, lasts})
+	d.w.emit(FaultHit{d.fault.name, whom, text, lasts})
 }
 
 // configure gives a node its settings, at once or when jobs are on their way to it.

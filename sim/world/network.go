@@ -132,7 +132,7 @@ func (n *network) Fate(p *engine.Process, s *peers.Server, op peer.Op) (peers.Fa
 	if fault != "" {
 		n.w.Faults.hit(fault)
 		n.w.Engine.Logf(p.Name, "~ %s of %s to %s", fault, k.name, s.Name)
-		n.w.emit(Fault{Name: string(fault), Whom: p.Name, Text: k.name + " to " + s.Name})
+		n.w.emit(FaultHit{Name: string(fault), Whom: p.Name, Text: k.name + " to " + s.Name})
 	}
 	if fault == peers.Slow || n.states[s].slow > n.w.Engine.Now() {
 		slow := n.site(p, s, "slow")
@@ -181,14 +181,6 @@ func (n *network) Torn(db *peers.DB, id string) {
 	if isSource(db.Name) && !n.w.healed && !strings.HasPrefix(id, "_design/") && n.torn.Int(2) == 1 {
 		n.w.users.edit(db, id, n.torn)
 	}
-}
-
-// isolatedUntil is until when a process does not reach the store.
-func (n *network) isolatedUntil(p *Node) instant.Time {
-	if p == nil {
-		return 0
-	}
-	return p.isolated
 }
 
 // cut separates a process and a server for d; connections that wait notice it in a while.

@@ -3,7 +3,6 @@ package world
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"time"
 
 	"couchrelay/core/host"
@@ -25,47 +24,46 @@ const (
 	AwaitLimit = time.Minute
 )
 
-// Node is a process that drives the core's machines as the production runtime does. Observers may read it, by its methods.
+// Node is a process that drives the core's machines as the production runtime does. Observers may read it, by its
+// exported methods.
 type Node struct {
 	*engine.Process
+	life
+	disturbances
 	w     *World
 	site  *decide.Site
 	roles node.Roles
-	title string // the name that it is configured to have
+	title string // the name that it is configured to have; other nodes may have the same
 
-	alive    bool
-	lives    int
-	worker   string // its name in this life
+	lives int // begun so far
+	// settings are those that the node is to have. Its machine may not have been told them yet.
 	settings node.Settings
-	host     *host.Host // of this life, or the last
-	runs     []*Run     // whose connections are open
+	// changing reports that the settings have changed and that the machine is told just before the jobs of its next
+	// accept arrive, so that both meet.
+	changing bool
+}
+
+// life is what a node is from one start to the next. It is new with every start.
+type life struct {
+	alive    bool       // false before the first start, and after a crash or an exit
+	draining bool       // it was told to leave
+	worker   string     // its name as a worker, which no other life of any node has
+	host     *host.Host // nil before the first start
+	runs     []*Run     // whose connections are open, in the order in which they started
 	limiter  ratelimit.Limiter
 	booted   instant.Time
-	skew     time.Duration // of the wall clock
-	lag      time.Duration // for which the steady clock stood still
-	wakeAt   instant.Time  // of the planned wake
-	draining bool
-	// isolated is until when the store is not reached; tillGone that this, or a suspension, ends when another begins to
-	// give it up.
-	isolated instant.Time
-	tillGone bool
-	cutOff   []func() // wakes what waits for that
-	// reachesSince is until when it was kept from the store last.
-	reachesSince instant.Time
-	// changing is that its settings have changed, and that it hears of that before the jobs of its next accept.
-	changing bool
-	// pausedLast is when it last stood still, awoke when it last did without knowing.
-	pausedLast, awoke instant.Time
-	// stalls is how long it stands still at its next transaction: before a step of that, or else before the answer.
-	stalls       time.Duration
-	stallsBefore bool
+	wakeAt   instant.Time // of the wake that is planned; instant.Never without one
 }
 
-func newProcess(w *World, name string, roles node.Roles) *Node {
-	return &Node{Process: &engine.Process{Name: name}, w: w, roles: roles, title: name, site: w.Decider.Site(name), settings: w.Config.Settings}
+func newNode(w *World, name string, roles node.Roles) *Node {
+	process := &engine.Process{Name: name}
+	return &Node{
+		Process: process, disturbances: disturbances{w: w, process: process}, w: w, roles: roles, title: name,
+		site: w.Decider.Site(name), settings: w.Config.Settings,
+	}
 }
 
-// nodeOf is the node with an owner of coroutines; nil for users and the world.
+// nodeOf returns the node whose process owns a coroutine, or nil for users and the world itself.
 func (w *World) nodeOf(owner *engine.Process) *Node {
 	for _, p := range w.nodes {
 		if p.Process == owner {
@@ -81,13 +79,12 @@ func (p *Node) boot() {
 	p.handle(node.Start{})
 }
 
-// live begins a life, in which the machine has not started yet.
+// live begins a life. The machine is made, but not started.
 func (p *Node) live() {
 	p.lives++
-	p.worker = fmt.Sprintf("%s/%d", p.Name, p.lives)
-	p.alive, p.draining, p.booted, p.wakeAt = true, false, p.w.Engine.Now(), instant.Never
-	p.limiter, p.stalls, p.lag, p.awoke = ratelimit.Limiter{}, 0, 0, 0
-	p.pausedLast = min(p.pausedLast, p.booted)
+	worker := fmt.Sprintf("%s/%d", p.Name, p.lives)
+	p.life = life{alive: true, worker: worker, booted: p.w.Engine.Now(), wakeAt: instant.Never}
+	p.disturbances.restart()
 	p.host = host.New(host.Config{
 		Node: node.Config{
 			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker,
@@ -119,60 +116,7 @@ func (p *Node) end() {
 	p.runs = nil
 }
 
-// pause has the process stand still.
-func (p *Node) pause(what string, d time.Duration) {
-	p.w.Engine.Logf(p.Name, "zz paused for %s", d)
-	p.w.Engine.Pause(p.Process, d)
-	p.pausedLast = max(p.pausedLast, p.w.Engine.Now().Add(d))
-	p.w.emit(Fault{what, p.Name, "", d})
-}
-
-// suspend has the process stand still with its steady clock, as that of a machine does which is suspended: it cannot
-// know how long.
-func (p *Node) suspend(d time.Duration) {
-	if p.w.Engine.Paused(p.Process) {
-		return
-	}
-	p.lag += d
-	p.pause(NodeSuspend, d)
-	p.awoke = p.w.Engine.Now().Add(d)
-}
-
-// resume ends a pause.
-func (p *Node) resume() {
-	now := p.w.Engine.Now()
-	if early := p.awoke.Sub(now); early > 0 {
-		p.lag -= early
-	}
-	p.pausedLast, p.awoke = min(p.pausedLast, now), min(p.awoke, now)
-	p.w.Engine.Resume(p.Process)
-}
-
-// stall has a process stand still whose time for that has come, before a step of a transaction or not.
-func (p *Node) stall(before bool) {
-	if d := p.stalls; d > 0 && before == p.stallsBefore {
-		p.stalls = 0
-		p.pause(NodeStall, d)
-	}
-}
-
-// reconnect ends the isolation of a worker that another begins to give up, or its suspension.
-func (w *World) reconnect(worker string) {
-	for _, p := range w.nodes {
-		if p.tillGone && strings.HasPrefix(worker, p.Name+"/") {
-			if p.awoke > w.Engine.Now() {
-				p.resume()
-			}
-			p.isolated, p.tillGone, p.reachesSince = 0, false, min(p.reachesSince, w.Engine.Now())
-			for _, wake := range p.cutOff {
-				wake()
-			}
-			p.cutOff = nil
-		}
-	}
-}
-
-// configure tells the node its settings.
+// configure tells the machine the node's settings, in an event of its own.
 func (p *Node) configure() {
 	p.changing = false
 	p.w.Engine.After(0, p.Process, "configure", func() {
@@ -182,7 +126,7 @@ func (p *Node) configure() {
 	})
 }
 
-// drain stops the process in order, once it is not paused.
+// drain tells the machine to drain, in an event of its own: a paused node is told after its pause.
 func (p *Node) drain() {
 	p.w.Engine.After(0, p.Process, "drain", func() {
 		if p.alive && !p.draining {
@@ -193,14 +137,13 @@ func (p *Node) drain() {
 	})
 }
 
-// heal ends all that is wrong with the process, and lets jobs rotate: without that those that have no slot
-// never get one.
+// heal ends all disturbances of the node and restores its settings, with a churn of at least one: without rotation a
+// waiting job would never get a slot.
 func (p *Node) heal() {
-	p.skew, p.isolated, p.stalls, p.tillGone, p.changing = 0, 0, 0, false, false
-	p.reachesSince = min(p.reachesSince, p.w.Engine.Now())
+	p.disturbances.heal()
+	p.changing = false
 	p.settings = p.w.Config.Settings
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
-	p.resume()
 	switch {
 	case !p.alive:
 		p.boot()
@@ -208,13 +151,6 @@ func (p *Node) heal() {
 		p.handle(node.Configure{Settings: p.settings})
 	}
 }
-
-func (p *Node) clock() node.Clock {
-	return node.Clock{Steady: p.steady(), Wall: p.w.Engine.Now().Add(p.skew)}
-}
-
-// steady is the clock that the node, its runs and its limiter of requests have in common.
-func (p *Node) steady() instant.Time { return p.w.Engine.Now().Add(-p.lag) }
 
 // handle handles an event and all that it brings about.
 func (p *Node) handle(ev host.Event) {
@@ -237,7 +173,7 @@ func (p *Node) planWake() {
 		return
 	}
 	p.wakeAt = at
-	p.w.Engine.After(at.Sub(p.steady()), p.Process, "wake", func() {
+	p.w.Engine.After(at.Sub(p.Steady()), p.Process, "wake", func() {
 		if p.wakeAt == at {
 			p.wakeAt = instant.Never
 		}
@@ -249,7 +185,7 @@ func (p *Node) stepNode() {
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "< %s", p.host.Next())
 	}
-	for _, e := range p.host.Step(p.clock()) {
+	for _, e := range p.host.Step(p.Clock()) {
 		if p.w.Engine.Trace != nil {
 			p.w.Engine.Logf(p.Name, "> %s", e)
 		}
@@ -318,16 +254,16 @@ func (p *Node) exit() {
 // ask performs a request of the node in a transaction.
 func (p *Node) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, RequestLimit)
-	wall, asked := p.clock().Wall, p.w.Engine.Now()
-	p.w.asking(a.Request, wall, p.lag)
+	wall, asked := p.Clock().Wall, p.w.Engine.Now()
+	p.w.asks.begin(p.w.Engine.Self(), Asked{Request: a.Request, Wall: wall, Lag: p.lag})
 	if expire, is := a.Request.(node.Expire); is {
-		p.w.reconnect(expire.Worker)
+		p.w.givenUp(expire.Worker)
 	}
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
 		return node.Perform(tx, p.w.store, a.Request, wall)
 	})
 	done := node.Done{ID: a.ID, Result: result}
-	p.w.asked()
+	p.w.asks.end(p.w.Engine.Self())
 	if err != nil {
 		p.w.emit(AskFailed{p, a.Request, err})
 		done = node.Done{ID: a.ID, Fault: node.OutcomeOf(err), Text: err.Error()}
@@ -341,7 +277,8 @@ func (p *Node) ask(a node.Ask) {
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }
 
-// armed tells what a counter is at the moment at which the node begins to wait for a change of it.
+// armed tells observers the value of the counter that a watch begins to wait for. It reads the key itself, so that an
+// observer can compare it with what the core made of it.
 func (p *Node) armed(tx kv.Tx, a node.Await) error {
 	keys := p.w.store.Keys.Jobs
 	key := keys.Signal

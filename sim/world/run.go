@@ -48,8 +48,9 @@ func (r *Run) answered(ev replication.Event) (asked peer.Op) {
 	return asked
 }
 
-func (p *Node) find(id uint64) *Run {
-	for _, r := range p.runs {
+// find returns the run with an id, or nil.
+func (l *life) find(id uint64) *Run {
+	for _, r := range l.runs {
 		if r.id == id {
 			return r
 		}
@@ -58,7 +59,7 @@ func (p *Node) find(id uint64) *Run {
 }
 
 func (p *Node) newRun(s node.StartRun) *Run {
-	limiter := peers.Limiter{Limiter: &p.limiter, Now: p.steady}
+	limiter := peers.Limiter{Limiter: &p.limiter, Now: p.Steady}
 	return &Run{
 		p: p, id: s.Run, work: s, calls: map[uint64]*flight{}, wakeAt: instant.Never, began: p.w.Engine.Now(),
 		pair: peers.NewPair(p.w.Engine, p.w.net, p.Process, limiter, s.Work.Replication),
@@ -88,7 +89,7 @@ func (p *Node) stepRun(r *Run, ev replication.Event) {
 	if p.w.Engine.Trace != nil {
 		p.w.Engine.Logf(p.Name, "run %d < %s", r.id, ev)
 	}
-	for _, e := range p.host.Step(p.clock()) {
+	for _, e := range p.host.Step(p.Clock()) {
 		switch e := e.(type) {
 		case host.RunEffect:
 			r.perform(asked, ev, e.Effect)
@@ -141,7 +142,7 @@ func (r *Run) planWake() {
 		return
 	}
 	r.wakeAt = at
-	p.w.Engine.After(at.Sub(p.steady()), p.Process, "run wake", func() {
+	p.w.Engine.After(at.Sub(p.Steady()), p.Process, "run wake", func() {
 		if r.wakeAt == at {
 			r.wakeAt = instant.Never
 			p.handle(host.RunEvent{Run: r.id, Event: replication.Wake{}})

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"fmt"
 	"time"
 
 	"couchrelay/core/host"
@@ -11,20 +10,19 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
-	"couchrelay/core/spec"
 )
 
-// Tests of observers tell facts of a world in which nothing happens by itself. They have no use for Begin, and make what
-// facts name by these functions.
+// The functions of this file are for tests of observers. Such a test never calls Begin, so nothing happens in its world
+// by itself; it makes the nodes' lives, runs and commits that it needs with these functions, and tells the facts.
 
-// Live begins a life of every node, whose machines do not start.
+// Live begins a life of every node, without starting the machines.
 func (w *World) Live() {
 	for _, p := range w.nodes {
 		p.live()
 	}
 }
 
-// NewRun is a run of a node. Its machine is not stepped.
+// NewRun returns a run of a node, which the node does not know of. Its machine is never stepped.
 func (w *World) NewRun(p *Node, s node.StartRun) *Run {
 	r := p.newRun(s)
 	r.machine = replication.New(replication.NewPlan(s.Work.Replication, replication.Terms{
@@ -33,45 +31,40 @@ func (w *World) NewRun(p *Node, s node.StartRun) *Run {
 	return r
 }
 
-// SetInFlight has a request of a run be in flight, or no more when op is nil.
+// SetInFlight puts a request of a run in flight, or ends it when op is nil.
 func (r *Run) SetInFlight(id uint64, op peer.Op) {
 	if delete(r.calls, id); op != nil {
 		r.calls[id] = &flight{op: op}
 	}
 }
 
-// Commit has a transaction land at once that carries out a request of a node, or of a user when that is nil.
+// Commit commits a transaction that carries out a request of a node, or of a user when q is nil, without faults and
+// without time passing.
 func (w *World) Commit(q node.Request, change func(kv.Tx) error) error {
-	w.around.atOnce = true
-	defer func() { w.around.atOnce = false }()
-	w.asking(q, w.Engine.Now(), 0)
-	defer w.asked()
+	w.storeWorld.undisturbed = true
+	defer func() { w.storeWorld.undisturbed = false }()
+	w.asks.begin(w.Engine.Self(), Asked{Request: q, Wall: w.Engine.Now()})
+	defer w.asks.end(w.Engine.Self())
 	err := kv.Do(w.Engine.NewContext(nil, 0), w.db, change)
 	w.emit(Stepped{})
 	return err
 }
 
-// Occupy has a node's machine run n jobs, of which no observer is told.
+// Occupy makes a node's machine run n jobs, without telling observers.
 func (p *Node) Occupy(n int) {
 	p.host = host.New(host.Config{Node: node.Config{
 		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
 	}})
-	work := make([]jobstore.Work, n)
-	for i := range work {
-		work[i] = jobstore.Work{
-			JobID: fmt.Sprint("busy-", i), Record: &jobstore.Record{}, Replication: &spec.Replication{Continuous: true},
-		}
-	}
 	var answers []host.Event
 	tell := func(ev host.Event) {
 		p.host.Tell(ev)
-		for _, e := range p.host.Step(p.clock()) {
+		for _, e := range p.host.Step(p.Clock()) {
 			ask, _ := e.(node.Ask)
 			switch ask.Request.(type) {
 			case node.Join:
 				answers = append(answers, node.Done{ID: ask.ID, Result: node.Ok{}})
 			case node.Accept:
-				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: work}})
+				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: make([]jobstore.Work, n)}})
 			}
 		}
 	}
@@ -81,29 +74,29 @@ func (p *Node) Occupy(n int) {
 	}
 }
 
-// SetSettings gives a node other settings, of which its machine is not told.
+// SetSettings gives a node other settings, without telling its machine.
 func (p *Node) SetSettings(s node.Settings) { p.settings = s }
 
-// Leave has a node be told to leave.
+// Leave marks a node as draining, without telling its machine.
 func (p *Node) Leave() { p.draining = true }
 
-// StandStill has a node stand still.
-func (p *Node) StandStill(d time.Duration) { p.pause(NodePause, d) }
+// StandStill pauses a node.
+func (d *disturbances) StandStill(lasts time.Duration) { d.pause(NodePause, lasts) }
 
-// Suspend has a node stand still with its steady clock.
-func (p *Node) Suspend(d time.Duration) { p.suspend(d) }
+// Suspend stops a node together with its steady clock.
+func (d *disturbances) Suspend(lasts time.Duration) { d.suspend(lasts) }
 
-// MakeTenants makes the replicator databases at once.
+// MakeTenants makes the replicator databases, without faults and without time passing.
 func (w *World) MakeTenants() {
-	w.around.atOnce = true
-	defer func() { w.around.atOnce = false }()
+	w.storeWorld.undisturbed = true
+	defer func() { w.storeWorld.undisturbed = false }()
 	for _, t := range w.users.tenants {
 		w.users.create(t)
 	}
 	w.emit(Stepped{})
 }
 
-// Keep has the run's connections hold the bodies of an answer.
+// Keep makes the run's connections hold the bodies of a fetch.
 func (r *Run) Keep(id uint64) { r.pair.Keep(id) }
 
 // told is a machine that tells this of itself, and waits for nothing.

@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/kv"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
 )
 
-// storeWorld is what surrounds the fake store: the engine's time, and the decider's faults.
+// storeWorld is the store's fakefdb.World: it gives the store the engine's time and the decider's faults.
 type storeWorld struct {
 	w      *World
 	tables map[fakefdb.Kind]*decide.Table
-	faults map[fakefdb.Kind][]chance // that can come up
+	faults map[fakefdb.Kind][]chance // the faults that can come up
 	sites  map[siteKey]storeSites
-	// downUntil is when the store answers again.
+	// downUntil is the end of the last outage; in the past when the store answers.
 	downUntil instant.Time
-	// at once: nothing fails and nothing takes time, for the checks of idempotence.
-	atOnce bool
+	// undisturbed has nothing fail and nothing take time, for operations that are no part of the run.
+	undisturbed bool
 }
 
 type siteKey struct {
@@ -26,8 +27,8 @@ type siteKey struct {
 	kind fakefdb.Kind
 }
 
-// storeSites are where a process's questions of one kind are asked: which fault, how long the way
-// takes, and what a fault does.
+// storeSites are the sites for one kind of operation of one client: which fault, how long the request travels, and how
+// long a fault takes.
 type storeSites struct{ fault, there, late *decide.Site }
 
 func newStoreWorld(w *World) *storeWorld {
@@ -67,22 +68,18 @@ func (s *storeWorld) Now() instant.Time { return s.w.Engine.Now() }
 
 // Sleep is fakefdb.World's.
 func (s *storeWorld) Sleep(ctx context.Context, d time.Duration) error {
-	if s.atOnce {
+	if s.undisturbed {
 		return ctx.Err()
 	}
-	p := s.w.nodeOf(s.w.Engine.Owner())
-	if p == nil || !p.tillGone || p.isolated <= s.Now() {
-		return s.w.Engine.Sleep(ctx, d)
+	if p := s.w.nodeOf(s.w.Engine.Owner()); p != nil && p.untilGivenUp && p.isolatedUntil > s.Now() {
+		return p.sleepCutOff(ctx, d)
 	}
-	return s.w.Engine.Await(ctx, func(wake func()) {
-		p.cutOff = append(p.cutOff, wake)
-		s.w.Engine.After(d, p.Process, "", wake)
-	})
+	return s.w.Engine.Sleep(ctx, d)
 }
 
 // Await is fakefdb.World's.
 func (s *storeWorld) Await(ctx context.Context, arm func(wake func())) error {
-	if s.atOnce {
+	if s.undisturbed {
 		arm(func() {})
 		return ctx.Err()
 	}
@@ -91,7 +88,7 @@ func (s *storeWorld) Await(ctx context.Context, arm func(wake func())) error {
 
 // After is fakefdb.World's.
 func (s *storeWorld) After(d time.Duration, f func()) {
-	if s.atOnce && d <= 0 { // a watch that was delayed before still is
+	if s.undisturbed && d <= 0 { // a watch that was delayed before still is
 		f()
 		return
 	}
@@ -102,15 +99,17 @@ func (s *storeWorld) After(d time.Duration, f func()) {
 func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	w := s.w
 	p := w.nodeOf(w.Engine.Owner())
-	w.operation(op)
-	if s.atOnce {
+	if op.Kind == fakefdb.Commit {
+		w.asks.commits(w.Engine.Self(), op.Tx)
+	}
+	if s.undisturbed {
 		return fakefdb.Outcome{}
 	}
 	who := "user"
 	if p != nil {
 		who = p.Name
 	}
-	w.watchTransaction(who, op)
+	s.tellStep(who, op)
 	if p != nil {
 		p.stall(true)
 	}
@@ -118,7 +117,11 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if op.Kind == fakefdb.BackOff {
 		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
 	}
-	if until := max(s.downUntil, w.net.isolatedUntil(p)); until > w.Engine.Now() {
+	until := s.downUntil
+	if p != nil {
+		until = max(until, p.isolatedUntil)
+	}
+	if until > w.Engine.Now() {
 		if p != nil {
 			p.reachesSince = until
 		}
@@ -146,14 +149,14 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if fault != "" {
 		w.Faults.hit(fault)
 		w.Engine.Logf(who, "~ %s of %s", fault, op.Kind)
-		w.emit(Fault{Name: fault, Whom: who, Text: op.Kind.String()})
+		w.emit(FaultHit{Name: fault, Whom: who, Text: op.Kind.String()})
 		s.stretch(&out, sites.late)
 	}
 	return out
 }
 
-// slow says whether the reads of a transaction take time. That is no question of chance, of which there would be as
-// many as reads: slow ones are spread evenly, since 61 and 100 have no divisor in common.
+// slow reports whether the reads of a transaction take time. The decider is not asked, since there would be as many
+// questions as reads. Slow transactions are spread evenly, since 61 and 100 have no divisor in common.
 func (s *storeWorld) slow(tx uint64) bool { return tx*61%100 < uint64(s.w.Config.SlowReads) }
 
 const fakefdbStale = string(fakefdb.StaleReadVersion)
@@ -172,4 +175,22 @@ func (s *storeWorld) stretch(out *fakefdb.Outcome, site *decide.Site) {
 	case fakefdb.UnknownLanded:
 		out.After += site.Duration(0, 5*time.Second)
 	}
+}
+
+// tellStep tells observers of the step that an operation is of its transaction, if it is one.
+func (s *storeWorld) tellStep(who string, op fakefdb.Op) {
+	step := CommitSent
+	if op.Kind == fakefdb.BackOff {
+		switch {
+		case op.Code == kv.NotCommitted:
+			step = Conflicted
+		case kv.MaybeCommitted(kv.NewError(op.Code)):
+			step = ResultUnknown
+		default:
+			step = TriedAgain
+		}
+	} else if op.Kind != fakefdb.Commit {
+		return
+	}
+	s.w.emit(Transacted{who, step})
 }

@@ -78,16 +78,16 @@ func newUsers(w *World) *users {
 // to act.
 func (u *users) begin() {
 	u.w.Engine.Go(nil, "users", func() {
-		u.w.around.atOnce = true
+		u.w.storeWorld.undisturbed = true
 		for _, t := range u.tenants {
 			u.create(t)
 		}
 		for range u.w.Config.Jobs {
-			u.w.around.atOnce = true
+			u.w.storeWorld.undisturbed = true
 			j := u.newJob(u.newBody(u.site), u.site)
 			j.unknown = u.put(context.Background(), j, j.body) != nil
 		}
-		u.w.around.atOnce = false
+		u.w.storeWorld.undisturbed = false
 		for !u.w.healed {
 			_ = u.w.Engine.Sleep(context.Background(), u.site.Duration(u.w.Config.Think/20, u.w.Config.Think))
 			for _, f := range u.faults {
@@ -368,8 +368,8 @@ func (w *World) WriteNow(j *JobDoc, present bool) error {
 	if !present {
 		body = nil
 	}
-	w.around.atOnce = true
-	defer func() { w.around.atOnce = false }()
+	w.storeWorld.undisturbed = true
+	defer func() { w.storeWorld.undisturbed = false }()
 	err := w.users.put(context.Background(), j, body)
 	w.stepped() // no event has brought this about
 	return err

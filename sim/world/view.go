@@ -3,7 +3,6 @@ package world
 import (
 	"iter"
 	"strings"
-	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
@@ -18,49 +17,52 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// View reads a world. An observer has nothing else, so that it cannot change a run.
+// View reads a world. Observers have nothing else of the world, so that they cannot change a run. What it returns
+// belongs to the world, and is as of now: observers copy what they want to keep. They must not change it.
 type View struct{ w *World }
 
-// View is the world for observers.
+// View returns the world as observers have it.
 func (w *World) View() View { return View{w} }
 
-// Now is the present moment of the engine.
+// Now returns the present moment of the engine.
 func (v View) Now() instant.Time { return v.w.Engine.Now() }
 
-// Step is the number of the present event.
+// Step returns the number of the present event, from 1.
 func (v View) Step() uint64 { return v.w.Engine.Played() }
 
-// Logf writes a line into the trace, if there is one.
+// Logf adds a line to the trace, if there is one.
 func (v View) Logf(actor, format string, args ...any) { v.w.Engine.Logf(actor, format, args...) }
 
-// Config is the world's scenario.
+// Config returns the world's scenario.
 func (v View) Config() *Config { return &v.w.Config }
 
-// End is when the time of trouble is over.
+// End returns the planned end of the time of trouble.
 func (v View) End() instant.Time { return v.w.End() }
 
-// Fired is how often a fault has come up.
+// Fired returns how often a fault of the Catalogue has come up.
 func (v View) Fired(fault string) uint64 { return v.w.Faults.Fired[fault] }
 
-// Nodes are all processes, in the order of their names.
+// Nodes returns all nodes, dead ones too, in their order: n1, n2 and so on.
 func (v View) Nodes() []*Node { return v.w.nodes }
 
-// Tenants are the replicator databases.
+// Tenants returns the replicator databases, also those that are being deleted or made again.
 func (v View) Tenants() []*Tenant { return v.w.users.tenants }
 
-// Store is the format of what the store holds.
+// Store returns the format of what the store holds.
 func (v View) Store() *jobstore.Store { return v.w.store }
 
-// Present reads the store as it is, outside of all transactions.
+// Present reads the store as of the last commit that landed, outside of all transactions. It must not be used while
+// Landed is told.
 func (v View) Present() kv.Reader { return v.w.db.Present() }
 
-// StoreIntact returns an error when a value that a read of the store returned was changed by its reader.
+// StoreIntact returns an error if the reader of a value has changed it, which is the store's own memory.
 func (v View) StoreIntact() error { return v.w.db.Intact() }
 
-// StoreDown reports whether nothing gets through to the store.
-func (v View) StoreDown() bool { return v.w.around.downUntil > v.w.Engine.Now() }
+// StoreDown reports whether an outage keeps everything from the store now.
+func (v View) StoreDown() bool { return v.w.storeWorld.downUntil > v.w.Engine.Now() }
 
-// Asking are the requests of nodes that are under way, in any order.
+// Asking yields the requests of nodes to the store that have no answer yet, also those of nodes that died meanwhile, in
+// any order. A transaction of a stand-in user is a nil one.
 func (v View) Asking() iter.Seq[node.Request] {
 	return func(yield func(node.Request) bool) {
 		for _, a := range v.w.asks.current {
@@ -71,10 +73,10 @@ func (v View) Asking() iter.Seq[node.Request] {
 	}
 }
 
-// Databases are the databases of all servers, in order.
+// Databases returns the databases of all servers, in the order of the servers and then of their names.
 func (v View) Databases() []*peers.DB { return v.w.net.databases() }
 
-// Database is the database of a URL; nil when it does not exist.
+// Database returns the database of a URL, or nil if there is none now.
 func (v View) Database(url string) *peers.DB { return v.w.net.find(url) }
 
 // ReadDatabase reads a replicator database as it is. It does nothing while the database does not exist.
@@ -89,104 +91,80 @@ func (v View) ReadDatabase(t *Tenant, read func(*docs.Database) error) error {
 	return read(db)
 }
 
-// Worker is the node's name as a worker, in this life.
-func (p *Node) Worker() string { return p.worker }
+// Worker returns the node's name as a worker in this life, or the last: the node's name and the number of the life.
+func (l *life) Worker() string { return l.worker }
 
-// Title is the name that the node is configured to have. Others may have the same.
+// Title returns the name that the node is configured to have. Several nodes may have the same.
 func (p *Node) Title() string { return p.title }
 
-// Roles are the node's roles.
+// Roles returns the node's roles, which never change.
 func (p *Node) Roles() node.Roles { return p.roles }
 
-// Alive reports whether the node lives.
-func (p *Node) Alive() bool { return p.alive }
+// Alive reports whether the process runs, paused or not.
+func (l *life) Alive() bool { return l.alive }
 
-// Draining reports whether the node was told to leave.
-func (p *Node) Draining() bool { return p.draining }
+// Draining reports whether the node was told to leave in this life, or the last.
+func (l *life) Draining() bool { return l.draining }
 
-// Settings are the node's, which it may not have been told yet.
+// Settings returns the settings that the node is to have. Its machine may not have been told them yet.
 func (p *Node) Settings() node.Settings { return p.settings }
 
-// Clock is what the node's clocks show.
-func (p *Node) Clock() node.Clock { return p.clock() }
+// Booted returns when this life, or the last, began.
+func (l *life) Booted() instant.Time { return l.booted }
 
-// Steady is what the steady clock shows, which the node, its runs and its limiter of requests go by.
-func (p *Node) Steady() instant.Time { return p.steady() }
+// Running returns the number of slots in use, as the node's machine says. The node must have been started.
+func (l *life) Running() int { return l.host.Node().Running() }
 
-// Lag is by how much the steady clock is behind, since it stood still while the machine was suspended.
-func (p *Node) Lag() time.Duration { return p.lag }
+// MaxJobs returns the number of slots, as the node's machine says. The node must have been started.
+func (l *life) MaxJobs() int { return l.host.Node().MaxJobs() }
 
-// Paused reports whether the node stands still.
-func (p *Node) Paused() bool { return p.w.Engine.Paused(p.Process) }
+// Runs returns the node's runs in the order in which they started. One that ends in the present event may still be
+// among them.
+func (l *life) Runs() []*Run { return l.runs }
 
-// PausedLast is until when the node last stood still; 0 when it did not in this life.
-func (p *Node) PausedLast() instant.Time { return p.pausedLast }
-
-// Awoke is until when the node last stood still with its steady clock.
-func (p *Node) Awoke() instant.Time { return p.awoke }
-
-// ReachesSince is until when the node last was kept from the store.
-func (p *Node) ReachesSince() instant.Time { return p.reachesSince }
-
-// Disturbed reports whether the node cannot learn at the moment what the store says.
-func (p *Node) Disturbed() bool {
-	now := p.w.Engine.Now()
-	return p.Paused() || p.isolated > now || p.w.around.downUntil > now
-}
-
-// Booted is when this life began.
-func (p *Node) Booted() instant.Time { return p.booted }
-
-// Running is the number of slots in use, as the machine says.
-func (p *Node) Running() int { return p.host.Node().Running() }
-
-// MaxJobs is the number of slots, as the machine says.
-func (p *Node) MaxJobs() int { return p.host.Node().MaxJobs() }
-
-// Runs are the node's runs, in the order in which they started.
-func (p *Node) Runs() []*Run { return p.runs }
-
-// ID counts the runs of each life of a node.
+// ID returns the number of the run, by which its node calls it. It is unique within a life of the node.
 func (r *Run) ID() uint64 { return r.id }
 
-// Node is the node that carries the run out.
+// Node returns the node that carries the run out.
 func (r *Run) Node() *Node { return r.p }
 
-// Work is the job, as the node took it from the store.
+// Work returns the job as the node took it from the store.
 func (r *Run) Work() jobstore.Work { return r.work.Work }
 
-// JobID is the job's id.
+// JobID returns the job's id.
 func (r *Run) JobID() string { return r.work.Work.JobID }
 
-// Lock is the lock under which the node holds the job.
+// Lock returns the lock under which the node took the job. The node may have lost it since.
 func (r *Run) Lock() jobs.Lock { return r.work.Work.Lock }
 
-// Held is the job with its lock.
+// Held returns the job's id with its lock.
 func (r *Run) Held() node.Held { return node.Held{JobID: r.work.Work.JobID, Lock: r.work.Work.Lock} }
 
-// Record is the job's record when the run began.
+// Record returns the job's record as it was when the node took the job.
 func (r *Run) Record() *jobstore.Record { return r.work.Work.Record }
 
-// Replication is what the job is to do.
+// Replication returns what the job is to do.
 func (r *Run) Replication() *spec.Replication { return r.work.Work.Replication }
 
-// Began is when the run began.
+// Began returns when the run began.
 func (r *Run) Began() instant.Time { return r.began }
 
-// RepID is the replication id with which the run identified itself; empty until it has.
+// RepID returns the replication id with which the run identified itself. It is empty until then.
 func (r *Run) RepID() string { return r.repID }
 
-// Base is the id of the run's checkpoints: the replication id without its options.
+// Base returns the id of the run's checkpoints, which is BaseOf its replication id. It is empty until the run has
+// identified itself.
 func (r *Run) Base() string { return BaseOf(r.repID) }
 
-// Info is what the machine says of itself now. A run that has only been started has none yet: its first step comes later in
-// the same event.
+// Info returns what the run's machine says of itself now. It must not be called before the machine's first step, which
+// comes later in the event of RunStarted.
 func (r *Run) Info() replication.Info { return r.machine.Info() }
 
-// Ending is how the machine said that it ended; the zero value until it did.
+// Ending returns how the run's machine said that it is over. It is the zero value until then, and for a run that was
+// dropped.
 func (r *Run) Ending() replication.End { return r.ending }
 
-// InFlight are the requests in flight by their ids, in any order.
+// InFlight yields the requests in flight with their ids, in any order.
 func (r *Run) InFlight() iter.Seq2[uint64, peer.Op] {
 	return func(yield func(uint64, peer.Op) bool) {
 		for id, f := range r.calls {
@@ -197,47 +175,49 @@ func (r *Run) InFlight() iter.Seq2[uint64, peer.Op] {
 	}
 }
 
-// Flights is the number of requests in flight.
+// Flights returns the number of requests in flight.
 func (r *Run) Flights() int { return len(r.calls) }
 
 // IsInFlight reports whether a request is in flight.
 func (r *Run) IsInFlight(id uint64) bool { return r.calls[id] != nil }
 
-// Told is what answers to the run told of its target.
+// Told returns what the answers that arrived at the run said of its target.
 func (r *Run) Told() *peers.Tally { return &r.pair.Told }
 
 // WentBack reports whether the source repeated changes to the run.
 func (r *Run) WentBack() bool { return r.pair.WentBack }
 
-// Kept is the number of groups of bodies that the run's connections hold.
+// Kept returns the number of fetches whose bodies the run's connections still hold.
 func (r *Run) Kept() int { return r.pair.Kept() }
 
-// KeptBytes is the size of the bodies that the run's connections hold, without those of some requests.
+// KeptBytes returns the size of the bodies that the run's connections hold, without those of the fetches that without
+// reports.
 func (r *Run) KeptBytes(without func(id uint64) bool) int { return r.pair.KeptBytes(without) }
 
-// BaseOf is the id of the checkpoints of a replication: its replication id without its options.
+// BaseOf returns the id of the checkpoints of a replication: its replication id without the options behind the "+".
 func BaseOf(repID string) string {
 	base, _, _ := strings.Cut(repID, "+")
 	return base
 }
 
-// Name is the database's name.
+// Name returns the database's name.
 func (t *Tenant) Name() string { return t.name }
 
-// Instance is another one each time the database is made.
+// Instance returns the id of the present database of this name, or of the last one. Each time it is made it has
+// another.
 func (t *Tenant) Instance() tuple.UUID { return t.instance }
 
-// Tenant is the document's database.
+// Tenant returns the document's database.
 func (j *JobDoc) Tenant() *Tenant { return j.tenant }
 
-// ID is the document's id.
+// ID returns the document's id.
 func (j *JobDoc) ID() string { return j.id }
 
-// JobID is the id of the document's job.
+// JobID returns the id of the document's job, in the present instance of its database.
 func (j *JobDoc) JobID() string { return jobstore.DocumentJobs(j.tenant.instance) + j.id }
 
-// Unsure reports whether the user cannot know what became of the last write: it is under way, or had no answer.
+// Unsure reports whether the user cannot know what became of the last write, since it is under way or had no answer.
 func (j *JobDoc) Unsure() bool { return j.busy || j.unknown }
 
-// Servers are the servers, in the order of their names.
+// Servers returns the servers in their order: s1, s2 and so on.
 func (w *World) Servers() []*peers.Server { return w.net.servers }

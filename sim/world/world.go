@@ -28,24 +28,24 @@ type World struct {
 	Decider *decide.Decider
 	Faults  Tally
 
-	db        *fakefdb.Database
-	store     *jobstore.Store
-	around    *storeWorld // what surrounds the store
-	net       *network
-	nodes     []*Node
-	users     *users
-	asks      asks
-	observers []func(Fact)
-	healed    bool
+	db         *fakefdb.Database
+	store      *jobstore.Store
+	storeWorld *storeWorld
+	net        *network
+	nodes      []*Node
+	users      *users
+	asks       asks
+	observers  []func(Fact)
+	healed     bool
 
 	// Happened, when set, is told of what the nemesis does.
-	Happened func(Happening)
+	OnNemesis func(NemesisTurn)
 }
 
-// Tally counts faults: how often each could have come up, and how often it did.
+// Tally counts how often each fault could have come up, and how often it did.
 type Tally struct {
-	Fired   map[string]uint64
-	reached map[string]*uint64
+	Fired   map[string]uint64  // how often it came up, by name
+	reached map[string]*uint64 // how often it could have
 }
 
 // chance is a fault that can come up, with the count of how often it could have.
@@ -54,7 +54,7 @@ type chance struct {
 	reached *uint64
 }
 
-// chances are the faults with some names.
+// chances returns the faults with these names.
 func (t *Tally) chances(names []string) []chance {
 	all := make([]chance, len(names))
 	for i, name := range names {
@@ -66,7 +66,7 @@ func (t *Tally) chances(names []string) []chance {
 	return all
 }
 
-// Reached is how often each fault could have come up.
+// Reached returns how often each fault could have come up.
 func (t Tally) Reached() map[string]uint64 {
 	all := map[string]uint64{}
 	for name, n := range t.reached {
@@ -82,8 +82,8 @@ func (t *Tally) hit(name string) { t.Fired[name]++ }
 func New(c Config, d *decide.Decider) *World {
 	w := &World{Config: c, Decider: d, Engine: engine.New(start), Faults: Tally{map[string]uint64{}, map[string]*uint64{}}}
 	w.asks = asks{current: map[any]Asked{}, committing: map[uint64]Asked{}}
-	w.around = newStoreWorld(w)
-	w.db = fakefdb.New(fakefdb.InWorld(w.around), fakefdb.OnCommit(w.landed))
+	w.storeWorld = newStoreWorld(w)
+	w.db = fakefdb.New(fakefdb.InWorld(w.storeWorld), fakefdb.OnCommit(w.landed))
 	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	rc.Sharing = c.Sharing
@@ -96,7 +96,7 @@ func New(c Config, d *decide.Decider) *World {
 	w.users = newUsers(w)
 	w.buildServers()
 	for i := range c.Processes() {
-		p := newProcess(w, fmt.Sprint("n", i+1), c.rolesOf(i))
+		p := newNode(w, fmt.Sprint("n", i+1), c.rolesOf(i))
 		if i <= c.Namesakes {
 			p.title = "n1"
 		}
@@ -169,7 +169,7 @@ func (w *World) Begin() {
 // tickEvery is the time between two facts Ticked.
 const tickEvery = 30 * time.Second
 
-// tick emits a fact now and then, for observers that look for what must not last.
+// tick emits Ticked after every interval.
 func (w *World) tick() {
 	w.Engine.After(tickEvery, nil, "watchdog", func() {
 		w.emit(Ticked{})
@@ -177,19 +177,19 @@ func (w *World) tick() {
 	})
 }
 
-// Heal ends all trouble: from now on nothing fails, and users do nothing more.
+// Heal ends the time of trouble: from now on nothing fails, and users begin nothing more.
 func (w *World) Heal() {
 	w.healed = true
 	w.Engine.Logf("world", "healed")
 	w.emit(Healed{})
 	w.net.heal()
-	w.around.heal()
+	w.storeWorld.heal()
 	for _, p := range w.nodes {
 		p.heal()
 	}
 }
 
-// Hash covers everything that happened and the state at the end.
+// Hash covers everything that happened so far, and the present state of the store and the servers.
 func (w *World) Hash() uint64 {
 	h := mix.Pair(w.Engine.Hash(), w.db.Hash())
 	for _, s := range w.net.servers {
@@ -198,10 +198,10 @@ func (w *World) Hash() uint64 {
 	return h
 }
 
-// Close frees what a run holds. Call it when it is over and its hash was taken.
+// Close frees what a run holds. Take the hash before.
 func (w *World) Close() { w.Engine.Close() }
 
-// Elapsed is how much virtual time the run has taken so far.
+// Elapsed returns how much virtual time has passed since the run began.
 func (w *World) Elapsed() time.Duration { return w.Engine.Now().Sub(start) }
 
 // Dump prints the state: the contents of the store, a pair on each line, and hashes of the databases.
@@ -219,5 +219,5 @@ func (w *World) Do(e Event) {
 	n.do(e)
 }
 
-// End is when the time of trouble is over.
+// End returns the planned end of the time of trouble.
 func (w *World) End() instant.Time { return start.Add(w.Config.Duration) }
