@@ -1,6 +1,5 @@
-// Command couchsim plays whole worlds of couchrelay in virtual time: nodes, their store, the servers that
-// they replicate between, users, and everything that can go wrong. A seed tells a world and all that
-// happens in it.
+// Command couchsim plays whole worlds of couchrelay in virtual time: nodes, their store, the servers that they
+// replicate between, users, and everything that can go wrong. A seed determines a world and all that happens in it.
 package main
 
 import (
@@ -31,12 +30,12 @@ const (
 	exitStuck  = 3 // only invariants of liveness broke: something good never happened
 )
 
-// status ends the program with a status; what there is to say was said.
+// status is an exit status of the program. It is returned when everything there is to say has been printed.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// collectRarely trades memory for a quarter of the time: worlds are small, and what they leave behind is much.
+// collectRarely saves a quarter of the time for some memory: worlds are small, but make much garbage.
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(600)

@@ -119,7 +119,7 @@ func listMutants(out io.Writer, list []mutants.Mutant) error {
 	return table.Flush()
 }
 
-// line is one of the output. Hunts take long, so none waits for the widths of those that follow.
+// line is a line of the output. Its columns have fixed widths, since a hunt takes long and is printed when it is over.
 func line(c mutants.Catch) string {
 	by, seeds := c.Invariant, fmt.Sprint(c.Seeds)
 	if by == "" {
@@ -128,7 +128,7 @@ func line(c mutants.Catch) string {
 	return fmt.Sprintf("%-12s %-30s %-4s %6s seeds %7.1f s  %s", c.Subject, c.Name, by, seeds, c.Took.Seconds(), c.What)
 }
 
-// note says how a catch differs from what the table says.
+// note tells how a catch differs from the table. It is empty if it does not.
 func note(c mutants.Catch, known catches) string {
 	switch before, is := known[c.Name]; {
 	case !is || c.Same(before):
@@ -140,7 +140,7 @@ func note(c mutants.Catch, known catches) string {
 	}
 }
 
-// compare says how many were found as the table says.
+// compare prints how many mutants were found as the table says.
 func compare(out io.Writer, all []mutants.Catch, known catches) {
 	var same int
 	var differ, untold []string

@@ -28,7 +28,7 @@ type replayCommand struct {
 
 // Help is kong's.
 func (replayCommand) Help() string {
-	return `A line has the time after the beginning, the number of the event, who, and what:
+	return `A line has the time after the beginning, the number of the event, the process, and what happens:
   < event that a machine is given      > effect that it asks for
   ^ start of a process                 ! crash          zz pause          _ exit in order
   ~ fault`
@@ -56,7 +56,7 @@ func (c *replayCommand) Run() error {
 	out := bufio.NewWriter(os.Stdout)
 	var recorder *timeline.Recorder
 	var picture *os.File
-	if c.Timeline != "" { // now, so that nobody plays hours for a file that cannot be written
+	if c.Timeline != "" { // before the run, which may take hours, in case the file cannot be written
 		if picture, err = os.Create(c.Timeline); err != nil {
 			return fmt.Errorf("--timeline: %w", err)
 		}

@@ -90,7 +90,7 @@ func clearLine(out *os.File) {
 	}
 }
 
-// verdict prints the violations and tells the exit status.
+// verdict prints the violations and returns the exit status as an error, or nil if there are none.
 func verdict(out io.Writer, w worlds, failures []campaign.Failure) error {
 	if len(failures) == 0 {
 		return nil

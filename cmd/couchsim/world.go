@@ -63,7 +63,7 @@ func fromFile(path string) (worlds, error) {
 	return w, nil
 }
 
-// scripted says that there is one run, whatever the seed.
+// scripted reports that there is only one run, for any seed.
 func (w worlds) scripted() bool { return w.scenario != nil && w.scenario.Scripted }
 
 // command is couchsim's command line for doing something with the chosen worlds.

@@ -11,7 +11,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// World is the scenario of a seed.
+// World is the scenario of a seed with its decider.
 type World struct {
 	Config  world.Config
 	Decider func() *decide.Decider // a new one with every call, since a run uses it up
@@ -19,9 +19,9 @@ type World struct {
 
 // Campaign is what to play.
 type Campaign struct {
-	// World tells the world of a seed. Any goroutine may call it.
+	// World returns the world of a seed. It is called by several goroutines at a time.
 	World func(seed uint64) World
-	// Hook, when set, sees every world before it runs.
+	// Hook, when not nil, is called with every trial before it runs.
 	Hook Hook
 	// First is the first seed. Seeds is how many are played; with 0 as many as start within Duration.
 	First, Seeds uint64
@@ -31,10 +31,10 @@ type Campaign struct {
 	// Stop ends the campaign after so many violations; 0 means never. Which seeds are played after the
 	// first violation depends on the machine; the lowest seed that fails is always among them.
 	Stop int
-	// Sample is how many firings of each fault are tried for whether they mattered: the seed is played
-	// again without that one.
+	// Sample is how many firings of each fault are tried for whether they mattered, by playing the seed again without
+	// the firing.
 	Sample int
-	// Progress, when set, is called after every seed, by one goroutine at a time.
+	// Progress, when not nil, is called after every seed, by one goroutine at a time.
 	Progress func(*Report)
 }
 
@@ -44,12 +44,13 @@ type Failure struct {
 	Outcome
 }
 
-// Count is what became of a fault or an action in a campaign.
+// Count is how often a fault or an action came up in a campaign.
 type Count struct {
 	Enabled uint64 // seeds in which it could come up
-	Reached uint64 // times that it could have
+	Reached uint64 // times that it could have come up
 	Fired   uint64 // times that it did
-	// Of Sampled firings Mattered changed the run: without them it ended with another hash.
+	// Sampled is how many firings were tried, Mattered how many of them changed the run: without one of these the run
+	// ends with another hash.
 	Sampled, Mattered uint64
 }
 
@@ -122,7 +123,7 @@ func (p *player) hooks() []Hook {
 	return []Hook{p.Hook}
 }
 
-// take hands out the next seed.
+// take returns the next seed to play. ok is false when the campaign is over.
 func (p *player) take() (seed uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

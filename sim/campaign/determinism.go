@@ -9,18 +9,18 @@ import (
 	"couchrelay/sim/trial"
 )
 
-// Probe is what to tell of a run, to compare it with another of the same seed. Equal runs have equal
-// hashes after every event.
+// Probe says what to record of a run, to compare it with another run of the same seed. Equal runs have equal hashes
+// after every event.
 type Probe struct {
 	Seed uint64
-	// Every asks for the hash after every so many events; 0 for none.
+	// Every is the number of events between two recorded hashes; 0 for none.
 	Every uint64
-	// From and To ask for the events after From up to To, each with its hash, and the state after To.
-	// With To 0 none are told.
+	// From and To ask for the events after From up to To, each with its hash, and for the state after To. With a To of
+	// 0 none are recorded.
 	From, To uint64
 }
 
-// Trail is what a run left behind.
+// Trail is what was recorded of a run.
 type Trail struct {
 	Seed, Events, Hash uint64
 	Violation          string   `json:",omitempty"`
@@ -38,7 +38,7 @@ type Step struct {
 // Prober plays a seed, in this process or another.
 type Prober func(Probe) (Trail, error)
 
-// Play plays a run and tells of it.
+// Play plays a run and records it.
 func (p Probe) Play(world World, hooks ...Hook) Trail {
 	t := Trail{Seed: p.Seed}
 	o := Play(world.Config, world.Decider(), append(hooks, func(w *trial.Trial) { p.watch(w, &t) })...)
@@ -74,18 +74,18 @@ func (p Probe) watch(w *trial.Trial, t *Trail) {
 	})
 }
 
-// Difference is where two runs of a seed part.
+// Difference is the first difference between two runs of a seed.
 type Difference struct {
 	Seed uint64
-	// Event is the number of the first event after which the hashes differ, Here and There what it was in
-	// both runs. When one of the runs was over by then its step has no lines.
+	// Event is the number of the first event after which the hashes differ. Here and There are that event in both runs;
+	// the step of a run that was over by then has no lines.
 	Event       uint64
 	Here, There Step
-	// OnlyHere and OnlyThere are the lines of the states after it that the other does not have.
+	// OnlyHere and OnlyThere are the lines of the states after the event that only one of the runs has.
 	OnlyHere, OnlyThere []string
 }
 
-// ErrFleeting says that two runs differed, but did not when they were played again.
+// ErrFleeting means that two runs differed, and did not when they were played again.
 var ErrFleeting = errors.New("campaign: the runs differed once and not again")
 
 // Part finds the event at which two runs of a seed part: first among hashes of every 1,000th event, then
@@ -143,7 +143,7 @@ func compare(seed uint64, x, y Step, here, there Prober) (*Difference, error) {
 	return d, nil
 }
 
-// minus are the lines that only a has.
+// minus returns the lines of a that b does not have.
 func minus(a, b []string) (only []string) {
 	for _, line := range a {
 		if !slices.Contains(b, line) {

@@ -23,9 +23,9 @@ type Outcome struct {
 	Violation *oracle.Violation
 	// Stack is where it panicked.
 	Stack string
-	// Abandoned says that a hook gave the run up before its end.
+	// Abandoned reports that a hook gave the run up before its end.
 	Abandoned bool
-	// Hash is Cluster.Hash at the end; 0 after a panic.
+	// Hash is the world's hash at the end; 0 after a panic, and when the run was abandoned.
 	Hash    uint64
 	Events  uint64
 	Virtual time.Duration
@@ -37,17 +37,17 @@ type Outcome struct {
 // Hook changes a world before it runs, or watches it.
 type Hook func(*trial.Trial)
 
-// abandon is the panic with which a hook gives a run up.
+// abandon is the value of the panic with which a hook gives a run up.
 type abandon struct{}
 
-// Limit gives a run up after so many events.
+// Limit returns a hook that gives a run up after a number of events.
 func Limit(events uint64) Hook {
 	return func(w *trial.Trial) {
 		Until(w, func() bool { return w.Engine.Played() > events })
 	}
 }
 
-// Until gives a run up when over says so, asked after every event.
+// Until gives a run up when over returns true. It is called after every event.
 func Until(w *trial.Trial, over func() bool) {
 	After(w, func() {
 		if over() {
@@ -56,7 +56,7 @@ func Until(w *trial.Trial, over func() bool) {
 	})
 }
 
-// After has f called after every event, and after what is called already.
+// After has f called after every event, after the functions that are called already.
 func After(w *trial.Trial, f func()) {
 	before := w.Engine.Step
 	w.Engine.Step = func() {
@@ -81,7 +81,7 @@ func Play(c world.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
 		case r == abandon{}:
 			o.Abandoned = true
 			w.Close()
-		default: // what the world holds is lost: nobody knows in which state its locks are
+		default: // the world is not closed: its locks may be in any state, so that Close could wait for ever
 			o.panicked(w, r)
 		}
 	}()
@@ -107,7 +107,8 @@ func (o *Outcome) panicked(w *trial.Trial, r any) {
 	o.Stack = string(stack)
 }
 
-// origin is the place in a stack that panicked: the first of this module after the panic.
+// origin returns the place in a stack that panicked, as " in FUNCTION (FILE:LINE)": the first one of this module after
+// the panic. It is empty if there is none.
 func origin(stack []byte) string {
 	lines := strings.Split(string(stack), "\n")
 	for i, line := range lines {

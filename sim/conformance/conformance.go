@@ -18,16 +18,16 @@ import (
 // Store is an implementation under test.
 type Store struct {
 	DB kv.Database
-	// Prefix is where the tests may write. Nobody else does, and nothing is there yet.
+	// Prefix is the prefix of the keys that the tests write. None of them exists, and no other client writes them.
 	Prefix []byte
-	// Advance moves the store's clock. Without it the tests of the five-second rule are skipped.
+	// Advance moves the store's clock. When it is nil, the tests of the five-second rule are skipped.
 	Advance func(time.Duration)
-	// Exact says that the store fails with a conflict only where there is one. FoundationDB may also do
-	// so after a failure of its own.
+	// Exact reports that the store fails with a conflict only where there is one. FoundationDB may also do so after a
+	// failure of its own.
 	Exact bool
 }
 
-// Run runs the suite. open is called for every test and gives an empty store or an unused prefix.
+// Run runs the suite. It calls open for every test, which returns an empty store or an unused prefix.
 func Run(t *testing.T, open func(t testing.TB) Store) {
 	for _, group := range []struct {
 		name  string
@@ -98,7 +98,7 @@ func (e *env) put(pairs ...string) {
 	})
 }
 
-// commit commits or, where a store may fail without reason, at least does not conflict.
+// commit commits a transaction, which must succeed.
 func (e *env) commit(tx kv.Transaction) {
 	e.Helper()
 	e.must(tx.Commit())
@@ -146,7 +146,7 @@ func show(v []byte) string {
 	return string(v)
 }
 
-// pairs checks what a range read gets, as key=value.
+// pairs checks what a range read returns, each pair as key=value.
 func (e *env) pairs(r kv.Reader, in kv.Range, o kv.RangeOptions, want ...string) {
 	e.Helper()
 	got, err := r.GetRange(in, o)

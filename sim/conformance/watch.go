@@ -16,7 +16,7 @@ func (e *env) watch(name string) kv.Watch {
 	return w
 }
 
-// fires waits for w in the background and returns how to collect the result.
+// fires waits for w in the background and returns a channel with the result.
 func (e *env) fires(w kv.Watch) (done chan error) {
 	done = make(chan error, 1)
 	go func() { done <- w.Wait(e.ctx) }()

@@ -36,8 +36,7 @@ func (t *transaction) Commit() error {
 	return nil
 }
 
-// send carries the commit to the store and waits for the answer. What the store does goes on when the
-// client's context ends.
+// send carries the commit to the store and waits for the answer. The store goes on when the client's context ends.
 func (t *transaction) send(c *ryw.Commit) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -92,16 +91,16 @@ func (t *transaction) land(l *landing, out Outcome) error {
 // landing is a commit on its way.
 type landing struct {
 	t           uint64
-	readVersion int64 // 0: nothing was read
+	readVersion int64 // 0 when nothing was read
 	commit      *ryw.Commit
 	sameBatch   bool
 
-	version int64 // once landed
-	stamp   [10]byte
-	failed  kv.Code // or why it did not
+	version int64    // 0 until it landed
+	stamp   [10]byte // valid once it landed
+	failed  kv.Code  // why it did not land; 0 if it did, or until it is decided
 }
 
-// tryLand decides a commit at the moment it reaches the store, and applies it.
+// tryLand decides on a commit at the moment at which it reaches the store, and applies it if nothing is against it.
 func (db *Database) tryLand(l *landing) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -128,8 +127,8 @@ func (db *Database) tryLand(l *landing) {
 	}
 }
 
-// assignVersion takes the next version, or that of the commit before when both may be of one batch:
-// when nobody can have seen that one yet.
+// assignVersion takes the next version or, for a commit that is to be in the batch of the one before it, that one's
+// version. The latter is possible only while no client can have seen the commit before.
 func (db *Database) assignVersion(l *landing) {
 	if l.sameBatch && db.landed > db.known && db.landed > l.readVersion && db.order < 1<<16-1 {
 		db.order++
@@ -142,7 +141,7 @@ func (db *Database) assignVersion(l *landing) {
 	l.stamp = ryw.Versionstamp(l.version, db.order)
 }
 
-// apply carries out the mutations and returns what the log is to remember.
+// apply carries out the mutations and returns the spans that conflict with later commits that read them.
 func (db *Database) apply(l *landing) []resolver.Span {
 	db.stats.Commits++
 	for _, m := range l.commit.Mutations {
@@ -163,7 +162,7 @@ func (db *Database) apply(l *landing) []resolver.Span {
 	return l.commit.Writes
 }
 
-// acknowledge notes that the client knows of its commit, or that it no longer can be in doubt.
+// acknowledge notes that the client knows of its commit: every read version that is asked for from now on covers it.
 func (db *Database) acknowledge(l *landing) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// Pairs is the present contents, in order. The slices belong to the store.
+// Pairs returns the present contents in order. The slices belong to the store.
 func (db *Database) Pairs() []kv.KeyValue {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -21,7 +21,8 @@ func (db *Database) Pairs() []kv.KeyValue {
 	return pairs
 }
 
-// Present reads the present contents at once, outside of all transactions, for oracles.
+// Present returns a reader of the present contents. It reads outside of all transactions, takes no time and cannot
+// fail.
 func (db *Database) Present() kv.Reader { return present{db} }
 
 type present struct{ db *Database }
@@ -56,8 +57,7 @@ func (p present) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) 
 	return pairs, nil
 }
 
-// Dump prints the present contents, a pair on each line, keys as tuples where they are, for the
-// messages of failing tests.
+// Dump prints the present contents for messages of failing tests: a pair on each line, keys as tuples if they are.
 func (db *Database) Dump() string {
 	var b strings.Builder
 	for _, p := range db.Pairs() {

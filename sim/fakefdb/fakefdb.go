@@ -1,14 +1,14 @@
-// Package fakefdb is FoundationDB in memory, for tests and for the simulator: the whole contract of
-// core/kv, with every fault that a client can see. New gives a store for plain tests with goroutines.
-// With a World attached every operation is a point where the simulation may suspend the caller and
-// decide what goes wrong, and equal decisions give equal runs.
+// Package fakefdb is FoundationDB in memory, for tests and for the simulator: the whole contract of core/kv, with every
+// fault that a client can see. New returns a store for plain tests with goroutines. With a World attached, every
+// operation is a point at which the simulation may suspend the caller and decide what goes wrong; equal decisions give
+// equal runs.
 //
 // # What a read version promises
 //
-// FoundationDB is strictly serializable: a read version is at least the version of every commit that
-// anybody was told of, and of every read version that anybody was given, before it was asked for. What
-// is left open is commits that have landed but whose clients do not know yet: a new transaction may
-// see them or not, and once one has seen them all later ones do. StaleReadVersion uses just that.
+// FoundationDB is strictly serializable. When a client asks for a read version, it gets at least the version of every
+// commit that has been acknowledged to any client by then, and at least every read version that any client was given
+// by then. What is left open is a commit that has landed and is not acknowledged yet: a new transaction may see it or
+// not, and once one has seen it all later ones do. StaleReadVersion uses just that.
 //
 // # What an unknown result promises
 //
@@ -39,12 +39,12 @@ type Database struct {
 	mu      sync.Mutex
 	data    tree
 	log     resolver.Log
-	last    int64  // the highest version that was given to a commit or a reader
-	order   uint16 // of the last commit in its batch
-	landed  int64  // version of the last commit
-	known   int64  // the highest version that some client was told: see the package comment
-	limbo   []int64
-	began   uint64 // transactions begun
+	last    int64   // the highest version that was given to a commit or a reader; only grows
+	order   uint16  // of the last commit in its batch
+	landed  int64   // version of the last commit, at most last
+	known   int64   // the highest version that a client was told (see the package comment), at most last; only grows
+	limbo   []int64 // versions of commits that have landed and are not acknowledged yet, all above known
+	began   uint64  // transactions begun
 	watches watchers.Registry[*watch]
 	stats   Stats
 }
@@ -89,7 +89,7 @@ func WithClock(now func() instant.Time) Option {
 // OnCommit has f called for every commit when it lands. It must not call the store.
 func OnCommit(f func(Landing)) Option { return func(db *Database) { db.onCommit = f } }
 
-// New is an empty store. Without options it may be used by goroutines at once.
+// New returns an empty store. Without a world it may be used by many goroutines at the same time.
 func New(options ...Option) *Database {
 	db := &Database{last: 1, landed: 1, known: 1}
 	db.world = calm{func() instant.Time { return instant.Time(db.landed + 100) }}
@@ -110,27 +110,27 @@ func (db *Database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return t
 }
 
-// Stats is a copy of the counters.
+// Stats returns a copy of the counters.
 func (db *Database) Stats() Stats {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.stats
 }
 
-// Hash is a 64-bit hash of the present contents, kept up to date by every commit. It does not depend
-// on how the contents came to be.
+// Hash returns a hash of the present contents, which every commit keeps up to date. It does not depend on how the
+// contents came to be.
 func (db *Database) Hash() uint64 {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.data.hash
 }
 
-// Intact checks that nobody has changed what was read, which is the store's own memory.
+// Intact returns an error if the reader of a value has changed it, which is the store's own memory.
 func (db *Database) Intact() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.data.intact()
 }
 
-// present is the version of now. The lock is held.
+// present returns the version of the present moment. The lock is held.
 func (db *Database) present() int64 { return max(db.last, int64(db.world.Now())) }

@@ -9,7 +9,7 @@ import (
 	"couchrelay/core/kv/ryw"
 )
 
-// transaction is a kv.Transaction; the Buffer is its part without the store.
+// transaction is a kv.Transaction. Its Buffer has the own writes and the conflict ranges.
 type transaction struct {
 	*ryw.Buffer
 	db      *Database
@@ -19,8 +19,8 @@ type transaction struct {
 	attempt int
 	version int64 // read version, 0 until there is one
 	stamp   *[10]byte
-	watches []*watch // that wait for the commit
-	ended   error    // no further attempts, for this reason
+	watches []*watch // those that take effect with the commit
+	ended   error    // why there are no further attempts; nil while there may be
 }
 
 // op asks the world about an operation and sits out outages.
@@ -37,7 +37,7 @@ func (t *transaction) op(o Op) (Outcome, error) {
 	}
 }
 
-// request is an operation that the client waits for, up to the moment it takes effect.
+// request begins an operation and waits until the moment at which it takes effect.
 func (t *transaction) request(o Op) (Outcome, error) {
 	if err := t.ctx.Err(); err != nil {
 		return Outcome{}, err
@@ -52,7 +52,7 @@ func (t *transaction) request(o Op) (Outcome, error) {
 	return out, nil
 }
 
-// answer waits until the answer to a request arrives, and is its error if it brings one.
+// answer waits until the answer to a request arrives, and returns the error that it brings.
 func (t *transaction) answer(out Outcome) error {
 	if out.After > 0 {
 		if err := t.db.world.Sleep(t.ctx, out.After); err != nil {
@@ -73,8 +73,8 @@ func (t *transaction) ReadVersion() (int64, error) {
 	return t.version, t.begin()
 }
 
-// SetReadVersion gives an attempt that has not read yet its read version, one that was a read version or
-// a commit's version before, as FoundationDB's clients can.
+// SetReadVersion sets the read version of an attempt that has not read yet, as FoundationDB's clients can. version must
+// have been a read version or the version of a commit.
 func (t *transaction) SetReadVersion(version int64) { t.version = version }
 
 // begin makes sure that there is a read version.
@@ -97,7 +97,7 @@ func (t *transaction) begin() error {
 	return nil
 }
 
-// readVersion chooses a read version that is asked for when the clients knew of floor.
+// readVersion chooses a read version for a request that was made when known was floor.
 func (db *Database) readVersion(out Outcome, floor int64) int64 {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *source) Scan(r kv.Range, reverse bool, yield func(key, value []byte) bo
 	})
 }
 
-// read is one round trip: f runs at the moment it takes effect.
+// read is one round trip. It calls f at the moment at which the read takes effect.
 func (t *transaction) read(key []byte, f func(db *Database, version int64)) error {
 	if err := t.begin(); err != nil {
 		return err
@@ -171,8 +171,8 @@ func (t *transaction) read(key []byte, f func(db *Database, version int64)) erro
 	return t.answer(out)
 }
 
-// Back-off of FoundationDB's client: doubling from the first to the last, and a fixed delay for errors
-// that only ask for a newer read version.
+// Back-off of FoundationDB's client: it doubles from the first to the last, but is constant for errors that only ask for
+// a newer read version.
 const (
 	firstBackOff  = 10 * time.Millisecond
 	lastBackOff   = time.Second
@@ -224,7 +224,7 @@ func (t *transaction) end(err error) {
 	}
 }
 
-// errNoVersion is what Versionstamp says before a commit and after one without writes.
+// errNoVersion is the error of Versionstamp before a commit, and after one without writes.
 var errNoVersion = errors.New("transaction has no versionstamp: it committed no writes")
 
 // Versionstamp is kv.Transaction's.

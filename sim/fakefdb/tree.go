@@ -14,10 +14,10 @@ import (
 type tree struct {
 	keys keymap.Map[*chain]
 	hash uint64 // sum of the hashes of all present pairs
-	// old lists the chains that have grown beyond one value, by the version that did it: what prune has
-	// to look at once nobody reads before that version.
+	// old lists, from head on, the chains that grew beyond one value, in the order of the versions at which they did:
+	// prune has to look at a chain once no transaction can read before that version.
 	old  []growth
-	head int // of old
+	head int
 }
 
 type growth struct {
@@ -124,7 +124,7 @@ func (t *tree) clearRange(r kv.Range, version int64) {
 	}
 }
 
-// prune forgets what only readers before floor could see.
+// prune forgets the values that only transactions with a read version below floor could see.
 func (t *tree) prune(floor int64) {
 	for t.head < len(t.old) && t.old[t.head].version <= floor {
 		c := t.old[t.head].chain
@@ -147,7 +147,7 @@ func (t *tree) prune(floor int64) {
 	}
 }
 
-// intact says whether the values are those that were put.
+// intact returns an error if a present value is not the one that was put.
 func (t *tree) intact() error {
 	for c := t.keys.First(); c.Valid(); c.Next() {
 		ch := *c.Value()

@@ -17,8 +17,8 @@ type watch struct {
 	seen  []byte        // the value as the transaction saw it
 	delay time.Duration // from the change to the signal
 	done  bool
-	err   error  // of a watch that is done
-	wake  func() // the waiter's, nil when nobody waits
+	err   error  // the result of a watch that is done
+	wake  func() // wakes the caller of Wait; nil when there is none
 }
 
 // Watch is kv.Tx's.
@@ -80,7 +80,7 @@ func (db *Database) fireWatches(mutations []ryw.Mutation) {
 	}
 }
 
-// changed is called when the value is another one. The lock is held.
+// changed fires the watch, since the value is another one. The lock is held.
 func (w *watch) changed() {
 	if w.delay > 0 {
 		w.db.world.After(w.delay, func() { w.finish(nil) })

@@ -8,13 +8,13 @@ import (
 	"couchrelay/core/kv"
 )
 
-// World is what surrounds a store: time, the suspension of callers, and the decision what goes wrong.
-// A simulation implements it with coroutines of which exactly one runs at a time; the default world
-// has no faults and never suspends but for watches.
+// World is what surrounds a store: time, the suspension of callers, and the decision what goes wrong. A simulation
+// implements it with coroutines of which exactly one runs at a time. The default world has no faults, and suspends a
+// caller only to wait for a watch.
 type World interface {
 	// Now is the present. It never goes back.
 	Now() instant.Time
-	// Decide says how an operation fares. It is asked once per operation, again after an Outage.
+	// Decide decides what happens to an operation. It is called once for each operation, and again after an Outage.
 	Decide(Op) Outcome
 	// Sleep suspends the caller for d, also when that is 0, or until ctx ends, whose error it returns.
 	Sleep(ctx context.Context, d time.Duration) error
@@ -22,8 +22,8 @@ type World interface {
 	// happen before arm returns, or until ctx ends, whose error it returns. That function may be called at
 	// any time, also after the end, and must not call the store.
 	Await(ctx context.Context, arm func(wake func())) error
-	// After calls f after d, whatever has become of the caller: the store goes on when a client dies. It
-	// returns before f is called; only a world without faults may call f at once.
+	// After calls f after d, also if the caller has died by then, since the store goes on without its clients. It
+	// returns before f is called; only a world without faults may call f before it returns.
 	After(d time.Duration, f func())
 }
 
@@ -50,10 +50,11 @@ type Op struct {
 	Attempt int    // from 1, counted by OnError
 	Options kv.Options
 	Key     []byte // Read: the first key, or the begin of the range; StartWatch: the key
-	// Limbo says for ReadVersion that a commit has landed and is not acknowledged yet, so that
-	// StaleReadVersion can have an effect.
+	// Limbo reports, for ReadVersion, that a commit has landed and is not acknowledged yet, so that StaleReadVersion
+	// can have an effect.
 	Limbo bool
-	// Wait is for BackOff the longest wait that FoundationDB's client would choose, Code why it waits.
+	// Wait is, for BackOff, the longest wait that FoundationDB's client would choose, and Code the error that it waits
+	// for.
 	Wait time.Duration
 	Code kv.Code
 }
@@ -64,12 +65,12 @@ type Outcome struct {
 	// Before is the time until the request takes effect, After the time from then until the answer.
 	// BackOff, and faults where the request has no effect, take the sum of both.
 	Before, After time.Duration
-	// AtOnce has a Read take no time at all: the caller is not suspended. Since all reads of a transaction see one version,
-	// only what happens between that and its commit can tell.
+	// AtOnce makes a Read take no time: the caller is not suspended. All reads of a transaction see one version, so it
+	// makes a difference only to what happens before the transaction's commit.
 	AtOnce bool
-	// Late is for TimedOutLate and ClusterLate the time from the answer to the landing of the
-	// commit, for WatchDelayed that from the change to the signal, for WatchSpurious and WatchFailed that
-	// from the watch's start to its end.
+	// Late is, for TimedOutLate and ClusterLate, the time from the answer to the landing of the commit; for
+	// WatchDelayed, the time from the change to the signal; for WatchSpurious and WatchFailed, the time from the
+	// watch's start to its end.
 	Late time.Duration
 	// SameBatch puts a commit into the batch of the commit that landed before it, with the same version
 	// and the next order, where that is possible.
@@ -89,8 +90,8 @@ const (
 	// world decides on it by itself, while the whole store is down.
 	Outage Fault = "fdb-outage"
 
-	// StaleReadVersion gives a read version that leaves out commits which have landed and are not
-	// acknowledged, the one thing that a read version may do; see Database.
+	// StaleReadVersion gives a read version that leaves out commits which have landed and are not acknowledged yet; see
+	// the package comment.
 	StaleReadVersion Fault = "fdb-stale-read-version"
 	TagThrottled     Fault = "fdb-tag-throttled"
 	BatchThrottled   Fault = "fdb-batch-throttled" // for kv.PriorityBatch
@@ -156,7 +157,7 @@ var Catalogue = []Entry{
 	{WatchRefused, StartWatch, "ends at once: there are too many (1032)"},
 }
 
-// Faults lists the faults that an operation of a kind can have. Others are ignored.
+// Faults returns the faults that an operation of a kind can have. The store ignores others.
 func Faults(k Kind) (all []Fault) {
 	switch k {
 	case ReadVersion, Read, Commit:
@@ -170,7 +171,7 @@ func Faults(k Kind) (all []Fault) {
 	return all
 }
 
-// code is what the caller is told, 0 when all seems well.
+// code returns the error that the caller is told, or 0 for none.
 func (f Fault) code() kv.Code {
 	switch f {
 	case TagThrottled:

@@ -1,10 +1,9 @@
-// Package marks tells whether a simulation got to the rare places of the core. A mark is a comment in a rare
-// branch,
+// Package marks reports whether simulations reach the rare branches of the core. A mark is a comment in such a branch,
 //
 //	// Reached: <what happens here>
 //
-// and costs nothing: a campaign is played by a binary built with -cover, and its coverage profile says how
-// often the block around each mark ran. A mark that no seed reaches means a world that lacks something.
+// and costs nothing: a campaign is played by a binary built with -cover, and its coverage profile tells how often the
+// block around each mark ran. A mark that no seed reaches shows that the worlds lack something.
 package marks
 
 import (
@@ -24,7 +23,7 @@ type Mark struct {
 	Line  int
 	What  string
 	Count int // how often its block ran
-	code  int // the line below the comment, which is certain to be in the block
+	code  int // the line below the comment, which is in the block for certain
 }
 
 // prefix begins a mark's comment.
@@ -58,8 +57,8 @@ func Find(root fs.FS, folder string) ([]Mark, error) {
 	return found, err
 }
 
-// Count adds up what a coverage profile says of the marks: the text of `go tool covdata textfmt`. A mark
-// counts as often as the innermost block around it. The profile must be of this source.
+// Count sets the counts of marks from a coverage profile, which is the output of `go tool covdata textfmt` for this
+// source. A mark counts as often as the innermost block around it.
 func Count(marks []Mark, profile io.Reader, module string) error {
 	size := make([]int, len(marks)) // lines of the innermost block so far
 	lines := bufio.NewScanner(profile)

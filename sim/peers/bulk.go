@@ -7,7 +7,7 @@ import (
 	"couchrelay/core/peer"
 )
 
-// mishaps are what a server says of documents in a bulk write that it did not write, though nothing is wrong with them.
+// mishaps are verdicts of servers on documents of a bulk write that failed by chance: nothing is wrong with them.
 var mishaps = []peer.Refusal{
 	{Error: "internal_server_error", Reason: "No DB shards could be opened."},
 	{Error: "not_found", Reason: "no_db_file"},
@@ -17,13 +17,13 @@ var mishaps = []peer.Refusal{
 	{Error: "error", Reason: "undefined"},
 }
 
-// leavesOut says whether a verdict is about the document: the target does not want it.
+// leavesOut reports whether a verdict is about the document itself: the target does not want it.
 func leavesOut(v peer.Refusal) bool { return v.Error == "unauthorized" || v.Error == "forbidden" }
 
-// mishap is what goes wrong with a document of a bulk write, the i-th of it; nil when nothing does.
+// mishap returns what goes wrong with the i-th document of a bulk write, or nil.
 func (t Traits) mishap(f Fault, i int, d *docs.Document) *peer.Refusal {
 	number := int(d.ID[len(d.ID)-1])
-	if f != FailsSome && !(t.Fussy && number%4 == 1) || f == FailsSome && i%2 == 1 {
+	if f != FailsSome && !(t.FailsInBulk && number%4 == 1) || f == FailsSome && i%2 == 1 {
 		return nil
 	}
 	v := mishaps[(i+number)%len(mishaps)]

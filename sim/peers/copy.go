@@ -17,7 +17,7 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 		if len(found) == 0 || f == RevMissing {
 			found = make([]*docs.Document, 1)
 		}
-		if torn = db.Server.Brittle && len(found) > 1; torn {
+		if torn = db.Server.CutsRevs && len(found) > 1; torn {
 			p.net.Torn(db, op.ID)
 		}
 		return peer.Reply{Result: peer.Copied{}}
@@ -57,11 +57,11 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	return peer.Reply{Result: copied, Failure: broken}
 }
 
-// tears is how many revisions of a document may each tear an answer: more than a request is retried, and not so many that
-// a run's turn is over first.
+// tears is the number of revisions behind a refused one up to which the refusal breaks the answer. It is more than the
+// number of retries of a request, and so small that a run gets through within its turn.
 const tears = 10
 
-// torn is what is told of an answer of the source that ended too soon.
+// torn is the failure of an answer of the source that ended too soon.
 func (p *Pair) torn() *peer.Failure {
 	return &peer.Failure{Side: peer.Source, Method: "GET", URL: p.rep.Source.URL, Kind: peer.Broken}
 }
@@ -98,8 +98,9 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 	return out, nil
 }
 
-// doubt tells which refusals of a server, rather than of a database, may leave a revision out: of its
-// size at once, of who we are when they come again after the server let us in elsewhere.
+// doubt tells the network of a refusal by a server, rather than by a database, that may leave a revision out. One for
+// the revision's size may at once. One for our credentials (401, 403) may when it comes a second time for the
+// document, since the server has accepted the credentials elsewhere meanwhile.
 func (p *Pair) doubt(r *peer.Refusal) {
 	switch r.Status {
 	case 401, 403:

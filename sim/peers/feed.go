@@ -19,7 +19,7 @@ type Offer struct {
 	Revs   []string
 }
 
-// view is what a filter lets through of a database, brought up to date when somebody asks.
+// view is what a filter lets through of a database. It is brought up to date when it is read.
 type view struct {
 	through int64   // the last change that is in it
 	offers  []Offer // in the order of their numbers
@@ -83,14 +83,14 @@ func (db *DB) selected(f spec.Filter, group string) (filter, *peer.Failure) {
 	}}, nil
 }
 
-// FilterWorks says whether a filter can be applied here.
+// FilterWorks returns the failure with which the database refuses a filter, or nil if it can be applied.
 func (db *DB) FilterWorks(f spec.Filter) *peer.Failure {
 	_, failure := db.selected(f, meant(f))
 	return failure
 }
 
-// Offers are the changes that a replication with this filter has to bring over, leaf by leaf; nil when
-// the filter does not work.
+// Offers returns the changes that a replication with this filter has to bring over, with all leaves or, if winners is
+// set, the winning ones. It returns nil if the filter does not work.
 func (db *DB) Offers(f spec.Filter, winners bool) []Offer {
 	test, failure := db.selected(f, meant(f))
 	if failure != nil {
@@ -115,7 +115,7 @@ func (db *DB) offers(f filter, winners bool) []Offer {
 	return v.offers
 }
 
-// extend adds the changes since the last time; rows of documents that changed again go.
+// extend adds the changes since the view was last read, and removes the rows of documents that changed again.
 func (db *DB) extend(v *view, f filter, winners bool) {
 	from, again := docs.Seq{}, map[string]bool{}
 	if v.through > 0 {

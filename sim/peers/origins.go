@@ -17,15 +17,15 @@ type Revision struct{ ID, Rev string }
 
 func (r Revision) String() string { return r.ID + " " + r.Rev }
 
-// Origins knows every revision that users made, on all servers.
+// Origins has every revision that users made, on all servers.
 type Origins struct {
-	// Made has their contents, as hashes; those before a user's first are 0.
+	// Made has hashes of the revisions' contents. The hash of an ancestor that a user only named is 0.
 	Made map[Revision]uint64
-	// Wrong is told of a revision that a database has and nobody made like that, or that it does not show.
+	// Wrong is called for a revision that a database has and that no user made like that, or that it does not show.
 	Wrong func(db *DB, r Revision, what string)
 }
 
-// content tells apart what users write into a document.
+// content returns a hash of what users write into a document. It is never 0.
 func content(d *docs.Document) uint64 {
 	h := mix.Bytes(mix.String(fmt.Sprint(d.Deleted)), d.Body)
 	for _, a := range d.Attachments {
@@ -34,7 +34,7 @@ func content(d *docs.Document) uint64 {
 	return h | 1
 }
 
-// remember notes the revisions that came with an edit.
+// remember notes the revisions that an edit brought.
 func (db *DB) remember(e docs.Edit, w docs.Written) {
 	if strings.HasPrefix(w.ID, "_local/") {
 		return

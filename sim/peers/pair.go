@@ -14,25 +14,26 @@ import (
 
 // Network is how a process reaches the servers.
 type Network interface {
-	// Server finds a host; nil when there is none of that name.
+	// Server returns the server with a host name, or nil.
 	Server(name string) *Server
-	// Fate decides what goes wrong with a request, if anything, and how long it and its answer travel.
+	// Fate decides what goes wrong with a request, if anything, and how long the request and its answer travel.
 	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
-	// Cut says whether nothing gets through between a process and a server at the moment.
+	// Cut reports whether the link between a process and a server is cut now.
 	Cut(owner *engine.Process, s *Server) bool
-	// Arrives is told of every request to a database when it is at its server, and how that refuses it, nil when it does not.
+	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or nil.
 	Arrives(s *Server, database string, op peer.Op) *peer.Failure
-	// Wished is told that the server of a database wants no request with a method until a time, by the process's clock.
+	// Wished is called when the server of a database wants no requests of a kind until a time by the process's clock.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
-	// Sends is told of every request before it leaves: when by that clock the limiter was asked, and how long it held it back.
+	// Sends is called for every request that leaves: when the limiter was asked, by the process's clock, and how long
+	// the limiter held the request back.
 	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
-	// Torn is told of every document whose answer with several revisions a source broke off.
+	// Torn is called when a source breaks off an answer with several revisions of a document.
 	Torn(db *DB, id string)
-	// Refused is told of every revision that the database of a URL did not take and that may be left out.
+	// Refused is called for every revision that the database of a URL did not take and that may be left out.
 	Refused(url, id, rev string)
 }
 
-// patience is how long a client waits for a sign of life.
+// patience is how long a client waits for an answer.
 const patience = 30 * time.Second
 
 // Pair carries out the operations of one replication, as adapters/couch does in production: one attempt
@@ -44,47 +45,47 @@ type Pair struct {
 	limiter Limiter
 	rep     *spec.Replication
 
-	kept map[uint64][]*docs.Document
-	feed *feed
-	shut map[string]int  // documents that were refused for who we are: how often
-	bare map[string]bool // documents whose attachments the target does not have
-	// Told is what answers told of the target.
+	kept map[uint64][]*docs.Document // bodies that a fetch brought, by its id; nil for a body that it did not bring
+	feed *feed                       // the open answer with changes, or nil
+	shut map[string]int              // how often each document was refused with 401 or 403
+	bare map[string]bool             // documents whose attachments the target does not have
+	// Told adds up what answers said of the target.
 	Told Tally
-	// WentBack says that the source repeated changes: who read them is back where they are.
+	// WentBack reports that the source has repeated changes, so that a sequence may be lower than an earlier one.
 	WentBack bool
 }
 
-// feed is an answer with changes of which a part was read.
+// feed is an answer with changes, a part of which was read.
 type feed struct {
 	db   *DB
 	rows []peer.Change
 	at   peer.Seq // where the next read starts
-	end  peer.Seq
-	// silent is an answer that does not tell how many changes follow.
+	end  peer.Seq // the sequence at the end of the answer
+	// silent reports that the answer does not say how many changes follow.
 	silent bool
 }
 
-// Limiter is that of a process, with its clock.
+// Limiter is the limiter of requests of a process, with the process's clock.
 type Limiter struct {
 	*ratelimit.Limiter
 	Now func() instant.Time
 }
 
-// NewPair connects a replication's databases for a process.
+// NewPair returns the connections of a process to the databases of a replication.
 func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *spec.Replication) *Pair {
 	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 
-// Release forgets kept bodies.
+// Release forgets the bodies that a fetch brought.
 func (p *Pair) Release(id uint64) { delete(p.kept, id) }
 
-// Keep keeps an answer without bodies, for tests of who forgets what is kept.
+// Keep adds a fetch that brought no bodies, for tests of observers.
 func (p *Pair) Keep(id uint64) { p.kept[id] = nil }
 
-// Kept is the number of answers whose bodies are kept.
+// Kept returns the number of fetches whose bodies are kept.
 func (p *Pair) Kept() int { return len(p.kept) }
 
-// KeptBytes is how much is kept of answers that have come.
+// KeptBytes returns the size of the bodies that are kept of fetches that are not under way.
 func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 	for id, group := range p.kept { // in any order
 		for _, doc := range group {
@@ -96,7 +97,7 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 	return sum
 }
 
-// size is the length of a document in an answer.
+// size is the length of a document in an answer, for budgets and counts.
 func size(d *docs.Document) int { return len(d.Body) + 100 }
 
 // Do carries out an operation in a coroutine of the process.
@@ -187,7 +188,7 @@ func (p *Pair) url(side peer.Side) string {
 	return p.rep.Source.URL
 }
 
-// effect is what a request does at a database, at one moment. It responds then or later, once.
+// effect is what a request does at a database, at one moment. It calls respond once, then or later.
 type effect func(db *DB, f Fault, respond func(peer.Reply))
 
 // at is the effect of a request that is answered at once.
@@ -195,8 +196,8 @@ func at(f func(*DB, Fault) peer.Reply) effect {
 	return func(db *DB, fault Fault, respond func(peer.Reply)) { respond(f(db, fault)) }
 }
 
-// request carries one request to a database and back: its effect happens even when the process that sent
-// it dies meanwhile or its answer is lost.
+// request carries one request to a database and its answer back. The effect happens even if the process that sent it
+// dies meanwhile or the answer is lost.
 func (p *Pair) request(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
 	reply := p.exchange(ctx, side, method, op, do)
 	if reply.Failure != nil {
@@ -257,7 +258,7 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 	return reply
 }
 
-// arrive is the request's moment at the server.
+// arrive carries out a request at the moment at which it is at the server.
 func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect, respond func(peer.Reply)) {
 	refusal := p.net.Arrives(s, name, op)
 	db := s.DB(name)
@@ -274,7 +275,7 @@ func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect
 	}
 }
 
-// learn tells the limiter how a request went.
+// learn tells the limiter how a request ended.
 func (p *Pair) learn(key ratelimit.Key, f *peer.Failure) {
 	now := p.limiter.Now()
 	switch {
@@ -294,7 +295,7 @@ func (p *Pair) create(ctx context.Context, op peer.Create) peer.Reply {
 	}))
 }
 
-// readChanges goes on with the answer that is open, or asks for another.
+// readChanges continues the open answer if the read starts where the last one stopped, or else opens another.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	f := p.feed
 	if f == nil || f.at != op.Since || op.Wait {
@@ -326,11 +327,11 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	return peer.Reply{Result: got}
 }
 
-// openFeed asks for changes. A long poll that finds nothing is answered when something comes.
+// openFeed asks for changes. A long poll that finds none is answered at the next change.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	return p.request(ctx, peer.Source, "GET", op, func(db *DB, f Fault, respond func(peer.Reply)) {
 		reply := p.changes(db, op, f)
-		if op.Wait && !db.Server.Hasty && reply.Failure == nil && len(p.feed.rows) == 0 && db.Number(p.feed.end) == db.Number(op.Since) {
+		if op.Wait && !db.Server.NoLongPoll && reply.Failure == nil && len(p.feed.rows) == 0 && db.Number(p.feed.end) == db.Number(op.Since) {
 			stop := db.wait(p.owner, func(failure *peer.Failure) {
 				if failure != nil {
 					respond(peer.Reply{Failure: failure})
@@ -338,7 +339,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 				}
 				respond(p.changes(db, op, f))
 			})
-			if limit := db.Server.Longest; limit > 0 {
+			if limit := db.Server.AnswerLimit; limit > 0 {
 				p.engine.After(limit, nil, db.Server.Name, func() { stop(&peer.Failure{Kind: peer.Broken}) })
 			}
 			return
@@ -347,17 +348,17 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 	})
 }
 
-// few is how many rows get through from a server that breaks off or is slow.
+// few is the number of rows before a server breaks off (Traits.CutsFeeds) or pauses (Traits.Trickles).
 const few = 2
 
-// changes is the answer to a request for changes, of which the rows are then read in parts.
+// changes opens an answer with changes, whose rows are read in parts afterwards.
 func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 	since := db.Number(op.Since)
 	rows, failure := db.changes(since, p.rep.Filter, p.rep.WinningRevsOnly)
 	if failure != nil {
 		return peer.Reply{Failure: failure}
 	}
-	if db.Server.Choppy && len(rows) > few {
+	if db.Server.CutsFeeds && len(rows) > few {
 		return peer.Reply{Result: peer.Changes{Rows: rows[:few], Pending: -1}, Failure: &peer.Failure{Kind: peer.Broken}}
 	}
 	if f == Repeats {

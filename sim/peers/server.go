@@ -19,9 +19,9 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// Traits are what kind of server it is.
+// Traits are how a server differs from others.
 type Traits struct {
-	// Numeric servers number their changes; others word them with an epoch, as clusters do.
+	// Numeric servers have plain numbers as sequences; others have texts with an epoch, as clusters do.
 	Numeric bool
 	// NoBulkGet servers do not know _bulk_get.
 	NoBulkGet bool
@@ -29,29 +29,29 @@ type Traits struct {
 	NoPending bool
 	// Forgets servers lose what was not made durable when they restart.
 	Forgets bool
-	// LaxLocals servers take any revision of a _local document, as CouchDB 3 does.
+	// LaxLocals servers write a _local document whatever revision the request names, as CouchDB 3 does.
 	LaxLocals bool
-	// Hasty servers answer long polls at once.
-	Hasty bool
-	// MaxWrite is the number of documents that one _bulk_docs may have, 0 for any.
+	// NoLongPoll servers answer long polls at once.
+	NoLongPoll bool
+	// MaxWrite is the number of documents that one _bulk_docs may have; 0 is any.
 	MaxWrite int
-	// MaxDoc is the length of the longest document that it takes from replications, 0 for any.
+	// MaxDoc is the length of the longest document that the server takes from replications, in bytes; 0 is any.
 	MaxDoc int
-	// Choppy servers break off every answer with changes after a few rows.
-	Choppy bool
-	// Brittle servers break off answers with several revisions of a document before the last.
-	Brittle bool
-	// Fussy servers never write some documents in bulk, and say that something went wrong.
-	Fussy bool
-	// Trickles says that the rows of a normal feed come a few a second.
+	// CutsFeeds servers break off every answer with changes after a few rows.
+	CutsFeeds bool
+	// CutsRevs servers break off answers with several revisions of a document before the last one.
+	CutsRevs bool
+	// FailsInBulk servers never write some documents in bulk. They report an error of their own for these.
+	FailsInBulk bool
+	// Trickles servers send the rows of a normal feed a few a second.
 	Trickles bool
-	// Longest is how long an answer may take until something on the way to the server cuts it, 0 for any time.
-	Longest time.Duration
-	// Rewords says that the ends of answers name one moment in other words each time, as those of clusters do.
+	// AnswerLimit is the time after which a long poll is cut, by a proxy say; 0 is never.
+	AnswerLimit time.Duration
+	// Rewords servers end answers with a sequence that is worded in another way each time, as clusters do.
 	Rewords bool
 }
 
-// Clustered says whether it is a cluster, where the instance_start_time of a database tells when that was made.
+// Clustered reports whether the server is a cluster, where the instance_start_time of a database is when it was made.
 func (t Traits) Clustered() bool { return !t.Numeric && !t.Forgets }
 
 func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.Body) > t.MaxDoc }
@@ -61,11 +61,11 @@ type Server struct {
 	Name string
 	Traits
 	now func() instant.Time
-	// Changed is told of every write, with a hash of what was written; it may be nil.
+	// Changed, when not nil, is called after every write, with a hash of the database.
 	Changed func(server string, hash uint64)
-	// Origins holds every revision that users ever made; it may be nil.
+	// Origins, when not nil, has every revision that users made, on all servers.
 	Origins *Origins
-	// Logged is told of every checkpoint that is written, before it is; it may be nil.
+	// Logged, when not nil, is called for every checkpoint before it is written.
 	Logged func(db *DB, id string, body []byte)
 
 	dbs   map[string]*DB
@@ -73,7 +73,7 @@ type Server struct {
 	born  int64    // databases so far, for instances
 }
 
-// NewServer makes a server without databases.
+// NewServer returns a server without databases.
 func NewServer(name string, t Traits, now func() instant.Time) *Server {
 	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
 }
@@ -82,7 +82,7 @@ func NewServer(name string, t Traits, now func() instant.Time) *Server {
 type DB struct {
 	Server *Server
 	Name   string
-	// Deny names documents that the database takes from nobody, and what its validation says of them.
+	// Deny has the documents that the database's validation function refuses, with its errors.
 	Deny map[string]*docs.Error
 
 	store   *fakefdb.Database
@@ -103,21 +103,22 @@ type DB struct {
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
-	// Edited is when the design document with the filter functions was last written, by whomever, or put back.
+	// Edited is when the design document with the filter functions was last written, by a user or a replication, or was
+	// put back with the database.
 	Edited instant.Time
 
-	// Misjudged is a document about which a selector was wrong, empty when there was none.
+	// Misjudged describes a document that a selector judged wrongly. It is empty while there is none.
 	Misjudged string
 
-	known map[Revision]bool // that the database has, ancestors of leafs too, of which it says true
+	known map[Revision]bool // all revisions that the database has: false for leaves, true for their ancestors
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
 
-// DB finds a database; nil when there is none.
+// DB returns the database with a name, or nil.
 func (s *Server) DB(name string) *DB { return s.dbs[name] }
 
-// DBs are all databases, in the order of their names.
+// DBs returns all databases in the order of their names.
 func (s *Server) DBs() []*DB {
 	list := make([]*DB, len(s.names))
 	for i, name := range s.names {
@@ -126,7 +127,7 @@ func (s *Server) DBs() []*DB {
 	return list
 }
 
-// Create makes a database, unless it is there.
+// Create makes a database unless there is one of the name, and returns it.
 func (s *Server) Create(name string) *DB {
 	if db := s.dbs[name]; db != nil {
 		return db
@@ -155,7 +156,7 @@ func (s *Server) Delete(name string) {
 	s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
 }
 
-// do runs a transaction, which cannot fail: the store has no faults, they are the network's.
+// do runs a transaction. It cannot fail: all faults are the network's, and the store has none.
 func (db *DB) do(f func(kv.Tx) error) {
 	if err := kv.Do(context.Background(), db.store, f); err != nil {
 		panic(fmt.Sprintf("peers: %s/%s: %v", db.Server.Name, db.Name, err))
@@ -176,8 +177,7 @@ func read[T any](db *DB, f func(*docs.Database) (T, error)) T {
 	return result
 }
 
-// Write writes documents as their users do, or as a replication does (new_edits=false), and returns what
-// became of each.
+// Write writes documents as users do, or as a replication does (new_edits=false), and returns the result of each.
 func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	var all []docs.Written
 	for len(edits) > 0 {
@@ -253,8 +253,8 @@ func (db *DB) comma() rune {
 	return ':'
 }
 
-// Number reads a sequence: the number of the last change that it covers. One from before the database was
-// put back covers no more than was left of it, as clusters know.
+// Number returns the number of the last change that a sequence covers. A sequence from before the database was put
+// back covers at most the changes that are left, as in a cluster.
 func (db *DB) Number(s peer.Seq) int64 {
 	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
@@ -280,7 +280,7 @@ func (db *DB) Last() peer.Seq { return db.seq(db.last()) }
 // last is the number of the newest change.
 func (db *DB) last() int64 { return int64(len(db.order)) }
 
-// Has says whether the database knows a revision, as a leaf or as an ancestor of one.
+// Has reports whether the database knows a revision, as a leaf or as an ancestor of one.
 func (db *DB) Has(id, rev string) bool { _, has := db.known[Revision{id, rev}]; return has }
 
 // Snapshot is the state of a database at one moment.
@@ -292,14 +292,15 @@ type Snapshot struct {
 	changed []string
 }
 
-// Snapshot takes a backup. It shares what never changes in place: the store's values, and lists that only grow.
+// Snapshot takes a backup. The backup shares what is never changed in place: the store's values, and lists that only
+// grow.
 func (db *DB) Snapshot() Snapshot {
 	return Snapshot{
 		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
 	}
 }
 
-// Restore puts the database back. Clients are not told; sequences from after the backup mean less now.
+// Restore puts the database back to a backup. Clients are not told; sequences from after the backup cover less now.
 func (db *DB) Restore(s Snapshot) {
 	store := fakefdb.New(fakefdb.WithClock(db.Server.now))
 	for part := range slices.Chunk(s.pairs, 50) { // values of at most 100 kB, transactions of 10 MB
@@ -334,17 +335,17 @@ func (db *DB) Restore(s Snapshot) {
 	db.Hangup(nil, nil)
 }
 
-// Restored is how often the database was put back.
+// Restored returns how often the database was put back.
 func (db *DB) Restored() int { return db.epoch }
 
-// Sync makes everything durable that was written so far.
+// Sync makes durable what was written so far.
 func (db *DB) Sync() {
 	if db.Server.Forgets && db.durable.hash != db.store.Hash() {
 		db.durable = db.Snapshot()
 	}
 }
 
-// Restart puts the database back to what was durable, if the server forgets. Its instance_start_time tells.
+// Restart gives the database another instance_start_time and, if the server forgets, puts it back to what was durable.
 func (db *DB) Restart() {
 	db.Server.born++
 	db.start, db.Since = fmt.Sprint(int64(db.Server.now()), db.Server.born), db.Server.now()
@@ -353,7 +354,7 @@ func (db *DB) Restart() {
 	}
 }
 
-// Start is its instance_start_time.
+// Start returns the database's instance_start_time.
 func (db *DB) Start() string { return db.start }
 
 // waiter is a long poll that waits for a change.
@@ -362,7 +363,7 @@ type waiter struct {
 	wake  func(*peer.Failure)
 }
 
-// wait begins a long poll. What it returns ends that, if it has not ended.
+// wait begins a long poll, which ends with a call of wake. The returned function ends it early, if it has not ended.
 func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) (stop func(*peer.Failure)) {
 	w := &waiter{owner, wake}
 	db.waiters = append(db.waiters, w)
@@ -374,8 +375,8 @@ func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) (stop func(*
 	}
 }
 
-// Hangup ends the long polls of a process, or of all when that is nil: with a failure, or with what there
-// is to tell.
+// Hangup ends the long polls of a process, or all of them when owner is nil: with a failure or, when that is nil, with
+// the changes that there are.
 func (db *DB) Hangup(owner *engine.Process, f *peer.Failure) {
 	waiting := db.waiters
 	db.waiters = nil
@@ -388,7 +389,7 @@ func (db *DB) Hangup(owner *engine.Process, f *peer.Failure) {
 	}
 }
 
-// Hash tells states apart.
+// Hash covers the contents of all databases.
 func (s *Server) Hash() uint64 {
 	h := uint64(0)
 	for _, db := range s.DBs() {
@@ -400,10 +401,10 @@ func (s *Server) Hash() uint64 {
 // Hash covers the database's contents.
 func (db *DB) Hash() uint64 { return db.store.Hash() }
 
-// Intact checks that nobody has changed what was read of the database.
+// Intact returns an error if the reader of a value has changed it, which is the database's own memory.
 func (db *DB) Intact() error { return db.store.Intact() }
 
-// Latest is the winning revision of a document, deleted or not; nil when there never was one.
+// Latest returns the winning revision of a document, deleted or not, or nil if there never was one.
 func (db *DB) Latest(id string) *docs.Document {
 	return read(db, func(o *docs.Database) (*docs.Document, error) {
 		doc, err := o.Read(id, docs.Want{Deleted: true})

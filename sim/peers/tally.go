@@ -2,21 +2,21 @@ package peers
 
 import "couchrelay/core/peer"
 
-// Tally is what a target did with revisions that were sent to it.
+// Tally counts what a target did with the revisions that were sent to it, each time that they were sent.
 type Tally struct {
-	Took, Refused int64    // one that was refused and sent again counts again
-	LeftOut       int64    // of those refused, the ones in bulk: such are not sent again
-	Bytes         int64    // of all of them
-	Newest        Revision // that was refused last
-	Failed        int64    // sent in bulk and not written, though not refused either
-	Again         int64    // of those taken, the ones that were copied by themselves before: of a copy that is repeated they count once
-	had           map[Revision]bool
+	Took, Refused int64             // written, and refused
+	LeftOut       int64             // refused in a bulk write, after which a revision is not sent again
+	Bytes         int64             // the size of all that were sent
+	Newest        Revision          // the last one that was refused
+	Failed        int64             // sent in bulk and not written, though not refused either
+	Again         int64             // taken by a copy of one document, though such a copy had brought them before
+	had           map[Revision]bool // taken by a copy of one document
 }
 
 // refuse counts a revision that was refused.
 func (t *Tally) refuse(id, rev string) { t.Refused, t.Newest = t.Refused+1, Revision{id, rev} }
 
-// written counts what came of a bulk write of n revisions.
+// written counts the results of a bulk write of n revisions.
 func (t *Tally) written(n int, verdicts []peer.Refusal) {
 	t.Took += int64(n - len(verdicts))
 	for _, v := range verdicts {
@@ -29,7 +29,7 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 	}
 }
 
-// copied counts what came of a document that was copied by itself.
+// copied counts the results of a copy of one document.
 func (t *Tally) copied(id string, c peer.Copied) {
 	t.Bytes += c.Bytes
 	for _, r := range c.Revs {

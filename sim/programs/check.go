@@ -15,8 +15,8 @@ import (
 type Store struct {
 	Name   string
 	DB     kv.Database
-	Prefix []byte // where nothing is stored and nobody else writes
-	Exact  bool   // it fails only for a cause
+	Prefix []byte // of keys that are not in use, and that no other client writes
+	Exact  bool   // it never fails without a cause, as a cluster may
 }
 
 // Check runs random programs on all stores, as many as the flag rapid.checks says, compares each with

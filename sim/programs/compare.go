@@ -35,8 +35,8 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d programs, %d steps; differences that the contract allows: %v; others: 0", r.Programs, r.Steps, r.Allowed)
 }
 
-// Compare compares what a store answered to a program with what the first one did, and returns the
-// first difference that is not allowed, or "". An inexact store may fail without a cause.
+// Compare compares the answers of a store to a program with those of the first store, and returns the first difference
+// that is not allowed, or "". A store that is not exact may fail without a cause.
 func (r *Report) Compare(p Program, first, other []Line, exact bool) string {
 	for i := range first {
 		if first[i].Text == other[i].Text {
@@ -59,7 +59,7 @@ func (r *Report) Compare(p Program, first, other []Line, exact bool) string {
 	return ""
 }
 
-// allowed names the difference between two answers, "" when the contract has none.
+// allowed names the difference between two answers. It returns "" for one that the contract does not allow.
 func allowed(a, b Line, exact bool) Allowed {
 	committed := func(l Line) bool { return strings.HasPrefix(l.Text, "committed") }
 	failed := func(l Line) bool { return strings.HasPrefix(l.Text, "error ") }

@@ -18,7 +18,7 @@ import (
 
 // Step is one operation of one transaction.
 type Step struct {
-	Tx       int // which of the transactions; they are begun, and begun again, when named
+	Tx       int // the number of the transaction, which is begun by the first step that names it
 	Op       string
 	Key, To  string // without the prefix; To is the end of ranges
 	Value    string
@@ -79,7 +79,7 @@ type machine struct {
 	stamps [][10]byte // of the commits, in order
 }
 
-// attempt is a transaction and what is to be known of it for a fair comparison.
+// attempt is a transaction with what a fair comparison needs to know of it.
 type attempt struct {
 	kv.Transaction
 	faults int // writes that break a rule, whose errors may come at the next read or at the commit
@@ -172,7 +172,7 @@ func (m *machine) step(tx *attempt, s Step) string {
 	return ""
 }
 
-// write makes a write and says whether it breaks a rule.
+// write makes a write and reports whether it breaks a rule of the contract.
 func (m *machine) write(tx kv.Tx, s Step) (faulty bool) {
 	switch s.Op {
 	case "set":
@@ -251,7 +251,7 @@ func (m *machine) show(v any, err error) string {
 	return "ok"
 }
 
-// short is a value or key, long ones by their beginning and length.
+// short returns a value or key as text. A long one is given by its beginning and its length.
 func short(b []byte) string {
 	switch {
 	case b == nil:

@@ -21,14 +21,14 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.Text) }
 
-// parser is a file half read.
+// parser is the state of Parse.
 type parser struct {
 	s     *Scenario
 	keys  config.Settings // the keys of [replicator] so far
 	seen  map[string]int
 	block bool // in [replicator]
 	line  int
-	where map[string]int // lines of what is checked at the end
+	where map[string]int // lines of the statements that are checked at the end
 }
 
 // Parse reads a scenario. Errors are of type *Error.
@@ -115,7 +115,7 @@ func words() []string {
 	return all
 }
 
-// once refuses to hear things twice.
+// once returns an error if a name was given in an earlier line.
 func (p *parser) once(name string) error {
 	if line := p.seen[name]; line > 0 {
 		return fmt.Errorf("%s: was said in line %d already", name, line)

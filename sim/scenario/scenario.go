@@ -25,16 +25,16 @@ import (
 
 // Scenario is what a file says.
 type Scenario struct {
-	// Text is the comment at the top, a line each: what the scenario shows, and what must hold.
+	// Text has the lines of the comment at the top, which says what the scenario shows and what must hold.
 	Text []string
 	// Broke is the invariant that the scenario once broke; empty for scenarios that are no regressions.
 	Broke string
 	// First and Last are the seeds to play. Both are 0 when Scripted.
 	First, Last uint64
-	// Scripted says that no seed decides: all answers are benign but those of Decisions.
+	// Scripted reports that no seed decides: all answers but those of Decisions are benign.
 	Scripted bool
-	// Decisions are answers. Where there are some beside seeds, nothing happens but what they say, and seeds
-	// answer the rest: which, how many, how long.
+	// Decisions are recorded answers. With seeds and decisions, nothing happens but what the decisions say, and seeds
+	// answer which, how many and how long.
 	Decisions []decide.Choice
 	Config    world.Config
 	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and
@@ -42,7 +42,7 @@ type Scenario struct {
 	Unused []string
 }
 
-// Base is the world of a file that says nothing about it: world.Default without faults and actions.
+// Base returns the world of an empty file: world.Default without faults and actions.
 func Base() world.Config {
 	c := world.Default()
 	c.Rates, c.Actions = map[string]int{}, map[string]int{}
@@ -62,7 +62,7 @@ func Load(path string) (*Scenario, error) {
 	return s, nil
 }
 
-// Seeds is the number of runs.
+// Seeds returns the number of runs.
 func (s *Scenario) Seeds() uint64 {
 	if s.Scripted {
 		return 1
@@ -70,7 +70,7 @@ func (s *Scenario) Seeds() uint64 {
 	return s.Last - s.First + 1
 }
 
-// Decider decides the run of a seed.
+// Decider returns a new decider for the run of a seed.
 func (s *Scenario) Decider(seed uint64) *decide.Decider {
 	switch {
 	case s.Scripted:

@@ -11,7 +11,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// groups leaves out decisions in bulk: most do not matter.
+// groups leaves out groups of decisions, since most decisions do not matter.
 func (s *shrinker) groups() {
 	s.told("whole")
 	s.adopt(s.variants(s.with(nil))...)
@@ -35,14 +35,14 @@ func (s *shrinker) groups() {
 	s.told("groups")
 }
 
-// with is the best with other decisions.
+// with returns the best scenario with other decisions.
 func (s *shrinker) with(decisions []decide.Choice) scenario.Scenario {
 	c := s.best
 	c.Decisions = decisions
 	return c
 }
 
-// kind is the kind of a site: what is asked, whoever asks.
+// kind returns the end of a site's name, which says what is asked and not which process asks.
 func kind(c decide.Choice) string {
 	if i := strings.LastIndexAny(c.Site, "/ "); i >= 0 {
 		return c.Site[i:]
@@ -50,7 +50,7 @@ func kind(c decide.Choice) string {
 	return c.Site
 }
 
-// drop leaves out groups of decisions, the large ones first; those without a name stay.
+// drop leaves out groups of decisions, large groups first. Decisions whose group has no name stay.
 func (s *shrinker) drop(group func(decide.Choice) string) {
 	sizes := map[string]int{}
 	var names []string
@@ -102,7 +102,7 @@ func (s *shrinker) minimise() {
 	}
 }
 
-// values makes what is left simpler to read: round times, small numbers.
+// values makes the remaining decisions easier to read, with round times and small numbers.
 func (s *shrinker) values() {
 	for i := 0; i < len(s.best.Decisions) && !s.late(); i++ {
 		var simpler []scenario.Scenario
@@ -116,7 +116,7 @@ func (s *shrinker) values() {
 	s.told("values")
 }
 
-// simplified are simpler values than v, the simplest first.
+// simplified returns simpler values than v, the simplest first.
 func simplified(v string) (all []string) {
 	if n, err := strconv.ParseUint(v, 10, 64); err == nil {
 		for _, m := range []uint64{1, 2, 10} {

@@ -1,7 +1,3 @@
-// Package shrink makes a failing run small: it leaves out what happens and parts of the world as long as
-// the same invariant breaks (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating
-// Failure-Inducing Input, 2002). First a seed still says how long things take, since many failures are
-// races; when little is left even that is left out, if it can be. What remains is a scenario.
 package shrink
 
 import (
@@ -21,15 +17,15 @@ import (
 // Task is a failing run, and how long it may take to make it small.
 type Task struct {
 	World campaign.World
-	// Seed answers what is not told; any will do for a World without a seed.
+	// Seed answers what the decisions leave open. Any will do for a World without a seed.
 	Seed uint64
-	// Hook, when set, sees every world before it runs.
+	// Hook, when not nil, is called with every trial before it runs.
 	Hook campaign.Hook
-	// Budget is real time; when it is used up the result is what was reached.
+	// Budget is the real time that shrinking may take. When it is used up, the smallest run so far is the result.
 	Budget time.Duration
 	// Workers is how many runs are tried at once; 0 means one on each core.
 	Workers int
-	// Progress, when set, is told of every pass.
+	// Progress, when not nil, is called after every pass.
 	Progress func(pass string, decisions, runs int)
 }
 
@@ -48,15 +44,15 @@ var (
 	ErrUnrepeated = errors.New("shrink: played from its decisions the run does not break the same invariant")
 )
 
-// shrinker is a run on its way.
+// shrinker is a run that is being shrunk.
 type shrinker struct {
 	Task
-	limit    uint64 // events
+	limit    uint64 // events after which a candidate is given up; only falls
 	deadline time.Time
-	runs     int
-	best     scenario.Scenario
-	after    *oracle.Violation // of the best
-	others   uint64            // how many seeds beside its own a candidate is tried with
+	runs     int               // tried so far
+	best     scenario.Scenario // the smallest that broke the invariant so far
+	after    *oracle.Violation // the violation of best; nil before the first
+	others   uint64            // number of seeds, beside its own, that a candidate is tried with
 }
 
 // Shrink makes a failing run small.
@@ -90,8 +86,8 @@ func Shrink(t Task) (*Result, error) {
 	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
 }
 
-// draw tries another way when much is left: the seed decides everything, in a smaller world in which less
-// can go wrong.
+// draw tries another way when much is left: it lets the seed decide everything and makes the world smaller, with fewer
+// faults.
 func (s *shrinker) draw(drawn scenario.Scenario) {
 	told, after := s.best, s.after
 	if s.size() <= enough || !s.adopt(drawn) {
@@ -107,7 +103,7 @@ func (s *shrinker) draw(drawn scenario.Scenario) {
 	s.told("drawn")
 }
 
-// enough lines are few enough to read.
+// enough is the number of lines up to which a scenario is small enough to read.
 const enough = 30
 
 func happenings(all []decide.Choice) []decide.Choice {
@@ -127,7 +123,7 @@ func (s *shrinker) shrink() {
 	}
 }
 
-// unseed leaves out the seed too: what it answered becomes decisions, of which many do not matter.
+// unseed leaves out the seed, too: its answers become decisions, many of which do not matter.
 func (s *shrinker) unseed() {
 	if s.best.Scripted || s.late() {
 		return
@@ -146,10 +142,11 @@ func (s *shrinker) unseed() {
 	s.told("seed")
 }
 
-// most is how many lines longer a file without a seed may be: it survives changes of the code better.
+// most is how many lines longer a scenario without a seed may be than one with it. The one without is better, since it
+// survives more changes of the code.
 const most = 8
 
-// size is what shrinking is about: the length of the file.
+// size is what shrinking reduces: the number of lines of the scenario.
 func (s *shrinker) size() int { return scenario.Lines(&s.best) }
 
 func (s *shrinker) late() bool { return time.Now().After(s.deadline) }
@@ -163,7 +160,7 @@ func (s *shrinker) told(pass string) {
 // adopt tries candidates, several at once, and takes the first in their order that breaks the invariant.
 func (s *shrinker) adopt(candidates ...scenario.Scenario) bool { return s.adoptFirst(candidates) >= 0 }
 
-// adoptFirst is adopt and tells which was taken; -1 for none.
+// adoptFirst does as adopt does and returns the index of the candidate that it took, or -1.
 func (s *shrinker) adoptFirst(candidates []scenario.Scenario) int {
 	tried := 0
 	for len(candidates) > 0 && (s.after == nil || !s.late()) {
@@ -191,8 +188,8 @@ func (s *shrinker) play(c scenario.Scenario) campaign.Outcome {
 	return campaign.Play(c.Config, c.Decider(c.First), append(s.hooks(), campaign.Limit(s.limit))...)
 }
 
-// variants are a candidate with this seed and others: when a race is as likely with any, one of them will
-// do.
+// variants returns a candidate with its own seed and with others. Where a race is equally likely with any seed, one of
+// them will break the invariant.
 func (s *shrinker) variants(c scenario.Scenario) []scenario.Scenario {
 	all := []scenario.Scenario{c}
 	if !c.Scripted {

@@ -14,7 +14,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// world makes the world plain and small.
+// world makes the world small, and its settings the usual ones.
 func (s *shrinker) world() {
 	base := scenario.Base()
 	s.change(func(c *world.Config) {
@@ -61,7 +61,7 @@ func same(a, b *world.Config) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// dropRates leaves out rates one by one, in case they cannot be left out at once.
+// dropRates leaves out rates one by one.
 func (s *shrinker) dropRates() {
 	for _, name := range slices.Sorted(maps.Keys(s.best.Config.Rates)) {
 		s.change(func(c *world.Config) { delete(c.Rates, name) })
@@ -87,7 +87,7 @@ func (s *shrinker) shorten() {
 	}
 }
 
-// lessen looks for the least value of a number.
+// lessen looks for the least value of a number with which the invariant still breaks.
 func (s *shrinker) lessen(least int, of func(*world.Config) *int) {
 	for n := least; n < *of(&s.best.Config); n = max(n+1, (n+*of(&s.best.Config))/2) {
 		if s.change(func(c *world.Config) { *of(c) = n }) {
@@ -96,7 +96,7 @@ func (s *shrinker) lessen(least int, of func(*world.Config) *int) {
 	}
 }
 
-// plain sets every knob as it is in a world that says nothing about it.
+// plain gives every setting the value that it has in base.
 func (s *shrinker) plain(base world.Config) {
 	if s.change(func(c *world.Config) {
 		size := *c

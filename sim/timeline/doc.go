@@ -1,3 +1,3 @@
-// Package timeline makes a picture of a simulated run: one HTML page without anything outside of it, with
-// lanes for nodes, what went wrong, transactions and jobs. It watches a run and changes nothing in it.
+// Package timeline draws a simulated run: one self-contained HTML page with lanes for nodes, faults, transactions and
+// jobs. It observes a run and changes nothing in it.
 package timeline

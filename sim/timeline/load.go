@@ -6,8 +6,8 @@ type load struct {
 	seconds [][kinds]uint32
 }
 
-// What is counted: the steps of transactions by their numbers in package cluster, and faults of requests
-// and of store operations.
+// Kinds of events that are counted: the steps of transactions by their numbers in package world, and then faults of
+// requests and of store operations.
 const (
 	faulted = 4
 	kinds   = 5
@@ -35,7 +35,7 @@ func (l *load) add(at int64, kind int) {
 	l.seconds[second][kind]++
 }
 
-// buckets adds up intervals of so many seconds, one list for each kind.
+// buckets adds up the counts in intervals of a number of seconds, in a list for each kind.
 func (l *load) buckets(seconds int) [kinds][]uint32 {
 	var all [kinds][]uint32
 	n := (len(l.seconds) + seconds - 1) / seconds

@@ -23,8 +23,8 @@ var (
 
 var page = template.Must(template.New("timeline").Parse(pageHTML))
 
-// maxChanges is how many changes of jobs, and how many runs, a page shows one by one. When there are more,
-// those that are too close together for any screen become one.
+// maxChanges is how many changes of jobs and runs, taken together, a page shows one by one. When there are more, those
+// that are too close together for any screen are drawn as one.
 const maxChanges = 60_000
 
 // data is what the page's script draws: lists of numbers, since there are many.
@@ -103,7 +103,7 @@ func (r *Recorder) data(violation *oracle.Violation) data {
 	return d
 }
 
-// least is the shortest time that is shown by itself, so that the page stays small.
+// least returns the shortest time that the page shows by itself, in milliseconds, so that it stays small.
 func (r *Recorder) least(end int64) int64 {
 	for least := int64(0); ; least = max(2*least, end/4000, 1) {
 		n := 0
@@ -116,8 +116,8 @@ func (r *Recorder) least(end int64) int64 {
 	}
 }
 
-// thinChanges draws changes together that come within least of each other: the worst state stands for all
-// of them, and then what it came to goes on.
+// thinChanges replaces changes that come within least of each other by two: the worst state among them and, least
+// later, the last one.
 func thinChanges(list []change, least int64) []change {
 	if least == 0 {
 		return list
@@ -141,7 +141,7 @@ func thinChanges(list []change, least int64) []change {
 	return closeGroup(out, last, least, 1<<62)
 }
 
-// closeGroup goes on with what a group of changes came to, unless that shows already.
+// closeGroup adds the last state of a group of changes, unless it shows already.
 func closeGroup(out []change, last change, least, until int64) []change {
 	n := len(out)
 	if n == 0 || out[n-1].state == last.state && out[n-1].node == last.node || out[n-1].at+least >= until {
@@ -151,8 +151,8 @@ func closeGroup(out []change, last change, least, until int64) []change {
 	return append(out, last)
 }
 
-// thinRuns draws runs of one node together that are least apart or less, and runs of several, as those of none,
-// that begin within least.
+// thinRuns joins runs of one node that are less than least apart, and runs of several nodes that begin within least,
+// which are then drawn as runs of no node.
 func thinRuns(list []span, least, end int64) []span {
 	var out []span
 	for _, s := range list {

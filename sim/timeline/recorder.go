@@ -20,10 +20,10 @@ type Recorder struct {
 	runs   map[*world.Run]open
 	faults []fault
 	loads  []*load
-	healed int64 // -1 until then
+	healed int64 // when the world was healed, in milliseconds; -1 until then
 }
 
-// open is where a run stands that has not ended.
+// open is the place, in its job, of a run that has not ended.
 type open struct {
 	job   *job
 	index int
@@ -35,7 +35,7 @@ type lane struct {
 	changes []change
 }
 
-// change is a state from a moment on. Texts, and nodes too, are numbers of the table of texts.
+// change is a state that holds from a moment on. Texts and nodes are given as numbers of the table of texts.
 type change struct {
 	at    int64 // milliseconds after the beginning
 	state uint8
@@ -43,7 +43,7 @@ type change struct {
 	text  int
 }
 
-// States of jobs, the worse the higher, so that what is too short to be shown gives way to what matters.
+// States of jobs; worse ones are higher. Where several changes are too close together, the highest is shown.
 const (
 	jobGone uint8 = iota
 	jobPending
@@ -127,7 +127,7 @@ func (r *Recorder) see(f world.Fact) {
 	}
 }
 
-// why is how a run ended.
+// why returns how a run ended, in words.
 func why(r *world.Run) string {
 	if end := r.Ending(); end.Cause != 0 {
 		return end.String()
@@ -135,8 +135,8 @@ func why(r *world.Run) string {
 	return "dropped"
 }
 
-// ofNemesis says whether a fault is one of the nemesis, which are shown one by one. Those of requests and
-// transactions are so many that they are only counted.
+// ofNemesis reports whether a fault is one of the nemesis, which are shown one by one. Faults of requests and of the
+// store are so many that they are only counted.
 func ofNemesis(name string) bool {
 	for _, known := range world.NemesisFaults {
 		if name == known {

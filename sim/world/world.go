@@ -38,7 +38,7 @@ type World struct {
 	observers  []func(Fact)
 	healed     bool
 
-	// Happened, when set, is told of what the nemesis does.
+	// OnNemesis, when not nil, is called for every fault that the nemesis has done.
 	OnNemesis func(NemesisTurn)
 }
 
@@ -117,14 +117,15 @@ func (c *Config) rolesOf(i int) node.Roles {
 	return node.Replication
 }
 
-// longest are the times that servers, or what is in front of them, may let an answer take; 0 is any time.
-var longest = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute}
+// answerLimits are the times after which a server, or a proxy in front of it, may cut an answer; 0 is never.
+var answerLimits = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute}
 
 // buildServers makes the servers with their databases and first documents.
 func (w *World) buildServers() {
 	c := &w.Config
-	site, choppy, fussy, brittle := w.Decider.Site("setup"), w.Decider.Site("choppy"), w.Decider.Site("fussy"), w.Decider.Site("brittle")
-	cutting, rewording, slow := w.Decider.Site("cutting"), w.Decider.Site("rewording"), w.Decider.Site("trickling")
+	d := w.Decider
+	site, choppy, fussy, brittle := d.Site("setup"), d.Site("choppy"), d.Site("fussy"), d.Site("brittle")
+	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.emit(Altered{db, name, what})
 	}}
@@ -132,15 +133,15 @@ func (w *World) buildServers() {
 		t := peers.Traits{
 			Numeric: site.Chance(c.NumericServers * decide.Scale / 100), LaxLocals: site.Chance(decide.Scale / 2),
 		}
-		t.Choppy, t.Fussy, t.Brittle = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
+		t.CutsFeeds, t.FailsInBulk, t.CutsRevs = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
 		t.Trickles = slow.Int(8) == 7
-		t.Longest = longest[cutting.Int(len(longest))]
-		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // nobody can tell numbers that are used again
+		t.AnswerLimit = answerLimits[cutting.Int(len(answerLimits))]
+		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // clients cannot tell that a number is used again
 		t.LaxLocals = t.LaxLocals && t.Clustered()
 		t.Rewords = rewording.Int(4) == 3 && t.Clustered()
 		if site.Chance(c.BareServers * decide.Scale / 100) {
 			t.NoBulkGet, t.NoPending, t.MaxWrite = true, true, 4
-			t.Hasty = site.Int(8) == 7
+			t.NoLongPoll = site.Int(8) == 7
 			t.MaxDoc = 100_000 * site.Int(3)
 		}
 		s := peers.NewServer(fmt.Sprint("s", i+1), t, w.Engine.Now)
