@@ -184,8 +184,10 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 		here = t.Place
 	case order.Policy == schedule.FairShare:
 		here.Key = order.Decay.At(now)
-	default:
+	case order.Policy == schedule.Tags:
 		here.Key, err = s.advance(tx, rec.Account(), order, t.Owed)
+	default:
+		panic(fmt.Sprintf("jobstore: no place under policy %s", order.Policy))
 	}
 	return here, err
 }

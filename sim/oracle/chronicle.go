@@ -1,13 +1,10 @@
 package oracle
 
 import (
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
-	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
@@ -17,149 +14,12 @@ import (
 	"couchrelay/sim/world"
 )
 
-// chronicle is what all checkers know of a run of the simulator: jobs, nodes and runs as facts told of them so far. It
-// judges nothing, and only it changes what it knows, before or after the checkers hear of a fact as hearing's fields say.
+// chronicle keeps what is known of a run of the simulator up to date, and tells checkers what happens. It judges
+// nothing. Whether it takes note of a fact before or after it tells it stands with the fields of hearing.
 type chronicle struct {
-	w  world.View
-	on hearing
-	// violation is the first invariant that did not hold; nil while all do.
-	violation *Violation
-
-	nodes    []*process // in the order of their names
-	of       map[*world.Run]*run
-	runs     []*run             // under way, in the order in which they began
-	shadows  map[string]*shadow // of all jobs that ever were, by id
-	landings []landing          // of the present event
-	docs     map[string]*docTruth
-	denied   map[string]bool // "URL ID REV" that a target did not take
-	dropped  map[string]instant.Time
-	leases   map[string]lease // by worker
-	sharing  sharing
-	bills    bills              // kept by charges
-	tabs     map[node.Held]*tab // kept by turns, of runs whose end no node has told yet
-	logs     logs
-	senders  senders
-}
-
-// process is what the chronicle knows of a node.
-type process struct {
-	*world.Node
-	runs     []*run                // under way
-	called   string                // the name that it goes by
-	applied  settings              // that it was told last
-	born     []birth               // of all its lives
-	member   membership            // kept by members
-	duties   [allDuties]carriedOut // kept by duties
-	stood    instant.Time          // PausedLast, as far as duties are excused by that
-	sight    sight                 // kept by turns
-	knows    knowledge             // kept by idleAsks
-	paces    map[reflect.Type]pace // of what it does regularly, kept by spreading
-	charging charging              // kept by charges
-	monitor  monitoring            // kept by leases
-	ran      int                   // slots in use after its last step, kept by duties
-}
-
-// settings are those of a node, and since when.
-type settings struct {
-	node.Settings
-	since instant.Time
-}
-
-// birth is how a process began a life: when by its wall clock, and under which name as a worker.
-type birth struct {
-	at     instant.Time
-	worker string
-}
-
-// run is what the chronicle knows of a run. Fields are kept by the checker that their type stands with.
-type run struct {
-	*world.Run
-	p         *process
-	begin     beginning
-	confirmed bool
-	stopped   bool // by its node
-	stopAt    instant.Time
-	strayed   instant.Time // since when its job is not its own; Never while it is
-
-	feed     feed
-	counts   counts
-	backlog  backlog
-	bulk     bulk
-	rate     callRate
-	failures failures
-	failing  map[string]failing // by the text of the request
-	// fruitless are attempts in a row of a copy that brought nothing, by the text of the request.
-	fruitless map[string]fruitless
-	lookup    lookup
-	history   history
-	saving    saving
-	reports   reports
-}
-
-// shadow is what commits told of a job.
-type shadow struct {
-	header *jobs.Job // nil: removed
-	record *jobstore.Record
-	spec   string       // the replication, as it is stored
-	came   instant.Time // when it was added last
-	over   instant.Time // when it came to an end
-	at     instant.Time // when it was changed last
-	gone   instant.Time // when it was removed last
-}
-
-// docTruth is what must be true of a replication document, as far as its user was told.
-type docTruth struct {
-	j       *world.JobDoc
-	token   uint64
-	present bool
-}
-
-// chronicleSubject is what the chronicle itself relies on.
-var chronicleSubject = subject{
-	invariants: []Invariant{{"S3a", "What the store holds of jobs, documents, accounts and settings can be read."}},
-	begin:      func(*chronicle) {},
-}
-
-func newChronicle(w world.View) *chronicle {
-	c := &chronicle{
-		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{}, denied: map[string]bool{},
-		dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{}, senders: senders{},
-		sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{}, tabs: map[node.Held]*tab{},
-	}
-	for _, n := range w.Nodes() {
-		c.nodes = append(c.nodes, &process{Node: n})
-	}
-	return c
-}
-
-// Fail notes that an invariant did not hold, if it is the first one.
-func (c *chronicle) Fail(id, format string, args ...any) {
-	if c.violation == nil {
-		c.violation = &Violation{ID: id, Text: fmt.Sprintf(format, args...), At: c.w.Now(), Step: c.w.Step()}
-		c.w.Logf("oracle", "%s", c.violation)
-	}
-}
-
-// unreadable is S3a.
-func (c *chronicle) unreadable(what string, err error) {
-	c.Fail("S3a", "%s cannot be read: %v", what, err)
-}
-
-// process is what the chronicle knows of a node.
-func (c *chronicle) process(n *world.Node) *process {
-	return c.nodes[slices.IndexFunc(c.nodes, func(p *process) bool { return p.Node == n })]
-}
-
-func (r *run) String() string { return fmt.Sprintf("run %d of %s", r.ID(), r.p.Name) }
-
-// find is the run of a node with a number; nil when it is over.
-func (p *process) find(id uint64) *run {
-	for _, r := range p.runs {
-		if r.ID() == id {
-			return r
-		}
-	}
-	return nil
+	known
+	on       hearing
+	landings []landing // commits of the present event
 }
 
 // boot begins a life of a node: what it knew is gone.
@@ -172,7 +32,8 @@ func (c *chronicle) boot(n *world.Node) {
 	c.on.nodeUp.tell(p)
 }
 
-// stepped tells of a node's step. What the step tells the node of itself is known before, and which runs it stops after.
+// stepped tells of a node's step. The settings and the name that the step gives the node are known before, and the runs
+// that it stops are known to be stopped after.
 func (c *chronicle) stepped(s nodeStep) {
 	if configure, is := s.ev.(node.Configure); is {
 		s.p.applied = settings{configure.Settings, c.w.Now()}
@@ -192,7 +53,7 @@ func (c *chronicle) stepped(s nodeStep) {
 	}
 }
 
-// started tells of a run before it is one of those under way.
+// started tells of a run before the run is known to be under way.
 func (c *chronicle) started(w *world.Run) {
 	p := c.process(w.Node())
 	r := &run{Run: w, p: p, strayed: instant.Never}
@@ -203,7 +64,7 @@ func (c *chronicle) started(w *world.Run) {
 	c.runs = append(c.runs, r)
 }
 
-// ended tells of a run when it is no more one of those under way.
+// ended tells of a run when it is known not to be under way any more.
 func (c *chronicle) ended(w *world.Run) {
 	r := c.of[w]
 	is := func(other *run) bool { return other == r }
@@ -304,61 +165,3 @@ func (c *chronicle) dropDatabase(t *world.Tenant) {
 	c.dropped[jobstore.DocumentJobs(t.Instance())] = c.w.Now()
 	maps.DeleteFunc(c.docs, func(_ string, truth *docTruth) bool { return truth.j.Tenant() == t })
 }
-
-// holds reports whether the store agrees that the run has its job.
-func (c *chronicle) holds(r *run) bool {
-	s := c.shadows[r.JobID()]
-	return s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == r.Lock()
-}
-
-// runOf is a job's run, nil when there is none.
-func (c *chronicle) runOf(jobID string) *run {
-	for _, r := range c.runs {
-		if r.JobID() == jobID {
-			return r
-		}
-	}
-	return nil
-}
-
-// freeSlots is how many more jobs the nodes could run.
-func (c *chronicle) freeSlots() int {
-	free := 0
-	for _, p := range c.nodes {
-		if p.Alive() && !p.Draining() && p.Roles().Has(node.Replication) {
-			free += max(0, p.MaxJobs()-p.Running())
-		}
-	}
-	return free
-}
-
-// document reads a replication document; nil when there is none.
-func (c *chronicle) document(t *world.Tenant, id string) *docs.Document {
-	var found *docs.Document
-	err := c.w.ReadDatabase(t, func(db *docs.Database) error {
-		doc, err := db.Read(id, docs.Want{})
-		if _, refused := err.(*docs.Error); refused {
-			return nil
-		}
-		found = doc
-		return err
-	})
-	if err != nil {
-		c.unreadable(fmt.Sprintf("document %s of %s", id, t.Name()), err)
-	}
-	return found
-}
-
-// sampled reports whether a costly check is made this time: one time in Sample.
-func (c *chronicle) sampled(times *int) bool {
-	*times++
-	return *times%max(c.w.Config().Sample, 1) == 0
-}
-
-// clocksWereSet reports whether clocks were wrong at times, or stood still.
-func (c *chronicle) clocksWereSet() bool {
-	return c.w.Fired(world.NodeJump)+c.w.Fired(world.NodeSkew)+c.w.Fired(world.NodeSuspend) > 0
-}
-
-// thisMinute numbers the minutes of virtual time.
-func (c *chronicle) thisMinute() instant.Time { return c.w.Now() / instant.Seconds(60) }

@@ -15,9 +15,9 @@ type beginning struct {
 	restoredS, restoredT int
 }
 
-func (c *chronicle) beginning(r *run) beginning {
+func (k *known) beginning(r *run) beginning {
 	rep := r.Replication()
-	b := beginning{source: c.w.Database(rep.Source.URL), target: c.w.Database(rep.Target.URL)}
+	b := beginning{source: k.w.Database(rep.Source.URL), target: k.w.Database(rep.Target.URL)}
 	if b.source != nil {
 		b.last, b.startS, b.restoredS = b.source.Last(), b.source.Start(), b.source.Restored()
 	}
@@ -28,12 +28,12 @@ func (c *chronicle) beginning(r *run) beginning {
 }
 
 // opened notes the target that a run made, which can lose something from now on.
-func (c *chronicle) opened(r *run, op peer.Op, reply peer.Reply) {
+func (k *known) opened(r *run, op peer.Op, reply peer.Reply) {
 	found, is := reply.Result.(peer.Opened)
 	if !is || r.begin.target != nil || op.(peer.Open).Side != peer.Target {
 		return
 	}
-	r.begin.target, r.begin.startT = c.w.Database(r.Replication().Target.URL), found.InstanceStartTime
+	r.begin.target, r.begin.startT = k.w.Database(r.Replication().Target.URL), found.InstanceStartTime
 	if r.begin.target != nil {
 		r.begin.restoredT = r.begin.target.Restored()
 	}
@@ -41,9 +41,9 @@ func (c *chronicle) opened(r *run, op peer.Op, reply peer.Reply) {
 
 // asBegun reports whether a run can be judged by what it found when it began: its databases are the same, and
 // what they offer is too. A filter function may have been another one for a while.
-func (c *chronicle) asBegun(r *run) bool {
+func (k *known) asBegun(r *run) bool {
 	rep, b := r.Replication(), &r.begin
-	source, target := c.w.Database(rep.Source.URL), c.w.Database(rep.Target.URL)
+	source, target := k.w.Database(rep.Source.URL), k.w.Database(rep.Target.URL)
 	if rep.Filter.Kind == spec.FunctionFilter || source == nil || target == nil {
 		return false
 	}
@@ -53,8 +53,8 @@ func (c *chronicle) asBegun(r *run) bool {
 }
 
 // goesOn reports whether the source is the one that the run began with, and counts its changes as it did.
-func (c *chronicle) goesOn(r *run) bool {
-	source := c.w.Database(r.Replication().Source.URL)
+func (k *known) goesOn(r *run) bool {
+	source := k.w.Database(r.Replication().Source.URL)
 	return source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.WentBack()
 }
 
@@ -65,13 +65,13 @@ func beginsAt(rep *spec.Replication, source *peers.DB) int64 {
 
 // missing names a revision among the changes up to a number that the target lacks and never refused; empty
 // when there is none.
-func (c *chronicle) missing(rep *spec.Replication, source, target *peers.DB, through int64) string {
+func (k *known) missing(rep *spec.Replication, source, target *peers.DB, through int64) string {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number > through || target.Deny[offer.ID] != nil {
 			continue
 		}
 		for _, rev := range offer.Revs {
-			if !target.Has(offer.ID, rev) && !c.denied[target.String()+" "+offer.ID+" "+rev] {
+			if !target.Has(offer.ID, rev) && !k.denied[target.String()+" "+offer.ID+" "+rev] {
 				return offer.ID + " " + rev
 			}
 		}
@@ -82,17 +82,17 @@ func (c *chronicle) missing(rep *spec.Replication, source, target *peers.DB, thr
 // uncovered names a document that a job would copy again though it has arrived: one among the changes up to a
 // number that the job's checkpoints do not cover; empty when there is none. Jobs that differ in a few options
 // write the same logs, and so can rely on none.
-func (c *chronicle) uncovered(jobID string, rep *spec.Replication, base string, through int64) string {
-	source, target := c.checkpointed(rep)
+func (k *known) uncovered(jobID string, rep *spec.Replication, base string, through int64) string {
+	source, target := k.checkpointed(rep)
 	if source == nil || !rep.UseCheckpoints {
 		return ""
 	}
-	for id, s := range c.shadows { // in any order: one is enough
+	for id, s := range k.shadows { // in any order: one is enough
 		if id != jobID && s.header != nil && s.record.BaseID == base {
 			return ""
 		}
 	}
-	since := max(source.Number(c.logs.agreed(source, target, base)), beginsAt(rep, source))
+	since := max(source.Number(k.logs.agreed(source, target, base)), beginsAt(rep, source))
 	for _, offer := range source.OffersAfter(since, rep.Filter, rep.WinningRevsOnly) {
 		if offer.Number <= through {
 			return offer.ID

@@ -19,8 +19,8 @@ func (t topic[F]) tell(f F) {
 	}
 }
 
-// hearing is all that checkers can hear of. Where nothing else is said the fact is that of package world, of the same
-// name, and the chronicle knows what it tells already.
+// hearing has the topics that checkers can hear. Where nothing else is said a topic is the fact of that name in package
+// world, and what it tells is known already when it is told.
 type hearing struct {
 	stepped topic[world.Stepped] // before the commits of the event are told
 	ticked  topic[world.Ticked]

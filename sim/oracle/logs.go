@@ -132,14 +132,14 @@ type bothLogs struct {
 }
 
 // logsOf are the logs for a run as they are now.
-func (c *chronicle) logsOf(r *run) (l bothLogs) {
-	if l.source, l.target = c.checkpointed(r.Replication()); l.source == nil {
+func (k *known) logsOf(r *run) (l bothLogs) {
+	if l.source, l.target = k.checkpointed(r.Replication()); l.source == nil {
 		return l
 	}
 	base := r.Base()
 	l.restoredS, l.restoredT = l.source.Restored(), l.target.Restored()
 	l.textS, l.textT = string(l.source.Log(base)), string(l.target.Log(base))
-	l.start = c.logs.agreed(l.source, l.target, base)
+	l.start = k.logs.agreed(l.source, l.target, base)
 	if since := r.Replication().SinceSeq; l.start == peer.Zero && since != nil {
 		l.start = peer.Seq(since)
 	}
@@ -148,8 +148,8 @@ func (c *chronicle) logsOf(r *run) (l bothLogs) {
 
 // checkpointed are the databases of a replication whose checkpoints can be judged; nil for others, since a
 // filter function may select something else by now.
-func (c *chronicle) checkpointed(rep *spec.Replication) (source, target *peers.DB) {
-	source, target = c.w.Database(rep.Source.URL), c.w.Database(rep.Target.URL)
+func (k *known) checkpointed(rep *spec.Replication) (source, target *peers.DB) {
+	source, target = k.w.Database(rep.Source.URL), k.w.Database(rep.Target.URL)
 	if rep.Filter.Kind == spec.FunctionFilter || source == nil || target == nil {
 		return nil, nil
 	}
@@ -158,11 +158,11 @@ func (c *chronicle) checkpointed(rep *spec.Replication) (source, target *peers.D
 
 // writer is the run under way whose log has an id, with its databases, of which each is nil while it does not
 // exist. Of several runs with that log it is the first.
-func (c *chronicle) writer(base string) (r *run, source, target *peers.DB) {
-	for _, r := range c.runs {
+func (k *known) writer(base string) (r *run, source, target *peers.DB) {
+	for _, r := range k.runs {
 		if r.RepID() != "" && r.Base() == base {
 			rep := r.Replication()
-			return r, c.w.Database(rep.Source.URL), c.w.Database(rep.Target.URL)
+			return r, k.w.Database(rep.Source.URL), k.w.Database(rep.Target.URL)
 		}
 	}
 	return nil, nil, nil

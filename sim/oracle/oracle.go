@@ -24,7 +24,7 @@ func New(w world.View) *Oracle { return judging(w, subjects...) }
 
 // judging makes an oracle that knows some subjects only.
 func judging(w world.View, subjects ...*subject) *Oracle {
-	o := &Oracle{chronicle: newChronicle(w)}
+	o := &Oracle{chronicle: &chronicle{known: newKnown(w)}}
 	o.on.jobChanged.add(o.watchJob)
 	for _, s := range subjects {
 		s.begin(o.chronicle)
@@ -65,17 +65,17 @@ func (i Invariant) File() string {
 	return ""
 }
 
-// subject has invariants that are checked by what is known of one thing. A file defines a subject: what it promises, what
-// it remembers and how it judges.
+// subject has the invariants of one matter. A file defines a subject: the promises, the state that its checker keeps, and
+// the functions that judge.
 type subject struct {
 	invariants []Invariant
-	// begin has the subject's checker, with what it remembers, hear of what it judges by.
+	// begin makes the subject's checker, and has it hear the topics by which it judges.
 	begin func(*chronicle)
 }
 
-// subjects are told of each fact in this order.
+// subjects hear of each fact in this order. A checker that reads the state of another one stands behind it.
 var subjects = []*subject{
-	&chronicleSubject, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
+	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject,
 	&leaseSubject, &dutySubject, &spreadSubject, &straySubject, &transactionSubject, &pageSubject, &leftoverSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,

@@ -12,8 +12,8 @@ func (u *users) share(site *decide.Site) {
 	if u.sharing {
 		return
 	}
-	c := u.w.store.Config.Sharing
-	c.Policy = (c.Policy + schedule.Policy(site.Int(3))) % 3
+	c, policies := u.w.store.Config.Sharing, len(schedule.Policies)
+	c.Policy = (c.Policy + schedule.Policy(site.Int(policies))) % schedule.Policy(policies)
 	c.PriorityCoeff = []int64{0, 980_000, 900_000}[site.Int(3)]
 	c.Shares = map[string]int64{}
 	accounts := []string{"user:" + Requester}

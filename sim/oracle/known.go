@@ -1,0 +1,216 @@
+package oracle
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/node"
+	"couchrelay/sim/world"
+)
+
+// known is what facts told so far of jobs, nodes and runs. All checkers read it; where nothing else is said only the
+// chronicle changes it.
+type known struct {
+	w world.View
+	// violation is the first invariant that did not hold; nil while all do.
+	violation *Violation
+
+	nodes   []*process // in the order of their names
+	of      map[*world.Run]*run
+	runs    []*run             // under way, in the order in which they began
+	shadows map[string]*shadow // of all jobs that ever were, by id
+	docs    map[string]*docTruth
+	denied  map[string]bool         // "URL ID REV" that a target did not take
+	dropped map[string]instant.Time // when databases were deleted, by the prefix of their jobs
+	leases  map[string]lease        // by worker; kept by leases
+	sharing sharing
+	bills   bills              // kept by charges
+	tabs    map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
+	logs    logs
+	senders senders
+}
+
+// process is what is known of a node.
+type process struct {
+	*world.Node
+	runs     []*run                // under way
+	called   string                // the name that it goes by
+	applied  settings              // that it was told last
+	born     []birth               // of all its lives
+	member   membership            // kept by members
+	duties   [allDuties]carriedOut // kept by duties
+	stood    instant.Time          // PausedLast, as far as duties are excused by that
+	sight    sight                 // kept by turns
+	knows    knowledge             // kept by idleAsks
+	paces    map[reflect.Type]pace // of what it does regularly, kept by spreading
+	charging charging              // kept by charges
+	monitor  monitoring            // kept by leases
+	ran      int                   // slots in use after its last step, kept by duties
+}
+
+// settings are those of a node, and since when.
+type settings struct {
+	node.Settings
+	since instant.Time
+}
+
+// birth is how a process began a life: when by its wall clock, and under which name as a worker.
+type birth struct {
+	at     instant.Time
+	worker string
+}
+
+// run is what is known of a run. The checker whose file defines the type of a field is the only one that changes it.
+type run struct {
+	*world.Run
+	p         *process
+	begin     beginning
+	confirmed bool
+	stopped   bool // by its node
+	stopAt    instant.Time
+	strayed   instant.Time // since when its job is not its own; Never while it is
+
+	feed     feed
+	counts   counts
+	backlog  backlog
+	bulk     bulk
+	rate     callRate
+	failures failures
+	failing  map[string]failing // by the text of the request
+	// fruitless are attempts in a row of a copy that brought nothing, by the text of the request.
+	fruitless map[string]fruitless
+	lookup    lookup
+	history   history
+	saving    saving
+	reports   reports
+}
+
+// shadow is what commits told of a job.
+type shadow struct {
+	header *jobs.Job // nil: removed
+	record *jobstore.Record
+	spec   string       // the replication, as it is stored
+	came   instant.Time // when it was added last
+	over   instant.Time // when it came to an end
+	at     instant.Time // when it was changed last
+	gone   instant.Time // when it was removed last
+}
+
+// docTruth is what must be true of a replication document, as far as its user was told.
+type docTruth struct {
+	j       *world.JobDoc
+	token   uint64
+	present bool
+}
+
+func newKnown(w world.View) known {
+	k := known{
+		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
+		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{},
+		senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
+		tabs: map[node.Held]*tab{},
+	}
+	for _, n := range w.Nodes() {
+		k.nodes = append(k.nodes, &process{Node: n})
+	}
+	return k
+}
+
+// readable is what the oracle itself relies on.
+var readable = subject{
+	invariants: []Invariant{{"S3a", "What the store holds of jobs, documents, accounts and settings can be read."}},
+	begin:      func(*chronicle) {},
+}
+
+// Fail notes that an invariant did not hold, if it is the first one.
+func (k *known) Fail(id, format string, args ...any) {
+	if k.violation == nil {
+		k.violation = &Violation{ID: id, Text: fmt.Sprintf(format, args...), At: k.w.Now(), Step: k.w.Step()}
+		k.w.Logf("oracle", "%s", k.violation)
+	}
+}
+
+// unreadable is S3a.
+func (k *known) unreadable(what string, err error) {
+	k.Fail("S3a", "%s cannot be read: %v", what, err)
+}
+
+// process is what the chronicle knows of a node.
+func (k *known) process(n *world.Node) *process {
+	return k.nodes[slices.IndexFunc(k.nodes, func(p *process) bool { return p.Node == n })]
+}
+
+func (r *run) String() string { return fmt.Sprintf("run %d of %s", r.ID(), r.p.Name) }
+
+// find is the run of a node with a number; nil when it is over.
+func (p *process) find(id uint64) *run {
+	for _, r := range p.runs {
+		if r.ID() == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// holds reports whether the store agrees that the run has its job.
+func (k *known) holds(r *run) bool {
+	s := k.shadows[r.JobID()]
+	return s != nil && s.header != nil && s.header.State == jobs.Running && s.header.Lock == r.Lock()
+}
+
+// runOf is a job's run, nil when there is none.
+func (k *known) runOf(jobID string) *run {
+	for _, r := range k.runs {
+		if r.JobID() == jobID {
+			return r
+		}
+	}
+	return nil
+}
+
+// freeSlots is how many more jobs the nodes could run.
+func (k *known) freeSlots() int {
+	free := 0
+	for _, p := range k.nodes {
+		if p.Alive() && !p.Draining() && p.Roles().Has(node.Replication) {
+			free += max(0, p.MaxJobs()-p.Running())
+		}
+	}
+	return free
+}
+
+// document reads a replication document; nil when there is none.
+func (k *known) document(t *world.Tenant, id string) *docs.Document {
+	var found *docs.Document
+	err := k.w.ReadDatabase(t, func(db *docs.Database) error {
+		doc, err := db.Read(id, docs.Want{})
+		if _, refused := err.(*docs.Error); refused {
+			return nil
+		}
+		found = doc
+		return err
+	})
+	if err != nil {
+		k.unreadable(fmt.Sprintf("document %s of %s", id, t.Name()), err)
+	}
+	return found
+}
+
+// sampled reports whether a costly check is made this time: one time in Sample.
+func (k *known) sampled(times *int) bool {
+	*times++
+	return *times%max(k.w.Config().Sample, 1) == 0
+}
+
+// clocksWereSet reports whether clocks were wrong at times, or stood still.
+func (k *known) clocksWereSet() bool {
+	return k.w.Fired(world.NodeJump)+k.w.Fired(world.NodeSkew)+k.w.Fired(world.NodeSuspend) > 0
+}
+
+// thisMinute numbers the minutes of virtual time.
+func (k *known) thisMinute() instant.Time { return k.w.Now() / instant.Seconds(60) }
