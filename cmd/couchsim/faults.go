@@ -44,7 +44,8 @@ func (c *faultsCommand) Run() error {
 	return verdict(os.Stdout, w, report.Failures)
 }
 
-// printCatalogue lists all faults and actions by family, with what became of them in a campaign if there was one.
+// printCatalogue lists all faults and actions by family, with what became of them in a campaign if there was
+// one.
 func printCatalogue(out io.Writer, r *campaign.Report) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	family := ""

@@ -10,7 +10,8 @@ import (
 	"couchrelay/sim/oracle"
 )
 
-// TestInvariants: each invariant is listed with the file that checks it, and shown with the bugs that it caught.
+// TestInvariants: each invariant is listed with the file that checks it, and shown with the bugs that it
+// caught.
 func TestInvariants(t *testing.T) {
 	var list strings.Builder
 	if err := listInvariants(&list, nil); err != nil {

@@ -53,8 +53,8 @@ func printStep(out io.Writer, s eventlog.Step, grep *regexp.Regexp) {
 	}
 }
 
-// logVerdict prints the result of a replay. It returns the exit status as an error, or nil if all decisions are the
-// same.
+// logVerdict prints the result of a replay. It returns the exit status as an error, or nil if all decisions
+// are the same.
 func logVerdict(out io.Writer, path string, r eventlog.Report, err error) error {
 	if d, is := errors.AsType[*eventlog.Difference](err); is {
 		fmt.Fprintf(out, "\n%s\n  recorded by %s:\n%s  decided now:\n%s", d, r.Program, indented(d.Recorded), indented(d.Effects))

@@ -1,5 +1,6 @@
-// Command couchsim plays whole worlds of couchrelay in virtual time: nodes, their store, the servers that they
-// replicate between, users, and everything that can go wrong. A seed determines a world and all that happens in it.
+// Command couchsim plays whole worlds of couchrelay in virtual time: nodes, their store, the servers that
+// they replicate between, users, and everything that can go wrong. A seed determines a world and all that
+// happens in it.
 package main
 
 import (

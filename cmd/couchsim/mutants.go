@@ -119,7 +119,8 @@ func listMutants(out io.Writer, list []mutants.Mutant) error {
 	return table.Flush()
 }
 
-// line is a line of the output. Its columns have fixed widths, since a hunt takes long and is printed when it is over.
+// line is a line of the output. Its columns have fixed widths, since a hunt takes long and is printed when it
+// is over.
 func line(c mutants.Catch) string {
 	by, seeds := c.Invariant, fmt.Sprint(c.Seeds)
 	if by == "" {

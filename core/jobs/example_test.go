@@ -10,8 +10,8 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// A job goes from its creator to a worker and back. Every step is a function of a transaction, so that it can be
-// combined with other reads and writes, which then happen together with it or not at all.
+// A job goes from its creator to a worker and back. Every step is a function of a transaction, so that it can
+// be combined with other reads and writes, which then happen together with it or not at all.
 func Example() {
 	ctx, db := context.Background(), fakefdb.New()
 	queue := jobs.New(jobs.KeysBelow(tuple.Subspace(tuple.Pack("example")), "mail"))

@@ -8,8 +8,8 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// Run repeats a function until its transaction commits. Here another client changes what the first attempt has
-// read, so that its commit conflicts and a second attempt reads the new value.
+// Run repeats a function until its transaction commits. Here another client changes what the first attempt
+// has read, so that its commit conflicts and a second attempt reads the new value.
 func ExampleRun() {
 	ctx, db := context.Background(), fakefdb.New()
 	stock := []byte("stock")

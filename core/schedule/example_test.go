@@ -8,7 +8,8 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// Two accounts have used the service equally of late, but one of them has four times the shares. Its job goes first.
+// Two accounts have used the service equally of late, but one of them has four times the shares. Its job goes
+// first.
 func ExampleOrder_Enter() {
 	now := instant.Seconds(3600)
 	order := schedule.Order{
@@ -21,8 +22,8 @@ func ExampleOrder_Enter() {
 	large := order.Enter(now, schedule.Account{Shares: 400, Jobs: 1, Usage: hour})
 	fmt.Println("the larger account goes first:", large.Compare(small) < 0)
 
-	// A priority falls by half in every half-life: a job that waits since the first hour, with a usage that was as
-	// large, goes before a job that the same account adds now.
+	// A priority falls by half in every half-life: a job that waits since the first hour, with a usage that
+	// was as large, goes before a job that the same account adds now.
 	early := order.Enter(now.Add(-time.Hour), schedule.Account{Shares: 100, Jobs: 1, Usage: hour})
 	fmt.Println("the older job goes first:", early.Compare(small) < 0)
 	// Output:

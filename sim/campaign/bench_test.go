@@ -16,8 +16,8 @@ func seeds(p world.Profile, n uint64, workers, sample int) Campaign {
 	}}
 }
 
-// BenchmarkSimulation plays seeds on one core: how many events and seeds in a second, and how much faster than
-// the clock.
+// BenchmarkSimulation plays seeds on one core: how many events and seeds in a second, and how much faster
+// than the clock.
 func BenchmarkSimulation(b *testing.B) {
 	for _, c := range []struct {
 		name   string

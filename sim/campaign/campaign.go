@@ -31,8 +31,8 @@ type Campaign struct {
 	// Stop ends the campaign after so many violations; 0 means never. Which seeds are played after the
 	// first violation depends on the machine; the lowest seed that fails is always among them.
 	Stop int
-	// Sample is how many firings of each fault are tried for whether they mattered, by playing the seed again without
-	// the firing.
+	// Sample is how many firings of each fault are tried for whether they mattered, by playing the seed again
+	// without the firing.
 	Sample int
 	// Progress, when not nil, is called after every seed, by one goroutine at a time.
 	Progress func(*Report)
@@ -49,8 +49,8 @@ type Count struct {
 	Enabled uint64 // seeds in which it could come up
 	Reached uint64 // times that it could have come up
 	Fired   uint64 // times that it did
-	// Sampled is how many firings were tried, Mattered how many of them changed the run: without one of these the run
-	// ends with another hash.
+	// Sampled is how many firings were tried, Mattered how many of them changed the run: without one of these
+	// the run ends with another hash.
 	Sampled, Mattered uint64
 }
 

@@ -9,14 +9,14 @@ import (
 	"couchrelay/sim/trial"
 )
 
-// Probe says what to record of a run, to compare it with another run of the same seed. Equal runs have equal hashes
-// after every event.
+// Probe says what to record of a run, to compare it with another run of the same seed. Equal runs have equal
+// hashes after every event.
 type Probe struct {
 	Seed uint64
 	// Every is the number of events between two recorded hashes; 0 for none.
 	Every uint64
-	// From and To ask for the events after From up to To, each with its hash, and for the state after To. With a To of
-	// 0 none are recorded.
+	// From and To ask for the events after From up to To, each with its hash, and for the state after To.
+	// With a To of 0 none are recorded.
 	From, To uint64
 }
 
@@ -77,8 +77,8 @@ func (p Probe) watch(w *trial.Trial, t *Trail) {
 // Difference is the first difference between two runs of a seed.
 type Difference struct {
 	Seed uint64
-	// Event is the number of the first event after which the hashes differ. Here and There are that event in both runs;
-	// the step of a run that was over by then has no lines.
+	// Event is the number of the first event after which the hashes differ. Here and There are that event in
+	// both runs; the step of a run that was over by then has no lines.
 	Event       uint64
 	Here, There Step
 	// OnlyHere and OnlyThere are the lines of the states after the event that only one of the runs has.

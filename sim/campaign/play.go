@@ -107,8 +107,8 @@ func (o *Outcome) panicked(w *trial.Trial, r any) {
 	o.Stack = string(stack)
 }
 
-// origin returns the place in a stack that panicked, as " in FUNCTION (FILE:LINE)": the first one of this module after
-// the panic. It is empty if there is none.
+// origin returns the place in a stack that panicked, as " in FUNCTION (FILE:LINE)": the first one of this
+// module after the panic. It is empty if there is none.
 func origin(stack []byte) string {
 	lines := strings.Split(string(stack), "\n")
 	for i, line := range lines {

@@ -18,12 +18,13 @@ import (
 // Store is an implementation under test.
 type Store struct {
 	DB kv.Database
-	// Prefix is the prefix of the keys that the tests write. None of them exists, and no other client writes them.
+	// Prefix is the prefix of the keys that the tests write. None of them exists, and no other client writes
+	// them.
 	Prefix []byte
 	// Advance moves the store's clock. When it is nil, the tests of the five-second rule are skipped.
 	Advance func(time.Duration)
-	// Exact reports that the store fails with a conflict only where there is one. FoundationDB may also do so after a
-	// failure of its own.
+	// Exact reports that the store fails with a conflict only where there is one. FoundationDB may also do so
+	// after a failure of its own.
 	Exact bool
 }
 

@@ -119,8 +119,8 @@ var isolation = []test{
 	}},
 }
 
-// conflict is a test of two transactions. The first one does first, the second one does second and commits, and then
-// the first one, which also writes a key of its own, commits: with a conflict if want is set.
+// conflict is a test of two transactions. The first one does first, the second one does second and commits,
+// and then the first one, which also writes a key of its own, commits: with a conflict if want is set.
 type conflict struct {
 	name          string
 	first, second func(e *env, tx kv.Tx)

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelKeys has every key of the model test, in order. The keys with an x stand for the gaps between the others: no
-// operation names them, but ranges cover them.
+// modelKeys has every key of the model test, in order. The keys with an x stand for the gaps between the
+// others: no operation names them, but ranges cover them.
 var modelKeys = []string{"a", "ax", "b", "bx", "c", "cx", "d", "dx", "e", "ex"}
 
 func namedKey() *rapid.Generator[string] {
@@ -103,8 +103,8 @@ func (m *model) commit(t *rapid.T, e *env, x *modelTx) {
 	}
 }
 
-// write notes a change of the keys for which in is true. independent reports that their new values do not depend on
-// the store.
+// write notes a change of the keys for which in is true. independent reports that their new values do not
+// depend on the store.
 func (x *modelTx) write(in func(string) bool, independent bool, change func(data map[string]string)) {
 	for _, k := range modelKeys {
 		if in(k) {

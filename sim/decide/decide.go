@@ -1,10 +1,10 @@
 // Package decide is the only source of chance in a simulation. Everything that may go one way or another is a
-// question, asked at a named site. The answer 0 is always the benign one: no fault, the shortest wait, the first
-// alternative. So a scenario and the answers that were not benign determine a run, and leaving some of those answers
-// out gives a simpler run of the same kind, which is how failures are shrunk.
+// question, asked at a named site. The answer 0 is always the benign one: no fault, the shortest wait, the
+// first alternative. So a scenario and the answers that were not benign determine a run, and leaving some of
+// those answers out gives a simpler run of the same kind, which is how failures are shrunk.
 //
-// Answers come from a seed, from a script of recorded choices, or from both. Every site draws from a stream of its
-// own, so that more questions at one site change no answer at another.
+// Answers come from a seed, from a script of recorded choices, or from both. Every site draws from a stream
+// of its own, so that more questions at one site change no answer at another.
 package decide
 
 import (
@@ -27,8 +27,8 @@ type Choice struct {
 
 func (c Choice) String() string { return fmt.Sprintf("%s %d %s", c.Site, c.Index, c.Value) }
 
-// Happens reports whether the choice answers Pick or Chance, which decide that something happens. Other choices decide
-// which, how many or how long.
+// Happens reports whether the choice answers Pick or Chance, which decide that something happens. Other
+// choices decide which, how many or how long.
 func (c Choice) Happens() bool {
 	_, notNumber := strconv.ParseUint(c.Value, 10, 64)
 	_, notTime := time.ParseDuration(c.Value)
@@ -53,8 +53,9 @@ func Script(choices []Choice) *Decider {
 	return &Decider{script: index(choices, func(c Choice) string { return c.Value }), sites: map[string]*Site{}}
 }
 
-// Told returns a decider that answers Pick and Chance as recorded, so that nothing happens but what the choices name.
-// It draws the other answers (which, how many, how long) from the seed unless they are recorded.
+// Told returns a decider that answers Pick and Chance as recorded, so that nothing happens but what the
+// choices name. It draws the other answers (which, how many, how long) from the seed unless they are
+// recorded.
 func Told(seed Seed, choices []Choice) *Decider {
 	d := Script(choices)
 	d.seed = &seed
@@ -116,8 +117,8 @@ func (s *Site) Name() string { return s.name }
 // Asked returns the number of questions so far.
 func (s *Site) Asked() int { return s.asked }
 
-// ask asks the next question. It returns the number that the seed draws from [0, n), and the words of the script,
-// which are empty when the script does not answer.
+// ask asks the next question. It returns the number that the seed draws from [0, n), and the words of the
+// script, which are empty when the script does not answer.
 func (s *Site) ask(n int) (value int, words string) {
 	i := s.asked
 	s.asked++
@@ -193,8 +194,8 @@ type Table struct {
 	upTo  []int // the sum of the rates up to and including each alternative, at most Scale
 }
 
-// Add adds an alternative with a rate out of Scale. It does nothing for a rate of 0 or less. When the sum of the rates
-// would exceed Scale, the last ones are cut.
+// Add adds an alternative with a rate out of Scale. It does nothing for a rate of 0 or less. When the sum of
+// the rates would exceed Scale, the last ones are cut.
 func (t *Table) Add(name string, rate int) {
 	if rate <= 0 {
 		return

@@ -8,7 +8,8 @@ import (
 	"couchrelay/sim/decide"
 )
 
-// deliver sends five messages over a network whose faults are decided by d. An arrow is a message that arrived.
+// deliver sends five messages over a network whose faults are decided by d. An arrow is a message that
+// arrived.
 func deliver(d *decide.Decider) string {
 	var faults decide.Table
 	faults.Add("lost", decide.Scale/4)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// coroutine is code that can be suspended in the middle. It is reused: when its task is done it waits for the next
-// one, since making a coroutine and growing its stack cost more than most tasks.
+// coroutine is code that can be suspended in the middle. It is reused: when its task is done it waits for the
+// next one, since making a coroutine and growing its stack cost more than most tasks.
 type coroutine struct {
 	e     *Engine
 	owner *Process
@@ -26,8 +26,8 @@ type coroutine struct {
 // killed is the value of the panic that unwinds a coroutine whose process has ended.
 type killed struct{}
 
-// Panic is a panic of a coroutine. It carries the coroutine's own stack: the panic goes on in the caller that resumed
-// the coroutine, whose stack does not show where it began.
+// Panic is a panic of a coroutine. It carries the coroutine's own stack: the panic goes on in the caller that
+// resumed the coroutine, whose stack does not show where it began.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -75,8 +75,8 @@ func (c *coroutine) run(yield func(struct{}) bool) {
 	}
 }
 
-// Owner returns the process that owns the running coroutine. It is nil outside of coroutines, and in coroutines of
-// the world.
+// Owner returns the process that owns the running coroutine. It is nil outside of coroutines, and in
+// coroutines of the world.
 func (e *Engine) Owner() *Process {
 	if e.running == nil {
 		return nil
@@ -140,8 +140,8 @@ func (c *coroutine) kill() {
 	}
 }
 
-// Close ends all remaining coroutines, which would otherwise stay in memory for ever. It ends the run: afterwards only
-// the engine's clock, counts and hash may be read.
+// Close ends all remaining coroutines, which would otherwise stay in memory for ever. It ends the run:
+// afterwards only the engine's clock, counts and hash may be read.
 func (e *Engine) Close() {
 	e.running = nil
 	for len(e.coroutines) > 0 {
@@ -151,14 +151,16 @@ func (e *Engine) Close() {
 	}
 }
 
-// close kills a coroutine and recovers from a panic of its deferred functions, which may run in a broken world.
+// close kills a coroutine and recovers from a panic of its deferred functions, which may run in a broken
+// world.
 func (c *coroutine) close() {
 	defer func() { _ = recover() }() // the run has its outcome; a panic now adds nothing to it
 	c.kill()
 }
 
-// Await calls arm and suspends the running coroutine until the function given to arm is called, or until ctx ends,
-// whose error it then returns. The function may be called before arm returns; only its first call counts.
+// Await calls arm and suspends the running coroutine until the function given to arm is called, or until ctx
+// ends, whose error it then returns. The function may be called before arm returns; only its first call
+// counts.
 func (e *Engine) Await(ctx context.Context, arm func(wake func())) error {
 	c, x, err := e.suspending(ctx)
 	if err != nil {
@@ -184,8 +186,8 @@ func (e *Engine) Sleep(ctx context.Context, d time.Duration) error {
 	return c.suspend(x)
 }
 
-// suspending begins a wait of the running coroutine. Only a *Context can end the wait: other contexts are checked
-// once, before it.
+// suspending begins a wait of the running coroutine. Only a *Context can end the wait: other contexts are
+// checked once, before it.
 func (e *Engine) suspending(ctx context.Context) (*coroutine, *Context, error) {
 	c := e.running
 	if c == nil {
@@ -206,7 +208,8 @@ func (e *Engine) suspending(ctx context.Context) (*coroutine, *Context, error) {
 	return c, x, nil
 }
 
-// suspend gives control back to the engine until the coroutine is resumed. x is nil for a wait without a *Context.
+// suspend gives control back to the engine until the coroutine is resumed. x is nil for a wait without a
+// *Context.
 func (c *coroutine) suspend(x *Context) error {
 	lives := c.yield(struct{}{})
 	if x != nil {
@@ -253,10 +256,12 @@ func (x *Context) end(err error) {
 	}
 }
 
-// Deadline is context.Context's. It reports no deadline, since deadlines are in virtual time and no caller asks.
+// Deadline is context.Context's. It reports no deadline, since deadlines are in virtual time and no caller
+// asks.
 func (x *Context) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Done is context.Context's. It returns nil: a coroutine must not block on a channel, which would stop the engine.
+// Done is context.Context's. It returns nil: a coroutine must not block on a channel, which would stop the
+// engine.
 func (x *Context) Done() <-chan struct{} { return nil }
 
 // Err is context.Context's.

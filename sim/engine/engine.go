@@ -8,8 +8,8 @@ import (
 	"couchrelay/core/kv/mix"
 )
 
-// Engine plays events in the order of their times. Events of the same time are played in the order in which they were
-// planned.
+// Engine plays events in the order of their times. Events of the same time are played in the order in which
+// they were planned.
 type Engine struct {
 	now     instant.Time
 	queue   queue
@@ -17,11 +17,12 @@ type Engine struct {
 	played  uint64
 	hash    uint64
 	running *coroutine
-	// coroutines has all coroutines that live, idle those of them that have no task. The last idle one gets the next
-	// task.
+	// coroutines has all coroutines that live, idle those of them that have no task. The last idle one gets
+	// the next task.
 	coroutines map[*coroutine]bool
 	idle       []*coroutine
-	// Trace, when not nil, is called for every event that has a name, before it is played, and for every Logf.
+	// Trace, when not nil, is called for every event that has a name, before it is played, and for every
+	// Logf.
 	Trace func(at instant.Time, step uint64, actor, text string)
 	// Step, when not nil, is called after every event.
 	Step func()
@@ -38,8 +39,8 @@ func (e *Engine) Now() instant.Time { return e.now }
 // Played returns the number of events so far.
 func (e *Engine) Played() uint64 { return e.played }
 
-// Hash tells runs apart. It covers the time and the name of every event so far, and everything given to Note. Equal
-// runs have equal hashes after every event.
+// Hash tells runs apart. It covers the time and the name of every event so far, and everything given to Note.
+// Equal runs have equal hashes after every event.
 func (e *Engine) Hash() uint64 { return e.hash }
 
 // Note mixes x, such as a hash of what the present event changed, into the hash.
@@ -52,8 +53,8 @@ func (e *Engine) Logf(actor, format string, args ...any) {
 	}
 }
 
-// After plans to call f at d from now, in an event with the name. The event belongs to owner: it is dropped when the
-// owner is killed, and postponed while the owner is paused. A nil owner is the world itself.
+// After plans to call f at d from now, in an event with the name. The event belongs to owner: it is dropped
+// when the owner is killed, and postponed while the owner is paused. A nil owner is the world itself.
 func (e *Engine) After(d time.Duration, owner *Process, name string, f func()) {
 	e.plan(d, event{owner: owner, name: name, f: f})
 }
@@ -72,8 +73,8 @@ func (e *Engine) plan(d time.Duration, ev event) {
 	e.queue.push(ev)
 }
 
-// Run plays events until done, which may be nil, returns true after one of them, or until all events up to the given
-// time are played; then the clock shows that time. It reports whether events are left.
+// Run plays events until done, which may be nil, returns true after one of them, or until all events up to
+// the given time are played; then the clock shows that time. It reports whether events are left.
 func (e *Engine) Run(until instant.Time, done func() bool) bool {
 	for !e.queue.empty() && e.queue.next() <= until {
 		ev := e.queue.pop()
@@ -104,8 +105,8 @@ func (e *Engine) Run(until instant.Time, done func() bool) bool {
 	return !e.queue.empty()
 }
 
-// due reports whether an event happens now. It does not if its owner was killed since it was planned; if the owner is
-// paused, due plans the event again for the end of the pause.
+// due reports whether an event happens now. It does not if its owner was killed since it was planned; if the
+// owner is paused, due plans the event again for the end of the pause.
 func (e *Engine) due(ev *event) bool {
 	p := ev.owner
 	switch {
@@ -150,8 +151,8 @@ func (e *Engine) Resume(p *Process) {
 	e.queue.release(p, e.now)
 }
 
-// Kill drops all events and coroutines of the process. What it has asked of others goes on. Events that are planned
-// for the same process afterwards belong to its next life.
+// Kill drops all events and coroutines of the process. What it has asked of others goes on. Events that are
+// planned for the same process afterwards belong to its next life.
 func (e *Engine) Kill(p *Process) {
 	p.life++
 	p.pausedUntil = 0

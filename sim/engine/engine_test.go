@@ -67,7 +67,8 @@ func TestCoroutines(t *testing.T) {
 	}
 }
 
-// TestCoroutineIsUsedAgain has a second task wait in the coroutine of the first, of which a wake-up comes late.
+// TestCoroutineIsUsedAgain has a second task wait in the coroutine of the first, of which a wake-up comes
+// late.
 func TestCoroutineIsUsedAgain(t *testing.T) {
 	e := New(0)
 	var late func()
@@ -136,7 +137,8 @@ func TestPauseAndKill(t *testing.T) {
 	}
 }
 
-// What waited for the end of a pause comes at once when that ends early, in its order and before what is planned then.
+// What waited for the end of a pause comes at once when that ends early, in its order and before what is
+// planned then.
 func TestResume(t *testing.T) {
 	e := New(0)
 	p, q := &Process{Name: "p"}, &Process{Name: "q"}

@@ -31,7 +31,8 @@ func Example() {
 	// slow at 6
 }
 
-// While a process is paused, none of its events happen. Those that fall due meanwhile happen when the pause ends.
+// While a process is paused, none of its events happen. Those that fall due meanwhile happen when the pause
+// ends.
 func ExampleEngine_Pause() {
 	e := engine.New(0)
 	laptop := &engine.Process{Name: "laptop"}

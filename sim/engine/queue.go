@@ -15,8 +15,8 @@ type event struct {
 	turn  int // the turn of c that the event wakes
 }
 
-// queue is a binary heap of events. The heap itself has only small places without pointers, since moving whole events
-// would cost more than playing them.
+// queue is a binary heap of events. The heap itself has only small places without pointers, since moving
+// whole events would cost more than playing them.
 type queue struct {
 	heap   []place
 	events []event

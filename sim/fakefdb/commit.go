@@ -36,7 +36,8 @@ func (t *transaction) Commit() error {
 	return nil
 }
 
-// send carries the commit to the store and waits for the answer. The store goes on when the client's context ends.
+// send carries the commit to the store and waits for the answer. The store goes on when the client's context
+// ends.
 func (t *transaction) send(c *ryw.Commit) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -100,7 +101,8 @@ type landing struct {
 	failed  kv.Code  // why it did not land; 0 if it did, or until it is decided
 }
 
-// tryLand decides on a commit at the moment at which it reaches the store, and applies it if nothing is against it.
+// tryLand decides on a commit at the moment at which it reaches the store, and applies it if nothing is
+// against it.
 func (db *Database) tryLand(l *landing) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -127,8 +129,8 @@ func (db *Database) tryLand(l *landing) {
 	}
 }
 
-// assignVersion takes the next version or, for a commit that is to be in the batch of the one before it, that one's
-// version. The latter is possible only while no client can have seen the commit before.
+// assignVersion takes the next version or, for a commit that is to be in the batch of the one before it, that
+// one's version. The latter is possible only while no client can have seen the commit before.
 func (db *Database) assignVersion(l *landing) {
 	if l.sameBatch && db.landed > db.known && db.landed > l.readVersion && db.order < 1<<16-1 {
 		db.order++
@@ -162,7 +164,8 @@ func (db *Database) apply(l *landing) []resolver.Span {
 	return l.commit.Writes
 }
 
-// acknowledge notes that the client knows of its commit: every read version that is asked for from now on covers it.
+// acknowledge notes that the client knows of its commit: every read version that is asked for from now on
+// covers it.
 func (db *Database) acknowledge(l *landing) {
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -21,8 +21,8 @@ func (db *Database) Pairs() []kv.KeyValue {
 	return pairs
 }
 
-// Present returns a reader of the present contents. It reads outside of all transactions, takes no time and cannot
-// fail.
+// Present returns a reader of the present contents. It reads outside of all transactions, takes no time and
+// cannot fail.
 func (db *Database) Present() kv.Reader { return present{db} }
 
 type present struct{ db *Database }
@@ -57,7 +57,8 @@ func (p present) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) 
 	return pairs, nil
 }
 
-// Dump prints the present contents for messages of failing tests: a pair on each line, keys as tuples if they are.
+// Dump prints the present contents for messages of failing tests: a pair on each line, keys as tuples if they
+// are.
 func (db *Database) Dump() string {
 	var b strings.Builder
 	for _, p := range db.Pairs() {

@@ -1,14 +1,14 @@
-// Package fakefdb is FoundationDB in memory, for tests and for the simulator: the whole contract of core/kv, with every
-// fault that a client can see. New returns a store for plain tests with goroutines. With a World attached, every
-// operation is a point at which the simulation may suspend the caller and decide what goes wrong; equal decisions give
-// equal runs.
+// Package fakefdb is FoundationDB in memory, for tests and for the simulator: the whole contract of core/kv,
+// with every fault that a client can see. New returns a store for plain tests with goroutines. With a World
+// attached, every operation is a point at which the simulation may suspend the caller and decide what goes
+// wrong; equal decisions give equal runs.
 //
 // # What a read version promises
 //
-// FoundationDB is strictly serializable. When a client asks for a read version, it gets at least the version of every
-// commit that has been acknowledged to any client by then, and at least every read version that any client was given
-// by then. What is left open is a commit that has landed and is not acknowledged yet: a new transaction may see it or
-// not, and once one has seen it all later ones do. StaleReadVersion uses just that.
+// FoundationDB is strictly serializable. When a client asks for a read version, it gets at least the version
+// of every commit that has been acknowledged to any client by then, and at least every read version that any
+// client was given by then. What is left open is a commit that has landed and is not acknowledged yet: a new
+// transaction may see it or not, and once one has seen it all later ones do. StaleReadVersion uses just that.
 //
 // # What an unknown result promises
 //
@@ -117,8 +117,8 @@ func (db *Database) Stats() Stats {
 	return db.stats
 }
 
-// Hash returns a hash of the present contents, which every commit keeps up to date. It does not depend on how the
-// contents came to be.
+// Hash returns a hash of the present contents, which every commit keeps up to date. It does not depend on how
+// the contents came to be.
 func (db *Database) Hash() uint64 {
 	db.mu.Lock()
 	defer db.mu.Unlock()

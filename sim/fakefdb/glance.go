@@ -2,9 +2,9 @@ package fakefdb
 
 import "couchrelay/core/kv"
 
-// Glance is a transaction that reads the present contents at once, for observers of a simulation. It is none of the
-// store's transactions: it has no number and no version, takes no time and cannot fail, so that a run goes on as if
-// nobody had looked. It cannot write either: a write is a fault of the observer, and panics.
+// Glance is a transaction that reads the present contents at once, for observers of a simulation. It is none
+// of the store's transactions: it has no number and no version, takes no time and cannot fail, so that a run
+// goes on as if nobody had looked. It cannot write either: a write is a fault of the observer, and panics.
 func (db *Database) Glance() kv.Tx { return glance{present{db}} }
 
 type glance struct{ present }

@@ -73,8 +73,8 @@ func (t *transaction) ReadVersion() (int64, error) {
 	return t.version, t.begin()
 }
 
-// SetReadVersion sets the read version of an attempt that has not read yet, as FoundationDB's clients can. version must
-// have been a read version or the version of a commit.
+// SetReadVersion sets the read version of an attempt that has not read yet, as FoundationDB's clients can.
+// version must have been a read version or the version of a commit.
 func (t *transaction) SetReadVersion(version int64) { t.version = version }
 
 // begin makes sure that there is a read version.
@@ -171,8 +171,8 @@ func (t *transaction) read(key []byte, f func(db *Database, version int64)) erro
 	return t.answer(out)
 }
 
-// Back-off of FoundationDB's client: it doubles from the first to the last, but is constant for errors that only ask for
-// a newer read version.
+// Back-off of FoundationDB's client: it doubles from the first to the last, but is constant for errors that
+// only ask for a newer read version.
 const (
 	firstBackOff  = 10 * time.Millisecond
 	lastBackOff   = time.Second

@@ -14,8 +14,8 @@ import (
 type tree struct {
 	keys keymap.Map[*chain]
 	hash uint64 // sum of the hashes of all present pairs
-	// old lists, from head on, the chains that grew beyond one value, in the order of the versions at which they did:
-	// prune has to look at a chain once no transaction can read before that version.
+	// old lists, from head on, the chains that grew beyond one value, in the order of the versions at which
+	// they did: prune has to look at a chain once no transaction can read before that version.
 	old  []growth
 	head int
 }

@@ -8,13 +8,14 @@ import (
 	"couchrelay/core/kv"
 )
 
-// World is what surrounds a store: time, the suspension of callers, and the decision what goes wrong. A simulation
-// implements it with coroutines of which exactly one runs at a time. The default world has no faults, and suspends a
-// caller only to wait for a watch.
+// World is what surrounds a store: time, the suspension of callers, and the decision what goes wrong. A
+// simulation implements it with coroutines of which exactly one runs at a time. The default world has no
+// faults, and suspends a caller only to wait for a watch.
 type World interface {
 	// Now is the present. It never goes back.
 	Now() instant.Time
-	// Decide decides what happens to an operation. It is called once for each operation, and again after an Outage.
+	// Decide decides what happens to an operation. It is called once for each operation, and again after an
+	// Outage.
 	Decide(Op) Outcome
 	// Sleep suspends the caller for d, also when that is 0, or until ctx ends, whose error it returns.
 	Sleep(ctx context.Context, d time.Duration) error
@@ -22,8 +23,8 @@ type World interface {
 	// happen before arm returns, or until ctx ends, whose error it returns. That function may be called at
 	// any time, also after the end, and must not call the store.
 	Await(ctx context.Context, arm func(wake func())) error
-	// After calls f after d, also if the caller has died by then, since the store goes on without its clients. It
-	// returns before f is called; only a world without faults may call f before it returns.
+	// After calls f after d, also if the caller has died by then, since the store goes on without its
+	// clients. It returns before f is called; only a world without faults may call f before it returns.
 	After(d time.Duration, f func())
 }
 
@@ -50,11 +51,11 @@ type Op struct {
 	Attempt int    // from 1, counted by OnError
 	Options kv.Options
 	Key     []byte // Read: the first key, or the begin of the range; StartWatch: the key
-	// Limbo reports, for ReadVersion, that a commit has landed and is not acknowledged yet, so that StaleReadVersion
-	// can have an effect.
+	// Limbo reports, for ReadVersion, that a commit has landed and is not acknowledged yet, so that
+	// StaleReadVersion can have an effect.
 	Limbo bool
-	// Wait is, for BackOff, the longest wait that FoundationDB's client would choose, and Code the error that it waits
-	// for.
+	// Wait is, for BackOff, the longest wait that FoundationDB's client would choose, and Code the error that
+	// it waits for.
 	Wait time.Duration
 	Code kv.Code
 }
@@ -65,12 +66,12 @@ type Outcome struct {
 	// Before is the time until the request takes effect, After the time from then until the answer.
 	// BackOff, and faults where the request has no effect, take the sum of both.
 	Before, After time.Duration
-	// AtOnce makes a Read take no time: the caller is not suspended. All reads of a transaction see one version, so it
-	// makes a difference only to what happens before the transaction's commit.
+	// AtOnce makes a Read take no time: the caller is not suspended. All reads of a transaction see one
+	// version, so it makes a difference only to what happens before the transaction's commit.
 	AtOnce bool
 	// Late is, for TimedOutLate and ClusterLate, the time from the answer to the landing of the commit; for
-	// WatchDelayed, the time from the change to the signal; for WatchSpurious and WatchFailed, the time from the
-	// watch's start to its end.
+	// WatchDelayed, the time from the change to the signal; for WatchSpurious and WatchFailed, the time from
+	// the watch's start to its end.
 	Late time.Duration
 	// SameBatch puts a commit into the batch of the commit that landed before it, with the same version
 	// and the next order, where that is possible.
@@ -90,8 +91,8 @@ const (
 	// world decides on it by itself, while the whole store is down.
 	Outage Fault = "fdb-outage"
 
-	// StaleReadVersion gives a read version that leaves out commits which have landed and are not acknowledged yet; see
-	// the package comment.
+	// StaleReadVersion gives a read version that leaves out commits which have landed and are not
+	// acknowledged yet; see the package comment.
 	StaleReadVersion Fault = "fdb-stale-read-version"
 	TagThrottled     Fault = "fdb-tag-throttled"
 	BatchThrottled   Fault = "fdb-batch-throttled" // for kv.PriorityBatch

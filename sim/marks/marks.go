@@ -1,9 +1,10 @@
-// Package marks reports whether simulations reach the rare branches of the core. A mark is a comment in such a branch,
+// Package marks reports whether simulations reach the rare branches of the core. A mark is a comment in such
+// a branch,
 //
 //	// Reached: <what happens here>
 //
-// and costs nothing: a campaign is played by a binary built with -cover, and its coverage profile tells how often the
-// block around each mark ran. A mark that no seed reaches shows that the worlds lack something.
+// and costs nothing: a campaign is played by a binary built with -cover, and its coverage profile tells how
+// often the block around each mark ran. A mark that no seed reaches shows that the worlds lack something.
 package marks
 
 import (
@@ -57,8 +58,8 @@ func Find(root fs.FS, folder string) ([]Mark, error) {
 	return found, err
 }
 
-// Count sets the counts of marks from a coverage profile, which is the output of `go tool covdata textfmt` for this
-// source. A mark counts as often as the innermost block around it.
+// Count sets the counts of marks from a coverage profile, which is the output of `go tool covdata textfmt`
+// for this source. A mark counts as often as the innermost block around it.
 func Count(marks []Mark, profile io.Reader, module string) error {
 	size := make([]int, len(marks)) // lines of the innermost block so far
 	lines := bufio.NewScanner(profile)

@@ -7,7 +7,8 @@ import (
 	"couchrelay/core/peer"
 )
 
-// mishaps are verdicts of servers on documents of a bulk write that failed by chance: nothing is wrong with them.
+// mishaps are verdicts of servers on documents of a bulk write that failed by chance: nothing is wrong with
+// them.
 var mishaps = []peer.Refusal{
 	{Error: "internal_server_error", Reason: "No DB shards could be opened."},
 	{Error: "not_found", Reason: "no_db_file"},

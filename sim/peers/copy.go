@@ -57,8 +57,8 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	return peer.Reply{Result: copied, Failure: broken}
 }
 
-// tears is the number of revisions behind a refused one up to which the refusal breaks the answer. It is more than the
-// number of retries of a request, and so small that a run gets through within its turn.
+// tears is the number of revisions behind a refused one up to which the refusal breaks the answer. It is more
+// than the number of retries of a request, and so small that a run gets through within its turn.
 const tears = 10
 
 // torn is the failure of an answer of the source that ended too soon.
@@ -98,9 +98,9 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 	return out, nil
 }
 
-// doubt tells the network of a refusal by a server, rather than by a database, that may leave a revision out. One for
-// the revision's size may at once. One for our credentials (401, 403) may when it comes a second time for the
-// document, since the server has accepted the credentials elsewhere meanwhile.
+// doubt tells the network of a refusal by a server, rather than by a database, that may leave a revision out.
+// One for the revision's size may at once. One for our credentials (401, 403) may when it comes a second time
+// for the document, since the server has accepted the credentials elsewhere meanwhile.
 func (p *Pair) doubt(r *peer.Refusal) {
 	switch r.Status {
 	case 401, 403:

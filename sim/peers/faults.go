@@ -2,8 +2,8 @@ package peers
 
 import "couchrelay/core/peer"
 
-// Fault names what goes wrong with one request. The first word says where: on the way (net), in the server's answer
-// (http), or in what CouchDB does (couch).
+// Fault names what goes wrong with one request. The first word says where: on the way (net), in the server's
+// answer (http), or in what CouchDB does (couch).
 type Fault = string
 
 // The faults of requests. Catalogue says what each does.

@@ -89,8 +89,8 @@ func (db *DB) FilterWorks(f spec.Filter) *peer.Failure {
 	return failure
 }
 
-// Offers returns the changes that a replication with this filter has to bring over, with all leaves or, if winners is
-// set, the winning ones. It returns nil if the filter does not work.
+// Offers returns the changes that a replication with this filter has to bring over, with all leaves or, if
+// winners is set, the winning ones. It returns nil if the filter does not work.
 func (db *DB) Offers(f spec.Filter, winners bool) []Offer {
 	test, failure := db.selected(f, meant(f))
 	if failure != nil {

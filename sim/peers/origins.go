@@ -21,7 +21,8 @@ func (r Revision) String() string { return r.ID + " " + r.Rev }
 type Origins struct {
 	// Made has hashes of the revisions' contents. The hash of an ancestor that a user only named is 0.
 	Made map[Revision]uint64
-	// Wrong is called for a revision that a database has and that no user made like that, or that it does not show.
+	// Wrong is called for a revision that a database has and that no user made like that, or that it does not
+	// show.
 	Wrong func(db *DB, r Revision, what string)
 }
 

@@ -16,16 +16,19 @@ import (
 type Network interface {
 	// Server returns the server with a host name, or nil.
 	Server(name string) *Server
-	// Fate decides what goes wrong with a request, if anything, and how long the request and its answer travel.
+	// Fate decides what goes wrong with a request, if anything, and how long the request and its answer
+	// travel.
 	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
 	// Cut reports whether the link between a process and a server is cut now.
 	Cut(owner *engine.Process, s *Server) bool
-	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or nil.
+	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or
+	// nil.
 	Arrives(s *Server, database string, op peer.Op) *peer.Failure
-	// Wished is called when the server of a database wants no requests of a kind until a time by the process's clock.
+	// Wished is called when the server of a database wants no requests of a kind until a time by the
+	// process's clock.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
-	// Sends is called for every request that leaves: when the limiter was asked, by the process's clock, and how long
-	// the limiter held the request back.
+	// Sends is called for every request that leaves: when the limiter was asked, by the process's clock, and
+	// how long the limiter held the request back.
 	Sends(owner *engine.Process, key ratelimit.Key, asked instant.Time, held time.Duration)
 	// Torn is called when a source breaks off an answer with several revisions of a document.
 	Torn(db *DB, id string)
@@ -51,7 +54,8 @@ type Pair struct {
 	bare map[string]bool             // documents whose attachments the target does not have
 	// Told adds up what answers said of the target.
 	Told Tally
-	// WentBack reports that the source has repeated changes, so that a sequence may be lower than an earlier one.
+	// WentBack reports that the source has repeated changes, so that a sequence may be lower than an earlier
+	// one.
 	WentBack bool
 }
 
@@ -196,8 +200,8 @@ func at(f func(*DB, Fault) peer.Reply) effect {
 	return func(db *DB, fault Fault, respond func(peer.Reply)) { respond(f(db, fault)) }
 }
 
-// request carries one request to a database and its answer back. The effect happens even if the process that sent it
-// dies meanwhile or the answer is lost.
+// request carries one request to a database and its answer back. The effect happens even if the process that
+// sent it dies meanwhile or the answer is lost.
 func (p *Pair) request(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
 	reply := p.exchange(ctx, side, method, op, do)
 	if reply.Failure != nil {

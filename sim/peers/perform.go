@@ -40,7 +40,8 @@ func (db *DB) getLocal(id string) peer.Local {
 	return local.Local
 }
 
-// localDoc is a _local document that was written or asked for. What is read of it is remembered until the next write.
+// localDoc is a _local document that was written or asked for. What is read of it is remembered until the
+// next write.
 type localDoc struct {
 	peer.Local
 	read bool

@@ -20,11 +20,12 @@ func Selector(form, group int) json.RawMessage {
 	}[form], group)
 }
 
-// Query returns query parameters that make a filter function of this world let a further group of documents through.
-// The parameter's name is one that servers give a meaning of their own, too.
+// Query returns query parameters that make a filter function of this world let a further group of documents
+// through. The parameter's name is one that servers give a meaning of their own, too.
 func Query(group int) json.RawMessage { return fmt.Appendf(nil, `{"attachments":%d}`, group) }
 
-// meant returns the group that the user's query parameters name, told the one that a replication's request names.
+// meant returns the group that the user's query parameters name, told the one that a replication's request
+// names.
 func meant(f spec.Filter) string {
 	var query struct{ Attachments json.Number }
 	_ = json.Unmarshal(f.QueryParams, &query) // there may be none
@@ -51,8 +52,8 @@ var numbers = func() map[string][2]int {
 	return all
 }()
 
-// selects reports whether one of these selectors lets a document through, by the definition of its operators rather than
-// by core/mango. known is false for other selectors.
+// selects reports whether one of these selectors lets a document through, by the definition of its operators
+// rather than by core/mango. known is false for other selectors.
 func selects(selector string, d *docs.Document) (does, known bool) {
 	number, known := numbers[selector]
 	var body struct{ Group, N *int }

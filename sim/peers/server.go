@@ -35,7 +35,8 @@ type Traits struct {
 	NoLongPoll bool
 	// MaxWrite is the number of documents that one _bulk_docs may have; 0 is any.
 	MaxWrite int
-	// MaxDoc is the length of the longest document that the server takes from replications, in bytes; 0 is any.
+	// MaxDoc is the length of the longest document that the server takes from replications, in bytes; 0 is
+	// any.
 	MaxDoc int
 	// CutsFeeds servers break off every answer with changes after a few rows.
 	CutsFeeds bool
@@ -51,7 +52,8 @@ type Traits struct {
 	Rewords bool
 }
 
-// Clustered reports whether the server is a cluster, where the instance_start_time of a database is when it was made.
+// Clustered reports whether the server is a cluster, where the instance_start_time of a database is when it
+// was made.
 func (t Traits) Clustered() bool { return !t.Numeric && !t.Forgets }
 
 func (t Traits) tooLarge(d *docs.Document) bool { return t.MaxDoc > 0 && len(d.Body) > t.MaxDoc }
@@ -103,8 +105,8 @@ type DB struct {
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
 
-	// Edited is when the design document with the filter functions was last written, by a user or a replication, or was
-	// put back with the database.
+	// Edited is when the design document with the filter functions was last written, by a user or a
+	// replication, or was put back with the database.
 	Edited instant.Time
 
 	// Misjudged describes a document that a selector judged wrongly. It is empty while there is none.
@@ -177,7 +179,8 @@ func read[T any](db *DB, f func(*docs.Database) (T, error)) T {
 	return result
 }
 
-// Write writes documents as users do, or as a replication does (new_edits=false), and returns the result of each.
+// Write writes documents as users do, or as a replication does (new_edits=false), and returns the result of
+// each.
 func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	var all []docs.Written
 	for len(edits) > 0 {
@@ -253,8 +256,8 @@ func (db *DB) comma() rune {
 	return ':'
 }
 
-// Number returns the number of the last change that a sequence covers. A sequence from before the database was put
-// back covers at most the changes that are left, as in a cluster.
+// Number returns the number of the last change that a sequence covers. A sequence from before the database
+// was put back covers at most the changes that are left, as in a cluster.
 func (db *DB) Number(s peer.Seq) int64 {
 	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
@@ -292,15 +295,16 @@ type Snapshot struct {
 	changed []string
 }
 
-// Snapshot takes a backup. The backup shares what is never changed in place: the store's values, and lists that only
-// grow.
+// Snapshot takes a backup. The backup shares what is never changed in place: the store's values, and lists
+// that only grow.
 func (db *DB) Snapshot() Snapshot {
 	return Snapshot{
 		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
 	}
 }
 
-// Restore puts the database back to a backup. Clients are not told; sequences from after the backup cover less now.
+// Restore puts the database back to a backup. Clients are not told; sequences from after the backup cover
+// less now.
 func (db *DB) Restore(s Snapshot) {
 	store := fakefdb.New(fakefdb.WithClock(db.Server.now))
 	for part := range slices.Chunk(s.pairs, 50) { // values of at most 100 kB, transactions of 10 MB
@@ -345,7 +349,8 @@ func (db *DB) Sync() {
 	}
 }
 
-// Restart gives the database another instance_start_time and, if the server forgets, puts it back to what was durable.
+// Restart gives the database another instance_start_time and, if the server forgets, puts it back to what was
+// durable.
 func (db *DB) Restart() {
 	db.Server.born++
 	db.start, db.Since = fmt.Sprint(int64(db.Server.now()), db.Server.born), db.Server.now()
@@ -363,7 +368,8 @@ type waiter struct {
 	wake  func(*peer.Failure)
 }
 
-// wait begins a long poll, which ends with a call of wake. The returned function ends it early, if it has not ended.
+// wait begins a long poll, which ends with a call of wake. The returned function ends it early, if it has not
+// ended.
 func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) (stop func(*peer.Failure)) {
 	w := &waiter{owner, wake}
 	db.waiters = append(db.waiters, w)
@@ -375,8 +381,8 @@ func (db *DB) wait(owner *engine.Process, wake func(*peer.Failure)) (stop func(*
 	}
 }
 
-// Hangup ends the long polls of a process, or all of them when owner is nil: with a failure or, when that is nil, with
-// the changes that there are.
+// Hangup ends the long polls of a process, or all of them when owner is nil: with a failure or, when that is
+// nil, with the changes that there are.
 func (db *DB) Hangup(owner *engine.Process, f *peer.Failure) {
 	waiting := db.waiters
 	db.waiters = nil

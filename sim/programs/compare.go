@@ -35,8 +35,8 @@ func (r *Report) String() string {
 	return fmt.Sprintf("%d programs, %d steps; differences that the contract allows: %v; others: 0", r.Programs, r.Steps, r.Allowed)
 }
 
-// Compare compares the answers of a store to a program with those of the first store, and returns the first difference
-// that is not allowed, or "". A store that is not exact may fail without a cause.
+// Compare compares the answers of a store to a program with those of the first store, and returns the first
+// difference that is not allowed, or "". A store that is not exact may fail without a cause.
 func (r *Report) Compare(p Program, first, other []Line, exact bool) string {
 	for i := range first {
 		if first[i].Text == other[i].Text {

@@ -5,7 +5,8 @@ import (
 	"couchrelay/sim/world"
 )
 
-// settings are the keys of [replicator] that mean something to a simulation, in the order in which they are written.
+// settings are the keys of [replicator] that mean something to a simulation, in the order in which they are
+// written.
 var settings = []string{
 	"max_jobs", "max_churn", "interval", "scheduling_policy", "usage_coeff", "priority_coeff", "min_run_time_sec",
 	"startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec", "health_threshold_sec",

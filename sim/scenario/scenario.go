@@ -33,8 +33,8 @@ type Scenario struct {
 	First, Last uint64
 	// Scripted reports that no seed decides: all answers but those of Decisions are benign.
 	Scripted bool
-	// Decisions are recorded answers. With seeds and decisions, nothing happens but what the decisions say, and seeds
-	// answer which, how many and how long.
+	// Decisions are recorded answers. With seeds and decisions, nothing happens but what the decisions say,
+	// and seeds answer which, how many and how long.
 	Decisions []decide.Choice
 	Config    world.Config
 	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and

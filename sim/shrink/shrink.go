@@ -21,7 +21,8 @@ type Task struct {
 	Seed uint64
 	// Hook, when not nil, is called with every trial before it runs.
 	Hook campaign.Hook
-	// Budget is the real time that shrinking may take. When it is used up, the smallest run so far is the result.
+	// Budget is the real time that shrinking may take. When it is used up, the smallest run so far is the
+	// result.
 	Budget time.Duration
 	// Workers is how many runs are tried at once; 0 means one on each core.
 	Workers int
@@ -86,8 +87,8 @@ func Shrink(t Task) (*Result, error) {
 	return &Result{Scenario: &s.best, Before: first.Violation, After: s.after, Decisions: len(first.Choices), Runs: s.runs}, nil
 }
 
-// draw tries another way when much is left: it lets the seed decide everything and makes the world smaller, with fewer
-// faults.
+// draw tries another way when much is left: it lets the seed decide everything and makes the world smaller,
+// with fewer faults.
 func (s *shrinker) draw(drawn scenario.Scenario) {
 	told, after := s.best, s.after
 	if s.size() <= enough || !s.adopt(drawn) {
@@ -142,8 +143,8 @@ func (s *shrinker) unseed() {
 	s.told("seed")
 }
 
-// most is how many lines longer a scenario without a seed may be than one with it. The one without is better, since it
-// survives more changes of the code.
+// most is how many lines longer a scenario without a seed may be than one with it. The one without is better,
+// since it survives more changes of the code.
 const most = 8
 
 // size is what shrinking reduces: the number of lines of the scenario.
@@ -188,8 +189,8 @@ func (s *shrinker) play(c scenario.Scenario) campaign.Outcome {
 	return campaign.Play(c.Config, c.Decider(c.First), append(s.hooks(), campaign.Limit(s.limit))...)
 }
 
-// variants returns a candidate with its own seed and with others. Where a race is equally likely with any seed, one of
-// them will break the invariant.
+// variants returns a candidate with its own seed and with others. Where a race is equally likely with any
+// seed, one of them will break the invariant.
 func (s *shrinker) variants(c scenario.Scenario) []scenario.Scenario {
 	all := []scenario.Scenario{c}
 	if !c.Scripted {

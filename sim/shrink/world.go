@@ -145,8 +145,9 @@ func (s *shrinker) events() {
 	s.told("events")
 }
 
-// sift leaves out events in ever smaller pieces. While there are too many to read it tries many seeds: what events were good
-// for is often no more than that a race took its course, which it takes without them with another seed.
+// sift leaves out events in ever smaller pieces. While there are too many to read it tries many seeds: what
+// events were good for is often no more than that a race took its course, which it takes without them with
+// another seed.
 func (s *shrinker) sift() {
 	for size := (len(s.best.Config.Events) + 1) / 2; size > 0 && !s.late(); size /= 2 {
 		for at := len(s.best.Config.Events) - size; at > -size && !s.late(); at -= size {

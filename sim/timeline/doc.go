@@ -1,3 +1,3 @@
-// Package timeline draws a simulated run: one self-contained HTML page with lanes for nodes, faults, transactions and
-// jobs. It observes a run and changes nothing in it.
+// Package timeline draws a simulated run: one self-contained HTML page with lanes for nodes, faults,
+// transactions and jobs. It observes a run and changes nothing in it.
 package timeline

@@ -6,8 +6,8 @@ type load struct {
 	seconds [][kinds]uint32
 }
 
-// Kinds of events that are counted: the steps of transactions by their numbers in package world, and then faults of
-// requests and of store operations.
+// Kinds of events that are counted: the steps of transactions by their numbers in package world, and then
+// faults of requests and of store operations.
 const (
 	faulted = 4
 	kinds   = 5

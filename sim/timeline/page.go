@@ -23,8 +23,8 @@ var (
 
 var page = template.Must(template.New("timeline").Parse(pageHTML))
 
-// maxChanges is how many changes of jobs and runs, taken together, a page shows one by one. When there are more, those
-// that are too close together for any screen are drawn as one.
+// maxChanges is how many changes of jobs and runs, taken together, a page shows one by one. When there are
+// more, those that are too close together for any screen are drawn as one.
 const maxChanges = 60_000
 
 // data is what the page's script draws: lists of numbers, since there are many.
@@ -116,8 +116,8 @@ func (r *Recorder) least(end int64) int64 {
 	}
 }
 
-// thinChanges replaces changes that come within least of each other by two: the worst state among them and, least
-// later, the last one.
+// thinChanges replaces changes that come within least of each other by two: the worst state among them and,
+// least later, the last one.
 func thinChanges(list []change, least int64) []change {
 	if least == 0 {
 		return list
@@ -151,8 +151,8 @@ func closeGroup(out []change, last change, least, until int64) []change {
 	return append(out, last)
 }
 
-// thinRuns joins runs of one node that are less than least apart, and runs of several nodes that begin within least,
-// which are then drawn as runs of no node.
+// thinRuns joins runs of one node that are less than least apart, and runs of several nodes that begin within
+// least, which are then drawn as runs of no node.
 func thinRuns(list []span, least, end int64) []span {
 	var out []span
 	for _, s := range list {

@@ -135,8 +135,8 @@ func why(r *world.Run) string {
 	return "dropped"
 }
 
-// ofNemesis reports whether a fault is one of the nemesis, which are shown one by one. Faults of requests and of the
-// store are so many that they are only counted.
+// ofNemesis reports whether a fault is one of the nemesis, which are shown one by one. Faults of requests and
+// of the store are so many that they are only counted.
 func ofNemesis(name string) bool {
 	for _, known := range world.NemesisFaults {
 		if name == known {

@@ -10,9 +10,9 @@ import (
 	"couchrelay/sim/world"
 )
 
-// probe makes experiments once everything has come to rest: a job starts soon after its document was written, at the
-// place in the order that the definition gives it, another right after it, and they stop soon after these were deleted.
-// Watches that were lost before the healing end within a while.
+// probe makes experiments once everything has come to rest: a job starts soon after its document was written,
+// at the place in the order that the definition gives it, another right after it, and they stop soon after
+// these were deleted. Watches that were lost before the healing end within a while.
 func (t *Trial) probe() {
 	t.pass(world.AwaitLimit + 2*oracle.ProbeLimit)
 	if t.broken() || t.JobsReady() > 0 || t.FreeSlots() == 0 || len(t.View().Tenants()) == 0 {

@@ -21,8 +21,8 @@ func New(c world.Config, d *decide.Decider) *Trial {
 	return t
 }
 
-// Run plays the run to its end: the time of trouble, the healing, the settling, the experiments at rest. It returns the
-// violation, if there is one.
+// Run plays the run to its end: the time of trouble, the healing, the settling, the experiments at rest. It
+// returns the violation, if there is one.
 func (t *Trial) Run() *oracle.Violation {
 	t.Begin()
 	t.Engine.Run(t.End(), t.broken)

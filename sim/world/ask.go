@@ -33,8 +33,8 @@ type asks struct {
 	repeating  bool
 }
 
-// begin notes the request that a coroutine is about to carry out on the store, and numbers it. A coroutine has one at a
-// time.
+// begin notes the request that a coroutine is about to carry out on the store, and numbers it. A coroutine
+// has one at a time.
 func (a *asks) begin(coroutine any, q Asked) {
 	a.n++
 	q.Number = a.n
@@ -44,7 +44,8 @@ func (a *asks) begin(coroutine any, q Asked) {
 // end notes that a coroutine has the answer to its request.
 func (a *asks) end(coroutine any) { delete(a.current, coroutine) }
 
-// commits notes that a coroutine sends the commit of a transaction, which carries out the coroutine's request.
+// commits notes that a coroutine sends the commit of a transaction, which carries out the coroutine's
+// request.
 func (a *asks) commits(coroutine any, tx uint64) {
 	if q, ok := a.current[coroutine]; ok {
 		a.committing[tx] = q
@@ -77,7 +78,8 @@ func (w *World) stepped() {
 // repeatEvery is how many requests are carried out for each one that is repeated.
 const repeatEvery = 8
 
-// repeat carries out some requests a second time, right after their commits, as a client does that lost the answer.
+// repeat carries out some requests a second time, right after their commits, as a client does that lost the
+// answer.
 func (w *World) repeat(a Asked) {
 	switch a.Request.(type) {
 	case nil, node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:

@@ -10,8 +10,9 @@ import (
 	"couchrelay/sim/engine"
 )
 
-// disturbances are the faults of a node's clocks, of its running on, and of its way to the store, with the times that
-// observers need to make allowance for them. Moments are of the engine; one in the past means that it is over.
+// disturbances are the faults of a node's clocks, of its running on, and of its way to the store, with the
+// times that observers need to make allowance for them. Moments are of the engine; one in the past means that
+// it is over.
 type disturbances struct {
 	w       *World
 	process *engine.Process
@@ -20,14 +21,15 @@ type disturbances struct {
 	lag  time.Duration // by how much the steady clock is behind; only grows within a life, but for resume
 	// pausedUntil and suspendedUntil are the ends of the last pause of any kind, and of the last suspension.
 	pausedUntil, suspendedUntil instant.Time
-	// stallsFor is how long the process is to stand still at its next transaction; 0 for not at all. It does so before
-	// a step of the transaction if stallsBefore is set, else between the commit and the answer.
+	// stallsFor is how long the process is to stand still at its next transaction; 0 for not at all. It does
+	// so before a step of the transaction if stallsBefore is set, else between the commit and the answer.
 	stallsFor    time.Duration
 	stallsBefore bool
 	// isolatedUntil is when the process reaches the store again.
 	isolatedUntil instant.Time
-	// untilGivenUp has an isolation or suspension end early, at the moment at which another worker begins to give this
-	// one up: then both act at once. cutOff has the wake functions of operations that wait for the isolation to end.
+	// untilGivenUp has an isolation or suspension end early, at the moment at which another worker begins to
+	// give this one up: then both act at once. cutOff has the wake functions of operations that wait for the
+	// isolation to end.
 	untilGivenUp bool
 	cutOff       []func()
 	// reachesSince is the end of the last isolation or outage that met an operation of this process.
@@ -55,8 +57,8 @@ func (d *disturbances) pause(fault string, lasts time.Duration) {
 	d.w.emit(FaultHit{fault, d.process.Name, "", lasts})
 }
 
-// suspend stops the process together with its steady clock, as the suspension of a machine does: the process cannot
-// know how long it lasted. A process that is paused already is left alone.
+// suspend stops the process together with its steady clock, as the suspension of a machine does: the process
+// cannot know how long it lasted. A process that is paused already is left alone.
 func (d *disturbances) suspend(lasts time.Duration) {
 	if d.Paused() {
 		return
@@ -76,7 +78,8 @@ func (d *disturbances) resume() {
 	d.w.Engine.Resume(d.process)
 }
 
-// stall pauses a process that is to stall at this point of its transaction: before a step, or before the answer.
+// stall pauses a process that is to stall at this point of its transaction: before a step, or before the
+// answer.
 func (d *disturbances) stall(before bool) {
 	if lasts := d.stallsFor; lasts > 0 && before == d.stallsBefore {
 		d.stallsFor = 0
@@ -84,7 +87,8 @@ func (d *disturbances) stall(before bool) {
 	}
 }
 
-// givenUp ends the isolation or suspension of a worker that another one begins to give up, if it is to last until then.
+// givenUp ends the isolation or suspension of a worker that another one begins to give up, if it is to last
+// until then.
 func (w *World) givenUp(worker string) {
 	for _, p := range w.nodes {
 		if p.untilGivenUp && strings.HasPrefix(worker, p.Name+"/") {
@@ -105,7 +109,8 @@ func (d *disturbances) reconnect() {
 	d.cutOff = nil
 }
 
-// sleepCutOff is Sleep of an operation of an isolated process, which goes on early when the process is reconnected.
+// sleepCutOff is Sleep of an operation of an isolated process, which goes on early when the process is
+// reconnected.
 func (d *disturbances) sleepCutOff(ctx context.Context, wait time.Duration) error {
 	return d.w.Engine.Await(ctx, func(wake func()) {
 		d.cutOff = append(d.cutOff, wake)
@@ -118,25 +123,27 @@ func (d *disturbances) Clock() node.Clock {
 	return node.Clock{Steady: d.Steady(), Wall: d.w.Engine.Now().Add(d.skew)}
 }
 
-// Steady returns what the steady clock shows, which the node, its runs and its limiter of requests have in common.
+// Steady returns what the steady clock shows, which the node, its runs and its limiter of requests have in
+// common.
 func (d *disturbances) Steady() instant.Time { return d.w.Engine.Now().Add(-d.lag) }
 
-// Lag returns by how much the steady clock is behind, since it stood still while the machine was suspended. It is not
-// negative. It is ahead of the truth during a suspension: suspend adds the whole length at its beginning.
+// Lag returns by how much the steady clock is behind, since it stood still while the machine was suspended.
+// It is not negative. It is ahead of the truth during a suspension: suspend adds the whole length at its
+// beginning.
 func (d *disturbances) Lag() time.Duration { return d.lag }
 
 // Paused reports whether the node is paused or suspended.
 func (d *disturbances) Paused() bool { return d.w.Engine.Paused(d.process) }
 
-// PausedLast returns the end of the last pause or suspension, which may be to come. It is 0 when there was none, and at
-// most Booted when there was none in this life.
+// PausedLast returns the end of the last pause or suspension, which may be to come. It is 0 when there was
+// none, and at most Booted when there was none in this life.
 func (d *disturbances) PausedLast() instant.Time { return d.pausedUntil }
 
 // Awoke returns the end of the last suspension of this life, which may be to come; 0 when there was none.
 func (d *disturbances) Awoke() instant.Time { return d.suspendedUntil }
 
-// ReachesSince returns the end of the last isolation or outage that kept an operation of the node from the store. It may
-// be to come; it is 0 when there was none in any life.
+// ReachesSince returns the end of the last isolation or outage that kept an operation of the node from the
+// store. It may be to come; it is 0 when there was none in any life.
 func (d *disturbances) ReachesSince() instant.Time { return d.reachesSince }
 
 // Disturbed reports whether the node cannot learn at the moment what the store says.

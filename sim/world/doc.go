@@ -1,12 +1,13 @@
 // Package world is everything that acts in one run of the simulator: nodes that drive the core's machines as
-// production does, the store and the servers around them, users and an operator, and the nemesis, which does faults
-// that come by themselves. A Config and a decider (package decide) determine a run completely.
+// production does, the store and the servers around them, users and an operator, and the nemesis, which does
+// faults that come by themselves. A Config and a decider (package decide) determine a run completely.
 //
 // # What it tells, and to whom
 //
-// The world judges nothing and imports nothing of the oracle. It emits a Fact at the moment at which something
-// happens; observers (Observe) are told of facts in the order of what happens. They read the world through its View and
-// the exported methods of what facts name, and change nothing: a run has the same hash with observers and without.
+// The world judges nothing and imports nothing of the oracle. It emits a Fact at the moment at which
+// something happens; observers (Observe) are told of facts in the order of what happens. They read the world
+// through its View and the exported methods of what facts name, and change nothing: a run has the same hash
+// with observers and without.
 //
 // # Where things are
 //

@@ -14,10 +14,11 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// Fact is something that happens. Observers are told of facts in their order, each synchronously at its moment: between
-// the world's change and whatever follows from it, as the fact's comment says. They read what a fact names, and change
-// nothing. Facts may come within a transaction of a node or a user; the store, which View.Present reads, then is as of
-// the last commit that landed. Pointers and interfaces in facts are not nil unless the comment says so.
+// Fact is something that happens. Observers are told of facts in their order, each synchronously at its
+// moment: between the world's change and whatever follows from it, as the fact's comment says. They read what
+// a fact names, and change nothing. Facts may come within a transaction of a node or a user; the store, which
+// View.Present reads, then is as of the last commit that landed. Pointers and interfaces in facts are not nil
+// unless the comment says so.
 type Fact interface{ fact() }
 
 // Facts about the engine.
@@ -39,20 +40,21 @@ type (
 
 // Facts about the store.
 type (
-	// Landed is a commit that takes effect, with the request that it carries out, if any. It is told from within the
-	// commit, so the store must not be read yet: wait for Stepped. Repetitions (Repeated) are not told here.
+	// Landed is a commit that takes effect, with the request that it carries out, if any. It is told from
+	// within the commit, so the store must not be read yet: wait for Stepped. Repetitions (Repeated) are not
+	// told here.
 	Landed struct {
 		fakefdb.Landing
 		Asked
 	}
-	// Repeated is a request that was carried out a second time, right after the event in which its commit landed alone.
-	// It is told after the second commit, and after Stepped.
+	// Repeated is a request that was carried out a second time, right after the event in which its commit
+	// landed alone. It is told after the second commit, and after Stepped.
 	Repeated struct {
 		Request node.Request
 		Changed bool // whether the second commit changed the store, though the request had been carried out
 	}
-	// Transacted is a step of a transaction, told before the step has an effect. Transactions of the world itself, in
-	// which nothing fails, are not told.
+	// Transacted is a step of a transaction, told before the step has an effect. Transactions of the world
+	// itself, in which nothing fails, are not told.
 	Transacted struct {
 		Who  string // a node, or "user"
 		Step TransactionStep
@@ -61,9 +63,9 @@ type (
 
 // Facts about nodes.
 type (
-	// NodeChanged is a change in how a node lives. NodeUp is told once the node has its new name as a worker, before its
-	// machine starts; NodeDraining before its machine is told to drain; NodeDown while its runs still are there, whose
-	// RunEnded follow.
+	// NodeChanged is a change in how a node lives. NodeUp is told once the node has its new name as a worker,
+	// before its machine starts; NodeDraining before its machine is told to drain; NodeDown while its runs
+	// still are there, whose RunEnded follow.
 	NodeChanged struct {
 		Node  *Node
 		State NodeState
@@ -75,16 +77,16 @@ type (
 		Event   node.Event
 		Effects []node.Effect
 	}
-	// Answered is a request to the store whose client has the answer of a commit. The node's machine is told later, in
-	// an event of its own, if it lives then.
+	// Answered is a request to the store whose client has the answer of a commit. The node's machine is told
+	// later, in an event of its own, if it lives then.
 	Answered struct {
 		Node    *Node
 		Request node.Request
 		Result  node.Result
 		Since   instant.Time // when the node asked, by the engine
 	}
-	// AskFailed is a request to the store that failed, after all attempts of its client. It may have been carried out.
-	// The node's machine is told later, as with Answered.
+	// AskFailed is a request to the store that failed, after all attempts of its client. It may have been
+	// carried out. The node's machine is told later, as with Answered.
 	AskFailed struct {
 		Node    *Node
 		Request node.Request
@@ -95,8 +97,8 @@ type (
 		Node  *Node
 		Await node.Await
 	}
-	// Armed is a watch that is being set. It is told in each attempt of the transaction, before the commit with which
-	// the watch begins, and only if the counter had not changed already.
+	// Armed is a watch that is being set. It is told in each attempt of the transaction, before the commit
+	// with which the watch begins, and only if the counter had not changed already.
 	Armed struct {
 		Node  *Node
 		Await node.Await
@@ -106,11 +108,11 @@ type (
 
 // Facts about runs.
 type (
-	// RunStarted is a job that a node runs from now on. Its machine is made later in the same event: until then
-	// Run.Info must not be called.
+	// RunStarted is a job that a node runs from now on. Its machine is made later in the same event: until
+	// then Run.Info must not be called.
 	RunStarted struct{ Run *Run }
-	// RunEnded is a run that its node does not carry out any more, since it is over, was dropped, or is lost with the
-	// node's life. Run.Node().Runs() may still have it until the present event is over.
+	// RunEnded is a run that its node does not carry out any more, since it is over, was dropped, or is lost
+	// with the node's life. Run.Node().Runs() may still have it until the present event is over.
 	RunEnded struct{ Run *Run }
 	// RunConfirmed is a run that holds its replication id, before its machine is told.
 	RunConfirmed struct{ Run *Run }
@@ -119,37 +121,38 @@ type (
 		Run *Run
 		Op  peer.Op
 	}
-	// RunCancels is a request that a run gives up after an event, while the request still is in flight. Op is nil when
-	// the run names a request that is not in flight, which is a bug of the run.
+	// RunCancels is a request that a run gives up after an event, while the request still is in flight. Op is
+	// nil when the run names a request that is not in flight, which is a bug of the run.
 	RunCancels struct {
 		Run   *Run
 		ID    uint64
 		Event replication.Event
 		Op    peer.Op
 	}
-	// RunReplied is the answer to a request, before the run's machine is told of it in an event of its own. It also comes
-	// for a request that was given up, whose answer the run is never told.
+	// RunReplied is the answer to a request, before the run's machine is told of it in an event of its own.
+	// It also comes for a request that was given up, whose answer the run is never told.
 	RunReplied struct {
 		Run   *Run
 		Op    peer.Op
 		Reply peer.Reply
 	}
-	// RunProgressed is what a run tells of itself in a step. Asked is the request whose answer caused the step, or nil.
+	// RunProgressed is what a run tells of itself in a step. Asked is the request whose answer caused the
+	// step, or nil.
 	RunProgressed struct {
 		Run   *Run
 		Asked peer.Op
 		Info  replication.Info
 	}
-	// RunSaidEnd is a run whose machine says, after an event, that it is over. Asked is the request that the event
-	// answers, or nil. RunEnded follows.
+	// RunSaidEnd is a run whose machine says, after an event, that it is over. Asked is the request that the
+	// event answers, or nil. RunEnded follows.
 	RunSaidEnd struct {
 		Run   *Run
 		Asked peer.Op
 		Event replication.Event
 		End   replication.End
 	}
-	// RunStepped is a step of a run that goes on, after its effects were performed. Asked is the request that the event
-	// answers, or nil.
+	// RunStepped is a step of a run that goes on, after its effects were performed. Asked is the request that
+	// the event answers, or nil.
 	RunStepped struct {
 		Run     *Run
 		Asked   peer.Op
@@ -171,7 +174,8 @@ type (
 		DB      *peers.DB
 		ID, Rev string
 	}
-	// Altered is a revision in a database that is not as its author made it, found when it was written or checked.
+	// Altered is a revision in a database that is not as its author made it, found when it was written or
+	// checked.
 	Altered struct {
 		DB   *peers.DB
 		Name peers.Revision
@@ -200,14 +204,15 @@ type (
 		Token   uint64 // of the write
 		Present bool   // whether it was written; it was deleted if not
 	}
-	// WriteRefused is a write of a replication document whose user was told that it did not happen and will not.
+	// WriteRefused is a write of a replication document whose user was told that it did not happen and will
+	// not.
 	WriteRefused struct {
 		Doc   *JobDoc
 		Token uint64
 		Err   error
 	}
-	// DatabaseDropped is a replicator database that was deleted, before it is made again. Tenant.Instance still is that
-	// of the deleted one.
+	// DatabaseDropped is a replicator database that was deleted, before it is made again. Tenant.Instance
+	// still is that of the deleted one.
 	DatabaseDropped struct{ Tenant *Tenant }
 	// RequestAnswered is the answer to POST /_replicate.
 	RequestAnswered struct {
@@ -279,7 +284,8 @@ func (w *World) emit(f Fact) {
 // TransactionStep is a step that a transaction may take more than once.
 type TransactionStep uint8
 
-// Steps. A CommitSent that another step does not follow landed, failed for good, or was the last of a client that died.
+// Steps. A CommitSent that another step does not follow landed, failed for good, or was the last of a client
+// that died.
 const (
 	CommitSent    TransactionStep = iota
 	Conflicted                    // another attempt begins, since another transaction changed what this one read (1020)

@@ -21,8 +21,8 @@ type nemesis struct {
 // NemesisSite is where the nemesis asks what to do.
 const NemesisSite = "nemesis"
 
-// NemesisTurn is a turn in which the nemesis did a fault: the event, with what the decider chose, and the questions
-// [From, To) of NemesisSite that decided it.
+// NemesisTurn is a turn in which the nemesis did a fault: the event, with what the decider chose, and the
+// questions [From, To) of NemesisSite that decided it.
 type NemesisTurn struct {
 	Event
 	From, To int
@@ -71,7 +71,8 @@ func (w *World) planEvents() {
 	}
 }
 
-// do does a fault, or an action of users, and returns the event with what the decider chose and the present time.
+// do does a fault, or an action of users, and returns the event with what the decider chose and the present
+// time.
 func (n *nemesis) do(e Event) Event {
 	n.w.Faults.hit(e.What)
 	e.At = n.w.Elapsed()
@@ -87,8 +88,9 @@ func (n *nemesis) do(e Event) Event {
 	return d.did
 }
 
-// deed is a fault while the nemesis does it. The decider is asked for the target first, and then for what the fault
-// needs, in the fault's own order. These orders must stay as they are: the answers of a seed depend on them.
+// deed is a fault while the nemesis does it. The decider is asked for the target first, and then for what the
+// fault needs, in the fault's own order. These orders must stay as they are: the answers of a seed depend on
+// them.
 type deed struct {
 	*nemesis
 	fault  *fault

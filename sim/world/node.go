@@ -24,8 +24,8 @@ const (
 	AwaitLimit = time.Minute
 )
 
-// Node is a process that drives the core's machines as the production runtime does. Observers may read it, by its
-// exported methods.
+// Node is a process that drives the core's machines as the production runtime does. Observers may read it, by
+// its exported methods.
 type Node struct {
 	*engine.Process
 	life
@@ -38,8 +38,8 @@ type Node struct {
 	lives int // begun so far
 	// settings are those that the node is to have. Its machine may not have been told them yet.
 	settings node.Settings
-	// changing reports that the settings have changed and that the machine is told just before the jobs of its next
-	// accept arrive, so that both meet.
+	// changing reports that the settings have changed and that the machine is told just before the jobs of
+	// its next accept arrive, so that both meet.
 	changing bool
 }
 
@@ -137,8 +137,8 @@ func (p *Node) drain() {
 	})
 }
 
-// heal ends all disturbances of the node and restores its settings, with a churn of at least one: without rotation a
-// waiting job would never get a slot.
+// heal ends all disturbances of the node and restores its settings, with a churn of at least one: without
+// rotation a waiting job would never get a slot.
 func (p *Node) heal() {
 	p.disturbances.heal()
 	p.changing = false
@@ -277,8 +277,8 @@ func (p *Node) ask(a node.Ask) {
 	p.w.Engine.After(0, p.Process, "done", func() { p.handle(done) })
 }
 
-// armed tells observers the value of the counter that a watch begins to wait for. It reads the key itself, so that an
-// observer can compare it with what the core made of it.
+// armed tells observers the value of the counter that a watch begins to wait for. It reads the key itself, so
+// that an observer can compare it with what the core made of it.
 func (p *Node) armed(tx kv.Tx, a node.Await) error {
 	keys := p.w.store.Keys.Jobs
 	key := keys.Signal

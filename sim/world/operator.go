@@ -6,8 +6,8 @@ import (
 	"couchrelay/sim/decide"
 )
 
-// share has an operator put other settings in force on all nodes: another policy, priority_coeff and shares. Shares
-// differ by a factor of four at most, as whoever has few waits for their square.
+// share has an operator put other settings in force on all nodes: another policy, priority_coeff and shares.
+// Shares differ by a factor of four at most, as whoever has few waits for their square.
 func (u *users) share(site *decide.Site) {
 	if u.sharing {
 		return

@@ -12,8 +12,9 @@ import (
 	"couchrelay/core/replication"
 )
 
-// The functions of this file are for tests of observers. Such a test never calls Begin, so nothing happens in its world
-// by itself; it makes the nodes' lives, runs and commits that it needs with these functions, and tells the facts.
+// The functions of this file are for tests of observers. Such a test never calls Begin, so nothing happens in
+// its world by itself; it makes the nodes' lives, runs and commits that it needs with these functions, and
+// tells the facts.
 
 // Live begins a life of every node, without starting the machines.
 func (w *World) Live() {
@@ -38,8 +39,8 @@ func (r *Run) SetInFlight(id uint64, op peer.Op) {
 	}
 }
 
-// Commit commits a transaction that carries out a request of a node, or of a user when q is nil, without faults and
-// without time passing.
+// Commit commits a transaction that carries out a request of a node, or of a user when q is nil, without
+// faults and without time passing.
 func (w *World) Commit(q node.Request, change func(kv.Tx) error) error {
 	w.storeWorld.undisturbed = true
 	defer func() { w.storeWorld.undisturbed = false }()

@@ -27,8 +27,8 @@ type siteKey struct {
 	kind fakefdb.Kind
 }
 
-// storeSites are the sites for one kind of operation of one client: which fault, how long the request travels, and how
-// long a fault takes.
+// storeSites are the sites for one kind of operation of one client: which fault, how long the request
+// travels, and how long a fault takes.
 type storeSites struct{ fault, there, late *decide.Site }
 
 func newStoreWorld(w *World) *storeWorld {
@@ -155,8 +155,9 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	return out
 }
 
-// slow reports whether the reads of a transaction take time. The decider is not asked, since there would be as many
-// questions as reads. Slow transactions are spread evenly, since 61 and 100 have no divisor in common.
+// slow reports whether the reads of a transaction take time. The decider is not asked, since there would be
+// as many questions as reads. Slow transactions are spread evenly, since 61 and 100 have no divisor in
+// common.
 func (s *storeWorld) slow(tx uint64) bool { return tx*61%100 < uint64(s.w.Config.SlowReads) }
 
 const fakefdbStale = string(fakefdb.StaleReadVersion)

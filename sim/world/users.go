@@ -50,7 +50,8 @@ type JobDoc struct {
 	// busy is while a write is under way; unknown when nobody knows whether the last one happened.
 	busy, unknown bool
 	present       bool
-	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was read.
+	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was
+	// read.
 	keeps bool
 }
 
@@ -362,7 +363,8 @@ func (w *World) NewDocument(id string, body map[string]any) *JobDoc {
 	return &JobDoc{tenant: w.users.tenants[0], id: id, body: body}
 }
 
-// WriteNow writes a replication document, or deletes it, in a transaction in which nothing fails and which takes no time.
+// WriteNow writes a replication document, or deletes it, in a transaction in which nothing fails and which
+// takes no time.
 func (w *World) WriteNow(j *JobDoc, present bool) error {
 	body := j.body
 	if !present {

@@ -17,8 +17,9 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// View reads a world. Observers have nothing else of the world, so that they cannot change a run. What it returns
-// belongs to the world, and is as of now: observers copy what they want to keep. They must not change it.
+// View reads a world. Observers have nothing else of the world, so that they cannot change a run. What it
+// returns belongs to the world, and is as of now: observers copy what they want to keep. They must not change
+// it.
 type View struct{ w *World }
 
 // View returns the world as observers have it.
@@ -51,8 +52,8 @@ func (v View) Tenants() []*Tenant { return v.w.users.tenants }
 // Store returns the format of what the store holds.
 func (v View) Store() *jobstore.Store { return v.w.store }
 
-// Present reads the store as of the last commit that landed, outside of all transactions. It must not be used while
-// Landed is told.
+// Present reads the store as of the last commit that landed, outside of all transactions. It must not be used
+// while Landed is told.
 func (v View) Present() kv.Reader { return v.w.db.Present() }
 
 // StoreIntact returns an error if the reader of a value has changed it, which is the store's own memory.
@@ -61,8 +62,8 @@ func (v View) StoreIntact() error { return v.w.db.Intact() }
 // StoreDown reports whether an outage keeps everything from the store now.
 func (v View) StoreDown() bool { return v.w.storeWorld.downUntil > v.w.Engine.Now() }
 
-// Asking yields the requests of nodes to the store that have no answer yet, also those of nodes that died meanwhile, in
-// any order. A transaction of a stand-in user is a nil one.
+// Asking yields the requests of nodes to the store that have no answer yet, also those of nodes that died
+// meanwhile, in any order. A transaction of a stand-in user is a nil one.
 func (v View) Asking() iter.Seq[node.Request] {
 	return func(yield func(node.Request) bool) {
 		for _, a := range v.w.asks.current {
@@ -91,7 +92,8 @@ func (v View) ReadDatabase(t *Tenant, read func(*docs.Database) error) error {
 	return read(db)
 }
 
-// Worker returns the node's name as a worker in this life, or the last: the node's name and the number of the life.
+// Worker returns the node's name as a worker in this life, or the last: the node's name and the number of the
+// life.
 func (l *life) Worker() string { return l.worker }
 
 // Title returns the name that the node is configured to have. Several nodes may have the same.
@@ -118,8 +120,8 @@ func (l *life) Running() int { return l.host.Node().Running() }
 // MaxJobs returns the number of slots, as the node's machine says. The node must have been started.
 func (l *life) MaxJobs() int { return l.host.Node().MaxJobs() }
 
-// Runs returns the node's runs in the order in which they started. One that ends in the present event may still be
-// among them.
+// Runs returns the node's runs in the order in which they started. One that ends in the present event may
+// still be among them.
 func (l *life) Runs() []*Run { return l.runs }
 
 // ID returns the number of the run, by which its node calls it. It is unique within a life of the node.
@@ -152,16 +154,16 @@ func (r *Run) Began() instant.Time { return r.began }
 // RepID returns the replication id with which the run identified itself. It is empty until then.
 func (r *Run) RepID() string { return r.repID }
 
-// Base returns the id of the run's checkpoints, which is BaseOf its replication id. It is empty until the run has
-// identified itself.
+// Base returns the id of the run's checkpoints, which is BaseOf its replication id. It is empty until the run
+// has identified itself.
 func (r *Run) Base() string { return BaseOf(r.repID) }
 
-// Info returns what the run's machine says of itself now. It must not be called before the machine's first step, which
-// comes later in the event of RunStarted.
+// Info returns what the run's machine says of itself now. It must not be called before the machine's first
+// step, which comes later in the event of RunStarted.
 func (r *Run) Info() replication.Info { return r.machine.Info() }
 
-// Ending returns how the run's machine said that it is over. It is the zero value until then, and for a run that was
-// dropped.
+// Ending returns how the run's machine said that it is over. It is the zero value until then, and for a run
+// that was dropped.
 func (r *Run) Ending() replication.End { return r.ending }
 
 // InFlight yields the requests in flight with their ids, in any order.
@@ -190,11 +192,12 @@ func (r *Run) WentBack() bool { return r.pair.WentBack }
 // Kept returns the number of fetches whose bodies the run's connections still hold.
 func (r *Run) Kept() int { return r.pair.Kept() }
 
-// KeptBytes returns the size of the bodies that the run's connections hold, without those of the fetches that without
-// reports.
+// KeptBytes returns the size of the bodies that the run's connections hold, without those of the fetches that
+// without reports.
 func (r *Run) KeptBytes(without func(id uint64) bool) int { return r.pair.KeptBytes(without) }
 
-// BaseOf returns the id of the checkpoints of a replication: its replication id without the options behind the "+".
+// BaseOf returns the id of the checkpoints of a replication: its replication id without the options behind
+// the "+".
 func BaseOf(repID string) string {
 	base, _, _ := strings.Cut(repID, "+")
 	return base
@@ -203,8 +206,8 @@ func BaseOf(repID string) string {
 // Name returns the database's name.
 func (t *Tenant) Name() string { return t.name }
 
-// Instance returns the id of the present database of this name, or of the last one. Each time it is made it has
-// another.
+// Instance returns the id of the present database of this name, or of the last one. Each time it is made it
+// has another.
 func (t *Tenant) Instance() tuple.UUID { return t.instance }
 
 // Tenant returns the document's database.
@@ -216,7 +219,8 @@ func (j *JobDoc) ID() string { return j.id }
 // JobID returns the id of the document's job, in the present instance of its database.
 func (j *JobDoc) JobID() string { return jobstore.DocumentJobs(j.tenant.instance) + j.id }
 
-// Unsure reports whether the user cannot know what became of the last write, since it is under way or had no answer.
+// Unsure reports whether the user cannot know what became of the last write, since it is under way or had no
+// answer.
 func (j *JobDoc) Unsure() bool { return j.busy || j.unknown }
 
 // Servers returns the servers in their order: s1, s2 and so on.

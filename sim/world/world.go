@@ -21,7 +21,8 @@ import (
 // start is when every run begins.
 const start instant.Time = 1_800_000_000_000_000
 
-// World is everything that acts in one run of the simulator. Its methods are called by one goroutine at a time.
+// World is everything that acts in one run of the simulator. Its methods are called by one goroutine at a
+// time.
 type World struct {
 	Config  Config
 	Engine  *engine.Engine
@@ -156,7 +157,8 @@ func (w *World) buildServers() {
 	}
 }
 
-// Begin starts everything: users, nodes, the nemesis and the events of the scenario. Call it once, before the engine runs.
+// Begin starts everything: users, nodes, the nemesis and the events of the scenario. Call it once, before the
+// engine runs.
 func (w *World) Begin() {
 	w.users.begin()
 	for _, p := range w.nodes {
