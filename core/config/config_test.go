@@ -70,6 +70,38 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestEachKeySetsItsOwn: a key changes what it tells itself, and nothing that another one tells. A plain number
+// is one of the units that the key's name says.
+func TestEachKeySetsItsOwn(t *testing.T) {
+	values := []string{"150", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a"}
+	byDefault := Default()
+	for _, k := range Replicator {
+		s, value := Default(), ""
+		for _, v := range values {
+			if s.Set(k.Name, v) == nil && k.Get(&s) != k.Get(&byDefault) {
+				value = v
+				break
+			}
+		}
+		if value == "" {
+			t.Errorf("%s takes none of %q", k.Name, values)
+		}
+		for _, other := range Replicator {
+			alike := strings.TrimSuffix(other.Name, "_sec") == strings.TrimSuffix(k.Name, "_sec")
+			if !alike && other.Get(&s) != other.Get(&byDefault) {
+				t.Errorf("%s = %s makes %s %s", k.Name, value, other.Name, other.Get(&s))
+			}
+		}
+		unit := time.Millisecond
+		if strings.HasSuffix(k.Name, "_sec") || k.Name == "health_threshold" {
+			unit = time.Second
+		}
+		if d, err := time.ParseDuration(k.Get(&s)); err == nil && d > 0 && d != 150*unit {
+			t.Errorf("%s = %s is %s", k.Name, value, k.Get(&s))
+		}
+	}
+}
+
 func TestUnits(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"60": time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "0": 0,
@@ -89,8 +121,27 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestBounds: a value beyond the bounds is refused, and so is a number of units that no time can hold.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct{ name, last, beyond string }{
+		{"activity_timeout_sec", "2", "1"}, {"stop_timeout_sec", "1", "0"}, {"interval", "100", "99"},
+		{"min_run_time_sec", "0", "-1"}, {"min_run_time_sec", "9223372036", "18446744074"},
+		{"worker_processes", "1", "0"}, {"worker_batch_size", "100000", "100001"}, {"max_jobs", "0", "-1"},
+	} {
+		s := Default()
+		if err := s.Set(c.name, c.last); err != nil {
+			t.Error(err)
+		}
+		before := s
+		if err := s.Set(c.name, c.beyond); err == nil || !reflect.DeepEqual(s, before) {
+			t.Errorf("%s takes %s: %v", c.name, c.beyond, err)
+		}
+	}
+}
+
 func TestCoefficients(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "0.9": 900_000, "0.0000014": 1, ".25": 250_000, "1e-3": 1000} {
+	for text, want := range map[string]int64{"0": 0, "0.9": 900_000, "0.0000014": 1, "0.0000019": 2,
+		".25": 250_000, "1e-3": 1000} {
 		s := Default()
 		if err := s.Set("usage_coeff", text); err != nil || s.Replicator.Sharing.Forgetting.Coeff != want {
 			t.Errorf("%s is %d millionths, %v", text, s.Replicator.Sharing.Forgetting.Coeff, err)
