@@ -209,6 +209,16 @@ func TestIntervalOfLaterSettings(t *testing.T) {
 	}
 }
 
+// TestRunsGoFirst: of a run and the node that are both due the run is woken first, so that it may end before
+// the node would kill it.
+func TestRunsGoFirst(t *testing.T) {
+	w := running(t, work(t, "a", ""), work(t, "b", "")) // one of the two waits a moment
+	late := w.now.Steady.Add(time.Hour)
+	if ev, is := w.h.Due(late).(RunEvent); !is || w.h.Node().Deadline() > late {
+		t.Errorf("%v is due, and the node at %s", ev, w.h.Node().Deadline())
+	}
+}
+
 // TestPlanOfRecording: a plan may come from elsewhere.
 func TestPlanOfRecording(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
