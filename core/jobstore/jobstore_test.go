@@ -363,6 +363,23 @@ func TestCrashes(t *testing.T) {
 	b.wantState(w.JobID, Pending)
 }
 
+// TestCompletionHeals: a job that completes after crashes tells of none of them.
+func TestCompletionHeals(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
+	b.now = b.now.Add(b.s.Config.Backoff.Max)
+	b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 5); return err })
+	w = b.accept()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{Cause: replication.Completed}, Turn{})
+	})
+	if rec := b.record(w.JobID); rec.State != Completed || rec.ErrorCount != 0 || rec.Error != "" {
+		t.Errorf("%+v", rec)
+	}
+}
+
 // TestHistoryIsBounded: the newest events stay.
 func TestHistoryIsBounded(t *testing.T) {
 	b := newBench(t)

@@ -9,8 +9,8 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// SchemaVersion is the version of the key layout of everything below the root.
-const SchemaVersion = 1
+// schemaVersion is the version of the key layout of everything below the root.
+const schemaVersion = 1
 
 var (
 	// ErrSchema means that a newer release wrote the store.
@@ -28,7 +28,7 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 		return "", err
 	}
 	schema := make([]byte, 8)
-	binary.LittleEndian.PutUint64(schema, SchemaVersion)
+	binary.LittleEndian.PutUint64(schema, schemaVersion)
 	switch {
 	case values[0] == nil:
 		if rows, err := tx.GetRange(kv.PrefixRange(root), kv.RangeOptions{Limit: 1}); err != nil {
@@ -37,8 +37,8 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 			return "", fmt.Errorf("%w: the first is %q", ErrForeign, rows[0].Key)
 		}
 		tx.Set(keys.Schema, schema)
-	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > SchemaVersion:
-		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], SchemaVersion)
+	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > schemaVersion:
+		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], schemaVersion)
 	}
 	if values[1] != nil {
 		return string(values[1]), nil

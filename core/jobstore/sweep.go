@@ -9,10 +9,10 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// ExpireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
+// expireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
 // how many rows of the index it looked at. A row may be of an earlier end of a job that was made again
 // since; then only the row goes.
-func (s *Store) ExpireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
+func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
 	due := s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
 	rows, err := tx.GetRange(due, kv.RangeOptions{Limit: limit})
@@ -45,7 +45,7 @@ const uploadAge = time.Hour
 // Sweep removes what is not needed any more, up to limit of each kind: finished jobs of requests that are
 // old, jobs of deleted databases, abandoned uploads. It reports whether nothing is left to remove.
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
-	expired, err := s.ExpireTransient(tx, now, limit)
+	expired, err := s.expireTransient(tx, now, limit)
 	if err != nil {
 		return false, err
 	}

@@ -35,7 +35,7 @@ func TestTransient(t *testing.T) {
 	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
 	b.wantState(id, Failed) // a request is not tried again
 	expire := func() (n int) {
-		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.ExpireTransient(tx, b.now, 10); return err })
+		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.expireTransient(tx, b.now, 10); return err })
 		return n
 	}
 	b.now = b.now.Add(b.s.Config.TransientMaxAge - 1_000_000)
