@@ -38,7 +38,7 @@ func TestRouter(t *testing.T) {
 			{Method: "GET", Path: "/{db}", Handler: told("db")},
 			{Method: "POST", Path: "/{db}", Handler: told("db")},
 			{Method: "GET", Path: "/{db}/_changes", Handler: told("db")},
-			{Method: "GET", Path: "/{docid}/_other", Handler: told()}, // what it names is forgotten when it is not the one
+			{Method: "GET", Path: "/{docid}/_other", Handler: told()}, // names another segment docid
 			{Method: "PUT", Path: "/{db}/{docid}", Handler: told("db", "docid")},
 			{Method: "PUT", Path: "/{db}/{docid}/{file...}", Handler: told("db", "docid", "file")},
 		})

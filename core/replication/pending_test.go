@@ -78,7 +78,7 @@ func TestPendingOfLateCount(t *testing.T) {
 	if at < 0 {
 		t.Fatal("there is no count under way")
 	}
-	w.step(Reply{ID: w.flying[at].ID, Reply: peer.Reply{Result: peer.Pending{Count: 18}}})
+	w.step(Reply{ID: w.flying[at].ID, Reply: peer.Reply{Result: peer.Pending{Count: 25}}})
 	if got := w.run.Info().ChangesPending; got != 0 {
 		t.Errorf("%d pending of a feed that is read to its end", got)
 	}

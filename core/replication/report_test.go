@@ -21,7 +21,8 @@ func TestReportsOfIdleRun(t *testing.T) {
 		checkpoint := w.run.commits.committed
 		w.proceed(first)
 		if c := w.run.commits.committed; c != checkpoint && checkpoint != "" {
-			if last := append([]report{{}}, w.told...)[len(w.told)]; last.at != w.now || last.info.CheckpointedSeq != c {
+			last := append([]report{{}}, w.told...)[len(w.told)]
+			if last.at != w.now || last.info.CheckpointedSeq != c {
 				t.Errorf("at the checkpoint at %s it tells %+v", c, last.info)
 			}
 		}

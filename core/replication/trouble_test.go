@@ -281,7 +281,8 @@ func TestFilter(t *testing.T) {
 
 	w.failOn("get filter", 1, status(404))
 	w.begin()
-	if end := w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404"); end.Trouble.Throttled {
+	end := w.wantEnd(Crashed, "filter_fetch_error: could not read filter d/f: GET http://h/db/: 404")
+	if end.Trouble.Throttled {
 		t.Error("it was asked to slow down")
 	}
 

@@ -106,8 +106,7 @@ type world struct {
 	run    *Run
 	flying []Call
 	kept   map[uint64][]peer.DocRev
-	open   *peer.Changes       // what is left of the answer that is being read
-	last   peer.Seq            // its end
+	open   *openAnswer
 	before map[string][]string // leafs of the source when the run began
 	calls  []string            // every call, in order
 	end    *End
@@ -135,6 +134,12 @@ type world struct {
 	// attachments names documents that FetchDocs does not carry.
 	attachments map[string]bool
 	steps       int
+}
+
+// openAnswer is what is left of the answer that is being read.
+type openAnswer struct {
+	peer.Changes
+	end peer.Seq // LastSeq of its last part
 }
 
 // report is a Progress, and when it came.
@@ -323,11 +328,11 @@ func (w *world) readChanges(op peer.ReadChanges, half bool) peer.Changes {
 	}
 	if w.open == nil || w.open.LastSeq != op.Since || op.Wait {
 		d := w.dbs[peer.Source]
-		w.open = &peer.Changes{Rows: d.changes(numberOf(op.Since)), LastSeq: op.Since}
-		w.last = seqOf(max(d.seq, numberOf(op.Since)))
+		rest := peer.Changes{Rows: d.changes(numberOf(op.Since)), LastSeq: op.Since}
+		w.open = &openAnswer{rest, seqOf(max(d.seq, numberOf(op.Since)))}
 	}
 	n := min(op.Limit, len(w.open.Rows))
-	got := peer.Changes{Rows: w.open.Rows[:n], LastSeq: w.last, End: n == len(w.open.Rows), Pending: -1}
+	got := peer.Changes{Rows: w.open.Rows[:n], LastSeq: w.open.end, End: n == len(w.open.Rows), Pending: -1}
 	w.open.Rows = w.open.Rows[n:]
 	if !got.End {
 		got.LastSeq = got.Rows[n-1].Seq

@@ -57,8 +57,9 @@ func TestViews(t *testing.T) {
 			`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + `}`},
 		"crashing job": {jobOf(shown(jobstore.Crashing).View()), `{"database":"_replicator","id":"rep","pid":null,` + ends +
 			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history + `,"node":null,"state":"crashing",` + start + `}`},
-		"completed job": {jobOf(shown(jobstore.Completed).View()), `{"database":"_replicator","id":"rep","pid":null,` + ends +
-			`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + `}`},
+		"completed job": {jobOf(shown(jobstore.Completed).View()),
+			`{"database":"_replicator","id":"rep","pid":null,` + ends + `,"user":"joe","doc_id":"doc",` +
+				`"info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + `}`},
 		"new job": {jobOf(request.View()), `{"database":null,"id":null,"pid":null,"source":"http://s/","target":"http://t/",` +
 			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start + `}`},
 		"running document": {documentOf(shown(jobstore.Running).View()), `{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
