@@ -151,7 +151,7 @@ const Hung = "hung"
 
 // What couchsim says of a violation.
 var (
-	broken = regexp.MustCompile(`(?m)^([SLBP][0-9]+)  (.*)\n    seed ([0-9]+) of `)
+	broken = regexp.MustCompile(`(?m)^([SLBP][0-9]+[a-z]?)  (.*)\n    seed ([0-9]+) of `)
 	held   = regexp.MustCompile(`(?m): 0 violations$`)
 )
 
