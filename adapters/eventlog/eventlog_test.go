@@ -435,3 +435,18 @@ type discard struct{ io.Writer }
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 func (discard) Close() error                { return nil }
+
+// TestAddressesAreRedacted: no address of a job keeps its user, password or query in a log.
+func TestAddressesAreRedacted(t *testing.T) {
+	const address, left = "http://anna:hunter2@h/db?q=1", "http://h/db"
+	record := jobstore.Record{Source: address, Target: address, SourceProxy: address, TargetProxy: address}
+	got := redactedWork(jobstore.Work{Record: &record, Replication: &spec.Replication{}}).Record
+	for _, shown := range []string{got.Source, got.Target, got.SourceProxy, got.TargetProxy} {
+		if shown != left {
+			t.Errorf("%s is left", shown)
+		}
+	}
+	if record.Source != address {
+		t.Error("the job itself is changed")
+	}
+}

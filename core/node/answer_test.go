@@ -274,3 +274,21 @@ func TestDuplicateOfRequest(t *testing.T) {
 		t.Errorf("it is %s: %s", rec.State, rec.Reason)
 	}
 }
+
+// TestLostLeaseForgetsRequests: what a run asked for under a lease is not asked for again when that is lost.
+func TestLostLeaseForgetsRequests(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.down = true
+	n.step(RunProgress{Run: n.runOf("r000")})
+	w.pass(n.cfg.ActivityTimeout + time.Second)
+	if !slices.Contains(n.notes, "lease_lost") {
+		t.Fatalf("%q", n.notes)
+	}
+	for _, c := range n.calls {
+		if q, held := c.req.(HeldRequest); held {
+			t.Errorf("it goes on to ask for %s", q)
+		}
+	}
+}
