@@ -177,7 +177,7 @@ func (g *charges) checkCleared(l landing) {
 
 // checkAtRest is S9b, S10a and S10b, of accounts that have runs. Only fair share looks at usage.
 func (g *charges) checkAtRest() {
-	if g.clocksWereSet() {
+	if g.w.ClocksWereSet() {
 		return
 	}
 	accounts := map[string]bool{}
@@ -297,7 +297,7 @@ func (g *charges) nodeStepped(s nodeStep) {
 // checkRetire is S9d. A node whose lease was lost is excused: another may have given its jobs away.
 func (g *charges) checkRetire(l landing) {
 	q, is := l.Request.(node.Retire)
-	if !is || g.leases[q.Worker].gone || g.clocksWereSet() {
+	if !is || g.leases[q.Worker].gone || g.w.ClocksWereSet() {
 		return
 	}
 	for p, b := range g.bills { // in any order: one is enough

@@ -207,10 +207,5 @@ func (k *known) sampled(times *int) bool {
 	return *times%max(k.w.Config().Sample, 1) == 0
 }
 
-// clocksWereSet reports whether clocks were wrong at times, or stood still.
-func (k *known) clocksWereSet() bool {
-	return k.w.Fired(world.NodeJump)+k.w.Fired(world.NodeSkew)+k.w.Fired(world.NodeSuspend) > 0
-}
-
 // thisMinute numbers the minutes of virtual time.
 func (k *known) thisMinute() instant.Time { return k.w.Now() / instant.Seconds(60) }

@@ -63,7 +63,7 @@ func (p *placement) expect(jobID, account string) {
 		tail := p.tails[account]
 		e.least, e.most = float64(max(tail, p.virtual)), float64(max(tail, p.storedVirtual()))
 	default:
-		if p.clocksWereSet() {
+		if p.w.ClocksWereSet() {
 			return // charges may be lost
 		}
 		usage := p.bills.decayed(account, order.Forgetting, e.at)

@@ -171,6 +171,7 @@ func (d *deed) pause() { d.node.pause(d.fault.name, d.lasts()) }
 func (d *deed) stall() { d.node.stallsFor, d.node.stallsBefore = d.lasts(), d.site.Int(2) == 1 }
 
 func (d *deed) suspend() {
+	d.w.clocksWereSet = true
 	d.node.suspend(d.lasts())
 	d.node.untilGivenUp = d.site.Int(2) == 1
 }
@@ -184,6 +185,7 @@ func (d *deed) storm() {
 }
 
 func (d *deed) skew() {
+	d.w.clocksWereSet = true
 	p := d.node
 	p.skew = d.site.Duration(0, 4*time.Minute) - 2*time.Minute
 	d.w.Engine.Logf(p.Name, "clock off by %s", p.skew)
@@ -191,13 +193,18 @@ func (d *deed) skew() {
 }
 
 func (d *deed) jump() {
+	d.w.clocksWereSet = true
 	p := d.node
 	before := p.skew
 	p.skew = d.site.Duration(0, 2*time.Hour) - time.Hour
 	d.w.Engine.Logf(p.Name, "clock jumps by %s", p.skew)
 	lasts := d.lasts()
 	d.tell(p.Name, fmt.Sprintf("clock jumps by %s", p.skew), lasts)
-	d.w.Engine.After(lasts, nil, "clock set right", func() { p.skew = before })
+	d.w.Engine.After(lasts, nil, "clock set right", func() {
+		if !d.w.healed { // the healing has set all clocks right
+			p.skew = before
+		}
+	})
 }
 
 func (d *deed) setUpOtherwise() {

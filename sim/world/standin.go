@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	"couchrelay/core/host"
@@ -10,6 +11,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 )
 
 // The functions of this file are for tests of observers. Such a test never calls Begin, so nothing happens in
@@ -56,6 +58,12 @@ func (p *Node) Occupy(n int) {
 	p.host = host.New(host.Config{Node: node.Config{
 		Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker, Seed: p.site.Seed64(),
 	}})
+	work := make([]jobstore.Work, n)
+	for i := range work {
+		work[i] = jobstore.Work{
+			JobID: fmt.Sprint("busy-", i), Record: &jobstore.Record{}, Replication: &spec.Replication{Continuous: true},
+		}
+	}
 	var answers []host.Event
 	tell := func(ev host.Event) {
 		p.host.Tell(ev)
@@ -65,7 +73,7 @@ func (p *Node) Occupy(n int) {
 			case node.Join:
 				answers = append(answers, node.Done{ID: ask.ID, Result: node.Ok{}})
 			case node.Accept:
-				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: make([]jobstore.Work, n)}})
+				answers = append(answers, node.Done{ID: ask.ID, Result: node.Accepted{Work: work}})
 			}
 		}
 	}

@@ -41,7 +41,8 @@ func (v View) Config() *Config { return &v.w.Config }
 func (v View) End() instant.Time { return v.w.End() }
 
 // Fired returns how often a fault of the Catalogue has come up.
-func (v View) Fired(fault string) uint64 { return v.w.Faults.Fired[fault] }
+// ClocksWereSet reports whether a fault has set a clock of a node so far, or has kept one from going on.
+func (v View) ClocksWereSet() bool { return v.w.clocksWereSet }
 
 // Nodes returns all nodes, dead ones too, in their order: n1, n2 and so on.
 func (v View) Nodes() []*Node { return v.w.nodes }

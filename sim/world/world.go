@@ -38,6 +38,8 @@ type World struct {
 	asks       asks
 	observers  []func(Fact)
 	healed     bool
+	// clocksWereSet is true once a fault has set a clock of a node, or has kept one from going on.
+	clocksWereSet bool
 
 	// OnNemesis, when not nil, is called for every fault that the nemesis has done.
 	OnNemesis func(NemesisTurn)
