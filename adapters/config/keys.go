@@ -31,13 +31,15 @@ var sections = map[string]config.Section[Config]{
 			Kind: name(func(c *Config) *string { return &c.UUID }, ", 32 hexadecimal digits as a rule"),
 		},
 		{
-			Name: "maintenance_mode", Says: "With true the node runs no jobs and /_up answers 404; with nolb only /_up does.",
+			Name: "maintenance_mode",
+			Says: "With true the node runs no jobs and /_up answers 404; with nolb only /_up does.",
 			Kind: maintenance,
 		},
 	},
 	"node_types": {
 		{
-			Name: "api_frontend", Says: "Whether the node answers clients; COUCHDB_NODE_TYPE_API_FRONTEND wins over it.",
+			Name: "api_frontend",
+			Says: "Whether the node answers clients; COUCHDB_NODE_TYPE_API_FRONTEND wins over it.",
 			Kind: role(node.APIFrontend),
 		},
 		{

@@ -13,7 +13,7 @@ import (
 // configCommand prints the configuration.
 type configCommand struct {
 	Key    string   `arg:"" optional:"" help:"Only this section, or this key of it." placeholder:"SECTION[/KEY]"`
-	Config []string `help:"Configuration files; their values are printed instead of the defaults." type:"existingfile" placeholder:"FILE"`
+	Config []string `help:"Print the values of these files; later ones win." type:"existingfile" placeholder:"FILE"`
 }
 
 // Help is kong's.

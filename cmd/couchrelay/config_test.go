@@ -32,8 +32,9 @@ func writeFile(t *testing.T, text string) string {
 
 // TestPrintedConfigurationIsAFile: what is printed, read again, sets every key to the printed value.
 func TestPrintedConfigurationIsAFile(t *testing.T) {
-	odd := writeFile(t, "[replicator]\ninterval = 1500\ncert_file = /c\nkey_file = /k\n[replicator.shares]\nuser:b = 7\n"+
-		"[couchdb]\nuuid = abc\nmaintenance_mode = nolb\n[node_types]\nreplication = false\n")
+	odd := writeFile(t, "[replicator]\ninterval = 1500\ncert_file = /c\nkey_file = /k\n"+
+		"[replicator.shares]\nuser:b = 7\n[couchdb]\nuuid = abc\nmaintenance_mode = nolb\n"+
+		"[node_types]\nreplication = false\n")
 	for name, files := range map[string][]string{"defaults": nil, "in force": {odd}} {
 		want, err := config.Load(files...)
 		if err != nil {
@@ -51,7 +52,8 @@ func TestConfigPrintsValuesInForce(t *testing.T) {
 	file := writeFile(t, "[admins]\nadm = s3cret\n[replicator]\nmax_jobs = 7\n[fabric]\na = b\n")
 	out, problems := printed(t, configCommand{Config: []string{file}}, "COUCHDB_NODE_TYPE_REPLICATION=false")
 	for _, line := range []string{
-		"; It takes a whole number from 0 to 1000000. Default: 500.\nmax_jobs = 7\n", "\n;adm =\n", "\nreplication = false\n", "\n;uuid =\n",
+		"; It takes a whole number from 0 to 1000000. Default: 500.\nmax_jobs = 7\n",
+		"\n;adm =\n", "\nreplication = false\n", "\n;uuid =\n",
 	} {
 		if !strings.Contains(out, line) {
 			t.Errorf("%q is not in\n%s", line, out)

@@ -16,7 +16,7 @@ var version = "0.1.0-dev"
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the service: replicator databases, /_replicate, /_scheduler."`
 	Replicate replicateCommand `cmd:"" help:"Replicate one database into another, and wait for it."`
-	Config    configCommand    `cmd:"" help:"Print the keys of the configuration, as a file of their defaults or of the values in force."`
+	Config    configCommand    `cmd:"" help:"Print all keys of the configuration, as a configuration file."`
 	Demo      demoCommand      `cmd:"" help:"Show a service at work between two databases of its own, in memory."`
 	Version   versionCommand   `cmd:"" help:"Print the version."`
 }

@@ -56,12 +56,15 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 // TestRows: a row has the value of the key beside its default.
 func TestRows(t *testing.T) {
 	c, byDefault := Default(), Default()
-	for _, err := range []error{c.Set("interval", "90000"), c.SetShares("user:b", "7"), c.SetShares("_replicator", "900")} {
+	for _, err := range []error{
+		c.Set("interval", "90000"), c.SetShares("user:b", "7"), c.SetShares("_replicator", "900"),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r := Replicator.Rows("replicator", &c, &byDefault)[2]; r.Key != "interval" || r.Value != "1m30s" || r.Default != "1m" {
+	r := Replicator.Rows("replicator", &c, &byDefault)[2]
+	if r.Key != "interval" || r.Value != "1m30s" || r.Default != "1m" {
 		t.Errorf("%+v", r)
 	}
 	shares := c.Shares()

@@ -54,7 +54,7 @@ var Replicator = Section[Settings]{
 		policy},
 	{"usage_coeff", "The part of an account's use that is still remembered one interval later (fairshare).",
 		Coefficient(usageCoeff, 0, schedule.MaxUsageCoeff)},
-	{"priority_coeff", "The part of a job's priority that is left one interval later (fairshare); auto follows the queue.",
+	{"priority_coeff", "The part of a job's priority left an interval later (fairshare); auto follows the queue.",
 		priorityCoeff},
 	{"min_run_time_sec", "How long a continuous job runs before it may have to give way to another one.",
 		seconds(func(s *Settings) *time.Duration { return &s.Node.MinRun }, 0)},

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"couchrelay/core/docs"
+	"couchrelay/core/replication"
 )
 
 // databases are the invariants of what is in databases when nothing moves any more: replicator databases, and
@@ -20,32 +21,31 @@ var databaseSubject = subject{
 	begin: func(c *chronicle) {
 		d := &databases{c}
 		c.on.atRest.add(func(struct{}) {
-			d.checkRefusals()
+			for _, r := range d.runs {
+				d.checkRefusals(r, r.Info())
+			}
 			d.checkCounted()
 			d.checkIntact()
 		})
 	},
 }
 
-// checkRefusals is S14a. A run is excused when its target was made anew since it began, which it learns at
-// its next checkpoint, and for documents that it has not read yet.
-func (d *databases) checkRefusals() {
-	for _, r := range d.runs {
-		rep, info := r.Replication(), r.Info()
-		source, target := d.w.Database(rep.Source.URL), d.w.Database(rep.Target.URL)
-		if source == nil || target == nil || target != r.begin.target {
-			continue
+// checkRefusals is S14a for what a run tells of itself. The run is excused when its target was made anew since it began,
+// which it learns at its next checkpoint, and for documents that it has not come to yet.
+func (d *databases) checkRefusals(r *run, info replication.Info) {
+	rep := r.Replication()
+	source, target := d.w.Database(rep.Source.URL), d.w.Database(rep.Target.URL)
+	if source == nil || target == nil || target != r.begin.target {
+		return
+	}
+	refused, through := 0, source.Number(info.ThroughSeq)
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
+		if target.Deny[offer.ID] != nil && offer.Number <= through {
+			refused++
 		}
-		refused, through := 0, source.Number(info.ThroughSeq)
-		for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
-			if target.Deny[offer.ID] != nil && offer.Number <= through {
-				refused++
-			}
-		}
-		if refused > 0 && info.DocWriteFailures == 0 {
-			d.Fail("S14a", "%s refused %d documents of job %s, which tells of none",
-				target, refused, r.JobID())
-		}
+	}
+	if refused > 0 && info.DocWriteFailures == 0 {
+		d.Fail("S14a", "%s refused %d documents of job %s, which tells of none", target, refused, r.JobID())
 	}
 }
 

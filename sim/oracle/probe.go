@@ -117,8 +117,8 @@ func (o *Oracle) Follow(id string) *Path {
 // Watch remembers the run that waits for changes: they are promised soon only while it goes on.
 func (p *Path) Watch() { p.run = p.o.runOf(p.id) }
 
-// goesOn reports whether the run went on all the time, and did not wait for its turn.
-func (p *Path) goesOn() bool { return p.run != nil && p.o.runOf(p.id) == p.run }
+// GoesOn reports whether the run went on all the time, and did not wait for its turn.
+func (p *Path) GoesOn() bool { return p.run != nil && p.o.runOf(p.id) == p.run }
 
 // Absent is a revision that is not on the target yet; empty when all are.
 func (p *Path) Absent() string {
@@ -141,14 +141,14 @@ func (p *Path) Uncovered() string {
 
 // CheckArrived is L8b, when something is absent limit after it was written.
 func (p *Path) CheckArrived(limit time.Duration) {
-	if p.goesOn() {
+	if p.GoesOn() {
 		p.o.Fail("L8b", "%s has not arrived %s after it was written to %s", p.Absent(), limit, p.Source)
 	}
 }
 
 // CheckCovered is L8c, when something is not covered limit after it was written.
 func (p *Path) CheckCovered(limit time.Duration) {
-	if p.goesOn() {
+	if p.GoesOn() {
 		p.o.Fail("L8c", "%s is not covered by a checkpoint %s after it was written to %s",
 			p.Uncovered(), limit, p.Source)
 	}

@@ -101,10 +101,12 @@ func (t *Trial) change(id string) {
 	path.Source.Write([]docs.Edit{{Document: docs.Document{ID: "probe", Body: []byte("{}")}, Token: t.NextToken()}})
 	path.Source.Sync()
 	path.Watch()
-	switch checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; {
-	case !t.wait(oracle.Soon, path.Absent):
+	arrived := t.wait(oracle.Soon, path.Absent)
+	if !arrived && path.GoesOn() {
 		path.CheckArrived(oracle.Soon)
-	case !t.wait(checkpointed, path.Uncovered):
+		return
+	}
+	if checkpointed := oracle.Soon + 2*t.Config.CheckpointInterval; !t.wait(checkpointed, path.Uncovered) {
 		path.CheckCovered(checkpointed)
 	}
 }

@@ -1,0 +1,90 @@
+package lint
+
+import (
+	"go/ast"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// logged are the methods that write an event of the service's log, with the event's name as the first argument.
+var logged = []string{"Info", "Warn", "Error", "note"}
+
+// eventName tells names of events from other texts.
+var eventName = regexp.MustCompile(`^[a-z]+([_ ][a-z]+)*$`)
+
+var events = rule{
+	name: "events",
+	why: "operators look up a log line by its event in the table of README.md; an event that is not there tells them " +
+		"nothing, and one that is there alone sends them to look for it",
+	canaries: []string{
+		`adapters/a/a.go: package a; func f() { logger.Warn("not_in_the_table", "key", 1) }`,
+		`core/node/a.go: package node; func (n *Node) f() { n.note("not_in_the_table", "", "") }`,
+		"README.md: | `never_logged` | info | a | b |\n",
+	},
+	check: func(s *source) (found []finding) {
+		told := toldEvents(s)
+		for _, f := range s.files {
+			logs := within(f.path, "adapters") || within(f.path, "cmd/couchrelay") || within(f.path, "core/node")
+			if f.ast == nil || f.test() || !logs {
+				continue
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				name := loggedEvent(n)
+				if name == "" {
+					return true
+				}
+				if _, is := told[name]; !is {
+					found = append(found, finding{at: s.at(n.Pos()), text: name + " is missing in README.md's table"})
+				}
+				told[name] = true
+				return true
+			})
+		}
+		for _, name := range slices.Sorted(maps.Keys(told)) {
+			if !told[name] {
+				found = append(found, finding{at: "README.md", text: "no code logs " + name})
+			}
+		}
+		return found
+	},
+}
+
+// row is a line of the table of events: names in backquotes, and their levels.
+var row = regexp.MustCompile("(?m)^\\| ((?:`[^`|]+`(?:, )?)+) \\| (?:info|warning|error)\\b")
+
+// toldEvents returns the events of README.md's table, all false.
+func toldEvents(s *source) map[string]bool {
+	told := map[string]bool{}
+	for _, f := range s.files {
+		if f.path != "README.md" {
+			continue
+		}
+		for _, match := range row.FindAllStringSubmatch(f.text, -1) {
+			for name := range strings.SplitSeq(match[1], ", ") {
+				told[strings.Trim(name, "`")] = false
+			}
+		}
+	}
+	return told
+}
+
+// loggedEvent returns the name of the event that a call logs, empty if it logs none.
+func loggedEvent(n ast.Node) string {
+	call, is := n.(*ast.CallExpr)
+	if !is || len(call.Args) == 0 {
+		return ""
+	}
+	method, is := call.Fun.(*ast.SelectorExpr)
+	name, literal := call.Args[0].(*ast.BasicLit)
+	if !is || !literal || !slices.Contains(logged, method.Sel.Name) {
+		return ""
+	}
+	text, err := strconv.Unquote(name.Value)
+	if err != nil || !eventName.MatchString(text) {
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,149 @@
+package oracle
+
+import (
+	"testing"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/sim/world"
+)
+
+// document has a user write a replication document with these members, which makes a real job.
+func (r *rig) document(id string, members map[string]any) *world.JobDoc {
+	body := map[string]any{"source": world.URL("s1", "a1"), "target": world.URL("s2", "b1")}
+	for name, v := range members {
+		body[name] = v
+	}
+	j := r.w.NewDocument(id, body)
+	if err := r.w.WriteNow(j, true); err != nil {
+		r.t.Fatal(err)
+	}
+	return j
+}
+
+// checkDocuments tells the facts of cases in worlds that have replicator databases.
+func checkDocuments(t *testing.T, about *subject, cases []case_) {
+	for i, c := range cases {
+		cases[i].tell = func(r *rig) {
+			r.w.MakeTenants()
+			c.tell(r)
+		}
+	}
+	check(t, about, cases)
+}
+
+func TestDocumentsAtRest(t *testing.T) {
+	written := func(r *rig, j *world.JobDoc, token uint64, present bool) {
+		r.see(world.DocumentWritten{Doc: j, Token: token, Present: present})
+	}
+	key := func(j *world.JobDoc) string { return j.Tenant().Name() + " " + j.ID() }
+	checkDocuments(t, &documentSubject, []case_{
+		{"written", func(r *rig) { r.document("doc", nil); r.atRest() }, ""},
+		{"deleted", func(r *rig) {
+			if err := r.w.WriteNow(r.document("doc", nil), false); err != nil {
+				r.t.Fatal(err)
+			}
+			r.atRest()
+		}, ""},
+		{"written, and gone", func(r *rig) { written(r, r.w.NewDocument("doc", nil), 1, true); r.atRest() }, "S3b"},
+		{"written again, and as before", func(r *rig) { written(r, r.document("doc", nil), 77, true); r.atRest() }, "S3b"},
+		{"deleted, and there", func(r *rig) { written(r, r.document("doc", nil), 77, false); r.atRest() }, "S4f"},
+		{"deleted, and its job is there", func(r *rig) {
+			j := r.document("doc", nil)
+			job := r.o.shadows[j.JobID()]
+			_ = r.w.WriteNow(j, false)
+			r.know(j.JobID(), job)
+			r.atRest()
+		}, "S4f"},
+		{"without a job", func(r *rig) {
+			delete(r.o.shadows, r.document("doc", nil).JobID())
+			r.atRest()
+		}, "S3c"},
+		{"with the job of another", func(r *rig) {
+			doc, other := r.document("doc", nil), r.document("other", map[string]any{"continuous": true})
+			specs := r.w.View().Store().Keys.Spec
+			rows, err := r.w.View().Present().GetRange(specs.Sub(other.JobID()).Range(), kv.RangeOptions{})
+			if err != nil || len(rows) != 1 {
+				r.t.Fatal(rows, err)
+			}
+			r.set(specs.Pack(doc.JobID(), 0), rows[0].Value)
+			r.atRest()
+		}, "S3c"},
+		{"whose job is over", func(r *rig) {
+			r.o.shadows[r.document("doc", nil).JobID()].record.State = jobstore.Completed
+			r.atRest()
+		}, "S7f"},
+		{"whose job began to run", func(r *rig) {
+			r.o.shadows[r.document("doc", nil).JobID()].record.State = jobstore.Running
+			r.atRest()
+		}, ""},
+		{"a job of a deleted database", func(r *rig) {
+			r.know("job", aJob(jobstore.Record{Database: "a/_replicator", Instance: "gone"}))
+			r.atRest()
+		}, "S4g"},
+		{"a job of a deleted database that is still swept", func(r *rig) {
+			r.know("job", aJob(jobstore.Record{Database: "a/_replicator", Instance: "gone"}))
+			r.set(r.w.View().Store().Keys.Dropped.Pack("gone"), nil)
+			r.atRest()
+		}, ""},
+		{"a job without its document", func(r *rig) {
+			j := r.document("doc", nil)
+			r.o.shadows[j.JobID()].record.DocID = "another"
+			delete(r.o.docs, key(j))
+			r.atRest()
+		}, "S4g"},
+		{"refused, and written", func(r *rig) {
+			j := r.document("doc", nil)
+			r.see(world.WriteRefused{Doc: j, Token: r.o.docs[key(j)].token})
+		}, "S19"},
+		{"refused, and not written", func(r *rig) { r.see(world.WriteRefused{Doc: r.document("doc", nil), Token: 77}) }, ""},
+	})
+}
+
+// When a job ends, its document tells so in the same commit.
+func TestDocumentsTellTheEnd(t *testing.T) {
+	stats := map[string]any{
+		"revisions_checked": 0, "missing_revisions_found": 0, "docs_read": 3, "docs_written": 0, "changes_pending": nil,
+		"doc_write_failures": 0, "bulk_get_docs": 0, "bulk_get_attempts": 0, "checkpointed_source_seq": "", "start_time": "",
+	}
+	// ends has the job of a document end in a state, when the document tells this.
+	ends := func(state jobstore.State, tells map[string]any) func(*rig) {
+		return func(r *rig) {
+			at := r.now()
+			told := map[string]any{"_replication_state_time": at.ISO8601()}
+			for name, v := range tells {
+				told[name] = v
+			}
+			before := r.o.violation
+			if stats["start_time"] = at.ISO8601(); told["_replication_state"] == nil {
+				delete(told, "_replication_state_time")
+			}
+			j := r.document("doc", told)
+			r.o.violation = before // what the document's own job was made with is of no interest
+			rec := jobstore.Record{
+				Database: j.Tenant().Name(), Instance: jobstore.DocumentJobs(j.Tenant().Instance()), DocID: "doc",
+				State: state, LastUpdated: at, Created: at, Stats: jobstore.Stats{DocsRead: 3},
+			}
+			running, after := rec, aJob(rec)
+			running.State = jobstore.Running
+			r.know(j.JobID(), after)
+			r.o.on.jobChanged.tell(jobChange{id: j.JobID(), before: aJob(running), after: after})
+		}
+	}
+	failed := map[string]any{"_replication_state": "failed", "_replication_state_reason": "because"}
+	completed := map[string]any{"_replication_state": "completed", "_replication_stats": stats}
+	checkDocuments(t, &documentSubject, []case_{
+		{"failed", ends(jobstore.Failed, failed), ""},
+		{"completed", ends(jobstore.Completed, completed), ""},
+		{"nothing", ends(jobstore.Completed, nil), "S7f"},
+		{"another end", ends(jobstore.Completed, failed), "S7f"},
+		{"no reason", ends(jobstore.Failed, map[string]any{"_replication_state": "failed"}), "S7g"},
+		{"another time", ends(jobstore.Failed, map[string]any{
+			"_replication_state": "failed", "_replication_state_reason": "because", "_replication_state_time": "2020-01-01T00:00:00Z",
+		}), "S7h"},
+		{"no numbers", ends(jobstore.Completed, map[string]any{"_replication_state": "completed"}), "S7i"},
+		{"a job of a request", func(r *rig) {
+			r.change(nil, aJob(jobstore.Record{State: jobstore.Running}), aJob(jobstore.Record{State: jobstore.Completed}))
+		}, ""},
+	})
+}

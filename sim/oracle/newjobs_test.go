@@ -1,0 +1,72 @@
+package oracle
+
+import (
+	"fmt"
+	"testing"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/sim/world"
+)
+
+func TestNewJobs(t *testing.T) {
+	// made has a job be made for a document: as it should be, but for what the case changes.
+	made := func(wrong func(*shadow)) func(*rig) {
+		return func(r *rig) {
+			at := r.now()
+			s := aJob(jobstore.Record{
+				State: jobstore.Pending, Database: "a/_replicator", DocID: "doc", User: world.UserOf("doc"),
+				Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"), CheckpointInterval: 5000, RepID: "rep",
+				Created: at, LastUpdated: at, History: []jobstore.Event{{Type: "added", At: at}},
+			})
+			s.spec = fmt.Sprintf(`{"replication":{"Source":{"URL":%q},"Target":{"URL":%q},"checkpoint_interval_ns":5000000000}}`,
+				s.record.Source, s.record.Target)
+			wrong(s)
+			r.change(nil, &shadow{}, s)
+		}
+	}
+	// again has a job be made anew in the place of one in a state.
+	again := func(before jobstore.State, spec string) func(*rig) {
+		return func(r *rig) {
+			made(func(s *shadow) {
+				old := aJob(jobstore.Record{State: before, Created: 1})
+				if old.spec = spec; spec == "" {
+					old.spec = s.spec
+				}
+				r.change(nil, old, s)
+			})(r)
+		}
+	}
+	check(t, &newJobSubject, []case_{
+		{"made", made(func(*shadow) {}), ""},
+		{"made in its last state", made(func(s *shadow) { s.record.State, s.record.History = jobstore.Failed, nil }), ""},
+		{"made at another time", made(func(s *shadow) { s.record.LastUpdated++ }), "S29a"},
+		{"made without history", made(func(s *shadow) { s.record.History = nil }), "S29a"},
+		{"of another user", made(func(s *shadow) { s.record.User = "nobody" }), "S29b"},
+		{"of a request", made(func(s *shadow) { s.record.Database, s.record.User = "", "nobody" }), ""},
+		{"another source", made(func(s *shadow) { s.record.Source = "http://s3/a1" }), "S29c"},
+		{"another interval", made(func(s *shadow) { s.record.CheckpointInterval++ }), "S29c"},
+		{"made anew for another replication", again(jobstore.Running, "{}"), ""},
+		{"made anew for the same", again(jobstore.Running, ""), "S22"},
+		{"made anew when it was over", again(jobstore.Completed, ""), ""},
+	})
+}
+
+// A new job has an id at once, unless a filter function is a part of that.
+func TestNewJobsHaveIDs(t *testing.T) {
+	requested := func(members map[string]any, id string) func(*rig) {
+		return func(r *rig) {
+			job := r.request(members)
+			made := *r.o.shadows[job]
+			rec := *made.record
+			rec.RepID, made.record = id, &rec
+			r.o.on.jobChanged.tell(jobChange{id: job, before: &shadow{header: nil}, after: &made})
+		}
+	}
+	function := map[string]any{"filter": "d/f"}
+	check(t, &newJobSubject, []case_{
+		{"an id", requested(nil, "rep"), ""},
+		{"no id", requested(nil, ""), "S18g"},
+		{"no id, for a filter function", requested(function, ""), ""},
+		{"an id, for a filter function", requested(function, "rep"), "S18g"},
+	})
+}
