@@ -1,30 +1,3 @@
-// Package jobstore is the durable side of replication jobs: what is stored of them, how documents of
-// replicator databases and requests to /_replicate become jobs, how the end of a job reaches its
-// document, and which of several jobs may run as one replication. It follows CouchDB's RFC 016 on top
-// of packages jobs and docs. All its functions work inside the caller's transaction, so that a document
-// and its job, or a job's end and its document's terminal state, change together or not at all.
-//
-// # Keys, below the root (type Keys)
-//
-//	("jobs", "replication", ...)
-//	                         package jobs: the queue
-//	("docs", ...)            package docs: the databases
-//	("schema")               version of this layout
-//	("uuid")                 the service's UUID, which is a part of replication ids
-//	("spec", job id, n)      the parsed replication with its credentials, split over values
-//	("claim", replication)   the job that runs, or last ran, as that replication
-//	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
-//	("dropped", instance)    deleted databases whose jobs are still to be removed
-//	("order")                the policy in force with its parameters
-//	("shares", account)      shares of the accounts that do not have the default
-//	("usage", account, interval, worker)
-//	                         microseconds of slots that the worker's jobs had in the interval
-//	("count", account)       number of the account's jobs that are not over
-//	("tail", account)        the tag of the account's next job (policy tags)
-//	("virtual")              the greatest tag that got a slot (policy tags)
-//
-// Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic
-// additions and maxima need them; "order" is JSON.
 package jobstore
 
 import (
