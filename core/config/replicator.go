@@ -196,8 +196,8 @@ func (s *Settings) SetShares(account, value string) error {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case !jobstore.IsAccount(account):
-		return fmt.Errorf("[replicator.shares] %s: must be the name of a replicator database (_replicator, or one that "+
-			"ends in /_replicator), or user:NAME for what a user asks of _replicate", account)
+		return fmt.Errorf("[replicator.shares] %s: must be the name of a replicator database "+
+			"(_replicator, or one that ends in /_replicator), or user:NAME for what a user asks of _replicate", account)
 	case err != nil || n < schedule.MinShares || n > schedule.MaxShares:
 		return fmt.Errorf("[replicator.shares] %s = %s: %w", account, value, must(takesShares))
 	}
@@ -229,7 +229,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("[replicator] cert_file and key_file are needed both or none")
 	}
 	if b := s.Replicator.Backoff; b.Min > b.Max {
-		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)", b.Min, b.Max)
+		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)",
+			b.Min, b.Max)
 	}
 	s.Replicator.Sharing.Forgetting.Interval = s.Node.Interval
 	return nil

@@ -81,11 +81,16 @@ func TestBackoff(t *testing.T) {
 		{"the longest wait of all", crash(40, time.Second, 41, 10*time.Minute), ""},
 		{"a longer wait than all", crash(40, time.Second, 41, 601*time.Second), "S8c"},
 
-		{"crashes are kept in a short run", change(node.Record{Held: ofN1}, 2, 2, jobstore.Running, time.Second), ""},
-		{"crashes are forgotten in a short run", change(node.Record{Held: ofN1}, 2, 0, jobstore.Running, time.Second), "S8b"},
-		{"crashes are kept in a healthy run", change(node.Record{Held: ofN1}, 2, 2, jobstore.Running, healthy), "S8b"},
-		{"crashes are forgotten in a healthy run", change(node.Record{Held: ofN1}, 2, 0, jobstore.Running, healthy), ""},
-		{"crashes are forgotten by a completion", change(node.Complete{Held: ofN1}, 2, 0, jobstore.Completed, 0), ""},
+		{"crashes are kept in a short run",
+			change(node.Record{Held: ofN1}, 2, 2, jobstore.Running, time.Second), ""},
+		{"crashes are forgotten in a short run",
+			change(node.Record{Held: ofN1}, 2, 0, jobstore.Running, time.Second), "S8b"},
+		{"crashes are kept in a healthy run",
+			change(node.Record{Held: ofN1}, 2, 2, jobstore.Running, healthy), "S8b"},
+		{"crashes are forgotten in a healthy run",
+			change(node.Record{Held: ofN1}, 2, 0, jobstore.Running, healthy), ""},
+		{"crashes are forgotten by a completion",
+			change(node.Complete{Held: ofN1}, 2, 0, jobstore.Completed, 0), ""},
 
 		{"a wait that is over", leaves(time.Minute, time.Minute), ""},
 		{"a wait that is not over", leaves(time.Minute, 59*time.Second), "S8d"},
@@ -121,7 +126,8 @@ func TestVanishedWorkers(t *testing.T) {
 		{"left with a job, and not counted", change(node.Retire{}, running(1), pending(0, 1), 0), "S7c"},
 		{"a job that does not run is counted", change(node.Expire{}, pending(0, 1), pending(0, 2), 0), "S7c"},
 		{"a run ends in order", change(node.Requeue{Held: ofN1}, running(3), pending(0, 0), 0), ""},
-		{"a run ends in order, and the count stays", change(node.Requeue{Held: ofN1}, running(3), pending(0, 3), 0), "S7c"},
+		{"a run ends in order, and the count stays",
+			change(node.Requeue{Held: ofN1}, running(3), pending(0, 3), 0), "S7c"},
 		{"taken", change(node.Accept{}, pending(0, 3), running(3), 0), ""},
 		{"taken, and forgotten", change(node.Accept{}, pending(0, 3), running(0), 0), "S7c"},
 		{"a healthy run", change(progress, running(3), running(0), healthy), ""},
@@ -153,10 +159,12 @@ func TestTransitions(t *testing.T) {
 	}
 	state := func(s jobstore.State) jobstore.Record { return jobstore.Record{State: s} }
 	wrote := func(repID string, docs int64) jobstore.Record {
-		return jobstore.Record{State: jobstore.Running, RepID: repID, Stats: jobstore.Stats{DocsWritten: docs}}
+		stats := jobstore.Stats{DocsWritten: docs}
+		return jobstore.Record{State: jobstore.Running, RepID: repID, Stats: stats}
 	}
 	forgets := func(after time.Duration) jobstore.Record {
-		return jobstore.Record{State: jobstore.Completed, LastUpdated: 1000, Expires: instant.Time(1000).Add(after)}
+		expires := instant.Time(1000).Add(after)
+		return jobstore.Record{State: jobstore.Completed, LastUpdated: 1000, Expires: expires}
 	}
 	ready := func(signal bool) func(*rig) {
 		return func(r *rig) {

@@ -53,7 +53,7 @@ type bulk struct {
 	partial   map[string]bool // "ID REV" of which the target has ancestors, and so maybe attachments
 	copied    map[string]bool // ids of documents that were copied alone
 	excused   bool            // something could not be read or written in bulk
-	scanty    int             // answers in a row that brought a fifth at most of what was asked for
+	scanty    int             // answers in a row that brought a fifth of their request at most
 	unheard   []peer.DocRev   // the first document of each bulk read that failed: the read may be repeated
 }
 
@@ -97,7 +97,7 @@ func (b *bulk) fetched(reply peer.Reply, now instant.Time) {
 	}
 }
 
-// brought notes how much of what was asked for an answer had room for.
+// brought notes for how much of its request an answer had room.
 func (b *bulk) brought(docs []peer.FetchedDoc) {
 	left := 0
 	for _, d := range docs {
@@ -112,7 +112,7 @@ func (b *bulk) brought(docs []peer.FetchedDoc) {
 	}
 }
 
-// compared notes what the target lacks, of which the run knew some before.
+// compared notes the revisions that the target lacks, of which the run knew some before.
 func (b *bulk) compared(known map[string]bool, got peer.Diff, now instant.Time) {
 	for _, d := range got.Docs {
 		for _, rev := range d.Missing {
@@ -141,7 +141,8 @@ func with(set map[string]bool, name string) map[string]bool {
 }
 
 // checkRefused is S30n and S30o: a source that does not read in bulk, or answers with little, is not asked in
-// vain for every batch. What a batch knew before its source refused too often may be asked for in bulk still.
+// vain for every batch. Revisions that a batch knew before its source refused too often may be asked for in
+// bulk still.
 func (br *bulkReads) checkRefused(r *run, op peer.FetchDocs) {
 	b := &r.bulk
 	if b.scanty >= manyScanty {
@@ -160,10 +161,10 @@ func (br *bulkReads) checkRefused(r *run, op peer.FetchDocs) {
 	}
 }
 
-// checkStubs is S30p: attachments are the bulk of what is sent. Only the first copy of a document is judged,
-// since later ones are sent whole when the source or the target lacked something after all. So is what the
-// run does not compare with the target any more, because the target lacked so much of what was compared
-// before.
+// checkStubs is S30p: attachments are most of the bytes that are sent. Only the first copy of a document is
+// judged, since later ones are sent whole when the source or the target lacked something after all. So are
+// revisions that the run does not compare with the target any more, because the target lacked so many of
+// those compared before.
 func (br *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
 	b := &r.bulk
 	if b.copied[op.ID] || r.counts.diffs >= unasked {
@@ -177,7 +178,8 @@ func (br *bulkReads) checkStubs(r *run, op peer.CopyDoc) {
 	}
 }
 
-// checkHalves is S30q: repeating what is too large would fail for ever, and single documents would be slow.
+// checkHalves is S30q: repeating a request that is too large would fail for ever, and single documents would
+// be slow.
 func (br *bulkReads) checkHalves(s runStep, op peer.WriteDocs, f *peer.Failure) {
 	n := len(op.Docs)
 	if f == nil || f.Kind != peer.Status || f.Status != 413 || n == 1 {

@@ -2,7 +2,7 @@ package oracle
 
 import "couchrelay/core/jobstore"
 
-// JobChanged is what a commit made of a job.
+// JobChanged is a job as a commit left it.
 type JobChanged struct {
 	Job           string
 	Database, Doc string         // both empty for the job of a request
@@ -11,7 +11,7 @@ type JobChanged struct {
 	Reason        string         // of the last crash or failure
 }
 
-// watchJob tells the watcher what became of a job. A job that came and went in one commit is not worth
+// watchJob tells the watcher how a job changed. A job that came and went in one commit is not worth
 // telling.
 func (o *Oracle) watchJob(j jobChange) {
 	if o.Watch == nil || j.before.header == nil && j.after.header == nil {
@@ -19,7 +19,8 @@ func (o *Oracle) watchJob(j jobChange) {
 	}
 	changed := JobChanged{Job: j.id}
 	if rec := j.after.record; j.after.header != nil {
-		changed.Database, changed.Doc, changed.State, changed.Reason = rec.Database, rec.DocID, rec.State, rec.Reason
+		changed.Database, changed.Doc = rec.Database, rec.DocID
+		changed.State, changed.Reason = rec.State, rec.Reason
 		if rec.State == jobstore.Running {
 			changed.Node = rec.Node
 		}

@@ -12,10 +12,10 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// charges are the invariants of what accounts are charged with for the slots that their runs hold, and of how
-// this decays to their usage. The upper bound holds always. The lower bounds hold only while no clock was set
-// and no machine was suspended: a node charges by intervals of its wall clock, and what a clock loses is
-// lost.
+// charges are the invariants of the amounts that accounts are charged with for the slots that their runs
+// hold, and of how this decays to their usage. The upper bound holds always. The lower bounds hold only while
+// no clock was set and no machine was suspended: a node charges by intervals of its wall clock, and time
+// that a clock loses is lost.
 type charges struct {
 	*chronicle
 	times int // that commits charged; some of them are checked
@@ -28,7 +28,8 @@ var chargeSubject = subject{
 		{"S9c", "A node charges accounts in the first quarter of each interval."},
 		{"S9d", "A node that leaves in order has charged all that its runs used."},
 		{"S10a", "Charges that do not count any more are cleared."},
-		{"S10b", "The usage of an account is the sum of its charges, each times usage_coeff for every interval since."},
+		{"S10b", "The usage of an account is the sum of its charges, each times usage_coeff for every " +
+			"interval since."},
 	},
 	begin: func(c *chronicle) {
 		g := &charges{chronicle: c}
@@ -49,7 +50,7 @@ func comparePayers(a, b payer) int {
 	return cmp.Or(cmp.Compare(a.worker, b.worker), cmp.Compare(a.account, b.account))
 }
 
-// bill is what runs of a payer used, and what it was charged with.
+// bill has the use of a payer's runs, and the charges to the payer.
 type bill struct {
 	turns   []turn                 // of runs that are over, in the order of their ends
 	used    time.Duration          // by all turns
@@ -60,7 +61,7 @@ type bill struct {
 // turn is from when until when a run held a slot.
 type turn struct{ from, to instant.Time }
 
-// bills are those of all payers.
+// bills has the bill of each payer.
 type bills map[payer]*bill
 
 // of finds or opens the bill of a payer.
@@ -73,8 +74,8 @@ func (all bills) of(p payer) *bill {
 	return b
 }
 
-// charge notes what a payer is charged with for an interval. A charge that is repeated replaces the one
-// before.
+// charge notes the amount that a payer is charged with for an interval. A charge that is repeated replaces
+// the one before.
 func (b *bill) charge(at instant.Time, used int64) {
 	if more := used - b.charges[at]; more > 0 {
 		b.charges[at] = used
@@ -100,7 +101,7 @@ func (g *charges) held(p payer, until instant.Time) time.Duration {
 	return sum
 }
 
-// decayed is what is left of an account's charges at a moment, by the definition: an interval counts in full
+// decayed is the rest of an account's charges at a moment, by the definition: an interval counts in full
 // when it has been over for a quarter of an interval, and less by the coefficient with each one after.
 func (all bills) decayed(account string, f schedule.Forgetting, now instant.Time) (sum float64) {
 	number := func(t instant.Time) int64 { return int64(t) / f.Interval.Microseconds() } // of an interval
@@ -118,7 +119,7 @@ func (all bills) decayed(account string, f schedule.Forgetting, now instant.Time
 	return sum
 }
 
-// imprecision bounds what truncation to whole milliseconds of slots may take from a usage, in microseconds.
+// imprecision bounds the loss of a usage by truncation to whole milliseconds of slots, in microseconds.
 func imprecision(usage float64) float64 { return 1000 + usage/1e6 }
 
 // turnEnded notes how long a run had its slot.
@@ -150,8 +151,8 @@ func (g *charges) landed(l landing) {
 	}
 }
 
-// checkCleared is S10a: a node that charges an account clears what is older than charges count for, and what
-// clocks that were ahead left in the future. It may keep what it has just stored.
+// checkCleared is S10a: a node that charges an account clears charges that are too old to count, and
+// charges in the future, which clocks left that were ahead. It may keep the charge that it has just stored.
 func (g *charges) checkCleared(l landing) {
 	q, is := l.Request.(node.Charge)
 	if !is {
@@ -195,7 +196,7 @@ func (g *charges) checkAtRest() {
 	}
 }
 
-// chargeLate is within how many intervals a node stores what a run used: one until the interval is over, one
+// chargeLate is within how many intervals a node stores the use of a run: one until the interval is over, one
 // that charges are spread by, and as many for a transaction that is repeated.
 const chargeLate = 4
 
@@ -269,9 +270,9 @@ type charging struct {
 	off  time.Duration // of the wall clock from the steady one at the last charge
 }
 
-// nodeStepped is S9c. What comes after a quarter of an interval is not counted with the charges of other
-// nodes, and its account would seem to have used nothing. A node may be late for less than many times in a
-// row, when it waits for an answer, is leaving, or when its wall clock was set since its last charge.
+// nodeStepped is S9c. A charge that comes after a quarter of an interval is not counted with the charges of
+// other nodes, and its account would seem to have used nothing. A node may be late for less than many times
+// in a row, when it waits for an answer, is leaving, or when its wall clock was set since its last charge.
 func (g *charges) nodeStepped(s nodeStep) {
 	c := &s.p.charging
 	if done, is := s.ev.(node.Done); is && done.ID == c.id && done.Fault == node.Committed {

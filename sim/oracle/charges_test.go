@@ -18,7 +18,9 @@ const anAccount = "a/_replicator"
 func (r *rig) runFor(account string) *world.Run {
 	r.runs++
 	rec := &jobstore.Record{Database: account, State: jobstore.Running}
-	return r.runOf(r.node(1), jobstore.Work{JobID: "job", Lock: aLock, Replication: r.replication(nil), Record: rec})
+	return r.runOf(r.node(1), jobstore.Work{
+		JobID: "job", Lock: aLock, Replication: r.replication(nil), Record: rec,
+	})
 }
 
 // charge has the first node store that the account used so much in the interval that began so long ago.
@@ -56,7 +58,9 @@ func TestCharges(t *testing.T) {
 			r.node(1).StandStill(time.Second)
 			r.pass(2 * time.Second)
 		}), ""},
-		{"charged for less by a node that leaves", ranFor(time.Minute, func(r *rig) { r.node(1).Leave() }), ""},
+		{"charged for less by a node that leaves", ranFor(time.Minute, func(r *rig) {
+			r.node(1).Leave()
+		}), ""},
 		{"charged for what an ended run used", func(r *rig) {
 			run := r.runFor(anAccount)
 			r.pass(time.Minute)
@@ -65,8 +69,12 @@ func TestCharges(t *testing.T) {
 			r.charge(time.Minute, 0)
 			r.charge(time.Minute+time.Second, 0)
 		}, "S9a"},
-		{"left with all charged", ranFor(10*time.Minute, func(r *rig) { r.landed(node.Retire{Worker: "n1/1"}) }), ""},
-		{"left with something uncharged", ranFor(9*time.Minute, func(r *rig) { r.landed(node.Retire{Worker: "n1/1"}) }), "S9d"},
+		{"left with all charged", ranFor(10*time.Minute, func(r *rig) {
+			r.landed(node.Retire{Worker: "n1/1"})
+		}), ""},
+		{"left with something uncharged", ranFor(9*time.Minute, func(r *rig) {
+			r.landed(node.Retire{Worker: "n1/1"})
+		}), "S9d"},
 		{"another left", ranFor(9*time.Minute, func(r *rig) { r.landed(node.Retire{Worker: "n2/1"}) }), ""},
 		{"left without its lease", ranFor(9*time.Minute, func(r *rig) {
 			r.o.leases["n1/1"] = lease{gone: true}
@@ -83,14 +91,21 @@ func TestChargesDecay(t *testing.T) {
 		r.set(r.w.View().Store().Keys.Usage.Pack(anAccount, int64(at), "n9/1"), value)
 	}
 	check(t, &chargeSubject, []case_{
-		{"kept while they count", ranFor(10*time.Minute, func(r *rig) { row(r, 5*time.Minute); r.charge(10*time.Minute, 0) }), ""},
+		{"kept while they count", ranFor(10*time.Minute, func(r *rig) {
+			row(r, 5*time.Minute)
+			r.charge(10*time.Minute, 0)
+		}), ""},
 		{"kept for long", ranFor(0, func(r *rig) {
 			c := schedule.Charge{Account: anAccount, At: r.now(), Worker: "n1/1"}
 			row(r, time.Hour)
 			r.landed(node.Charge{Charges: []schedule.Charge{c}})
 		}), "S10a"},
-		{"kept for long, though none is charged since", ranFor(10*time.Minute, func(r *rig) { row(r, 99*time.Minute) }), ""},
-		{"kept for more than any counts", ranFor(10*time.Minute, func(r *rig) { row(r, 102*time.Minute) }), "S10a"},
+		{"kept for long, though none is charged since", ranFor(10*time.Minute, func(r *rig) {
+			row(r, 99*time.Minute)
+		}), ""},
+		{"kept for more than any counts", ranFor(10*time.Minute, func(r *rig) {
+			row(r, 102*time.Minute)
+		}), "S10a"},
 		{"of more use than known", ranFor(10*time.Minute, func(r *rig) {
 			r.pass(2 * time.Minute)
 			r.o.bills.of(payer{"n1/1", anAccount}).charges = map[instant.Time]int64{}

@@ -14,7 +14,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// checkpoints judge what checkpoints cover, and where runs begin by them.
+// checkpoints judge which changes checkpoints cover, and where runs begin by them.
 type checkpoints struct {
 	*chronicle
 	oneSided map[string]oneSided // by id of the log
@@ -41,8 +41,8 @@ var checkpointSubject = subject{
 	},
 }
 
-// filterSettles is how long a run may go on to checkpoint what it read with a filter function that is another
-// one by now.
+// filterSettles is how long a run may go on to checkpoint changes that it read with a filter function that is
+// another one by now.
 const filterSettles = 5 * time.Minute
 
 // checkLog is S11a and S11b, called before the log is written. A run that crashes begins at its checkpoint,
@@ -148,8 +148,8 @@ func (cp *checkpoints) foundStands(r *run) bool {
 	return l.source != nil && l == cp.logsOf(r) && max(l.source.Since, l.target.Since) <= r.Began()
 }
 
-// checkStart is S27: a run that begins too late loses changes, and one that begins too early reads what was
-// read before.
+// checkStart is S27: a run that begins too late loses changes, and one that begins too early reads changes
+// again.
 func (cp *checkpoints) checkStart(r *run, op peer.ReadChanges) {
 	l := &r.lookup.found
 	if l.source.Number(op.Since) != l.source.Number(l.start) {

@@ -17,7 +17,8 @@ import (
 )
 
 func TestCheckpoints(t *testing.T) {
-	// saved has a run save what has arrived on its target or not, before something else happens there.
+	// saved has a run save changes that have arrived on its target or not, before something else happens
+	// there.
 	saved := func(arrives bool, before func(*saver)) func(*rig) {
 		return func(r *rig) {
 			s := r.savesIn(nil)
@@ -59,7 +60,9 @@ func TestCheckpoints(t *testing.T) {
 		{"not on the target", saved(false, nil), "S11a"},
 		{"not a log", saved(true, func(s *saver) { s.puts(peer.Source, []byte(`[]`)) }), "S11b"},
 		{"begun where the logs agree", begins(true, start), ""},
-		{"begun at zero", begins(true, func(r *rig, run *world.Run, _ peer.Seq) { start(r, run, peer.Zero) }), "S27"},
+		{"begun at zero", begins(true, func(r *rig, run *world.Run, _ peer.Seq) {
+			start(r, run, peer.Zero)
+		}), "S27"},
 		{"begun at zero, with no logs", begins(false, func(r *rig, run *world.Run, _ peer.Seq) {
 			start(r, run, peer.Zero)
 		}), ""},
@@ -96,7 +99,7 @@ func oneSide(r *rig, n int) {
 	}
 }
 
-// rests has a job come to rest that would begin behind what never arrived, if there are logs.
+// rests has a job come to rest that would begin behind changes that never arrived, if there are logs.
 func rests(r *rig, logs bool) {
 	at := r.edit(r.db("s1", "a1"), "a")
 	if log := fmt.Appendf(nil, `{"session_id":"s","source_last_seq":%s}`, at); logs {
@@ -108,7 +111,7 @@ func rests(r *rig, logs bool) {
 	r.o.on.atRest.tell(struct{}{})
 }
 
-// storeSpec has the store hold what a job is to do.
+// storeSpec has the store hold the replication of a job.
 func (r *rig) storeSpec(jobID string, rep *spec.Replication) {
 	raw, err := spec.Encode(rep)
 	if err != nil {

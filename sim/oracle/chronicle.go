@@ -14,15 +14,16 @@ import (
 	"couchrelay/sim/world"
 )
 
-// chronicle keeps what is known of a run of the simulator up to date, and tells checkers what happens. It judges
-// nothing. Whether it takes note of a fact before or after it tells it stands with the fields of hearing.
+// chronicle keeps the knowledge of a run of the simulator up to date, and tells checkers all events. It
+// judges nothing. Whether it takes note of a fact before or after it tells it stands with the fields of
+// hearing.
 type chronicle struct {
 	known
 	on       hearing
 	landings []landing // commits of the present event
 }
 
-// boot begins a life of a node: what it knew is gone.
+// boot begins a life of a node, which has lost all that it knew.
 func (c *chronicle) boot(n *world.Node) {
 	p := c.process(n)
 	*p = process{
@@ -32,8 +33,8 @@ func (c *chronicle) boot(n *world.Node) {
 	c.on.nodeUp.tell(p)
 }
 
-// stepped tells of a node's step. The settings and the name that the step gives the node are known before, and the runs
-// that it stops are known to be stopped after.
+// stepped tells of a node's step. The settings and the name that the step gives the node are known before,
+// and the runs that it stops are known to be stopped after.
 func (c *chronicle) stepped(s nodeStep) {
 	if configure, is := s.ev.(node.Configure); is {
 		s.p.applied = settings{configure.Settings, c.w.Now()}
@@ -126,7 +127,8 @@ func (c *chronicle) followJob(id string, l landing) {
 			c.unreadable("record of job "+id, err)
 			return
 		}
-		if before.record != nil && before.record.Created != after.record.Created { // removed and added in one commit
+		// A job of another time was removed and added in one commit.
+		if before.record != nil && before.record.Created != after.record.Created {
 			after.came, after.gone = now, now
 			change.anew = true
 		}

@@ -29,10 +29,12 @@ type hold struct{ repID, jobID string }
 
 var claimSubject = subject{
 	invariants: []Invariant{
-		{"S18a", "A job keeps the replication id that it claimed until it is over, removed or another replication."},
+		{"S18a", "A job keeps the replication id that it claimed until it is over, removed or another " +
+			"replication."},
 		{"S18b", "A claim is refused only while another job has the replication id."},
 		{"S18c", "A claim is refused only in favor of a job that replicates the same."},
-		{"S18d", "A job does not fail for good while only requests and deleted databases have its replication id."},
+		{"S18d", "A job does not fail for good while only requests and deleted databases have its " +
+			"replication id."},
 		{"S18e", "Each claimed replication id is that of a job which has it."},
 		{"S18f", "Of the jobs with one replication id at most one runs."},
 		{"S29d", "The refusal of a claim names the document whose job has the replication id."},
@@ -86,7 +88,7 @@ func (c *claims) noteHold(id string, r *jobstore.Record) {
 // within that time may have been in the way.
 const answerLate = time.Minute
 
-// answered is S18b, S18c and S29d, and notes what S18d goes by.
+// answered is S18b, S18c and S29d, and notes refusals for S18d.
 func (c *claims) answered(f world.Answered) {
 	claim, is := f.Request.(node.Claim)
 	if !is || !f.Result.(node.Claimed).Refused {
@@ -107,7 +109,8 @@ func (c *claims) answered(f world.Answered) {
 		}
 		found = true
 		named = named || names(reason, s)
-		passing = passing && s.header != nil && (s.record.Transient() || c.droppedBefore(s.record.Instance, f.Since))
+		passing = passing && s.header != nil &&
+			(s.record.Transient() || c.droppedBefore(s.record.Instance, f.Since))
 	}
 	c.onlyPassing[claim.Held] = passing
 	if !found {
@@ -118,7 +121,7 @@ func (c *claims) answered(f world.Answered) {
 }
 
 // checkSame is S18c. A claim of a job that was made anew meanwhile, or is another worker's, tells nothing of
-// what the job is now.
+// the job as it is now.
 func (c *claims) checkSame(claim node.Claim, id string, s *shadow) {
 	own := c.shadows[claim.JobID]
 	if own == nil || own.header == nil || own.header.Lock != claim.Lock {
@@ -130,8 +133,8 @@ func (c *claims) checkSame(claim node.Claim, id string, s *shadow) {
 	}
 }
 
-// names reports whether a reason names a job, where it has to: jobs of requests have no document, and what a
-// job was that is gone is not known any more.
+// names reports whether a reason names a job, where it has to: jobs of requests have no document, and the
+// kind of a job that is gone is not known any more.
 func names(reason string, s *shadow) bool {
 	return s.header == nil || s.record.Transient() ||
 		strings.HasSuffix(reason, " document `"+s.record.DocID+"` from db `"+s.record.Database+"`")
@@ -143,7 +146,7 @@ func (c *claims) droppedBefore(instance string, at instant.Time) bool {
 	return gone && since < at
 }
 
-// essence is what of a stored replication makes it another one than others.
+// essence has the members of a stored replication by which it differs from others.
 func essence(stored string) string {
 	var s struct {
 		Replication struct {

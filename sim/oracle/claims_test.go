@@ -15,7 +15,9 @@ import (
 const refusal = "replication has document `other` from db `a/_replicator`"
 
 func TestClaims(t *testing.T) {
-	owner := jobstore.Record{State: jobstore.Running, RepID: "rep", Database: "a/_replicator", DocID: "other", Instance: "i"}
+	owner := jobstore.Record{
+		State: jobstore.Running, RepID: "rep", Database: "a/_replicator", DocID: "other", Instance: "i",
+	}
 	claims := func(r *rig, jobID string) {
 		r.set(r.w.View().Store().Keys.Claim.Pack("rep"), []byte(jobID))
 	}
@@ -33,22 +35,34 @@ func TestClaims(t *testing.T) {
 		{"lost while it runs", kept(owner), "S18a"},
 		{"given on when it is over", kept(over), ""},
 		{"given on when it is another", kept(another), ""},
-		{"claimed by a job that has it", func(r *rig) { r.know("first", aJob(owner)); claims(r, "first"); r.atRest() }, ""},
-		{"claimed by a job that is another", func(r *rig) { r.know("first", aJob(another)); claims(r, "first"); r.atRest() }, "S18e"},
+		{"claimed by a job that has it", func(r *rig) {
+			r.know("first", aJob(owner))
+			claims(r, "first")
+			r.atRest()
+		}, ""},
+		{"claimed by a job that is another", func(r *rig) {
+			r.know("first", aJob(another))
+			claims(r, "first")
+			r.atRest()
+		}, "S18e"},
 		{"claimed by no job", func(r *rig) { claims(r, ""); r.atRest() }, ""},
 	})
 }
 
 func TestRefusedClaims(t *testing.T) {
-	owner := jobstore.Record{State: jobstore.Running, RepID: "rep", Database: "a/_replicator", DocID: "other", Instance: "i"}
+	owner := jobstore.Record{
+		State: jobstore.Running, RepID: "rep", Database: "a/_replicator", DocID: "other", Instance: "i",
+	}
 	claim := node.Claim{Held: held, RepID: "rep"}
 	refuse := func(r *rig, reason string, since instant.Time) {
 		r.know("job", aJob(jobstore.Record{State: jobstore.Running}))
-		r.see(world.Answered{Node: r.node(1), Request: claim, Result: node.Claimed{Refused: true, Reason: reason}, Since: since})
+		r.see(world.Answered{Node: r.node(1), Request: claim,
+			Result: node.Claimed{Refused: true, Reason: reason}, Since: since})
 	}
 	fails := func(r *rig) {
 		failed := jobstore.Record{State: jobstore.Failed}
-		r.change(node.Fail{Held: held, Trouble: replication.Trouble{Error: "duplicate_job"}}, r.o.shadows["job"], aJob(failed))
+		r.change(node.Fail{Held: held, Trouble: replication.Trouble{Error: "duplicate_job"}},
+			r.o.shadows["job"], aJob(failed))
 	}
 	// had has a job lose the replication id so long before the refusal.
 	had := func(ago time.Duration) func(*rig) {
@@ -72,7 +86,10 @@ func TestRefusedClaims(t *testing.T) {
 		{"for a job that had it of late", had(time.Second), ""},
 		{"for a job that had it long ago", had(2 * time.Minute), "S18b"},
 		{"without its name", func(r *rig) { r.know("other", aJob(owner)); refuse(r, "no", 0) }, "S29d"},
-		{"without the name of a request", func(r *rig) { r.know("other", aJob(request)); refuse(r, "no", 0) }, ""},
+		{"without the name of a request", func(r *rig) {
+			r.know("other", aJob(request))
+			refuse(r, "no", 0)
+		}, ""},
 		{"for another replication", func(r *rig) {
 			s := aJob(owner)
 			s.spec = `{"replication":{"Continuous":true}}`
@@ -84,10 +101,19 @@ func TestRefusedClaims(t *testing.T) {
 			s := aJob(owner)
 			s.spec = `{"replication":{"Continuous":true}}`
 			r.know("other", s)
-			r.see(world.Answered{Node: r.node(1), Request: claim, Result: node.Claimed{Refused: true, Reason: refusal}})
+			r.see(world.Answered{Node: r.node(1), Request: claim,
+				Result: node.Claimed{Refused: true, Reason: refusal}})
 		}, ""},
-		{"fails for a document's job", func(r *rig) { r.know("other", aJob(owner)); refuse(r, refusal, 0); fails(r) }, ""},
-		{"fails for a request's job", func(r *rig) { r.know("other", aJob(request)); refuse(r, refusal, 0); fails(r) }, "S18d"},
+		{"fails for a document's job", func(r *rig) {
+			r.know("other", aJob(owner))
+			refuse(r, refusal, 0)
+			fails(r)
+		}, ""},
+		{"fails for a request's job", func(r *rig) {
+			r.know("other", aJob(request))
+			refuse(r, refusal, 0)
+			fails(r)
+		}, "S18d"},
 		{"fails for a job of a deleted database", func(r *rig) {
 			r.o.dropped["i"] = r.now() - 1
 			r.know("other", aJob(owner))
@@ -108,7 +134,8 @@ func TestConfirmedRuns(t *testing.T) {
 				}
 				r.know(id, s)
 				r.runs++
-				run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Replication: r.replication(nil), Record: s.record})
+				run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock,
+					Replication: r.replication(nil), Record: s.record})
 				r.see(world.RunConfirmed{Run: run})
 			}
 		}

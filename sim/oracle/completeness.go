@@ -7,14 +7,14 @@ import (
 	"couchrelay/sim/world"
 )
 
-// completeness judges what arrives, and what a run tells of that.
+// completeness judges which documents arrive, and how many the run counts.
 type completeness struct{ *chronicle }
 
 var completenessSubject = subject{
 	invariants: []Invariant{
 		{"S13", "Every leaf that the source offered is on the target, or was refused there."},
-		{"S14d", "A run counts the documents that its target refused: no more, and when it is done all that " +
-			"it left out."},
+		{"S14d", "A run counts the documents that its target refused: no more, and when it is done all " +
+			"that it left out."},
 		{"S14e", "A run that is done counts the documents and bytes that its target took."},
 		{"S14f", "A run lists its latest ten refusals, the newest first."},
 		{"S14g", "A run that has nothing left to do has come through all that its source told of, also " +
@@ -41,8 +41,8 @@ var completenessSubject = subject{
 	},
 }
 
-// checkArrived is S13, for a one-shot that says that it is done: what was on the source when it began is on
-// the target.
+// checkArrived is S13, for a one-shot that says that it is done: each leaf that was on the source when it
+// began is on the target.
 func (cm *completeness) checkArrived(r *run) {
 	if !cm.asBegun(r) {
 		return
@@ -62,8 +62,8 @@ func (cm *completeness) checkRefused(r *run, info replication.Info) {
 	}
 }
 
-// checkDone is S14d and S14e, for a run that is done. What was copied twice may count once or twice, and what
-// was refused when it was copied alone may have been taken later.
+// checkDone is S14d and S14e, for a run that is done. A document copied twice may count once or twice, and
+// one that was refused when it was copied alone may have been taken later.
 func (cm *completeness) checkDone(r *run, info replication.Info) {
 	told := r.Told()
 	switch {
@@ -77,7 +77,8 @@ func (cm *completeness) checkDone(r *run, info replication.Info) {
 		cm.Fail("S14e", "%s says that it sent %d bytes, and the target took %d",
 			r, info.BytesWritten, told.Bytes)
 	case len(info.Refusals) > 0 && info.Refused == told.Refused && nameOf(info.Refusals[0]) != told.Newest:
-		cm.Fail("S14f", "%s lists %v as the newest refusal, which was of %s", r, info.Refusals[0], told.Newest)
+		cm.Fail("S14f", "%s lists %v as the newest refusal, which was of %s",
+			r, info.Refusals[0], told.Newest)
 	}
 }
 

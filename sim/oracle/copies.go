@@ -67,7 +67,7 @@ func brings(op peer.CopyDoc, got peer.Copied) bool {
 const manyBatches = 3
 
 // checkFruitless is S30j: a copy that is repeated for ever would hold its batch, and all checkpoints behind
-// that. A document that the feed brings again is excused from what came before, since later batches want it
+// that. A document that the feed brings again is excused from its earlier copies, since later batches want it
 // too.
 func (cs *copies) checkFruitless(r *run, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
@@ -102,7 +102,7 @@ func (r *run) wantedAgain(rows []peer.Change) {
 	}
 }
 
-// databaseGone is what servers give as the reason when a database is not there.
+// databaseGone is the reason that servers give when a database is not there.
 const databaseGone = "Database does not exist."
 
 // checkEnd is S29p and S30k. A run that crashed with missing_doc tells its user that the source is damaged,
@@ -125,7 +125,7 @@ func (cs *copies) checkEnd(e ending) {
 	}
 }
 
-// checkStep judges what a run asks for when a copy was answered.
+// checkStep judges the requests of a run after the answer to a copy.
 func (cs *copies) checkStep(s runStep, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
 	var lacking []string
@@ -144,15 +144,15 @@ func (cs *copies) checkStep(s runStep, op peer.CopyDoc, reply peer.Reply) {
 		case peer.Open:
 			opens[next.Side] = true
 		case peer.CopyDoc:
-			// A cluster finds a revision within seconds. What is repeated because of a refusal may name the
-			// same revisions.
+			// A cluster finds a revision within seconds. A copy that is repeated because of a refusal may
+			// name the same revisions.
 			onlyLacks := reply.Failure == nil && !refused && len(lacking) > 0
 			if onlyLacks && next.ID == op.ID && slices.Equal(next.Revs, lacking) {
 				cs.Fail("S28c", "%s asks its source again at once for what that lacks: %s", s.run, next)
 			}
 		}
 	}
-	if shut && opens[peer.Source] && !opens[peer.Target] { // S30l: the source has nothing to do with the refusal
+	if shut && opens[peer.Source] && !opens[peer.Target] { // S30l: the refusal is not the source's
 		cs.Fail("S30l", "%s was refused %s by its target, and asks its source whether that knows it",
 			s.run, op.ID)
 	}
@@ -163,6 +163,7 @@ func (cs *copies) checkStep(s runStep, op peer.CopyDoc, reply peer.Reply) {
 // document with attachments or a refusal: documents may need to be copied alone long after that.
 func (cs *copies) checkAlone(r *run, op peer.CopyDoc) {
 	if r.Replication().UseBulkGet && !r.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
-		cs.Fail("S30m", "%s copies %s alone, and nothing was wrong with reading and writing in bulk", r, op.ID)
+		cs.Fail("S30m", "%s copies %s alone, and nothing was wrong with reading and writing in bulk",
+			r, op.ID)
 	}
 }

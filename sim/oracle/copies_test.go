@@ -37,20 +37,25 @@ func TestCopies(t *testing.T) {
 			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied}, lacks)
 		}, "S29p"},
 		{"missing_doc of a database that is gone", func(r *rig) {
-			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Failure: &peer.Failure{Reason: databaseGone}}, lacks)
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Failure: &peer.Failure{Reason: databaseGone}},
+				lacks)
 		}, "S29p"},
-		{"missing_doc", func(r *rig) { r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: lackingCopy}, lacks) }, ""},
+		{"missing_doc", func(r *rig) {
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: lackingCopy}, lacks)
+		}, ""},
 		{"twelve attempts in vain", fruitlessly(12, nil), ""},
 		{"thirteen attempts in vain", fruitlessly(13, nil), "S30j"},
 		{"thirteen attempts, but the document changed", fruitlessly(13, func(r *rig) {
 			r.does(r.o.runs[0].Run, read, rows(from, "_design/a"))
 		}), ""},
 		{"given up while something came", func(r *rig) {
-			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied, Failure: kind(peer.Broken)}, replication.Trouble{})
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: copied, Failure: kind(peer.Broken)},
+				replication.Trouble{})
 		}, "S30k"},
 		{"given up when only others came", func(r *rig) {
 			other := peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-b"}}}
-			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: other, Failure: kind(peer.Broken)}, replication.Trouble{})
+			r.crashes(r.run(nil), copyOf("a"), peer.Reply{Result: other, Failure: kind(peer.Broken)},
+				replication.Trouble{})
 		}, ""},
 		{"refused by the target, the source asked", func(r *rig) {
 			r.does(r.run(nil), copyOf("_design/a"), refused(401), call(peer.Open{Side: peer.Source}))

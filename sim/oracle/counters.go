@@ -6,13 +6,13 @@ import (
 	"couchrelay/core/replication"
 )
 
-// counters keep what answers told a run, and judge the counters of its job by that.
+// counters keep the numbers that answers told a run, and judge the counters of its job by them.
 type counters struct{ *chronicle }
 
 var counterSubject = subject{
 	invariants: []Invariant{
-		{"S14b", "The counters of a job grow by what its run compared, read, wrote and was refused, no more " +
-			"and no less."},
+		{"S14b", "The counters of a job grow by what its run compared, read, wrote and was refused, no " +
+			"more and no less."},
 		{"S14c", "The source_seq of a job is not behind the sequence through which its run has done all."},
 		{"S30y", "A run asks whether its target lacks a revision before it reads it, unless the target " +
 			"lacked nearly all before."},
@@ -26,15 +26,15 @@ var counterSubject = subject{
 	},
 }
 
-// counts are what a run has asked and was told since it began. Only counters change them.
+// counts are the numbers of a run's requests and answers since it began. Only counters change them.
 type counts struct {
 	base             checkpoint.Counters // of the job when the run began to read changes
 	rows, revs       int64               // of the source's feed, also in answers that broke off
 	compared         int64               // documents in questions to the target, repeated ones again
 	asked, missing   int64               // revisions that the target answered about, and that it lacks
 	fetched, unheard int64               // documents in bulk reads that were answered, and that failed
-	taken            int64               // of the documents fetched, those that came
-	diffs            int                 // answers of the target about what it lacks
+	taken            int64               // documents that came, of those fetched
+	diffs            int                 // answers of the target about revisions that it lacks
 	absent           int                 // of them, in a row, those by which it lacks most; see lacks
 	lacked           map[string]bool     // "ID REV" that the target lacked when it was asked
 }
@@ -92,7 +92,7 @@ func (n *counts) note(op peer.Op, reply peer.Reply) {
 	}
 }
 
-// diff notes what the target lacks of what it was asked about.
+// diff notes which of the revisions in a question the target lacks.
 func (n *counts) diff(op peer.DiffRevs, got peer.Diff) {
 	if n.lacked == nil {
 		n.lacked = map[string]bool{}
@@ -127,7 +127,7 @@ func (n *counts) lacks(absent, asked int64) {
 	}
 }
 
-// checkAsked is S30y: what the target has is not to be read again.
+// checkAsked is S30y: a revision that the target has is not to be read again.
 func (cn *counters) checkAsked(r *run, id string, revs ...string) {
 	for _, rev := range revs {
 		if r.counts.absent < absentMost && !r.counts.lacked[id+" "+rev] {
@@ -136,8 +136,8 @@ func (cn *counters) checkAsked(r *run, id string, revs ...string) {
 	}
 }
 
-// check is S14b and S14c. While the run goes on only those counters are judged that grow with what it tells
-// of itself; when it has done all, every revision in the feed was looked for on the target, and every
+// check is S14b and S14c. While the run goes on only those counters are judged that grow with the numbers it
+// tells; when it has done all, every revision in the feed was looked for on the target, and every
 // document that was read was written or refused. A source that repeated changes excuses from counting
 // revisions, since one that comes twice in a batch is looked for once; one that was put back, from comparing
 // sequences.
@@ -162,7 +162,7 @@ func (cn *counters) check(r *run, info replication.Info, done bool) {
 	if !done {
 		return
 	}
-	readAgain := r.Told().Failed // what was sent in bulk and not written is read once more, alone
+	readAgain := r.Told().Failed // a document sent in bulk and not written is read once more, alone
 	exactly(info.Written+info.Refused+readAgain, info.DocsRead-was.DocsRead, "docs_read")
 	from(n.fetched, n.fetched+n.unheard, info.BulkGetAttempts-was.BulkGetAttempts, "bulk_get_attempts")
 	exactly(n.taken, info.BulkGetDocs-was.BulkGetDocs, "bulk_get_docs")

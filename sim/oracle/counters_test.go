@@ -21,12 +21,14 @@ func TestCounters(t *testing.T) {
 		return run
 	}
 	honest := func(r *rig) replication.Info {
-		return replication.Info{Written: 1, SourceSeq: r.db("s1", "a1").Last(), ThroughSeq: r.db("s1", "a1").Last(),
+		return replication.Info{Written: 1, SourceSeq: r.db("s1", "a1").Last(),
+			ThroughSeq: r.db("s1", "a1").Last(),
 			Counters: checkpoint.Counters{
-				DocsWritten: 11, DocsRead: 11, BulkGetAttempts: 1, BulkGetDocs: 1, MissingChecked: 2, MissingFound: 1,
+				DocsWritten: 11, DocsRead: 11, BulkGetAttempts: 1, BulkGetDocs: 1, MissingChecked: 2,
+				MissingFound: 1,
 			}}
 	}
-	// done has a run be done with what it should tell, but for a change.
+	// done has a run be done with the numbers it should tell, but for a change.
 	done := func(but func(*replication.Info)) func(*rig) {
 		return func(r *rig) {
 			run, info := copying(r), honest(r)

@@ -6,7 +6,7 @@ import (
 	"couchrelay/sim/peers"
 )
 
-// beginning is what a run finds when it begins. Only the chronicle changes it.
+// beginning is the state that a run finds when it begins. Only the chronicle changes it.
 type beginning struct {
 	source, target *peers.DB // nil while they do not exist; a target that the run makes takes its place
 	last           peer.Seq  // of the source
@@ -39,8 +39,8 @@ func (k *known) opened(r *run, op peer.Op, reply peer.Reply) {
 	}
 }
 
-// asBegun reports whether a run can be judged by what it found when it began: its databases are the same, and
-// what they offer is too. A filter function may have been another one for a while.
+// asBegun reports whether a run can be judged by the state in which it began: its databases are the same, and
+// so are the changes that they offer. A filter function may have been another one for a while.
 func (k *known) asBegun(r *run) bool {
 	rep, b := r.Replication(), &r.begin
 	source, target := k.w.Database(rep.Source.URL), k.w.Database(rep.Target.URL)
@@ -55,7 +55,8 @@ func (k *known) asBegun(r *run) bool {
 // goesOn reports whether the source is the one that the run began with, and counts its changes as it did.
 func (k *known) goesOn(r *run) bool {
 	source := k.w.Database(r.Replication().Source.URL)
-	return source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS && !r.WentBack()
+	return source != nil && source == r.begin.source && source.Restored() == r.begin.restoredS &&
+		!r.WentBack()
 }
 
 // beginsAt is the number of the change behind which a replication without a checkpoint begins: its since_seq.

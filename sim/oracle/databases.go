@@ -5,8 +5,8 @@ import (
 	"couchrelay/core/replication"
 )
 
-// databases are the invariants of what is in databases when nothing moves any more: replicator databases, and
-// those of the servers.
+// databases are the invariants of databases when nothing moves any more: replicator databases, and
+// databases of the servers.
 type databases struct{ *chronicle }
 
 var databaseSubject = subject{
@@ -30,8 +30,8 @@ var databaseSubject = subject{
 	},
 }
 
-// checkRefusals is S14a for what a run tells of itself. The run is excused when its target was made anew since it began,
-// which it learns at its next checkpoint, and for documents that it has not come to yet.
+// checkRefusals is S14a for the refusals that a run tells. The run is excused when its target was made anew
+// since it began, which it learns at its next checkpoint, and for documents that it has not come to yet.
 func (d *databases) checkRefusals(r *run, info replication.Info) {
 	rep := r.Replication()
 	source, target := d.w.Database(rep.Source.URL), d.w.Database(rep.Target.URL)

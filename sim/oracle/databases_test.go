@@ -19,7 +19,8 @@ func TestDatabases(t *testing.T) {
 		{"nothing wrong", func(r *rig) { r.document("doc", nil); r.run(nil); r.atRest() }, ""},
 		{"a count that is wrong", func(r *rig) {
 			r.document("doc", nil)
-			rows, err := r.w.View().Present().GetRange(r.w.View().Store().Keys.Docs.Range(), kv.RangeOptions{})
+			rows, err := r.w.View().Present().GetRange(r.w.View().Store().Keys.Docs.Range(),
+				kv.RangeOptions{})
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -45,11 +46,14 @@ func TestDatabases(t *testing.T) {
 			db.Latest("doc").Body[1]++
 			r.atRest()
 		}, "P1c"},
-		{"a selector that was wrong", func(r *rig) { r.db("s1", "a1").Misjudged = "a doc"; r.atRest() }, "S30a"},
+		{"a selector that was wrong", func(r *rig) {
+			r.db("s1", "a1").Misjudged = "a doc"
+			r.atRest()
+		}, "S30a"},
 	})
 }
 
-// A run tells of refusals once it has come to what its target refuses.
+// A run tells of refusals once it has come to the documents that its target refuses.
 func TestRefusalsAtRest(t *testing.T) {
 	// refused has a run come through documents of which its target refuses one, and tell of so many failures.
 	refused := func(failures int64, far, anew bool) func(*rig) {

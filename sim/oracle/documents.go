@@ -26,7 +26,8 @@ var documentSubject = subject{
 		{"S3c", "A replication document has a job, which does what the document says."},
 		{"S4f", "A replication document that was deleted stays deleted, and its job is gone."},
 		{"S4g", "The job of a document has this document, in a database that exists."},
-		{"S7f", "From the commit on that ends its job, a document tells the state of that job, and of no other."},
+		{"S7f", "From the commit on that ends its job, a document tells the state of that job, and of no " +
+			"other."},
 		{"S7g", "The document of a job that failed says why."},
 		{"S7h", "The document of a job that is over says when it ended."},
 		{"S7i", "The document of a completed job tells the numbers of the job, and when that was made."},
@@ -40,7 +41,7 @@ var documentSubject = subject{
 	},
 }
 
-// told is what a replication document tells of its job, and the token of its last write by a user.
+// told is the state that a replication document tells of its job, and the token of its last write by a user.
 type told struct {
 	State  string `json:"_replication_state"`
 	Reason string `json:"_replication_state_reason"`
@@ -53,7 +54,7 @@ type told struct {
 }
 
 func toldBy(d *docs.Document) (t told) {
-	_ = json.Unmarshal(d.Body, &t) // what is no object tells nothing
+	_ = json.Unmarshal(d.Body, &t) // a body that is no object tells nothing
 	return t
 }
 
@@ -65,7 +66,7 @@ func (t told) tellsNumbers(r *jobstore.Record) bool {
 }
 
 // checkRefusedWrite is S19: a user who is told of a conflict tries again with another revision, and would
-// overwrite what others wrote since.
+// overwrite a later write of another user.
 func (d *documents) checkRefusedWrite(f world.WriteRefused) {
 	t := f.Doc.Tenant()
 	if found := d.document(t, f.Doc.ID()); found != nil && toldBy(found).Token == f.Token {
@@ -101,7 +102,7 @@ func (d *documents) checkEnding(j jobChange) {
 // isOver reports whether there is a job, and it is over for good.
 func (s *shadow) isOver() bool { return s != nil && s.header != nil && s.record.State.Terminal() }
 
-// checkTold compares what a document tells with its own job, after the end of a job by its name. A job that
+// checkTold compares the state in a document with its own job, after the end of a job by its name. A job that
 // was made in its last state never ended, and has no time for that.
 func (d *documents) checkTold(doc string, t told, j jobChange, own *shadow) {
 	rec, want := j.after.record, jobstore.State("")
@@ -124,8 +125,8 @@ func (d *documents) checkTold(doc string, t told, j jobChange, own *shadow) {
 	}
 }
 
-// checkAtRest compares what users were told with what there is. Documents whose last write had no answer are
-// left out, as their users know nothing.
+// checkAtRest compares the answers to users with the documents there are. Documents whose last write had no
+// answer are left out, as their users know nothing.
 func (d *documents) checkAtRest() {
 	for _, key := range slices.Sorted(maps.Keys(d.docs)) {
 		if truth := d.docs[key]; !truth.j.Unsure() {
@@ -174,7 +175,7 @@ func (d *documents) checkJob(key string, truth *docTruth, found *docs.Document) 
 	}
 }
 
-// follows reports whether a job does what its document says.
+// follows reports whether a job agrees with its document.
 func (d *documents) follows(id string, doc *docs.Document) bool {
 	rep, err := d.w.Store().Spec(d.w.Present(), id)
 	return err == nil && rep != nil && asWritten(d.w.Config(), rep, doc.Body)
@@ -205,7 +206,7 @@ func (d *documents) sweeping() bool {
 	return err == nil && len(rows) > 0
 }
 
-// written is what users of this world write into replication documents.
+// written is a replication document as users of this world write it.
 type written struct {
 	Source, Target  string
 	Continuous      bool
@@ -222,8 +223,8 @@ type written struct {
 	Params          struct{ Q int } `json:"create_target_params"`
 }
 
-// asWritten reports whether a replication is what its user wrote in a document. It reads the document by
-// itself, and does not ask the core's parser.
+// asWritten reports whether a replication is the one that its user wrote in a document. It reads the document
+// by itself, and does not ask the core's parser.
 func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 	w := written{UseCheckpoints: true, UseBulkGet: true, BatchSize: conf.BatchSize}
 	if json.Unmarshal(body, &w) != nil {

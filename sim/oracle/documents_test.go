@@ -45,9 +45,18 @@ func TestDocumentsAtRest(t *testing.T) {
 			}
 			r.atRest()
 		}, ""},
-		{"written, and gone", func(r *rig) { written(r, r.w.NewDocument("doc", nil), 1, true); r.atRest() }, "S3b"},
-		{"written again, and as before", func(r *rig) { written(r, r.document("doc", nil), 77, true); r.atRest() }, "S3b"},
-		{"deleted, and there", func(r *rig) { written(r, r.document("doc", nil), 77, false); r.atRest() }, "S4f"},
+		{"written, and gone", func(r *rig) {
+			written(r, r.w.NewDocument("doc", nil), 1, true)
+			r.atRest()
+		}, "S3b"},
+		{"written again, and as before", func(r *rig) {
+			written(r, r.document("doc", nil), 77, true)
+			r.atRest()
+		}, "S3b"},
+		{"deleted, and there", func(r *rig) {
+			written(r, r.document("doc", nil), 77, false)
+			r.atRest()
+		}, "S4f"},
 		{"deleted, and its job is there", func(r *rig) {
 			j := r.document("doc", nil)
 			job := r.o.shadows[j.JobID()]
@@ -96,15 +105,18 @@ func TestDocumentsAtRest(t *testing.T) {
 			j := r.document("doc", nil)
 			r.see(world.WriteRefused{Doc: j, Token: r.o.docs[key(j)].token})
 		}, "S19"},
-		{"refused, and not written", func(r *rig) { r.see(world.WriteRefused{Doc: r.document("doc", nil), Token: 77}) }, ""},
+		{"refused, and not written", func(r *rig) {
+			r.see(world.WriteRefused{Doc: r.document("doc", nil), Token: 77})
+		}, ""},
 	})
 }
 
 // When a job ends, its document tells so in the same commit.
 func TestDocumentsTellTheEnd(t *testing.T) {
 	stats := map[string]any{
-		"revisions_checked": 0, "missing_revisions_found": 0, "docs_read": 3, "docs_written": 0, "changes_pending": nil,
-		"doc_write_failures": 0, "bulk_get_docs": 0, "bulk_get_attempts": 0, "checkpointed_source_seq": "", "start_time": "",
+		"revisions_checked": 0, "missing_revisions_found": 0, "docs_read": 3, "docs_written": 0,
+		"changes_pending": nil, "doc_write_failures": 0, "bulk_get_docs": 0, "bulk_get_attempts": 0,
+		"checkpointed_source_seq": "", "start_time": "",
 	}
 	// ends has the job of a document end in a state, when the document tells this.
 	ends := func(state jobstore.State, tells map[string]any) func(*rig) {
@@ -119,9 +131,10 @@ func TestDocumentsTellTheEnd(t *testing.T) {
 				delete(told, "_replication_state_time")
 			}
 			j := r.document("doc", told)
-			r.o.violation = before // what the document's own job was made with is of no interest
+			r.o.violation = before // how the document's own job was made is of no interest
 			rec := jobstore.Record{
-				Database: j.Tenant().Name(), Instance: jobstore.DocumentJobs(j.Tenant().Instance()), DocID: "doc",
+				Database: j.Tenant().Name(), Instance: jobstore.DocumentJobs(j.Tenant().Instance()),
+				DocID: "doc",
 				State: state, LastUpdated: at, Created: at, Stats: jobstore.Stats{DocsRead: 3},
 			}
 			running, after := rec, aJob(rec)
@@ -139,11 +152,13 @@ func TestDocumentsTellTheEnd(t *testing.T) {
 		{"another end", ends(jobstore.Completed, failed), "S7f"},
 		{"no reason", ends(jobstore.Failed, map[string]any{"_replication_state": "failed"}), "S7g"},
 		{"another time", ends(jobstore.Failed, map[string]any{
-			"_replication_state": "failed", "_replication_state_reason": "because", "_replication_state_time": "2020-01-01T00:00:00Z",
+			"_replication_state": "failed", "_replication_state_reason": "because",
+			"_replication_state_time": "2020-01-01T00:00:00Z",
 		}), "S7h"},
 		{"no numbers", ends(jobstore.Completed, map[string]any{"_replication_state": "completed"}), "S7i"},
 		{"a job of a request", func(r *rig) {
-			r.change(nil, aJob(jobstore.Record{State: jobstore.Running}), aJob(jobstore.Record{State: jobstore.Completed}))
+			r.change(nil, aJob(jobstore.Record{State: jobstore.Running}),
+				aJob(jobstore.Record{State: jobstore.Completed}))
 		}, ""},
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// duties are the invariants of how a node finds what it has to do. Watches and signals tell it most, but may
+// duties are the invariants of how a node finds its work. Watches and signals tell it most, but may
 // be lost, so that it also asks its store regularly.
 type duties struct{ *chronicle }
 
@@ -50,12 +50,12 @@ const (
 	allDuties = regular + 2
 )
 
-// dutyWords are what regular duties look at.
+// dutyWords name the objects that regular duties look at.
 var dutyWords = [regular]string{
 	"other nodes", "due jobs", "ready jobs", "its own jobs", "rows to be swept up", "waiting jobs",
 }
 
-// everything is all regular duties, and ofWorker those that only a worker with a lease has.
+// everything is all regular duties, and ofWorker the duties that only a worker with a lease has.
 var (
 	everything = []duty{watchOthers, promoteDue, acceptReady, listOwn, sweepUp, surveyQueue}
 	ofWorker   = []duty{acceptReady, listOwn, surveyQueue}
@@ -84,7 +84,7 @@ func dutyOf(q node.Request) (d duty, is bool) {
 	return 0, false
 }
 
-// sweepInterval is how often a node looks for what deleted databases and finished requests leave behind.
+// sweepInterval is how often a node looks for the remains of deleted databases and finished requests.
 const sweepInterval = time.Minute
 
 // interval is how often a regular duty comes up.
@@ -117,7 +117,7 @@ type carriedOut struct {
 // dutyGrace is how late a node may be for its duty.
 const dutyGrace = time.Second
 
-// stepped follows what a node asks for and hears.
+// stepped follows the requests and answers of a node.
 func (d *duties) stepped(s nodeStep) {
 	p, now := s.p, s.p.Steady()
 	p.plan(now)
@@ -156,7 +156,7 @@ func (p *process) plan(now instant.Time) {
 	}
 }
 
-// excuse has duties begin anew: what the node has not asked for until now is forgiven.
+// excuse has duties begin anew: a question that the node has not asked until now is forgiven.
 func (p *process) excuse(now instant.Time, which ...duty) {
 	for _, i := range which {
 		p.duties[i].last, p.duties[i].due = now, 0
@@ -182,8 +182,8 @@ func (d *duties) answered(p *process, done node.Done, now instant.Time) {
 	}
 }
 
-// asked notes a request. A node that joins has dropped what has no meaning without the lease that it lost. A
-// survey of the queue is not dropped: it is repeated under the new lease when it fails.
+// asked notes a request. A node that joins has dropped requests that have no meaning without the lease that
+// it lost. A survey of the queue is not dropped: it is repeated under the new lease when it fails.
 func (d *duties) asked(p *process, ask node.Ask, now instant.Time) {
 	i, is := dutyOf(ask.Request)
 	if !is {
@@ -201,7 +201,7 @@ func (d *duties) asked(p *process, ask node.Ask, now instant.Time) {
 	p.duties[i].id, p.duties[i].asked = ask.ID, d.w.Now()
 }
 
-// readAge is the longest age of what a transaction reads.
+// readAge is the longest age of the state that a transaction reads.
 const readAge = 5 * time.Second
 
 // checkNext demands that no job is due earlier than the node is told. It may not know of jobs that changed

@@ -42,7 +42,10 @@ func doLater(r *rig, but ...duty) {
 func TestRegularDuties(t *testing.T) {
 	var cases []case_
 	for d := range regular {
-		cases = append(cases, case_{"all but for " + dutyWords[d], func(r *rig) { doDuties(r); doLater(r, d) }, "L4d"})
+		cases = append(cases, case_{"all but for " + dutyWords[d], func(r *rig) {
+			doDuties(r)
+			doLater(r, d)
+		}, "L4d"})
 	}
 	settings := func(change func(*node.Settings)) func(*rig) {
 		return func(r *rig) {
@@ -214,7 +217,8 @@ func TestNextDue(t *testing.T) {
 	told := func(moved int, age, early time.Duration) func(*rig) {
 		return func(r *rig) {
 			due := r.w.Engine.Now().Add(time.Hour)
-			r.store(nil, jobs.Job{ID: "job", State: jobs.Pending, Schedule: jobs.Schedule{Due: due}}, jobstore.Record{})
+			r.store(nil, jobs.Job{ID: "job", State: jobs.Pending, Schedule: jobs.Schedule{Due: due}},
+				jobstore.Record{})
 			r.pass(age)
 			r.step(node.Start{}, ask(1, node.Promote{}))
 			r.step(done(1, node.Promoted{Moved: moved, Next: due.Add(-early)}))

@@ -7,11 +7,13 @@ import (
 	"couchrelay/core/peer"
 )
 
-// feeds keep what a run's source told of its changes, and judge how long a run leaves its feed alone.
+// feeds keep the answers of a run's source about its changes, and judge how long a run leaves its feed alone.
 type feeds struct{ *chronicle }
 
 var feedSubject = subject{
-	invariants: []Invariant{{"L8d", "A run that waits for nothing but changes reads its feed every ten seconds."}},
+	invariants: []Invariant{
+		{"L8d", "A run that waits for nothing but changes reads its feed every ten seconds."},
+	},
 	begin: func(c *chronicle) {
 		fs := &feeds{c}
 		c.on.runCalls.add(fs.called)
@@ -19,13 +21,13 @@ var feedSubject = subject{
 	},
 }
 
-// feed is what a run has read of its source's changes. Only feeds change it.
+// feed is the part of its source's changes that a run has read. Only feeds change it.
 type feed struct {
 	begun    bool         // the run has begun to read it
 	from     peer.Seq     // where the run began to read
 	read     peer.Seq     // of the last row
 	ended    bool         // the last answer was the end of the feed, as that was when the answer began
-	end      peer.Seq     // what the last answer gave as its end; empty when it gave none
+	end      peer.Seq     // end of the last answer; empty when it gave none
 	answered instant.Time // when the last answer of the feed came; 0 when that was a failure
 	worked   instant.Time // when the last answer came, of the feed or about its documents
 }

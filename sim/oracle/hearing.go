@@ -19,14 +19,14 @@ func (t topic[F]) tell(f F) {
 	}
 }
 
-// hearing has the topics that checkers can hear. Where nothing else is said a topic is the fact of that name in package
-// world, and what it tells is known already when it is told.
+// hearing has the topics that checkers can hear. Where nothing else is said a topic is the fact of that name
+// in package world, and its contents are known already when it is told.
 type hearing struct {
 	stepped topic[world.Stepped] // before the commits of the event are told
 	ticked  topic[world.Ticked]
 
-	// landed is a commit before the shadows follow it, jobChanged each job that it changes, jobMoved the same of jobs that
-	// were there before and still are, and followed the commit again.
+	// landed is a commit before the shadows follow it, jobChanged each job that it changes, jobMoved the same
+	// of jobs that were there before and still are, and followed the commit again.
 	landed     topic[landing]
 	jobChanged topic[jobChange]
 	jobMoved   topic[jobChange]
@@ -60,7 +60,7 @@ type hearing struct {
 	requestAccepted topic[world.RequestAccepted]
 	requestCanceled topic[world.RequestCanceled]
 
-	// unsettled asks what a world that comes to rest still has to do; nil when nothing is left.
+	// unsettled asks for the work that a world that comes to rest has left; nil when there is none.
 	unsettled []func() *Violation
 	// atRest is told once, when nothing moves any more.
 	atRest topic[struct{}]
@@ -68,7 +68,8 @@ type hearing struct {
 	placing topic[placing]
 }
 
-// jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of its id.
+// jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of
+// its id.
 type jobChange struct {
 	id            string
 	before, after *shadow
@@ -102,14 +103,14 @@ type reply struct {
 	peer.Reply
 }
 
-// telling is what a run tells of its progress, asked for by no answer or by that to a request.
+// telling is a report of a run on its progress, after the answer to a request or without one.
 type telling struct {
 	*run
 	asked peer.Op
 	info  replication.Info
 }
 
-// ending is what a run says at its end.
+// ending is the last word of a run.
 type ending struct {
 	*run
 	asked peer.Op

@@ -16,7 +16,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// histories judge what a log tells of its run, and which earlier checkpoints it keeps.
+// histories judge how a log describes its run, and which earlier checkpoints it keeps.
 type histories struct {
 	*chronicle
 	written int // logs so far, some of which are judged
@@ -56,7 +56,7 @@ var historySubject = subject{
 	},
 }
 
-// history is what a run has found and written in its logs. Only histories change it.
+// history has the entries that a run has found and written in its logs. Only histories change it.
 type history struct {
 	sessions []string            // of the checkpoints that were written to the target, in order
 	last     map[*peers.DB]entry // the newest checkpoint that was written to a database
@@ -80,7 +80,8 @@ func (hs *histories) noteWritten(f world.LogWritten) {
 		return // S11b tells
 	}
 	for _, r := range hs.runs {
-		if r.saving.put[peer.Target].session != head.session || hs.w.Database(r.Replication().Target.URL) != f.DB {
+		if r.saving.put[peer.Target].session != head.session ||
+			hs.w.Database(r.Replication().Target.URL) != f.DB {
 			continue
 		}
 		if n := len(r.history.sessions); n == 0 || r.history.sessions[n-1] != head.session {
@@ -90,7 +91,7 @@ func (hs *histories) noteWritten(f world.LogWritten) {
 }
 
 // checkLog judges a log before it is written. Logs are not judged that the run does not write alone: another
-// job or run has the same one, a database was made again or put back, what an earlier run sent has arrived
+// job or run has the same one, a database was made again or put back, a request of an earlier run has arrived
 // late, or the log takes back checkpoints that must not be trusted.
 func (hs *histories) checkLog(f world.LogWritten) {
 	r, source, target := hs.writer(f.ID)
@@ -102,7 +103,8 @@ func (hs *histories) checkLog(f world.LogWritten) {
 	if hs.senders.madeSince(r, now.session, source, target) || found.source == nil || hs.sharesLog(r, f.ID) ||
 		found.restoredS != found.source.Restored() || found.restoredT != found.target.Restored() ||
 		!hs.ownLog(r, peer.Source, found.source, found.textS, f.ID) ||
-		!hs.ownLog(r, peer.Target, found.target, found.textT, f.ID) || !slices.Contains(r.saving.put[:], now) {
+		!hs.ownLog(r, peer.Target, found.target, found.textT, f.ID) ||
+		!slices.Contains(r.saving.put[:], now) {
 		return
 	}
 	hs.checkNew(r, f.DB, now)
@@ -205,18 +207,23 @@ func (hs *histories) checkPositions(r *run, body []byte) {
 	}
 }
 
-// checkTotals is S14k and S14l. Times are those of the node's clock.
+// checkTotals is S14k and S14l. Times are by the node's clock.
 func (hs *histories) checkTotals(r *run, body []byte) {
-	httpDate := func(at instant.Time) string { return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat) }
+	httpDate := func(at instant.Time) string {
+		return time.UnixMicro(int64(at)).UTC().Format(http.TimeFormat)
+	}
 	items := historyOf(body)
 	var newest item
-	want := item{Start: httpDate(r.Record().Created), End: httpDate(r.p.Steady()), Counters: r.Info().Counters}
+	want := item{
+		Start: httpDate(r.Record().Created), End: httpDate(r.p.Steady()), Counters: r.Info().Counters,
+	}
 	if err := json.Unmarshal(items[0], &newest); err != nil || newest != want {
 		hs.Fail("S14k", "%s writes %+v into its log, and it is %+v: %v", r, newest, want, err)
 	}
 	for _, old := range items[1:] {
 		if !r.history.items[string(old)] {
-			hs.Fail("S14l", "%s writes %s into its log, which it has neither found nor written before", r, old)
+			hs.Fail("S14l", "%s writes %s into its log, which it has neither found nor written before",
+				r, old)
 		}
 	}
 	r.history.keep(items)

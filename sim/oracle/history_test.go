@@ -44,7 +44,9 @@ func TestHistories(t *testing.T) {
 		{"an entry changed", saveTwice(further, func(s *saver) { s.entries[0]["docs_read"] = 1 }), "S14l"},
 		{"two checkpoints", saveTwice(further, nil), ""},
 		{"a checkpoint again", saveTwice(here, nil), "S21a"},
-		{"a checkpoint again, of a source that repeats changes", saveTwice(here, func(s *saver) { s.run.GoBack() }), ""},
+		{"a checkpoint again, of a source that repeats changes", saveTwice(here, func(s *saver) {
+			s.run.GoBack()
+		}), ""},
 		{"the one before dropped", saveTwice(further, func(s *saver) { s.entries = nil }), "S21b"},
 		{"six checkpoints, all kept", often(6, 6), ""},
 		{"two of eight kept", often(8, 1), "S21c"},

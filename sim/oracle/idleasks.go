@@ -26,7 +26,7 @@ var idleAskSubject = subject{
 // maxIdleAsks bounds the asks of a node in one minute that tell it nothing new.
 const maxIdleAsks = 200
 
-// knowledge is what a node knows of its store, and how often it asked for that.
+// knowledge is a node's view of its store, and how often the node asked for it.
 type knowledge struct {
 	minute instant.Time // the present one
 	idle   int          // asks in this minute that told nothing new
@@ -34,7 +34,7 @@ type knowledge struct {
 	// brought jobs.
 	signal int64
 	calls  int64                     // the counter of the worker's calls when it last listed its jobs
-	awaits map[node.Topic]node.Await // what it waited for last
+	awaits map[node.Topic]node.Await // its last waits
 }
 
 // noSignal is not a value of the counter: after an accept that brought jobs there may be more.

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// An id stands for one promise: each that a file uses is in that file's list of invariants and in no other list, and
-// each in a list is used.
+// An id stands for one promise: each that a file uses is in that file's list of invariants and in no other
+// list, and each in a list is used.
 func TestIDs(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {

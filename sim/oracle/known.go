@@ -13,8 +13,8 @@ import (
 	"couchrelay/sim/world"
 )
 
-// known is what facts told so far of jobs, nodes and runs. All checkers read it; where nothing else is said only the
-// chronicle changes it.
+// known is the knowledge of jobs, nodes and runs from all facts so far. All checkers read it; where nothing
+// else is said only the chronicle changes it.
 type known struct {
 	w world.View
 	// violation is the first invariant that did not hold; nil while all do.
@@ -35,7 +35,7 @@ type known struct {
 	senders senders
 }
 
-// process is what is known of a node.
+// process is a node with the oracle's knowledge of it.
 type process struct {
 	*world.Node
 	runs     []*run                // under way
@@ -47,13 +47,13 @@ type process struct {
 	stood    instant.Time          // PausedLast, as far as duties are excused by that
 	sight    sight                 // kept by turns
 	knows    knowledge             // kept by idleAsks
-	paces    map[reflect.Type]pace // of what it does regularly, kept by spreading
+	paces    map[reflect.Type]pace // of its regular requests, kept by spreading
 	charging charging              // kept by charges
 	monitor  monitoring            // kept by leases
 	ran      int                   // slots in use after its last step, kept by duties
 }
 
-// settings are those of a node, and since when.
+// settings are the settings of a node, and since when it has them.
 type settings struct {
 	node.Settings
 	since instant.Time
@@ -65,7 +65,8 @@ type birth struct {
 	worker string
 }
 
-// run is what is known of a run. The checker whose file defines the type of a field is the only one that changes it.
+// run is a run with the oracle's knowledge of it. The checker whose file defines the type of a field is the
+// only one that changes it.
 type run struct {
 	*world.Run
 	p         *process
@@ -90,7 +91,7 @@ type run struct {
 	reports   reports
 }
 
-// shadow is what commits told of a job.
+// shadow is a job as commits told it.
 type shadow struct {
 	header *jobs.Job // nil: removed
 	record *jobstore.Record
@@ -101,7 +102,7 @@ type shadow struct {
 	gone   instant.Time // when it was removed last
 }
 
-// docTruth is what must be true of a replication document, as far as its user was told.
+// docTruth is a replication document as it must be, as far as its user was told.
 type docTruth struct {
 	j       *world.JobDoc
 	token   uint64
@@ -111,8 +112,8 @@ type docTruth struct {
 func newKnown(w world.View) known {
 	k := known{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
-		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{}, logs: logs{},
-		senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
+		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{},
+		logs: logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
 		tabs: map[node.Held]*tab{},
 	}
 	for _, n := range w.Nodes() {
@@ -121,10 +122,12 @@ func newKnown(w world.View) known {
 	return k
 }
 
-// readable is what the oracle itself relies on.
+// readable is the promise that the oracle itself relies on.
 var readable = subject{
-	invariants: []Invariant{{"S3a", "What the store holds of jobs, documents, accounts and settings can be read."}},
-	begin:      func(*chronicle) {},
+	invariants: []Invariant{
+		{"S3a", "What the store holds of jobs, documents, accounts and settings can be read."},
+	},
+	begin: func(*chronicle) {},
 }
 
 // Fail notes that an invariant did not hold, if it is the first one.
@@ -140,7 +143,7 @@ func (k *known) unreadable(what string, err error) {
 	k.Fail("S3a", "%s cannot be read: %v", what, err)
 }
 
-// process is what the chronicle knows of a node.
+// process returns the chronicle's knowledge of a node.
 func (k *known) process(n *world.Node) *process {
 	return k.nodes[slices.IndexFunc(k.nodes, func(p *process) bool { return p.Node == n })]
 }

@@ -65,7 +65,7 @@ type lease struct {
 // end is when others may give the worker up.
 func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 
-// monitoring is what a node knows of other workers.
+// monitoring is a node's knowledge of other workers.
 type monitoring struct {
 	givingUp map[string]uint64  // workers that it is about to give up, and by which request
 	beats    map[string]sighted // by worker, at the last look
@@ -86,7 +86,7 @@ type takes struct {
 // maxTakes bounds that: a job that has begun runs for a minute unless something happens to it.
 const maxTakes = 30
 
-// landed follows what becomes of workers, and demands that only what may land does.
+// landed follows the state of workers, and demands that only requests land that may.
 func (l *leases) landed(landed landing) {
 	now := l.w.Now()
 	switch q := landed.Request.(type) {
@@ -214,7 +214,7 @@ func (l *leases) checkTakes(j jobChange) {
 }
 
 // checkGranted demands that a run which starts was given to its worker, and was not run before under that
-// lock: a second run would not know what the first one left in flight.
+// lock: a second run would not know the requests that the first one left in flight.
 func (l *leases) checkGranted(r *run) {
 	held := r.Held()
 	switch ran, given := l.grants[held]; {
@@ -251,7 +251,7 @@ func (l *leases) checkDropped(r *run, why string) {
 
 // checkOutlives demands that no run outlives its worker's lease: others may run its job from then on. A node
 // that stands still notices when it goes on. By the clock of a node that was suspended its heartbeat is
-// younger by that time. What counts is the timeout that the heartbeat told, whatever the node's settings
+// younger by that time. The lease ends by the timeout that the heartbeat told, whatever the node's settings
 // became meanwhile.
 func (l *leases) checkOutlives(r *run) {
 	now := l.w.Now()
@@ -259,7 +259,8 @@ func (l *leases) checkOutlives(r *run) {
 		return
 	}
 	if known := l.leases[r.Lock().Worker]; now > known.end().Add(r.p.Lag()-known.lag) {
-		l.Fail("S26b", "%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
+		l.Fail("S26b",
+			"%s runs job %s at %s, and its last heartbeat landed %s ago; its activity timeout is %s",
 			r.p.Name, r.JobID(), now, now.Sub(known.beat), known.timeout)
 	}
 }

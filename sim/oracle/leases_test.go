@@ -100,7 +100,9 @@ func TestLeases(t *testing.T) {
 			r.landed(node.Retire{Worker: "n1/1"})
 			beat(r, 1)
 		}, "S25"},
-		{"an accept of a worker that never joined", func(r *rig) { r.landed(node.Accept{Worker: "n1/1"}) }, "S25"},
+		{"an accept of a worker that never joined", func(r *rig) {
+			r.landed(node.Accept{Worker: "n1/1"})
+		}, "S25"},
 		{"heartbeats in order", func(r *rig) { alive(r); beat(r, 1); beat(r, 2) }, ""},
 		{"heartbeats out of order", func(r *rig) { alive(r); beat(r, 2); beat(r, 1) }, "L5e"},
 
@@ -147,9 +149,10 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// seen is what a node sees of another one's lease.
+// seen is an answer in which a node sees another one's lease.
 func seen(r *rig, worker string, beat byte) node.Event {
-	return done(1, node.Leases{List: []node.Member{{Worker: worker, Beat: [10]byte{beat}, Info: infoOf(r, 2)}}})
+	member := node.Member{Worker: worker, Beat: [10]byte{beat}, Info: infoOf(r, 2)}
+	return done(1, node.Leases{List: []node.Member{member}})
 }
 
 func TestSilentWorkers(t *testing.T) {
@@ -188,16 +191,24 @@ func TestSilentWorkers(t *testing.T) {
 
 func TestStoreOfOneProcess(t *testing.T) {
 	for _, c := range []case_{
-		{"an earlier life", func(r *rig) { r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/0"}}})) }, "L3a"},
-		{"this life", func(r *rig) { r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/1-2"}}})) }, ""},
+		{"an earlier life", func(r *rig) {
+			r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/0"}}}))
+		}, "L3a"},
+		{"this life", func(r *rig) {
+			r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/1-2"}}}))
+		}, ""},
 		{"an earlier life that is given up", func(r *rig) {
-			r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/0"}}}), ask(2, node.Expire{Worker: "n1/0"}))
+			r.step(done(1, node.Leases{List: []node.Member{{Worker: "n1/0"}}}),
+				ask(2, node.Expire{Worker: "n1/0"}))
 		}, ""},
 		{"an earlier life is given up at once", func(r *rig) {
 			r.landed(node.Join{Worker: "n1/0", Info: infoOf(r, 1)})
 			r.landed(node.Expire{Worker: "n1/0"})
 		}, ""},
-		{"this life is given up at once", func(r *rig) { alive(r); r.landed(node.Expire{Worker: "n1/1"}) }, ""},
+		{"this life is given up at once", func(r *rig) {
+			alive(r)
+			r.landed(node.Expire{Worker: "n1/1"})
+		}, ""},
 		{"this life is given up at once, and runs a job", func(r *rig) {
 			alive(r)
 			take(r, "n1/1", 0)

@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// leftovers looks for what is kept of workers, jobs and runs that are gone: rows that make the store grow for
+// leftovers looks for remains of workers, jobs and runs that are gone: rows that make the store grow for
 // ever or hold passwords, and bodies that take memory.
 type leftovers struct{ *chronicle }
 
@@ -27,7 +27,7 @@ var leftoverSubject = subject{
 	},
 }
 
-// checkBodies leaves out runs that end for another reason: what they held goes with their connections.
+// checkBodies leaves out runs that end for another reason: their buffers go with their connections.
 func (l *leftovers) checkBodies(e ending) {
 	if e.completed() && e.Kept() > 0 {
 		l.Fail("S17e", "run %d of %s completed and left %d groups of bodies", e.ID(), e.p.Name, e.Kept())

@@ -79,7 +79,11 @@ func TestPages(t *testing.T) {
 			r.o.shadows["e"] = &shadow{header: &jobs.Job{ID: "e"}}
 			r.o.AtRest()
 		}, "S3y"},
-		{"a job is listed that is gone", func(r *rig) { some(r); r.o.shadows["a"] = &shadow{}; r.o.AtRest() }, "S3y"},
+		{"a job is listed that is gone", func(r *rig) {
+			some(r)
+			r.o.shadows["a"] = &shadow{}
+			r.o.AtRest()
+		}, "S3y"},
 		{"half a job", func(r *rig) {
 			r.commit(nil, func(tx kv.Tx) error {
 				tx.Set(r.w.View().Store().Keys.Jobs.Job.Pack("half"), []byte("?"))

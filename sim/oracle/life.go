@@ -12,7 +12,7 @@ import (
 	"couchrelay/core/replication"
 )
 
-// lives are the invariants of what jobs tell of their starts, ends and errors. They are judged by the request
+// lives are the invariants of the starts, ends and errors that jobs tell. They are judged by the request
 // that a commit carries out, so that no clock and no pause excuses a job: Wall is the clock that the commit
 // goes by.
 type lives struct{ *chronicle }
@@ -29,8 +29,10 @@ var lifeSubject = subject{
 		{"S29h", "A job without crashes, or that is completed, tells of no error."},
 		{"S29i", "A job that crashed or failed tells why, and whether it was throttled."},
 		{"S29j", "A job that is completed answers with the result of its run."},
-		{"S29k", "A completed run answers with the log that it wrote last, and whether its source had any changes."},
-		{"S29l", "A job of a request fails with its first crash, unless it was throttled; a job of a document does not."},
+		{"S29k", "A completed run answers with the log that it wrote last, and whether its source had any " +
+			"changes."},
+		{"S29l", "A job of a request fails with its first crash, unless it was throttled; a job of a " +
+			"document does not."},
 		{"S29m", "A job that has run for the health threshold forgets the workers that vanished with it."},
 	},
 	begin: func(c *chronicle) {
@@ -155,13 +157,14 @@ func (l *lives) checkAnswer(r *run, e replication.End) {
 // checkFresh is S16d.
 func (l *lives) checkFresh(r *run, info replication.Info) {
 	if r.lookup.fresh && info.DocsWritten != info.Written {
-		l.Fail("S16d", "run %d of %s is replication %s for the first time, has written %d documents, and tells %d",
+		l.Fail("S16d",
+			"run %d of %s is replication %s for the first time, has written %d documents, and tells %d",
 			r.ID(), r.p.Name, r.RepID(), info.Written, info.DocsWritten)
 	}
 }
 
 // checkNumbers is S7j and S16e. A run that crashed before it began, or told nothing when it was stopped, has
-// no numbers, and its job keeps those that it had.
+// no numbers, and its job keeps the numbers that it had.
 func (l *lives) checkNumbers(j jobChange) {
 	held, is := heldBy(j.Request)
 	if !is || held.JobID != j.id {

@@ -16,7 +16,10 @@ import (
 // lived is the record of a running job that a request has changed as it should.
 func lived(r *rig, q node.Request) jobstore.Record {
 	at := r.now()
-	rec := jobstore.Record{Database: "a/_replicator", DocID: "doc", RepID: "rep", LastUpdated: at, Created: at - 2, LastStart: at - 1}
+	rec := jobstore.Record{
+		Database: "a/_replicator", DocID: "doc", RepID: "rep",
+		Created: at - 2, LastStart: at - 1, LastUpdated: at,
+	}
 	events := func(types ...string) {
 		for _, t := range types {
 			rec.History = append(rec.History, jobstore.Event{Type: t, At: at})
@@ -36,10 +39,12 @@ func lived(r *rig, q node.Request) jobstore.Record {
 		rec.Stats = jobstore.StatsOf(q.End.Info)
 		events("stopped")
 	case node.Fail:
-		rec.State, rec.Error, rec.Reason, rec.ErrorCount = jobstore.Failed, q.Trouble.Error, q.Trouble.Reason, 1
+		rec.State, rec.ErrorCount = jobstore.Failed, 1
+		rec.Error, rec.Reason = q.Trouble.Error, q.Trouble.Reason
 		events("crashed")
 	case node.Crash:
-		rec.State, rec.Error, rec.Reason, rec.ErrorCount = jobstore.Crashing, q.Trouble.Error, q.Trouble.Reason, 1
+		rec.State, rec.ErrorCount = jobstore.Crashing, 1
+		rec.Error, rec.Reason = q.Trouble.Error, q.Trouble.Reason
 		rec.Throttled = q.Trouble.Throttled
 		events("crashed")
 	}
@@ -47,7 +52,9 @@ func lived(r *rig, q node.Request) jobstore.Record {
 }
 
 func TestLife(t *testing.T) {
-	running := jobstore.Record{State: jobstore.Running, Node: "n1", RepID: "rep", Database: "a/_replicator", DocID: "doc"}
+	running := jobstore.Record{
+		State: jobstore.Running, Node: "n1", RepID: "rep", Database: "a/_replicator", DocID: "doc",
+	}
 	stats := &jobstore.Stats{DocsRead: 3}
 	trouble := replication.Trouble{Error: "db_not_found", Reason: "gone"}
 	accept, record := node.Accept{Worker: "n2/1", Node: "n2"}, node.Record{Held: held}
@@ -55,11 +62,12 @@ func TestLife(t *testing.T) {
 	end := replication.End{Cause: replication.Completed, Result: []byte(`{}`)}
 	end.Info.Counters = checkpoint.Counters{DocsRead: 3}
 	complete := node.Complete{Held: held, End: end}
-	fail, crash := node.Fail{Held: held, Trouble: trouble}, node.Crash{Held: held, Trouble: trouble, Stats: &jobstore.Stats{}}
+	fail := node.Fail{Held: held, Trouble: trouble}
+	crash := node.Crash{Held: held, Trouble: trouble, Stats: &jobstore.Stats{}}
 	throttled := crash
 	throttled.Trouble.Throttled = true
 
-	// after tells of a request that changed a job as it should, but for what the case adds.
+	// after tells of a request that changed a job as it should, but for the mistake that the case adds.
 	after := func(q node.Request, wrong func(*jobstore.Record)) func(*rig) {
 		return func(r *rig) {
 			rec := lived(r, q)
@@ -88,9 +96,15 @@ func TestLife(t *testing.T) {
 		{"another replication with old numbers", after(record, func(a *jobstore.Record) {
 			a.RepID, a.Stats.DocsRead = "another", 1
 		}), "S16c"},
-		{"another replication from the start", after(record, func(a *jobstore.Record) { a.RepID = "another" }), ""},
-		{"stopped with other numbers", after(requeue, func(a *jobstore.Record) { a.Stats.DocsRead = 2 }), "S16e"},
-		{"completed with other numbers", after(complete, func(a *jobstore.Record) { a.Stats.DocsRead = 2 }), "S16e"},
+		{"another replication from the start", after(record, func(a *jobstore.Record) {
+			a.RepID = "another"
+		}), ""},
+		{"stopped with other numbers", after(requeue, func(a *jobstore.Record) {
+			a.Stats.DocsRead = 2
+		}), "S16e"},
+		{"completed with other numbers", after(complete, func(a *jobstore.Record) {
+			a.Stats.DocsRead = 2
+		}), "S16e"},
 		{"crashed before it began", after(node.Crash{Held: held, Trouble: trouble}, func(a *jobstore.Record) {
 			a.Stats.DocsRead = 7
 		}), ""},
@@ -103,18 +117,30 @@ func TestLife(t *testing.T) {
 		{"a history that is full", after(accept, func(a *jobstore.Record) {
 			a.History = append(a.History, make([]jobstore.Event, 19)...)
 		}), ""},
-		{"stopped, and not told", after(requeue, func(a *jobstore.Record) { a.History = a.History[:1] }), "S29f"},
+		{"stopped, and not told", after(requeue, func(a *jobstore.Record) {
+			a.History = a.History[:1]
+		}), "S29f"},
 		{"changed at another time", after(record, func(a *jobstore.Record) { a.LastUpdated-- }), "S29g"},
 		{"an error without crashes", after(record, func(a *jobstore.Record) { a.Error = "oops" }), "S29h"},
-		{"an error after a crash", after(record, func(a *jobstore.Record) { a.Error, a.ErrorCount = "oops", 1 }), ""},
+		{"an error after a crash", after(record, func(a *jobstore.Record) {
+			a.Error, a.ErrorCount = "oops", 1
+		}), ""},
 		{"completed with crashes", after(complete, func(a *jobstore.Record) { a.ErrorCount = 1 }), "S29h"},
 		{"another reason", after(fail, func(a *jobstore.Record) { a.Reason = "who knows" }), "S29i"},
 		{"another error", after(crash, func(a *jobstore.Record) { a.Error = "oops" }), "S29i"},
-		{"throttled, and not told", after(throttled, func(a *jobstore.Record) { a.Throttled = false }), "S29i"},
+		{"throttled, and not told", after(throttled, func(a *jobstore.Record) {
+			a.Throttled = false
+		}), "S29i"},
 		{"another result", after(complete, func(a *jobstore.Record) { a.Result = []byte(`[]`) }), "S29j"},
-		{"a document's job that fails at once", after(crash, func(a *jobstore.Record) { a.State = jobstore.Failed }), "S29l"},
-		{"a request's job that is tried again", after(crash, func(a *jobstore.Record) { a.Database = "" }), "S29l"},
-		{"a request's job that was throttled", after(throttled, func(a *jobstore.Record) { a.Database = "" }), ""},
+		{"a document's job that fails at once", after(crash, func(a *jobstore.Record) {
+			a.State = jobstore.Failed
+		}), "S29l"},
+		{"a request's job that is tried again", after(crash, func(a *jobstore.Record) {
+			a.Database = ""
+		}), "S29l"},
+		{"a request's job that was throttled", after(throttled, func(a *jobstore.Record) {
+			a.Database = ""
+		}), ""},
 	})
 }
 
@@ -162,10 +188,18 @@ func TestLifeOfRuns(t *testing.T) {
 			info.DocsWritten = 5
 			r.see(world.RunProgressed{Run: r.run(nil), Info: info})
 		}, ""},
-		{"had nothing to do", func(r *rig) { says(r, r.run(nil), replication.Completed, `{"no_changes":true,"session_id":"b"}`) }, ""},
-		{"had nothing to do, and says otherwise", func(r *rig) { says(r, r.run(nil), replication.Completed, `{}`) }, "S29k"},
-		{"answers with its log", func(r *rig) { says(r, wrote(r), replication.Completed, `{"session_id":"a"}`) }, ""},
-		{"answers with another log", func(r *rig) { says(r, wrote(r), replication.Completed, `{"session_id":"b"}`) }, "S29k"},
+		{"had nothing to do", func(r *rig) {
+			says(r, r.run(nil), replication.Completed, `{"no_changes":true,"session_id":"b"}`)
+		}, ""},
+		{"had nothing to do, and says otherwise", func(r *rig) {
+			says(r, r.run(nil), replication.Completed, `{}`)
+		}, "S29k"},
+		{"answers with its log", func(r *rig) {
+			says(r, wrote(r), replication.Completed, `{"session_id":"a"}`)
+		}, ""},
+		{"answers with another log", func(r *rig) {
+			says(r, wrote(r), replication.Completed, `{"session_id":"b"}`)
+		}, "S29k"},
 		{"answers nothing", func(r *rig) { says(r, wrote(r), replication.Completed, ``) }, "S29k"},
 		{"is not completed", func(r *rig) { says(r, wrote(r), replication.Stopped, ``) }, ""},
 	})

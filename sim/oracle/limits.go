@@ -7,7 +7,7 @@ import (
 	"couchrelay/core/peer"
 )
 
-// limits judge what a run asks for by the options of its replication.
+// limits judge the requests of a run by the options of its replication.
 type limits struct{ *chronicle }
 
 var limitSubject = subject{

@@ -11,7 +11,8 @@ import (
 
 func TestLimits(t *testing.T) {
 	options := func(more ...any) map[string]any {
-		m := map[string]any{"worker_processes": 3, "worker_batch_size": 2, "http_connections": 6, "use_bulk_get": true}
+		m := map[string]any{"worker_processes": 3, "worker_batch_size": 2, "http_connections": 6,
+			"use_bulk_get": true}
 		for i := 0; i < len(more); i += 2 {
 			m[more[i].(string)] = more[i+1]
 		}
@@ -77,7 +78,8 @@ func TestLimits(t *testing.T) {
 		{"a target made without create_target", calls(options(), peer.Create{}), "S30v"},
 		{"a target made with parameters of its own", calls(options("create_target", true),
 			peer.Create{Params: []peer.Param{{Name: "q", Value: "1"}}}), "S30v"},
-		{"a checkpoint without use_checkpoints", calls(options("use_checkpoints", false), peer.PutLocal{}), "S30v"},
+		{"a checkpoint without use_checkpoints",
+			calls(options("use_checkpoints", false), peer.PutLocal{}), "S30v"},
 		{"a checkpoint", calls(options(), peer.PutLocal{}), ""},
 		{"a bulk read without use_bulk_get", calls(options("use_bulk_get", false), reads("a")), "S30v"},
 		{"two documents compared", calls(options(), asked("a", "b")), ""},
@@ -85,7 +87,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// calledOnly counts what runs compare, and judges nothing.
+// calledOnly counts the revisions that runs compare, and judges nothing.
 var calledOnly = subject{begin: func(c *chronicle) {
 	c.on.runCalls.add(func(c call) {
 		if op, is := c.op.(peer.DiffRevs); is {

@@ -13,13 +13,13 @@ import (
 	"couchrelay/sim/world"
 )
 
-// A replication log is what the two databases of a replication store as its checkpoints. What it means is
+// A replication log holds the checkpoints of a replication in each of its two databases. Its meaning is
 // defined here once more, without the core's package checkpoint.
 
 // logs are logs as they were read, by their text, since each is looked at again and again.
 type logs map[string]log
 
-// log is what checkpoints a log has: its own, and those of its history.
+// log has the checkpoints of a log: its own, and the ones of its history.
 type log struct {
 	entries []entry // nil with err
 	made    string  // instance_start_time of the database that the log was written for
@@ -108,14 +108,14 @@ func (l logs) trusted(db *peers.DB, base string) []entry {
 	return log.entries
 }
 
-// item is an entry in the history of a log, with what it tells beside its checkpoint.
+// item is an entry in the history of a log, with the members beside its checkpoint.
 type item struct {
 	Start string `json:"start_time"`
 	End   string `json:"end_time"`
 	checkpoint.Counters
 }
 
-// historyOf is the history of a log; nil for what is no log.
+// historyOf is the history of a log; nil for a body that is no log.
 func historyOf(body []byte) []json.RawMessage {
 	var log struct{ History []json.RawMessage }
 	_ = json.Unmarshal(body, &log) // S11b tells
@@ -175,7 +175,7 @@ type senders map[string]instant.Time
 // note notes the run that sends a checkpoint to a side.
 func (s senders) note(f world.RunCalls, logs logs) {
 	if put, is := f.Op.(peer.PutLocal); is {
-		head, _ := logs.head(put.Body) // what is no log has no session
+		head, _ := logs.head(put.Body) // a body that is no log has no session
 		s[head.session] = f.Run.Began()
 	}
 }

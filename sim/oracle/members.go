@@ -10,8 +10,8 @@ import (
 	"couchrelay/core/node"
 )
 
-// members are the invariants of what nodes tell each other by their leases: others take jobs away, give way
-// and share by that, and operators read it.
+// members are the invariants of the news that nodes tell each other by their leases: others take jobs away,
+// give way and share by that, and operators read it.
 type members struct{ *chronicle }
 
 var memberSubject = subject{
@@ -32,20 +32,20 @@ var memberSubject = subject{
 	},
 }
 
-// membership is what a node told others last, and what it was told.
+// membership is the last news of a node to others, and of others to it.
 type membership struct {
 	asked   uint64       // id of the last attempt to join or to send a heartbeat; 0 before the first
-	info    node.Info    // what that says
+	info    node.Info    // the news in that attempt
 	beat    uint64       // id of the last attempt to send a heartbeat; 0 after a join
 	failed  instant.Time // when that attempt failed; 0 while it has not
-	calls   int64        // the counter of the worker's calls when the node last listed its jobs; 0 after a join
-	listing uint64       // id of the last attempt to list the jobs; 0 when that was answered, and after a join
+	calls   int64        // counter of the worker's calls when the node last listed its jobs; 0 after a join
+	listing uint64       // id of the last attempt to list the jobs; 0 when it was answered, and after a join
 }
 
 // maxBeatPause is the longest time after which a heartbeat that failed is repeated: the lease hangs on it.
 const maxBeatPause = time.Second
 
-// stepped follows what a node asks for and hears.
+// stepped follows the requests and answers of a node.
 func (m *members) stepped(s nodeStep) {
 	p, known := s.p, &s.p.member
 	done, answered := s.ev.(node.Done)
@@ -79,7 +79,7 @@ func (m *members) stepped(s nodeStep) {
 	}
 }
 
-// changes reports whether a step changes what the node has to say of itself. If it joins in that step too, it
+// changes reports whether a step changes the truth about the node. If it joins in that step too, it
 // may have done so first: a lease that is over is dealt with before the event.
 func (m *members) changes(s nodeStep) (changes bool) {
 	switch s.ev.(type) {
@@ -140,8 +140,8 @@ func (m *members) checkRenamed(p *process, name string) {
 	}
 }
 
-// outdated reports whether what a node told last is not true any more. How many jobs it runs may wait for its
-// next heartbeat, and a node that drains is about to leave.
+// outdated reports whether the last news of a node is not true any more. How many jobs it runs may wait for
+// its next heartbeat, and a node that drains is about to leave.
 func (m *members) outdated(p *process) bool {
 	told := p.member.info
 	now := m.truth(p, told)
@@ -156,7 +156,7 @@ func (m *members) checkTold(p *process, i node.Info) {
 	}
 }
 
-// truth is what a node has to say of itself now, but for when it started, which it knows best.
+// truth is the news that a node has to tell now, but for its start, which it knows best.
 func (m *members) truth(p *process, i node.Info) node.Info {
 	want := node.Info{
 		Name: p.called, Roles: p.Roles(), Status: node.Up, Running: p.Running(),
@@ -182,7 +182,7 @@ func (m *members) unsettled() *Violation {
 	return nil
 }
 
-// registry is how what nodes see of each other differs from those that live; empty when it does not.
+// registry is how the members that nodes see differ from the nodes that live; empty when they agree.
 func (m *members) registry() string {
 	members, err := node.Members(m.w.Present(), m.w.Store())
 	if err != nil {
@@ -203,7 +203,8 @@ func (m *members) registry() string {
 			return fmt.Sprintf("%s and %s are both called %s", other, p.Name, p.called)
 		}
 		names[p.called] = p.Name
-		if info := members[i].Info; info.Name != p.called || info.Roles != p.Roles() || info.Status != node.Up {
+		if info := members[i].Info; info.Name != p.called || info.Roles != p.Roles() ||
+			info.Status != node.Up {
 			return fmt.Sprintf("%s with roles %s is a member as %+v", p.Name, p.Roles(), info)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// infoOf is what a node of the rig has to say of itself now.
+// infoOf is the news that a node of the rig has to tell now.
 func infoOf(r *rig, number int) node.Info {
 	p := r.node(number)
 	return node.Info{
@@ -18,7 +18,9 @@ func infoOf(r *rig, number int) node.Info {
 }
 
 func TestWhatNodesTell(t *testing.T) {
-	beat := func(r *rig, id uint64) node.Effect { return ask(id, node.Beat{Worker: "n1/1", Info: infoOf(r, 1)}) }
+	beat := func(r *rig, id uint64) node.Effect {
+		return ask(id, node.Beat{Worker: "n1/1", Info: infoOf(r, 1)})
+	}
 	maintenance := func(r *rig) node.Event {
 		s := r.node(1).Settings()
 		s.Maintenance = true
@@ -36,7 +38,10 @@ func TestWhatNodesTell(t *testing.T) {
 			r.node(1).Occupy(1)
 			r.step(node.Wake{}, late)
 		}, "L5c"},
-		{"that it is up, when it drains", func(r *rig) { r.node(1).Leave(); r.step(node.Drain{}, beat(r, 1)) }, "L5c"},
+		{"that it is up, when it drains", func(r *rig) {
+			r.node(1).Leave()
+			r.step(node.Drain{}, beat(r, 1))
+		}, "L5c"},
 		{"that it is up, when it joins before it hears of maintenance", func(r *rig) {
 			r.step(maintenance(r), ask(1, node.Join{Worker: "n1/1", Info: infoOf(r, 1)}))
 		}, ""},
@@ -74,7 +79,9 @@ func TestWhatNodesTell(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	beat := func(r *rig, id uint64) { r.step(node.Wake{}, ask(id, node.Beat{Worker: "n1/1", Info: infoOf(r, 1)})) }
+	beat := func(r *rig, id uint64) {
+		r.step(node.Wake{}, ask(id, node.Beat{Worker: "n1/1", Info: infoOf(r, 1)}))
+	}
 	check(t, &memberSubject, []case_{
 		{"one that failed is repeated within a second", func(r *rig) {
 			beat(r, 1)
@@ -103,7 +110,10 @@ func TestHeartbeats(t *testing.T) {
 			beat(r, 2)
 		}, ""},
 
-		{"a call is not looked into", func(r *rig) { beat(r, 1); r.step(done(1, node.Beaten{Calls: 1})) }, "S4a"},
+		{"a call is not looked into", func(r *rig) {
+			beat(r, 1)
+			r.step(done(1, node.Beaten{Calls: 1}))
+		}, "S4a"},
 		{"a call is looked into", func(r *rig) {
 			beat(r, 1)
 			r.step(done(1, node.Beaten{Calls: 1}), ask(2, node.ListOwned{}))
@@ -161,7 +171,11 @@ func TestRenamedNodes(t *testing.T) {
 
 func TestRegistry(t *testing.T) {
 	check(t, &memberSubject, []case_{
-		{"all nodes", func(r *rig) { r.joins("n1/1", infoOf(r, 1)); r.joins("n2/1-2", infoOf(r, 2)); r.unsettled() }, ""},
+		{"all nodes", func(r *rig) {
+			r.joins("n1/1", infoOf(r, 1))
+			r.joins("n2/1-2", infoOf(r, 2))
+			r.unsettled()
+		}, ""},
 		{"a node is missing", func(r *rig) { r.joins("n1/1", infoOf(r, 1)); r.unsettled() }, "L5d"},
 		{"a node is missing, and leaves", func(r *rig) {
 			r.joins("n1/1", infoOf(r, 1))

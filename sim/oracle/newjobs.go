@@ -13,8 +13,10 @@ type newJobs struct{ *chronicle }
 
 var newJobSubject = subject{
 	invariants: []Invariant{
-		{"S18g", "A new job has its replication id, unless that depends on a filter function which its run has to read."},
-		{"S22", "A job that is not over is made anew only when its document or request asks for another replication."},
+		{"S18g", "A new job has its replication id, unless that depends on a filter function which its run " +
+			"has to read."},
+		{"S22", "A job that is not over is made anew only when its document or request asks for another " +
+			"replication."},
 		{"S29a", "A new job tells of one event, that it was added, at the time when it was made."},
 		{"S29b", "The job of a document belongs to the user in whose name the document replicates."},
 		{"S29c", "A new job tells the source, target, kind and checkpoint interval of its replication."},

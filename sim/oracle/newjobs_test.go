@@ -9,16 +9,18 @@ import (
 )
 
 func TestNewJobs(t *testing.T) {
-	// made has a job be made for a document: as it should be, but for what the case changes.
+	// made has a job be made for a document: as it should be, but for the change of the case.
 	made := func(wrong func(*shadow)) func(*rig) {
 		return func(r *rig) {
 			at := r.now()
 			s := aJob(jobstore.Record{
 				State: jobstore.Pending, Database: "a/_replicator", DocID: "doc", User: world.UserOf("doc"),
-				Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"), CheckpointInterval: 5000, RepID: "rep",
-				Created: at, LastUpdated: at, History: []jobstore.Event{{Type: "added", At: at}},
+				Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"),
+				CheckpointInterval: 5000, RepID: "rep", Created: at, LastUpdated: at,
+				History: []jobstore.Event{{Type: "added", At: at}},
 			})
-			s.spec = fmt.Sprintf(`{"replication":{"Source":{"URL":%q},"Target":{"URL":%q},"checkpoint_interval_ns":5000000000}}`,
+			s.spec = fmt.Sprintf(`{"replication":{"Source":{"URL":%q},"Target":{"URL":%q},`+
+				`"checkpoint_interval_ns":5000000000}}`,
 				s.record.Source, s.record.Target)
 			wrong(s)
 			r.change(nil, &shadow{}, s)
@@ -38,7 +40,9 @@ func TestNewJobs(t *testing.T) {
 	}
 	check(t, &newJobSubject, []case_{
 		{"made", made(func(*shadow) {}), ""},
-		{"made in its last state", made(func(s *shadow) { s.record.State, s.record.History = jobstore.Failed, nil }), ""},
+		{"made in its last state", made(func(s *shadow) {
+			s.record.State, s.record.History = jobstore.Failed, nil
+		}), ""},
 		{"made at another time", made(func(s *shadow) { s.record.LastUpdated++ }), "S29a"},
 		{"made without history", made(func(s *shadow) { s.record.History = nil }), "S29a"},
 		{"of another user", made(func(s *shadow) { s.record.User = "nobody" }), "S29b"},

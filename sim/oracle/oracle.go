@@ -15,7 +15,7 @@ import (
 // Oracle judges one run of the simulator.
 type Oracle struct {
 	*chronicle
-	// Watch, when set, is told what becomes of jobs.
+	// Watch, when set, is told how jobs change.
 	Watch func(JobChanged)
 }
 
@@ -65,8 +65,8 @@ func (i Invariant) File() string {
 	return ""
 }
 
-// subject has the invariants of one matter. A file defines a subject: the promises, the state that its checker keeps, and
-// the functions that judge.
+// subject has the invariants of one matter. A file defines a subject: the promises, the state that its
+// checker keeps, and the functions that judge.
 type subject struct {
 	invariants []Invariant
 	// begin makes the subject's checker, and has it hear the topics by which it judges.
@@ -77,7 +77,8 @@ type subject struct {
 var subjects = []*subject{
 	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject,
-	&leaseSubject, &dutySubject, &spreadSubject, &straySubject, &transactionSubject, &pageSubject, &leftoverSubject,
+	&leaseSubject, &dutySubject, &spreadSubject, &straySubject, &transactionSubject,
+	&pageSubject, &leftoverSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &backoffSubject, &vanishedSubject,

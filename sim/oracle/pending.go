@@ -9,7 +9,7 @@ import (
 	"couchrelay/core/spec"
 )
 
-// backlogs judge what a run tells of the changes to come.
+// backlogs judge the number of changes to come that a run tells.
 type backlogs struct{ *chronicle }
 
 var backlogSubject = subject{
@@ -33,7 +33,7 @@ var backlogSubject = subject{
 	},
 }
 
-// backlog is what a run was told of the changes to come. Only backlogs change it.
+// backlog is the number of changes to come as the source told it to a run. Only backlogs change it.
 type backlog struct {
 	asked    peer.Seq     // behind which the source was last asked to count
 	rows     int64        // that had been read when it was
@@ -43,7 +43,7 @@ type backlog struct {
 	left     int64        // that number, less the rows that have come since the question
 }
 
-// countEvery is how long a run leaves a source alone that has counted what is to come, which may take a
+// countEvery is how long a run leaves a source alone that has counted the changes to come, which may take a
 // view's rebuild.
 const countEvery = 30 * time.Second
 
@@ -109,7 +109,7 @@ func (bl *backlogs) check(r *run, info replication.Info) {
 	}
 }
 
-// checkDone is S23c. A run that waits to repeat a request does not know yet what that brings.
+// checkDone is S23c. A run that waits to repeat a request does not know yet which changes that brings.
 func (bl *backlogs) checkDone() {
 	for _, r := range bl.runs {
 		source, info := bl.w.Database(r.Replication().Source.URL), r.Info()

@@ -27,7 +27,7 @@ type placement struct {
 type place struct {
 	order       schedule.Order
 	at          instant.Time // when the job is made
-	least, most float64      // bounds of its priority value under fair share, and of its key under other policies
+	least, most float64      // bounds of its priority value under fair share, of its key otherwise
 }
 
 var placementSubject = subject{
@@ -46,8 +46,8 @@ var placementSubject = subject{
 	},
 }
 
-// expect foretells the place of a job that is made at once, from what is known of its account. It asks the
-// core for the settings and the store's counter of tags, and not where the job belongs.
+// expect foretells the place of a job that is made at once, from the oracle's knowledge of its account. It
+// asks the core for the settings and the store's counter of tags, and not where the job belongs.
 func (p *placement) expect(jobID, account string) {
 	order, err := p.w.Store().Order(p.w.Present())
 	if err != nil || !p.sharing.settled(p.w.Now()) {
@@ -205,7 +205,7 @@ func (p *placement) checkQueuedAgain(j jobChange) {
 	switch j.Request.(type) {
 	case node.Requeue, node.Crash:
 	default:
-		return // what ends a job for good may queue it as a new one
+		return // a request that ends a job for good may queue it as a new one
 	}
 	turn, _ := turnOf(j.Request)
 	held, _ := heldBy(j.Request)

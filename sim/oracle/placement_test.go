@@ -14,7 +14,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// priority is that of a place in the queue.
+// priority is the priority of a place in the queue.
 func priority(epoch int64, key float64) []byte {
 	return tuple.Pack(epoch, int64(key), int64(0))
 }
@@ -31,7 +31,8 @@ func under(policy schedule.Policy, then func(*rig)) func(*rig) {
 }
 
 func TestPlacement(t *testing.T) {
-	// made has a job of the account be made, of which a place is expected, and stand so far from where the core puts it.
+	// made has a job of the account be made, of which a place is expected, and stand so far from where the
+	// core puts it.
 	made := func(off float64, epoch int64) func(*rig) {
 		return func(r *rig) {
 			r.o.ExpectPlace("job", anAccount)
@@ -65,7 +66,8 @@ func TestPlacement(t *testing.T) {
 		{"at the first tag", under(schedule.Tags, made(0, 0)), ""},
 		{"at a later tag", under(schedule.Tags, made(1, 0)), "S10c"},
 		{"at the tag of the last dispatch", under(schedule.Tags, func(r *rig) {
-			before, after := aJob(jobstore.Record{State: jobstore.Pending}), aJob(jobstore.Record{State: jobstore.Running})
+			before := aJob(jobstore.Record{State: jobstore.Pending})
+			after := aJob(jobstore.Record{State: jobstore.Running})
 			before.header.Priority = priority(r.o.sharing.epoch, 5)
 			r.change(node.Accept{}, before, after)
 			made(5, 0)(r)
@@ -87,7 +89,8 @@ func TestTurnsCost(t *testing.T) {
 		return func(r *rig) {
 			q := node.Complete{Held: held, Turn: jobstore.Turn{Owed: owed}}
 			if moves == 0 {
-				r.change(q, aJob(jobstore.Record{State: jobstore.Running}), aJob(jobstore.Record{State: jobstore.Completed}))
+				r.change(q, aJob(jobstore.Record{State: jobstore.Running}),
+					aJob(jobstore.Record{State: jobstore.Completed}))
 				return
 			}
 			r.commit(q, func(tx kv.Tx) error {
@@ -114,9 +117,11 @@ func TestQueuedAgain(t *testing.T) {
 			after := aJob(jobstore.Record{State: jobstore.Pending})
 			after.header.Priority = priority(order.Epoch, key(r))
 			turn := jobstore.Turn{Place: schedule.Place{Epoch: order.Epoch + epoch, Key: 7}, Owed: owed}
-			landed := world.Landed{Asked: world.Asked{Request: node.Requeue{Held: held, Turn: turn}, Wall: r.now()}}
+			asked := world.Asked{Request: node.Requeue{Held: held, Turn: turn}, Wall: r.now()}
+			landed := world.Landed{Asked: asked}
 			running := aJob(jobstore.Record{State: jobstore.Running})
-			r.o.on.jobMoved.tell(jobChange{id: "job", before: running, after: after, landing: landing{Landed: landed}})
+			r.o.on.jobMoved.tell(jobChange{id: "job", before: running, after: after,
+				landing: landing{Landed: landed}})
 		}
 	}
 	there, elsewhere := func(*rig) float64 { return 7 }, func(*rig) float64 { return 8 }

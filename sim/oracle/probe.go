@@ -10,7 +10,7 @@ import (
 )
 
 // probing are the invariants of experiments at rest: a trial changes one thing while nothing else happens,
-// and asks the oracle what came of it. They hold at rest only, where no fault and no other job excuses a
+// and asks the oracle for the result. They hold at rest only, where no fault and no other job excuses a
 // delay.
 var probingSubject = subject{
 	invariants: []Invariant{
@@ -25,13 +25,13 @@ var probingSubject = subject{
 	begin: func(*chronicle) {},
 }
 
-// ProbeLimit is what soon means for jobs, nodes and their watches: longer than a frontend's and a node's
+// ProbeLimit is the meaning of soon for jobs, nodes and their watches: longer than a frontend's and a node's
 // transactions take on slow stores, and below node.Settings.PollInterval, so that polling does not hide a
 // watch that is missing.
 const ProbeLimit = 3 * time.Second
 
-// Soon is what soon means for replications: longer than servers take that were slow a while ago, and asked to
-// be left alone.
+// Soon is the meaning of soon for replications: longer than servers take that were slow a while ago, and
+// asked to be left alone.
 const Soon = time.Minute
 
 // JobsReady is the number of jobs that wait for a slot.
@@ -79,9 +79,9 @@ func (o *Oracle) CheckRunsFewer(p *world.Node, n int, limit time.Duration) {
 	}
 }
 
-// CheckTold is L8a; done is what runs had done Soon and some progress intervals ago. A run is excused that
-// has no source, has not begun to read, or has lost its job, since then its node does not store what the run
-// tells.
+// CheckTold is L8a; done has the progress of runs Soon and some progress intervals ago. A run is excused that
+// has no source, has not begun to read, or has lost its job, since then its node does not store the run's
+// reports.
 func (o *Oracle) CheckTold(done map[*world.Run]replication.Info) {
 	for _, r := range o.runs {
 		info, known := done[r.Run]
@@ -104,7 +104,7 @@ type Path struct {
 	run    *run // that waits for changes of the source
 }
 
-// Follow looks for what comes through a job; nil when its replication cannot be read.
+// Follow looks for documents that come through a job; nil when its replication cannot be read.
 func (o *Oracle) Follow(id string) *Path {
 	rep, err := o.w.Store().Spec(o.w.Present(), id)
 	if err != nil || rep == nil {

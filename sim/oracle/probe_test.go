@@ -14,7 +14,8 @@ import (
 func TestProbes(t *testing.T) {
 	// runs has the first node run the job of a document.
 	runs := func(r *rig, j *world.JobDoc) {
-		r.runOf(r.node(1), jobstore.Work{JobID: j.JobID(), Replication: r.replication(nil), Record: &jobstore.Record{}})
+		r.runOf(r.node(1), jobstore.Work{JobID: j.JobID(), Replication: r.replication(nil),
+			Record: &jobstore.Record{}})
 	}
 	doc := func(r *rig) *world.JobDoc { return r.w.NewDocument("doc", nil) }
 	occupied := func(n, limit int) func(*rig) {
@@ -114,7 +115,8 @@ func TestWatchedJobs(t *testing.T) {
 		want          JobChanged
 	}{
 		{&shadow{}, aJob(running), JobChanged{"job", "a/_replicator", "doc", jobstore.Running, "n1", ""}},
-		{aJob(running), aJob(waiting), JobChanged{"job", "a/_replicator", "doc", jobstore.Crashing, "", "because"}},
+		{aJob(running), aJob(waiting),
+			JobChanged{"job", "a/_replicator", "doc", jobstore.Crashing, "", "because"}},
 		{aJob(waiting), &shadow{}, JobChanged{Job: "job"}},
 	} {
 		if r.change(nil, c.before, c.after); last != c.want {

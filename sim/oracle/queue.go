@@ -30,7 +30,7 @@ func (q *queues) audit() {
 	q.checkCounts()
 }
 
-// checkCounts is the part of S3g that is cheap: the counters of the queue equal what commits told of jobs.
+// checkCounts is the part of S3g that is cheap: the counters of the queue agree with the jobs by all commits.
 func (q *queues) checkCounts() {
 	var want jobs.Counts
 	for _, s := range q.shadows {

@@ -43,14 +43,18 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// What cannot be read breaks an invariant of its own, whoever wants to read it.
+// A row that cannot be read breaks an invariant of its own, whichever checker reads it.
 func TestUnreadable(t *testing.T) {
 	check(t, &queueSubject, []case_{
-		{"a header", func(r *rig) { r.set(r.w.View().Store().Keys.Jobs.Job.Pack("job"), []byte("?")) }, "S3a"},
+		{"a header", func(r *rig) {
+			r.set(r.w.View().Store().Keys.Jobs.Job.Pack("job"), []byte("?"))
+		}, "S3a"},
 		{"a record", func(r *rig) {
 			id := r.request(nil)
 			r.set(r.w.View().Store().Keys.Jobs.Job.Pack(id, 0), []byte("?"))
 		}, "S3a"},
-		{"another row of a job", func(r *rig) { r.set(r.w.View().Store().Keys.Spec.Pack("job", 0), []byte("?")) }, ""},
+		{"another row of a job", func(r *rig) {
+			r.set(r.w.View().Store().Keys.Spec.Pack("job", 0), []byte("?"))
+		}, ""},
 	})
 }

@@ -33,7 +33,7 @@ type wishKey struct {
 	ratelimit.Key
 }
 
-// wish is what a server asked a node for by Retry-After.
+// wish is the pause for which a server asked a node by Retry-After.
 type wish struct {
 	said, until instant.Time // when it last asked, and for how long at most, by the node's steady clock
 	quiet       instant.Time // the same end by the server's clock
@@ -63,7 +63,7 @@ func (q *quiet) check(f world.Sends) {
 	}
 }
 
-// forget drops what a node knew before its new life.
+// forget drops the knowledge of a node before its new life.
 func (q *quiet) forget(n *world.Node) {
 	for k := range q.wishes { // order does not matter: each is judged alone
 		if k.n == n {

@@ -12,7 +12,7 @@ import (
 	"couchrelay/core/replication"
 )
 
-// reporting judges how often runs tell of themselves, and what is stored of that.
+// reporting judges how often runs report, and which reports are stored.
 type reporting struct{ *chronicle }
 
 var reportSubject = subject{
@@ -33,17 +33,17 @@ var reportSubject = subject{
 	},
 }
 
-// reports are what a run has told of itself. Only reporting changes them.
+// reports are the numbers that a run has told. Only reporting changes them.
 type reports struct {
 	interval time.Duration    // the run's ProgressInterval
 	n        int              // reports so far
 	at       instant.Time     // of the last one
 	last     replication.Info // the last one
-	told     jobstore.Stats   // what its node was told last
-	storing  jobstore.Stats   // what the node last asked to be stored
+	told     jobstore.Stats   // the last numbers told to its node
+	storing  jobstore.Stats   // the last numbers that the node asked to be stored
 }
 
-// unchanged is how many intervals a run waits at least before it tells what it told before.
+// unchanged is how many intervals a run waits at least before it tells the same numbers again.
 const unchanged = 30
 
 // firstReport is when a run first tells of itself; the time to the next doubles up to its interval.
@@ -83,7 +83,7 @@ func sameNews(a, b replication.Info) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// nodeStepped notes what a node is told of its runs, and judges what it asks to be stored of that.
+// nodeStepped notes the reports to a node by its runs, and judges which of them it asks to be stored.
 func (rp *reporting) nodeStepped(s nodeStep) {
 	if e, is := s.ev.(node.RunProgress); is {
 		if r := s.p.find(e.Run); r != nil {
@@ -99,7 +99,7 @@ func (rp *reporting) nodeStepped(s nodeStep) {
 	}
 }
 
-// checkStored is S14h. A request that is repeated still has what the run told before.
+// checkStored is S14h. A request that is repeated still has the earlier numbers of the run.
 func (rp *reporting) checkStored(p *process, q node.Record) {
 	for _, r := range p.runs {
 		rs := &r.reports

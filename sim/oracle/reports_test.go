@@ -50,13 +50,14 @@ func TestReports(t *testing.T) {
 		{"told the same", twice(time.Minute, nil, news(1)), "B1i"},
 		{"told the same after half an hour", twice(time.Hour, nil, news(1)), ""},
 		{"stored what was told", stored(node.Record{Held: held, Stats: jobstore.StatsOf(news(3))}), ""},
-		{"stored something else", stored(node.Record{Held: held, Stats: jobstore.Stats{DocsRead: 4}}), "S14h"},
+		{"stored something else",
+			stored(node.Record{Held: held, Stats: jobstore.Stats{DocsRead: 4}}), "S14h"},
 		{"a checkpoint told of", saves(true), ""},
 		{"a checkpoint kept to itself", saves(false), "S21l"},
 	})
 }
 
-// TestNames: what is told under one name may not be stored under another.
+// TestNames: a number that is told under one name may not be stored under another.
 func TestNames(t *testing.T) {
 	r := newRig(t, &reportSubject)
 	run := r.run(nil)

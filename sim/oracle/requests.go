@@ -12,7 +12,7 @@ import (
 // requests are the invariants of POST /_replicate.
 type requests struct {
 	*chronicle
-	asksFor map[string]string // what requests ask for, by the ids of their jobs
+	asksFor map[string]string // replications of requests in the words of asks, by the ids of their jobs
 }
 
 var requestSubject = subject{
@@ -40,7 +40,7 @@ func (q *requests) answered(f world.RequestAnswered) {
 	q.asksFor[f.ID] = what
 }
 
-// asks is what a request asks for, in words that tell one replication from another.
+// asks describes the replication of a request, in words that tell one from another.
 func asks(r *spec.Replication) string {
 	return fmt.Sprintf("from %s to %s, continuous: %v, since %s, with %+v",
 		r.Source.URL, r.Target.URL, r.Continuous, r.SinceSeq, r.Filter)

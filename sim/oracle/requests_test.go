@@ -11,7 +11,8 @@ import (
 
 func TestRequests(t *testing.T) {
 	pending := jobstore.Record{
-		State: jobstore.Pending, User: world.Requester, Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"),
+		State: jobstore.Pending, User: world.Requester,
+		Source: world.URL("s1", "a1"), Target: world.URL("s2", "b1"),
 	}
 	// accepted has a request be accepted that was made a second ago, with a job like this.
 	accepted := func(change func(r *rig, s *shadow)) func(*rig) {
@@ -49,15 +50,21 @@ func TestRequests(t *testing.T) {
 	}
 	check(t, &requestSubject, []case_{
 		{"accepted", accepted(func(*rig, *shadow) {}), ""},
-		{"accepted for nothing", func(r *rig) { r.see(world.RequestAccepted{ID: "job", Replication: r.replication(nil)}) }, "S3d"},
-		{"removed before", accepted(func(r *rig, s *shadow) { s.header, s.gone = nil, r.now()-2_000_000 }), "S3d"},
+		{"accepted for nothing", func(r *rig) {
+			r.see(world.RequestAccepted{ID: "job", Replication: r.replication(nil)})
+		}, "S3d"},
+		{"removed before", accepted(func(r *rig, s *shadow) {
+			s.header, s.gone = nil, r.now()-2_000_000
+		}), "S3d"},
 		{"removed meanwhile", accepted(func(r *rig, s *shadow) { s.header, s.gone = nil, r.now() }), ""},
 		{"over before", accepted(func(r *rig, s *shadow) {
-			*s = *aJob(jobstore.Record{State: jobstore.Completed, User: world.Requester, Source: s.record.Source, Target: s.record.Target})
+			*s = *aJob(jobstore.Record{State: jobstore.Completed, User: world.Requester,
+				Source: s.record.Source, Target: s.record.Target})
 			s.over = r.now() - 2_000_000
 		}), "S3d"},
 		{"over since", accepted(func(r *rig, s *shadow) {
-			*s = *aJob(jobstore.Record{State: jobstore.Completed, User: world.Requester, Source: s.record.Source, Target: s.record.Target})
+			*s = *aJob(jobstore.Record{State: jobstore.Completed, User: world.Requester,
+				Source: s.record.Source, Target: s.record.Target})
 			s.over = r.now()
 		}), ""},
 		{"another user's", accepted(func(_ *rig, s *shadow) { s.record.User = "nobody" }), "S3d"},

@@ -10,23 +10,26 @@ import (
 	"couchrelay/core/replication"
 )
 
-// retries judge how soon and how often a run repeats a request, and after what failures it gives up.
+// retries judge how soon and how often a run repeats a request, and after which failures it gives up.
 type retries struct{ *chronicle }
 
 var retrySubject = subject{
 	invariants: []Invariant{
 		{"B1g", "Beyond the first 40 requests of a minute, a run sends no request more than 40 times in " +
 			"that minute."},
-		{"S28a", "A request that failed is repeated after a pause, which doubles with each failure up to 25 " +
-			"seconds."},
+		{"S28a", "A request that failed is repeated after a pause, which doubles with each failure up to " +
+			"25 seconds."},
 		{"S28b", "A request that is to be repeated is sent within a second of the end of its pause."},
-		{"S29o", "A run that ends because of the status of an answer gives http_request_failed as its error."},
+		{"S29o", "A run that ends because of the status of an answer gives http_request_failed as its " +
+			"error."},
 		{"S30b", "A request that was answered 429 for more than 150 seconds is not repeated."},
-		{"S30c", "A run ends for failures that may pass only after all its retries or a minute of failures; " +
-			"a long poll that waited before it was cut is no failure."},
+		{"S30c", "A run ends for failures that may pass only after all its retries or a minute of " +
+			"failures; a long poll that waited before it was cut is no failure."},
 		{"S30d", "A run goes on when its source cannot count the changes to come."},
-		{"S30e", "A run whose target refuses to be made looks whether the target is there before it gives up."},
-		{"S30f", "A run whose bulk read breaks off, times out or is malformed reads the documents one by one."},
+		{"S30e", "A run whose target refuses to be made looks whether the target is there before it gives " +
+			"up."},
+		{"S30f", "A run whose bulk read breaks off, times out or is malformed reads the documents one by " +
+			"one."},
 		{"S30g", "A run that ends for an answer 429 says so, and so its next run is gentler."},
 		{"S30h", "A run ends for answers 429 only after 150 seconds of them."},
 		{"S30i", "A document of which the source lacked a revision is asked for again with all attachments."},
@@ -79,7 +82,7 @@ type callRate struct {
 	minute instant.Time   // its number, see thisMinute
 	sent   int            // requests of all kinds
 	alike  map[string]int // requests after the first maxAlike, by description
-	feed   string         // what the feed has brought: a document is compared as often as it is edited
+	feed   string         // changes from the feed: a document is compared as often as it is edited
 	copies int            // documents copied alone: for each that is refused the target is opened
 }
 
@@ -131,7 +134,7 @@ func (rt *retries) brought(r *run, since peer.Seq) string {
 	return fmt.Sprintf("%s, %d rows", since, r.counts.rows)
 }
 
-// Pauses before a failed request is repeated, those of CouchDB's replicator. The first doubles with every
+// Pauses before a failed request is repeated, as in CouchDB's replicator. The first doubles with every
 // failure.
 const (
 	firstPause       = 250 * time.Millisecond
@@ -139,7 +142,7 @@ const (
 	maxPause         = 300 * time.Second // after other failures
 )
 
-// Times for which requests are repeated, those of CouchDB's replicator.
+// Times for which requests are repeated, as in CouchDB's replicator.
 const (
 	retriesLast  = time.Minute       // since the first failure
 	patienceLast = 150 * time.Second // since the first answer 429
@@ -151,7 +154,7 @@ const (
 // failing is a request that failed and has not succeeded since. Only retries change it.
 type failing struct {
 	at                instant.Time  // of the last failure after which a pause is known
-	alike             int           // failures in a row like that one, 429 or others; 0 when no pause is known
+	alike             int           // failures in a row like the last, 429 or not; 0 when no pause is known
 	failed, throttled int           // failures in a row with a known pause: others than 429, and 429
 	first429, last429 instant.Time  // first and last answer 429 of those
 	allFailed, all429 int           // failures in a row that may pass, and 429, with a known pause or not
@@ -237,7 +240,7 @@ func (rt *retries) checkPause(r *run, op peer.Op) {
 	}
 }
 
-// failures are those of all requests of a run together. Only retries change them.
+// failures are the failures of all requests of a run together. Only retries change them.
 type failures struct {
 	n         int          // failures that may pass, and refused documents, since the run began
 	first     instant.Time // the first of those
@@ -246,7 +249,7 @@ type failures struct {
 	lacking   lacking
 }
 
-// feedFailures are those of the feed since it last brought something or a poll waited long enough.
+// feedFailures are the failures of the feed since it last brought something or a poll waited long enough.
 type feedFailures struct {
 	n         int           // failures that may pass, without answers 429
 	since     instant.Time  // the first of those
@@ -355,13 +358,15 @@ func (rt *retries) checkEnd(e ending) {
 	case counts:
 		rt.Fail("S30d", "%s gave up when its source did not count the changes to come: %s",
 			e.run, e.end.Trouble)
-	case passes(f) && f.Kind == peer.Status && e.end.Trouble.Error != "http_request_failed" && tellsStatus(e.asked):
+	case passes(f) && f.Kind == peer.Status && e.end.Trouble.Error != "http_request_failed" &&
+		tellsStatus(e.asked):
 		rt.Fail("S29o", "%s was answered %s, and ended with %s", e.run, f, e.end.Trouble)
 	case creates && refusesToCreate(f):
 		rt.Fail("S30e", "%s gave up when its target was not made, and did not look whether it is there: %s",
 			e.run, e.end.Trouble)
 	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
-		rt.Fail("S30f", "%s gave up when a bulk read failed, and read nothing alone: %s", e.run, e.end.Trouble)
+		rt.Fail("S30f", "%s gave up when a bulk read failed, and read nothing alone: %s",
+			e.run, e.end.Trouble)
 	case is429(f) && !e.end.Trouble.Throttled:
 		rt.Fail("S30g", "%s was asked to slow down, and does not say so: %s", e.run, e.end.Trouble)
 	case e.end.Trouble.Throttled || is429(f):
@@ -373,9 +378,9 @@ func (rt *retries) checkEnd(e ending) {
 	}
 }
 
-// checkRetried is S30c: what may pass is no reason to give up before all retries are used or their time is
-// over. Failures of all requests count together, although each request has its own retries, so the bound is a
-// lenient one. Those of the feed, which is read for as long as the run lasts, count alone.
+// checkRetried is S30c: a failure that may pass is no reason to give up before all retries are used or their
+// time is over. Failures of all requests count together, although each request has its own retries, so the
+// bound is a lenient one. Failures of the feed, which is read for as long as the run lasts, count alone.
 func (rt *retries) checkRetried(e ending, what string, failures int, since instant.Time) {
 	most, lasted := e.Replication().Source.Retries, rt.w.Now().Sub(since)
 	if failures == 0 || failures <= most && lasted < retriesLast {
@@ -384,7 +389,7 @@ func (rt *retries) checkRetried(e ending, what string, failures int, since insta
 	}
 }
 
-// checkPatience is S30h: answers 429 use up no retries, since the server will have time again. Those of the
+// checkPatience is S30h: answers 429 use up no retries, since the server will have time again. Answers to the
 // feed count from when it brought something.
 func (rt *retries) checkPatience(e ending, f *peer.Failure) {
 	since := e.failures.throttled
@@ -392,12 +397,13 @@ func (rt *retries) checkPatience(e ending, f *peer.Failure) {
 		since = e.failures.feed.throttled
 	}
 	if lasted := rt.w.Now().Sub(since); lasted < patienceLast {
-		rt.Fail("S30h", "%s was first asked to slow down %s ago, and gave up: %s", e.run, lasted, e.end.Trouble)
+		rt.Fail("S30h", "%s was first asked to slow down %s ago, and gave up: %s",
+			e.run, lasted, e.end.Trouble)
 	}
 }
 
 // refusesToCreate reports whether a failure to make a target leaves open whether the target is there.
-// Credentials that are wrong end the run, and what may pass is repeated.
+// Credentials that are wrong end the run, and a request whose failure may pass is repeated.
 func refusesToCreate(f *peer.Failure) bool {
 	return f.Kind == peer.Status && f.Status < 500 && !slices.Contains([]int{401, 403, 408, 429}, f.Status)
 }

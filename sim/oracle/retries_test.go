@@ -44,11 +44,15 @@ func TestRetries(t *testing.T) {
 		}, ""},
 		{"repeated at once", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, 0) }, "S28a"},
 		{"repeated after a pause", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause) }, ""},
-		{"a pause that does not double", func(r *rig) { repeat(r, r.run(nil), local, 3, 500, firstPause) }, "S28a"},
+		{"a pause that does not double", func(r *rig) {
+			repeat(r, r.run(nil), local, 3, 500, firstPause)
+		}, "S28a"},
 		{"repeated late", func(r *rig) {
 			repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack+time.Millisecond)
 		}, "S28b"},
-		{"repeated a second late", func(r *rig) { repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack) }, ""},
+		{"repeated a second late", func(r *rig) {
+			repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack)
+		}, ""},
 		{"a feed that is read late", func(r *rig) { repeat(r, r.run(nil), read, 2, 500, time.Minute) }, ""},
 		{"repeated late on a node that stood still", func(r *rig) {
 			run := r.run(nil)
@@ -110,7 +114,8 @@ func TestRetries(t *testing.T) {
 			r.crashes(r.run(nil), peer.CountPending{}, peer.Reply{Failure: status(404)}, failed)
 		}, "S30d"},
 		{"another error for a status", func(r *rig) {
-			r.crashes(r.run(nil), peer.Open{}, peer.Reply{Failure: status(500)}, replication.Trouble{Error: "timeout"})
+			r.crashes(r.run(nil), peer.Open{}, peer.Reply{Failure: status(500)},
+				replication.Trouble{Error: "timeout"})
 		}, "S29o"},
 		{"given up without a look at the target", func(r *rig) {
 			r.crashes(r.run(nil), peer.Create{}, peer.Reply{Failure: status(412)}, failed)

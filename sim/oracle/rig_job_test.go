@@ -9,7 +9,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// aLock is that of rig.run's job, and held that job under it.
+// aLock is the lock of rig.run's job, and held that job under it.
 var (
 	aLock = jobs.Lock{Worker: "n1/1"}
 	held  = node.Held{JobID: "job", Lock: aLock}
@@ -30,7 +30,7 @@ func aJob(rec jobstore.Record) *shadow {
 	return &shadow{header: h, record: &rec}
 }
 
-// know has the oracle know of a job what commits would have told.
+// know has the oracle know a job as if commits had told it.
 func (r *rig) know(id string, s *shadow) { r.o.shadows[id] = s }
 
 // change has a request change a job from one shadow to another. A job without a header is not there.
@@ -60,7 +60,7 @@ func (r *rig) request(members map[string]any) (id string) {
 	return id
 }
 
-// atRest has the world be at rest, and asks what it still has to do.
+// atRest has the world be at rest, and asks for the work that it has left.
 func (r *rig) atRest() {
 	if why := r.o.Unsettled(); why != nil {
 		r.o.Fail(why.ID, "%s", why.Text)

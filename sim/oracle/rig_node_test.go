@@ -19,7 +19,7 @@ func (r *rig) step(ev node.Event, effects ...node.Effect) {
 // ask is an effect of a node's step.
 func ask(id uint64, q node.Request) node.Effect { return node.Ask{ID: id, Request: q} }
 
-// done is the answer to a request, and failed that of one that will be repeated.
+// done is the answer to a request, and failed the answer to a request that will be repeated.
 func done(id uint64, result node.Result) node.Event { return node.Done{ID: id, Result: result} }
 func failed(id uint64) node.Event                   { return node.Done{ID: id, Fault: node.StoreDown} }
 
@@ -50,7 +50,7 @@ func (r *rig) remove(id string) {
 	})
 }
 
-// unsettled asks what a world that comes to rest still has to do, and takes it for a violation.
+// unsettled asks for the work that a world that comes to rest has left, and takes it for a violation.
 func (r *rig) unsettled() {
 	if v := r.o.Unsettled(); v != nil {
 		r.o.Fail(v.ID, "%s", v.Text)

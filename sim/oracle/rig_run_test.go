@@ -10,7 +10,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// along is a subject whose checker reads what others keep, which hear of facts in this order.
+// along is a subject whose checker reads the state of others, which hear of facts in this order.
 func along(subjects ...*subject) *subject {
 	return &subject{begin: func(c *chronicle) {
 		for _, s := range subjects {
@@ -40,7 +40,8 @@ func (r *rig) crashes(run *world.Run, op peer.Op, reply peer.Reply, t replicatio
 
 // ends has a run end by itself.
 func (r *rig) ends(run *world.Run, cause replication.Cause, info replication.Info) {
-	r.see(world.RunSaidEnd{Run: run, Event: replication.Wake{}, End: replication.End{Cause: cause, Info: info}})
+	end := replication.End{Cause: cause, Info: info}
+	r.see(world.RunSaidEnd{Run: run, Event: replication.Wake{}, End: end})
 }
 
 // tells has a run tell of itself, by the answer to a request or by none.
@@ -129,7 +130,8 @@ var (
 
 // refused is a copy that the target refused with a status.
 func refused(code int) peer.Copied {
-	return peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: &peer.Refusal{ID: "a", Rev: "1-a", Status: code}}}}
+	refusal := &peer.Refusal{ID: "a", Rev: "1-a", Status: code}
+	return peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: refusal}}}
 }
 
 // ids are names of documents.

@@ -33,7 +33,8 @@ func (r *rig) savesIn(members map[string]any) *saver {
 	for side, db := range []string{"s1 a1", "s2 b1"} {
 		var server, name string
 		_, _ = fmt.Sscan(db, &server, &name)
-		s.does(s.run, peer.GetLocal{Side: peer.Side(side), ID: logID}, peer.Local{Body: r.db(server, name).Log(logID)})
+		s.does(s.run, peer.GetLocal{Side: peer.Side(side), ID: logID},
+			peer.Local{Body: r.db(server, name).Log(logID)})
 	}
 	s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
 	return s
@@ -52,13 +53,14 @@ func (s *saver) commits() {
 	}
 }
 
-// log is that of a session at a sequence, changed by a test.
+// log is the log of a session at a sequence, changed by a test.
 func (s *saver) log(session string, seq peer.Seq, but func(log, newest map[string]any)) []byte {
 	date := func(us int64) string { return time.UnixMicro(us).UTC().Format(http.TimeFormat) }
 	raw := json.RawMessage(seq)
 	newest := map[string]any{
-		"session_id": session, "recorded_seq": raw, "start_last_seq": json.RawMessage(from), "end_last_seq": raw,
-		"start_time": date(int64(s.run.Record().Created)), "end_time": date(int64(s.node(1).Steady())),
+		"session_id": session, "recorded_seq": raw, "start_last_seq": json.RawMessage(from),
+		"end_last_seq": raw,
+		"start_time":   date(int64(s.run.Record().Created)), "end_time": date(int64(s.node(1).Steady())),
 	}
 	s.entries = append([]map[string]any{newest}, s.entries...)
 	log := map[string]any{"session_id": session, "source_last_seq": raw}
@@ -85,7 +87,7 @@ func (s *saver) puts(side peer.Side, body []byte) {
 	s.answer(s.run, id, op, peer.Reply{Result: peer.LocalWritten{}})
 }
 
-// saves has the run write a whole checkpoint at what it has done.
+// saves has the run write a whole checkpoint at its progress.
 func (s *saver) saves(session string) {
 	s.commits()
 	body := s.log(session, s.run.Info().ThroughSeq, nil)
@@ -103,7 +105,7 @@ func write(but func(log, newest map[string]any)) func(*rig) {
 	}
 }
 
-// savingKept notes what runs save, and judges nothing.
+// savingKept notes the checkpoints of runs, and judges nothing.
 var savingKept = subject{begin: func(c *chronicle) {
 	sv := &savings{c}
 	c.on.logWritten.add(sv.noteWritten)
@@ -115,7 +117,7 @@ var savingKept = subject{begin: func(c *chronicle) {
 	c.on.runReplied.add(func(a reply) { a.saving.note(a, c.w.Now()) })
 }}
 
-// lookupKept notes what logs runs find, and judges where they begin only.
+// lookupKept notes the logs that runs find, and judges where they begin only.
 var lookupKept = subject{begin: func(c *chronicle) {
 	c.on.runCalls.add((&checkpoints{chronicle: c}).called)
 }}

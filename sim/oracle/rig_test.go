@@ -49,7 +49,8 @@ func check(t *testing.T, about *subject, cases []case_) {
 	}
 }
 
-// newRig has two nodes with both roles that have just started, three servers with databases a1 and b1, and no jobs.
+// newRig has two nodes with both roles that have just started, three servers with databases a1 and b1, and no
+// jobs.
 func newRig(t *testing.T, about *subject) *rig { return newRigIn(t, world.Default(), about) }
 
 // newRigIn is one for a world of any kind.
@@ -78,7 +79,8 @@ func (r *rig) node(number int) *world.Node { return r.w.View().Nodes()[number-1]
 // db is a database by SERVER and name.
 func (r *rig) db(server, name string) *peers.DB { return r.w.View().Database(world.URL(server, name)) }
 
-// replication is parsed from a body like that of POST /_replicate, from s1/a1 to s2/b1 unless members say something else.
+// replication is parsed from a body as POST /_replicate takes it, from s1/a1 to s2/b1 unless members say
+// something else.
 func (r *rig) replication(members map[string]any) *spec.Replication {
 	body := map[string]any{"source": world.URL("s1", "a1"), "target": world.URL("s2", "b1")}
 	for name, v := range members {
@@ -99,7 +101,8 @@ func (r *rig) replication(members map[string]any) *spec.Replication {
 func (r *rig) run(members map[string]any) *world.Run {
 	r.runs++
 	return r.runOf(r.node(1), jobstore.Work{
-		JobID: "job", Lock: jobs.Lock{Worker: "n1/1"}, Replication: r.replication(members), Record: &jobstore.Record{Created: r.w.Engine.Now()},
+		JobID: "job", Lock: jobs.Lock{Worker: "n1/1"}, Replication: r.replication(members),
+		Record: &jobstore.Record{Created: r.w.Engine.Now()},
 	})
 }
 
@@ -122,7 +125,8 @@ func (r *rig) call(run *world.Run, op peer.Op) uint64 {
 func (r *rig) answer(run *world.Run, id uint64, op peer.Op, reply peer.Reply, effects ...replication.Effect) {
 	r.see(world.RunReplied{Run: run, Op: op, Reply: reply})
 	run.SetInFlight(id, nil)
-	r.see(world.RunStepped{Run: run, Asked: op, Event: replication.Reply{ID: id, Reply: reply}, Effects: effects})
+	r.see(world.RunStepped{Run: run, Asked: op, Event: replication.Reply{ID: id, Reply: reply},
+		Effects: effects})
 }
 
 // commit has a transaction of a request land; nil is one of users.

@@ -17,12 +17,14 @@ type rotations struct {
 var rotationSubject = subject{
 	invariants: []Invariant{
 		{"S6a", "A rotation stops no more runs than max_churn, or than there are above max_jobs."},
-		{"S6b", "One-shots and runs that have just begun are stopped only above max_jobs, and one-shots last."},
+		{"S6b", "One-shots and runs that have just begun are stopped only above max_jobs, and one-shots " +
+			"last."},
 		{"S6c", "A rotation stops no more runs than jobs wait for which no slot is free."},
 		{"S6e", "A job that a node has no slot for any more keeps its place."},
 		{"S6f", "A job gives way only to jobs that stand before it."},
 		{"S6g", "Waiting jobs get the slots of runs that stand behind them, up to max_churn at once."},
-		{"S6h", "Of the runs that could give way those do which stand last, and of an account those that ran longest."},
+		{"S6h", "Of the runs that could give way those do which stand last, and of an account those that " +
+			"ran longest."},
 	},
 	begin: func(c *chronicle) {
 		o := &rotations{c, map[node.Held]schedule.Place{}}
@@ -30,7 +32,7 @@ var rotationSubject = subject{
 	},
 }
 
-// nodeStepped judges what a node does with jobs that it accepted and with what it saw of the queue.
+// nodeStepped judges which jobs a node starts and stops after it accepted jobs or saw the queue.
 func (o *rotations) nodeStepped(s nodeStep) {
 	var stopped []*run
 	killed := false // with its lease, a node loses all runs at once
@@ -58,8 +60,8 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	}
 }
 
-// slots are those of a node: how many it has, how many runs go on, how many of these are too many, how many
-// slots are free.
+// slots are the slots of a node: how many it has, how many runs go on, how many of these are too many, how
+// many slots are free.
 type slots struct{ most, going, excess, free int }
 
 func slotsOf(p *process) slots {
@@ -176,7 +178,9 @@ func (o *rotations) checkTurns(p *process, seen node.Surveyed, stops int) {
 		}
 	}
 	if ready := min(due, behind-s.excess); stops-s.excess < ready {
-		o.Fail("S6g", "%s stops %d of %d runs, and %d more jobs wait that are before %d runs; max_churn is %d, max_jobs %d",
+		o.Fail("S6g",
+			"%s stops %d of %d runs, and %d more jobs wait that are before %d runs; "+
+				"max_churn is %d, max_jobs %d",
 			p.Name, stops, s.going, len(waiting), behind, churn, s.most)
 	}
 }
@@ -210,7 +214,8 @@ func (o *rotations) checkPair(p *process, stays, goes *run) {
 		}
 		return
 	}
-	if _, seen := p.sight.accounts[a.account]; seen && a.account == b.account && stays.Began() < goes.Began() {
+	if _, seen := p.sight.accounts[a.account]; seen && a.account == b.account &&
+		stays.Began() < goes.Began() {
 		o.Fail("S6h", "%s stops job %s, which began at %s, and keeps %s of %s",
 			p.Name, goes.Held(), goes.Began(), stays.Held(), stays.Began())
 	}

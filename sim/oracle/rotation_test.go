@@ -38,7 +38,8 @@ func stop(runs ...*world.Run) (effects []node.Effect) {
 var oneShot = map[string]any{"continuous": false}
 
 func TestRotation(t *testing.T) {
-	// rotates has a node with two slots and so many runs see that jobs wait at the front, and stop some of its runs.
+	// rotates has a node with two slots and so many runs see that jobs wait at the front, and stop some of
+	// its runs.
 	rotates := func(runs int, waiting []int64, ran time.Duration, stopped ...int) func(*rig) {
 		return func(r *rig) {
 			r.slots(2)
@@ -137,7 +138,8 @@ func TestGaveWay(t *testing.T) {
 	// returned has a node put a job back at a key that it has no slot for, and that stood at 7.
 	returned := func(key int64) func(*rig) {
 		return func(r *rig) {
-			got := node.Accepted{Work: []jobstore.Work{{JobID: "job", Lock: aLock, Place: schedule.Place{Key: 7}}}}
+			work := jobstore.Work{JobID: "job", Lock: aLock, Place: schedule.Place{Key: 7}}
+			got := node.Accepted{Work: []jobstore.Work{work}}
 			turn := jobstore.Turn{Place: schedule.Place{Key: key}}
 			r.step(done(1, got), ask(2, node.Requeue{Held: held, Turn: turn}))
 		}

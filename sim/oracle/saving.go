@@ -12,7 +12,7 @@ import (
 	"couchrelay/sim/world"
 )
 
-// savings judge when a run writes checkpoints, and what it does before and after.
+// savings judge when a run writes checkpoints, and its requests before and after.
 type savings struct{ *chronicle }
 
 var savingSubject = subject{
@@ -73,7 +73,7 @@ type saving struct {
 // writesAnew reports whether a run is about to send the first of the two copies of a checkpoint. A log with
 // one entry takes back checkpoints that must not be trusted.
 func (r *run) writesAnew(op peer.PutLocal, logs logs) bool {
-	head, _ := logs.head(op.Body) // what is no log has no session
+	head, _ := logs.head(op.Body) // a body that is no log has no session
 	return op.Side == peer.Target && r.feed.begun && head.session != r.saving.put[peer.Target].session &&
 		len(logs.entries(op.Body)) > 1
 }
@@ -108,7 +108,7 @@ func (s *saving) sends(op peer.PutLocal, logs logs) {
 	s.put[op.Side] = head
 }
 
-// begins notes what was done when a checkpoint began: with the question to the source to make its writes
+// begins notes the progress when a checkpoint began: with the question to the source to make its writes
 // durable, when commits is true, or with a look at the filter function.
 func (s *saving) begins(r *run, commits bool) {
 	filtered := r.Replication().Filter.Kind == spec.FunctionFilter
@@ -167,8 +167,8 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 }
 
 // checkAskedFirst is S11c, S11d and S11e, and has the next checkpoint begin. A server that loses its last
-// writes in a crash must not lose changes that a checkpoint covers, so what it has is made durable first, and
-// only what was done before that is covered. What was read with one filter function is not covered by a
+// writes in a crash must not lose changes that a checkpoint covers, so its documents are made durable first,
+// and only changes done before that are covered. Changes read with one filter function are not covered by a
 // checkpoint with another.
 func (sv *savings) checkAskedFirst(r *run, head entry) {
 	s := &r.saving
@@ -177,7 +177,8 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 	case s.durable != [2]bool{true, true}:
 		sv.Fail("S11c", "%s writes a checkpoint, and has not had both sides make their writes durable", r)
 	case filtered && !s.filtered:
-		sv.Fail("S11d", "%s writes a checkpoint, and has not looked whether its filter function is the same", r)
+		sv.Fail("S11d", "%s writes a checkpoint, and has not looked whether its filter function is the same",
+			r)
 	case head.seq != string(s.covers):
 		sv.Fail("S11e",
 			"%s had done all through %s when it asked to make that durable, and writes a checkpoint at %s",
@@ -193,8 +194,8 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 const idlePace = 10
 
 // checkPace is S21d: checkpoints are work for both servers. The first one is excused, the last ones of a run
-// that is stopped, and those of a one-shot that has done all it read, or whose source is not the one any more
-// with which it began.
+// that is stopped, and the ones of a one-shot that has done all it read, or whose source is not the one any
+// more with which it began.
 func (sv *savings) checkPace(r *run) {
 	rep, s, source := r.Replication(), &r.saving, r.begin.source
 	same := sv.goesOn(r)
@@ -215,10 +216,11 @@ func (sv *savings) checkPace(r *run) {
 	}
 }
 
-// checkDelay is S21e, called before each request that may begin a checkpoint: a run that crashes repeats what
-// no checkpoint covers. What was done is due an interval after the last answer about a checkpoint, or when
-// the last answer came that rows waited for, if that was later. Excused are runs that are stopped or were
-// paused meanwhile, the first checkpoint, and databases that are not those any more with which the run began.
+// checkDelay is S21e, called before each request that may begin a checkpoint: a run that crashes repeats
+// changes that no checkpoint covers. A checkpoint of them is due an interval after the last answer about a
+// checkpoint, or when the last answer came that rows waited for, if that was later. Excused are runs that are
+// stopped or were paused meanwhile, the first checkpoint, and databases that are not those any more with
+// which the run began.
 func (sv *savings) checkDelay(r *run) {
 	rep, s, source := r.Replication(), &r.saving, r.begin.source
 	paused := r.p.PausedLast() >= min(r.feed.worked, s.rested)
@@ -229,7 +231,8 @@ func (sv *savings) checkDelay(r *run) {
 	late := sv.w.Now().Sub(max(r.feed.worked, s.rested.Add(rep.CheckpointInterval)))
 	if read > source.Number(saved) && read <= source.Number(r.Info().ThroughSeq) && late > time.Second {
 		sv.Fail("S21e",
-			"%s begins with a checkpoint %s after it was due: it has done all through %s, and the last one is at %s",
+			"%s begins with a checkpoint %s after it was due: it has done all through %s, "+
+				"and the last one is at %s",
 			r, late, r.feed.read, saved)
 	}
 }

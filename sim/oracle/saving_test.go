@@ -25,13 +25,14 @@ func TestSavings(t *testing.T) {
 	}
 	more := func(s *saver) { s.has(s.edit(s.db("s1", "a1"), "b"), "b") }
 	stop := func(r *rig, s *saver) { r.step(node.Wake{}, node.StopRun{Run: s.run.ID()}) }
-	// first has a run write its first checkpoint after a test did what comes before.
+	// first has a run write its first checkpoint after the test's own steps.
 	first := func(members map[string]any, before func(*saver)) func(*rig) {
 		return func(r *rig) {
 			s := r.savesIn(members)
 			s.has(r.edit(r.db("s1", "a1"), "a"))
 			before(s)
-			s.call(s.run, peer.PutLocal{Side: peer.Target, ID: logID, Body: s.log("one", s.run.Info().ThroughSeq, nil)})
+			s.call(s.run, peer.PutLocal{Side: peer.Target, ID: logID,
+				Body: s.log("one", s.run.Info().ThroughSeq, nil)})
 		}
 	}
 	look := func(s *saver, rev string) { s.does(s.run, peer.GetFilter{}, peer.Filter{Rev: rev}) }
@@ -81,14 +82,21 @@ func TestSavings(t *testing.T) {
 		}), "S11c"},
 		{"filter not looked at", first(filtered, (*saver).commits), "S11d"},
 		{"filter the same", first(filtered, func(s *saver) { look(s, "1-a"); s.commits() }), ""},
-		{"filter another one", first(filtered, func(s *saver) { look(s, "1-a"); look(s, "2-b"); s.commits() }), "S11d"},
+		{"filter another one", first(filtered, func(s *saver) {
+			look(s, "1-a")
+			look(s, "2-b")
+			s.commits()
+		}), "S11d"},
 		{"more done since", first(nil, func(s *saver) {
 			s.commits()
 			s.has(s.edit(s.db("s1", "a1"), "b"))
 		}), "S11e"},
 		{"saved after the interval", paced(10*time.Second, more), ""},
 		{"saved too soon", paced(9*time.Second, more), "S21d"},
-		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) { more(s); stop(s.rig, s) }), ""},
+		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) {
+			more(s)
+			stop(s.rig, s)
+		}), ""},
 		{"saved soon though nothing was read", paced(20*time.Second, func(s *saver) {}), "S21d"},
 		{"saved late though nothing was read", paced(100*time.Second, func(s *saver) {}), ""},
 		{"due for a second", paced(11*time.Second, more), ""},
@@ -100,7 +108,8 @@ func TestSavings(t *testing.T) {
 		{"two seconds at the end", rests(missingPause, replication.Info{}, true), ""},
 		{"three seconds at the end", rests(3*time.Second, replication.Info{}, true), "S21f"},
 		{"three seconds before the end", rests(3*time.Second, replication.Info{}, false), ""},
-		{"three seconds with something to repeat", rests(3*time.Second, replication.Info{Waiting: "x"}, true), ""},
+		{"three seconds with something to repeat",
+			rests(3*time.Second, replication.Info{Waiting: "x"}, true), ""},
 		{"told of both sides", tells(peer.Target, peer.Source), ""},
 		{"told of one side", tells(peer.Target), "S21g"},
 		{"told of none", tells(), "S21g"},

@@ -11,8 +11,8 @@ import (
 	"couchrelay/sim/world"
 )
 
-// settling are the invariants of liveness: what must come about once all trouble is over. They excuse no run,
-// since the healing ends every fault: a fault that goes on would be a mistake of the world.
+// settling are the invariants of liveness: work that must be done once all trouble is over. They excuse no
+// run, since the healing ends every fault: a fault that goes on would be a mistake of the world.
 type settling struct {
 	*chronicle
 	behind string // the job that was not settled when the world was last asked
@@ -25,9 +25,11 @@ var settlingSubject = subject{
 		{"L3d", "Once all trouble is over, a node runs each job that the store says is running."},
 		{"L4g", "Once all trouble is over, jobs that are due become ready within a minute."},
 		{"L4h", "Once all trouble is over, finished jobs of requests are removed soon after their time."},
-		{"L6h", "Once all trouble is over, no node runs more jobs than max_jobs, and each slot in use has its run."},
+		{"L6h", "Once all trouble is over, no node runs more jobs than max_jobs, and each slot in use has " +
+			"its run."},
 		{"L7", "Once all trouble is over, checkpoints come as far as what was copied."},
-		{"S4i", "A node runs only jobs that it holds by the store, and stops the others soon after it can know."},
+		{"S4i", "A node runs only jobs that it holds by the store, and stops the others soon after it can " +
+			"know."},
 	},
 	begin: func(c *chronicle) {
 		s := &settling{chronicle: c}
@@ -36,7 +38,7 @@ var settlingSubject = subject{
 	},
 }
 
-// Unsettled is what a world that comes to rest still has to do; nil when nothing is left.
+// Unsettled is the work that a world that comes to rest has left; nil when there is none.
 func (o *Oracle) Unsettled() *Violation {
 	for _, ask := range o.on.unsettled {
 		if why := ask(); why != nil {
@@ -46,15 +48,15 @@ func (o *Oracle) Unsettled() *Violation {
 	return nil
 }
 
-// AtRest checks what only holds when nothing moves.
+// AtRest checks invariants that only hold when nothing moves.
 func (o *Oracle) AtRest() { o.on.atRest.tell(struct{}{}) }
 
-// missed is what has not come about yet. It breaks an invariant when it never does.
+// missed is work that is not done yet. It breaks an invariant when it never does.
 func missed(id, format string, args ...any) *Violation {
 	return &Violation{ID: id, Text: fmt.Sprintf(format, args...)}
 }
 
-// queueUnsettled is what the queue and the nodes still have to do.
+// queueUnsettled is the work that the queue and the nodes have left.
 func (s *settling) queueUnsettled() *Violation {
 	counts, err := s.w.Store().Jobs.Counts(s.w.Present())
 	if err != nil {
@@ -75,7 +77,7 @@ func (s *settling) queueUnsettled() *Violation {
 	return nil
 }
 
-// jobsUnsettled is what jobs still have to do. The job that was behind last is asked first: most often it
+// jobsUnsettled is the work that jobs have left. The job that was behind last is asked first: most often it
 // still is, which saves the look at all others.
 func (s *settling) jobsUnsettled() *Violation {
 	if why := s.jobUnsettled(s.behind); why != nil {
@@ -93,7 +95,7 @@ func (s *settling) jobsUnsettled() *Violation {
 // removedLate is how long after its time a finished job of a request may be removed.
 const removedLate = 3 * time.Minute
 
-// jobUnsettled is what one job still has to do.
+// jobUnsettled is the work that one job has left.
 func (s *settling) jobUnsettled(id string) *Violation {
 	job := s.shadows[id]
 	if job == nil || job.header == nil {
@@ -126,9 +128,9 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 	})
 }
 
-// unfinished says what a job still has to do: everything that its source selects must be on the target, and a
-// one-shot must be over. A job is excused while a database is missing that it may not make, and while its
-// filter does not work.
+// unfinished describes the work that a job has left: everything that its source selects must be on the
+// target, and a one-shot must be over. A job is excused while a database is missing that it may not make, and
+// while its filter does not work.
 func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() {
 		return ""
@@ -158,7 +160,7 @@ func (s *settling) unfinished(id string, job *shadow) string {
 // anySeq is above the number of any change.
 const anySeq = 1 << 62
 
-// unsaved says what the checkpoints of a running job do not cover, though it was copied.
+// unsaved lists changes that a running job copied, and its checkpoints do not cover.
 func (s *settling) unsaved(id string, job *shadow) string {
 	if job.header.State != jobs.Running {
 		return ""
@@ -168,7 +170,8 @@ func (s *settling) unsaved(id string, job *shadow) string {
 		return fmt.Sprintf("job %s has no replication: %v", id, err)
 	}
 	if left := s.uncovered(id, rep, job.record.BaseID, anySeq); left != "" {
-		return fmt.Sprintf("job %s from %s to %s: no checkpoint covers %s", id, rep.Source.URL, rep.Target.URL, left)
+		return fmt.Sprintf("job %s from %s to %s: no checkpoint covers %s",
+			id, rep.Source.URL, rep.Target.URL, left)
 	}
 	return ""
 }
@@ -183,7 +186,7 @@ func (s *settling) runsUnsettled() *Violation {
 	return nil
 }
 
-// checkHeld is S4i: what nodes run is what the store says that they run.
+// checkHeld is S4i: nodes run the jobs that the store says they run.
 func (s *settling) checkHeld() {
 	for _, r := range s.runs {
 		if !s.holds(r) {

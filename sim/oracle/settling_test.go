@@ -50,7 +50,9 @@ func TestSettling(t *testing.T) {
 			s.record.Expires = r.now().Add(-removedLate) - 1
 		}), "L4h"},
 		{"due", job(continuous, func(r *rig, s *shadow) { s.header.Due = r.now().Add(-time.Minute) }), ""},
-		{"due for long", job(continuous, func(r *rig, s *shadow) { s.header.Due = r.now().Add(-time.Minute) - 1 }), "L4g"},
+		{"due for long", job(continuous, func(r *rig, s *shadow) {
+			s.header.Due = r.now().Add(-time.Minute) - 1
+		}), "L4g"},
 		{"running nowhere", job(continuous, func(_ *rig, s *shadow) {
 			s.header.State, s.header.Lock = jobs.Running, aLock
 		}), "L3d"},
@@ -76,7 +78,8 @@ func TestSettlingOfRuns(t *testing.T) {
 			id := r.request(map[string]any{"continuous": true, "doc_ids": []string{"none"}})
 			s := r.o.shadows[id]
 			s.header.State, s.header.Lock = jobs.Running, aLock
-			r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Replication: r.replication(nil), Record: s.record})
+			r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Replication: r.replication(nil),
+				Record: s.record})
 			r.atRest()
 		}, ""},
 		{"runs another's", func(r *rig) {
@@ -104,7 +107,7 @@ func TestSettlingOfRuns(t *testing.T) {
 	})
 }
 
-// A checkpoint has to come as far as what was copied, or was refused by the target.
+// A checkpoint has to cover every change that was copied, or refused by the target.
 func TestSettlingOfCheckpoints(t *testing.T) {
 	// runs has a node run a job whose target refused the only document of its source.
 	runs := func(members map[string]any) func(*rig) {
@@ -116,13 +119,15 @@ func TestSettlingOfCheckpoints(t *testing.T) {
 			id := r.request(members)
 			s := r.o.shadows[id]
 			s.header.State, s.header.Lock = jobs.Running, aLock
-			r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Replication: r.replication(nil), Record: s.record})
+			r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Replication: r.replication(nil),
+				Record: s.record})
 			r.atRest()
 		}
 	}
 	check(t, &settlingSubject, []case_{
 		{"covered by none", runs(map[string]any{"doc_ids": []string{"doc"}}), "L7"},
-		{"without checkpoints", runs(map[string]any{"doc_ids": []string{"doc"}, "use_checkpoints": false}), ""},
+		{"without checkpoints",
+			runs(map[string]any{"doc_ids": []string{"doc"}, "use_checkpoints": false}), ""},
 		{"selected by none", runs(map[string]any{"doc_ids": []string{"another"}}), ""},
 	})
 }

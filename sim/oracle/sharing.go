@@ -24,7 +24,8 @@ type settingsOfSharing struct {
 var sharingSubject = subject{
 	invariants: []Invariant{
 		{"S10e", "A change of settings leaves the clock by which priorities decay where it was."},
-		{"S10f", "Priorities decay by the half-life of priority_coeff, and under auto by none shorter than that of 0.98."},
+		{"S10f", "Priorities decay by the half-life of priority_coeff, and under auto by none shorter than " +
+			"that of 0.98."},
 		{"S10g", "The policy, coefficients and shares in force are those that an operator gave last."},
 	},
 	begin: func(c *chronicle) {
@@ -136,7 +137,8 @@ func (s *settingsOfSharing) checkInForce() {
 	interval := order.Forgetting.Interval
 	auto := order.Policy == schedule.FairShare && order.PriorityCoeff == 0
 	if auto && s.w.Now().Sub(want.at) > autoSettles*interval {
-		if least := halfLife(0.98, interval); float64(order.Decay.HalfLife) < least*0.999 { // but for rounding
+		// The factor leaves room for rounding.
+		if least := halfLife(0.98, interval); float64(order.Decay.HalfLife) < least*0.999 {
 			s.Fail("S10f", "auto has priorities decay in half-lives of %s, and the least is %s",
 				order.Decay.HalfLife, time.Duration(least))
 		}

@@ -46,7 +46,8 @@ func TestSharing(t *testing.T) {
 	fixed := func(halfLife time.Duration) func(*rig) {
 		return func(r *rig) {
 			r.order(node.Tune{}, schedule.Order{
-				Forgetting: schedule.Forgetting{Interval: time.Minute}, PriorityCoeff: 500_000, Decay: schedule.Decay{HalfLife: halfLife},
+				Forgetting: schedule.Forgetting{Interval: time.Minute}, PriorityCoeff: 500_000,
+				Decay: schedule.Decay{HalfLife: halfLife},
 			})
 		}
 	}
@@ -81,7 +82,9 @@ func TestSharing(t *testing.T) {
 			r.set(r.w.View().Store().Keys.Shares.Pack(1), []byte{1, 0, 0, 0, 0, 0, 0, 0})
 			r.atRest()
 		}, "S3a"},
-		{"an order that cannot be read", func(r *rig) { r.set(r.w.View().Store().Keys.Order, []byte("?")) }, "S3a"},
+		{"an order that cannot be read", func(r *rig) {
+			r.set(r.w.View().Store().Keys.Order, []byte("?"))
+		}, "S3a"},
 		{"a clock that goes on", jumps(0), ""},
 		{"a clock that jumps", jumps(0.01), "S10e"},
 		{"a half-life as fixed", fixed(time.Minute), ""},

@@ -31,7 +31,7 @@ var slotSubject = subject{
 	},
 }
 
-// checkStarts demands that a node which starts a run may. What counts are the settings that the node was
+// checkStarts demands that a node which starts a run may. Only the settings count that the node was
 // told.
 func (s *slotUse) checkStarts(r *run) {
 	p := r.p

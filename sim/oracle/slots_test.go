@@ -83,7 +83,10 @@ func TestStopsOfRuns(t *testing.T) {
 			r.see(world.Ticked{})
 		}, "L6a"},
 
-		{"a worker leaves with a run", func(r *rig) { r.run(nil); r.landed(node.Retire{Worker: "n1/1"}) }, "L6b"},
+		{"a worker leaves with a run", func(r *rig) {
+			r.run(nil)
+			r.landed(node.Retire{Worker: "n1/1"})
+		}, "L6b"},
 		{"a worker leaves after its run", func(r *rig) {
 			r.see(world.RunEnded{Run: r.run(nil)})
 			r.landed(node.Retire{Worker: "n1/1"})

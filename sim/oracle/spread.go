@@ -8,8 +8,8 @@ import (
 	"couchrelay/core/node"
 )
 
-// spreading looks for what happens in step. Nodes and runs that start together must not go on together for
-// ever: their requests would hit the store and the servers in bursts.
+// spreading looks for events that happen in step. Nodes and runs that start together must not go on together
+// for ever: their requests would hit the store and the servers in bursts.
 type spreading struct{ *chronicle }
 
 var spreadSubject = subject{
@@ -37,7 +37,7 @@ type pace struct {
 // many is how many random choices in a row are hardly ever alike.
 const many = 4
 
-// stepped looks at what a node starts and sends in a step.
+// stepped looks at the runs that a node starts and the requests that it sends in a step.
 func (s *spreading) stepped(step nodeStep) {
 	p := step.p
 	var delays []time.Duration

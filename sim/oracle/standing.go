@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// sight is what a node saw when it last looked at the queue.
+// sight is the queue as a node last saw it.
 type sight struct {
 	asked    []string // the accounts that it asked about
 	survey   uint64   // id of the request
@@ -26,8 +26,8 @@ func (s *sight) saw(order schedule.Order, accounts []schedule.Account) {
 	}
 }
 
-// standing is where the job of a run stands by the definition, worked out in floating point from what its
-// node saw.
+// standing is where the job of a run stands by the definition, worked out in floating point from its
+// node's view.
 type standing struct {
 	account string
 	epoch   int64        // of the key
@@ -42,16 +42,17 @@ type standing struct {
 // aHalfLife is the unit of places under fair share.
 const aHalfLife = 1 << 32
 
-// clockOf is what the clock of decay shows, in half-lives.
+// clockOf is the time on the clock of decay, in half-lives.
 func clockOf(d schedule.Decay, now instant.Time) float64 {
-	return float64(d.Passed)/aHalfLife + max(0, float64(now.Sub(d.Since)))/float64(max(d.HalfLife, time.Second))
+	since := max(0, float64(now.Sub(d.Since)))
+	return float64(d.Passed)/aHalfLife + since/float64(max(d.HalfLife, time.Second))
 }
 
-// value is what a priority value has decayed to.
+// value is a priority value after decay.
 func (s *standing) value(clock float64) float64 { return math.Exp2(s.key/aHalfLife - clock) }
 
-// grow has a standing be that of a run until now. Under fair share its value grows in every interval by usage
-// * jobs / shares^2, and by a part of that in a part of it. Under tags it is the account's last tag, and
+// grow brings the standing of a run up to now. Under fair share its value grows in every interval by usage
+// * jobs / shares^2, and by a part of this in a part of it. Under tags it is the account's last tag, and
 // under fifo the present.
 func (s *standing) grow(p *process) {
 	now, order := p.Clock(), p.sight.order
@@ -83,7 +84,7 @@ func (s *standing) rounding(clock float64) float64 {
 	return s.off*math.Exp2(s.at-clock) + s.value(clock)/1e7
 }
 
-// differs reports whether a place cannot be that of the standing.
+// differs reports whether a place cannot belong to the standing.
 func (s *standing) differs(told schedule.Place) bool {
 	if told.Epoch != s.epoch {
 		return true
@@ -110,5 +111,6 @@ func (s *standing) behind(p schedule.Place, clock float64) bool {
 // surelyBehind reports whether a standing is surely behind another one that grew under fair share in the same
 // epoch.
 func (s *standing) surelyBehind(other *standing, clock float64) bool {
-	return s.epoch == other.epoch && s.value(clock) > other.value(clock)+s.rounding(clock)+other.rounding(clock)+2
+	return s.epoch == other.epoch &&
+		s.value(clock) > other.value(clock)+s.rounding(clock)+other.rounding(clock)+2
 }

@@ -19,7 +19,10 @@ func TestStrays(t *testing.T) {
 	check(t, &straySubject, []case_{
 		{"a run with its job", func(r *rig) { take(r, "n1/1", 0); r.run(nil); stray(r, time.Hour) }, ""},
 		{"a run without its job", func(r *rig) { r.run(nil); stray(r, limit) }, ""},
-		{"a run without its job for too long", func(r *rig) { r.run(nil); stray(r, limit+time.Second) }, "S4b"},
+		{"a run without its job for too long", func(r *rig) {
+			r.run(nil)
+			stray(r, limit+time.Second)
+		}, "S4b"},
 		{"a run with the job of another worker", func(r *rig) {
 			take(r, "n2/1", 0)
 			r.run(nil)
@@ -50,7 +53,9 @@ func TestTransactions(t *testing.T) {
 	}
 	check(t, &transactionSubject, []case_{
 		{"repeated without effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}}) }, ""},
-		{"repeated with effect", func(r *rig) { r.see(world.Repeated{Request: node.Promote{}, Changed: true}) }, "S17c"},
+		{"repeated with effect", func(r *rig) {
+			r.see(world.Repeated{Request: node.Promote{}, Changed: true})
+		}, "S17c"},
 		{"too large", fails(kv.TransactionTooLarge), "S17d"},
 		{"a conflict", fails(kv.NotCommitted), "S17d"},
 		{"no answer in time", fails(kv.TransactionTimedOut), ""},

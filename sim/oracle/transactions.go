@@ -30,8 +30,8 @@ func (t *transactions) checkRepeated(f world.Repeated) {
 }
 
 // checkError demands that a request fails only because of the store. One that is too large fails on every
-// node and every time, so that nothing behind it is ever done; what another attempt gets over is to be tried
-// again.
+// node and every time, so that nothing behind it is ever done; a failure that another attempt gets over is to
+// be tried again.
 func (t *transactions) checkError(f world.AskFailed) {
 	switch kv.CodeOf(f.Err) {
 	case kv.TransactionTooLarge, kv.KeyTooLarge, kv.ValueTooLarge,

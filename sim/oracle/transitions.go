@@ -28,11 +28,12 @@ var transitionSubject = subject{
 }
 
 // checkRecord compares the records of a job before and after a commit. A job that was made anew may begin
-// with any state. Its counters are those of its replication, which is another one if the filter function
+// with any state. Its counters belong to its replication, which is another one if the filter function
 // changed.
 func (t *transitions) checkRecord(j jobChange) {
 	before, after := j.before.record, j.after.record
-	if age := after.Expires.Sub(after.LastUpdated); after.Expires != 0 && age != t.w.Config().TransientMaxAge {
+	if age := after.Expires.Sub(after.LastUpdated); after.Expires != 0 &&
+		age != t.w.Config().TransientMaxAge {
 		t.Fail("S7a", "job %s of a request is over, and forgotten after %s", j.id, age)
 	}
 	if j.anew {

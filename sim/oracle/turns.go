@@ -9,8 +9,8 @@ import (
 	"couchrelay/core/node"
 )
 
-// turns are the invariants of what nodes tell of the turns of their runs: how long jobs ran while others
-// waited, and where they stand now. A node goes by what it saw when it last looked at the queue, and so does
+// turns are the invariants of the turns that nodes tell of their runs: how long jobs ran while others
+// waited, and where they stand now. A node goes by the queue as it last saw it, and so does
 // this account of it, by the node's own clocks: pauses and clocks that are set excuse nothing.
 type turns struct{ *chronicle }
 
@@ -31,7 +31,7 @@ var turnSubject = subject{
 	},
 }
 
-// tab is what the job of a run owes for its turn, and where the job stands.
+// tab is the debt of a run's job for its turn, and where the job stands.
 type tab struct {
 	standing
 	owed  time.Duration        // for which the run had its slot while others waited
@@ -46,7 +46,7 @@ func (t *turns) begins(r *run) {
 	t.tabs[r.Held()] = &tab{standing: stands, until: now}
 }
 
-// saidEnd notes what a run says at its end.
+// saidEnd notes the last word of a run.
 func (t *turns) saidEnd(e ending) {
 	if known := t.tabs[e.Held()]; known != nil {
 		known.said = &e.end.Info.Counters
@@ -71,7 +71,7 @@ func (b *tab) add(p *process) {
 	b.grow(p)
 }
 
-// nodeStepped keeps what a node sees of the queue, and judges what it asks of the store.
+// nodeStepped keeps the queue as a node sees it, and judges the node's requests to the store.
 func (t *turns) nodeStepped(s nodeStep) {
 	p := s.p
 	done, _ := s.ev.(node.Done)
@@ -94,7 +94,7 @@ func (t *turns) nodeStepped(s nodeStep) {
 	}
 }
 
-// surveyed notes what a node sees of the queue. Until then its runs were charged by what it saw before.
+// surveyed notes the queue as a node sees it. Until then its runs were charged by its earlier view.
 func (t *turns) surveyed(p *process, seen node.Surveyed) {
 	p.sight.saw(seen.Order, seen.Accounts)
 	t.checkShares(p)
@@ -106,16 +106,17 @@ func (t *turns) surveyed(p *process, seen node.Surveyed) {
 	p.sight.crowded = seen.Ready > int64(max(0, p.MaxJobs()-p.Running()))
 }
 
-// checkShares is S10h. What a node asked before an operator's change was over is excused.
+// checkShares is S10h. A request from before the end of an operator's change is excused.
 func (t *turns) checkShares(p *process) {
 	for name, a := range p.sight.accounts { // in any order: one is enough
-		if want := t.sharing.sharesOf(name); a.Shares != want && t.sharing.settled(p.duties[surveyQueue].asked) {
+		if want := t.sharing.sharesOf(name); a.Shares != want &&
+			t.sharing.settled(p.duties[surveyQueue].asked) {
 			t.Fail("S10h", "%s sees %d shares of %s, which has %d", p.Name, a.Shares, name, want)
 		}
 	}
 }
 
-// checkSurvey is S6d. A request that is repeated asks for what it asked for.
+// checkSurvey is S6d. A request that is repeated does not change.
 func (t *turns) checkSurvey(p *process, q node.Survey) {
 	if could := p.Settings().MaxChurn + max(0, p.MaxJobs()-p.Running()); !p.sight.again && q.First < could {
 		t.Fail("S6d", "%s looks at %d waiting jobs; max_churn and its free slots are for %d",

@@ -22,13 +22,16 @@ func (r *rig) runAt(jobID string, key int64, members map[string]any) *world.Run 
 	}
 	return r.runOf(r.node(1), jobstore.Work{
 		JobID: jobID, Lock: aLock, Replication: r.replication(all),
-		Record: &jobstore.Record{Database: anAccount, State: jobstore.Running}, Place: schedule.Place{Key: key},
+		Record: &jobstore.Record{Database: anAccount, State: jobstore.Running},
+		Place:  schedule.Place{Key: key},
 	})
 }
 
-// survey has the first node see the queue, in which jobs wait at these keys, by an order and with what its account used.
+// survey has the first node see the queue, in which jobs wait at these keys, by an order and with the usage
+// of its account.
 func (r *rig) survey(o schedule.Order, used schedule.Account, waiting []int64, effects ...node.Effect) {
-	seen := node.Surveyed{Counts: jobs.Counts{Ready: int64(len(waiting))}, Order: o, Accounts: []schedule.Account{used}}
+	seen := node.Surveyed{Counts: jobs.Counts{Ready: int64(len(waiting))}, Order: o,
+		Accounts: []schedule.Account{used}}
 	for _, key := range waiting {
 		seen.First = append(seen.First, schedule.Place{Epoch: o.Epoch, Key: key})
 	}
@@ -43,13 +46,19 @@ var (
 		Forgetting: schedule.Forgetting{Interval: time.Minute, Coeff: 500_000},
 		Decay:      schedule.Decay{Since: 1_800_000_000_000_000, HalfLife: time.Hour},
 	}
-	fifoOrder = schedule.Order{Policy: schedule.FIFO, Forgetting: fairOrder.Forgetting, Decay: fairOrder.Decay}
-	tagsOrder = schedule.Order{Policy: schedule.Tags, Forgetting: fairOrder.Forgetting, Decay: fairOrder.Decay}
+	fifoOrder = schedule.Order{
+		Policy: schedule.FIFO, Forgetting: fairOrder.Forgetting, Decay: fairOrder.Decay,
+	}
+	tagsOrder = schedule.Order{
+		Policy: schedule.Tags, Forgetting: fairOrder.Forgetting, Decay: fairOrder.Decay,
+	}
 )
 
 func TestTurns(t *testing.T) {
 	// ends has a job whose run stands at key 7 end its turn a minute after its node saw the queue like this.
-	ends := func(o schedule.Order, used schedule.Account, waiting []int64, turn func(*rig) jobstore.Turn) func(*rig) {
+	ends := func(
+		o schedule.Order, used schedule.Account, waiting []int64, turn func(*rig) jobstore.Turn,
+	) func(*rig) {
 		return func(r *rig) {
 			r.runAt("job", 7, nil)
 			r.survey(o, used, waiting)
@@ -68,7 +77,9 @@ func TestTurns(t *testing.T) {
 	// A minute of slots makes a value of 60,000,000 / 100 / 100 in an interval, which is a minute here.
 	used := schedule.Account{Shares: 100, Jobs: 1, Usage: 60_000_000}
 	grown := func(off float64) func(*rig) float64 {
-		return func(r *rig) float64 { return (clockOf(fairOrder.Decay, r.now()) + math.Log2(6000+off)) * aHalfLife }
+		return func(r *rig) float64 {
+			return (clockOf(fairOrder.Decay, r.now()) + math.Log2(6000+off)) * aHalfLife
+		}
 	}
 	tail := schedule.Account{Shares: 100, Jobs: 1, Tail: 12}
 	crowd := make([]int64, 11) // of a node with ten slots
@@ -96,7 +107,8 @@ func TestTurns(t *testing.T) {
 			r.step(node.Wake{}, ask(99, node.Requeue{Held: held, Turn: turn(time.Minute, at(over))(r)}))
 		}, ""},
 
-		{"shares that the account does not have", ends(fifoOrder, schedule.Account{Shares: 50}, nil, turn(0, present)), "S10h"},
+		{"shares that the account does not have",
+			ends(fifoOrder, schedule.Account{Shares: 50}, nil, turn(0, present)), "S10h"},
 		{"shares that are being changed", func(r *rig) {
 			r.see(world.SharingAsked{})
 			r.survey(fifoOrder, schedule.Account{Shares: 50}, nil)
@@ -168,7 +180,8 @@ func TestStandings(t *testing.T) {
 			t.Errorf("%s: equal %v", c.what, got)
 		}
 	}
-	if !fair(0, 100).surelyBehind(fair(0, 90), 0) || fair(0, 100).surelyBehind(fair(0, 99), 0) || fair(1, 100).surelyBehind(fair(0, 90), 0) {
+	if !fair(0, 100).surelyBehind(fair(0, 90), 0) || fair(0, 100).surelyBehind(fair(0, 99), 0) ||
+		fair(1, 100).surelyBehind(fair(0, 90), 0) {
 		t.Error("of two runs the wrong one is behind")
 	}
 }

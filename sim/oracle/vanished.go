@@ -26,7 +26,7 @@ var vanishedSubject = subject{
 const mayLose = 5
 
 // checkCount demands that a job's count is right after every change. A worker that gives its lease back with
-// jobs did not stop them, so it counts as well. What users change is excused: they may make the job anew.
+// jobs did not stop them, so it counts as well. A change by users is excused: they may make the job anew.
 func (v *vanished) checkCount(j jobChange) {
 	before, want := j.before.header.Lost, j.before.header.Lost
 	switch q := j.Request.(type) {

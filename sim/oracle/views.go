@@ -10,7 +10,7 @@ import (
 	"couchrelay/core/jobstore"
 )
 
-// views are the invariants of what users are told of jobs.
+// views are the invariants of the view of jobs that users get.
 type views struct{ *chronicle }
 
 var viewSubject = subject{
@@ -24,7 +24,7 @@ var viewSubject = subject{
 	},
 }
 
-// moved judges what users are told of a job whose state changes. Other changes leave most of it as it was.
+// moved judges the view of a job whose state changes. Other changes leave most of it as it was.
 func (v *views) moved(j jobChange) {
 	r := j.after.record
 	if j.before.record.State == r.State && j.before.header.State == j.after.header.State {
@@ -58,14 +58,14 @@ func (v *views) checkShown(id string, r *jobstore.Record, shown jobstore.View) {
 	}
 }
 
-// differing is what of a view differs from the record that it shows; empty when nothing does.
+// differing names the members of a view that differ from its record; empty when none does.
 func differing(v jobstore.View, r *jobstore.Record) string {
 	active, errors := r.RepID, r.ErrorCount
 	if r.State.Terminal() {
 		active = ""
 	}
 	if r.State == jobstore.Failed {
-		errors = 1 // as CouchDB tells of what failed for good
+		errors = 1 // as CouchDB tells of a job that failed for good
 	}
 	switch {
 	case v.RepID != r.RepID, v.ActiveID != active, v.Database != r.Database, v.DocID != r.DocID:

@@ -9,13 +9,14 @@ import (
 
 func TestViews(t *testing.T) {
 	running := jobstore.Record{
-		Database: "a/_replicator", DocID: "doc", User: "u", RepID: "rep", Source: "http://s1/a1", Target: "http://s2/b1",
-		State: jobstore.Running, Node: "n1", Created: 1, LastStart: 2, LastUpdated: 3,
+		Database: "a/_replicator", DocID: "doc", User: "u", RepID: "rep",
+		Source: "http://s1/a1", Target: "http://s2/b1", State: jobstore.Running,
+		Node: "n1", Created: 1, LastStart: 2, LastUpdated: 3,
 		History: []jobstore.Event{{Type: "started", At: 2}}, Stats: jobstore.Stats{DocsRead: 1},
 	}
 	failed := running
 	failed.State, failed.Reason, failed.Node = jobstore.Failed, "because", ""
-	// shown has users be told of a record what is right but for one thing.
+	// shown has users see a view of a record that is right but for one change.
 	shown := func(rec jobstore.Record, wrong func(*jobstore.View)) func(*rig) {
 		return func(r *rig) {
 			v := rec.View()
@@ -42,7 +43,9 @@ func TestViews(t *testing.T) {
 		{"with a problem", shown(running, func(v *jobstore.View) { v.Problem = "because" }), "S29n"},
 		{"failed for another reason", shown(failed, func(v *jobstore.View) { v.Problem = "so" }), "S29n"},
 		{"without numbers", shown(running, func(v *jobstore.View) { v.Stats = nil }), "S29n"},
-		{"with other numbers", shown(running, func(v *jobstore.View) { v.Stats = &jobstore.Stats{} }), "S29n"},
+		{"with other numbers", shown(running, func(v *jobstore.View) {
+			v.Stats = &jobstore.Stats{}
+		}), "S29n"},
 
 		{"account of the database", account(running, "a/_replicator"), ""},
 		{"account of the user", account(jobstore.Record{User: "u"}, "user:u"), ""},
