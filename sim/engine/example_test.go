@@ -55,8 +55,9 @@ func ExampleEngine_Hash() {
 		e.Run(instant.Never, nil)
 		return e.Hash()
 	}
-	fmt.Println("equal runs:", play(100) == play(100))
-	fmt.Println("another balance:", play(100) == play(99))
+	first, second := play(100), play(100)
+	fmt.Println("equal runs:", first == second)
+	fmt.Println("another balance:", first == play(99))
 	// Output:
 	// equal runs: true
 	// another balance: false

@@ -35,19 +35,19 @@ type users struct {
 	sharing  bool             // an operator is putting other settings in force
 }
 
-// tenant is a replicator database.
+// Tenant is a replicator database, as the world knows it.
 type Tenant struct {
 	name     string
 	instance tuple.UUID
 	busy     bool // being deleted or made again
 }
 
-// jobDoc is a replication document as its user knows it.
+// JobDoc is a replication document as its user knows it.
 type JobDoc struct {
 	tenant *Tenant
 	id     string
 	body   map[string]any
-	// busy is while a write is under way; unknown when nobody knows whether the last one happened.
+	// busy is while a write is under way; unknown when the last write may have happened or not.
 	busy, unknown bool
 	present       bool
 	// keeps is that the next write has what the replicator wrote, as that of a user who changes what was

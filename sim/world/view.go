@@ -40,7 +40,6 @@ func (v View) Config() *Config { return &v.w.Config }
 // End returns the planned end of the time of trouble.
 func (v View) End() instant.Time { return v.w.End() }
 
-// Fired returns how often a fault of the Catalogue has come up.
 // ClocksWereSet reports whether a fault has set a clock of a node so far, or has kept one from going on.
 func (v View) ClocksWereSet() bool { return v.w.clocksWereSet }
 
