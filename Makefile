@@ -105,7 +105,7 @@ marks: ## play SEEDS (10000) seeds and tell which rare places of the core they r
 
 # Bugs that are planted one at a time in a copy of couchsim: MUTANTS names some, MUTANT_SEEDS bounds the seeds for each.
 MUTANT_SEEDS ?= 10000
-mutants: ## the seeds that the simulator needs to find each of the bugs in sim/mutants, into its table; takes up to an hour
+mutants: ## the seeds that the simulator needs to find each of the bugs in sim/mutants, into its table; takes half an hour
 	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) --table sim/mutants/caught.txt $(MUTANTS)
 
 mutants-quick: ## the same with 25 seeds for each; exit status 1, since some need more

@@ -8,14 +8,11 @@ import (
 	"testing"
 )
 
-// TestCaught proves that the table is of the bugs that there are. It has no rows before the first hunt.
+// TestCaught: the table has a row for each bug, and for nothing else.
 func TestCaught(t *testing.T) {
 	rows, err := Caught()
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(rows) == 0 {
-		t.Skip("the table is empty")
 	}
 	all, err := All()
 	if err != nil {
