@@ -101,9 +101,11 @@ func follow(url string) error {
 		if err := request("GET", url, nil, &view); err != nil {
 			return err
 		}
-		line := fmt.Sprintf("  %s: %v documents read, %v written, %v failed, %v changes pending", view.State,
-			view.Info["docs_read"], view.Info["docs_written"], view.Info["doc_write_failures"],
-			view.Info["changes_pending"])
+		line := fmt.Sprintf("  %s: %v documents read, %v written, %v failed", view.State,
+			view.Info["docs_read"], view.Info["docs_written"], view.Info["doc_write_failures"])
+		if pending := view.Info["changes_pending"]; pending != nil { // null until the source has counted them
+			line += fmt.Sprintf(", %v changes pending", pending)
+		}
 		if view.Info == nil {
 			line = "  " + view.State
 		}
