@@ -209,10 +209,11 @@ func (s *service) SetMaintenanceMode(mode string) error {
 func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, now instant.Time) error {
 	instance := tuple.UUID(randomBytes(16))
 	return kv.Do(ctx, db, func(tx kv.Tx) error {
-		if _, err := store.Open(tx, "_replicator"); err == nil {
-			return nil
+		_, err := store.Open(tx, "_replicator")
+		if errors.Is(err, docs.ErrNoDatabase) {
+			err = store.Create(tx, "_replicator", instance, now)
 		}
-		return store.Create(tx, "_replicator", instance, now)
+		return err
 	})
 }
 

@@ -3,6 +3,7 @@ package couchdb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -106,7 +107,14 @@ func (q *request) deleteDatabase() error {
 		defer q.Dropped(context.WithoutCancel(q.Context()))
 	}
 	err = kv.Do(q.Context(), q.Store, func(tx kv.Tx) error {
-		if db, err := q.Docs.Open(tx, q.database); err == nil && db.Instance == instance && q.Drop != nil {
+		db, err := q.Docs.Open(tx, q.database)
+		if errors.Is(err, docs.ErrNoDatabase) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if db.Instance == instance && q.Drop != nil {
 			q.Drop(tx, db)
 		}
 		return q.Docs.Delete(tx, q.database, instance)

@@ -217,3 +217,41 @@ func (f failingTx) GetRange(kv.Range, kv.RangeOptions) ([]kv.KeyValue, error) {
 func (f failing) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return failingTx{f.Database.Begin(ctx, o)}
 }
+
+// once is a store of which one read fails, with an error after which it is repeated.
+type once struct {
+	kv.Database
+	left *int // reads up to that one
+}
+
+type onceTx struct {
+	kv.Transaction
+	left *int
+}
+
+func (o once) Begin(ctx context.Context, options kv.Options) kv.Transaction {
+	return onceTx{o.Database.Begin(ctx, options), o.left}
+}
+
+func (tx onceTx) Get(key []byte) ([]byte, error) {
+	if *tx.left--; *tx.left == 0 {
+		return nil, kv.NewError(kv.TransactionTooOld)
+	}
+	return tx.Transaction.Get(key)
+}
+
+// TestDropIsToldOf: a deletion whose transaction is repeated does not go by without Drop.
+func TestDropIsToldOf(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		left, dropped := 0, 0
+		s := newSite(t, func(o *Options) {
+			o.Store = once{o.Store, &left}
+			o.Drop = func(kv.Tx, *docs.Database) { dropped++ }
+		})
+		left = n
+		s.Want("DELETE /db", 200, `{"ok":true}`)
+		if dropped == 0 {
+			t.Errorf("read %d failed: the database is deleted without Drop", n)
+		}
+	}
+}
