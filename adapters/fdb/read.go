@@ -27,6 +27,42 @@ func (t *transaction) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, er
 	return t.getRange(t.client, r, o)
 }
 
+// Prefetch is kv.Reader's. FoundationDB's client keeps all that a transaction has read (SnapshotCache.h): Get
+// and GetRange, with and without conflicts, ask the cluster only for what is missing there, and take absent
+// keys and the gaps of a range for known. So the reads here are thrown away: one asks again under conflicts
+// and is answered from the client's memory.
+//
+// A read that fails makes the commit fail with its error. That is right for errors of the cluster, but a
+// key with a pending versionstamp may be read by mistake: after the first such write there is no prefetch.
+func (t *transaction) Prefetch(keys [][]byte, ranges []kv.Range) {
+	if t.stamping || t.check() != nil {
+		return
+	}
+	if _, err := t.begin(); err != nil {
+		return // the next read fails too, or tries again
+	}
+	from := t.client.Snapshot()
+	futures := make([]client.FutureByteSlice, len(keys))
+	for i, key := range keys {
+		futures[i] = from.Get(client.Key(key))
+	}
+	var batches []*client.RangeIterator // each has its first batch under way
+	for _, r := range ranges {
+		if !r.Empty() {
+			found := from.GetRange(keyRange(r), client.RangeOptions{Mode: client.StreamingModeWantAll})
+			batches = append(batches, found.Iterator())
+		}
+	}
+	stop := context.AfterFunc(t.ctx, t.client.Cancel) // see getRange
+	for _, b := range batches {
+		b.Advance()
+	}
+	stop()
+	for _, f := range futures {
+		t.wait(f)
+	}
+}
+
 // Snapshot is kv.Tx's.
 func (t *transaction) Snapshot() kv.Reader { return snapshot{t} }
 
@@ -42,6 +78,8 @@ func (s snapshot) GetAll(keys [][]byte) ([][]byte, error) {
 func (s snapshot) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	return s.t.getRange(s.t.client.Snapshot(), r, o)
 }
+
+func (s snapshot) Prefetch(keys [][]byte, ranges []kv.Range) { s.t.Prefetch(keys, ranges) }
 
 func (t *transaction) get(from reads, key []byte) ([]byte, error) {
 	if err := t.check(); err != nil {

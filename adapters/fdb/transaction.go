@@ -22,11 +22,12 @@ type transaction struct {
 	client  client.Transaction
 
 	// The state of the present attempt, which OnError resets.
-	version int64            // read version, 0 until it is known
-	wrote   bool             // there are writes or write conflicts, so the commit is sent to the cluster
-	fault   error            // of an operation without a result; the next one with a result returns it
-	over    bool             // Commit was called: the attempt takes no more operations
-	stamp   client.FutureKey // the versionstamp, asked for just before the commit; nil if nothing was written
+	version  int64            // read version, 0 until it is known
+	wrote    bool             // there are writes or write conflicts, so the commit is sent to the cluster
+	stamping bool             // a write has a versionstamp, whose keys cannot be read
+	fault    error            // of an operation without a result; the next one with a result returns it
+	over     bool             // Commit was called: the attempt takes no more operations
+	stamp    client.FutureKey // the versionstamp, asked for just before the commit; nil if nothing was written
 
 	ended error // why there are no further attempts; nil as long as there may be some
 }
@@ -181,6 +182,7 @@ func (t *transaction) Max(key []byte, v uint64) {
 // SetVersionstampedKey is kv.Tx's.
 func (t *transaction) SetVersionstampedKey(key, value []byte) {
 	if t.writes() {
+		t.stamping = true
 		t.client.SetVersionstampedKey(client.Key(key), value)
 	}
 }
@@ -188,6 +190,7 @@ func (t *transaction) SetVersionstampedKey(key, value []byte) {
 // SetVersionstampedValue is kv.Tx's.
 func (t *transaction) SetVersionstampedValue(key, value []byte) {
 	if t.writes() {
+		t.stamping = true
 		t.client.SetVersionstampedValue(client.Key(key), value)
 	}
 }
@@ -272,7 +275,7 @@ func (t *transaction) OnError(err error) error {
 		t.end(err)
 		return err
 	}
-	t.version, t.wrote, t.over, t.fault, t.stamp = 0, false, false, nil, nil
+	t.version, t.wrote, t.stamping, t.over, t.fault, t.stamp = 0, false, false, false, nil, nil
 	t.prepare()
 	return nil
 }

@@ -57,6 +57,10 @@ type Reader interface {
 	// GetRange returns the pairs of r in order. If the limit cuts the result short, only the keys up to the
 	// last one returned count as read.
 	GetRange(r Range, o RangeOptions) ([]KeyValue, error)
+	// Prefetch reads keys and ranges in one round trip, so that the transaction's later reads of the same take
+	// none. It is a hint, which a store may ignore: it counts for no conflict, and has neither result nor
+	// error, which the later reads have. Of a range longer than some 80 KB it reads the beginning.
+	Prefetch(keys [][]byte, ranges []Range)
 }
 
 // Tx is a transaction without its end, as the core's functions use it. The error of a write is returned by

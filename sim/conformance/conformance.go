@@ -35,7 +35,7 @@ func Run(t *testing.T, open func(t testing.TB) Store) {
 		tests []test
 	}{
 		{"Read", reads}, {"OwnWrites", ownWrites}, {"Atomic", atomics}, {"Isolation", isolation}, {"Conflict", conflictTests()},
-		{"Versionstamp", versionstamps}, {"Limit", limits}, {"Life", lives}, {"Age", ages}, {"Retry", retries}, {"Watch", watches},
+		{"Prefetch", prefetches}, {"Versionstamp", versionstamps}, {"Limit", limits}, {"Life", lives}, {"Age", ages}, {"Retry", retries}, {"Watch", watches},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, c := range group.tests {

@@ -1,6 +1,10 @@
 package conformance
 
-import "couchrelay/core/kv"
+import (
+	"slices"
+
+	"couchrelay/core/kv"
+)
 
 var isolation = []test{
 	{"one snapshot", func(e *env) {
@@ -129,7 +133,11 @@ type conflict struct {
 
 // conflictTests runs the table above the pairs a=1, c=3, e=5, g=7.
 func conflictTests() (tests []test) {
+	all := slices.Clone(conflicts)
 	for _, c := range conflicts {
+		all = append(all, conflict{"prefetched: " + c.name, both(prefetch, c.first), c.second, c.want})
+	}
+	for _, c := range append(all, conflict{"prefetch alone", prefetch, clearRange("a", "z"), false}) {
 		tests = append(tests, test{c.name, func(e *env) {
 			e.put("a", "1", "c", "3", "e", "5", "g", "7")
 			tx := e.begin()

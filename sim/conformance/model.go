@@ -158,7 +158,7 @@ func (x *modelTx) drawRead(t *rapid.T, e *env) {
 	if !conflict {
 		r = x.tx.Snapshot()
 	}
-	switch rapid.IntRange(0, 3).Draw(t, "read") {
+	switch rapid.IntRange(0, 4).Draw(t, "read") {
 	case 0:
 		got, err := r.Get(e.key(key))
 		x.compare(t, key, got, err, conflict)
@@ -176,6 +176,8 @@ func (x *modelTx) drawRead(t *rapid.T, e *env) {
 		from, to := min(key, to), max(key, to)
 		x.tx.AddReadConflict(e.span(from, to))
 		x.noteRead(func(k string) bool { return from <= k && k < to })
+	case 4:
+		r.Prefetch([][]byte{e.key(key)}, []kv.Range{e.span(min(key, to), max(key, to))})
 	}
 }
 

@@ -57,6 +57,9 @@ func (p present) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) 
 	return pairs, nil
 }
 
+// Prefetch is kv.Reader's.
+func (p present) Prefetch([][]byte, []kv.Range) {}
+
 // Dump prints the present contents for messages of failing tests: a pair on each line, keys as tuples if they
 // are.
 func (db *Database) Dump() string {

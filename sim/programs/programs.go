@@ -40,7 +40,7 @@ const transactions = 3
 var (
 	keys = []string{"", "a", "a\x00", "b", "bb", "c", "\xff", "d" + strings.Repeat("x", kv.MaxKeySize-1000), "e" + strings.Repeat("x", kv.MaxKeySize)}
 	ops  = []string{
-		"get", "get", "get stamped", "get all", "range", "range", "set", "set", "clear", "clear range", "add", "max", "stamped key", "stamped value",
+		"get", "get", "get stamped", "get all", "range", "range", "prefetch", "set", "set", "clear", "clear range", "add", "max", "stamped key", "stamped value",
 		"read conflict", "write conflict", "version", "commit", "commit", "commit", "cancel", "retry",
 	}
 	values = []string{"", "1", "\x01\x02\x03", "12345678", "123456789012", strings.Repeat("v", kv.MaxValueSize), strings.Repeat("v", kv.MaxValueSize+1)}
@@ -149,6 +149,9 @@ func (m *machine) step(tx *attempt, s Step) string {
 		}
 		v, err := r.GetRange(m.span(s), kv.RangeOptions{Limit: s.Limit, Reverse: s.Reverse})
 		return m.show(v, err)
+	case "prefetch":
+		r.Prefetch([][]byte{m.key(s.Key), m.stampedAt(s)}, []kv.Range{m.span(s)})
+		return ""
 	case "version":
 		_, err := tx.ReadVersion()
 		return m.show(nil, err)

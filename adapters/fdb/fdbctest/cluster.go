@@ -20,6 +20,7 @@ type Cluster struct {
 	decide func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
 	here   chan struct{}                    // closed while the cluster answers
 	given  int                              // see ReadVersionsGiven
+	trips  map[string]int                   // by tag, see RoundTrips
 }
 
 var (
@@ -30,7 +31,7 @@ var (
 // NewCluster puts a new, empty cluster behind the path of a cluster file. The client opens it by that path;
 // the contents of the file are not read.
 func NewCluster(path string) *Cluster {
-	c := &Cluster{now: instant.Seconds(1_000_000), here: make(chan struct{})}
+	c := &Cluster{now: instant.Seconds(1_000_000), here: make(chan struct{}), trips: map[string]int{}}
 	close(c.here)
 	c.DB = fakefdb.New(fakefdb.InWorld((*world)(c)))
 	clustersLock.Lock()

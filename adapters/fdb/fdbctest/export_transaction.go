@@ -43,17 +43,19 @@ func fdb_transaction_set_read_version(p *C.FDBTransaction, version C.int64_t) {
 
 //export fdb_transaction_get_read_version
 func fdb_transaction_get_read_version(p *C.FDBTransaction) *C.FDBFuture {
-	return newFuture(txOf(p).ask(func(tx kv.Transaction) (any, error) { return tx.ReadVersion() }))
+	return newFuture(txOf(p).readVersion())
 }
 
 //export fdb_transaction_get
 func fdb_transaction_get(p *C.FDBTransaction, key *C.uint8_t, n C.int, snapshot C.fdb_bool_t) *C.FDBFuture {
 	k := goBytes(key, n)
-	return newFuture(txOf(p).ask(func(tx kv.Transaction) (any, error) {
+	return newFuture(txOf(p).read(func(tx kv.Tx) (any, kv.Range, error) {
+		var r kv.Reader = tx
 		if snapshot != 0 {
-			return tx.Snapshot().Get(k)
+			r = tx.Snapshot()
 		}
-		return tx.Get(k)
+		value, err := r.Get(k)
+		return value, kv.KeyRange(k), err
 	}))
 }
 
@@ -95,20 +97,20 @@ func fdb_transaction_get_addresses_for_key(*C.FDBTransaction, *C.uint8_t, C.int)
 func fdb_transaction_set(p *C.FDBTransaction, key *C.uint8_t, keyLength C.int,
 	value *C.uint8_t, valueLength C.int) {
 	k, v := goBytes(key, keyLength), goBytes(value, valueLength)
-	txOf(p).do(func(tx kv.Tx) { tx.Set(k, v) })
+	txOf(p).write(kv.KeyRange(k), func(tx kv.Tx) { tx.Set(k, v) })
 }
 
 //export fdb_transaction_clear
 func fdb_transaction_clear(p *C.FDBTransaction, key *C.uint8_t, n C.int) {
 	k := goBytes(key, n)
-	txOf(p).do(func(tx kv.Tx) { tx.Clear(k) })
+	txOf(p).write(kv.KeyRange(k), func(tx kv.Tx) { tx.Clear(k) })
 }
 
 //export fdb_transaction_clear_range
 func fdb_transaction_clear_range(p *C.FDBTransaction, begin *C.uint8_t, beginLength C.int,
 	end *C.uint8_t, endLength C.int) {
 	r := kv.Range{Begin: goBytes(begin, beginLength), End: goBytes(end, endLength)}
-	txOf(p).do(func(tx kv.Tx) { tx.ClearRange(r) })
+	txOf(p).write(r, func(tx kv.Tx) { tx.ClearRange(r) })
 }
 
 // Mutation types of the client that core/kv has.

@@ -28,6 +28,7 @@ type future struct {
 	code     kv.Code    // 0 for success
 	result   any        // int64, []byte, *[10]byte or batch; nil if there is none
 	onReady  func()     // the callback, called once
+	onTake   func()     // called whenever the result is taken, without the lock; may be nil, set before use
 	onCancel func()     // cancels the operation that the future waits for; may be nil
 	free     func()     // frees the C memory in which the result was handed out; may be nil
 }
@@ -84,6 +85,9 @@ func (f *future) callback(call func()) {
 
 // get returns the result of a future that is ready.
 func (f *future) get() (any, kv.Code) {
+	if f.onTake != nil {
+		f.onTake()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.ready {

@@ -32,6 +32,12 @@ type attempt struct {
 	given      int64              // read version set by the caller, 0 for none
 	committing bool               // Commit was called
 	stamps     []*future          // wait for the versionstamp, which the commit gives them
+
+	// What RoundTrips counts by; see trips.go.
+	tag       string
+	versioned bool // it has its read version
+	known     known
+	batch     int // of the reads that are asked for now; one more whenever the caller has waited for some
 }
 
 func newTransaction(c *Cluster) *transaction {
@@ -100,7 +106,7 @@ func (t *transaction) begin(a *attempt) {
 	if a.tx != nil {
 		return
 	}
-	a.tx = t.cluster.DB.Begin(a.ctx, t.options)
+	a.tx, a.tag = t.cluster.DB.Begin(a.ctx, t.options), t.options.Tag
 	if a.given > 0 {
 		a.tx.(interface{ SetReadVersion(int64) }).SetReadVersion(a.given)
 		t.cluster.mu.Lock()
@@ -187,6 +193,9 @@ func (t *transaction) commit() *future {
 	a.committing = true
 	return t.askLocked(func(tx kv.Transaction) (any, error) {
 		err := tx.Commit()
+		if _, none := tx.Versionstamp(); err != nil || none == nil {
+			a.waited(t.cluster)
+		}
 		for _, f := range a.stamps {
 			if err != nil {
 				f.finish(nil, err)
@@ -302,19 +311,32 @@ func (t *transaction) getRange(begin, end selector, limit, mode, iteration int,
 	case mode != wantAll:
 		most = modeBytes[mode]
 	}
-	return t.ask(func(tx kv.Transaction) (any, error) {
+	return t.read(func(tx kv.Tx) (any, kv.Range, error) {
 		var r kv.Reader = tx
 		if snapshot {
 			r = tx.Snapshot()
 		}
-		return readBatch(r, kv.Range{Begin: from, End: to}, limit, most, reverse)
+		found, err := readBatch(r, kv.Range{Begin: from, End: to}, limit, most, reverse)
+		return found, found.about(from, to, reverse), err
 	})
+}
+
+// about is the part of a range that the batch says everything of.
+func (b batch) about(from, to []byte, reverse bool) kv.Range {
+	switch {
+	case !b.more:
+		return kv.Range{Begin: from, End: to}
+	case reverse:
+		return kv.Range{Begin: b.pairs[len(b.pairs)-1].Key, End: to}
+	default:
+		return kv.Range{Begin: from, End: kv.KeyAfter(b.pairs[len(b.pairs)-1].Key)}
+	}
 }
 
 // readBatch reads up to limit pairs, and up to the pair with which they reach most bytes; 0 stands for no
 // bound. It first peeks at a snapshot to find where the batch ends, so that only the pairs in it become read
 // conflicts.
-func readBatch(r kv.Reader, in kv.Range, limit, most int, reverse bool) (any, error) {
+func readBatch(r kv.Reader, in kv.Range, limit, most int, reverse bool) (batch, error) {
 	n, size := limit, 0
 	if most > 0 {
 		peek := r
@@ -323,7 +345,7 @@ func readBatch(r kv.Reader, in kv.Range, limit, most int, reverse bool) (any, er
 		}
 		pairs, err := peek.GetRange(in, kv.RangeOptions{Limit: limit, Reverse: reverse})
 		if err != nil {
-			return nil, err
+			return batch{}, err
 		}
 		for i, p := range pairs {
 			if size += len(p.Key) + len(p.Value); size >= most && i+1 < len(pairs) {

@@ -83,6 +83,9 @@ func (b *Buffer) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) 
 	return b.getRange(r, o, true)
 }
 
+// Prefetch implements kv.Reader. A source is near: there is nothing to gain.
+func (b *Buffer) Prefetch([][]byte, []kv.Range) {}
+
 // Snapshot implements kv.Tx.
 func (b *Buffer) Snapshot() kv.Reader { return (*snapshot)(b) }
 
@@ -94,6 +97,7 @@ func (s *snapshot) GetAll(keys [][]byte) ([][]byte, error) { return (*Buffer)(s)
 func (s *snapshot) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	return (*Buffer)(s).getRange(r, o, false)
 }
+func (s *snapshot) Prefetch([][]byte, []kv.Range) {}
 
 func (b *Buffer) get(key []byte, conflict bool) ([]byte, error) {
 	value, known, err := b.local(key)
