@@ -34,8 +34,6 @@ FDBC_LIB := $(CURDIR)/bin/fdbctest
 FDBC_ENV := CGO_CFLAGS="-g -O2 -I$(FDBC)/include" CGO_LDFLAGS="-L$(FDBC_LIB)"
 
 test-fdb: $(FDBC_LIB)/libfdb_c.a ## the FoundationDB adapter over a test double; also on a real cluster when FDB_CLUSTER_FILE names one
-	$(FDBC_ENV) $(GO) vet -tags fdb,fdbctest ./adapters/fdb/... ./cmd/couchrelay
-	$(FDBC_ENV) $(GO) tool staticcheck -tags fdb,fdbctest ./adapters/fdb/...
 	$(FDBC_ENV) $(GO) test -race -tags fdb,fdbctest ./adapters/fdb/...
 	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./cmd/couchrelay
 	$(FDBC_ENV) $(GO) test -tags fdb,fdbctest ./core/jobs -rapid.checks=30
@@ -72,10 +70,15 @@ integration: $(PEER)/node_modules/.package-lock.json
 $(PEER)/node_modules/.package-lock.json: $(PEER)/package-lock.json
 	cd $(PEER) && npm ci --omit=optional
 
-lint: ## formatting, vet, staticcheck, and the rules of internal/lint
+# All sets of build tags but the empty one; internal/lint knows when one is missing here.
+TAGS := fdb fdbctest fdb,fdbctest
+
+lint: $(FDBC_LIB)/libfdb_c.a ## formatting, vet and staticcheck with every set of build tags, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	@for tags in $(TAGS); do echo "vet and staticcheck with -tags $$tags" && \
+		$(FDBC_ENV) $(GO) vet -tags $$tags ./... && $(FDBC_ENV) $(GO) tool staticcheck -tags $$tags ./... || exit 1; done
 	$(GO) test -count=1 ./internal/lint
 
 fmt: ## format all code

@@ -3,11 +3,14 @@
 package fdb_test
 
 import (
+	"context"
 	"testing"
 
 	"couchrelay/adapters/fdb/fdbtest"
 	"couchrelay/sim/conformance"
 )
+
+var bg = context.Background()
 
 func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t testing.TB) conformance.Store {

@@ -3,7 +3,6 @@
 package fdb_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -20,8 +19,6 @@ import (
 
 	"github.com/benbjohnson/clock"
 )
-
-var bg = context.Background()
 
 func openCluster(t *testing.T, o fdb.Options) (*fdbctest.Cluster, *fdb.Database) {
 	t.Helper()

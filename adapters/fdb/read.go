@@ -4,6 +4,7 @@ package fdb
 
 import (
 	"context"
+	"math"
 
 	"couchrelay/core/kv"
 
@@ -126,8 +127,9 @@ func (t *transaction) getRange(from reads, r kv.Range, o kv.RangeOptions) ([]kv.
 	if _, err := t.begin(); err != nil {
 		return nil, err
 	}
-	options := client.RangeOptions{Limit: o.Limit, Reverse: o.Reverse, Mode: client.StreamingModeWantAll}
+	options := client.RangeOptions{Reverse: o.Reverse, Mode: client.StreamingModeWantAll}
 	if o.Limit > 0 {
+		options.Limit = min(o.Limit, math.MaxInt32) // a C.int in the bindings, where more would be negative
 		options.Mode = client.StreamingModeExact
 	}
 	stop := context.AfterFunc(t.ctx, t.client.Cancel)

@@ -32,6 +32,9 @@ type transaction struct {
 	ended error // why there are no further attempts; nil as long as there may be some
 }
 
+// leastSizeLimit is the least that the client takes as a size limit, in bytes.
+const leastSizeLimit = 32
+
 // prepare sets the options of an attempt. The client forgets them whenever OnError starts the next one.
 func (t *transaction) prepare() {
 	o := t.client.Options()
@@ -43,7 +46,7 @@ func (t *transaction) prepare() {
 		errs = append(errs, o.SetTag(t.options.Tag))
 	}
 	if t.options.SizeLimit > 0 {
-		errs = append(errs, o.SetSizeLimit(int64(min(t.options.SizeLimit, kv.MaxTxSize))))
+		errs = append(errs, o.SetSizeLimit(int64(min(max(t.options.SizeLimit, leastSizeLimit), kv.MaxTxSize))))
 	}
 	if t.options.Stale {
 		// Such a version is not learned again (see begin): asked for just now, it would count as new, and a

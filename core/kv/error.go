@@ -96,8 +96,9 @@ func CodeOf(err error) Code {
 	return 0
 }
 
-// Retryable reports whether another attempt may succeed after err: then OnError prepares one. The set of
-// codes is the one of FoundationDB's bindings.
+// Retryable reports whether another attempt may succeed after err: then OnError prepares one. The codes are
+// those that FoundationDB's client calls retryable, without ClusterVersionChanged: after that the commit may
+// still be in flight, and could land behind the next attempt.
 func Retryable(err error) bool {
 	switch CodeOf(err) {
 	case TransactionTooOld, FutureVersion, NotCommitted, CommitUnknownResult, ProcessBehind,

@@ -72,7 +72,7 @@ func (s *source) add(name, text string) error {
 }
 
 // other are the files beside Go's that rules look at.
-var other = []string{"go.mod", "staticcheck.conf", "README.md"}
+var other = []string{"go.mod", "staticcheck.conf", "README.md", "Makefile"}
 
 // load reads the module's source.
 func load(t *testing.T) *source {
@@ -100,7 +100,8 @@ func load(t *testing.T) *source {
 	return s
 }
 
-var rules = []rule{imports, groups, width, sizes, purity, invariants, packageComments, tools, exclusions, events}
+var rules = []rule{imports, groups, width, sizes, purity, invariants, packageComments, tools, exclusions, tagSets,
+	events}
 
 func TestRules(t *testing.T) {
 	s := load(t)

@@ -93,10 +93,14 @@ var limits = []test{
 		e.do(func(tx kv.Tx) { tx.ClearRange(e.all()) })
 	}},
 	{"size limit of the options", func(e *env) {
-		for size, want := range map[int]kv.Code{1000: 0, 20_000: kv.TransactionTooLarge} {
-			tx := e.DB.Begin(e.ctx, kv.Options{SizeLimit: 10_000})
-			tx.Set(e.key("a"), make([]byte, size))
-			e.code(tx.Commit(), want)
+		for _, c := range []struct {
+			limit, size int
+			want        kv.Code
+		}{{10_000, 1000, 0}, {10_000, 20_000, kv.TransactionTooLarge}, {1, 100, kv.TransactionTooLarge},
+			{2 * kv.MaxTxSize, 1000, 0}} {
+			tx := e.DB.Begin(e.ctx, kv.Options{SizeLimit: c.limit})
+			tx.Set(e.key("a"), make([]byte, c.size))
+			e.code(tx.Commit(), c.want)
 			tx.Cancel()
 		}
 	}},

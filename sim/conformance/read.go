@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"couchrelay/core/kv"
 )
@@ -46,6 +47,18 @@ var reads = []test{
 		e.pairs(tx, e.span("b", "b"), kv.RangeOptions{})
 		e.pairs(tx, e.span("x", "z"), kv.RangeOptions{Reverse: true})
 		e.pairs(tx.Snapshot(), e.span("b", "c"), kv.RangeOptions{Limit: 9}, "b=2", "b\x00=3")
+	}},
+	{"limits beyond all pairs", func(e *env) {
+		e.put("a", "1", "b", "2")
+		for _, limit := range []int{math.MaxInt32, math.MaxInt32 + 1, 1 << 32, math.MaxInt} {
+			e.pairs(e.begin(), e.all(), kv.RangeOptions{Limit: limit}, "a=1", "b=2")
+			e.pairs(e.begin().Snapshot(), e.all(), kv.RangeOptions{Limit: limit, Reverse: true}, "b=2", "a=1")
+		}
+	}},
+	{"inverted range", func(e *env) {
+		e.put("a", "1", "b", "2")
+		e.pairs(e.begin(), e.span("c", "a"), kv.RangeOptions{})
+		e.pairs(e.begin(), e.span("c", "a"), kv.RangeOptions{Limit: 1, Reverse: true})
 	}},
 	{"long range", func(e *env) {
 		const n = 3000

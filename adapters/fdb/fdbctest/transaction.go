@@ -129,7 +129,11 @@ func (t *transaction) setOption(option int, value []byte) kv.Code {
 	case option == optionPriorityBatch && len(value) == 0:
 		t.options.Priority = kv.PriorityBatch
 	case option == optionSizeLimit && len(value) == 8:
-		t.options.SizeLimit = int(binary.LittleEndian.Uint64(value))
+		limit := int64(binary.LittleEndian.Uint64(value))
+		if limit < 32 || limit > kv.MaxTxSize {
+			return 2006 // invalid_option_value
+		}
+		t.options.SizeLimit = int(limit)
 	case option == optionTag && len(value) > 16:
 		return 2110 // tag_too_long
 	case option == optionTag:
@@ -296,20 +300,14 @@ func (t *transaction) getRange(begin, end selector, limit, mode, iteration int,
 	snapshot, reverse bool) *future {
 	from, ok1 := begin.first()
 	to, ok2 := end.first()
+	limit, most, code := bounds(limit, mode, iteration)
 	switch {
 	case !ok1 || !ok2:
 		return failed(unsupportedOperation)
-	case mode == exact && limit == 0:
-		return failed(2210) // exact_mode_without_limits
-	case bytes.Compare(from, to) > 0:
-		return failed(kv.InvertedRange)
-	}
-	most := 80_000
-	switch {
-	case mode == iterator:
-		most = iterationBytes[min(iteration, len(iterationBytes))-1]
-	case mode != wantAll:
-		most = modeBytes[mode]
+	case code != 0:
+		return failed(code)
+	case bytes.Compare(from, to) >= 0:
+		return &future{ready: true, result: batch{}}
 	}
 	return t.read(func(tx kv.Tx) (any, kv.Range, error) {
 		var r kv.Reader = tx
@@ -331,6 +329,30 @@ func (b batch) about(from, to []byte, reverse bool) kv.Range {
 	default:
 		return kv.Range{Begin: from, End: kv.KeyAfter(b.pairs[len(b.pairs)-1].Key)}
 	}
+}
+
+// unlimited is a limit of the client that stands for none, as 0 does.
+const unlimited = -1
+
+// bounds returns the bounds on a batch, 0 for none: the number of its pairs and its size. The code is not 0 if
+// the client refuses the parameters.
+func bounds(limit, mode, iteration int) (pairs, size int, code kv.Code) {
+	if limit == unlimited {
+		limit = 0
+	}
+	switch {
+	case mode == exact && limit == 0:
+		return 0, 0, 2210 // exact_mode_without_limits
+	case mode == iterator && iteration <= 0, mode < wantAll, mode >= len(modeBytes):
+		return 0, 0, 2000 // client_invalid_operation
+	case limit < 0:
+		return 0, 0, 2012 // range_limits_invalid
+	case mode == iterator:
+		return limit, iterationBytes[min(iteration, len(iterationBytes))-1], 0
+	case mode == wantAll:
+		return limit, 80_000, 0
+	}
+	return limit, modeBytes[mode], 0
 }
 
 // readBatch reads up to limit pairs, and up to the pair with which they reach most bytes; 0 stands for no
