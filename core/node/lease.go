@@ -13,10 +13,16 @@ import (
 // versionstamp, and take what still has it a timeout later for stale).
 type other struct {
 	worker string
-	info   Info         // of its last heartbeat
-	beat   [10]byte     // versionstamp of its last heartbeat; compared for change only
-	since  instant.Time // when this node first saw that beat, by its own steady clock
-	beats  int          // how often this node saw the beat change
+	info   Info          // of its last heartbeat
+	beat   [10]byte      // versionstamp of its last heartbeat; compared for change only
+	silent time.Duration // for how long this node has seen that beat; see look
+	beats  int           // how often this node saw the beat change
+}
+
+// watch is what the node saw of the others.
+type watch struct {
+	others []other      // all other leases at the last look, in the order of their names
+	looked instant.Time // when that was, by the steady clock
 }
 
 // join asks for a lease, under a name that was never used.
@@ -95,7 +101,8 @@ func (n *Node) await(a Await) {
 // loseLease drops all runs at once, without storing how they ended: the jobs are, or may be, other
 // workers'. What the runs used is charged, since that is true whoever has the jobs. Then the node joins
 // under a new name. Requests of the lost lease are forgotten; what they still do to the store is fenced, by
-// their locks or by their worker's missing lease.
+// their locks or by their worker's missing lease. So no job needs to wait until others take the old name
+// for silent: the node itself gives back what it held.
 func (n *Node) loseLease(why string) {
 	n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
 	for _, r := range n.runs {
@@ -115,6 +122,7 @@ func (n *Node) loseLease(why string) {
 		n.exit()
 		return
 	}
+	n.ask(Expire{Worker: n.worker, Limit: expireLimit})
 	n.join()
 }
 
@@ -182,35 +190,48 @@ func (n *Node) onResumed(e Done) {
 
 // watchOthers looks for workers that are silent for the activity timeout, several times in each timeout.
 func (n *Node) watchOthers() {
-	if n.due(&n.timers.scan, n.cfg.ActivityTimeout/beatsPerTimeout) {
+	if n.due(&n.timers.scan, n.cfg.scanInterval()) {
 		askOnce(n, ListLeases{})
 	}
 }
 
+// scanInterval is the longest time between two looks while the store answers.
+func (s *Settings) scanInterval() time.Duration { return s.ActivityTimeout / beatsPerTimeout }
+
+// look returns what a beat that did not change since the last look adds to its worker's silence: the time
+// since that look, an interval at most. When more has passed, this node stood still or did not reach the
+// store, so it could not see the others, and an outage of the store silenced them too. The interval counts,
+// so that a store that answers only now and then still lets the dead be found.
+func (w *watch) look(now instant.Time, interval time.Duration) time.Duration {
+	passed := now.Sub(w.looked)
+	w.looked = now
+	return min(passed, interval)
+}
+
 // onLeases decides which of the other workers are gone. A worker is judged by how long this node has seen
 // the same beat, on this node's steady clock; times that the worker wrote are never compared with it, so
-// clocks need not agree. A node that stood still for long sees old beats as if they had stood still as
-// long, but Expire carries the beat that was judged, and does nothing when the worker has sent another one
-// since.
+// clocks need not agree. The answer may be old when the node hears it, but Expire carries the beat that was
+// judged, and does nothing when the worker has sent another one since.
 func (n *Node) onLeases(l Leases) {
-	known := n.others
+	known, passed := n.others, n.look(n.clock.Steady, n.cfg.scanInterval())
 	n.others = nil
 	for _, lease := range l.List {
 		if lease.Worker == n.worker {
 			continue
 		}
-		o := other{worker: lease.Worker, beat: lease.Beat, since: n.clock.Steady}
+		o := other{worker: lease.Worker, beat: lease.Beat}
 		for _, k := range known {
 			if k.worker == o.worker {
 				o.beats = k.beats + 1
 				if k.beat == o.beat {
 					o = k
+					o.silent += passed
 				}
 			}
 		}
 		o.info = lease.Info
 		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // it may have announced a longer one
-		gone := lease.Expired || n.cfg.Exclusive || n.clock.Steady.Sub(o.since) >= timeout
+		gone := lease.Expired || n.cfg.Exclusive || o.silent >= timeout
 		if gone && !n.expiring(o.worker) {
 			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
 			beat := o.beat

@@ -352,12 +352,18 @@ func TestOwnOldLeaseIsNoNamesake(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("n", nil)
 	w.pass(time.Minute)
-	beat := func(q Request) bool { _, is := q.(Beat); return is }
-	for n.worker == "n-0" { // no heartbeat gets through, until the node joins anew
-		n.hold = beat
+	n.hold = func(q Request) bool { // no heartbeat gets through, and no end of the old lease
+		switch q := q.(type) {
+		case Beat:
+			return q.Worker == "n-0"
+		case Expire:
+			return true
+		}
+		return false
+	}
+	for n.worker == "n-0" { // until the node joins anew
 		w.pass(5 * time.Second)
 	}
-	n.hold = nil
 	old := Beat{Worker: "n-0", Info: n.info()}
 	old.Info.Started-- // as if it had begun earlier
 	for range 4 {

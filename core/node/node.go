@@ -12,7 +12,8 @@
 //   - Another node watches that row. If the versionstamp stands still for the activity timeout, measured by
 //     the watcher's own steady clock from its first look at it, the watcher expires the worker and gives
 //     its jobs back. The timeout is the longer one of the watcher's setting and of what the worker
-//     announced with its heartbeat.
+//     announced with its heartbeat. Only silence that the watcher saw counts: time in which it could not
+//     look, as in an outage of the store, counts as one interval between two looks at most.
 //   - The worker gives its lease up by itself when the timeout that it announced has passed, by its own
 //     steady clock, since it sent the last heartbeat that it knows to have committed. The watcher saw that
 //     heartbeat later than the worker sent it. So the worker stops before the watcher acts, unless its
@@ -21,8 +22,11 @@
 //     transaction (fencing, RFC 007 "Mutual Exclusion"), so a worker that is wrong about its lease can
 //     waste work and write nothing.
 //
-// A worker name is never used again: a node that lost its lease joins under a new one. An accept of the old
-// name that commits late takes its jobs for the old name, and whoever expires that lease gives them back.
+// A worker name is never used again: a node that lost its lease joins under a new one, and expires the old
+// one at once, without a look at its beat: it has dropped all runs of that name. An accept of the old name
+// that commits late either commits before that and takes its jobs for the old name, and they are given back
+// with the rest; or it reads the lease, finds it gone, and takes nothing. Likewise a late join: the name was
+// joined by a later attempt, with which all earlier ones conflict.
 //
 // # Obligations of the driver
 //
@@ -155,8 +159,8 @@ type Node struct {
 	granted time.Duration // the activity timeout that the others were told by that heartbeat
 	// seen is the worker's call counter at the last list of its jobs. While the store's is the same, no job
 	// was taken from the worker since.
-	seen    int64
-	others  []other      // all other leases at the last look, in the order of their names
+	seen int64
+	watch
 	started instant.Time // when the process started, by the wall clock, for others to see
 
 	// batch numbers the accepts of this process, and becomes a part of the locks of the jobs that they

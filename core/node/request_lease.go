@@ -148,7 +148,7 @@ func (ListLeases) answered(n *Node, _ *call, e Done) { n.onLeases(e.Result.(Leas
 func (Leases) result() {}
 
 // Expire gives the jobs of another worker back, unless that worker sent a heartbeat after Beat; see
-// jobs.Queue.Expire.
+// jobs.Queue.Expire. For an earlier lease of this process, which is certainly gone, Beat is nil.
 type Expire struct {
 	Worker string
 	Beat   *[10]byte

@@ -26,14 +26,17 @@ var leaseSubject = subject{
 		{"S24a", "A node runs only jobs that the store gave to it."},
 		{"S24b", "A node runs a job that it was given once."},
 		{"S24c", "A node drops a run for its job only when that job was taken away from it."},
-		{"S25", "No worker is given up within its activity timeout, and nothing lands for one that was " +
-			"given up."},
+		{"S25", "No worker is given up within its activity timeout, unless by the process that it was, and " +
+			"nothing lands for one that was given up."},
+		{"S25b", "A node gives up another worker only for silence that it saw: what passes between two looks " +
+			"counts as a quarter of its activity timeout at most, however long the store was away."},
 		{"S26b", "A run is over when its worker's last heartbeat is as old as the activity timeout that it " +
 			"told."},
 		{"L3a", "A process that has the store to itself gives up the workers of earlier lives as soon as " +
 			"it hears of them."},
 		{"L3b", "A worker without a new heartbeat for the activity timeout is given up as soon as another " +
-			"sees that."},
+			"has seen that."},
+		{"L3c", "A process that lost its lease gives up the worker that it was, and does not leave that to others."},
 		{"L5e", "A heartbeat that lands late does not take the place of a newer one."},
 	},
 	begin: func(c *chronicle) {
@@ -42,6 +45,7 @@ var leaseSubject = subject{
 		c.on.landed.add(l.landed)
 		c.on.jobChanged.add(l.checkTakes)
 		c.on.nodeStepped.add(l.checkGivesUp)
+		c.on.nodeStepped.add(l.checkOwnPast)
 		c.on.nodeStepped.add(l.checkDrops)
 		c.on.runStarted.add(l.checkGranted)
 		c.on.runEnded.add(l.checkOutlives)
@@ -69,12 +73,14 @@ func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 type monitoring struct {
 	givingUp map[string]uint64  // workers that it is about to give up, and by which request
 	beats    map[string]sighted // by worker, at the last look
+	looked   instant.Time       // when that was, by the node's steady clock
+	worker   string             // that the node is at present, or is about to be
 }
 
-// sighted is a heartbeat and when a node first saw it, by its steady clock.
+// sighted is a heartbeat and for how long a node has seen no other one.
 type sighted struct {
-	beat  [10]byte
-	since instant.Time
+	beat   [10]byte
+	silent time.Duration
 }
 
 // takes counts how often a job was taken in a minute.
@@ -105,7 +111,7 @@ func (l *leases) landed(landed landing) {
 	case node.Retire:
 		l.giveUp(q.Worker)
 	case node.Expire:
-		if known := l.leases[q.Worker]; !known.gone && now < known.end() && !l.isPast(q.Worker) {
+		if known := l.leases[q.Worker]; !known.gone && now < known.end() && !l.isPast(q) {
 			l.Fail("S25", "%s at %s, though its heartbeat of %s landed at %s",
 				q, now, known.timeout, known.beat)
 		}
@@ -113,13 +119,17 @@ func (l *leases) landed(landed landing) {
 	}
 }
 
-// isPast reports whether a worker that is given up early can do no harm, since the store belongs to one
-// process: either an earlier life of that process was the worker, or this life has dropped all that it did
-// under that name.
-func (l *leases) isPast(worker string) bool {
-	p := l.nodes[0]
-	works := slices.ContainsFunc(p.runs, func(r *run) bool { return r.Lock().Worker == worker })
-	return l.w.Config().Exclusive() && (!isOf(worker, p.Worker()) || !works)
+// isPast reports whether a worker that is given up early can do no harm: an earlier life was that worker,
+// or the process that was has another name now and has dropped all that it did under that one. A process
+// that gives up another one's worker cannot know that, unless the store is its own.
+func (l *leases) isPast(q node.Expire) bool {
+	if q.Beat != nil && !l.w.Config().Exclusive() {
+		return false
+	}
+	return !slices.ContainsFunc(l.nodes, func(p *process) bool {
+		works := slices.ContainsFunc(p.runs, func(r *run) bool { return r.Lock().Worker == q.Worker })
+		return works || p.Alive() && p.monitor.worker == q.Worker
+	})
 }
 
 // isOf reports whether a worker is a node in one life, under whatever lease: leases after the first have a
@@ -162,11 +172,18 @@ func (l *leases) checkGivesUp(s nodeStep) {
 	}
 	silent := p.silences(seen.List)
 	for _, m := range seen.List {
-		_, givesUp := p.monitor.givingUp[m.Worker]
-		if givesUp || isOf(m.Worker, p.Worker()) {
+		if isOf(m.Worker, p.Worker()) {
 			continue
 		}
-		if limit := max(p.applied.ActivityTimeout, m.Info.ActivityTimeout); silent[m.Worker] >= limit {
+		limit := max(p.applied.ActivityTimeout, m.Info.ActivityTimeout)
+		if id, givesUp := p.monitor.givingUp[m.Worker]; givesUp {
+			begins := id > done.ID && !m.Expired && !l.w.Config().Exclusive()
+			if begins && silent[m.Worker] < limit {
+				l.Fail("S25b", "%s gives up %s, and has seen it silent for %s only", p.Name, m.Worker, silent[m.Worker])
+			}
+			continue
+		}
+		if silent[m.Worker] >= limit {
 			l.Fail("L3b", "%s has seen no heartbeat of %s for %s, and leaves it its jobs",
 				p.Name, m.Worker, silent[m.Worker])
 		}
@@ -176,17 +193,38 @@ func (l *leases) checkGivesUp(s nodeStep) {
 	}
 }
 
-// silences notes the heartbeats that a node sees, and returns for how long it has seen none that is newer, by
-// its own steady clock.
-func (p *process) silences(list []node.Member) (silent map[string]time.Duration) {
-	known, now := p.monitor.beats, p.Steady()
-	p.monitor.beats, silent = map[string]sighted{}, map[string]time.Duration{}
-	for _, m := range list {
-		s, is := known[m.Worker]
-		if !is || s.beat != m.Beat {
-			s = sighted{m.Beat, now}
+// checkOwnPast demands that a node which joins as another worker gives up, in the same step, the one that it
+// was in this life: nothing of that runs any more.
+func (l *leases) checkOwnPast(s nodeStep) {
+	var past string
+	gives := map[string]bool{}
+	for _, e := range s.effects {
+		ask, _ := e.(node.Ask)
+		switch q := ask.Request.(type) {
+		case node.Join:
+			if s.p.monitor.worker != q.Worker {
+				past, s.p.monitor.worker = s.p.monitor.worker, q.Worker
+			}
+		case node.Expire:
+			gives[q.Worker] = q.Beat == nil
 		}
-		p.monitor.beats[m.Worker], silent[m.Worker] = s, now.Sub(s.since)
+	}
+	if past != "" && !gives[past] {
+		l.Fail("L3c", "%s joins as %s, and leaves %s to others", s.p.Name, s.p.monitor.worker, past)
+	}
+}
+
+// silences notes the heartbeats that a node sees, and returns for how long it has seen none that is newer, by
+// its own steady clock. A node that looks late has not seen what was in between.
+func (p *process) silences(list []node.Member) (silent map[string]time.Duration) {
+	known, passed := p.monitor.beats, min(p.Steady().Sub(p.monitor.looked), p.applied.ActivityTimeout/4)
+	p.monitor.beats, p.monitor.looked, silent = map[string]sighted{}, p.Steady(), map[string]time.Duration{}
+	for _, m := range list {
+		s := sighted{beat: m.Beat}
+		if was, is := known[m.Worker]; is && was.beat == m.Beat {
+			s.silent = was.silent + passed
+		}
+		p.monitor.beats[m.Worker], silent[m.Worker] = s, s.silent
 	}
 	return silent
 }

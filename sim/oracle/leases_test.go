@@ -88,6 +88,21 @@ func TestLeases(t *testing.T) {
 		{"given up too early", func(r *rig) {
 			alive(r)
 			r.pass(19 * time.Second)
+			r.landed(node.Expire{Worker: "n1/1", Beat: &[10]byte{1}})
+		}, "S25"},
+		{"given up by itself while it is that worker", func(r *rig) {
+			r.step(node.Start{}, ask(1, node.Join{Worker: "n1/1"}))
+			alive(r)
+			r.landed(node.Expire{Worker: "n1/1"})
+		}, "S25"},
+		{"given up by itself while it is another worker", func(r *rig) {
+			r.step(node.Start{}, ask(1, node.Join{Worker: "n1/1-2"}))
+			alive(r)
+			r.landed(node.Expire{Worker: "n1/1"})
+		}, ""},
+		{"given up by itself while it runs a job as that worker", func(r *rig) {
+			running(r)
+			r.step(node.Start{}, ask(1, node.Join{Worker: "n1/1-2"}))
 			r.landed(node.Expire{Worker: "n1/1"})
 		}, "S25"},
 		{"given up in time", func(r *rig) {
@@ -156,17 +171,42 @@ func seen(r *rig, worker string, beat byte) node.Event {
 }
 
 func TestSilentWorkers(t *testing.T) {
-	look := func(worker string, pause time.Duration, beat byte, effects ...node.Effect) func(*rig) {
-		return func(r *rig) {
+	// looks at a worker every five seconds, or after an outage once
+	looks := func(r *rig, every time.Duration, worker string, pause time.Duration, beat byte,
+		effects ...node.Effect) {
+		r.step(seen(r, worker, 1))
+		for ; pause > every; pause -= every {
+			r.pass(every)
 			r.step(seen(r, worker, 1))
-			r.pass(pause)
-			r.step(seen(r, worker, beat), effects...)
 		}
+		r.pass(pause)
+		r.step(seen(r, worker, beat), effects...)
 	}
+	look := func(worker string, pause time.Duration, beat byte, effects ...node.Effect) func(*rig) {
+		return func(r *rig) { looks(r, 5*time.Second, worker, pause, beat, effects...) }
+	}
+	expire := ask(2, node.Expire{Worker: "n2/1", Beat: &[10]byte{1}})
 	check(t, &leaseSubject, []case_{
 		{"silent for less than the activity timeout", look("n2/1", 19*time.Second, 1), ""},
 		{"silent for the activity timeout", look("n2/1", 20*time.Second, 1), "L3b"},
-		{"given up", look("n2/1", 20*time.Second, 1, ask(2, node.Expire{Worker: "n2/1"})), ""},
+		{"given up", look("n2/1", 20*time.Second, 1, expire), ""},
+		{"given up too early", look("n2/1", 19*time.Second, 1, expire), "S25b"},
+		{"given up too early, and others began with that", func(r *rig) {
+			member := node.Member{Worker: "n2/1", Expired: true, Info: infoOf(r, 2)}
+			r.step(done(1, node.Leases{List: []node.Member{member}}), expire)
+		}, ""},
+		{"not looked at for the activity timeout", func(r *rig) {
+			looks(r, time.Minute, "n2/1", time.Minute, 1)
+		}, ""},
+		{"not looked at for the activity timeout, and given up", func(r *rig) {
+			looks(r, time.Minute, "n2/1", time.Minute, 1, expire)
+		}, "S25b"},
+		{"looked at now and then", func(r *rig) {
+			looks(r, time.Minute, "n2/1", 4*time.Minute, 1)
+		}, "L3b"},
+		{"looked at now and then, and given up", func(r *rig) {
+			looks(r, time.Minute, "n2/1", 4*time.Minute, 1, expire)
+		}, ""},
 		{"another heartbeat", look("n2/1", 20*time.Second, 2), ""},
 		{"itself", look("n1/1-2", 20*time.Second, 1), ""},
 		{"a node that drains", func(r *rig) { r.node(1).Leave(); look("n2/1", 20*time.Second, 1)(r) }, ""},
@@ -177,15 +217,33 @@ func TestSilentWorkers(t *testing.T) {
 			look("n2/1", 59*time.Second, 1)(r)
 		}, ""},
 		{"an attempt that failed is repeated", func(r *rig) {
-			look("n2/1", 20*time.Second, 1, ask(2, node.Expire{Worker: "n2/1"}))(r)
+			look("n2/1", 20*time.Second, 1, expire)(r)
 			r.step(failed(2))
 			r.step(seen(r, "n2/1", 1))
 		}, ""},
 		{"an attempt that succeeded does not count again", func(r *rig) {
-			look("n2/1", 20*time.Second, 1, ask(2, node.Expire{Worker: "n2/1"}))(r)
+			look("n2/1", 20*time.Second, 1, expire)(r)
 			r.step(done(2, node.Progressed{Done: true}))
 			r.step(seen(r, "n2/1", 1))
 		}, "L3b"},
+	})
+}
+
+func TestOwnPast(t *testing.T) {
+	first := func(r *rig) { r.step(node.Start{}, ask(1, node.Join{Worker: "n1/1"})) }
+	join := ask(2, node.Join{Worker: "n1/1-2"})
+	check(t, &leaseSubject, []case_{
+		{"joins", first, ""},
+		{"joins in another attempt", func(r *rig) { first(r); first(r) }, ""},
+		{"joins again", func(r *rig) { first(r); r.step(node.Wake{}, join) }, "L3c"},
+		{"joins again and gives up what it was", func(r *rig) {
+			first(r)
+			r.step(node.Wake{}, ask(1, node.Expire{Worker: "n1/1"}), join)
+		}, ""},
+		{"joins again and waits for a sign of life of itself", func(r *rig) {
+			first(r)
+			r.step(node.Wake{}, ask(1, node.Expire{Worker: "n1/1", Beat: &[10]byte{1}}), join)
+		}, "L3c"},
 	})
 }
 

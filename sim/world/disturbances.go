@@ -89,9 +89,9 @@ func (d *disturbances) stall(before bool) {
 
 // givenUp ends the isolation or suspension of a worker that another one begins to give up, if it is to last
 // until then.
-func (w *World) givenUp(worker string) {
+func (w *World) givenUp(by *Node, worker string) {
 	for _, p := range w.nodes {
-		if p.untilGivenUp && strings.HasPrefix(worker, p.Name+"/") {
+		if p != by && p.untilGivenUp && strings.HasPrefix(worker, p.Name+"/") {
 			p.reconnect()
 		}
 	}

@@ -257,7 +257,7 @@ func (p *Node) ask(a node.Ask) {
 	wall, asked := p.Clock().Wall, p.w.Engine.Now()
 	p.w.asks.begin(p.w.Engine.Self(), Asked{Request: a.Request, Wall: wall, Lag: p.lag})
 	if expire, is := a.Request.(node.Expire); is {
-		p.w.givenUp(expire.Worker)
+		p.w.givenUp(p, expire.Worker)
 	}
 	result, err := kv.RunWith(ctx, p.w.db, kv.Options{Tag: "node"}, func(tx kv.Tx) (node.Result, error) {
 		return node.Perform(tx, p.w.store, a.Request, wall)

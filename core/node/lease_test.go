@@ -1,0 +1,109 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// TestOutageIsNobodysSilence: after an outage of the store, be it short or long, no node takes one that lives for
+// silent, and the jobs run again as soon as the store answers.
+func TestOutageIsNobodysSilence(t *testing.T) {
+	for _, lasts := range []time.Duration{15 * time.Second, 30 * time.Second, 5 * time.Minute} {
+		w := newWorld(t)
+		w.putMany(12, true)
+		nodes := []*driven{w.start("a", nil), w.start("b", nil), w.start("c", nil)}
+		w.pass(time.Minute)
+		w.down = true
+		w.pass(lasts)
+		w.down = false
+		w.pass(11 * time.Second) // the longest pause between two attempts, and a second
+		running := 0
+		for _, n := range nodes {
+			running += n.Running()
+		}
+		if running != 12 {
+			t.Errorf("%d jobs run after an outage of %s", running, lasts)
+		}
+		w.pass(5 * time.Minute)
+		for _, n := range nodes {
+			if slices.Contains(n.notes, "worker_silent") {
+				t.Errorf("after an outage of %s %s takes another for silent", lasts, n.name)
+			}
+		}
+		if got := len(w.members()); got != 3 {
+			t.Errorf("%d members after an outage of %s", got, lasts)
+		}
+		w.audit()
+	}
+}
+
+// TestStoreThatAnswersNowAndThen: a worker that is dead is found out though hours of its silence cannot be seen.
+func TestStoreThatAnswersNowAndThen(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	dead := w.start("dead", nil)
+	w.pass(time.Second)
+	w.start("watcher", nil)
+	w.pass(time.Second)
+	dead.paused = true
+	looks := 0
+	for ; len(w.members()) == 2 || w.members()["dead"].Name != ""; looks++ {
+		if looks > 10 {
+			t.Fatal("the dead worker is never given up")
+		}
+		w.down = true
+		w.pass(time.Hour)
+		w.down = false
+		w.pass(11 * time.Second)
+	}
+	if looks < 2 {
+		t.Errorf("%d looks at a worker, and it is given up", looks)
+	}
+	w.audit()
+}
+
+// TestOwnPastAtOnce: a node that lost its lease gives its jobs back when it joins again, also those that an accept
+// of the old name took unheard, and runs them; what comes later under the old name takes nothing.
+func TestOwnPastAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n", func(c *Config) { c.MaxJobs = 10 })
+	w.put("late", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
+	n.hold = func(q Request) bool {
+		switch q := q.(type) {
+		case Accept:
+			return q.Worker == "n-0"
+		case Beat:
+			return q.Worker == "n-0"
+		}
+		return false
+	}
+	w.pass(10 * time.Millisecond)
+	accept := n.held[0]
+	n.perform(accept) // it commits, and the node never hears of that
+	for n.worker == "n-0" {
+		w.pass(time.Second)
+	}
+	w.pass(time.Second)
+	if n.worker != "n-0-2" || n.Running() != 3 || slices.Contains(n.notes, "worker_silent") {
+		t.Errorf("%s runs %d jobs; %v", n.worker, n.Running(), n.notes)
+	}
+	w.put("later", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	old := accept.Request.(Accept)
+	old.Demand = jobs.Demand{Batch: 7, Max: 1}
+	if done := n.perform(Ask{Request: old}); done.Fault != LeaseLost {
+		t.Errorf("an accept of the old name: %s", done)
+	}
+	w.do(func(tx kv.Tx) error {
+		held, err := w.s.Jobs.Owned(tx, "n-0")
+		if len(held) > 0 {
+			t.Errorf("the old name holds %v", held)
+		}
+		return err
+	})
+	w.audit()
+}
