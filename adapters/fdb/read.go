@@ -18,7 +18,9 @@ type reads interface {
 }
 
 // Get is kv.Reader's.
-func (t *transaction) Get(key []byte) ([]byte, error) { return t.get(t.client, key) }
+func (t *transaction) Get(key []byte) ([]byte, error) {
+	return only(t.getAll(t.client, [][]byte{key}))
+}
 
 // GetAll is kv.Reader's.
 func (t *transaction) GetAll(keys [][]byte) ([][]byte, error) { return t.getAll(t.client, keys) }
@@ -70,7 +72,9 @@ func (t *transaction) Snapshot() kv.Reader { return snapshot{t} }
 // snapshot reads without read conflicts.
 type snapshot struct{ t *transaction }
 
-func (s snapshot) Get(key []byte) ([]byte, error) { return s.t.get(s.t.client.Snapshot(), key) }
+func (s snapshot) Get(key []byte) ([]byte, error) {
+	return only(s.t.getAll(s.t.client.Snapshot(), [][]byte{key}))
+}
 
 func (s snapshot) GetAll(keys [][]byte) ([][]byte, error) {
 	return s.t.getAll(s.t.client.Snapshot(), keys)
@@ -82,14 +86,12 @@ func (s snapshot) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error)
 
 func (s snapshot) Prefetch(keys [][]byte, ranges []kv.Range) { s.t.Prefetch(keys, ranges) }
 
-func (t *transaction) get(from reads, key []byte) ([]byte, error) {
-	if err := t.check(); err != nil {
+// only is the value of a single key.
+func only(values [][]byte, err error) ([]byte, error) {
+	if err != nil {
 		return nil, err
 	}
-	f := from.Get(client.Key(key))
-	t.wait(f)
-	value, err := f.Get()
-	return value, t.result(err)
+	return values[0], nil
 }
 
 // getAll asks for all values before it waits for the first, so they take one round trip together. It waits

@@ -34,7 +34,7 @@ type Buffer struct {
 	cleared    intervals         // cleared ranges; a key in points hides them
 	unreadable intervals         // the possible places of versionstamped keys
 	stamped    []stampedKey      // versionstamped keys to be written, in the order of the calls
-	reads      []resolver.Span   // read conflicts
+	reads      spans             // read conflicts
 	conflicts  []resolver.Span   // explicit write conflicts
 	scan       merge             // reused by GetRange
 	key, value [1][]byte         // reused by Get
@@ -162,7 +162,7 @@ func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 // settle returns the value of key that the transaction sees above the store's value, and notes the read.
 func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
 	if conflict {
-		b.read(bytes.Clone(key), nil)
+		b.reads.add(bytes.Clone(key), nil)
 	}
 	if w := b.points.Get(key); w != nil {
 		return w.over(value)
@@ -170,11 +170,13 @@ func (b *Buffer) settle(key, value []byte, conflict bool) []byte {
 	return value
 }
 
-func (b *Buffer) read(begin, end []byte) {
-	if b.reads == nil {
-		b.reads = make([]resolver.Span, 0, 8)
+type spans []resolver.Span
+
+func (s *spans) add(begin, end []byte) {
+	if *s == nil {
+		*s = make(spans, 0, 8)
 	}
-	b.reads = append(b.reads, resolver.Span{Begin: begin, End: end})
+	*s = append(*s, resolver.Span{Begin: begin, End: end})
 }
 
 // AddReadConflict implements kv.Tx.
@@ -223,13 +225,13 @@ func own(r kv.Range) kv.Range {
 func (b *Buffer) noteRead(r kv.Range) {
 	r = own(r)
 	if b.points.Len() == 0 && b.cleared.empty() {
-		b.read(r.Begin, r.End)
+		b.reads.add(r.Begin, r.End)
 		return
 	}
 	pos := r.Begin
 	upTo := func(end []byte) {
 		if bytes.Compare(pos, end) < 0 {
-			b.read(pos, end)
+			b.reads.add(pos, end)
 		}
 	}
 	point, gap := b.points.Seek(pos), b.cleared.seek(pos)
