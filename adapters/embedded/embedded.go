@@ -169,6 +169,10 @@ func (db *Database) Exclusive() bool { return true }
 // Err returns the failure that ended the store, nil as long as there is none.
 func (db *Database) Err() error { return db.failure.err() }
 
+// Available returns a context that lasts until the store goes away to come back, which it does not: one that
+// has failed says so at once.
+func (db *Database) Available() context.Context { return context.Background() }
+
 // enter begins a use of Pebble. If it succeeds, the caller ends the use with leave; Close waits for that.
 func (db *Database) enter() error {
 	if err := db.failure.err(); err != nil {

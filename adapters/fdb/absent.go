@@ -3,6 +3,7 @@
 package fdb
 
 import (
+	"context"
 	"fmt"
 
 	"couchrelay/core/kv"
@@ -21,6 +22,9 @@ func (*Database) Exclusive() bool { return false }
 
 // Err returns why no operation can succeed.
 func (*Database) Err() error { return ErrNotBuilt }
+
+// Available returns a context that lasts for ever.
+func (*Database) Available() context.Context { return context.Background() }
 
 // Close does nothing.
 func (*Database) Close() error { return nil }

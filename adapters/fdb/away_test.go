@@ -68,8 +68,19 @@ func TestClusterAway(t *testing.T) {
 	if _, err := open.Get([]byte("k")); err != nil {
 		t.Fatal(err)
 	}
+	available := db.Available()
+	if err := available.Err(); err != nil {
+		t.Errorf("unavailable while the cluster answers: %v", err)
+	}
 	cluster.Leave()
 	log.await("fdb_away")
+	<-available.Done()
+	if cause := context.Cause(available); !errors.Is(cause, kv.ErrUnavailable) || !errors.Is(cause, fdb.ErrAway) {
+		t.Errorf("unavailable: %v", cause)
+	}
+	if db.Available().Err() == nil {
+		t.Error("available while the cluster is away")
+	}
 	asked := cluster.DB.Stats().Transactions
 	if err := db.Err(); !errors.Is(err, fdb.ErrAway) || !strings.Contains(err.Error(), ".cluster") {
 		t.Errorf("Err is %v", err)
@@ -114,7 +125,7 @@ func TestClusterAway(t *testing.T) {
 		t.Error(err)
 	}
 	log.await("fdb_back")
-	if err := db.Err(); err != nil {
+	if err := errors.Join(db.Err(), db.Available().Err()); err != nil {
 		t.Errorf("Err is %v", err)
 	}
 	if string(get(t, db, "k")) != "v" || log.count("fdb_away") != 1 || log.count("fdb_back") != 1 {

@@ -28,5 +28,6 @@
 //
 // FoundationDB's client waits for an unreachable cluster for ever, so the only end of such a wait is the
 // context's. A monitor asks for a read version every few seconds. It logs when the cluster stops answering
-// (fdb_away) and when it answers again (fdb_back); Err has the reason in between.
+// (fdb_away) and when it answers again (fdb_back); Err has the reason in between. Available lets requests, which
+// should not wait, end with the cluster.
 package fdb

@@ -110,6 +110,11 @@ func (db *Database) Exclusive() bool { return false }
 // Err returns why no operation can succeed at present, nil while the cluster answers.
 func (db *Database) Err() error { return db.monitor.err() }
 
+// Available returns a context that lasts until the cluster goes away. Its cause is then the reason, with
+// kv.ErrUnavailable in its chain. While the cluster is away it has ended. It is for requests, whose clients
+// should not wait for a cluster that may be away for long.
+func (db *Database) Available() context.Context { return db.monitor.while() }
+
 // Close ends the use of the cluster. New transactions fail with ErrClosed; those that have begun go on until
 // their contexts end.
 func (db *Database) Close() error {

@@ -16,14 +16,17 @@ type monitor struct {
 	cancel context.CancelFunc // ends the goroutine
 	done   chan struct{}      // closed when the goroutine has ended
 
-	mu   sync.Mutex // guards away
-	away error      // why no operation can succeed, nil while the cluster answers; ErrClosed at the end
+	mu      sync.Mutex              // guards the fields below
+	away    error                   // why no operation can succeed, nil while the cluster answers; ErrClosed at the end
+	present context.Context         // lasts as long as away is nil, and ends with it as its cause
+	leaving context.CancelCauseFunc // ends present
 }
 
 // start starts the monitor's goroutine.
 func (m *monitor) start(db *Database) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel, m.done = cancel, make(chan struct{})
+	m.present, m.leaving = context.WithCancelCause(context.Background())
 	go func() {
 		defer close(m.done)
 		for ctx.Err() == nil {
@@ -97,7 +100,19 @@ func (m *monitor) set(err error) (before error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, m.away = m.away, err
+	if err != nil {
+		m.leaving(fmt.Errorf("%w: %w", kv.ErrUnavailable, err))
+	} else if before != nil {
+		m.present, m.leaving = context.WithCancelCause(context.Background())
+	}
 	return before
+}
+
+// while returns the present context; see Database.Available.
+func (m *monitor) while() context.Context {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.present
 }
 
 // err returns why the cluster is away, nil while it answers.

@@ -97,6 +97,8 @@ func errorOf(err error) *Error {
 		return errTooLargeToWrite
 	case kv.CodeOf(err) == kv.ValueTooLarge:
 		return tooLarge("the request entity is too large")
+	case errors.Is(err, kv.ErrUnavailable):
+		return &Error{http.StatusServiceUnavailable, "service_unavailable", err.Error()}
 	case kv.CodeOf(err) != 0, errors.Is(err, context.DeadlineExceeded):
 		reason := "the store does not answer: " + err.Error()
 		return &Error{http.StatusServiceUnavailable, "service_unavailable", reason}

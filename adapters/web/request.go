@@ -24,6 +24,7 @@ type Request struct {
 
 	params []param
 	began  bool // the status line is written: an error can only cut the answer off
+	sent   bool // a transaction that may change something came as far as its commit
 }
 
 // Param returns the part of the path that a name of the route's pattern took, empty for unknown names.

@@ -1,8 +1,12 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
+
+	"couchrelay/core/kv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,14 +14,22 @@ import (
 
 // fail answers with an error, or cuts an answer off that has begun.
 func (q *Request) fail(err error) {
-	if q.began || q.Context().Err() != nil {
+	gone := q.Context().Err() != nil && !errors.Is(context.Cause(q.Context()), kv.ErrUnavailable)
+	if q.began || gone {
 		// The client must not take the part that it has for the whole. A client that has only stopped sending
 		// still listens, and would take silence for 200.
 		panic(http.ErrAbortHandler)
 	}
 	answer := errorOf(err)
-	if answer.Status == http.StatusUnauthorized {
+	switch answer.Status {
+	case http.StatusUnauthorized:
 		q.W.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
+	case http.StatusServiceUnavailable:
+		if q.sent {
+			answer = &Error{answer.Status, answer.Name, answer.Reason + inDoubt}
+		}
+		_ = q.SendUnavailable(answer)
+		return
 	}
 	_ = q.SendJSON(answer.Status, answer)
 }

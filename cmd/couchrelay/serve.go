@@ -102,6 +102,8 @@ type store interface {
 	kv.Database
 	// Err returns why no operation can succeed at present, nil if the store works.
 	Err() error
+	// Available returns a context that lasts until the store goes away; see web.WhileAvailable.
+	Available() context.Context
 	// Exclusive reports whether this process alone can use the store.
 	Exclusive() bool
 	Close() error

@@ -94,12 +94,7 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 	})
 	s.handler = relay.New(relay.Options{
 		DB: db, Store: s.store, Clock: wall, Admins: admins, Host: s,
-		Health: func(ctx context.Context) error {
-			if err := db.Err(); err != nil {
-				return err
-			}
-			return kv.Do(ctx, db, func(tx kv.Tx) error { _, err := tx.Get(s.store.Keys.Schema); return err })
-		},
+		Available: db.Available,
 	})
 	return s, nil
 }

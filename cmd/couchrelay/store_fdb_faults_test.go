@@ -96,22 +96,37 @@ func TestClusterGoesAwayAndComesBack(t *testing.T) {
 		!strings.Contains(reason, "cluster does not answer") {
 		t.Errorf("answer %v", up)
 	}
-	accepted := make(chan int)
-	go func() {
-		status, _ := r.call("PUT", "_replicator/during",
-			`{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
-		accepted <- status
-	}()
+	const other = `{"source":"http://127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`
+	for _, request := range []string{"GET _replicator/before", "GET _scheduler/jobs", "PUT _replicator/during"} {
+		method, path, _ := strings.Cut(request, " ")
+		began := time.Now()
+		refused := r.want(503, method, path, other)
+		if reason, _ := refused["reason"].(string); refused["error"] != "service_unavailable" ||
+			!strings.Contains(reason, "cluster does not answer") || time.Since(began) > time.Second {
+			t.Errorf("%s after %s: %v", request, time.Since(began), refused)
+		}
+	}
 	r.add(20, 5)
 	cluster.Return()
-	if status := <-accepted; status != 201 {
-		t.Errorf("a document written while the cluster was away: %d", status)
-	}
 	r.await("the rest", func() bool { return request("GET", r.target.url+"copy/doc24", nil, nil) == nil })
 	r.await("200", func() bool { status, _ := r.call("GET", "_up", ""); return status == 200 })
 	r.want(200, "GET", "_replicator/before", "")
-	r.want(200, "GET", "_replicator/during", "")
+	r.want(201, "PUT", "_replicator/during", other)
 	r.same()
+}
+
+// TestOutageEndsRequests: a request that hangs is answered when the cluster is known to be away.
+func TestOutageEndsRequests(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	r.want(200, "GET", "_up", "")
+	cluster.Leave()
+	defer cluster.Return() // the service cannot stop without it
+	began := time.Now()
+	refused := r.want(503, "GET", "_replicator", "")
+	if reason, _ := refused["reason"].(string); !strings.Contains(reason, "cluster does not answer") ||
+		time.Since(began) > 3*time.Second {
+		t.Errorf("after %s: %v", time.Since(began), refused)
+	}
 }
 
 // TestServicesShareACluster: a service that starts leaves the jobs of another alone.

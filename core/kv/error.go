@@ -6,6 +6,10 @@ import (
 	"fmt"
 )
 
+// ErrUnavailable is in the chain of errors of an operation that was given up since the store did not answer,
+// or was known to be away. A commit that was given up so may have happened, or may still happen.
+var ErrUnavailable = errors.New("the store is not available")
+
 // Code is an error code of the store, numbered as in FoundationDB.
 type Code int
 

@@ -154,20 +154,25 @@ func (q *request) store(u *docs.Upload) error {
 	return err
 }
 
-// discard removes uploads that no document took. It does its work even when the client has gone.
+// discard removes uploads that no document took. It does its work even when the client has gone, but the
+// answer to one that has not must not wait long for it.
 func (q *request) discard(uploads []*docs.Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), discardTime)
 	defer cancel()
 	for _, u := range uploads {
 		// An upload that stays is swept up later.
-		_, _ = doWith(ctx, q, func(_ kv.Tx, db *docs.Database) (struct{}, error) {
-			return struct{}{}, db.DiscardUpload(u)
+		_ = kv.Do(ctx, q.Store, func(tx kv.Tx) error {
+			db, err := q.Docs.Open(tx, q.database)
+			if err != nil {
+				return err
+			}
+			return db.DiscardUpload(u)
 		})
 	}
 }
 
 // discardTime bounds the removal of uploads after a request.
-const discardTime = 10 * time.Second
+const discardTime = 2 * time.Second
 
 // spool uploads those inline attachments that are too many bytes for the document's transaction.
 func (q *request) spool(d *docs.Document, room int) (uploads []*docs.Upload, err error) {

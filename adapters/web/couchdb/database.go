@@ -61,7 +61,7 @@ func (q *request) allDatabases() error {
 	const page = 1000
 	names := []string{}
 	for start := ""; ; {
-		some, err := kv.Run(q.Context(), q.Store, func(tx kv.Tx) ([]string, error) {
+		some, err := web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) ([]string, error) {
 			return q.Docs.Names(tx, start, page)
 		})
 		if err != nil {
@@ -83,8 +83,8 @@ func (q *request) allDatabases() error {
 
 func (q *request) createDatabase() error {
 	instance := newUUID()
-	err := kv.Do(q.Context(), q.Store, func(tx kv.Tx) error {
-		return q.Docs.Create(tx, q.database, instance, q.now())
+	_, err := web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, q.Docs.Create(tx, q.database, instance, q.now())
 	})
 	if err != nil {
 		return err
@@ -106,20 +106,13 @@ func (q *request) deleteDatabase() error {
 	if q.Dropped != nil {
 		defer q.Dropped(context.WithoutCancel(q.Context()))
 	}
-	err = kv.Do(q.Context(), q.Store, func(tx kv.Tx) error {
-		db, err := q.Docs.Open(tx, q.database)
-		if errors.Is(err, docs.ErrNoDatabase) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	_, err = do(q, func(tx kv.Tx, db *docs.Database) (struct{}, error) {
 		if db.Instance == instance && q.Drop != nil {
 			q.Drop(tx, db)
 		}
-		return q.Docs.Delete(tx, q.database, instance)
+		return struct{}{}, q.Docs.Delete(tx, q.database, instance)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, docs.ErrNoDatabase) {
 		return err
 	}
 	return q.SendJSON(http.StatusOK, web.OK)

@@ -1,6 +1,7 @@
 package couchdb
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -25,6 +26,9 @@ func (f *feed) run() error {
 		p, err := f.read()
 		if f.Began() && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
 			return f.end(false) // the database was deleted under the feed
+		}
+		if f.Began() && errors.Is(err, kv.ErrUnavailable) && f.waits() {
+			return f.end(false) // the client comes back with last_seq, as after a time without changes
 		}
 		if err == nil && !f.Began() {
 			err = f.start(p)
@@ -206,7 +210,9 @@ func (f *feed) await(w kv.Watch) (goesOn bool, err error) {
 	defer timer.Stop()
 	select {
 	case <-f.Context().Done():
-		return false, f.Context().Err()
+		if !errors.Is(context.Cause(f.Context()), kv.ErrUnavailable) {
+			return false, f.Context().Err()
+		}
 	case <-change:
 	case <-timer.C:
 	}

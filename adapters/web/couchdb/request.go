@@ -1,7 +1,6 @@
 package couchdb
 
 import (
-	"context"
 	"encoding/json"
 	"mime"
 	"net/url"
@@ -91,11 +90,7 @@ func (q *request) accepts(kind string) bool {
 
 // do runs fn with the request's database open in a transaction.
 func do[T any](q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
-	return doWith(q.Context(), q, fn)
-}
-
-func doWith[T any](ctx context.Context, q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
-	return kv.Run(ctx, q.Store, func(tx kv.Tx) (T, error) {
+	return web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) (T, error) {
 		db, err := q.Docs.Open(tx, q.database)
 		if err != nil {
 			var none T

@@ -40,7 +40,7 @@ const lost node.Status = "lost"
 
 // nodes reads the registry, in the order of names.
 func (s *service) nodes(q *web.Request) ([]nodeView, error) {
-	members, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]node.Member, error) {
+	members, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]node.Member, error) {
 		return node.Members(tx.Snapshot(), s.Store)
 	})
 	if err != nil {

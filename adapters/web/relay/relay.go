@@ -25,16 +25,20 @@ type Options struct {
 	Clock  clock.Clock
 	Admins Admins
 	Host   Host
-	// Health returns why the service cannot work, nil when it can. It may wait as long as the context; nil
-	// for a service that is never asked.
-	Health func(context.Context) error
+	// Available returns a context that ends when the store goes away, with the reason as its cause; see
+	// web.WhileAvailable. Nil stands for a store that never does.
+	Available func() context.Context
 }
 
 // New returns the server of the replication service. A node without the role api_frontend serves only what
 // operators need.
 func New(o Options) http.Handler {
 	s := &service{o}
-	return web.NewRouter(o.Admins.checkHost, s.routes())
+	router := web.NewRouter(o.Admins.checkHost, s.routes())
+	if o.Available == nil {
+		return router
+	}
+	return web.WhileAvailable(o.Available, router)
 }
 
 type service struct{ Options }
@@ -150,12 +154,9 @@ func (s *service) up(q *web.Request) error {
 	case "nolb":
 		return q.SendJSON(http.StatusNotFound, health{Status: "nolb"})
 	}
-	if s.Health != nil {
-		ctx, cancel := context.WithTimeout(q.Context(), 5*time.Second)
-		defer cancel()
-		if err := s.Health(ctx); err != nil {
-			return q.SendJSON(http.StatusServiceUnavailable, health{"unavailable", err.Error()})
-		}
+	_, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) ([]byte, error) { return tx.Get(s.Store.Keys.Schema) })
+	if err != nil {
+		return q.SendUnavailable(health{"unavailable", err.Error()})
 	}
 	return q.SendJSON(http.StatusOK, health{Status: "ok"})
 }

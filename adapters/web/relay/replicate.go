@@ -37,13 +37,13 @@ func (s *service) replicate(q *web.Request) error {
 		return s.cancel(q, rep)
 	}
 	now := s.now()
-	jobID, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (string, error) {
+	jobID, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (string, error) {
 		return s.Store.Replicate(tx, rep, q.User, now)
 	})
 	if err != nil {
 		return err
 	}
-	rec, err := s.wait(q.Context(), jobID, func(rec *jobstore.Record) bool {
+	rec, err := s.wait(q, jobID, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
 	})
 	if err != nil {
@@ -91,11 +91,11 @@ const lookAgain = time.Second
 
 // wait waits until a job is as wanted, and returns nothing when it was removed.
 func (s *service) wait(
-	ctx context.Context, jobID string, wanted func(*jobstore.Record) bool,
+	q *web.Request, jobID string, wanted func(*jobstore.Record) bool,
 ) (*jobstore.Record, error) {
 	for {
 		var watch kv.Watch
-		rec, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
+		rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
 			rec, err := s.Store.Record(tx, jobID)
 			if err == nil && rec != nil && !wanted(rec) {
 				watch = s.Store.Jobs.WatchJob(tx, jobID)
@@ -105,14 +105,14 @@ func (s *service) wait(
 		if err != nil || rec == nil || wanted(rec) {
 			return rec, err
 		}
-		short, cancel := context.WithTimeout(ctx, lookAgain)
+		short, cancel := context.WithTimeout(q.Context(), lookAgain)
 		if watch.Wait(short) != nil {
 			// A store that has no watches left says so at once: without a pause this would be a busy loop.
 			<-short.Done()
 		}
 		cancel()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if q.Context().Err() != nil {
+			return nil, context.Cause(q.Context())
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 		id = repid.JobID(s.Store.Config.Server, rep, q.User)
 	}
 	cancelled := "" // an attempt whose outcome is unknown may have removed it already
-	_, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (struct{}, error) {
+	_, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
 		jobID, rec, err := s.Store.Find(tx, id)
 		switch {
 		case err != nil || rec == nil:

@@ -21,7 +21,7 @@ var glance = kv.Options{Tag: "list", Stale: true}
 // list calls fn for all jobs whose ids begin with prefix, in order, until fn has enough.
 func (s *service) list(q *web.Request, prefix string, fn func(jobstore.Job) (enough bool)) error {
 	for after := ""; ; {
-		page, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobstore.Job, error) {
+		page, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]jobstore.Job, error) {
 			return s.Store.List(tx.Snapshot(), prefix, after, pageSize)
 		})
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *service) listJobs(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	counts, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) (jobs.Counts, error) {
+	counts, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (jobs.Counts, error) {
 		return s.Store.Jobs.Counts(tx.Snapshot())
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *service) listJobs(q *web.Request) error {
 }
 
 func (s *service) oneJob(q *web.Request) error {
-	rec, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
+	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
 		_, rec, err := s.Store.Find(tx, q.Param("id"))
 		return rec, err
 	})
@@ -157,7 +157,7 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	}
 	prefix := ""
 	if database != "" {
-		if prefix, err = kv.Run(q.Context(), s.DB, func(tx kv.Tx) (string, error) {
+		if prefix, err = web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (string, error) {
 			return s.prefixOf(tx, database)
 		}); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 }
 
 func (s *service) oneDoc(q *web.Request, database, id string) error {
-	rec, err := kv.Run(q.Context(), s.DB, func(tx kv.Tx) (*jobstore.Record, error) {
+	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
 		prefix, err := s.prefixOf(tx, database)
 		if err != nil {
 			return nil, err
@@ -204,21 +204,21 @@ func (s *service) oneDoc(q *web.Request, database, id string) error {
 // activeTasks lists the runs.
 func (s *service) activeTasks(q *web.Request) error {
 	tasks := []task{}
-	leases, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) {
+	leases, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) {
 		return s.Store.Jobs.Leases(tx.Snapshot())
 	})
 	if err != nil {
 		return err
 	}
 	for _, lease := range leases {
-		held, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) ([]jobs.Held, error) {
+		held, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]jobs.Held, error) {
 			return s.Store.Jobs.Owned(tx.Snapshot(), lease.Worker)
 		})
 		if err != nil {
 			return err
 		}
 		for page := range slices.Chunk(held, pageSize) {
-			views, err := kv.RunWith(q.Context(), s.DB, glance, func(tx kv.Tx) (views []task, err error) {
+			views, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (views []task, err error) {
 				for _, h := range page {
 					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
 					if err != nil {
