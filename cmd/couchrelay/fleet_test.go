@@ -71,7 +71,7 @@ func (f *fleet) join(name string, change func(*config.Config)) *fleetNode {
 		cancel()
 		f.t.Fatal(err)
 	}
-	server := httptest.NewServer(svc.handler)
+	server := httptest.NewServer(svc)
 	n := &fleetNode{svc: svc, url: server.URL + "/", left: make(chan struct{})}
 	go func() {
 		defer close(n.left)

@@ -84,7 +84,7 @@ func (r *rig) start(c config.Config) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := serve(ctx, cancel, svc, listener, logger); err != nil {
+		if err := serve(ctx, cancel, svc, listener, logger, nil); err != nil {
 			r.t.Error(err)
 		}
 	}()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -60,26 +59,37 @@ func (s *serveCommand) Run() error {
 		return err
 	}
 	defer log.Close()
-	svc, err := newService(ctx, db, c, s.Name, log, logger)
+	svc, err := assemble(db, c, s.Name, log, logger)
 	if err != nil {
 		return err
-	}
-	fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version,
-		listener.Addr(), s.Store, svc.uuid)
-	if s.Sandbox != 0 {
-		box, err := openSandbox(s.Sandbox, logger)
-		if err != nil {
-			return err
-		}
-		defer box.Close()
-		if err := box.introduce(listener.Addr().String()); err != nil {
-			return fmt.Errorf("sandbox: %w", err)
-		}
 	}
 	ended := make(chan struct{})
 	defer close(ended)
 	go s.reload(ctx, ended, svc, logger)
-	return serve(ctx, stop, svc, listener, logger)
+	return serve(ctx, stop, svc, listener, logger, func() error {
+		fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version,
+			listener.Addr(), s.Store, svc.uuid)
+		return s.openSandbox(ended, listener.Addr().String(), logger)
+	})
+}
+
+// openSandbox serves databases in memory until ended is closed, if --sandbox asks for them.
+func (s *serveCommand) openSandbox(ended <-chan struct{}, service string, logger *slog.Logger) error {
+	if s.Sandbox == 0 {
+		return nil
+	}
+	box, err := openSandbox(s.Sandbox, logger)
+	if err != nil {
+		return err
+	}
+	go func() {
+		<-ended
+		_ = box.Close()
+	}()
+	if err := box.introduce(service); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	return nil
 }
 
 // record creates the event log that --record names. It returns nil without that flag.
@@ -122,11 +132,16 @@ func openStore(name string, logger *slog.Logger) (store, error) {
 }
 
 // reload reads the configuration again at every SIGHUP, until ended is closed. A faulty configuration is
-// logged and changes nothing.
+// logged and changes nothing. While the service is not prepared, reload waits.
 func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *service, logger *slog.Logger) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
+	select {
+	case <-ended:
+		return
+	case <-svc.prepared:
+	}
 	for {
 		select {
 		case <-ended:
@@ -192,20 +207,54 @@ func listen(c config.Config) (net.Listener, error) {
 
 // serve serves until ctx ends, by a signal: then the runs stop with a checkpoint each, and their jobs go back
 // to the queue. It calls stop first, which gives signals their usual effect again, so a second one ends the
-// process at once.
+// process at once. A service that is not prepared yet is served as such, and prepared. began, which may be
+// nil, is called when the service takes up its work.
 //
 // When the store has ended for good, the runs stop as well. serve then returns the store's error, so that the
 // process ends with status 1 and its supervisor starts it again.
-func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger) error {
-	server := newServer(svc.handler, logger)
+func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger,
+	began func() error) error {
+	server := newServer(svc, logger)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
+	err := svc.start(ctx)
+	if err == nil && began != nil {
+		err = began()
+	}
+	if err == nil {
+		err = svc.run(ctx, stop, failed)
+	} else if ctx.Err() != nil {
+		stop() // the next signal kills
+		logger.Info("stopping", "limit", time.Second)
+		err = nil
+	}
+	short, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if server.Shutdown(short) != nil {
+		_ = server.Close()
+	}
+	return err
+}
+
+// start prepares the service unless it is.
+func (s *service) start(ctx context.Context) error {
+	select {
+	case <-s.prepared:
+		return nil
+	default:
+		return s.prepare(ctx)
+	}
+}
+
+// run runs the node until ctx ends, by a signal, or the store has ended, and lets it leave in order. failed
+// gets the error by which the server ends before.
+func (s *service) run(ctx context.Context, stop func(), failed <-chan error) error {
 	hard, kill := context.WithCancel(context.Background())
 	defer kill()
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		svc.loop.Run(hard)
+		s.loop.Run(hard)
 	}()
 	select {
 	case err := <-failed:
@@ -213,30 +262,22 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	case <-left:
 		return errors.New("the node ended by itself")
 	case <-ctx.Done():
-	case <-svc.watchStore(hard):
-		logger.Error("store_ended", "error", svc.storeEnd(), "detail",
+	case <-s.watchStore(hard):
+		s.logger.Error("store_ended", "error", s.storeEnd(), "detail",
 			"stopping; to be started again when the cause is gone")
 	}
 	stop() // the next signal kills
-	limit := svc.stopLimit()
-	logger.Info("stopping", "limit", limit)
-	svc.loop.Drain()
+	limit := s.stopLimit()
+	s.logger.Info("stopping", "limit", limit)
+	s.loop.Drain()
 	select {
 	case <-left:
 	case <-time.After(limit):
-		logger.Warn("stop_limit_reached", "limit", limit)
+		s.logger.Warn("stop_limit_reached", "limit", limit)
 		kill()
 		<-left
 	}
-	short, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := server.Shutdown(short); err != nil {
-		_ = server.Close()
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return svc.storeEnd()
+	return s.storeEnd()
 }
 
 // newLogger returns a logger to standard error, for a level of the configuration.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -14,16 +13,15 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"couchrelay/adapters/config"
-	"couchrelay/adapters/couch"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
-	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -33,70 +31,65 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// service is the parts of a couchrelay service, put together on a store.
+// service is the parts of a couchrelay service, put together on a store. It answers requests from the
+// beginning; until it is prepared, those that need the store get 503.
 type service struct {
-	db      store // closed by its opener, not by the service
-	store   *jobstore.Store
-	loop    *loop.Loop
-	handler http.Handler
-	uuid    string // of the server, as it goes into replication ids
+	db      store  // closed by its opener, not by the service
+	name    string // of the node, as configured
+	log     *eventlog.Writer
 	logger  *slog.Logger
 	roles   node.Roles // of this process; the configuration can change them at the next start only
+	admins  relay.Admins
+	client  *tls.Config // for endpoints
+	handler atomic.Pointer[http.Handler]
 
-	mu     sync.Mutex    // guards config, and keeps the loop's settings in the same order as its changes
-	config config.Config // in force; reloads and the maintenance mode change it
+	// Set by prepare, before it closes prepared.
+	store    *jobstore.Store
+	uuid     string // of the server, as it goes into replication ids
+	prepared chan struct{}
+
+	mu      sync.Mutex    // guards the fields below, and keeps the loop's settings in the order of config's changes
+	config  config.Config // in force; reloads and the maintenance mode change it
+	loop    *loop.Loop    // nil until the service is prepared
+	delayed error         // the last error of the start
 }
 
-// newService prepares the store and puts a service on it. log may be nil.
+// newService returns a service that is prepared.
 func newService(ctx context.Context, db store, c config.Config, name string,
 	log *eventlog.Writer, logger *slog.Logger) (*service, error) {
-	s := &service{db: db, logger: logger, roles: c.Roles, config: c}
-	wall := clock.New()
-	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
-	uuid, err := kv.Run(ctx, db,
-		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
-	if err != nil {
-		return nil, fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
-	}
-	switch {
-	case c.UUID == "":
-		c.Replicator.Server.UUID = uuid
-	case c.UUID != uuid && !db.Exclusive():
-		logger.Warn("uuid_differs", "configured", c.UUID, "stored", uuid,
-			"detail", "[couchdb] uuid must be the same on all nodes: "+
-				"a job whose nodes have different ones does not find its checkpoints")
-	}
-	s.uuid = c.Replicator.Server.UUID
-	s.store = jobstore.New(root, c.Replicator)
-	if err := s.share(ctx, c.Replicator.Sharing); err != nil {
-		return nil, err
-	}
-	if err := createReplicatorDB(ctx, db, s.store.Docs, instant.Of(wall.Now())); err != nil {
-		return nil, err
-	}
-	admins, err := relay.NewAdmins(c.Admins)
+	s, err := assemble(db, c, name, log, logger)
 	if err != nil {
 		return nil, err
 	}
-	tlsConfig, err := clientTLS(c.TLS)
-	if err != nil {
+	return s, s.prepare(ctx)
+}
+
+// assemble returns a service that has yet to be prepared. It does not ask the store. log may be nil.
+func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
+	s := &service{db: db, name: name, log: log, logger: logger, roles: c.Roles, config: c,
+		prepared: make(chan struct{})}
+	var err error
+	if s.admins, err = relay.NewAdmins(c.Admins); err != nil {
 		return nil, err
 	}
-	breaches := loop.NewBreaches(logger, wall)
-	s.loop = loop.New(loop.Options{
-		DB: db, Store: s.store, Clock: wall, Logger: logger, Log: log, Broken: breaches.Report,
-		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig,
-			Broken: breaches.Report}),
-		Node: node.Config{
-			Settings: c.Node, Name: name, Version: version, Roles: c.Roles, Worker: name + "/" + randomHex(8),
-			Exclusive: db.Exclusive(), Seed: randomSeed(),
-		},
-	})
-	s.handler = relay.New(relay.Options{
-		DB: db, Store: s.store, Clock: wall, Admins: admins, Host: s,
-		Available: db.Available,
-	})
+	if s.client, err = clientTLS(c.TLS); err != nil {
+		return nil, err
+	}
+	s.serve(jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator))
 	return s, nil
+}
+
+// serve lets a store's handler answer from now on.
+func (s *service) serve(store *jobstore.Store) {
+	h := relay.New(relay.Options{
+		DB: s.db, Store: store, Clock: clock.New(), Admins: s.admins, Host: s, Available: s.available,
+	})
+	s.handler.Store(&h)
+}
+
+// ServeHTTP answers a request.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
 // share puts the settings of sharing in force on all nodes, through the store. The node that started or
@@ -175,7 +168,14 @@ func (s *service) watchStore(ctx context.Context) <-chan struct{} {
 }
 
 // NodeName is relay.Host's.
-func (s *service) NodeName() string { return s.loop.Name() }
+func (s *service) NodeName() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop == nil {
+		return s.name
+	}
+	return s.loop.Name()
+}
 
 // Roles is relay.Host's.
 func (s *service) Roles() node.Roles { return s.roles }
@@ -196,20 +196,10 @@ func (s *service) SetMaintenanceMode(mode string) error {
 		return err
 	}
 	s.logger.Info("maintenance_mode", "mode", mode, "was", old)
-	s.loop.Configure(s.config.Node)
+	if s.loop != nil {
+		s.loop.Configure(s.config.Node)
+	}
 	return nil
-}
-
-// createReplicatorDB creates the database _replicator unless it exists.
-func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, now instant.Time) error {
-	instance := tuple.UUID(randomBytes(16))
-	return kv.Do(ctx, db, func(tx kv.Tx) error {
-		_, err := store.Open(tx, "_replicator")
-		if errors.Is(err, docs.ErrNoDatabase) {
-			err = store.Create(tx, "_replicator", instance, now)
-		}
-		return err
-	})
 }
 
 // clientTLS returns the TLS configuration for connections to endpoints. Certificates are verified unless the

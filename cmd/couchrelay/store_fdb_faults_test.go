@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +128,36 @@ func TestOutageEndsRequests(t *testing.T) {
 		time.Since(began) > 3*time.Second {
 		t.Errorf("after %s: %v", time.Since(began), refused)
 	}
+}
+
+// TestStartWhileClusterIsAway: a node that starts then tells the reason and begins when the cluster is back.
+func TestStartWhileClusterIsAway(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	r.stop()
+	cluster.Leave()
+	db := r.open()
+	defer db.Close()
+	logger := slog.New(slog.NewTextHandler(r.log, nil))
+	c := config.Default()
+	c.KeyPrefix = r.keyPrefix
+	svc, err := assemble(db, c, "test", nil, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(svc)
+	defer server.Close()
+	r.url = server.URL + "/"
+	prepared := make(chan error)
+	go func() { prepared <- svc.prepare(t.Context()) }()
+	r.await("the reason", func() bool {
+		reason, _ := r.want(503, "GET", "_up", "")["reason"].(string)
+		return strings.Contains(reason, "starting") && strings.Contains(reason, "cluster does not answer")
+	})
+	cluster.Return()
+	if err := <-prepared; err != nil {
+		t.Fatal(err)
+	}
+	r.await("200", func() bool { status, _ := r.call("GET", "_up", ""); return status == 200 })
 }
 
 // TestServicesShareACluster: a service that starts leaves the jobs of another alone.

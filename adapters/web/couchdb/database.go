@@ -20,7 +20,7 @@ func (q *request) welcome() error {
 	return q.SendJSON(http.StatusOK, struct {
 		CouchDB  string   `json:"couchdb"`
 		Version  string   `json:"version"`
-		UUID     string   `json:"uuid"`
+		UUID     string   `json:"uuid,omitzero"` // unknown until the store has told it
 		Features []string `json:"features"`
 		Vendor   vendor   `json:"vendor"`
 	}{"Welcome", version, q.UUID, nil, vendor{"couchrelay"}})

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/loop"
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+
+	"github.com/benbjohnson/clock"
+)
+
+// startPause is the time between two attempts to prepare the store. Tests shorten it.
+var startPause = time.Second
+
+// prepare prepares the store and puts the service on it. It waits for a store that does not answer, and tries
+// again after errors that can pass. Its own error is for good, or that of ctx.
+func (s *service) prepare(ctx context.Context) error {
+	for {
+		err := s.prepareOnce(ctx)
+		switch {
+		case err == nil:
+			close(s.prepared)
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !passes(err):
+			return err
+		}
+		s.mu.Lock()
+		known := s.delayed != nil && s.delayed.Error() == err.Error()
+		s.delayed = err
+		s.mu.Unlock()
+		if !known {
+			s.logger.Warn("start_delayed", "error", err, "detail", "trying again")
+		}
+		select {
+		case <-time.After(startPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// passes reports whether an error of the start can pass by itself. Store errors from 2000 on are mistakes in
+// the use of the store.
+func passes(err error) bool {
+	const mistakes = 2000
+	code := kv.CodeOf(err)
+	return code != 0 && code < mistakes
+}
+
+// prepareOnce is one attempt. It may be repeated, whatever it has done.
+func (s *service) prepareOnce(ctx context.Context) error {
+	s.mu.Lock()
+	c := s.config
+	s.mu.Unlock()
+	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
+	uuid, err := kv.Run(ctx, s.db,
+		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
+	if err != nil {
+		return fmt.Errorf("store, key prefix %q: %w", c.KeyPrefix, err)
+	}
+	switch {
+	case c.UUID == "":
+		c.Replicator.Server.UUID = uuid
+	case c.UUID != uuid && !s.db.Exclusive():
+		s.logger.Warn("uuid_differs", "configured", c.UUID, "stored", uuid,
+			"detail", "[couchdb] uuid must be the same on all nodes: "+
+				"a job whose nodes have different ones does not find its checkpoints")
+	}
+	s.uuid = c.Replicator.Server.UUID
+	s.store = jobstore.New(root, c.Replicator)
+	if err := s.share(ctx, c.Replicator.Sharing); err != nil {
+		return err
+	}
+	if err := createReplicatorDB(ctx, s.db, s.store.Docs, instant.Of(time.Now())); err != nil {
+		return err
+	}
+	s.begin()
+	return nil
+}
+
+// begin makes the loop, with the settings that are in force by now, and opens the service for requests.
+func (s *service) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wall := clock.New()
+	breaches := loop.NewBreaches(s.logger, wall)
+	s.loop = loop.New(loop.Options{
+		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Broken: breaches.Report,
+		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: s.client,
+			Broken: breaches.Report}),
+		Node: node.Config{
+			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
+			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
+		},
+	})
+	s.serve(s.store)
+}
+
+// available returns a context that lasts as long as requests can use the store; see web.WhileAvailable.
+func (s *service) available() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop != nil {
+		return s.db.Available()
+	}
+	starting := fmt.Errorf("%w: the node is starting", kv.ErrUnavailable)
+	if cause := cmp.Or(s.db.Err(), s.delayed); cause != nil {
+		starting = fmt.Errorf("%w, and waits for the store: %w", starting, cause)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(starting)
+	return ctx
+}
+
+// createReplicatorDB creates the database _replicator unless it exists.
+func createReplicatorDB(ctx context.Context, db kv.Database, store *docs.Store, now instant.Time) error {
+	instance := tuple.UUID(randomBytes(16))
+	return kv.Do(ctx, db, func(tx kv.Tx) error {
+		_, err := store.Open(tx, "_replicator")
+		if errors.Is(err, docs.ErrNoDatabase) {
+			err = store.Create(tx, "_replicator", instance, now)
+		}
+		return err
+	})
+}
