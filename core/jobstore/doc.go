@@ -14,7 +14,7 @@
 //	("spec", job id, n)      the parsed replication with its credentials, split over values
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
-//	("dropped", instance)    deleted databases whose jobs are still to be removed
+//	("dropped", instance)    deleted databases whose jobs are still to be removed, and how far that is
 //	("order")                the policy in force with its parameters
 //	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)

@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 )
 
 // expireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
@@ -42,8 +40,8 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 // uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
 const uploadAge = time.Hour
 
-// Sweep removes what is not needed any more, up to limit of each kind: finished jobs of requests that are
-// old, jobs of deleted databases, abandoned uploads. It reports whether nothing is left to remove.
+// Sweep removes what is not needed any more: up to limit finished jobs of requests that are old, up to limit
+// abandoned uploads, and jobs of deleted databases. It reports whether nothing is left to remove.
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
 	expired, err := s.expireTransient(tx, now, limit)
 	if err != nil {
@@ -53,39 +51,6 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err err
 	if err != nil {
 		return false, err
 	}
-	done, err = s.SweepDropped(tx, limit)
+	done, err = s.SweepDropped(tx, DropLimit)
 	return done && expired < limit && uploads < limit, err
-}
-
-// Drop notes that a replicator database is being deleted, in the transaction that deletes it. Its jobs are
-// removed by SweepDropped, in other transactions, since there may be many; any node does that if this
-// process ends before.
-func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
-	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
-}
-
-// SweepDropped removes up to limit jobs of deleted databases. It reports whether none is left.
-func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
-	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
-	if err != nil || len(rows) == 0 {
-		return err == nil, err
-	}
-	var prefix string
-	if err := s.Keys.Dropped.Scan(rows[0].Key, &prefix); err != nil {
-		return false, err
-	}
-	list, err := s.Jobs.List(tx, jobs.Page{Prefix: prefix, Limit: limit})
-	if err != nil {
-		return false, err
-	}
-	for _, j := range list {
-		// Reached: a job of a deleted database is removed
-		if err := s.remove(tx, j.ID); err != nil {
-			return false, err
-		}
-	}
-	if len(list) < limit {
-		tx.Clear(rows[0].Key)
-	}
-	return false, nil
 }

@@ -28,7 +28,7 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 }
 
 // Find looks a job up by a replication id or a job id, as users give them; the id is empty when there is
-// none.
+// none, or one of a deleted database.
 func (s *Store) Find(r kv.Reader, id string) (string, *Record, error) {
 	for _, candidate := range []string{repid.Parse(id).String(), id} {
 		jobID, err := s.JobOf(r, candidate)
@@ -39,9 +39,19 @@ func (s *Store) Find(r kv.Reader, id string) (string, *Record, error) {
 			jobID = candidate
 		}
 		rec, err := s.Record(r, jobID)
-		if err != nil || rec != nil {
-			return jobID, rec, err
+		if err != nil {
+			return "", nil, err
 		}
+		if rec == nil {
+			continue
+		}
+		if !rec.Transient() {
+			dropped, err := r.Get(s.Keys.Dropped.Pack(rec.Instance))
+			if err != nil || dropped != nil {
+				return "", nil, err
+			}
+		}
+		return jobID, rec, nil
 	}
 	return "", nil, nil
 }

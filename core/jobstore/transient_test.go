@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,70 @@ func TestDeletedDatabase(t *testing.T) {
 	}
 	if counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) }); counts != (jobs.Counts{}) {
 		t.Errorf("left: %+v", counts)
+	}
+}
+
+// TestDroppedJobs: jobs of a deleted database are not shown from the deletion on, and those that run are the
+// first to be removed. Other jobs stay.
+func TestDroppedJobs(t *testing.T) {
+	b := newBench(t)
+	const documents = dropPage + 10
+	for i := range documents {
+		b.put(fmt.Sprintf("r%03d", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
+	}
+	work := get(b, func(tx kv.Tx) ([]Work, error) {
+		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 1, Window: documents, Seed: 1}, b.now)
+	})
+	running := work[0].JobID
+	if strings.HasSuffix(running, "|r000") {
+		t.Fatal("the job that runs is the first by its id")
+	}
+	request := b.replicate("joe")
+	listed := func(limit int) (ids []string) {
+		return get(b, func(tx kv.Tx) (ids []string, err error) {
+			list, err := b.s.List(tx, "", "", limit)
+			for _, j := range list {
+				ids = append(ids, j.ID)
+			}
+			return ids, err
+		})
+	}
+	if n := len(listed(1000)); n != documents+1 {
+		t.Fatalf("%d jobs are listed", n)
+	}
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	find := func(id string) *Record {
+		return get(b, func(tx kv.Tx) (*Record, error) { _, rec, err := b.s.Find(tx, id); return rec, err })
+	}
+	for _, limit := range []int{1, 2, 1000} {
+		if ids := listed(limit); !slices.Equal(ids, []string{request}) {
+			t.Errorf("listed at most %d: %v", limit, ids)
+		}
+	}
+	if find(running) != nil || find(request) == nil {
+		t.Error("the wrong job is found")
+	}
+	stored := func(id string) bool {
+		return get(b, func(tx kv.Tx) (*Record, error) { return b.s.Record(tx, id) }) != nil
+	}
+	sweep := func(limit int) bool {
+		return get(b, func(tx kv.Tx) (bool, error) { return b.s.SweepDropped(tx, limit) })
+	}
+	if sweep(1); stored(running) {
+		t.Error("the job that runs is not the first to be removed")
+	}
+	batches := 1
+	for ; !sweep(dropPage - 1); batches++ {
+		if batches > 10 {
+			t.Fatal("does not end")
+		}
+	}
+	left := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) })
+	if left != (jobs.Counts{Ready: 1}) || !stored(request) || batches != 3 {
+		t.Errorf("%+v are left after %d batches", left, batches)
 	}
 }
 

@@ -20,19 +20,31 @@ type Job struct {
 func DocumentJobs(instance tuple.UUID) string { return instancePrefix(instance) }
 
 // List reads jobs in the order of their ids: up to limit of those that begin with prefix and come after
-// the id after.
+// the id after. It leaves out the jobs of deleted databases, and does not read them all.
 func (s *Store) List(r kv.Reader, prefix, after string, limit int) ([]Job, error) {
-	page, err := s.Jobs.List(r, jobs.Page{Prefix: prefix, After: after, Limit: limit})
+	dropped, err := s.Keys.DroppedDBs(r)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Job, 0, len(page))
-	for _, j := range page {
-		rec, err := decodeRecord(j)
+	list := make([]Job, 0, limit)
+	for more := true; more && len(list) < limit; {
+		want := limit - len(list)
+		page, err := s.Jobs.List(r, jobs.Page{Prefix: prefix, After: after, Limit: want})
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Job{ID: j.ID, Record: rec})
+		more = len(page) == want
+		for _, j := range page {
+			if of := dropped.prefixOf(j.ID); of != "" {
+				after, more = behind(of), true
+				break
+			}
+			rec, err := decodeRecord(j)
+			if err != nil {
+				return nil, err
+			}
+			list, after = append(list, Job{ID: j.ID, Record: rec}), j.ID
+		}
 	}
 	return list, nil
 }

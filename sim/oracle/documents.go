@@ -26,6 +26,7 @@ var documentSubject = subject{
 		{"S3c", "A replication document has a job, which does what the document says."},
 		{"S4f", "A replication document that was deleted stays deleted, and its job is gone."},
 		{"S4g", "The job of a document has this document, in a database that exists."},
+		{"S4j", "No list and no look-up shows a job of a database that was deleted."},
 		{"S7f", "From the commit on that ends its job, a document tells the state of that job, and of no " +
 			"other."},
 		{"S7g", "The document of a job that failed says why."},
@@ -37,7 +38,8 @@ var documentSubject = subject{
 		d := &documents{c}
 		c.on.jobChanged.add(d.checkEnding)
 		c.on.writeRefused.add(d.checkRefusedWrite)
-		c.on.atRest.add(func(struct{}) { d.checkAtRest() })
+		c.on.ticked.add(func(world.Ticked) { d.checkLists() })
+		c.on.atRest.add(func(struct{}) { d.checkAtRest(); d.checkLists() })
 	},
 }
 
@@ -198,6 +200,47 @@ func (d *documents) checkJobs() {
 			d.Fail("S4g", "job %s has no document", id)
 		}
 	}
+}
+
+// checkLists is S4j. It looks only while there are such jobs.
+func (d *documents) checkLists() {
+	hidden, shown := map[string]bool{}, 0
+	for id, s := range d.shadows {
+		if _, dropped := d.dropped[s.instance()]; dropped {
+			hidden[id] = true
+		} else if s.header != nil {
+			shown++
+		}
+	}
+	if len(hidden) == 0 {
+		return
+	}
+	list, err := d.w.Store().List(d.w.Present(), "", "", 1<<20)
+	if err != nil {
+		d.unreadable("list of jobs", err)
+		return
+	}
+	for _, j := range list {
+		if hidden[j.ID] {
+			d.Fail("S4j", "job %s of a database that was deleted is listed", j.ID)
+		}
+	}
+	if len(list) != shown {
+		d.Fail("S4j", "%d jobs are listed, and %d jobs belong to no deleted database", len(list), shown)
+	}
+	for _, id := range slices.Sorted(maps.Keys(hidden)) {
+		if _, found, err := d.w.Store().Find(d.w.Present(), id); err == nil && found != nil {
+			d.Fail("S4j", "job %s of a database that was deleted is found", id)
+		}
+	}
+}
+
+// instance is that of the database to which the job belongs, empty without one.
+func (s *shadow) instance() string {
+	if s.header == nil {
+		return ""
+	}
+	return s.record.Instance
 }
 
 // sweeping reports whether deleted databases still wait for the sweep of their jobs.

@@ -95,6 +95,24 @@ func TestDocumentsAtRest(t *testing.T) {
 			r.set(r.w.View().Store().Keys.Dropped.Pack("gone"), nil)
 			r.atRest()
 		}, ""},
+		{"a job of a deleted database that is listed", func(r *rig) {
+			s := r.o.shadows[r.document("doc", nil).JobID()]
+			r.o.dropped[s.record.Instance] = r.now()
+			r.see(world.Ticked{})
+		}, "S4j"},
+		{"a job of a deleted database that is listed no more", func(r *rig) {
+			s := r.o.shadows[r.document("doc", nil).JobID()]
+			r.o.dropped[s.record.Instance] = r.now()
+			r.set(r.w.View().Store().Keys.Dropped.Pack(s.record.Instance), nil)
+			r.see(world.Ticked{})
+		}, ""},
+		{"a job that is not listed", func(r *rig) {
+			s := r.o.shadows[r.document("doc", nil).JobID()]
+			r.set(r.w.View().Store().Keys.Dropped.Pack(s.record.Instance), nil)
+			r.know("gone|job", aJob(jobstore.Record{Database: "a/_replicator", Instance: "gone|"}))
+			r.o.dropped["gone|"] = r.now()
+			r.see(world.Ticked{})
+		}, "S4j"},
 		{"a job without its document", func(r *rig) {
 			j := r.document("doc", nil)
 			r.o.shadows[j.JobID()].record.DocID = "another"

@@ -25,6 +25,7 @@ var settlingSubject = subject{
 		{"L3d", "Once all trouble is over, a node runs each job that the store says is running."},
 		{"L4g", "Once all trouble is over, jobs that are due become ready within a minute."},
 		{"L4h", "Once all trouble is over, finished jobs of requests are removed soon after their time."},
+		{"L4i", "Once all trouble is over, jobs of a deleted database are removed soon after its deletion."},
 		{"L6h", "Once all trouble is over, no node runs more jobs than max_jobs, and each slot in use has " +
 			"its run."},
 		{"L7", "Once all trouble is over, checkpoints come as far as what was copied."},
@@ -92,7 +93,8 @@ func (s *settling) jobsUnsettled() *Violation {
 	return nil
 }
 
-// removedLate is how long after its time a finished job of a request may be removed.
+// removedLate is how long after its time a finished job of a request may be removed, and how long after its
+// database that of a document.
 const removedLate = 3 * time.Minute
 
 // jobUnsettled is the work that one job has left.
@@ -104,6 +106,9 @@ func (s *settling) jobUnsettled(id string) *Violation {
 	now, due := s.w.Now(), job.header.Due
 	if at := job.record.Expires; at > 0 && at < now.Add(-removedLate) {
 		return missed("L4h", "job %s of a request should have been removed at %s", id, at)
+	}
+	if at, dropped := s.dropped[job.instance()]; dropped && at < now.Add(-removedLate) {
+		return missed("L4i", "job %s should have been removed since its database was deleted at %s", id, at)
 	}
 	if job.header.State == jobs.Pending && due > 0 && due < now.Add(-time.Minute) {
 		return missed("L4g", "job %s is due since %s, and still waits", id, due)

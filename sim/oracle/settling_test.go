@@ -49,6 +49,14 @@ func TestSettling(t *testing.T) {
 			over(r, s)
 			s.record.Expires = r.now().Add(-removedLate) - 1
 		}), "L4h"},
+		{"of a database that was deleted", job(nil, func(r *rig, s *shadow) {
+			over(r, s)
+			s.record.Instance, r.o.dropped["gone"] = "gone", r.now().Add(-removedLate)
+		}), ""},
+		{"of a database that was deleted for long", job(nil, func(r *rig, s *shadow) {
+			over(r, s)
+			s.record.Instance, r.o.dropped["gone"] = "gone", r.now().Add(-removedLate)-1
+		}), "L4i"},
 		{"due", job(continuous, func(r *rig, s *shadow) { s.header.Due = r.now().Add(-time.Minute) }), ""},
 		{"due for long", job(continuous, func(r *rig, s *shadow) {
 			s.header.Due = r.now().Add(-time.Minute) - 1

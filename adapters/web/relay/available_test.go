@@ -43,7 +43,10 @@ func TestStoreGoesAway(t *testing.T) {
 			answers <- fmt.Sprintf("%s: %d %s %v", path, answer.StatusCode, text, err)
 		}()
 	}
-	time.Sleep(100 * time.Millisecond) // they wait, or are refused in the same way when they come later
+	for made := false; !made; time.Sleep(10 * time.Millisecond) { // the feeds wait by then, or are refused
+		body, _ := io.ReadAll(s.Ask("GET /_scheduler/jobs?limit=0").Body)
+		made = strings.HasPrefix(string(body), `{"total_rows":1,`)
+	}
 	leave(errors.Join(kv.ErrUnavailable, errors.New("switched off")))
 	for range waiting {
 		got := <-answers

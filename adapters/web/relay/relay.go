@@ -125,21 +125,23 @@ func (s *service) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []doc
 // drop notes that the jobs of a database have to go with it.
 func (s *service) drop(tx kv.Tx, db *docs.Database) { s.Store.Drop(tx, db.Instance) }
 
-// sweepLimit is how many jobs of a deleted database are removed in one transaction.
-const sweepLimit = 100
+// sweepTime bounds the work of this process for a database that was deleted. A node does the rest.
+const sweepTime = time.Minute
 
-// sweep removes the jobs of a database that was just deleted. What it does not get to, a node does.
+// sweep removes the jobs of a database that was just deleted, which no list shows any more, in the background.
 func (s *service) sweep(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
-		done, err := kv.Run(ctx, s.DB, func(tx kv.Tx) (bool, error) {
-			return s.Store.SweepDropped(tx, sweepLimit)
-		})
-		if done || err != nil {
-			return
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, sweepTime)
+		defer cancel()
+		for done := false; !done; {
+			var err error
+			done, err = kv.RunWith(ctx, s.DB, kv.Options{Priority: kv.PriorityBatch, Tag: "sweep"},
+				func(tx kv.Tx) (bool, error) { return s.Store.SweepDropped(tx, jobstore.DropLimit) })
+			if err != nil {
+				return
+			}
 		}
-	}
+	}()
 }
 
 // up tells load balancers whether to send requests here.

@@ -1,18 +1,22 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/webtest"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
@@ -164,4 +168,43 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeletionOfManyJobs: the answer to a deletion does not wait until the jobs are gone, and none of them is
+// listed or counted from then on.
+func TestDeletionOfManyJobs(t *testing.T) {
+	var held atomic.Bool
+	s := newService(t, func(o *Options) { o.DB = sweepless{o.DB, &held} })
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	s.Want("PUT /other%2F_replicator", 201, `{"ok":true}`)
+	document := func(i int) string {
+		return fmt.Sprintf(`{"_id":"r%d","source":"http://h/a%d","target":"http://h/b"}`, i, i)
+	}
+	for i := range 3 {
+		s.Ask("POST /_replicator " + document(i))
+	}
+	s.Ask("POST /other%2F_replicator " + document(7))
+	held.Store(true)
+	s.Want("DELETE /_replicator", 200, `{"ok":true}`)
+	for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/jobs?limit=0"} {
+		answer := s.Ask("GET " + path)
+		body, _ := io.ReadAll(answer.Body)
+		if !strings.HasPrefix(string(body), `{"total_rows":1,`) || strings.Contains(string(body), `"_replicator"`) {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	held.Store(false)
+}
+
+// sweepless is a store in which sweeps wait while they are held.
+type sweepless struct {
+	kv.Database
+	held *atomic.Bool
+}
+
+func (s sweepless) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	for o.Tag == "sweep" && s.held.Load() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	return s.Database.Begin(ctx, o)
 }

@@ -45,8 +45,12 @@ func (s *service) listJobs(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	counts, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (jobs.Counts, error) {
-		return s.Store.Jobs.Counts(tx.Snapshot())
+	var counts jobs.Counts
+	dropped, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (dropped jobstore.Dropped, err error) {
+		if counts, err = s.Store.Jobs.Counts(tx.Snapshot()); err != nil {
+			return nil, err
+		}
+		return s.Store.Keys.DroppedDBs(tx.Snapshot())
 	})
 	if err != nil {
 		return err
@@ -60,12 +64,15 @@ func (s *service) listJobs(q *web.Request) error {
 		if seen++; seen > skip && int64(len(views)) < limit {
 			views = append(views, jobOf(j.View()))
 		}
-		return int64(len(views)) == limit
+		return int64(len(views)) == limit && len(dropped) == 0
 	})
 	if err != nil {
 		return err
 	}
 	total := counts.Ready + counts.Waiting + counts.Running
+	if len(dropped) > 0 {
+		total = seen // the counters have jobs that are about to be removed
+	}
 	return q.SendJSON(http.StatusOK, struct {
 		Total  int64 `json:"total_rows"`
 		Offset int64 `json:"offset"`
@@ -204,7 +211,11 @@ func (s *service) oneDoc(q *web.Request, database, id string) error {
 // activeTasks lists the runs.
 func (s *service) activeTasks(q *web.Request) error {
 	tasks := []task{}
-	leases, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]jobs.Lease, error) {
+	var dropped jobstore.Dropped
+	leases, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (leases []jobs.Lease, err error) {
+		if dropped, err = s.Store.Keys.DroppedDBs(tx.Snapshot()); err != nil {
+			return nil, err
+		}
 		return s.Store.Jobs.Leases(tx.Snapshot())
 	})
 	if err != nil {
@@ -220,6 +231,9 @@ func (s *service) activeTasks(q *web.Request) error {
 		for page := range slices.Chunk(held, pageSize) {
 			views, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (views []task, err error) {
 				for _, h := range page {
+					if dropped.Has(h.ID) {
+						continue
+					}
 					rec, err := s.Store.Record(tx.Snapshot(), h.ID)
 					if err != nil {
 						return nil, err

@@ -1,0 +1,194 @@
+package jobstore
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Drop notes that a replicator database is being deleted, in the transaction that deletes it. From then on no
+// list shows its jobs. SweepDropped removes them, in other transactions, since there may be many; any node
+// does that if this process ends before.
+func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
+	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
+}
+
+// Dropped are the prefixes of the ids of jobs that belong to deleted databases and have still to be removed.
+type Dropped []string
+
+// DroppedDBs reads the deleted databases that are still noted.
+func (k Keys) DroppedDBs(r kv.Reader) (Dropped, error) {
+	rows, err := r.GetRange(k.Dropped.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	list := make(Dropped, len(rows))
+	for i, row := range rows {
+		if err := k.Dropped.Scan(row.Key, &list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Has reports whether a job belongs to one of the databases.
+func (d Dropped) Has(jobID string) bool { return d.prefixOf(jobID) != "" }
+
+// prefixOf returns the prefix of the deleted database that a job belongs to, empty for none.
+func (d Dropped) prefixOf(jobID string) string {
+	for _, prefix := range d {
+		if strings.HasPrefix(jobID, prefix) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// behind returns an id that follows all ids with the prefix of an instance and precedes all others that do.
+func behind(prefix string) string { return strings.TrimSuffix(prefix, "|") + "}" }
+
+// Bounds of a batch of SweepDropped.
+const (
+	// DropLimit is the most jobs that a batch should remove: it has the five seconds of a transaction.
+	DropLimit = 500
+	// dropPage is how many jobs are read at once.
+	dropPage = 64
+	// dropBytes is about how many bytes are read and written, if that is more than one page.
+	dropBytes = 4 << 20
+	// dropLook is the number of batches in the order of ids between two looks at the jobs that run.
+	dropLook = 16
+)
+
+// SweepDropped removes up to limit jobs of deleted databases, those that run first: their runs then end soon.
+// It reports whether no deleted database is left.
+func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
+	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return err == nil, err
+	}
+	d := dropping{s: s, tx: tx, limit: limit}
+	if err := s.Keys.Dropped.Scan(rows[0].Key, &d.prefix); err != nil {
+		return false, err
+	}
+	batches := byte(0) // in the order of ids, since the last look
+	if len(rows[0].Value) > 0 {
+		batches = rows[0].Value[0]
+	}
+	if batches == 0 {
+		if err := d.running(); err != nil {
+			return false, err
+		}
+	}
+	if d.full() {
+		return false, nil
+	}
+	more, err := d.byID()
+	if err != nil {
+		return false, err
+	}
+	if more {
+		tx.Set(rows[0].Key, []byte{(batches + 1) % dropLook})
+	} else {
+		tx.Clear(rows[0].Key)
+	}
+	return false, nil
+}
+
+// dropping is a batch of removals.
+type dropping struct {
+	s      *Store
+	tx     kv.Tx
+	prefix string // of the jobs' ids
+	limit  int    // of jobs that may still be removed
+	size   int    // bytes read and written
+}
+
+func (d *dropping) full() bool { return d.limit <= 0 || d.size >= dropBytes }
+
+// running removes jobs that run. It looks for them through a snapshot, so that it conflicts with no accept.
+func (d *dropping) running() error {
+	owned := d.s.Keys.Jobs.Owned
+	rows, err := d.tx.Snapshot().GetRange(owned.Range(), kv.RangeOptions{})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, row := range rows {
+		var lock jobs.Lock
+		var id string
+		if err := owned.Scan(row.Key, &lock.Worker, &lock.Batch, &id); err != nil {
+			return err
+		}
+		if strings.HasPrefix(id, d.prefix) {
+			ids = append(ids, id)
+		}
+	}
+	for page := range slices.Chunk(ids, dropPage) {
+		if d.full() {
+			break
+		}
+		data := make([]kv.Range, len(page))
+		for i, id := range page {
+			data[i] = d.s.Keys.Jobs.Job.Sub(id).Range()
+		}
+		d.tx.Prefetch(nil, data)
+		var list []*jobs.Job
+		for _, id := range page {
+			j, err := d.s.Jobs.Get(d.tx, id)
+			if err != nil {
+				return err
+			}
+			list = append(list, j)
+		}
+		if err := d.remove(list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byID removes jobs in the order of their ids, and reports whether there are more.
+func (d *dropping) byID() (more bool, err error) {
+	for !d.full() {
+		page := min(d.limit, dropPage)
+		list, err := d.s.Jobs.List(d.tx, jobs.Page{Prefix: d.prefix, Limit: page})
+		if err != nil {
+			return false, err
+		}
+		if err := d.remove(list); err != nil || len(list) < page {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// remove removes jobs that were read, of which some may be nil. Their claims take one round trip.
+func (d *dropping) remove(list []*jobs.Job) error {
+	var claims [][]byte
+	for _, j := range list {
+		if j == nil {
+			continue
+		}
+		rec, err := decodeRecord(j)
+		if err != nil {
+			return err
+		}
+		claims = append(claims, d.s.Keys.Claim.Pack(rec.RepID))
+	}
+	d.tx.Prefetch(claims, nil)
+	for _, j := range list {
+		if j == nil {
+			continue
+		}
+		// Reached: a job of a deleted database is removed
+		if err := d.s.remove(d.tx, j.ID); err != nil {
+			return err
+		}
+		d.limit--
+		d.size += 2<<10 + 80*len(j.ID) + len(j.Data) // the keys hold the id many times
+	}
+	return nil
+}
