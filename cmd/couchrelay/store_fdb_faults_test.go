@@ -15,6 +15,9 @@ import (
 	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/fdb/fdbctest"
 	"couchrelay/adapters/fdb/fdbtest"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/prng"
 	"couchrelay/sim/fakefdb"
 )
@@ -182,5 +185,36 @@ func TestServicesShareACluster(t *testing.T) {
 		if state := r.docState("r"); state != "running" {
 			t.Errorf("the document is %s", state)
 		}
+	}
+}
+
+// TestSweepTakesFewRoundTrips: the removal of a deleted database's jobs waits for the cluster a few times for
+// dozens of jobs, not a few times for each.
+func TestSweepTakesFewRoundTrips(t *testing.T) {
+	r, cluster := newClusterRig(t)
+	const jobs = 150
+	var documents []string
+	for i := range jobs {
+		documents = append(documents, fmt.Sprintf(
+			`{"_id":"r%d","source":"http://127.0.0.1:1/a%d","target":"http://127.0.0.1:1/b","continuous":true}`, i, i))
+	}
+	r.want(201, "POST", "_replicator/_bulk_docs", `{"docs":[`+strings.Join(documents, ",")+`]}`)
+	r.want(200, "DELETE", "_replicator", "")
+	if listed := r.want(200, "GET", "_scheduler/jobs", ""); listed["total_rows"] != 0.0 {
+		t.Errorf("%v jobs are listed", listed["total_rows"])
+	}
+	db := r.open()
+	defer db.Close()
+	keys := jobstore.KeysBelow(tuple.Subspace(tuple.Pack(r.keyPrefix)))
+	r.await("the sweep", func() bool {
+		rows, err := kv.Run(t.Context(), db, func(tx kv.Tx) ([]kv.KeyValue, error) {
+			return tx.GetRange(keys.Dropped.Range(), kv.RangeOptions{})
+		})
+		return err == nil && len(rows) == 0
+	})
+	if trips := cluster.RoundTrips("sweep"); trips == 0 || trips > jobs/2 {
+		t.Errorf("%d round trips for %d jobs", trips, jobs)
+	} else {
+		t.Logf("%d round trips", trips)
 	}
 }
