@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -40,6 +41,9 @@ func Open(clusterFile string, o Options) (*Database, error) {
 }
 
 func open(clusterFile string, o Options) (*Database, error) {
+	if err := checkNetworkOptions(os.Environ()); err != nil {
+		return nil, err
+	}
 	if err := checkClusterFile(clusterFile); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ var hints = map[kv.Code]string{
 	1514: "the client must be able to write the cluster file, whose coordinators can change: " +
 		"check its permissions",
 	1515: "there is no cluster file: give its path as --store fdb:PATH",
+	2022: "a variable FDB_NETWORK_OPTION_... of the environment has a value that the client does not take: " +
+		"see its trace files",
 	2100: "the client library does not fit the cluster's version: install the one of the cluster",
 	2104: "the cluster file is malformed: copy fdb.cluster from a machine of the cluster",
 	2107: "TLS failed: check FDB_TLS_CERTIFICATE_FILE, FDB_TLS_KEY_FILE and FDB_TLS_CA_FILE",
