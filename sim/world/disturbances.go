@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
 	"couchrelay/sim/engine"
+	"couchrelay/sim/fakefdb"
 )
 
 // disturbances are the faults of a node's clocks, of its running on, and of its way to the store, with the
@@ -149,5 +150,5 @@ func (d *disturbances) ReachesSince() instant.Time { return d.reachesSince }
 // Disturbed reports whether the node cannot learn at the moment what the store says.
 func (d *disturbances) Disturbed() bool {
 	now := d.w.Engine.Now()
-	return d.Paused() || d.isolatedUntil > now || d.w.storeWorld.downUntil > now
+	return d.Paused() || d.isolatedUntil > now || d.w.storeWorld.outUntil(fakefdb.Read) > now
 }

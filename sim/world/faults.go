@@ -24,6 +24,7 @@ type fault struct {
 // Names that other code and tests need.
 const (
 	StoreDown      = "fdb-down"
+	StoreReadsHang = "fdb-reads-hang"
 	NodeCrash      = "node-crash"
 	NodePause      = "node-pause"
 	NodeStall      = "node-stall"
@@ -43,6 +44,8 @@ const seldom = 10_000
 var faults = []fault{
 	{StoreDown, "store", nothing, upTo(2*time.Minute, 1), seldom, (*deed).storeDown,
 		"nothing gets through to the store for a while"},
+	{StoreReadsHang, "store", nothing, upTo(2*time.Minute, 1), seldom, (*deed).storeReadsHang,
+		"the store gives read versions and commits what was written blindly, but answers no read for a while"},
 
 	{NodeCrash, "nodes", aNode, upTo(0, 2), seldom, (*deed).crash,
 		"killed between any two events, and restarted after a while"},
@@ -162,6 +165,13 @@ func (d *deed) storeDown() {
 	d.w.Engine.Logf("store", "down for %s", lasts)
 	d.tell("store", "", lasts)
 	d.w.storeWorld.downUntil = max(d.w.storeWorld.downUntil, d.w.Engine.Now().Add(lasts))
+}
+
+func (d *deed) storeReadsHang() {
+	lasts := d.lasts()
+	d.w.Engine.Logf("store", "reads hang for %s", lasts)
+	d.tell("store", "", lasts)
+	d.w.storeWorld.readsHangUntil = max(d.w.storeWorld.readsHangUntil, d.w.Engine.Now().Add(lasts))
 }
 
 func (d *deed) crash() { d.kill(d.node, d.lasts()) }

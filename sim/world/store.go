@@ -18,6 +18,8 @@ type storeWorld struct {
 	sites  map[siteKey]storeSites
 	// downUntil is the end of the last outage; in the past when the store answers.
 	downUntil instant.Time
+	// readsHangUntil is the end of the last time in which reads were not answered.
+	readsHangUntil instant.Time
 	// undisturbed has nothing fail and nothing take time, for operations that are no part of the run.
 	undisturbed bool
 }
@@ -46,7 +48,7 @@ func newStoreWorld(w *World) *storeWorld {
 }
 
 func (s *storeWorld) heal() {
-	s.downUntil = 0
+	s.downUntil, s.readsHangUntil = 0, 0
 	for kind := range s.tables {
 		s.tables[kind], s.faults[kind] = &decide.Table{}, nil
 	}
@@ -117,7 +119,7 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 	if op.Kind == fakefdb.BackOff {
 		return fakefdb.Outcome{Before: sites.fault.Duration(op.Wait/2, op.Wait)}
 	}
-	until := s.downUntil
+	until := s.outUntil(op.Kind)
 	if p != nil {
 		until = max(until, p.isolatedUntil)
 	}
@@ -153,6 +155,14 @@ func (s *storeWorld) Decide(op fakefdb.Op) fakefdb.Outcome {
 		s.stretch(&out, sites.late)
 	}
 	return out
+}
+
+// outUntil returns the end of the last outage that met operations of a kind; in the past when it is over.
+func (s *storeWorld) outUntil(kind fakefdb.Kind) instant.Time {
+	if kind == fakefdb.Read {
+		return max(s.downUntil, s.readsHangUntil)
+	}
+	return s.downUntil
 }
 
 // slow reports whether the reads of a transaction take time. The decider is not asked, since there would be

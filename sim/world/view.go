@@ -14,6 +14,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+	"couchrelay/sim/fakefdb"
 	"couchrelay/sim/peers"
 )
 
@@ -59,8 +60,8 @@ func (v View) Present() kv.Reader { return v.w.db.Present() }
 // StoreIntact returns an error if the reader of a value has changed it, which is the store's own memory.
 func (v View) StoreIntact() error { return v.w.db.Intact() }
 
-// StoreDown reports whether an outage keeps everything from the store now.
-func (v View) StoreDown() bool { return v.w.storeWorld.downUntil > v.w.Engine.Now() }
+// StoreDown reports whether an outage keeps everything, or all reads, from the store now.
+func (v View) StoreDown() bool { return v.w.storeWorld.outUntil(fakefdb.Read) > v.w.Engine.Now() }
 
 // Asking yields the requests of nodes to the store that have no answer yet, also those of nodes that died
 // meanwhile, in any order. A transaction of a stand-in user is a nil one.
