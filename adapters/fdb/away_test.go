@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,8 +51,13 @@ func (l *logLines) count(what string) (n int) {
 }
 
 func (l *logLines) await(what string) {
+	late := time.After(10 * time.Second)
 	for l.count(what) == 0 {
-		<-l.more
+		select {
+		case <-l.more:
+		case <-late:
+			panic("the log never says " + what)
+		}
 	}
 }
 
@@ -130,6 +136,45 @@ func TestClusterAway(t *testing.T) {
 	}
 	if string(get(t, db, "k")) != "v" || log.count("fdb_away") != 1 || log.count("fdb_back") != 1 {
 		t.Errorf("log %s", log.lines)
+	}
+}
+
+// TestReadsHang: a cluster that gives read versions and answers no reads counts as away, and the reason says so.
+func TestReadsHang(t *testing.T) {
+	for _, gone := range [][]fakefdb.Kind{{fakefdb.Read}, {fakefdb.Read, fakefdb.Commit}} {
+		log := newLog()
+		cluster, db := openCluster(t, fdb.Options{Key: []byte("k"), Probe: time.Millisecond,
+			Patience: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		cluster.Leave(gone...)
+		log.await("fdb_away")
+		if err := db.Err(); !errors.Is(err, fdb.ErrAway) || !strings.Contains(err.Error(), "answer reads") {
+			t.Errorf("%s: Err is %v", gone, err)
+		}
+		ctx, cancel := context.WithTimeout(bg, 10*time.Millisecond)
+		if _, err := kv.Run(ctx, db, func(tx kv.Tx) ([]byte, error) { return tx.Get([]byte("k")) }); !errors.Is(err,
+			context.DeadlineExceeded) || !errors.Is(err, fdb.ErrAway) {
+			t.Errorf("%s: a read gives %v", gone, err)
+		}
+		cancel()
+		if _, err := kv.Run(bg, db, kv.Tx.ReadVersion); err != nil {
+			t.Errorf("%s: a read version: %v", gone, err)
+		}
+		write := make(chan error)
+		go func() { write <- kv.Do(bg, db, func(tx kv.Tx) error { tx.Set([]byte("k"), nil); return nil }) }()
+		if !slices.Contains(gone, fakefdb.Commit) {
+			if err := <-write; err != nil {
+				t.Errorf("%s: a blind write: %v", gone, err)
+			}
+			close(write)
+		}
+		cluster.Return()
+		if err := <-write; err != nil {
+			t.Error(err)
+		}
+		log.await("fdb_back")
+		if get(t, db, "k") == nil || db.Err() != nil || log.count("fdb_away") != 1 || log.count("fdb_back") != 1 {
+			t.Errorf("%s: %v, log %s", gone, db.Err(), log.lines)
+		}
 	}
 }
 

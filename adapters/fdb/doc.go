@@ -27,7 +27,7 @@
 // # Outages
 //
 // FoundationDB's client waits for an unreachable cluster for ever, so the only end of such a wait is the
-// context's. A monitor asks for a read version every few seconds. It logs when the cluster stops answering
-// (fdb_away) and when it answers again (fdb_back); Err has the reason in between. Available lets requests, which
-// should not wait, end with the cluster.
+// context's. A monitor asks for a read version and reads a key every few seconds. It logs when the cluster
+// stops answering (fdb_away) and when it answers again (fdb_back); Err has the reason in between. Available
+// lets requests, which should not wait, end with the cluster.
 package fdb

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"couchrelay/core/kv"
@@ -46,15 +47,23 @@ func (m *monitor) stop() {
 	m.set(ErrClosed)
 }
 
-// probe asks for a read version and waits for the answer as long as it takes. If it takes longer than
-// Patience, the cluster counts as away, but the question stays: an unreachable cluster should not find many
-// of them when it comes back.
+// probe asks for a read version and reads a key, and waits for the answers as long as it takes. If it takes
+// longer than Patience, the cluster counts as away, but the question stays: an unreachable cluster should not
+// find many of them when it comes back. Only storage servers answer reads, and other processes give read
+// versions, so that each can go away without the other.
 func (m *monitor) probe(ctx context.Context, db *Database) {
 	asked := db.Clock.Now()
 	answer := make(chan error, 1)
+	var reading atomic.Bool // there is a read version
 	go func() {
-		_, err := kv.Run(ctx, db, kv.Tx.ReadVersion)
-		answer <- err
+		answer <- kv.Do(ctx, db, func(tx kv.Tx) error {
+			_, err := tx.ReadVersion()
+			if reading.Store(err == nil); err != nil {
+				return err
+			}
+			_, err = tx.Snapshot().Get(db.Key)
+			return err
+		})
 	}()
 	late := db.Clock.Timer(db.Patience)
 	defer late.Stop()
@@ -62,26 +71,30 @@ func (m *monitor) probe(ctx context.Context, db *Database) {
 	select {
 	case err = <-answer:
 	case <-late.C:
-		m.leave(db, asked, nil)
+		m.leave(db, db.away(asked, reading.Load()))
 		err = <-answer
 	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		m.leave(db, asked, err)
+		m.leave(db, fmt.Errorf("FoundationDB cluster of %s: %w", db.clusterFile, err))
 	default:
 		m.back(db, asked)
 	}
 }
 
-// leave notes, and logs once, that the cluster does not answer (cause is nil) or answers with an error.
-func (m *monitor) leave(db *Database, asked time.Time, cause error) {
-	err := fmt.Errorf("%w (cluster file %s, since %s): "+
-		"see whether its machines and coordinators can be reached, with fdbcli's status",
-		ErrAway, db.clusterFile, asked.UTC().Format(time.RFC3339))
-	if cause != nil {
-		err = fmt.Errorf("FoundationDB cluster of %s: %w", db.clusterFile, cause)
+// away returns the error for a cluster that answers nothing, or no reads.
+func (db *Database) away(since time.Time, reading bool) error {
+	what, advice := "", "whether its machines and coordinators can be reached"
+	if reading {
+		what, advice = " reads, though it gives read versions", "which of its storage servers are missing"
 	}
+	return fmt.Errorf("%w%s (cluster file %s, since %s): see %s, with fdbcli's status",
+		ErrAway, what, db.clusterFile, since.UTC().Format(time.RFC3339), advice)
+}
+
+// leave notes, and logs once, why the cluster is away.
+func (m *monitor) leave(db *Database, err error) {
 	if m.set(err) == nil {
 		db.Logger.Warn("fdb_away", "cluster_file", db.clusterFile, "error", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/fdb"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // serveCommand runs the service.
@@ -47,7 +48,7 @@ func (s *serveCommand) Run() error {
 		return err
 	}
 	defer listener.Close()
-	db, err := openStore(s.Store, logger)
+	db, err := openStore(s.Store, c.KeyPrefix, logger)
 	if err != nil {
 		return err
 	}
@@ -119,10 +120,10 @@ type store interface {
 	Close() error
 }
 
-// openStore opens the store that --store names.
-func openStore(name string, logger *slog.Logger) (store, error) {
+// openStore opens the store that --store names. All keys of the service are below keyPrefix.
+func openStore(name, keyPrefix string, logger *slog.Logger) (store, error) {
 	if clusterFile, isFDB := strings.CutPrefix(name, "fdb:"); isFDB {
-		return fdb.Open(clusterFile, fdb.Options{Logger: logger})
+		return fdb.Open(clusterFile, fdb.Options{Logger: logger, Key: tuple.Pack(keyPrefix)})
 	}
 	db, err := embedded.Open(name, embedded.Options{Logger: logger})
 	if err != nil {

@@ -4,6 +4,8 @@ package fdbctest
 
 import (
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,8 @@ type Cluster struct {
 	mu     sync.Mutex                       // guards the fields below
 	now    instant.Time                     // the cluster's clock; Advance moves it
 	decide func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
-	here   chan struct{}                    // closed while the cluster answers
+	gone   []fakefdb.Kind                   // operations that the cluster does not answer
+	here   chan struct{}                    // closed while there are none of those
 	given  int                              // see ReadVersionsGiven
 	trips  map[string]int                   // by tag, see RoundTrips
 }
@@ -40,17 +43,22 @@ func NewCluster(path string) *Cluster {
 	return c
 }
 
-// Leave makes the cluster unreachable: operations that need it wait, as with the real client.
-func (c *Cluster) Leave() {
+// Leave makes the cluster answer no more operations of some kinds, or of all kinds when none is named: they
+// wait, as with the real client.
+func (c *Cluster) Leave(kinds ...fakefdb.Kind) {
+	if len(kinds) == 0 {
+		kinds = []fakefdb.Kind{fakefdb.ReadVersion, fakefdb.Read, fakefdb.Commit}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.here = make(chan struct{})
+	c.gone, c.here = kinds, make(chan struct{})
 }
 
 // Return makes it reachable again.
 func (c *Cluster) Return() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.gone = nil
 	close(c.here)
 }
 
@@ -89,12 +97,8 @@ func (w *world) Now() instant.Time {
 func (w *world) Decide(op fakefdb.Op) fakefdb.Outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.here:
-	default:
-		if op.Kind != fakefdb.BackOff && op.Kind != fakefdb.StartWatch {
-			return fakefdb.Outcome{Fault: fakefdb.Outage}
-		}
+	if slices.Contains(w.gone, op.Kind) {
+		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: whileAway}
 	}
 	if w.decide == nil {
 		return fakefdb.Outcome{}
@@ -102,17 +106,23 @@ func (w *world) Decide(op fakefdb.Op) fakefdb.Outcome {
 	return w.decide(op)
 }
 
+// whileAway is how long an operation waits that meets an outage.
+const whileAway = time.Duration(math.MaxInt64)
+
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
-	w.mu.Lock()
-	here := w.here
-	w.mu.Unlock()
-	select {
-	case <-here:
-	case <-ctx.Done():
+	switch d {
+	case 0:
 		return ctx.Err()
-	}
-	if d == 0 {
-		return ctx.Err()
+	case whileAway:
+		w.mu.Lock()
+		here := w.here
+		w.mu.Unlock()
+		select {
+		case <-here:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()

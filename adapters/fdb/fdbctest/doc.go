@@ -13,7 +13,7 @@
 //   - a versionstamp has to be asked for before the commit;
 //   - a future that is cancelled or destroyed ends with operation_cancelled (1101), one of a cancelled
 //     transaction with transaction_cancelled (1025);
-//   - while the cluster is away everything waits.
+//   - while the cluster is away everything waits, or all reads, or whatever it does not answer.
 //
 // Using a handle after it was destroyed panics.
 package fdbctest
