@@ -32,8 +32,7 @@ func (t *transaction) ReadVersion() (int64, error) {
 	if t.ended != nil {
 		return 0, t.ended
 	}
-	err := t.snapshot()
-	return t.version, err
+	return t.version, t.Lose(t.snapshot())
 }
 
 // snapshot takes the latest view at the first read. All reads of an attempt see the same one.
@@ -211,7 +210,7 @@ func (t *transaction) end(err error) {
 // Watch is kv.Tx's.
 func (t *transaction) Watch(key []byte) kv.Watch {
 	w := &watch{db: t.db, key: bytes.Clone(key), done: make(chan struct{})}
-	seen, err := t.Get(key)
+	seen, err := t.Watched(key)
 	if err != nil {
 		w.finish(err)
 		return w

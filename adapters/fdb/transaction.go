@@ -3,6 +3,7 @@
 package fdb
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,6 +27,7 @@ type transaction struct {
 	wrote    bool             // there are writes or write conflicts, so the commit is sent to the cluster
 	stamping bool             // a write has a versionstamp, whose keys cannot be read
 	fault    error            // of an operation without a result; the next one with a result returns it
+	lost     error            // of the first operation that failed; the commit returns it
 	over     bool             // Commit was called: the attempt takes no more operations
 	stamp    client.FutureKey // the versionstamp, asked for just before the commit; nil if nothing was written
 
@@ -98,19 +100,22 @@ func (t *transaction) wait(f client.Future) {
 	stop()
 }
 
-// result returns the error of an operation for the client's one. If the context has ended, the operation
-// failed for that reason, whatever the client says; an outage is named as well.
+// result returns the error of an operation for the client's one, and has the attempt fail with the first of
+// them. If the context has ended, the operation failed for that reason, whatever the client says; an outage is
+// named as well.
 func (t *transaction) result(err error) error {
 	if err == nil {
 		return nil
 	}
-	if t.ctx.Err() == nil {
-		return wrap(err)
+	err = wrap(err)
+	if ended := t.ctx.Err(); ended != nil {
+		err = ended
+		if away := t.db.Err(); away != nil {
+			err = fmt.Errorf("%w: %w", ended, away)
+		}
 	}
-	if away := t.db.Err(); away != nil {
-		return fmt.Errorf("%w: %w", t.ctx.Err(), away)
-	}
-	return t.ctx.Err()
+	t.lost = cmp.Or(t.lost, err)
+	return err
 }
 
 // wrap turns an error of the bindings into one of the store.
@@ -219,7 +224,11 @@ func keyRange(r kv.Range) client.KeyRange {
 // Commit is kv.Transaction's. An error may leave it open whether the commit happened; the package comment
 // says which.
 func (t *transaction) Commit() error {
-	if err := t.check(); err != nil {
+	err := t.check()
+	if err == nil || err == t.fault {
+		err = cmp.Or(t.lost, err) // the client lets some of them pass, such as those of keys that are not legal
+	}
+	if err != nil {
 		return err
 	}
 	t.over = true
@@ -278,7 +287,7 @@ func (t *transaction) OnError(err error) error {
 		t.end(err)
 		return err
 	}
-	t.version, t.wrote, t.stamping, t.over, t.fault, t.stamp = 0, false, false, false, nil, nil
+	t.version, t.wrote, t.stamping, t.over, t.fault, t.lost, t.stamp = 0, false, false, false, nil, nil, nil
 	t.prepare()
 	return nil
 }

@@ -13,7 +13,10 @@
 //  4. A commit that returned an error with MaybeCommitted may have happened, or may still happen later. Therefore
 //     every function given to Run is idempotent: applied twice, it leaves the store as if applied once. A function
 //     that must take effect exactly once writes a key that proves that it has.
-//  5. The limits below hold. An operation beyond one fails with the code named there.
+//  5. The commit of a transaction whose read has failed fails with the error of the first such read, and commits
+//     nothing, whether the caller passed over the error or not. Reads through Snapshot and ReadVersion are reads; the
+//     one that a watch makes is not: its error is the watch's.
+//  6. The limits below hold. An operation beyond one fails with the code named there.
 //
 // # What every caller owes
 //

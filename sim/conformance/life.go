@@ -106,6 +106,28 @@ var limits = []test{
 	}},
 }
 
+// failingReads are reads that fail in a transaction that has written the versionstamped value stamped.
+var failingReads = []struct {
+	do   func(e *env, tx kv.Tx) error
+	want kv.Code
+}{
+	{func(e *env, tx kv.Tx) error { _, err := tx.Get(e.key("stamped")); return err }, kv.AccessedUnreadable},
+	{func(e *env, tx kv.Tx) error { _, err := tx.Snapshot().Get(e.key("stamped")); return err }, kv.AccessedUnreadable},
+	{func(e *env, tx kv.Tx) error {
+		_, err := tx.GetAll([][]byte{e.key("a"), e.key("stamped")})
+		return err
+	}, kv.AccessedUnreadable},
+	{func(e *env, tx kv.Tx) error {
+		_, err := tx.Snapshot().GetRange(e.all(), kv.RangeOptions{})
+		return err
+	}, kv.AccessedUnreadable},
+	{func(e *env, tx kv.Tx) error { _, err := tx.Get([]byte("\xffa")); return err }, kv.KeyOutsideLegalRange},
+	{func(e *env, tx kv.Tx) error {
+		_, err := tx.GetRange(kv.Range{Begin: e.key(""), End: []byte("\xffa")}, kv.RangeOptions{})
+		return err
+	}, kv.KeyOutsideLegalRange},
+}
+
 var lives = []test{
 	{"nothing after the commit", func(e *env) {
 		tx := e.begin()
@@ -174,6 +196,38 @@ var lives = []test{
 		e.put("a", "2")
 		e.commit(tx)
 	}},
+	{"no commit after a read that failed", func(e *env) {
+		for _, c := range failingReads {
+			for _, writes := range []bool{false, true} {
+				tx := e.begin()
+				if c.want == kv.AccessedUnreadable || writes {
+					tx.SetVersionstampedValue(e.key("stamped"), stampTemplate(""))
+				}
+				e.code(c.do(e, tx), c.want)
+				e.value(tx, "a", none) // other reads go on
+				_, err := tx.Get([]byte("\xffsecond"))
+				e.code(err, kv.KeyOutsideLegalRange)
+				tx.ClearRange(e.span("b", "a"))
+				e.code(tx.Commit(), c.want)
+				e.contents()
+			}
+		}
+	}},
+	{"a read that failed is forgotten with its attempt", func(e *env) {
+		tx := e.begin()
+		_, err := tx.Get([]byte("\xffa"))
+		e.code(err, kv.KeyOutsideLegalRange)
+		e.must(tx.OnError(kv.NewError(kv.NotCommitted)))
+		tx.Set(e.key("a"), nil)
+		e.commit(tx)
+	}},
+	{"a watch that failed fails no commit", func(e *env) {
+		tx := e.begin()
+		tx.SetVersionstampedValue(e.key("a"), stampTemplate(""))
+		w := tx.Watch(e.key("a"))
+		e.commit(tx)
+		e.code(w.Wait(e.ctx), kv.AccessedUnreadable)
+	}},
 	{"an empty transaction commits", func(e *env) { e.commit(e.begin()) }},
 }
 
@@ -187,6 +241,7 @@ var ages = []test{
 		e.code(err, kv.TransactionTooOld)
 		_, err = tx.Snapshot().GetRange(e.all(), kv.RangeOptions{})
 		e.code(err, kv.TransactionTooOld)
+		e.code(tx.Commit(), kv.TransactionTooOld)
 		e.must(tx.OnError(err))
 		e.value(tx, "a", "1")
 	}},

@@ -97,9 +97,13 @@ var versionstamps = []test{
 	}},
 	{"unreadable until the commit", func(e *env) {
 		e.put("b", "2")
-		tx := e.begin()
-		tx.SetVersionstampedKey(e.stamped("s"), nil)
-		tx.SetVersionstampedValue(e.key("a"), stampTemplate(""))
+		begin := func() kv.Transaction {
+			tx := e.begin()
+			tx.SetVersionstampedKey(e.stamped("s"), nil)
+			tx.SetVersionstampedValue(e.key("a"), stampTemplate(""))
+			return tx
+		}
+		tx := begin()
 		for _, r := range []kv.Reader{tx, tx.Snapshot()} {
 			_, err := r.Get(e.key("a"))
 			e.code(err, kv.AccessedUnreadable)
@@ -116,6 +120,9 @@ var versionstamps = []test{
 			e.pairs(r, e.span("t", "z"), kv.RangeOptions{})
 			e.pairs(r, e.span("b", "z"), kv.RangeOptions{Limit: 1}, "b=2") // ends before it
 		}
+		e.code(tx.Commit(), kv.AccessedUnreadable)
+		e.contents("b=2")
+		tx = begin()
 		e.commit(tx)
 		stamp, err := tx.Versionstamp()
 		e.must(err)

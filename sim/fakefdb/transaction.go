@@ -18,6 +18,7 @@ type transaction struct {
 	number  uint64
 	attempt int
 	version int64 // read version, 0 until there is one
+	refused error // why there is none: the client asks once in an attempt
 	stamp   *[10]byte
 	watches []*watch // those that take effect with the commit
 	ended   error    // why there are no further attempts; nil while there may be
@@ -70,7 +71,7 @@ func (t *transaction) ReadVersion() (int64, error) {
 	if t.ended != nil {
 		return 0, t.ended
 	}
-	return t.version, t.begin()
+	return t.version, t.Lose(t.begin())
 }
 
 // SetReadVersion sets the read version of an attempt that has not read yet, as FoundationDB's clients can.
@@ -79,8 +80,8 @@ func (t *transaction) SetReadVersion(version int64) { t.version = version }
 
 // begin makes sure that there is a read version.
 func (t *transaction) begin() error {
-	if t.version > 0 {
-		return nil
+	if t.version > 0 || t.refused != nil {
+		return t.refused
 	}
 	t.db.mu.Lock()
 	limbo, floor := len(t.db.limbo) > 0, t.db.known
@@ -90,11 +91,10 @@ func (t *transaction) begin() error {
 		return err
 	}
 	version := t.db.readVersion(out, floor)
-	if err := t.answer(out); err != nil {
-		return err
+	if t.refused = t.answer(out); t.refused == nil {
+		t.version = version
 	}
-	t.version = version
-	return nil
+	return t.refused
 }
 
 // readVersion chooses a read version for a request that was made when known was floor.
@@ -199,7 +199,7 @@ func (t *transaction) OnError(err error) error {
 	t.dropWatches()
 	t.Reset()
 	t.attempt++
-	t.version, t.stamp = 0, nil
+	t.version, t.refused, t.stamp = 0, nil, nil
 	return nil
 }
 

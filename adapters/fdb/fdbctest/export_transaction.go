@@ -49,6 +49,9 @@ func fdb_transaction_get_read_version(p *C.FDBTransaction) *C.FDBFuture {
 //export fdb_transaction_get
 func fdb_transaction_get(p *C.FDBTransaction, key *C.uint8_t, n C.int, snapshot C.fdb_bool_t) *C.FDBFuture {
 	k := goBytes(key, n)
+	if len(k) > 0 && k[0] == 0xff {
+		return newFuture(failed(kv.KeyOutsideLegalRange)) // this does not fail the commit
+	}
 	return newFuture(txOf(p).read(func(tx kv.Tx) (any, kv.Range, error) {
 		var r kv.Reader = tx
 		if snapshot != 0 {

@@ -306,6 +306,8 @@ func (t *transaction) getRange(begin, end selector, limit, mode, iteration int,
 		return failed(unsupportedOperation)
 	case code != 0:
 		return failed(code)
+	case beyond(from) || beyond(to):
+		return failed(kv.KeyOutsideLegalRange)
 	case bytes.Compare(from, to) >= 0:
 		return &future{ready: true, result: batch{}}
 	}
@@ -330,6 +332,9 @@ func (b batch) about(from, to []byte, reverse bool) kv.Range {
 		return kv.Range{Begin: from, End: kv.KeyAfter(b.pairs[len(b.pairs)-1].Key)}
 	}
 }
+
+// beyond reports whether key is behind the largest end of a legal range.
+func beyond(key []byte) bool { return bytes.Compare(key, []byte{0xff}) > 0 }
 
 // unlimited is a limit of the client that stands for none, as 0 does.
 const unlimited = -1

@@ -1,6 +1,8 @@
 package ryw
 
 import (
+	"cmp"
+
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/resolver"
 )
@@ -37,11 +39,11 @@ func (b *Buffer) ReadOnly() bool {
 	return b.points.Len() == 0 && b.cleared.empty() && len(b.stamped) == 0 && len(b.conflicts) == 0
 }
 
-// Finish ends the attempt. It returns the commit, or the error of an earlier write, or one for a size above
-// limit.
+// Finish ends the attempt. It returns the commit, or the error of an earlier read or write, or one for a size
+// above limit.
 func (b *Buffer) Finish(limit int) (*Commit, error) {
-	if b.err != nil {
-		return nil, b.err
+	if err := cmp.Or(b.lost, b.err); err != nil {
+		return nil, err
 	}
 	n := b.points.Len() + b.cleared.ends.Len() + len(b.stamped)
 	c := &Commit{

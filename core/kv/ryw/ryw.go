@@ -6,6 +6,7 @@ package ryw
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"couchrelay/core/kv"
@@ -29,6 +30,7 @@ type Source interface {
 type Buffer struct {
 	source Source
 	err    error // the first error, which every later operation returns; nil before it
+	lost   error // of the first read that failed, which Finish returns; nil before it
 
 	points     keymap.Map[write] // single keys written
 	cleared    intervals         // cleared ranges; a key in points hides them
@@ -47,7 +49,7 @@ func New(source Source) *Buffer { return &Buffer{source: source} }
 
 // Reset empties the buffer for the next attempt.
 func (b *Buffer) Reset() {
-	b.err = nil
+	b.err, b.lost = nil, nil
 	b.points.Reset()
 	b.cleared.reset()
 	b.unreadable.reset()
@@ -66,11 +68,25 @@ func (b *Buffer) fault(code kv.Code) {
 	}
 }
 
+// Lose notes that a read failed with err, and returns err.
+func (b *Buffer) Lose(err error) error {
+	b.lost = cmp.Or(b.lost, err)
+	return err
+}
+
 // isSystem reports whether key is one of those that FoundationDB keeps for itself.
 func isSystem(key []byte) bool { return len(key) > 0 && key[0] == 0xff }
 
 // beyond reports whether key is behind the largest legal end of a range.
 func beyond(key []byte) bool { return isSystem(key) && len(key) > 1 }
+
+// Watched is Get for a watch, whose failure is no failed read.
+func (b *Buffer) Watched(key []byte) ([]byte, error) {
+	lost := b.lost
+	value, err := b.get(key, true)
+	b.lost = lost
+	return value, err
+}
 
 // Get implements kv.Reader.
 func (b *Buffer) Get(key []byte) ([]byte, error) { return b.get(key, true) }
@@ -106,7 +122,7 @@ func (b *Buffer) get(key []byte, conflict bool) ([]byte, error) {
 	}
 	b.key[0], b.value[0] = key, nil
 	if err := b.source.Values(b.key[:], b.value[:]); err != nil {
-		return nil, err
+		return nil, b.Lose(err)
 	}
 	return b.settle(key, b.value[0], conflict), nil
 }
@@ -129,7 +145,7 @@ func (b *Buffer) getAll(keys [][]byte, conflict bool) ([][]byte, error) {
 	}
 	found := make([][]byte, len(far))
 	if err := b.source.Values(far, found); err != nil {
-		return nil, err
+		return nil, b.Lose(err)
 	}
 	for i, value := range found {
 		values[at[i]] = b.settle(far[i], value, conflict)
@@ -143,17 +159,17 @@ func (b *Buffer) local(key []byte) (value []byte, known bool, err error) {
 	case b.err != nil:
 		return nil, false, b.err
 	case isSystem(key):
-		return nil, false, kv.NewError(kv.KeyOutsideLegalRange)
+		return nil, false, b.Lose(kv.NewError(kv.KeyOutsideLegalRange))
 	case len(key) > kv.MaxKeySize:
 		return nil, true, nil // a key of this length cannot be written
 	case b.unreadable.contains(key):
-		return nil, false, kv.NewError(kv.AccessedUnreadable)
+		return nil, false, b.Lose(kv.NewError(kv.AccessedUnreadable))
 	}
 	switch w := b.points.Get(key); {
 	case w == nil:
 		return nil, b.cleared.contains(key), nil
 	case w.unreadable:
-		return nil, false, kv.NewError(kv.AccessedUnreadable)
+		return nil, false, b.Lose(kv.NewError(kv.AccessedUnreadable))
 	default:
 		return slices.Clip(w.value), w.known, nil
 	}

@@ -85,6 +85,7 @@ type model struct {
 	pending []string              // values of stamped keys to come
 	hidden  map[string]bool       // may be a stamped key
 	read    map[string]bool
+	lost    bool // a read has failed
 	known   int64
 }
 
@@ -252,6 +253,7 @@ func drawRead(t *rapid.T, b *Buffer, m *model) {
 		for _, p := range got {
 			pairs = append(pairs, string(p.Key)+"="+string(p.Value))
 		}
+		m.lost = m.lost || code != 0
 		if !slices.Equal(pairs, want) || kv.CodeOf(err) != code {
 			t.Fatalf("range %q to %q, %+v: got %q, %v; want %q, %d", key, to, o, pairs, err, want, code)
 		}
@@ -272,6 +274,7 @@ func compareRead(t *rapid.T, m *model, key string, got []byte, err error, confli
 	want, present, dependent, unreadable := m.value(key)
 	switch {
 	case unreadable:
+		m.lost = true
 		if kv.CodeOf(err) != kv.AccessedUnreadable {
 			t.Fatalf("%q is unreadable, got %q, %v", key, got, err)
 		}
@@ -285,6 +288,13 @@ func compareRead(t *rapid.T, m *model, key string, got []byte, err error, confli
 func checkOutcome(t *rapid.T, b *Buffer, m *model) {
 	readOnly := b.ReadOnly()
 	c, err := b.Finish(kv.MaxTxSize)
+	if m.lost {
+		if kv.CodeOf(err) != kv.AccessedUnreadable {
+			t.Fatalf("the outcome is %v after a read that failed", err)
+		}
+		b.lost = nil
+		c, err = b.Finish(kv.MaxTxSize)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

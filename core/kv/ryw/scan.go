@@ -13,19 +13,19 @@ func (b *Buffer) getRange(r kv.Range, o kv.RangeOptions, conflict bool) ([]kv.Ke
 	case b.err != nil:
 		return nil, b.err
 	case beyond(r.Begin) || beyond(r.End):
-		return nil, kv.NewError(kv.KeyOutsideLegalRange)
+		return nil, b.Lose(kv.NewError(kv.KeyOutsideLegalRange))
 	case r.Empty():
 		return nil, nil
 	}
 	m := &b.scan
 	m.start(b, r, o)
 	if err := b.source.Scan(r, o.Reverse, m.yield); err != nil {
-		return nil, err
+		return nil, b.Lose(err)
 	}
 	m.finish()
 	read := m.covered()
 	if m.unreadable || b.unreadable.overlaps(read) {
-		return nil, kv.NewError(kv.AccessedUnreadable)
+		return nil, b.Lose(kv.NewError(kv.AccessedUnreadable))
 	}
 	if conflict {
 		b.noteRead(read)
