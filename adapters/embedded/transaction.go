@@ -210,7 +210,7 @@ func (t *transaction) end(err error) {
 // Watch is kv.Tx's.
 func (t *transaction) Watch(key []byte) kv.Watch {
 	w := &watch{db: t.db, key: bytes.Clone(key), done: make(chan struct{})}
-	seen, err := t.Watched(key)
+	seen, err := ryw.Watched(t.Buffer, key)
 	if err != nil {
 		w.finish(err)
 		return w

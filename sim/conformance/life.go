@@ -40,8 +40,9 @@ var limits = []test{
 			if _, err := tx.Get(e.key("other")); err != nil {
 				e.code(err, c.want)
 			}
-			if err := tx.Commit(); kv.CodeOf(err) != c.want {
-				e.Errorf("%s: got %v, want code %d", c.name, err, c.want)
+			err := tx.Commit()
+			if e.code(err, c.want); kv.CodeOf(err) != c.want {
+				e.Errorf("that was %s", c.name)
 			} else if err := tx.OnError(err); kv.CodeOf(err) != c.want {
 				e.Errorf("%s: OnError gives %v, want code %d", c.name, err, c.want)
 			}

@@ -24,6 +24,7 @@ func namedKey() *rapid.Generator[string] {
 type model struct {
 	data    map[string]string
 	commits []map[string]bool // the keys that each commit wrote
+	tried   int               // commits with writes, also those that failed
 }
 
 // modelTx runs beside a real transaction.
@@ -56,7 +57,12 @@ func runModel(t *testing.T, s Store) {
 			case op < 6:
 				slots[i].drawWrite(rt, e)
 			default:
-				slots[i].drawRead(rt, e)
+				if err := slots[i].drawRead(rt, e); e.excused(err) {
+					slots[i].tx.Cancel()
+					slots[i] = nil
+				} else if err != nil {
+					rt.Fatal(err)
+				}
 			}
 		}
 		for _, tx := range slots {
@@ -64,16 +70,21 @@ func runModel(t *testing.T, s Store) {
 				m.commit(rt, e, tx)
 			}
 		}
-		last := m.begin(rt, e)
-		last.compareRange(rt, e, last.tx, "a", "z", kv.RangeOptions{}, true)
-		last.tx.Cancel()
+		if err := kv.Do(e.ctx, e.DB, func(tx kv.Tx) error {
+			last := &modelTx{view: m.data}
+			return last.compareRange(rt, e, tx, "a", "z", kv.RangeOptions{}, false)
+		}); err != nil {
+			rt.Fatal(err)
+		}
 	})
 }
 
 func (m *model) begin(t *rapid.T, e *env) *modelTx {
 	tx := e.DB.Begin(e.ctx, kv.Options{})
-	if _, err := tx.ReadVersion(); err != nil {
-		t.Fatal(err)
+	for _, err := tx.ReadVersion(); err != nil; _, err = tx.ReadVersion() {
+		if !e.excused(err) || tx.OnError(err) != nil {
+			t.Fatal(err)
+		}
 	}
 	return &modelTx{tx: tx, view: maps.Clone(m.data), begun: len(m.commits),
 		own: map[string]bool{}, read: map[string]bool{}, wrote: map[string]bool{}}
@@ -87,12 +98,23 @@ func (m *model) commit(t *rapid.T, e *env, x *modelTx) {
 		}
 	}
 	conflict = conflict && len(x.wrote) > 0
+	m.tried++
+	trace := e.key(fmt.Sprintf("~%08d", m.tried)) // tells whether a commit took effect whose result is unknown
+	if len(x.wrote) > 0 {
+		x.tx.Set(trace, nil)
+	}
 	err := x.tx.Commit()
 	x.tx.Cancel()
+	if kv.CodeOf(err) == kv.CommitUnknownResult && e.excused(err) {
+		found, failed := kv.Run(e.ctx, e.DB, func(tx kv.Tx) ([]byte, error) { return tx.Get(trace) })
+		if failed != nil || found != nil {
+			err = failed
+		}
+	}
 	switch {
-	case conflict && kv.CodeOf(err) != kv.NotCommitted:
+	case conflict && kv.CodeOf(err) != kv.NotCommitted && !e.excused(err):
 		t.Fatalf("commit gives %v, want a conflict", err)
-	case conflict || err != nil && !e.Exact && kv.CodeOf(err) == kv.NotCommitted:
+	case conflict || e.excused(err):
 		return
 	case err != nil:
 		t.Fatal(err)
@@ -151,7 +173,7 @@ func (x *modelTx) drawWrite(t *rapid.T, e *env) {
 	}
 }
 
-func (x *modelTx) drawRead(t *rapid.T, e *env) {
+func (x *modelTx) drawRead(t *rapid.T, e *env) error {
 	key, to := namedKey().Draw(t, "key"), namedKey().Draw(t, "to")
 	conflict := rapid.IntRange(0, 3).Draw(t, "snapshot") > 0
 	var r kv.Reader = x.tx
@@ -161,17 +183,20 @@ func (x *modelTx) drawRead(t *rapid.T, e *env) {
 	switch rapid.IntRange(0, 4).Draw(t, "read") {
 	case 0:
 		got, err := r.Get(e.key(key))
-		x.compare(t, key, got, err, conflict)
+		if err != nil {
+			return err
+		}
+		x.compare(t, key, got, conflict)
 	case 1:
 		got, err := r.GetAll([][]byte{e.key(to), e.key(key)})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		x.compare(t, to, got[0], err, conflict)
-		x.compare(t, key, got[1], err, conflict)
+		x.compare(t, to, got[0], conflict)
+		x.compare(t, key, got[1], conflict)
 	case 2:
 		o := kv.RangeOptions{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Reverse: rapid.Bool().Draw(t, "reverse")}
-		x.compareRange(t, e, r, min(key, to), max(key, to), o, conflict)
+		return x.compareRange(t, e, r, min(key, to), max(key, to), o, conflict)
 	case 3:
 		from, to := min(key, to), max(key, to)
 		x.tx.AddReadConflict(e.span(from, to))
@@ -179,6 +204,7 @@ func (x *modelTx) drawRead(t *rapid.T, e *env) {
 	case 4:
 		r.Prefetch([][]byte{e.key(key)}, []kv.Range{e.span(min(key, to), max(key, to))})
 	}
+	return nil
 }
 
 func (x *modelTx) noteRead(in func(string) bool) {
@@ -189,19 +215,20 @@ func (x *modelTx) noteRead(in func(string) bool) {
 	}
 }
 
-func (x *modelTx) compare(t *rapid.T, key string, got []byte, err error, conflict bool) {
-	if want, ok := x.view[key]; err != nil || ok != (got != nil) || string(got) != want {
-		t.Fatalf("%s is %q, %v; want %q", key, got, err, want)
+func (x *modelTx) compare(t *rapid.T, key string, got []byte, conflict bool) {
+	if want, ok := x.view[key]; ok != (got != nil) || string(got) != want {
+		t.Fatalf("%s is %q, want %q", key, got, want)
 	}
 	if conflict {
 		x.noteRead(func(k string) bool { return k == key })
 	}
 }
 
-func (x *modelTx) compareRange(t *rapid.T, e *env, r kv.Reader, from, to string, o kv.RangeOptions, conflict bool) {
+func (x *modelTx) compareRange(t *rapid.T, e *env, r kv.Reader, from, to string, o kv.RangeOptions,
+	conflict bool) error {
 	pairs, err := r.GetRange(e.span(from, to), o)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	var want []string
 	for _, k := range slices.Sorted(maps.Keys(x.view)) {
@@ -226,4 +253,5 @@ func (x *modelTx) compareRange(t *rapid.T, e *env, r kv.Reader, from, to string,
 	if conflict {
 		x.noteRead(func(k string) bool { return from <= k && k < to })
 	}
+	return nil
 }

@@ -152,7 +152,7 @@ var versionstamps = []test{
 	}},
 	{"unique", func(e *env) {
 		seen := map[[10]byte]bool{}
-		for range 50 {
+		for range 20 {
 			tx := e.begin()
 			tx.Set(e.key("a"), nil)
 			e.commit(tx)

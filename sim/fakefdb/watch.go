@@ -24,7 +24,7 @@ type watch struct {
 // Watch is kv.Tx's.
 func (t *transaction) Watch(key []byte) kv.Watch {
 	w := &watch{db: t.db, key: bytes.Clone(key)}
-	seen, err := t.Watched(key)
+	seen, err := ryw.Watched(t.Buffer, key)
 	if err != nil {
 		w.finish(err)
 		return w

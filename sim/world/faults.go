@@ -44,7 +44,7 @@ const seldom = 10_000
 var faults = []fault{
 	{StoreDown, "store", nothing, upTo(2*time.Minute, 1), seldom, (*deed).storeDown,
 		"nothing gets through to the store for a while"},
-	{StoreReadsHang, "store", nothing, upTo(2*time.Minute, 1), seldom, (*deed).storeReadsHang,
+	{StoreReadsHang, "store", nothing, upTo(2*time.Minute, 1), seldom, storeReadsHang,
 		"the store gives read versions and commits what was written blindly, but answers no read for a while"},
 
 	{NodeCrash, "nodes", aNode, upTo(0, 2), seldom, (*deed).crash,
@@ -167,7 +167,7 @@ func (d *deed) storeDown() {
 	d.w.storeWorld.downUntil = max(d.w.storeWorld.downUntil, d.w.Engine.Now().Add(lasts))
 }
 
-func (d *deed) storeReadsHang() {
+func storeReadsHang(d *deed) {
 	lasts := d.lasts()
 	d.w.Engine.Logf("store", "reads hang for %s", lasts)
 	d.tell("store", "", lasts)

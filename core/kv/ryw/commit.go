@@ -42,7 +42,7 @@ func (b *Buffer) ReadOnly() bool {
 // Finish ends the attempt. It returns the commit, or the error of an earlier read or write, or one for a size
 // above limit.
 func (b *Buffer) Finish(limit int) (*Commit, error) {
-	if err := cmp.Or(b.lost, b.err); err != nil {
+	if err := cmp.Or(b.first, b.err); err != nil {
 		return nil, err
 	}
 	n := b.points.Len() + b.cleared.ends.Len() + len(b.stamped)

@@ -30,7 +30,7 @@ type Source interface {
 type Buffer struct {
 	source Source
 	err    error // the first error, which every later operation returns; nil before it
-	lost   error // of the first read that failed, which Finish returns; nil before it
+	lost
 
 	points     keymap.Map[write] // single keys written
 	cleared    intervals         // cleared ranges; a key in points hides them
@@ -49,7 +49,7 @@ func New(source Source) *Buffer { return &Buffer{source: source} }
 
 // Reset empties the buffer for the next attempt.
 func (b *Buffer) Reset() {
-	b.err, b.lost = nil, nil
+	b.err, b.lost = nil, lost{}
 	b.points.Reset()
 	b.cleared.reset()
 	b.unreadable.reset()
@@ -68,9 +68,12 @@ func (b *Buffer) fault(code kv.Code) {
 	}
 }
 
+// lost has the error of the first read that failed; Finish returns it.
+type lost struct{ first error }
+
 // Lose notes that a read failed with err, and returns err.
-func (b *Buffer) Lose(err error) error {
-	b.lost = cmp.Or(b.lost, err)
+func (l *lost) Lose(err error) error {
+	l.first = cmp.Or(l.first, err)
 	return err
 }
 
@@ -81,10 +84,10 @@ func isSystem(key []byte) bool { return len(key) > 0 && key[0] == 0xff }
 func beyond(key []byte) bool { return isSystem(key) && len(key) > 1 }
 
 // Watched is Get for a watch, whose failure is no failed read.
-func (b *Buffer) Watched(key []byte) ([]byte, error) {
-	lost := b.lost
+func Watched(b *Buffer, key []byte) ([]byte, error) {
+	before := b.lost
 	value, err := b.get(key, true)
-	b.lost = lost
+	b.lost = before
 	return value, err
 }
 

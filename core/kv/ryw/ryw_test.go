@@ -292,7 +292,7 @@ func checkOutcome(t *rapid.T, b *Buffer, m *model) {
 		if kv.CodeOf(err) != kv.AccessedUnreadable {
 			t.Fatalf("the outcome is %v after a read that failed", err)
 		}
-		b.lost = nil
+		b.lost = lost{}
 		c, err = b.Finish(kv.MaxTxSize)
 	}
 	if err != nil {
