@@ -35,6 +35,10 @@ type Options struct {
 	// Broken is told of broken invariants in runs and transactions, which then fail. If it is nil, a broken
 	// invariant ends the process. Several goroutines call it.
 	Broken func(*invariant.Broken)
+	// Away returns why the store answers nobody, nil while it may answer. The store has logged that by itself, so
+	// that errors of requests which follow from it are worth the debug level only. If Away is nil, the loop
+	// logs all of them. Several goroutines may call it.
+	Away func() error
 }
 
 const (
@@ -55,6 +59,7 @@ type Loop struct {
 	ctx    context.Context        // of all effects; ends with Run
 	exited bool                   // the node has left
 	name   atomic.Pointer[string] // of the node, which may rename itself
+	quiet  bool                   // errors of requests were not worth a warning, so neither is their end
 }
 
 // New prepares a loop. It does nothing before Run.
@@ -148,12 +153,27 @@ func (l *Loop) perform(e host.Effect) {
 			delete(l.links, e.Run)
 		}
 	case node.Note:
-		l.Logger.Info(e.What, "job", e.Job, "detail", e.Text)
+		l.log(e)
 	case node.Rename:
 		l.name.Store(&e.Name)
 	case node.Exit:
 		l.exited = true
 	}
+}
+
+// log writes a note to the log.
+func (l *Loop) log(e node.Note) {
+	level := slog.LevelInfo
+	if e.Warns() {
+		level = slog.LevelWarn
+	}
+	if e.What == "store_error" {
+		l.quiet = l.Away != nil && l.Away() != nil
+	}
+	if l.quiet && (e.What == "store_error" || e.What == "store_back") {
+		level = slog.LevelDebug
+	}
+	l.Logger.Log(l.ctx, level, e.What, "job", e.Job, "detail", e.Text)
 }
 
 // open makes the pair of a run that starts. Nothing is sent yet, so it fails only for reasons in the

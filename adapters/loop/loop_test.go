@@ -227,3 +227,40 @@ func TestRename(t *testing.T) {
 		t.Errorf("it is called %q", r.Name())
 	}
 }
+
+// TestLevelsOfNotes: what calls for a look is a warning; errors of requests are none while the store is known to be
+// away, and their end is no news then.
+func TestLevelsOfNotes(t *testing.T) {
+	r := newRig(t)
+	var log bytes.Buffer
+	r.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.ctx = t.Context()
+	var away error
+	r.Away = func() error { return away }
+	for _, c := range []struct {
+		what  string
+		away  error
+		level string
+	}{
+		{"lease", nil, "INFO"},
+		{"store_error", nil, "WARN"},
+		{"store_back", io.EOF, "INFO"}, // since the error was told
+		{"store_error", io.EOF, "DEBUG"},
+		{"lease_lost", io.EOF, "WARN"},
+		{"store_back", nil, "DEBUG"},
+		{"worker_silent", nil, "WARN"},
+	} {
+		away = c.away
+		log.Reset()
+		r.perform(node.Note{What: c.what})
+		if want := "level=" + c.level + " msg=" + c.what; !strings.Contains(log.String(), want) {
+			t.Errorf("%q, want %s", log.String(), want)
+		}
+	}
+	away, r.Away = io.EOF, nil
+	log.Reset()
+	r.perform(node.Note{What: "store_error"})
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("a store that cannot tell: %q", log.String())
+	}
+}

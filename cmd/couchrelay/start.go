@@ -97,7 +97,8 @@ func (s *service) begin() {
 	wall := clock.New()
 	breaches := loop.NewBreaches(s.logger, wall)
 	s.loop = loop.New(loop.Options{
-		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Broken: breaches.Report,
+		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
+		Broken: breaches.Report,
 		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: s.client,
 			Broken: breaches.Report}),
 		Node: node.Config{

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -25,6 +26,15 @@ type call struct {
 	sent   instant.Time  // when the present attempt was sent, by the steady clock; leases count from here
 	due    instant.Time  // when the next attempt is, by the steady clock; only while not flying
 	pause  time.Duration // before the last repetition; it doubles up to maxPause, 0 before the first failure
+}
+
+// requests are what the node has asked of the store.
+type requests struct {
+	calls  []*call // that wait for an answer or for their next attempt, oldest first
+	nextID uint64  // of the last Ask; every attempt has its own, so that an answer is matched to its attempt
+	// failing is whether a request has failed, and not all that failed have got through since. An outage
+	// makes every kind of request fail, and is told once.
+	failing bool
 }
 
 func (n *Node) ask(q Request) { n.issue(&call{req: q}) }
@@ -95,8 +105,9 @@ func (n *Node) onDone(e Done) {
 // its type.
 func (n *Node) answered(c *call, e Done) {
 	if e.Fault == StoreDown {
-		if c.pause == 0 {
-			n.note("store_error", "", "%s: %s", c.req, e.Text)
+		if !n.failing {
+			n.failing = true
+			n.note("store_error", "", "%s: %s; it is tried again until it gets through", called(c.req), e.Text)
 		}
 		c.pause = min(max(2*c.pause, firstPause), maxPause)
 		if _, beat := c.req.(Beat); beat {
@@ -106,6 +117,10 @@ func (n *Node) answered(c *call, e Done) {
 		return
 	}
 	n.dropCalls(func(o *call) bool { return o == c })
+	if n.failing && !slices.ContainsFunc(n.calls, func(c *call) bool { return c.pause > 0 }) {
+		n.failing = false
+		n.note("store_back", "", "all requests that had failed have got through")
+	}
 	switch {
 	case c.run != nil:
 		n.runAnswered(c, e)

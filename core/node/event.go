@@ -163,3 +163,12 @@ func (e KillRun) String() string  { return fmt.Sprintf("kill run %d", e.Run) }
 func (e Rename) String() string   { return "rename to " + e.Name }
 func (Exit) String() string       { return "exit" }
 func (e Note) String() string     { return fmt.Sprintf("note %s %s %s", e.What, e.Job, e.Text) }
+
+// Warns reports whether a note is a warning: others take the node's jobs, or it theirs, or the store fails.
+func (e Note) Warns() bool {
+	switch e.What {
+	case "lease_lost", "worker_silent", "store_error":
+		return true
+	}
+	return false
+}

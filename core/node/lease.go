@@ -233,7 +233,10 @@ func (n *Node) onLeases(l Leases) {
 		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // it may have announced a longer one
 		gone := lease.Expired || n.cfg.Exclusive || o.silent >= timeout
 		if gone && !n.expiring(o.worker) {
-			n.note("worker_silent", "", "worker %s; its jobs are given back", o.worker)
+			if !lease.Expired { // else another node has said so
+				n.note("worker_silent", "", "node %s (worker %s) left without notice; its jobs are given back",
+					o.info.Name, o.worker)
+			}
 			beat := o.beat
 			// Reached: the jobs of a silent worker are given back
 			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit})

@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/replication"
 )
 
 // TestOutageIsNobodysSilence: after an outage of the store, be it short or long, no node takes one that lives for
@@ -106,4 +107,35 @@ func TestOwnPastAtOnce(t *testing.T) {
 		return err
 	})
 	w.audit()
+}
+
+// TestLogOfOutage: an outage is told once, whatever fails, and its end once; a lease that was lost is a warning.
+func TestLogOfOutage(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n", nil)
+	w.pass(time.Minute)
+	for range 2 {
+		n.notes, n.texts = nil, nil
+		w.down = true
+		n.endRun(n.runOf("r000"), replication.Completed)
+		w.pass(5 * time.Minute)
+		w.down = false
+		w.pass(time.Minute)
+		want := []string{"store_error", "lease_lost", "store_back", "lease"}
+		if !slices.Equal(slices.Sorted(slices.Values(n.notes)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("notes %v, want %v in any order", n.notes, want)
+		}
+		if want := "record of a job's completion: down; it is tried again until it gets through"; n.texts[0] != want {
+			t.Errorf("%q, want %q", n.texts[0], want)
+		}
+	}
+	for what, warns := range map[string]bool{
+		"store_error": true, "lease_lost": true, "worker_silent": true,
+		"store_back": false, "lease": false, "crashed": false,
+	} {
+		if got := (Note{What: what}).Warns(); got != warns {
+			t.Errorf("%s warns: %v", what, got)
+		}
+	}
 }

@@ -140,13 +140,12 @@ const (
 
 // Node is the state of a worker. It is made by New and changed by Step alone.
 type Node struct {
-	cfg    Config
-	name   string
-	rng    prng.Source
-	clock  Clock
-	out    []Effect
-	calls  []*call // requests that wait for an answer or for their next attempt, oldest first
-	nextID uint64  // of the last Ask; every attempt has its own, so that an answer is matched to its attempt
+	cfg   Config
+	name  string
+	rng   prng.Source
+	clock Clock
+	out   []Effect
+	requests
 
 	lease  leaseState
 	epoch  int    // leases so far, 1 or more after Start

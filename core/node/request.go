@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"reflect"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -77,30 +78,41 @@ type Progressed struct{ Done bool }
 func (Ok) result()         {}
 func (Progressed) result() {}
 
-// registry has a row for each type of request: its zero value, and that of its answer.
+// registry has a row for each type of request: its zero value, that of its answer, and what people call it.
 var registry = []struct {
 	request Request
 	answer  Result
+	called  string
 }{
-	{Join{}, Ok{}},
-	{Beat{}, Beaten{}},
-	{ListOwned{}, Owned{}},
-	{Retire{}, Progressed{}},
-	{ListLeases{}, Leases{}},
-	{Expire{}, Progressed{}},
-	{Accept{}, Accepted{}},
-	{Resume{}, Accepted{}},
-	{Promote{}, Promoted{}},
-	{Sweep{}, Progressed{}},
-	{Survey{}, Surveyed{}},
-	{Charge{}, Ok{}},
-	{Tune{}, Ok{}},
-	{Claim{}, Claimed{}},
-	{Record{}, Ok{}},
-	{Complete{}, Ok{}},
-	{Crash{}, Ok{}},
-	{Fail{}, Ok{}},
-	{Requeue{}, Ok{}},
+	{Join{}, Ok{}, "join"},
+	{Beat{}, Beaten{}, "heartbeat"},
+	{ListOwned{}, Owned{}, "list of own jobs"},
+	{Retire{}, Progressed{}, "departure"},
+	{ListLeases{}, Leases{}, "look at the other nodes"},
+	{Expire{}, Progressed{}, "return of a lost worker's jobs"},
+	{Accept{}, Accepted{}, "accept of jobs"},
+	{Resume{}, Accepted{}, "resumption of a job"},
+	{Promote{}, Promoted{}, "look for due jobs"},
+	{Sweep{}, Progressed{}, "sweep"},
+	{Survey{}, Surveyed{}, "survey of the queue"},
+	{Charge{}, Ok{}, "charge of use"},
+	{Tune{}, Ok{}, "tuning of priority_coeff"},
+	{Claim{}, Claimed{}, "claim of a replication id"},
+	{Record{}, Ok{}, "record of a job's progress"},
+	{Complete{}, Ok{}, "record of a job's completion"},
+	{Crash{}, Ok{}, "record of a job's crash"},
+	{Fail{}, Ok{}, "record of a job's failure"},
+	{Requeue{}, Ok{}, "return of a job to the queue"},
+}
+
+// called returns what people call a request of this type.
+func called(q Request) string {
+	for _, row := range registry {
+		if reflect.TypeOf(row.request) == reflect.TypeOf(q) {
+			return row.called
+		}
+	}
+	return q.String()
 }
 
 // Results holds a zero value of the answer of each type of request, so that recorded answers can be read.

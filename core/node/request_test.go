@@ -29,6 +29,18 @@ func TestRegistryIsComplete(t *testing.T) {
 	}
 }
 
+// TestRequestsHaveWords: errors of the store name a request in words for people, and each in its own.
+func TestRequestsHaveWords(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range registry {
+		words := called(row.request)
+		if words == "" || seen[words] {
+			t.Errorf("a %T is called %q", row.request, words)
+		}
+		seen[words] = true
+	}
+}
+
 func typeNames[T any](values []T) []string {
 	set := map[string]bool{}
 	for _, v := range values {

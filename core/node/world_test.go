@@ -42,6 +42,8 @@ type driven struct {
 	// hold keeps the answers to requests that it matches for later.
 	hold func(Request) bool
 	held []Ask
+
+	texts []string // of the notes
 }
 
 func newWorld(t *testing.T) *world {
@@ -89,7 +91,7 @@ func (d *driven) step(ev Event) {
 		case KillRun:
 			delete(d.running, e.Run)
 		case Note:
-			d.notes = append(d.notes, e.What)
+			d.notes, d.texts = append(d.notes, e.What), append(d.texts, e.Text)
 		case Exit:
 			d.exited = true
 		}
