@@ -59,11 +59,14 @@ func (n *Node) checkLease() {
 	}
 }
 
-// keepLease sends heartbeats, and now and then compares the runs with the worker's jobs in the store, in
-// case that a notification of a job that was taken away got lost.
+// keepLease sends heartbeats, early when the number of jobs has changed, and now and then compares the runs with
+// the worker's jobs in the store, in case that a notification of a job that was taken away got lost.
 func (n *Node) keepLease() {
 	if n.lease != live {
 		return
+	}
+	if n.outdated(len(n.runs)) {
+		n.timers.beat = min(n.timers.beat, n.again)
 	}
 	if n.due(&n.timers.beat, n.beatInterval()) {
 		askOnce(n, Beat{Worker: n.worker})

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -137,5 +138,34 @@ func TestLogOfOutage(t *testing.T) {
 		if got := (Note{What: what}).Warns(); got != warns {
 			t.Errorf("%s warns: %v", what, got)
 		}
+	}
+}
+
+// TestOthersKnowTheNumber: the registry has the number of running jobs within about a second, by few heartbeats.
+func TestOthersKnowTheNumber(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", nil)
+	beats := 0
+	n.hold = func(q Request) bool {
+		if _, is := q.(Beat); is {
+			beats++
+		}
+		return false
+	}
+	w.pass(2 * time.Second)
+	w.putMany(30, true)
+	w.pass(toldPause)
+	if got := w.members()["n"].Running; got != 30 {
+		t.Errorf("others see %d of 30 running jobs", got)
+	}
+	w.pass(20 * time.Second)
+	beats = 0
+	for i := range 30 { // one after the other, in three seconds
+		n.endRun(n.runOf(fmt.Sprintf("r%03d", i)), replication.Completed)
+		w.pass(100 * time.Millisecond)
+	}
+	w.pass(toldPause)
+	if got := w.members()["n"].Running; got != 0 || beats > 6 {
+		t.Errorf("others see %d running jobs, after %d heartbeats", got, beats)
 	}
 }

@@ -66,6 +66,27 @@ func Members(r kv.Reader, s *jobstore.Store) ([]Member, error) {
 // encode packs the info for its lease.
 func (i Info) encode() ([]byte, error) { return json.Encode(i) }
 
+// news is what the node told others last. Heartbeats come often enough for that, but the number of running jobs
+// can change by hundreds between two of them, and others share the jobs by it.
+type news struct {
+	granted time.Duration // the activity timeout that others were told by the last heartbeat known to be there
+	told    int           // running jobs, in the last attempt to join or to send a heartbeat
+	again   instant.Time  // from when on another number may be told early, by the steady clock
+}
+
+// toldPause is about the least time between two heartbeats that tell nothing but another number of jobs.
+const toldPause = time.Second
+
+// sent notes what is about to be sent.
+func (w *news) sent(i Info, again instant.Time) Info {
+	w.told, w.again = i.Running, again
+	return i
+}
+
+// outdated reports whether the number of running jobs is off by more than an eighth of what was told. Between
+// none and some it always is.
+func (w *news) outdated(running int) bool { return 8*max(running-w.told, w.told-running) > w.told }
+
 // info is what this node tells about itself now.
 func (n *Node) info() Info {
 	i := Info{

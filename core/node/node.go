@@ -154,8 +154,8 @@ type Node struct {
 	// on. Each heartbeat that is known to have committed moves it to granted after the moment when the
 	// heartbeat was sent. An attempt that announces a shorter timeout moves it nearer at once, since it may
 	// commit unheard. Invariant: not later than granted from now.
-	ends    instant.Time
-	granted time.Duration // the activity timeout that the others were told by that heartbeat
+	ends instant.Time
+	news
 	// seen is the worker's call counter at the last list of its jobs. While the store's is the same, no job
 	// was taken from the worker since.
 	seen int64

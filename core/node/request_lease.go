@@ -18,7 +18,9 @@ func (q Join) String() string { return "join as " + q.Worker }
 func (Join) ofLease() {}
 
 // renew reports the node's present info, and not that of an attempt that failed long ago.
-func (q Join) renew(n *Node) Request { return Join{Worker: q.Worker, Info: n.info()} }
+func (q Join) renew(n *Node) Request {
+	return Join{Worker: q.Worker, Info: n.sent(n.info(), n.clock.Steady.Add(n.jitter(toldPause)))}
+}
 
 func (q Join) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
 	info, err := q.Info.encode()
@@ -48,7 +50,7 @@ func (Beat) ofLease() {}
 // on the shorter lease.
 func (q Beat) renew(n *Node) Request {
 	n.ends = min(n.ends, n.clock.Steady.Add(n.cfg.ActivityTimeout))
-	return Beat{Worker: q.Worker, Info: n.info()}
+	return Beat{Worker: q.Worker, Info: n.sent(n.info(), n.clock.Steady.Add(n.jitter(toldPause)))}
 }
 
 func (q Beat) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {

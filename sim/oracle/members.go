@@ -22,6 +22,9 @@ var memberSubject = subject{
 			"a worker."},
 		{"L5c", "What a node says of itself when it joins or sends a heartbeat is true at that moment."},
 		{"L5d", "When all is quiet, the registry lists every node that lives, as it is, and no other."},
+		{"L5g", "A node whose number of jobs is off by more than an eighth of what it told others tells them within " +
+			"a second, unless they do not answer."},
+		{"B1j", "A node that has nothing to tell but its number of jobs tells it about once in a second at most."},
 		{"S4a", "A node that hears from its heartbeat that a job was taken from it looks at once which one."},
 		{"S26a", "A heartbeat that failed is repeated within a second."},
 	},
@@ -36,6 +39,9 @@ var memberSubject = subject{
 type membership struct {
 	asked   uint64       // id of the last attempt to join or to send a heartbeat; 0 before the first
 	info    node.Info    // the news in that attempt
+	at      instant.Time // when that attempt was made, by the node's steady clock
+	told    bool         // that attempt has committed, and the node has heard of that
+	again   bool         // that attempt repeated one that had failed
 	beat    uint64       // id of the last attempt to send a heartbeat; 0 after a join
 	failed  instant.Time // when that attempt failed; 0 while it has not
 	calls   int64        // counter of the worker's calls when the node last listed its jobs; 0 after a join
@@ -52,6 +58,7 @@ func (m *members) stepped(s nodeStep) {
 	if answered && done.ID == known.beat && done.Fault == node.StoreDown {
 		known.failed = m.w.Now()
 	}
+	known.told = known.told || answered && done.ID == known.asked && done.Fault == node.Committed
 	owes := answered && done.ID == known.asked && done.Fault == node.Committed && m.outdated(p)
 	changes := m.changes(s)
 	for _, e := range s.effects {
@@ -60,13 +67,16 @@ func (m *members) stepped(s nodeStep) {
 		case node.ListOwned:
 			known.listing = ask.ID
 		case node.Join:
-			*known, owes = membership{asked: ask.ID, info: q.Info}, false
+			*known, owes = membership{asked: ask.ID, info: q.Info, at: p.Steady()}, false
 			if !changes {
 				m.checkTold(p, q.Info)
 			}
 		case node.Beat:
 			m.checkRepeated(p)
+			m.checkRare(s, q.Info)
+			known.again = known.failed > 0
 			known.asked, known.beat, known.failed, known.info, owes = ask.ID, ask.ID, 0, q.Info, false
+			known.at, known.told = p.Steady(), false
 			m.checkTold(p, q.Info)
 		}
 	}
@@ -76,6 +86,35 @@ func (m *members) stepped(s nodeStep) {
 	}
 	if answered {
 		m.checkCalled(p, done)
+	}
+	m.checkNumber(p)
+}
+
+// pauseOfNews is the time within which a change of the number of jobs is told, and until it may be told again.
+const pauseOfNews = time.Second
+
+// checkNumber demands that others learn of a number of jobs that is not about right any more. A node that drains
+// is about to leave.
+func (m *members) checkNumber(p *process) {
+	known := &p.member
+	differs := max(p.Running()-known.info.Running, known.info.Running-p.Running())
+	late := known.told && p.Steady() > known.at.Add(pauseOfNews)
+	if late && 8*differs > known.info.Running && !p.Draining() {
+		m.Fail("L5g", "%s runs %d jobs, and has told others of %d", p.Name, p.Running(), known.info.Running)
+	}
+}
+
+// checkRare demands that a heartbeat which tells nothing new, or only another number of jobs, does not come right
+// after one that was answered at the first attempt. Short activity timeouts want heartbeats that often.
+func (m *members) checkRare(s nodeStep, i node.Info) {
+	known := &s.p.member
+	same := known.info
+	same.Running, same.Seen = i.Running, i.Seen
+	usual := min(known.info.ActivityTimeout, i.ActivityTimeout) / 4 * 3 / 4
+	pause := s.p.Steady().Sub(known.at)
+	if known.told && !known.again && i == same && pause < min(pauseOfNews*3/4, usual) && !m.changes(s) {
+		m.Fail("B1j", "%s sends a heartbeat %s after the last one, with nothing new but %d jobs, %d before",
+			s.p.Name, pause, i.Running, known.info.Running)
 	}
 }
 

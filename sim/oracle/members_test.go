@@ -70,6 +70,67 @@ func TestWhatNodesTell(t *testing.T) {
 			r.step(node.Drain{})
 			r.step(done(1, node.Beaten{}))
 		}, ""},
+		{"of one run in two seconds at the latest", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.node(1).Occupy(1)
+			r.step(node.Wake{})
+			r.pass(time.Second)
+			r.step(node.Wake{})
+		}, ""},
+		{"of its first run too late", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.node(1).Occupy(1)
+			r.pass(1001 * time.Millisecond)
+			r.step(node.Wake{})
+		}, "L5g"},
+		{"of its first run late, since the heartbeat before has no answer", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.node(1).Occupy(1)
+			r.pass(time.Minute)
+			r.step(node.Wake{})
+		}, ""},
+		{"of one run more than nine late", func(r *rig) {
+			r.node(1).Occupy(9)
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.node(1).Occupy(10)
+			r.pass(time.Minute)
+			r.step(node.Wake{})
+		}, ""},
+		{"of one run more than seven late", func(r *rig) {
+			r.node(1).Occupy(7)
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.node(1).Occupy(8)
+			r.pass(time.Minute)
+			r.step(node.Wake{})
+		}, "L5g"},
+		{"of each run at once", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.node(1).Occupy(1)
+			r.pass(500 * time.Millisecond)
+			r.step(node.Wake{}, beat(r, 2))
+		}, "B1j"},
+		{"of each run at once, and before it failed to", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(failed(1))
+			r.pass(200 * time.Millisecond)
+			r.step(node.Wake{}, beat(r, 2))
+			r.step(done(2, node.Beaten{}))
+			r.pass(200 * time.Millisecond)
+			r.step(node.Wake{}, beat(r, 3))
+		}, ""},
+		{"of a run, and of maintenance at once", func(r *rig) {
+			r.step(node.Wake{}, beat(r, 1))
+			r.step(done(1, node.Beaten{}))
+			r.step(maintenance(r))
+			info := infoOf(r, 1)
+			info.Status = node.InMaintenance
+			r.step(node.Wake{}, ask(2, node.Beat{Info: info}))
+		}, ""},
 		{"nothing of another number of runs", func(r *rig) {
 			r.step(node.Wake{}, beat(r, 1))
 			r.node(1).Occupy(1)
@@ -118,6 +179,7 @@ func TestHeartbeats(t *testing.T) {
 			beat(r, 1)
 			r.step(done(1, node.Beaten{Calls: 1}), ask(2, node.ListOwned{}))
 			r.step(done(2, node.Owned{Calls: 1}))
+			r.pass(5 * time.Second)
 			beat(r, 3)
 			r.step(done(3, node.Beaten{Calls: 1}))
 		}, ""},
