@@ -165,7 +165,10 @@ func TestFleet(t *testing.T) {
 
 	b.kill()
 	f.ask(c)
-	f.await("b to be forgotten", func() bool { _, there := f.members()["b"]; return !there })
+	f.await("b to be given up", func() bool { return f.members()["b"]["given_up_by"] != nil })
+	if b := f.members()["b"]; b["status"] != "lost" || b["running"] != 3.0 || b["given_up"] == nil {
+		t.Errorf("b is %v", b)
+	}
 	if on := f.running(); on["b"] != 0 {
 		t.Errorf("jobs run on a dead node: %v", on)
 	}
@@ -296,7 +299,7 @@ func TestRolesOfNodes(t *testing.T) {
 		t.Errorf("members %v", m)
 	}
 	worker.kill()
-	f.await("the worker to be forgotten", func() bool { return len(f.members()) == 1 })
+	f.await("the worker to be given up", func() bool { return f.members()["worker"]["given_up_by"] == "front" })
 	if state := f.docState("r"); state != "pending" {
 		t.Errorf("after the worker's death the job is %s", state)
 	}

@@ -29,6 +29,7 @@
 //	("worker", worker)              lease: live or expired
 //	("beat", worker)                versionstamp of the last heartbeat, and what the worker says of itself
 //	("call", worker)                counter, raised when a job of the worker was taken from it
+//	("gone", name)                  a node that others gave up, for operators
 //	("count", state)                counter of jobs
 //	("signal")                      counter, raised whenever a job becomes ready
 //
@@ -150,6 +151,7 @@ func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
 type Keys struct {
 	Job, Ready, Waiting, Owned tuple.Subspace
 	Worker, Beat, Call, Count  tuple.Subspace
+	Gone                       tuple.Subspace
 	Signal                     []byte
 }
 
@@ -159,7 +161,7 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 	return Keys{
 		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"),
 		Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
-		Call: space.Sub("call"), Count: space.Sub("count"), Signal: space.Pack("signal"),
+		Call: space.Sub("call"), Gone: space.Sub("gone"), Count: space.Sub("count"), Signal: space.Pack("signal"),
 	}
 }
 

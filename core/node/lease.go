@@ -242,7 +242,7 @@ func (n *Node) onLeases(l Leases) {
 			}
 			beat := o.beat
 			// Reached: the jobs of a silent worker are given back
-			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit})
+			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit, By: n.name})
 		}
 		if !gone {
 			n.checkName(o)

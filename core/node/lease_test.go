@@ -169,3 +169,56 @@ func TestOthersKnowTheNumber(t *testing.T) {
 		t.Errorf("others see %d running jobs, after %d heartbeats", got, beats)
 	}
 }
+
+// TestGoneIsListed: a node that others gave up is listed for an hour, with what it was last and who gave it up, and
+// not while another one has its name; one that left in order is not.
+func TestGoneIsListed(t *testing.T) {
+	w := newWorld(t)
+	listed := func() (list []Gone) {
+		w.do(func(tx kv.Tx) error {
+			members, err := Members(tx, w.s)
+			if err == nil {
+				list, err = Departed(tx, w.s, members)
+			}
+			return err
+		})
+		return list
+	}
+	w.putMany(3, true)
+	dead := w.start("dead", nil)
+	w.pass(5 * time.Second)
+	watcher := w.start("watcher", nil)
+	left := w.start("left", nil)
+	left.step(Drain{})
+	w.pass(5 * time.Second)
+	dead.paused = true
+	seen := w.members()["dead"].Seen
+	w.pass(w.handoverBound())
+	list := listed()
+	if len(list) != 1 || list[0].Info.Name != "dead" || list[0].Info.Running != 3 || list[0].Info.Seen < seen ||
+		list[0].By != "watcher" || w.now.Sub(list[0].At) > 10*time.Second {
+		t.Fatalf("gone are %+v", list)
+	}
+	heir := w.start("dead", nil)
+	w.pass(time.Second)
+	if list := listed(); len(list) != 0 {
+		t.Errorf("gone are %+v, and a node of that name lives", list)
+	}
+	heir.step(Drain{})
+	heir.stopAll()
+	w.pass(goneFor - time.Minute)
+	if len(listed()) != 1 {
+		t.Error("forgotten too early")
+	}
+	w.pass(3 * time.Minute)
+	w.do(func(tx kv.Tx) error {
+		rows, err := tx.GetRange(w.s.Keys.Jobs.Gone.Range(), kv.RangeOptions{})
+		if len(rows) != 0 {
+			t.Errorf("%d rows are left", len(rows))
+		}
+		return err
+	})
+	if watcher.lease != live {
+		t.Error("the watcher has no lease")
+	}
+}

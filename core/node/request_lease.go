@@ -154,12 +154,16 @@ func (Leases) result() {}
 type Expire struct {
 	Worker string
 	Beat   *[10]byte
-	Limit  int // jobs given back in one transaction
+	Limit  int    // jobs given back in one transaction
+	By     string // name of the node that gives the other one up; empty if operators need not be told
 }
 
 func (q Expire) String() string { return "expire " + q.Worker }
 
-func (q Expire) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
+func (q Expire) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	if err := bury(tx, s, q, now); err != nil {
+		return nil, err
+	}
 	done, err := s.Jobs.Expire(tx, q.Worker, q.Beat, q.Limit)
 	return Progressed{done}, err
 }

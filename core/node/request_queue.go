@@ -65,12 +65,15 @@ func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(e.Result.(Pro
 
 func (Promoted) result() {}
 
-// Sweep removes jobs and rows that are not needed any more; see jobstore.Store.Sweep.
+// Sweep removes jobs and rows that are not needed any more; see jobstore.Store.Sweep and Gone.
 type Sweep struct{ Limit int }
 
 func (Sweep) String() string { return "sweep" }
 
 func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	if err := forget(tx, s, now); err != nil {
+		return nil, err
+	}
 	done, err := s.Sweep(tx, now, q.Limit)
 	return Progressed{done}, err
 }

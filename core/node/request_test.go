@@ -90,7 +90,7 @@ Beat Worker Info: beat of
 ListOwned Worker: list jobs of 
 Retire Worker Limit: retire 
 ListLeases: list leases
-Expire Worker Beat Limit: expire 
+Expire Worker Beat Limit By: expire 
 Accept Worker Node Demand: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit: promote

@@ -1,9 +1,12 @@
 package oracle
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
@@ -18,12 +21,14 @@ var leftoverSubject = subject{
 			"calls or jobs."},
 		{"S17b", "When all is quiet, the store has no replication, and no time to forget it, of a job that " +
 			"is gone."},
+		{"S17f", "When all is quiet, a node that was given up is not listed for longer than an hour, and two " +
+			"minutes until that is noticed."},
 		{"S17e", "A run that has done all has let go of the bodies that it held."},
 	},
 	begin: func(c *chronicle) {
 		l := &leftovers{c}
 		c.on.runSaidEnd.add(l.checkBodies)
-		c.on.atRest.add(func(struct{}) { l.checkWorkers(); l.checkJobs() })
+		c.on.atRest.add(func(struct{}) { l.checkWorkers(); l.checkJobs(); l.checkGone() })
 	},
 }
 
@@ -49,6 +54,26 @@ func (l *leftovers) checkWorkers() {
 			if err != nil || l.leases[fmt.Sprint(t[0])].gone {
 				l.Fail("S17a", "%s of %v is there, and the worker is gone: %v", kind, t, err)
 			}
+		}
+	}
+}
+
+// checkGone looks for nodes that were given up long ago. When that was is told by the clock of the node that did
+// it, which may have been set.
+func (l *leftovers) checkGone() {
+	if l.w.ClocksWereSet() {
+		return
+	}
+	rows, err := l.w.Present().GetRange(l.w.Store().Keys.Jobs.Gone.Range(), kv.RangeOptions{})
+	if err != nil {
+		l.Fail("S17f", "%v", err)
+	}
+	for _, row := range rows {
+		var g struct {
+			At instant.Time `json:"at"`
+		}
+		if err := json.Unmarshal(row.Value, &g); err != nil || l.w.Now().Sub(g.At) > time.Hour+2*time.Minute {
+			l.Fail("S17f", "%s still is listed, %v", row.Value, err)
 		}
 	}
 }

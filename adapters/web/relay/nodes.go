@@ -34,28 +34,47 @@ type nodeView struct {
 	MaxJobs  int         `json:"max_jobs"`
 	Started  timestamp   `json:"start_time"`
 	LastSeen timestamp   `json:"last_seen"` // by the node's own clock
+
+	// Of a node that is gone: when it was given up, and by which node, by whose clock that is.
+	GivenUp   *timestamp `json:"given_up,omitempty"`
+	GivenUpBy string     `json:"given_up_by,omitempty"`
 }
 
 const lost node.Status = "lost"
 
-// nodes reads the registry, in the order of names.
+// viewOf shows what a node said of itself.
+func viewOf(i *node.Info) nodeView {
+	return nodeView{
+		Name: i.Name, Version: i.Version, Roles: i.Roles, Status: i.Status, Running: i.Running, MaxJobs: i.MaxJobs,
+		Started: timestamp(i.Started), LastSeen: timestamp(i.Seen),
+	}
+}
+
+// nodes reads the registry, in the order of names, with the nodes that were given up a while ago.
 func (s *service) nodes(q *web.Request) ([]nodeView, error) {
+	var gone []node.Gone
 	members, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]node.Member, error) {
-		return node.Members(tx.Snapshot(), s.Store)
+		list, err := node.Members(tx.Snapshot(), s.Store)
+		if err == nil {
+			gone, err = node.Departed(tx.Snapshot(), s.Store, list)
+		}
+		return list, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	views := make([]nodeView, len(members))
-	for i, m := range members {
-		views[i] = nodeView{
-			Name: m.Info.Name, Version: m.Info.Version, Roles: m.Info.Roles,
-			Status: m.Info.Status, Running: m.Info.Running,
-			MaxJobs: m.Info.MaxJobs, Started: timestamp(m.Info.Started), LastSeen: timestamp(m.Info.Seen),
-		}
+	views := make([]nodeView, 0, len(members)+len(gone))
+	for _, m := range members {
+		v := viewOf(&m.Info)
 		if m.Expired {
-			views[i].Status = lost
+			v.Status = lost
 		}
+		views = append(views, v)
+	}
+	for _, g := range gone {
+		v, at := viewOf(&g.Info), timestamp(g.At)
+		v.Status, v.GivenUp, v.GivenUpBy = lost, &at, g.By
+		views = append(views, v)
 	}
 	slices.SortStableFunc(views, func(a, b nodeView) int { return cmp.Compare(a.Name, b.Name) })
 	return views, nil
@@ -85,6 +104,9 @@ func (s *service) membership(q *web.Request) error {
 		Cluster []string `json:"cluster_nodes"`
 	}{[]string{}, []string{}}
 	for _, v := range views {
+		if v.GivenUp != nil {
+			continue
+		}
 		answer.Cluster = append(answer.Cluster, v.Name)
 		if v.Status != lost {
 			answer.All = append(answer.All, v.Name)
