@@ -63,6 +63,7 @@ func (t *transaction) Prefetch(keys [][]byte, ranges []kv.Range) {
 	stop()
 	for _, f := range futures {
 		t.wait(f)
+		_, _ = f.Get()
 	}
 }
 

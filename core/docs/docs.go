@@ -104,6 +104,8 @@ type Database struct {
 	store    *Store
 	instance tuple.Subspace
 	ordinal  uint16 // of the next document written through this handle
+
+	prefetched bool // the caller of Update has called Prefetch
 }
 
 // Validation checks an edit. It is given the revision that the edit replaces, nil if there is none. It
@@ -172,6 +174,13 @@ func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
 	}
 	db.Created, db.instance = instant.Time(created), s.instances.Sub(db.Instance)
 	return db, nil
+}
+
+// Reads returns what a transaction reads that reads a document of a database and replaces it.
+func (s *Store) Reads(instance tuple.UUID, id string) (keys [][]byte, bodies kv.Range) {
+	db := &Database{instance: s.instances.Sub(instance)}
+	keys = [][]byte{db.idKey(keyRecord, id), db.entryKey(id, true), db.entryKey(id, false)}
+	return keys, tuple.Subspace(db.idKey(keyBody, id)).Range()
 }
 
 func (db *Database) describe() {

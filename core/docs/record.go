@@ -242,7 +242,7 @@ func (c *counts) move(known, alive bool, by int64) {
 	}
 }
 
-func (db *Database) add(c counts) {
+func (c counts) addTo(db *Database) {
 	if c.docs != 0 {
 		db.tx.Add(db.key(keyDocCount), c.docs)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"couchrelay/core/docs/revtree"
 	"couchrelay/core/json"
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 )
 
@@ -53,7 +54,10 @@ const (
 // goes on with the others. The error is the store's, or what Validate failed with.
 func (db *Database) Update(edits []Edit) ([]Written, error) {
 	b := &batch{db: db, byID: map[string]*record{}}
-	edits = edits[:b.prefix(edits)]
+	edits = edits[:prefix(edits)]
+	if !db.prefetched {
+		db.Prefetch(edits, nil, nil)
+	}
 	if err := b.load(edits); err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func editSize(e *Edit) int {
 }
 
 // prefix is how many edits fit as far as they alone tell.
-func (b *batch) prefix(edits []Edit) int {
+func prefix(edits []Edit) int {
 	size := 0
 	for i := range edits {
 		if size += editSize(&edits[i]); i > 0 && size > batchSize {
@@ -99,6 +103,43 @@ func (b *batch) prefix(edits []Edit) int {
 		}
 	}
 	return len(edits)
+}
+
+// Prefetch reads what Update will read of the documents, as far as the edits tell, and in the same round trip
+// what the caller will read besides. Update calls it unless the caller has.
+func (db *Database) Prefetch(edits []Edit, keys [][]byte, ranges []kv.Range) {
+	db.prefetched = true
+	more := len(keys) + len(ranges) // than the records of documents, which Update reads at once anyway
+	for i := range edits[:prefix(edits)] {
+		e := &edits[i]
+		if ValidID(e.ID) != nil {
+			continue
+		}
+		if IsLocal(e.ID) {
+			keys, more = append(keys, db.idKey(keyLocal, e.ID)), more+1
+			continue
+		}
+		keys = append(keys, db.idKey(keyRecord, e.ID))
+		if parent := e.parent(); !parent.IsZero() {
+			keys = append(keys, db.entryKey(e.ID, true), db.entryKey(e.ID, false))
+			if more++; db.Validate != nil {
+				keys = append(keys, db.bodyKey(e.ID, parent))
+			}
+		}
+	}
+	if more > 0 {
+		db.tx.Prefetch(keys, ranges)
+	}
+}
+
+// parent is the revision that the edit is likely to replace, zero if its document is likely to be new.
+func (e *Edit) parent() revtree.Rev {
+	if e.Replicated && len(e.Ancestors) > 0 {
+		return revtree.Rev{Gen: e.Rev.Gen - 1, ID: e.Ancestors[0]}
+	} else if e.Replicated {
+		return revtree.Rev{}
+	}
+	return e.Rev
 }
 
 // load reads what the store has of the documents, all at once.
@@ -140,7 +181,7 @@ func (b *batch) save() error {
 		}
 	}
 	if last != nil {
-		b.db.add(delta)
+		delta.addTo(b.db)
 		b.db.tx.SetVersionstampedValue(b.db.key(keySeq), pendingSeq(last.ordinal, tieOf(last.id), ""))
 	}
 	return nil

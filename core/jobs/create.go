@@ -89,21 +89,25 @@ func (q *Queue) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next 
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, row := range rows {
-		var due int64
-		var id string
-		if err := q.Keys.Waiting.Scan(row.Key, &due, &id); err != nil {
-			return 0, 0, corrupt(err)
-		}
-		if instant.Time(due) > now || moved == limit {
-			return moved, instant.Time(due), nil
-		}
-		if err := q.promote(tx, id, instant.Time(due)); err != nil {
+	next = instant.Never
+	for i, row := range rows {
+		due, _, err := q.Keys.scanWaiting(row.Key)
+		if err != nil {
 			return 0, 0, err
 		}
-		moved++
+		if due > now || i == limit {
+			rows, next = rows[:i], due
+			break
+		}
 	}
-	return moved, instant.Never, nil
+	return len(rows), next, q.promote(tx, rows)
+}
+
+func (k Keys) scanWaiting(key []byte) (due instant.Time, id string, err error) {
+	if err := k.Waiting.Scan(key, (*int64)(&due), &id); err != nil {
+		return 0, "", corrupt(err)
+	}
+	return due, id, nil
 }
 
 // Recall makes up to limit waiting jobs ready that are due after latest, the last first, and returns how
@@ -115,31 +119,32 @@ func (q *Queue) Recall(tx kv.Tx, latest instant.Time, limit int) (moved int, err
 	if err != nil {
 		return 0, err
 	}
-	for _, row := range rows {
-		var due int64
-		var id string
-		if err := q.Keys.Waiting.Scan(row.Key, &due, &id); err != nil {
-			return 0, corrupt(err)
-		}
-		if err := q.promote(tx, id, instant.Time(due)); err != nil {
-			return 0, err
-		}
-	}
-	return len(rows), nil
+	return len(rows), q.promote(tx, rows)
 }
 
-// promote makes a job ready that waits until due.
-func (q *Queue) promote(tx kv.Tx, id string, due instant.Time) error {
-	old, err := q.header(tx, id)
-	if err != nil {
-		return err
+// promote makes the jobs of rows ready that wait.
+func (q *Queue) promote(tx kv.Tx, waiting []kv.KeyValue) error {
+	var ids []string
+	for _, row := range waiting {
+		_, id, err := q.Keys.scanWaiting(row.Key)
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
 	}
-	if old == nil || old.State != Pending || old.Due != due {
-		return corruptf("waiting row of job %q contradicts its header", id)
+	q.Keys.prefetchHeaders(tx, ids)
+	for i, id := range ids {
+		old, err := q.header(tx, id)
+		if err != nil {
+			return err
+		}
+		if due, _, _ := q.Keys.scanWaiting(waiting[i].Key); old == nil || old.State != Pending || old.Due != due {
+			return corruptf("waiting row of job %q contradicts its header", id)
+		}
+		to := *old
+		to.Due = 0
+		q.move(tx, old, &to)
 	}
-	to := *old
-	to.Due = 0
-	q.move(tx, old, &to)
 	return nil
 }
 

@@ -166,10 +166,37 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 }
 
 // Queue is the queue of one job type. It holds no state: everything is in the store.
-type Queue struct{ Keys Keys }
+type Queue struct {
+	Keys Keys
+	// Along, if set, is what the type of the jobs reads of a job that is accepted. It is prefetched.
+	Along func(id string) kv.Range
+}
 
 // New returns the queue with these keys.
 func New(k Keys) *Queue { return &Queue{Keys: k} }
+
+// atOnce is how many jobs are prefetched together.
+const atOnce = 100
+
+// prefetch reads jobs that will be accepted, with what is along.
+func (k Keys) prefetch(r kv.Reader, ids []string, along func(id string) kv.Range) {
+	var ranges []kv.Range
+	for _, id := range ids[:min(len(ids), atOnce)] {
+		if ranges = append(ranges, k.Job.Sub(id).Range()); along != nil {
+			ranges = append(ranges, along(id))
+		}
+	}
+	r.Prefetch(nil, ranges)
+}
+
+// prefetchHeaders reads the headers of jobs that will be moved.
+func (k Keys) prefetchHeaders(r kv.Reader, ids []string) {
+	keys := make([][]byte, len(ids))
+	for i, id := range ids {
+		keys[i] = k.Job.Pack(id)
+	}
+	r.Prefetch(keys, nil)
+}
 
 // Signal reads a counter that grows whenever a job becomes ready. A worker that found no job waits for it
 // to change.

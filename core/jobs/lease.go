@@ -166,7 +166,16 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 	if err != nil {
 		return false, err
 	}
+	var ids []string
 	for _, row := range rows[:min(len(rows), limit)] {
+		_, id, err := q.scanOwned(row.Key)
+		if err != nil {
+			return false, err
+		}
+		ids = append(ids, id)
+	}
+	q.Keys.prefetchHeaders(tx, ids)
+	for _, row := range rows[:len(ids)] {
 		if err := q.giveBack(tx, row.Key); err != nil {
 			return false, err
 		}

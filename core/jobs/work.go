@@ -56,8 +56,14 @@ func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (boo
 	chosen := source.Sample(len(rows), d.Max)
 	slices.Sort(chosen)
 	accepted := make([]*Job, 0, len(chosen))
-	for _, i := range chosen {
-		id := string(rows[i].Value)
+	ids := make([]string, len(chosen))
+	for n, i := range chosen {
+		ids[n] = string(rows[i].Value)
+	}
+	for n, id := range ids {
+		if n%atOnce == 0 {
+			q.Keys.prefetch(tx, ids[n:], q.Along)
+		}
 		old, err := q.Get(tx, id)
 		if err != nil {
 			return nil, err

@@ -54,6 +54,33 @@ func (h Hold) Claim(repID, baseID string) error {
 	})
 }
 
+// claim gives jobs that are being accepted the right to run as the replications of their records, where that
+// is free or theirs already. So most runs need no Claim of their own. Rows are read so that it conflicts with
+// other claims; which jobs lose to another is for Hold.Claim to tell.
+func (k Keys) claim(tx kv.Tx, accepted []Work) error {
+	keys := make([][]byte, len(accepted))
+	for i := range accepted {
+		keys[i] = k.Claim.Pack(accepted[i].Record.RepID)
+	}
+	owners, err := tx.GetAll(keys)
+	if err != nil {
+		return err
+	}
+	taken := map[string]bool{} // by a job of this accept
+	for i := range accepted {
+		w := &accepted[i]
+		repID, owner := w.Record.RepID, string(owners[i])
+		switch {
+		case repID == "" || owner != "" && owner != w.JobID || taken[repID]:
+			continue
+		case owner == "":
+			tx.Set(keys[i], []byte(w.JobID))
+		}
+		w.Claimed, taken[repID] = true, true
+	}
+	return nil
+}
+
 // duplicate is why the job must not run as a replication that another job has.
 func (h Hold) duplicate(repID string, rec, other *Record) error {
 	passing := other.Transient()

@@ -37,6 +37,11 @@ func (h Hold) Work() (*Work, error) {
 		return nil, h.lost()
 	}
 	w, _, err := h.s.work(h.tx, j)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := h.s.JobOf(h.tx, w.Record.RepID)
+	w.Claimed = owner == h.jobID
 	return w, err
 }
 
@@ -57,6 +62,7 @@ func (h Hold) Progress(stats Stats) error {
 
 // Complete ends a one-shot that copied everything; its document says so from the same moment.
 func (h Hold) Complete(end replication.End, turn Turn) error {
+	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
 		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
 		rec.heal()
@@ -67,6 +73,7 @@ func (h Hold) Complete(end replication.End, turn Turn) error {
 
 // Fail ends a job for good; its document says why from the same moment.
 func (h Hold) Fail(t replication.Trouble, turn Turn) error {
+	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
 		rec.Error, rec.Reason = t.Error, t.Reason
 		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
@@ -79,6 +86,7 @@ func (h Hold) Fail(t replication.Trouble, turn Turn) error {
 // only asked to slow down. Without stats the job keeps the numbers that it had. seed draws the jitter of
 // the wait, so that every attempt of the transaction stores the same due time.
 func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64) error {
+	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
 			rec.Stats = *stats
@@ -101,6 +109,7 @@ func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64)
 
 // Requeue ends a run that was stopped in order; the job is pending and may run again at once.
 func (h Hold) Requeue(stats *Stats, turn Turn) error {
+	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
 			rec.Stats = *stats
@@ -110,6 +119,21 @@ func (h Hold) Requeue(stats *Stats, turn Turn) error {
 		h.note(rec, Event{Type: "pending", At: h.now})
 		return h.queue(rec, turn, 0)
 	})
+}
+
+// foreseeTurn prefetches what the end of a turn reads.
+func (h Hold) foreseeTurn() {
+	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order}}
+	f.job(h.jobID, false)
+	h.tx.Prefetch(f.keys, f.ranges)
+}
+
+// foreseeEnd prefetches what the end of a job reads, that of its document included.
+func (h Hold) foreseeEnd() {
+	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order}}
+	f.job(h.jobID, false)
+	f.document(h.jobID)
+	h.tx.Prefetch(f.keys, f.ranges)
 }
 
 // change reads the record and hands it on; the caller stores it under the lock.

@@ -19,6 +19,9 @@ type Work struct {
 	Replication *spec.Replication // with its credentials
 	Lost        int               // how many workers vanished with it; see jobs.Job.Lost
 	Place       schedule.Place    // in the queue, where it was accepted
+	// Claimed reports that the job had the right to run as the replication of its record (see Hold.Claim)
+	// when it was accepted.
+	Claimed bool
 }
 
 // acceptBytes is about how many bytes of records and replications one accept takes, if that is more than
@@ -29,6 +32,9 @@ const acceptBytes = 2 << 20
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
 // chosen and what it conflicts with. An accept that is repeated after it committed returns the same jobs.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
+	q := s.Keys.Jobs
+	tx.Prefetch([][]byte{q.Worker.Pack(worker), q.Signal, s.Keys.Order},
+		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range()})
 	list, size := make([]Work, 0, d.Max), 0
 	read := func(j *jobs.Job) (enough bool, err error) {
 		w, n, err := s.work(tx, j)
@@ -48,6 +54,9 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 		}
 	}
 	if err := s.dispatched(tx, list); err != nil {
+		return nil, err
+	}
+	if err := s.Keys.claim(tx, list); err != nil {
 		return nil, err
 	}
 	for _, w := range list {

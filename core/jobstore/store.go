@@ -73,7 +73,9 @@ type Store struct {
 // New is the store below root.
 func New(root tuple.Subspace, c Config) *Store {
 	keys := KeysBelow(root)
-	return &Store{Jobs: jobs.New(keys.Jobs), Docs: docs.New(keys.Docs), Keys: keys, Config: c}
+	queue := jobs.New(keys.Jobs)
+	queue.Along = func(jobID string) kv.Range { return keys.Spec.Sub(jobID).Range() }
+	return &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
 }
 
 // IsReplicatorDB reports whether a database's documents are replications: those of _replicator, and of any

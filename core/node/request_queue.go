@@ -33,11 +33,11 @@ func (Accept) ofLease() {}
 // ready later changes the counter, so that a node that found nothing and waits for a change is told of that
 // job.
 func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	signal, err := s.Jobs.Signal(tx.Snapshot())
+	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
 	if err != nil {
 		return nil, err
 	}
-	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	signal, err := s.Jobs.Signal(tx.Snapshot())
 	return Accepted{Work: work, Signal: signal}, err
 }
 

@@ -31,6 +31,10 @@ type run struct {
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
 
+	// claimed is the replication to which the job had the right when it was accepted; empty once that is old
+	// news, and if it had none.
+	claimed string
+
 	account string         // that pays for the slot
 	place   schedule.Place // the job's place in the queue, if it were queued now
 	charged instant.Time   // until when the ledger has the time of the run; since <= charged <= now
@@ -65,6 +69,9 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), place: w.Place,
+	}
+	if w.Claimed {
+		r.claimed = w.Record.RepID
 	}
 	again := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID })
 	invariant.Check(!again, oneRun)
@@ -119,11 +126,26 @@ func (n *Node) find(id uint64) *run {
 	return nil
 }
 
+// claimFresh is how long after the start of a run the claim that came with its job is good enough: so long
+// it may take until the run begins and has computed its id. A node that stood still asks again, since the job
+// may have been removed and another may have its replication.
+const claimFresh = 15 * time.Second
+
+// onIdentify lets the run go on if its job has the right to the replication, and asks for that right if it is
+// not known to have it.
 func (n *Node) onIdentify(e RunIdentifies) {
-	if r := n.find(e.Run); r != nil && r.state != over {
-		r.claim = &Claim{Held: r.held, RepID: e.ID, BaseID: e.Base}
-		n.write(r)
+	r := n.find(e.Run)
+	if r == nil || r.state == over {
+		return
 	}
+	known := r.claimed == e.ID && n.clock.Steady.Sub(r.since) <= claimFresh
+	if r.claimed = ""; known {
+		// Reached: a run goes on by the claim that came with its job
+		n.emit(Confirm{Run: r.id})
+		return
+	}
+	r.claim = &Claim{Held: r.held, RepID: e.ID, BaseID: e.Base}
+	n.write(r)
 }
 
 func (n *Node) onProgress(e RunProgress) {

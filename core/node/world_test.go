@@ -30,15 +30,16 @@ type world struct {
 
 type driven struct {
 	*Node
-	w       *world
-	name    string
-	running map[uint64]jobstore.Work // runs by number
-	stopped map[uint64]bool          // asked to stop
-	awaits  []Await
-	notes   []string
-	exited  bool
-	paused  bool          // the process stands still
-	skew    time.Duration // of the wall clock
+	w        *world
+	name     string
+	running  map[uint64]jobstore.Work // runs by number
+	stopped  map[uint64]bool          // asked to stop
+	awaits   []Await
+	confirms int // that runs were given
+	notes    []string
+	exited   bool
+	paused   bool          // the process stands still
+	skew     time.Duration // of the wall clock
 	// hold keeps the answers to requests that it matches for later.
 	hold func(Request) bool
 	held []Ask
@@ -88,6 +89,8 @@ func (d *driven) step(ev Event) {
 			d.running[e.Run] = e.Work
 		case StopRun:
 			d.stopped[e.Run] = true
+		case Confirm:
+			d.confirms++
 		case KillRun:
 			delete(d.running, e.Run)
 		case Note:

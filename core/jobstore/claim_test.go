@@ -1,0 +1,95 @@
+package jobstore
+
+import (
+	"context"
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// claimOf is the row of the replication of a document's job.
+func (b *bench) claimOf(doc string) []byte {
+	return b.s.Keys.Claim.Pack(b.record(jobID(doc)).RepID)
+}
+
+// TestAcceptClaims: an accepted job has the right to its replication if no other job has it, and knows.
+func TestAcceptClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		owner string // of the row before the accept
+		want  map[string]bool
+	}{
+		"reserved":             {"one", map[string]bool{"one": true}},
+		"reserved for both":    {"two", map[string]bool{"two": true}},
+		"free":                 {"", map[string]bool{"one": true}},
+		"another job's":        {"three", map[string]bool{}},
+		"a job that is gone's": {"gone", map[string]bool{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.put("one", simple, admin)
+			b.put("two", simple, admin)
+			row := b.claimOf("one")
+			b.do1(func(tx kv.Tx) error {
+				tx.Clear(row)
+				if c.owner != "" {
+					tx.Set(row, []byte(jobID(c.owner)))
+				}
+				return nil
+			})
+			accept := func(tx kv.Tx) ([]Work, error) {
+				return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+			}
+			for range 2 { // the second accept is a repetition
+				for _, w := range get(b, accept) {
+					if want := c.want[w.Record.DocID]; w.Claimed != want {
+						t.Errorf("%s: claimed %v, want %v", w.Record.DocID, w.Claimed, want)
+					}
+					held := get(b, func(tx kv.Tx) (*Work, error) { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Work() })
+					if held.Claimed != w.Claimed {
+						t.Errorf("%s: claimed %v when it is read again", w.Record.DocID, held.Claimed)
+					}
+				}
+			}
+			owner := c.owner
+			if owner == "" {
+				owner = "one"
+			}
+			if got := get(b, func(tx kv.Tx) ([]byte, error) { return tx.Get(row) }); string(got) != jobID(owner) {
+				t.Errorf("the row is %s's", got)
+			}
+		})
+	}
+}
+
+// TestAcceptsClaimOnce: of two accepts at the same time, of jobs with one replication, one conflicts.
+func TestAcceptsClaimOnce(t *testing.T) {
+	b := newBench(t)
+	b.put("one", simple, admin)
+	b.put("two", simple, admin)
+	row := b.claimOf("one")
+	b.do1(func(tx kv.Tx) error { tx.Clear(row); return b.s.Jobs.Register(tx, "w2", nil) })
+	begin := func(worker string, seed uint64) (kv.Transaction, Work) {
+		tx := b.db.Begin(context.Background(), kv.Options{})
+		work, err := b.s.Accept(tx, worker, "n", jobs.Demand{Batch: 1, Max: 1, Window: 2, Seed: seed}, b.now)
+		if err != nil || len(work) != 1 || !work[0].Claimed {
+			t.Fatal(work, err)
+		}
+		return tx, work[0]
+	}
+	first, mine := begin("w", 0)
+	for seed := uint64(0); ; seed++ {
+		second, other := begin("w2", seed)
+		if other.JobID == mine.JobID {
+			second.Cancel()
+			continue
+		}
+		if err := first.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Commit(); kv.CodeOf(err) != kv.NotCommitted {
+			t.Errorf("both jobs have one replication: %v", err)
+		}
+		return
+	}
+}

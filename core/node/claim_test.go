@@ -1,0 +1,51 @@
+package node
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClaimThatCameWithTheJob: a run goes on without a request if its job has the replication already.
+func TestClaimThatCameWithTheJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		id    string // that the run computes; empty for the record's
+		after time.Duration
+		again bool // it has identified before
+		asks  int
+	}{
+		"the same":        {"", time.Second, false, 0},
+		"another":         {"other", time.Second, false, 1},
+		"late":            {"", claimFresh + time.Second, false, 1},
+		"the same, again": {"", time.Second, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+			n := w.start("n1", nil)
+			run, asks := n.runOf("r"), 0
+			n.hold = func(q Request) bool {
+				if _, is := q.(Claim); is {
+					asks++
+				}
+				return false
+			}
+			id := c.id
+			if id == "" {
+				id = n.running[run].Record.RepID
+			}
+			w.pass(c.after)
+			want := 1
+			if c.again {
+				n.step(RunIdentifies{Run: run, ID: id, Base: "b"})
+				want++
+			}
+			n.step(RunIdentifies{Run: run, ID: id, Base: "b"})
+			if asks != c.asks || n.confirms != want {
+				t.Errorf("%d requests and %d confirmations, want %d and %d", asks, n.confirms, c.asks, want)
+			}
+			if got := w.record("r").RepID; got != id {
+				t.Errorf("it runs as %s", got)
+			}
+		})
+	}
+}
