@@ -303,6 +303,28 @@ func TestStaleReads(t *testing.T) {
 	}
 }
 
+// TestStaleWrites: a stale transaction that conflicts sees in its next attempt what it conflicted with.
+func TestStaleWrites(t *testing.T) {
+	c, db := openCluster(t, fdb.Options{Probe: time.Hour})
+	if _, err := kv.Run(bg, db, kv.Tx.ReadVersion); err != nil {
+		t.Fatal(err)
+	}
+	other := func(tx kv.Tx) error { tx.Set([]byte("k"), []byte("new")); return nil }
+	if err := kv.Do(bg, c.DB, other); err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	_, err := kv.RunWith(bg, db, kv.Options{Stale: true}, func(tx kv.Tx) (struct{}, error) {
+		v, err := tx.Get([]byte("k"))
+		seen = append(seen, string(v))
+		tx.Set([]byte("k"), []byte("newer"))
+		return struct{}{}, err
+	})
+	if err != nil || !slices.Equal(seen, []string{"", "new"}) {
+		t.Errorf("attempts saw %q, %v", seen, err)
+	}
+}
+
 // TestStaleReadsGrowNoOlder: stale transactions in a row do not keep a read version beyond its age.
 func TestStaleReadsGrowNoOlder(t *testing.T) {
 	mock := clock.NewMock()

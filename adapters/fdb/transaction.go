@@ -288,6 +288,7 @@ func (t *transaction) OnError(err error) error {
 		return err
 	}
 	t.version, t.wrote, t.stamping, t.over, t.fault, t.lost, t.stamp = 0, false, false, false, nil, nil, nil
+	t.options.Stale = false // or it might meet the same conflict again
 	t.prepare()
 	return nil
 }

@@ -149,7 +149,8 @@ type Options struct {
 	// Stale allows a read version that is up to half a second old, which saves a request for one. It is never
 	// older than what this process has committed or read before, but it may lack what other processes have
 	// committed, so that promise 3 of the package does not hold for that. It serves views of state that
-	// changes all the time.
+	// changes all the time, and writes whose refusal is no answer yet: what commits has read nothing old. It
+	// holds for the first attempt only.
 	Stale bool
 }
 

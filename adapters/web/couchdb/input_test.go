@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,7 +182,8 @@ func TestAccess(t *testing.T) {
 	s.Want(`POST /db/_bulk_docs {"docs":[{"_id":"b","bad":1}]}`, 201, `[{"id":"b","error":"forbidden","reason":"bad"}]`)
 	s.Want("GET /db/a", 200, `{"_id":"a","_rev":"1-*","_replication_state":1}`)
 	s.Want("DELETE /db", 200, `{"ok":true}`)
-	if got := fmt.Sprint(happened); got != "[db/a true db/b false db/b false drop db dropped]" {
+	happened = slices.Compact(happened) // a transaction may run more than once
+	if got := fmt.Sprint(happened); got != "[db/a true db/b false drop db dropped]" {
 		t.Errorf("happened: %s", got)
 	}
 }

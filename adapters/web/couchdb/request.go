@@ -2,8 +2,10 @@ package couchdb
 
 import (
 	"encoding/json"
+	"errors"
 	"mime"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,7 +92,11 @@ func (q *request) accepts(kind string) bool {
 
 // do runs fn with the request's database open in a transaction.
 func do[T any](q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
-	return web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) (T, error) {
+	return doAt(q, kv.Options{}, fn)
+}
+
+func doAt[T any](q *request, o kv.Options, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, error) {
+	return web.Run(q.Request, q.Store, o, func(tx kv.Tx) (T, error) {
 		db, err := q.Docs.Open(tx, q.database)
 		if err != nil {
 			var none T
@@ -102,23 +108,42 @@ func do[T any](q *request, fn func(tx kv.Tx, db *docs.Database) (T, error)) (T, 
 
 // update writes edits, in as many transactions as it takes.
 func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
-	write := q.Options.Write
-	if write == nil {
-		write = func(_ *web.Request, _ kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
-			return db.Update(edits)
-		}
-	}
 	all := make([]docs.Written, 0, len(edits))
 	for len(edits) > 0 {
-		some, err := do(q, func(tx kv.Tx, db *docs.Database) ([]docs.Written, error) {
-			return write(q.Request, tx, db, edits)
-		})
+		some, err := updateSome(q, edits)
 		if err != nil {
 			return all, err
 		}
 		all, edits = append(all, some...), edits[len(some):]
 	}
 	return all, nil
+}
+
+// updateSome writes as many edits as one transaction should. It first tries without asking the store for the
+// newest version: the commit makes sure of what was read. Where an edit changed nothing there is no such
+// commit, and another node may have written the document meanwhile.
+func updateSome(q *request, edits []docs.Edit) ([]docs.Written, error) {
+	write := q.Options.Write
+	if write == nil {
+		write = func(_ *web.Request, _ kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+			return db.Update(edits)
+		}
+	}
+	try := func(o kv.Options) ([]docs.Written, error) {
+		return doAt(q, o, func(tx kv.Tx, db *docs.Database) ([]docs.Written, error) {
+			written, err := write(q.Request, tx, db, edits)
+			unchanged := func(w docs.Written) bool { return !w.Changed }
+			if err == nil && o.Stale && slices.ContainsFunc(written, unchanged) {
+				err = docs.ErrConflict
+			}
+			return written, err
+		})
+	}
+	written, err := try(kv.Options{Stale: true})
+	if _, refused := errors.AsType[*docs.Error](err); refused {
+		return try(kv.Options{})
+	}
+	return written, err
 }
 
 // updateOne writes one edit.
