@@ -58,7 +58,7 @@ PROGRAMS ?= 20000
 fdb-diff: $(FDBC_LIB)/libfdb_c.a ## compare the stores on PROGRAMS (20000) random programs of transactions
 	$(FDB_ANY) ./adapters/fdb -run TestPrograms -v -rapid.checks=$(PROGRAMS)
 
-bench-fdb: $(FDBC_LIB)/libfdb_c.a ## transactions per job, conflicts per accept, commits per second on FoundationDB
+bench-fdb: $(FDBC_LIB)/libfdb_c.a ## documents and jobs per second, conflicts per accept, commits per second on FoundationDB
 	$(FDB_ANY) ./adapters/fdb -run '^$$' -bench . -benchtime 1000x
 
 $(FDBC_LIB)/libfdb_c.a:

@@ -110,10 +110,10 @@ func (w *world) Decide(op fakefdb.Op) fakefdb.Outcome {
 const whileAway = time.Duration(math.MaxInt64)
 
 func (w *world) Sleep(ctx context.Context, d time.Duration) error {
-	switch d {
-	case 0:
+	switch {
+	case d == 0, d != whileAway && isNear(ctx):
 		return ctx.Err()
-	case whileAway:
+	case d == whileAway:
 		w.mu.Lock()
 		here := w.here
 		w.mu.Unlock()

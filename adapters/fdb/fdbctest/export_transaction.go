@@ -52,7 +52,7 @@ func fdb_transaction_get(p *C.FDBTransaction, key *C.uint8_t, n C.int, snapshot 
 	if len(k) > 0 && k[0] == 0xff {
 		return newFuture(failed(kv.KeyOutsideLegalRange)) // this does not fail the commit
 	}
-	return newFuture(txOf(p).read(func(tx kv.Tx) (any, kv.Range, error) {
+	return newFuture(txOf(p).read(kv.KeyRange(k), func(tx kv.Tx) (any, kv.Range, error) {
 		var r kv.Reader = tx
 		if snapshot != 0 {
 			r = tx.Snapshot()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"couchrelay/core/kv"
 )
@@ -38,6 +39,8 @@ type attempt struct {
 	versioned bool // it has its read version
 	known     known
 	batch     int // of the reads that are asked for now; one more whenever the caller has waited for some
+	paid      int // batches before it have taken the time that the way to the cluster takes
+	near      atomic.Bool
 }
 
 func newTransaction(c *Cluster) *transaction {
@@ -48,7 +51,7 @@ func newTransaction(c *Cluster) *transaction {
 
 func newAttempt() *attempt {
 	a := &attempt{}
-	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a.ctx, a.cancel = context.WithCancel(context.WithValue(context.Background(), distant{}, a))
 	return a
 }
 
@@ -311,7 +314,7 @@ func (t *transaction) getRange(begin, end selector, limit, mode, iteration int,
 	case bytes.Compare(from, to) >= 0:
 		return &future{ready: true, result: batch{}}
 	}
-	return t.read(func(tx kv.Tx) (any, kv.Range, error) {
+	return t.read(kv.Range{Begin: from, End: to}, func(tx kv.Tx) (any, kv.Range, error) {
 		var r kv.Reader = tx
 		if snapshot {
 			r = tx.Snapshot()

@@ -3,6 +3,7 @@
 package fdbctest
 
 import (
+	"context"
 	"slices"
 
 	"couchrelay/core/kv"
@@ -73,14 +74,31 @@ func (t *transaction) version(a *attempt) {
 	a.versioned = true
 }
 
-// read asks for a part of the keys; f also returns which part its result is about.
-func (t *transaction) read(f func(tx kv.Tx) (result any, about kv.Range, err error)) *future {
+// distant is the key of an attempt in the context of its operations.
+type distant struct{}
+
+// isNear reports whether an operation of an attempt takes no time, since it needs nothing from the cluster,
+// or is under way together with one that took its time.
+func isNear(ctx context.Context) bool {
+	a, is := ctx.Value(distant{}).(*attempt)
+	return is && a.near.Load()
+}
+
+// read asks for what is in a part of the keys; f also returns which part of that its result is about.
+func (t *transaction) read(in kv.Range, f func(tx kv.Tx) (result any, about kv.Range, err error)) *future {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, far := t.attempt, false // the lock guards far, too
 	batch := a.batch
 	answer := t.askLocked(func(tx kv.Transaction) (any, error) {
+		t.mu.Lock()
+		near := a.paid > batch || a.known.covers(in)
+		if a.near.Store(near); !near {
+			a.paid = batch + 1
+		}
+		t.mu.Unlock()
 		result, about, err := f(tx)
+		a.near.Store(false)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if err == nil && !a.known.covers(about) {
