@@ -208,14 +208,16 @@ func (t *transaction) end(err error) {
 }
 
 // Watch is kv.Tx's.
-func (t *transaction) Watch(key []byte) kv.Watch {
-	w := &watch{db: t.db, key: bytes.Clone(key), done: make(chan struct{})}
-	seen, err := ryw.Watched(t.Buffer, key)
+func (t *transaction) Watch(keys ...[]byte) kv.Watch {
+	w := &watch{db: t.db, done: make(chan struct{})}
+	values, err := ryw.Watched(t.Buffer, keys)
 	if err != nil {
 		w.finish(err)
 		return w
 	}
-	w.seen = seen
+	for i, seen := range values {
+		w.keys = append(w.keys, kv.KeyValue{Key: bytes.Clone(keys[i]), Value: seen})
+	}
 	t.watches = append(t.watches, w)
 	return w
 }

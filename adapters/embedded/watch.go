@@ -10,8 +10,7 @@ import (
 // watch is a kv.Watch.
 type watch struct {
 	db    *Database
-	key   []byte
-	seen  []byte        // the key's value as the transaction saw it, with its own writes; nil for none
+	keys  []kv.KeyValue // with the values that the transaction saw, its own writes among them; nil for none
 	ended bool          // guarded by Database.mu
 	err   error         // the result of Wait; set once, before done is closed
 	done  chan struct{} // closed, under Database.mu, when the watch ends
@@ -26,7 +25,7 @@ func (t *transaction) startWatches() {
 	t.watches = nil
 }
 
-// start puts a watch into effect. If the key has another value by now than the transaction saw, the watch
+// start puts a watch into effect. If a key has another value by now than the transaction saw, the watch
 // ends at once: the change must not be missed.
 func (w *watch) start() {
 	if err := w.db.enter(); err != nil {
@@ -39,14 +38,19 @@ func (w *watch) start() {
 	if w.ended {
 		return
 	}
-	now, err := w.db.view.get(w.key)
-	switch {
-	case err != nil:
-		w.finishLocked(err)
-	case w.db.watches.Len() >= watchers.Max:
-		w.finishLocked(kv.NewError(kv.TooManyWatches))
-	case !w.db.watches.Add(w.key, w.seen, now, w):
-		w.finishLocked(nil)
+	for _, k := range w.keys {
+		now, err := w.db.view.get(k.Key)
+		switch {
+		case err != nil:
+			w.finishLocked(err)
+		case w.db.watches.Len() >= watchers.Max:
+			w.finishLocked(kv.NewError(kv.TooManyWatches))
+		case !w.db.watches.Add(k.Key, k.Value, now, w):
+			w.finishLocked(nil)
+		}
+		if w.ended {
+			return
+		}
 	}
 }
 
@@ -71,7 +75,9 @@ func (w *watch) finishLocked(err error) {
 		return
 	}
 	w.ended, w.err = true, err
-	w.db.watches.Remove(w.key, w)
+	for _, k := range w.keys {
+		w.db.watches.Remove(k.Key, w)
+	}
 	close(w.done)
 }
 

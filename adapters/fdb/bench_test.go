@@ -152,7 +152,7 @@ func BenchmarkJobLifeCycle(b *testing.B) {
 		{"accept", func(q *jobs.Queue, tx kv.Tx, id string) error {
 			got, err := q.Accept(tx, "w", jobs.Demand{Batch: batch, Max: 1, Window: 16}, nil)
 			if err == nil {
-				lock = got[0].Lock
+				lock = got.Jobs[0].Lock
 			}
 			return err
 		}},
@@ -221,7 +221,8 @@ func BenchmarkAccept(b *testing.B) {
 			for w := range acceptors {
 				workers.Go(func() {
 					for batch := uint64(1); left.Add(-1) >= 0; batch++ {
-						d := jobs.Demand{Batch: batch, Max: 1, Window: c.window, Seed: uint64(w)<<32 | batch}
+						d := jobs.Demand{Batch: batch, Max: 1, Window: c.window, Seed: uint64(w)<<32 | batch,
+							Part: jobs.Part{From: w * jobs.Buckets / acceptors, To: (w + 1) * jobs.Buckets / acceptors}}
 						n.do(func(tx kv.Tx) error {
 							_,
 								err := n.q.Accept(tx, fmt.Sprint("w", w), d, nil)

@@ -54,13 +54,20 @@ func awaitsQuietly(ctx context.Context, cancel func(), t *testing.T, db kv.Datab
 	t.Helper()
 	l := New(Options{Clock: clock.New(), DB: db, Store: jobstore.New(nil, jobstore.Config{})})
 	l.ctx = ctx
-	go l.await(node.Await{Topic: node.ReadyJobs})
+	ended := make(chan struct{})
+	go func() {
+		l.await(ctx, node.Await{Topic: node.ReadyJobs})
+		close(ended)
+	}()
 	select {
 	case ev := <-l.events:
 		cancel()
 		t.Fatalf("%v before there was anything to tell", ev)
 	case <-time.After(50 * time.Millisecond):
 	}
-	cancel()
-	<-l.events
+	cancel() // as when another wait takes its place: then there is nothing to tell
+	<-ended
+	if len(l.events) > 0 {
+		t.Errorf("%v of a wait that was replaced", <-l.events)
+	}
 }

@@ -57,6 +57,7 @@ type Loop struct {
 	events chan host.Event        // from other goroutines to Run
 	ended  chan struct{}          // closed when Run returns: events are dropped from then on
 	ctx    context.Context        // of all effects; ends with Run
+	waits  [2]context.CancelFunc  // ends the wait in flight, by topic
 	exited bool                   // the node has left
 	name   atomic.Pointer[string] // of the node, which may rename itself
 	quiet  bool                   // errors of requests were not worth a warning, so neither is their end
@@ -67,6 +68,7 @@ func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, time: newTime(o.Clock), links: map[uint64]*link{},
 		events: make(chan host.Event, 256), ended: make(chan struct{}),
+		waits: [2]context.CancelFunc{func() {}, func() {}},
 	}
 	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Broken: o.Broken}
 	if o.Log != nil {
@@ -142,7 +144,10 @@ func (l *Loop) perform(e host.Effect) {
 	case node.Ask:
 		go l.ask(e)
 	case node.Await:
-		go l.await(e)
+		l.waits[e.Topic]() // the one before, which is not answered any more
+		ctx, cancel := context.WithCancel(l.ctx)
+		l.waits[e.Topic] = cancel
+		go l.await(ctx, e)
 	case node.StartRun:
 		l.open(e)
 	case host.RunEffect:
@@ -213,9 +218,10 @@ func (l *Loop) ask(a node.Ask) {
 
 // await waits until a counter has changed, its watch is lost, or awaitLimit has passed, and posts Notified in
 // each case: for the node that is only a reason to check. If there can be no watch, it waits for awaitLimit,
-// since Notified at once would start a busy loop; the node polls in the meantime.
-func (l *Loop) await(a node.Await) {
-	ctx, cancel := context.WithTimeout(l.ctx, awaitLimit)
+// since Notified at once would start a busy loop; the node polls in the meantime. A wait whose ctx has ended
+// was replaced by a newer one of its topic, and posts nothing.
+func (l *Loop) await(replaced context.Context, a node.Await) {
+	ctx, cancel := context.WithTimeout(replaced, awaitLimit)
 	defer cancel()
 	watch, err := kv.Run(ctx, l.DB, func(tx kv.Tx) (kv.Watch, error) { return node.Arm(tx, l.Store, a) })
 	switch {
@@ -226,5 +232,7 @@ func (l *Loop) await(a node.Await) {
 			<-ctx.Done()
 		}
 	}
-	l.post(node.Notified{Topic: a.Topic})
+	if replaced.Err() == nil {
+		l.post(node.Notified{Topic: a.Topic})
+	}
 }

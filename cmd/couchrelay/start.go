@@ -104,6 +104,7 @@ func (s *service) begin() {
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
+			Settling: node.DefaultSettling,
 		},
 	})
 	s.serve(s.store)

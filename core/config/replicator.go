@@ -58,6 +58,8 @@ var Replicator = Section[Settings]{
 		priorityCoeff},
 	{"min_run_time_sec", "How long a continuous job runs before it may have to give way to another one.",
 		seconds(func(s *Settings) *time.Duration { return &s.Node.MinRun }, 0)},
+	{"rebalance", "Whether a node gives some of its jobs to other nodes when these run far fewer.",
+		Boolean(func(s *Settings) *bool { return &s.Node.Rebalance })},
 	{"startup_jitter", "The longest delay of a run's first request when many runs start at once.",
 		milliseconds(func(s *Settings) *time.Duration { return &s.Node.StartupJitter }, 0)},
 	{"activity_timeout_sec", "How long a node may be silent before the other nodes take its jobs.",

@@ -26,9 +26,9 @@ func Example() {
 	fmt.Println("added:", err)
 
 	// A worker registers under a name that no process used before, and accepts one job.
-	accepted, err := kv.Run(ctx, db, func(tx kv.Tx) ([]*jobs.Job, error) {
+	taken, err := kv.Run(ctx, db, func(tx kv.Tx) (jobs.Taken, error) {
 		if err := queue.Register(tx, "worker-1", nil); err != nil {
-			return nil, err
+			return jobs.Taken{}, err
 		}
 		return queue.Accept(tx, "worker-1", jobs.Demand{Batch: 1, Max: 1}, nil)
 	})
@@ -36,7 +36,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	job := accepted[0]
+	job := taken.Jobs[0]
 	fmt.Printf("accepted: %s, %s\n", job.ID, job.Data)
 
 	// Its lock is the right to finish the job, once.

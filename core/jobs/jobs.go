@@ -30,8 +30,11 @@
 //	("beat", worker)                versionstamp of the last heartbeat, and what the worker says of itself
 //	("call", worker)                counter, raised when a job of the worker was taken from it
 //	("gone", name)                  a node that others gave up, for operators
-//	("count", state)                counter of jobs
-//	("signal")                      counter, raised whenever a job becomes ready
+//	("count", state, shard)         counter of jobs
+//	("signal", shard)               counter, raised whenever a job becomes ready
+//
+// Every job that changes its state writes a counter. Each is spread over shards by the ids of jobs, and is
+// the sum of its rows; a single row may be negative.
 //
 // # Locks and leases
 //
@@ -79,6 +82,7 @@ var (
 const (
 	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit"
 	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
+	partFits   invariant.ID = "jobs.part: a part of the jobs is not empty and within all buckets"
 )
 
 // State is the state of a job in the queue. What the job's type calls its state is in its data.
@@ -150,9 +154,8 @@ func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
 // Keys says where a queue keeps its rows; the table in the package comment tells what they hold.
 type Keys struct {
 	Job, Ready, Waiting, Owned tuple.Subspace
-	Worker, Beat, Call, Count  tuple.Subspace
-	Gone                       tuple.Subspace
-	Signal                     []byte
+	Worker, Beat, Call, Gone   tuple.Subspace
+	Count, Signal              tuple.Subspace
 }
 
 // KeysBelow are the keys of the queue of jobType below root.
@@ -161,7 +164,7 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 	return Keys{
 		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"),
 		Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
-		Call: space.Sub("call"), Gone: space.Sub("gone"), Count: space.Sub("count"), Signal: space.Pack("signal"),
+		Call: space.Sub("call"), Gone: space.Sub("gone"), Count: space.Sub("count"), Signal: space.Sub("signal"),
 	}
 }
 
@@ -197,16 +200,6 @@ func (k Keys) prefetchHeaders(r kv.Reader, ids []string) {
 	}
 	r.Prefetch(keys, nil)
 }
-
-// Signal reads a counter that grows whenever a job becomes ready. A worker that found no job waits for it
-// to change.
-func (q *Queue) Signal(r kv.Reader) (int64, error) {
-	b, err := r.Get(q.Keys.Signal)
-	return counterValue(b), err
-}
-
-// WatchReady fires when the signal counter grew.
-func (q *Queue) WatchReady(tx kv.Tx) kv.Watch { return tx.Watch(q.Keys.Signal) }
 
 // WatchJob fires when the job's state, schedule or lock changed, or the job was removed; not when only its
 // data changed.

@@ -44,7 +44,10 @@ func register(t *testing.T, db kv.Database, q *Queue, w string) {
 }
 
 func accept(q *Queue, w string, batch uint64, n int) func(kv.Tx) ([]*Job, error) {
-	return func(tx kv.Tx) ([]*Job, error) { return q.Accept(tx, w, Demand{Batch: batch, Max: n}, nil) }
+	return func(tx kv.Tx) ([]*Job, error) {
+		t, err := q.Accept(tx, w, Demand{Batch: batch, Max: n}, nil)
+		return t.Jobs, err
+	}
 }
 
 // TestLateAccept: an accept whose commit lands after its repetition took jobs must not land as well.
@@ -53,8 +56,8 @@ func TestLateAccept(t *testing.T) {
 	register(t, db, q, "w")
 	add(t, db, q, "a", "b")
 	late := db.Begin(context.Background(), kv.Options{})
-	if jobs, err := q.Accept(late, "w", Demand{Batch: 1, Max: 1}, nil); err != nil || len(jobs) != 1 {
-		t.Fatal(jobs, err)
+	if taken, err := q.Accept(late, "w", Demand{Batch: 1, Max: 1}, nil); err != nil || len(taken.Jobs) != 1 {
+		t.Fatal(taken, err)
 	}
 	if got := must(t, db, accept(q, "w", 1, 2)); len(got) != 2 {
 		t.Fatal(got)
@@ -101,9 +104,10 @@ func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
 	register(t, db, q, "w2")
 	add(t, db, q, "a", "b", "c", "d", "e", "f", "g", "h")
 	one, two := db.Begin(context.Background(), kv.Options{}), db.Begin(context.Background(), kv.Options{})
-	j1, err1 := q.Accept(one, "w1", Demand{Batch: 1, Max: 1, Window: 8, Seed: 1}, nil)
-	j2, err2 := q.Accept(two, "w2", Demand{Batch: 1, Max: 1, Window: 8, Seed: 2}, nil)
-	if err1 != nil || err2 != nil || j1[0].ID == j2[0].ID {
+	half := Buckets / 2
+	j1, err1 := q.Accept(one, "w1", Demand{Batch: 1, Max: 1, Window: 8, Part: Part{0, half}}, nil)
+	j2, err2 := q.Accept(two, "w2", Demand{Batch: 1, Max: 1, Window: 8, Part: Part{half, Buckets}}, nil)
+	if err1 != nil || err2 != nil || j1.Jobs[0].ID == j2.Jobs[0].ID {
 		t.Fatal(j1, j2, err1, err2)
 	}
 	if err := one.Commit(); err != nil {
@@ -179,7 +183,8 @@ func TestWatches(t *testing.T) {
 	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
 		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
 	}
-	ready, job := watch(q.WatchReady), watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
+	ready := watch(func(tx kv.Tx) kv.Watch { return q.WatchReady(tx, Part{}) })
+	job := watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
 	add(t, db, q, "a")
 	for _, w := range []kv.Watch{ready, job} {
 		if err := w.Wait(ctx); err != nil {

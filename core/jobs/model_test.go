@@ -169,9 +169,15 @@ func (s *machine) Accept(t *rapid.T) {
 	s.m.batches[w]++
 	d := Demand{
 		Batch: s.m.batches[w], Max: rapid.IntRange(1, 3).Draw(t, "max"), Window: rapid.IntRange(0, 4).Draw(t, "window"),
-		Seed: rapid.Uint64().Draw(t, "seed"),
+		Seed: rapid.Uint64().Draw(t, "seed"), Yield: rapid.Bool().Draw(t, "yield"),
+		Left: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "left"),
 	}
-	got, late, err := run(t, s, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d, nil) })
+	if rapid.Bool().Draw(t, "in part") {
+		d.Part.From = rapid.IntRange(0, Buckets-1).Draw(t, "from")
+		d.Part.To = rapid.IntRange(d.Part.From+1, Buckets).Draw(t, "to")
+	}
+	taken, late, err := run(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, nil) })
+	got := taken.Jobs
 	if !s.m.workers[w] {
 		if !errors.Is(err, ErrLeaseLost) {
 			t.Fatalf("accept without a lease: %v", err)
@@ -182,18 +188,17 @@ func (s *machine) Accept(t *rapid.T) {
 		t.Fatal(err)
 	}
 	ready := s.ready()
-	if want := min(d.Max, len(ready)); len(got) != want && !late {
-		t.Fatalf("accepted %d of %d", len(got), want)
-	}
 	head := ready[:min(len(ready), max(d.Max, d.Window))]
 	if late { // others may have come in front of what it chose from
 		head = ready
+	} else {
+		checkChoice(t, d, head, taken)
 	}
 	for i, j := range got {
 		if !slices.ContainsFunc(head, func(h *Job) bool { return h.ID == j.ID }) {
 			t.Fatalf("accepted %s, which is not among the first: %v", j, head)
 		}
-		if i > 0 && compareReady(got[i-1], j) >= 0 {
+		if i > 0 && d.Part.Has(got[i-1].ID) == d.Part.Has(j.ID) && compareReady(got[i-1], j) >= 0 {
 			t.Fatalf("accepted out of order: %v", got)
 		}
 		mine := s.m.jobs[j.ID]
@@ -202,12 +207,40 @@ func (s *machine) Accept(t *rapid.T) {
 		}
 		mine.State, mine.Lock, mine.Resubmit = Running, Lock{w, d.Batch}, false
 	}
-	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) ([]*Job, error) { return s.q.Accept(tx, w, d, nil) })
-	if len(got) > 0 && (err != nil || fmt.Sprint(again) != fmt.Sprint(got)) {
+	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, nil) })
+	slices.SortFunc(got, compareReady)
+	if len(got) > 0 && (err != nil || fmt.Sprint(again.Jobs) != fmt.Sprint(got)) {
 		t.Fatalf("the same accept again gives %v, %v, not %v", again, err, got)
 	}
-	if len(got) == 0 && len(again) > 0 {
+	if len(got) == 0 && len(again.Jobs) > 0 {
 		t.Fatalf("accepted %v from nothing", again)
+	}
+}
+
+// checkChoice compares what an accept took of the head of the queue with what it was asked for: the first
+// jobs of its part and, unless it yields, any others; and the first that it left.
+func checkChoice(t *rapid.T, d Demand, head []*Job, taken Taken) {
+	var own, beside, got []string
+	for _, j := range head {
+		if d.Part.Has(j.ID) {
+			own = append(own, j.ID)
+		} else {
+			beside = append(beside, j.ID)
+		}
+	}
+	for _, j := range taken.Jobs {
+		got = append(got, j.ID)
+	}
+	own = own[:min(len(own), d.Max)]
+	if len(got) < len(own) || !slices.Equal(got[:len(own)], own) {
+		t.Fatalf("%+v took %v of %v and %v", d, got, own, beside)
+	}
+	fills, left := d.Max-len(own), ""
+	if d.Yield && len(beside) > 0 && beside[0] != d.Left && fills > 0 {
+		fills, left = 0, beside[0]
+	}
+	if len(got)-len(own) != min(fills, len(beside)) || taken.Left != left {
+		t.Fatalf("%+v took %v of %v and %v and left %q", d, got, own, beside, taken.Left)
 	}
 }
 

@@ -105,7 +105,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 			tx.Set(key, value)
 		}
 		if to.Ready() && (old == nil || !old.Ready()) {
-			tx.Add(q.Keys.Signal, 1)
+			tx.Add(q.Keys.Signal.Pack(shard(bucket(to.ID))), 1)
 		}
 	}
 	if oldKey != nil && !bytes.Equal(key, oldKey) {
@@ -133,28 +133,44 @@ type Counts struct {
 }
 
 func (q *Queue) counter(j *Job) []byte {
-	if j.State == Pending && !j.Ready() {
-		return q.Keys.Count.Pack("waiting")
+	return q.Keys.Count.Pack(j.standing(), shard(bucket(j.ID)))
+}
+
+// standing names where the job stands, for its counter.
+func (j *Job) standing() string {
+	switch {
+	case j.Ready():
+		return "ready"
+	case j.State == Pending:
+		return "waiting"
 	}
-	if j.State == Pending {
-		return q.Keys.Count.Pack("ready")
-	}
-	return q.Keys.Count.Pack(j.State.String())
+	return j.State.String()
 }
 
 // Counts reads the counters. Give a snapshot reader: every job that changes its state writes one of them.
-func (q *Queue) Counts(r kv.Reader) (Counts, error) {
-	count := q.Keys.Count
-	values, err := r.GetAll([][]byte{
-		count.Pack("ready"), count.Pack("waiting"), count.Pack("running"), count.Pack("finished"),
-	})
-	if err != nil {
-		return Counts{}, err
-	}
+func (q *Queue) Counts(r kv.Reader) (c Counts, err error) {
+	sums, err := q.Keys.counts(r)
 	return Counts{
-		Ready: counterValue(values[0]), Waiting: counterValue(values[1]),
-		Running: counterValue(values[2]), Finished: counterValue(values[3]),
-	}, nil
+		Ready: sums["ready"], Waiting: sums["waiting"], Running: sums["running"], Finished: sums["finished"],
+	}, err
+}
+
+// counts sums the counters up. A store that is older than shards has one row more for each, without a shard.
+func (k Keys) counts(r kv.Reader) (map[string]int64, error) {
+	rows, err := r.GetRange(k.Count.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	sums := map[string]int64{}
+	for _, row := range rows {
+		t, err := k.Count.Unpack(row.Key)
+		if err != nil || len(t) == 0 {
+			return nil, corruptf("counter %x", row.Key)
+		}
+		standing, _ := t[0].(string)
+		sums[standing] += counterValue(row.Value)
+	}
+	return sums, nil
 }
 
 func counterValue(b []byte) int64 {

@@ -19,70 +19,107 @@ type Demand struct {
 	Batch uint64
 	// Max is the number of jobs wanted, 1 or more.
 	Max int
-	// Window is how many of the first ready jobs to choose among, at random: acceptors on other nodes then
-	// rarely want the same ones and conflict. It bounds the priority inversion. At least Max are looked at.
+	// Window is how many of the first ready jobs to choose among. It bounds the priority inversion. At least
+	// Max are looked at.
 	Window int
-	// Seed decides the choice. It is a part of the request, so that every attempt chooses alike from the
-	// same queue.
+	// Seed decides the choice among jobs beside Part. It is a part of the request, so that every attempt
+	// chooses alike from the same queue.
 	Seed uint64
+	// Part is the jobs that the worker takes first, in their order. Other acceptors have other parts.
+	Part Part
+	// Yield has the worker leave the jobs beside Part to the others, for they have free slots, unless the
+	// first of these jobs is still Left: then the others do not take them. Otherwise the worker fills up with
+	// jobs beside Part, chosen at random, so that acceptors which do the same rarely conflict.
+	Yield bool
+	Left  string // what the worker's accept before left to others, empty for none; see Queue.Accept
+}
+
+// Taken is the result of an accept.
+type Taken struct {
+	Jobs []*Job
+	// Left is the first job that was left to other workers, empty for none; see Demand.Yield.
+	Left string
 }
 
 // Accept gives the worker up to d.Max ready jobs, under a lock of the worker and d.Batch. It fails with
-// ErrLeaseLost without a live lease. enough, if given, is asked after each job that is taken whether the
-// transaction has enough of them; at least one is taken if there is one.
+// ErrLeaseLost without a live lease. enough, if given, is asked after each job that is taken whether the transaction has
+// enough of them; at least one is taken if there is one.
 //
 // What it reads decides what it conflicts with: the lease, so that no expired worker accepts; its own rows
 // under this number, so that of two attempts of one accept only one takes jobs, and a repetition returns
 // what the first one took, whole; and the headers of the jobs that it takes, so that no two workers take
 // the same one. It looks at the queue through a snapshot, or every job that is added would conflict with
 // every accept.
-func (q *Queue) Accept(tx kv.Tx, worker string, d Demand, enough func(*Job) (bool, error)) ([]*Job, error) {
+func (q *Queue) Accept(
+	tx kv.Tx, worker string, d Demand, enough func(*Job) (bool, error),
+) (t Taken, err error) {
 	if err := q.checkLease(tx, worker); err != nil {
-		return nil, err
+		return t, err
 	}
 	taken, err := tx.GetRange(q.Keys.Owned.Sub(worker, d.Batch).Range(), kv.RangeOptions{})
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if len(taken) > 0 {
 		// Reached: an accept is repeated that had committed
-		return q.acceptedBefore(tx, taken)
+		t.Jobs, err = q.acceptedBefore(tx, taken)
+		return t, err
 	}
 	rows, err := tx.Snapshot().GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: max(d.Max, d.Window)})
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	source := prng.New(d.Seed)
-	chosen := source.Sample(len(rows), d.Max)
-	slices.Sort(chosen)
-	accepted := make([]*Job, 0, len(chosen))
-	ids := make([]string, len(chosen))
-	for n, i := range chosen {
-		ids[n] = string(rows[i].Value)
-	}
-	for n, id := range ids {
+	chosen, left := d.choose(rows)
+	t.Left = left
+	for n, id := range chosen {
 		if n%atOnce == 0 {
-			q.Keys.prefetch(tx, ids[n:], q.Along)
+			q.Keys.prefetch(tx, chosen[n:], q.Along)
 		}
 		old, err := q.Get(tx, id)
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		if old == nil || !old.Ready() {
-			return nil, corruptf("ready row of job %q contradicts its header", id)
+			return t, corruptf("ready row of job %q contradicts its header", id)
 		}
 		to := *old
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
 		q.move(tx, old, &to)
-		accepted = append(accepted, &to)
+		t.Jobs = append(t.Jobs, &to)
 		if enough == nil {
 			continue
 		}
 		if full, err := enough(&to); full || err != nil {
-			return accepted, err
+			return t, err
 		}
 	}
-	return accepted, nil
+	return t, nil
+}
+
+// choose picks jobs of rows of the ready queue, and the first one that it leaves to others.
+func (d Demand) choose(rows []kv.KeyValue) (chosen []string, left string) {
+	var beside []string
+	for _, row := range rows {
+		id := string(row.Value)
+		if !d.Part.Has(id) {
+			beside = append(beside, id)
+		} else if len(chosen) < d.Max {
+			chosen = append(chosen, id)
+		}
+	}
+	switch {
+	case len(beside) == 0 || len(chosen) == d.Max:
+		return chosen, ""
+	case d.Yield && beside[0] != d.Left:
+		return chosen, beside[0]
+	}
+	source := prng.New(d.Seed)
+	some := source.Sample(len(beside), d.Max-len(chosen))
+	slices.Sort(some)
+	for _, i := range some {
+		chosen = append(chosen, beside[i])
+	}
+	return chosen, ""
 }
 
 // Head reads the priorities of the first n ready jobs. Give a snapshot reader, for the head of the queue

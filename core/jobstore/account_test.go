@@ -346,7 +346,7 @@ func TestAccountsModel(t *testing.T) {
 						return err
 					}
 					var work []Work
-					for _, j := range accepted {
+					for _, j := range accepted.Jobs {
 						rec, err := decodeRecord(j)
 						if err != nil {
 							return err

@@ -145,7 +145,7 @@ func (b *bench) accept() Work {
 	b.batch++
 	var work []Work
 	b.do(func(tx kv.Tx) (err error) {
-		work, err = b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
+		work, _, err = b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
 		return err
 	})
 	if len(work) != 1 {
@@ -204,7 +204,8 @@ func TestRecreatedBeforeSwept(t *testing.T) {
 	b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
 	b.put("r", simple, admin)
 	work := get(b, func(tx kv.Tx) ([]Work, error) {
-		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		return work, err
 	})
 	claim := func() error {
 		i := slices.IndexFunc(work, func(w Work) bool { return w.JobID == documentJobID(tuple.UUID{2}, "r") })

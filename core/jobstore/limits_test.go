@@ -17,7 +17,8 @@ func (b *bench) acceptAll() (counts []int) {
 	for {
 		b.batch++
 		work := get(b, func(tx kv.Tx) ([]Work, error) {
-			return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 50, Seed: 7}, b.now)
+			work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 50, Seed: 7}, b.now)
+			return work, err
 		})
 		if len(work) == 0 {
 			return counts
@@ -80,7 +81,8 @@ func TestAcceptRepeated(t *testing.T) {
 		b.put(fmt.Sprint("doc", i), fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d"}`, i, i), admin)
 	}
 	accept := func(tx kv.Tx) ([]Work, error) {
-		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		return work, err
 	}
 	for _, w := range get(b, accept) {
 		b.do1(func(tx kv.Tx) error {

@@ -30,10 +30,13 @@ type Work struct {
 const acceptBytes = 2 << 20
 
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
-// chosen and what it conflicts with. An accept that is repeated after it committed returns the same jobs.
-func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) ([]Work, error) {
+// chosen, what it conflicts with, and which job it says was left. An accept that is repeated after it
+// committed returns the same jobs.
+func (s *Store) Accept(
+	tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time,
+) (list []Work, left string, err error) {
 	q := s.Keys.Jobs
-	tx.Prefetch([][]byte{q.Worker.Pack(worker), q.Signal, s.Keys.Order},
+	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order),
 		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range()})
 	list, size := make([]Work, 0, d.Max), 0
 	read := func(j *jobs.Job) (enough bool, err error) {
@@ -44,20 +47,20 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 		list, size = append(list, *w), size+n
 		return size >= acceptBytes, nil
 	}
-	accepted, err := s.Jobs.Accept(tx, worker, d, read)
+	taken, err := s.Jobs.Accept(tx, worker, d, read)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	for _, j := range accepted[len(list):] { // of an accept that is repeated
+	for _, j := range taken.Jobs[len(list):] { // of an accept that is repeated
 		if _, err := read(j); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if err := s.dispatched(tx, list); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := s.Keys.claim(tx, list); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, w := range list {
 		rec := w.Record
@@ -65,11 +68,11 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 			rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
 			rec.note(s.Config.MaxHistory, Event{Type: "started", At: now})
 			if err := s.Jobs.Update(tx, w.JobID, w.Lock, rec.encode()); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 		}
 	}
-	return list, nil
+	return list, taken.Left, nil
 }
 
 // work reads what a run needs, and returns how many bytes it read.

@@ -98,15 +98,16 @@ type Tx interface {
 	// AddWriteConflict makes the commits of other transactions that read in r fail, as if r had been written.
 	AddWriteConflict(r Range)
 
-	// Watch returns a watch that fires when the value of key is no longer what this transaction saw.
-	Watch(key []byte) Watch
+	// Watch returns a watch that fires when the value of one of the keys, of which there is at least one, is no
+	// longer what this transaction saw.
+	Watch(keys ...[]byte) Watch
 }
 
-// Watch waits for the change of one key. It takes effect when its transaction has committed. It is only a
-// hint: it may fire without a change, it may miss a change that is undone, and it may be lost, so its user
-// must also look at the key now and then.
+// Watch waits for the change of a key, or of one of several. It takes effect when its transaction has
+// committed. It is only a hint: it may fire without a change, it may miss a change that is undone, and it may
+// be lost, so its user must also look at the keys now and then.
 type Watch interface {
-	// Wait returns nil once the key may have changed, ctx's error, or a store error if the watch was lost. It
+	// Wait returns nil once a key may have changed, ctx's error, or a store error if the watch was lost. It
 	// may be called once: the watch ends with ctx.
 	Wait(ctx context.Context) error
 	// Cancel gives the watch up. Wait then returns OperationCancelled.

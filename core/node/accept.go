@@ -8,22 +8,41 @@ import (
 	"couchrelay/core/jobs"
 )
 
+// intake is what a node knows of the jobs that it may take.
+type intake struct {
+	// batch numbers the accepts of this process, and becomes a part of the locks of the jobs that they
+	// take. It grows when an accept brought jobs, and not before: an accept that failed, or found nothing,
+	// may have committed in truth or commit late, and the next one with the same number then finds the jobs
+	// that it took.
+	batch     uint64
+	accepting bool         // an Accept or a Resume is in flight; there is at most one
+	hungry    bool         // there may be ready jobs that the node has not asked for
+	opens     instant.Time // when the node begins to take jobs, by the steady clock
+	part      jobs.Part    // of the last accept
+	awaited   jobs.Part    // that the Await for ready jobs in flight is about
+	published Info         // of the last heartbeat that is known to have committed
+	spared    spared
+}
+
 // accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
 // slot is promised to two accepts. It is made when jobs may be ready (hungry): after a notification, a
-// poll, a promotion or a freed slot.
+// poll, a promotion, or when a slot is free again and the node does not wait for a notification anyway.
 func (n *Node) accept() {
 	if n.due(&n.timers.poll, n.cfg.PollInterval) {
 		n.hungry = true
 	}
+	n.lookAfter(n.clock.Steady)
 	free := n.cfg.MaxJobs - len(n.runs)
-	if n.lease != live || !n.accepts() || n.accepting || !n.hungry || free <= 0 {
+	open := n.lease == live && n.accepts() && n.clock.Steady >= n.opens
+	if !open || n.accepting || !n.hungry || free <= 0 {
 		return
 	}
 	d := jobs.Demand{Batch: n.batch, Max: min(free, acceptLimit), Seed: n.rng.Uint64()}
-	if n.acceptors() > 1 {
-		d.Window = max(acceptWindow, windowPerWorker*(len(n.others)+1))
+	if f := n.fleet(); !f.alone() {
+		d.Window = max(acceptWindow, windowPerWorker*len(f.loads))
+		d.Part, d.Yield, d.Left = f.own(), f.othersFree(), n.waited()
 	}
-	n.accepting, n.hungry = true, false
+	n.accepting, n.hungry, n.part = true, false, d.Part
 	n.ask(Accept{Worker: n.worker, Node: n.name, Demand: d})
 }
 
@@ -33,8 +52,14 @@ func (n *Node) accept() {
 func (n *Node) onAccepted(a Accepted) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
+	if n.spare(a.Left, n.clock.Steady) { // the other nodes may have told since that they take none
+		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
+	}
 	if len(a.Work) == 0 {
-		n.await(Await{Topic: ReadyJobs, Seen: a.Signal})
+		if !n.awaiting[ReadyJobs] || !n.awaited.Wakes(n.part) {
+			n.awaiting[ReadyJobs], n.awaited = true, n.part
+			n.emit(Await{Topic: ReadyJobs, Seen: a.Signal, Part: n.part})
+		}
 		return
 	}
 	n.batch++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/replication"
 )
@@ -117,11 +118,13 @@ type (
 		ID uint64
 		Request
 	}
-	// Await has the node notified when a counter differs from Seen; see Arm.
+	// Await has the node notified when a counter differs from Seen; see Arm. A newer one of its topic takes
+	// its place.
 	Await struct {
 		Topic  Topic
 		Worker string
 		Seen   int64
+		Part   jobs.Part // whose signal ReadyJobs is about
 	}
 	// StartRun has a run started for a job.
 	StartRun struct {

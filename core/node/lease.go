@@ -17,6 +17,7 @@ type other struct {
 	beat   [10]byte      // versionstamp of its last heartbeat; compared for change only
 	silent time.Duration // for how long this node has seen that beat; see look
 	beats  int           // how often this node saw the beat change
+	gone   bool          // its jobs are being given back
 }
 
 // watch is what the node saw of the others.
@@ -39,7 +40,7 @@ func (n *Node) join() {
 // joined begins a lease. It counts from the moment when the request was sent: the others may have seen the
 // row any time since.
 func (n *Node) joined(c *call, q Join) {
-	n.lease, n.granted = live, q.Info.ActivityTimeout
+	n.lease, n.granted, n.published = live, q.Info.ActivityTimeout, q.Info
 	n.ends = c.sent.Add(n.granted)
 	n.timers.beat = n.clock.Steady.Add(n.jitter(n.beatInterval()))
 	n.tellLater(q.Info)
@@ -85,7 +86,7 @@ func (n *Node) beatInterval() time.Duration {
 // seen it any time since. The call counter comes with the answer, so that a lost notification costs one
 // interval of heartbeats.
 func (n *Node) beaten(c *call, q Beat, b Beaten) {
-	n.granted = q.Info.ActivityTimeout
+	n.granted, n.published = q.Info.ActivityTimeout, q.Info
 	n.ends = c.sent.Add(n.granted)
 	if b.Calls != n.seen {
 		n.lookOwned()
@@ -195,6 +196,9 @@ func (n *Node) onResumed(e Done) {
 func (n *Node) watchOthers() {
 	if n.due(&n.timers.scan, n.cfg.scanInterval()) {
 		askOnce(n, ListLeases{})
+		if opens := n.opens.Add(-n.cfg.Settling / 4); n.clock.Steady < opens {
+			n.timers.scan = min(n.timers.scan, opens) // for the nodes that start at the same time
+		}
 	}
 }
 
@@ -234,8 +238,8 @@ func (n *Node) onLeases(l Leases) {
 		}
 		o.info = lease.Info
 		timeout := max(n.cfg.ActivityTimeout, o.info.ActivityTimeout) // it may have announced a longer one
-		gone := lease.Expired || n.cfg.Exclusive || o.silent >= timeout
-		if gone && !n.expiring(o.worker) {
+		o.gone = lease.Expired || n.cfg.Exclusive || o.silent >= timeout
+		if o.gone && !n.expiring(o.worker) {
 			if !lease.Expired { // else another node has said so
 				n.note("worker_silent", "", "node %s (worker %s) left without notice; its jobs are given back",
 					o.info.Name, o.worker)
@@ -244,22 +248,12 @@ func (n *Node) onLeases(l Leases) {
 			// Reached: the jobs of a silent worker are given back
 			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit, By: n.name})
 		}
-		if !gone {
+		if !o.gone {
 			n.checkName(o)
 		}
 		n.others = append(n.others, o)
 	}
-}
-
-// acceptors is the number of nodes that take jobs, this one included.
-func (n *Node) acceptors() int {
-	count := 1
-	for _, o := range n.others {
-		if o.info.accepts() {
-			count++
-		}
-	}
-	return count
+	n.regroup(n.awaiting[ReadyJobs], n.fleet())
 }
 
 // expiring reports whether the jobs of a worker are being given back by this node.

@@ -75,6 +75,8 @@ type Settings struct {
 	PollInterval time.Duration
 	// Maintenance has the node hand its jobs back, and accept none ([couchdb] maintenance_mode).
 	Maintenance bool
+	// Rebalance has the node give some of its jobs to others when these run far fewer (rebalance).
+	Rebalance bool
 }
 
 // DefaultSettings returns CouchDB's defaults, and ours where CouchDB has no such setting.
@@ -82,7 +84,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
 		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second, StopTimeout: 5 * time.Second,
-		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second,
+		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second, Rebalance: true,
 	}
 }
 
@@ -99,15 +101,20 @@ type Config struct {
 	// Exclusive promises that no other process has the store open, so that every other worker is gone.
 	Exclusive bool
 	Seed      uint64
+	// Settling is how long the node takes no jobs after its start, unless it is Exclusive: of nodes that start
+	// together the first would take all jobs before it knows of the others. 0 or more.
+	Settling time.Duration
 }
+
+// DefaultSettling is right for production.
+const DefaultSettling = 2 * time.Second
 
 const (
 	beatsPerTimeout = 4  // heartbeats, and looks at those of others, in an ActivityTimeout
 	acceptLimit     = 50 // jobs in one accept
-	// acceptWindow is the number of ready jobs among which workers that share a store choose at random. It
-	// stays small, since it bounds the priority inversion, but grows by windowPerWorker for each worker: 64
-	// workers that choose among 16 jobs have six conflicts for an accept, and one in five accepts when they
-	// choose among 256.
+	// acceptWindow is the number of ready jobs among which nodes that share a store look for those of their
+	// parts. It stays small, since it bounds the priority inversion, but grows by windowPerWorker for each
+	// node, so that most find one.
 	acceptWindow, windowPerWorker = 16, 4
 	promoteLimit                  = 100
 	expireLimit                   = 100
@@ -162,13 +169,7 @@ type Node struct {
 	watch
 	started instant.Time // when the process started, by the wall clock, for others to see
 
-	// batch numbers the accepts of this process, and becomes a part of the locks of the jobs that they
-	// take. It grows when an accept brought jobs, and not before: an accept that failed, or found nothing,
-	// may have committed in truth or commit late, and the next one with the same number then finds the jobs
-	// that it took.
-	batch     uint64
-	accepting bool // an Accept or a Resume is in flight; there is at most one
-	hungry    bool // there may be ready jobs that the node has not asked for
+	intake
 
 	runs    []*run // one for each slot in use, in the order of their starts; at most one for a job
 	nextRun uint64 // number of the last run; every run has its own
@@ -194,7 +195,7 @@ type timers struct {
 
 // New prepares a node.
 func New(cfg Config) *Node {
-	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), hungry: true}
+	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: intake{hungry: true}}
 }
 
 // Step handles one event and returns what is to be done, in order. It also does what the time allows,
@@ -240,7 +241,10 @@ func (n *Node) handle(ev Event) {
 
 func (n *Node) begin() {
 	now := n.clock.Steady
-	n.started = n.clock.Wall
+	n.started, n.spared.due, n.opens = n.clock.Wall, instant.Never, now
+	if !n.cfg.Exclusive {
+		n.opens = now.Add(n.cfg.Settling)
+	}
 	n.timers = timers{
 		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
 		rotate: now.Add(n.cfg.Interval), charge: now, sweep: now.Add(n.jitter(sweepInterval)),
@@ -271,7 +275,10 @@ func (n *Node) Deadline() instant.Time {
 	at := min(t.scan, t.poll, t.promote, t.charge, t.sweep)
 	// Without a live lease these timers cannot be served; including them would wake the node in a busy loop.
 	if n.lease == live {
-		at = min(at, t.beat, t.owned, t.rotate, n.ends)
+		at = min(at, t.beat, t.owned, t.rotate, n.ends, n.spared.due)
+		if n.clock.Steady < n.opens {
+			at = min(at, n.opens)
+		}
 	}
 	for _, c := range n.calls {
 		if !c.flying {

@@ -34,7 +34,7 @@ func Arm(tx kv.Tx, s *jobstore.Store, a Await) (kv.Watch, error) {
 	var counter int64
 	var err error
 	if a.Topic == ReadyJobs {
-		counter, err = s.Jobs.Signal(tx.Snapshot())
+		counter, err = s.Jobs.Signal(tx.Snapshot(), a.Part)
 	} else {
 		counter, err = s.Jobs.Calls(tx.Snapshot(), a.Worker)
 	}
@@ -42,7 +42,7 @@ func Arm(tx kv.Tx, s *jobstore.Store, a Await) (kv.Watch, error) {
 		return nil, err
 	}
 	if a.Topic == ReadyJobs {
-		return s.Jobs.WatchReady(tx), nil
+		return s.Jobs.WatchReady(tx, a.Part), nil
 	}
 	return s.Jobs.WatchWorker(tx, a.Worker), nil
 }

@@ -17,10 +17,12 @@ type Accept struct {
 	Demand       jobs.Demand
 }
 
-// Accepted are jobs to run, and the signal counter of the ready queue.
+// Accepted are jobs to run, the signal of the ready queue for the worker's part, and the job that was left to
+// others; see jobs.Taken.
 type Accepted struct {
 	Work   []jobstore.Work
 	Signal int64
+	Left   string
 }
 
 func (q Accept) String() string {
@@ -33,12 +35,12 @@ func (Accept) ofLease() {}
 // ready later changes the counter, so that a node that found nothing and waits for a change is told of that
 // job.
 func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	work, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	work, left, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
 	if err != nil {
 		return nil, err
 	}
-	signal, err := s.Jobs.Signal(tx.Snapshot())
-	return Accepted{Work: work, Signal: signal}, err
+	signal, err := s.Jobs.Signal(tx.Snapshot(), q.Demand.Part)
+	return Accepted{Work: work, Signal: signal, Left: left}, err
 }
 
 func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Accepted)) }

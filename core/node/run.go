@@ -233,7 +233,9 @@ func (n *Node) free(r *run) {
 			break
 		}
 	}
-	n.hungry = true
+	if !n.awaiting[ReadyJobs] { // otherwise there are no ready jobs, and the node is told of new ones
+		n.hungry = true
+	}
 }
 
 // stopRun asks a run to stop in order: to write its last checkpoint and to end.

@@ -159,7 +159,7 @@ func (n *Node) tune(s Surveyed) {
 	if s.Order.Policy != schedule.FairShare {
 		return
 	}
-	churn := n.cfg.MaxChurn * n.acceptors()
+	churn := n.cfg.MaxChurn * len(n.fleet().loads)
 	want := s.Order.HalfLife(s.Ready, churn)
 	if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {
 		askOnce(n, Tune{Seen: s.Order.Decay, HalfLife: want})
@@ -172,8 +172,19 @@ func (n *Node) tune(s Surveyed) {
 	n.share.warned = low
 }
 
-// rotate stops the runs that give way to waiting jobs.
+// rotate stops the runs that give way to waiting jobs. When no job waits, and no slot is too many, it stops
+// those whose jobs are to move to other nodes; while jobs wait, they move enough as it is.
 func (n *Node) rotate(s Surveyed) {
+	if s.Ready == 0 && len(n.runs) <= n.cfg.MaxJobs {
+		movers := n.fleet().movers(n.runs, n.cfg.Settings, n.clock.Steady)
+		for _, r := range movers {
+			n.stopRun(r)
+		}
+		if len(movers) > 0 {
+			n.note("rebalanced", "", "%d of %d jobs go to nodes that run fewer", len(movers), len(n.runs))
+		}
+		return
+	}
 	var candidates []*run
 	var running []schedule.Running
 	for _, r := range n.runs {

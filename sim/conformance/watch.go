@@ -76,6 +76,17 @@ var watches = []test{
 		e.must(two.Wait(e.ctx))
 		other.Cancel()
 	}},
+	{"one of several keys", func(e *env) {
+		for _, changed := range []string{"a", "b", "c"} {
+			tx := e.begin()
+			w := tx.Watch(e.key("a"), e.key("b"), e.key("c"))
+			e.commit(tx)
+			done := e.fires(w)
+			e.put(changed, "1")
+			e.must(<-done)
+			e.put("b", changed) // which it does not watch any more
+		}
+	}},
 	{"of an own write", func(e *env) {
 		tx := e.begin()
 		tx.Set(e.key("a"), []byte("own"))

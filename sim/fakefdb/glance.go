@@ -22,7 +22,7 @@ func (g glance) ReadVersion() (int64, error) {
 }
 
 // Watch is kv.Tx's. There is none.
-func (glance) Watch([]byte) kv.Watch { panic("fakefdb: an observer waits") }
+func (glance) Watch(...[]byte) kv.Watch { panic("fakefdb: an observer waits") }
 
 func (glance) Set(_, _ []byte)                    { panic(noWrites) }
 func (glance) Clear([]byte)                       { panic(noWrites) }

@@ -13,8 +13,7 @@ import (
 // watch is a kv.Watch. Its fields are guarded by the store's lock.
 type watch struct {
 	db    *Database
-	key   []byte
-	seen  []byte        // the value as the transaction saw it
+	keys  []kv.KeyValue // with the values that the transaction saw
 	delay time.Duration // from the change to the signal
 	done  bool
 	err   error  // the result of a watch that is done
@@ -22,14 +21,16 @@ type watch struct {
 }
 
 // Watch is kv.Tx's.
-func (t *transaction) Watch(key []byte) kv.Watch {
-	w := &watch{db: t.db, key: bytes.Clone(key)}
-	seen, err := ryw.Watched(t.Buffer, key)
+func (t *transaction) Watch(keys ...[]byte) kv.Watch {
+	w := &watch{db: t.db}
+	values, err := ryw.Watched(t.Buffer, keys)
 	if err != nil {
 		w.finish(err)
 		return w
 	}
-	w.seen = seen
+	for i, seen := range values {
+		w.keys = append(w.keys, kv.KeyValue{Key: bytes.Clone(keys[i]), Value: seen})
+	}
 	t.watches = append(t.watches, w)
 	return w
 }
@@ -37,7 +38,8 @@ func (t *transaction) Watch(key []byte) kv.Watch {
 // startWatches puts the watches of a committed transaction into effect.
 func (t *transaction) startWatches() {
 	for _, w := range t.watches {
-		out := t.db.world.Decide(Op{Kind: StartWatch, Tx: t.number, Attempt: t.attempt, Options: t.options, Key: w.key})
+		op := Op{Kind: StartWatch, Tx: t.number, Attempt: t.attempt, Options: t.options, Key: w.keys[0].Key}
+		out := t.db.world.Decide(op)
 		t.db.start(w, out)
 	}
 	t.watches = nil
@@ -58,10 +60,23 @@ func (db *Database) start(w *watch, out Outcome) {
 	}
 	switch {
 	case w.done: // cancelled before the commit
-	case out.Fault == WatchRefused || db.watches.Len() >= watchers.Max:
+	case out.Fault == WatchRefused || db.watches.Len()+len(w.keys) > watchers.Max:
 		w.finishLocked(kv.NewError(kv.TooManyWatches))
-	case !db.watches.Add(w.key, w.seen, db.data.latest(w.key), w):
-		w.changed()
+	default:
+		for _, k := range w.keys {
+			if !db.watches.Add(k.Key, k.Value, db.data.latest(k.Key), w) {
+				db.forget(w)
+				w.changed()
+				return
+			}
+		}
+	}
+}
+
+// forget takes a watch out of the registry. The lock is held.
+func (db *Database) forget(w *watch) {
+	for _, k := range w.keys {
+		db.watches.Remove(k.Key, w)
 	}
 }
 
@@ -76,6 +91,7 @@ func (t *transaction) dropWatches() {
 // fireWatches ends the watches whose values the mutations have changed. The lock is held.
 func (db *Database) fireWatches(mutations []ryw.Mutation) {
 	for _, w := range db.watches.Changed(mutations, db.data.latest) {
+		db.forget(w)
 		w.changed()
 	}
 }
@@ -103,7 +119,7 @@ func (w *watch) finishLocked(err error) {
 	if err == nil {
 		w.db.stats.WatchesFired++
 	}
-	w.db.watches.Remove(w.key, w)
+	w.db.forget(w)
 	if w.wake != nil {
 		w.wake()
 	}

@@ -166,14 +166,14 @@ func TestTransitions(t *testing.T) {
 		expires := instant.Time(1000).Add(after)
 		return jobstore.Record{State: jobstore.Completed, LastUpdated: 1000, Expires: expires}
 	}
-	ready := func(signal bool) func(*rig) {
+	ready := func(signals ...int64) func(*rig) {
 		return func(r *rig) {
 			r.store(nil, running(0), state(jobstore.Running))
 			keys := r.w.View().Store().Keys.Jobs
 			r.commit(node.Requeue{Held: ofN1}, func(tx kv.Tx) error {
 				tx.Set(keys.Job.Pack("job"), encoded(pending(0, 0)))
-				if signal {
-					tx.Add(keys.Signal, 1)
+				for _, row := range signals {
+					tx.Add(keys.Signal.Pack(row), 1)
 				}
 				return nil
 			})
@@ -198,8 +198,9 @@ func TestTransitions(t *testing.T) {
 		{"forgotten in time", change(state(jobstore.Running), forgets(10*time.Minute)), ""},
 		{"forgotten too early", change(state(jobstore.Running), forgets(9*time.Minute)), "S7a"},
 
-		{"ready with a signal", ready(true), ""},
-		{"ready without a signal", ready(false), "L4e"},
+		{"ready with a signal", ready(12), ""}, // 12 is the row of "job"
+		{"ready with the signal of other jobs", ready(11, 13), "L4e"},
+		{"ready without a signal", ready(), "L4e"},
 		{"waits until it is due", change(state(jobstore.Running), state(jobstore.Running)), ""},
 	})
 }

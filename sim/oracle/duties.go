@@ -17,7 +17,8 @@ var dutySubject = subject{
 	invariants: []Invariant{
 		{"L4a", "A node that left something to sweep up goes on at once."},
 		{"L4b", "A node that has made due jobs ready is told when the next one is due, and not later."},
-		{"L4c", "A node with a slot that has become free asks for jobs at once."},
+		{"L4c", "A node with a slot that has become free asks for jobs at once, unless it found none and waits to " +
+			"be told of some."},
 		{"L4d", "A node looks once in an interval at other workers, due, ready and own jobs, what to sweep " +
 			"up, and the queue."},
 		{"L5f", "A node takes jobs under the name that it goes by."},
@@ -131,12 +132,18 @@ func (d *duties) stepped(s nodeStep) {
 	if is {
 		d.answered(p, done, now)
 	}
+	if told, is := s.ev.(node.Notified); is && told.Topic == node.ReadyJobs {
+		p.waits = false
+	}
 	for _, e := range s.effects {
-		if ask, is := e.(node.Ask); is {
-			d.asked(p, ask, now)
-			if _, again := ask.Request.(node.Sweep); again {
+		switch e := e.(type) {
+		case node.Ask:
+			d.asked(p, e, now)
+			if _, again := e.Request.(node.Sweep); again {
 				sweeps = false
 			}
+		case node.Await:
+			p.waits = p.waits || e.Topic == node.ReadyJobs
 		}
 	}
 	if sweeps && !p.Draining() {
@@ -221,13 +228,14 @@ func (d *duties) checkNext(p *process, got node.Promoted) {
 }
 
 // checkFreed demands that a node which runs fewer jobs than after its last step asks for others, unless it
-// takes none, or has asked already for jobs, for a job that it turned out to hold, or for a lease.
+// takes none, has asked already for jobs, for a job that it turned out to hold, or for a lease, or waits for
+// jobs to become ready.
 func (d *duties) checkFreed(p *process) {
 	now, before := p.Running(), p.ran
 	p.ran = now
 	takes := p.Roles().Has(node.Replication) && !p.applied.Maintenance && !p.Draining()
 	asks := p.duties[acceptReady].id != 0 || p.duties[join].id != 0 || p.duties[resume].id != 0
-	if now < before && now < p.MaxJobs() && takes && !asks {
+	if now < before && now < p.MaxJobs() && takes && !asks && !p.waits {
 		d.Fail("L4c", "%s runs %d jobs of %d, one less than before, and asks for none",
 			p.Name, now, p.MaxJobs())
 	}

@@ -51,6 +51,7 @@ type process struct {
 	charging charging              // kept by charges
 	monitor  monitoring            // kept by leases
 	ran      int                   // slots in use after its last step, kept by duties
+	waits    bool                  // it waits to be told of ready jobs, kept by duties
 }
 
 // settings are the settings of a node, and since when it has them.

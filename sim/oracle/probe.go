@@ -3,6 +3,7 @@ package oracle
 import (
 	"time"
 
+	"couchrelay/core/node"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
@@ -56,12 +57,31 @@ func (o *Oracle) CheckWriteNow(j *world.JobDoc, err error) {
 	}
 }
 
-// CheckStarted is L6e, ProbeLimit after a document was written. The job is excused when another one, whose
-// time had come, took the last slot.
-func (o *Oracle) CheckStarted(j *world.JobDoc) {
+// patience is how long a job is left to the node in whose part it is.
+const patience = 2 * time.Second
+
+// StartLimit is the meaning of soon for the start of a job. A node that is alone is told of the job. In a
+// fleet the one that is told may have lost its last free slot since the others last heard of it; then the
+// others find the job when they look by themselves, and take it a little later.
+func (o *Oracle) StartLimit() time.Duration {
+	limit, acceptors := ProbeLimit, 0
+	for _, p := range o.w.Nodes() {
+		if p.Alive() && p.Roles().Has(node.Replication) {
+			limit, acceptors = max(limit, p.Settings().PollInterval+patience+ProbeLimit), acceptors+1
+		}
+	}
+	if acceptors == 1 {
+		return ProbeLimit
+	}
+	return limit
+}
+
+// CheckStarted is L6e, limit after a document was written. The job is excused when another one, whose time
+// had come, took the last slot.
+func (o *Oracle) CheckStarted(j *world.JobDoc, limit time.Duration) {
 	if free := o.FreeSlots(); o.runOf(j.JobID()) == nil && free > 0 {
 		o.Fail("L6e", "job %s does not run %s after its document was written, though %d slots are free",
-			j.JobID(), ProbeLimit, free)
+			j.JobID(), limit, free)
 	}
 }
 

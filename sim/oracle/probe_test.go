@@ -27,9 +27,9 @@ func TestProbes(t *testing.T) {
 	checkDocuments(t, &probingSubject, []case_{
 		{"written", func(r *rig) { r.o.CheckWriteNow(doc(r), nil) }, ""},
 		{"not written", func(r *rig) { r.o.CheckWriteNow(doc(r), errors.New("no")) }, "S3h"},
-		{"runs", func(r *rig) { runs(r, doc(r)); r.o.CheckStarted(doc(r)) }, ""},
-		{"does not run", func(r *rig) { r.o.CheckStarted(doc(r)) }, "L6e"},
-		{"has no slot", func(r *rig) { busy(r); r.o.CheckStarted(doc(r)) }, ""},
+		{"runs", func(r *rig) { runs(r, doc(r)); r.o.CheckStarted(doc(r), r.o.StartLimit()) }, ""},
+		{"does not run", func(r *rig) { r.o.CheckStarted(doc(r), r.o.StartLimit()) }, "L6e"},
+		{"has no slot", func(r *rig) { busy(r); r.o.CheckStarted(doc(r), r.o.StartLimit()) }, ""},
 		{"is gone", func(r *rig) { r.o.CheckGone(doc(r)) }, ""},
 		{"still runs", func(r *rig) { runs(r, doc(r)); r.o.CheckGone(doc(r)) }, "L6f"},
 		{"runs fewer", occupied(1, 2), ""},

@@ -51,6 +51,9 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	case node.Accepted:
 		o.checkReturned(s.p, got, s.effects)
 	case node.Surveyed:
+		if got.Ready == 0 && slotsOf(s.p).excess == 0 {
+			break // nothing waits: these runs move to other nodes
+		}
 		o.noteGivesWay(s.p, got, stopped)
 		o.checkBounds(s.p, got, stopped)
 		o.checkLast(s.p, stopped)

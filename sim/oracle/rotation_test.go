@@ -61,7 +61,7 @@ func TestRotation(t *testing.T) {
 		{"two give way", rotates(2, front, time.Hour, 0, 1), ""},
 		{"one gives way, and another could", rotates(2, front, time.Hour, 0), "S6g"},
 		{"one gives way to one", rotates(2, front[:1], time.Hour, 0), ""},
-		{"one gives way to none", rotates(2, nil, time.Hour, 0), "S6c"},
+		{"one moves to another node", rotates(2, nil, time.Hour, 0), ""},
 		{"one gives way while a slot is free", rotates(1, front[:1], time.Hour, 0), "S6c"},
 		{"none gives way while slots are free", rotates(1, front[:1], time.Hour), ""},
 		{"three of four at once", rotates(4, front, time.Hour, 0, 1, 2), "S6a"},

@@ -60,10 +60,11 @@ func (t *Trial) start(s *peers.Server, name string) *world.JobDoc {
 	if !t.write(j, true) {
 		return nil
 	}
-	if t.pass(oracle.ProbeLimit); t.broken() || j.JobID() != id {
+	limit := t.StartLimit()
+	if t.pass(limit); t.broken() || j.JobID() != id {
 		return nil // a user who began before may make its database anew
 	}
-	t.CheckStarted(j)
+	t.CheckStarted(j, limit)
 	return j
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/host"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/node"
@@ -53,6 +54,7 @@ type life struct {
 	limiter  ratelimit.Limiter
 	booted   instant.Time
 	wakeAt   instant.Time // of the wake that is planned; instant.Never without one
+	waits    [2]int       // begun, by topic; only the last one is answered
 }
 
 func newNode(w *World, name string, roles node.Roles) *Node {
@@ -88,7 +90,7 @@ func (p *Node) live() {
 	p.host = host.New(host.Config{
 		Node: node.Config{
 			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker,
-			Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(),
+			Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(), Settling: node.DefaultSettling,
 		},
 		Server: p.w.store.Config.Server, Memory: p.w.Config.Memory, Observer: witness{p},
 	})
@@ -201,7 +203,8 @@ func (p *Node) perform(e host.Effect) {
 		p.w.Engine.Go(p.Process, "ask", func() { p.ask(e) })
 	case node.Await:
 		p.w.emit(Awaits{p, e})
-		p.w.Engine.Go(p.Process, "await", func() { p.await(e) })
+		p.waits[e.Topic]++
+		p.w.Engine.Go(p.Process, "await", func() { p.await(e, p.waits[e.Topic]) })
 	case node.StartRun:
 		p.open(e)
 	case node.Confirm:
@@ -281,14 +284,18 @@ func (p *Node) ask(a node.Ask) {
 // that an observer can compare it with what the core made of it.
 func (p *Node) armed(tx kv.Tx, a node.Await) error {
 	keys := p.w.store.Keys.Jobs
-	key := keys.Signal
-	if a.Topic == node.WorkerCalls {
-		key = keys.Call.Pack(a.Worker)
+	from, to := keys.Call.Pack(a.Worker), keys.Call.Pack(a.Worker)
+	if a.Topic == node.ReadyJobs {
+		from, to = keys.Signal.Pack(0), keys.Signal.Pack(signalShards-1)
+		if part := a.Part; part != (jobs.Part{}) {
+			from = keys.Signal.Pack(int64(part.From * signalShards / jobs.Buckets))
+			to = keys.Signal.Pack(int64((part.To - 1) * signalShards / jobs.Buckets))
+		}
 	}
-	row, err := tx.Snapshot().Get(key)
+	rows, err := tx.Snapshot().GetRange(kv.Range{Begin: from, End: kv.KeyAfter(to)}, kv.RangeOptions{})
 	is := int64(0)
-	if len(row) == 8 {
-		is = int64(binary.LittleEndian.Uint64(row))
+	for _, row := range rows {
+		is += int64(binary.LittleEndian.Uint64(row.Value))
 	}
 	if err == nil {
 		p.w.emit(Armed{p, a, is})
@@ -296,7 +303,10 @@ func (p *Node) armed(tx kv.Tx, a node.Await) error {
 	return err
 }
 
-func (p *Node) await(a node.Await) {
+// signalShards is the number of rows over which the signal of ready jobs is spread.
+const signalShards = 16
+
+func (p *Node) await(a node.Await, number int) {
 	ctx := p.w.Engine.NewContext(p.Process, AwaitLimit)
 	watch, err := kv.Run(ctx, p.w.db, func(tx kv.Tx) (kv.Watch, error) {
 		watch, err := node.Arm(tx, p.w.store, a)
@@ -313,7 +323,9 @@ func (p *Node) await(a node.Await) {
 			_ = p.w.Engine.Await(ctx, func(func()) {})
 		}
 	}
-	p.w.Engine.After(0, p.Process, "notified", func() { p.handle(node.Notified{Topic: a.Topic}) })
+	if p.waits[a.Topic] == number {
+		p.w.Engine.After(0, p.Process, "notified", func() { p.handle(node.Notified{Topic: a.Topic}) })
+	}
 }
 
 // Configure gives the node other settings, of which it hears at once.

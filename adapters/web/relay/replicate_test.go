@@ -52,7 +52,7 @@ func (f fullOfWatches) Begin(ctx context.Context, o kv.Options) kv.Transaction {
 	return withoutWatches{f.Database.Begin(ctx, o)}
 }
 
-func (withoutWatches) Watch([]byte) kv.Watch { return noWatch{} }
+func (withoutWatches) Watch(...[]byte) kv.Watch { return noWatch{} }
 
 func (noWatch) Wait(context.Context) error { return kv.NewError(kv.TooManyWatches) }
 func (noWatch) Cancel()                    {}

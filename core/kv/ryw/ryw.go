@@ -83,12 +83,12 @@ func isSystem(key []byte) bool { return len(key) > 0 && key[0] == 0xff }
 // beyond reports whether key is behind the largest legal end of a range.
 func beyond(key []byte) bool { return isSystem(key) && len(key) > 1 }
 
-// Watched is Get for a watch, whose failure is no failed read.
-func Watched(b *Buffer, key []byte) ([]byte, error) {
+// Watched is GetAll for a watch, whose failure is no failed read.
+func Watched(b *Buffer, keys [][]byte) ([][]byte, error) {
 	before := b.lost
-	value, err := b.get(key, true)
+	values, err := b.getAll(keys, true)
 	b.lost = before
-	return value, err
+	return values, err
 }
 
 // Get implements kv.Reader.
