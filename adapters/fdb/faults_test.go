@@ -15,7 +15,6 @@ import (
 	"couchrelay/adapters/fdb/fdbctest"
 	"couchrelay/adapters/fdb/fdbtest"
 	"couchrelay/core/kv"
-	"couchrelay/core/prng"
 	"couchrelay/sim/conformance"
 	"couchrelay/sim/fakefdb"
 
@@ -177,32 +176,12 @@ func TestLostWatch(t *testing.T) {
 	}
 }
 
-// TestConformanceUnderFaults runs the suite over a client that injects faults of its own, as the real one does
-// with FDB_NETWORK_OPTION_CLIENT_BUGGIFY_ENABLE.
+// TestConformanceUnderFaults runs the suite over a client that injects faults of its own.
 func TestConformanceUnderFaults(t *testing.T) {
-	faults := map[fakefdb.Kind][]fakefdb.Fault{
-		fakefdb.Read: {fakefdb.TooOldEarly, fakefdb.FutureVersion},
-		fakefdb.Commit: {fakefdb.Conflict, fakefdb.CommitTooOld, fakefdb.ProxyMemory, fakefdb.UnknownDropped,
-			fakefdb.UnknownLanded},
-	}
-	var mu sync.Mutex // guards r; monitors of clusters that are gone may still ask
-	r := prng.Fork(1, "client buggify")
+	t.Setenv(fdbctest.Buggify, "")
 	conformance.Run(t, func(t testing.TB) conformance.Store {
-		c, path := fdbtest.NewCluster(t)
-		db, err := fdb.Open(path, fdb.Options{Probe: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		c.Decide(func(op fakefdb.Op) (out fakefdb.Outcome) {
-			mu.Lock()
-			defer mu.Unlock()
-			if of := faults[op.Kind]; len(of) > 0 && r.Intn(10) == 0 {
-				out.Fault = of[r.Intn(len(of))]
-			}
-			return out
-		})
-		return conformance.Store{DB: db, Prefix: []byte("test/")}
+		db, prefix, _ := fdbtest.Open(t)
+		return conformance.Store{DB: db, Prefix: prefix}
 	})
 }
 

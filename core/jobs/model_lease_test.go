@@ -104,15 +104,21 @@ func (s *machine) gone(w string) {
 	}
 }
 
-func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) {
+func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) error {
 	leases, err := s.q.Leases(tx)
-	if err != nil || len(leases) != len(s.m.workers) {
-		t.Fatalf("leases %v, %v, want %v", leases, err, s.m.workers)
+	if err != nil {
+		return err
+	}
+	if len(leases) != len(s.m.workers) {
+		t.Fatalf("leases %v, want %v", leases, s.m.workers)
 	}
 	for _, l := range leases {
 		owned, err := s.q.Owned(tx, l.Worker)
-		if err != nil || l.Expired || string(l.Info) != "info" || l.Beat == [10]byte{} {
-			t.Fatalf("lease %+v, %v", l, err)
+		if err != nil {
+			return err
+		}
+		if l.Expired || string(l.Info) != "info" || l.Beat == [10]byte{} {
+			t.Fatalf("lease %+v", l)
 		}
 		for _, h := range owned {
 			if !s.holds(h.ID, h.Lock) {
@@ -129,4 +135,5 @@ func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) {
 			t.Fatalf("%s has %d jobs, and is told of %d", l.Worker, holds, len(owned))
 		}
 	}
+	return nil
 }

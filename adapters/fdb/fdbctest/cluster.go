@@ -5,11 +5,13 @@ package fdbctest
 import (
 	"context"
 	"math"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/prng"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -17,13 +19,14 @@ import (
 type Cluster struct {
 	DB *fakefdb.Database
 
-	mu     sync.Mutex                       // guards the fields below
-	now    instant.Time                     // the cluster's clock; Advance moves it
-	decide func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
-	gone   []fakefdb.Kind                   // operations that the cluster does not answer
-	here   chan struct{}                    // closed while there are none of those
-	given  int                              // see ReadVersionsGiven
-	trips  map[string]int                   // by tag, see RoundTrips
+	mu      sync.Mutex                       // guards the fields below
+	now     instant.Time                     // the cluster's clock; Advance moves it
+	decide  func(fakefdb.Op) fakefdb.Outcome // how operations fare, nil for well
+	gone    []fakefdb.Kind                   // operations that the cluster does not answer
+	here    chan struct{}                    // closed while there are none of those
+	given   int                              // see ReadVersionsGiven
+	trips   map[string]int                   // by tag, see RoundTrips
+	buggify *prng.Source                     // of the faults that the client injects; nil for none
 }
 
 var (
@@ -39,8 +42,23 @@ func NewCluster(path string) *Cluster {
 	c.DB = fakefdb.New(fakefdb.InWorld((*world)(c)))
 	clustersLock.Lock()
 	defer clustersLock.Unlock()
+	if _, on := os.LookupEnv(Buggify); on {
+		r := prng.Fork(uint64(len(clusters)), "client buggify")
+		c.buggify = &r
+	}
 	clusters[path] = c
 	return c
+}
+
+// Buggify is the variable of the environment that tells the client to inject faults. Clusters of the double that
+// are made while it is set inject some of the client's, one in ten operations.
+const Buggify = "FDB_NETWORK_OPTION_CLIENT_BUGGIFY_ENABLE"
+
+// injected are the faults that the client injects when it is told to.
+var injected = map[fakefdb.Kind][]fakefdb.Fault{
+	fakefdb.Read: {fakefdb.TooOldEarly, fakefdb.FutureVersion},
+	fakefdb.Commit: {fakefdb.Conflict, fakefdb.CommitTooOld, fakefdb.ProxyMemory, fakefdb.UnknownDropped,
+		fakefdb.UnknownLanded},
 }
 
 // Leave makes the cluster answer no more operations of some kinds, or of all kinds when none is named: they
@@ -101,6 +119,9 @@ func (w *world) Decide(op fakefdb.Op) fakefdb.Outcome {
 		return fakefdb.Outcome{Fault: fakefdb.Outage, Before: whileAway}
 	}
 	if w.decide == nil {
+		if of := injected[op.Kind]; w.buggify != nil && len(of) > 0 && w.buggify.Intn(10) == 0 {
+			return fakefdb.Outcome{Fault: of[w.buggify.Intn(len(of))]}
+		}
 		return fakefdb.Outcome{}
 	}
 	return w.decide(op)

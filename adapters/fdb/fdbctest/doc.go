@@ -15,5 +15,7 @@
 //     transaction with transaction_cancelled (1025);
 //   - while the cluster is away everything waits, or all reads, or whatever it does not answer.
 //
+// While the environment tells the client to inject faults (Buggify), the double does.
+//
 // Using a handle after it was destroyed panics.
 package fdbctest
