@@ -53,7 +53,7 @@ func TestSignalOfPart(t *testing.T) {
 			rt.Fatalf("%v has %s, and its signal goes from %d to %d", p, id, before, after)
 		}
 		if p.Has(id) {
-			if err := w.Wait(t.Context()); err != nil {
+			if err := fired(t.Context(), w); err != nil {
 				rt.Fatal(err)
 			}
 		}
