@@ -222,7 +222,7 @@ func BenchmarkAccept(b *testing.B) {
 				workers.Go(func() {
 					for batch := uint64(1); left.Add(-1) >= 0; batch++ {
 						d := jobs.Demand{Batch: batch, Max: 1, Window: c.window, Seed: uint64(w)<<32 | batch,
-							Part: jobs.Part{From: w * jobs.Buckets / acceptors, To: (w + 1) * jobs.Buckets / acceptors}}
+							Part: jobs.Part(1<<(jobs.Buckets/acceptors)-1) << (w * jobs.Buckets / acceptors)}
 						n.do(func(tx kv.Tx) error {
 							_,
 								err := n.q.Accept(tx, fmt.Sprint("w", w), d, nil)

@@ -31,7 +31,7 @@
 //	("call", worker)                counter, raised when a job of the worker was taken from it
 //	("gone", name)                  a node that others gave up, for operators
 //	("count", state, shard)         counter of jobs
-//	("signal", shard)               counter, raised whenever a job becomes ready
+//	("signal", bucket)              counter, raised whenever a job becomes ready
 //
 // Every job that changes its state writes a counter. Each is spread over shards by the ids of jobs, and is
 // the sum of its rows; a single row may be negative.
@@ -82,7 +82,6 @@ var (
 const (
 	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit"
 	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
-	partFits   invariant.ID = "jobs.part: a part of the jobs is not empty and within all buckets"
 )
 
 // State is the state of a job in the queue. What the job's type calls its state is in its data.

@@ -121,8 +121,8 @@ func TestAcceptorsConflictOnlyOnTheirJobs(t *testing.T) {
 				return err
 			}
 		}
-		half := Buckets / 2
-		one, two := open(t, db, acceptor("w1", Part{0, half})), open(t, db, acceptor("w2", Part{half, Buckets}))
+		const half = Part(0x55555555_55555555)
+		one, two := open(t, db, acceptor("w1", half)), open(t, db, acceptor("w2", ^half))
 		if len(taken) != 2 || taken[0].ID == taken[1].ID {
 			t.Fatal(taken)
 		}
@@ -206,7 +206,7 @@ func TestWatches(t *testing.T) {
 	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
 		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
 	}
-	ready := watch(func(tx kv.Tx) kv.Watch { return q.WatchReady(tx, Part{}) })
+	ready := watch(func(tx kv.Tx) kv.Watch { return q.WatchReady(tx, 0) })
 	job := watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
 	add(t, db, q, "a")
 	for _, w := range []kv.Watch{ready, job} {

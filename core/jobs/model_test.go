@@ -173,8 +173,7 @@ func (s *machine) Accept(t *rapid.T) {
 		Left: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "left"),
 	}
 	if rapid.Bool().Draw(t, "in part") {
-		d.Part.From = rapid.IntRange(0, Buckets-1).Draw(t, "from")
-		d.Part.To = rapid.IntRange(d.Part.From+1, Buckets).Draw(t, "to")
+		d.Part = Part(rapid.Uint64().Draw(t, "part"))
 	}
 	taken, late, err := run(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, nil) })
 	got := taken.Jobs

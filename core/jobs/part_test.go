@@ -9,74 +9,64 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPartsCoverAll: each job is in exactly one of the parts into which the buckets are divided, and about as
-// many are in each of equal ones, whether ids differ in the beginning or in the end.
-func TestPartsCoverAll(t *testing.T) {
-	const parts, jobs = 8, 8000
+// TestBuckets: each job is in one bucket, and about as many are in each, whether ids differ in the beginning
+// or in the end.
+func TestBuckets(t *testing.T) {
+	const each = 200
 	for name, format := range map[string]string{"end": "0123456789abcdef|doc-%d", "beginning": "%d|doc"} {
-		counts := [parts]int{}
-		for n := range jobs {
+		counts := [Buckets]int{}
+		for n := range each * Buckets {
 			found := 0
-			for i := range parts {
-				if (Part{i * Buckets / parts, (i + 1) * Buckets / parts}).Has(fmt.Sprintf(format, n)) {
-					counts[i]++
+			for b := range Buckets {
+				if Part(1 << b).Has(fmt.Sprintf(format, n)) {
+					counts[b]++
 					found++
 				}
 			}
-			if found != 1 || !(Part{}).Has(fmt.Sprintf(format, n)) {
-				t.Fatalf("job %d is in %d parts", n, found)
+			if found != 1 || !Part(0).Has(fmt.Sprintf(format, n)) {
+				t.Fatalf("job %d is in %d buckets", n, found)
 			}
 		}
 		for _, n := range counts {
-			if n < jobs/parts*8/10 || n > jobs/parts*12/10 {
+			if n < each*7/10 || n > each*13/10 {
 				t.Errorf("%s: %v", name, counts)
 			}
 		}
 	}
 }
 
-// TestSignalOfPart: a job that becomes ready changes the signal of every part that it is in, and wakes the
-// watch of that part.
+// TestSignalOfPart: a job that becomes ready changes the signal of every part that it is in, and of no other,
+// and wakes the watch of that part.
 func TestSignalOfPart(t *testing.T) {
 	db, q := newQueue(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		from := rapid.IntRange(0, Buckets-1).Draw(rt, "from")
-		p := Part{from, rapid.IntRange(from+1, Buckets).Draw(rt, "to")}
+		p := Part(rapid.Uint64().Draw(rt, "part"))
 		id := rapid.StringN(1, 20, 40).Draw(rt, "id")
 		must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, id) })
 		signal := func(tx kv.Tx) (int64, error) { return q.Signal(tx, p) }
-		before := must(t, db, signal)
+		before, grows := must(t, db, signal), int64(0)
 		w := must(t, db, func(tx kv.Tx) (kv.Watch, error) { return q.WatchReady(tx, p), nil })
 		defer w.Cancel()
 		add(t, db, q, id)
-		if after := must(t, db, signal); p.Has(id) && after != before+1 {
-			rt.Fatalf("%v has %s, and its signal goes from %d to %d", p, id, before, after)
-		}
 		if p.Has(id) {
+			grows = 1
 			if err := fired(t.Context(), w); err != nil {
 				rt.Fatal(err)
 			}
 		}
+		if after := must(t, db, signal); after != before+grows {
+			rt.Fatalf("%x has %s: %v, and its signal goes from %d to %d", p, id, p.Has(id), before, after)
+		}
 	})
 }
 
-// TestWakes: a wait for one part serves another one whose jobs all change the same keys.
-func TestWakes(t *testing.T) {
-	const s = Buckets / shards
+func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		p, o Part
 		want bool
-	}{
-		{Part{}, Part{5, 6}, true},
-		{Part{5, 6}, Part{}, false},
-		{Part{}, Part{0, Buckets}, true},
-		{Part{0, s}, Part{s - 1, s}, true},
-		{Part{0, s}, Part{s - 1, s + 1}, false},
-		{Part{s + 1, 2*s - 1}, Part{s, 2 * s}, true},
-		{Part{s, 2 * s}, Part{0, 1}, false},
-	} {
-		if got := c.p.Wakes(c.o); got != c.want {
-			t.Errorf("%v for %v: %v", c.p, c.o, got)
+	}{{0, 0, true}, {0, 5, true}, {5, 0, false}, {7, 5, true}, {5, 7, false}, {5, 5, true}, {^Part(0), 0, true}} {
+		if got := c.p.Covers(c.o); got != c.want {
+			t.Errorf("%x covers %x: %v", c.p, c.o, got)
 		}
 	}
 }

@@ -106,9 +106,9 @@ func TestDroppedJobs(t *testing.T) {
 	for i := range documents {
 		b.put(fmt.Sprintf("r%03d", i), fmt.Sprintf(`{"source":"http://h/a%d","target":"http://h/b"}`, i), admin)
 	}
-	part := jobs.Part{To: jobs.Buckets / 2} // without the first job by its id
+	part := jobs.Part(1<<32 - 1) // without the first job by its id
 	if part.Has(jobID("r000")) {
-		part = jobs.Part{From: jobs.Buckets / 2, To: jobs.Buckets}
+		part = ^part
 	}
 	work := get(b, func(tx kv.Tx) ([]Work, error) {
 		d := jobs.Demand{Batch: 1, Max: 1, Window: documents, Part: part}

@@ -56,7 +56,7 @@ func (n *Node) onAccepted(a Accepted) {
 		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
 	}
 	if len(a.Work) == 0 {
-		if !n.awaiting[ReadyJobs] || !n.awaited.Wakes(n.part) {
+		if !n.awaiting[ReadyJobs] || !n.awaited.Covers(n.part) {
 			n.awaiting[ReadyJobs], n.awaited = true, n.part
 			n.emit(Await{Topic: ReadyJobs, Seen: a.Signal, Part: n.part})
 		}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -15,57 +14,50 @@ import (
 // but for moments, in which two nodes want the same job or none does; the store decides the former, and
 // patience the latter.
 type fleet struct {
-	loads  []schedule.Load // in the order of the workers' names
-	bounds []int           // of the parts; see schedule.Split
-	me     int             // this node's place in loads
+	loads []schedule.Load // in the order of the workers' names
+	parts []uint64        // of each; see schedule.Parts
+	me    int             // this node's place in loads
 }
 
-// fleet is who takes jobs by the last look at the leases.
+// fleet is the nodes that take jobs by the last look at the leases.
 func (n *Node) fleet() fleet {
-	f := fleet{loads: []schedule.Load{n.published.load()}}
+	f := fleet{}
 	for _, o := range n.others {
 		if !o.info.accepts() || o.gone || n.wasOwn(o.worker) {
 			continue
 		}
-		f.loads = append(f.loads, o.info.load())
-		if strings.Compare(o.worker, n.worker) < 0 {
-			f.me = len(f.loads) - 1
+		if o.worker < n.worker {
+			f.me++
 		}
+		f.loads = append(f.loads, o.info.load(o.worker))
 	}
-	own := f.loads[0]
-	f.loads = slices.Insert(f.loads[1:], f.me, own)
-	f.bounds = schedule.Split(f.loads, jobs.Buckets)
+	f.loads = slices.Insert(f.loads, f.me, n.published.load(n.worker))
+	f.parts = schedule.Parts(f.loads)
 	return f
 }
 
 // regroup has the node look for jobs if its part is another one than that for which it waits, or if a job that
 // it spared for others is its own by now.
 func (i *intake) regroup(waits bool, f fleet) {
-	moved := waits && !i.awaited.Wakes(f.own())
+	moved := waits && !i.awaited.Covers(f.own())
 	own := i.spared.job != "" && (f.own().Has(i.spared.job) || !f.othersFree())
 	i.hungry = i.hungry || moved || own
 }
 
 // load is what a node tells of its slots.
-func (i *Info) load() schedule.Load { return schedule.Load{MaxJobs: i.MaxJobs, Running: i.Running} }
+func (i *Info) load(worker string) schedule.Load {
+	return schedule.Load{Name: worker, MaxJobs: i.MaxJobs, Running: i.Running}
+}
 
 // alone reports whether no other node takes jobs.
 func (f fleet) alone() bool { return len(f.loads) == 1 }
 
-// part is the jobs that node i takes first.
-func (f fleet) part(i int) jobs.Part { return jobs.Part{From: f.bounds[i], To: f.bounds[i+1]} }
-
 // own is the part of this node.
-func (f fleet) own() jobs.Part { return f.part(f.me) }
+func (f fleet) own() jobs.Part { return jobs.Part(f.parts[f.me]) }
 
 // owner is the node whose part a job is in.
 func (f fleet) owner(jobID string) int {
-	for i := range f.loads {
-		if f.part(i).Has(jobID) {
-			return i
-		}
-	}
-	return f.me
+	return slices.IndexFunc(f.parts, func(p uint64) bool { return jobs.Part(p).Has(jobID) })
 }
 
 // othersFree reports whether another node has free slots.

@@ -1,38 +1,81 @@
 package schedule
 
+import (
+	"cmp"
+	"slices"
+
+	"couchrelay/core/prng"
+)
+
 // Load is a node that takes jobs, as it last told the others.
 type Load struct {
-	MaxJobs int // slots, 0 or more
-	Running int // slots in use, 0 or more; above MaxJobs for a while after that was lowered
+	Name    string // no other node has it
+	MaxJobs int    // slots, 0 or more
+	Running int    // slots in use, 0 or more; above MaxJobs for a while after that was lowered
 }
 
 // Free is the number of free slots.
 func (l Load) Free() int { return max(0, l.MaxJobs-l.Running) }
 
-// Split divides the numbers from 0 to n among the nodes, which are at most n and of which there is at least
-// one: node i has those from bounds[i] up to bounds[i+1], and at least one. They are divided by free slots, so
-// that new jobs go where there is room. When all nodes are full they are divided by slots, since in a full
-// node, too, a slot becomes free now and then.
-func Split(nodes []Load, n int) (bounds []int) {
-	free, slots := int64(0), int64(0)
-	for _, l := range nodes {
-		free, slots = free+int64(l.Free()), slots+int64(l.MaxJobs)
+// buckets is the number of buckets of jobs, a bit for each in a part; it agrees with jobs.Buckets.
+const buckets = 64
+
+// Parts divides the buckets of jobs among the nodes by free slots, so that new jobs go where there is room.
+// When all nodes are full it divides them by slots, since a slot becomes free now and then in a full node,
+// too. Which buckets a node gets depends on its name (rendezvous hashing): when a node goes, its buckets are
+// spread over all others, and most of the others stay. Nodes that are too small for a bucket, or beyond the
+// 64th, share one with another node.
+func Parts(nodes []Load) []uint64 {
+	type bid struct {
+		score        uint64
+		bucket, node int
 	}
-	rest, total, sum := int64(n-len(nodes)), max(1, slots), int64(0)
-	if free > 0 {
-		total = free
-	}
-	bounds = append(bounds, 0)
+	bids := make([]bid, 0, buckets*len(nodes))
 	for i, l := range nodes {
-		if free > 0 {
-			sum += int64(l.Free())
-		} else {
-			sum += int64(l.MaxJobs)
+		for b := range buckets {
+			score := prng.Fork(uint64(b), l.Name)
+			bids = append(bids, bid{score.Uint64(), b, i})
 		}
-		bounds = append(bounds, i+1+int(mulDiv(rest, sum, total)))
 	}
-	bounds[len(nodes)] = n // also when there are no slots at all
-	return bounds
+	slices.SortFunc(bids, func(a, b bid) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.node, b.node))
+	})
+	parts, left, taken := make([]uint64, len(nodes)), quotas(nodes), uint64(0)
+	for _, b := range bids {
+		if bit := uint64(1) << b.bucket; left[b.node] > 0 && taken&bit == 0 {
+			parts[b.node] |= bit
+			taken |= bit
+			left[b.node]--
+		}
+	}
+	for _, b := range bids {
+		if parts[b.node] == 0 {
+			parts[b.node] = 1 << b.bucket
+		}
+	}
+	return parts
+}
+
+// quotas is how many buckets each node gets, all of them together.
+func quotas(nodes []Load) []int {
+	weights, total := make([]int64, len(nodes)), int64(0)
+	for i, l := range nodes {
+		weights[i] = int64(l.Free())
+		total += weights[i]
+	}
+	if total == 0 {
+		for i, l := range nodes {
+			weights[i] = int64(l.MaxJobs) + 1
+			total += weights[i]
+		}
+	}
+	list, sum, given := make([]int, len(nodes)), int64(0), 0
+	for i, w := range weights {
+		sum += w
+		upTo := int(mulDiv(buckets, sum, total))
+		list[i], given = upTo-given, upTo
+	}
+	return list
 }
 
 // slackOf is by how many jobs a node may be off its target: a fifth, and two in any case, since ids fall into

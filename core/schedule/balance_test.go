@@ -1,50 +1,79 @@
 package schedule
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// TestSplit: the parts go by free slots, or by all slots when none is free, and none is empty.
-func TestSplit(t *testing.T) {
+// fleet are nodes with these loads, and names of their own.
+func fleet(loads ...Load) []Load {
+	for i := range loads {
+		loads[i].Name = fmt.Sprint("relay", i)
+	}
+	return loads
+}
+
+// TestPartsBySlots: how many buckets each node gets.
+func TestPartsBySlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		nodes []Load
 		want  []int
 	}{
-		{"one node", []Load{{0, 0}}, []int{0, 1000}},
-		{"equal nodes", []Load{{500, 0}, {500, 0}}, []int{0, 500, 1000}},
-		{"a node that came back", []Load{{500, 150}, {500, 150}, {500, 0}}, []int{0, 291, 583, 1000}},
-		{"a full node", []Load{{10, 10}, {10, 5}}, []int{0, 1, 1000}},
-		{"only full nodes", []Load{{10, 10}, {30, 35}}, []int{0, 250, 1000}},
-		{"no slots at all", []Load{{0, 0}, {0, 0}}, []int{0, 1, 1000}},
+		{"one node", fleet(Load{MaxJobs: 0}), []int{64}},
+		{"equal nodes", fleet(Load{MaxJobs: 500}, Load{MaxJobs: 500}), []int{32, 32}},
+		{"a node that came back", fleet(Load{"", 500, 150}, Load{"", 500, 150}, Load{MaxJobs: 500}), []int{18, 19, 27}},
+		{"a full node shares a bucket", fleet(Load{"", 10, 10}, Load{"", 10, 5}), []int{1, 64}},
+		{"only full nodes", fleet(Load{"", 10, 10}, Load{"", 30, 35}), []int{16, 48}},
+		{"no slots at all", fleet(Load{}, Load{}), []int{32, 32}},
 	} {
-		if got := Split(c.nodes, 1000); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, not %v", c.name, got, c.want)
+		for i, p := range Parts(c.nodes) {
+			if got := bits.OnesCount64(p); got != c.want[i] {
+				t.Errorf("%s: node %d has %d buckets, not %d", c.name, i, got, c.want[i])
+			}
 		}
 	}
 }
 
-var loads = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Load {
-	return Load{rapid.IntRange(0, 600).Draw(t, "slots"), rapid.IntRange(0, 600).Draw(t, "running")}
-}), 1, 20)
+var loads = rapid.Custom(func(t *rapid.T) []Load {
+	return fleet(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Load {
+		return Load{"", rapid.IntRange(0, 600).Draw(t, "slots"), rapid.IntRange(0, 600).Draw(t, "running")}
+	}), 1, 80).Draw(t, "nodes")...)
+})
 
-// TestSplitLeavesNoGap: every bucket is one node's, and every node has one.
-func TestSplitLeavesNoGap(t *testing.T) {
+// TestPartsCoverAll: every bucket is a node's, and every node has one.
+func TestPartsCoverAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		nodes := loads.Draw(t, "nodes")
-		bounds := Split(nodes, 1<<16)
-		for i := range nodes {
-			if bounds[i] >= bounds[i+1] {
-				t.Fatal(bounds)
+		all := uint64(0)
+		for _, p := range Parts(loads.Draw(t, "nodes")) {
+			if all |= p; p == 0 {
+				t.Fatal("a node has no part")
 			}
 		}
-		if bounds[0] != 0 || bounds[len(nodes)] != 1<<16 {
-			t.Fatal(bounds)
+		if all != ^uint64(0) {
+			t.Fatalf("%x", ^all)
 		}
 	})
+}
+
+// TestPartsOfGoneNode: when a node goes, no other one gets more than three quarters of its buckets.
+func TestPartsOfGoneNode(t *testing.T) {
+	for n := 3; n < 10; n++ {
+		nodes := fleet(make([]Load, n)...)
+		for i := range nodes {
+			nodes[i].MaxJobs = 500
+		}
+		before := Parts(nodes)
+		for i, p := range Parts(nodes[:n-1]) {
+			if got := bits.OnesCount64(p & before[n-1]); got > 64/n*3/4 {
+				t.Errorf("of %d nodes one goes, and node %d gets %d of its buckets", n, i, got)
+			}
+		}
+	}
 }
 
 // TestSurplus: what a node gives away.
@@ -54,17 +83,17 @@ func TestSurplus(t *testing.T) {
 		nodes []Load
 		want  []int
 	}{
-		{"one node", []Load{{500, 300}}, []int{0}},
-		{"as it should be", []Load{{500, 100}, {500, 100}, {500, 100}}, []int{0, 0, 0}},
-		{"within the slack", []Load{{500, 120}, {500, 100}, {500, 80}}, []int{0, 0, 0}},
-		{"a node came back", []Load{{500, 150}, {500, 150}, {500, 0}}, []int{50, 50, 0}},
-		{"one has all", []Load{{500, 300}, {500, 0}, {500, 0}}, []int{200, 0, 0}},
-		{"by slots", []Load{{100, 90}, {900, 10}}, []int{80, 0}},
-		{"few jobs", []Load{{500, 3}, {500, 0}}, []int{0, 0}},
-		{"four of five", []Load{{500, 4}, {500, 0}}, []int{0, 0}},
-		{"one node has too few", []Load{{500, 110}, {500, 110}, {500, 50}}, []int{20, 20, 0}},
-		{"no slots", []Load{{0, 10}, {0, 0}}, []int{0, 0}},
-		{"others are full", []Load{{500, 400}, {10, 10}, {10, 10}}, []int{0, 0, 0}},
+		{"one node", []Load{{"", 500, 300}}, []int{0}},
+		{"as it should be", []Load{{"", 500, 100}, {"", 500, 100}, {"", 500, 100}}, []int{0, 0, 0}},
+		{"within the slack", []Load{{"", 500, 120}, {"", 500, 100}, {"", 500, 80}}, []int{0, 0, 0}},
+		{"a node came back", []Load{{"", 500, 150}, {"", 500, 150}, {"", 500, 0}}, []int{50, 50, 0}},
+		{"one has all", []Load{{"", 500, 300}, {"", 500, 0}, {"", 500, 0}}, []int{200, 0, 0}},
+		{"by slots", []Load{{"", 100, 90}, {"", 900, 10}}, []int{80, 0}},
+		{"few jobs", []Load{{"", 500, 3}, {"", 500, 0}}, []int{0, 0}},
+		{"four of five", []Load{{"", 500, 4}, {"", 500, 0}}, []int{0, 0}},
+		{"one node has too few", []Load{{"", 500, 110}, {"", 500, 110}, {"", 500, 50}}, []int{20, 20, 0}},
+		{"no slots", []Load{{"", 0, 10}, {"", 0, 0}}, []int{0, 0}},
+		{"others are full", []Load{{"", 500, 400}, {"", 10, 10}, {"", 10, 10}}, []int{0, 0, 0}},
 	} {
 		for i, want := range c.want {
 			if got := Surplus(c.nodes, i); got != want {

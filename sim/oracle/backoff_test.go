@@ -198,8 +198,8 @@ func TestTransitions(t *testing.T) {
 		{"forgotten in time", change(state(jobstore.Running), forgets(10*time.Minute)), ""},
 		{"forgotten too early", change(state(jobstore.Running), forgets(9*time.Minute)), "S7a"},
 
-		{"ready with a signal", ready(12), ""}, // 12 is the row of "job"
-		{"ready with the signal of other jobs", ready(11, 13), "L4e"},
+		{"ready with a signal", ready(50), ""}, // 50 is the row of "job"
+		{"ready with the signal of other jobs", ready(49, 51), "L4e"},
 		{"ready without a signal", ready(), "L4e"},
 		{"waits until it is due", change(state(jobstore.Running), state(jobstore.Running)), ""},
 	})

@@ -68,23 +68,17 @@ func fewer(is, was checkpoint.Counters) bool {
 		is.BulkGetDocs < was.BulkGetDocs || is.BulkGetAttempts < was.BulkGetAttempts
 }
 
-// signalShards is the number of rows of the signal. Each is for an equal part of the buckets of jobs.
-const signalShards = 16
-
 // checkSignal demands that the commit which makes a job ready changes the row of the signal for which nodes
 // wait in whose part the job is.
 func (t *transitions) checkSignal(j jobChange) {
 	if !j.after.ready() || j.before.ready() {
 		return
 	}
-	const size = jobs.Buckets / signalShards
-	shard := 0
-	for i := range signalShards {
-		if (jobs.Part{From: i * size, To: (i + 1) * size}).Has(j.id) {
-			shard = i
-		}
+	bucket := int64(0)
+	for !jobs.Part(1 << bucket).Has(j.id) {
+		bucket++
 	}
-	signal := t.w.Store().Keys.Jobs.Signal.Pack(int64(shard))
+	signal := t.w.Store().Keys.Jobs.Signal.Pack(bucket)
 	if !slices.ContainsFunc(j.Mutations, func(m ryw.Mutation) bool { return bytes.Equal(m.Key, signal) }) {
 		t.Fail("L4e", "job %s is ready by %v, and the nodes that may wait for it are not told", j.id, j.Request)
 	}

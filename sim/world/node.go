@@ -284,27 +284,27 @@ func (p *Node) ask(a node.Ask) {
 // that an observer can compare it with what the core made of it.
 func (p *Node) armed(tx kv.Tx, a node.Await) error {
 	keys := p.w.store.Keys.Jobs
-	from, to := keys.Call.Pack(a.Worker), keys.Call.Pack(a.Worker)
+	counters := [][]byte{keys.Call.Pack(a.Worker)}
 	if a.Topic == node.ReadyJobs {
-		from, to = keys.Signal.Pack(0), keys.Signal.Pack(signalShards-1)
-		if part := a.Part; part != (jobs.Part{}) {
-			from = keys.Signal.Pack(int64(part.From * signalShards / jobs.Buckets))
-			to = keys.Signal.Pack(int64((part.To - 1) * signalShards / jobs.Buckets))
+		counters = nil
+		for bucket := range int64(jobs.Buckets) {
+			if a.Part == 0 || a.Part>>bucket&1 != 0 {
+				counters = append(counters, keys.Signal.Pack(bucket))
+			}
 		}
 	}
-	rows, err := tx.Snapshot().GetRange(kv.Range{Begin: from, End: kv.KeyAfter(to)}, kv.RangeOptions{})
+	values, err := tx.Snapshot().GetAll(counters)
 	is := int64(0)
-	for _, row := range rows {
-		is += int64(binary.LittleEndian.Uint64(row.Value))
+	for _, v := range values {
+		if len(v) == 8 {
+			is += int64(binary.LittleEndian.Uint64(v))
+		}
 	}
 	if err == nil {
 		p.w.emit(Armed{p, a, is})
 	}
 	return err
 }
-
-// signalShards is the number of rows over which the signal of ready jobs is spread.
-const signalShards = 16
 
 func (p *Node) await(a node.Await, number int) {
 	ctx := p.w.Engine.NewContext(p.Process, AwaitLimit)
