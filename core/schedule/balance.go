@@ -26,6 +26,9 @@ const buckets = 64
 // spread over all others, and most of the others stay. Nodes that are too small for a bucket, or beyond the
 // 64th, share one with another node.
 func Parts(nodes []Load) []uint64 {
+	if len(nodes) == 1 {
+		return []uint64{^uint64(0)}
+	}
 	type bid struct {
 		score        uint64
 		bucket, node int
