@@ -120,23 +120,34 @@ const restBetweenMoves = 10 * time.Minute
 const movesPerChurn = 4
 
 // movers are the runs that stop so that other nodes take their jobs, if this node runs more jobs than its part
-// of all and others run fewer. Their jobs lie in the parts of nodes that have too few, which take them at
-// once. It is slow on purpose: a move costs a checkpoint and a start.
+// of all and others run fewer. Parts change with the free slots, so the jobs lie in the parts that nodes with too
+// few will have once all are even, and in no part that this node has until then: else it would take them back.
+// It is slow on purpose: a move costs a checkpoint and a start.
 func (f fleet) movers(runs []*run, s Settings, now instant.Time) (list []*run) {
 	if !s.Rebalance || f.alone() {
 		return nil
 	}
 	f.loads[f.me].Running = len(runs)
 	moves := min(schedule.Surplus(f.loads, f.me), (s.MaxChurn+movesPerChurn-1)/movesPerChurn)
-	targets := schedule.Targets(f.loads)
+	targets, then := schedule.Targets(f.loads), f.even()
 	for _, r := range runs {
-		to := f.owner(r.held.JobID)
+		to := then.owner(r.held.JobID)
+		leaves := f.loads[to].Running < targets[to] && f.owner(r.held.JobID) != f.me
 		rested := now.Sub(r.since) >= max(restBetweenMoves, s.MinRun)
-		if len(list) < moves && r.state == going && r.continuous && rested && f.loads[to].Running < targets[to] {
+		if len(list) < moves && r.state == going && r.continuous && rested && leaves {
 			// Reached: a run stops so that another node takes its job
 			f.loads[to].Running++
 			list = append(list, r)
 		}
 	}
 	return list
+}
+
+// even is the fleet once each node runs its part of all jobs.
+func (f fleet) even() fleet {
+	loads := slices.Clone(f.loads)
+	for i, target := range schedule.Targets(f.loads) {
+		loads[i].Running = target
+	}
+	return fleet{loads: loads, parts: schedule.Parts(loads), me: f.me}
 }

@@ -33,6 +33,7 @@ type known struct {
 	tabs    map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
 	logs    logs
 	senders senders
+	moves   int // of jobs to nodes that run fewer; kept by balancing
 }
 
 // process is a node with the oracle's knowledge of it.
@@ -52,6 +53,7 @@ type process struct {
 	monitor  monitoring            // kept by leases
 	ran      int                   // slots in use after its last step, kept by duties
 	waits    bool                  // it waits to be told of ready jobs, kept by duties
+	outlook  outlook               // kept by parts
 }
 
 // settings are the settings of a node, and since when it has them.

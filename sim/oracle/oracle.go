@@ -77,7 +77,7 @@ type subject struct {
 var subjects = []*subject{
 	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject,
-	&leaseSubject, &dutySubject, &spreadSubject, &straySubject, &transactionSubject,
+	&leaseSubject, &dutySubject, &partSubject, &balanceSubject, &spreadSubject, &straySubject, &transactionSubject,
 	&pageSubject, &leftoverSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
 	&transitionSubject,

@@ -15,6 +15,7 @@ import (
 // these were deleted. Watches that were lost before the healing end within a while.
 func (t *Trial) probe() {
 	t.pass(world.AwaitLimit + 2*oracle.ProbeLimit)
+	t.balance()
 	if t.broken() || t.JobsReady() > 0 || t.FreeSlots() == 0 || len(t.View().Tenants()) == 0 {
 		return
 	}
@@ -35,6 +36,14 @@ func (t *Trial) probe() {
 		}
 		t.pass(oracle.ProbeLimit)
 		t.CheckGone(j)
+	}
+}
+
+// balance waits until each node runs about its part of all jobs.
+func (t *Trial) balance() {
+	if e := t.Uneven(); e.Lasts > 0 && !t.broken() {
+		t.pass(e.Lasts)
+		t.CheckEven(e)
 	}
 }
 

@@ -79,6 +79,9 @@ func Swarm(seed uint64, p Profile) Config {
 		c.Jobs, c.Duration = 20, p.Duration/6 // the records are more than a transaction may write
 		s.MaxJobs = max(s.MaxJobs, 15)
 	}
+	if balance := prng.Fork(seed, "rebalance"); balance.Intn(4) == 0 {
+		s.Rebalance = false
+	}
 	names := prng.Fork(seed, "namesakes")
 	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
