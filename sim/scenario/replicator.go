@@ -9,9 +9,9 @@ import (
 // written.
 var settings = []string{
 	"max_jobs", "max_churn", "interval", "scheduling_policy", "usage_coeff", "priority_coeff", "min_run_time_sec",
-	"startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec", "health_threshold_sec",
-	"min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec", "checkpoint_interval",
-	"worker_batch_size", "worker_processes", "retries_per_request",
+	"rebalance", "startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec",
+	"health_threshold_sec", "min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec",
+	"checkpoint_interval", "worker_batch_size", "worker_processes", "retries_per_request",
 }
 
 // otherHealth is another name of health_threshold_sec, which is not written.
