@@ -206,19 +206,30 @@ func listen(c config.Config) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)))
 }
 
+// startGrace is the time that a store takes at most which answers as it should.
+const startGrace = time.Second
+
 // serve serves until ctx ends, by a signal: then the runs stop with a checkpoint each, and their jobs go back
 // to the queue. It calls stop first, which gives signals their usual effect again, so a second one ends the
-// process at once. A service that is not prepared yet is served as such, and prepared. began, which may be
-// nil, is called when the service takes up its work.
+// process at once. A service that is not prepared yet is prepared; requests wait for that for startGrace, and
+// are answered that the node is starting from then on. began, which may be nil, is called when the service
+// takes up its work.
 //
 // When the store has ended for good, the runs stop as well. serve then returns the store's error, so that the
 // process ends with status 1 and its supervisor starts it again.
 func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger,
 	began func() error) error {
+	started := make(chan error, 1)
+	go func() { started <- svc.start(ctx) }()
+	select {
+	case err := <-started:
+		started <- err // for below
+	case <-time.After(startGrace):
+	}
 	server := newServer(svc, logger)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	err := svc.start(ctx)
+	err := <-started
 	if err == nil && began != nil {
 		err = began()
 	}

@@ -31,8 +31,8 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// service is the parts of a couchrelay service, put together on a store. It answers requests from the
-// beginning; until it is prepared, those that need the store get 503.
+// service is the parts of a couchrelay service, put together on a store. It answers requests before it is
+// prepared, too: those that need the store get 503.
 type service struct {
 	db      store  // closed by its opener, not by the service
 	name    string // of the node, as configured

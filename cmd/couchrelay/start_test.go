@@ -153,7 +153,7 @@ func newAbsentRig(t *testing.T) (r *rig, db *absent, ended chan error) {
 	return r, db, ended
 }
 
-// TestStartWhileStoreIsAway: a node that waits for its store answers at once, with the reason to what needs
+// TestStartWhileStoreIsAway: a node that waits for its store answers soon, with the reason to what needs
 // the store, and does its work as soon as the store is there.
 func TestStartWhileStoreIsAway(t *testing.T) {
 	r, db, ended := newAbsentRig(t)
@@ -196,5 +196,17 @@ func TestStopWhileStarting(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("goes on")
+	}
+}
+
+// TestStartOfQuickStore: a client that comes right after the start, while a store that works is being
+// prepared, waits for that and is not refused.
+func TestStartOfQuickStore(t *testing.T) {
+	r, db, ended := newAbsentRig(t)
+	time.AfterFunc(startGrace/5, func() { close(db.here) })
+	r.want(200, "GET", "_up", "")
+	r.stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
