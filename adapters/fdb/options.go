@@ -36,8 +36,8 @@ type Options struct {
 	Clock clock.Clock
 	// Logger gets the lines fdb_away and fdb_back. Nil stands for none.
 	Logger *slog.Logger
-	// Key is the key that the monitor reads: one of those that matter, since a cluster can lose a part of its
-	// keys alone. Nil stands for the lowest of all keys.
+	// Key is the key that the monitor reads. It should be a key of the service: a cluster can lose the servers of
+	// some keys and go on serving the others. Nil stands for the lowest of all keys.
 	Key []byte
 	// Probe is the pause between an answer to the monitor and its next question; 0 or less stands for 2 s.
 	Probe time.Duration

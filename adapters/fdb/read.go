@@ -30,10 +30,9 @@ func (t *transaction) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, er
 	return t.getRange(t.client, r, o)
 }
 
-// Prefetch is kv.Reader's. FoundationDB's client keeps all that a transaction has read (SnapshotCache.h): Get
-// and GetRange, with and without conflicts, ask the cluster only for what is missing there, and take absent
-// keys and the gaps of a range for known. So the reads here are thrown away: one asks again under conflicts
-// and is answered from the client's memory.
+// Prefetch is kv.Reader's. FoundationDB's client keeps what a transaction has read, absent keys and the gaps of
+// ranges included (SnapshotCache.h). Later reads, with and without conflicts, ask the cluster only for what is
+// missing in that cache. So the results of the reads here are thrown away.
 //
 // A read that fails makes the commit fail with its error. That is right for errors of the cluster, but a
 // key with a pending versionstamp may be read by mistake: after the first such write there is no prefetch.

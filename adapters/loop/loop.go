@@ -35,8 +35,8 @@ type Options struct {
 	// Broken is told of broken invariants in runs and transactions, which then fail. If it is nil, a broken
 	// invariant ends the process. Several goroutines call it.
 	Broken func(*invariant.Broken)
-	// Away returns why the store answers nobody, nil while it may answer. The store has logged that by itself, so
-	// that errors of requests which follow from it are worth the debug level only. If Away is nil, the loop
+	// Away returns why the store answers no request at present, nil while it may answer. The store logs that
+	// itself, so the loop logs the errors of requests at the debug level meanwhile. If Away is nil, the loop
 	// logs all of them. Several goroutines may call it.
 	Away func() error
 }

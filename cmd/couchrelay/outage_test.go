@@ -11,7 +11,8 @@ import (
 	"couchrelay/core/kv"
 )
 
-// awayStore is a store that can be away. It may know that of itself, as FoundationDB's monitor does, or not.
+// awayStore is a store that can be switched off. While knows is set, its Err tells of that, as FoundationDB's
+// monitor does.
 type awayStore struct {
 	store
 	away, knows *atomic.Bool

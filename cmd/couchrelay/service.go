@@ -31,8 +31,8 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// service is the parts of a couchrelay service, put together on a store. It answers requests before it is
-// prepared, too: those that need the store get 503.
+// service is the parts of a couchrelay service, put together on a store. While its store is not prepared yet,
+// it answers 503 to the requests that need the store, and serves all others.
 type service struct {
 	db      store  // closed by its opener, not by the service
 	name    string // of the node, as configured

@@ -23,7 +23,7 @@ import (
 var startPause = time.Second
 
 // prepare prepares the store and puts the service on it. It waits for a store that does not answer, and tries
-// again after errors that can pass. Its own error is for good, or that of ctx.
+// again after errors that can pass. It returns an error when no attempt can succeed, or when ctx has ended.
 func (s *service) prepare(ctx context.Context) error {
 	for {
 		err := s.prepareOnce(ctx)

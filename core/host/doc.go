@@ -19,7 +19,8 @@
 //     before the next Step. Clock.Steady never goes back.
 //  3. Every node.Ask is answered by one node.Done with the same id, after node.Perform ran in a transaction
 //     that committed, or with why it did not. Every node.Await is answered by one node.Notified: when the
-//     counter differs, when the watch was lost, or after a minute at the latest.
+//     counter differs, when the watch was lost, or after a minute at the latest; but not one whose place a
+//     newer node.Await of its topic has taken.
 //  4. node.StartRun opens connections to the databases of a run. When that is impossible the driver calls
 //     Refuse at once. Close closes them; it is the last effect of a run.
 //  5. Every RunEffect with a Call is answered by one RunEvent with a Reply of the same id, unless a

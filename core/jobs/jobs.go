@@ -180,7 +180,7 @@ func New(k Keys) *Queue { return &Queue{Keys: k} }
 // atOnce is how many jobs are prefetched together.
 const atOnce = 100
 
-// prefetch reads jobs that will be accepted, with what is along.
+// prefetch reads jobs that will be accepted, and for each the range that along names; along may be nil.
 func (k Keys) prefetch(r kv.Reader, ids []string, along func(id string) kv.Range) {
 	var ranges []kv.Range
 	for _, id := range ids[:min(len(ids), atOnce)] {

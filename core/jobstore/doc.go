@@ -1,4 +1,4 @@
-// Package jobstore is the durable side of replication jobs: what is stored of them, how documents of
+// Package jobstore keeps replication jobs in the store: the records of jobs, how documents of
 // replicator databases and requests to /_replicate become jobs, how the end of a job reaches its
 // document, and which of several jobs may run as one replication. It follows CouchDB's RFC 016 on top
 // of packages jobs and docs. All its functions work inside the caller's transaction, so that a document

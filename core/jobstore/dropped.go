@@ -62,8 +62,8 @@ const (
 	dropLook = 16
 )
 
-// SweepDropped removes up to limit jobs of deleted databases, those that run first: their runs then end soon.
-// It reports whether no deleted database is left.
+// SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
+// end soon. It reports whether no deleted database is left.
 func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	if err != nil || len(rows) == 0 {

@@ -128,7 +128,7 @@ func (h Hold) foreseeTurn() {
 	h.tx.Prefetch(f.keys, f.ranges)
 }
 
-// foreseeEnd prefetches what the end of a job reads, that of its document included.
+// foreseeEnd prefetches what the transaction reads that ends a job and writes that into its document.
 func (h Hold) foreseeEnd() {
 	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order}}
 	f.job(h.jobID, false)

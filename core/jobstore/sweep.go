@@ -40,8 +40,8 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 // uploadAge is how long an attachment's upload may make no progress before it counts as abandoned.
 const uploadAge = time.Hour
 
-// Sweep removes what is not needed any more: up to limit finished jobs of requests that are old, up to limit
-// abandoned uploads, and jobs of deleted databases. It reports whether nothing is left to remove.
+// Sweep removes rows that nothing needs any more: finished jobs of old requests and abandoned uploads, up to
+// limit of each, and a batch of jobs of deleted databases (SweepDropped). It reports whether nothing is left to remove.
 func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
 	expired, err := s.expireTransient(tx, now, limit)
 	if err != nil {

@@ -28,6 +28,13 @@
 // with the rest; or it reads the lease, finds it gone, and takes nothing. Likewise a late join: the name was
 // joined by a later attempt, with which all earlier ones conflict.
 //
+// # Parts
+//
+// The nodes that take jobs divide them by their ids (fleet). A node takes jobs of its part first and is woken
+// for these only; it leaves others to their nodes for a moment while these have free slots. A node that runs
+// far more than its part gives some runs away, slowly. Nothing relies on parts for correctness: an accept
+// conflicts with any other that takes the same job.
+//
 // # Obligations of the driver
 //
 // Package host keeps 4 for its drivers, and hands the node one event at a time.
@@ -36,7 +43,7 @@
 //  2. Every Ask is answered by one Done with the same id, after Perform ran in a transaction that
 //     committed, or with why it did not.
 //  3. Every Await is answered by one Notified: when the counter differs, when the watch was lost, or
-//     after a minute at the latest.
+//     after a minute at the latest. One whose place a newer Await of its topic takes is not answered.
 //  4. StartRun makes a run (package replication) whose Identify, Progress and End effects come back as
 //     events; Confirm is its Identified, StopRun its Stop. A run that is killed is dropped at once.
 //  5. Step is called with Wake at Deadline, or any time.

@@ -17,7 +17,7 @@ type Load struct {
 // Free is the number of free slots.
 func (l Load) Free() int { return max(0, l.MaxJobs-l.Running) }
 
-// buckets is the number of buckets of jobs, a bit for each in a part; it agrees with jobs.Buckets.
+// buckets is the number of buckets into which jobs fall, a bit of a uint64 for each. It is jobs.Buckets.
 const buckets = 64
 
 // Parts divides the buckets of jobs among the nodes by free slots, so that new jobs go where there is room.

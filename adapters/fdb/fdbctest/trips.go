@@ -84,7 +84,7 @@ func isNear(ctx context.Context) bool {
 	return is && a.near.Load()
 }
 
-// read asks for what is in a part of the keys; f also returns which part of that its result is about.
+// read reads from the range in. f does it, and returns with the result the part of in that it has read.
 func (t *transaction) read(in kv.Range, f func(tx kv.Tx) (result any, about kv.Range, err error)) *future {
 	t.mu.Lock()
 	defer t.mu.Unlock()
