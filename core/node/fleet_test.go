@@ -1,8 +1,15 @@
 package node
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/schedule"
+
+	"pgregory.net/rapid"
 )
 
 // TestFleetSharesTheWork: three nodes take about equal parts of the jobs; when one vanishes the others take its
@@ -55,4 +62,69 @@ func TestFleetSharesTheWork(t *testing.T) {
 		t.Errorf("%d jobs moved without need", moved)
 	}
 	w.audit()
+}
+
+// TestMovers: which runs a node gives away. It runs 100 jobs and the other node none, so that 50 are too many.
+func TestMovers(t *testing.T) {
+	now := instant.Time(0).Add(time.Hour)
+	settings := DefaultSettings() // max_churn 20: five moves at once
+	two := []schedule.Load{{Name: "me", MaxJobs: 500, Running: 100}, {Name: "other", MaxJobs: 500}}
+	for name, c := range map[string]struct {
+		change func(s *Settings, loads []schedule.Load, r *run)
+		moves  int
+	}{
+		"all may move":  {func(*Settings, []schedule.Load, *run) {}, 5},
+		"switched off":  {func(s *Settings, _ []schedule.Load, _ *run) { s.Rebalance = false }, 0},
+		"without churn": {func(s *Settings, _ []schedule.Load, _ *run) { s.MaxChurn = 0 }, 0},
+		"one in four":   {func(s *Settings, _ []schedule.Load, _ *run) { s.MaxChurn = 1 }, 1},
+		"one-shots":     {func(_ *Settings, _ []schedule.Load, r *run) { r.continuous = false }, 0},
+		"stopping":      {func(_ *Settings, _ []schedule.Load, r *run) { r.state = stopping }, 0},
+		"not rested": {func(_ *Settings, _ []schedule.Load, r *run) {
+			r.since = now.Add(time.Second - 10*time.Minute)
+		}, 0},
+		"min_run_time":      {func(s *Settings, _ []schedule.Load, _ *run) { s.MinRun = 2 * time.Hour }, 0},
+		"the other is full": {func(_ *Settings, l []schedule.Load, _ *run) { l[1].MaxJobs = 0 }, 0},
+		"within the slack":  {func(_ *Settings, l []schedule.Load, _ *run) { l[1].Running = 90 }, 0},
+	} {
+		s, loads, runs := settings, slices.Clone(two), make([]*run, 100)
+		for i := range runs {
+			runs[i] = &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true}
+			c.change(&s, loads, runs[i])
+		}
+		f := fleet{loads: loads, parts: schedule.Parts(loads)}
+		movers := f.movers(runs, s, now)
+		if len(movers) != c.moves {
+			t.Errorf("%s: %d runs move, not %d", name, len(movers), c.moves)
+		}
+	}
+	alone := fleet{loads: two[:1], parts: schedule.Parts(two[:1])}
+	if movers := alone.movers([]*run{{continuous: true}}, settings, now); len(movers) > 0 {
+		t.Error("a run of a node that is alone moves")
+	}
+}
+
+// TestMoversLeave: no fleet has a job move that is in the part of the node which gives it away, now or once all
+// is even: that node would take the job back.
+func TestMoversLeave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := fleet{}
+		for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
+			slots := rapid.IntRange(1, 300).Draw(t, "slots")
+			running := rapid.IntRange(0, slots).Draw(t, "running")
+			f.loads = append(f.loads, schedule.Load{Name: fmt.Sprint("n", i), MaxJobs: slots, Running: running})
+		}
+		f.me = rapid.IntRange(0, len(f.loads)-1).Draw(t, "me")
+		f.parts = schedule.Parts(f.loads)
+		runs := make([]*run, f.loads[f.me].Running)
+		for i := range runs {
+			runs[i] = &run{held: Held{JobID: fmt.Sprint("job", i)}, continuous: true}
+		}
+		s := DefaultSettings()
+		s.MaxChurn = 1000
+		for _, r := range f.movers(runs, s, instant.Time(0).Add(time.Hour)) {
+			if f.own().Has(r.held.JobID) || f.even().own().Has(r.held.JobID) {
+				t.Fatalf("%s moves", r.held.JobID)
+			}
+		}
+	})
 }
