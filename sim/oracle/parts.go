@@ -204,7 +204,7 @@ func (o *parts) notes(p *process, ask node.Ask) {
 	k := &p.outlook
 	switch q := ask.Request.(type) {
 	case node.Join:
-		k.worker, k.news, k.left = q.Worker, map[uint64]node.Info{ask.ID: q.Info}, ""
+		k.worker, k.news = q.Worker, map[uint64]node.Info{ask.ID: q.Info}
 	case node.Beat:
 		k.news[ask.ID] = q.Info
 	case node.Accept:
