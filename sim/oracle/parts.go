@@ -61,6 +61,7 @@ type outlook struct {
 
 	waits   bool         // it waits to be told of jobs
 	awaited jobs.Part    // of which jobs
+	accept  uint64       // the last one that it asked
 	left    string       // the job that it left to others; empty for none
 	since   instant.Time // when it left that job first, by its steady clock
 }
@@ -177,8 +178,10 @@ func (o *parts) stepped(s nodeStep) {
 	case node.Leases:
 		k.look(p, got.List, !o.w.Config().Exclusive())
 	case node.Accepted:
-		o.checkLeaves(p, got.Left)
-		k.leaves(got.Left, p.Steady())
+		if done.ID == k.accept { // and not an accept of a lease that was lost since
+			o.checkLeaves(p, got.Left)
+			k.leaves(got.Left, p.Steady())
+		}
 	}
 	if heard, is := s.ev.(node.Notified); is && heard.Topic == node.ReadyJobs {
 		k.waits = false
@@ -208,6 +211,7 @@ func (o *parts) notes(p *process, ask node.Ask) {
 	case node.Beat:
 		k.news[ask.ID] = q.Info
 	case node.Accept:
+		k.accept = ask.ID
 		if o.asked[q.Worker].Demand != q.Demand {
 			known := asking{Demand: q.Demand, fleet: k.fleet(), sure: k.sure}
 			if p.Steady().Sub(k.since) >= patience {
