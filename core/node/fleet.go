@@ -132,7 +132,7 @@ func (f fleet) movers(runs []*run, s Settings, now instant.Time) (list []*run) {
 	targets, then := schedule.Targets(f.loads), f.even()
 	for _, r := range runs {
 		to := then.owner(r.held.JobID)
-		leaves := f.loads[to].Running < targets[to] && f.owner(r.held.JobID) != f.me
+		leaves := f.loads[to].Running < targets[to] && !f.own().Has(r.held.JobID)
 		rested := now.Sub(r.since) >= max(restBetweenMoves, s.MinRun)
 		if len(list) < moves && r.state == going && r.continuous && rested && leaves {
 			// Reached: a run stops so that another node takes its job
