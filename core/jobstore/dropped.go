@@ -52,7 +52,8 @@ func behind(prefix string) string { return strings.TrimSuffix(prefix, "|") + "}"
 
 // Bounds of a batch of SweepDropped.
 const (
-	// DropLimit is the most jobs that a batch should remove: it has the five seconds of a transaction.
+	// DropLimit is the most jobs that a batch should remove: it has the five seconds of a transaction. On a
+	// slow store even that is too much; see node.Sweep.
 	DropLimit = 500
 	// dropPage is how many jobs are read at once.
 	dropPage = 64
@@ -126,7 +127,7 @@ func (d *dropping) running() error {
 			ids = append(ids, id)
 		}
 	}
-	for page := range slices.Chunk(ids, dropPage) {
+	for page := range slices.Chunk(ids, min(d.limit, dropPage)) {
 		if d.full() {
 			break
 		}

@@ -41,8 +41,9 @@ func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, err
 const uploadAge = time.Hour
 
 // Sweep removes rows that nothing needs any more: finished jobs of old requests and abandoned uploads, up to
-// limit of each, and a batch of jobs of deleted databases (SweepDropped). It reports whether nothing is left to remove.
-func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err error) {
+// limit of each, and up to drop jobs of deleted databases (SweepDropped). It reports whether nothing is left to
+// remove.
+func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit, drop int) (done bool, err error) {
 	expired, err := s.expireTransient(tx, now, limit)
 	if err != nil {
 		return false, err
@@ -51,6 +52,6 @@ func (s *Store) Sweep(tx kv.Tx, now instant.Time, limit int) (done bool, err err
 	if err != nil {
 		return false, err
 	}
-	done, err = s.SweepDropped(tx, DropLimit)
+	done, err = s.SweepDropped(tx, drop)
 	return done && expired < limit && uploads < limit, err
 }

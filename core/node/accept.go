@@ -6,6 +6,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 )
 
 // intake is what a node knows of the jobs that it may take.
@@ -101,6 +102,6 @@ func (n *Node) onPromoted(p Promoted) {
 // sweepDue asks, about once a minute, for the removal of jobs and rows that are not needed any more.
 func (n *Node) sweepDue() {
 	if n.due(&n.timers.sweep, sweepInterval) {
-		askOnce(n, Sweep{Limit: sweepLimit})
+		askOnce(n, Sweep{Limit: sweepLimit, Drop: 2 * jobstore.DropLimit})
 	}
 }

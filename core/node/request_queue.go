@@ -68,21 +68,28 @@ func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(e.Result.(Pro
 func (Promoted) result() {}
 
 // Sweep removes jobs and rows that are not needed any more; see jobstore.Store.Sweep and Gone.
-type Sweep struct{ Limit int }
+type Sweep struct {
+	Limit int
+	// Drop is the most jobs of deleted databases that are removed at once, 1 or more. Each attempt has half as
+	// many as the one before: a batch that is too large or too slow for the store would fail for ever.
+	Drop int
+}
 
 func (Sweep) String() string { return "sweep" }
+
+func (q Sweep) renew(*Node) Request { return Sweep{Limit: q.Limit, Drop: max(1, q.Drop/2)} }
 
 func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	if err := forget(tx, s, now); err != nil {
 		return nil, err
 	}
-	done, err := s.Sweep(tx, now, q.Limit)
+	done, err := s.Sweep(tx, now, q.Limit, q.Drop)
 	return Progressed{done}, err
 }
 
 func (q Sweep) answered(n *Node, _ *call, e Done) {
 	if !e.Result.(Progressed).Done {
-		n.ask(q)
+		n.ask(Sweep{Limit: q.Limit, Drop: 2 * q.Drop}) // as many again
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"couchrelay/core/jobstore"
 )
 
 // TestRegistryIsComplete finds every type of request, answer and event in the source of this package. One that is in no
@@ -94,7 +96,7 @@ Expire Worker Beat Limit By: expire
 Accept Worker Node Demand: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit: promote
-Sweep Limit: sweep
+Sweep Limit Drop: sweep
 Survey First Accounts: survey
 Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s
@@ -116,5 +118,40 @@ Requeue Held Stats Turn: requeue  under /0
 	}
 	if got != want {
 		t.Errorf("requests are%sand should be%s", got, want)
+	}
+}
+
+// TestSweepGetsSmaller: a sweep that fails is repeated with half as many jobs of deleted databases, down to one,
+// and goes on with as many as got through.
+func TestSweepGetsSmaller(t *testing.T) {
+	n := New(Config{Settings: DefaultSettings(), Exclusive: true})
+	sweep := func(ev Event) (ask Ask) {
+		now := n.clock
+		now.Steady = max(now.Steady, 1).Add(2 * sweepInterval)
+		for _, e := range n.Step(now, ev) {
+			if a, is := e.(Ask); is {
+				if _, is := a.Request.(Sweep); is {
+					ask = a
+				}
+			}
+		}
+		return ask
+	}
+	sweep(Start{})
+	ask := sweep(Wake{})
+	for want := jobstore.DropLimit; want > 1; want /= 2 {
+		if got := ask.Request.(Sweep).Drop; got != want {
+			t.Fatalf("%d jobs, not %d", got, want)
+		}
+		sweep(Done{ID: ask.ID, Fault: StoreDown})
+		if ask = sweep(Wake{}); ask.Request == nil {
+			t.Fatal("the sweep is not repeated")
+		}
+	}
+	for range 3 {
+		if got := ask.Request.(Sweep).Drop; got != 1 {
+			t.Fatalf("%d jobs, not one", got)
+		}
+		ask = sweep(Done{ID: ask.ID, Result: Progressed{}})
 	}
 }
