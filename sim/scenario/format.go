@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"couchrelay/core/config"
@@ -38,13 +40,18 @@ func formatWorld(b *strings.Builder, c world.Config) {
 			fmt.Fprintln(b, f.name, v)
 		}
 	}
-	heading := "[replicator]\n"
+	heading := replicatorSection + "\n"
 	now, usual := production(c), production(base)
 	for _, name := range settings {
 		if v := config.Replicator.Get(&now, name); v != config.Replicator.Get(&usual, name) {
 			fmt.Fprintf(b, "%s%s = %s\n", heading, name, v)
 			heading = ""
 		}
+	}
+	heading = sharesSection + "\n"
+	for _, account := range slices.Sorted(maps.Keys(c.Sharing.Shares)) {
+		fmt.Fprintf(b, "%s%s = %d\n", heading, account, c.Sharing.Shares[account])
+		heading = ""
 	}
 	for _, t := range world.Catalogue { // in its order
 		if rate := c.Rates[t.Name] + c.Actions[t.Name]; rate > 0 {

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,32 +25,53 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.Text) }
 // parser is the state of Parse.
 type parser struct {
 	s     *Scenario
-	keys  config.Settings // the keys of [replicator] so far
+	keys  config.Settings // the keys of both sections so far
 	seen  map[string]int
-	block bool // in [replicator]
+	block string // the section, with its brackets; empty before the first
 	line  int
 	where map[string]int // lines of the statements that are checked at the end
+}
+
+// Sections, which have production's keys.
+const (
+	replicatorSection = "[replicator]"
+	sharesSection     = "[replicator.shares]"
+)
+
+// Statement is a line that says something.
+type Statement struct {
+	Line int // from 1
+	Text string
+}
+
+// Statements returns the lines of the comment at the top of a file, and the statements without comments.
+func Statements(text string) (about []string, all []Statement) {
+	n, top := 0, true
+	for line := range strings.Lines(text) {
+		n++
+		line, comment, commented := strings.Cut(strings.TrimSpace(line), "#")
+		line = strings.TrimSpace(line)
+		switch {
+		case commented && line == "" && top:
+			about = append(about, strings.TrimSpace(comment))
+		case line == "":
+			top = top && !commented && len(about) == 0
+		default:
+			top, all = false, append(all, Statement{n, line})
+		}
+	}
+	return about, all
 }
 
 // Parse reads a scenario. Errors are of type *Error.
 func Parse(text string) (*Scenario, error) {
 	p := &parser{s: &Scenario{Config: Base(), Scripted: true}, seen: map[string]int{}}
 	p.keys = production(p.s.Config)
-	top := true
-	for line := range strings.Lines(text) {
-		p.line++
-		line, comment, commented := strings.Cut(strings.TrimSpace(line), "#")
-		line = strings.TrimSpace(line)
-		switch {
-		case commented && line == "" && top:
-			p.s.Text = append(p.s.Text, strings.TrimSpace(comment))
-			continue
-		case line == "":
-			top = top && !commented && len(p.s.Text) == 0
-			continue
-		}
-		top = false
-		if err := p.statement(line); err != nil {
+	about, all := Statements(text)
+	p.s.Text = about
+	for _, s := range all {
+		p.line = s.Line
+		if err := p.statement(s.Text); err != nil {
 			return nil, &Error{p.line, err.Error()}
 		}
 	}
@@ -61,14 +83,11 @@ func Parse(text string) (*Scenario, error) {
 
 // statement reads a line.
 func (p *parser) statement(line string) error {
-	if line == "[replicator]" {
-		p.block = true
+	if line == replicatorSection || line == sharesSection {
+		p.block = line
 		return p.once(line)
 	}
 	if name, value, assigned := strings.Cut(line, "="); assigned {
-		if !p.block {
-			return fmt.Errorf("%s: a key and its value must come after [replicator]", strings.TrimSpace(name))
-		}
 		return p.key(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
 	word, rest, _ := strings.Cut(line, " ")
@@ -95,8 +114,8 @@ func (p *parser) statement(line string) error {
 		return p.seeds(args[0])
 	case "broke":
 		return p.broke(args[0])
-	case "[replicator]":
-		return fmt.Errorf("[replicator]: must stand alone")
+	case replicatorSection, sharesSection:
+		return fmt.Errorf("%s: must stand alone", word)
 	}
 	f := fields[slices.IndexFunc(fields, func(f field) bool { return f.name == word })]
 	if err := f.set(&p.s.Config, args[0]); err != nil {
@@ -107,7 +126,7 @@ func (p *parser) statement(line string) error {
 
 // words are all words that begin a line.
 func words() []string {
-	all := []string{"at", "broke", "decide", "rate", "seeds", "[replicator]"}
+	all := []string{"at", "broke", "decide", "rate", "seeds", replicatorSection, sharesSection}
 	for _, f := range fields {
 		all = append(all, f.name)
 	}
@@ -125,8 +144,14 @@ func (p *parser) once(name string) error {
 }
 
 func (p *parser) key(name, value string) error {
+	if p.block == "" {
+		return fmt.Errorf("%s: a key and its value must come after [replicator] or [replicator.shares]", name)
+	}
 	if err := p.once(name + " ="); err != nil {
 		return err
+	}
+	if p.block == sharesSection {
+		return p.keys.SetShares(name, value)
 	}
 	if err := p.keys.Set(name, value); err != nil {
 		return err
@@ -238,10 +263,15 @@ func (p *parser) event(args []string) error {
 // finish checks what depends on more than one line.
 func (p *parser) finish() error {
 	if err := p.keys.Check(); err != nil {
-		p.line = p.seen["[replicator]"]
+		p.line = p.seen[replicatorSection]
 		return err
 	}
 	adopt(&p.s.Config, p.keys)
+	for _, account := range slices.Sorted(maps.Keys(p.s.Config.Sharing.Shares)) {
+		if !slices.Contains(p.s.Config.Accounts(), account) {
+			p.s.Unused = append(p.s.Unused, "shares of "+account)
+		}
+	}
 	for i, e := range p.s.Config.Events {
 		if err := p.s.Config.CheckEvent(e); err != nil {
 			p.line = p.where[fmt.Sprint("event ", i)]

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"maps"
+
 	"couchrelay/core/config"
 	"couchrelay/sim/world"
 )
@@ -21,6 +23,9 @@ const otherHealth = "health_threshold"
 func production(c world.Config) config.Settings {
 	p := config.Default()
 	p.Node, p.Replicator.Sharing = c.Settings, c.Sharing
+	if p.Replicator.Sharing.Shares = maps.Clone(c.Sharing.Shares); p.Replicator.Sharing.Shares == nil {
+		p.Replicator.Sharing.Shares = map[string]int64{}
+	}
 	p.Replicator.Backoff, p.Replicator.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	parse := &p.Replicator.Parse
 	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
@@ -31,8 +36,9 @@ func production(c world.Config) config.Settings {
 func adopt(c *world.Config, p config.Settings) {
 	p.Node.PollInterval = c.Settings.PollInterval
 	c.Settings = p.Node
-	sharing := p.Replicator.Sharing
-	c.Sharing.Policy, c.Sharing.Forgetting.Coeff, c.Sharing.PriorityCoeff = sharing.Policy, sharing.Forgetting.Coeff, sharing.PriorityCoeff
+	if c.Sharing = p.Replicator.Sharing; len(c.Sharing.Shares) == 0 {
+		c.Sharing.Shares = nil
+	}
 	c.Backoff, c.TransientMaxAge = p.Replicator.Backoff, p.Replicator.TransientMaxAge
 	parse := p.Replicator.Parse
 	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest

@@ -12,7 +12,8 @@
 //	max_jobs = 10
 //
 // A line is a word and what belongs to it; "#" begins a comment. Times have units, as in 90s or 1h30m;
-// shares are percent. The block [replicator] has the keys, values and meaning that it has in production.
+// parts are percent. The blocks [replicator] and [replicator.shares] have the keys, values and meaning that they
+// have in production.
 package scenario
 
 import (
@@ -37,8 +38,8 @@ type Scenario struct {
 	// and seeds answer which, how many and how long.
 	Decisions []decide.Choice
 	Config    world.Config
-	// Unused are keys of [replicator] that have no meaning in a simulation: those of connections and
-	// certificates.
+	// Unused are keys that have no meaning in a simulation: those of connections and certificates, and shares
+	// of accounts that the world does not have.
 	Unused []string
 }
 

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,13 @@ func scenarios(t *rapid.T) *Scenario {
 	c.Sample = rapid.IntRange(0, 10).Draw(t, "sample")
 	c.Settings.PollInterval = time.Duration(rapid.IntRange(1000, 1e9).Draw(t, "poll")) * time.Microsecond
 	c.Backoff.Min = time.Duration(rapid.IntRange(1, 600).Draw(t, "min")) * time.Second
+	for _, account := range rapid.SliceOfN(rapid.SampledFrom(c.Accounts()), 0, 3).Draw(t, "accounts") {
+		if c.Sharing.Shares == nil {
+			c.Sharing.Shares = map[string]int64{}
+		}
+		c.Sharing.Shares[account] = rapid.Int64Range(1, 1000).Draw(t, "shares")
+	}
+	c.Sharing.Forgetting.Interval = c.Settings.Interval
 	for _, what := range rapid.SliceOfN(rapid.SampledFrom(slices.Concat(world.NemesisFaults, world.AllActions)), 0, 5).Draw(t, "events") {
 		e := world.Event{At: time.Duration(rapid.IntRange(0, 1e10).Draw(t, "at")) * time.Microsecond, What: what}
 		e.Whom = rapid.SampledFrom([]string{"", "n1", "s2", "s1/a1", "s1/b1"}).Draw(t, "whom")
@@ -81,15 +89,21 @@ max_jobs = 7
 interval = 2000
 checkpoint_interval = 30s
 http_connections = 4
+[replicator.shares]
+t1/_replicator = 400
+other/_replicator = 7
+user:user = 20
 `
 	s, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := s.Config
+	c, shares := s.Config, map[string]int64{"t1/_replicator": 400, "other/_replicator": 7, "user:user": 20}
 	if len(s.Text) != 2 || s.First != 1 || s.Last != 20 || s.Scripted || c.Nodes != 3 || c.Duration != 90*time.Minute || c.Continuous != 0 ||
 		c.Rates["node-crash"] != 5000 || c.Actions["doc-edit"] != decide.Scale || c.Settings.MaxJobs != 7 || c.Settings.Interval != 2*time.Second ||
-		c.CheckpointInterval != 30*time.Second || !slices.Equal(s.Unused, []string{"http_connections"}) {
+		c.CheckpointInterval != 30*time.Second ||
+		!slices.Equal(s.Unused, []string{"http_connections", "shares of other/_replicator"}) ||
+		!maps.Equal(c.Sharing.Shares, shares) {
 		t.Errorf("%+v", s)
 	}
 	want := []world.Event{{At: 10 * time.Minute, What: "node-crash", Whom: "n3", For: 30 * time.Second}, {At: time.Minute, What: "fdb-down"}}
@@ -101,7 +115,7 @@ http_connections = 4
 // A mistake is told with its line, what it is, and what would be right.
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"# x\nnode 3":                            "2: node: no such word; known are [replicator], at, ",
+		"# x\nnode 3":                            "2: node: no such word; known are [replicator.shares], [replicator], at, ",
 		"nodes x":                                "1: nodes x: must be a whole number from 1 to 100",
 		"nodes 0":                                "1: nodes 0: must be a whole number from 1 to 100",
 		"nodes":                                  "1: nodes: needs one value",
@@ -139,6 +153,10 @@ func TestMistakes(t *testing.T) {
 		"[replicator]\nmax_jobs = x":                  "2: [replicator] max_jobs = x: must be a whole number",
 		"[replicator]\nmax_jobs = 1\nmax_jobs = 2":    "3: max_jobs =: was said in line 2 already",
 		"[replicator]\nmin_backoff_penalty_sec = 9h":  "1: [replicator] min_backoff_penalty_sec (9h0m0s) is above max_backoff_penalty_sec (10m0s)",
+		"[replicator.shares]\n_replicator = 0":        "2: [replicator.shares] _replicator = 0: must be a whole number",
+		"[replicator.shares]\nmax_jobs = 3":           "2: [replicator.shares] max_jobs: must be the name",
+		"[replicator.shares] x":                       "1: [replicator.shares]: must stand alone",
+		"[replicator.shares]\nuser: = 1\nuser: = 1":   "3: user: =: was said in line 2 already",
 		"[replicator]\n[replicator]":                  "2: [replicator]: was said in line 1 already",
 		"[replicator]\nssl_certificate_max_depth = 1": "2: [replicator] ssl_certificate_max_depth is not supported yet",
 	} {

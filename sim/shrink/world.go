@@ -110,6 +110,8 @@ func (s *shrinker) plain(base world.Config) {
 	s.change(func(c *world.Config) {
 		c.StoreLatency, c.NetLatency, c.SlowReads = base.StoreLatency, base.NetLatency, base.SlowReads
 	})
+	s.change(func(c *world.Config) { c.Sharing = base.Sharing })
+	s.change(func(c *world.Config) { c.Sharing.Shares = nil })
 	s.change(func(c *world.Config) { c.Namesakes = base.Namesakes })
 	s.change(func(c *world.Config) { c.Think = base.Think })
 	s.change(func(c *world.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })

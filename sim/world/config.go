@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	"couchrelay/core/backoff"
@@ -43,7 +44,7 @@ type Config struct {
 	SlowReads int
 
 	Settings           node.Settings
-	Sharing            jobstore.Sharing // without shares; its interval is Settings.Interval
+	Sharing            jobstore.Sharing // its interval is Settings.Interval
 	Backoff            backoff.Policy
 	TransientMaxAge    time.Duration
 	CheckpointInterval time.Duration
@@ -68,6 +69,23 @@ func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.Replicati
 
 // Exclusive reports whether the store belongs to one process, as an embedded one does.
 func (c *Config) Exclusive() bool { return c.Processes() == 1 }
+
+// Accounts are all whose jobs there can be: those of the replicator databases, and the requester's.
+func (c *Config) Accounts() []string {
+	all := []string{"user:" + Requester}
+	for i := range c.Tenants {
+		all = append(all, replicatorDB(i))
+	}
+	return all
+}
+
+// replicatorDB is the name of the replicator database with an index.
+func replicatorDB(i int) string {
+	if i == 0 {
+		return "_replicator"
+	}
+	return fmt.Sprintf("t%d/_replicator", i)
+}
 
 // Event is something that a scenario wants to happen.
 type Event struct {

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/decide"
@@ -16,11 +18,7 @@ func (u *users) share(site *decide.Site) {
 	c.Policy = (c.Policy + schedule.Policy(site.Int(policies))) % schedule.Policy(policies)
 	c.PriorityCoeff = []int64{0, 980_000, 900_000}[site.Int(3)]
 	c.Shares = map[string]int64{}
-	accounts := []string{"user:" + Requester}
-	for _, t := range u.tenants {
-		accounts = append(accounts, t.name)
-	}
-	for _, account := range accounts {
+	for _, account := range u.w.Config.Accounts() {
 		if n := site.Int(4); n > 0 {
 			c.Shares[account] = 25 << n
 		}
@@ -29,9 +27,14 @@ func (u *users) share(site *decide.Site) {
 	u.sharing = true
 	u.w.emit(SharingAsked{})
 	u.w.Engine.Go(nil, "operator", func() {
-		u.untilDone(func(tx kv.Tx) error { return u.w.store.Share(tx, c, asked) })
+		putInForce(u.w, c, asked)
 		u.sharing = false
-		u.w.emit(SharingInForce{c})
-		u.w.Engine.Logf("operator", "%s, priority_coeff %d, shares %v", c.Policy, c.PriorityCoeff, c.Shares)
 	})
+}
+
+// putInForce stores settings that an operator asked for.
+func putInForce(w *World, c jobstore.Sharing, asked instant.Time) {
+	w.users.untilDone(func(tx kv.Tx) error { return w.store.Share(tx, c, asked) })
+	w.emit(SharingInForce{c})
+	w.Engine.Logf("operator", "%s, priority_coeff %d, shares %v", c.Policy, c.PriorityCoeff, c.Shares)
 }

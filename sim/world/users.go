@@ -66,11 +66,7 @@ func newUsers(w *World) *users {
 	}
 	u.faults = w.Faults.chances(names)
 	for i := range w.Config.Tenants {
-		name := "_replicator"
-		if i > 0 {
-			name = fmt.Sprintf("t%d/_replicator", i)
-		}
-		u.tenants = append(u.tenants, &Tenant{name: name})
+		u.tenants = append(u.tenants, &Tenant{name: replicatorDB(i)})
 	}
 	return u
 }
@@ -80,6 +76,10 @@ func newUsers(w *World) *users {
 func (u *users) begin() {
 	u.w.Engine.Go(nil, "users", func() {
 		u.w.storeWorld.undisturbed = true
+		if c := u.w.store.Config.Sharing; len(c.Shares) > 0 {
+			u.w.emit(SharingAsked{})
+			putInForce(u.w, c, u.w.Engine.Now())
+		}
 		for _, t := range u.tenants {
 			u.create(t)
 		}
