@@ -129,7 +129,7 @@ func parse(s *Settings) *spec.Config { return &s.Replicator.Parse }
 func usageCoeff(s *Settings) *int64 { return &s.Replicator.Sharing.Forgetting.Coeff }
 
 var policy = Kind[Settings]{
-	Takes: "one of " + strings.Join(schedule.Policies, ", "),
+	Takes: "one of " + strings.Join(schedule.Policies(), ", "),
 	Get:   func(s *Settings) string { return s.Replicator.Sharing.Policy.String() },
 	Set: func(s *Settings, v string) (err error) {
 		s.Replicator.Sharing.Policy, err = schedule.ParsePolicy(v)

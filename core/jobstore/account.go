@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -93,7 +92,7 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 }
 
 // Accounts reads the shares, jobs and use of accounts, in the order of their names in names. Give a
-// snapshot reader, or every charge conflicts, and not too many names: under FairShare the charges of each
+// snapshot reader, or every charge conflicts, and not too many names: where usage is needed, the charges of each
 // are read one after the other.
 func (s *Store) Accounts(
 	r kv.Reader, names []string, o schedule.Order, now instant.Time,
@@ -103,7 +102,7 @@ func (s *Store) Accounts(
 		keys = append(keys, s.Keys.Shares.Pack(name), s.Keys.Count.Pack(name), s.Keys.Tail.Pack(name))
 	}
 	values, err := r.GetAll(keys)
-	if err == nil && o.Policy == schedule.Tags && len(names) > 0 {
+	if err == nil && o.Needs() == schedule.NeedsTail && len(names) > 0 {
 		floor, err = s.floor(r, o)
 	}
 	if err != nil {
@@ -114,15 +113,15 @@ func (s *Store) Accounts(
 		a, row := &list[i], values[3*i:]
 		a.Shares, a.Jobs = sharesOf(row[0]), number(row[1])
 		invariant.Check(a.Jobs >= 0, countsJobs, int(a.Jobs))
-		switch o.Policy {
-		case schedule.FairShare:
+		switch o.Needs() {
+		case schedule.NeedsUsage:
 			charges, err := s.Charges(r, name)
 			if err != nil {
 				return nil, err
 			}
 			a.Usage = o.Forgetting.Usage(charges, now)
-		case schedule.Tags:
-			a.Tail = max(number(row[2]), floor)
+		case schedule.NeedsTail:
+			a.Tail = o.Tail(number(row[2]), floor)
 		}
 	}
 	return list, nil
@@ -135,12 +134,8 @@ func sharesOf(row []byte) int64 {
 	return number(row)
 }
 
-// Turn is how a run counts against its account when it ends. The node that ran the job computes it.
-type Turn struct {
-	Place schedule.Place // the job's place by the node's last survey (FairShare)
-	// Owed is how long it ran while others waited, not negative and not longer than the run (Tags).
-	Owed time.Duration
-}
+// Turn is how a run counts against its account when it ends.
+type Turn = schedule.Turn
 
 // enter counts a new job and finds its place.
 func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, error) {
@@ -156,11 +151,18 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	a := list[0]
 	a.Jobs++
 	tx.Add(s.Keys.Count.Pack(account), 1)
-	place := order.Enter(now, a)
-	if order.Policy == schedule.Tags {
-		place.Key, err = s.advance(tx, account, order, order.Forgetting.Interval)
+	if order.Needs() != schedule.NeedsTail {
+		place, _ := order.Enter(now, a)
+		return place, nil
 	}
-	return place, err
+	payer, err := s.payer(tx, account, order)
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	payer.Jobs = a.Jobs
+	place, after := order.Enter(now, payer)
+	s.Keys.setTail(tx, after)
+	return place, nil
 }
 
 // leave takes a job that is over, or removed before it was, out of its account's number of jobs. The caller
@@ -168,33 +170,48 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 // with nothing and is not idempotent.
 func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.Keys.Count.Pack(rec.Account()), -1) }
 
-// settle charges a run's turn to its account (Tags), and returns the place of its job if that is queued
-// again. A place of another epoch is of another policy, and the job starts anew.
+// settle charges a run's turn to its account, and returns the place of its job if that is queued again.
 func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
 	order, err := s.Order(tx.Snapshot())
 	if err != nil {
 		return schedule.Place{}, err
 	}
 	invariant.Check(t.Owed >= 0, owedTime, int(t.Owed))
-	here := schedule.Place{Epoch: order.Epoch}
-	switch {
-	case order.Policy == schedule.FIFO:
-		here.Key = int64(now)
-	case t.Place.Epoch == order.Epoch && (order.Policy == schedule.FairShare || t.Owed == 0):
-		here = t.Place
-	case order.Policy == schedule.FairShare:
-		here.Key = order.Decay.At(now)
-	case order.Policy == schedule.Tags:
-		here.Key, err = s.advance(tx, rec.Account(), order, t.Owed)
-	default:
-		panic(fmt.Sprintf("jobstore: no place under policy %s", order.Policy))
+	if !order.Pays(t) {
+		place, _ := order.Settle(t, now, schedule.Account{})
+		return place, nil
 	}
-	return here, err
+	payer, err := s.payer(tx, rec.Account(), order)
+	if err != nil {
+		return schedule.Place{}, err
+	}
+	place, after := order.Settle(t, now, payer)
+	s.Keys.setTail(tx, after)
+	return place, nil
 }
 
-// floor is the least tag that is given out (Tags): the tag of the first waiting job or, when none waits,
-// the greatest tag that got a slot. So an account that had no jobs cannot save up turns, and one whose jobs
-// wait loses none.
+// payer reads an account whose tail is to move on. The row of the tail is read so that two turns of the account
+// that end at the same time conflict, and both count.
+func (s *Store) payer(tx kv.Tx, account string, o schedule.Order) (a schedule.Account, err error) {
+	floor, err := s.floor(tx.Snapshot(), o)
+	if err != nil {
+		return a, err
+	}
+	shares, err := tx.Snapshot().Get(s.Keys.Shares.Pack(account))
+	if err != nil {
+		return a, err
+	}
+	tail, err := tx.Get(s.Keys.Tail.Pack(account))
+	return schedule.Account{Name: account, Shares: sharesOf(shares), Tail: o.Tail(number(tail), floor)}, err
+}
+
+// setTail stores the tail of an account that has paid.
+func (k Keys) setTail(tx kv.Tx, after schedule.Account) {
+	invariant.Check(after.Tail >= 0, validTag, int(after.Tail))
+	tx.Set(k.Tail.Pack(after.Name), encodeNumber(after.Tail))
+}
+
+// floor is the least tag that is given out; see schedule.Order.Tail.
 func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	first, err := s.Ready(r, 1)
 	if err != nil {
@@ -207,33 +224,11 @@ func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 	return number(b), err
 }
 
-// advance gives out the next tag of an account (Tags); the tag after it is later by the cost of d. The
-// account's row is read and written, so that two turns of an account that end at the same time conflict and
-// both count.
-func (s *Store) advance(tx kv.Tx, account string, o schedule.Order, d time.Duration) (tag int64, err error) {
-	floor, err := s.floor(tx.Snapshot(), o)
-	if err != nil {
-		return 0, err
-	}
-	shares, err := tx.Snapshot().Get(s.Keys.Shares.Pack(account))
-	if err != nil {
-		return 0, err
-	}
-	tail, err := tx.Get(s.Keys.Tail.Pack(account))
-	if err != nil {
-		return 0, err
-	}
-	tag = max(floor, number(tail))
-	invariant.Check(tag >= 0, validTag, int(tag))
-	tx.Set(s.Keys.Tail.Pack(account), encodeNumber(tag+schedule.Cost(d, sharesOf(shares))))
-	return tag, nil
-}
-
-// dispatched notes the tags of jobs that got slots (Tags), by an atomic maximum, which conflicts with
-// nothing; see floor.
+// dispatched notes the tags of jobs that got slots, by an atomic maximum, which conflicts with nothing; see
+// floor.
 func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	order, err := s.Order(tx.Snapshot())
-	if err != nil || order.Policy != schedule.Tags {
+	if err != nil || order.Needs() != schedule.NeedsTail {
 		return err
 	}
 	for i := range accepted {

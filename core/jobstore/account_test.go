@@ -274,11 +274,12 @@ func TestTuneAfterFixing(t *testing.T) {
 // TestTagsAreGivenOnce: of two turns that end at the same time one is repeated.
 func TestTagsAreGivenOnce(t *testing.T) {
 	b := newBench(t)
-	o := schedule.Order{Policy: schedule.Tags}
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	turn := Turn{Place: schedule.Place{Epoch: b.order().Epoch}, Owed: time.Minute}
 	ctx := context.Background()
 	one, other := b.db.Begin(ctx, kv.Options{}), b.db.Begin(ctx, kv.Options{})
 	for _, tx := range []kv.Transaction{one, other} {
-		if _, err := b.s.advance(tx, "_replicator", o, time.Minute); err != nil {
+		if _, err := b.s.settle(tx, &Record{Database: "_replicator"}, turn, b.now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -313,7 +314,7 @@ func TestAccountsModel(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		policy := schedule.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))
+		policy := schedule.Policy(rapid.IntRange(0, len(schedule.Policies())-1).Draw(t, "policy"))
 		c := DefaultSharing()
 		c.Policy = policy
 		must(func(tx kv.Tx) error { return s.Share(tx, c, now) })

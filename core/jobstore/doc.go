@@ -20,8 +20,8 @@
 //	("usage", account, interval, worker)
 //	                         microseconds of slots that the worker's jobs had in the interval
 //	("count", account)       number of the account's jobs that are not over
-//	("tail", account)        the tag of the account's next job (policy tags)
-//	("virtual")              the greatest tag that got a slot (policy tags)
+//	("tail", account)        the tag of the account's next job (policies that need it)
+//	("virtual")              the greatest tag that got a slot (likewise)
 //
 // Times are microseconds since 1970. Counters, shares, usage and tags are 8 bytes, little-endian, as atomic
 // additions and maxima need them; "order" is JSON.

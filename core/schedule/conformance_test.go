@@ -170,10 +170,7 @@ func (m mix) play(o Order, cycles, warmUp int) outcome {
 		if j.running {
 			p.slots++
 		}
-		j.place = p.order.Enter(0, p.accounts[j.account])
-		if o.Policy == Tags {
-			p.accounts[j.account].Tail += Cost(testInterval, m.shares[j.account])
-		}
+		j.place, p.accounts[j.account] = p.order.Enter(0, p.accounts[j.account])
 	}
 	return m.simulate(p.jobs, cycles, warmUp, p.step)
 }
@@ -187,7 +184,7 @@ func (p *product) step(c int) {
 	p.charge(end)
 	for a := range p.accounts {
 		p.accounts[a].Usage = p.order.Forgetting.Usage(p.charges[a], now)
-		p.accounts[a].Tail = max(p.accounts[a].Tail, p.virtual)
+		p.accounts[a].Tail = p.order.Tail(p.accounts[a].Tail, p.virtual)
 	}
 	var on, waiting []*testJob
 	var running []Running
@@ -210,10 +207,8 @@ func (p *product) step(c int) {
 	for _, i := range stops {
 		j := on[i]
 		j.running = false
-		if a := &p.accounts[j.account]; p.order.Policy == Tags {
-			j.place = p.order.Next(j.place, 0, now, *a)
-			a.Tail += Cost(time.Duration(c-j.started)*testInterval, a.Shares)
-		}
+		turn := Turn{Place: j.place, Owed: time.Duration(c-j.started) * testInterval}
+		j.place, p.accounts[j.account] = p.order.Settle(turn, now, p.accounts[j.account])
 		waiting = append(waiting, j)
 	}
 	slices.SortStableFunc(waiting, order)

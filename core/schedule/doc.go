@@ -18,5 +18,9 @@
 // date, by their worker, once in an interval. A test compares shares and waits with a simulation that
 // follows the three steps to the letter.
 //
-// FIFO and Tags are other orders, which use the same places and the same rotation.
+// # Policies
+//
+// What makes an order is its Rules: where a job is queued when it is new and after each turn, what a turn costs
+// its account, and which running job gives way first. Everything else (places, epochs, rotation, the rows in the
+// store) is common to all policies.
 package schedule

@@ -18,13 +18,13 @@ func ExampleOrder_Enter() {
 		Decay:      schedule.Decay{HalfLife: time.Hour},
 	}
 	hour := time.Hour.Microseconds()
-	small := order.Enter(now, schedule.Account{Shares: 100, Jobs: 1, Usage: hour})
-	large := order.Enter(now, schedule.Account{Shares: 400, Jobs: 1, Usage: hour})
+	small, _ := order.Enter(now, schedule.Account{Shares: 100, Jobs: 1, Usage: hour})
+	large, _ := order.Enter(now, schedule.Account{Shares: 400, Jobs: 1, Usage: hour})
 	fmt.Println("the larger account goes first:", large.Compare(small) < 0)
 
 	// A priority falls by half in every half-life: a job that waits since the first hour, with a usage that
 	// was as large, goes before a job that the same account adds now.
-	early := order.Enter(now.Add(-time.Hour), schedule.Account{Shares: 100, Jobs: 1, Usage: hour})
+	early, _ := order.Enter(now.Add(-time.Hour), schedule.Account{Shares: 100, Jobs: 1, Usage: hour})
 	fmt.Println("the older job goes first:", early.Compare(small) < 0)
 	// Output:
 	// the larger account goes first: true

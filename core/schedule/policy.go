@@ -5,39 +5,49 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"couchrelay/core/instant"
 )
 
-// Policy is an order in which jobs get slots.
+// Policy is an order in which jobs get slots, by its place in the table of policies.
 type Policy uint8
 
-// Policies.
+// Policies that a service may have.
 const (
-	// FairShare orders jobs by how much their accounts used of late, as CouchDB does (Kay and Lauder, RFC
-	// 017).
-	FairShare Policy = iota
-	// FIFO orders jobs by the end of their last turn, across accounts. RFC 016 uses the last start, but a
-	// start stamped by a fast clock would keep its job behind every running job for as long as they run.
-	FIFO
-	// Tags is start-time fair queueing between accounts: what an account gets follows its shares turn by
-	// turn. Time that was used while no job waited does not count.
-	Tags
+	FairShare Policy = iota // by recent use for shares, as CouchDB has it
+	FIFO                    // by the end of the last turn
+	Tags                    // turn by turn, as shares say
 )
 
-// Policies are the names of all policies, in their order.
-var Policies = []string{FairShare: "fairshare", FIFO: "fifo", Tags: "tags"}
+// policies are all policies. One of your own is a file with its Rules, and a line here.
+var policies = []struct {
+	name  string
+	rules Rules
+}{
+	FairShare: {"fairshare", fairShare{}},
+	FIFO:      {"fifo", fifo{}},
+	Tags:      {"tags", tags{}},
+}
 
-func (p Policy) String() string { return Policies[p] }
+// Policies are the names of all policies, in their order.
+func Policies() []string {
+	names := make([]string, len(policies))
+	for i, p := range policies {
+		names[i] = p.name
+	}
+	return names
+}
+
+func (p Policy) String() string { return policies[p].name }
+
+func (p Policy) rules() Rules { return policies[p].rules }
 
 // ParsePolicy finds a policy by its name.
 func ParsePolicy(name string) (Policy, error) {
-	for p, known := range Policies {
-		if name == known {
-			return Policy(p), nil
+	for i, p := range policies {
+		if p.name == name {
+			return Policy(i), nil
 		}
 	}
-	return 0, fmt.Errorf("must be one of %s", strings.Join(Policies, ", "))
+	return 0, fmt.Errorf("must be one of %s", strings.Join(Policies(), ", "))
 }
 
 // MarshalText is the policy's name.
@@ -55,7 +65,7 @@ type Place struct {
 	// queued under the policy before go first. Not negative, and only grows.
 	Epoch int64
 	// Key orders the jobs of an epoch, the lowest first: a key of Decay (FairShare), the end of the last
-	// turn in microseconds (FIFO) or a tag (Tags). A tag is not negative.
+	// turn in microseconds (FIFO) or a tag (policies that need tails). A tag is not negative.
 	Key int64
 }
 
@@ -68,8 +78,10 @@ func (p Place) Compare(o Place) int {
 type Account struct {
 	Shares int64 // from MinShares to MaxShares
 	Jobs   int64 // the number of its jobs that are not over, waiting ones too; not negative
-	Usage  int64 // microseconds of slots (FairShare); see Forgetting.Usage
-	Tail   int64 // the tag that its next job gets (Tags)
+	Usage  int64 // microseconds of slots (NeedsUsage); see Forgetting.Usage
+	Tail   int64 // the tag that its next job gets (NeedsTail); see Order.Tail
+	// Name is the account's name, for policies that draw lots; known where it pays (Enter, Settle).
+	Name string
 }
 
 // Bounds of shares, and the shares of an account for which none are configured. The default is CouchDB's.
@@ -89,43 +101,6 @@ type Order struct {
 	PriorityCoeff int64
 	// Decay is the clock of priority values. Its half-life agrees with PriorityCoeff, unless that is auto.
 	Decay Decay
-}
-
-// Enter is the place of a new job. Under FairShare it is as if the job had run for an interval, so that
-// deleting a job and making it again gains nothing; under FIFO it is before all jobs that ever ran.
-func (o Order) Enter(now instant.Time, a Account) Place {
-	switch o.Policy {
-	case FairShare:
-		return o.place(Key(o.Decay.At(now), Growth(a.Usage, a.Jobs, a.Shares)))
-	case Tags:
-		return o.place(a.Tail)
-	}
-	return o.place(0)
-}
-
-// Next is the place of a running job if it stopped now. p is its place at the last call of Next, or when it
-// started, and ran is the time since then. Of a longer time than an interval only an interval counts.
-func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Place {
-	switch o.Policy {
-	case FairShare:
-		if p.Epoch != o.Epoch {
-			p.Key = 0
-		}
-		interval := int64(max(o.Forgetting.Interval, 1))
-		growth := mulDiv(Growth(a.Usage, a.Jobs, a.Shares), min(int64(max(ran, 0)), interval), interval)
-		return o.place(Grow(p.Key, o.Decay.At(now), growth))
-	case Tags:
-		return o.place(a.Tail)
-	}
-	return o.place(int64(now))
-}
-
-func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }
-
-// Cost is by how much the tags of an account advance for a turn of which d passed while others waited:
-// microseconds for an account of 100 shares, half as many for one of 200.
-func Cost(d time.Duration, shares int64) int64 {
-	return mulDiv(max(d.Microseconds(), 0), DefaultShares, max(shares, 1))
 }
 
 // defaultPriorityCoeff is CouchDB's default, and the least that auto stands for.

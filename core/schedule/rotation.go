@@ -31,10 +31,10 @@ type Limits struct {
 //     slot, up to MaxChurn with those above. None stops for a job that would sort behind it.
 //   - One-shots are never stopped for others, so that they keep their snapshot of the source.
 //
-// ready has the places of the first ready jobs, in order. Under FairShare the running jobs that sort last
-// stop first; under other policies, and among equals, those that ran longest.
+// ready has the places of the first ready jobs, in order. The policy says which of the running jobs stop
+// first; among equals it is those that ran longest.
 func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Time) []int {
-	order := make([]int, len(running))
+	rules, order := p.rules(), make([]int, len(running))
 	for i := range order {
 		order[i] = i
 	}
@@ -46,10 +46,7 @@ func Rotate(p Policy, running []Running, ready []Place, l Limits, now instant.Ti
 			}
 			return 1
 		}
-		if p == FairShare && a.Place != b.Place {
-			return b.Place.Compare(a.Place)
-		}
-		return cmp.Compare(a.Since, b.Since)
+		return cmp.Or(rules.GivesWay(a, b), cmp.Compare(a.Since, b.Since))
 	})
 	excess := max(0, len(running)-l.MaxJobs)
 	stop := order[:excess:excess]

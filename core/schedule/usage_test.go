@@ -269,9 +269,14 @@ func TestLedger(t *testing.T) {
 }
 
 func TestPolicyNames(t *testing.T) {
-	for _, p := range []Policy{FairShare, FIFO, Tags} {
-		if got, err := ParsePolicy(p.String()); got != p || err != nil {
-			t.Errorf("%s: %v %v", p, got, err)
+	for i, name := range Policies() {
+		if got, err := ParsePolicy(name); got != Policy(i) || got.String() != name || err != nil {
+			t.Errorf("%s: %v %v", name, got, err)
+		}
+	}
+	for p, want := range map[Policy]string{FairShare: "fairshare", FIFO: "fifo", Tags: "tags"} { // stored by name
+		if got, err := p.MarshalText(); string(got) != want || err != nil {
+			t.Errorf("%d: %s %v", p, got, err)
 		}
 	}
 	if _, err := ParsePolicy("lottery"); err == nil || err.Error() != "must be one of fairshare, fifo, tags" {
@@ -285,20 +290,42 @@ func TestPlaces(t *testing.T) {
 	now := instant.Seconds(3600)
 	fair := Order{Policy: FairShare, Epoch: 3, Forgetting: testForgetting, Decay: Decay{HalfLife: time.Hour}}
 	clock := int64(1 << fraction)
+	fifo, tags := Order{Policy: FIFO, Epoch: 1}, Order{Policy: Tags, Epoch: 1, Forgetting: testForgetting}
+	new := func(o Order, a Account) Place {
+		place, after := o.Enter(now, a)
+		if want := a.Tail + testInterval.Microseconds(); o.Policy == Tags && after.Tail != want {
+			t.Errorf("a new job moves the tail to %d, want %d", after.Tail, want)
+		}
+		return place
+	}
+	again := func(o Order, turn Turn) Place {
+		place, after := o.Settle(turn, now, a)
+		if pays := after != a; pays != o.Pays(turn) || pays && after.Tail != a.Tail+turn.Owed.Microseconds() {
+			t.Errorf("%s: %+v makes %+v of the account", o.Policy, turn, after)
+		}
+		return place
+	}
+	here, minute := Place{1, 40}, Turn{Place: Place{1, 40}, Owed: time.Minute}
 	for _, c := range []struct {
 		name      string
 		got, want Place
 	}{
-		{"fair, new", fair.Enter(now, a), Place{3, clock + Log2(12_000)}},
-		{"fair, new in an idle account", fair.Enter(now, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
+		{"fair, new", new(fair, a), Place{3, clock + Log2(12_000)}},
+		{"fair, new in an idle account", new(fair, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
 		{"fair, half an interval", fair.Next(Place{3, clock}, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
 		{"fair, an interval at most", fair.Next(Place{3, clock}, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
 		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, testInterval, now, a), Place{3, clock + Log2(16_000)}},
 		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, testInterval, now, a), Place{3, clock + Log2(12_000)}},
-		{"fifo, new", Order{Policy: FIFO, Epoch: 1}.Enter(now, a), Place{1, 0}},
-		{"fifo", Order{Policy: FIFO, Epoch: 1}.Next(Place{}, time.Hour, now, a), Place{1, int64(now)}},
-		{"tags, new", Order{Policy: Tags, Epoch: 1}.Enter(now, a), Place{1, 77}},
-		{"tags", Order{Policy: Tags, Epoch: 1}.Next(Place{}, time.Hour, now, a), Place{1, 77}},
+		{"fifo, new", new(fifo, a), Place{1, 0}},
+		{"fifo", fifo.Next(Place{}, time.Hour, now, a), Place{1, int64(now)}},
+		{"tags, new", new(tags, a), Place{1, 77}},
+		{"tags", tags.Next(Place{}, time.Hour, now, a), Place{1, 77}},
+		{"fair, again", again(fair, Turn{Place: Place{3, 40}, Owed: time.Minute}), Place{3, 40}},
+		{"fair, again, from another policy", again(fair, minute), Place{3, clock}},
+		{"fifo, again", again(fifo, minute), Place{1, int64(now)}},
+		{"tags, again", again(tags, minute), Place{1, 77}},
+		{"tags, again, and nothing waited", again(tags, Turn{Place: here}), here},
+		{"tags, again, from another policy", again(tags, Turn{Place: Place{0, 40}, Owed: time.Second}), Place{1, 77}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
@@ -344,7 +371,7 @@ func TestGrowOverflows(t *testing.T) {
 		now := instant.Seconds(1_700_000_000)
 		o.Decay = Decay{Since: now, HalfLife: o.HalfLife(0, 0)}
 		a := Account{Shares: 1, Jobs: 1_000_000, Usage: 2 * running * time.Minute.Microseconds()}
-		p := o.Enter(now, a)
+		p, _ := o.Enter(now, a)
 		for _, ran := range []time.Duration{time.Minute, time.Microsecond, time.Minute, 0, time.Minute} {
 			now = now.Add(ran)
 			next := o.Next(p, ran, now, a)

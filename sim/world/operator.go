@@ -14,7 +14,7 @@ func (u *users) share(site *decide.Site) {
 	if u.sharing {
 		return
 	}
-	c, policies := u.w.store.Config.Sharing, len(schedule.Policies)
+	c, policies := u.w.store.Config.Sharing, len(schedule.Policies())
 	c.Policy = (c.Policy + schedule.Policy(site.Int(policies))) % schedule.Policy(policies)
 	c.PriorityCoeff = []int64{0, 980_000, 900_000}[site.Int(3)]
 	c.Shares = map[string]int64{}
