@@ -1,0 +1,135 @@
+package forecast
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFindings: which findings there are, with ! for warnings, and which better values they name.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		keys   string // of [replicator], beside 500 slots and a churn of 20
+		shares []int64
+		jobs   []int64
+		shots  int64
+		want   string
+	}{
+		{"CouchDB's defaults", "priority_coeff=0.98", []int64{200, 100, 50}, []int64{2000, 5000, 3000}, 0,
+			"memory!(priority_coeff=auto priority_coeff=0.9948 max_churn=77) shares! wait starts usage"},
+		{"auto", "", []int64{200, 100, 50}, []int64{2000, 5000, 3000}, 0, "memory shares wait starts usage"},
+		{"nothing to be unfair about", "priority_coeff=0.98", []int64{100}, []int64{10_000}, 0,
+			"memory(priority_coeff=auto priority_coeff=0.9948 max_churn=77) wait starts usage"},
+		{"too long a memory", "priority_coeff=0.9999", []int64{100, 50}, []int64{2000, 5000}, 0,
+			"memory!(priority_coeff=auto) shares wait starts usage"},
+		{"a short queue", "priority_coeff=0.98", []int64{100}, []int64{1000}, 0, "memory wait starts usage"},
+		{"no jobs", "", nil, nil, 0, "slots"},
+		{"room for all", "", []int64{100, 50}, []int64{200, 300}, 500, "slots"},
+		{"no slots", "max_jobs=0", []int64{100}, []int64{5}, 0, "slots!(max_jobs=500)"},
+		{"no turns", "max_churn=0", []int64{100}, []int64{501}, 0, "turns!(max_churn=20)"},
+		{"fifo", "scheduling_policy=fifo", []int64{100, 50}, []int64{2000, 4000}, 0,
+			"policy!(scheduling_policy=fairshare scheduling_policy=tags) shares! wait starts"},
+		{"fifo with equal shares", "scheduling_policy=fifo", []int64{100, 100}, []int64{900, 900}, 0,
+			"shares wait starts"},
+		{"tags", "scheduling_policy=tags", []int64{100, 50}, []int64{2000, 5000}, 0, "shares wait starts"},
+		{"tags and few shares", "scheduling_policy=tags", []int64{1000, 1}, []int64{2000, 1000}, 0,
+			"policy!(scheduling_policy=fairshare) shares wait!(max_jobs=1000) starts"},
+		{"few shares and short runs", "max_jobs=75 max_churn=10 priority_coeff=0.98", []int64{1000, 100, 1},
+			[]int64{125, 150, 900}, 0, "memory shares!(scheduling_policy=tags) wait starts usage"},
+		{"one-shots", "", []int64{100}, []int64{2000}, 400, "memory wait starts usage one_shots"},
+		{"one-shots everywhere", "", []int64{100}, []int64{2000}, 500, "memory wait starts usage one_shots!"},
+		{"long waits", "", []int64{100}, []int64{100_000}, 0, "memory wait!(max_churn=86 max_jobs=1000) starts usage"},
+		{"many starts", "interval=1s max_churn=50", []int64{100}, []int64{2000}, 0,
+			"memory wait starts!(max_churn=10) usage"},
+		{"long runs", "min_run_time_sec=3600", []int64{100}, []int64{2000}, 0,
+			"memory(priority_coeff=0.9864) wait starts min_run usage"},
+		{"use that is remembered longer", "usage_coeff=0.9 priority_coeff=0.8 max_churn=400", []int64{100},
+			[]int64{2000}, 0, "memory wait starts usage!(usage_coeff=0.5)"},
+	} {
+		s, q := world(500, 20, 0, c.shares, c.jobs)
+		q.OneShots = c.shots
+		for _, pair := range strings.Fields(c.keys) {
+			key, value, _ := strings.Cut(pair, "=")
+			if err := s.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, _ := Findings(s, q)
+		var got []string
+		for _, f := range list {
+			text := f.Name
+			if f.Warning {
+				text += "!"
+			}
+			var better []string
+			for _, b := range f.Better {
+				better = append(better, b.Key+"="+b.Value)
+			}
+			if better != nil {
+				text += "(" + strings.Join(better, " ") + ")"
+			}
+			got = append(got, text)
+		}
+		if all := strings.Join(got, " "); all != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, all, c.want)
+		}
+	}
+}
+
+// TestBetterIsBetter: who follows the advice on memory has it no more, and gets what was predicted.
+func TestBetterIsBetter(t *testing.T) {
+	s, q := world(500, 20, 980_000, []int64{200, 100, 50}, []int64{2000, 5000, 3000})
+	list, _ := Findings(s, q)
+	for _, b := range list[0].Better {
+		other := s
+		if err := other.Set(b.Key, b.Value); err != nil {
+			t.Fatal(err)
+		}
+		list, f := Findings(other, q)
+		if f.Ratio < shortMemory || f.ShareError >= unfair || list[0].Warning {
+			t.Errorf("%s = %s: %+v", b.Key, b.Value, list[0])
+		}
+		if points := Points(f.ShareError); !strings.Contains(b.Then, "by up to "+points+" points") {
+			t.Errorf("%s = %s: %s, and not %s", b.Key, b.Value, b.Then, points)
+		}
+	}
+}
+
+// TestSays: the numbers are in the text.
+func TestSays(t *testing.T) {
+	s, q := world(500, 20, 980_000, []int64{200, 100, 50}, []int64{2000, 5000, 3000})
+	q.OneShots = 100
+	list, _ := Findings(s, q)
+	for i, want := range []string{
+		"Priorities are remembered for 50m, and a full turn of all jobs takes 7h55m: a ratio of 0.11.",
+		"a gets 62.7 % of the slots, where its 200 shares stand for 57.1 %;",
+		"Jobs of c wait for 7h56m between two turns, some up to 8h29m, and run for 10m2s: 2.97 turns a day.",
+		"1,200 jobs start in an hour. With 5s until a run copies, that takes 0.3 % of all running time.",
+		"Use counts for 2m on the average, and is forgotten after 27m.",
+		"100 jobs are one-shots, which keep their slots until they are done: they may hold 20.0 % of the slots",
+	} {
+		if !strings.HasPrefix(list[i].Says, want) {
+			t.Errorf("%s: %s", list[i].Name, list[i].Says)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	for got, want := range map[string]string{
+		Count(0): "0", Count(999): "999", Count(1000): "1,000", Count(-1234567): "-1,234,567",
+		Points(571_428): "57.1", Points(-9_960): "-1.0", Points(400): "0.0", Points(million): "100.0",
+		ratio(105_263): "0.11", ratio(4_210): "0.004", ratio(2_105_263): "2.11", ratio(12 * million): "12",
+		Length(Never): "ever", Length(475 * time.Minute): "7h55m", Length(50*time.Hour + time.Minute): "2d2h",
+		Length(150 * time.Millisecond): "150ms", Length(61 * time.Second): "1m1s", Length(2 * time.Hour): "2h",
+		coefficient(475*time.Minute, time.Minute):        "0.9948",
+		coefficient(10_000_000*time.Minute, time.Minute): "0.999999",
+		coefficient(5000*time.Minute, time.Minute):       "0.9995",
+		coefficient(5100*time.Minute, time.Minute):       "0.99951",
+		coefficient(time.Minute, time.Minute):            "0.5",
+	} {
+		if got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package forecast
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"couchrelay/core/config"
+	"couchrelay/core/schedule"
+)
+
+const million = 1_000_000
+
+// Never is the length of a wait that does not end.
+const Never = time.Duration(math.MaxInt64)
+
+// Queue is what is asked of a service.
+type Queue struct {
+	Accounts []Account // with at least one job each
+	Nodes    int       // that run jobs, with the same settings; 1 or more
+	OneShots int64     // how many of the jobs run until they are done; 0 if that is not known
+	// Startup passes between the start of a run and its first copied change.
+	Startup time.Duration
+}
+
+// Account is a replicator database or a user with jobs. Its shares are those of the settings.
+type Account struct {
+	Name string
+	Jobs int64
+}
+
+// Forecast is what will happen to a queue. Parts of a whole are millionths.
+type Forecast struct {
+	Slots   int64 // of all nodes
+	Jobs    int64
+	Waiting int64 // how many jobs have no slot at any time
+	Churn   int64 // how many jobs at most give way in an interval, millionths of a job
+	// Turn is the time in which as many jobs start as wait: L. Memory is tau, 0 but under fair share, and Ratio
+	// Memory/Turn in millionths.
+	Turn, Memory time.Duration
+	Ratio        int64
+	UsageMemory  time.Duration // after which nothing is left of a use
+	ShareError   int64         // the greatest difference between an account's entitled and expected part
+	Starts       int64         // in an hour
+	StartupCost  int64         // the part of all running time in which runs start up
+	Accounts     []Outlook     // in the order of the queue's
+}
+
+// Outlook is what an account has to expect.
+type Outlook struct {
+	Name         string
+	Shares, Jobs int64
+	// Entitled is the part of the slots that its shares stand for while it has jobs for them: what others do not
+	// need is divided by shares again. Expected is the part that it will have.
+	Entitled, Expected int64
+	Run, Wait          time.Duration // of a job between two turns, on the average
+	LongestWait        time.Duration
+	Freshness          time.Duration // the greatest age of a change that a continuous job has not begun to copy
+}
+
+// Turns is how many turns a job has in a day, in millionths.
+func (o Outlook) Turns() int64 {
+	if o.Wait == Never {
+		return 0
+	}
+	return scale(24*million, int64(time.Hour), max(1, int64(o.Run)+int64(o.Wait)))
+}
+
+// Off is by how much the expected part is above the entitled one.
+func (o Outlook) Off() int64 { return o.Expected - o.Entitled }
+
+// Of is the forecast of a queue under settings.
+func Of(s config.Settings, q Queue) Forecast {
+	nodes := int64(max(1, q.Nodes))
+	f := Forecast{Slots: int64(s.Node.MaxJobs) * nodes, UsageMemory: s.Replicator.Sharing.Forgetting.Memory()}
+	for _, a := range q.Accounts {
+		f.Jobs += a.Jobs
+		shares := cmp.Or(s.Replicator.Sharing.Shares[a.Name], schedule.DefaultShares)
+		f.Accounts = append(f.Accounts, Outlook{Name: a.Name, Shares: shares, Jobs: a.Jobs})
+	}
+	f.Waiting = max(0, f.Jobs-f.Slots)
+	f.entitle()
+	m := model{
+		slots: f.Slots * million, interval: s.Node.Interval, least: leastRun(s) << fraction,
+		churn: min(int64(s.Node.MaxChurn)*nodes*million, f.Slots*million/leastRun(s)),
+	}
+	f.Churn = m.churn
+	turn := scale(f.Waiting*million, one, max(1, m.churn))
+	switch {
+	case f.Waiting == 0:
+		f.allRun()
+	case m.churn == 0 || turn > longTurn || m.length(turn) > Never/1000:
+		f.standStill()
+	default:
+		f.Turn = m.length(turn)
+		f.rotate(s, m, nodes)
+	}
+	f.startUp(s, q.Startup)
+	return f
+}
+
+// longTurn is a turn of so many intervals, centuries if they take a minute, that it is as good as none.
+const longTurn = 1 << 28 * one
+
+// leastRun is how many intervals a job runs at least. It gets its slot a moment after a rotation, so it has not
+// quite run for a whole number of them at any later one.
+func leastRun(s config.Settings) int64 { return int64(s.Node.MinRun/s.Node.Interval) + 1 }
+
+// entitle divides the slots by shares: an account that needs fewer than its part gets what it needs, and the rest
+// is divided among the others.
+func (f *Forecast) entitle() {
+	slots, shares := min(f.Slots, f.Jobs)*million, int64(0)
+	order := make([]*Outlook, len(f.Accounts))
+	for i := range f.Accounts {
+		order[i] = &f.Accounts[i]
+		shares += order[i].Shares
+	}
+	slices.SortStableFunc(order, func(a, b *Outlook) int { return cmp.Compare(a.Jobs*b.Shares, b.Jobs*a.Shares) })
+	for _, o := range order {
+		part := min(o.Jobs*million, scale(slots, o.Shares, shares))
+		o.Entitled = scale(part, 1, max(1, f.Slots))
+		slots, shares = slots-part, shares-o.Shares
+	}
+}
+
+// allRun is the forecast while there is a slot for each job.
+func (f *Forecast) allRun() {
+	for i := range f.Accounts {
+		f.Accounts[i].Expected = f.Accounts[i].Entitled
+		f.Accounts[i].Run = Never
+	}
+}
+
+// standStill is the forecast of jobs that never give way: chance says which have slots.
+func (f *Forecast) standStill() {
+	f.Turn = Never
+	for i := range f.Accounts {
+		o := &f.Accounts[i]
+		o.Expected = scale(o.Jobs, million, f.Jobs)
+		o.Run, o.Wait, o.LongestWait = Never, Never, Never
+	}
+}
+
+// rotate is the forecast of jobs that take turns.
+func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
+	f.Starts = scale(m.churn, int64(time.Hour), int64(s.Node.Interval)) / million
+	sharing := s.Replicator.Sharing
+	order := schedule.Order{Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff}
+	order.Forgetting.Interval = s.Node.Interval
+	var turns []turn
+	switch sharing.Policy {
+	case schedule.FIFO:
+		turns = m.even(f.Accounts, func(o *Outlook) int64 { return scale(m.slots, o.Jobs, f.Jobs) })
+	case schedule.FairShare:
+		m.halfLife = order.HalfLife(f.Waiting, s.Node.MaxChurn*int(nodes))
+		f.Memory = memory(m.halfLife, s)
+		f.Ratio = scale(int64(f.Memory), million, max(1, int64(f.Turn)))
+		turns = m.fair(f.Accounts)
+	default: // all others go by shares, turn by turn
+		turns = m.even(f.Accounts, func(o *Outlook) int64 { return scale(m.slots, o.Entitled, million) })
+	}
+	for i, t := range turns {
+		o := &f.Accounts[i]
+		o.Expected = scale(t.slots, million, m.slots)
+		o.Run, o.Wait = m.length(t.run), m.length(t.wait)
+		o.LongestWait = longest(o.Wait, t.run, int64(f.Memory), int64(min(o.Wait, f.Turn)))
+		f.ShareError = max(f.ShareError, o.Off(), -o.Off())
+	}
+}
+
+// memory is tau of a half-life: 1/(1-K) intervals for a coefficient of K, and the half-life by ln 2 when K is
+// not given.
+func memory(halfLife time.Duration, s config.Settings) time.Duration {
+	if k := s.Replicator.Sharing.PriorityCoeff; k != 0 && k < million {
+		return time.Duration(scale(int64(s.Node.Interval), million, million-k))
+	}
+	return time.Duration(scale(int64(halfLife), million, ln2))
+}
+
+const ln2 = 693_147 // millionths
+
+// longest is the longest wait of a job that runs for so many intervals; see the package comment.
+func longest(wait time.Duration, run, memory, turn int64) time.Duration {
+	ratio, spread := scale(memory, million, max(1, turn)), 300_000+scale(4*million, one, run+one/2)
+	return time.Duration(scale(int64(wait), million+scale(spread, ratio, million+ratio/4), million))
+}
+
+// startUp computes what starts cost, and how old changes become.
+func (f *Forecast) startUp(s config.Settings, startup time.Duration) {
+	for i := range f.Accounts {
+		o := &f.Accounts[i]
+		o.Freshness = o.LongestWait + min(startup, Never-o.LongestWait)
+	}
+	if f.Slots > 0 {
+		busy := scale(f.Starts, int64(startup), 1)
+		f.StartupCost = min(million, scale(busy, million, scale(f.Slots, int64(time.Hour), 1)))
+	}
+}
+
+// scale is a*b/c rounded down, for numbers that are not negative and c above 0. It saturates.
+func scale(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
