@@ -23,6 +23,7 @@ type commands struct {
 	Invariants  invariantsCommand  `cmd:"" help:"List what must hold, and the planted bugs that each invariant caught."`
 	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
+	Workload    workloadCommand    `cmd:"" help:"Make, convert and summarise workloads of the scheduler."`
 }
 
 // Exit statuses beside 0 and 1.
