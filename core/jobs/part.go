@@ -23,14 +23,14 @@ func (p Part) whole() Part {
 }
 
 // Has reports whether a job is in the part.
-func (p Part) Has(id string) bool { return p.whole()>>bucket(id)&1 != 0 }
+func (p Part) Has(id string) bool { return p.whole()>>Bucket(id)&1 != 0 }
 
 // Covers reports whether all jobs of another part are in this one.
 func (p Part) Covers(o Part) bool { return o.whole()&^p.whole() == 0 }
 
-// bucket is the bucket of a job: FNV-1a, whose bits are then mixed as in MurmurHash3, since ids differ in
+// Bucket is the bucket of a job: FNV-1a, whose bits are then mixed as in MurmurHash3, since ids differ in
 // their last characters only as a rule.
-func bucket(id string) int64 {
+func Bucket(id string) int64 {
 	h := uint32(2166136261)
 	for i := range len(id) {
 		h = (h ^ uint32(id[i])) * 16777619

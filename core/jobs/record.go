@@ -105,7 +105,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 			tx.Set(key, value)
 		}
 		if to.Ready() && (old == nil || !old.Ready()) {
-			tx.Add(q.Keys.Signal.Pack(bucket(to.ID)), 1)
+			tx.Add(q.Keys.Signal.Pack(Bucket(to.ID)), 1)
 		}
 	}
 	if oldKey != nil && !bytes.Equal(key, oldKey) {
@@ -133,7 +133,7 @@ type Counts struct {
 }
 
 func (q *Queue) counter(j *Job) []byte {
-	return q.Keys.Count.Pack(j.standing(), bucket(j.ID)%counterShards)
+	return q.Keys.Count.Pack(j.standing(), Bucket(j.ID)%counterShards)
 }
 
 // standing names where the job stands, for its counter.

@@ -41,7 +41,7 @@ func TestLookAtManyJobs(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	d.onOwned(&call{sent: w.now + 1}, Owned{Jobs: list})
+	d.onOwned(&call{id: 1, sent: w.now + 1}, Owned{Jobs: list})
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("it took %v", took)
 	}

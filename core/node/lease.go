@@ -154,30 +154,30 @@ func (n *Node) onOwned(c *call, o Owned) {
 	}
 	n.seen = o.Calls
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker, Seen: n.seen})
-	owned := make(map[Held]bool, len(o.Jobs))
-	for _, h := range o.Jobs {
-		owned[Held{JobID: h.ID, Lock: h.Lock}] = true
+	here := make(map[string]*run, len(n.runs))
+	for _, r := range n.runs {
+		here[r.held.JobID] = r
 	}
-	here := make(map[Held]bool, len(n.runs))
+	var missing []Held
+	for _, h := range o.Jobs {
+		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
+			r.listed = c.id
+		} else {
+			missing = append(missing, Held{JobID: h.ID, Lock: h.Lock})
+		}
+	}
 	for _, r := range slices.Clone(n.runs) {
-		here[r.held] = true
 		// A job that came after the question was asked need not be in the answer. Neither need one whose
 		// end is being stored.
-		if r.since < c.sent && !r.writing() && !owned[r.held] {
+		if r.since < c.sent && !r.writing() && r.listed != c.id {
 			// Reached: a run learns that its job was taken away
 			n.halt(r, "taken away")
 		}
 	}
-	if n.accepting {
-		return
-	}
-	for _, h := range o.Jobs {
-		if held := (Held{JobID: h.ID, Lock: h.Lock}); !here[held] {
-			n.accepting = true
-			// Reached: an accept whose outcome was never learned had taken a job
-			n.ask(Resume{held})
-			return // one at a time; the next list finds the next one
-		}
+	if len(missing) > 0 && !n.accepting {
+		n.accepting = true
+		// Reached: an accept whose outcome was never learned had taken a job
+		n.ask(Resume{missing[0]}) // one at a time; the next list finds the next one
 	}
 }
 

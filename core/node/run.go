@@ -31,6 +31,8 @@ type run struct {
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
 
+	// listed is the last question for the worker's jobs whose answer had the run's job; 0 before the first.
+	listed uint64
 	// claimed is the replication to which the job had the right when it was accepted; empty once that is old
 	// news, and if it had none.
 	claimed string
