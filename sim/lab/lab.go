@@ -41,28 +41,31 @@ type asked struct {
 // Run plays a world from its beginning to the end, and tells observers what happens. It ends early with ctx's
 // error.
 func Run(ctx context.Context, c Config, observers ...Observer) error {
-	if err := c.Check(); err != nil {
+	l, err := newLab(&c, observers...)
+	if err != nil {
 		return err
 	}
-	l := &lab{
-		c: &c, now: begin, jobs: make([]progress, len(c.Workload.Jobs)), observers: observers,
-		outages: map[int][]workload.Outage{}, vanished: map[string][]int{},
-	}
-	c.Settings.Replicator.Sharing.Forgetting.Interval = c.Settings.Node.Interval
-	if err := l.open(); err != nil {
-		return err
-	}
-	l.prepare()
 	return l.play(ctx)
 }
 
-func (l *lab) open() (err error) {
-	if l.c.Exact {
-		l.queue, err = NewExact(*l.c, func() instant.Time { return l.now })
-		return err
+func newLab(c *Config, observers ...Observer) (*lab, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
-	l.queue = NewModel(*l.c)
-	return nil
+	c.Settings.Replicator.Sharing.Forgetting.Interval = c.Settings.Node.Interval
+	l := &lab{
+		c: c, now: begin, jobs: make([]progress, len(c.Workload.Jobs)), observers: observers,
+		outages: map[int][]workload.Outage{}, vanished: map[string][]int{},
+	}
+	if l.queue = NewModel(*c); c.Exact {
+		exact, err := NewExact(*c, func() instant.Time { return l.now })
+		if err != nil {
+			return nil, err
+		}
+		l.queue = exact
+	}
+	l.prepare()
+	return l, nil
 }
 
 // prepare plans all that the workload and the configuration have.
@@ -99,7 +102,7 @@ func (l *lab) planSubmit(job int) {
 
 func (l *lab) play(ctx context.Context) error {
 	end := begin.Add(l.c.Duration)
-	for n := 0; ; n++ {
+	for n := 0; len(l.agenda.heap) > 0; n++ { // it is empty once all nodes are dead for good
 		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -120,6 +123,7 @@ func (l *lab) play(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
 }
 
 // do has something happen.

@@ -157,7 +157,7 @@ func (m *Model) release(n int32, j *modelJob) {
 
 func (w *modelWorker) find(m *Model, n int32) int {
 	i, _ := slices.BinarySearchFunc(w.owned, n, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(m.jobs[a].batch, m.jobs[b].batch), cmp.Compare(m.ready.rank[a], m.ready.rank[b]))
+		return cmp.Or(cmp.Compare(m.jobs[a].batch, m.jobs[b].batch), cmp.Compare(m.waiting.rank[a], m.waiting.rank[b]))
 	})
 	return i
 }
@@ -375,7 +375,7 @@ func (m *Model) accept(q node.Accept, now instant.Time) (node.Result, error) {
 		}
 	} else {
 		slices.SortFunc(a.Work, func(x, y jobstore.Work) int {
-			return cmp.Or(x.Place.Compare(y.Place), strings.Compare(x.JobID, y.JobID))
+			return cmp.Or(x.Place.Compare(y.Place), cmp.Compare(m.ready.rank[m.numbers[x.JobID]], m.ready.rank[m.numbers[y.JobID]]))
 		})
 	}
 	a.Signal, err = m.Signal(d.Part)

@@ -19,7 +19,6 @@ type labNode struct {
 	wakeAt  instant.Time // of the wake that is planned
 	waits   [2]wait      // by topic
 	waited  uint64       // number of the last await
-	slots   int          // as observers were told
 }
 
 // wait is an await of the node.

@@ -60,19 +60,32 @@ func NewModel(c Config) *Model {
 		}
 		m.records = append(m.records, rec)
 	}
-	order, at, rank := make([]int32, len(w.Jobs)), make([]int32, len(w.Jobs)), make([]int32, len(w.Jobs))
+	at := make([]int32, len(w.Jobs))
 	for i := range w.Jobs {
 		m.ids[i] = jobID(w, i)
 		m.numbers[m.ids[i]] = int32(i)
 		m.jobs[i] = modelJob{account: int32(w.Jobs[i].Account), bucket: uint8(jobs.Bucket(m.ids[i])), one: !w.Jobs[i].Continuous}
-		order[i], at[i] = int32(i), -1
+		at[i] = -1
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(m.ids[a], m.ids[b]) })
-	for r, n := range order {
-		rank[n] = int32(r)
-	}
-	m.ready, m.waiting = index{at: at, rank: rank}, index{at: at, rank: rank}
+	byID := func(a, b int32) int { return cmp.Compare(m.ids[a], m.ids[b]) }
+	m.waiting = index{at: at, rank: ranks(len(w.Jobs), byID)}
+	m.ready = index{at: at, rank: ranks(len(w.Jobs), func(a, b int32) int {
+		return cmp.Or(cmp.Compare(w.Jobs[a].Submit, w.Jobs[b].Submit), byID(a, b))
+	})}
 	return m
+}
+
+// ranks are the places of n jobs in an order.
+func ranks(n int, compare func(a, b int32) int) []int32 {
+	order, rank := make([]int32, n), make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, compare)
+	for r, job := range order {
+		rank[job] = int32(r)
+	}
+	return rank
 }
 
 // userAccount begins the names of accounts that are no databases.

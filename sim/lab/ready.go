@@ -7,18 +7,19 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// entry is a job in an ordered index: by place and then by the job's id, as the rows of the real queue are.
+// entry is a job in an ordered index.
 type entry struct {
 	place schedule.Place
 	job   int32
 }
 
-// index is a heap with four children to a node that knows where each job is. It serves as ready queue, and
-// as index of waiting jobs, whose place is the time at which they are due.
+// index is a heap with four children to a node that knows where each job is. It serves as ready queue, in the
+// order of places and then of creation, and as index of waiting jobs, whose place is the time at which they
+// are due, and then of ids; so the rows of the real queue are ordered.
 type index struct {
 	heap []entry
 	at   []int32 // where a job is in heap, -1 for nowhere; shared by all indexes of a model, since a job is in one
-	rank []int32 // of a job's id among all ids
+	rank []int32 // of each job among all; orders those of one place
 }
 
 func (x *index) before(a, b *entry) bool {
