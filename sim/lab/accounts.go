@@ -19,6 +19,7 @@ type accounts struct {
 }
 
 type account struct {
+	name               string
 	shares, jobs, tail int64
 	charges            []schedule.Charge // by time, then by worker
 }
@@ -30,8 +31,7 @@ func newAccounts(s jobstore.Sharing) accounts {
 	return a
 }
 
-// least is the least tag that is given out: the tag of the first ready job or else the greatest that got a
-// slot.
+// least is the floor of tags: the tag of the first ready job or else the greatest that got a slot.
 func (a *accounts) least(first *schedule.Place) int64 {
 	if first != nil && first.Epoch == a.order.Epoch {
 		return first.Key
@@ -39,46 +39,44 @@ func (a *accounts) least(first *schedule.Place) int64 {
 	return a.virtual
 }
 
-// advance gives out the next tag of an account.
-func (a *accounts) advance(n int, first *schedule.Place, d time.Duration) int64 {
+// payer is an account whose tail may move on.
+func (a *accounts) payer(n int, first *schedule.Place) schedule.Account {
 	c := &a.list[n]
-	tag := max(a.least(first), c.tail)
-	c.tail = tag + schedule.Cost(d, c.shares)
-	return tag
+	return schedule.Account{Name: c.name, Shares: c.shares, Tail: a.order.Tail(c.tail, a.least(first))}
 }
 
 // enter counts a new job and returns its place.
 func (a *accounts) enter(n int, first *schedule.Place, now instant.Time) schedule.Place {
 	c := &a.list[n]
 	c.jobs++
-	place := a.order.Enter(now, schedule.Account{
-		Shares: c.shares, Jobs: c.jobs, Usage: a.order.Forgetting.Usage(c.charges, now),
-	})
-	if a.order.Policy == schedule.Tags {
-		place.Key = a.advance(n, first, a.order.Forgetting.Interval)
+	payer := schedule.Account{Shares: c.shares, Jobs: c.jobs}
+	switch a.order.Needs() {
+	case schedule.NeedsUsage:
+		payer.Usage = a.order.Forgetting.Usage(c.charges, now)
+	case schedule.NeedsTail:
+		payer = a.payer(n, first)
+		payer.Jobs = c.jobs
+	}
+	place, after := a.order.Enter(now, payer)
+	if a.order.Needs() == schedule.NeedsTail {
+		c.tail = after.Tail
 	}
 	return place
 }
 
 // settle charges a turn and returns the place that the job gets after it.
-func (a *accounts) settle(n int, t jobstore.Turn, first *schedule.Place, now instant.Time) schedule.Place {
-	o := &a.order
-	here := schedule.Place{Epoch: o.Epoch}
-	switch {
-	case o.Policy == schedule.FIFO:
-		here.Key = int64(now)
-	case t.Place.Epoch == o.Epoch && (o.Policy == schedule.FairShare || t.Owed == 0):
-		here = t.Place
-	case o.Policy == schedule.FairShare:
-		here.Key = o.Decay.At(now)
-	default:
-		here.Key = a.advance(n, first, t.Owed)
+func (a *accounts) settle(n int, t schedule.Turn, first *schedule.Place, now instant.Time) schedule.Place {
+	if !a.order.Pays(t) {
+		place, _ := a.order.Settle(t, now, schedule.Account{})
+		return place
 	}
-	return here
+	place, after := a.order.Settle(t, now, a.payer(n, first))
+	a.list[n].tail = after.Tail
+	return place
 }
 
 func (a *accounts) dispatched(p schedule.Place) {
-	if a.order.Policy == schedule.Tags && p.Epoch == a.order.Epoch {
+	if a.order.Needs() == schedule.NeedsTail && p.Epoch == a.order.Epoch {
 		a.virtual = max(a.virtual, p.Key)
 	}
 }
@@ -119,11 +117,11 @@ func (a *accounts) tune(seen schedule.Decay, halfLife time.Duration, now instant
 func (a *accounts) view(name string, first *schedule.Place, now instant.Time) schedule.Account {
 	c := &a.list[a.byName[name]]
 	v := schedule.Account{Shares: c.shares, Jobs: c.jobs}
-	switch a.order.Policy {
-	case schedule.FairShare:
+	switch a.order.Needs() {
+	case schedule.NeedsUsage:
 		v.Usage = a.order.Forgetting.Usage(c.charges, now)
-	case schedule.Tags:
-		v.Tail = max(c.tail, a.least(first))
+	case schedule.NeedsTail:
+		v.Tail = a.order.Tail(c.tail, a.least(first))
 	}
 	return v
 }

@@ -172,7 +172,7 @@ func drawConfig(t *rapid.T) Config {
 	n.MaxJobs, n.MaxChurn = rapid.IntRange(1, 12).Draw(t, "max_jobs"), rapid.IntRange(0, 6).Draw(t, "max_churn")
 	n.Interval = time.Duration(rapid.IntRange(20, 90).Draw(t, "interval")) * time.Second
 	s := &c.Settings.Replicator.Sharing
-	s.Policy = schedule.Policy(rapid.IntRange(0, len(schedule.Policies)-1).Draw(t, "policy"))
+	s.Policy = schedule.Policy(rapid.IntRange(0, len(schedule.Policies())-1).Draw(t, "policy"))
 	s.PriorityCoeff = int64(rapid.SampledFrom([]int{0, 500_000, 980_000, 995_000}).Draw(t, "priority_coeff"))
 	for range rapid.IntRange(0, 2).Draw(t, "failures") {
 		c.Failures = append(c.Failures, Failure{

@@ -163,13 +163,13 @@ func (w *modelWorker) find(m *Model, n int32) int {
 }
 
 // settle queues a job that has ended its turn, at once or when it is due.
-func (m *Model) settle(n int32, j *modelJob, t jobstore.Turn, due, now instant.Time) {
+func (m *Model) settle(n int32, j *modelJob, t schedule.Turn, due, now instant.Time) {
 	j.lost = 0
 	j.place = m.accounts.settle(int(j.account), t, m.floor(), now)
 	m.queue(n, j, due)
 }
 
-func (m *Model) finish(n int32, j *modelJob, t jobstore.Turn, now instant.Time) {
+func (m *Model) finish(n int32, j *modelJob, t schedule.Turn, now instant.Time) {
 	m.release(n, j)
 	j.state, j.lost, j.errors = jobs.Finished, 0, 0
 	m.finished++

@@ -53,7 +53,7 @@ func NewModel(c Config) *Model {
 	}
 	for i, a := range w.Accounts {
 		m.accounts.byName[a.Name] = i
-		m.accounts.list = append(m.accounts.list, account{shares: c.sharesOf(i)})
+		m.accounts.list = append(m.accounts.list, account{name: a.Name, shares: c.sharesOf(i)})
 		rec := &jobstore.Record{Database: a.Name}
 		if !jobstore.IsReplicatorDB(a.Name) {
 			rec = &jobstore.Record{User: a.Name[len(userAccount):]}
