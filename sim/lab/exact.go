@@ -62,9 +62,14 @@ func NewExact(c Config, now func() instant.Time) (*Exact, error) {
 
 func (e *Exact) do(f func(kv.Tx) error) error { return kv.Do(context.Background(), e.db, f) }
 
+// inTx calls f in a transaction.
+func inTx[T any](e *Exact, f func(kv.Tx) (T, error)) (T, error) {
+	return kv.Run(context.Background(), e.db, f)
+}
+
 // Perform is Queue's.
 func (e *Exact) Perform(q node.Request, now instant.Time) (node.Result, error) {
-	return kv.Run(context.Background(), e.db, func(tx kv.Tx) (node.Result, error) { return node.Perform(tx, e.store, q, now) })
+	return inTx(e, func(tx kv.Tx) (node.Result, error) { return node.Perform(tx, e.store, q, now) })
 }
 
 // Submit is Queue's.
@@ -114,7 +119,8 @@ func (e *Exact) write(tx kv.Tx, name string, body map[string]any, now instant.Ti
 		doc.Rev = old.Rev
 	}
 	e.tokens++
-	written, err := e.store.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: e.tokens}}, jobstore.Writer{Admin: true}, now)
+	edit := docs.Edit{Document: *doc, Token: e.tokens}
+	written, err := e.store.WriteDocs(tx, db, []docs.Edit{edit}, jobstore.Writer{Admin: true}, now)
 	if err == nil && written[0].Err != nil {
 		return written[0].Err
 	}
@@ -140,12 +146,12 @@ func (e *Exact) Share(account int, shares int64, now instant.Time) error {
 
 // Signal is Queue's.
 func (e *Exact) Signal(p jobs.Part) (int64, error) {
-	return kv.Run(context.Background(), e.db, func(tx kv.Tx) (int64, error) { return e.store.Jobs.Signal(tx, p) })
+	return inTx(e, func(tx kv.Tx) (int64, error) { return e.store.Jobs.Signal(tx, p) })
 }
 
 // Calls is Queue's.
 func (e *Exact) Calls(worker string) (int64, error) {
-	return kv.Run(context.Background(), e.db, func(tx kv.Tx) (int64, error) { return e.store.Jobs.Calls(tx, worker) })
+	return inTx(e, func(tx kv.Tx) (int64, error) { return e.store.Jobs.Calls(tx, worker) })
 }
 
 // Number is Queue's.
@@ -153,7 +159,7 @@ func (e *Exact) Number(id string) int { return e.numbers[id] }
 
 // Due is Queue's.
 func (e *Exact) Due(job int) instant.Time {
-	j, err := kv.Run(context.Background(), e.db, func(tx kv.Tx) (*jobs.Job, error) { return e.store.Jobs.Get(tx, e.ids[job]) })
+	j, err := inTx(e, func(tx kv.Tx) (*jobs.Job, error) { return e.store.Jobs.Get(tx, e.ids[job]) })
 	if err != nil || j == nil || j.State != jobs.Pending {
 		return 0
 	}

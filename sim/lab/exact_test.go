@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"couchrelay/core/config"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 	"couchrelay/sim/workload"
+
+	"pgregory.net/rapid"
 )
 
 // both asks two queues and compares what they answer.
@@ -55,7 +55,8 @@ func digest(r node.Result) string {
 	case node.Accepted:
 		s := fmt.Sprint(r.Signal, r.Left)
 		for _, w := range r.Work {
-			s += fmt.Sprintf(" %s %v %v %d %t %s", w.JobID, w.Lock, w.Place, w.Lost, w.Replication.Continuous, w.Record.Account())
+			s += fmt.Sprintf(" %s %v %v %d", w.JobID, w.Lock, w.Place, w.Lost)
+			s += fmt.Sprintf(" %t %s", w.Replication.Continuous, w.Record.Account())
 		}
 		return s
 	case node.Leases:
@@ -131,7 +132,8 @@ func drawConfig(t *rapid.T) Config {
 	w := &workload.Workload{}
 	for a := range rapid.IntRange(1, 4).Draw(t, "accounts") {
 		name := fmt.Sprintf("t%d/_replicator", a)
-		w.Accounts = append(w.Accounts, workload.Account{Name: name, Shares: int64(rapid.SampledFrom([]int{1, 50, 100, 1000}).Draw(t, "shares"))})
+		shares := rapid.SampledFrom([]int64{1, 50, 100, 1000}).Draw(t, "shares")
+		w.Accounts = append(w.Accounts, workload.Account{Name: name, Shares: shares})
 	}
 	submit := time.Duration(0)
 	for n := range rapid.IntRange(1, 40).Draw(t, "jobs") {
@@ -156,14 +158,16 @@ func drawConfig(t *rapid.T) Config {
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {
 		at += minutes("change", 15)
 		account := rapid.IntRange(0, len(w.Accounts)-1).Draw(t, "changed")
-		w.Changes = append(w.Changes, workload.Change{At: at, Account: account, Shares: int64(rapid.IntRange(1, 1000).Draw(t, "new shares"))})
+		shares := rapid.Int64Range(1, 1000).Draw(t, "new shares")
+		w.Changes = append(w.Changes, workload.Change{At: at, Account: account, Shares: shares})
 	}
 	if rapid.Bool().Draw(t, "outage") {
 		from := minutes("from", 30)
 		w.Outages = []workload.Outage{{Server: 1, From: from, To: from + minutes("to", 20)}}
 	}
 	c := Config{
-		Settings: config.Default(), Workload: w, Duration: 45 * time.Minute, Latency: 5 * time.Millisecond, Checkpoint: 30 * time.Second,
+		Settings: config.Default(), Workload: w, Duration: 45 * time.Minute,
+		Latency: 5 * time.Millisecond, Checkpoint: 30 * time.Second,
 	}
 	c.Nodes = rapid.IntRange(1, 3).Draw(t, "nodes")
 	c.Seed = rapid.Uint64().Draw(t, "seed")

@@ -18,7 +18,8 @@ func steady(accounts ...[2]int) *workload.Workload {
 		w.Accounts = append(w.Accounts, workload.Account{Name: fmt.Sprintf("t%d/_replicator", a), Shares: int64(n[0])})
 		for j := range n[1] {
 			w.Jobs = append(w.Jobs, workload.Job{
-				ID: fmt.Sprintf("j%d-%d", a, j), Account: a, Continuous: true, Startup: time.Second, Speed: 100, Rate: 1,
+				ID: fmt.Sprintf("j%d-%d", a, j), Account: a, Continuous: true,
+				Startup: time.Second, Speed: 100, Rate: 1,
 			})
 		}
 	}
@@ -46,7 +47,8 @@ func (s *slots) Observe(e lab.Event) {
 }
 
 func newSlots(w *workload.Workload) *slots {
-	return &slots{w: w, since: map[int]time.Duration{}, Held: make([]time.Duration, len(w.Accounts)), Count: map[lab.What]int{}}
+	held := make([]time.Duration, len(w.Accounts))
+	return &slots{w: w, since: map[int]time.Duration{}, Held: held, Count: map[lab.What]int{}}
 }
 
 func base(w *workload.Workload) lab.Config {

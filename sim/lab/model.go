@@ -2,9 +2,7 @@ package lab
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
-	"strings"
 
 	"couchrelay/core/backoff"
 	"couchrelay/core/instant"
@@ -30,7 +28,7 @@ type Model struct {
 	running  int64
 	finished int64
 	signals  [jobs.Buckets]int64
-	workers  []*modelWorker // in the order of their names
+	workers  leases
 	accounts accounts
 }
 
@@ -46,16 +44,6 @@ type modelJob struct {
 	state     jobs.State // 0 before the job is made, and after it was removed
 	bucket    uint8
 	one       bool // a one-shot
-}
-
-// modelWorker is a lease.
-type modelWorker struct {
-	name    string
-	info    node.Info
-	beats   uint64
-	expired bool
-	calls   int64
-	owned   []int32 // in the order of batches and, within one, of ids
 }
 
 var (
@@ -75,11 +63,11 @@ func (m *Model) number(id string) (int32, *modelJob) {
 func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 	switch q := q.(type) {
 	case node.Join:
-		return m.join(q)
+		return m.workers.join(q)
 	case node.Beat:
-		return m.beat(q)
+		return m.workers.beat(q)
 	case node.ListLeases:
-		return m.leases(), nil
+		return m.workers.list(), nil
 	case node.ListOwned:
 		return m.owned(q.Worker), nil
 	case node.Expire:
@@ -149,13 +137,13 @@ func (j *modelJob) under(l jobs.Lock) bool {
 
 // release takes a running job from its worker.
 func (m *Model) release(n int32, j *modelJob) {
-	i := j.worker.find(m, n)
+	i := j.worker.place(m, n)
 	j.worker.owned = slices.Delete(j.worker.owned, i, i+1)
 	j.worker, j.state = nil, 0
 	m.running--
 }
 
-func (w *modelWorker) find(m *Model, n int32) int {
+func (w *modelWorker) place(m *Model, n int32) int {
 	i, _ := slices.BinarySearchFunc(w.owned, n, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(m.jobs[a].batch, m.jobs[b].batch), cmp.Compare(m.waiting.rank[a], m.waiting.rank[b]))
 	})
@@ -249,68 +237,14 @@ func (m *Model) Signal(p jobs.Part) (sum int64, err error) {
 
 // Calls is the call counter of a worker.
 func (m *Model) Calls(worker string) (int64, error) {
-	if w := m.worker(worker); w != nil {
+	if w := m.workers.find(worker); w != nil {
 		return w.calls, nil
 	}
 	return 0, nil
 }
 
-func (m *Model) worker(name string) *modelWorker {
-	i, known := slices.BinarySearchFunc(m.workers, name, func(w *modelWorker, name string) int { return strings.Compare(w.name, name) })
-	if !known {
-		return nil
-	}
-	return m.workers[i]
-}
-
-// live returns a lease that may be used.
-func (m *Model) live(name string) (*modelWorker, error) {
-	w := m.worker(name)
-	if w == nil || w.expired {
-		return nil, jobs.ErrLeaseLost
-	}
-	return w, nil
-}
-
-func (m *Model) join(q node.Join) (node.Result, error) {
-	if w := m.worker(q.Worker); w != nil {
-		if w.expired {
-			return nil, jobs.ErrLeaseLost
-		}
-		w.info = q.Info
-		w.beats++
-		return node.Ok{}, nil
-	}
-	i, _ := slices.BinarySearchFunc(m.workers, q.Worker, func(w *modelWorker, name string) int { return strings.Compare(w.name, name) })
-	m.workers = slices.Insert(m.workers, i, &modelWorker{name: q.Worker, info: q.Info, beats: 1})
-	return node.Ok{}, nil
-}
-
-func (m *Model) beat(q node.Beat) (node.Result, error) {
-	w, err := m.live(q.Worker)
-	if err != nil {
-		return nil, err
-	}
-	w.info = q.Info
-	w.beats++
-	return node.Beaten{Calls: w.calls}, nil
-}
-
-func (w *modelWorker) stamp() (beat [10]byte) {
-	binary.BigEndian.PutUint64(beat[:], w.beats)
-	return beat
-}
-
-func (m *Model) leases() node.Leases {
-	l := node.Leases{List: make([]node.Member, len(m.workers))}
-	for i, w := range m.workers {
-		l.List[i] = node.Member{Worker: w.name, Beat: w.stamp(), Expired: w.expired, Info: w.info}
-	}
-	return l
-}
-
 func (m *Model) owned(worker string) node.Owned {
-	w := m.worker(worker)
+	w := m.workers.find(worker)
 	if w == nil {
 		return node.Owned{}
 	}
@@ -324,7 +258,7 @@ func (m *Model) owned(worker string) node.Owned {
 func (j *modelJob) lock() jobs.Lock { return jobs.Lock{Worker: j.worker.name, Batch: j.batch} }
 
 func (m *Model) expire(worker string, beat *[10]byte, limit int) node.Progressed {
-	w := m.worker(worker)
+	w := m.workers.find(worker)
 	if w == nil || !w.expired && beat != nil && *beat != w.stamp() {
 		return node.Progressed{Done: true}
 	}
@@ -355,7 +289,7 @@ func (m *Model) work(n int32) jobstore.Work {
 }
 
 func (m *Model) accept(q node.Accept, now instant.Time) (node.Result, error) {
-	w, err := m.live(q.Worker)
+	w, err := m.workers.live(q.Worker)
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +309,8 @@ func (m *Model) accept(q node.Accept, now instant.Time) (node.Result, error) {
 		}
 	} else {
 		slices.SortFunc(a.Work, func(x, y jobstore.Work) int {
-			return cmp.Or(x.Place.Compare(y.Place), cmp.Compare(m.ready.rank[m.numbers[x.JobID]], m.ready.rank[m.numbers[y.JobID]]))
+			i, j := m.numbers[x.JobID], m.numbers[y.JobID]
+			return cmp.Or(x.Place.Compare(y.Place), cmp.Compare(m.ready.rank[i], m.ready.rank[j]))
 		})
 	}
 	a.Signal, err = m.Signal(d.Part)
@@ -386,7 +321,7 @@ func (m *Model) take(n int32, w *modelWorker, batch uint64, now instant.Time) {
 	j := &m.jobs[n]
 	m.ready.drop(n)
 	j.state, j.worker, j.batch, j.lastStart = jobs.Running, w, batch, now
-	w.owned = slices.Insert(w.owned, w.find(m, n), n)
+	w.owned = slices.Insert(w.owned, w.place(m, n), n)
 	m.running++
 	m.accounts.dispatched(j.place)
 }

@@ -64,7 +64,8 @@ func NewModel(c Config) *Model {
 	for i := range w.Jobs {
 		m.ids[i] = jobID(w, i)
 		m.numbers[m.ids[i]] = int32(i)
-		m.jobs[i] = modelJob{account: int32(w.Jobs[i].Account), bucket: uint8(jobs.Bucket(m.ids[i])), one: !w.Jobs[i].Continuous}
+		m.jobs[i].account, m.jobs[i].one = int32(w.Jobs[i].Account), !w.Jobs[i].Continuous
+		m.jobs[i].bucket = uint8(jobs.Bucket(m.ids[i]))
 		at[i] = -1
 	}
 	byID := func(a, b int32) int { return cmp.Compare(m.ids[a], m.ids[b]) }
@@ -132,8 +133,8 @@ func (c *Config) Check() error {
 	}
 	for _, a := range c.Workload.Accounts {
 		if !jobstore.IsAccount(a.Name) {
-			return fmt.Errorf("account %q: must be a replicator database (_replicator, or a name that ends in /_replicator), "+
-				"or %sNAME", a.Name, userAccount)
+			return fmt.Errorf("account %q: must be a replicator database (_replicator, or a name that ends in "+
+				"/_replicator), or %sNAME", a.Name, userAccount)
 		}
 	}
 	return nil

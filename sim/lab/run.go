@@ -46,7 +46,8 @@ func (p *labNode) start(e node.StartRun) {
 		r.end(replication.Crashed, r.begins.Add(exponential(&rng, j.MTBF)))
 	}
 	if at := l.outage(j.Server, r.begins); at != instant.Never {
-		r.end(replication.Crashed, max(at, r.begins).Add(time.Duration(rng.Uint64n(uint64(max(j.Startup, time.Second))))))
+		soon := time.Duration(rng.Uint64n(uint64(max(j.Startup, time.Second))))
+		r.end(replication.Crashed, max(at, r.begins).Add(soon))
 	}
 	p.runs[e.Run] = r
 	l.tell(Event{What: Started, Job: n, Node: p.number})
