@@ -82,7 +82,7 @@ func (c *Config) section(s section) error {
 	}
 	for _, k := range s.keys {
 		if err := c.Set(s.name, k.key, k.value); err != nil {
-			return err
+			return fmt.Errorf("line %d: %w", k.line, err)
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func TestCoefficientOfTheQueue(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"[replicator]\nmax_jobz = 5":                           "[replicator] max_jobz: no such key; known are activity_timeout_sec",
+		"[replicator]\nmax_jobz = 5":                           "line 2: [replicator] max_jobz: no such key; known are activity_timeout_sec",
 		"[replicator]\nmax_jobs = many":                        "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
 		"[replicator]\nmax_jobs = -1":                          "must be a whole number",
 		"[replicator]\ninterval = soon":                        "must be a whole number of milliseconds, at least 100, or a time such as 90s",

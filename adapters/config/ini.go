@@ -12,7 +12,10 @@ type section struct {
 	keys []setting
 }
 
-type setting struct{ key, value string }
+type setting struct {
+	key, value string
+	line       int
+}
 
 // readINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
 // or from a ; behind a space or a tab. A value is the rest of its line, without the spaces around it. It may
@@ -45,7 +48,7 @@ func readINI(path string) (sections []section, err error) {
 			return nil, fmt.Errorf("line %d: a key before the first [section]", n+1)
 		}
 		last := &sections[len(sections)-1]
-		last.keys = append(last.keys, setting{key, strings.TrimSpace(value)})
+		last.keys = append(last.keys, setting{key, strings.TrimSpace(value), n + 1})
 	}
 	return sections, nil
 }

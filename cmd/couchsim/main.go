@@ -24,6 +24,7 @@ type commands struct {
 	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
 	Workload    workloadCommand    `cmd:"" help:"Make, convert and summarise workloads of the scheduler."`
+	Lint        lintCommand        `cmd:"" help:"Tell what a configuration will do, and what to change."`
 }
 
 // Exit statuses beside 0 and 1.
