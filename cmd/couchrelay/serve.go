@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -261,8 +262,14 @@ func (s *service) start(ctx context.Context) error {
 // run runs the node until ctx ends, by a signal, or the store has ended, and lets it leave in order. failed
 // gets the error by which the server ends before.
 func (s *service) run(ctx context.Context, stop func(), failed <-chan error) error {
+	var telling sync.WaitGroup
+	defer telling.Wait()
 	hard, kill := context.WithCancel(context.Background())
 	defer kill()
+	s.mu.Lock()
+	c := s.config
+	s.mu.Unlock()
+	telling.Go(func() { s.forecast(hard, c) })
 	left := make(chan struct{})
 	go func() {
 		defer close(left)

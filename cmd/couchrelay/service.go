@@ -122,7 +122,11 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	s.config = c
 	s.loop.Configure(c.Node)
 	s.mu.Unlock()
-	return s.share(ctx, c.Replicator.Sharing)
+	err := s.share(ctx, c.Replicator.Sharing)
+	if err == nil {
+		s.forecast(ctx, c)
+	}
+	return err
 }
 
 // leaveTime bounds the time that a node takes to give its jobs and its lease back, once its runs have

@@ -170,6 +170,35 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 // with nothing and is not idempotent.
 func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.Keys.Count.Pack(rec.Account()), -1) }
 
+// Demand is an account with its number of jobs that are not over.
+type Demand struct {
+	Account string
+	Jobs    int64
+}
+
+// Demands reads the demands of the first accounts, up to limit, in the order of their names, and how many jobs
+// there are in all. Give a snapshot reader: every new job writes a counter.
+func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err error) {
+	c, err := s.Jobs.Counts(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := r.GetRange(s.Keys.Count.Range(), kv.RangeOptions{Limit: limit})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, row := range rows {
+		d := Demand{Jobs: number(row.Value)}
+		if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
+			return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+		}
+		if d.Jobs > 0 {
+			list = append(list, d)
+		}
+	}
+	return list, c.Ready + c.Waiting + c.Running, nil
+}
+
 // settle charges a run's turn to its account, and returns the place of its job if that is queued again.
 func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedule.Place, error) {
 	order, err := s.Order(tx.Snapshot())

@@ -440,3 +440,25 @@ func TestAccountsModel(t *testing.T) {
 		}
 	})
 }
+
+// TestDemands: accounts with jobs that are not over, as many as are asked for, and how many jobs there are in all.
+func TestDemands(t *testing.T) {
+	b := newBench(t)
+	for _, user := range []string{"c", "a", "b"} {
+		b.replicate(user)
+	}
+	b.put("r", simple, admin)
+	b.put("s", simple, admin)
+	for limit, want := range map[int]string{
+		10: "[{_replicator 2} {user:a 1} {user:b 1} {user:c 1}]", 2: "[{_replicator 2} {user:a 1}]",
+	} {
+		list, total := []Demand(nil), int64(0)
+		b.do1(func(tx kv.Tx) (err error) {
+			list, total, err = Demands(tx.Snapshot(), b.s, limit)
+			return err
+		})
+		if fmt.Sprint(list) != want || total != 5 {
+			t.Errorf("%v of %d jobs", list, total)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/core/forecast"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+)
+
+// Bounds of what a forecast reads and takes for granted.
+const (
+	forecastAccounts = 10_000           // accounts that are read
+	forecastTime     = 10 * time.Second // for the store
+	forecastStartup  = 5 * time.Second  // from the start of a run to its first copied change
+)
+
+// forecast logs what scheduling will do with the jobs in the store under a configuration, as couchsim lint prints
+// it. A store that does not answer is logged elsewhere; then there is no forecast.
+func (s *service) forecast(ctx context.Context, c config.Config) {
+	if !c.Roles.Has(node.Replication) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, forecastTime)
+	defer cancel()
+	q, err := kv.Run(ctx, s.db,
+		func(tx kv.Tx) (forecast.Queue, error) { return queueIn(tx.Snapshot(), s.store, s.name) })
+	if err != nil {
+		s.logger.Debug("forecast", "error", err)
+		return
+	}
+	findings, _ := forecast.Findings(c.Settings, q)
+	for _, f := range findings {
+		var better []string
+		for _, b := range f.Better {
+			better = append(better, fmt.Sprintf("%s = %s: %s", b.Key, b.Value, b.Then))
+		}
+		about := []any{"finding", f.Name, "key", f.Key, "value", f.Value, "detail", f.Says}
+		if better != nil {
+			about = append(about, "better", strings.Join(better, "; "))
+		}
+		if f.Warning {
+			s.logger.Warn("forecast", about...)
+		} else {
+			s.logger.Info("forecast", about...)
+		}
+	}
+}
+
+// queueIn is what the store has. Accounts beyond those that are read are taken to have the mean number of jobs.
+// The node itself counts, whether it has a lease yet or not.
+func queueIn(r kv.Reader, store *jobstore.Store, name string) (forecast.Queue, error) {
+	q := forecast.Queue{Nodes: 1, Startup: forecastStartup}
+	list, total, err := jobstore.Demands(r, store, forecastAccounts)
+	if err != nil {
+		return q, err
+	}
+	members, err := node.Members(r, store)
+	if err != nil {
+		return q, err
+	}
+	for _, m := range members {
+		if !m.Expired && m.Info.Name != name && m.Info.Roles.Has(node.Replication) {
+			q.Nodes++
+		}
+	}
+	read := int64(0)
+	for _, d := range list {
+		q.Accounts = append(q.Accounts, forecast.Account{Name: d.Account, Jobs: d.Jobs})
+		read += d.Jobs
+	}
+	mean := max(1, read/max(1, int64(len(list))))
+	for ; read < total; read += mean {
+		q.Accounts = append(q.Accounts, forecast.Account{Name: "(others)", Jobs: min(mean, total-read)})
+	}
+	return q, nil
+}
