@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,13 @@ SIMTIME ?= 90s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (90s), each of them twice
 	$(GO) test ./sim/... ./scenarios/... ./cmd/couchsim/...
 	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
+
+EXPERIMENT ?= scenarios/research/quick.ini
+sweep: ## play EXPERIMENT (scenarios/research/quick.ini), and compute its results once more; needs them to have the same bytes
+	$(GO) build -o bin/ ./cmd/couchsim
+	mkdir -p bin/sweep
+	bin/couchsim sweep $(EXPERIMENT) --restart -o bin/sweep/results.jsonl
+	bin/couchsim reproduce bin/sweep/results.jsonl
 
 campaign: ## 100,000 worlds of the small profile, and which faults came up and mattered in 1,000 of them
 	$(GO) run ./cmd/couchsim run --seeds 100000 --stop 20

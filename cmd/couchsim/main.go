@@ -22,6 +22,9 @@ type commands struct {
 	Faults      faultsCommand      `cmd:"" help:"List what can go wrong, and count how often it did."`
 	Invariants  invariantsCommand  `cmd:"" help:"List what must hold, and the planted bugs that each invariant caught."`
 	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
+	Sweep       sweepCommand       `cmd:"" help:"Play a workload under many settings, and measure each."`
+	Compare     compareCommand     `cmd:"" help:"Compare policies or settings: paired differences with intervals."`
+	Reproduce   reproduceCommand   `cmd:"" help:"Compute a file of results once more, and tell what differs."`
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
 	Workload    workloadCommand    `cmd:"" help:"Make, convert and summarise workloads of the scheduler."`
 	Lint        lintCommand        `cmd:"" help:"Tell what a configuration will do, and what to change."`

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"couchrelay/sim/sweep"
+)
+
+// compareCommand compares settings.
+type compareCommand struct {
+	File    string   `arg:"" help:"An experiment, or results (.jsonl) of couchsim sweep."`
+	Set     []string `sep:"none" placeholder:"KEY=VALUE,..." help:"One side of the comparison."`
+	Metrics []string `placeholder:"NAME" help:"Metrics to show, with * for any letters."`
+	Format  string   `default:"table" enum:"table,csv,json" help:"table, csv or json."`
+	Out     string   `short:"o" placeholder:"FILE.jsonl" help:"Also write the runs, as couchsim sweep does."`
+	Workers int      `placeholder:"N" help:"Runs at once; one on each core unless told."`
+	Pareto  []string `placeholder:"METRIC" help:"Show the points that no other one betters in all of these."`
+
+	Sensitivity []string `placeholder:"METRIC" help:"Show what each axis does to these, one at a time."`
+}
+
+// Help is kong's.
+func (compareCommand) Help() string {
+	return `The first --set is what the others are compared with; a single one is compared with what the experiment
+says. The [sweep] of an experiment is left out. In results, --set names a point: by its settings, or by its number.
+
+All sides have the same seeds and the same workloads. A difference is taken seed by seed, and its interval is the
+bootstrap interval of 95 %. Where that excludes 0, the line says whether the second side is better or worse, or
+other if neither more nor less is better.
+
+  couchsim compare quick.ini --set scheduling_policy=fairshare --set scheduling_policy=tags
+  couchsim compare quick.ini --set max_churn=50,interval=30s
+  couchsim compare quick.results.jsonl --set 1 --set 4 --metrics 'wait-*'
+  couchsim compare quick.results.jsonl --pareto share-error-max-run,wait-turn-p99`
+}
+
+func (c *compareCommand) Run() error {
+	if filepath.Ext(c.File) == ".jsonl" {
+		return c.ofResults(os.Stdout)
+	}
+	if len(c.Pareto)+len(c.Sensitivity) > 0 {
+		return errors.New("--pareto and --sensitivity are for results (.jsonl); couchsim sweep writes them")
+	}
+	r, err := c.playSets()
+	if err != nil {
+		return err
+	}
+	var points []int
+	for i := range r.Summaries {
+		points = append(points, i+1)
+	}
+	return c.show(os.Stdout, r, points)
+}
+
+// ofResults shows what was asked of results that are there.
+func (c *compareCommand) ofResults(out io.Writer) error {
+	r, err := sweep.Open(c.File)
+	if err != nil {
+		return err
+	}
+	if c.Out != "" || c.Workers != 0 {
+		return errors.New("--out and --workers are for experiments; nothing is played for results (.jsonl)")
+	}
+	if len(c.Set) == 1 || len(c.Set)+len(c.Pareto)+len(c.Sensitivity) == 0 {
+		return errors.New("of results, --set must be given twice or more, or --pareto or --sensitivity")
+	}
+	if len(c.Pareto) > 0 {
+		if err := c.front(out, r); err != nil {
+			return err
+		}
+	}
+	if len(c.Sensitivity) > 0 {
+		if err := c.effects(out, r); err != nil {
+			return err
+		}
+	}
+	var points []int
+	for _, text := range c.Set {
+		p, err := r.Find(text)
+		if err != nil {
+			return fmt.Errorf("--set %w", err)
+		}
+		points = append(points, p)
+	}
+	if len(points) == 0 {
+		return nil
+	}
+	return c.show(out, r, points)
+}
+
+// playSets plays an experiment with each of the settings.
+func (c *compareCommand) playSets() (*sweep.Results, error) {
+	if len(c.Set) == 0 {
+		return nil, errors.New("--set KEY=VALUE must be given: once to compare with what the experiment says, " +
+			"or for each side")
+	}
+	e, err := sweep.Load(c.File)
+	if err != nil {
+		return nil, err
+	}
+	command := "couchsim compare " + c.File
+	var points []sweep.Point
+	if len(c.Set) == 1 {
+		points = append(points, sweep.Point{})
+	}
+	for _, text := range c.Set {
+		p, err := sweep.ParsePoint(text)
+		if err != nil {
+			return nil, fmt.Errorf("--set %w", err)
+		}
+		points = append(points, p)
+		command += " --set " + strconv.Quote(text)
+	}
+	if err := e.Vary(points); err != nil {
+		return nil, err
+	}
+	plan, err := e.Plan(command, sweep.DefaultLimit)
+	if err != nil {
+		return nil, err
+	}
+	announce(os.Stderr, e, plan)
+	player := sweepCommand{Workers: c.Workers}
+	return player.play(plan, c.Out)
+}
+
+// usual are the metrics that most questions are about.
+var usual = []string{
+	"share-error-max-*", "jain-run", "lag-p99", "wait-first-p50", "wait-first-p99", "wait-turn-p50",
+	"wait-turn-p99", "longest-gap",
+	"run-length-p50", "bounded-slowdown-p*", "freshness-p50", "freshness-p99", "full-turn-mean", "starts",
+	"rotations",
+	"startup-share", "lost-work", "utilisation", "idle-while-waiting", "throughput", "completed",
+}
+
+// wanted keeps the differences of metrics that are to be shown.
+func (c *compareCommand) wanted(list []sweep.Difference) ([]sweep.Difference, error) {
+	patterns := c.Metrics
+	if len(patterns) == 0 {
+		patterns = usual
+	}
+	hits := map[string]bool{}
+	kept := slices.DeleteFunc(slices.Clone(list), func(d sweep.Difference) bool {
+		return !slices.ContainsFunc(patterns, func(p string) bool {
+			match, err := filepath.Match(p, d.Metric.Name)
+			hits[p] = hits[p] || match && err == nil
+			return match && err == nil
+		})
+	})
+	for _, p := range c.Metrics {
+		if !hits[p] {
+			return nil, fmt.Errorf("--metrics %s: no metric of that name has a value", p)
+		}
+	}
+	return kept, nil
+}
+
+// pair is two points side by side.
+type pair struct {
+	A           string             `json:"a"`
+	B           string             `json:"b"`
+	Differences []sweep.Difference `json:"differences"`
+}
+
+func (c *compareCommand) show(out io.Writer, r *sweep.Results, points []int) error {
+	var all []pair
+	for _, p := range points[1:] {
+		list, err := c.wanted(r.Compare(points[0], p))
+		if err != nil {
+			return err
+		}
+		all = append(all, pair{settingsOf(r, points[0]), settingsOf(r, p), list})
+	}
+	switch c.Format {
+	case "json":
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	case "csv":
+		return pairsCSV(out, all)
+	}
+	fmt.Fprintf(out, "%d seeds; b - a of each seed, with its bootstrap interval of 95 %%\n", r.Header.Seeds())
+	for _, p := range all {
+		pairTable(out, p)
+	}
+	return nil
+}
+
+// settingsOf names a point.
+func settingsOf(r *sweep.Results, point int) string {
+	var all []string
+	s := r.Summaries[point-1].Settings
+	for _, axis := range r.Header.Axes {
+		if v, has := s[axis]; has {
+			all = append(all, axis+"="+v)
+		}
+	}
+	if len(all) == 0 {
+		return "as in the file"
+	}
+	return strings.Join(all, ", ")
+}
+
+func pairTable(out io.Writer, p pair) {
+	fmt.Fprintf(out, "\na: %s\nb: %s\n", p.A, p.B)
+	fmt.Fprintf(out, "%-24s %-6s %9s %9s %9s %21s\n", "", "unit", "a", "b", "b - a", "interval of b - a")
+	for _, d := range p.Differences {
+		i := fmt.Sprintf("%.3g to %.3g", d.Minus.Low, d.Minus.High)
+		if d.Minus.Seeds < 2 {
+			i = "-"
+		}
+		line := fmt.Sprintf("%-24s %-6s %9s %9s %9s %21s  %s", d.Metric.Name, d.Metric.Unit, short(d.A.Mean),
+			short(d.B.Mean),
+			short(d.Minus.Mean), i, verdictOf(d))
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+}
+
+// verdictOf is a word where the interval excludes 0.
+func verdictOf(d sweep.Difference) string {
+	switch {
+	case !d.Distinct:
+		return ""
+	case d.Metric.Better == "":
+		return "other"
+	case (d.Metric.Better == "less") == (d.Minus.Mean < 0):
+		return "better"
+	}
+	return "worse"
+}
+
+// short is a number in four digits.
+func short(n sweep.Number) string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	if x := math.Abs(float64(n)); x >= 1000 && x < 1e7 {
+		return strconv.FormatFloat(float64(n), 'f', 0, 64)
+	}
+	return strconv.FormatFloat(float64(n), 'g', 4, 64)
+}
+
+func full(n sweep.Number) string {
+	if math.IsNaN(float64(n)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', -1, 64)
+}
+
+func pairsCSV(out io.Writer, all []pair) error {
+	rows := csv.NewWriter(out)
+	_ = rows.Write([]string{"a", "b", "metric", "unit", "a_mean", "a_low", "a_high", "b_mean", "b_low", "b_high",
+		"difference_mean", "difference_low", "difference_high", "seeds", "verdict"}) // see Error below
+	for _, p := range all {
+		for _, d := range p.Differences {
+			row := []string{p.A, p.B, d.Metric.Name, d.Metric.Unit}
+			for _, i := range []sweep.Interval{d.A, d.B, d.Minus} {
+				row = append(row, full(i.Mean), full(i.Low), full(i.High))
+			}
+			_ = rows.Write(append(row, strconv.Itoa(d.Minus.Seeds), verdictOf(d)))
+		}
+	}
+	rows.Flush()
+	return rows.Error()
+}
+
+// front shows the Pareto front.
+func (c *compareCommand) front(out io.Writer, r *sweep.Results) error {
+	front, err := r.Undominated(c.Pareto)
+	if err != nil {
+		return fmt.Errorf("--pareto %w", err)
+	}
+	rows := [][]string{append([]string{"point", "settings"}, c.Pareto...)}
+	for _, s := range front {
+		row := []string{strconv.Itoa(s.Point), settingsOf(r, s.Point)}
+		for _, name := range c.Pareto {
+			row = append(row, short(s.Metrics[name].Mean))
+		}
+		rows = append(rows, row)
+	}
+	return c.table(out, rows)
+}
+
+// effects shows what the axes do.
+func (c *compareCommand) effects(out io.Writer, r *sweep.Results) error {
+	rows := [][]string{{"metric", "axis", "from", "to", "change", "pairs", "rank correlation"}}
+	for _, metric := range c.Sensitivity {
+		list, err := r.Sensitivity(metric)
+		if err != nil {
+			return fmt.Errorf("--sensitivity %w", err)
+		}
+		for _, e := range list {
+			rows = append(rows, []string{metric, e.Axis, e.From, e.To, short(e.Change), strconv.Itoa(e.Pairs),
+				short(e.Rank)})
+		}
+	}
+	return c.table(out, rows)
+}
+
+// table writes rows, of which the first is the heading.
+func (c *compareCommand) table(out io.Writer, rows [][]string) error {
+	switch c.Format {
+	case "csv":
+		return csv.NewWriter(out).WriteAll(rows)
+	case "json":
+		var all []map[string]string
+		for _, row := range rows[1:] {
+			m := map[string]string{}
+			for i, cell := range row {
+				m[rows[0][i]] = cell
+			}
+			all = append(all, m)
+		}
+		return json.NewEncoder(out).Encode(all)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}

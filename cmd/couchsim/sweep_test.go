@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"couchrelay/sim/sweep"
+)
+
+const tiny = `# Two settings of a small queue.
+duration = 1h
+seeds = 1..3
+[replicator]
+max_jobs = 5
+[workload]
+jobs = 20
+[sweep]
+max_churn = 1, 4
+`
+
+// swept plays an experiment, and returns the directory that it is in.
+func swept(t *testing.T) (dir, results string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("tiny.ini", []byte(tiny), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := sweepCommand{File: "tiny.ini", PointsLimit: 10}
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return ".", "tiny.results.jsonl"
+}
+
+func TestSweepThenReproduce(t *testing.T) {
+	dir, results := swept(t)
+	again := reproduceCommand{File: results}
+	if err := again.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 4 {
+		t.Errorf("left are %v", left)
+	}
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(text, []byte(`"starts":`), []byte(`"starts":1`), 1)
+	if err := os.WriteFile(results, other, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	was, err := sweep.Open(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("is.jsonl", text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	is, err := sweep.Open("is.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := again.judge(&out, was, is, "is.jsonl"); err == nil || !strings.Contains(out.String(),
+		"point 1, seed 1: starts is ") ||
+		!strings.Contains(out.String(), "1 values differ; the new results are in is.jsonl") {
+		t.Error(err, out.String())
+	}
+}
+
+// Tables fit into 100 columns, and all forms say the same.
+func TestCompare(t *testing.T) {
+	_, results := swept(t)
+	show := func(format string) string {
+		c := compareCommand{File: results, Set: []string{"max_churn=1", "2"}, Format: format, Metrics: []string{"*"}}
+		var out strings.Builder
+		if err := c.ofResults(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	text := show("table")
+	for line := range strings.Lines(text) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	for _, part := range []string{"a: max_churn=1\nb: max_churn=4\n", "\nstarts ", "worse\n", "better\n", "other\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(show("csv"))).ReadAll()
+	var pairs []pair
+	if err := json.Unmarshal([]byte(show("json")), &pairs); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || len(pairs) != 1 || len(rows) != 1+len(pairs[0].Differences) ||
+		len(rows) != strings.Count(text, "\n")-4 {
+		t.Errorf("%v: %d rows, %d pairs", err, len(rows), len(pairs))
+	}
+}
+
+func TestFrontAndEffects(t *testing.T) {
+	_, results := swept(t)
+	c := compareCommand{File: results, Pareto: []string{"starts", "wait-turn-p50"}, Sensitivity: []string{"starts"}}
+	var out strings.Builder
+	if err := c.ofResults(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1      max_churn=1", "2      max_churn=4", "starts  max_churn  1     4   ",
+		"rank correlation"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// An experiment is compared with itself under other settings; what it sweeps is left out.
+func TestCompareExperiment(t *testing.T) {
+	swept(t)
+	c := compareCommand{File: "tiny.ini", Set: []string{"scheduling_policy=fifo,max_churn=3"}, Out: "pair.jsonl"}
+	r, err := c.playSets()
+	if err != nil || len(r.Summaries) != 2 || settingsOf(r, 1) != "as in the file" ||
+		settingsOf(r, 2) != "scheduling_policy=fifo, max_churn=3" {
+		t.Fatal(r, err)
+	}
+	again := reproduceCommand{File: "pair.jsonl"}
+	if err := again.Run(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusedComparisons(t *testing.T) {
+	_, results := swept(t)
+	for want, c := range map[string]compareCommand{
+		"--set KEY=VALUE must be given": {File: "tiny.ini"},
+		"--set x: no such key":          {File: "tiny.ini", Set: []string{"x=1"}},
+		"max_churn=1: two of the points": {File: "tiny.ini", Set: []string{"max_churn=1",
+			"max_churn=1"}},
+		"tiny.ini: [replicator] max_churn = x":          {File: "tiny.ini", Set: []string{"max_churn=x"}},
+		"--pareto and --sensitivity are for results":    {File: "tiny.ini", Pareto: []string{"starts"}},
+		"of results, --set must be given twice or more": {File: results, Set: []string{"1"}},
+		"--set 7: must be KEY=VALUE":                    {File: results, Set: []string{"1", "7"}},
+		"--out and --workers are for experiments":       {File: results, Set: []string{"1", "2"}, Out: "x"},
+		"--metrics q*: no metric of that name": {File: results, Set: []string{"1", "2"},
+			Metrics: []string{"q*"}},
+		"--pareto q: no such metric; known are": {File: results, Pareto: []string{"q"}},
+		"--sensitivity q: no such metric":       {File: results, Sensitivity: []string{"q"}},
+		"open none.jsonl":                       {File: "none.jsonl"},
+		"open none.ini":                         {File: "none.ini", Set: []string{"nodes=1"}},
+	} {
+		if err := c.Run(); err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(),
+			want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
