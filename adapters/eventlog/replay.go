@@ -176,13 +176,21 @@ func parse(raw []byte, sum *uint32, n int) (l line, err error) {
 	return l, nil
 }
 
-func (p *player) header(h *header) error {
+// check returns an error unless this program reads logs with the header.
+func (h *header) check() error {
 	if h.Format != format {
 		return fmt.Errorf("%w: the format is %q, and should be %q", ErrFormat, h.Format, format)
 	}
 	if h.Version != Version {
 		return fmt.Errorf("%w: version %d, written by %s; this program reads version %d",
 			ErrFormat, h.Version, h.Program, Version)
+	}
+	return nil
+}
+
+func (p *player) header(h *header) error {
+	if err := h.check(); err != nil {
+		return err
 	}
 	p.report.Program, p.report.Node, p.began = h.Program, h.Node.Name, h.Began
 	p.host = host.New(host.Config{Node: h.Node, Observer: p, Plan: p.planOf})

@@ -32,6 +32,7 @@ type exception struct {
 var exceptions = []exception{
 	{"core/", true, "sim/fakefdb", "tests of what keeps things in a store need one; this one has faults"},
 	{"core/jobs/store_fdb_test.go", true, "adapters/fdb/fdbtest", "tag fdb: so that the model runs there too"},
+	{"adapters/capture/", false, "sim/workload", "what is captured is a workload; its types are data"},
 	{"adapters/", true, "sim/", "stores are compared with the simulator's and pass one conformance suite"},
 	{"adapters/fdb/fdbctest/", false, "sim/fakefdb", "tag fdbctest: the double of the C client is this store"},
 	{"adapters/fdb/fdbtest/", false, "sim/fakefdb", "tag fdbctest: gives tests that double, with its faults"},
