@@ -12,7 +12,7 @@ import (
 
 // Limits from which on a finding is a warning.
 const (
-	shortMemory = 400_000        // of a turn; see schedule.LeastHalfLife
+	shortMemory = 460_000        // of a turn; schedule.LeastHalfLife has 0.4, of turns in rounds of a whole interval
 	longMemory  = 1_500_000      // of a turn
 	unfair      = 10_000         // one point
 	costly      = 100_000        // a tenth of all running time
@@ -127,7 +127,7 @@ func (r *report) memory() {
 		if churn := r.churnFor(r.f.Memory); churn > r.s.Node.MaxChurn && churn <= r.s.Node.MaxJobs {
 			better = append(better, fmt.Sprintf("max_churn = %d", churn))
 		}
-		r.add("memory", r.f.ShareError >= unfair, "priority_coeff", says+" Below 0.4 accounts with many shares for "+
+		r.add("memory", r.f.ShareError >= unfair, "priority_coeff", says+" Below 0.46 accounts with many shares for "+
 			"each of their jobs get too much.", better...)
 	case r.f.Ratio > longMemory && r.s.Replicator.Sharing.PriorityCoeff > couchDB:
 		r.add("memory", true, "priority_coeff", says+" Above 1.5 single jobs may wait for many turns.", "auto")
@@ -139,13 +139,13 @@ func (r *report) memory() {
 // couchDB is CouchDB's priority_coeff, below which auto does not go.
 const couchDB = 980_000
 
-// churnFor is the max_churn for which a memory is 0.4 turns.
+// churnFor is the max_churn for which a memory is long enough.
 func (r *report) churnFor(memory time.Duration) int {
 	most := scale(int64(memory), million*int64(max(1, r.q.Nodes)), shortMemory) // the longest turn, of all nodes
-	return int(scale(r.f.Waiting, int64(r.s.Node.Interval), max(1, most))) + 1
+	return int(scale(r.f.Waiting, int64(round(r.s)), max(1, most))) + 1
 }
 
-// coefficient is the one that remembers for 0.4 turns, or for a little longer, as files have it.
+// coefficient is the one that remembers for long enough, or for a little longer, as files have it.
 func coefficient(turn, interval time.Duration) string {
 	memory := max(2*million, scale(int64(turn), shortMemory, int64(interval))) // in millionths of an interval
 	rest := max(1, scale(million, million, memory))
@@ -167,7 +167,7 @@ func (r *report) shares() {
 	if r.f.ShareError >= unfair && r.f.Ratio >= shortMemory {
 		last := &r.list[len(r.list)-1]
 		last.Says += fmt.Sprintf(" Its %s jobs run for %s at least each time.", Count(worst.Jobs),
-			Length(time.Duration(leastRun(r.s))*r.s.Node.Interval))
+			Length(r.f.LeastRun))
 		last.Better = append(last.Better, Better{"scheduling_policy", "tags", r.with("scheduling_policy", "tags")})
 	}
 }
@@ -206,8 +206,8 @@ func (r *report) leastRun() {
 	nodes := int64(max(1, r.q.Nodes))
 	if r.f.Churn < int64(r.s.Node.MaxChurn)*nodes*million {
 		r.add("min_run", false, "min_run_time_sec", fmt.Sprintf("A job runs for %s at least, so of %s slots %s at "+
-			"most change hands in an interval, and not %s.", Length(time.Duration(leastRun(r.s))*r.s.Node.Interval),
-			Count(r.f.Slots), Count(r.f.Churn/million), Count(int64(r.s.Node.MaxChurn)*nodes)))
+			"most change hands in a round, and not %s.", Length(r.f.LeastRun), Count(r.f.Slots),
+			Count(r.f.Churn/million), Count(int64(r.s.Node.MaxChurn)*nodes)))
 	}
 }
 

@@ -33,10 +33,11 @@ type Account struct {
 
 // Forecast is what will happen to a queue. Parts of a whole are millionths.
 type Forecast struct {
-	Slots   int64 // of all nodes
-	Jobs    int64
-	Waiting int64 // how many jobs have no slot at any time
-	Churn   int64 // how many jobs at most give way in an interval, millionths of a job
+	Slots    int64 // of all nodes
+	Jobs     int64
+	Waiting  int64         // how many jobs have no slot at any time
+	Churn    int64         // how many jobs give way in a round, in millionths of a job
+	LeastRun time.Duration // of a job
 	// Turn is the time in which as many jobs start as wait: L. Memory is tau, 0 but under fair share, and Ratio
 	// Memory/Turn in millionths.
 	Turn, Memory time.Duration
@@ -72,7 +73,14 @@ func (o Outlook) Turns() int64 {
 func (o Outlook) Off() int64 { return o.Expected - o.Entitled }
 
 // Of is the forecast of a queue under settings.
-func Of(s config.Settings, q Queue) Forecast {
+func Of(s config.Settings, q Queue) Forecast { return of(s, q, round(s)) }
+
+// round is the time between two rounds of a node in which jobs give way, on the average: nodes begin one after three
+// quarters of an interval to a whole one, by chance.
+func round(s config.Settings) time.Duration { return s.Node.Interval / 8 * 7 }
+
+// of is the forecast for nodes with other rounds.
+func of(s config.Settings, q Queue, round time.Duration) Forecast {
 	nodes := int64(max(1, q.Nodes))
 	f := Forecast{Slots: int64(s.Node.MaxJobs) * nodes, UsageMemory: s.Replicator.Sharing.Forgetting.Memory()}
 	for _, a := range q.Accounts {
@@ -82,11 +90,12 @@ func Of(s config.Settings, q Queue) Forecast {
 	}
 	f.Waiting = max(0, f.Jobs-f.Slots)
 	f.entitle()
+	least := leastRun(s, round)
 	m := model{
-		slots: f.Slots * million, interval: s.Node.Interval, least: leastRun(s) << fraction,
-		churn: min(int64(s.Node.MaxChurn)*nodes*million, f.Slots*million/leastRun(s)),
+		slots: f.Slots * million, round: round, least: least << fraction,
+		churn: min(int64(s.Node.MaxChurn)*nodes*million, f.Slots*million/least),
 	}
-	f.Churn = m.churn
+	f.Churn, f.LeastRun = m.churn, m.length(m.least)
 	turn := scale(f.Waiting*million, one, max(1, m.churn))
 	switch {
 	case f.Waiting == 0:
@@ -101,12 +110,13 @@ func Of(s config.Settings, q Queue) Forecast {
 	return f
 }
 
-// longTurn is a turn of so many intervals, centuries if they take a minute, that it is as good as none.
+// longTurn is a turn of so many rounds, centuries if they take a minute, that it is as good as none.
 const longTurn = 1 << 28 * one
 
-// leastRun is how many intervals a job runs at least. It gets its slot a moment after a rotation, so it has not
-// quite run for a whole number of them at any later one.
-func leastRun(s config.Settings) int64 { return int64(s.Node.MinRun/s.Node.Interval) + 1 }
+// leastRun is how many rounds a job runs at least.
+func leastRun(s config.Settings, round time.Duration) int64 {
+	return max(1, int64((s.Node.MinRun+round-1)/round))
+}
 
 // entitle divides the slots by shares: an account that needs fewer than its part gets what it needs, and the rest
 // is divided among the others.
@@ -145,7 +155,7 @@ func (f *Forecast) standStill() {
 
 // rotate is the forecast of jobs that take turns.
 func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
-	f.Starts = scale(m.churn, int64(time.Hour), int64(s.Node.Interval)) / million
+	f.Starts = scale(m.churn, int64(time.Hour), int64(m.round)) / million
 	sharing := s.Replicator.Sharing
 	order := schedule.Order{Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff}
 	order.Forgetting.Interval = s.Node.Interval
@@ -181,7 +191,7 @@ func memory(halfLife time.Duration, s config.Settings) time.Duration {
 
 const ln2 = 693_147 // millionths
 
-// longest is the longest wait of a job that runs for so many intervals; see the package comment.
+// longest is the longest wait of a job that runs for so many rounds; see the package comment.
 func longest(wait time.Duration, run, memory, turn int64) time.Duration {
 	ratio, spread := scale(memory, million, max(1, turn)), 300_000+scale(4*million, one, run+one/2)
 	return time.Duration(scale(int64(wait), million+scale(spread, ratio, million+ratio/4), million))

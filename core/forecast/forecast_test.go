@@ -24,6 +24,27 @@ func world(slots, churn int, coeff int64, shares, jobs []int64) (config.Settings
 	return s, q
 }
 
+// inRounds is the forecast for rounds of an interval each, as the simulations had them.
+func inRounds(s config.Settings, q Queue) Forecast { return of(s, q, s.Node.Interval) }
+
+// TestRounds: production's nodes make eight rounds in seven intervals.
+func TestRounds(t *testing.T) {
+	s, q := world(500, 20, 980_000, []int64{200, 100, 50}, []int64{2000, 5000, 3000})
+	f := Of(s, q)
+	one := 52500 * time.Millisecond
+	if f.Turn != 475*one || f.Starts != 1371 || f.Memory != 50*time.Minute || f.LeastRun != one {
+		t.Errorf("%+v", f)
+	}
+	for least, rounds := range map[time.Duration]time.Duration{
+		0: 1, 52 * time.Second: 1, time.Minute: 2, 105 * time.Second: 2, 106 * time.Second: 3,
+	} {
+		s.Node.MinRun = least
+		if f := Of(s, q); f.LeastRun != rounds*one {
+			t.Errorf("jobs that run for %s run for %s", least, f.LeastRun)
+		}
+	}
+}
+
 // TestCollapse: share errors depend on tau/L. The measured ones are those of CouchDB's algorithm, played job by job
 // with 2,000 and 10,000 jobs, in points.
 func TestCollapse(t *testing.T) {
@@ -60,7 +81,7 @@ func TestCollapse(t *testing.T) {
 		{500, 100, 980_000, []int64{2000, 5000, 3000}, 0.7, 0.5},
 		{500, 20, 500_000, []int64{2000, 5000, 3000}, 29.3, 0.5},
 	} {
-		f := Of(world(c.slots, c.churn, c.coeff, shares, c.jobs))
+		f := inRounds(world(c.slots, c.churn, c.coeff, shares, c.jobs))
 		got := float64(f.ShareError) / 10_000
 		t.Logf("tau/L %.3f: %.2f points, measured %.1f", float64(f.Ratio)/million, got, c.measured)
 		if math.Abs(got-c.measured) > c.within {
@@ -74,7 +95,7 @@ func TestCollapse(t *testing.T) {
 // minutes. 1,200 starts an hour of 5 seconds are 6,000 of 500 * 3,600 seconds.
 func TestNumbers(t *testing.T) {
 	s, q := world(500, 20, 980_000, []int64{200, 100, 50}, []int64{2000, 5000, 3000})
-	f := Of(s, q)
+	f := inRounds(s, q)
 	for name, c := range map[string][2]any{
 		"slots":   {f.Slots, int64(500)},
 		"waiting": {f.Waiting, int64(9500)},
@@ -96,11 +117,12 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("%d turns a day", got)
 	}
 	s.Replicator.Sharing.PriorityCoeff = 0 // remembers 0.6 turns
-	if f = Of(s, q); f.Memory.Round(time.Minute) != 285*time.Minute {
+	if f = inRounds(s, q); f.Memory.Round(time.Minute) != 285*time.Minute {
 		t.Errorf("auto remembers %s", f.Memory)
 	}
 	q.Nodes, s.Node.MaxChurn = 2, 10
-	if two := Of(s, q); two.Slots != 1000 || two.Waiting != 9000 || two.Turn != 450*time.Minute || two.Starts != 1200 {
+	two := inRounds(s, q)
+	if two.Slots != 1000 || two.Waiting != 9000 || two.Turn != 450*time.Minute || two.Starts != 1200 {
 		t.Errorf("two nodes: %+v", two)
 	}
 }

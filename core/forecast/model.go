@@ -8,7 +8,7 @@ import (
 	"couchrelay/core/schedule"
 )
 
-// Numbers of intervals, and logarithms, are in units of 2^-32, as those of schedule.Log2.
+// Numbers of rounds, and logarithms, are in units of 2^-32, as those of schedule.Log2.
 const (
 	fraction = 32
 	one      = 1 << fraction
@@ -17,8 +17,8 @@ const (
 // model computes how jobs take turns; see the package comment.
 type model struct {
 	slots    int64 // millionths of a slot
-	churn    int64 // millionths of a job in an interval, above 0
-	interval time.Duration
+	churn    int64 // millionths of a job in a round, above 0
+	round    time.Duration
 	least    int64 // the shortest run
 	halfLife time.Duration
 }
@@ -29,8 +29,8 @@ type turn struct {
 	run, wait int64 // of one job
 }
 
-// length is the time of a number of intervals.
-func (m model) length(n int64) time.Duration { return time.Duration(scale(n, int64(m.interval), one)) }
+// length is the time of a number of rounds.
+func (m model) length(n int64) time.Duration { return time.Duration(scale(n, int64(m.round), one)) }
 
 // even is how jobs take turns that all run for the same time, when the slots of each account are known.
 func (m model) even(accounts []Outlook, slots func(*Outlook) int64) []turn {
@@ -81,8 +81,8 @@ func classes(accounts []Outlook) (list []class, at []int) {
 	return list, at
 }
 
-// fair is how jobs take turns under fair share. It looks for the fall T for which churn jobs start in an
-// interval: it is too long by about as much as the mean wait is longer than the turn.
+// fair is how jobs take turns under fair share. It looks for the fall T for which churn jobs start in a
+// round: it is too long by about as much as the mean wait is longer than the turn.
 func (m model) fair(accounts []Outlook) []turn {
 	list, at := classes(accounts)
 	waiting := -m.slots
@@ -119,7 +119,7 @@ func (m model) fair(accounts []Outlook) []turn {
 // least is the shortest fall. Without any, the height of all jobs would be the same, whatever they run and wait.
 const least = one / 16
 
-// starts is how many jobs start in an interval, in millionths.
+// starts is how many jobs start in a round, in millionths.
 func (m model) starts(list []class) (n int64) {
 	for _, c := range list {
 		n += c.accounts * scale(c.slots, one, c.run)
@@ -181,23 +181,23 @@ func (m model) way(jobs, fall, r int64) (t turn, above int64) {
 	t.run = max(m.least, r+one/2)
 	// The job stops at 2^above (1 - 2^-run) + 2^-(run + fall), of the height.
 	stop := addLogs(above+m.left(t.run), -m.halfLives(t.run+fall))
-	t.wait = fall + scale(max(0, stop), int64(m.halfLife), int64(m.interval))
+	t.wait = fall + scale(max(0, stop), int64(m.halfLife), int64(m.round))
 	t.slots = scale(jobs*million, t.run, t.run+t.wait)
 	return t, above
 }
 
-// halfLives is a number of intervals in half-lives.
-func (m model) halfLives(n int64) int64 { return scale(n, int64(m.interval), int64(m.halfLife)) }
+// halfLives is a number of rounds in half-lives.
+func (m model) halfLives(n int64) int64 { return scale(n, int64(m.round), int64(m.halfLife)) }
 
 // precise is a one with so many bits behind the point.
 const precise = 60
 
-// left is the logarithm of 1 - 2^-x, where x is a number of intervals in half-lives. That is x ln 2 when x is small.
+// left is the logarithm of 1 - 2^-x, where x is a number of rounds in half-lives. That is x ln 2 when x is small.
 func (m model) left(n int64) int64 {
 	x := m.halfLives(n)
 	if x < one>>16 {
-		perInterval := schedule.Log2(int64(m.interval)) - schedule.Log2(int64(m.halfLife))
-		return schedule.Log2(max(1, n)) - fraction<<fraction + perInterval + schedule.Log2(ln2) - schedule.Log2(million)
+		perRound := schedule.Log2(int64(m.round)) - schedule.Log2(int64(m.halfLife))
+		return schedule.Log2(max(1, n)) - fraction<<fraction + perRound + schedule.Log2(ln2) - schedule.Log2(million)
 	}
 	return schedule.Log2(1<<precise-schedule.Exp2(precise<<fraction-x)) - precise<<fraction
 }

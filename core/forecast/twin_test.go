@@ -167,7 +167,7 @@ func TestTwin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, q := world(c.slots, c.churn, c.coeff, c.shares, c.jobs)
 			s.Replicator.Sharing.Policy = c.policy
-			f := Of(s, q)
+			f := inRounds(s, q)
 			compareWith(t, f, newTwin(s, q).play(int(8*f.Turn/time.Minute)+1000), c.points, c.time)
 		})
 	}
