@@ -166,9 +166,9 @@ func others() []Definition {
 		{"completed", "jobs", "one-shots that were completed",
 			own, More, true, true, func(r *reading) float64 { return float64(r.completed) }},
 		{"recovery", "s",
-			"longest time from the failure of a node, or the begin of an outage, until the spread of lags is back in " +
-				"its band for ten looks; spread: the most that the lag of any account changed by within the last " +
-				"ten looks; band: up to the 99th percentile of the spread before the first such upset",
+			"longest time from the failure of a node, or the begin of an outage, until the spread of lags is back " +
+				"in its band for ten looks; spread: the most that the lag of any account changed by within the " +
+				"last ten looks; band: up to the 99th percentile of the spread before the first such upset",
 			own, Less, true, false, func(r *reading) float64 { return r.meter.upsets.recovery(r.meter.now) }},
 	}
 }

@@ -76,7 +76,7 @@ func (d *Distribution) add(x, weight float64) {
 // ramp notes a value that goes evenly from one to another, either of them 0 or more, in a time.
 func (d *Distribution) ramp(from, to, time float64) {
 	a, b := max(min(from, to), 0), max(from, to, 0)
-	if b-a <= 1e-9*b {
+	if b-a <= 1e-3*(1+b) { // steep densities would be rounded badly
 		d.add((a+b)/2, time)
 		return
 	}
@@ -153,7 +153,7 @@ func (d *Distribution) Quantile(q float64) float64 {
 		case target > after:
 			last = high
 			return true
-		case slope == 0 && b.slope == 0:
+		case b.single(slope):
 			x = b.sum / b.weight
 		default:
 			x = low + (high-low)*(target-before)/(after-before)
@@ -170,7 +170,7 @@ type Point struct{ Value, Part float64 }
 func (d *Distribution) Points() (points []Point) {
 	d.walk(func(b *bucket, slope, before, after float64) bool {
 		x := lowEnd(b.key + 1)
-		if slope == 0 && b.slope == 0 {
+		if b.single(slope) {
 			x = b.sum / b.weight
 		}
 		points = append(points, Point{min(max(x, d.least), d.most), min(max(after/d.total, 0), 1)})
@@ -178,6 +178,9 @@ func (d *Distribution) Points() (points []Point) {
 	})
 	return points
 }
+
+// single reports whether all values in the bucket are single ones, when slope is the density below it.
+func (b *bucket) single(slope float64) bool { return slope == 0 && b.slope == 0 && b.moment == 0 }
 
 // walk calls f for every bucket with the density of changing values below it, and the weight below its lower and
 // its upper end, until f returns false.

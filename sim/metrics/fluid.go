@@ -76,7 +76,7 @@ func (f *fluid) wait(ages *Distribution, x, from, to float64) {
 func (f *fluid) copy(ages *Distribution, x, from, to float64) float64 {
 	for from < to {
 		b := f.born(x)
-		if b < from-slight*(1+from) {
+		if f.inBacklog(x) || b < from-slight*(1+from) {
 			x, from = f.catchUp(ages, x, b, from, to)
 			continue
 		}

@@ -5,11 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"couchrelay/sim/metrics/stats"
 	"couchrelay/sim/workload"
 )
 
 // recent is over how many looks at lags the spread goes, and for how many it must stay in its band.
 const recent = 10
+
+// rounding is more than what lags are off by, in slot-seconds.
+const rounding = 1e-3
 
 // upsets measures how long failures of nodes and outages of servers upset the sharing. Its measure is the spread:
 // the most that any account's lag changed by within the last ten looks. Lags themselves need not come back, since
@@ -58,11 +62,7 @@ func (u *upsets) recovery(now time.Duration) float64 {
 	if len(times) == 0 {
 		return math.NaN()
 	}
-	var before Distribution
-	for _, s := range u.spread[:u.next(slices.Min(times))] {
-		before.add(s, 1)
-	}
-	band := before.Quantile(0.99)
+	band := stats.Quantile(u.spread[:u.next(slices.Min(times))], 0.99) + rounding
 	longest := time.Duration(0)
 	for _, at := range times {
 		longest = max(longest, u.lasts(at, now, band))
