@@ -105,3 +105,29 @@ func TestFluid(t *testing.T) {
 		}
 	})
 }
+
+// TestBursts has changes come in the first 10 s of every 100 s, 10 a second. Two a second are copied, so that they
+// are copied within 50 s; meanwhile the age of the oldest grows by 0.8 s a second, to 40 s. The rest of the time it
+// is 0.
+func TestBursts(t *testing.T) {
+	f := fluidOf(&workload.Job{Rate: 1, Every: 100 * second, Burst: 10 * second, Speed: 2})
+	for _, c := range []struct{ until, copied, mean, most float64 }{
+		{1000, 1000, 10, 40}, {50, 100, 20, 40}, {30, 60, 12, 24}, {90, 100, 100.0 / 9, 40}, {250, 300, 12, 40},
+	} {
+		var ages Distribution
+		x := f.copy(&ages, 0, 0, c.until)
+		if !near(x, c.copied) || !near(ages.Mean(), c.mean) || !near(ages.Max(), c.most) {
+			t.Errorf("until %v s: %v copied, age %v, at most %v; want %+v", c.until, x, ages.Mean(), ages.Max(), c)
+		}
+	}
+	// A run that begins in the middle of a rest, and one that begins 100 s late: the last change of the first burst
+	// is 140 s old when it is copied.
+	var ages Distribution
+	if x := f.copy(&ages, 100, 60, 1060); !near(x, 1100) || !near(ages.Mean(), 10) {
+		t.Errorf("%v copied, age %v", x, ages.Mean())
+	}
+	ages = Distribution{}
+	if x := f.copy(&ages, 0, 100, 200); !near(x, 200) || !near(ages.Max(), 140) {
+		t.Errorf("%v copied, age %v at most", x, ages.Max())
+	}
+}

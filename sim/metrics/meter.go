@@ -15,8 +15,8 @@ import (
 type Options struct {
 	Duration time.Duration // of the run, above 0; later events are not looked at
 	WarmUp   time.Duration // is dropped; 0 or more, below Duration
-	// Cycle is how often lags are looked at; one minute when it is 0. With more than 1,000 accounts they are
-	// looked at every second cycle, with more than 2,000 every third, and so on.
+	// Cycle is how often lags are looked at; one minute when it is 0. With more than 100 accounts they are
+	// looked at every second cycle, with more than 200 every third, and so on.
 	Cycle time.Duration
 	// Window is that of the series; ten minutes when it is 0.
 	Window time.Duration
@@ -146,7 +146,7 @@ func (m *Meter) begin() {
 	m.turns = turns{epoch: m.turns.epoch}
 	m.turns.begin(m.now, m.waiting)
 	m.gantt.begin(m.now)
-	cycles := time.Duration(len(m.accts)-1)/1000 + 1
+	cycles := time.Duration(len(m.accts)-1)/100 + 1
 	m.upsets = newUpsets(m.now, m.o.Cycle*cycles, m.w.Outages)
 	m.clock(m.upsets.every, m.lookAtLags)
 	for i, length := range windowLengths {
@@ -227,6 +227,9 @@ func (m *Meter) lag(a int) float64 { return m.due.cups[a].total - m.accts[a].rec
 func (m *Meter) Observe(e lab.Event) {
 	if m.result != nil || e.At > m.o.Duration {
 		return
+	}
+	if e.At < m.now {
+		panic(fmt.Sprintf("metrics: an event of %v comes after one of %v", e.At, m.now))
 	}
 	m.advance(e.At)
 	switch e.What {

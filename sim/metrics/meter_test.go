@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ func (s *script) play(t testing.TB, o Options) *Result {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.SortStableFunc(s.events, func(a, b lab.Event) int { return int(a.At - b.At) })
 	for _, e := range s.events {
 		m.Observe(e)
 	}
