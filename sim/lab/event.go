@@ -19,6 +19,8 @@ type Event struct {
 	// Account and Shares say which account has other shares from now on (SharesSet).
 	Account int
 	Shares  int64
+	// Delay is how long the run waits in its slot before it starts up (Started).
+	Delay time.Duration
 }
 
 // What says what happened.
@@ -28,7 +30,7 @@ type What uint8
 const (
 	Submitted What = iota // the job is new, and ready to run
 	Ready                 // a job whose back-off is over is ready to run again
-	Started               // the job has a slot; its first change is copied Job.Startup later
+	Started               // the job has a slot; its first change is copied Delay and Job.Startup later
 	Ended                 // the job has left its slot; Why says how, and whether it is ready to run again
 	Removed               // the job is gone, after an Ended if it ran
 	NodeUp                // a node has Slots, from its start on and whenever they change

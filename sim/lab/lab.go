@@ -77,6 +77,11 @@ func (l *lab) prepare() {
 	for _, list := range l.outages {
 		slices.SortFunc(list, func(a, b workload.Outage) int { return int(a.From - b.From) })
 	}
+	for a := range w.Accounts {
+		if s := l.c.sharesOf(a); s != w.Accounts[a].Shares {
+			l.tell(Event{What: SharesSet, Job: -1, Node: -1, Account: a, Shares: s})
+		}
+	}
 	l.planSubmit(0)
 	for i, c := range w.Changes {
 		l.agenda.plan(due{at: begin.Add(c.At), what: setShares, node: -1, which: uint64(i)})

@@ -50,7 +50,7 @@ func (p *labNode) start(e node.StartRun) {
 		r.end(replication.Crashed, max(at, r.begins).Add(soon))
 	}
 	p.runs[e.Run] = r
-	l.tell(Event{What: Started, Job: n, Node: p.number})
+	l.tell(Event{What: Started, Job: n, Node: p.number, Delay: e.Delay})
 	l.planEnd(p, r)
 	if state.unwell {
 		wait := l.c.Settings.Replicator.Backoff.Health + l.c.Settings.Node.ProgressInterval

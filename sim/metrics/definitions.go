@@ -92,7 +92,7 @@ var families = [kinds]Definition{
 	waitTurn: {Name: "wait-turn", Unit: "s", Source: feitelson, Better: Less,
 		Formula: "time for which a job waited before a start that was not its first"},
 	runLength: {Name: "run-length", Unit: "s", Source: own, Better: Neither,
-		Formula: "time from a start to the end of that run, its start-up included"},
+		Formula: "time from a start to the end of that run, its delay and start-up included"},
 	turnaround: {Name: "turnaround", Unit: "s", Source: feitelson, Better: Less,
 		Formula: "time from the submission of a one-shot to its completion"},
 	slowdown: {Name: "slowdown", Unit: "", Source: feitelson, Better: Less,

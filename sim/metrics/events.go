@@ -53,10 +53,10 @@ func (m *Meter) observeJob(e lab.Event) {
 		m.ready(e.Job)
 	case e.What == lab.Ready && (j.state == Waiting || j.state == Running): // another node found its node dead
 	case e.What == lab.Started && j.state == Waiting:
-		m.started(e.Job, e.Node)
+		m.started(e)
 	case e.What == lab.Started && j.state == Backoff: // at the moment at which it gets ready
 		m.ready(e.Job)
-		m.started(e.Job, e.Node)
+		m.started(e)
 	case e.What == lab.Ended && j.state == Running:
 		m.ended(e)
 	case e.What == lab.Removed && j.state != Running:
@@ -79,10 +79,10 @@ func (m *Meter) ready(n int) {
 	m.turns.entered(&m.jobs[n], m.now, m.waiting)
 }
 
-func (m *Meter) started(n, node int) {
-	j, a := &m.jobs[n], m.w.Jobs[n].Account
-	t := &m.accts[a].tally
-	m.follow(n)
+func (m *Meter) started(e lab.Event) {
+	j, wj := &m.jobs[e.Job], &m.w.Jobs[e.Job]
+	t := &m.accts[wj.Account].tally
+	m.follow(e.Job)
 	waited := (m.now - j.since).Seconds()
 	if j.known&hasRun == 0 {
 		t.note(waitFirst, waited)
@@ -93,8 +93,9 @@ func (m *Meter) started(n, node int) {
 	t.starts++
 	j.known |= hasRun
 	j.base = j.copied
-	m.enter(n, Running, node)
-	m.change(a, 0, 1)
+	j.ready = m.now + e.Delay + wj.Startup
+	m.enter(e.Job, Running, e.Node)
+	m.change(wj.Account, 0, 1)
 	m.turns.gone(j, m.now, m.waiting)
 }
 
@@ -167,12 +168,11 @@ func (m *Meter) follow(n int) {
 	t := &m.accts[wj.Account].tally
 	begin := m.now // of copying
 	if j.state == Running {
-		ready := j.since + wj.Startup
-		begin = min(max(ready, from), m.now)
+		begin = min(max(j.ready, from), m.now)
 		t.startup += (begin - max(from, j.since)).Seconds()
-		if m.now > ready && j.known&hasProgress == 0 {
+		if m.now > j.ready && j.known&hasProgress == 0 {
 			j.known |= hasProgress
-			t.note(firstProgress, (ready - wj.Submit).Seconds())
+			t.note(firstProgress, (j.ready - wj.Submit).Seconds())
 		}
 	}
 	was := j.copied

@@ -54,6 +54,7 @@ type Meter struct {
 type job struct {
 	since  time.Duration // when its state began
 	at     time.Duration // up to which its changes are followed
+	ready  time.Duration // when its run has started up
 	copied float64       // its position
 	base   float64       // its position when its run began
 	turn   uint32        // see turns
