@@ -382,3 +382,13 @@ func TestGantt(t *testing.T) {
 		t.Errorf("spans that were not asked for: %v", got)
 	}
 }
+
+// TestRecoveryFromNothing has one account, whose lag is 0 but for rounding, which grows with time.
+func TestRecoveryFromNothing(t *testing.T) {
+	s := accounts(7)
+	s.nodes(1)
+	s.at(second/7, lab.Started, s.job(0))
+	s.job(0)
+	s.w.Outages = []workload.Outage{{From: 30 * minute, To: 31 * minute}}
+	s.want(t, s.play(t, Options{Duration: 100 * hour}), -1, "recovery", 0)
+}
