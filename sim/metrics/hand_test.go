@@ -389,6 +389,6 @@ func TestRecoveryFromNothing(t *testing.T) {
 	s.nodes(1)
 	s.at(second/7, lab.Started, s.job(0))
 	s.job(0)
-	s.w.Outages = []workload.Outage{{From: 30 * minute, To: 31 * minute}}
+	s.w.Outages = []workload.Outage{{From: 14 * minute, To: 15 * minute}}
 	s.want(t, s.play(t, Options{Duration: 100 * hour}), -1, "recovery", 0)
 }
