@@ -100,6 +100,9 @@ type Stats struct {
 type SeqText string
 
 func seqText(s peer.Seq) SeqText {
+	if len(s) == 0 {
+		return ""
+	}
 	var text string
 	if json.Decode([]byte(s), &text) == nil {
 		return SeqText(text)

@@ -198,6 +198,7 @@ type timers struct {
 	rotate  instant.Time // a Survey of the queue and, with its answer, a rotation
 	charge  instant.Time // the next Charge, soon after the present interval ends by the wall clock
 	sweep   instant.Time
+	kill    instant.Time // the first deadline of the runs that are stopping
 }
 
 // New prepares a node.
@@ -255,6 +256,7 @@ func (n *Node) begin() {
 	n.timers = timers{
 		beat: instant.Never, owned: instant.Never, scan: now, poll: now.Add(n.jitter(n.cfg.PollInterval)), promote: now,
 		rotate: now.Add(n.cfg.Interval), charge: now, sweep: now.Add(n.jitter(sweepInterval)),
+		kill: instant.Never,
 	}
 	n.join()
 }
@@ -292,12 +294,7 @@ func (n *Node) Deadline() instant.Time {
 			at = min(at, c.due)
 		}
 	}
-	for _, r := range n.runs {
-		if r.state == stopping {
-			at = min(at, r.deadline)
-		}
-	}
-	return at
+	return min(at, t.kill)
 }
 
 func (n *Node) emit(e Effect) { n.out = append(n.out, e) }

@@ -244,12 +244,17 @@ func (n *Node) free(r *run) {
 func (n *Node) stopRun(r *run) {
 	if r.state == going {
 		r.state, r.deadline = stopping, n.clock.Steady.Add(n.cfg.StopTimeout)
+		n.timers.kill = min(n.timers.kill, r.deadline)
 		n.emit(StopRun{Run: r.id})
 	}
 }
 
 // stopSlow kills the runs that did not stop in time. They lose what they copied since their last checkpoint.
 func (n *Node) stopSlow() {
+	if n.timers.kill == instant.Never {
+		return
+	}
+	n.timers.kill = instant.Never
 	for _, r := range n.runs {
 		if r.state == stopping && n.clock.Steady >= r.deadline {
 			// Reached: a run that stops too slowly is killed
@@ -257,6 +262,8 @@ func (n *Node) stopSlow() {
 			n.note("killed", r.held.JobID, "did not stop in %s", n.cfg.StopTimeout)
 			r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 			n.write(r)
+		} else if r.state == stopping {
+			n.timers.kill = min(n.timers.kill, r.deadline)
 		}
 	}
 }

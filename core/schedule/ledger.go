@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -34,15 +36,19 @@ func (l *Ledger) Add(account string, ran time.Duration, now instant.Time, interv
 
 func (l *Ledger) entry(account string, at instant.Time) *entry {
 	e := entry{Charge: Charge{Account: account, At: at}}
-	i, found := slices.BinarySearchFunc(l.entries, e, compareEntries)
-	if !found {
+	i := sort.Search(len(l.entries), func(i int) bool { return compareEntries(&l.entries[i], &e) >= 0 })
+	if i == len(l.entries) || l.entries[i].Account != account || l.entries[i].At != at {
 		l.entries = slices.Insert(l.entries, i, e)
 	}
 	return &l.entries[i]
 }
 
-func compareEntries(a, b entry) int {
-	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.At, b.At))
+// compareEntries orders entries. It is called for every run in every interval, and most names are equal.
+func compareEntries(a, b *entry) int {
+	if a.Account != b.Account {
+		return strings.Compare(a.Account, b.Account)
+	}
+	return cmp.Compare(a.At, b.At)
 }
 
 // Due returns the charges that have grown since they were stored, in the name of the worker.
