@@ -208,7 +208,8 @@ func (o *balancing) checkBalance(p *process, f fleet, stopped []*run, atOnce int
 		}
 		able += min(could[i], lack)
 	}
-	if due := min(surplus, atOnce, able); p.applied.Rebalance && len(stopped) < due {
+	full := p.Running() > p.applied.MaxJobs // with a run that is over, or whose slot has gone meanwhile
+	if due := min(surplus, atOnce, able); p.applied.Rebalance && !full && len(stopped) < due {
 		o.Fail("S33g", "%s moves %d jobs of %+v, and could %d", p.Name, len(stopped), f, due)
 	}
 }

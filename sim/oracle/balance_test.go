@@ -23,13 +23,14 @@ func TestMoves(t *testing.T) {
 		jobs    []string // that run
 		stops   int      // how many of these stop
 		off     bool     // rebalance
+		over    int      // runs that are over and still have their slots
 	}
 	tell := func(m moves) func(*rig) {
 		return func(r *rig) {
 			s := r.node(1).Settings()
 			s.MaxJobs, s.MaxChurn, s.MinRun, s.Rebalance = 10, 5, time.Minute, !m.off
 			r.node(1).SetSettings(s)
-			r.node(1).Occupy(8)
+			r.node(1).Occupy(8 + m.over)
 			r.node(2).Occupy(0)
 			r.step(node.Configure{Settings: s})
 			r.fleetTells(8, m.other)
@@ -47,7 +48,7 @@ func TestMoves(t *testing.T) {
 	const rested, young = 10 * time.Minute, 9 * time.Minute
 	back := func(after time.Duration, worker string) func(*rig) {
 		return func(r *rig) {
-			tell(moves{0, rested, nil, given, 2, false})(r)
+			tell(moves{0, rested, nil, given, 2, false, 0})(r)
 			lock := jobs.Lock{Worker: worker}
 			r.store(nil, jobs.Job{ID: given[0], State: jobs.Pending}, jobstore.Record{State: jobstore.Pending})
 			r.pass(after)
@@ -58,7 +59,7 @@ func TestMoves(t *testing.T) {
 	// atRest has the first node, which runs eight jobs of ten, keep them when it had the time to move some.
 	atRest := func(list []string, before int, off bool) func(*rig) {
 		return func(r *rig) {
-			tell(moves{0, rested, nil, list, 0, true})(r)
+			tell(moves{0, rested, nil, list, 0, true, 0})(r)
 			o := r.o.process(r.node(1))
 			o.applied.Rebalance = !off
 			r.o.process(r.node(2)).outlook.worker = "n2/1"
@@ -78,20 +79,21 @@ func TestMoves(t *testing.T) {
 		balanceSubject.begin(c)
 	}}
 	check(t, &all, []case_{
-		{"two", tell(moves{0, rested, nil, given, 2, false}), ""},
-		{"none though all is uneven", tell(moves{0, rested, nil, given, 0, false}), "S33g"},
-		{"one though two could", tell(moves{0, rested, nil, given, 1, false}), "S33g"},
-		{"the only one", tell(moves{0, rested, nil, append(given[:1:1], kept...), 1, false}), ""},
-		{"three at once", tell(moves{0, rested, nil, given, 3, false}), "S33c"},
-		{"young ones", tell(moves{0, young, nil, given, 1, false}), "S33b"},
-		{"none that is young", tell(moves{0, young, nil, given, 0, false}), ""},
-		{"one-shots", tell(moves{0, rested, oneShot, given, 1, false}), "S33b"},
-		{"while off", tell(moves{0, rested, nil, given, 1, true}), "S33a"},
-		{"none while off", tell(moves{0, rested, nil, given, 0, true}), ""},
-		{"while others run about as many", tell(moves{4, rested, nil, given, 1, false}), "S33d"},
-		{"none while others run about as many", tell(moves{4, rested, nil, given, 0, false}), ""},
-		{"of its own part", tell(moves{0, rested, nil, kept, 1, false}), "S33e"},
-		{"none of its own part", tell(moves{0, rested, nil, kept, 0, false}), ""},
+		{"two", tell(moves{0, rested, nil, given, 2, false, 0}), ""},
+		{"none though all is uneven", tell(moves{0, rested, nil, given, 0, false, 0}), "S33g"},
+		{"none while slots are too many", tell(moves{0, rested, nil, given, 0, false, 3}), ""},
+		{"one though two could", tell(moves{0, rested, nil, given, 1, false, 0}), "S33g"},
+		{"the only one", tell(moves{0, rested, nil, append(given[:1:1], kept...), 1, false, 0}), ""},
+		{"three at once", tell(moves{0, rested, nil, given, 3, false, 0}), "S33c"},
+		{"young ones", tell(moves{0, young, nil, given, 1, false, 0}), "S33b"},
+		{"none that is young", tell(moves{0, young, nil, given, 0, false, 0}), ""},
+		{"one-shots", tell(moves{0, rested, oneShot, given, 1, false, 0}), "S33b"},
+		{"while off", tell(moves{0, rested, nil, given, 1, true, 0}), "S33a"},
+		{"none while off", tell(moves{0, rested, nil, given, 0, true, 0}), ""},
+		{"while others run about as many", tell(moves{4, rested, nil, given, 1, false, 0}), "S33d"},
+		{"none while others run about as many", tell(moves{4, rested, nil, given, 0, false, 0}), ""},
+		{"of its own part", tell(moves{0, rested, nil, kept, 1, false, 0}), "S33e"},
+		{"none of its own part", tell(moves{0, rested, nil, kept, 0, false, 0}), ""},
 		{"for no reason", func(r *rig) {
 			r.slots(2)
 			r.step(node.Wake{}, stop(r.runAt(given[0], 7, nil))...)

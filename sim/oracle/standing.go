@@ -10,10 +10,11 @@ import (
 
 // sight is the queue as a node last saw it.
 type sight struct {
-	asked    []string // the accounts that it asked about
-	survey   uint64   // id of the request
-	again    bool     // the request failed, and will be asked again as it was
-	crowded  bool     // more jobs waited than there were slots
+	asked    []string     // the accounts that it asked about
+	survey   uint64       // id of the request
+	since    instant.Time // when it was sent, by the world's clock
+	again    bool         // the request failed, and will be asked again as it was
+	crowded  bool         // more jobs waited than there were slots
 	order    schedule.Order
 	accounts map[string]schedule.Account
 }

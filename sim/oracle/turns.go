@@ -90,6 +90,7 @@ func (t *turns) nodeStepped(s nodeStep) {
 		if q, is := ask.Request.(node.Survey); is {
 			t.checkSurvey(p, q)
 			p.sight.asked, p.sight.survey, p.sight.again = q.Accounts, ask.ID, false
+			p.sight.since = t.w.Now()
 		}
 	}
 }
@@ -110,7 +111,7 @@ func (t *turns) surveyed(p *process, seen node.Surveyed) {
 func (t *turns) checkShares(p *process) {
 	for name, a := range p.sight.accounts { // in any order: one is enough
 		if want := t.sharing.sharesOf(name); a.Shares != want &&
-			t.sharing.settled(p.duties[surveyQueue].asked) {
+			t.sharing.settled(p.sight.since) {
 			t.Fail("S10h", "%s sees %d shares of %s, which has %d", p.Name, a.Shares, name, want)
 		}
 	}

@@ -114,6 +114,16 @@ func TestTurns(t *testing.T) {
 			r.survey(fifoOrder, schedule.Account{Shares: 50}, nil)
 		}, ""},
 
+		{"shares that were changed since it asked", func(r *rig) {
+			survey := node.Survey{First: 100, Accounts: []string{anAccount}}
+			r.step(node.Wake{}, ask(1, survey))
+			r.see(world.SharingAsked{})
+			r.see(world.SharingInForce{Sharing: jobstore.Sharing{Shares: map[string]int64{anAccount: 50}}})
+			r.pass(10 * time.Minute)
+			r.o.process(r.node(1)).duties[surveyQueue].asked = r.o.w.Now() // by the step in which it hears the answer
+			r.step(done(1, node.Surveyed{Order: fifoOrder, Accounts: []schedule.Account{idle}}), ask(2, survey))
+		}, ""},
+
 		{"asks for enough", func(r *rig) { r.step(node.Wake{}, ask(1, node.Survey{First: 13})) }, ""},
 		{"asks for too few", func(r *rig) { r.step(node.Wake{}, ask(1, node.Survey{First: 12})) }, "S6d"},
 		{"asks again for what it asked for", func(r *rig) {
