@@ -168,13 +168,17 @@ func (d *drawn) work(jobs []Job) {
 		if !jobs[i].Continuous {
 			continue
 		}
-		jobs[i].Every, jobs[i].Burst, jobs[i].Phase = d.every, d.burst, d.phase
+		jobs[i].Every, jobs[i].Burst = d.every, d.burst
 	}
 	for i := range jobs {
 		j := &jobs[i]
 		size, phase := d.size.draw(uniform(&sizes)), rounded(uniform(&phases)*d.every.Seconds())
-		if j.Every > 0 && j.Phase < 0 {
+		switch {
+		case j.Every == 0:
+		case d.phase < 0:
 			j.Phase = min(phase, j.Every-1)
+		default:
+			j.Phase = (j.Submit%j.Every + j.Every - d.phase) % j.Every
 		}
 		if !j.Continuous {
 			j.Backlog, j.Rate = size, 0
@@ -231,6 +235,9 @@ func (d *drawn) restart(w *Workload) {
 		}
 		again := *j
 		again.ID, again.Submit, again.Backlog = j.ID+"-again", at, 0
+		if j.Every > 0 {
+			again.Phase = (j.Phase + at - j.Submit) % j.Every // the source knows nothing of the restart
+		}
 		w.Jobs = append(w.Jobs, again)
 		w.Jobs[d.jobs+i].Remove = at
 	}

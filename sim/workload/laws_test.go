@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -281,6 +282,25 @@ func TestParts(t *testing.T) {
 	fits(t, "phases", phases, func(x float64) float64 { return x / 60 })
 	for _, n := range servers {
 		near(t, "jobs at a server", float64(n), 2500, 4*math.Sqrt(2500*0.75))
+	}
+}
+
+// TestPhase: with a phase all bursts begin at the same times, whenever jobs come, and go on after a restart.
+func TestPhase(t *testing.T) {
+	w := build(t, 14, "jobs = 500", "arrival = poisson", "over = 48h", "bursty = 1", "every = 24h", "burst = 10h",
+		"phase = 8h",
+		"restart_at = 30h")
+	again := 0
+	for _, j := range w.Jobs {
+		if begins := (j.Submit - j.Phase + 240*time.Hour) % (24 * time.Hour); begins != 8*time.Hour {
+			t.Fatalf("the bursts of %+v begin at %s", j, begins)
+		}
+		if strings.HasSuffix(j.ID, "-again") {
+			again++
+		}
+	}
+	if again < 200 {
+		t.Errorf("%d jobs after the restart", again)
 	}
 }
 

@@ -258,7 +258,7 @@ func TestPresets(t *testing.T) {
 func TestGolden(t *testing.T) {
 	for name, want := range map[string]string{
 		"steady": "91be0b476619", "zipf": "f46b861f8887", "bursty": "895a9de70385", "heavy-tailed": "e851a3edd437",
-		"diurnal": "85deafc0766f", "mixed": "ec66beb41cd1",
+		"diurnal": "56bd4e845762", "mixed": "ec66beb41cd1",
 	} {
 		var out bytes.Buffer
 		if err := build(t, 7, "preset = "+name).WriteTrace(&out); err != nil {

@@ -52,8 +52,8 @@ type Job struct {
 	// Every and Burst say when changes come: all of an Every within its first Burst. They come evenly when
 	// Every is 0. Burst is above 0 and no more than Every.
 	Every, Burst time.Duration
-	// Phase is the beginning of an Every, 0 or more and less than Every: changes come at the times t for which
-	// (t - Phase) modulo Every is less than Burst.
+	// Phase is how much of an Every has passed when the job is submitted, 0 or more and less than Every: changes
+	// come at the times t after the submission for which (t + Phase) modulo Every is less than Burst.
 	Phase time.Duration
 	// MTBF is the mean time of running between two crashes of the job's own; 0 for a job that never crashes.
 	MTBF time.Duration
