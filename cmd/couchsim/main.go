@@ -28,6 +28,7 @@ type commands struct {
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
 	Workload    workloadCommand    `cmd:"" help:"Make, convert and summarise workloads of the scheduler."`
 	Lint        lintCommand        `cmd:"" help:"Tell what a configuration will do, and what to change."`
+	WhatIf      whatIfCommand      `cmd:"" name:"what-if" help:"Play what a service does, as it is and with changes."`
 	Import      importCommand      `cmd:"" help:"Make a workload of a CouchDB, a couchrelay or a recorded log."`
 }
 

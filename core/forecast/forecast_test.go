@@ -125,6 +125,9 @@ func TestNumbers(t *testing.T) {
 	if two.Slots != 1000 || two.Waiting != 9000 || two.Turn != 450*time.Minute || two.Starts != 1200 {
 		t.Errorf("two nodes: %+v", two)
 	}
+	if two.Memory.Round(time.Minute) != 270*time.Minute {
+		t.Errorf("two nodes remember %s", two.Memory)
+	}
 }
 
 // TestEntitled: what an account does not need is divided among the others by their shares.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/sim/workload"
+)
+
+// small is a workload of two databases with 20 continuous jobs each, as a file.
+func small(t *testing.T) string {
+	t.Helper()
+	w := &workload.Workload{Accounts: []workload.Account{
+		{Name: "_replicator", Shares: 100}, {Name: "b/_replicator", Shares: 300},
+	}}
+	for i := range 40 {
+		w.Jobs = append(w.Jobs, workload.Job{
+			ID: string(rune('A' + i)), Account: i % 2, Continuous: true, Startup: 3 * time.Second, Speed: 10,
+			Rate: 0.1,
+		})
+	}
+	path := filepath.Join(t.TempDir(), "small.jsonl")
+	if err := w.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestWhatIf: both sides are played, compared and forecast, with the settings of the file on the one and the changes
+// on the other. What is kept can be compared again.
+func TestWhatIf(t *testing.T) {
+	keep, settings := t.TempDir(), "max_jobs = 10\nmax_churn = 1\n[replicator.shares]\n_replicator = 50\n"
+	c := whatIfCommand{
+		From: small(t), Config: lintFile(t, "[replicator]\n"+settings), Keep: keep,
+		Set: []string{"max_churn=4", "replicator.shares/b/_replicator=50"}, Nodes: 1, Seeds: 2,
+		Duration: 6 * time.Hour, Metrics: []string{"starts", "wait-turn-p50"},
+	}
+	var out bytes.Buffer
+	if err := c.play(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2 seeds; b - a of each seed", "b: max_churn=4, replicator.shares/b/_replicator=50", "starts ", "worse",
+		"As it is: 40 jobs for 10 slots of 1 node", "With max_churn=4, replicator.shares/b/_replicator=50: 40 jobs",
+		"300    20    85.7 %", "50    20    50.0 %", "68 jobs start in an hour. With 3s",
+		"274 jobs start in an hour. With 3s",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	kept, err := os.ReadFile(filepath.Join(keep, "what-if.ini"))
+	if err != nil || !strings.Contains(string(kept), settings) {
+		t.Errorf("%v\n%s", err, kept)
+	}
+	again := compareCommand{File: filepath.Join(keep, "what-if.ini"), Set: []string{"max_churn=4"}}
+	if _, err := again.playSets(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIfMistakes: nothing is played for a wrong question.
+func TestWhatIfMistakes(t *testing.T) {
+	from, bad := small(t), lintFile(t, "x")
+	asked := func(change string) whatIfCommand {
+		return whatIfCommand{From: from, Set: []string{change}, Nodes: 1, Seeds: 1}
+	}
+	with := func(spoil func(*whatIfCommand)) whatIfCommand {
+		c := asked("max_churn=4")
+		spoil(&c)
+		return c
+	}
+	for want, c := range map[string]whatIfCommand{
+		"--set max_chrn: no such key":                        asked("max_chrn=4"),
+		"--set max_churn=: must be KEY=VALUE":                asked("max_churn="),
+		"max_churn = x: must be a whole number":              asked("max_churn=x"),
+		"--set workload/jobs: must be a key of [replicator]": asked("workload/jobs=5"),
+		"--nodes 0: must be from 1":                          with(func(c *whatIfCommand) { c.Nodes = 0 }),
+		"--seeds 0: must be from 1":                          with(func(c *whatIfCommand) { c.Seeds = 0 }),
+		"--duration -1ns: must not be negative":              with(func(c *whatIfCommand) { c.Duration = -1 }),
+		"neither the address of a server":                    with(func(c *whatIfCommand) { c.From = "nowhere" }),
+		"line 1: neither [section]":                          with(func(c *whatIfCommand) { c.Config = bad }),
+	} {
+		if err := c.play(&bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %q", err, want)
+		}
+	}
+}
