@@ -355,7 +355,7 @@ func (s *server) configuration(ctx context.Context) {
 	}
 }
 
-// nodes asks a couchrelay, which does not tell its configuration, how many jobs its nodes run.
+// nodes asks a couchrelay that does not tell its configuration how many jobs its nodes run.
 func (s *server) nodes(ctx context.Context) {
 	var list struct {
 		Nodes []struct {

@@ -314,19 +314,46 @@ func TestCancelledWatch(t *testing.T) {
 // host is what a service asks of its process.
 type host struct{}
 
-func (host) NodeName() string                { return "n" }
-func (host) Roles() node.Roles               { return node.AllRoles }
-func (host) MaintenanceMode() string         { return "false" }
+func (host) NodeName() string        { return "n" }
+func (host) Roles() node.Roles       { return node.AllRoles }
+func (host) MaintenanceMode() string { return "false" }
+
+func (host) Settings(section string) map[string]string {
+	if section == "replicator" {
+		return map[string]string{"max_jobs": "7", "interval": "1m30s"}
+	}
+	return map[string]string{"shop/_replicator": "300"}
+}
 func (host) SetMaintenanceMode(string) error { return nil }
 
-// TestServerOfCouchrelay: a couchrelay is read, which tells no configuration.
-func TestServerOfCouchrelay(t *testing.T) {
+// mute is a host that tells no configuration, as those of earlier releases.
+type mute struct{ host }
+
+func (mute) Settings(string) map[string]string { return nil }
+
+func newRelay(t *testing.T, h relay.Host) *httptest.Server {
 	service := httptest.NewServer(relay.New(relay.Options{
-		DB: fakefdb.New(), Clock: clock.New(), Host: host{},
+		DB: fakefdb.New(), Clock: clock.New(), Host: h,
 		Store: jobstore.New(tuple.Subspace("service"),
 			jobstore.DefaultConfig(repid.Server{UUID: "u", HostName: "h", Port: 1})),
 	}))
 	t.Cleanup(service.Close)
+	return service
+}
+
+// TestMuteCouchrelay: what is not told is noted.
+func TestMuteCouchrelay(t *testing.T) {
+	c, err := Server(t.Context(), newRelay(t, mute{}).URL, Options{})
+	if err != nil || !slices.ContainsFunc(c.Notes, func(n string) bool {
+		return strings.HasPrefix(n, "[replicator] could not be read: answered 501")
+	}) {
+		t.Errorf("%v: %+v", err, c)
+	}
+}
+
+// TestServerOfCouchrelay: a couchrelay is read, with its configuration.
+func TestServerOfCouchrelay(t *testing.T) {
+	service := newRelay(t, host{})
 	put := func(path string, body any) {
 		t.Helper()
 		text, err := json.Marshal(body)
@@ -360,9 +387,8 @@ func TestServerOfCouchrelay(t *testing.T) {
 		one.Server != two.Server || two.Server == three.Server {
 		t.Errorf("%+v", jobs)
 	}
-	if !slices.ContainsFunc(c.Notes, func(n string) bool {
-		return strings.HasPrefix(n, "[replicator] could not be read: answered 501")
-	}) {
-		t.Errorf("notes: %q", c.Notes)
+	want := "[replicator]\nmax_jobs = 7\ninterval = 1m30s\n[replicator.shares]\nshop/_replicator = 300\n"
+	if ini := c.INI(); ini != want {
+		t.Errorf("%s\nnotes: %q", ini, c.Notes)
 	}
 }

@@ -227,6 +227,16 @@ func TestMaintenanceMode(t *testing.T) {
 	f.want(400, "PUT", setting, `true`)
 	f.want(404, "GET", "_node/a/_config/couchdb/maintenance_mode", "")
 	f.want(501, "GET", "_node/_local/_config/replicator/max_jobs", "")
+	f.want(405, "PUT", "_node/_local/_config/replicator", `{}`)
+	f.want(501, "GET", "_node/_local/_config/admins", "")
+	f.want(404, "GET", "_node/a/_config/replicator", "")
+	told := f.want(200, "GET", "_node/_local/_config/replicator", "")
+	if told["max_churn"] != "20" || told["activity_timeout_sec"] != "3s" {
+		t.Errorf("settings: %v", told)
+	}
+	if told = f.want(200, "GET", "_node/_local/_config/replicator.shares", ""); len(told) != 0 {
+		t.Errorf("shares: %v", told)
+	}
 	f.want(405, "DELETE", setting, "")
 
 	// A reload of the configuration, which has another mode, ends it.

@@ -184,6 +184,22 @@ func (s *service) NodeName() string {
 // Roles is relay.Host's.
 func (s *service) Roles() node.Roles { return s.roles }
 
+// Settings is relay.Host's. Sections with passwords, and those of the machine, are not told.
+func (s *service) Settings(section string) map[string]string {
+	if section != "replicator" && section != "replicator.shares" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := map[string]string{}
+	for _, row := range s.config.Rows() {
+		if row.Section == section && row.Value != "" {
+			told[row.Key] = row.Value
+		}
+	}
+	return told
+}
+
 // MaintenanceMode is relay.Host's.
 func (s *service) MaintenanceMode() string {
 	s.mu.Lock()

@@ -18,6 +18,9 @@ type Host interface {
 	NodeName() string
 	// Roles are the roles of the node; they never change.
 	Roles() node.Roles
+	// Settings are the keys of a section of the configuration with their values in force, as files have them; nil
+	// for sections that are not told.
+	Settings(section string) map[string]string
 	// MaintenanceMode is false, true or nolb.
 	MaintenanceMode() string
 	// SetMaintenanceMode changes it until the configuration is read again. Its error says what is accepted.
@@ -115,7 +118,7 @@ func (s *service) membership(q *web.Request) error {
 	return q.SendJSON(http.StatusOK, answer)
 }
 
-// maintenancePath is the one setting that requests can read and change.
+// maintenancePath is the one setting that requests can change.
 const maintenancePath = "_config/couchdb/maintenance_mode"
 
 // nodeName returns the name of the node that the path names; _local is this one.
@@ -128,8 +131,20 @@ func (s *service) nodeName(q *web.Request) string {
 
 // noSetting answers requests for all other settings.
 func noSetting(*web.Request) error {
-	return web.NotImplemented("of a node's configuration only " + maintenancePath + " can be asked for; " +
-		"change the file, and send SIGHUP")
+	return web.NotImplemented("of a node's configuration only _config/replicator, _config/replicator.shares and " +
+		maintenancePath + " can be asked for, and only the last can be set; change the file, and send SIGHUP")
+}
+
+// settings answers with a section of the configuration.
+func (s *service) settings(q *web.Request) error {
+	if err := s.local(q); err != nil {
+		return err
+	}
+	section := s.Host.Settings(q.Param("section"))
+	if section == nil {
+		return noSetting(q)
+	}
+	return q.SendJSON(http.StatusOK, section)
 }
 
 // oneNode answers GET /_node/NAME.

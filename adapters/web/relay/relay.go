@@ -54,6 +54,7 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: "/_node/{node}", Access: operator, Handler: s.oneNode},
 		{Method: "GET", Path: maintenance, Access: operator, Handler: s.maintenance},
 		{Method: "PUT", Path: maintenance, Access: operator, Handler: s.setMaintenance},
+		{Method: "GET", Path: "/_node/{node}/_config/{section}", Access: operator, Handler: s.settings},
 		{Method: web.Any, Path: "/_node/{node}/{setting...}", Access: operator, Handler: noSetting},
 		{Method: "GET", Path: "/_scheduler/nodes", Access: operator, Handler: s.listNodes},
 		{Method: "GET", Path: "/_scheduler/jobs", Access: client, Handler: s.listJobs},

@@ -28,10 +28,11 @@ import (
 // testHost is the process of a service under test.
 type testHost struct{}
 
-func (testHost) NodeName() string                { return "n" }
-func (testHost) Roles() node.Roles               { return node.AllRoles }
-func (testHost) MaintenanceMode() string         { return "false" }
-func (testHost) SetMaintenanceMode(string) error { return nil }
+func (testHost) NodeName() string                  { return "n" }
+func (testHost) Roles() node.Roles                 { return node.AllRoles }
+func (testHost) MaintenanceMode() string           { return "false" }
+func (testHost) Settings(string) map[string]string { return nil }
+func (testHost) SetMaintenanceMode(string) error   { return nil }
 
 // newService is a service whose jobs nobody runs.
 func newService(t *testing.T, change ...func(o *Options)) *webtest.Site {
@@ -144,7 +145,7 @@ func TestAccess(t *testing.T) {
 	}
 	open := []string{"/", "/_up", "/_uuids", "/_dbs_info", "/_db_updates", "/_search_analyze", "/_nouveau_analyze"}
 	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
-		"/_node/{node}/{setting...}", "/_node/{node}/" + maintenancePath}
+		"/_node/{node}/{setting...}", "/_node/{node}/_config/{section}", "/_node/{node}/" + maintenancePath}
 	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
 	for _, host := range []Host{testHost{}, backend{}} {
 		s := &service{Options{DB: fakefdb.New(), Store: store, Clock: clock.New(), Admins: admins, Host: host}}
