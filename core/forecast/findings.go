@@ -108,10 +108,10 @@ func (r *report) policy() {
 			r.add("policy", true, "scheduling_policy", "Shares are configured and mean nothing under fifo: accounts "+
 				"get slots by the number of their jobs.", "fairshare", "tags")
 		}
-	case schedule.Tags:
+	default: // turn by turn
 		if o := r.f.Longest(); o.LongestWait > 10*r.f.Turn {
 			r.add("policy", true, "scheduling_policy", fmt.Sprintf("Jobs of %s have a turn every %s, where the mean "+
-				"wait is %s: tags keep shares exactly, and its %d shares are few for %s jobs.", o.Name,
+				"wait is %s: its %d shares are few for %s jobs, and this policy keeps shares exactly.", o.Name,
 				Length(o.Run+o.Wait), Length(r.f.Turn), o.Shares, Count(o.Jobs)), "fairshare")
 		}
 	}

@@ -173,7 +173,7 @@ func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
 	}
 	for i, t := range turns {
 		o := &f.Accounts[i]
-		o.Expected = scale(t.slots, million, m.slots)
+		o.Expected = min(million, scale(t.slots, million, m.slots)) // the model rounds
 		o.Run, o.Wait = m.length(t.run), m.length(t.wait)
 		o.LongestWait = longest(o.Wait, t.run, int64(f.Memory), int64(min(o.Wait, f.Turn)))
 		f.ShareError = max(f.ShareError, o.Off(), -o.Off())

@@ -148,6 +148,27 @@ func TestEntitled(t *testing.T) {
 	}
 }
 
+// TestLogarithms: they are those of floating point, however small or large the numbers.
+func TestLogarithms(t *testing.T) {
+	near := func(what string, got int64, want float64) {
+		if got := float64(got) / one; math.Abs(got-want) > 1e-6*max(1, math.Abs(want)) {
+			t.Errorf("%s: %.9f, not %.9f", what, got, want)
+		}
+	}
+	for _, halfLife := range []time.Duration{time.Second, time.Minute, 35 * time.Minute, 87600 * time.Hour} {
+		m := model{round: time.Minute, halfLife: halfLife}
+		for log := 10; log < 52; log++ {
+			n := int64(1) << log
+			x := float64(n) / one * float64(m.round) / float64(halfLife)
+			near(fmt.Sprintf("1 - 2^-%g", x), m.left(n), math.Log2(-math.Expm1(-x*math.Ln2)))
+		}
+	}
+	for _, c := range [][2]float64{{0, 0}, {5, -3}, {-700, 2.5}, {1, 1.25}} {
+		got := addLogs(int64(c[0]*one), int64(c[1]*one))
+		near(fmt.Sprint("sum of ", c), got, math.Log2(math.Exp2(c[0])+math.Exp2(c[1])))
+	}
+}
+
 // TestBounds: whatever is asked, parts are parts and times are times, and in the end all slots are in use.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -175,7 +196,7 @@ func TestBounds(t *testing.T) {
 				t.Fatalf("%+v", o)
 			}
 		}
-		if f.Waiting > 0 && f.Slots > 0 && (sum < million-million/50 || sum > million+million/50) {
+		if f.Waiting > 0 && f.Slots > 0 && (sum < million-million/20 || sum > million+million/20) {
 			t.Fatalf("all accounts together have %d millionths: %+v", sum, f)
 		}
 		if len(list) == 0 {
@@ -187,6 +208,16 @@ func TestBounds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAllChange: shares count even when all jobs that have slots give way in each round.
+func TestAllChange(t *testing.T) {
+	s, q := world(500, million, 0, []int64{1, 1, 1, 461}, []int64{5000, 7, 1, 5000})
+	s.Node.Interval = 24 * time.Hour
+	f := Of(s, q)
+	if f.Accounts[0].Expected > 200_000 || f.Accounts[3].Expected < 800_000 {
+		t.Errorf("%+v", f.Accounts)
+	}
 }
 
 // TestManyAccounts: there may be any number of them, and those that are alike fare alike.
