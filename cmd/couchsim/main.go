@@ -24,6 +24,7 @@ type commands struct {
 	Marks       marksCommand       `cmd:"" help:"Tell which rare places of the core a campaign reached."`
 	Sweep       sweepCommand       `cmd:"" help:"Play a workload under many settings, and measure each."`
 	Compare     compareCommand     `cmd:"" help:"Compare policies or settings: paired differences with intervals."`
+	Plot        plotCommand        `cmd:"" help:"Draw figures of runs and results, as SVG or PNG."`
 	Reproduce   reproduceCommand   `cmd:"" help:"Compute a file of results once more, and tell what differs."`
 	Mutants     mutantsCommand     `cmd:"" help:"Plant bugs, one at a time, and count the seeds that find each."`
 	Workload    workloadCommand    `cmd:"" help:"Make, convert and summarise workloads of the scheduler."`

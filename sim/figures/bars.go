@@ -30,7 +30,7 @@ func (b Bars) check() error {
 		return ErrEmpty
 	}
 	if len(b.Bars) > mostBars {
-		return fmt.Errorf("%d bars: a figure shows at most %d", len(b.Bars), mostBars)
+		return fmt.Errorf("%w: %d bars, where %d have room", ErrTooMany, len(b.Bars), mostBars)
 	}
 	var wrong error
 	for _, bar := range b.Bars {

@@ -16,6 +16,7 @@ type Chart struct {
 	X, Y       Axis
 	Curves     []Curve
 	References []Reference
+	Says       []string // what notes stand for, a line each
 }
 
 // Axis is one of a chart or of bars.
@@ -24,6 +25,7 @@ type Axis struct {
 	Scale Scale
 	// Min and Max are its ends. Where both are 0 the data say, and the ends of a linear axis are round.
 	Min, Max float64
+	Zero     bool // a linear axis, or one of time, has 0 on it
 }
 
 // Curve is a row of points.
@@ -61,14 +63,17 @@ type Reference struct {
 	Vertical bool
 }
 
-// ErrEmpty is of figures that would show nothing.
-var ErrEmpty = errors.New("there is nothing to draw")
+// Errors of figures.
+var (
+	ErrEmpty   = errors.New("there is nothing to draw")
+	ErrTooMany = errors.New("too much for one figure")
+)
 
 func (c Chart) check() error {
 	n := 0
 	for _, curve := range c.Curves {
-		if curve.Look < 0 || curve.Look >= mostLooks {
-			return fmt.Errorf("curve %q has look %d: a figure tells only %d apart", curve.Name, curve.Look, mostLooks)
+		if curve.Look < 0 || curve.Look >= Most {
+			return fmt.Errorf("curve %q has look %d: a figure tells only %d apart", curve.Name, curve.Look, Most)
 		}
 		for _, p := range curve.Points {
 			if err := errors.Join(c.X.accepts(p.X), c.Y.accepts(p.Y, p.Low, p.High)); err != nil {
@@ -150,6 +155,9 @@ func (a Axis) over(values []float64) Axis {
 		return a
 	}
 	a.Min, a.Max = math.Inf(1), math.Inf(-1)
+	if a.Zero {
+		a.Min, a.Max = 0, 0
+	}
 	for _, v := range values {
 		if !a.Scale.log() || v > 0 {
 			a.Min, a.Max = min(a.Min, v), max(a.Max, v)
@@ -166,6 +174,9 @@ func (a Axis) over(values []float64) Axis {
 	case a.Scale == Time:
 		if a.Min == a.Max {
 			a.Max = a.Min + 1
+		}
+		if a.Zero {
+			a.Max *= 1.05
 		}
 	default:
 		if a.Min == a.Max {

@@ -81,6 +81,10 @@ func (d curvePlotter) marked(x plot.Axis) (some []Point) {
 	last := -1
 	for k := range markers {
 		goal := (float64(k) + (float64(d.nth)+0.5)/float64(d.of)) / markers
+		if d.Form == Steps { // a distribution may be steep, with most points close together
+			some = append(some, d.Points[int(goal*float64(len(d.Points)))])
+			continue
+		}
 		i := sort.Search(len(d.Points), func(i int) bool { return x.Norm(d.Points[i].X) >= goal })
 		if i < len(d.Points) && i != last && x.Norm(d.Points[i].X) < goal+1.0/markers {
 			some, last = append(some, d.Points[i]), i

@@ -24,7 +24,7 @@ func examples() map[string]Drawing {
 		References: []Reference{{"τ/L = 0.4", 0.4, true}, {"a day", 86400, false}}}
 	gantt := Gantt{To: 3600}
 	var best []Point
-	for i := range mostLooks {
+	for i := range Most {
 		name := fmt.Sprintf("account %d, whose name is far too long for a legend to hold it in a column", i)
 		line := Curve{Name: name, Look: i, Form: Form(i % 2)}
 		cloud := Curve{Name: fmt.Sprint("max_churn=", 1<<i), Look: i, Form: Marks}
@@ -194,14 +194,14 @@ func TestRefusals(t *testing.T) {
 		{Gantt{To: 1}, Size{}, "nothing to draw"},
 		{point(0, 1), Size{}, `curve "c": x: 0 has no place on a logarithmic axis`},
 		{point(1, math.NaN()), Size{}, `curve "c": y: NaN is no number`},
-		{Chart{Curves: []Curve{{Name: "c", Look: mostLooks}}}, Size{}, "tells only 8 apart"},
-		{Bars{Bars: make([]Bar, mostBars+1)}, Size{}, "41 bars: a figure shows at most 40"},
+		{Chart{Curves: []Curve{{Name: "c", Look: Most}}}, Size{}, "tells only 8 apart"},
+		{Bars{Bars: make([]Bar, mostBars+1)}, Size{}, "41 bars, where 40"},
 		{Bars{Bars: []Bar{{"b", math.Inf(1), 0, 0}}}, Size{}, `bar "b"`},
-		{rows(mostRows+1, 1), Size{}, "601 jobs: at most 600"},
-		{rows(2, mostSpans), Size{}, "200000 runs and waits: at most 100000"},
+		{rows(MostRows+1, 1), Size{}, "601 jobs, where 600"},
+		{rows(2, mostSpans), Size{}, "200000 runs and waits, where 100000"},
 		{Gantt{To: 1, Rows: []Row{{0, []Span{{}}}}}, Size{}, "row 0: account 0"},
-		{point(1, 1), Size{Width: 5}, "5 by 60 mm: 20 to 1000 mm are accepted"},
-		{point(1, 1), Size{Height: 5000}, "88 by 5000 mm"},
+		{point(1, 1), Size{Width: 5}, "5 mm: must be from 20 to 1000"},
+		{point(1, 1), Size{Height: 5000}, "5000 mm: must be"},
 	} {
 		var b bytes.Buffer
 		err := Write(&b, c.d, c.size, SVG, "")

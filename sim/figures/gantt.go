@@ -39,28 +39,28 @@ const (
 	Running
 )
 
-// What a chart can hold so that single runs are seen, and files do not grow beyond measure.
-const (
-	mostRows  = 600
-	mostSpans = 100_000
-)
+// MostRows is how many jobs a Gantt chart shows, so that each can be seen.
+const MostRows = 600
+
+// mostSpans keeps files from growing beyond measure.
+const mostSpans = 100_000
 
 func (g Gantt) check() error {
 	spans := 0
 	for i, r := range g.Rows {
-		if r.Account < 0 || r.Account >= min(len(g.Accounts), mostLooks) {
+		if r.Account < 0 || r.Account >= min(len(g.Accounts), Most) {
 			return fmt.Errorf("row %d: account %d is not among the %d that a figure tells apart",
-				i, r.Account, mostLooks)
+				i, r.Account, Most)
 		}
 		spans += len(r.Spans)
 	}
 	switch {
 	case spans == 0 || g.To <= g.From:
 		return ErrEmpty
-	case len(g.Rows) > mostRows:
-		return fmt.Errorf("a Gantt chart of %d jobs: at most %d can be told apart", len(g.Rows), mostRows)
+	case len(g.Rows) > MostRows:
+		return fmt.Errorf("%w: %d jobs, where %d can be told apart", ErrTooMany, len(g.Rows), MostRows)
 	case spans > mostSpans:
-		return fmt.Errorf("a Gantt chart of %d runs and waits: at most %d fit", spans, mostSpans)
+		return fmt.Errorf("%w: %d runs and waits, where %d can be told apart", ErrTooMany, spans, mostSpans)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ var idle = map[State]draw.LineStyle{
 func (g Gantt) Plot(c draw.Canvas, p *plot.Plot) {
 	height := (c.Max.Y - c.Min.Y) / vg.Length(len(g.Rows))
 	gap := min(height*0.12, 1)
-	lines, starting, running := map[State]vg.Path{}, make([]vg.Path, mostLooks), make([]vg.Path, mostLooks)
+	lines, starting, running := map[State]vg.Path{}, make([]vg.Path, Most), make([]vg.Path, Most)
 	x := func(t float64) vg.Length { return c.X(p.X.Norm(math.Min(math.Max(t, g.From), g.To))) }
 	for i, r := range g.Rows {
 		top := c.Max.Y - height*vg.Length(i)
@@ -174,7 +174,7 @@ func (g Gantt) Plot(c draw.Canvas, p *plot.Plot) {
 			c.Stroke(lines[s])
 		}
 	}
-	for i := range mostLooks {
+	for i := range Most {
 		for _, fill := range []struct {
 			path  vg.Path
 			solid bool

@@ -81,6 +81,25 @@ func TestThinned(t *testing.T) {
 	}
 }
 
+func TestEnds(t *testing.T) {
+	for _, c := range []struct {
+		axis     Axis
+		values   []float64
+		min, max float64
+	}{
+		{Axis{}, []float64{3, 37}, 0, 40},
+		{Axis{}, []float64{0.981, 0.999}, 0.98, 1},
+		{Axis{Zero: true}, []float64{30, 37}, 0, 40},
+		{Axis{Min: -1, Max: 5}, []float64{30, 37}, -1, 5},
+		{Axis{Scale: Time}, []float64{60, 100}, 60, 100},
+		{Axis{Scale: Time, Zero: true}, []float64{60, 100}, 0, 105},
+	} {
+		if got := c.axis.over(c.values); math.Abs(got.Min-c.min) > 1e-9 || math.Abs(got.Max-c.max) > 1e-9 {
+			t.Errorf("%v: from %v to %v, want %v to %v", c.values, got.Min, got.Max, c.min, c.max)
+		}
+	}
+}
+
 func TestFront(t *testing.T) {
 	all := []Point{{X: 3, Y: 1}, {X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 2}, {X: 4, Y: 4}, {X: 1, Y: 6}, {X: 9, Y: 1}}
 	got := front(all)
@@ -100,7 +119,7 @@ func TestLooks(t *testing.T) {
 		for _, l := range looks {
 			seen[part(l)] = true
 		}
-		if len(seen) != mostLooks {
+		if len(seen) != Most {
 			t.Errorf("%d different ones: %v", len(seen), seen)
 		}
 	}
@@ -122,6 +141,9 @@ func TestMarked(t *testing.T) {
 		if d := b[i].X - a[i].X; d < 70 || d > 100 {
 			t.Errorf("markers at %v and %v", a[i].X, b[i].X)
 		}
+	}
+	if n := len(curvePlotter{Curve{Points: points, Form: Target}, Linear, 0, 2}.marked(x)); n != 0 {
+		t.Errorf("%d markers on what another line should be", n)
 	}
 	if n := len(curvePlotter{Curve{Points: points, Form: Marks}, Linear, 0, 1}.marked(x)); n != 1000 {
 		t.Errorf("%d of 1000 points", n)

@@ -17,7 +17,7 @@ type look struct {
 }
 
 // looks are ordered so that neighbours differ most in grey. Yellow, of the same palette, is too pale on paper.
-var looks = []look{
+var looks = [Most]look{
 	{color.RGBA{0x00, 0x72, 0xB2, 0xFF}, nil, marker{}},                                               // blue
 	{color.RGBA{0xE6, 0x9F, 0x00, 0xFF}, []vg.Length{5, 2}, marker{corners: square}},                  // orange
 	{color.RGBA{0x00, 0x00, 0x00, 0xFF}, []vg.Length{1, 1.5}, marker{corners: triangle}},              // black
@@ -28,8 +28,8 @@ var looks = []look{
 	{color.RGBA{0x80, 0x80, 0x80, 0xFF}, []vg.Length{2, 2}, marker{corners: diamond, open: true}},     // grey
 }
 
-// mostLooks is how many things of one kind a figure tells apart.
-var mostLooks = len(looks)
+// Most is how many accounts, runs or families of points a figure tells apart.
+const Most = 8
 
 var (
 	ink  = color.RGBA{0x00, 0x00, 0x00, 0xFF}

@@ -49,6 +49,16 @@ const (
 	maxSize = 1000
 )
 
+// Check refuses sizes that no paper has.
+func (s Size) Check() error {
+	for _, v := range []float64{s.Width, s.Height} {
+		if v != 0 && !(v >= minSize && v <= maxSize) {
+			return fmt.Errorf("%g mm: must be from %d to %d", v, minSize, maxSize)
+		}
+	}
+	return nil
+}
+
 // dpi is the resolution of PNG files, as journals ask for.
 const dpi = 300
 
@@ -57,15 +67,14 @@ func Write(w io.Writer, d Drawing, size Size, format Format, source string) erro
 	if err := d.check(); err != nil {
 		return err
 	}
+	if err := size.Check(); err != nil {
+		return err
+	}
 	if size.Width == 0 {
 		size.Width = d.natural().Width
 	}
 	if size.Height == 0 {
 		size.Height = d.natural().Height
-	}
-	if min(size.Width, size.Height) < minSize || max(size.Width, size.Height) > maxSize {
-		return fmt.Errorf("a figure cannot be %g by %g mm: %d to %d mm are accepted",
-			size.Width, size.Height, minSize, maxSize)
 	}
 	width, height := vg.Length(size.Width)*vg.Millimeter, vg.Length(size.Height)*vg.Millimeter
 	if format == PNG {

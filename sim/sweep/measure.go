@@ -13,18 +13,37 @@ import (
 	"couchrelay/sim/workload"
 )
 
-// measure plays a run in package lab.
-func measure(ctx context.Context, s *Setup, w *workload.Workload, seed uint64) (Values, error) {
+// Observe plays a run of the setup and measures it with some options, whose Duration and WarmUp are the setup's. A
+// nil workload is that of the seed.
+func (s *Setup) Observe(
+	ctx context.Context, w *workload.Workload, seed uint64, o metrics.Options,
+) (*metrics.Result, *workload.Workload, error) {
+	if w == nil {
+		var err error
+		if w, err = s.Recipe.Build(seed); err != nil {
+			return nil, nil, err
+		}
+	}
 	c, w := s.Lab(), withShares(w, s.Settings.Replicator.Sharing.Shares)
 	c.Workload, c.Seed = w, seed
-	meter, err := metrics.New(w, metrics.Options{Duration: s.Duration, WarmUp: s.WarmUp})
+	o.Duration, o.WarmUp = s.Duration, s.WarmUp
+	meter, err := metrics.New(w, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := lab.Run(ctx, c, meter); err != nil {
+		return nil, nil, err
+	}
+	return meter.Result(), w, nil
+}
+
+// measure plays a run in package lab.
+func measure(ctx context.Context, s *Setup, w *workload.Workload, seed uint64) (Values, error) {
+	r, _, err := s.Observe(ctx, w, seed, metrics.Options{})
 	if err != nil {
 		return nil, err
 	}
-	if err := lab.Run(ctx, c, meter); err != nil {
-		return nil, err
-	}
-	r, values := meter.Result(), Values{}
+	values := Values{}
 	for i, d := range metrics.Definitions {
 		if d.Overall {
 			values[d.Name] = Number(r.Overall[i])
