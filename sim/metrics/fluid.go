@@ -6,13 +6,15 @@ import (
 	"couchrelay/sim/workload"
 )
 
-// fluid is a job's changes as workload.Job describes them. Times are seconds since the submission, where the
-// first Every begins; changes of the backlog are as old as that. Positions are numbers of changes from the first
+// fluid is a job's changes as workload.Job describes them. Times are seconds since the submission; changes of the
+// backlog are as old as that. Positions are numbers of changes from the first
 // of the backlog on. Changes are copied in the order in which they came.
 type fluid struct {
 	backlog, speed, rate float64
 	every, burst         float64 // 0 for changes that come evenly
 	peak                 float64 // rate while changes come
+	phase                float64 // how much of an Every had passed
+	before               float64 // changes of that Every that had come, and are no part of the backlog
 }
 
 // slight is what rounding may be off by, of times and of parts of an Every.
@@ -23,6 +25,8 @@ func fluidOf(j *workload.Job) fluid {
 	if j.Every > 0 && j.Burst < j.Every {
 		f.every, f.burst = j.Every.Seconds(), j.Burst.Seconds()
 		f.peak = j.Rate * f.every / f.burst
+		f.phase = j.Phase.Seconds()
+		f.before = f.came(f.phase)
 	}
 	return f
 }
@@ -32,8 +36,13 @@ func (f *fluid) arrived(t float64) float64 {
 	if f.every == 0 {
 		return f.backlog + f.rate*t
 	}
+	return f.backlog + f.came(t+f.phase) - f.before
+}
+
+// came is how many changes come in a time that begins with an Every.
+func (f *fluid) came(t float64) float64 {
 	n := math.Floor(t/f.every + slight)
-	return f.backlog + f.rate*f.every*(n+min(max(t-n*f.every, 0)/f.burst, 1))
+	return f.rate * f.every * (n + min(max(t-n*f.every, 0)/f.burst, 1))
 }
 
 // born is when the change behind a position comes; +Inf for never.
@@ -48,15 +57,15 @@ func (f *fluid) born(x float64) float64 {
 		return max(y, 0) / f.rate
 	}
 	n := f.bursts(x)
-	return n*f.every + max(y/(f.rate*f.every)-n, 0)*f.burst
+	return n*f.every + max((y+f.before)/(f.rate*f.every)-n, 0)*f.burst - f.phase
 }
 
 // inBacklog reports whether the change behind a position is one of the backlog.
 func (f *fluid) inBacklog(x float64) bool { return x < f.backlog*(1-slight) }
 
-// bursts is how many bursts lie wholly before a position.
+// bursts is how many bursts lie wholly before a position, that of the phase too.
 func (f *fluid) bursts(x float64) float64 {
-	return math.Floor((x-f.backlog)/(f.rate*f.every) + slight)
+	return math.Floor((x-f.backlog+f.before)/(f.rate*f.every) + slight)
 }
 
 // wait notes the age of the oldest change behind a position while nothing is copied. The age is 0 while there is
@@ -99,7 +108,8 @@ func (f *fluid) copy(ages *Distribution, x, from, to float64) float64 {
 // periods notes the whole periods that begin at a time at which everything is copied, and are all alike: in the
 // burst the copying falls behind, and catches up in the rest. It returns the position and time at their end.
 func (f *fluid) periods(ages *Distribution, x, from, to float64) (float64, float64) {
-	if f.every == 0 || f.speed <= f.rate || math.Abs(from-math.Round(from/f.every)*f.every) > slight*(1+from) {
+	since := from + f.phase
+	if f.every == 0 || f.speed <= f.rate || math.Abs(since-math.Round(since/f.every)*f.every) > slight*(1+since) {
 		return x, from
 	}
 	n := math.Floor((to - from) / f.every)
@@ -127,7 +137,7 @@ func (f *fluid) catchUp(ages *Distribution, x, born, from, to float64) (float64,
 			next = f.arrived(from + lasts)
 		}
 		if f.every > 0 {
-			end := f.backlog + (f.bursts(x)+1)*f.rate*f.every
+			end := f.backlog - f.before + (f.bursts(x)+1)*f.rate*f.every
 			if l := (end - x) / f.speed; l < lasts {
 				next, lasts = end, l
 			}

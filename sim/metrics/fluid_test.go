@@ -18,6 +18,7 @@ func drawJob(t *rapid.T) workload.Job {
 	if rapid.Bool().Draw(t, "bursts") {
 		j.Every = time.Duration(rapid.IntRange(10, 100).Draw(t, "every")) * second
 		j.Burst = j.Every / time.Duration(rapid.SampledFrom([]int{1, 2, 5}).Draw(t, "burst"))
+		j.Phase = j.Every / 20 * time.Duration(rapid.IntRange(0, 19).Draw(t, "phase"))
 	}
 	return j
 }
@@ -43,7 +44,7 @@ func (s *stepped) play(until, speed float64) {
 	for ; s.t < until-dt/2; s.t += dt {
 		rate := s.j.Rate
 		if s.j.Every > 0 {
-			if phase := math.Mod(s.t+dt/2, s.j.Every.Seconds()); phase < s.j.Burst.Seconds() {
+			if phase := math.Mod(s.t+dt/2+s.j.Phase.Seconds(), s.j.Every.Seconds()); phase < s.j.Burst.Seconds() {
 				rate *= s.j.Every.Seconds() / s.j.Burst.Seconds()
 			} else {
 				rate = 0
