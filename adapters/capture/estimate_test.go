@@ -51,6 +51,25 @@ func TestEstimates(t *testing.T) {
 	if b := j.backlog(); b != 45 {
 		t.Errorf("size %v", b)
 	}
+	// A run that keeps up with what comes tells nothing of its speed, and neither do looks at two runs.
+	j = &job{looks: []look{{run: 1, done: 1000, pending: 1}, {at: 20 * s, run: 1, done: 1148, pending: 1}}}
+	if v := j.speed(); v != 0 {
+		t.Errorf("speed of an idle run %v", v)
+	}
+	j = &job{looks: []look{{run: 1, pending: 90}, {at: 10 * s, run: 2, done: 80, pending: 10}}}
+	if v := j.speed(); v != 0 {
+		t.Errorf("speed across runs %v", v)
+	}
+	// While there is a backlog, 3,000 changes that are in flight are pending and done: only what came later counts.
+	j = &job{looks: []look{{run: 1, pending: 23_000}, {at: 10 * s, run: 1, done: 20_000},
+		{at: 60 * s, run: 1, done: 20_350}}}
+	if r, paired := j.rate(); r != 7 || !paired {
+		t.Errorf("rate behind a backlog %v", r)
+	}
+	// Of ten revisions the target had six; two documents it took, and one it refused.
+	if n := done(10, 4, 2, 1); n != 9 {
+		t.Errorf("%v changes are done", n)
+	}
 	// The first look that tells what is pending: 20, and 15 were done since the first look.
 	j = &job{looks: []look{{done: 100, pending: -1}, {at: s, done: 115, pending: 20}}}
 	if b := j.backlog(); b != 35 {

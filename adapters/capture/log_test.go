@@ -84,3 +84,20 @@ func TestLog(t *testing.T) {
 		t.Errorf("no log: %v", err)
 	}
 }
+
+// TestStartup: a run's start-up ends with the first changes that it reads, and is no part of the time by which its
+// speed is measured. Of a run that had to wait for changes nothing is known.
+func TestStartup(t *testing.T) {
+	for _, c := range []struct {
+		rows    int
+		startup []time.Duration
+		from    time.Duration
+	}{{5, []time.Duration{3 * s}, 13 * s}, {0, nil, 10 * s}} {
+		r := run{job: &job{looks: []look{{at: 10 * s, run: 1}}}, began: 10 * s}
+		r.read(13*s, c.rows)
+		r.read(15*s, 7)
+		if !slices.Equal(r.startups, c.startup) || r.looks[0].at != c.from {
+			t.Errorf("%d changes: start-up %v, measured from %s", c.rows, r.startups, r.looks[0].at)
+		}
+	}
+}

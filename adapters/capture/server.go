@@ -162,7 +162,7 @@ func (s *server) look(ctx context.Context, at time.Duration) (now time.Time, err
 		if skip == 0 {
 			now = date
 		}
-		if total = page.Total; total > maxJobs {
+		if total = page.Total; max(total, len(s.jobs)+len(page.Jobs)) > maxJobs {
 			return now, fmt.Errorf("%s has %d jobs; %d are read at most", s.api.base, total, maxJobs)
 		}
 		for i := range page.Jobs {

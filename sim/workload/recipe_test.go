@@ -106,6 +106,18 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestGroupsDiffer: groups with the same settings draw different numbers.
+func TestGroupsDiffer(t *testing.T) {
+	w := build(t, 1, "groups = a, b", "jobs = 20", "rate_law = lognormal")
+	rates := map[float64]bool{}
+	for _, j := range w.Jobs {
+		rates[j.Rate] = true
+	}
+	if len(rates) != 40 {
+		t.Errorf("40 jobs have %d rates", len(rates))
+	}
+}
+
 // TestSet: the last value of a setting counts, and a copy of a recipe is independent of it.
 func TestSet(t *testing.T) {
 	r := *recipe(t, "jobs = 5", "speed = 7")
