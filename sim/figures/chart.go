@@ -104,17 +104,28 @@ func (a Axis) accepts(value float64, interval ...float64) error {
 func (c Chart) natural() Size { return Size{88, 60} }
 
 func (c Chart) draw(area draw.Canvas) {
-	p := newPlot(c.X.over(c.values(true)), c.Y.over(c.values(false)))
+	x, y := c.X.over(c.values(true)), c.Y.over(c.values(false))
+	p := newPlot(x, y)
 	p.Add(lattice{})
 	var entries []entry
 	for i, curve := range c.Curves {
-		d := curvePlotter{curve, c.Y.Scale, i, len(c.Curves)}
+		points := make([]Point, len(curve.Points))
+		for k, q := range curve.Points {
+			points[k] = Point{x.at(q.X), y.at(q.Y), y.at(q.Low), y.at(q.High), q.Note}
+		}
+		curve.Points = points
+		d := curvePlotter{curve, i, len(c.Curves)}
 		p.Add(d)
 		if curve.Name != "" {
 			entries = append(entries, entry{curve.Name, d.sample, d.sampleWidth()})
 		}
 	}
 	for _, r := range c.References {
+		if r.Vertical {
+			r.At = x.at(r.At)
+		} else {
+			r.At = y.at(r.At)
+		}
 		p.Add(r)
 		if r.Name != "" {
 			width := lineSample
@@ -188,6 +199,15 @@ func (a Axis) over(values []float64) Axis {
 	return a
 }
 
+// at is where the plot has a value: its logarithm on a logarithmic axis, since gonum's own pads those for a label that
+// it takes to be elsewhere. What lies below is at the end.
+func (a Axis) at(v float64) float64 {
+	if a.Scale.log() {
+		return math.Log(max(v, a.Min))
+	}
+	return v
+}
+
 // newPlot returns an empty plot with axes and letters of papers.
 func newPlot(x, y Axis) *plot.Plot {
 	p := plot.New()
@@ -196,7 +216,7 @@ func newPlot(x, y Axis) *plot.Plot {
 		from Axis
 	}{{&p.X, x}, {&p.Y, y}} {
 		a := to.axis
-		a.Min, a.Max = to.from.Min, to.from.Max
+		a.Min, a.Max = to.from.at(to.from.Min), to.from.at(to.from.Max)
 		a.Label.Text = to.from.Label
 		if to.from.Scale == Time {
 			a.Label.Text += " (" + unitOf(a.Max).name + ")"
@@ -206,9 +226,6 @@ func newPlot(x, y Axis) *plot.Plot {
 		a.Label.Padding, a.Padding = 2, 0
 		a.Width, a.Tick.Width, a.Tick.Length = thin, thin, 3
 		a.Tick.Marker = ticker(to.from.Scale)
-		if to.from.Scale.log() {
-			a.Scale = plot.LogScale{}
-		}
 	}
 	return p
 }
@@ -217,16 +234,21 @@ func newPlot(x, y Axis) *plot.Plot {
 type ticker Scale
 
 // Ticks is gonum's.
-func (t ticker) Ticks(from, to float64) []plot.Tick {
+func (t ticker) Ticks(from, to float64) (ticks []plot.Tick) {
 	switch Scale(t) {
 	case Log:
-		return logTicks(from, to)
+		ticks = logTicks(math.Exp(from), math.Exp(to))
 	case LogTime:
-		return logTimeTicks(from, to)
+		ticks = logTimeTicks(math.Exp(from), math.Exp(to))
 	case Time:
 		return timeTicks(from, to)
+	default:
+		return regular(from, to, niceStep(to-from), 1)
 	}
-	return regular(from, to, niceStep(to-from), 1)
+	for i := range ticks {
+		ticks[i].Value = math.Log(ticks[i].Value)
+	}
+	return ticks
 }
 
 // lattice is the lines behind data at labelled ticks, and the frame.

@@ -12,7 +12,6 @@ import (
 // curvePlotter draws a curve, which is the nth of all.
 type curvePlotter struct {
 	Curve
-	y       Scale
 	nth, of int
 }
 
@@ -98,12 +97,8 @@ func (d curvePlotter) interval(c *draw.Canvas, p *plot.Plot, q Point) {
 	if q.Low >= q.High {
 		return
 	}
-	low := q.Low
-	if d.y.log() {
-		low = max(low, p.Y.Min)
-	}
 	x := c.X(p.X.Norm(q.X))
-	from, to := max(c.Y(p.Y.Norm(low)), c.Min.Y), min(c.Y(p.Y.Norm(q.High)), c.Max.Y)
+	from, to := max(c.Y(p.Y.Norm(q.Low)), c.Min.Y), min(c.Y(p.Y.Norm(q.High)), c.Max.Y)
 	style := draw.LineStyle{Color: looks[d.Look].color, Width: thin}
 	c.StrokeLine2(style, x, from, x, to)
 	c.StrokeLine2(style, x-1.5, from, x+1.5, from)

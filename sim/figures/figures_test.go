@@ -151,6 +151,26 @@ func TestNothingIsClipped(t *testing.T) {
 	}
 }
 
+// TestWholeWidth: axes reach to the right edge of the figure, whatever their scales.
+func TestWholeWidth(t *testing.T) {
+	line := regexp.MustCompile(`<path d="M[-0-9.,e]+L([0-9.]+),[0-9.]+" style="fill:none`)
+	for _, scale := range []Scale{Linear, Log, Time, LogTime} {
+		c := Chart{X: Axis{Label: "a rather long name of an axis", Scale: scale},
+			Curves: []Curve{{Points: []Point{{X: 0.01, Y: 1}, {X: 100, Y: 2}}}}}
+		most := 0.0
+		for _, m := range line.FindAllSubmatch(drawn(t, c, Size{}, SVG), -1) {
+			x, err := strconv.ParseFloat(string(m[1]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, x)
+		}
+		if width := c.natural().Width * 72 / 25.4; most < width-15 || most > width {
+			t.Errorf("scale %d: the axis ends at %.0f of %.0f", scale, most, width)
+		}
+	}
+}
+
 func TestLegendAndAxes(t *testing.T) {
 	c := Chart{
 		X: Axis{Label: "time", Scale: Time}, Y: Axis{Label: "lag"},
@@ -172,6 +192,23 @@ func TestLegendAndAxes(t *testing.T) {
 		if n := strings.Count(svg, "stroke:"+hex) + strings.Count(svg, "fill:"+hex); n != 5 {
 			t.Errorf("%s is drawn %d times", hex, n)
 		}
+	}
+}
+
+// TestLegendIsBalanced: four entries of which three have room beside each other stand two by two.
+func TestLegendIsBalanced(t *testing.T) {
+	c := Chart{X: Axis{Label: "x"}, Y: Axis{Label: "y"}}
+	for i := range 4 {
+		c.Curves = append(c.Curves, Curve{Name: fmt.Sprint("max_churn=", i), Look: i, Points: []Point{{X: 1, Y: 1}}})
+	}
+	var places []float64
+	for _, l := range labels(t, drawn(t, c, Size{}, SVG)) {
+		if strings.HasPrefix(l.text, "max_churn") {
+			places = append(places, l.x0)
+		}
+	}
+	if len(places) != 4 || places[0] != places[2] || places[1] != places[3] || places[0] == places[1] {
+		t.Errorf("the entries begin at %v", places)
 	}
 }
 

@@ -31,7 +31,8 @@ func TestTicks(t *testing.T) {
 		{LogTime, 1, 86400, "1 s|10 s|1 min|10 min|1 h|6 h|1 d"},
 		{LogTime, 3600, 86400, "1 h|2 h|3 h|6 h|12 h|1 d"},
 	} {
-		ticks := ticker(c.scale).Ticks(c.from, c.to)
+		axis := Axis{Scale: c.scale, Min: c.from, Max: c.to}
+		ticks := ticker(c.scale).Ticks(axis.at(c.from), axis.at(c.to))
 		slices.SortFunc(ticks, func(a, b plot.Tick) int { return int(math.Copysign(1, a.Value-b.Value)) })
 		var got []string
 		for _, tick := range ticks {
@@ -132,8 +133,8 @@ func TestMarked(t *testing.T) {
 		points = append(points, Point{X: float64(i)})
 	}
 	x := newPlot(Axis{Max: 999}, Axis{Max: 1}).X
-	a := curvePlotter{Curve{Points: points}, Linear, 0, 2}.marked(x)
-	b := curvePlotter{Curve{Points: points}, Linear, 1, 2}.marked(x)
+	a := curvePlotter{Curve{Points: points}, 0, 2}.marked(x)
+	b := curvePlotter{Curve{Points: points}, 1, 2}.marked(x)
 	if len(a) != markers || len(b) != markers {
 		t.Fatalf("%d and %d markers", len(a), len(b))
 	}
@@ -142,10 +143,10 @@ func TestMarked(t *testing.T) {
 			t.Errorf("markers at %v and %v", a[i].X, b[i].X)
 		}
 	}
-	if n := len(curvePlotter{Curve{Points: points, Form: Target}, Linear, 0, 2}.marked(x)); n != 0 {
+	if n := len(curvePlotter{Curve{Points: points, Form: Target}, 0, 2}.marked(x)); n != 0 {
 		t.Errorf("%d markers on what another line should be", n)
 	}
-	if n := len(curvePlotter{Curve{Points: points, Form: Marks}, Linear, 0, 1}.marked(x)); n != 1000 {
+	if n := len(curvePlotter{Curve{Points: points, Form: Marks}, 0, 1}.marked(x)); n != 1000 {
 		t.Errorf("%d of 1000 points", n)
 	}
 }

@@ -135,13 +135,21 @@ func (p part) families(without string) families {
 		}
 		f.looks[v] = min(len(f.names), Most-1)
 		if len(f.names) < Most {
-			f.names = append(f.names, f.axis+"="+v)
+			f.names = append(f.names, settingName(f.axis, v))
 		}
 	}
 	if more := len(f.looks) - Most; more > 0 {
 		f.names[Most-1] = fmt.Sprintf("%d other values of %s", more+1, f.axis)
 	}
 	return f
+}
+
+// settingName is a setting as legends have it: a policy says by its name what it is.
+func settingName(key, value string) string {
+	if key == "scheduling_policy" {
+		return value
+	}
+	return key + "=" + value
 }
 
 // of returns the look of a point.
@@ -185,7 +193,7 @@ func (p part) name(s sweep.Summary) string {
 		case len(varied) == 1:
 			words = append(words, v)
 		default:
-			words = append(words, axis+"="+v)
+			words = append(words, settingName(axis, v))
 		}
 	}
 	if len(words) == 0 {
