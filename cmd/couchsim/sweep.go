@@ -28,6 +28,8 @@ type sweepCommand struct {
 	PointsLimit int    `default:"10000" placeholder:"N" help:"Refuse an experiment of more points (${default})."`
 	Restart     bool   `help:"Begin anew: replace results, and what an interrupted sweep has left."`
 	Plan        bool   `help:"Only check the experiment, and tell how many runs it has and what they cost."`
+
+	replace bool // results of an earlier reproduce
 }
 
 // Help is kong's.
@@ -85,7 +87,7 @@ func (c *sweepCommand) play(p *sweep.Plan, out string) (*sweep.Results, error) {
 	defer stop()
 	done := showProgress(os.Stderr)
 	defer done(0, 0)
-	o := sweep.Options{Workers: c.Workers, Restart: c.Restart, Progress: done}
+	o := sweep.Options{Workers: c.Workers, Restart: c.Restart, Replace: c.replace, Progress: done}
 	if out == "" {
 		return p.Try(ctx, o)
 	}
@@ -171,7 +173,7 @@ func (c *reproduceCommand) Run() error {
 	if out == "" {
 		out = strings.TrimSuffix(c.File, ".jsonl") + ".reproduced.jsonl"
 	}
-	command := sweepCommand{Workers: c.Workers}
+	command := sweepCommand{Workers: c.Workers, replace: c.Out == ""}
 	is, err := command.play(plan, out)
 	if err != nil {
 		return err

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"couchrelay/sim/metrics"
 	"couchrelay/sim/sweep"
 )
 
@@ -49,6 +51,12 @@ func TestSweepThenReproduce(t *testing.T) {
 	text, err := os.ReadFile(results)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := os.WriteFile("tiny.results.reproduced.jsonl", text, 0o644); err != nil { // left by an earlier one
+		t.Fatal(err)
+	}
+	if err := again.Run(); err != nil {
+		t.Error(err)
 	}
 	other := bytes.Replace(text, []byte(`"starts":`), []byte(`"starts":1`), 1)
 	if err := os.WriteFile(results, other, 0o644); err != nil {
@@ -158,6 +166,18 @@ func TestRefusedComparisons(t *testing.T) {
 		if err := c.Run(); err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
+
+// The metrics that are shown unless told otherwise are there.
+func TestUsualMetrics(t *testing.T) {
+	for _, p := range usual {
+		if !slices.ContainsFunc(metrics.Definitions, func(d metrics.Definition) bool {
+			match, err := filepath.Match(p, d.Name)
+			return match && err == nil
+		}) {
+			t.Errorf("no metric is called %s", p)
 		}
 	}
 }

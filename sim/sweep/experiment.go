@@ -231,12 +231,17 @@ func (e *Experiment) Setup(p Point) (*Setup, error) {
 		}
 	}
 	if err := s.check(); err != nil {
-		if len(p) > 0 {
-			return nil, fmt.Errorf("%s: at the point %s: %w", e.File, p, err)
-		}
-		return nil, fmt.Errorf("%s: %w", e.File, err)
+		return nil, e.wrong(p, err)
 	}
 	return &s, nil
+}
+
+// wrong is the error of a point, which need not be due to any one line.
+func (e *Experiment) wrong(p Point, err error) error {
+	if len(p) == 0 {
+		return fmt.Errorf("%s: %w", e.File, err)
+	}
+	return fmt.Errorf("%s: at the point %s: %w", e.File, p, err)
 }
 
 // Count returns the number of points, at most math.MaxInt.

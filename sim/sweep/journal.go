@@ -27,25 +27,25 @@ func partial(out string) string  { return out + ".partial" }
 func lockName(out string) string { return out + ".lock" }
 
 // openJournal begins a journal, or goes on with one of the same program and experiment.
-func openJournal(out string, p *Plan, program string, restart bool) (*journal, error) {
+func openJournal(out string, p *Plan, program string, o Options) (*journal, error) {
 	lock, err := vfs.Default.Lock(lockName(out))
 	if err != nil {
 		return nil, fmt.Errorf("%s: another process writes it (%w)", out, err)
 	}
 	j := &journal{path: partial(out), lock: lock}
-	if err := j.open(out, p, program, restart); err != nil {
+	if err := j.open(out, p, program, o); err != nil {
 		j.close()
 		return nil, err
 	}
 	return j, nil
 }
 
-func (j *journal) open(out string, p *Plan, program string, restart bool) error {
-	if err := p.unlessThere(out, restart); err != nil {
+func (j *journal) open(out string, p *Plan, program string, o Options) error {
+	if err := p.unlessThere(out, o.Restart || o.Replace); err != nil {
 		return err
 	}
 	flags := os.O_RDWR | os.O_CREATE
-	if restart {
+	if o.Restart {
 		flags |= os.O_TRUNC
 	}
 	var err error
@@ -71,7 +71,7 @@ func (j *journal) open(out string, p *Plan, program string, restart bool) error 
 
 // unlessThere returns an error if there are results already, and nothing that could be gone on with. A trace is
 // never written over.
-func (p *Plan) unlessThere(out string, restart bool) error {
+func (p *Plan) unlessThere(out string, replace bool) error {
 	results, runs, summaries := Files(out)
 	for _, path := range []string{results, runs, summaries} {
 		here, err := os.Stat(path)
@@ -87,7 +87,7 @@ func (p *Plan) unlessThere(out string, restart bool) error {
 				return fmt.Errorf("%s: is a trace that the experiment reads; name another file with -o", path)
 			}
 		}
-		if _, err := os.Stat(partial(out)); errors.Is(err, fs.ErrNotExist) && !restart {
+		if _, err := os.Stat(partial(out)); errors.Is(err, fs.ErrNotExist) && !replace {
 			return fmt.Errorf("%s: is there already; name another file with -o, or replace it with --restart", path)
 		}
 	}

@@ -18,6 +18,9 @@ import (
 // DefaultLimit is the number of points above which an experiment is refused unless told otherwise.
 const DefaultLimit = 10_000
 
+// maxRuns bounds the points times the seeds of an experiment: its results have to fit into memory.
+const maxRuns = 1_000_000
+
 // Plan is an experiment that can be played: all its points were tried, and its traces read.
 type Plan struct {
 	Header Header
@@ -47,6 +50,10 @@ func (e *Experiment) Plan(command string, limit int) (*Plan, error) {
 	points, err := e.points()
 	if err != nil {
 		return nil, err
+	}
+	if runs := float64(len(points)) * float64(e.Seeds()); runs > maxRuns {
+		return nil, fmt.Errorf("%s: %d points with %d seeds are %.0f runs, and %d are accepted: give fewer "+
+			"seeds or points", e.File, len(points), e.Seeds(), runs, maxRuns)
 	}
 	p.Points = points
 	p.Header.Points = len(points)
@@ -84,10 +91,13 @@ func many(n int) string {
 	return fmt.Sprint(n)
 }
 
-// probe makes the settings of all points, and the first workload of each recipe that reads a file, and of the first
-// point.
+// enough jobs are built to see whether workloads can be: it takes a few seconds.
+const enough = 2_000_000
+
+// probe makes the settings of all points, and a workload of each recipe: of all that read a file, and of others
+// until there are enough.
 func (p *Plan) probe() error {
-	tried := map[string]bool{}
+	tried, built := map[string]bool{}, 0
 	for i, point := range p.Points {
 		s, err := p.experiment.Setup(point)
 		if err != nil {
@@ -95,10 +105,14 @@ func (p *Plan) probe() error {
 		}
 		name := s.Recipe.String()
 		p.recipes = append(p.recipes, name)
-		if file := fileOf(name); !tried[name] && (i == 0 || file != "") {
+		if file := fileOf(name); !tried[name] && (built < enough || file != "") {
 			tried[name] = true
-			if err := p.probeWorkload(s, file); err != nil {
-				return fmt.Errorf("%s: %w", p.experiment.File, err)
+			w, err := p.probeWorkload(s, file)
+			if err != nil {
+				return p.experiment.wrong(point, err)
+			}
+			if built += len(w.Jobs); i == 0 {
+				p.Jobs = len(w.Jobs)
 			}
 		}
 		p.Estimate += cost(s, p.Jobs) * time.Duration(p.experiment.Seeds())
@@ -106,21 +120,18 @@ func (p *Plan) probe() error {
 	return nil
 }
 
-// probeWorkload makes a workload, of the first seed.
-func (p *Plan) probeWorkload(s *Setup, file string) error {
+// probeWorkload makes the workload of the first seed.
+func (p *Plan) probeWorkload(s *Setup, file string) (*workload.Workload, error) {
 	w, err := s.Recipe.Build(p.Header.First)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if file != "" {
 		if err := p.addInputs(file); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if p.Jobs == 0 {
-		p.Jobs = len(w.Jobs)
-	}
-	return p.checkWorkload(s, w)
+	return w, p.checkWorkload(s, w)
 }
 
 // checkWorkload looks for what would give runs without results.

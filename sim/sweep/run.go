@@ -13,7 +13,8 @@ import (
 // Options say how an experiment is played. None of them changes its results.
 type Options struct {
 	Workers  int                   // runs at once; 0 for one on each core
-	Restart  bool                  // what earlier processes have left is replaced
+	Restart  bool                  // begin anew, whatever earlier processes have left
+	Replace  bool                  // results that are there; what an interrupted process has left is gone on with
 	Progress func(done, total int) // is told of each run that has ended; may be nil
 	Play     Play                  // plays a run; nil for a run in package lab
 }
@@ -53,7 +54,7 @@ func (p *Plan) Run(ctx context.Context, out string, o Options) (*Results, error)
 }
 
 func (p *Plan) resume(ctx context.Context, out, program string, o Options) (*Results, error) {
-	j, err := openJournal(out, p, program, o.Restart)
+	j, err := openJournal(out, p, program, o)
 	if err != nil {
 		return nil, err
 	}

@@ -155,6 +155,13 @@ func TestKilledAnywhere(t *testing.T) {
 				played.Load(), complete)
 		}
 	}
+	// A kill after the results were written, and before the rest was removed.
+	if err := os.WriteFile(partial(out), left, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.resume(t.Context(), out, "x", Options{Play: sums}); err != nil || files(t, out) != want {
+		t.Error(err)
+	}
 }
 
 // What another program, experiment or process has left is not gone on with.
