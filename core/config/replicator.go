@@ -20,6 +20,8 @@ type Settings struct {
 	Replicator jobstore.Config
 	Node       node.Settings
 	TLS        TLS
+	// Simulated settings may be such that a service refuses them: a policy that is there for comparison.
+	Simulated bool
 }
 
 // TLS says how connections to endpoints are secured.
@@ -128,12 +130,24 @@ func parse(s *Settings) *spec.Config { return &s.Replicator.Parse }
 
 func usageCoeff(s *Settings) *int64 { return &s.Replicator.Sharing.Forgetting.Coeff }
 
+var takesPolicy = "one of " + strings.Join(schedule.Policies(), ", ")
+
 var policy = Kind[Settings]{
-	Takes: "one of " + strings.Join(schedule.Policies(), ", "),
+	Takes: takesPolicy,
 	Get:   func(s *Settings) string { return s.Replicator.Sharing.Policy.String() },
-	Set: func(s *Settings, v string) (err error) {
-		s.Replicator.Sharing.Policy, err = schedule.ParsePolicy(v)
-		return err
+	Set: func(s *Settings, v string) error {
+		p, err := schedule.ParsePolicy(v)
+		switch {
+		case s.Simulated && err != nil:
+			return err
+		case !s.Simulated && err == nil && !p.InService():
+			return fmt.Errorf("is there for comparison in simulations (couchsim), and not for services; %w",
+				must(takesPolicy))
+		case !s.Simulated && err != nil:
+			return must(takesPolicy)
+		}
+		s.Replicator.Sharing.Policy = p
+		return nil
 	},
 }
 

@@ -21,6 +21,8 @@ type Sharing struct {
 	PriorityCoeff int64               // priority_coeff, in millionths; 0 for auto
 	// Shares of accounts ([replicator.shares]); all others have schedule.DefaultShares.
 	Shares map[string]int64
+	// Seed is what simulations have policies draw lots by; see schedule.Order.
+	Seed uint64
 }
 
 // DefaultSharing holds CouchDB's defaults, but for the coefficient that follows the queue.
@@ -30,7 +32,7 @@ func DefaultSharing() Sharing {
 
 // order returns the order that is in force while nothing is stored.
 func (c Sharing) order() schedule.Order {
-	o := schedule.Order{Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff}
+	o := schedule.Order{Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff, Seed: c.Seed}
 	o.Decay.HalfLife = o.HalfLife(0, 0)
 	return o
 }
@@ -66,7 +68,7 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 		return err
 	}
 	o := old
-	o.Policy, o.Forgetting, o.PriorityCoeff = c.Policy, c.Forgetting, c.PriorityCoeff
+	o.Policy, o.Forgetting, o.PriorityCoeff, o.Seed = c.Policy, c.Forgetting, c.PriorityCoeff, c.Seed
 	if o.Policy != old.Policy {
 		o.Epoch++
 	}

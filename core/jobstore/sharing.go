@@ -20,7 +20,7 @@ func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
 	if err != nil {
 		return Sharing{}, false, err
 	}
-	c = Sharing{Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff}
+	c = Sharing{Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff, Seed: o.Seed}
 	c.Shares, err = s.storedShares(r)
 	return c, true, err
 }

@@ -10,35 +10,49 @@ import (
 // Policy is an order in which jobs get slots, by its place in the table of policies.
 type Policy uint8
 
-// Policies that a service may have.
+// Policies that services have.
 const (
 	FairShare Policy = iota // by recent use for shares, as CouchDB has it
 	FIFO                    // by the end of the last turn
 	Tags                    // turn by turn, as shares say
 )
 
-// policies are all policies. One of your own is a file with its Rules, and a line here.
+// policies are all policies. One of your own is a file with its Rules, and a line here: with inService, if it
+// keeps what couchrelay promises of waits, and else for simulations only.
 var policies = []struct {
-	name  string
-	rules Rules
+	name      string
+	rules     Rules
+	inService bool
 }{
-	FairShare: {"fairshare", fairShare{}},
-	FIFO:      {"fifo", fifo{}},
-	Tags:      {"tags", tags{}},
+	FairShare: {"fairshare", fairShare{}, true},
+	FIFO:      {"fifo", fifo{}, true},
+	Tags:      {"tags", tags{}, true},
+	{"stride", stride{}, false},
+	{"lottery", lottery{}, false},
+	{"eevdf", eevdf{}, false},
 }
 
-// Policies are the names of all policies, in their order.
-func Policies() []string {
-	names := make([]string, len(policies))
-	for i, p := range policies {
-		names[i] = p.name
+// Policies are the names of the policies that services have, in their order.
+func Policies() []string { return names(true) }
+
+// Simulated are the names of the policies that only simulations have, to compare with the others.
+func Simulated() []string { return names(false) }
+
+func names(inService bool) (list []string) {
+	for _, p := range policies {
+		if p.inService == inService {
+			list = append(list, p.name)
+		}
 	}
-	return names
+	return list
 }
 
 func (p Policy) String() string { return policies[p].name }
 
 func (p Policy) rules() Rules { return policies[p].rules }
+
+// InService reports whether services have the policy, and not only simulations.
+func (p Policy) InService() bool { return policies[p].inService }
 
 // ParsePolicy finds a policy by its name.
 func ParsePolicy(name string) (Policy, error) {
@@ -47,7 +61,7 @@ func ParsePolicy(name string) (Policy, error) {
 			return Policy(i), nil
 		}
 	}
-	return 0, fmt.Errorf("must be one of %s", strings.Join(Policies(), ", "))
+	return 0, fmt.Errorf("must be one of %s", strings.Join(append(Policies(), Simulated()...), ", "))
 }
 
 // MarshalText is the policy's name.
@@ -80,7 +94,8 @@ type Account struct {
 	Jobs   int64 // the number of its jobs that are not over, waiting ones too; not negative
 	Usage  int64 // microseconds of slots (NeedsUsage); see Forgetting.Usage
 	Tail   int64 // the tag that its next job gets (NeedsTail); see Order.Tail
-	// Name is the account's name, for policies that draw lots; known where it pays (Enter, Settle).
+	// Name is the account's name, by which policies draw lots; known where it pays (Enter and Settle, with
+	// NeedsTail).
 	Name string
 }
 
@@ -101,6 +116,8 @@ type Order struct {
 	PriorityCoeff int64
 	// Decay is the clock of priority values. Its half-life agrees with PriorityCoeff, unless that is auto.
 	Decay Decay
+	// Seed is what policies draw lots by. Only simulations have one.
+	Seed uint64 `json:",omitempty"`
 }
 
 // defaultPriorityCoeff is CouchDB's default, and the least that auto stands for.

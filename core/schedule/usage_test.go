@@ -269,7 +269,7 @@ func TestLedger(t *testing.T) {
 }
 
 func TestPolicyNames(t *testing.T) {
-	for i, name := range Policies() {
+	for i, name := range append(Policies(), Simulated()...) {
 		if got, err := ParsePolicy(name); got != Policy(i) || got.String() != name || err != nil {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
@@ -279,7 +279,8 @@ func TestPolicyNames(t *testing.T) {
 			t.Errorf("%d: %s %v", p, got, err)
 		}
 	}
-	if _, err := ParsePolicy("lottery"); err == nil || err.Error() != "must be one of fairshare, fifo, tags" {
+	const want = "must be one of fairshare, fifo, tags, stride, lottery, eevdf"
+	if _, err := ParsePolicy("luck"); err == nil || err.Error() != want {
 		t.Error(err)
 	}
 }

@@ -50,7 +50,7 @@ var placementSubject = subject{
 // asks the core for the settings and the store's counter of tags, and not where the job belongs.
 func (p *placement) expect(jobID, account string) {
 	order, err := p.w.Store().Order(p.w.Present())
-	if err != nil || !p.sharing.settled(p.w.Now()) {
+	if err != nil || !p.sharing.settled(p.w.Now()) || !defined(order.Policy) {
 		return
 	}
 	e := place{order: order, at: p.w.Now()}
@@ -159,7 +159,8 @@ func (p *placement) dispatched(j jobChange) {
 
 // checkCosts is S10d.
 func (p *placement) checkCosts(l landing) {
-	paid, tail, settled := false, p.w.Store().Keys.Tail, p.sharing.settled(p.w.Now())
+	paid, tail := false, p.w.Store().Keys.Tail
+	settled := p.sharing.Policy == schedule.Tags && p.sharing.settled(p.w.Now())
 	for _, m := range l.Mutations {
 		var account string
 		if !tail.Contains(m.Key) || tail.Scan(m.Key, &account) != nil || len(m.Value) != 8 {
@@ -173,7 +174,7 @@ func (p *placement) checkCosts(l landing) {
 		}
 	}
 	turn, ends := turnOf(l.Request)
-	if ends && turn.Owed > 0 && !paid && len(l.jobs) > 0 && settled && p.sharing.Policy == schedule.Tags {
+	if ends && turn.Owed > 0 && !paid && len(l.jobs) > 0 && settled {
 		held, _ := heldBy(l.Request)
 		p.Fail("S10d", "job %s ran for %s while others waited, and pays nothing: %s",
 			held.JobID, turn.Owed, l.Request)
@@ -227,7 +228,7 @@ func (p *placement) checkQueuedAgain(j jobChange) {
 	switch {
 	case order.Policy == schedule.FIFO:
 		want = schedule.Place{Epoch: order.Epoch, Key: int64(j.Wall)}
-	case stood.Epoch != order.Epoch:
+	case stood.Epoch != order.Epoch, !defined(order.Policy):
 	case order.Policy == schedule.FairShare || turn.Owed == 0:
 		want = stood
 	}

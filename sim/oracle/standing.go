@@ -34,10 +34,17 @@ type standing struct {
 	epoch   int64        // of the key
 	key     float64      // as in schedule.Place
 	fair    bool         // the key is a logarithm, in units of aHalfLife: it grew under fair share
+	unknown bool         // it grew under a policy that the oracle does not define
 	grown   instant.Time // until when it grew, by the node's steady clock; Never when the run is over
 	// off is by how much the value of the key may differ by rounding when the clock of decay shows at, in
 	// half-lives.
 	off, at float64
+}
+
+// defined reports whether the oracle defines a policy: those that services have. Under others, which are compared
+// with them in simulations, nothing is promised of where jobs stand.
+func defined(p schedule.Policy) bool {
+	return p == schedule.FairShare || p == schedule.FIFO || p == schedule.Tags
 }
 
 // aHalfLife is the unit of places under fair share.
@@ -66,7 +73,7 @@ func (s *standing) grow(p *process) {
 		s.key = float64(now.Wall)
 	case schedule.Tags:
 		s.key = float64(a.Tail)
-	default:
+	case schedule.FairShare:
 		clock, value := clockOf(order.Decay, now.Wall), 0.0
 		if s.epoch == order.Epoch && s.key/aHalfLife > clock {
 			value = s.value(clock)
@@ -77,6 +84,7 @@ func (s *standing) grow(p *process) {
 		s.off, s.at = s.rounding(clock)+3, clock // three numbers are made whole
 	}
 	s.epoch, s.grown, s.fair = order.Epoch, now.Steady, order.Policy == schedule.FairShare
+	s.unknown = !defined(order.Policy)
 }
 
 // rounding bounds the difference that rounding makes to a value. It decays as values do, and grows when
@@ -87,8 +95,8 @@ func (s *standing) rounding(clock float64) float64 {
 
 // differs reports whether a place cannot belong to the standing.
 func (s *standing) differs(told schedule.Place) bool {
-	if told.Epoch != s.epoch {
-		return true
+	if told.Epoch != s.epoch || s.unknown {
+		return !s.unknown
 	}
 	if !s.fair {
 		return float64(told.Key) != s.key
@@ -99,7 +107,7 @@ func (s *standing) differs(told schedule.Place) bool {
 
 // behind reports whether a standing is surely behind a place.
 func (s *standing) behind(p schedule.Place, clock float64) bool {
-	if p.Epoch != s.epoch {
+	if p.Epoch != s.epoch || s.unknown {
 		return p.Epoch < s.epoch
 	}
 	if !s.fair {

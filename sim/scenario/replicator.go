@@ -22,6 +22,7 @@ const otherHealth = "health_threshold"
 // production is what production's configuration would be in a world.
 func production(c world.Config) config.Settings {
 	p := config.Default()
+	p.Simulated = true
 	p.Node, p.Replicator.Sharing = c.Settings, c.Sharing
 	if p.Replicator.Sharing.Shares = maps.Clone(c.Sharing.Shares); p.Replicator.Sharing.Shares == nil {
 		p.Replicator.Sharing.Shares = map[string]int64{}

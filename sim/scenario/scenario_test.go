@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"couchrelay/core/config"
+	"couchrelay/core/schedule"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/world"
 
@@ -198,5 +199,22 @@ func TestSettings(t *testing.T) {
 				t.Errorf("%s = %s is %s, in production %s", name, v, is, want)
 			}
 		}
+	}
+}
+
+// TestPoliciesToCompare: scenarios take policies that services refuse, and write them as they read them.
+func TestPoliciesToCompare(t *testing.T) {
+	for _, name := range append(schedule.Policies(), schedule.Simulated()...) {
+		s, err := Parse("[replicator]\nscheduling_policy = " + name + "\n")
+		if err != nil || s.Config.Sharing.Policy.String() != name {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again, err := Parse(Format(s)); err != nil || again.Config.Sharing.Policy.String() != name {
+			t.Errorf("%s: written as %s: %v", name, Format(s), err)
+		}
+	}
+	_, err := Parse("[replicator]\nscheduling_policy = luck\n")
+	if err == nil || !strings.Contains(err.Error(), "eevdf") {
+		t.Error(err)
 	}
 }
