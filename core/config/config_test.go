@@ -16,6 +16,7 @@ func TestKeysAreReadAsWritten(t *testing.T) {
 		"max_jobs": "7", "interval": "1500", "scheduling_policy": "fifo", "usage_coeff": "0.25",
 		"priority_coeff": "0.995", "startup_jitter": "0", "health_threshold": "3h", "use_bulk_get": "false",
 		"valid_proxy_protocols": "http,socks5", "socket_options": "[{sndbuf, 65536}, {nodelay, false}]",
+		"usage_interval": "30s", "priority_interval": "250", "growth_interval": "2m",
 		"cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c",
 	} {
 		if err := odd.Set(name, value); err != nil {
@@ -172,6 +173,42 @@ func TestCheck(t *testing.T) {
 	s = Default()
 	s.Replicator.Backoff.Min = s.Replicator.Backoff.Max + 1
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "is above max_backoff_penalty_sec") {
+		t.Error(err)
+	}
+}
+
+// TestPeriods: those that are not set follow interval.
+func TestPeriods(t *testing.T) {
+	for _, c := range []struct {
+		set   map[string]string
+		usage time.Duration
+		want  schedule.Periods
+	}{
+		{nil, time.Minute, schedule.Periods{}},
+		{map[string]string{"interval": "5s"}, 5 * time.Second, schedule.Periods{}},
+		{map[string]string{"usage_interval": "60000"}, time.Minute, schedule.Periods{}},
+		{map[string]string{"usage_interval": "5s"}, 5 * time.Second, schedule.Periods{Rotation: time.Minute}},
+		{map[string]string{"priority_interval": "5s", "growth_interval": "2s"}, time.Minute,
+			schedule.Periods{Priority: 5 * time.Second, Growth: 2 * time.Second}},
+		{map[string]string{"priority_interval": "interval"}, time.Minute, schedule.Periods{}},
+	} {
+		s := Default()
+		for name, value := range c.set {
+			if err := s.Set(name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		got := s.Replicator.Sharing
+		if got.Forgetting.Interval != c.usage || got.Periods != c.want {
+			t.Errorf("%v: use by %s, %+v; want %s, %+v", c.set, got.Forgetting.Interval, got.Periods, c.usage, c.want)
+		}
+	}
+	s := Default()
+	const want = "[replicator] usage_interval = 99: must be interval to follow that setting, or a whole number of"
+	if err := s.Set("usage_interval", "99"); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Error(err)
 	}
 }

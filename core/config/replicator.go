@@ -50,8 +50,14 @@ var Replicator = Section[Settings]{
 		Integer(func(s *Settings) *int { return &s.Node.MaxJobs }, 0, million)},
 	{"max_churn", "How many continuous jobs at most give way to waiting ones in one interval.",
 		Integer(func(s *Settings) *int { return &s.Node.MaxChurn }, 0, million)},
-	{"interval", "The time between two rounds in which jobs give way, and the period by which use is accounted.",
+	{"interval", "The time between two rounds in which jobs give way, and the period of all that has none of its own.",
 		milliseconds(func(s *Settings) *time.Duration { return &s.Node.Interval }, 100)},
+	{"usage_interval", "The period by which use is accounted, and of usage_coeff (t1 of RFC 017; fairshare).",
+		period(func(s *Settings) *time.Duration { return &s.Node.UsageInterval })},
+	{"priority_interval", "The period of priority_coeff (t2 of RFC 017; fairshare).",
+		period(func(s *Settings) *time.Duration { return &s.Replicator.Sharing.Periods.Priority })},
+	{"growth_interval", "How long a job runs until its priority has grown by its account's use (t3 of RFC 017).",
+		period(func(s *Settings) *time.Duration { return &s.Replicator.Sharing.Periods.Growth })},
 	{"scheduling_policy", "The order in which waiting jobs get their turn; README.md explains each policy.",
 		policy},
 	{"usage_coeff", "The part of an account's use that is still remembered one interval later (fairshare).",
@@ -124,6 +130,31 @@ func seconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
 
 func milliseconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
 	return Duration(field, time.Millisecond, least)
+}
+
+// period is a time, or 0 for that of interval.
+func period(field func(*Settings) *time.Duration) Kind[Settings] {
+	const follow = "interval"
+	other := milliseconds(field, 100)
+	return Kind[Settings]{
+		Takes: follow + " to follow that setting, or " + other.Takes,
+		Get: func(s *Settings) string {
+			if *field(s) == 0 {
+				return follow
+			}
+			return other.Get(s)
+		},
+		Set: func(s *Settings, v string) error {
+			if v == follow {
+				*field(s) = 0
+				return nil
+			}
+			if other.Set(s, v) != nil {
+				return must(follow + " to follow that setting, or " + other.Takes)
+			}
+			return nil
+		},
+	}
 }
 
 func parse(s *Settings) *spec.Config { return &s.Replicator.Parse }
@@ -248,6 +279,6 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("[replicator] min_backoff_penalty_sec (%s) is above max_backoff_penalty_sec (%s)",
 			b.Min, b.Max)
 	}
-	s.Replicator.Sharing.Forgetting.Interval = s.Node.Interval
+	s.Replicator.Sharing.Follow(s.Node.Interval, s.Node.UsageInterval)
 	return nil
 }

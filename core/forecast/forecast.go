@@ -157,8 +157,10 @@ func (f *Forecast) standStill() {
 func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
 	f.Starts = scale(m.churn, int64(time.Hour), int64(m.round)) / million
 	sharing := s.Replicator.Sharing
-	order := schedule.Order{Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff}
-	order.Forgetting.Interval = s.Node.Interval
+	sharing.Follow(s.Node.Interval, s.Node.UsageInterval)
+	order := schedule.Order{
+		Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff, Periods: sharing.Periods,
+	}
 	var turns []turn
 	switch sharing.Policy {
 	case schedule.FIFO:
@@ -180,11 +182,13 @@ func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
 	}
 }
 
-// memory is tau of a half-life: 1/(1-K) intervals for a coefficient of K, and the half-life by ln 2 when K is
+// memory is tau of a half-life: 1/(1-K) periods for a coefficient of K, and the half-life by ln 2 when K is
 // not given.
 func memory(halfLife time.Duration, s config.Settings) time.Duration {
-	if k := s.Replicator.Sharing.PriorityCoeff; k != 0 && k < million {
-		return time.Duration(scale(int64(s.Node.Interval), million, million-k))
+	sharing := s.Replicator.Sharing
+	if k := sharing.PriorityCoeff; k != 0 && k < million {
+		period := cmp.Or(sharing.Periods.Priority, s.Node.Interval)
+		return time.Duration(scale(int64(period), million, million-k))
 	}
 	return time.Duration(scale(int64(halfLife), million, ln2))
 }

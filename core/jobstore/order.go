@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,12 +18,22 @@ import (
 // settings.
 type Sharing struct {
 	Policy        schedule.Policy     // scheduling_policy
-	Forgetting    schedule.Forgetting // interval, usage_coeff
+	Forgetting    schedule.Forgetting // usage_interval, usage_coeff; see Follow
 	PriorityCoeff int64               // priority_coeff, in millionths; 0 for auto
 	// Shares of accounts ([replicator.shares]); all others have schedule.DefaultShares.
 	Shares map[string]int64
 	// Seed is what simulations have policies draw lots by; see schedule.Order.
 	Seed uint64
+	// Periods are priority_interval and growth_interval, and interval where usage_interval is another; see Follow.
+	Periods schedule.Periods
+}
+
+// Follow has the periods that are not set follow interval. usage is usage_interval, 0 if it is not set.
+func (c *Sharing) Follow(interval, usage time.Duration) {
+	c.Forgetting.Interval, c.Periods.Rotation = cmp.Or(usage, interval), 0
+	if c.Forgetting.Interval != interval {
+		c.Periods.Rotation = interval
+	}
 }
 
 // DefaultSharing holds CouchDB's defaults, but for the coefficient that follows the queue.
@@ -32,7 +43,9 @@ func DefaultSharing() Sharing {
 
 // order returns the order that is in force while nothing is stored.
 func (c Sharing) order() schedule.Order {
-	o := schedule.Order{Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff, Seed: c.Seed}
+	o := schedule.Order{
+		Policy: c.Policy, Forgetting: c.Forgetting, PriorityCoeff: c.PriorityCoeff, Seed: c.Seed, Periods: c.Periods,
+	}
 	o.Decay.HalfLife = o.HalfLife(0, 0)
 	return o
 }
@@ -68,7 +81,8 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 		return err
 	}
 	o := old
-	o.Policy, o.Forgetting, o.PriorityCoeff, o.Seed = c.Policy, c.Forgetting, c.PriorityCoeff, c.Seed
+	o.Policy, o.Forgetting, o.PriorityCoeff = c.Policy, c.Forgetting, c.PriorityCoeff
+	o.Seed, o.Periods = c.Seed, c.Periods
 	if o.Policy != old.Policy {
 		o.Epoch++
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"couchrelay/core/kv"
 	"couchrelay/core/schedule"
@@ -20,7 +21,9 @@ func (s *Store) Shared(r kv.Reader) (c Sharing, known bool, err error) {
 	if err != nil {
 		return Sharing{}, false, err
 	}
-	c = Sharing{Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff, Seed: o.Seed}
+	c = Sharing{
+		Policy: o.Policy, Forgetting: o.Forgetting, PriorityCoeff: o.PriorityCoeff, Seed: o.Seed, Periods: o.Periods,
+	}
 	c.Shares, err = s.storedShares(r)
 	return c, true, err
 }
@@ -34,7 +37,17 @@ func (c Sharing) Changes(to Sharing) []string {
 		}
 	}
 	note("scheduling_policy", c.Policy, to.Policy)
-	note("interval", c.Forgetting.Interval, to.Forgetting.Interval)
+	interval := func(c Sharing) time.Duration { return cmp.Or(c.Periods.Rotation, c.Forgetting.Interval) }
+	usage := func(c Sharing) string {
+		if c.Periods.Rotation == 0 {
+			return period(0)
+		}
+		return period(c.Forgetting.Interval)
+	}
+	note("interval", interval(c), interval(to))
+	note("usage_interval", usage(c), usage(to))
+	note("priority_interval", period(c.Periods.Priority), period(to.Periods.Priority))
+	note("growth_interval", period(c.Periods.Growth), period(to.Periods.Growth))
 	note("usage_coeff", millionths(c.Forgetting.Coeff), millionths(to.Forgetting.Coeff))
 	note("priority_coeff", coeff(c.PriorityCoeff), coeff(to.PriorityCoeff))
 	accounts := slices.AppendSeq(slices.Collect(maps.Keys(c.Shares)), maps.Keys(to.Shares)) // order does not matter: sorted here
@@ -43,6 +56,14 @@ func (c Sharing) Changes(to Sharing) []string {
 		note("shares of "+account, shareOf(c.Shares, account), shareOf(to.Shares, account))
 	}
 	return list
+}
+
+// period is a period as it is configured: one that is not set follows interval.
+func period(d time.Duration) string {
+	if d == 0 {
+		return "interval"
+	}
+	return d.String()
 }
 
 func shareOf(shares map[string]int64, account string) int64 {

@@ -67,8 +67,10 @@ type Clock struct{ Steady, Wall instant.Time }
 // Settings may change while the node runs. Their names are those of the [replicator] section.
 type Settings struct {
 	schedule.Limits
-	// Interval is the time between rotations, and the length of the periods in which usage is charged.
+	// Interval is the time between rotations.
 	Interval time.Duration
+	// UsageInterval is the length of the periods in which usage is charged; 0 is Interval.
+	UsageInterval time.Duration
 	// ActivityTimeout is how long a worker may be silent before its jobs are given to others. Nodes may
 	// differ: each goes by the longer one of its own and of what the silent worker announced.
 	ActivityTimeout time.Duration

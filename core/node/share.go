@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"time"
 
 	"couchrelay/core/instant"
@@ -49,7 +50,7 @@ func (n *Node) charge(r *run) {
 	if r.state == over || ran <= 0 {
 		return
 	}
-	n.share.ledger.Add(r.account, ran, n.clock.Wall, n.cfg.Interval)
+	n.share.ledger.Add(r.account, ran, n.clock.Wall, n.cfg.usageInterval())
 	if n.share.waiting {
 		r.owed += ran
 	}
@@ -77,10 +78,12 @@ func (n *Node) chargeDue() {
 		n.charge(r)
 	}
 	n.storeCharges()
-	interval := instant.Time(max(n.cfg.Interval.Microseconds(), 1))
+	interval := instant.Time(max(n.cfg.usageInterval().Microseconds(), 1))
 	left := time.Duration(interval-n.clock.Wall%interval) * time.Microsecond
-	n.timers.charge = n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.Interval/8)+1)))
+	n.timers.charge = n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.usageInterval()/8)+1)))
 }
+
+func (s *Settings) usageInterval() time.Duration { return cmp.Or(s.UsageInterval, s.Interval) }
 
 // storeCharges has everything stored that is not, unless that is under way. It reports whether all is stored.
 func (n *Node) storeCharges() bool {

@@ -150,6 +150,26 @@ func TestEveryTurnIsCharged(t *testing.T) {
 	}
 }
 
+// TestUsageInterval: use is charged by its own period, not by that of rotations.
+func TestUsageInterval(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.start("n1", func(c *Config) { c.Interval, c.UsageInterval = time.Minute, 15*time.Second })
+	w.pass(100 * time.Second)
+	w.do(func(tx kv.Tx) error {
+		charges, err := w.s.Charges(tx, "_replicator")
+		if len(charges) < 6 {
+			t.Errorf("%d charges in 100 seconds", len(charges))
+		}
+		for _, c := range charges {
+			if c.At%15_000_000 != 0 || c.Used > 15_000_000 {
+				t.Errorf("charge %+v", c)
+			}
+		}
+		return err
+	})
+}
+
 // TestChargesSurviveOutages: of the store and of the lease.
 func TestChargesSurviveOutages(t *testing.T) {
 	w := newWorld(t)

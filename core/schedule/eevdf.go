@@ -22,12 +22,12 @@ type eevdf struct{}
 
 // window is the length of a window of eligibility: ten slices at 100 shares, so that the deadlines of accounts
 // from 10 shares on differ.
-func (eevdf) window(o Order) int64 { return max(10*Cost(o.Forgetting.Interval, DefaultShares), 1) }
+func (eevdf) window(o Order) int64 { return max(10*Cost(o.growth(), DefaultShares), 1) }
 
 func (eevdf) Needs() State { return NeedsTail }
 
 func (r eevdf) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.request(o, a, o.Forgetting.Interval)
+	return r.request(o, a, o.growth())
 }
 
 func (r eevdf) Next(o Order, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
@@ -43,7 +43,7 @@ func (r eevdf) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Accoun
 func (r eevdf) request(o Order, a Account, d time.Duration) (int64, Account) {
 	window := r.window(o)
 	begin := a.Tail / window * window // the window in which it is eligible
-	deadline := a.Tail + Cost(o.Forgetting.Interval, a.Shares)
+	deadline := a.Tail + Cost(o.growth(), a.Shares)
 	a.Tail += Cost(d, a.Shares)
 	return min(deadline, begin+window-1), a
 }

@@ -24,7 +24,7 @@ func (fairShare) Next(o Order, p Place, ran time.Duration, now instant.Time, a A
 	if p.Epoch != o.Epoch {
 		p.Key = 0
 	}
-	interval := int64(max(o.Forgetting.Interval, 1))
+	interval := int64(max(o.growth(), 1))
 	growth := mulDiv(Growth(a.Usage, a.Jobs, a.Shares), min(int64(max(ran, 0)), interval), interval)
 	return Grow(p.Key, o.Decay.At(now), growth)
 }

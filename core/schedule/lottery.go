@@ -23,7 +23,7 @@ type lottery struct{}
 func (lottery) Needs() State { return NeedsTail }
 
 func (r lottery) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.draw(o, a, o.Forgetting.Interval)
+	return r.draw(o, a, o.growth())
 }
 
 func (lottery) Next(_ Order, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {

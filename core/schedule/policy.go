@@ -19,17 +19,19 @@ const (
 
 // policies are all policies. One of your own is a file with its Rules, and a line here: with inService, if it
 // keeps what couchrelay promises of waits, and else for simulations only.
-var policies = []struct {
-	name      string
-	rules     Rules
-	inService bool
-}{
+var policies = []policy{
 	FairShare: {"fairshare", fairShare{}, true},
 	FIFO:      {"fifo", fifo{}, true},
 	Tags:      {"tags", tags{}, true},
 	{"stride", stride{}, false},
 	{"lottery", lottery{}, false},
 	{"eevdf", eevdf{}, false},
+}
+
+type policy struct {
+	name      string
+	rules     Rules
+	inService bool
 }
 
 // Policies are the names of the policies that services have, in their order.
@@ -118,7 +120,25 @@ type Order struct {
 	Decay Decay
 	// Seed is what policies draw lots by. Only simulations have one.
 	Seed uint64 `json:",omitempty"`
+	// Periods are those that are not as long as Forgetting.Interval.
+	Periods Periods `json:",omitzero"`
 }
+
+// Periods are the times at which RFC 017 leaves usage (Forgetting.Interval, its t1), priority values and slots
+// as they are. CouchDB and the RFC's defaults have one interval for all.
+type Periods struct {
+	Rotation time.Duration // between two rotations (interval); 0 is Forgetting.Interval
+	Priority time.Duration // of PriorityCoeff (priority_interval, t2); 0 is Rotation
+	// Growth is how long a job runs until its value has grown by usage * jobs / shares^2, and what a new job
+	// costs (growth_interval, t3); 0 is Rotation.
+	Growth time.Duration
+}
+
+func (o Order) rotation() time.Duration { return cmp.Or(o.Periods.Rotation, o.Forgetting.Interval) }
+
+func (o Order) priority() time.Duration { return cmp.Or(o.Periods.Priority, o.rotation()) }
+
+func (o Order) growth() time.Duration { return cmp.Or(o.Periods.Growth, o.rotation()) }
 
 // defaultPriorityCoeff is CouchDB's default, and the least that auto stands for.
 const defaultPriorityCoeff = 980_000
@@ -128,10 +148,10 @@ const defaultPriorityCoeff = 980_000
 // that all nodes read.
 func (o Order) HalfLife(ready int64, churn int) time.Duration {
 	if o.PriorityCoeff != 0 {
-		return HalfLife(o.PriorityCoeff, o.Forgetting.Interval)
+		return HalfLife(o.PriorityCoeff, o.priority())
 	}
-	floor := HalfLife(defaultPriorityCoeff, o.Forgetting.Interval)
-	least := LeastHalfLife(ready, churn, o.Forgetting.Interval)
+	floor := HalfLife(defaultPriorityCoeff, o.priority())
+	least := LeastHalfLife(ready, churn, o.rotation())
 	now := o.Decay.HalfLife
 	if now >= max(floor, least) && now <= max(floor, 5*(least/2)) {
 		return now

@@ -53,7 +53,7 @@ func (o Order) Enter(now instant.Time, a Account) (Place, Account) {
 }
 
 // Next is the place of a running job if it stopped now. p is its place at the last call of Next, or when it
-// started, and ran is the time since then. Of a longer time than an interval only an interval counts.
+// started, and ran is the time since then. Of a longer time than Periods.Growth only that counts.
 func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Place {
 	return o.place(o.Policy.rules().Next(o, p, ran, now, a))
 }

@@ -23,7 +23,7 @@ type stride struct{}
 func (stride) Needs() State { return NeedsTail }
 
 func (r stride) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.advance(a, o.Forgetting.Interval)
+	return r.advance(a, o.growth())
 }
 
 func (stride) Next(_ Order, _ Place, _ time.Duration, _ instant.Time, a Account) int64 { return a.Tail }

@@ -14,7 +14,7 @@ type tags struct{}
 func (tags) Needs() State { return NeedsTail }
 
 func (r tags) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(a, o.Forgetting.Interval)
+	return r.pay(a, o.growth())
 }
 
 func (tags) Next(_ Order, _ Place, _ time.Duration, _ instant.Time, a Account) int64 { return a.Tail }

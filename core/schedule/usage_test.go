@@ -337,6 +337,38 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestPeriods: each period sets what it is for, and follows the one before if it is not set.
+func TestPeriods(t *testing.T) {
+	a := Account{Shares: 100, Jobs: 1, Usage: 60_000_000}
+	o := Order{Forgetting: testForgetting, PriorityCoeff: 500_000, Decay: Decay{HalfLife: time.Hour}}
+	grown := func() int64 { return Exp2(o.Next(Place{}, testInterval, 0, a).Key) }
+	paid := func() int64 {
+		tags := o
+		tags.Policy = Tags
+		_, after := tags.Enter(0, a)
+		return after.Tail
+	}
+	for _, c := range []struct {
+		periods           Periods
+		halfLife          time.Duration
+		grown, paid, auto int64 // auto is the least half-life of a long queue, in minutes
+	}{
+		{Periods{}, time.Minute, 6000, 60_000_000, 277},
+		{Periods{Rotation: 2 * time.Minute}, 2 * time.Minute, 3000, 120_000_000, 554},
+		{Periods{Priority: 5 * time.Minute}, 5 * time.Minute, 6000, 60_000_000, 277},
+		{Periods{Growth: 4 * time.Minute}, time.Minute, 1500, 240_000_000, 277},
+		{Periods{Growth: 30 * time.Second}, time.Minute, 6000, 30_000_000, 277},
+	} {
+		o.Periods = c.periods
+		auto := o
+		auto.PriorityCoeff, auto.Decay.HalfLife = 0, time.Second
+		long := int64(auto.HalfLife(20_000, 20) * 2 / 3 / time.Minute) // half as much again is added to the least
+		if got := o.HalfLife(0, 0); got != c.halfLife || grown() != c.grown || paid() != c.paid || long != c.auto {
+			t.Errorf("half-life %s, growth %d, cost %d, auto %d; want %+v", got, grown(), paid(), long, c)
+		}
+	}
+}
+
 // TestAutomaticHalfLife follows the queue, and leaves well alone.
 func TestAutomaticHalfLife(t *testing.T) {
 	o := fairOrder(0)

@@ -26,7 +26,9 @@ type account struct {
 
 func newAccounts(s jobstore.Sharing) accounts {
 	a := accounts{byName: map[string]int{}}
-	a.order = schedule.Order{Policy: s.Policy, Forgetting: s.Forgetting, PriorityCoeff: s.PriorityCoeff}
+	a.order = schedule.Order{
+		Policy: s.Policy, Forgetting: s.Forgetting, PriorityCoeff: s.PriorityCoeff, Seed: s.Seed, Periods: s.Periods,
+	}
 	a.order.Decay.HalfLife = a.order.HalfLife(0, 0)
 	return a
 }

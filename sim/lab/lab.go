@@ -52,7 +52,7 @@ func newLab(c *Config, observers ...Observer) (*lab, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	c.Settings.Replicator.Sharing.Forgetting.Interval = c.Settings.Node.Interval
+	c.Settings.Replicator.Sharing.Follow(c.Settings.Node.Interval, c.Settings.Node.UsageInterval)
 	l := &lab{
 		c: c, now: begin, jobs: make([]progress, len(c.Workload.Jobs)), observers: observers,
 		outages: map[int][]workload.Outage{}, vanished: map[string][]int{},

@@ -158,7 +158,7 @@ func (g *charges) checkCleared(l landing) {
 	if !is {
 		return
 	}
-	coeff, interval := g.sharing.Forgetting.Coeff, g.w.Config().Settings.Interval
+	coeff, interval := g.sharing.Forgetting.Coeff, g.interval()
 	// In so many intervals less than one microsecond is left of a whole one.
 	intervals := math.Log(float64(interval.Microseconds())) / math.Log(1e6/float64(coeff))
 	memory := time.Duration(intervals+3) * interval
@@ -196,6 +196,12 @@ func (g *charges) checkAtRest() {
 	}
 }
 
+// interval is the period by which use is charged.
+func (g *charges) interval() time.Duration {
+	s := g.w.Config().Settings
+	return cmp.Or(s.UsageInterval, s.Interval)
+}
+
 // chargeLate is within how many intervals a node stores the use of a run: one until the interval is over, one
 // that charges are spread by, and as many for a transaction that is repeated.
 const chargeLate = 4
@@ -203,7 +209,7 @@ const chargeLate = 4
 // checkCharged is S9b. A node is excused that was paused, or cut off from the store, within that time, and
 // one whose charges still wait for the store, as they may for a while after the trouble.
 func (g *charges) checkCharged(account string) {
-	until := g.w.Now().Add(-chargeLate * g.w.Config().Settings.Interval)
+	until := g.w.Now().Add(-chargeLate * g.interval())
 	for _, p := range g.nodes {
 		if !p.Alive() || p.Draining() || max(p.PausedLast(), p.ReachesSince()) > until {
 			continue
@@ -239,7 +245,7 @@ func (g *charges) checkSpan(account string) {
 	if len(rows) == 0 {
 		return
 	}
-	if span := rows[len(rows)-1].At.Sub(rows[0].At); span > maxSpan*g.w.Config().Settings.Interval {
+	if span := rows[len(rows)-1].At.Sub(rows[0].At); span > maxSpan*g.interval() {
 		g.Fail("S10a", "charges of %s are kept for %s", account, span)
 	}
 }
@@ -283,7 +289,7 @@ func (g *charges) nodeStepped(s nodeStep) {
 		if _, is := ask.Request.(node.Charge); !is {
 			continue
 		}
-		interval, clock := g.w.Config().Settings.Interval, s.p.Clock()
+		interval, clock := g.interval(), s.p.Clock()
 		off, past := clock.Wall.Sub(clock.Steady), time.Duration(clock.Wall)*time.Microsecond%interval
 		if excused := c.id != 0 || s.p.Draining() || c.off != off; excused || past <= interval/4 {
 			c.late = 0

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"maps"
@@ -108,11 +109,16 @@ func (s *settingsOfSharing) checkHalfLife(order schedule.Order) {
 	if order.PriorityCoeff == 0 {
 		return
 	}
-	want := halfLife(float64(order.PriorityCoeff)/1e6, order.Forgetting.Interval)
+	want := halfLife(float64(order.PriorityCoeff)/1e6, priorityInterval(order))
 	if got := float64(order.Decay.HalfLife); math.Abs(got-want) > want/1e4 {
 		s.Fail("S10f", "priority_coeff %d is a half-life of %s, and should be of %s",
 			order.PriorityCoeff, order.Decay.HalfLife, time.Duration(want))
 	}
+}
+
+// priorityInterval is the period in which priority_coeff is left of a priority.
+func priorityInterval(o schedule.Order) time.Duration {
+	return cmp.Or(o.Periods.Priority, o.Periods.Rotation, o.Forgetting.Interval)
 }
 
 // autoSettles is in how many intervals nodes have agreed on a half-life under auto.
@@ -131,10 +137,10 @@ func (s *settingsOfSharing) checkInForce() {
 		return
 	}
 	if order.Policy != want.Policy || order.PriorityCoeff != want.PriorityCoeff ||
-		order.Epoch != want.epoch || order.Forgetting != want.Forgetting {
+		order.Epoch != want.epoch || order.Forgetting != want.Forgetting || order.Periods != want.Periods {
 		s.Fail("S10g", "%+v is in force, and should be %+v of epoch %d", order, want.Sharing, want.epoch)
 	}
-	interval := order.Forgetting.Interval
+	interval := priorityInterval(order)
 	auto := order.Policy == schedule.FairShare && order.PriorityCoeff == 0
 	if auto && s.w.Now().Sub(want.at) > autoSettles*interval {
 		// The factor leaves room for rounding.

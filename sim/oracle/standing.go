@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -59,7 +60,7 @@ func clockOf(d schedule.Decay, now instant.Time) float64 {
 // value is a priority value after decay.
 func (s *standing) value(clock float64) float64 { return math.Exp2(s.key/aHalfLife - clock) }
 
-// grow brings the standing of a run up to now. Under fair share its value grows in every interval by usage
+// grow brings the standing of a run up to now. Under fair share its value grows in every period by usage
 // * jobs / shares^2, and by a part of this in a part of it. Under tags it is the account's last tag, and
 // under fifo the present.
 func (s *standing) grow(p *process) {
@@ -78,7 +79,8 @@ func (s *standing) grow(p *process) {
 		if s.epoch == order.Epoch && s.key/aHalfLife > clock {
 			value = s.value(clock)
 		}
-		part := min(1, float64(now.Steady.Sub(s.grown))/float64(order.Forgetting.Interval))
+		period := cmp.Or(order.Periods.Growth, order.Periods.Rotation, order.Forgetting.Interval)
+		part := min(1, float64(now.Steady.Sub(s.grown))/float64(period))
 		value += float64(a.Usage) * float64(a.Jobs) / float64(a.Shares) / float64(a.Shares) * part
 		s.key = (clock + math.Log2(max(value, 1))) * aHalfLife
 		s.off, s.at = s.rounding(clock)+3, clock // three numbers are made whole

@@ -90,7 +90,7 @@ func New(c Config, d *decide.Decider) *World {
 	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	rc.Sharing = c.Sharing
-	rc.Sharing.Forgetting.Interval = c.Settings.Interval
+	rc.Sharing.Follow(c.Settings.Interval, c.Settings.UsageInterval)
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest = c.Retries
