@@ -188,6 +188,9 @@ func TestSensitivity(t *testing.T) {
 		math.Abs(float64(e.Change)-11.0/3) > 1e-9 || e.Pairs != 3 || !math.IsNaN(float64(e.Rank)) {
 		t.Errorf("%+v", e)
 	}
+	if got := ranks([]float64{3, 1, 3, 2}); !slices.Equal(got, []float64{2.5, 0, 2.5, 1}) {
+		t.Error(got)
+	}
 	if _, err := r.Sensitivity("q"); err == nil {
 		t.Error("no error")
 	}

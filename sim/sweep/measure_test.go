@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"couchrelay/sim/workload"
 )
 
 // Shares of [replicator.shares] are those that are kept, and those that metrics compare with.
@@ -37,6 +40,45 @@ jobs = 40
 	}
 	if len(r.Header.Axes) > 0 || r.Header.Points != 1 {
 		t.Errorf("%+v", r.Header)
+	}
+}
+
+// Runs of one trace differ by their seeds, and each is the same the second time. What a sweep costs is told by run.
+func TestSeedsOfATrace(t *testing.T) {
+	dir := t.TempDir()
+	w, err := (&workload.Recipe{}).Build(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteFile(filepath.Join(dir, "t.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	plan := func(seeds string) *Plan {
+		e, err := Parse(filepath.Join(dir, "x.ini"),
+			"duration = 2h\nseeds = "+seeds+"\n[workload]\nfile = t.jsonl\n[replicator]\nmax_jobs = 5\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Plan("", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	r, err := plan("1..2").Try(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := Results{Runs: r.Runs[:1]}, Results{Runs: r.Runs[1:]}
+	if len(first.Differences(&second)) == 0 {
+		t.Error("both seeds measure the same")
+	}
+	again, err := plan("2..2").Try(t.Context(), Options{})
+	if err != nil || len(again.Differences(&second)) > 0 {
+		t.Error(again.Differences(&second), err)
+	}
+	if one, four := plan("1").Estimate, plan("1..4").Estimate; one <= 0 || four != 4*one {
+		t.Errorf("one run is to take %s, and four %s", one, four)
 	}
 }
 

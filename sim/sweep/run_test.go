@@ -284,16 +284,17 @@ func TestWorkloadsAreShared(t *testing.T) {
 func TestPairedSeeds(t *testing.T) {
 	p, _ := begin(t, "seeds = 4..6\n[workload]\njobs = 5\narrival = poisson\n[sweep]\nmax_churn = 1, 2\n")
 	var mu sync.Mutex
-	seen := map[string]int{}
+	seen, workloads := map[string]int{}, map[string]bool{}
 	_, err := p.Try(t.Context(), Options{Play: func(_ context.Context, s *Setup, w *workload.Workload,
 		seed uint64) (Values, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen[fmt.Sprint(seed, w.Jobs)]++
+		workloads[fmt.Sprint(w.Jobs)] = true
 		return Values{}, nil
 	}})
-	if err != nil || len(seen) != 3 {
-		t.Errorf("%v: %d workloads", err, len(seen))
+	if err != nil || len(seen) != 3 || len(workloads) != 3 {
+		t.Errorf("%v: %d seeds with a workload, %d workloads", err, len(seen), len(workloads))
 	}
 	for what, n := range seen {
 		if n != 2 {
