@@ -122,13 +122,13 @@ func (d Demand) choose(rows []kv.KeyValue) (chosen []string, left string) {
 	return chosen, ""
 }
 
-// Head reads the priorities of the first n ready jobs. Give a snapshot reader, for the head of the queue
-// changes all the time.
-func (q *Queue) Head(r kv.Reader, n int) ([][]byte, error) {
+// Head reads the priorities of the first n ready jobs, or of the last ones from the end. Give a snapshot reader,
+// for the head of the queue changes all the time.
+func (q *Queue) Head(r kv.Reader, n int, fromEnd bool) ([][]byte, error) {
 	if n <= 0 {
 		return nil, nil
 	}
-	rows, err := r.GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: n})
+	rows, err := r.GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: n, Reverse: fromEnd})
 	if err != nil {
 		return nil, err
 	}

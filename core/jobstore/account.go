@@ -271,7 +271,7 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 
 // Ready reads the places of the first n ready jobs.
 func (s *Store) Ready(r kv.Reader, n int) ([]schedule.Place, error) {
-	head, err := s.Jobs.Head(r, n)
+	head, err := s.Jobs.Head(r, n, false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -233,37 +232,6 @@ func TestSharedTellsWhatIsInForce(t *testing.T) {
 	}
 	if got := after.Changes(after); got != nil {
 		t.Errorf("nothing changed, but %q", got)
-	}
-}
-
-// TestPeriodsAreStored, and an order without them is stored as it was before there were any.
-func TestPeriodsAreStored(t *testing.T) {
-	b := newBench(t)
-	raw := func() string {
-		return string(get(b, func(tx kv.Tx) ([]byte, error) { return tx.Get(b.s.Keys.Order) }))
-	}
-	b.share(func(*Sharing) {})
-	if strings.Contains(raw(), "Periods") || strings.Contains(raw(), "Seed") {
-		t.Errorf("stored %s", raw())
-	}
-	before := DefaultSharing()
-	want := schedule.Periods{Rotation: time.Minute, Priority: time.Second, Growth: time.Hour}
-	b.share(func(c *Sharing) {
-		c.Periods = want
-		c.Follow(time.Minute, 5*time.Second)
-	})
-	if got := b.order(); got.Periods != want || got.Forgetting.Interval != 5*time.Second {
-		t.Errorf("%+v in force", got)
-	}
-	var after Sharing
-	b.do(func(tx kv.Tx) (err error) {
-		after, _, err = b.s.Shared(tx)
-		return err
-	})
-	changes := []string{"usage_interval: 5s, was interval", "priority_interval: 1s, was interval",
-		"growth_interval: 1h0m0s, was interval"}
-	if got := before.Changes(after); !slices.Equal(got, changes) {
-		t.Errorf("%q, want %q", got, changes)
 	}
 }
 

@@ -63,12 +63,12 @@ func (s *Store) Order(r kv.Reader) (schedule.Order, error) {
 	return o, nil
 }
 
-func (s *Store) setOrder(tx kv.Tx, o schedule.Order) error {
+func (k Keys) setOrder(tx kv.Tx, o schedule.Order) error {
 	b, err := json.Encode(o)
 	if err != nil {
 		return err
 	}
-	tx.Set(s.Keys.Order, b)
+	tx.Set(k.Order, b)
 	return nil
 }
 
@@ -85,11 +85,12 @@ func (s *Store) Share(tx kv.Tx, c Sharing, now instant.Time) error {
 	o.Seed, o.Periods = c.Seed, c.Periods
 	if o.Policy != old.Policy {
 		o.Epoch++
+		o.Round = schedule.Round{} // over at once
 	}
 	if half := o.HalfLife(0, 0); o.PriorityCoeff != 0 && half != o.Decay.HalfLife {
 		o.Decay = o.Decay.Changed(now, half)
 	}
-	if err := s.setOrder(tx, o); err != nil {
+	if err := s.Keys.setOrder(tx, o); err != nil {
 		return err
 	}
 	return s.setShares(tx, c.Shares)
@@ -143,5 +144,30 @@ func (s *Store) Tune(tx kv.Tx, seen schedule.Decay, halfLife time.Duration, now 
 		halfLife = o.HalfLife(0, 0)
 	}
 	o.Decay = o.Decay.Changed(now, halfLife)
-	return s.setOrder(tx, o)
+	return s.Keys.setOrder(tx, o)
+}
+
+// EndRound begins the next round, unless another node was faster (see schedule.Round). Jobs of an earlier epoch
+// go first anyway.
+func (s *Store) EndRound(tx kv.Tx, seen schedule.Round, now instant.Time) error {
+	o, err := s.Order(tx)
+	if err != nil || o.Round != seen {
+		return err
+	}
+	var ends [2]int64
+	for i := range ends {
+		head, err := s.Jobs.Head(tx.Snapshot(), 1, i == 1)
+		if err != nil || len(head) == 0 {
+			return err
+		}
+		place, err := placeOf(head[0])
+		if err != nil {
+			return err
+		}
+		if place.Epoch == o.Epoch {
+			ends[i] = place.Key
+		}
+	}
+	o.Round = o.NextRound(now, ends[0], ends[1])
+	return s.Keys.setOrder(tx, o)
 }

@@ -97,6 +97,7 @@ var registry = []struct {
 	{Survey{}, Surveyed{}, "survey of the queue"},
 	{Charge{}, Ok{}, "charge of use"},
 	{Tune{}, Ok{}, "tuning of priority_coeff"},
+	{EndRound{}, Ok{}, "end of a round"},
 	{Claim{}, Claimed{}, "claim of a replication id"},
 	{Record{}, Ok{}, "record of a job's progress"},
 	{Complete{}, Ok{}, "record of a job's completion"},

@@ -155,3 +155,15 @@ func (q Tune) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, er
 
 // answered does nothing: the next survey reads the half-life in force, whichever node set it.
 func (Tune) answered(*Node, *call, Done) {}
+
+// EndRound begins the next round of the queue; see jobstore.Store.EndRound.
+type EndRound struct{ Seen schedule.Round }
+
+func (EndRound) String() string { return "end of a round" }
+
+func (q EndRound) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, s.EndRound(tx, q.Seen, now)
+}
+
+// answered does nothing: the next survey reads the round in force, whichever node began it.
+func (EndRound) answered(*Node, *call, Done) {}

@@ -100,6 +100,7 @@ Sweep Limit Drop: sweep
 Survey First Accounts: survey
 Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s
+EndRound Seen: end of a round
 Claim Held RepID BaseID: claim  for  under /0
 Record Held Stats: record  under /0
 Complete Held End Turn: complete  under /0

@@ -157,12 +157,20 @@ func (n *Node) onSurveyed(q Survey, s Surveyed) {
 
 // tune keeps the memory of priorities in proportion to the queue (priority_coeff = auto). It also sets the
 // clock of decay anew if a node whose wall clock was ahead had set it to a time to come: until then it
-// would stand still. It warns when a fixed coefficient forgets too fast for the shares to be kept.
+// would stand still. It warns when a fixed coefficient forgets too fast for the shares to be kept. Under tags it
+// ends rounds of the queue that have been long enough.
 func (n *Node) tune(s Surveyed) {
-	if s.Order.Policy != schedule.FairShare {
+	loads, slots := n.fleet().loads, 0
+	for _, l := range loads {
+		slots += l.MaxJobs
+	}
+	churn := n.cfg.MaxChurn * len(loads)
+	if s.Order.RoundEnds(n.clock.Wall, s.Ready, churn, slots, n.cfg.MinRun) {
+		askOnce(n, EndRound{Seen: s.Order.Round})
+	}
+	if s.Order.Needs() != schedule.NeedsUsage {
 		return
 	}
-	churn := n.cfg.MaxChurn * len(n.fleet().loads)
 	want := s.Order.HalfLife(s.Ready, churn)
 	if want != s.Order.Decay.HalfLife || n.clock.Wall < s.Order.Decay.Since.Add(-n.cfg.Interval) {
 		askOnce(n, Tune{Seen: s.Order.Decay, HalfLife: want})

@@ -150,6 +150,32 @@ func TestEveryTurnIsCharged(t *testing.T) {
 	}
 }
 
+// TestRoundsEnd: under tags, a node ends a round of the queue after eight full turns, once.
+func TestRoundsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.share(func(s *jobstore.Sharing) { s.Policy = schedule.Tags })
+	w.tenant("a/_replicator", 2, 12)
+	w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 4, MaxChurn: 2} })
+	round := func() (r schedule.Round) {
+		w.do(func(tx kv.Tx) error {
+			o, err := w.s.Order(tx)
+			r = o.Round
+			return err
+		})
+		return r
+	}
+	w.play(2 * time.Minute)
+	first := round()
+	w.play(29 * time.Minute) // a full turn of eight jobs takes four minutes
+	if got := round(); first.Since == 0 || got != first {
+		t.Errorf("the round is %+v, and was %+v", got, first)
+	}
+	w.play(4 * time.Minute)
+	if got := round(); got.Since <= first.Since || got.Last == 0 {
+		t.Errorf("no round has ended: %+v", got)
+	}
+}
+
 // TestUsageInterval: use is charged by its own period, not by that of rotations.
 func TestUsageInterval(t *testing.T) {
 	w := newWorld(t)

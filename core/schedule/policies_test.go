@@ -176,3 +176,41 @@ func TestComparedPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitsUnderTags: no job waits for more than 17 full turns. Shares stay exact where none would wait for more than
+// eight, and else are off by what those turns take that are brought forward.
+func TestWaitsUnderTags(t *testing.T) {
+	for _, c := range []struct {
+		m   mix
+		off float64 // points
+	}{
+		{skewed("H, a fifth", 2, []int64{1000, 100, 1}, []int{5, 5, 5}, []int{20, 25, 175}), 6},
+		{skewed("extremes", 5, []int64{1000, 1}, []int{5, 5}, []int{100, 100}), 4},
+		{skewed("small", 1, []int64{1, 100, 100}, []int{2, 2, 2}, []int{20, 20, 20}), 4},
+		{vectors[3], 3}, {vectors[1], 0.1}, {vectors[5], 0.1}, {others[3], 0.1},
+	} {
+		order := Order{Policy: Tags, Forgetting: testForgetting}
+		free := c.m
+		free.endless = true
+		o, without := c.m.play(order, 5*testCycles, testCycles), free.play(order, 5*testCycles, testCycles)
+		jobs, slots := 0, 0
+		for a := range c.m.shares {
+			jobs, slots = jobs+c.m.running[a]+c.m.pending[a], slots+c.m.running[a]
+		}
+		turn := (jobs - slots + c.m.churn - 1) / c.m.churn
+		t.Logf("%s: %.2f, longest wait %d of %d; without rounds %.2f, %d",
+			c.m.name, o.shares, o.maxWait, turn, without.shares, without.maxWait)
+		if o.maxWait > 17*turn {
+			t.Errorf("%s: a job waited for %d intervals, and a full turn takes %d", c.m.name, o.maxWait, turn)
+		}
+		for a := range c.m.shares {
+			if off := o.shares[a] - without.shares[a]; math.Abs(off) > c.off {
+				t.Errorf("%s: rounds move the share of account %d by %.1f points", c.m.name, a, off)
+			}
+		}
+	}
+}
+
+func skewed(name string, churn int, shares []int64, running, pending []int) mix {
+	return mix{name: name, shares: shares, running: running, pending: pending, churn: churn}
+}

@@ -122,6 +122,8 @@ type Order struct {
 	Seed uint64 `json:",omitempty"`
 	// Periods are those that are not as long as Forgetting.Interval.
 	Periods Periods `json:",omitzero"`
+	// Round bounds waits (NeedsTail).
+	Round Round `json:",omitzero"`
 }
 
 // Periods are the times at which RFC 017 leaves usage (Forgetting.Interval, its t1), priority values and slots

@@ -80,5 +80,5 @@ func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }
 
 // Tail is the tag that an account's next job gets: its stored tail, but none that is less than the floor, which
 // is the tag of the first waiting job or, when none waits, the greatest tag that got a slot. So an account that
-// had no jobs cannot save up turns, and one whose jobs wait loses none.
-func (o Order) Tail(stored, floor int64) int64 { return max(stored, floor) }
+// had no jobs cannot save up turns, and one whose jobs wait loses none. See also Round.
+func (o Order) Tail(stored, floor int64) int64 { return max(stored, floor, o.Round.Base) }

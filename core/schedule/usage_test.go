@@ -337,6 +337,40 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestRoundEnds: after eight full turns, by what is slower: churn, or the time that runs last at least.
+func TestRoundEnds(t *testing.T) {
+	o := Order{Policy: Tags, Forgetting: testForgetting, Round: Round{Since: instant.Seconds(10_000)}}
+	for _, c := range []struct {
+		name   string
+		ready  int64
+		churn  int
+		minRun time.Duration
+		want   time.Duration
+	}{
+		{"by churn", 100, 10, 0, 80 * time.Minute},
+		{"by runs", 100, 10, 20 * time.Minute, 320 * time.Minute},
+	} {
+		ends := func(after time.Duration) bool {
+			return o.RoundEnds(o.Round.Since.Add(after), c.ready, c.churn, 50, c.minRun)
+		}
+		if ends(c.want-time.Microsecond) || !ends(c.want) {
+			t.Errorf("%s: not after %s", c.name, c.want)
+		}
+	}
+	long := o.Round.Since.Add(1000 * time.Hour)
+	if o.RoundEnds(long, 0, 10, 50, 0) || o.RoundEnds(long, 9, 0, 50, 0) || o.RoundEnds(long, 9, 9, 0, 0) {
+		t.Error("a round ends though nothing waits, or nothing gives way")
+	}
+	if !o.RoundEnds(instant.Seconds(9000), 9, 9, 9, 0) {
+		t.Error("a round from the future goes on")
+	}
+	for _, name := range []string{"fairshare", "fifo", "stride", "lottery", "eevdf"} {
+		if o.Policy, _ = ParsePolicy(name); o.RoundEnds(long, 9, 9, 9, 0) {
+			t.Errorf("%s has rounds", name)
+		}
+	}
+}
+
 // TestPeriods: each period sets what it is for, and follows the one before if it is not set.
 func TestPeriods(t *testing.T) {
 	a := Account{Shares: 100, Jobs: 1, Usage: 60_000_000}

@@ -90,6 +90,9 @@ func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 	case node.Tune:
 		m.accounts.tune(q.Seen, q.HalfLife, now)
 		return node.Ok{}, nil
+	case node.EndRound:
+		m.endRound(q.Seen, now)
+		return node.Ok{}, nil
 	case node.HeldRequest:
 		return m.held(q, now)
 	}
@@ -182,6 +185,27 @@ func (m *Model) floor() *schedule.Place {
 		return nil
 	}
 	return &m.ready.heap[0].place
+}
+
+// endRound begins the next round, as jobstore.Store.EndRound does.
+func (m *Model) endRound(seen schedule.Round, now instant.Time) {
+	order := &m.accounts.order
+	if order.Round != seen || len(m.ready.heap) == 0 {
+		return
+	}
+	key := func(p schedule.Place) int64 {
+		if p.Epoch != order.Epoch {
+			return 0
+		}
+		return p.Key
+	}
+	last := *m.floor()
+	for _, e := range m.ready.heap {
+		if last.Compare(e.place) < 0 {
+			last = e.place
+		}
+	}
+	order.Round = order.NextRound(now, key(*m.floor()), key(last))
 }
 
 // Submit makes a job.

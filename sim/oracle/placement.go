@@ -62,7 +62,8 @@ func (p *placement) expect(jobID, account string) {
 			return // tags begin at the first job that waits
 		}
 		tail := p.tails[account]
-		e.least, e.most = float64(max(tail, p.virtual)), float64(max(tail, p.storedVirtual()))
+		begins := order.Round.Base // of this round
+		e.least, e.most = float64(max(tail, p.virtual, begins)), float64(max(tail, p.storedVirtual(), begins))
 	default:
 		if p.w.ClocksWereSet() {
 			return // charges may be lost

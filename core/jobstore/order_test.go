@@ -1,0 +1,77 @@
+package jobstore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// TestPeriodsAreStored, and an order without them is stored as it was before there were any.
+func TestPeriodsAreStored(t *testing.T) {
+	b := newBench(t)
+	raw := func() string {
+		return string(get(b, func(tx kv.Tx) ([]byte, error) { return tx.Get(b.s.Keys.Order) }))
+	}
+	b.share(func(*Sharing) {})
+	if strings.Contains(raw(), "Periods") || strings.Contains(raw(), "Seed") {
+		t.Errorf("stored %s", raw())
+	}
+	before := DefaultSharing()
+	want := schedule.Periods{Rotation: time.Minute, Priority: time.Second, Growth: time.Hour}
+	b.share(func(c *Sharing) {
+		c.Periods = want
+		c.Follow(time.Minute, 5*time.Second)
+	})
+	if got := b.order(); got.Periods != want || got.Forgetting.Interval != 5*time.Second {
+		t.Errorf("%+v in force", got)
+	}
+	var after Sharing
+	b.do(func(tx kv.Tx) (err error) {
+		after, _, err = b.s.Shared(tx)
+		return err
+	})
+	changes := []string{"usage_interval: 5s, was interval", "priority_interval: 1s, was interval",
+		"growth_interval: 1h0m0s, was interval"}
+	if got := before.Changes(after); !slices.Equal(got, changes) {
+		t.Errorf("%q, want %q", got, changes)
+	}
+}
+
+// TestEndRound: jobs that wait when a round begins and still wait at its end go before those that come.
+func TestEndRound(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	b.put("r", simple, admin)
+	b.put("s", simple, admin)
+	end := func(seen schedule.Round) schedule.Round {
+		t.Helper()
+		b.now = b.now.Add(time.Hour)
+		b.do(func(tx kv.Tx) error { return b.s.EndRound(tx, seen, b.now) })
+		return b.order().Round
+	}
+	last := time.Minute.Microseconds() // the tag of the second job
+	began := b.order().Round
+	first := end(began)
+	if want := (schedule.Round{Since: b.now, Last: last}); first != want {
+		t.Fatalf("the first round is %+v, want %+v", first, want)
+	}
+	if got := end(began); got != first {
+		t.Fatalf("a round that another node has ended ends again: %+v", got)
+	}
+	if got, want := end(first), (schedule.Round{Since: b.now, Last: last, Base: last}); got != want {
+		t.Fatalf("the second round is %+v, want %+v", got, want)
+	}
+	b.replicate("joe")
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	if len(places) != 3 || places[2].Key != last {
+		t.Errorf("%v, and a new job should be behind the two that waited", places)
+	}
+	b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
+	if got := b.order().Round; got != (schedule.Round{}) {
+		t.Errorf("another policy begins with %+v", got)
+	}
+}

@@ -1,0 +1,45 @@
+package schedule
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+)
+
+// Round bounds waits under policies of services that need tails: an account with few shares for many jobs gives
+// them tags that others reach after a hundred turns, or never if the others have enough to do. A waiting job is
+// never touched, so it is not moved. Instead, when a job has waited for a whole round, new tags begin behind all
+// that wait (Base): each of those gets a turn before any other job gets its next one.
+//
+// A round is turnsPerRound full turns of the queue. A job that comes in a round is seen at its end (Last), found
+// waiting at the end of the next, and then has its turn within a full turn: it waits for 2*turnsPerRound + 1 at
+// most. Turns that are brought forward are paid as all others are. They are those of jobs that waited for more
+// than a round, once in two rounds, so that shares are off by 1/(2*turnsPerRound) at most, and exact while no
+// job waits for so long.
+type Round struct {
+	Since instant.Time // by the wall clock of the node that began it
+	Last  int64        // the greatest tag that waited when it began
+	Base  int64        // new tags are no less
+}
+
+const turnsPerRound = 8
+
+// RoundEnds reports whether the round is over, with so many jobs ready. Of them churn have turns in each rotation,
+// and each turn lasts for minRun at least in one of so many slots.
+func (o Order) RoundEnds(now instant.Time, ready int64, churn, slots int, minRun time.Duration) bool {
+	if !o.Policy.InService() || o.Needs() != NeedsTail || ready < 1 || churn < 1 || slots < 1 {
+		return false
+	}
+	turn := max(mulDiv(ready, int64(o.rotation()), int64(churn)), mulDiv(ready, int64(max(minRun, 0)), int64(slots)))
+	length := mulDiv(turn, turnsPerRound, 1)
+	return now < o.Round.Since || int64(now.Sub(o.Round.Since)) >= length
+}
+
+// NextRound is the round that begins now, with the first and the last tag that wait.
+func (o Order) NextRound(now instant.Time, first, last int64) Round {
+	next := Round{Since: now, Last: last, Base: o.Round.Base}
+	if first < o.Round.Last {
+		next.Base = max(next.Base, last)
+	}
+	return next
+}
