@@ -140,6 +140,24 @@ func TestLotteryIsSeeded(t *testing.T) {
 	}
 }
 
+// TestLotteryDraws: a draw is the turn's cost on average, as the mean and the deviation of an exponential number are
+// the same.
+func TestLotteryDraws(t *testing.T) {
+	const draws = 20_000
+	policy, _ := ParsePolicy("lottery")
+	o, a := Order{Policy: policy, Forgetting: testForgetting}, Account{Name: "a", Shares: 50}
+	cost, squares := float64(Cost(testInterval, a.Shares)), 0.0
+	for range draws {
+		before := a.Tail
+		_, a = o.Settle(Turn{Owed: testInterval}, 0, a)
+		off := float64(a.Tail-before)/cost - 1
+		squares += off * off / draws
+	}
+	if mean := float64(a.Tail) / cost / draws; math.Abs(mean-1) > 0.03 || math.Abs(squares-1) > 0.1 {
+		t.Errorf("draws are %.3f of the cost on average, with a variance of %.3f; want 1 and 1", mean, squares)
+	}
+}
+
 // TestTurnsOfAnyLength: what a turn costs is its time, not its number.
 func TestTurnsOfAnyLength(t *testing.T) {
 	for _, policy := range []string{"tags", "stride", "lottery", "eevdf"} {
