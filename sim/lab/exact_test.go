@@ -22,6 +22,8 @@ type both struct {
 	model *Model
 	exact *Exact
 	beats map[string][10]byte // those of the exact queue, by worker and the model's beat
+
+	signals int // that were asked for
 }
 
 func (b *both) Perform(q node.Request, now instant.Time) (node.Result, error) {
@@ -83,6 +85,9 @@ func (b *both) Share(account int, shares int64, now instant.Time) error {
 
 func (b *both) Signal(p jobs.Part) (int64, error) {
 	got, _ := b.model.Signal(p)
+	if b.signals++; b.signals%8 > 0 { // most are the same as before
+		return got, nil
+	}
 	return agree(got, fmt.Sprintf("signal of %x", p))(b.exact.Signal(p))
 }
 
@@ -118,7 +123,7 @@ func TestModelIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.queue = &both{l.queue.(*Model), exact, map[string][10]byte{}}
+		l.queue = &both{model: l.queue.(*Model), exact: exact, beats: map[string][10]byte{}}
 		if err := l.play(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -136,39 +141,41 @@ func drawConfig(t *rapid.T) Config {
 		w.Accounts = append(w.Accounts, workload.Account{Name: name, Shares: shares})
 	}
 	submit := time.Duration(0)
-	for n := range rapid.IntRange(1, 40).Draw(t, "jobs") {
+	for n := range rapid.IntRange(1, 25).Draw(t, "jobs") {
 		if rapid.Bool().Draw(t, "later") {
-			submit += minutes("submit", 2)
+			submit += minutes("submit", 1)
 		}
 		j := workload.Job{
 			ID: fmt.Sprintf("j%d", n), Account: rapid.IntRange(0, len(w.Accounts)-1).Draw(t, "account"), Submit: submit,
 			Server: rapid.IntRange(0, 2).Draw(t, "server"), Continuous: rapid.IntRange(0, 3).Draw(t, "kind") > 0,
 			Startup: time.Duration(rapid.IntRange(0, 3000).Draw(t, "startup")) * time.Millisecond, Speed: 10, Rate: 1,
-			Backlog: float64(rapid.IntRange(0, 6000).Draw(t, "backlog")),
+			Backlog: float64(rapid.IntRange(0, 3000).Draw(t, "backlog")),
 		}
 		if rapid.IntRange(0, 9).Draw(t, "goes") == 0 {
-			j.Remove = submit + minutes("remove", 40)
+			j.Remove = submit + minutes("remove", 20)
 		}
 		if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
-			j.MTBF = minutes("mtbf", 10) + time.Second
+			j.MTBF = minutes("mtbf", 4) + time.Second
 		}
 		w.Jobs = append(w.Jobs, j)
 	}
 	at := time.Duration(0)
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {
-		at += minutes("change", 15)
+		at += minutes("change", 6)
 		account := rapid.IntRange(0, len(w.Accounts)-1).Draw(t, "changed")
 		shares := rapid.Int64Range(1, 1000).Draw(t, "new shares")
 		w.Changes = append(w.Changes, workload.Change{At: at, Account: account, Shares: shares})
 	}
 	if rapid.Bool().Draw(t, "outage") {
-		from := minutes("from", 30)
-		w.Outages = []workload.Outage{{Server: 1, From: from, To: from + minutes("to", 20)}}
+		from := minutes("from", 15)
+		w.Outages = []workload.Outage{{Server: 1, From: from, To: from + minutes("to", 8)}}
 	}
 	c := Config{
-		Settings: config.Default(), Workload: w, Duration: 45 * time.Minute,
-		Latency: 5 * time.Millisecond, Checkpoint: 30 * time.Second,
+		Settings: config.Default(), Workload: w, Duration: 20 * time.Minute,
+		Checkpoint: 30 * time.Second,
 	}
+	latency := rapid.SampledFrom([]int{0, 5, 5, 5, 500, 12_000, 40_000}).Draw(t, "latency")
+	c.Latency = time.Duration(latency) * time.Millisecond
 	c.Nodes = rapid.IntRange(1, 3).Draw(t, "nodes")
 	c.Seed = rapid.Uint64().Draw(t, "seed")
 	c.StopTime = time.Duration(rapid.SampledFrom([]int{0, 100, 4000, 6000}).Draw(t, "stop time")) * time.Millisecond
@@ -180,7 +187,7 @@ func drawConfig(t *rapid.T) Config {
 	s.PriorityCoeff = int64(rapid.SampledFrom([]int{0, 500_000, 980_000, 995_000}).Draw(t, "priority_coeff"))
 	for range rapid.IntRange(0, 2).Draw(t, "failures") {
 		c.Failures = append(c.Failures, Failure{
-			Node: rapid.IntRange(0, c.Nodes-1).Draw(t, "node"), At: minutes("at", 40), For: minutes("for", 20),
+			Node: rapid.IntRange(0, c.Nodes-1).Draw(t, "node"), At: minutes("at", 15), For: minutes("for", 8),
 		})
 	}
 	return c
