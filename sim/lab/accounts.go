@@ -87,10 +87,7 @@ func (a *accounts) dispatched(p schedule.Place) {
 func (a *accounts) charge(charges []schedule.Charge, now instant.Time) {
 	memory := a.order.Forgetting.Memory()
 	for _, c := range charges {
-		n, known := a.byName[c.Account]
-		if !known {
-			continue
-		}
+		n := a.byName[c.Account]
 		list := slices.DeleteFunc(a.list[n].charges, func(o schedule.Charge) bool {
 			return o.At < now.Add(-memory) || o.At >= now.Add(memory)
 		})
@@ -108,9 +105,6 @@ func (a *accounts) charge(charges []schedule.Charge, now instant.Time) {
 func (a *accounts) tune(seen schedule.Decay, halfLife time.Duration, now instant.Time) {
 	if a.order.Decay != seen {
 		return
-	}
-	if a.order.PriorityCoeff != 0 {
-		halfLife = a.order.HalfLife(0, 0)
 	}
 	a.order.Decay = a.order.Decay.Changed(now, halfLife)
 }

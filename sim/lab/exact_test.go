@@ -171,15 +171,16 @@ func drawConfig(t *rapid.T) Config {
 		w.Outages = []workload.Outage{{Server: 1, From: from, To: from + minutes("to", 8)}}
 	}
 	c := Config{
-		Settings: config.Default(), Workload: w, Duration: 20 * time.Minute,
+		Settings: config.Default(), Workload: w, Duration: 16 * time.Minute,
 		Checkpoint: 30 * time.Second,
 	}
-	latency := rapid.SampledFrom([]int{0, 5, 5, 5, 500, 12_000, 40_000}).Draw(t, "latency")
+	latency := rapid.SampledFrom([]int{0, 5, 5, 5, 800, 12_000}).Draw(t, "latency")
 	c.Latency = time.Duration(latency) * time.Millisecond
 	c.Nodes = rapid.IntRange(1, 3).Draw(t, "nodes")
 	c.Seed = rapid.Uint64().Draw(t, "seed")
 	c.StopTime = time.Duration(rapid.SampledFrom([]int{0, 100, 4000, 6000}).Draw(t, "stop time")) * time.Millisecond
 	n := &c.Settings.Node
+	n.ActivityTimeout = time.Duration(rapid.SampledFrom([]int{2, 20, 20, 20}).Draw(t, "activity_timeout")) * time.Second
 	n.MaxJobs, n.MaxChurn = rapid.IntRange(1, 12).Draw(t, "max_jobs"), rapid.IntRange(0, 6).Draw(t, "max_churn")
 	n.Interval = time.Duration(rapid.IntRange(20, 90).Draw(t, "interval")) * time.Second
 	s := &c.Settings.Replicator.Sharing

@@ -86,15 +86,15 @@ func (l *lab) prepare() {
 	for i, c := range w.Changes {
 		l.agenda.plan(due{at: begin.Add(c.At), what: setShares, node: -1, which: uint64(i)})
 	}
+	for i := range l.c.Nodes {
+		l.nodes = append(l.nodes, &labNode{lab: l, number: i})
+		l.agenda.plan(due{at: begin, what: boot, node: -1, which: uint64(i)})
+	}
 	for i, f := range l.c.Failures {
 		l.agenda.plan(due{at: begin.Add(f.At), what: fail, node: -1, which: uint64(i)})
 		if f.For > 0 {
 			l.agenda.plan(due{at: begin.Add(f.At + f.For), what: boot, node: -1, which: uint64(f.Node)})
 		}
-	}
-	for i := range l.c.Nodes {
-		l.nodes = append(l.nodes, &labNode{lab: l, number: i})
-		l.agenda.plan(due{at: begin, what: boot, node: -1, which: uint64(i)})
 	}
 }
 

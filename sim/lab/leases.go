@@ -47,14 +47,6 @@ func (l leases) live(name string) (*modelWorker, error) {
 }
 
 func (l *leases) join(q node.Join) (node.Result, error) {
-	if w := l.find(q.Worker); w != nil {
-		if w.expired {
-			return nil, jobs.ErrLeaseLost
-		}
-		w.info = q.Info
-		w.beats++
-		return node.Ok{}, nil
-	}
 	i, _ := l.placeOf(q.Worker)
 	*l = slices.Insert(*l, i, &modelWorker{name: q.Worker, info: q.Info, beats: 1})
 	return node.Ok{}, nil

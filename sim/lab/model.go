@@ -15,8 +15,8 @@ import (
 )
 
 // Model is a Queue in plain memory. It answers the requests of nodes as production's queue does, which is
-// core/jobs and core/jobstore, while no transaction fails or is repeated; core/schedule says how jobs are
-// ordered in both.
+// core/jobs and core/jobstore, while no transaction fails or is repeated, and no node drains; core/schedule says
+// how jobs are ordered in both.
 type Model struct {
 	backoff  backoff.Policy
 	jobs     []modelJob
@@ -51,14 +51,6 @@ var (
 	continuous = &spec.Replication{Continuous: true}
 )
 
-func (m *Model) number(id string) (int32, *modelJob) {
-	n, known := m.numbers[id]
-	if !known {
-		return -1, nil
-	}
-	return n, &m.jobs[n]
-}
-
 // Perform answers a request.
 func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 	switch q := q.(type) {
@@ -72,12 +64,8 @@ func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 		return m.owned(q.Worker), nil
 	case node.Expire:
 		return m.expire(q.Worker, q.Beat, q.Limit), nil
-	case node.Retire:
-		return m.expire(q.Worker, nil, q.Limit), nil
 	case node.Accept:
 		return m.accept(q, now)
-	case node.Resume:
-		return m.resume(q)
 	case node.Promote:
 		return m.promote(q.Limit, now), nil
 	case node.Sweep:
@@ -102,7 +90,8 @@ func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 // held answers a request of a run, if the worker still holds the job.
 func (m *Model) held(q node.HeldRequest, now instant.Time) (node.Result, error) {
 	h := q.HeldJob()
-	n, j := m.number(h.JobID)
+	n := m.numbers[h.JobID]
+	j := &m.jobs[n]
 	if !j.under(h.Lock) {
 		return nil, jobs.ErrHalt
 	}
@@ -118,8 +107,6 @@ func (m *Model) held(q node.HeldRequest, now instant.Time) (node.Result, error) 
 		m.settle(n, j, q.Turn, 0, now)
 	case node.Complete:
 		m.finish(n, j, q.Turn, now)
-	case node.Fail:
-		m.finish(n, j, q.Turn, now)
 	case node.Crash:
 		if m.records[j.account].Transient() && !q.Trouble.Throttled {
 			m.finish(n, j, q.Turn, now)
@@ -130,12 +117,14 @@ func (m *Model) held(q node.HeldRequest, now instant.Time) (node.Result, error) 
 		due := now.Add(m.backoff.Jittered(int(j.errors), &rng))
 		m.release(n, j)
 		m.settle(n, j, q.Turn, due, now)
+	default:
+		panic("lab: no answer to " + q.String())
 	}
 	return node.Ok{}, nil
 }
 
 func (j *modelJob) under(l jobs.Lock) bool {
-	return j != nil && j.worker != nil && j.worker.name == l.Worker && j.batch == l.Batch
+	return j.worker != nil && j.worker.name == l.Worker && j.batch == l.Batch
 }
 
 // release takes a running job from its worker.
@@ -230,8 +219,6 @@ func (m *Model) Remove(job int, _ instant.Time) error {
 	case j.state == jobs.Finished:
 		m.finished--
 		m.accounts.list[j.account].jobs++
-	default:
-		return nil
 	}
 	m.accounts.list[j.account].jobs--
 	j.state = 0
@@ -319,24 +306,12 @@ func (m *Model) accept(q node.Accept, now instant.Time) (node.Result, error) {
 	}
 	var a node.Accepted
 	d := q.Demand
-	for _, n := range w.owned {
-		if m.jobs[n].batch == d.Batch { // the accept is repeated
-			a.Work = append(a.Work, m.work(n))
-		}
+	taken, left := m.choose(d)
+	for _, n := range taken {
+		m.take(n, w, d.Batch, now)
+		a.Work = append(a.Work, m.work(n))
 	}
-	if a.Work == nil {
-		var taken []int32
-		taken, a.Left = m.choose(d)
-		for _, n := range taken {
-			m.take(n, w, d.Batch, now)
-			a.Work = append(a.Work, m.work(n))
-		}
-	} else {
-		slices.SortFunc(a.Work, func(x, y jobstore.Work) int {
-			i, j := m.numbers[x.JobID], m.numbers[y.JobID]
-			return cmp.Or(x.Place.Compare(y.Place), cmp.Compare(m.ready.rank[i], m.ready.rank[j]))
-		})
-	}
+	a.Left = left
 	a.Signal, err = m.Signal(d.Part)
 	return a, err
 }
@@ -374,14 +349,6 @@ func (m *Model) choose(d jobs.Demand) (chosen []int32, left string) {
 		chosen = append(chosen, beside[i])
 	}
 	return chosen, ""
-}
-
-func (m *Model) resume(q node.Resume) (node.Result, error) {
-	n, j := m.number(q.JobID)
-	if !j.under(q.Lock) {
-		return nil, jobs.ErrHalt
-	}
-	return node.Accepted{Work: []jobstore.Work{m.work(n)}}, nil
 }
 
 func (m *Model) promote(limit int, now instant.Time) node.Promoted {

@@ -49,7 +49,7 @@ func (p *labNode) fail() {
 	for _, r := range p.sortedRuns() {
 		p.lab.over(p, r, Vanished)
 	}
-	p.alive = false
+	p.alive, p.waits = false, [2]wait{}
 	p.life++
 	p.lab.tell(Event{What: NodeDown, Job: -1, Node: p.number})
 }

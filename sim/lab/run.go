@@ -111,7 +111,7 @@ func (p *labNode) kill(number uint64) {
 		switch {
 		case p.lab.jobs[r.job].removed:
 			why = Taken
-		case p.machine.Running() == 0 && !r.stopped: // the node has lost its lease
+		case p.machine.Running() == 0: // the node has lost its lease
 			why = Vanished
 		}
 		p.lab.over(p, r, why)
@@ -156,7 +156,8 @@ func (l *lab) over(p *labNode, r *run, why Why) {
 	if why == Completed {
 		state.copied = j.Backlog
 	} else {
-		state.copied = j.Copied(before, r.copies.Sub(state.submitted), until.Sub(state.submitted))
+		f := j.Fluid()
+		state.copied = f.Copied(before, r.copies.Sub(state.submitted).Seconds(), until.Sub(state.submitted).Seconds())
 	}
 	state.unwell = state.unwell || why == Crashed || why == Vanished
 	l.tell(Event{What: Ended, Job: r.job, Node: p.number, Why: why, Copied: state.copied - before})

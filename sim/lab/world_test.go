@@ -62,7 +62,7 @@ func calm(p schedule.Policy, nodes int) world.Config {
 	c := world.Default()
 	c.Nodes, c.Servers, c.Databases, c.Tenants, c.Jobs, c.Docs = nodes, 40, 4, 3, 60, 2
 	c.Continuous, c.Filtered, c.Attached, c.Denied, c.NumericServers, c.BareServers = 100, 0, 0, 0, 0, 0
-	c.Duration, c.Think, c.SlowReads = 8*time.Hour, time.Hour, 0
+	c.Duration, c.Think, c.SlowReads = 5*time.Hour, time.Hour, 0
 	c.Rates, c.Actions = map[string]int{}, map[string]int{}
 	c.Settings.MaxJobs, c.Settings.MaxChurn = 12/nodes, max(1, 3/nodes)
 	c.Sharing.Policy = p

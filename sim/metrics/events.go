@@ -176,13 +176,13 @@ func (m *Meter) follow(n int) {
 		}
 	}
 	was := j.copied
-	if f := fluidOf(wj); wj.Continuous {
+	if f := (fluid{wj.Fluid()}); wj.Continuous {
 		seconds := func(at time.Duration) float64 { return max(at-wj.Submit, 0).Seconds() }
 		ages := &t.dists[freshness]
 		f.wait(ages, j.copied, seconds(from), seconds(begin))
 		j.copied = f.copy(ages, j.copied, seconds(begin), seconds(m.now))
 	} else if begin < m.now {
-		j.copied = min(f.backlog, j.copied+f.speed*(m.now-begin).Seconds())
+		j.copied = min(f.Backlog, j.copied+f.Speed*(m.now-begin).Seconds())
 	}
 	t.copied += j.copied - was
 }

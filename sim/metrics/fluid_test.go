@@ -73,7 +73,7 @@ func (s *stepped) play(until, speed float64) {
 func TestFluid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
-		f := fluidOf(&j)
+		f := fluid{j.Fluid()}
 		s := stepped{j: &j}
 		var ages Distribution
 		x, now := 0.0, 0.0
@@ -86,7 +86,7 @@ func TestFluid(t *testing.T) {
 			x = f.copy(&ages, x, now, next)
 			s.play(next, j.Speed)
 			now = next
-			if math.Abs(x-s.done) > 0.02*(j.Speed+f.peak) {
+			if math.Abs(x-s.done) > 0.02*(j.Speed+f.Peak) {
 				t.Fatalf("%v s after the submission %v changes are copied, want %v", now, x, s.done)
 			}
 		}
@@ -111,7 +111,8 @@ func TestFluid(t *testing.T) {
 // are copied within 50 s; meanwhile the age of the oldest grows by 0.8 s a second, to 40 s. The rest of the time it
 // is 0.
 func TestBursts(t *testing.T) {
-	f := fluidOf(&workload.Job{Rate: 1, Every: 100 * second, Burst: 10 * second, Speed: 2})
+	j := workload.Job{Rate: 1, Every: 100 * second, Burst: 10 * second, Speed: 2}
+	f := fluid{j.Fluid()}
 	for _, c := range []struct{ until, copied, mean, most float64 }{
 		{1000, 1000, 10, 40}, {50, 100, 20, 40}, {30, 60, 12, 24}, {90, 100, 100.0 / 9, 40}, {250, 300, 12, 40},
 	} {

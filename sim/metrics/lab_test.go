@@ -45,7 +45,7 @@ func TestLab(t *testing.T) {
 			j.Rate = float64(n % 7)
 		}
 		if n%4 == 0 {
-			j.Every, j.Burst = 13*minute, minute
+			j.Every, j.Burst, j.Phase = 13*minute, minute, time.Duration(n%13)*minute/2
 		}
 		if n%5 == 0 {
 			j.MTBF = 3 * hour

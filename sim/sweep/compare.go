@@ -18,11 +18,10 @@ type Difference struct {
 
 // Compare returns the differences of point b from point a, for each metric that has a value at one of them.
 func (r *Results) Compare(a, b int) []Difference {
-	boot := newBootstrap()
 	var list []Difference
 	for _, name := range r.names() {
 		x, y := column(r.of(a), name), column(r.of(b), name)
-		d := Difference{Metric: r.Header.metric(name), A: boot.interval(x), B: boot.interval(y)}
+		d := Difference{Metric: r.Header.metric(name), A: interval(x), B: interval(y)}
 		if d.A.Seeds+d.B.Seeds == 0 {
 			continue
 		}
@@ -31,7 +30,7 @@ func (r *Results) Compare(a, b int) []Difference {
 		for i := range x {
 			minus[i] = y[i] - x[i]
 		}
-		d.Minus = boot.interval(minus)
+		d.Minus = interval(minus)
 		d.Distinct = d.Minus.Excludes(0)
 		list = append(list, d)
 	}

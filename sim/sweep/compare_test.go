@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"couchrelay/core/prng"
 	"couchrelay/sim/workload"
 
 	"pgregory.net/rapid"
@@ -19,36 +18,7 @@ import (
 
 var nan = math.NaN()
 
-// An interval of 95 % has the true mean nearly so often. Percentile intervals of few values are somewhat narrow,
-// which is known of them.
-func TestIntervalCovers(t *testing.T) {
-	src := prng.New(1)
-	b := newBootstrap()
-	for _, c := range []struct {
-		n           int
-		least, most float64
-	}{{10, 0.86, 0.95}, {50, 0.92, 0.97}} {
-		const trials = 1000
-		covered := 0
-		for range trials {
-			values := make([]float64, c.n)
-			for i := range values {
-				for range 12 { // nearly normal, with mean 0
-					values[i] += uniform(&src) - 0.5
-				}
-			}
-			if i := b.interval(values); !i.Excludes(0) {
-				covered++
-			}
-		}
-		if part := float64(covered) / trials; part < c.least || part > c.most {
-			t.Errorf("%d values: %.3f of the intervals have the mean", c.n, part)
-		}
-	}
-}
-
 func TestIntervals(t *testing.T) {
-	b := newBootstrap()
 	for _, c := range []struct {
 		values          []float64
 		mean, low, high float64
@@ -59,7 +29,7 @@ func TestIntervals(t *testing.T) {
 		{[]float64{7, 7, nan, 7}, 7, 7, 7, 3},
 		{[]float64{0, 10}, 5, 0, 10, 2},
 	} {
-		i := b.interval(c.values)
+		i := interval(c.values)
 		for k, v := range []float64{c.mean, c.low, c.high} {
 			if got := float64([]Number{i.Mean, i.Low, i.High}[k]); got != v && !(math.IsNaN(got) && math.IsNaN(v)) {
 				t.Errorf("%v: %+v", c.values, i)

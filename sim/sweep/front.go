@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"couchrelay/sim/metrics/stats"
 )
 
 // Undominated returns the points at which none of the metrics can be bettered without another getting worse: the
@@ -113,7 +115,7 @@ func (r *Results) effect(axis, metric string) Effect {
 			changes = append(changes, value-was)
 		}
 	}
-	e.Change, e.Pairs = Number(mean(changes)), len(changes)
+	e.Change, e.Pairs = Number(stats.Mean(changes)), len(changes)
 	if numeric && len(levels) > 1 {
 		e.Rank = Number(correlation(ranks(x), ranks(y)))
 	}
@@ -165,7 +167,7 @@ func ranks(values []float64) []float64 {
 
 // correlation is Pearson's; NaN when one of the two does not vary.
 func correlation(x, y []float64) float64 {
-	mx, my := mean(x), mean(y)
+	mx, my := stats.Mean(x), stats.Mean(y)
 	var xy, xx, yy float64
 	for i := range x {
 		dx, dy := x[i]-mx, y[i]-my

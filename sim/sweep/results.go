@@ -163,12 +163,12 @@ func (r *Results) finish() {
 		return cmp.Or(cmp.Compare(a.Point, b.Point),
 			cmp.Compare(a.Seed, b.Seed))
 	})
-	b, names := newBootstrap(), r.names()
+	names := r.names()
 	r.Summaries = nil
 	for runs := range slices.Chunk(r.Runs, r.Header.Seeds()) {
 		s := Summary{Point: runs[0].Point, Settings: runs[0].Settings, Metrics: map[string]Interval{}}
 		for _, name := range names {
-			s.Metrics[name] = b.interval(column(runs, name))
+			s.Metrics[name] = interval(column(runs, name))
 		}
 		r.Summaries = append(r.Summaries, s)
 	}
