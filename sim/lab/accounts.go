@@ -89,7 +89,7 @@ func (a *accounts) charge(charges []schedule.Charge, now instant.Time) {
 	for _, c := range charges {
 		n := a.byName[c.Account]
 		list := slices.DeleteFunc(a.list[n].charges, func(o schedule.Charge) bool {
-			return o.At < now.Add(-memory) || o.At >= now.Add(memory)
+			return o.At < now.Add(-memory)
 		})
 		i, found := slices.BinarySearchFunc(list, c, func(x, y schedule.Charge) int {
 			return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.Worker, y.Worker))

@@ -86,7 +86,6 @@ func (p *labNode) await(a node.Await) {
 	p.waited++
 	p.waits[a.Topic] = wait{a, p.waited}
 	p.plan(lostWatch, p.lab.now.Add(watchLimit), p.waited)
-	p.lab.changed = true
 }
 
 // look has the node notified of what it waits for, if that has happened.

@@ -95,7 +95,7 @@ func seconds(s float64) time.Duration {
 
 // stop has a run stop in order.
 func (p *labNode) stop(number uint64) {
-	if r := p.runs[number]; r != nil && !r.stopped {
+	if r := p.runs[number]; r != nil {
 		r.stopped = true
 		if at := p.lab.now.Add(p.lab.c.StopTime); at < r.ends {
 			r.end(replication.Stopped, at)
@@ -121,8 +121,8 @@ func (p *labNode) kill(number uint64) {
 // runEnds is the moment for which the end of a run was foreseen.
 func (p *labNode) runEnds(number uint64) {
 	r := p.runs[number]
-	if r == nil || r.ends != p.lab.now {
-		return // it ended before, or is to end at another time
+	if r == nil {
+		return // it ended before
 	}
 	end := replication.End{Cause: r.cause, Info: replication.Info{ChangesPending: -1}}
 	why := GaveWay

@@ -262,6 +262,75 @@ var stories = []struct {
 		1m0s ended a n0 vanished, 0
 		1m0s node down n0
 		1m2.899815s ready a`},
+	{"a job with which nodes die soon waits", []job{{Continuous: true, Rate: 1}}, func(c *Config) {
+		c.Duration = 9 * m
+		for n := range 5 {
+			c.Failures = append(c.Failures, Failure{Node: 0, At: time.Duration(n+1) * m, For: sec})
+		}
+	}, `
+		0s submitted a
+		0s node up n0 1
+		0s started a n0
+		1m0s ended a n0 vanished, 60
+		1m0s node down n0
+		1m1s node up n0 1
+		1m1s ready a
+		1m1s started a n0
+		2m0s ended a n0 vanished, 31
+		2m0s node down n0
+		2m1s node up n0 1
+		2m1s ready a
+		2m1s started a n0
+		3m0s ended a n0 vanished, 60
+		3m0s node down n0
+		3m1s node up n0 1
+		3m1s ready a
+		3m1s started a n0
+		4m0s ended a n0 vanished, 60
+		4m0s node down n0
+		4m1s node up n0 1
+		4m1s ready a
+		4m1s started a n0
+		5m0s ended a n0 vanished, 60
+		5m0s node down n0
+		5m1s node up n0 1
+		5m1s ready a
+		5m31.243503s ready a
+		5m31.243503s started a n0`},
+	{"a job with which nodes die late does not wait", []job{{Continuous: true, Rate: 1}}, func(c *Config) {
+		c.Duration = 30 * m
+		for n := range 5 {
+			c.Failures = append(c.Failures, Failure{Node: 0, At: time.Duration(n+1) * 4 * m, For: sec})
+		}
+	}, `
+		0s submitted a
+		0s node up n0 1
+		0s started a n0
+		4m0s ended a n0 vanished, 240
+		4m0s node down n0
+		4m1s node up n0 1
+		4m1s ready a
+		4m1s started a n0
+		8m0s ended a n0 vanished, 211
+		8m0s node down n0
+		8m1s node up n0 1
+		8m1s ready a
+		8m1s started a n0
+		12m0s ended a n0 vanished, 240
+		12m0s node down n0
+		12m1s node up n0 1
+		12m1s ready a
+		12m1s started a n0
+		16m0s ended a n0 vanished, 240
+		16m0s node down n0
+		16m1s node up n0 1
+		16m1s ready a
+		16m1s started a n0
+		20m0s ended a n0 vanished, 240
+		20m0s node down n0
+		20m1s node up n0 1
+		20m1s ready a
+		20m1s started a n0`},
 	{"a node is dead from the beginning, and another failure changes nothing", []job{
 		{Backlog: 100},
 	}, func(c *Config) {
@@ -401,6 +470,17 @@ var stories = []struct {
 		0s started a n0
 		1s ended a n0 completed, 10
 		1m0s shares a0 5`},
+	{"a back-off begins when the crash is told, not when it is stored", []job{
+		{Server: 1, Backlog: 1000},
+	}, func(c *Config) {
+		c.Latency, c.Duration, c.Workload.Outages = 2*sec, 2*m, away(1, 10*sec, 15*sec)
+	}, `
+		0s submitted a
+		0s node up n0 1
+		4s started a n0
+		10.512563s ended a n0 crashed, 0
+		36.211243s ready a
+		40.211243s started a n0`},
 	{"a job is removed while its end is being stored", []job{
 		{Backlog: 100, Remove: 15 * sec},
 		{Backlog: 100},
