@@ -59,11 +59,14 @@ func (c *whatIfCommand) play(out io.Writer) error {
 		return err
 	}
 	dir := c.Keep
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "what-if-"); err != nil {
-			return err
-		}
+	if dir != "" {
+		err = os.MkdirAll(dir, 0o700)
+	} else {
+		dir, err = os.MkdirTemp("", "what-if-")
 		defer os.RemoveAll(dir)
+	}
+	if err != nil {
+		return err
 	}
 	file, err := c.experiment(dir, before, after)
 	if err != nil {
@@ -119,6 +122,9 @@ func (c *whatIfCommand) world() (whatIf, error) {
 			return w, err
 		}
 		w.workload = played
+		if c.Config == "" {
+			w.notes = append(w.notes, "a workload has no settings: all but the changes have defaults, see --config")
+		}
 	} else if err := c.capture(&w); err != nil {
 		return w, err
 	}

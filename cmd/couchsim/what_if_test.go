@@ -33,7 +33,8 @@ func small(t *testing.T) string {
 // TestWhatIf: both sides are played, compared and forecast, with the settings of the file on the one and the changes
 // on the other. What is kept can be compared again.
 func TestWhatIf(t *testing.T) {
-	keep, settings := t.TempDir(), "max_jobs = 10\nmax_churn = 1\n[replicator.shares]\n_replicator = 50\n"
+	keep := filepath.Join(t.TempDir(), "new")
+	settings := "max_jobs = 10\nmax_churn = 1\n[replicator.shares]\n_replicator = 50\n"
 	c := whatIfCommand{
 		From: small(t), Config: lintFile(t, "[replicator]\n"+settings), Keep: keep,
 		Set: []string{"max_churn=4", "replicator.shares/b/_replicator=50"}, Nodes: 1, Seeds: 2,
@@ -87,6 +88,21 @@ func TestWhatIfMistakes(t *testing.T) {
 	} {
 		if err := c.play(&bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, not %q", err, want)
+		}
+	}
+}
+
+// TestWhatIfWithoutSettings: it tells that a workload is played under defaults unless a configuration is given.
+func TestWhatIfWithoutSettings(t *testing.T) {
+	for _, file := range []string{"", lintFile(t, "[replicator]\nmax_jobs = 10\n")} {
+		c := whatIfCommand{From: small(t), Config: file, Set: []string{"max_churn=4"}, Nodes: 1, Seeds: 1,
+			Duration: time.Hour, Metrics: []string{"starts"}}
+		var out bytes.Buffer
+		if err := c.play(&out); err != nil {
+			t.Fatal(err)
+		}
+		if noted := strings.Contains(out.String(), "note: a workload has no settings"); noted != (file == "") {
+			t.Errorf("with %q:\n%s", file, &out)
 		}
 	}
 }

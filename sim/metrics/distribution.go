@@ -155,6 +155,8 @@ func (d *Distribution) Quantile(q float64) float64 {
 			return true
 		case b.single(slope):
 			x = b.sum / b.weight
+		case b.key == 0: // its upper end is no value that anything measures
+			x = 0
 		default:
 			x = low + (high-low)*(target-before)/(after-before)
 		}

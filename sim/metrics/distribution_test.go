@@ -99,6 +99,16 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+// TestZeroAndRamp: zeros stay zeros beside values that rise from zero.
+func TestZeroAndRamp(t *testing.T) {
+	var d Distribution
+	d.add(0, 3)
+	d.ramp(0, 10, 2)
+	if x := d.Quantile(0.5); x != 0 {
+		t.Errorf("the median is %v, not 0", x)
+	}
+}
+
 // TestNarrowRamp has a change whose ends are in one bucket.
 func TestNarrowRamp(t *testing.T) {
 	var d Distribution
