@@ -27,6 +27,11 @@
 // coefficient K, and the turn L = (N-M)/churn rounds, after which each job has had its turn. Share errors are below
 // one point from tau/L = 0.4 on (see TestCollapse for measured ones and what the model makes of them).
 //
+// Under tags accounts have the slots that their shares stand for, and jobs run for the same time. Where jobs of
+// an account would wait for more than TurnsPerRound full turns, rounds (package schedule) bring all that wait forward
+// once in two rounds. That takes one full turn; accounts have their shares of the rest, and no job waits
+// for longer than 2*TurnsPerRound + 1.
+//
 // # How good it is
 //
 // Measured against simulations of 150 random mixes (2 to 6 accounts with shares from 5 to 1000 and 20 to 2,000
@@ -38,7 +43,9 @@
 // Production's nodes in package lab of the simulator got the predicted shares within 0.7 points, with runs and
 // waits within 5 %, also with two nodes and under CouchDB's 0.98 (a test of package metrics); and within a point and
 // 50 % with shares of 1000:100:1. Jobs came in any order. Where all jobs of an account come before those of another
-// that order is remembered for many turns, and shares were some 3 points off under 0.98.
+// that order is remembered for many turns, and shares were some 3 points off under 0.98. Under tags shares were within
+// 0.7 points, and means within 5 %, also where rounds bound the waits: 85.8/9.3/4.9 % at 1000:100:1, and
+// 86.1/9.3/4.6 % predicted. Longest waits were up to a third below the predicted ones.
 //
 // Single jobs wait for longer than the mean, the more so the longer priorities are remembered and the fewer
 // rounds a run lasts, since chance then decides much. The longest wait is taken to be

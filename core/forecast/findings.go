@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,9 +111,14 @@ func (r *report) policy() {
 		}
 	default: // turn by turn
 		if o := r.f.Longest(); o.LongestWait > 10*r.f.Turn {
-			r.add("policy", true, "scheduling_policy", fmt.Sprintf("Jobs of %s have a turn every %s, where the mean "+
-				"wait is %s: its %d shares are few for %s jobs, and this policy keeps shares exactly.", o.Name,
-				Length(o.Run+o.Wait), Length(r.f.Turn), o.Shares, Count(o.Jobs)), "fairshare")
+			says := fmt.Sprintf("Jobs of %s have a turn every %s, where a full turn of all jobs takes %s: its %d "+
+				"shares are few for %s jobs", o.Name, Length(o.Run+o.Wait), Length(r.f.Turn), o.Shares, Count(o.Jobs))
+			if r.s.Replicator.Sharing.Policy == schedule.Tags {
+				says += ". The turns that bound this wait are taken from other accounts."
+			} else {
+				says += ", and this policy keeps shares exactly."
+			}
+			r.add("policy", true, "scheduling_policy", says, "fairshare")
 		}
 	}
 }
@@ -123,7 +129,8 @@ func (r *report) memory() {
 		Length(r.f.Memory), Length(r.f.Turn), ratio(r.f.Ratio))
 	switch {
 	case r.f.Ratio < shortMemory:
-		better := []string{"auto", coefficient(r.f.Turn, r.s.Node.Interval)}
+		period := cmp.Or(r.s.Replicator.Sharing.Periods.Priority, r.s.Node.Interval)
+		better := []string{"auto", coefficient(r.f.Turn, period)}
 		if churn := r.churnFor(r.f.Memory); churn > r.s.Node.MaxChurn && churn <= r.s.Node.MaxJobs {
 			better = append(better, fmt.Sprintf("max_churn = %d", churn))
 		}
@@ -146,8 +153,8 @@ func (r *report) churnFor(memory time.Duration) int {
 }
 
 // coefficient is the one that remembers for long enough, or for a little longer, as files have it.
-func coefficient(turn, interval time.Duration) string {
-	memory := max(2*million, scale(int64(turn), shortMemory, int64(interval))) // in millionths of an interval
+func coefficient(turn, period time.Duration) string {
+	memory := max(2*million, scale(int64(turn), shortMemory, int64(period))) // in millionths of a period
 	rest := max(1, scale(million, million, memory))
 	if rest > 1000 {
 		rest -= rest % 100
@@ -168,7 +175,11 @@ func (r *report) shares() {
 		last := &r.list[len(r.list)-1]
 		last.Says += fmt.Sprintf(" Its %s jobs run for %s at least each time.", Count(worst.Jobs),
 			Length(r.f.LeastRun))
-		last.Better = append(last.Better, Better{"scheduling_policy", "tags", r.with("scheduling_policy", "tags")})
+		tags := r.s
+		tags.Replicator.Sharing.Policy = schedule.Tags
+		if Of(tags, r.q).ShareError < r.f.ShareError { // not where they have to bound waits
+			last.Better = append(last.Better, Better{"scheduling_policy", "tags", r.with("scheduling_policy", "tags")})
+		}
 	}
 }
 
@@ -207,7 +218,7 @@ func (r *report) leastRun() {
 	if r.f.Churn < int64(r.s.Node.MaxChurn)*nodes*million {
 		r.add("min_run", false, "min_run_time_sec", fmt.Sprintf("A job runs for %s at least, so of %s slots %s at "+
 			"most change hands in a round, and not %s.", Length(r.f.LeastRun), Count(r.f.Slots),
-			Count(r.f.Churn/million), Count(int64(r.s.Node.MaxChurn)*nodes)))
+			ratio(r.f.Churn), Count(int64(r.s.Node.MaxChurn)*nodes)))
 	}
 }
 
@@ -226,11 +237,16 @@ func (r *report) usage() {
 	if r.s.Replicator.Sharing.Policy != schedule.FairShare {
 		return
 	}
-	mean := time.Duration(scale(int64(r.s.Node.Interval), million, million-min(f.Coeff, schedule.MaxUsageCoeff)))
+	period := cmp.Or(r.s.Node.UsageInterval, r.s.Node.Interval)
+	mean := time.Duration(scale(int64(period), million, million-min(f.Coeff, schedule.MaxUsageCoeff)))
 	says := fmt.Sprintf("Use counts for %s on the average, and is forgotten after %s.", Length(mean),
 		Length(r.f.UsageMemory))
 	if mean > r.f.Memory {
-		r.add("usage", true, "usage_coeff", says+" Priorities are forgotten sooner, so that shares swing.", "0.5")
+		better := []string{"0.5"}
+		if period > r.s.Node.Interval {
+			better = append(better, fmt.Sprintf("usage_interval = %d", r.s.Node.Interval.Milliseconds()))
+		}
+		r.add("usage", true, "usage_coeff", says+" Priorities are forgotten sooner, so that shares swing.", better...)
 		return
 	}
 	r.add("usage", false, "usage_coeff", says)

@@ -82,7 +82,9 @@ func round(s config.Settings) time.Duration { return s.Node.Interval / 8 * 7 }
 // of is the forecast for nodes with other rounds.
 func of(s config.Settings, q Queue, round time.Duration) Forecast {
 	nodes := int64(max(1, q.Nodes))
-	f := Forecast{Slots: int64(s.Node.MaxJobs) * nodes, UsageMemory: s.Replicator.Sharing.Forgetting.Memory()}
+	f := Forecast{Slots: int64(s.Node.MaxJobs) * nodes}
+	s.Replicator.Sharing.Follow(s.Node.Interval, s.Node.UsageInterval)
+	f.UsageMemory = s.Replicator.Sharing.Forgetting.Memory()
 	for _, a := range q.Accounts {
 		f.Jobs += a.Jobs
 		shares := cmp.Or(s.Replicator.Sharing.Shares[a.Name], schedule.DefaultShares)
@@ -93,10 +95,10 @@ func of(s config.Settings, q Queue, round time.Duration) Forecast {
 	least := leastRun(s, round)
 	m := model{
 		slots: f.Slots * million, round: round, least: least << fraction,
-		churn: min(int64(s.Node.MaxChurn)*nodes*million, f.Slots*million/least),
+		churn: min(scale(int64(s.Node.MaxChurn)*nodes*million, least, 1), f.Slots*million),
 	}
-	f.Churn, f.LeastRun = m.churn, m.length(m.least)
-	turn := scale(f.Waiting*million, one, max(1, m.churn))
+	f.Churn, f.LeastRun = m.churn/least, m.length(m.least)
+	turn := scale(f.Waiting*million, m.least, max(1, m.churn))
 	switch {
 	case f.Waiting == 0:
 		f.allRun()
@@ -121,18 +123,33 @@ func leastRun(s config.Settings, round time.Duration) int64 {
 // entitle divides the slots by shares: an account that needs fewer than its part gets what it needs, and the rest
 // is divided among the others.
 func (f *Forecast) entitle() {
-	slots, shares := min(f.Slots, f.Jobs)*million, int64(0)
-	order := make([]*Outlook, len(f.Accounts))
-	for i := range f.Accounts {
-		order[i] = &f.Accounts[i]
-		shares += order[i].Shares
+	shares := make([]int64, len(f.Accounts))
+	for i, o := range f.Accounts {
+		shares[i] = o.Shares
 	}
-	slices.SortStableFunc(order, func(a, b *Outlook) int { return cmp.Compare(a.Jobs*b.Shares, b.Jobs*a.Shares) })
-	for _, o := range order {
-		part := min(o.Jobs*million, scale(slots, o.Shares, shares))
-		o.Entitled = scale(part, 1, max(1, f.Slots))
-		slots, shares = slots-part, shares-o.Shares
+	for i, slots := range divided(min(f.Slots, f.Jobs)*million, f.Accounts, shares) {
+		f.Accounts[i].Entitled = slots / max(1, f.Slots)
 	}
+}
+
+// divided divides millionths of slots, no more than there are jobs, by the accounts' weights above 0. None gets more
+// than its jobs can hold.
+func divided(slots int64, accounts []Outlook, weights []int64) []int64 {
+	order, all, parts := make([]int, len(accounts)), int64(0), make([]int64, len(accounts))
+	for i, w := range weights {
+		order[i] = i
+		all += w
+	}
+	slices.SortStableFunc(order, func(i, j int) int { // by jobs for each weight
+		hi, lo := bits.Mul64(uint64(accounts[i].Jobs), uint64(weights[j]))
+		otherHi, otherLo := bits.Mul64(uint64(accounts[j].Jobs), uint64(weights[i]))
+		return cmp.Or(cmp.Compare(hi, otherHi), cmp.Compare(lo, otherLo))
+	})
+	for _, i := range order {
+		parts[i] = min(accounts[i].Jobs*million, scale(slots, weights[i], all))
+		slots, all = slots-parts[i], all-weights[i]
+	}
+	return parts
 }
 
 // allRun is the forecast while there is a slot for each job.
@@ -155,29 +172,34 @@ func (f *Forecast) standStill() {
 
 // rotate is the forecast of jobs that take turns.
 func (f *Forecast) rotate(s config.Settings, m model, nodes int64) {
-	f.Starts = scale(m.churn, int64(time.Hour), int64(m.round)) / million
+	f.Starts = scale(m.churn, int64(time.Hour), int64(max(1, f.LeastRun))) / million
 	sharing := s.Replicator.Sharing
-	sharing.Follow(s.Node.Interval, s.Node.UsageInterval)
 	order := schedule.Order{
-		Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff, Periods: sharing.Periods,
+		Policy: sharing.Policy, Forgetting: sharing.Forgetting, PriorityCoeff: sharing.PriorityCoeff,
+		Periods: sharing.Periods,
 	}
+	full := order.FullTurn(f.Waiting, s.Node.MaxChurn*int(nodes), int(f.Slots), s.Node.MinRun)
 	var turns []turn
 	switch sharing.Policy {
 	case schedule.FIFO:
-		turns = m.even(f.Accounts, func(o *Outlook) int64 { return scale(m.slots, o.Jobs, f.Jobs) })
+		jobs := make([]int64, len(f.Accounts))
+		for i, o := range f.Accounts {
+			jobs[i] = o.Jobs
+		}
+		turns = m.even(f.Accounts, divided(m.slots, f.Accounts, jobs))
 	case schedule.FairShare:
 		m.halfLife = order.HalfLife(f.Waiting, s.Node.MaxChurn*int(nodes))
 		f.Memory = memory(m.halfLife, s)
 		f.Ratio = scale(int64(f.Memory), million, max(1, int64(f.Turn)))
 		turns = m.fair(f.Accounts)
 	default: // all others go by shares, turn by turn
-		turns = m.even(f.Accounts, func(o *Outlook) int64 { return scale(m.slots, o.Entitled, million) })
+		turns = m.byShares(f, full)
 	}
 	for i, t := range turns {
 		o := &f.Accounts[i]
-		o.Expected = min(million, scale(t.slots, million, m.slots)) // the model rounds
+		o.Expected = scale(t.slots, million, m.slots)
 		o.Run, o.Wait = m.length(t.run), m.length(t.wait)
-		o.LongestWait = longest(o.Wait, t.run, int64(f.Memory), int64(min(o.Wait, f.Turn)))
+		o.LongestWait = max(m.length(t.longest), longest(o.Wait, t.run, int64(f.Memory), int64(min(o.Wait, f.Turn))))
 		f.ShareError = max(f.ShareError, o.Off(), -o.Off())
 	}
 }

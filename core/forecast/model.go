@@ -17,9 +17,9 @@ const (
 // model computes how jobs take turns; see the package comment.
 type model struct {
 	slots    int64 // millionths of a slot
-	churn    int64 // millionths of a job in a round, above 0
+	churn    int64 // millionths of a job that give way within the shortest run, above 0
 	round    time.Duration
-	least    int64 // the shortest run
+	least    int64 // the shortest run, of one round or more
 	halfLife time.Duration
 }
 
@@ -27,20 +27,56 @@ type model struct {
 type turn struct {
 	slots     int64 // millionths of a slot, of all its jobs
 	run, wait int64 // of one job
+	longest   int64 // wait, where that is known
 }
 
 // length is the time of a number of rounds.
 func (m model) length(n int64) time.Duration { return time.Duration(scale(n, int64(m.round), one)) }
 
 // even is how jobs take turns that all run for the same time, when the slots of each account are known.
-func (m model) even(accounts []Outlook, slots func(*Outlook) int64) []turn {
-	run, list := max(m.least, scale(m.slots, one, m.churn)), make([]turn, len(accounts))
+func (m model) even(accounts []Outlook, slots []int64) []turn {
+	run, list := max(m.least, scale(m.slots, m.least, m.churn)), make([]turn, len(accounts))
 	for i := range accounts {
-		t, jobs := turn{slots: slots(&accounts[i]), run: run}, accounts[i].Jobs*million
-		t.wait = scale(run, jobs-min(jobs, t.slots), max(1, t.slots))
-		list[i] = t
+		list[i] = turn{run: run}.with(slots[i], accounts[i].Jobs)
+		list[i].longest = list[i].wait + min(one, list[i].wait) // a round may be just over
 	}
 	return list
+}
+
+// with is the turn of so many jobs when they have so many slots. The runs stay, and the waits follow.
+func (t turn) with(slots, jobs int64) turn {
+	t.slots, t.wait = slots, scale(t.run, jobs*million-slots, max(1, slots))
+	return t
+}
+
+// byShares is how jobs take turns under policies that keep shares turn by turn. Where full is given, rounds of so long
+// turns bound the waits: if jobs of an account would wait for more than a round, all that wait get a turn once in
+// two rounds, and accounts have their shares of the rest.
+func (m model) byShares(f *Forecast, full time.Duration) []turn {
+	weights, waiting := make([]int64, len(f.Accounts)), make([]int64, len(f.Accounts))
+	for i, o := range f.Accounts {
+		weights[i] = max(1, o.Shares)
+	}
+	slots := divided(m.slots, f.Accounts, weights)
+	turns, most := m.even(f.Accounts, slots), int64(0)
+	for i, t := range turns {
+		waiting[i] = f.Accounts[i].Jobs*million - t.slots
+		most = max(most, t.wait)
+	}
+	round := scale(int64(full)*schedule.TurnsPerRound, one, int64(m.round))
+	if full == 0 || most <= round {
+		return turns
+	}
+	all := scale(int64(f.Turn), one, int64(m.round)) // the time in which all that wait get a turn
+	forward := min(m.slots, scale(m.slots, all, 2*round))
+	for i := range weights {
+		weights[i] = max(1, scale(slots[i], m.slots-forward, m.slots)+scale(waiting[i], forward, f.Waiting*million))
+	}
+	bounded := m.even(f.Accounts, divided(m.slots, f.Accounts, weights))
+	for i := range bounded {
+		bounded[i].longest = min(turns[i].longest+all, 2*round+round/schedule.TurnsPerRound)
+	}
+	return bounded
 }
 
 // class are accounts with the same shares and number of jobs.
@@ -89,11 +125,11 @@ func (m model) fair(accounts []Outlook) []turn {
 	for _, c := range list {
 		waiting += c.accounts * c.jobs * million
 	}
-	want := scale(waiting, one, m.churn)
+	want := scale(waiting, m.least, m.churn)
 	fall, low, high := want, int64(least), want
 	for range 60 {
 		m.settle(list, fall)
-		off := scale(waiting, one, max(1, m.starts(list))) - want
+		off := scale(waiting, m.least, max(1, m.starts(list))) - want
 		switch {
 		case max(off, -off) < want/4096:
 			low = high
@@ -109,9 +145,19 @@ func (m model) fair(accounts []Outlook) []turn {
 			fall = low + (high-low)/2
 		}
 	}
-	turns := make([]turn, len(accounts))
+	return m.fitted(accounts, func(i int) turn { return list[at[i]].turn })
+}
+
+// fitted are the turns of accounts, of which each has the slots that its jobs can hold and all have all of them. The
+// search for both heights ends near that, and an account may have fewer jobs than its class.
+func (m model) fitted(accounts []Outlook, of func(int) turn) []turn {
+	weights, turns := make([]int64, len(accounts)), make([]turn, len(accounts))
 	for i := range accounts {
-		turns[i] = list[at[i]].turn
+		turns[i] = of(i)
+		weights[i] = max(1, turns[i].slots)
+	}
+	for i, slots := range divided(m.slots, accounts, weights) {
+		turns[i] = turns[i].with(slots, accounts[i].Jobs)
 	}
 	return turns
 }
@@ -119,10 +165,10 @@ func (m model) fair(accounts []Outlook) []turn {
 // least is the shortest fall. Without any, the height of all jobs would be the same, whatever they run and wait.
 const least = one / 16
 
-// starts is how many jobs start in a round, in millionths.
+// starts is how many jobs start within the shortest run, in millionths. In a round they may be a few millionths.
 func (m model) starts(list []class) (n int64) {
 	for _, c := range list {
-		n += c.accounts * scale(c.slots, one, c.run)
+		n += c.accounts * scale(c.slots, m.least, c.run)
 	}
 	return n
 }

@@ -11,10 +11,10 @@ import (
 // never touched, so it is not moved. Instead, when a job has waited for a whole round, new tags begin behind all
 // that wait (Base): each of those gets a turn before any other job gets its next one.
 //
-// A round is turnsPerRound full turns of the queue. A job that comes in a round is seen at its end (Last), found
-// waiting at the end of the next, and then has its turn within a full turn: it waits for 2*turnsPerRound + 1 at
+// A round is TurnsPerRound full turns of the queue. A job that comes in a round is seen at its end (Last), found
+// waiting at the end of the next, and then has its turn within a full turn: it waits for 2*TurnsPerRound + 1 at
 // most. Turns that are brought forward are paid as all others are. They are those of jobs that waited for more
-// than a round, once in two rounds, so that shares are off by 1/(2*turnsPerRound) at most, and exact while no
+// than a round, once in two rounds, so that shares are off by 1/(2*TurnsPerRound) at most, and exact while no
 // job waits for so long.
 type Round struct {
 	Since instant.Time // by the wall clock of the node that began it
@@ -22,17 +22,24 @@ type Round struct {
 	Base  int64        // new tags are no less
 }
 
-const turnsPerRound = 8
+// TurnsPerRound is how many full turns of the queue a round lasts.
+const TurnsPerRound = 8
 
-// RoundEnds reports whether the round is over, with so many jobs ready. Of them churn have turns in each rotation,
-// and each turn lasts for minRun at least in one of so many slots.
+// RoundEnds reports whether the round is over, with so many jobs ready; see FullTurn.
 func (o Order) RoundEnds(now instant.Time, ready int64, churn, slots int, minRun time.Duration) bool {
+	turn := o.FullTurn(ready, churn, slots, minRun)
+	length := mulDiv(int64(turn), TurnsPerRound, 1)
+	return turn > 0 && (now < o.Round.Since || int64(now.Sub(o.Round.Since)) >= length)
+}
+
+// FullTurn is the time by which rounds count turns of so many jobs that are ready. Of them churn have turns in each
+// rotation, and each turn lasts for minRun at least in one of so many slots. It is 0 where there are no rounds.
+func (o Order) FullTurn(ready int64, churn, slots int, minRun time.Duration) time.Duration {
 	if !o.Policy.InService() || o.Needs() != NeedsTail || ready < 1 || churn < 1 || slots < 1 {
-		return false
+		return 0
 	}
-	turn := max(mulDiv(ready, int64(o.rotation()), int64(churn)), mulDiv(ready, int64(max(minRun, 0)), int64(slots)))
-	length := mulDiv(turn, turnsPerRound, 1)
-	return now < o.Round.Since || int64(now.Sub(o.Round.Since)) >= length
+	return time.Duration(max(1, mulDiv(ready, int64(o.rotation()), int64(churn)),
+		mulDiv(ready, int64(max(minRun, 0)), int64(slots))))
 }
 
 // NextRound is the round that begins now, with the first and the last tag that wait.
