@@ -53,6 +53,7 @@ func newLab(c *Config, observers ...Observer) (*lab, error) {
 		return nil, err
 	}
 	c.Settings.Replicator.Sharing.Follow(c.Settings.Node.Interval, c.Settings.Node.UsageInterval)
+	c.Settings.Replicator.Sharing.Seed = c.Seed
 	l := &lab{
 		c: c, now: begin, jobs: make([]progress, len(c.Workload.Jobs)), observers: observers,
 		outages: map[int][]workload.Outage{}, vanished: map[string][]int{},

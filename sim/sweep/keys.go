@@ -30,8 +30,10 @@ type Setup struct {
 
 // newSetup is what a file without a line says.
 func newSetup(dir string) Setup {
+	settings := config.Default()
+	settings.Simulated = true
 	return Setup{
-		Settings: config.Default(), Recipe: workload.Recipe{Dir: dir}, Nodes: 1,
+		Settings: settings, Recipe: workload.Recipe{Dir: dir}, Nodes: 1,
 		Duration: 24 * time.Hour, Latency: 5 * time.Millisecond, StopTime: 100 * time.Millisecond,
 	}
 }
