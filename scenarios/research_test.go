@@ -1,7 +1,10 @@
 package scenarios
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"couchrelay/sim/sweep"
@@ -9,9 +12,10 @@ import (
 
 // Every experiment can be played, which is not tried here for those that take long.
 func TestExperiments(t *testing.T) {
-	files, err := filepath.Glob("research/*.ini")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no experiments: %v", err)
+	files, _ := filepath.Glob("research/*.ini")
+	vectors, _ := filepath.Glob("research/vectors/*.ini")
+	if files = append(files, vectors...); len(vectors) == 0 {
+		t.Fatal("no experiments")
 	}
 	for _, file := range files {
 		e, err := sweep.Load(file)
@@ -58,5 +62,42 @@ func TestQuickExperiment(t *testing.T) {
 	}
 	if usual != 1 {
 		t.Errorf("priority_coeff = auto keeps shares no better than 0.9 does: %+v", forgetful)
+	}
+}
+
+// Production's nodes keep the shares within the bounds that CouchDB's tests of its scheduler ask for.
+func TestVectors(t *testing.T) {
+	for name, bounds := range map[string][][2]float64{
+		"a": {{49, 51}, {49, 51}}, "b": {{89, 91}, {9, 11}}, "c": {{49, 51}, {49, 51}}, "d": {{0, 2}, {98, 100}},
+		"e": {{32, 34}, {32, 34}, {32, 34}}, "f": {{9, 11}, {69, 71}, {19, 21}}, "g": {{32, 34}, {32, 34}, {32, 34}},
+		"h": {{87, 89}, {9, 11}, {2, 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := "research/vectors/" + name + ".ini"
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := sweep.Parse(path, strings.Replace(string(text), "seeds = 1..10", "seeds = 1..4", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := e.Plan("", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := plan.Try(t.Context(), sweep.Options{Workers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shares := r.Summaries[0].Metrics // of fairshare
+			for i, b := range bounds {
+				got := shares[fmt.Sprintf("share/tenant%d/_replicator", i+1)].Mean
+				if float64(got) < b[0] || float64(got) > b[1] {
+					t.Errorf("account %d has %.2f %%, and should have %g to %g", i+1, got, b[0], b[1])
+				}
+			}
+		})
 	}
 }
