@@ -32,7 +32,7 @@ func (n *Node) fleet() fleet {
 		f.loads = append(f.loads, o.info.load(o.worker))
 	}
 	f.loads = slices.Insert(f.loads, f.me, n.published.load(n.worker))
-	f.parts = schedule.Parts(f.loads)
+	f.parts = n.division.Parts(f.loads)
 	return f
 }
 

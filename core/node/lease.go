@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/schedule"
 )
 
 // other is another worker, watched for signs of life (RFC 007, "Activity Monitor Implementation": remember a
@@ -24,6 +25,8 @@ type other struct {
 type watch struct {
 	others []other      // all other leases at the last look, in the order of their names
 	looked instant.Time // when that was, by the steady clock
+	// division has the parts of the nodes that take jobs.
+	division schedule.Division
 }
 
 // join asks for a lease, under a name that was never used.

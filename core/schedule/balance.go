@@ -59,6 +59,26 @@ func Parts(nodes []Load) []uint64 {
 	return parts
 }
 
+// Division remembers how buckets were divided last, since a node asks for that many times as often as the
+// answer changes. The zero value remembers nothing.
+type Division struct {
+	names  []string
+	quotas []int
+	parts  []uint64
+}
+
+// Parts is Parts of these nodes. What it returns must not be changed.
+func (d *Division) Parts(nodes []Load) []uint64 {
+	names, q := make([]string, len(nodes)), quotas(nodes)
+	for i, l := range nodes {
+		names[i] = l.Name
+	}
+	if !slices.Equal(names, d.names) || !slices.Equal(q, d.quotas) {
+		d.names, d.quotas, d.parts = names, q, Parts(nodes)
+	}
+	return d.parts
+}
+
 // quotas is how many buckets each node gets, all of them together.
 func quotas(nodes []Load) []int {
 	weights, total := make([]int64, len(nodes)), int64(0)

@@ -149,3 +149,22 @@ func imbalance(nodes []Load) (sum int) {
 	}
 	return sum
 }
+
+// TestDivision: what is remembered is what Parts says, whatever the nodes were before.
+func TestDivision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d Division
+		for range 20 {
+			var nodes []Load
+			for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+				if i == 0 || rapid.Bool().Draw(t, "there") {
+					running := rapid.IntRange(0, 3).Draw(t, "running")
+					nodes = append(nodes, Load{Name: fmt.Sprint("n", i), MaxJobs: 3, Running: running})
+				}
+			}
+			if got, want := d.Parts(nodes), Parts(nodes); !slices.Equal(got, want) {
+				t.Fatalf("%v: %x, and should be %x", nodes, got, want)
+			}
+		}
+	})
+}
