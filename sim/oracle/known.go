@@ -54,6 +54,7 @@ type process struct {
 	ran      int                   // slots in use after its last step, kept by duties
 	waits    bool                  // it waits to be told of ready jobs, kept by duties
 	outlook  outlook               // kept by parts
+	ending   uint64                // the request to end a round, until it is answered; kept by rounds
 }
 
 // settings are the settings of a node, and since when it has them.

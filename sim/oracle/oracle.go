@@ -77,7 +77,8 @@ type subject struct {
 var subjects = []*subject{
 	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject,
-	&leaseSubject, &dutySubject, &partSubject, &balanceSubject, &spreadSubject, &straySubject, &transactionSubject,
+	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
+	&transactionSubject,
 	&pageSubject, &leftoverSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
 	&transitionSubject,

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -195,7 +194,7 @@ func turnOf(q node.Request) (t jobstore.Turn, ends bool) {
 // cost is by how much a request moves the tags of an account: its turn's microseconds at 100 shares, or an
 // interval's when it makes a job.
 func (p *placement) cost(q node.Request, account string) int64 {
-	d := cmp.Or(p.sharing.Periods.Growth, p.w.Config().Settings.Interval)
+	d := p.growthInterval()
 	if turn, ends := turnOf(q); ends {
 		d = turn.Owed
 	}

@@ -109,7 +109,7 @@ func (s *settingsOfSharing) checkHalfLife(order schedule.Order) {
 	if order.PriorityCoeff == 0 {
 		return
 	}
-	want := halfLife(float64(order.PriorityCoeff)/1e6, priorityInterval(order))
+	want := halfLife(float64(order.PriorityCoeff)/1e6, s.priorityInterval())
 	if got := float64(order.Decay.HalfLife); math.Abs(got-want) > want/1e4 {
 		s.Fail("S10f", "priority_coeff %d is a half-life of %s, and should be of %s",
 			order.PriorityCoeff, order.Decay.HalfLife, time.Duration(want))
@@ -117,8 +117,14 @@ func (s *settingsOfSharing) checkHalfLife(order schedule.Order) {
 }
 
 // priorityInterval is the period in which priority_coeff is left of a priority.
-func priorityInterval(o schedule.Order) time.Duration {
-	return cmp.Or(o.Periods.Priority, o.Periods.Rotation, o.Forgetting.Interval)
+func (k *known) priorityInterval() time.Duration {
+	return cmp.Or(k.w.Config().Sharing.Periods.Priority, k.w.Config().Settings.Interval)
+}
+
+// growthInterval is how long a job runs until its priority has grown by all that its account's use asks for, and
+// what a new job costs under tags.
+func (k *known) growthInterval() time.Duration {
+	return cmp.Or(k.w.Config().Sharing.Periods.Growth, k.w.Config().Settings.Interval)
 }
 
 // autoSettles is in how many intervals nodes have agreed on a half-life under auto.
@@ -140,7 +146,7 @@ func (s *settingsOfSharing) checkInForce() {
 		order.Epoch != want.epoch || order.Forgetting != want.Forgetting || order.Periods != want.Periods {
 		s.Fail("S10g", "%+v is in force, and should be %+v of epoch %d", order, want.Sharing, want.epoch)
 	}
-	interval := priorityInterval(order)
+	interval := s.priorityInterval()
 	auto := order.Policy == schedule.FairShare && order.PriorityCoeff == 0
 	if auto && s.w.Now().Sub(want.at) > autoSettles*interval {
 		// The factor leaves room for rounding.

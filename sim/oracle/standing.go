@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -32,11 +31,12 @@ func (s *sight) saw(order schedule.Order, accounts []schedule.Account) {
 // node's view.
 type standing struct {
 	account string
-	epoch   int64        // of the key
-	key     float64      // as in schedule.Place
-	fair    bool         // the key is a logarithm, in units of aHalfLife: it grew under fair share
-	unknown bool         // it grew under a policy that the oracle does not define
-	grown   instant.Time // until when it grew, by the node's steady clock; Never when the run is over
+	period  time.Duration // in which it grows by all that the account's use asks for
+	epoch   int64         // of the key
+	key     float64       // as in schedule.Place
+	fair    bool          // the key is a logarithm, in units of aHalfLife: it grew under fair share
+	unknown bool          // it grew under a policy that the oracle does not define
+	grown   instant.Time  // until when it grew, by the node's steady clock; Never when the run is over
 	// off is by how much the value of the key may differ by rounding when the clock of decay shows at, in
 	// half-lives.
 	off, at float64
@@ -79,8 +79,7 @@ func (s *standing) grow(p *process) {
 		if s.epoch == order.Epoch && s.key/aHalfLife > clock {
 			value = s.value(clock)
 		}
-		period := cmp.Or(order.Periods.Growth, order.Periods.Rotation, order.Forgetting.Interval)
-		part := min(1, float64(now.Steady.Sub(s.grown))/float64(period))
+		part := min(1, float64(now.Steady.Sub(s.grown))/float64(s.period))
 		value += float64(a.Usage) * float64(a.Jobs) / float64(a.Shares) / float64(a.Shares) * part
 		s.key = (clock + math.Log2(max(value, 1))) * aHalfLife
 		s.off, s.at = s.rounding(clock)+3, clock // three numbers are made whole

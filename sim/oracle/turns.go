@@ -42,7 +42,10 @@ type tab struct {
 // begins opens the tab of a run.
 func (t *turns) begins(r *run) {
 	now, place := r.p.Clock().Steady, r.Work().Place
-	stands := standing{account: r.Record().Account(), epoch: place.Epoch, key: float64(place.Key), grown: now}
+	stands := standing{
+		account: r.Record().Account(), period: t.growthInterval(),
+		epoch: place.Epoch, key: float64(place.Key), grown: now,
+	}
 	t.tabs[r.Held()] = &tab{standing: stands, until: now}
 }
 

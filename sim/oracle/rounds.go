@@ -1,0 +1,281 @@
+package oracle
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/node"
+	"couchrelay/core/schedule"
+)
+
+// rounds are the invariants of the rounds of the queue, which bound waits under tags. What a transaction of a node
+// reads may be as old as readAge, and so the queue has two sets of jobs here: those that surely waited when the
+// transaction read it, and those that may have.
+type rounds struct {
+	*chronicle
+	order   schedule.Order // as stored last
+	stored  bool           // it was stored
+	base    int64          // before the last change of order.Round.Base
+	changed instant.Time   // when that was
+	waiting map[string]*wait
+	left    []wait // jobs that ceased to wait within readAge
+}
+
+// wait is a job that waits for a slot.
+type wait struct {
+	place       schedule.Place
+	since, till instant.Time
+	ends        int // rounds that ended meanwhile
+}
+
+var roundSubject = subject{
+	invariants: []Invariant{
+		{"S10k", "Under tags a node ends a round of the queue, and only then, when it has lasted for eight full " +
+			"turns of the jobs that wait, as the node saw them and the other nodes."},
+		{"S10l", "A round ends once, and nothing else changes with it; only another policy begins anew."},
+		{"S10m", "A round begins with the last tag that waits, and new tags begin there if a job waited for the " +
+			"whole round before."},
+		{"S10n", "Under tags no new tag is before the first job that waits, nor before where the round has tags " +
+			"begin."},
+		{"S10o", "A job that waited when two rounds ended goes before all jobs that come since."},
+	},
+	begin: func(c *chronicle) {
+		r := &rounds{chronicle: c, waiting: map[string]*wait{}}
+		c.on.nodeUp.add(func(p *process) { p.ending = 0 })
+		c.on.nodeStepped.add(r.nodeStepped)
+		c.on.jobChanged.add(r.follow)
+		c.on.followed.add(r.landed)
+	},
+}
+
+// turnsOfRound is how many full turns a round has.
+const turnsOfRound = 8
+
+// lasts is how long a round should last with so many jobs ready, as a node knows the fleet; 0 when no job waits, or
+// none gives way.
+func (r *rounds) lasts(p *process, ready int64) float64 {
+	slots, nodes := 0, 1
+	if f := p.outlook.fleet(); r.w.Config().Exclusive() {
+		slots = p.outlook.own.MaxJobs
+	} else {
+		nodes = len(f.nodes)
+		for _, l := range f.nodes {
+			slots += l.most
+		}
+	}
+	churn := nodes * p.applied.MaxChurn
+	if churn == 0 || slots == 0 {
+		return 0
+	}
+	byChurn := float64(ready) / float64(churn) * float64(r.w.Config().Settings.Interval)
+	byRuns := float64(ready) / float64(slots) * float64(p.applied.MinRun)
+	return turnsOfRound * max(byChurn, byRuns)
+}
+
+// nodeStepped is S10k. A node that still tries to end a round does not try twice, and one that is not sure of the
+// others may count them in another way.
+func (r *rounds) nodeStepped(s nodeStep) {
+	p := s.p
+	done, _ := s.ev.(node.Done)
+	if done.ID == p.ending && done.Fault == node.Committed {
+		p.ending = 0
+	}
+	seen, sees := done.Result.(node.Surveyed)
+	var asks *node.EndRound
+	for _, e := range s.effects {
+		ask, _ := e.(node.Ask)
+		switch q := ask.Request.(type) {
+		case node.Survey:
+			sees = false // the node has seen a part of the accounts so far
+		case node.EndRound:
+			if p.ending == 0 {
+				asks = &q
+			}
+			p.ending = ask.ID
+		}
+	}
+	if asks == nil && (!sees || p.ending != 0) || !p.outlook.sure && !r.w.Config().Exclusive() {
+		return
+	}
+	const rounding = float64(time.Millisecond)
+	lasts, lasted := r.lasts(p, seen.Ready), float64(p.Clock().Wall.Sub(seen.Order.Round.Since))
+	over := seen.Order.Policy == schedule.Tags && lasts > 0 && (lasted < 0 || lasted >= lasts-rounding)
+	switch {
+	case asks != nil && (!over || asks.Seen != seen.Order.Round):
+		r.Fail("S10k", "%s ends %+v of %s after %s, seeing %+v; with %d jobs that wait it lasts for %s", p.Name,
+			asks.Seen, seen.Order.Policy, time.Duration(lasted), seen.Order.Round, seen.Ready, time.Duration(lasts))
+	case asks == nil && over && lasted > lasts+rounding:
+		r.Fail("S10k", "%s does not end %+v after %s; with %d jobs that wait it lasts for %s",
+			p.Name, seen.Order.Round, time.Duration(lasted), seen.Ready, time.Duration(lasts))
+	}
+}
+
+// follow takes note of jobs that begin and cease to wait, and judges their tags first.
+func (r *rounds) follow(j jobChange) {
+	var after wait
+	if h := j.after.header; h != nil && h.State == jobs.Pending {
+		place, err := placeOf(h.Priority)
+		if err != nil {
+			r.unreadable("place of job "+j.id, err)
+			return
+		}
+		after.place = place
+		turn, _ := turnOf(j.Request)
+		fresh := j.before.header == nil || j.anew && !bytes.Equal(j.before.header.Priority, h.Priority)
+		if fresh || turn.Owed > 0 {
+			r.checkTag(j, place)
+		}
+	}
+	now, was := r.w.Now(), r.waiting[j.id]
+	waits := j.after.header != nil && j.after.header.Ready()
+	if waits && was != nil && was.place == after.place {
+		return
+	}
+	if was != nil {
+		was.till = now
+		r.left = append(r.left, *was)
+		delete(r.waiting, j.id)
+	}
+	if waits {
+		after.since = now
+		r.waiting[j.id] = &after
+	}
+}
+
+// queueEnds are bounds of the first and the last tag of the queue, as a transaction may have read them. A job of an
+// epoch before goes first, as if its tag was 0.
+type queueEnds struct {
+	first, last [2]int64
+	surely      bool // a job waited
+	empty       bool // surely no job waited
+	old         bool // a job of an epoch before may have waited
+}
+
+// ends looks at the queue.
+func (r *rounds) ends() queueEnds {
+	read := r.w.Now().Add(-readAge)
+	e := queueEnds{first: [2]int64{math.MaxInt64, math.MaxInt64}, empty: true}
+	add := func(w wait, sure bool) {
+		key := w.place.Key
+		if w.place.Epoch != r.order.Epoch {
+			key, e.old = 0, true
+		}
+		e.empty, e.first[0], e.last[1] = false, min(e.first[0], key), max(e.last[1], key)
+		if sure {
+			e.surely = true
+			e.first[1], e.last[0] = min(e.first[1], key), max(e.last[0], key)
+		}
+	}
+	for _, w := range r.waiting { // in any order
+		add(*w, w.since < read)
+	}
+	recent := r.left[:0]
+	for _, w := range r.left {
+		if w.till >= read {
+			recent = append(recent, w)
+			add(w, false)
+		}
+	}
+	r.left = recent
+	return e
+}
+
+// checkTag is S10n. The floor of tags is another one while no job waits, or one that was queued under another policy.
+func (r *rounds) checkTag(j jobChange, got schedule.Place) {
+	if r.sharing.Policy != schedule.Tags || !r.sharing.settled(r.w.Now()) || got.Epoch != r.order.Epoch {
+		return
+	}
+	base := r.order.Round.Base
+	if r.w.Now().Sub(r.changed) <= readAge {
+		base = min(base, r.base)
+	}
+	if e := r.ends(); e.surely && !e.old {
+		base = max(base, e.first[0])
+	}
+	if got.Key < base {
+		r.Fail("S10n", "job %s is queued at %d by %v, and tags begin at %d", j.id, got.Key, j.Request, base)
+	}
+}
+
+// landed judges a commit that changes the order of jobs.
+func (r *rounds) landed(l landing) {
+	for _, m := range l.Mutations {
+		if !bytes.Equal(m.Key, r.w.Store().Keys.Order) {
+			continue
+		}
+		var order schedule.Order
+		if err := json.Unmarshal(m.Value, &order); err != nil {
+			r.unreadable("the order of jobs", err)
+			return
+		}
+		before, stored := r.order, r.stored
+		if r.order, r.stored = order, true; order.Round.Base != before.Round.Base {
+			r.base, r.changed = before.Round.Base, r.w.Now()
+		}
+		q, ends := l.Request.(node.EndRound)
+		if !ends {
+			r.checkKept(before, order)
+			continue
+		}
+		same := order
+		same.Round = before.Round
+		if q.Seen != before.Round || order.Round.Since != l.Wall || stored && same != before || len(l.jobs) > 0 {
+			r.Fail("S10l", "the end of %+v at %s makes %+v of %+v, and changes jobs %v",
+				q.Seen, l.Wall, order, before, l.jobs)
+		}
+		r.checkBegins(before.Round, order.Round)
+		r.checkWaited()
+	}
+}
+
+// checkKept is S10l for other changes. Jobs of another policy have other keys, with which tags have nothing to do.
+func (r *rounds) checkKept(before, after schedule.Order) {
+	want := before.Round
+	if before.Epoch != after.Epoch {
+		want = schedule.Round{}
+		for _, w := range r.waiting {
+			w.ends = 0
+		}
+	}
+	if after.Round != want {
+		r.Fail("S10l", "%s has %+v after a change of settings, and should have %+v",
+			after.Policy, after.Round, want)
+	}
+}
+
+// checkBegins is S10m.
+func (r *rounds) checkBegins(before, after schedule.Round) {
+	e := r.ends()
+	moved := max(before.Base, after.Last)
+	surely, maybe := e.first[1] < before.Last, e.first[0] < before.Last
+	switch {
+	case e.empty:
+		r.Fail("S10m", "%+v begins, and no job waits", after)
+	case after.Last < e.last[0] || after.Last > e.last[1]:
+		r.Fail("S10m", "%+v begins, and the last tag that waits is from %d to %d",
+			after, e.last[0], e.last[1])
+	case after.Base != before.Base && (!maybe || after.Base != moved), surely && after.Base != moved:
+		r.Fail("S10m", "%+v follows %+v, and the first job that waits is from %d to %d",
+			after, before, e.first[0], e.first[1])
+	}
+}
+
+// checkWaited is S10o when a round has ended. A job that came just before may not have been seen, and the job that
+// goes next needs nothing.
+func (r *rounds) checkWaited() {
+	first := r.ends().first[1]
+	for id, w := range r.waiting { // in any order: one is enough
+		if r.w.Now().Sub(w.since) > readAge {
+			w.ends++
+		}
+		behind := w.place.Epoch == r.order.Epoch && w.place.Key > max(first, r.order.Round.Base)
+		if w.ends >= 2 && behind {
+			r.Fail("S10o", "job %s waits at %d since %s, and new tags begin at %d",
+				id, w.place.Key, w.since, r.order.Round.Base)
+		}
+	}
+}
