@@ -38,7 +38,6 @@ func scenarios(t *rapid.T) *Scenario {
 		}
 		c.Sharing.Shares[account] = rapid.Int64Range(1, 1000).Draw(t, "shares")
 	}
-	c.Sharing.Forgetting.Interval = c.Settings.Interval
 	for _, what := range rapid.SliceOfN(rapid.SampledFrom(slices.Concat(world.NemesisFaults, world.AllActions)), 0, 5).Draw(t, "events") {
 		e := world.Event{At: time.Duration(rapid.IntRange(0, 1e10).Draw(t, "at")) * time.Microsecond, What: what}
 		e.Whom = rapid.SampledFrom([]string{"", "n1", "s2", "s1/a1", "s1/b1"}).Draw(t, "whom")

@@ -88,7 +88,44 @@ func Swarm(seed uint64, p Profile) Config {
 		c.Actions[ChangeSharing] = 1 + sharing.Intn(actionNamed(ChangeSharing).most)
 	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
+	c.drawPeriods(seed, p)
+	c.drawRounds(seed, p)
+	c.Sharing.Follow(s.Interval, s.UsageInterval)
 	return c
+}
+
+// drawPeriods has periods of their own in one world of eight. They are not far from the interval, so that a run
+// lasts for some of each.
+func (c *Config) drawPeriods(seed uint64, p Profile) {
+	r := prng.Fork(seed, "periods")
+	if r.Intn(8) > 0 {
+		return
+	}
+	for _, period := range []*time.Duration{
+		&c.Settings.UsageInterval, &c.Sharing.Periods.Priority, &c.Sharing.Periods.Growth,
+	} {
+		if r.Intn(4) > 0 {
+			*period = time.Duration(5+r.Intn(56)) * p.Pace * time.Second
+		}
+	}
+}
+
+// drawRounds has one world of eight be as those are that end rounds of the queue: under tags, with shares far apart,
+// and more jobs that stay than slots, of which many give way in each of its short intervals.
+func (c *Config) drawRounds(seed uint64, p Profile) {
+	r := prng.Fork(seed, "rounds")
+	if r.Intn(8) > 0 {
+		return
+	}
+	c.Sharing.Policy, c.Sharing.Shares = schedule.Tags, map[string]int64{}
+	for i, shares := range []int64{1000, 100, 1}[:min(3, c.Tenants)] {
+		c.Sharing.Shares[replicatorDB(i)] = shares
+	}
+	c.Jobs, c.Continuous = max(c.Jobs, p.Jobs/2), max(c.Continuous, 70)
+	c.Settings.MaxJobs = 1 + r.Intn(max(1, c.Jobs/5))
+	c.Settings.MaxChurn = 1 + r.Intn(c.Settings.MaxJobs)
+	c.Settings.Interval = time.Duration(5+r.Intn(10)) * p.Pace * time.Second
+	c.Settings.MinRun = time.Duration(r.Intn(3)) * c.Settings.Interval / 2
 }
 
 // drawRates chooses the families of faults that there are, and how often their members come up. Families
