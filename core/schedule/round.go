@@ -25,11 +25,14 @@ type Round struct {
 // TurnsPerRound is how many full turns of the queue a round lasts.
 const TurnsPerRound = 8
 
-// RoundEnds reports whether the round is over, with so many jobs ready; see FullTurn.
+// RoundEnds reports whether the round is over, with so many jobs ready; see FullTurn. So is one that begins in a
+// future to which some clock was set. A clock that is behind by less than a rotation is no reason: its node would
+// end the round that another one has just begun.
 func (o Order) RoundEnds(now instant.Time, ready int64, churn, slots int, minRun time.Duration) bool {
 	turn := o.FullTurn(ready, churn, slots, minRun)
 	length := mulDiv(int64(turn), TurnsPerRound, 1)
-	return turn > 0 && (now < o.Round.Since || int64(now.Sub(o.Round.Since)) >= length)
+	early := now < o.Round.Since.Add(-o.rotation())
+	return turn > 0 && (early || int64(now.Sub(o.Round.Since)) >= length)
 }
 
 // FullTurn is the time by which rounds count turns of so many jobs that are ready. Of them churn have turns in each

@@ -364,6 +364,9 @@ func TestRoundEnds(t *testing.T) {
 	if !o.RoundEnds(instant.Seconds(9000), 9, 9, 9, 0) {
 		t.Error("a round from the future goes on")
 	}
+	if o.RoundEnds(instant.Seconds(9941), 9, 9, 9, 0) {
+		t.Error("a round ends at once by a clock that is a little behind")
+	}
 	for _, name := range []string{"fairshare", "fifo", "stride", "lottery", "eevdf"} {
 		if o.Policy, _ = ParsePolicy(name); o.RoundEnds(long, 9, 9, 9, 0) {
 			t.Errorf("%s has rounds", name)

@@ -102,8 +102,9 @@ func (r *rounds) nodeStepped(s nodeStep) {
 		return
 	}
 	const rounding = float64(time.Millisecond)
+	interval := float64(r.w.Config().Settings.Interval) // a clock may be behind that which began the round
 	lasts, lasted := r.lasts(p, seen.Ready), float64(p.Clock().Wall.Sub(seen.Order.Round.Since))
-	over := seen.Order.Policy == schedule.Tags && lasts > 0 && (lasted < 0 || lasted >= lasts-rounding)
+	over := seen.Order.Policy == schedule.Tags && lasts > 0 && (lasted < -interval || lasted >= lasts-rounding)
 	switch {
 	case asks != nil && (!over || asks.Seen != seen.Order.Round):
 		r.Fail("S10k", "%s ends %+v of %s after %s, seeing %+v; with %d jobs that wait it lasts for %s", p.Name,
