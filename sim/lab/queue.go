@@ -38,7 +38,8 @@ func instance(account int) (id [16]byte) {
 	return id
 }
 
-// jobID is the id of a document's job, as jobstore makes it.
+// jobID is the id of a document's job, as jobstore makes it. Production makes other ids for the jobs of users, of
+// their requests: so such jobs that came at one moment may go in another order there, and to other nodes.
 func jobID(w *workload.Workload, n int) string {
 	i := instance(w.Jobs[n].Account)
 	return hex.EncodeToString(i[:]) + "|" + w.Jobs[n].ID
