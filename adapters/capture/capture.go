@@ -224,7 +224,7 @@ type builder struct {
 	aged, speedless, sizeless int     // jobs whose numbers are such
 }
 
-// typical finds what is taken for jobs that do not tell it.
+// typical finds the values that jobs get which tell none of their own.
 func (b *builder) typical() {
 	var speeds []float64
 	sizes := slices.Clone(b.sizes)

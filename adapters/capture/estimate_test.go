@@ -70,7 +70,7 @@ func TestEstimates(t *testing.T) {
 	if n := done(10, 4, 2, 1); n != 9 {
 		t.Errorf("%v changes are done", n)
 	}
-	// The first look that tells what is pending: 20, and 15 were done since the first look.
+	// The first look with a number of pending changes: 20, and 15 were done since the look before.
 	j = &job{looks: []look{{done: 100, pending: -1}, {at: s, done: 115, pending: 20}}}
 	if b := j.backlog(); b != 35 {
 		t.Errorf("backlog %v", b)

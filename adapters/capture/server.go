@@ -21,7 +21,7 @@ type Options struct {
 	Clock clock.Clock   // nil for the system's
 }
 
-// Bounds of what is read.
+// Bounds of the server's answers.
 const (
 	pageSize = 500
 	maxJobs  = 1_000_000

@@ -341,7 +341,7 @@ func newRelay(t *testing.T, h relay.Host) *httptest.Server {
 	return service
 }
 
-// TestMuteCouchrelay: what is not told is noted.
+// TestMuteCouchrelay: a note names each setting that the server does not tell.
 func TestMuteCouchrelay(t *testing.T) {
 	c, err := Server(t.Context(), newRelay(t, mute{}).URL, Options{})
 	if err != nil || !slices.ContainsFunc(c.Notes, func(n string) bool {

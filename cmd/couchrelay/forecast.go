@@ -52,8 +52,8 @@ func (s *service) forecast(ctx context.Context, c config.Config) {
 	}
 }
 
-// queueIn is what the store has. Accounts beyond those that are read are taken to have the mean number of jobs.
-// The node itself counts, whether it has a lease yet or not.
+// queueIn reads the queue from the store: the nodes that run jobs, this one among them whether it has a lease yet or
+// not, and the jobs of each account. It reads a bounded number of accounts; the others count with the mean.
 func queueIn(r kv.Reader, store *jobstore.Store, name string) (forecast.Queue, error) {
 	q := forecast.Queue{Nodes: 1, Startup: forecastStartup}
 	list, total, err := jobstore.Demands(r, store, forecastAccounts)

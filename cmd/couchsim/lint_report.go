@@ -89,7 +89,7 @@ func wrapped(text, first, then string) string {
 	return strings.Join(append(lines, strings.TrimRight(line, " ")), "\n")
 }
 
-// The forecast as JSON: times in seconds, null for those that do not end, and parts from 0 to 1.
+// The forecast as JSON: times in seconds, null for waits that do not end; parts from 0 to 1.
 type (
 	lintValues struct {
 		Configuration string          `json:"configuration"`

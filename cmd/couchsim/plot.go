@@ -292,7 +292,7 @@ var windows = []time.Duration{
 // mostWindows is how many can be seen in a column.
 const mostWindows = 150
 
-// window is that of the series: the one that was asked for if there is one.
+// window is the length of the windows of the series: that of --window if it is set, or else one that gives few enough.
 func window(measured, asked time.Duration) (time.Duration, error) {
 	if asked != 0 {
 		if asked < time.Second || asked > measured {

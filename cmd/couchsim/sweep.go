@@ -101,7 +101,7 @@ func interruptible() (context.Context, func()) {
 	return ctx, stop
 }
 
-// announce tells what is going to be played.
+// announce prints, before the first run, settings without effect, the number of points and runs, and their cost.
 func announce(out io.Writer, e *sweep.Experiment, p *sweep.Plan) {
 	if len(e.Unused)+len(p.Unused) > 0 {
 		unused := slices.Clone(e.Unused)

@@ -238,7 +238,7 @@ func (w *whatIf) text(warm, until time.Duration, seeds int) string {
 	return b.String()
 }
 
-// tell writes what is found of a side.
+// tell writes the findings of the forecast for one side.
 func (w *whatIf) tell(out io.Writer, title string) error {
 	q := w.queue()
 	findings, f := forecast.Findings(w.settings, q)

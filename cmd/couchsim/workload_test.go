@@ -9,7 +9,7 @@ import (
 	"couchrelay/sim/workload"
 )
 
-// TestWorkloadCommand: what is made by settings is what a file has, in both formats.
+// TestWorkloadCommand: a workload made by settings and the same one read from a file are equal, in both formats.
 func TestWorkloadCommand(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a.jsonl"), filepath.Join(t.TempDir(), "b.swf")
 	made := workloadCommand{Set: []string{"jobs = 30", "arrival=poisson"}, Seed: 3, Out: first}
