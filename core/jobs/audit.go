@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // Audit checks the whole queue against itself: every job stands in exactly the index of its state and
 // schedule, every index row belongs to such a job, every running job's worker has a lease, and the
 // counters equal what they count. It reads everything, so it is for tests and repair tools.
 func (q *Queue) Audit(r kv.Reader) error {
-	a := auditor{q: q, r: r, expected: map[string]string{}, counts: map[string]int64{}}
+	a := auditor{q: q, r: r, expected: map[string]string{}, stops: map[string]bool{}, counts: map[string]int64{}}
 	return a.run()
 }
 
@@ -32,6 +33,7 @@ type auditor struct {
 	q        *Queue
 	r        kv.Reader
 	expected map[string]string // index key to job id
+	stops    map[string]bool   // index key to Job.Stop
 	counts   map[string]int64  // jobs by where they stand
 }
 
@@ -39,14 +41,18 @@ func (a *auditor) run() error {
 	if err := a.readJobs(); err != nil {
 		return err
 	}
-	for _, index := range []kv.Range{a.q.Keys.Ready.Range(), a.q.Keys.Waiting.Range(), a.q.Keys.Owned.Range()} {
-		rows, err := a.r.GetRange(index, kv.RangeOptions{})
+	keys := a.q.Keys
+	for _, index := range []tuple.Subspace{keys.Ready, keys.Waiting, keys.Parked, keys.Owned} {
+		rows, err := a.r.GetRange(index.Range(), kv.RangeOptions{})
 		if err != nil {
 			return err
 		}
 		for _, row := range rows {
 			if _, ok := a.expected[string(row.Key)]; !ok {
 				return corruptf("index row %x has no job", row.Key)
+			}
+			if keys.Owned.Contains(row.Key) && a.stops[string(row.Key)] != (string(row.Value) == stopMark) {
+				return corruptf("owned row %x is marked %q", row.Key, row.Value)
 			}
 			delete(a.expected, string(row.Key))
 		}
@@ -58,7 +64,7 @@ func (a *auditor) run() error {
 	if err != nil {
 		return err
 	}
-	for _, standing := range []string{"ready", "waiting", "running", "finished"} {
+	for _, standing := range []string{"ready", "waiting", "running", "finished", "parked"} {
 		if got, want := sums[standing], a.counts[standing]; got != want {
 			return corruptf("counter of %s jobs is %d, not %d", standing, got, want)
 		}
@@ -84,7 +90,7 @@ func (a *auditor) readJobs() error {
 			return err
 		}
 		if key, _ := a.q.index(j); key != nil {
-			a.expected[string(key)] = j.ID
+			a.expected[string(key)], a.stops[string(key)] = j.ID, j.Stop
 		}
 		a.counts[j.standing()]++
 	}
@@ -100,8 +106,8 @@ func checkJob(j *Job, workers map[string]bool) error {
 		return corruptf("job %q is %s with lock %v", j.ID, j.State, j.Lock)
 	case running && !workers[j.Lock.Worker]:
 		return corruptf("job %q runs on worker %q, which has no lease", j.ID, j.Lock.Worker)
-	case j.Resubmit && !running:
-		return corruptf("job %q is %s and resubmitted", j.ID, j.State)
+	case (j.Resubmit || j.Stop) && !running:
+		return corruptf("job %q is %s, and resubmitted or to be stopped", j.ID, j.State)
 	}
 	return nil
 }
@@ -116,8 +122,14 @@ func (j *Job) String() string {
 	if j.State == Running {
 		fmt.Fprintf(&b, " lock %s/%d", j.Lock.Worker, j.Lock.Batch)
 	}
+	if j.Lot != "" {
+		fmt.Fprintf(&b, " parked in %s", j.Lot)
+	}
 	if j.Resubmit {
 		b.WriteString(" resubmitted")
+	}
+	if j.Stop {
+		b.WriteString(" to be stopped")
 	}
 	if j.Lost > 0 {
 		fmt.Fprintf(&b, " lost %d", j.Lost)

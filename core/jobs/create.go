@@ -71,13 +71,13 @@ func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 	q.setData(tx, id, nil)
 	q.move(tx, old, nil)
 	if old.State == Running {
-		tx.Add(q.Keys.Call.Pack(old.Lock.Worker), 1)
+		q.Keys.call(tx, old.Lock.Worker)
 	}
 	return true, nil
 }
 
 func (s Schedule) equal(o Schedule) bool {
-	return s.Due == o.Due && bytes.Equal(s.Priority, o.Priority)
+	return s.Due == o.Due && s.Lot == o.Lot && bytes.Equal(s.Priority, o.Priority)
 }
 
 // Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how many it
@@ -138,7 +138,8 @@ func (q *Queue) promote(tx kv.Tx, waiting []kv.KeyValue) error {
 		if err != nil {
 			return err
 		}
-		if due, _, _ := q.Keys.scanWaiting(waiting[i].Key); old == nil || old.State != Pending || old.Due != due {
+		due, _, _ := q.Keys.scanWaiting(waiting[i].Key)
+		if old == nil || old.State != Pending || old.Due != due || old.Lot != "" {
 			return corruptf("waiting row of job %q contradicts its header", id)
 		}
 		to := *old

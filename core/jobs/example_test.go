@@ -53,5 +53,5 @@ func Example() {
 	// accepted: invoice, to Ann
 	// finished: finished <nil>
 	// again: job "invoice": job is not held by this worker any more
-	// {Ready:1 Waiting:0 Running:0 Finished:1} <nil>
+	// {Ready:1 Waiting:0 Running:0 Finished:1 Parked:0} <nil>
 }

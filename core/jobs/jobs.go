@@ -14,10 +14,11 @@
 //	                    +------- Expire ---------+             |
 //	                    +--------------------------- Add, Resubmit
 //
-// A pending job stands in exactly one of two indexes: ready, ordered by the priority that its type
-// chose, or waiting, ordered by the time before which it may not run. Promote moves it from the
-// second to the first, so a reader of the ready queue never skips over sleeping jobs. A running job
-// stands in the list of its worker.
+// A pending job stands in exactly one of three indexes: ready, ordered by the priority that its type
+// chose; waiting, ordered by the time before which it may not run; or parked, in a lot, without any
+// order. Promote moves it from the second to the first, so a reader of the ready queue never skips over
+// sleeping jobs; a parked job stays where it is until it is resubmitted. A running job stands in the list
+// of its worker.
 //
 // # Keys, below the root and the job type (type Keys)
 //
@@ -25,10 +26,11 @@
 //	("job", id, n)                  data, split over values
 //	("ready") + priority + (id)     id
 //	("waiting", due, id)            empty
-//	("owned", worker, batch, id)    empty
+//	("parked", lot, id)             empty
+//	("owned", worker, batch, id)    empty, or "S" if the worker is asked to stop the job's run
 //	("worker", worker)              lease: live or expired
 //	("beat", worker)                versionstamp of the last heartbeat, and what the worker says of itself
-//	("call", worker)                counter, raised when a job of the worker was taken from it
+//	("call", worker)                counter, raised when a job of the worker was taken from it or is to be stopped
 //	("gone", name)                  a node that others gave up, for operators
 //	("count", state, shard)         counter of jobs
 //	("signal", bucket)              counter, raised whenever a job becomes ready
@@ -80,7 +82,7 @@ var (
 
 // What the queue relies on. A breach rolls its transaction back.
 const (
-	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit"
+	headerFits invariant.ID = "jobs.header: a job has a lock exactly while it runs, and only then Resubmit or Stop"
 	sameJob    invariant.ID = "jobs.move: a header replaces one of the same job"
 )
 
@@ -113,6 +115,9 @@ type Schedule struct {
 	Priority []byte
 	// Due is the moment before which the job may not run; 0 means at once.
 	Due instant.Time
+	// Lot, if not empty, parks the job: it stands in this lot, and in no order, until it is resubmitted without
+	// one. The job type chooses the names of lots. Priority and Due are kept for it to come back to.
+	Lot string
 }
 
 // Lock is the right to run a job. It changes hands by Accept alone; Expire, Finish, Requeue and Remove end
@@ -130,6 +135,9 @@ type Job struct {
 	// Resubmit marks a running job that is queued again, by Schedule, when it finishes. False in other
 	// states.
 	Resubmit bool
+	// Stop marks a running job whose worker is asked to stop the run in order and to requeue the job. False in
+	// other states.
+	Stop bool
 	// Lock is set exactly while the job runs.
 	Lock Lock
 	// Lost counts the workers that vanished while they ran the job, since a worker last finished, requeued or
@@ -140,21 +148,21 @@ type Job struct {
 }
 
 // coherent reports whether the parts of the header fit together: exactly the running jobs have a lock, only
-// they can be resubmitted, and no number is negative.
+// they can be resubmitted or stopped, and no number is negative.
 func (j *Job) coherent() bool {
 	running := j.State == Running
 	known := j.State >= Pending && j.State <= Finished
-	return known && running == (j.Lock != Lock{}) && (running || !j.Resubmit) && j.Lost >= 0
+	return known && running == (j.Lock != Lock{}) && (running || !j.Resubmit && !j.Stop) && j.Lost >= 0
 }
 
 // Ready reports whether a pending job stands in the ready queue.
-func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 }
+func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 && j.Lot == "" }
 
 // Keys says where a queue keeps its rows; the table in the package comment tells what they hold.
 type Keys struct {
-	Job, Ready, Waiting, Owned tuple.Subspace
-	Worker, Beat, Call, Gone   tuple.Subspace
-	Count, Signal              tuple.Subspace
+	Job, Ready, Waiting, Parked, Owned tuple.Subspace
+	Worker, Beat, Call, Gone           tuple.Subspace
+	Count, Signal                      tuple.Subspace
 }
 
 // KeysBelow are the keys of the queue of jobType below root.
@@ -162,7 +170,7 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 	space := root.Sub(jobType)
 	return Keys{
 		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"),
-		Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
+		Parked: space.Sub("parked"), Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
 		Call: space.Sub("call"), Gone: space.Sub("gone"), Count: space.Sub("count"), Signal: space.Sub("signal"),
 	}
 }
@@ -204,7 +212,7 @@ func (k Keys) prefetchHeaders(r kv.Reader, ids []string) {
 // data changed.
 func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.Keys.Job.Pack(id)) }
 
-// WatchWorker fires when a job was taken from the worker.
+// WatchWorker fires when a job was taken from the worker, or is to be stopped.
 func (q *Queue) WatchWorker(tx kv.Tx, worker string) kv.Watch {
 	return tx.Watch(q.Keys.Call.Pack(worker))
 }

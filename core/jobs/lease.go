@@ -53,7 +53,7 @@ func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, er
 	return q.Calls(tx.Snapshot(), worker)
 }
 
-// Calls reads the call counter of a worker, which Remove raises when it takes a running job away.
+// Calls reads the call counter of a worker, which Remove raises when it takes a running job away, and Stop.
 func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
 	b, err := r.Get(q.Keys.Call.Pack(worker))
 	return counterValue(b), err
@@ -85,6 +85,7 @@ func (q *Queue) checkLease(tx kv.Tx, worker string) error {
 type Held struct {
 	ID   string
 	Lock Lock
+	Stop bool // the worker is asked to stop the run in order; see Queue.Stop
 }
 
 // Owned lists the jobs that the worker holds.
@@ -95,17 +96,17 @@ func (q *Queue) Owned(r kv.Reader, worker string) ([]Held, error) {
 	}
 	list := make([]Held, 0, len(rows))
 	for _, row := range rows {
-		lock, id, err := q.scanOwned(row.Key)
+		lock, id, err := q.Keys.scanOwned(row.Key)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Held{ID: id, Lock: lock})
+		list = append(list, Held{ID: id, Lock: lock, Stop: string(row.Value) == stopMark})
 	}
 	return list, nil
 }
 
-func (q *Queue) scanOwned(key []byte) (lock Lock, id string, err error) {
-	if err := q.Keys.Owned.Scan(key, &lock.Worker, &lock.Batch, &id); err != nil {
+func (k Keys) scanOwned(key []byte) (lock Lock, id string, err error) {
+	if err := k.Owned.Scan(key, &lock.Worker, &lock.Batch, &id); err != nil {
 		return lock, "", corrupt(err)
 	}
 	return lock, id, nil
@@ -168,7 +169,7 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 	}
 	var ids []string
 	for _, row := range rows[:min(len(rows), limit)] {
-		_, id, err := q.scanOwned(row.Key)
+		_, id, err := q.Keys.scanOwned(row.Key)
 		if err != nil {
 			return false, err
 		}
@@ -192,7 +193,7 @@ func (q *Queue) Expire(tx kv.Tx, worker string, beat *[10]byte, limit int) (done
 // giveBack makes a job of a lost worker ready, or waiting if it was resubmitted for later. Its data stays
 // as the worker left it.
 func (q *Queue) giveBack(tx kv.Tx, owned []byte) error {
-	lock, id, err := q.scanOwned(owned)
+	lock, id, err := q.Keys.scanOwned(owned)
 	if err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (q *Queue) giveBack(tx kv.Tx, owned []byte) error {
 		return corrupt(err)
 	}
 	to := *old
-	to.State, to.Lock, to.Resubmit, to.Lost = Pending, Lock{}, false, old.Lost+1
+	to.State, to.Lock, to.Resubmit, to.Stop, to.Lost = Pending, Lock{}, false, false, old.Lost+1
 	q.move(tx, old, &to)
 	return nil
 }

@@ -99,7 +99,7 @@ func (s *machine) gone(w string) {
 	delete(s.m.workers, w)
 	for _, j := range s.m.jobs {
 		if j.Lock.Worker == w {
-			j.State, j.Lock, j.Resubmit, j.Lost = Pending, Lock{}, false, j.Lost+1
+			j.State, j.Lock, j.Resubmit, j.Stop, j.Lost = Pending, Lock{}, false, false, j.Lost+1
 		}
 	}
 }

@@ -98,6 +98,7 @@ func schedule(t *rapid.T) Schedule {
 	return Schedule{
 		Priority: tuple.Pack(rapid.Int64Range(-3, 3).Draw(t, "priority")),
 		Due:      instant.Time(rapid.SampledFrom([]int64{0, 0, 5, 5, 10}).Draw(t, "due")),
+		Lot:      rapid.SampledFrom([]string{"", "", "", "red", "blue\x00"}).Draw(t, "lot"),
 	}
 }
 
@@ -175,7 +176,16 @@ func (s *machine) Accept(t *rapid.T) {
 	if rapid.Bool().Draw(t, "in part") {
 		d.Part = Part(rapid.Uint64().Draw(t, "part"))
 	}
-	taken, late, err := run(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, nil) })
+	judge, parks := func(j *Job) (Verdict, error) { return Verdict{}, nil }, rapid.IntRange(0, 2).Draw(t, "parks") == 0
+	if parks {
+		judge = func(j *Job) (Verdict, error) {
+			if j.ID == "a" {
+				return Verdict{Lot: "green"}, nil
+			}
+			return Verdict{}, nil
+		}
+	}
+	taken, late, err := run(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
 	got := taken.Jobs
 	if !s.m.workers[w] {
 		if !errors.Is(err, ErrLeaseLost) {
@@ -191,7 +201,17 @@ func (s *machine) Accept(t *rapid.T) {
 	if late { // others may have come in front of what it chose from
 		head = ready
 	} else {
-		checkChoice(t, d, head, taken)
+		all := taken
+		if all.Jobs = slices.Clone(got); taken.Parked > 0 {
+			all.Jobs = append(all.Jobs, s.m.jobs["a"])
+		}
+		checkChoice(t, d, head, all)
+	}
+	if taken.Parked > 0 {
+		if !parks || taken.Parked > 1 {
+			t.Fatalf("parked %d", taken.Parked)
+		}
+		s.m.jobs["a"].Lot = "green"
 	}
 	for i, j := range got {
 		if !slices.ContainsFunc(head, func(h *Job) bool { return h.ID == j.ID }) {
@@ -206,7 +226,10 @@ func (s *machine) Accept(t *rapid.T) {
 		}
 		mine.State, mine.Lock, mine.Resubmit = Running, Lock{w, d.Batch}, false
 	}
-	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, nil) })
+	if len(got) == 0 && taken.Parked > 0 {
+		return // the accept was not repeated with success, and may take others now
+	}
+	again, err := kv.Run(context.Background(), s.db, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
 	slices.SortFunc(got, compareReady)
 	if len(got) > 0 && (err != nil || fmt.Sprint(again.Jobs) != fmt.Sprint(got)) {
 		t.Fatalf("the same accept again gives %v, %v, not %v", again, err, got)
@@ -229,6 +252,10 @@ func checkChoice(t *rapid.T, d Demand, head []*Job, taken Taken) {
 	}
 	for _, j := range taken.Jobs {
 		got = append(got, j.ID)
+	}
+	if taken.Parked > 0 && slices.Contains(own, got[len(got)-1]) { // the parked one comes last
+		at := min(slices.Index(own, got[len(got)-1]), len(got)-1)
+		got = slices.Insert(got[:len(got)-1], at, own[at])
 	}
 	own = own[:min(len(own), d.Max)]
 	if len(got) < len(own) || !slices.Equal(got[:len(own)], own) {
@@ -335,7 +362,7 @@ func (s *machine) Requeue(t *rapid.T) {
 func (m *model) waiting() []*Job {
 	var list []*Job
 	for _, j := range m.jobs {
-		if j.State == Pending && j.Due > 0 {
+		if j.State == Pending && j.Due > 0 && j.Lot == "" {
 			copied := *j
 			list = append(list, &copied)
 		}
@@ -442,6 +469,8 @@ func (s *machine) check(t *rapid.T, tx kv.Tx) error {
 		switch {
 		case want.Ready():
 			counts.Ready++
+		case want.State == Pending && want.Lot != "":
+			counts.Parked++
 		case want.State == Pending:
 			counts.Waiting++
 		case want.State == Running:
@@ -454,7 +483,7 @@ func (s *machine) check(t *rapid.T, tx kv.Tx) error {
 	if err == nil && got != counts {
 		t.Fatalf("counts %+v, want %+v", got, counts)
 	}
-	return errors.Join(err, s.checkLeases(t, tx))
+	return errors.Join(err, s.checkLots(t, tx), s.checkLeases(t, tx))
 }
 
 // operations are what may happen, by name.
@@ -463,6 +492,7 @@ func (s *machine) operations() map[string]func(*rapid.T) {
 		"add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
 		"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
 		"heartbeat": s.Heartbeat, "look": s.Look, "expire silent": s.ExpireSilent,
+		"stop": s.Stop,
 	}
 }
 

@@ -22,13 +22,22 @@ func encodeHeader(j *Job) []byte {
 	b = tuple.AppendBool(b, j.Resubmit)
 	b = tuple.AppendString(b, j.Lock.Worker)
 	b = tuple.AppendUint(b, j.Lock.Batch)
-	return tuple.AppendInt(b, int64(j.Lost))
+	b = tuple.AppendInt(b, int64(j.Lost))
+	if j.Stop || j.Lot != "" { // which few jobs are, and none of releases that knew no lots
+		b = tuple.AppendBool(b, j.Stop)
+		b = tuple.AppendString(b, j.Lot)
+	}
+	return b
 }
 
 func decodeHeader(id string, b []byte) (*Job, error) {
 	j := &Job{ID: id}
 	var state, due, lost int64
-	err := tuple.Subspace(nil).Scan(b, &state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost)
+	most := []any{&state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost}
+	err := tuple.Subspace(nil).Scan(b, most...)
+	if err != nil {
+		err = tuple.Subspace(nil).Scan(b, append(most, &j.Stop, &j.Lot)...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: header of job %q: %w", ErrCorrupt, id, err)
 	}
@@ -89,9 +98,9 @@ func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
 func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	invariant.Check(to == nil || to.coherent(), headerFits)
 	invariant.Check(old == nil || to == nil || old.ID == to.ID, sameJob)
-	var oldKey, key []byte
+	var oldKey, oldValue, key []byte
 	if old != nil {
-		oldKey, _ = q.index(old)
+		oldKey, oldValue = q.index(old)
 		tx.Add(q.counter(old), -1)
 	}
 	if to == nil {
@@ -101,7 +110,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 		key, value = q.index(to)
 		tx.Set(q.Keys.Job.Pack(to.ID), encodeHeader(to))
 		tx.Add(q.counter(to), 1)
-		if key != nil && !bytes.Equal(key, oldKey) {
+		if key != nil && !(bytes.Equal(key, oldKey) && bytes.Equal(value, oldValue)) {
 			tx.Set(key, value)
 		}
 		if to.Ready() && (old == nil || !old.Ready()) {
@@ -119,17 +128,24 @@ func (q *Queue) index(j *Job) (key, value []byte) {
 	case j.Ready():
 		key = append(bytes.Clone(q.Keys.Ready), j.Priority...)
 		return tuple.AppendString(key, j.ID), []byte(j.ID)
+	case j.State == Pending && j.Lot != "":
+		return q.Keys.Parked.Pack(j.Lot, j.ID), []byte{}
 	case j.State == Pending:
 		return q.Keys.Waiting.Pack(int64(j.Due), j.ID), []byte{}
+	case j.State == Running && j.Stop:
+		return q.Keys.Owned.Pack(j.Lock.Worker, j.Lock.Batch, j.ID), []byte(stopMark)
 	case j.State == Running:
 		return q.Keys.Owned.Pack(j.Lock.Worker, j.Lock.Batch, j.ID), []byte{}
 	}
 	return nil, nil
 }
 
+// stopMark is the value of the owned row of a job whose run is to be stopped.
+const stopMark = "S"
+
 // Counts are the numbers of jobs by where they stand. None is negative.
 type Counts struct {
-	Ready, Waiting, Running, Finished int64
+	Ready, Waiting, Running, Finished, Parked int64
 }
 
 func (q *Queue) counter(j *Job) []byte {
@@ -141,6 +157,8 @@ func (j *Job) standing() string {
 	switch {
 	case j.Ready():
 		return "ready"
+	case j.State == Pending && j.Lot != "":
+		return "parked"
 	case j.State == Pending:
 		return "waiting"
 	}
@@ -152,6 +170,7 @@ func (q *Queue) Counts(r kv.Reader) (c Counts, err error) {
 	sums, err := q.Keys.counts(r)
 	return Counts{
 		Ready: sums["ready"], Waiting: sums["waiting"], Running: sums["running"], Finished: sums["finished"],
+		Parked: sums["parked"],
 	}, err
 }
 

@@ -39,11 +39,19 @@ type Taken struct {
 	Jobs []*Job
 	// Left is the first job that was left to other workers, empty for none; see Demand.Yield.
 	Left string
+	// Parked is how many ready jobs went into lots instead of being taken. There may be more ready jobs behind
+	// those that were looked at.
+	Parked int
+}
+
+// Verdict is what becomes of a job that an accept is about to take.
+type Verdict struct {
+	Lot  string // parks the job instead; empty takes it
+	Full bool   // the transaction has enough jobs
 }
 
 // Accept gives the worker up to d.Max ready jobs, under a lock of the worker and d.Batch. It fails with
-// ErrLeaseLost without a live lease. enough, if given, is asked after each job that is taken whether the transaction has
-// enough of them; at least one is taken if there is one.
+// ErrLeaseLost without a live lease. judge, if given, is asked about each job, which it sees as if it were taken.
 //
 // What it reads decides what it conflicts with: the lease, so that no expired worker accepts; its own rows
 // under this number, so that of two attempts of one accept only one takes jobs, and a repetition returns
@@ -51,7 +59,7 @@ type Taken struct {
 // the same one. It looks at the queue through a snapshot, or every job that is added would conflict with
 // every accept.
 func (q *Queue) Accept(
-	tx kv.Tx, worker string, d Demand, enough func(*Job) (bool, error),
+	tx kv.Tx, worker string, d Demand, judge func(*Job) (Verdict, error),
 ) (t Taken, err error) {
 	if err := q.checkLease(tx, worker); err != nil {
 		return t, err
@@ -84,13 +92,20 @@ func (q *Queue) Accept(
 		}
 		to := *old
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
-		q.move(tx, old, &to)
-		t.Jobs = append(t.Jobs, &to)
-		if enough == nil {
-			continue
+		var v Verdict
+		if judge != nil {
+			if v, err = judge(&to); err != nil {
+				return t, err
+			}
 		}
-		if full, err := enough(&to); full || err != nil {
-			return t, err
+		if v.Lot != "" {
+			to.State, to.Lot, to.Lock = Pending, v.Lot, Lock{}
+			t.Parked++
+		} else {
+			t.Jobs = append(t.Jobs, &to)
+		}
+		if q.move(tx, old, &to); v.Full {
+			break
 		}
 	}
 	return t, nil
@@ -145,7 +160,7 @@ func (q *Queue) Head(r kv.Reader, n int, fromEnd bool) ([][]byte, error) {
 func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	list := make([]*Job, 0, len(owned))
 	for _, row := range owned {
-		_, id, err := q.scanOwned(row.Key)
+		_, id, err := q.Keys.scanOwned(row.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +223,7 @@ func (q *Queue) Finish(tx kv.Tx, id string, lock Lock, data []byte) (State, erro
 		return 0, err
 	}
 	to := *old
-	to.State, to.Lock, to.Resubmit, to.Lost = Finished, Lock{}, false, 0
+	to.State, to.Lock, to.Resubmit, to.Stop, to.Lost = Finished, Lock{}, false, false, 0
 	if old.Resubmit {
 		to.State = Pending
 	}

@@ -39,13 +39,13 @@ func (s *Store) Accept(
 	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order),
 		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range()})
 	list, size := make([]Work, 0, d.Max), 0
-	read := func(j *jobs.Job) (enough bool, err error) {
+	read := func(j *jobs.Job) (v jobs.Verdict, err error) {
 		w, n, err := s.work(tx, j)
 		if err != nil {
-			return false, err
+			return v, err
 		}
 		list, size = append(list, *w), size+n
-		return size >= acceptBytes, nil
+		return jobs.Verdict{Full: size >= acceptBytes}, nil
 	}
 	taken, err := s.Jobs.Accept(tx, worker, d, read)
 	if err != nil {
