@@ -215,7 +215,7 @@ func TestFailedTransaction(t *testing.T) {
 	r := newRig(t)
 	r.ctx = t.Context()
 	go r.ask(node.Ask{ID: 7, Request: node.Record{Held: node.Held{JobID: "gone"}}})
-	if done, is := (<-r.events).(node.Done); !is || done.ID != 7 || done.Fault != node.Halted || done.Text == "" {
+	if done, is := (<-r.events).(node.Done); !is || done.ID != 7 || done.Fault != node.Canceled || done.Text == "" {
 		t.Errorf("answered %+v", done)
 	}
 }

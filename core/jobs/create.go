@@ -62,7 +62,7 @@ func (q *Queue) reschedule(tx kv.Tx, old *Job, s Schedule) error {
 }
 
 // Remove deletes a job in any state and reports whether there was one. The worker that runs it, if any,
-// gets ErrHalt for its next write; its call counter is raised, so that it learns of the loss without one.
+// gets ErrCanceled for its next write; its call counter is raised, so that it learns of the loss without one.
 func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 	old, err := q.header(tx, id)
 	if err != nil || old == nil {

@@ -52,6 +52,6 @@ func Example() {
 	// added: <nil>
 	// accepted: invoice, to Ann
 	// finished: finished <nil>
-	// again: job "invoice": job is not held by this worker any more
+	// again: job "invoice": job is not held by this worker any more: it was removed, replaced, finished or given back
 	// {Ready:1 Waiting:0 Running:0 Finished:1 Parked:0} <nil>
 }

@@ -47,9 +47,10 @@
 //
 // Mutual exclusion stays with the job ("Mutual Exclusion"). A worker that was expired may not know it yet,
 // and no timeout can prevent that. So every write of a worker compares the job's lock, which is the worker
-// and the number of the accept, in the same transaction, and fails with ErrHalt once the job has another
-// lock or none. A worker name is used by one process only and a worker counts its accepts up as
-// soon as one brought jobs, so no two accepts that took jobs have one lock.
+// and the number of the accept, in the same transaction, and fails once the job has another lock or none:
+// with ErrWorkerConflict if others expired the worker, else with ErrCanceled.
+// A worker name is used by one process only and a worker counts its accepts up as soon as one brought jobs,
+// so no two accepts that took jobs have one lock.
 //
 // # Repeated and late commits
 //
@@ -61,6 +62,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -70,9 +72,15 @@ import (
 
 // Errors of the queue.
 var (
-	// ErrHalt tells a worker that it does not hold the job any more: the job was removed, replaced or given
-	// to another worker. The worker must stop and write nothing for it (worker_conflict in RFC 007).
+	// ErrHalt tells a worker that it does not hold the job any more, and must write nothing for it. The queue
+	// returns one of the two errors below, which say why; both match ErrHalt.
 	ErrHalt = errors.New("job is not held by this worker any more")
+	// ErrCanceled tells a worker that the job which it ran is over: it was removed, replaced, finished or
+	// given back. No other worker was given it for the worker's silence.
+	ErrCanceled = fmt.Errorf("%w: it was removed, replaced, finished or given back", ErrHalt)
+	// ErrWorkerConflict tells a worker that it was expired and the job taken from it: the job is queued
+	// again, or another worker runs it.
+	ErrWorkerConflict = fmt.Errorf("%w: the worker was expired, and the job is queued again or runs elsewhere", ErrHalt)
 	// ErrLeaseLost tells a worker that it was expired: none of its jobs is its own any more. Its process
 	// may go on under a new name only.
 	ErrLeaseLost = errors.New("worker's lease is lost")

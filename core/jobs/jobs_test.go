@@ -256,3 +256,53 @@ func TestListPrefix(t *testing.T) {
 		t.Errorf("listed %v", list)
 	}
 }
+
+// TestFence: a worker that does not hold a job any more is told why.
+func TestFence(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(*Queue, kv.Tx) error
+		want      error
+	}{
+		"nothing": {func(*Queue, kv.Tx) error { return nil }, nil},
+		"removed": {func(q *Queue, tx kv.Tx) error { _, err := q.Remove(tx, "a"); return err }, ErrCanceled},
+		"replaced": {func(q *Queue, tx kv.Tx) error {
+			if _, err := q.Remove(tx, "a"); err != nil {
+				return err
+			}
+			return q.Add(tx, "a", Schedule{Priority: tuple.Pack(0)}, nil)
+		}, ErrCanceled},
+		"finished": {func(q *Queue, tx kv.Tx) error { return q.AddFinished(tx, "a", nil) }, ErrCanceled},
+		"expired": {func(q *Queue, tx kv.Tx) error {
+			_, err := q.Expire(tx, "w", nil, 9)
+			return err
+		}, ErrWorkerConflict},
+		"elsewhere": {func(q *Queue, tx kv.Tx) error {
+			if _, err := q.Expire(tx, "w", nil, 9); err != nil {
+				return err
+			}
+			_, err := q.Accept(tx, "other", Demand{Batch: 1, Max: 1}, nil)
+			return err
+		}, ErrWorkerConflict},
+		"removed from an expired worker": {func(q *Queue, tx kv.Tx) error {
+			_, err := q.Expire(tx, "w", nil, 9)
+			_, again := q.Remove(tx, "a")
+			return errors.Join(err, again)
+		}, ErrCanceled},
+	} {
+		db, q := newQueue(t)
+		register(t, db, q, "w")
+		register(t, db, q, "other")
+		add(t, db, q, "a")
+		job := must(t, db, accept(q, "w", 1, 1))[0]
+		if err := kv.Do(t.Context(), db, func(tx kv.Tx) error { return c.meanwhile(q, tx) }); err != nil {
+			t.Fatal(err)
+		}
+		_, err := kv.Run(t.Context(), db, func(tx kv.Tx) (*Job, error) { return q.GetHeld(tx, "a", job.Lock) })
+		update := kv.Do(t.Context(), db, func(tx kv.Tx) error { return q.Update(tx, "a", job.Lock, nil) })
+		for _, err := range []error{err, update} {
+			if !errors.Is(err, c.want) || errors.Is(err, ErrHalt) != (c.want != nil) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 // It reads the lease so that it conflicts with Expire: of a heartbeat and a monitor's expiry at the same
 // time only one commits. It fails with ErrLeaseLost when the worker was expired.
 func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, err error) {
-	if err := q.checkLease(tx, worker); err != nil {
+	if err := q.Keys.checkLease(tx, worker); err != nil {
 		return 0, err
 	}
 	q.stamp(tx, worker, info)
@@ -70,8 +70,8 @@ func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
 
 // checkLease fails with ErrLeaseLost unless the lease is live. The read conflicts with whoever expires the
 // worker.
-func (q *Queue) checkLease(tx kv.Tx, worker string) error {
-	row, err := tx.Get(q.Keys.Worker.Pack(worker))
+func (k Keys) checkLease(tx kv.Tx, worker string) error {
+	row, err := tx.Get(k.Worker.Pack(worker))
 	if err != nil {
 		return err
 	}

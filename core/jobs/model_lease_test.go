@@ -137,3 +137,19 @@ func (s *machine) checkLeases(t *rapid.T, tx kv.Tx) error {
 	}
 	return nil
 }
+
+// checkFence wants a write under a lock to fail unless that is the lock of the job, and to say why.
+func (s *machine) checkFence(t *rapid.T, id string, l Lock, err error) {
+	j := s.m.jobs[id]
+	var want error
+	switch {
+	case s.holds(id, l):
+	case j == nil || j.State == Finished || s.m.workers[l.Worker]:
+		want = ErrCanceled
+	default:
+		want = ErrWorkerConflict
+	}
+	if !errors.Is(err, want) || want != nil && !errors.Is(err, ErrHalt) {
+		t.Fatalf("write of %s under %v, which is %v: %v, want %v", id, l, j, err, want)
+	}
+}

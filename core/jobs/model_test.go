@@ -185,7 +185,11 @@ func (s *machine) Accept(t *rapid.T) {
 			return Verdict{}, nil
 		}
 	}
-	taken, late, err := run(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
+	do := run[Taken]
+	if parks { // repeated after it parked the only job that it took, it takes others
+		do = runOnce[Taken]
+	}
+	taken, late, err := do(t, s, func(tx kv.Tx) (Taken, error) { return s.q.Accept(tx, w, d, judge) })
 	got := taken.Jobs
 	if !s.m.workers[w] {
 		if !errors.Is(err, ErrLeaseLost) {
@@ -305,9 +309,7 @@ func (s *machine) Update(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
 	l := s.lock(t, id)
 	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Update(tx, id, l, body) })
-	if errors.Is(err, ErrHalt) == s.holds(id, l) {
-		t.Fatalf("update under %v: %v", l, err)
-	}
+	s.checkFence(t, id, l, err)
 	if err == nil {
 		s.m.jobs[id].Data = body
 	}
@@ -317,9 +319,7 @@ func (s *machine) Absolve(t *rapid.T) {
 	id := ids.Draw(t, "id")
 	l := s.lock(t, id)
 	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Absolve(tx, id, l) })
-	if errors.Is(err, ErrHalt) == s.holds(id, l) {
-		t.Fatalf("absolve under %v: %v", l, err)
-	}
+	s.checkFence(t, id, l, err)
 	if err == nil {
 		s.m.jobs[id].Lost = 0
 	}
@@ -329,9 +329,7 @@ func (s *machine) Finish(t *rapid.T) {
 	id, body := ids.Draw(t, "id"), data(t)
 	l := s.lock(t, id)
 	state, _, err := run(t, s, func(tx kv.Tx) (State, error) { return s.q.Finish(tx, id, l, body) })
-	if errors.Is(err, ErrHalt) == s.holds(id, l) {
-		t.Fatalf("finish under %v: %v", l, err)
-	}
+	s.checkFence(t, id, l, err)
 	if err != nil {
 		return
 	}
@@ -350,9 +348,7 @@ func (s *machine) Requeue(t *rapid.T) {
 	id, body, sched := ids.Draw(t, "id"), data(t), schedule(t)
 	l := s.lock(t, id)
 	_, _, err := run(t, s, func(tx kv.Tx) (struct{}, error) { return struct{}{}, s.q.Requeue(tx, id, l, sched, body) })
-	if errors.Is(err, ErrHalt) == s.holds(id, l) {
-		t.Fatalf("requeue under %v: %v", l, err)
-	}
+	s.checkFence(t, id, l, err)
 	if err == nil {
 		s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body}
 	}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -61,7 +62,7 @@ type Verdict struct {
 func (q *Queue) Accept(
 	tx kv.Tx, worker string, d Demand, judge func(*Job) (Verdict, error),
 ) (t Taken, err error) {
-	if err := q.checkLease(tx, worker); err != nil {
+	if err := q.Keys.checkLease(tx, worker); err != nil {
 		return t, err
 	}
 	taken, err := tx.GetRange(q.Keys.Owned.Sub(worker, d.Batch).Range(), kv.RangeOptions{})
@@ -179,18 +180,44 @@ func (q *Queue) acceptedBefore(tx kv.Tx, owned []kv.KeyValue) ([]*Job, error) {
 	return list, nil
 }
 
-// held reads the header of a job and fails with ErrHalt unless it runs under lock. This is the fence of RFC
-// 007's "Mutual Exclusion": the header is read so that the transaction conflicts with whatever takes the
-// job away.
+// held reads the header of a job and fails with ErrCanceled or ErrWorkerConflict unless it runs under lock.
+// This is the fence of RFC 007's "Mutual Exclusion": the header is read so that the transaction conflicts
+// with whatever takes the job away.
 func (q *Queue) held(tx kv.Tx, id string, lock Lock) (*Job, error) {
 	j, err := q.header(tx, id)
 	if err != nil {
 		return nil, err
 	}
-	if j == nil || j.State != Running || j.Lock != lock {
-		return nil, fmt.Errorf("job %q: %w", id, ErrHalt)
+	return j, q.Keys.fence(tx, id, j, lock)
+}
+
+// GetHeld reads a job with its data and fails with ErrCanceled or ErrWorkerConflict unless it runs under
+// lock.
+func (q *Queue) GetHeld(tx kv.Tx, id string, lock Lock) (*Job, error) {
+	j, err := q.Get(tx, id)
+	if err != nil {
+		return nil, err
 	}
-	return j, nil
+	return j, q.Keys.fence(tx, id, j, lock)
+}
+
+// fence tells a worker why it does not hold a job, if it does not. While the lease of a worker is live,
+// its jobs are taken by nothing but users and the worker itself.
+func (k Keys) fence(tx kv.Tx, id string, j *Job, lock Lock) error {
+	if j != nil && j.State == Running && j.Lock == lock {
+		return nil
+	}
+	why := ErrCanceled
+	if j != nil && j.State != Finished {
+		switch err := k.checkLease(tx, lock.Worker); {
+		case errors.Is(err, ErrLeaseLost):
+			// Reached: a worker that was expired writes for a job that was taken from it
+			why = ErrWorkerConflict
+		case err != nil:
+			return err
+		}
+	}
+	return fmt.Errorf("job %q: %w", id, why)
 }
 
 // Update replaces the data of a running job. Other writes of the worker in the same transaction happen

@@ -29,12 +29,9 @@ func (s *Store) Hold(tx kv.Tx, jobID string, lock jobs.Lock, now instant.Time) H
 
 // Work reads the job as Accept would have returned it.
 func (h Hold) Work() (*Work, error) {
-	j, err := h.s.Jobs.Get(h.tx, h.jobID)
+	j, err := h.s.Jobs.GetHeld(h.tx, h.jobID, h.lock)
 	if err != nil {
 		return nil, err
-	}
-	if j == nil || j.State != jobs.Running || j.Lock != h.lock {
-		return nil, h.lost()
 	}
 	w, _, err := h.s.work(h.tx, j)
 	if err != nil {
@@ -143,13 +140,10 @@ func (h Hold) change(f func(*Record) error) error {
 		return err
 	}
 	if rec == nil {
-		return h.lost()
+		return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrCanceled)
 	}
 	return f(rec)
 }
-
-// lost is the error of a worker that does not hold the job any more.
-func (h Hold) lost() error { return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrHalt) }
 
 // finish ends the job and, if it is a document's, writes the document's terminal state. A job that was
 // resubmitted while it ran is pending again, and still counts as one of its account.

@@ -279,7 +279,7 @@ func TestEdits(t *testing.T) {
 	b.put("r", other, admin)
 	b.wantState(w.JobID, Pending)
 	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
-	if !errors.Is(err, jobs.ErrHalt) {
+	if !errors.Is(err, jobs.ErrCanceled) {
 		t.Errorf("the old run may go on: %v", err)
 	}
 	w = b.accept()

@@ -152,7 +152,8 @@ func TestManyJobsOfSilentWorker(t *testing.T) {
 	}
 }
 
-// TestHaltedRequests: a request of a run whose job is gone, or runs under another lock, is answered as halted.
+// TestHaltedRequests: a request of a run whose job is gone, or runs under another lock of this worker, is answered as
+// canceled; one whose worker was expired is halted.
 func TestHaltedRequests(t *testing.T) {
 	w := newWorld(t)
 	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
@@ -160,12 +161,14 @@ func TestHaltedRequests(t *testing.T) {
 	work := n.running[n.runOf("r")]
 	old := Held{JobID: work.JobID, Lock: work.Lock}
 	old.Lock.Batch++
-	for _, held := range []Held{old, {JobID: "gone", Lock: work.Lock}} {
+	expired := Held{JobID: work.JobID, Lock: jobs.Lock{Worker: "expired", Batch: 1}}
+	gone := Held{JobID: "gone", Lock: work.Lock}
+	for held, want := range map[Held]Outcome{old: Canceled, gone: Canceled, expired: Halted} {
 		for _, q := range []Request{
 			Record{Held: held}, Complete{Held: held}, Crash{Held: held}, Fail{Held: held}, Requeue{Held: held},
 			Claim{Held: held, RepID: "a"}, Resume{held},
 		} {
-			if done := n.perform(Ask{Request: q}); done.Fault != Halted {
+			if done := n.perform(Ask{Request: q}); done.Fault != want {
 				t.Errorf("%s: %s", q, done)
 			}
 		}
@@ -206,6 +209,7 @@ func TestHealthyRunAbsolves(t *testing.T) {
 func TestOutcomeOf(t *testing.T) {
 	for err, want := range map[error]Outcome{
 		nil: Committed, fmt.Errorf("job: %w", jobs.ErrHalt): Halted,
+		fmt.Errorf("job: %w", jobs.ErrCanceled): Canceled, fmt.Errorf("job: %w", jobs.ErrWorkerConflict): Halted,
 		fmt.Errorf("worker: %w", jobs.ErrLeaseLost): LeaseLost, context.DeadlineExceeded: StoreDown,
 	} {
 		if got := OutcomeOf(err); got != want {

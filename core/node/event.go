@@ -88,12 +88,15 @@ type Outcome uint8
 // Outcomes. Recorded logs have them as numbers.
 const (
 	Committed Outcome = iota
-	Halted            // the job is not this worker's any more (jobs.ErrHalt); the run is dropped
+	Halted            // the job may run elsewhere (jobs.ErrWorkerConflict); the run is dropped
 	LeaseLost         // the worker was expired (jobs.ErrLeaseLost); all runs are dropped
 	StoreDown         // any other error; the request is repeated
+	Canceled          // the job was removed, replaced or is over (jobs.ErrCanceled); Halted in older logs
 )
 
-func (o Outcome) String() string { return [...]string{"", "halted", "lease lost", "store error"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"", "halted", "lease lost", "store error", "canceled"}[o]
+}
 
 // Topic is what an Await waits for.
 type Topic uint8

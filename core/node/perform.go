@@ -20,6 +20,8 @@ func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Committed
+	case errors.Is(err, jobs.ErrCanceled):
+		return Canceled
 	case errors.Is(err, jobs.ErrHalt):
 		return Halted
 	case errors.Is(err, jobs.ErrLeaseLost):

@@ -22,7 +22,7 @@ type Request interface {
 	// it changes nothing but the store.
 	perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error)
 	// answered has the node act on the answer. A request of a run (call.run) gets here without a fault; one
-	// of the node's own with no other fault than Halted, and only Resume can fail so.
+	// of the node's own with no other fault than Halted and Canceled, and only Resume can fail so.
 	answered(n *Node, c *call, e Done)
 }
 

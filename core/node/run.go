@@ -179,7 +179,7 @@ func (n *Node) onEnded(e RunEnded) {
 }
 
 // runAnswered handles the answer to a request of a run. A fault here is that the job is not this worker's
-// any more.
+// any more: Canceled or Halted.
 func (n *Node) runAnswered(c *call, e Done) {
 	r := c.run
 	if n.find(r.id) != r {

@@ -93,7 +93,10 @@ func (m *Model) held(q node.HeldRequest, now instant.Time) (node.Result, error) 
 	n := m.numbers[h.JobID]
 	j := &m.jobs[n]
 	if !j.under(h.Lock) {
-		return nil, jobs.ErrHalt
+		if _, err := m.workers.live(h.Lock.Worker); err != nil && (j.state == jobs.Pending || j.state == jobs.Running) {
+			return nil, jobs.ErrWorkerConflict
+		}
+		return nil, jobs.ErrCanceled
 	}
 	switch q := q.(type) {
 	case node.Claim:
