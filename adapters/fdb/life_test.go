@@ -110,7 +110,8 @@ func TestRoundTripsOfJobs(t *testing.T) {
 			l.trips("documents again", 4, l.write(n, always, false))
 			var work []jobstore.Work
 			l.trips("accept", 6, func(tx kv.Tx) (err error) {
-				work, _, err = l.s.Accept(tx, "w", "n", jobs.Demand{Batch: 1, Max: n}, l.now)
+				taken, err := l.s.Accept(tx, "w", "n", jobs.Demand{Batch: 1, Max: n}, l.now)
+				work = taken.Work
 				return err
 			})
 			for _, w := range work {
@@ -132,7 +133,8 @@ func TestRoundTripsOfJobs(t *testing.T) {
 				return err
 			})
 			l.do(func(tx kv.Tx) (err error) {
-				work, _, err = l.s.Accept(tx, "w2", "n", jobs.Demand{Batch: 1, Max: 1}, l.now)
+				taken, err := l.s.Accept(tx, "w2", "n", jobs.Demand{Batch: 1, Max: 1}, l.now)
+				work = taken.Work
 				return err
 			})
 			l.trips("complete", 4, func(tx kv.Tx) error {

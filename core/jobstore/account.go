@@ -322,7 +322,7 @@ func (s *Store) Audit(r kv.Reader) error {
 		if err != nil {
 			return err
 		}
-		if !rec.State.Terminal() {
+		if !rec.State.Terminal() && (j.Lot == "" || j.State == jobs.Running) {
 			counts[rec.Account()]++
 		}
 	}

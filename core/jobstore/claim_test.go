@@ -38,7 +38,8 @@ func TestAcceptClaims(t *testing.T) {
 				return nil
 			})
 			accept := func(tx kv.Tx) ([]Work, error) {
-				work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+				taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+				work := taken.Work
 				return work, err
 			}
 			for range 2 { // the second accept is a repetition
@@ -76,7 +77,8 @@ func TestAcceptsClaimOnce(t *testing.T) {
 			d.Part <<= 1
 		}
 		tx := b.db.Begin(context.Background(), kv.Options{})
-		work, _, err := b.s.Accept(tx, worker, "n", d, b.now)
+		taken, err := b.s.Accept(tx, worker, "n", d, b.now)
+		work := taken.Work
 		if err != nil || len(work) != 1 || !work[0].Claimed || work[0].JobID != jobID(doc) {
 			t.Fatal(work, err)
 		}

@@ -15,6 +15,8 @@
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
 //	("dropped", instance)    deleted databases whose jobs are still to be removed, and how far that is
+//	("hold", id)             a hold: JSON of Embargo
+//	("lifted", id)           a hold that was lifted and whose jobs have still to come back
 //	("order")                the policy in force with its parameters
 //	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)

@@ -192,8 +192,9 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 			return err
 		}
 		if running != nil && spec.Equal(running, rep) {
-			return nil
+			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep.Paused)
 		}
+		rec.Pause = old.Pause // an operator's pause outlives edits
 	}
 	rec.User = rep.User.Name
 	return s.put(tx, jobID, rec, rep, now)

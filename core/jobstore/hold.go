@@ -170,14 +170,18 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	return h.s.writeTerminal(h.tx, rec, h.now)
 }
 
-// queue makes the job pending at the place that its turn has earned it. It may not run before due; 0 means
-// at once.
+// queue makes the job pending at the place that its turn has earned it, or parks it if it is to be paused. It may
+// not run before due; 0 means at once.
 func (h Hold) queue(rec *Record, turn Turn, due instant.Time) error {
 	place, err := h.s.settle(h.tx, rec, turn, h.now)
 	if err != nil {
 		return err
 	}
 	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due}
+	if rec.paused() {
+		schedule.Lot = lotPaused
+		h.s.leave(h.tx, rec)
+	}
 	return h.s.Jobs.Requeue(h.tx, h.jobID, h.lock, schedule, rec.encode())
 }
 

@@ -145,7 +145,8 @@ func (b *bench) accept() Work {
 	b.batch++
 	var work []Work
 	b.do(func(tx kv.Tx) (err error) {
-		work, _, err = b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
+		taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 5}, b.now)
+		work = taken.Work
 		return err
 	})
 	if len(work) != 1 {
@@ -204,7 +205,8 @@ func TestRecreatedBeforeSwept(t *testing.T) {
 	b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
 	b.put("r", simple, admin)
 	work := get(b, func(tx kv.Tx) ([]Work, error) {
-		work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		work := taken.Work
 		return work, err
 	})
 	claim := func() error {

@@ -17,7 +17,8 @@ func (b *bench) acceptAll() (counts []int) {
 	for {
 		b.batch++
 		work := get(b, func(tx kv.Tx) ([]Work, error) {
-			work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 50, Seed: 7}, b.now)
+			taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch, Max: 50, Seed: 7}, b.now)
+			work := taken.Work
 			return work, err
 		})
 		if len(work) == 0 {
@@ -81,7 +82,8 @@ func TestAcceptRepeated(t *testing.T) {
 		b.put(fmt.Sprint("doc", i), fmt.Sprintf(`{"source":"http://s/x%d","target":"http://t/x%d"}`, i, i), admin)
 	}
 	accept := func(tx kv.Tx) ([]Work, error) {
-		work, _, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 1, Max: 5}, b.now)
+		work := taken.Work
 		return work, err
 	}
 	for _, w := range get(b, accept) {

@@ -23,6 +23,7 @@ const (
 	Pending   State = "pending"
 	Running   State = "running"
 	Crashing  State = "crashing" // it crashed, and waits before it is tried again
+	Paused    State = "paused"   // a user stopped it until further notice; see Record.Pause
 	Completed State = "completed"
 	Failed    State = "failed"
 )
@@ -48,7 +49,10 @@ type Record struct {
 	// CheckpointInterval is in milliseconds.
 	CheckpointInterval int64 `json:"checkpoint_interval"`
 
+	// State is never Paused: a job is paused while it stands in the lot for that (Parking), and keeps its state for
+	// its return.
 	State State `json:"state"`
+	Control
 	// RepID is the replication id, once it is known; BaseID is RepID without its extension. A job that is
 	// not over and has a RepID has the claim to it, unless another job had it first (see Hold.Claim).
 	RepID  string `json:"rep_id,omitempty"`
@@ -79,6 +83,7 @@ type Event struct {
 	Type   string       `json:"type"` // added, started, stopped, pending, crashed
 	At     instant.Time `json:"at"`
 	Reason string       `json:"reason,omitempty"`
+	By     string       `json:"by,omitempty"` // the user that asked for it
 }
 
 // Stats are the numbers of a replication with CouchDB's names.
@@ -212,14 +217,24 @@ func decodeRecord(j *jobs.Job) (*Record, error) {
 	if j.State == jobs.Pending && r.State == Running {
 		r.State, r.Node = Pending, ""
 	}
+	if j.State == jobs.Pending {
+		r.Parking = parking(j.Lot)
+	}
 	return &r, nil
+}
+
+// readJob reads a job with its record; both are nil when there is none.
+func readJob(s *Store, r kv.Reader, jobID string) (*jobs.Job, *Record, error) {
+	j, err := s.Jobs.Get(r, jobID)
+	if err != nil || j == nil {
+		return nil, nil, err
+	}
+	rec, err := decodeRecord(j)
+	return j, rec, err
 }
 
 // Record reads a job; nil when there is none.
 func (s *Store) Record(r kv.Reader, jobID string) (*Record, error) {
-	j, err := s.Jobs.Get(r, jobID)
-	if err != nil || j == nil {
-		return nil, err
-	}
-	return decodeRecord(j)
+	_, rec, err := readJob(s, r, jobID)
+	return rec, err
 }

@@ -18,6 +18,7 @@ type Work struct {
 	Record      *Record
 	Replication *spec.Replication // with its credentials
 	Lost        int               // how many workers vanished with it; see jobs.Job.Lost
+	Stop        bool              // its run is to be stopped; see jobs.Queue.Stop
 	Place       schedule.Place    // in the queue, where it was accepted
 	// Claimed reports that the job had the right to run as the replication of its record (see Hold.Claim)
 	// when it was accepted.
@@ -29,50 +30,96 @@ type Work struct {
 // can read in its time.
 const acceptBytes = 2 << 20
 
+// Taken is the result of an accept; see jobs.Taken.
+type Taken struct {
+	Work   []Work
+	Left   string
+	Parked int
+}
+
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
-// chosen, what it conflicts with, and which job it says was left. An accept that is repeated after it
+// chosen, and what it conflicts with. It parks those that are paused or under a hold, and conflicts with every
+// new hold, so no job is accepted once a hold has committed that matches it. An accept that is repeated after it
 // committed returns the same jobs.
-func (s *Store) Accept(
-	tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time,
-) (list []Work, left string, err error) {
+func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) (Taken, error) {
 	q := s.Keys.Jobs
 	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order),
-		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range()})
-	list, size := make([]Work, 0, d.Max), 0
-	read := func(j *jobs.Job) (v jobs.Verdict, err error) {
-		w, n, err := s.work(tx, j)
-		if err != nil {
-			return v, err
-		}
-		list, size = append(list, *w), size+n
-		return jobs.Verdict{Full: size >= acceptBytes}, nil
-	}
-	taken, err := s.Jobs.Accept(tx, worker, d, read)
+		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range(), s.Keys.Held.Range()})
+	holds, err := s.Keys.Holds(tx)
 	if err != nil {
-		return nil, "", err
+		return Taken{}, err
 	}
-	for _, j := range taken.Jobs[len(list):] { // of an accept that is repeated
-		if _, err := read(j); err != nil {
-			return nil, "", err
+	t := taking{s: s, tx: tx, holds: holds}
+	taken, err := s.Jobs.Accept(tx, worker, d, t.judge)
+	if err != nil {
+		return Taken{}, err
+	}
+	for _, j := range taken.Jobs[len(t.list):] { // of an accept that is repeated
+		if err := t.read(j); err != nil {
+			return Taken{}, err
 		}
+		t.list = append(t.list, *t.last)
 	}
-	if err := s.dispatched(tx, list); err != nil {
-		return nil, "", err
+	if err := s.dispatched(tx, t.list); err != nil {
+		return Taken{}, err
 	}
-	if err := s.Keys.claim(tx, list); err != nil {
-		return nil, "", err
+	if err := s.Keys.claim(tx, t.list); err != nil {
+		return Taken{}, err
 	}
-	for _, w := range list {
+	return Taken{Work: t.list, Left: taken.Left, Parked: taken.Parked}, t.begin(node, now)
+}
+
+// taking is an accept under way.
+type taking struct {
+	s     *Store
+	tx    kv.Tx
+	holds []Embargo
+	list  []Work
+	last  *Work // that was read
+	size  int   // of what was read, in bytes
+}
+
+func (t *taking) read(j *jobs.Job) error {
+	w, n, err := t.s.work(t.tx, j)
+	t.last, t.size = w, t.size+n
+	return err
+}
+
+// judge takes a job, or parks it if it must not run.
+func (t *taking) judge(j *jobs.Job) (v jobs.Verdict, err error) {
+	if err := t.read(j); err != nil {
+		return v, err
+	}
+	v.Full = t.size >= acceptBytes
+	switch hold := holdOn(t.holds, t.last.Record); {
+	case t.last.Record.paused():
+		// Reached: a job that was given back is paused
+		v.Lot = lotPaused
+	case hold != "":
+		// Reached: a job under a hold is parked when its turn comes
+		v.Lot = hold
+	default:
+		t.list = append(t.list, *t.last)
+		return v, nil
+	}
+	t.s.leave(t.tx, t.last.Record)
+	return v, nil
+}
+
+// begin notes the start in the records.
+func (t *taking) begin(node string, now instant.Time) error {
+	for _, w := range t.list {
 		rec := w.Record
-		if rec.State != Running || rec.Node != node || rec.LastStart != now {
-			rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
-			rec.note(s.Config.MaxHistory, Event{Type: "started", At: now})
-			if err := s.Jobs.Update(tx, w.JobID, w.Lock, rec.encode()); err != nil {
-				return nil, "", err
-			}
+		if rec.State == Running && rec.Node == node && rec.LastStart == now {
+			continue
+		}
+		rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
+		rec.note(t.s.Config.MaxHistory, Event{Type: "started", At: now})
+		if err := t.s.Jobs.Update(t.tx, w.JobID, w.Lock, rec.encode()); err != nil {
+			return err
 		}
 	}
-	return list, taken.Left, nil
+	return nil
 }
 
 // work reads what a run needs, and returns how many bytes it read.
@@ -89,7 +136,10 @@ func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
 		return nil, 0, fmt.Errorf("%w: job %q has no replication", jobs.ErrCorrupt, j.ID)
 	}
 	place, err := placeOf(j.Priority)
-	return &Work{JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Place: place}, size + len(j.Data), err
+	w = &Work{
+		JobID: j.ID, Lock: j.Lock, Record: rec, Replication: rep, Lost: j.Lost, Stop: j.Stop, Place: place,
+	}
+	return w, size + len(j.Data), err
 }
 
 // wrongClock is by how much a due time must exceed the longest wait there is (Backoff.Max) before it is
@@ -97,13 +147,19 @@ func (s *Store) work(tx kv.Tx, j *jobs.Job) (w *Work, size int, err error) {
 // behind sees due times that are that much too far away, and must not end the waits that other nodes gave.
 const wrongClock = 24 * time.Hour
 
-// Promote makes up to limit jobs ready whose wait after a crash is over. It returns how many, and when the
-// next one is due. A job that crashed on a node whose clock was ahead could wait for years; see wrongClock.
+// Promote makes up to limit jobs ready whose wait after a crash is over, and has jobs of lifted holds come back.
+// It returns how many, and when the next one was due before. A job that crashed on a node whose clock was ahead
+// could wait for years; see wrongClock.
 func (s *Store) Promote(tx kv.Tx, now instant.Time, limit int) (moved int, next instant.Time, err error) {
 	moved, next, err = s.Jobs.Promote(tx, now, limit)
 	if err != nil || moved == limit {
 		return moved, next, err
 	}
 	recalled, err := s.Jobs.Recall(tx, now.Add(s.Config.Backoff.Max+wrongClock), limit-moved)
-	return moved + recalled, next, err
+	if err != nil {
+		return moved, next, err
+	}
+	moved += recalled
+	released, err := lots{s, tx}.release(now, limit-moved)
+	return moved + released, next, err
 }

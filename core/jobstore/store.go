@@ -43,6 +43,7 @@ type Keys struct {
 	Docs                         tuple.Subspace
 	Schema, UUID                 []byte
 	Spec, Claim, Expire, Dropped tuple.Subspace
+	Held, Lifted                 tuple.Subspace
 	Order, Virtual               []byte
 	Shares, Usage, Count, Tail   tuple.Subspace
 }
@@ -56,6 +57,7 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Jobs: jobs.KeysBelow(root.Sub("jobs"), jobType), Docs: root.Sub("docs"),
 		Schema: root.Pack("schema"), UUID: root.Pack("uuid"),
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
+		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
 		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
 	}
@@ -150,12 +152,18 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 		return err
 	}
 	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
+	rec.PausedByDocument = rep.Paused
 	rec.note(s.Config.MaxHistory, Event{Type: "added", At: now})
 	place, err := s.enter(tx, rec, now)
 	if err != nil {
 		return err
 	}
-	return s.Jobs.Add(tx, jobID, jobs.Schedule{Priority: rec.priority(place)}, rec.encode())
+	schedule := jobs.Schedule{Priority: rec.priority(place)}
+	if rec.paused() {
+		schedule.Lot = lotPaused
+		s.leave(tx, rec)
+	}
+	return s.Jobs.Add(tx, jobID, schedule, rec.encode())
 }
 
 // reserve computes the replication id of a new job, unless that takes a request to the source, and claims
@@ -176,8 +184,8 @@ func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replicati
 
 // remove deletes a job with all that belongs to it.
 func (s *Store) remove(tx kv.Tx, jobID string) error {
-	rec, err := s.Record(tx, jobID)
-	if err != nil || rec == nil {
+	j, rec, err := readJob(s, tx, jobID)
+	if err != nil || j == nil {
 		return err
 	}
 	if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {
@@ -186,7 +194,7 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	if rec.Expires != 0 {
 		tx.Clear(s.Keys.Expire.Pack(int64(rec.Expires), jobID))
 	}
-	if !rec.State.Terminal() {
+	if !rec.State.Terminal() && rec.Parking == (Parking{}) {
 		s.leave(tx, rec)
 	}
 	s.clearSpec(tx, jobID)

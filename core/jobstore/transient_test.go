@@ -112,7 +112,8 @@ func TestDroppedJobs(t *testing.T) {
 	}
 	work := get(b, func(tx kv.Tx) ([]Work, error) {
 		d := jobs.Demand{Batch: 1, Max: 1, Window: documents, Part: part}
-		work, _, err := b.s.Accept(tx, "w", "node1", d, b.now)
+		taken, err := b.s.Accept(tx, "w", "node1", d, b.now)
+		work := taken.Work
 		return work, err
 	})
 	running := work[0].JobID

@@ -77,6 +77,8 @@ type View struct {
 	History []Event // newest first
 
 	Created, LastStart, LastUpdated instant.Time // LastStart is 0 before the first start
+
+	Control
 }
 
 // View returns what users are told of the job.
@@ -87,6 +89,10 @@ func (r *Record) View() View {
 		TargetProxy: r.TargetProxy, Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval,
 		State: r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
 		Created: r.Created, LastStart: r.LastStart, LastUpdated: r.LastUpdated,
+		Control: r.Control,
+	}
+	if r.Paused {
+		v.State = Paused
 	}
 	if !r.State.Terminal() {
 		v.ActiveID = r.RepID

@@ -56,6 +56,11 @@ func (n *Node) onAccepted(a Accepted) {
 	if n.spare(a.Left, n.clock.Steady) { // the other nodes may have told since that they take none
 		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
 	}
+	if len(a.Work) == 0 && a.Parked > 0 {
+		// Reached: all jobs at the head of the queue were parked
+		n.hungry = true
+		return
+	}
 	if len(a.Work) == 0 {
 		if !n.awaiting[ReadyJobs] || !n.awaited.Covers(n.part) {
 			n.awaiting[ReadyJobs], n.awaited = true, n.part

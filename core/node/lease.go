@@ -147,10 +147,10 @@ func (n *Node) onNotified(e Notified) {
 // lookOwned asks what the store says this worker holds.
 func (n *Node) lookOwned() { askOnce(n, ListOwned{Worker: n.worker}) }
 
-// onOwned compares the jobs that the store says this worker holds with those that run here. A run whose job
-// was taken away is dropped. A job that is held and does not run came with an accept whose outcome was
-// never learned (unknown commit result); it is resumed, unless another accept is in flight, which would
-// return it too.
+// onOwned compares the jobs that the store says this worker holds with those that run here. A run that is to stop,
+// for its own mark or for a hold, is stopped in order. A run whose job was taken away is dropped. A job that is
+// held and does not run came with an accept whose outcome was never learned (unknown commit result); it is
+// resumed, unless another accept is in flight, which would return it too.
 func (n *Node) onOwned(c *call, o Owned) {
 	if n.lease != live {
 		return
@@ -164,7 +164,10 @@ func (n *Node) onOwned(c *call, o Owned) {
 	var missing []Held
 	for _, h := range o.Jobs {
 		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
-			r.listed = c.id
+			if r.listed = c.id; h.Stop || r.embargoed(o.Holds) {
+				// Reached: a run is stopped because a user said so
+				n.stopRun(r)
+			}
 		} else {
 			missing = append(missing, Held{JobID: h.ID, Lock: h.Lock})
 		}

@@ -73,21 +73,26 @@ type ListOwned struct{ Worker string }
 type Owned struct {
 	Jobs  []jobs.Held
 	Calls int64
+	Holds []jobstore.Embargo // in force; the worker stops the runs that they match
 }
 
 func (q ListOwned) String() string { return "list jobs of " + q.Worker }
 
 func (ListOwned) ofLease() {}
 
-// perform reads the counter and the list from one snapshot. A job that is taken away later changes the
-// counter, so the node learns of it from a watch or from its next heartbeat.
+// perform reads the counter, the list and the holds from one snapshot. A job that is taken away or is to stop
+// later, and a new hold, change the counter, so the node learns of it from a watch or from its next heartbeat.
 func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
 	calls, err := s.Jobs.Calls(tx, q.Worker)
 	if err != nil {
 		return nil, err
 	}
 	list, err := s.Jobs.Owned(tx.Snapshot(), q.Worker)
-	return Owned{Jobs: list, Calls: calls}, err
+	if err != nil {
+		return nil, err
+	}
+	holds, err := s.Keys.Holds(tx.Snapshot())
+	return Owned{Jobs: list, Calls: calls, Holds: holds}, err
 }
 
 func (q ListOwned) answered(n *Node, c *call, e Done) { n.onOwned(c, e.Result.(Owned)) }

@@ -23,6 +23,7 @@ type Accepted struct {
 	Work   []jobstore.Work
 	Signal int64
 	Left   string
+	Parked int // ready jobs that were parked instead; there may be others behind them
 }
 
 func (q Accept) String() string {
@@ -35,12 +36,12 @@ func (Accept) ofLease() {}
 // ready later changes the counter, so that a node that found nothing and waits for a change is told of that
 // job.
 func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	work, left, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
+	taken, err := s.Accept(tx, q.Worker, q.Node, q.Demand, now)
 	if err != nil {
 		return nil, err
 	}
 	signal, err := s.Jobs.Signal(tx.Snapshot(), q.Demand.Part)
-	return Accepted{Work: work, Signal: signal, Left: left}, err
+	return Accepted{Work: taken.Work, Signal: signal, Left: taken.Left, Parked: taken.Parked}, err
 }
 
 func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Accepted)) }

@@ -37,11 +37,12 @@ type run struct {
 	// news, and if it had none.
 	claimed string
 
-	account string         // that pays for the slot
-	place   schedule.Place // the job's place in the queue, if it were queued now
-	charged instant.Time   // until when the ledger has the time of the run; since <= charged <= now
-	grown   instant.Time   // until when place has it, which takes numbers of the account; since <= grown <= now
-	owed    time.Duration  // how long it ran while others waited; 0 <= owed <= charged - since
+	job     jobstore.Record // what holds go by: Database, Source and Target
+	account string          // that pays for the slot
+	place   schedule.Place  // the job's place in the queue, if it were queued now
+	charged instant.Time    // until when the ledger has the time of the run; since <= charged <= now
+	grown   instant.Time    // until when place has it, which takes numbers of the account; since <= grown <= now
+	owed    time.Duration   // how long it ran while others waited; 0 <= owed <= charged - since
 
 	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
 	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
@@ -71,6 +72,9 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), place: w.Place,
+		job: jobstore.Record{
+			Database: w.Record.Database, Source: w.Record.Source, Target: w.Record.Target,
+		},
 	}
 	if w.Claimed {
 		r.claimed = w.Record.RepID
@@ -79,7 +83,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	invariant.Check(!again, oneRun)
 	n.runs = append(n.runs, r)
 	switch {
-	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs: // the settings changed since the job was asked for
+	case !n.accepts(), len(n.runs) > n.cfg.MaxJobs, w.Stop: // things changed since the job was asked for
 		// Reached: a job came for which there is no slot any more
 		r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
 	case w.Lost >= maxLost:
@@ -116,6 +120,11 @@ func (n *Node) write(r *run) {
 		return
 	}
 	r.busy = n.issue(&call{req: q, run: r})
+}
+
+// embargoed reports whether a hold stops the run.
+func (r *run) embargoed(holds []jobstore.Embargo) bool {
+	return slices.ContainsFunc(holds, func(e jobstore.Embargo) bool { return e.Matches(&r.job) })
 }
 
 // find returns the run with this number, nil if it is gone.

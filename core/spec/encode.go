@@ -68,7 +68,7 @@ func (r *Replication) secrets() (set []*Secret) {
 }
 
 // Equal reports whether two replications are the same work: their endpoints, with credentials, and all
-// options are equal. Their document, owner and user do not count.
+// options are equal. Their document, owner and user, and whether they are paused, do not count.
 func Equal(a, b *Replication) bool {
 	x, errX := a.withoutOrigin()
 	y, errY := b.withoutOrigin()
@@ -77,6 +77,6 @@ func Equal(a, b *Replication) bool {
 
 func (r *Replication) withoutOrigin() ([]byte, error) {
 	c := *r
-	c.DocID, c.Owner, c.User = "", "", UserCtx{}
+	c.DocID, c.Owner, c.User, c.Paused = "", "", UserCtx{}, false
 	return Encode(&c)
 }

@@ -20,7 +20,9 @@ func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replication{DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx()}
+	r := &Replication{
+		DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx(), Paused: p.boolean("paused", false),
+	}
 	p.options(r)
 	p.endpoints(r)
 	return p.result(r)
@@ -246,6 +248,7 @@ var knownFields = []string{
 	"query_params", "selector", "since_seq", "use_checkpoints", "checkpoint_interval", "use_bulk_get", "winning_revs_only",
 	"worker_processes", "worker_batch_size", "http_connections", "connection_timeout", "retries_per_request", "socket_options",
 	"ibrowse_options", "proxy", "source_proxy", "target_proxy", "user_ctx", "owner",
+	"paused",
 }
 
 func (p *parser) unknown() (names []string) {

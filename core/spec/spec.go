@@ -43,6 +43,9 @@ type Replication struct {
 	User UserCtx `json:"user_ctx"`
 	// Owner is the document's owner field.
 	Owner string `json:"owner,omitempty"`
+	// Paused is a document's order that the replication must not run. It is no part of the work (Equal), so that
+	// a change of it alone leaves the job's numbers and its back-off as they are.
+	Paused bool `json:"paused,omitempty"`
 
 	// Cancel asks to stop a replication, in requests only. CancelID is its id as the user wrote it; if that
 	// is empty, the request means the replication that it describes itself.

@@ -1,0 +1,201 @@
+package jobstore
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/json"
+	"couchrelay/core/kv"
+	"couchrelay/core/prng"
+	"couchrelay/core/spec"
+)
+
+// Embargo is a hold: a rule by which no job of a replicator database, or none that touches a server, runs until
+// it is lifted. It is one row, whatever the number of its jobs: a job that matches is parked when its turn comes,
+// and nodes stop the runs that match.
+type Embargo struct {
+	Database string `json:"database,omitempty"` // exactly one of Database and Server is set
+	// Server is the host of a source or target, and a port if only that one is meant: "db.example.com",
+	// "db.example.com:6984" or "[::1]:5984". Lower case.
+	Server string       `json:"server,omitempty"`
+	Reason string       `json:"reason,omitempty"`
+	By     string       `json:"by,omitempty"` // the user that made it, empty if the request had none
+	At     instant.Time `json:"at"`
+}
+
+// ID names the hold: there is at most one for each database and server.
+func (e *Embargo) ID() string {
+	if e.Database != "" {
+		return "database:" + e.Database
+	}
+	return "server:" + e.Server
+}
+
+// Validate reports what is wrong with a hold that a user asks for, and writes its server in lower case.
+func (e *Embargo) Validate() error {
+	switch {
+	case (e.Database == "") == (e.Server == ""):
+		return fmt.Errorf("a hold names a `database` or a `server`, and not both")
+	case e.Database != "" && !IsReplicatorDB(e.Database):
+		return fmt.Errorf("`database` must be _replicator or a name that ends with /_replicator")
+	case len(e.Reason) > maxHoldReason:
+		return fmt.Errorf("`reason` must have at most %d bytes", maxHoldReason)
+	case e.Server == "":
+		return nil
+	}
+	u, err := spec.ParseURL("http://" + e.Server)
+	if err != nil || u.HasUserinfo || u.Path != "/" || strings.HasSuffix(e.Server, "/") {
+		return fmt.Errorf("`server` must be a host name or address, with or without a port, as in db.example.com:6984")
+	}
+	e.Server = serverOf(u, u.Port)
+	return nil
+}
+
+const maxHoldReason = 1000
+
+// Matches reports whether the hold stops a job.
+func (e *Embargo) Matches(r *Record) bool {
+	if e.Database != "" {
+		return r.Database == e.Database
+	}
+	return e.touches(r.Source) || e.touches(r.Target)
+}
+
+// touches reports whether an endpoint is on the server.
+func (e *Embargo) touches(endpoint string) bool {
+	with, without := Servers(endpoint)
+	return e.Server == with || e.Server == without
+}
+
+// Servers names the server of an endpoint's URL with its port, which the scheme tells if the URL does not, and
+// without.
+func Servers(endpoint string) (withPort, host string) {
+	u, err := spec.ParseURL(endpoint)
+	if err != nil {
+		return "", ""
+	}
+	port := map[string]int{"http": 80, "https": 443}[strings.ToLower(u.Scheme)]
+	return serverOf(u, cmp.Or(u.Port, port)), serverOf(u, 0)
+}
+
+func serverOf(u spec.URL, port int) string {
+	host := strings.ToLower(u.Host)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port != 0 {
+		host += ":" + strconv.Itoa(port)
+	}
+	return host
+}
+
+// MakeHold puts a hold in force, and reports whether there was none of its id yet. From this commit on no job that
+// matches is accepted; the nodes are called, so that they stop the runs that match.
+func (o Operator) MakeHold(e Embargo) (made bool, err error) {
+	s, tx := o.Store, o.Tx
+	e.By, e.At = o.By, o.Now
+	key := s.Keys.Held.Pack(e.ID())
+	old, err := tx.Get(key)
+	if err != nil || old != nil {
+		return false, err
+	}
+	row, err := json.Encode(e)
+	if err != nil {
+		return false, err
+	}
+	tx.Set(key, row)
+	lifted := s.Keys.Lifted.Pack(e.ID())
+	if _, err := tx.Get(lifted); err != nil { // so that two of them conflict
+		return false, err
+	}
+	tx.Clear(lifted) // jobs that have not come back yet stay where they are
+	return true, s.Jobs.Keys.CallAll(tx)
+}
+
+// LiftHold ends a hold, and reports whether there was one. Its jobs come back by and by; see Promote.
+func (o Operator) LiftHold(id string) (lifted bool, err error) {
+	s, tx := o.Store, o.Tx
+	key := s.Keys.Held.Pack(id)
+	row, err := tx.Get(key)
+	if err != nil || row == nil {
+		return false, err
+	}
+	tx.Clear(key)
+	tx.Set(s.Keys.Lifted.Pack(id), nil)
+	return true, nil
+}
+
+// Holds reads the holds in force, in the order of their ids. Without a snapshot reader the transaction conflicts
+// with each new hold.
+func (k Keys) Holds(r kv.Reader) (list []Embargo, err error) {
+	rows, err := r.GetRange(k.Held.Range(), kv.RangeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		var e Embargo
+		if err := json.Decode(row.Value, &e); err != nil {
+			return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, row.Key, err)
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// holdOn returns the lot of the first hold that stops a job; empty for none.
+func holdOn(holds []Embargo, r *Record) string {
+	for i := range holds {
+		if holds[i].Matches(r) {
+			return lotHeld + holds[i].ID()
+		}
+	}
+	return ""
+}
+
+// liftSpread is the time over which the jobs of a lifted hold become ready, so that a server that comes back from
+// its maintenance does not get all of them at once.
+const liftSpread = 60_000_000 // microseconds
+
+// release brings up to limit jobs of lifted holds back into the queue, each due at a moment of its own within
+// liftSpread, which follows from its id so that every attempt chooses it alike. It returns how many.
+func (l lots) release(now instant.Time, limit int) (released int, err error) {
+	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: 1})
+	if err != nil || len(lifted) == 0 || limit <= 0 {
+		return 0, err
+	}
+	var hold string
+	if err := l.s.Keys.Lifted.Scan(lifted[0].Key, &hold); err != nil {
+		return 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
+	}
+	ids, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit)
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) < limit {
+		l.tx.Clear(lifted[0].Key)
+	}
+	data := make([]kv.Range, len(ids))
+	for i, id := range ids {
+		data[i] = l.s.Keys.Jobs.Job.Sub(id).Range()
+	}
+	l.tx.Prefetch(nil, data)
+	for _, id := range ids {
+		j, rec, err := readJob(l.s, l.tx, id)
+		if err != nil {
+			return 0, err
+		}
+		if j == nil {
+			return 0, fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, id)
+		}
+		source := prng.Fork(uint64(now), id)
+		// Reached: a job comes back from a lifted hold
+		if err := l.unpark(j, rec, now+instant.Time(source.Uint64n(liftSpread))); err != nil {
+			return 0, err
+		}
+	}
+	return len(ids), nil
+}

@@ -1,0 +1,118 @@
+package jobstore
+
+import (
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// Lots of the queue. A job in one demands nothing of its account, so it is not counted there, and it keeps its
+// place for its return.
+const (
+	lotPaused = "paused"
+	lotHeld   = "held/"   // and the id of the hold
+	lotBehind = "behind/" // and the replication id that another job has
+)
+
+// Control is what users, holds and other jobs have to say about whether a job may run.
+type Control struct {
+	// Pause is an operator's order that the job must not run; PausedByDocument says that its document has
+	// "paused": true. A running job with one of them is about to stop.
+	Pause            *Pause `json:"pause,omitempty"`
+	PausedByDocument bool   `json:"paused_by_document,omitempty"`
+	// Parking is why the job stands in no order, as its header says.
+	Parking `json:"-"`
+}
+
+// paused reports whether an operator, or the document itself, says that the job must not run.
+func (c *Control) paused() bool { return c.Pause != nil || c.PausedByDocument }
+
+// Parking is why a job stands in no order. The zero value is for jobs that do, and for those that run.
+type Parking struct {
+	Paused bool   // a user stopped it
+	HeldBy string // the id of the hold that stops it
+	Behind string // the replication id that another job has
+}
+
+func parking(lot string) (p Parking) {
+	if p.Paused = lot == lotPaused; p.Paused {
+		return p
+	}
+	if id, is := strings.CutPrefix(lot, lotHeld); is {
+		p.HeldBy = id
+	} else if id, is := strings.CutPrefix(lot, lotBehind); is {
+		p.Behind = id
+	}
+	return p
+}
+
+// lots moves jobs between the queue and its lots in a transaction.
+type lots struct {
+	s  *Store
+	tx kv.Tx
+}
+
+// park takes a pending job out of the queue into a lot, or from one lot into another.
+func (l lots) park(j *jobs.Job, rec *Record, lot string) error {
+	if j.Lot == "" {
+		l.s.leave(l.tx, rec)
+	}
+	to := j.Schedule
+	to.Lot = lot
+	return l.s.Jobs.Add(l.tx, j.ID, to, rec.encode())
+}
+
+// unpark brings a parked job back into the queue, where it may not run before due, nor before its wait after a
+// crash is over.
+func (l lots) unpark(j *jobs.Job, rec *Record, due instant.Time) error {
+	place, err := placeOf(j.Priority)
+	if err != nil {
+		return err
+	}
+	if place, err = l.reenter(rec, place); err != nil {
+		return err
+	}
+	to := jobs.Schedule{Priority: rec.priority(place), Due: max(j.Due, due)}
+	return l.s.Jobs.Add(l.tx, j.ID, to, rec.encode())
+}
+
+// reenter counts a job again that comes back from a lot, and returns its place: the one that it had. Priority
+// values decayed meanwhile as those of waiting jobs do. A tag that all others have passed becomes theirs, since
+// a job that could not run has saved up no turns.
+func (l lots) reenter(rec *Record, place schedule.Place) (schedule.Place, error) {
+	order, err := l.s.Order(l.tx.Snapshot())
+	if err != nil {
+		return place, err
+	}
+	l.tx.Add(l.s.Keys.Count.Pack(rec.Account()), 1)
+	if order.Needs() == schedule.NeedsTail && place.Epoch == order.Epoch {
+		floor, err := l.s.floor(l.tx.Snapshot(), order)
+		if err != nil {
+			return place, err
+		}
+		place.Key = order.Tail(place.Key, floor)
+	}
+	return place, nil
+}
+
+// obey brings the queue in line with the pauses of a job that is not over: a job that has one is parked, or its
+// run is asked to stop, after which Hold.queue parks it; a job that has none any more comes back.
+func (l lots) obey(j *jobs.Job, rec *Record) error {
+	switch {
+	case j.State == jobs.Running:
+		if rec.paused() {
+			if _, err := l.s.Jobs.Stop(l.tx, j.ID); err != nil {
+				return err
+			}
+		}
+		return l.s.Jobs.Update(l.tx, j.ID, j.Lock, rec.encode())
+	case rec.paused():
+		return l.park(j, rec, lotPaused)
+	case j.Lot == lotPaused:
+		return l.unpark(j, rec, 0)
+	}
+	return l.s.Jobs.Add(l.tx, j.ID, j.Schedule, rec.encode())
+}

@@ -1,0 +1,281 @@
+package jobstore
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/schedule"
+)
+
+// by is the hand of an operator.
+func (b *bench) by(tx kv.Tx) Operator { return Operator{Store: b.s, Tx: tx, By: "ann", Now: b.now} }
+
+func (b *bench) pause(id string) (changed bool) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error {
+		done, err := b.by(tx).Pause(id, "too loud")
+		changed = changed || done
+		return err
+	})
+	return changed
+}
+
+func (b *bench) resume(id string) (changed bool) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error {
+		done, err := b.by(tx).Resume(id)
+		changed = changed || done
+		return err
+	})
+	return changed
+}
+
+// tryAccept takes up to five ready jobs, and returns their ids and how many were parked.
+func (b *bench) tryAccept() (ids []string, parked int) {
+	b.t.Helper()
+	taken := get(b, func(tx kv.Tx) (Taken, error) {
+		return b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: b.batch + 1, Max: 5}, b.now)
+	})
+	for _, w := range taken.Work {
+		ids = append(ids, w.JobID)
+	}
+	if len(ids) > 0 {
+		b.batch++
+	}
+	b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
+	return ids, taken.Parked
+}
+
+func (b *bench) shown(id string) View {
+	b.t.Helper()
+	return b.record(id).View()
+}
+
+// TestPauseOfPendingJob: a paused job stands in no queue, keeps its pause over edits of its document, and its claim.
+func TestPauseOfPendingJob(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	if !b.pause(id) || b.pause(id) {
+		t.Fatal("the first pause changes nothing, or the second something")
+	}
+	v := b.shown(id)
+	if v.State != Paused || v.Pause == nil || v.Pause.By != "ann" || v.Pause.Reason != "too loud" {
+		t.Errorf("shown as %s, %+v", v.State, v.Pause)
+	}
+	if e := v.History[0]; e.Type != "paused" || e.By != "ann" {
+		t.Errorf("history says %+v", e)
+	}
+	b.put("r", `{"source":"http://h/c","target":"http://h/b"}`, admin)
+	if v := b.shown(id); v.State != Paused || v.Pause == nil || v.Source != "http://h/c/" {
+		t.Errorf("after an edit it is %s from %s", v.State, v.Source)
+	}
+	if ids, _ := b.tryAccept(); len(ids) > 0 {
+		t.Fatalf("a paused job was accepted: %v", ids)
+	}
+	if n := get(b, b.jobsCounted); n != 0 {
+		t.Errorf("a paused job counts as %d of its account", n)
+	}
+	if !b.resume(id) || b.resume(id) {
+		t.Fatal("the first end of the pause changes nothing, or the second something")
+	}
+	if n := get(b, b.jobsCounted); n != 1 {
+		t.Errorf("a resumed job counts as %d of its account", n)
+	}
+	if ids, _ := b.tryAccept(); len(ids) != 1 {
+		t.Error("a resumed job is not accepted")
+	}
+}
+
+func (b *bench) jobsCounted(tx kv.Tx) (int64, error) {
+	list, err := b.s.Accounts(tx, []string{"_replicator"}, schedule.Order{}, b.now)
+	if err != nil {
+		return 0, err
+	}
+	return list[0].Jobs, nil
+}
+
+// TestPauseOfRunningJob: the worker is asked to stop, and the job is paused when it has; also when the worker
+// vanishes instead, or the run crashes.
+func TestPauseOfRunningJob(t *testing.T) {
+	for name, end := range map[string]func(*bench, Work){
+		"requeued": func(b *bench, w Work) {
+			b.do(func(tx kv.Tx) error {
+				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{Place: w.Place})
+			})
+		},
+		"crashed": func(b *bench, w Work) {
+			b.do(func(tx kv.Tx) error {
+				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1)
+			})
+		},
+		"vanished": func(b *bench, w Work) {
+			b.do1(func(tx kv.Tx) error { _, err := b.s.Jobs.Expire(tx, "w", nil, 10); return err })
+			b.do1(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", nil) })
+			if ids, parked := b.tryAccept(); len(ids) != 0 || parked != 1 {
+				b.t.Errorf("accepted %v, parked %d", ids, parked)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.put("r", simple, admin)
+			w := b.accept()
+			b.pause(w.JobID)
+			held := get(b, func(tx kv.Tx) ([]jobs.Held, error) { return b.s.Jobs.Owned(tx, "w") })
+			if v := b.shown(w.JobID); v.State != Running || v.Pause == nil || len(held) != 1 || !held[0].Stop {
+				t.Fatalf("it is %s, held as %+v", v.State, held)
+			}
+			end(b, w)
+			if v := b.shown(w.JobID); v.State != Paused {
+				t.Errorf("it is %s", v.State)
+			}
+			b.resume(w.JobID)
+			if name == "crashed" {
+				b.wantState(w.JobID, Crashing) // its wait goes on
+				return
+			}
+			if ids, _ := b.tryAccept(); len(ids) != 1 {
+				t.Error("it is not accepted")
+			}
+		})
+	}
+}
+
+// TestPausedDocument: people who keep documents in version control pause there.
+func TestPausedDocument(t *testing.T) {
+	b := newBench(t)
+	const paused = `{"source":"http://u:p@h/a","target":"http://h/b","paused":true}`
+	b.put("r", paused, admin)
+	id := jobID("r")
+	if v := b.shown(id); v.State != Paused || !v.PausedByDocument {
+		t.Fatalf("a new document: %s", v.State)
+	}
+	if b.resume(id) {
+		t.Error("an operator resumes what the document pauses")
+	}
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.put("r", paused, admin)
+	held := get(b, func(tx kv.Tx) ([]jobs.Held, error) { return b.s.Jobs.Owned(tx, "w") })
+	if len(held) != 1 || !held[0].Stop || held[0].Lock != w.Lock {
+		t.Fatalf("a running job is not to be stopped in order: %+v", held)
+	}
+	if b.record(id).Created != w.Record.Created {
+		t.Error("the job was made anew")
+	}
+	if err := b.put("q", `{"source":"http://h/a","target":"http://h/b","paused":"yes"}`, admin); err == nil {
+		t.Error("a pause that is no boolean is taken")
+	}
+}
+
+// TestHold: no job that a hold matches is accepted, and its jobs come back one by one when it is lifted.
+func TestHold(t *testing.T) {
+	b := newBench(t)
+	b.put("on", `{"source":"http://a:5984/x","target":"http://B.example:80/y"}`, admin)
+	b.put("off", `{"source":"http://a:5985/x","target":"http://c/y"}`, admin)
+	hold := Embargo{Server: "b.EXAMPLE", Reason: "disks"}
+	if err := hold.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	calls := get(b, func(tx kv.Tx) (int64, error) { return b.s.Jobs.Calls(tx, "w") })
+	var made bool
+	b.do(func(tx kv.Tx) error { m, err := b.by(tx).MakeHold(hold); made = made || m; return err })
+	if again := get(b, func(tx kv.Tx) (int64, error) { return b.s.Jobs.Calls(tx, "w") }); !made || again <= calls {
+		t.Errorf("made %v, the worker was called %d times before and %d after", made, calls, again)
+	}
+	if ids, parked := b.tryAccept(); len(ids) != 1 || ids[0] != jobID("off") || parked != 1 {
+		t.Fatalf("accepted %v, parked %d", ids, parked)
+	}
+	if v := b.shown(jobID("on")); v.State != Pending || v.HeldBy != "server:b.example" {
+		t.Errorf("it is %s, held by %q", v.State, v.HeldBy)
+	}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold("server:b.example"); return err })
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 10); return err })
+	if ids, _ := b.tryAccept(); len(ids) > 0 {
+		t.Error("it comes back at once, with all the others")
+	}
+	b.now = b.now.Add(time.Minute)
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 10); return err })
+	if ids, _ := b.tryAccept(); len(ids) != 1 {
+		t.Error("it does not come back")
+	}
+}
+
+// TestReleaseIsSpread: the jobs of a lifted hold are due at different times, all within a minute.
+func TestReleaseIsSpread(t *testing.T) {
+	b := newBench(t)
+	for i := range 20 {
+		b.put(string(rune('a'+i)), `{"source":"http://a/x","target":"http://c/y`+string(rune('a'+i))+`"}`, admin)
+	}
+	hold := Embargo{Database: "_replicator"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	for parked := 1; parked > 0; {
+		_, parked = b.tryAccept()
+	}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	for range 3 {
+		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 9); return err })
+	}
+	due := map[instant.Time]bool{}
+	for _, j := range get(b, func(tx kv.Tx) ([]*jobs.Job, error) { return b.s.Jobs.List(tx, jobs.Page{Limit: 100}) }) {
+		if j.Lot != "" || j.Due < b.now || j.Due > b.now.Add(time.Minute) {
+			t.Errorf("%s", j)
+		}
+		due[j.Due] = true
+	}
+	if len(due) < 15 {
+		t.Errorf("%d due times of 20 jobs", len(due))
+	}
+}
+
+func TestHoldsRefused(t *testing.T) {
+	for _, e := range []Embargo{
+		{}, {Database: "_replicator", Server: "h"}, {Database: "orders"}, {Server: "http://h"}, {Server: "h/db"},
+		{Server: "u@h"}, {Server: "h:99999"}, {Server: "h:"}, {Server: "a b"}, {Server: "h/"},
+	} {
+		if e.Validate() == nil {
+			t.Errorf("%+v is taken", e)
+		}
+	}
+}
+
+// TestServers: a hold without a port means all ports, and one with a port that port only.
+func TestServers(t *testing.T) {
+	rec := Record{Source: "https://A.example/db/", Target: "http://[::1]:5984/db/"}
+	for server, want := range map[string]bool{
+		"a.example": true, "a.example:443": true, "a.example:80": false, "b.example": false, "[::1]": true,
+		"[::1]:5984": true, "[::1]:80": false, "example": false,
+	} {
+		if e := (Embargo{Server: server}); e.Matches(&rec) != want {
+			t.Errorf("%s matches: %v", server, !want)
+		}
+	}
+}
+
+// TestReturnUnderTags: a job that was paused while the others had turns has saved up none.
+func TestReturnUnderTags(t *testing.T) {
+	b := newBench(t)
+	tags := DefaultSharing()
+	tags.Policy = schedule.Tags
+	b.do(func(tx kv.Tx) error { return b.s.Share(tx, tags, b.now) })
+	b.put("r", simple, admin)
+	b.pause(jobID("r"))
+	for i := range 20 {
+		id := "o" + string(rune('a'+i))
+		b.put(id, `{"source":"http://h/`+id+`","target":"http://h/z"}`, admin)
+		w := b.accept()
+		turn := Turn{Place: w.Place, Owed: time.Hour}
+		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(crash, turn) })
+	}
+	b.put("last", `{"source":"http://h/last","target":"http://h/z"}`, admin)
+	first := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 1) })[0]
+	b.resume(jobID("r"))
+	again := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 1) })[0]
+	if again.Compare(first) < 0 {
+		t.Errorf("it comes back at %v, before %v, which waits", again, first)
+	}
+}

@@ -1,0 +1,68 @@
+package jobstore
+
+import (
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+)
+
+// Pause is an operator's order that a job must not run. It outlives restarts and edits of the job's document.
+type Pause struct {
+	By     string       `json:"by,omitempty"` // the user that gave it, empty if the request had none
+	Reason string       `json:"reason,omitempty"`
+	At     instant.Time `json:"at"`
+}
+
+// Operator is a user's hand on jobs, for one transaction. Each order may be repeated: it changes nothing the second
+// time, and says so.
+type Operator struct {
+	Store *Store
+	Tx    kv.Tx
+	By    string       // the user, empty if the request had none
+	Now   instant.Time // by the wall clock, the same for every attempt
+}
+
+func (o Operator) lots() lots { return lots{o.Store, o.Tx} }
+
+// note adds an order to the history of a job.
+func (o Operator) note(rec *Record, event, reason string) {
+	rec.LastUpdated = o.Now
+	rec.note(o.Store.Config.MaxHistory, Event{Type: event, At: o.Now, Reason: reason, By: o.By})
+}
+
+// Pause has a job that is not over stop, or not begin, until it is resumed. It reports whether that is new: a job
+// that is paused already keeps its first pause. A running job is paused once its run has stopped.
+func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	if err != nil || j == nil || rec.State.Terminal() || rec.Pause != nil {
+		return false, err
+	}
+	rec.Pause = &Pause{By: o.By, Reason: reason, At: o.Now}
+	o.note(rec, "paused", reason)
+	return true, o.lots().obey(j, rec)
+}
+
+// Resume ends an operator's pause, and reports whether there was one. A job whose document says "paused": true
+// stays as it is.
+func (o Operator) Resume(jobID string) (changed bool, err error) {
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	if err != nil || j == nil || rec.State.Terminal() || rec.Pause == nil {
+		return false, err
+	}
+	rec.Pause = nil
+	o.note(rec, "resumed", "")
+	return true, o.lots().obey(j, rec)
+}
+
+// byDocument pauses or resumes the job of a document of which nothing else was changed.
+func (o Operator) byDocument(jobID string, paused bool) error {
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	if err != nil || j == nil || rec.PausedByDocument == paused {
+		return err
+	}
+	event := "resumed"
+	if rec.PausedByDocument = paused; paused {
+		event = "paused"
+	}
+	o.note(rec, event, "by the document")
+	return o.lots().obey(j, rec)
+}
