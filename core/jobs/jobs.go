@@ -216,10 +216,6 @@ func (k Keys) prefetchHeaders(r kv.Reader, ids []string) {
 	r.Prefetch(keys, nil)
 }
 
-// WatchJob fires when the job's state, schedule or lock changed, or the job was removed; not when only its
-// data changed.
-func (q *Queue) WatchJob(tx kv.Tx, id string) kv.Watch { return tx.Watch(q.Keys.Job.Pack(id)) }
-
 // WatchWorker fires when a job was taken from the worker, or is to be stopped.
 func (q *Queue) WatchWorker(tx kv.Tx, worker string) kv.Watch {
 	return tx.Watch(q.Keys.Call.Pack(worker))

@@ -207,7 +207,13 @@ func TestWatches(t *testing.T) {
 		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
 	}
 	ready := watch(func(tx kv.Tx) kv.Watch { return q.WatchReady(tx, 0) })
-	job := watch(func(tx kv.Tx) kv.Watch { return q.WatchJob(tx, "a") })
+	job := watch(func(tx kv.Tx) kv.Watch {
+		_, w, err := q.Subscribe(tx, "a", Interest{Until: never})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	})
 	add(t, db, q, "a")
 	for _, w := range []kv.Watch{ready, job} {
 		if err := fired(ctx, w); err != nil {

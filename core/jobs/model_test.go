@@ -34,13 +34,15 @@ type machine struct {
 	m  model
 	// looks are what monitors saw last of a worker.
 	looks map[string]look
+	// subscriptions are those of which nothing was told yet.
+	subscriptions map[subscribed]subscription
 	// interrupted: an operation is under way between the reads and the commit of another one.
 	interrupted bool
 }
 
 func newMachine(t testing.TB) *machine {
 	db, q := newQueue(t)
-	return &machine{db: db, q: q, looks: map[string]look{}, m: model{
+	return &machine{db: db, q: q, looks: map[string]look{}, subscriptions: map[subscribed]subscription{}, m: model{
 		jobs: map[string]*Job{}, workers: map[string]bool{}, beats: map[string]int{}, batches: map[string]uint64{},
 	}}
 }
@@ -429,6 +431,7 @@ func (s *machine) Check(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.checkSubscriptions(t)
 }
 
 func (s *machine) check(t *rapid.T, tx kv.Tx) error {
@@ -488,7 +491,7 @@ func (s *machine) operations() map[string]func(*rapid.T) {
 		"add": s.Add, "add finished": s.AddFinished, "resubmit": s.Resubmit, "remove": s.Remove, "register": s.Register, "accept": s.Accept,
 		"update": s.Update, "absolve": s.Absolve, "finish": s.Finish, "requeue": s.Requeue, "promote": s.Promote, "expire": s.Expire,
 		"heartbeat": s.Heartbeat, "look": s.Look, "expire silent": s.ExpireSilent,
-		"stop": s.Stop,
+		"stop": s.Stop, "subscribe": s.Subscribe,
 	}
 }
 

@@ -233,6 +233,21 @@ func readJob(s *Store, r kv.Reader, jobID string) (*jobs.Job, *Record, error) {
 	return j, rec, err
 }
 
+// Subscribe reads a job's record, nil when there is no job; until it is wanted, with a watch that fires once the
+// job is another: its state or, with data, anything of its record. See jobs.Queue.Subscribe.
+func Subscribe(
+	tx kv.Tx, s *Store, jobID string, data bool, wanted func(*Record) bool,
+) (rec *Record, watch kv.Watch, err error) {
+	_, watch, err = s.Jobs.Subscribe(tx, jobID, jobs.Interest{Data: data, Until: func(j *jobs.Job) (bool, error) {
+		if j == nil {
+			return true, nil
+		}
+		rec, err = decodeRecord(j)
+		return err == nil && wanted(rec), err
+	}})
+	return rec, watch, err
+}
+
 // Record reads a job; nil when there is none.
 func (s *Store) Record(r kv.Reader, jobID string) (*Record, error) {
 	_, rec, err := readJob(s, r, jobID)

@@ -1,10 +1,8 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
@@ -43,7 +41,7 @@ func (s *service) replicate(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := s.wait(q, jobID, func(rec *jobstore.Record) bool {
+	rec, err := s.wait(q, jobID, rep.Continuous, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
 	})
 	if err != nil {
@@ -86,35 +84,14 @@ func failure(rec *jobstore.Record) error {
 	return &web.Error{Status: status, Name: rec.Error, Reason: rec.Reason}
 }
 
-// lookAgain is how often a waiting request looks at its job by itself.
-const lookAgain = time.Second
-
-// wait waits until a job is as wanted, and returns nothing when it was removed.
+// wait waits until a job is as wanted, and returns nothing when it was removed. data says that this may depend on
+// more than the job's state.
 func (s *service) wait(
-	q *web.Request, jobID string, wanted func(*jobstore.Record) bool,
+	q *web.Request, jobID string, data bool, wanted func(*jobstore.Record) bool,
 ) (*jobstore.Record, error) {
-	for {
-		var watch kv.Watch
-		rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
-			rec, err := s.Store.Record(tx, jobID)
-			if err == nil && rec != nil && !wanted(rec) {
-				watch = s.Store.Jobs.WatchJob(tx, jobID)
-			}
-			return rec, err
-		})
-		if err != nil || rec == nil || wanted(rec) {
-			return rec, err
-		}
-		short, cancel := context.WithTimeout(q.Context(), lookAgain)
-		if watch.Wait(short) != nil {
-			// A store that has no watches left says so at once: without a pause this would be a busy loop.
-			<-short.Done()
-		}
-		cancel()
-		if q.Context().Err() != nil {
-			return nil, context.Cause(q.Context())
-		}
-	}
+	return web.Wait(q, s.DB, func(tx kv.Tx) (*jobstore.Record, kv.Watch, error) {
+		return jobstore.Subscribe(tx, s.Store, jobID, data, wanted)
+	})
 }
 
 // cancel removes the job that an id or a body names.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 )
 
@@ -65,7 +67,7 @@ func TestWaitingWithoutWatches(t *testing.T) {
 	s.Want("PUT /_replicator", 201, `{"ok":true}`)
 	for _, request := range []string{"POST /_replicate " + oneShot, "GET /_replicator/_changes?feed=longpoll&timeout=400"} {
 		begun.Store(0)
-		ctx, cancel := context.WithTimeout(t.Context(), lookAgain/2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		method, rest, _ := strings.Cut(request, " ")
 		path, body, _ := strings.Cut(rest, " ")
 		r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
@@ -79,8 +81,68 @@ func TestWaitingWithoutWatches(t *testing.T) {
 			answer.Body.Close()
 		}
 		cancel()
-		if n, took := begun.Load(), time.Since(began); n == 0 || n > 4 || took < lookAgain/4 {
+		if n, took := begun.Load(), time.Since(began); n == 0 || n > 4 || took < time.Second/4 {
 			t.Errorf("%s: %d transactions in %s", request, n, took)
 		}
 	}
+}
+
+// TestWaitingIsIdle: a request that waits does not look at its job meanwhile, and is answered as soon as the job is
+// over.
+func TestWaitingIsIdle(t *testing.T) {
+	var begun atomic.Int64
+	var db kv.Database
+	var store *jobstore.Store
+	s := newService(t, func(o *Options) { db, store = o.DB, o.Store; o.DB = counting{o.DB, &begun} })
+	answer := make(chan int)
+	go func() {
+		r, err := http.Post(s.URL+"/_replicate", "application/json", strings.NewReader(oneShot))
+		if err != nil {
+			answer <- 0
+			return
+		}
+		r.Body.Close()
+		answer <- r.StatusCode
+	}()
+	var id string
+	for id == "" { // until the job is there
+		time.Sleep(10 * time.Millisecond)
+		list, err := kv.Run(t.Context(), db, func(tx kv.Tx) ([]*jobs.Job, error) {
+			return store.Jobs.List(tx, jobs.Page{Limit: 1})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range list {
+			id = j.ID
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	begun.Store(0)
+	time.Sleep(1500 * time.Millisecond)
+	if n := begun.Load(); n > 0 {
+		t.Errorf("%d transactions while it waits", n)
+	}
+	if err := kv.Do(t.Context(), db, func(tx kv.Tx) error { return store.Cancel(tx, id) }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case status := <-answer:
+		if status != http.StatusNotFound {
+			t.Errorf("answered %d", status)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("not answered")
+	}
+}
+
+// counting is a store that counts transactions.
+type counting struct {
+	kv.Database
+	begun *atomic.Int64
+}
+
+func (c counting) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	c.begun.Add(1)
+	return c.Database.Begin(ctx, o)
 }
