@@ -318,18 +318,22 @@ func (host) NodeName() string        { return "n" }
 func (host) Roles() node.Roles       { return node.AllRoles }
 func (host) MaintenanceMode() string { return "false" }
 
-func (host) Settings(section string) map[string]string {
-	if section == "replicator" {
-		return map[string]string{"max_jobs": "7", "interval": "1m30s"}
+func (host) Config(context.Context) map[string]map[string]relay.Setting {
+	return map[string]map[string]relay.Setting{
+		"replicator":        {"max_jobs": {Value: "7"}, "interval": {Value: "1m30s"}},
+		"replicator.shares": {"shop/_replicator": {Value: "300"}},
 	}
-	return map[string]string{"shop/_replicator": "300"}
 }
-func (host) SetMaintenanceMode(string) error { return nil }
 
-// mute is a host that tells no configuration, as those of earlier releases.
+func (host) ReloadConfig(context.Context) error { return nil }
+func (host) ChangeConfig(context.Context, relay.ConfigChange) (map[string]relay.Setting, error) {
+	return nil, nil
+}
+
+// mute is a host that tells no configuration.
 type mute struct{ host }
 
-func (mute) Settings(string) map[string]string { return nil }
+func (mute) Config(context.Context) map[string]map[string]relay.Setting { return nil }
 
 func newRelay(t *testing.T, h relay.Host) *httptest.Server {
 	service := httptest.NewServer(relay.New(relay.Options{
@@ -345,7 +349,7 @@ func newRelay(t *testing.T, h relay.Host) *httptest.Server {
 func TestMuteCouchrelay(t *testing.T) {
 	c, err := Server(t.Context(), newRelay(t, mute{}).URL, Options{})
 	if err != nil || !slices.ContainsFunc(c.Notes, func(n string) bool {
-		return strings.HasPrefix(n, "[replicator] could not be read: answered 501")
+		return strings.HasPrefix(n, "[replicator] could not be read: answered 404")
 	}) {
 		t.Errorf("%v: %+v", err, c)
 	}

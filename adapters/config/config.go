@@ -5,6 +5,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"couchrelay/core/config"
@@ -48,20 +49,33 @@ func Default() Config {
 
 // Load returns the configuration in files. A setting in a later file overrides one in an earlier file.
 func Load(paths ...string) (Config, error) {
+	c, err := Read(paths...)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := c.Check(); err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	return c, nil
+}
+
+// Read is Load without Check, for a configuration that other settings will complete.
+func Read(paths ...string) (Config, error) {
 	c := Default()
 	for _, path := range paths {
 		if err := c.read(path); err != nil {
 			return Config{}, fmt.Errorf("configuration %s: %w", path, err)
 		}
 	}
-	if err := c.check(); err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
-	}
 	return c, nil
 }
 
 func (c *Config) read(path string) error {
-	sections, err := readINI(path)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	sections, err := parseINI(string(raw))
 	if err != nil {
 		return err
 	}
@@ -105,8 +119,8 @@ func (c *Config) Set(section, name, value string) error {
 	return sections[section].Set(c, section, name, value)
 }
 
-// check checks settings that depend on each other, when all files are read.
-func (c *Config) check() error {
+// Check completes settings that follow from others, and checks those that depend on each other, when all are read.
+func (c *Config) Check() error {
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	return c.Settings.Check()
 }

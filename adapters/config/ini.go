@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -17,15 +16,11 @@ type setting struct {
 	line       int
 }
 
-// readINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
+// parseINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
 // or from a ; behind a space or a tab. A value is the rest of its line, without the spaces around it. It may
 // be a password, so errors give the number of the line and show nothing of it.
-func readINI(path string) (sections []section, err error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	text := strings.TrimPrefix(string(raw), "\uFEFF")
+func parseINI(text string) (sections []section, err error) {
+	text = strings.TrimPrefix(text, "\uFEFF")
 	for n, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == ';' || line[0] == '#' {

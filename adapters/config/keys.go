@@ -62,12 +62,52 @@ var sections = map[string]config.Section[Config]{
 	},
 }
 
+// Sections are the names of all sections, in order.
+func Sections() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sections)), shared...)))
+}
+
+// Masked stands for a value that is not shown.
+const Masked = "*****"
+
+// IsSecret reports whether the value of a key is never shown.
+func IsSecret(n Name) bool { return n.Section == "admins" }
+
+// Exists reports whether there is such a key; any account and any admin may be one.
+func Exists(n Name) bool {
+	switch n.Section {
+	case "admins":
+		return true
+	case "replicator":
+		return config.Replicator.Has(n.Key)
+	case "replicator.shares":
+		return true
+	}
+	return sections[n.Section].Has(n.Key)
+}
+
+// Values are the keys with a value, by section, as files have them. They show no secret.
+func (c *Config) Values() map[string]map[string]string {
+	values := map[string]map[string]string{}
+	for _, section := range Sections() {
+		values[section] = map[string]string{}
+	}
+	for _, row := range c.Rows() {
+		if row.Value != "" {
+			values[row.Section][row.Key] = row.Value
+		}
+	}
+	for name := range c.Admins {
+		values["admins"][name] = Masked
+	}
+	return values
+}
+
 // Rows describes every key of the configuration by section, with its value in force. It shows no password.
 func (c *Config) Rows() []config.Row {
 	byDefault := Default()
 	var rows []config.Row
-	for _, section := range slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(sections)),
-		shared...))) {
+	for _, section := range Sections() {
 		switch section {
 		case "admins":
 			rows = append(rows, c.admins()...)

@@ -36,6 +36,7 @@ func (q *Request) fail(err error) {
 
 var asGiven = json.JoinOptions(
 	jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true),
+	json.Deterministic(true),
 )
 
 // Encode returns a value as JSON. As in CouchDB's answers, characters that mean something in HTML are not

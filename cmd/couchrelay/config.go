@@ -12,29 +12,29 @@ import (
 
 // configCommand prints the configuration.
 type configCommand struct {
-	Key    string   `arg:"" optional:"" help:"Only this section, or this key of it." placeholder:"SECTION[/KEY]"`
-	Config []string `help:"Print the values of these files; later ones win." type:"existingfile" placeholder:"FILE"`
+	Key         string   `arg:"" optional:"" help:"Only this section, or this key of it." placeholder:"SECTION[/KEY]"`
+	Config      []string `help:"Print what these files say; later ones win." type:"existingfile" placeholder:"FILE"`
+	LocalConfig string   `help:"What requests have set; NAME.local.ini by default." placeholder:"FILE"`
 }
 
 // Help is kong's.
 func (configCommand) Help() string {
 	return `What is printed is a configuration file itself. Keys without a default, and passwords, are commented out.
-With --config the values are those that the service would use: the files', with the environment's on top.`
+With --config the values are those that the service would use: the files', then what requests have set, then the
+environment's.`
 }
 
 func (c *configCommand) Run() error { return c.print(os.Stdout, os.Stderr, os.Environ()) }
 
 // print writes the keys to out, and the names of sections and variables that mean nothing to problems.
 func (c *configCommand) print(out, problems io.Writer, environ []string) error {
-	settings := config.Default()
-	if len(c.Config) > 0 {
-		var err error
-		if settings, err = config.Load(c.Config...); err != nil {
-			return err
-		}
-		if err := settings.Environ(environ); err != nil {
-			return err
-		}
+	l, err := c.layers(environ)
+	if err != nil {
+		return err
+	}
+	settings, err := l.config()
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
 	}
 	for _, name := range settings.Ignored {
 		fmt.Fprintf(problems, "couchrelay: %s means nothing here\n", name)
@@ -51,7 +51,11 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 			section = r.Section
 			fmt.Fprintf(out, "[%s]\n", section)
 		}
-		printKey(out, r)
+		source := ""
+		if _, set := l.local[config.Name{Section: r.Section, Key: r.Key}]; set {
+			source = fmt.Sprintf(" Set in %s.", l.path)
+		}
+		printKey(out, r, source)
 	}
 	if section == "" {
 		return fmt.Errorf("%s: no such section or key; without a name, couchrelay config prints all", c.Key)
@@ -59,12 +63,29 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 	return nil
 }
 
-// printKey prints a key as a line of a file, behind comments that describe it.
-func printKey(out io.Writer, r coreconfig.Row) {
+// layers are those of the files, or the defaults.
+func (c *configCommand) layers(environ []string) (layers, error) {
+	if len(c.Config) == 0 && c.LocalConfig == "" {
+		return layers{files: config.Default()}, nil
+	}
+	files, err := config.Read(c.Config...)
+	if err != nil {
+		return layers{}, err
+	}
+	path := c.LocalConfig
+	if path == "" {
+		path = besides(c.Config)
+	}
+	return readLayers(files, path, func(c *config.Config) error { return c.Environ(environ) })
+}
+
+// printKey prints a key as a line of a file, behind comments that describe it and say where its value is from.
+func printKey(out io.Writer, r coreconfig.Row, source string) {
 	fmt.Fprintf(out, "\n; %s\n; It takes %s.", r.Says, r.Takes)
 	if r.Default != "" {
 		fmt.Fprintf(out, " Default: %s.", r.Default)
 	}
+	fmt.Fprint(out, source)
 	line := strings.TrimSpace(r.Key + " = " + r.Value)
 	if r.Value == "" {
 		line = ";" + line

@@ -64,6 +64,24 @@ func TestConfigPrintsValuesInForce(t *testing.T) {
 	}
 }
 
+// TestConfigTellsWhatRequestsSet: it is in force, and the file that has it is named.
+func TestConfigTellsWhatRequestsSet(t *testing.T) {
+	file := writeFile(t, "[replicator]\nmax_jobs = 7\nmax_churn = 8\n")
+	local := strings.TrimSuffix(file, ".ini") + ".local.ini"
+	if err := os.WriteFile(local, []byte("[replicator]\nmax_jobs = 9\n[admins]\nadm = s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []configCommand{{Config: []string{file}}, {Config: []string{file}, LocalConfig: local}} {
+		out, _ := printed(t, c)
+		for _, line := range []string{"Default: 500. Set in " + local + ".\nmax_jobs = 9\n",
+			"Default: 20.\nmax_churn = 8\n", "Set in " + local + ".\n;adm =\n"} {
+			if !strings.Contains(out, line) || strings.Contains(out, "s3cret") {
+				t.Errorf("%q is not in\n%s", line, out)
+			}
+		}
+	}
+}
+
 func TestConfigSelects(t *testing.T) {
 	for key, want := range map[string][]string{
 		"chttpd": {"[chttpd]", "bind_address", "port"}, "chttpd/port": {"[chttpd]", "port"},

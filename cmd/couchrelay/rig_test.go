@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type rig struct {
 	t              testing.TB
 	source, target *sandbox
 	open           func() store // the service's
+	svc            *service
 	keyPrefix      string
 	url            string
 	stop           func()
@@ -80,6 +82,7 @@ func (r *rig) start(c config.Config) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	svc.layers.path, r.svc = filepath.Join(r.t.TempDir(), "local.ini"), svc
 	r.url = "http://" + listener.Addr().String() + "/"
 	ended := make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 // serveCommand runs the service.
 type serveCommand struct {
 	Config      []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
+	LocalConfig string   `help:"Keeps what requests to _config set; see README.md." placeholder:"FILE"`
 	Store       string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
 	KeyPrefix   string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
 	Bind        string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
@@ -36,9 +38,13 @@ type serveCommand struct {
 }
 
 func (s *serveCommand) Run() error {
-	c, err := s.load()
+	layers, err := s.load()
 	if err != nil {
 		return err
+	}
+	c, err := layers.config()
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
 	}
 	logger := newLogger(c.LogLevel)
 	for _, name := range c.Ignored {
@@ -64,6 +70,10 @@ func (s *serveCommand) Run() error {
 	svc, err := assemble(db, c, s.Name, log, logger)
 	if err != nil {
 		return err
+	}
+	svc.layers, svc.read = layers, s.load
+	if len(layers.local) > 0 {
+		logger.Info("config_local", "file", layers.path, "keys", layers.local.Names())
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -150,27 +160,47 @@ func (s *serveCommand) reload(ctx context.Context, ended <-chan struct{}, svc *s
 			return
 		case <-hup:
 		}
-		c, err := s.load()
-		if err == nil {
-			err = svc.configure(ctx, c)
-		}
-		if err != nil {
+		if err := svc.ReloadConfig(ctx); err != nil {
 			logger.Error("reload_failed", "error", err)
-			continue
 		}
-		logger.Info("reloaded", "files", s.Config)
 	}
 }
 
-// load reads the configuration: files, then the environment, then flags, of which the later override the
-// earlier.
-func (s *serveCommand) load() (config.Config, error) {
-	c, err := config.Load(s.Config...)
+// load reads the configuration: files, then the local file, then the environment, then flags, of which the later
+// override the earlier.
+func (s *serveCommand) load() (layers, error) {
+	files, err := config.Read(s.Config...)
 	if err != nil {
-		return c, err
+		return layers{}, err
 	}
+	return readLayers(files, s.localConfig(), s.override)
+}
+
+// localConfig returns the path of the local file, which is beside the last file of --config, or in the store's
+// directory, unless told.
+func (s *serveCommand) localConfig() string {
+	switch {
+	case s.LocalConfig != "":
+		return s.LocalConfig
+	case len(s.Config) > 0:
+		return besides(s.Config)
+	case !strings.HasPrefix(s.Store, "fdb:"):
+		return filepath.Join(s.Store, "local.ini")
+	}
+	return ""
+}
+
+// besides returns the local file of files: couchrelay.local.ini beside couchrelay.ini.
+func besides(files []string) string {
+	last := files[len(files)-1]
+	ext := filepath.Ext(last)
+	return strings.TrimSuffix(last, ext) + ".local" + ext
+}
+
+// override sets what the environment and flags say.
+func (s *serveCommand) override(c *config.Config) (err error) {
 	if err := c.Environ(os.Environ()); err != nil {
-		return c, err
+		return err
 	}
 	if s.KeyPrefix != "" {
 		c.KeyPrefix = s.KeyPrefix
@@ -179,30 +209,38 @@ func (s *serveCommand) load() (config.Config, error) {
 		c.BindAddress = s.Bind
 	}
 	if s.Port >= 0 {
-		c.Port, c.Replicator.Server.Port = s.Port, s.Port
+		c.Port = s.Port
 	}
 	if s.Name == "" {
 		if s.Name, err = os.Hostname(); err != nil {
 			s.Name = "localhost"
 		}
 	}
-	return c, nil
+	return nil
 }
 
-// listen opens the port. Without an admin every client has all rights, so listen then refuses an address that
-// other machines can reach.
+// checkExposure refuses, without an admin, an address that other machines can reach: every client has all rights then.
+func checkExposure(c config.Config) error {
+	if len(c.Admins) > 0 {
+		return nil
+	}
+	ips, err := net.LookupIP(c.BindAddress)
+	if err != nil {
+		return fmt.Errorf("[chttpd] bind_address = %s: %w", c.BindAddress, err)
+	}
+	for _, ip := range ips {
+		if !ip.IsLoopback() {
+			return fmt.Errorf("[chttpd] bind_address = %s: is reachable from other machines, but there is no admin: "+
+				"add one to [admins] or use 127.0.0.1", c.BindAddress)
+		}
+	}
+	return nil
+}
+
+// listen opens the port.
 func listen(c config.Config) (net.Listener, error) {
-	if len(c.Admins) == 0 {
-		ips, err := net.LookupIP(c.BindAddress)
-		if err != nil {
-			return nil, fmt.Errorf("bind_address %s: %w", c.BindAddress, err)
-		}
-		for _, ip := range ips {
-			if !ip.IsLoopback() {
-				return nil, fmt.Errorf("bind_address %s is reachable from other machines, but there is no admin: "+
-					"add one to [admins] or use 127.0.0.1", c.BindAddress)
-			}
-		}
+	if err := checkExposure(c); err != nil {
+		return nil, err
 	}
 	return net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)))
 }

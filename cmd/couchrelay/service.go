@@ -22,9 +22,7 @@ import (
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
-	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
-	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 
@@ -38,9 +36,9 @@ type service struct {
 	name    string // of the node, as configured
 	log     *eventlog.Writer
 	logger  *slog.Logger
-	roles   node.Roles // of this process; the configuration can change them at the next start only
-	admins  relay.Admins
-	client  *tls.Config // for endpoints
+	roles   node.Roles    // of this process; the configuration can change them at the next start only
+	client  *tls.Config   // for endpoints
+	started config.Config // with which the process began
 	handler atomic.Pointer[http.Handler]
 
 	// Set by prepare, before it closes prepared.
@@ -48,10 +46,16 @@ type service struct {
 	uuid     string // of the server, as it goes into replication ids
 	prepared chan struct{}
 
+	changing sync.Mutex // held while the configuration changes, from what it is read to its effect
+	layers   layers     // of config; changing guards them
+	read     func() (layers, error)
+
 	mu      sync.Mutex    // guards the fields below, and keeps the loop's settings in the order of config's changes
-	config  config.Config // in force; reloads and the maintenance mode change it
-	loop    *loop.Loop    // nil until the service is prepared
-	delayed error         // the last error of the start
+	config  config.Config // in force, as far as it can change while the service runs
+	admins  relay.Admins
+	serves  *jobstore.Store // of the handler
+	loop    *loop.Loop      // nil until the service is prepared
+	delayed error           // the last error of the start
 }
 
 // newService returns a service that is prepared.
@@ -66,8 +70,9 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 
 // assemble returns a service that has yet to be prepared. It does not ask the store. log may be nil.
 func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
-	s := &service{db: db, name: name, log: log, logger: logger, roles: c.Roles, config: c,
-		prepared: make(chan struct{})}
+	s := &service{db: db, name: name, log: log, logger: logger, roles: c.Roles, config: c, started: c,
+		prepared: make(chan struct{}), layers: layers{files: c}}
+	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
 	if s.admins, err = relay.NewAdmins(c.Admins); err != nil {
 		return nil, err
@@ -79,8 +84,9 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	return s, nil
 }
 
-// serve lets a store's handler answer from now on.
+// serve lets a store's handler answer from now on. mu must be held once there are requests.
 func (s *service) serve(store *jobstore.Store) {
+	s.serves = store
 	h := relay.New(relay.Options{
 		DB: s.db, Store: store, Clock: clock.New(), Admins: s.admins, Host: s, Available: s.available,
 	})
@@ -90,43 +96,6 @@ func (s *service) serve(store *jobstore.Store) {
 // ServeHTTP answers a request.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*s.handler.Load()).ServeHTTP(w, r)
-}
-
-// share puts the settings of sharing in force on all nodes, through the store. The node that started or
-// reloaded last wins; it logs what that changes.
-func (s *service) share(ctx context.Context, c jobstore.Sharing) error {
-	now := instant.Of(time.Now())
-	changes, err := kv.Run(ctx, s.db, func(tx kv.Tx) ([]string, error) {
-		old, known, err := s.store.Shared(tx)
-		if err != nil {
-			return nil, err
-		}
-		if !known {
-			old = c
-		}
-		return old.Changes(c), s.store.Share(tx, c, now)
-	})
-	if len(changes) > 0 {
-		s.logger.Warn("sharing_changed", "changes", changes, "detail", "in force on all nodes from now on")
-	}
-	return err
-}
-
-// configure puts a new configuration in force, as far as it can change while the service runs.
-func (s *service) configure(ctx context.Context, c config.Config) error {
-	if c.Roles != s.roles {
-		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail",
-			"roles change at the next start")
-	}
-	s.mu.Lock()
-	s.config = c
-	s.loop.Configure(c.Node)
-	s.mu.Unlock()
-	err := s.share(ctx, c.Replicator.Sharing)
-	if err == nil {
-		s.forecast(ctx, c)
-	}
-	return err
 }
 
 // leaveTime bounds the time that a node takes to give its jobs and its lease back, once its runs have
@@ -184,42 +153,11 @@ func (s *service) NodeName() string {
 // Roles is relay.Host's.
 func (s *service) Roles() node.Roles { return s.roles }
 
-// Settings is relay.Host's. Sections with passwords, and those of the machine, are not told.
-func (s *service) Settings(section string) map[string]string {
-	if section != "replicator" && section != "replicator.shares" {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	told := map[string]string{}
-	for _, row := range s.config.Rows() {
-		if row.Section == section && row.Value != "" {
-			told[row.Key] = row.Value
-		}
-	}
-	return told
-}
-
 // MaintenanceMode is relay.Host's.
 func (s *service) MaintenanceMode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.config.Maintenance
-}
-
-// SetMaintenanceMode is relay.Host's.
-func (s *service) SetMaintenanceMode(mode string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.config.Maintenance
-	if err := s.config.Set("couchdb", "maintenance_mode", mode); err != nil {
-		return err
-	}
-	s.logger.Info("maintenance_mode", "mode", mode, "was", old)
-	if s.loop != nil {
-		s.loop.Configure(s.config.Node)
-	}
-	return nil
 }
 
 // clientTLS returns the TLS configuration for connections to endpoints. Certificates are verified unless the

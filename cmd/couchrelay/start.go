@@ -80,7 +80,7 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
-	if err := s.share(ctx, c.Replicator.Sharing); err != nil {
+	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
 		return err
 	}
 	if err := createReplicatorDB(ctx, s.db, s.store.Docs, instant.Of(time.Now())); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,7 @@ func newAbsentRig(t *testing.T) (r *rig, db *absent, ended chan error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	svc.layers.path = filepath.Join(t.TempDir(), "local.ini")
 	r.url = "http://" + listener.Addr().String() + "/"
 	ctx, signal := context.WithCancel(context.Background())
 	r.stop, ended = signal, make(chan error, 1)

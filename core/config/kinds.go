@@ -80,6 +80,11 @@ func (s Section[C]) Get(c *C, name string) string {
 	return s[slices.IndexFunc(s, func(k Key[C]) bool { return k.Name == name })].Get(c)
 }
 
+// Has reports whether a key exists.
+func (s Section[C]) Has(name string) bool {
+	return slices.ContainsFunc(s, func(k Key[C]) bool { return k.Name == name })
+}
+
 func (s Section[C]) names(yield func(string) bool) {
 	for _, k := range s {
 		if !yield(k.Name) {

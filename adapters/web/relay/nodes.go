@@ -2,7 +2,6 @@ package relay
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -18,13 +17,9 @@ type Host interface {
 	NodeName() string
 	// Roles are the roles of the node; they never change.
 	Roles() node.Roles
-	// Settings are the keys of a section of the configuration with their values in force, as files have them; nil
-	// for sections that are not told.
-	Settings(section string) map[string]string
 	// MaintenanceMode is false, true or nolb.
 	MaintenanceMode() string
-	// SetMaintenanceMode changes it until the configuration is read again. Its error says what is accepted.
-	SetMaintenanceMode(string) error
+	configuration
 }
 
 // nodeView is a node as GET /_scheduler/nodes shows it.
@@ -118,9 +113,6 @@ func (s *service) membership(q *web.Request) error {
 	return q.SendJSON(http.StatusOK, answer)
 }
 
-// maintenancePath is the one setting that requests can change.
-const maintenancePath = "_config/couchdb/maintenance_mode"
-
 // nodeName returns the name of the node that the path names; _local is this one.
 func (s *service) nodeName(q *web.Request) string {
 	if name := q.Param("node"); name != "_local" {
@@ -129,22 +121,10 @@ func (s *service) nodeName(q *web.Request) string {
 	return s.Host.NodeName()
 }
 
-// noSetting answers requests for all other settings.
-func noSetting(*web.Request) error {
-	return web.NotImplemented("of a node's configuration only _config/replicator, _config/replicator.shares and " +
-		maintenancePath + " can be asked for, and only the last can be set; change the file, and send SIGHUP")
-}
-
-// settings answers with a section of the configuration.
-func (s *service) settings(q *web.Request) error {
-	if err := s.local(q); err != nil {
-		return err
-	}
-	section := s.Host.Settings(q.Param("section"))
-	if section == nil {
-		return noSetting(q)
-	}
-	return q.SendJSON(http.StatusOK, section)
+// noPart answers requests for all that CouchDB's nodes tell and these do not.
+func noPart(*web.Request) error {
+	return web.NotImplemented("of a node only its state (/_node/NAME) and its configuration (/_node/NAME/_config) " +
+		"can be asked for; see /_scheduler/nodes")
 }
 
 // oneNode answers GET /_node/NAME.
@@ -160,37 +140,4 @@ func (s *service) oneNode(q *web.Request) error {
 		}
 	}
 	return web.NotFound("no such node; see /_membership")
-}
-
-// local refuses requests for the setting of another node.
-func (s *service) local(q *web.Request) error {
-	if name := s.nodeName(q); name != s.Host.NodeName() {
-		return web.NotFound("ask node " + name + " itself, as _local")
-	}
-	return nil
-}
-
-// maintenance answers with the setting as a JSON string.
-func (s *service) maintenance(q *web.Request) error {
-	if err := s.local(q); err != nil {
-		return err
-	}
-	return q.SendJSON(http.StatusOK, s.Host.MaintenanceMode())
-}
-
-// setMaintenance takes the new value as a JSON string, and answers with the old one.
-func (s *service) setMaintenance(q *web.Request) error {
-	if err := s.local(q); err != nil {
-		return err
-	}
-	const bound = 100
-	var mode string
-	if err := json.NewDecoder(http.MaxBytesReader(q.W, q.Body, bound)).Decode(&mode); err != nil {
-		return web.BadRequest(`the body must be a JSON string, such as "true"`)
-	}
-	old := s.Host.MaintenanceMode()
-	if err := s.Host.SetMaintenanceMode(mode); err != nil {
-		return web.BadRequest("%s", err)
-	}
-	return q.SendJSON(http.StatusOK, old)
 }

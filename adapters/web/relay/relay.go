@@ -47,15 +47,11 @@ type service struct{ Options }
 func (s *service) routes() []web.Route {
 	// A node without the role api_frontend answers operators, but no clients.
 	anybody, operator, client := web.Access(nil), s.admin, s.onFrontend(s.admin)
-	const maintenance = "/_node/{node}/" + maintenancePath
-	routes := []web.Route{
+	routes := append(configAPI{s}.routes(operator), []web.Route{
 		{Method: "GET", Path: "/_up", Access: anybody, Handler: s.up},
 		{Method: "GET", Path: "/_membership", Access: operator, Handler: s.membership},
 		{Method: "GET", Path: "/_node/{node}", Access: operator, Handler: s.oneNode},
-		{Method: "GET", Path: maintenance, Access: operator, Handler: s.maintenance},
-		{Method: "PUT", Path: maintenance, Access: operator, Handler: s.setMaintenance},
-		{Method: "GET", Path: "/_node/{node}/_config/{section}", Access: operator, Handler: s.settings},
-		{Method: web.Any, Path: "/_node/{node}/{setting...}", Access: operator, Handler: noSetting},
+		{Method: web.Any, Path: "/_node/{node}/{part...}", Access: operator, Handler: noPart},
 		{Method: "GET", Path: "/_scheduler/nodes", Access: operator, Handler: s.listNodes},
 		{Method: "GET", Path: "/_scheduler/jobs", Access: client, Handler: s.listJobs},
 		{Method: "GET", Path: "/_scheduler/jobs/{id}", Access: client, Handler: s.oneJob},
@@ -64,7 +60,7 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: "/_scheduler/{list...}", Access: client, Handler: noList},
 		{Method: "GET", Path: "/_active_tasks", Access: client, Handler: s.activeTasks},
 		{Method: "POST", Path: "/_replicate", Access: client, Handler: s.replicate},
-	}
+	}...)
 	for _, route := range couchdb.Routes(couchdb.Options{
 		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
 		// As in CouchDB unless admin_only_all_dbs is false, only admins see the list.

@@ -28,11 +28,15 @@ import (
 // testHost is the process of a service under test.
 type testHost struct{}
 
-func (testHost) NodeName() string                  { return "n" }
-func (testHost) Roles() node.Roles                 { return node.AllRoles }
-func (testHost) MaintenanceMode() string           { return "false" }
-func (testHost) Settings(string) map[string]string { return nil }
-func (testHost) SetMaintenanceMode(string) error   { return nil }
+func (testHost) NodeName() string        { return "n" }
+func (testHost) Roles() node.Roles       { return node.AllRoles }
+func (testHost) MaintenanceMode() string { return "false" }
+
+func (testHost) Config(context.Context) map[string]map[string]Setting { return nil }
+func (testHost) ReloadConfig(context.Context) error                   { return nil }
+func (testHost) ChangeConfig(context.Context, ConfigChange) (map[string]Setting, error) {
+	return nil, nil
+}
 
 // newService is a service whose jobs nobody runs.
 func newService(t *testing.T, change ...func(o *Options)) *webtest.Site {
@@ -145,7 +149,8 @@ func TestAccess(t *testing.T) {
 	}
 	open := []string{"/", "/_up", "/_uuids", "/_dbs_info", "/_db_updates", "/_search_analyze", "/_nouveau_analyze"}
 	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
-		"/_node/{node}/{setting...}", "/_node/{node}/_config/{section}", "/_node/{node}/" + maintenancePath}
+		"/_node/{node}/{part...}", configPath, configPath + "/_reload", configPath + "/{section}",
+		configPath + "/{section}/{key...}"}
 	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
 	for _, host := range []Host{testHost{}, backend{}} {
 		s := &service{Options{DB: fakefdb.New(), Store: store, Clock: clock.New(), Admins: admins, Host: host}}

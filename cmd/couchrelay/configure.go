@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/relay"
+	coreconfig "couchrelay/core/config"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+)
+
+// Bounds of what the store may take when requests and signals change the configuration, and show it.
+const (
+	changeTime = 8 * time.Second
+	showTime   = 2 * time.Second
+)
+
+// share puts settings of sharing in force on all nodes, through the store. to says what they become, given those in
+// force. It returns the changes for people.
+func (s *service) share(ctx context.Context, to func(jobstore.Sharing) (jobstore.Sharing, error)) ([]string, error) {
+	now := instant.Of(time.Now())
+	return kv.Run(ctx, s.db, func(tx kv.Tx) ([]string, error) {
+		old, known, err := s.store.Shared(tx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := to(old)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			old = c
+		}
+		return old.Changes(c), s.store.Share(tx, c, now)
+	})
+}
+
+// shareAll puts this node's settings of sharing in force on all nodes. The node that started or reloaded last wins;
+// it logs what that changes.
+func (s *service) shareAll(ctx context.Context, c jobstore.Sharing) error {
+	changes, err := s.share(ctx, func(jobstore.Sharing) (jobstore.Sharing, error) { return c, nil })
+	if len(changes) > 0 {
+		s.logger.Warn("sharing_changed", "changes", changes, "detail", "in force on all nodes from now on")
+	}
+	return err
+}
+
+// shareKeys puts some keys of this node in force on all nodes, and no others: another node may have changed those.
+func (s *service) shareKeys(ctx context.Context, c config.Config, names []config.Name) error {
+	names = slices.DeleteFunc(names, func(n config.Name) bool { return !coreconfig.HoldsForAll(n.Section, n.Key) })
+	if len(names) == 0 {
+		return nil
+	}
+	if !s.ready() {
+		return fmt.Errorf("%w: the node is starting", kv.ErrUnavailable)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A client that leaves must not leave behind a change in the store that is in no file.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
+	defer cancel()
+	_, err := s.share(ctx, func(old jobstore.Sharing) (jobstore.Sharing, error) {
+		all := c.Clone().Settings
+		all.Adopt(old)
+		for _, n := range names {
+			if err := all.Take(n.Section, n.Key, &c.Settings); err != nil {
+				return old, err
+			}
+		}
+		return all.Replicator.Sharing, all.Check()
+	})
+	return err
+}
+
+// ready reports whether the store is prepared.
+func (s *service) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loop != nil
+}
+
+// configure puts a new configuration in force, as far as it can change while the service runs.
+func (s *service) configure(ctx context.Context, c config.Config) error {
+	if c.Roles != s.roles {
+		s.logger.Warn("roles_kept", "roles", s.roles, "configured", c.Roles, "detail",
+			"roles change at the next start")
+	}
+	if err := s.put(c); err != nil {
+		return err
+	}
+	err := s.shareAll(ctx, c.Replicator.Sharing)
+	if err == nil {
+		s.forecast(ctx, c)
+	}
+	return err
+}
+
+// put puts a configuration in force in this process.
+func (s *service) put(c config.Config) error {
+	admins, err := relay.NewAdmins(c.Admins)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !maps.Equal(s.config.Admins, c.Admins) {
+		s.admins = admins
+		s.serve(s.serves)
+	}
+	s.config = c
+	if s.loop != nil {
+		s.loop.Configure(c.Node)
+	}
+	return nil
+}
+
+// checkSafe returns an error for a configuration that a service must not go on with. What it asks the machine for is
+// asked only if it has changed: a file that is gone must not keep a node from its maintenance.
+func (s *service) checkSafe(c config.Config) error {
+	s.mu.Lock()
+	old := s.config
+	s.mu.Unlock()
+	if len(old.Admins) > 0 && len(c.Admins) == 0 {
+		return errors.New("[admins]: the last admin cannot be removed, since every client that reaches the service " +
+			"would have all rights then; set another one first")
+	}
+	if old.BindAddress != c.BindAddress {
+		if err := checkExposure(c); err != nil {
+			return err
+		}
+	}
+	if _, err := relay.NewAdmins(c.Admins); err != nil {
+		return err
+	}
+	if old.TLS != c.TLS {
+		if _, err := clientTLS(c.TLS); err != nil {
+			return fmt.Errorf("[replicator] %w", err)
+		}
+	}
+	return nil
+}
+
+// ReloadConfig is relay.Host's: it reads the configuration again, and puts it in force as far as it can change while
+// the service runs. A faulty configuration changes nothing.
+func (s *service) ReloadConfig(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if !s.ready() {
+		return fmt.Errorf("%w: the node is starting", kv.ErrUnavailable)
+	}
+	l, err := s.read()
+	if err != nil {
+		return err
+	}
+	c, err := l.config()
+	if err == nil {
+		err = s.checkSafe(c)
+	}
+	if err != nil {
+		return err
+	}
+	s.layers = l
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
+	if err := s.configure(ctx, c); err != nil {
+		return err
+	}
+	s.logger.Info("reloaded", "local", l.local.Names())
+	return nil
+}
+
+// ChangeConfig is relay.Host's. Changes come one after the other, and each is valid, stored and in force as a whole, or
+// not at all.
+func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[string]relay.Setting, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	before := s.Config(ctx)[ch.Section]
+	next, c, err := s.changed(ch, before)
+	if err != nil {
+		return nil, err
+	}
+	file, err := s.draft(next)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration is as before: %w", err)
+	}
+	if err := s.shareKeys(ctx, c, ch.Names()); err != nil {
+		file.Discard()
+		return nil, err
+	}
+	if err := file.Place(); err != nil {
+		err = errors.Join(err, s.shareKeys(ctx, s.config, ch.Names()))
+		return nil, fmt.Errorf("the configuration is as before: %w", err)
+	}
+	s.layers = next
+	if err := s.put(c); err != nil {
+		return nil, err
+	}
+	return s.changedFrom(ctx, ch, before), nil
+}
+
+// changed returns the configuration after a change. Its errors are those of the client.
+func (s *service) changed(ch relay.ConfigChange, before map[string]relay.Setting) (layers, config.Config, error) {
+	for _, n := range ch.Names() {
+		if _, had := before[n.Key]; ch.Values[n.Key] == nil && !had {
+			return layers{}, config.Config{}, relay.ErrNoSetting
+		}
+	}
+	next, err := s.layers.with(ch)
+	var c config.Config
+	if err == nil {
+		c, err = next.config()
+	}
+	if err == nil {
+		err = next.checkChange(s.layers, ch, c)
+	}
+	if err == nil {
+		err = s.checkSafe(c)
+	}
+	if err != nil {
+		return next, c, web.BadRequest("%s", err)
+	}
+	return next, c, nil
+}
+
+// draft prepares the local file, if it has to change.
+func (s *service) draft(next layers) (config.Draft, error) {
+	if maps.Equal(next.local, s.layers.local) {
+		return config.Draft{}, nil
+	}
+	now, err := config.ReadLocal(next.path)
+	switch {
+	case err != nil:
+		return config.Draft{}, err
+	case !maps.Equal(now, s.layers.local):
+		return config.Draft{}, errEdited
+	}
+	return next.local.Draft(next.path)
+}
+
+// changedFrom logs a change, and returns the settings of before, with whether the new ones need a restart.
+func (s *service) changedFrom(ctx context.Context, ch relay.ConfigChange,
+	before map[string]relay.Setting) map[string]relay.Setting {
+	now, old := s.Config(ctx)[ch.Section], map[string]relay.Setting{}
+	for _, n := range ch.Names() {
+		effect := "live"
+		switch {
+		case now[n.Key].Restart:
+			effect = "restart"
+		case coreconfig.HoldsForAll(n.Section, n.Key):
+			effect = "fleet"
+		}
+		s.logger.Info("config_changed", "section", n.Section, "key", n.Key, "value", now[n.Key].Value,
+			"was", before[n.Key].Value, "effect", effect, "persist", !ch.Passing, "by", ch.By)
+		old[n.Key] = relay.Setting{Value: before[n.Key].Value, Restart: now[n.Key].Restart}
+	}
+	return old
+}
+
+// Config is relay.Host's.
+func (s *service) Config(ctx context.Context) map[string]map[string]relay.Setting {
+	var shared jobstore.Sharing
+	known := s.ready()
+	if known { // else this node's own settings are all that is known
+		ctx, cancel := context.WithTimeout(ctx, showTime)
+		defer cancel()
+		var err error
+		shared, err = kv.Run(ctx, s.db, func(tx kv.Tx) (c jobstore.Sharing, err error) {
+			c, known, err = s.store.Shared(tx.Snapshot())
+			return c, err
+		})
+		known = known && err == nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.config.Clone()
+	if known {
+		c.Adopt(shared)
+	}
+	if c.UUID == "" && s.loop != nil {
+		c.UUID = s.uuid
+	}
+	told := map[string]map[string]relay.Setting{}
+	for section, values := range c.Values() {
+		told[section] = map[string]relay.Setting{}
+		for key, value := range values {
+			told[section][key] = relay.Setting{Value: value, Restart: s.needsRestart(section, key, value)}
+		}
+	}
+	return told
+}
+
+// needsRestart reports whether a value of a key differs from the one with which the process began, and takes effect at
+// the next start. mu must be held.
+func (s *service) needsRestart(section, key, value string) bool {
+	if section == "admins" {
+		return false
+	}
+	c := s.started.Clone()
+	return c.Set(section, key, value) == nil && !reflect.DeepEqual(s.fixed(s.started), s.fixed(c))
+}
+
+// fixed are the settings that a process keeps until it ends. All others put puts in force.
+func (s *service) fixed(c config.Config) config.Config {
+	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
+	c.Admins, c.Ignored = nil, nil
+	if c.UUID == "" && s.loop != nil {
+		c.UUID = s.uuid
+	}
+	c.Replicator.Server.UUID = c.UUID
+	return c
+}
