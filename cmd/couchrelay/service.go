@@ -88,7 +88,8 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 func (s *service) serve(store *jobstore.Store) {
 	s.serves = store
 	h := relay.New(relay.Options{
-		DB: s.db, Store: store, Clock: clock.New(), Admins: s.admins, Host: s, Available: s.available,
+		DB: s.db, Store: store, Clock: clock.New(), Admins: s.admins, Host: s, Logger: s.logger,
+		Available: s.available,
 	})
 	s.handler.Store(&h)
 }

@@ -3,11 +3,13 @@ package jobstore
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
@@ -105,8 +107,8 @@ func (s *Store) WriteDocs(
 	return written, nil
 }
 
-// validate checks a document before it is written and sets its owner, as CouchDB does. It returns the body
-// as it will be written.
+// validate checks a document before it is written, sets its owner, as CouchDB does, and removes what a replicator
+// wrote into it unless that says that its replication is over. It returns the body as it will be written.
 func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
 	c, err := parseContent(next.Body)
 	if err != nil {
@@ -115,17 +117,16 @@ func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
 	if err := setOwner(&c.body, by); err != nil {
 		return nil, err
 	}
+	if !next.Deleted && !State(stateOf(c.body)).Terminal() {
+		unset(&c.body, docs.ReplicationMembers...) // marks of another replicator, or of the document's last run
+	}
 	c.text = c.body.Append(nil)
 	next.Body = c.text
 	if next.Deleted || stateOf(c.body) == string(Failed) {
 		return c, nil
 	}
-	rep, err := c.replication(s.Config.Parse)
-	if err != nil {
+	if _, err := c.replication(s.Config.Parse); err != nil {
 		return nil, docs.Forbidden(err.Error())
-	}
-	if rep.Cancel {
-		return nil, docs.Forbidden("`cancel` has no effect in a document; delete the document to stop its replication")
 	}
 	return c, nil
 }
@@ -192,12 +193,28 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 			return err
 		}
 		if running != nil && spec.Equal(running, rep) {
+			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
+				return err
+			}
 			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep.Paused)
 		}
 		rec.Pause = old.Pause // an operator's pause outlives edits
 	}
 	rec.User = rep.User.Name
 	return s.put(tx, jobID, rec, rep, now)
+}
+
+// tellUnknown notes which fields mean nothing in the document or request of a job, which goes on as it is.
+func tellUnknown(s *Store, tx kv.Tx, jobID string, names []string) error {
+	j, rec, err := readJob(s, tx, jobID)
+	if err != nil || j == nil || slices.Equal(rec.Unknown, names) {
+		return err
+	}
+	rec.Unknown = names
+	if j.State == jobs.Running {
+		return s.Jobs.Update(tx, jobID, j.Lock, rec.encode())
+	}
+	return s.Jobs.Add(tx, jobID, j.Schedule, rec.encode())
 }
 
 // putTerminal stores a finished job for a document that was written with a terminal state, so that it is

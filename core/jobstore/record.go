@@ -48,6 +48,8 @@ type Record struct {
 	Continuous  bool   `json:"continuous,omitempty"`
 	// CheckpointInterval is in milliseconds.
 	CheckpointInterval int64 `json:"checkpoint_interval"`
+	// Unknown names fields of the document or request that mean nothing; see spec.Replication.
+	Unknown []string `json:"unknown_fields,omitempty"`
 
 	// State is never Paused: a job is paused while it stands in the lot for that (Parking), and keeps its state for
 	// its return.
@@ -190,6 +192,7 @@ func (r *Record) heal() { r.ErrorCount, r.Error, r.Reason, r.Throttled = 0, "", 
 func (r *Record) describe(rep *spec.Replication) {
 	r.Source, r.Target, r.Continuous = rep.Source.URL, rep.Target.URL, rep.Continuous
 	r.CheckpointInterval = rep.CheckpointInterval.Milliseconds()
+	r.Unknown = rep.Unknown
 	if rep.Source.Proxy != nil {
 		r.SourceProxy = rep.Source.Proxy.URL
 	}

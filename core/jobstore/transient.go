@@ -21,7 +21,7 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 			return "", err
 		}
 		if running != nil && spec.Equal(running, rep) {
-			return jobID, nil
+			return jobID, tellUnknown(s, tx, jobID, rep.Unknown)
 		}
 	}
 	return jobID, s.put(tx, jobID, &Record{User: user}, rep, now)

@@ -59,7 +59,8 @@ type View struct {
 	Source, Target           string // URLs without credentials
 	SourceProxy, TargetProxy string
 	Continuous               bool
-	CheckpointInterval       int64 // in milliseconds
+	CheckpointInterval       int64    // in milliseconds
+	Unknown                  []string // fields of the document or request that mean nothing
 
 	State State
 	// RepID is the replication id, once it is known.
@@ -87,7 +88,8 @@ func (r *Record) View() View {
 		Database: r.Database, DocID: r.DocID, User: r.User,
 		Source: r.Source, Target: r.Target, SourceProxy: r.SourceProxy,
 		TargetProxy: r.TargetProxy, Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval,
-		State: r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
+		Unknown: r.Unknown,
+		State:   r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
 		Created: r.Created, LastStart: r.LastStart, LastUpdated: r.LastUpdated,
 		Control: r.Control,
 	}

@@ -2,9 +2,7 @@ package spec
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"couchrelay/core/ejson"
@@ -23,7 +21,12 @@ func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
 	r := &Replication{
 		DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx(), Paused: p.boolean("paused", false),
 	}
+	if p.boolean("cancel", false) {
+		p.fail(BadRequest, "parameter `cancel` has no effect in a document",
+			"delete the document to stop its replication")
+	}
 	p.options(r)
+	r.Unknown = unknown(p.body, documentFields)
 	p.endpoints(r)
 	return p.result(r)
 }
@@ -41,6 +44,7 @@ func ParseRequest(raw []byte, c Config) (*Replication, error) {
 	}
 	r := &Replication{}
 	p.options(r)
+	r.Unknown = unknown(p.body, requestFields)
 	if r.Cancel = p.boolean("cancel", false); r.Cancel {
 		r.CancelID = p.cancelID()
 	}
@@ -98,7 +102,6 @@ func (p *parser) options(r *Replication) {
 	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
 	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
 	r.Filter = p.filter()
-	r.Unknown = p.unknown()
 	p.refuseUnhonoured()
 }
 
@@ -239,23 +242,4 @@ func (p *parser) cancelID() string {
 		}
 	}
 	return ""
-}
-
-// knownFields are the top-level fields that have a meaning, but for those that begin with an underscore,
-// which are CouchDB's own.
-var knownFields = []string{
-	"source", "target", "continuous", "create_target", "create_target_params", "cancel", "replication_id", "id", "doc_ids", "filter",
-	"query_params", "selector", "since_seq", "use_checkpoints", "checkpoint_interval", "use_bulk_get", "winning_revs_only",
-	"worker_processes", "worker_batch_size", "http_connections", "connection_timeout", "retries_per_request", "socket_options",
-	"ibrowse_options", "proxy", "source_proxy", "target_proxy", "user_ctx", "owner",
-	"paused",
-}
-
-func (p *parser) unknown() (names []string) {
-	for _, m := range p.body.Members {
-		if !strings.HasPrefix(m.Name, "_") && !slices.Contains(knownFields, m.Name) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
 }

@@ -86,7 +86,7 @@ func TestEveryField(t *testing.T) {
 		"use_checkpoints": false, "checkpoint_interval": "5000", "use_bulk_get": false, "worker_processes": 2, "worker_batch_size": "100",
 		"http_connections": 7, "connection_timeout": 1000, "retries_per_request": 0,
 		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000}]", "ibrowse_options": "[{prefer_ipv6, false}]",
-		"cancel": true, "id": 5, "coment": "typo", "Continuous": 1
+		"cancel": false, "id": 5, "coment": "typo", "Continuous": 1
 	}`)
 	endpoint := Endpoint{Timeout: time.Second, Connections: 7, SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000}}
 	want := &Replication{
@@ -94,7 +94,7 @@ func TestEveryField(t *testing.T) {
 		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
 		Filter:          Filter{Kind: FunctionFilter, Name: "dd/f/g", QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
 		WinningRevsOnly: true, SinceSeq: jsontext.Value(`[3,"x"]`), CheckpointInterval: 5 * time.Second,
-		WorkerProcesses: 2, WorkerBatchSize: 100, Unknown: []string{"coment", "Continuous"},
+		WorkerProcesses: 2, WorkerBatchSize: 100, Unknown: []string{"id", "coment", "Continuous"},
 	}
 	want.Source.URL, want.Source.Credentials = "http://s:1/a?x=y", NewCredentials("u", "p")
 	want.Source.Headers = []Header{{"X-A", Hide("1")}, {"X-B", Hide("2")}}

@@ -52,8 +52,7 @@ type Replication struct {
 	Cancel   bool   `json:"cancel,omitempty"`
 	CancelID string `json:"cancel_id,omitempty"`
 
-	// Unknown lists top-level fields without a meaning, in document order, for warnings: CouchDB ignores
-	// them, but they may be misspelled.
+	// Unknown names the fields without a meaning, see Unknown: CouchDB ignores them, but they may be misspelled.
 	Unknown []string `json:"-"`
 }
 

@@ -80,7 +80,7 @@ var subjects = []*subject{
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
 	&pageSubject, &leftoverSubject,
-	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &claimSubject,
+	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type users struct {
 	site    *decide.Site
 	touch   *decide.Site // whether a document is written as it was read
 	query   *decide.Site // what a filter function is told
+	slips   *decide.Site // what documents have that they should not
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	faults  []chance
@@ -57,6 +59,7 @@ type JobDoc struct {
 
 func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
+	u.slips = w.Decider.Site("slips")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -239,7 +242,9 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 		wanted["user_ctx"] = map[string]any{"name": UserOf(j.id)}
 	}
 	keeps := j.keeps
-	j.keeps = false
+	if j.keeps = false; body != nil && !keeps {
+		slip(u.slips, wanted)
+	}
 	var seen *docs.Document // what the user saw before writing
 	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
@@ -283,6 +288,19 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 		u.w.emit(WriteRefused{j, token, err})
 	}
 	return err
+}
+
+// slip adds what documents should not have: a misspelled field, or the marks of another server's replicator.
+func slip(site *decide.Site, wanted map[string]any) {
+	slips := []map[string]any{
+		{"continous": true}, {"prioritty": 5, "tagret": "http://s1/b1/"},
+		{"_replication_state": "triggered", "_replication_state_time": "2013-05-01", "_replication_id": "0123"},
+		{"_replication_state": "error", "_replication_state_reason": "why", "_replication_stats": map[string]any{}},
+		{"_replication_id": "0123"},
+	}
+	if n := site.Int(2 * len(slips)); n < len(slips) {
+		maps.Copy(wanted, slips[n])
+	}
 }
 
 // keep adds what the replicator wrote into a document.

@@ -35,6 +35,8 @@ type Options struct {
 	// Write writes documents, in the place of db.Update and like it: it may write more in the same
 	// transaction.
 	Write func(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error)
+	// Wrote, unless nil, is called with edits that were written, or refused, once their transaction has committed.
+	Wrote func(q *web.Request, edits []docs.Edit, written []docs.Written)
 	// Drop is called before a database is deleted, in the same transaction.
 	Drop func(tx kv.Tx, db *docs.Database)
 	// Dropped is called after a deletion was tried, with a context that lives on when the client goes.

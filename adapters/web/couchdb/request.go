@@ -114,6 +114,9 @@ func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
 		if err != nil {
 			return all, err
 		}
+		if q.Wrote != nil {
+			q.Wrote(q.Request, edits[:len(some)], some)
+		}
 		all, edits = append(all, some...), edits[len(some):]
 	}
 	return all, nil

@@ -4,6 +4,7 @@ package relay
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -25,6 +26,8 @@ type Options struct {
 	Clock  clock.Clock
 	Admins Admins
 	Host   Host
+	// Logger tells operators what users do. Nil discards it.
+	Logger *slog.Logger
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
 	// web.WhileAvailable. Nil stands for a store that never does.
 	Available func() context.Context
@@ -33,6 +36,9 @@ type Options struct {
 // New returns the server of the replication service. A node without the role api_frontend serves only what
 // operators need.
 func New(o Options) http.Handler {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	s := &service{o}
 	router := web.NewRouter(o.Admins.checkHost, s.routes())
 	if o.Available == nil {
@@ -66,6 +72,9 @@ func (s *service) routes() []web.Route {
 		// As in CouchDB unless admin_only_all_dbs is false, only admins see the list.
 		Access: s.replicatorDB, List: s.admin,
 		Members: docs.ReplicationMembers, Write: s.write, Drop: s.drop, Dropped: s.sweep,
+		Wrote: func(q *web.Request, edits []docs.Edit, written []docs.Written) {
+			reportUnknown(s.Logger, q, edits, written)
+		},
 	}) {
 		if route.Path != "/" {
 			route.Access = s.onFrontend(route.Access)

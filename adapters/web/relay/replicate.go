@@ -41,6 +41,9 @@ func (s *service) replicate(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	if fields := described(rep.Unknown); fields != "" {
+		s.Logger.Warn("unknown_fields", "job", jobID, "user", q.User, "fields", fields)
+	}
 	rec, err := s.wait(q, jobID, rep.Continuous, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
 	})

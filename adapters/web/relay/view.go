@@ -19,6 +19,7 @@ type job struct {
 	Node      *string        `json:"node"`
 	State     jobstore.State `json:"state"`
 	StartTime timestamp      `json:"start_time"`
+	Unknown   []string       `json:"unknown_fields,omitempty"`
 }
 
 // event is an event of a job's history.
@@ -34,7 +35,7 @@ func jobOf(v jobstore.View) job {
 		Source: v.Source, Target: v.Target, User: orNull(v.User),
 		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)),
 		Node: orNull(v.Node), State: v.State,
-		StartTime: timestamp(v.Created),
+		StartTime: timestamp(v.Created), Unknown: v.Unknown,
 	}
 	for i, e := range v.History {
 		j.History[i] = event{Timestamp: timestamp(e.At), Type: e.Type, Reason: e.Reason}
@@ -58,6 +59,7 @@ type document struct {
 	LastUpdated timestamp      `json:"last_updated"`
 	StartTime   timestamp      `json:"start_time"`
 	PID         *string        `json:"pid"`
+	Unknown     []string       `json:"unknown_fields,omitempty"`
 }
 
 func documentOf(v jobstore.View) document {
@@ -67,7 +69,7 @@ func documentOf(v jobstore.View) document {
 		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy),
 		State: v.State, Info: infoOf(v),
 		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated),
-		StartTime: timestamp(v.Created), PID: orNull(v.Run),
+		StartTime: timestamp(v.Created), PID: orNull(v.Run), Unknown: v.Unknown,
 	}
 }
 
