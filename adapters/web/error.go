@@ -61,6 +61,9 @@ func Forbidden(reason string) *Error { return &Error{http.StatusForbidden, "forb
 // NotFound answers a request for a thing that does not exist.
 func NotFound(reason string) *Error { return &Error{http.StatusNotFound, "not_found", reason} }
 
+// Conflict answers a request that what it names, as it is now, does not allow.
+func Conflict(reason string) *Error { return &Error{http.StatusConflict, "conflict", reason} }
+
 // NotImplemented answers a request for a part of CouchDB's interface that is not served.
 func NotImplemented(reason string) *Error {
 	return &Error{http.StatusNotImplemented, "not_implemented", reason}

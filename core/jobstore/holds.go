@@ -146,6 +146,11 @@ func (k Keys) Holds(r kv.Reader) (list []Embargo, err error) {
 	return list, nil
 }
 
+// HeldJobs lists up to limit jobs that a hold has parked.
+func (k Keys) HeldJobs(r kv.Reader, hold string, limit int) ([]string, error) {
+	return k.Jobs.InLot(r, lotHeld+hold, "", limit)
+}
+
 // holdOn returns the lot of the first hold that stops a job; empty for none.
 func holdOn(holds []Embargo, r *Record) string {
 	for i := range holds {

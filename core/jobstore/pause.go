@@ -33,8 +33,13 @@ func (o Operator) note(rec *Record, event, reason string) {
 // that is paused already keeps its first pause. A running job is paused once its run has stopped.
 func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
-	if err != nil || j == nil || rec.State.Terminal() || rec.Pause != nil {
+	switch {
+	case err != nil || j == nil:
 		return false, err
+	case rec.State.Terminal():
+		return false, isOver(rec)
+	case rec.Pause != nil:
+		return false, nil
 	}
 	rec.Pause = &Pause{By: o.By, Reason: reason, At: o.Now}
 	o.note(rec, "paused", reason)
@@ -43,14 +48,35 @@ func (o Operator) Pause(jobID, reason string) (changed bool, err error) {
 
 // Resume ends an operator's pause, and reports whether there was one. A job whose document says "paused": true
 // stays as it is.
-func (o Operator) Resume(jobID string) (changed bool, err error) {
+func (o Operator) Resume(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
-	if err != nil || j == nil || rec.State.Terminal() || rec.Pause == nil {
+	switch {
+	case err != nil || j == nil:
 		return false, err
+	case rec.State.Terminal():
+		return false, isOver(rec)
+	case rec.PausedByDocument:
+		return false, byItsDocument(rec)
+	case rec.Pause == nil:
+		return false, nil
 	}
 	rec.Pause = nil
-	o.note(rec, "resumed", "")
+	o.note(rec, "resumed", reason)
 	return true, o.lots().obey(j, rec)
+}
+
+// Obstacle is why an order cannot be carried out on a job as it is. It is worded for the user that gave the order.
+type Obstacle string
+
+func (o Obstacle) Error() string { return string(o) }
+
+func isOver(rec *Record) error {
+	return Obstacle("the job is over: it is " + string(rec.State))
+}
+
+func byItsDocument(rec *Record) error {
+	return Obstacle("document " + rec.DocID + " of " + rec.Database +
+		` says "paused": true; change that to resume the job`)
 }
 
 // byDocument pauses or resumes the job of a document of which nothing else was changed.

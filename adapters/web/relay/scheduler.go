@@ -62,14 +62,14 @@ func (s *service) listJobs(q *web.Request) error {
 			return false
 		}
 		if seen++; seen > skip && int64(len(views)) < limit {
-			views = append(views, jobOf(j.View()))
+			views = append(views, jobOf(j.ID, j.View()))
 		}
 		return int64(len(views)) == limit && len(dropped) == 0
 	})
 	if err != nil {
 		return err
 	}
-	total := counts.Ready + counts.Waiting + counts.Running
+	total := counts.Ready + counts.Waiting + counts.Running + counts.Parked
 	if len(dropped) > 0 {
 		total = seen // the counters have jobs that are about to be removed
 	}
@@ -81,8 +81,9 @@ func (s *service) listJobs(q *web.Request) error {
 }
 
 func (s *service) oneJob(q *web.Request) error {
-	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
-		_, rec, err := s.Store.Find(tx, q.Param("id"))
+	var id string
+	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (rec *jobstore.Record, err error) {
+		id, rec, err = s.Store.Find(tx, q.Param("id"))
 		return rec, err
 	})
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *service) oneJob(q *web.Request) error {
 	if rec == nil {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, jobOf(rec.View()))
+	return q.SendJSON(http.StatusOK, jobOf(id, rec.View()))
 }
 
 // docs lists the replications of a database, or tells one. The slashes of a database's name need not be
@@ -114,7 +115,7 @@ func (s *service) docs(q *web.Request) error {
 // noList answers requests for all other lists.
 func noList(*web.Request) error {
 	return &web.Error{Status: http.StatusNotFound, Name: "not found",
-		Reason: "known are _scheduler/jobs, _scheduler/docs and _scheduler/nodes"}
+		Reason: "known are _scheduler/jobs, _scheduler/docs, _scheduler/holds and _scheduler/nodes"}
 }
 
 // prefixOf is the beginning of the ids of a database's jobs.
@@ -127,7 +128,7 @@ func (s *service) prefixOf(tx kv.Tx, database string) (string, error) {
 }
 
 var docStates = []jobstore.State{
-	jobstore.Pending, jobstore.Running, jobstore.Crashing, jobstore.Completed, jobstore.Failed,
+	jobstore.Pending, jobstore.Running, jobstore.Crashing, jobstore.Paused, jobstore.Completed, jobstore.Failed,
 }
 
 // states reads the parameter states.
@@ -141,7 +142,7 @@ func states(q *web.Request) ([]jobstore.State, error) {
 		state := jobstore.State(strings.TrimSpace(name))
 		if !slices.Contains(docStates, state) {
 			return nil, web.QueryError("Unknown states [" + name + "]. " +
-				"Choose from: [pending,running,crashing,completed,failed]")
+				"Choose from: [pending,running,crashing,paused,completed,failed]")
 		}
 		wanted = append(wanted, state)
 	}
@@ -173,11 +174,11 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	views := []document{}
 	total := int64(0)
 	err = s.list(q, prefix, func(j jobstore.Job) bool {
-		if j.Transient() || wanted != nil && !slices.Contains(wanted, j.State) {
+		if j.Transient() || wanted != nil && !slices.Contains(wanted, j.View().State) {
 			return false
 		}
 		if total++; total > skip && int64(len(views)) < limit {
-			views = append(views, documentOf(j.View()))
+			views = append(views, documentOf(j.ID, j.View()))
 		}
 		return false
 	})
@@ -191,13 +192,15 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	}{total, min(skip, total), views})
 }
 
-func (s *service) oneDoc(q *web.Request, database, id string) error {
+func (s *service) oneDoc(q *web.Request, database, docID string) error {
+	var id string
 	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
 		prefix, err := s.prefixOf(tx, database)
 		if err != nil {
 			return nil, err
 		}
-		return s.Store.Record(tx, prefix+id)
+		id = prefix + docID
+		return s.Store.Record(tx, id)
 	})
 	if err != nil {
 		return err
@@ -205,7 +208,7 @@ func (s *service) oneDoc(q *web.Request, database, id string) error {
 	if rec == nil {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, documentOf(rec.View()))
+	return q.SendJSON(http.StatusOK, documentOf(id, rec.View()))
 }
 
 // activeTasks lists the runs.

@@ -20,6 +20,34 @@ type job struct {
 	State     jobstore.State `json:"state"`
 	StartTime timestamp      `json:"start_time"`
 	Unknown   []string       `json:"unknown_fields,omitempty"`
+	steering
+}
+
+// steering is what a job has beyond CouchDB's: its own id, and what keeps it from running.
+type steering struct {
+	Job      string `json:"job"` // by which requests for the job name it, beside its replication id
+	Pause    *pause `json:"pause,omitempty"`
+	HeldBy   string `json:"held_by,omitempty"`   // the id of a hold
+	WaitsFor string `json:"waits_for,omitempty"` // the replication id that another job has
+}
+
+// pause is why a job is paused, or about to be.
+type pause struct {
+	By     *string    `json:"by"` // null for an unknown user, and if the document says it
+	At     *timestamp `json:"at"` // null if the document says it
+	Reason string     `json:"reason"`
+}
+
+func steeringOf(id string, v jobstore.View) steering {
+	c := steering{Job: id, HeldBy: v.HeldBy, WaitsFor: v.Behind}
+	switch {
+	case v.Pause != nil:
+		at := timestamp(v.Pause.At)
+		c.Pause = &pause{By: orNull(v.Pause.By), At: &at, Reason: v.Pause.Reason}
+	case v.PausedByDocument:
+		c.Pause = &pause{Reason: `the document says "paused": true`}
+	}
+	return c
 }
 
 // event is an event of a job's history.
@@ -27,18 +55,19 @@ type event struct {
 	Timestamp timestamp `json:"timestamp"`
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason,omitempty"`
+	By        string    `json:"by,omitempty"` // the user that asked for it
 }
 
-func jobOf(v jobstore.View) job {
+func jobOf(id string, v jobstore.View) job {
 	j := job{
 		Database: orNull(v.Database), ID: orNull(v.RepID), PID: orNull(v.Run),
 		Source: v.Source, Target: v.Target, User: orNull(v.User),
 		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)),
 		Node: orNull(v.Node), State: v.State,
-		StartTime: timestamp(v.Created), Unknown: v.Unknown,
+		StartTime: timestamp(v.Created), Unknown: v.Unknown, steering: steeringOf(id, v),
 	}
 	for i, e := range v.History {
-		j.History[i] = event{Timestamp: timestamp(e.At), Type: e.Type, Reason: e.Reason}
+		j.History[i] = event{Timestamp: timestamp(e.At), Type: e.Type, Reason: e.Reason, By: e.By}
 	}
 	return j
 }
@@ -60,16 +89,17 @@ type document struct {
 	StartTime   timestamp      `json:"start_time"`
 	PID         *string        `json:"pid"`
 	Unknown     []string       `json:"unknown_fields,omitempty"`
+	steering
 }
 
-func documentOf(v jobstore.View) document {
+func documentOf(id string, v jobstore.View) document {
 	return document{
 		Database: v.Database, DocID: v.DocID, ID: orNull(v.ActiveID),
 		Node: orNull(v.Node), Source: orNull(v.Source), Target: orNull(v.Target),
 		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy),
 		State: v.State, Info: infoOf(v),
 		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated),
-		StartTime: timestamp(v.Created), PID: orNull(v.Run), Unknown: v.Unknown,
+		StartTime: timestamp(v.Created), PID: orNull(v.Run), Unknown: v.Unknown, steering: steeringOf(id, v),
 	}
 }
 

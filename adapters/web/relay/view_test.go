@@ -34,6 +34,9 @@ func shown(state jobstore.State) *jobstore.Record {
 	return r
 }
 
+func asJob(r *jobstore.Record) job           { return jobOf("j", r.View()) }
+func asDocument(r *jobstore.Record) document { return documentOf("j", r.View()) }
+
 // TestViews: every endpoint shows a job as CouchDB would, member by member.
 func TestViews(t *testing.T) {
 	const (
@@ -46,6 +49,7 @@ func TestViews(t *testing.T) {
 		ends    = `"source":"http://s/?a&b","target":"http://t/"`
 		proxies = `"source_proxy":"http://sp/","target_proxy":"http://tp/"`
 		run     = `"n1@1970-01-01T00:00:02Z"`
+		id      = `,"job":"j"}`
 		problem = `{"error":"db_not_found: no such database"}`
 	)
 	request := &jobstore.Record{Source: "http://s/", Target: "http://t/", State: jobstore.Pending, Created: instant.Time(second)}
@@ -53,21 +57,21 @@ func TestViews(t *testing.T) {
 		shown any
 		want  string
 	}{
-		"running job": {jobOf(shown(jobstore.Running).View()), `{"database":"_replicator","id":"rep","pid":` + run + `,` + ends +
-			`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + `}`},
-		"crashing job": {jobOf(shown(jobstore.Crashing).View()), `{"database":"_replicator","id":"rep","pid":null,` + ends +
-			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history + `,"node":null,"state":"crashing",` + start + `}`},
-		"completed job": {jobOf(shown(jobstore.Completed).View()),
+		"running job": {asJob(shown(jobstore.Running)), `{"database":"_replicator","id":"rep","pid":` + run + `,` + ends +
+			`,"user":"joe","doc_id":"doc","info":{` + stats + `},` + history + `,"node":"n1","state":"running",` + start + id},
+		"crashing job": {asJob(shown(jobstore.Crashing)), `{"database":"_replicator","id":"rep","pid":null,` + ends +
+			`,"user":"joe","doc_id":"doc","info":` + problem + `,` + history + `,"node":null,"state":"crashing",` + start + id},
+		"completed job": {asJob(shown(jobstore.Completed)),
 			`{"database":"_replicator","id":"rep","pid":null,` + ends + `,"user":"joe","doc_id":"doc",` +
-				`"info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + `}`},
-		"new job": {jobOf(request.View()), `{"database":null,"id":null,"pid":null,"source":"http://s/","target":"http://t/",` +
-			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start + `}`},
-		"running document": {documentOf(shown(jobstore.Running).View()), `{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
-			ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + `}`},
-		"failed document": {documentOf(shown(jobstore.Failed).View()), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-			ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` + update + `,` + start + `,"pid":null}`},
-		"completed document": {documentOf(shown(jobstore.Completed).View()), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
-			ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":null}`},
+				`"info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + id},
+		"new job": {asJob(request), `{"database":null,"id":null,"pid":null,"source":"http://s/","target":"http://t/",` +
+			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start + id},
+		"running document": {asDocument(shown(jobstore.Running)), `{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
+			ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + id},
+		"failed document": {asDocument(shown(jobstore.Failed)), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
+			ends + `,` + proxies + `,"state":"failed","info":` + problem + `,"error_count":1,` + update + `,` + start + `,"pid":null` + id},
+		"completed document": {asDocument(shown(jobstore.Completed)), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
+			ends + `,` + proxies + `,"state":"completed","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":null` + id},
 		"task": {taskOf(shown(jobstore.Running).View()), `{` + stats + `,"type":"replication","node":"n1","pid":` + run +
 			`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc","user":"joe",` + ends +
 			`,"continuous":true,"checkpoint_interval":30000,"started_on":2,"updated_on":3}`},
