@@ -222,6 +222,39 @@ func isAbsent(f *peer.Failure) bool {
 	return f.Error == "not_found"
 }
 
+// findRev asks for a revision, or for the leaves that follow it where it is none any more.
+func (e *endpoint) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+	r := request{
+		method: http.MethodGet, path: escapeID(op.ID),
+		query: encodeQuery(
+			peer.Param{Name: "open_revs", Value: string(appendStrings(nil, []string{op.Rev}))},
+			peer.Param{Name: "latest", Value: "true"},
+		),
+		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
+	}
+	a, f := e.ask(ctx, r, http.StatusOK)
+	switch {
+	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
+		return peer.RevFound{}, nil
+	case f != nil:
+		return peer.RevFound{}, f
+	}
+	defer a.close()
+	var got peer.RevFound
+	s := newStream(a)
+	err := s.array(func(int) error {
+		s.allow(maxDoc)
+		raw, err := s.ReadValue()
+		got.Found = got.Found || err == nil && okMember(raw) != nil
+		return err
+	})
+	if err != nil {
+		return peer.RevFound{}, a.broken(err)
+	}
+	a.finish()
+	return got, nil
+}
+
 // putLocal writes a local document and returns its new revision.
 func (e *endpoint) putLocal(ctx context.Context, op peer.PutLocal) (peer.LocalWritten, *peer.Failure) {
 	body, err := localDoc(op)

@@ -73,6 +73,8 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		return reply(p.side(op.Side).commit(ctx))
 	case peer.CountPending:
 		return reply(p.source.countPending(ctx, op.Since))
+	case peer.FindRev:
+		return reply(p.source.findRev(ctx, op))
 	case peer.GetLocal:
 		return reply(p.side(op.Side).getLocal(ctx, op))
 	case peer.PutLocal:

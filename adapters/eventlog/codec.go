@@ -26,7 +26,7 @@ var (
 	runResults = names([]peer.Result{
 		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{},
 		peer.Diff{},
-		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{},
+		peer.Fetched{}, peer.Written{}, peer.Copied{}, peer.Committed{}, peer.Pending{}, peer.RevFound{},
 	})
 )
 

@@ -41,6 +41,9 @@ type Log struct {
 	// InstanceStart is the instance_start_time of the database that the log was written for, empty if that
 	// server does not tell one. CouchDB neither writes nor reads this field.
 	InstanceStart string `json:"instance_start_time,omitempty"`
+	// ReadOnly is set in the target's log while the source stores none: what the source is known by instead.
+	// CouchDB neither writes nor reads this field.
+	ReadOnly *ReadOnly `json:"-"`
 }
 
 // Entry is one checkpoint: up to RecordedSeq everything is on the target.
@@ -98,6 +101,7 @@ type wireLog struct {
 	SourceLastSeq json.Raw `json:"source_last_seq"`
 	Version       int      `json:"replication_id_version"`
 	InstanceStart any      `json:"instance_start_time,omitempty"` // a string, unless another program wrote it
+	ReadOnly      json.Raw `json:"source_read_only,omitempty"`
 
 	StartTime        string `json:"start_time,omitempty"`
 	EndTime          string `json:"end_time,omitempty"`
@@ -117,6 +121,7 @@ func Parse(body []byte) (Log, error) {
 	}
 	log := Log{SessionID: w.SessionID, SourceLastSeq: seq(w.SourceLastSeq)}
 	log.InstanceStart, _ = w.InstanceStart.(string)
+	log.ReadOnly = readOnly(w.ReadOnly)
 	for _, e := range w.History {
 		log.History = append(log.History, Entry{
 			SessionID: e.SessionID, StartTime: e.StartTime, EndTime: e.EndTime,
@@ -132,6 +137,11 @@ func (l Log) Encode(flat bool) []byte {
 	w := wireLog{SessionID: l.SessionID, SourceLastSeq: raw(l.SourceLastSeq), Version: Version, History: []wireEntry{}}
 	if l.InstanceStart != "" {
 		w.InstanceStart = l.InstanceStart
+	}
+	if l.ReadOnly != nil {
+		member, err := json.EncodeVerbatim(l.ReadOnly.wire())
+		invariant.Check(err == nil, isJSON)
+		w.ReadOnly = member
 	}
 	for _, e := range l.History {
 		w.History = append(w.History, wireEntry{

@@ -101,6 +101,8 @@ type Stats struct {
 	CheckpointedSourceSeq SeqText `json:"checkpointed_source_seq"`
 	SourceSeq             SeqText `json:"source_seq"`
 	ThroughSeq            SeqText `json:"through_seq"`
+	// SourceReadOnly reports that the source stores no checkpoints.
+	SourceReadOnly bool `json:"source_read_only,omitempty"`
 }
 
 // SeqText is a sequence as monitoring shows it: always a string, though servers may have any JSON for one.
@@ -123,6 +125,7 @@ func StatsOf(i replication.Info) Stats {
 		RevisionsChecked: i.MissingChecked, MissingRevisionsFound: i.MissingFound, DocsRead: i.DocsRead, DocsWritten: i.DocsWritten,
 		DocWriteFailures: i.DocWriteFailures, BulkGetDocs: i.BulkGetDocs, BulkGetAttempts: i.BulkGetAttempts,
 		CheckpointedSourceSeq: seqText(i.CheckpointedSeq), SourceSeq: seqText(i.SourceSeq), ThroughSeq: seqText(i.ThroughSeq),
+		SourceReadOnly: i.SourceReadOnly,
 	}
 	if i.ChangesPending >= 0 {
 		s.ChangesPending = &i.ChangesPending

@@ -69,6 +69,27 @@ func TestCrashBacksOffAndComesBack(t *testing.T) {
 	n.runOf("r")
 }
 
+// TestReadOnlySourceIsTold tells the log once of each run, and users in the job's view.
+func TestReadOnlySourceIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	run := n.runOf("r000")
+	for range 2 {
+		n.step(RunProgress{Run: run, Info: replication.Info{SourceReadOnly: true}})
+		w.pass(time.Second)
+	}
+	told := 0
+	for _, what := range n.notes {
+		if what == "source_read_only" {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("notes %v", n.notes)
+	}
+}
+
 func TestRotation(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(6, true)

@@ -27,6 +27,7 @@ type run struct {
 	held       Held   // the job and the lock that fences its writes
 	transient  bool   // made by a request to /_replicate
 	continuous bool   // may have to give way to others
+	readOnly   bool   // the log was told that its source stores no checkpoints
 	state      runState
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
@@ -161,9 +162,18 @@ func (n *Node) onIdentify(e RunIdentifies) {
 
 func (n *Node) onProgress(e RunProgress) {
 	if r := n.find(e.Run); r != nil && r.state != over {
+		n.noteReadOnly(r, e.Info)
 		stats := jobstore.StatsOf(e.Info)
 		r.progress = &stats
 		n.write(r)
+	}
+}
+
+// noteReadOnly tells once of each run that its source stores no checkpoints.
+func (n *Node) noteReadOnly(r *run, i replication.Info) {
+	if i.SourceReadOnly && !r.readOnly {
+		r.readOnly = true
+		n.note("source_read_only", r.held.JobID, "the source stores no checkpoints; those on the target are enough")
 	}
 }
 
@@ -174,6 +184,7 @@ func (n *Node) onEnded(e RunEnded) {
 	if r == nil || r.state == over {
 		return
 	}
+	n.noteReadOnly(r, e.End.Info)
 	turn, stats := n.turn(r), jobstore.StatsOf(e.End.Info)
 	switch e.End.Cause {
 	case replication.Completed:

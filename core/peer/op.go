@@ -120,6 +120,10 @@ type (
 
 	// CountPending asks the source how many changes there are after Since. It answers Pending.
 	CountPending struct{ Since Seq }
+
+	// FindRev asks whether the source has a revision, as a leaf or in the history of one: GET with open_revs.
+	// It answers RevFound.
+	FindRev struct{ ID, Rev string }
 )
 
 // DocRevs names revisions of one document.
@@ -152,6 +156,7 @@ func (WriteDocs) op()    {}
 func (CopyDoc) op()      {}
 func (Commit) op()       {}
 func (CountPending) op() {}
+func (FindRev) op()      {}
 
 func (o Open) String() string      { return fmt.Sprintf("open %s", o.Side) }
 func (o Create) String() string    { return "create target" }
@@ -173,3 +178,4 @@ func (o CopyDoc) String() string {
 }
 func (o Commit) String() string       { return fmt.Sprintf("commit %s", o.Side) }
 func (o CountPending) String() string { return fmt.Sprintf("count pending since %s", o.Since) }
+func (o FindRev) String() string      { return fmt.Sprintf("find %q rev %s", o.ID, o.Rev) }

@@ -61,6 +61,9 @@ type (
 
 	// Pending is the number of changes to come, -1 if the server does not tell.
 	Pending struct{ Count int64 }
+
+	// RevFound tells whether the source has the revision.
+	RevFound struct{ Found bool }
 )
 
 // Change is a row of the changes feed: a document with its leaf revisions.
@@ -139,3 +142,4 @@ func (Written) result()      {}
 func (Copied) result()       {}
 func (Committed) result()    {}
 func (Pending) result()      {}
+func (RevFound) result()     {}

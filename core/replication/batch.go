@@ -1,9 +1,11 @@
 package replication
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 )
 
@@ -59,10 +61,11 @@ type batch struct {
 	// from first to number-1, which were done and merged into it.
 	first, number int64
 
-	stage stage          // only grows
-	last  peer.Seq       // sequence of its last row, where the feed goes on after it
-	rows  int            // of this batch and those merged into it
-	docs  []peer.DocRevs // documents of its rows, each once; nil once it is known what the target lacks
+	stage stage             // only grows
+	last  peer.Seq          // sequence of its last row, where the feed goes on after it
+	row   checkpoint.Change // its last row that has a revision
+	rows  int               // of this batch and those merged into it
+	docs  []peer.DocRevs    // documents of its rows, each once; nil once it is known what the target lacks
 
 	fetch    []peer.DocRev  // revisions still to be fetched in bulk
 	copies   []peer.CopyDoc // documents still to be copied one by one
@@ -80,6 +83,9 @@ func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 	b := &batch{first: p.numbered, number: p.numbered, last: last, rows: len(rows)}
 	at := make(map[string]int, len(rows))
 	for _, row := range rows {
+		if len(row.Revs) > 0 {
+			b.row = checkpoint.Change{ID: row.ID, Rev: row.Revs[0], Seq: row.Seq}
+		}
 		if i, again := at[row.ID]; again {
 			b.docs[i].Revs = union(b.docs[i].Revs, row.Revs)
 		} else if len(row.Revs) > 0 {
@@ -141,6 +147,7 @@ func (p *pipeline) passThrough() {
 		if b.stage == done && i+1 < len(p.batches) && p.batches[i+1].stage == done {
 			p.batches[i+1].rows += b.rows
 			p.batches[i+1].first = b.first
+			p.batches[i+1].row = cmp.Or(p.batches[i+1].row, b.row)
 			continue
 		}
 		kept = append(kept, b)

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 
 	"couchrelay/core/checkpoint"
@@ -50,6 +51,13 @@ type committer struct {
 	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through,
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
+	// last, writingLast and committedLast are the last changes up to through, writing and committed; zero while
+	// none is known.
+	last, writingLast, committedLast checkpoint.Change
+	// alone is set while nothing but the target's log has the newest checkpoint, since the source refused to
+	// store one, in this run or in the one before; see readonly.go.
+	alone    bool
+	noCommit bool // the source refuses to be asked to make its writes durable
 
 	// The checkpoint that is being written; without meaning while resting.
 	writing peer.Seq       // what it covers: through when it began
@@ -70,6 +78,7 @@ func (k *committer) passed(b *batch) {
 	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0, doneFirst,
 		int(b.stage), b.pending, len(b.fetch), len(b.copies))
 	k.through, k.throughNumber = b.last, b.number
+	k.last = cmp.Or(b.row, k.last)
 	k.rows += int64(b.rows)
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 }
@@ -100,7 +109,7 @@ func (k *committer) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
-	k.writingNumber = k.throughNumber
+	k.writingNumber, k.writingLast = k.throughNumber, k.last
 	k.step = checkingFilter
 	k.checkFilter(k.sync)
 }
@@ -134,19 +143,38 @@ func (k *committer) sync() {
 }
 
 func (k *committer) makeDurable(side peer.Side) {
-	k.insist(peer.Commit{Side: side}, func(reply peer.Reply) { k.onCommitted(side, reply) })
-}
-
-func (k *committer) onCommitted(side peer.Side, reply peer.Reply) {
-	if f := reply.Failure; f != nil {
-		k.fail(failure(f, "Failure on %s commit: %s", side, f))
+	if side == peer.Source && k.noCommit {
+		k.madeDurable(side, k.sides[side].start)
 		return
 	}
-	if k.sides[side].isOther(reply.Result.(peer.Committed).InstanceStartTime) {
+	k.insist(peer.Commit{Side: side}, func(reply peer.Reply) {
+		switch f := reply.Failure; {
+		case f == nil:
+			k.madeDurable(side, reply.Result.(peer.Committed).InstanceStartTime)
+		case side == peer.Source && refusesLog(f):
+			k.readOnly, k.alone, k.noCommit = true, true, true
+			k.madeDurable(side, k.sides[side].start)
+		default:
+			k.fail(failure(f, "Failure on %s commit: %s", side, f))
+		}
+	})
+}
+
+// madeDurable notes that a database, which has this instance_start_time now, has made its writes durable.
+func (k *committer) madeDurable(side peer.Side, start string) {
+	if k.sides[side].isOther(start) {
 		// Reached: a database was made again under a run
 		k.fail(replaced(side))
 		return
 	}
+	if side == peer.Source && k.readOnly {
+		k.keepsLast(func() { k.isSynced(side) })
+		return
+	}
+	k.isSynced(side)
+}
+
+func (k *committer) isSynced(side peer.Side) {
 	k.synced[side] = true
 	if k.synced[peer.Source] && k.synced[peer.Target] {
 		k.writeLogs()
@@ -174,6 +202,9 @@ func (k *committer) newSession() string {
 
 func (k *committer) putLog(on peer.Side) {
 	log := k.log
+	if on == peer.Target {
+		log.ReadOnly = k.readOnlySource()
+	}
 	if start := k.sides[on].start; known(start) {
 		log.InstanceStart = start
 	}
@@ -188,6 +219,10 @@ func (k *committer) onLogWritten(op peer.PutLocal, reply peer.Reply) {
 			// written it.
 			// Reached: a checkpoint meets a conflict
 			k.readLogAgain(peer.GetLocal{Side: op.Side, ID: op.ID})
+			return
+		}
+		if op.Side == peer.Source && refusesLog(f) {
+			k.sourceRefuses(f)
 			return
 		}
 		k.fail(failure(f, "Error updating the %s checkpoint document: %s", op.Side, f))
@@ -218,7 +253,10 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 // logWritten goes on to the other log, or ends the checkpoint.
 func (k *committer) logWritten(on peer.Side, rev string) {
 	k.sides[on].log, k.sides[on].logRev = k.log, rev
-	if on == peer.Target {
+	switch {
+	case on == peer.Source:
+		k.alone = false
+	case !k.readOnly:
 		k.step = writingSource
 		k.putLog(peer.Source)
 		return
@@ -227,7 +265,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing
-	k.committedNumber = k.writingNumber
+	k.committedNumber, k.committedLast = k.writingNumber, k.writingLast
 	k.rows -= k.covers
 	invariant.Check(k.rows >= 0, rowsAgree, int(k.rows), int(k.covers))
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
@@ -271,7 +309,11 @@ func (k *committer) result() []byte {
 // withLog puts members in front of those of the source's log.
 func (k *committer) withLog(members string) []byte {
 	result := []byte("{" + members + "}")
-	if log := k.sides[peer.Source].log; log.SessionID != "" {
+	side := peer.Source
+	if k.readOnly {
+		side = peer.Target
+	}
+	if log := k.sides[side].log; log.SessionID != "" {
 		result = json.Join(result, log.Encode(k.plan.FlatLog))
 	}
 	return result

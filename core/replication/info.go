@@ -28,6 +28,8 @@ type Info struct {
 	Refusals []peer.Refusal
 	// Waiting is the last failure of a request that is being retried, empty if none is.
 	Waiting string
+	// SourceReadOnly reports that the source refuses to store its log: checkpoints are on the target alone.
+	SourceReadOnly bool
 }
 
 // maxRefusals bounds the refused documents that an Info lists.
@@ -40,7 +42,7 @@ func (i Info) String() string {
 // Info returns the present state.
 func (r *Run) Info() Info {
 	i := r.info
-	i.ChangesPending = -1
+	i.ChangesPending, i.SourceReadOnly = -1, r.readOnly
 	i.Refusals = append([]peer.Refusal{}, r.info.Refusals...)
 	if r.feed.pending >= 0 {
 		i.ChangesPending = r.feed.pending

@@ -68,6 +68,10 @@ func (w *watcher) lookAtDatabases() {
 			w.lookBy(op, func(reply peer.Reply) { w.sawDatabase(op, reply) })
 		}
 	}
+	if w.readOnly && w.commits.committedLast.ID != "" {
+		w.answers++
+		w.commits.keepsLast(w.looked)
+	}
 }
 
 func (w *watcher) lookBy(op peer.Op, then func(peer.Reply)) {

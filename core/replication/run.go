@@ -39,6 +39,10 @@ type Run struct {
 	calls  []*call // waiting for an answer or for their next attempt, in the order in which they were asked for
 	nextID uint64  // id of the newest attempt; attempts count from 1 and ids are never used again
 
+	// readOnly is set when the source has refused to store its log. Checkpoints are on the target alone from
+	// then on.
+	readOnly bool
+
 	ids    IDs
 	filter peer.Filter // as it was when the run began; empty without a filter function
 	sides  [2]side     // by peer.Side

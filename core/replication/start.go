@@ -145,8 +145,12 @@ func (o *opener) migrate(on peer.Side) {
 	}
 	op := peer.PutLocal{Side: on, ID: o.ids.Bases[0], Body: o.sides[on].log.Encode(o.plan.FlatLog)}
 	o.ask(op, func(reply peer.Reply) {
-		if reply.Failure != nil {
-			o.crash(trouble(op, reply.Failure))
+		if f := reply.Failure; f != nil && on == peer.Source && refusesLog(f) {
+			o.readOnly = true
+			o.locate(on)
+			return
+		} else if f != nil {
+			o.crash(trouble(op, f))
 			return
 		}
 		o.sides[on].logRev = reply.Result.(peer.LocalWritten).Rev
@@ -160,12 +164,26 @@ func (o *opener) locate(on peer.Side) {
 	if o.located != [2]bool{true, true} {
 		return
 	}
-	since, history := checkpoint.Compare(o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted())
-	if len(history) > 0 {
-		o.info.Counters = o.info.Counters.Max(history[0].Counters)
+	if of := o.readOnlySource(); of != nil {
+		o.findLast(of.Last)
+		return
 	}
+	o.compare()
+}
+
+// compare begins at the checkpoint that both logs have.
+func (o *opener) compare() {
+	since, history := checkpoint.Compare(o.sides[peer.Source].trusted(), o.sides[peer.Target].trusted())
 	if since == peer.Zero && o.plan.SinceSeq != "" {
 		since = o.plan.SinceSeq
+	}
+	o.copyFrom(since, history)
+}
+
+// copyFrom starts the copying behind a checkpoint.
+func (o *opener) copyFrom(since peer.Seq, history []checkpoint.Entry) {
+	if len(history) > 0 {
+		o.info.Counters = o.info.Counters.Max(history[0].Counters)
 	}
 	o.commits.begin(since, history)
 	o.watch.lookLater()

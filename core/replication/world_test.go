@@ -126,6 +126,7 @@ type world struct {
 	tooLarge   string // document that it takes in none
 	docSize    int    // bytes of a document
 	since      int64  // changes up to here are not wanted
+	readOnly   int    // the status with which the source refuses to store logs, 0 if it stores them
 	vanished   bool   // the source has none of the revisions that it announced
 	// refuses names documents that the target never takes.
 	refuses map[string]bool
@@ -295,6 +296,8 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 		return peer.Reply{Result: peer.Committed{InstanceStartTime: w.dbs[op.Side].start}}
 	case peer.CountPending:
 		return peer.Reply{Result: peer.Pending{Count: int64(len(source.changes(numberOf(op.Since))))}}
+	case peer.FindRev:
+		return peer.Reply{Result: peer.RevFound{Found: source.has(op.ID, op.Rev)}}
 	case peer.GetLocal:
 		doc, found := w.dbs[op.Side].local[op.ID]
 		return peer.Reply{Result: peer.Local{Found: found, Rev: fmt.Sprint("0-", doc.rev), Body: doc.body}}
@@ -451,6 +454,9 @@ func (w *world) checkCompleted() {
 // putLocal writes a checkpoint, after checking the promise: nothing that it covers is missing.
 func (w *world) putLocal(op peer.PutLocal) peer.Reply {
 	d := w.dbs[op.Side]
+	if op.Side == peer.Source && w.readOnly > 0 {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: w.readOnly, Error: "forbidden"}}
+	}
 	doc, found := d.local[op.ID]
 	if found && op.Rev != fmt.Sprint("0-", doc.rev) || !found && op.Rev != "" {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 409, Error: "conflict"}}

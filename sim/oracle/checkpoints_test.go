@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,24 @@ func TestCheckpoints(t *testing.T) {
 			then(r, run, at)
 		}
 	}
+	// alone has a run find a log on the target that knows a source which stores none.
+	alone := func(known string, start func(at peer.Seq) peer.Seq) func(*rig) {
+		return func(r *rig) {
+			source := r.db("s1", "a1")
+			at := r.edit(source, "a")
+			r.pass(time.Second)
+			log := fmt.Sprintf(`{"session_id":"s","source_last_seq":%s,"source_read_only":{"session_id":"",`+
+				`"instance_start_time":%q,"last_id":"a","last_rev":%q,"last_seq":%s}}`,
+				at, source.Start(), source.Latest("a").Rev, at)
+			peers.PutLog(r.db("s2", "b1"), logID, []byte(strings.Replace(log, known, known[:len(known)-1]+"7", 1)))
+			run := r.run(map[string]any{"continuous": true})
+			run.Identify(logID)
+			r.does(run, peer.GetLocal{ID: logID}, peer.Local{})
+			r.call(run, peer.ReadChanges{Since: start(at)})
+		}
+	}
+	there := func(at peer.Seq) peer.Seq { return at }
+	zero := func(peer.Seq) peer.Seq { return peer.Zero }
 	start := func(r *rig, run *world.Run, at peer.Seq) { r.call(run, peer.ReadChanges{Since: at}) }
 	check(t, along(&counterSubject, &checkpointSubject, &savingKept, &feedSubject), []case_{
 		{"on the target, or refused there", saved(true, nil), ""},
@@ -70,6 +89,11 @@ func TestCheckpoints(t *testing.T) {
 			peers.PutLog(r.db("s1", "a1"), logID, []byte(`{}`))
 			start(r, run, peer.Zero)
 		}), ""},
+		{"begun by the target's log alone", alone("nothing", there), ""},
+		{"begun at zero, with the target's log", alone("nothing", zero), "S27"},
+		{"begun by the log of another source", alone("1800000000000000", there), "S27"},
+		{"begun at zero, with the log of another source", alone("1800000000000000", zero), ""},
+		{"begun behind a change that is gone", alone(`"last_rev":"1`, there), "S27"},
 		{"counters begun anew", begins(true, func(r *rig, run *world.Run, at peer.Seq) {
 			run.SetInfo(replication.Info{})
 			start(r, run, at)

@@ -151,7 +151,7 @@ func (hs *histories) checkNew(r *run, db *peers.DB, now entry) {
 func (hs *histories) checkAgreed(r *run, id string, log []entry) {
 	l := &r.lookup.found
 	at := hs.logs.agreed(l.source, l.target, id)
-	if at == peer.Zero {
+	if at == peer.Zero || hs.logs.lone(l.source, l.target, id) != nil {
 		return
 	}
 	kept := func(e entry) bool { return e.seq == string(at) && slices.Contains(log, e) }

@@ -23,11 +23,22 @@ type logs map[string]log
 type log struct {
 	entries []entry // nil with err
 	made    string  // instance_start_time of the database that the log was written for
+	lone    *lone   // in a target's log that counts without one on the source; else nil
 	err     error
 }
 
 // entry is a checkpoint in a log: up to seq, everything is on the target.
 type entry struct{ session, seq string }
+
+// lone is by what a log on the target knows a source that stores none: the session of the log that the source
+// has from before, its instance_start_time, and the last change that was read of it.
+type lone struct {
+	Session string          `json:"session_id"`
+	Start   string          `json:"instance_start_time"`
+	ID      string          `json:"last_id"`
+	Rev     string          `json:"last_rev"`
+	Seq     json.RawMessage `json:"last_seq"`
+}
 
 // maxLogs is how many logs are remembered.
 const maxLogs = 256
@@ -61,6 +72,7 @@ func readLog(body []byte) log {
 		SessionID     string          `json:"session_id"`
 		SourceLastSeq json.RawMessage `json:"source_last_seq"`
 		InstanceStart string          `json:"instance_start_time"`
+		Lone          *lone           `json:"source_read_only"`
 		History       []struct {
 			SessionID   string          `json:"session_id"`
 			RecordedSeq json.RawMessage `json:"recorded_seq"`
@@ -73,16 +85,36 @@ func readLog(body []byte) log {
 	for _, h := range l.History {
 		all = append(all, entry{h.SessionID, string(h.RecordedSeq)})
 	}
-	return log{entries: all, made: l.InstanceStart}
+	return log{entries: all, made: l.InstanceStart, lone: l.Lone}
 }
 
-// agreed is where the logs of two databases last agree, and so the next run begins: the newest checkpoint
-// that both have.
+// agreed is where the next run begins: behind the last change that a target's log knows of a source which
+// stores none, and else where the logs of two databases last agree, at the newest checkpoint that both have.
 func (l logs) agreed(source, target *peers.DB, base string) peer.Seq {
+	if last := l.lone(source, target, base); last != nil {
+		return peer.Seq(last.Seq)
+	}
 	if e, is := l.common(source, target, base); is {
 		return peer.Seq(e.seq)
 	}
 	return peer.Zero
+}
+
+// lone is what the target's log knows of a source that stores none, as long as that holds; nil for any other
+// log. No two databases of this world have one instance_start_time.
+func (l logs) lone(source, target *peers.DB, base string) *lone {
+	if l.trusted(target, base) == nil {
+		return nil
+	}
+	of, has := l.read(target.Log(base)).lone, ""
+	if body := source.Log(base); body != nil {
+		head, _ := l.head(body) // S11b tells of one that cannot be read
+		has = head.session
+	}
+	if of == nil || of.Session != has || of.Start != source.Start() || !source.Has(of.ID, of.Rev) {
+		return nil
+	}
+	return of
 }
 
 // common is the newest checkpoint that the logs of both databases have.

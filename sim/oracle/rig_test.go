@@ -57,6 +57,9 @@ func newRig(t *testing.T, about *subject) *rig { return newRigIn(t, world.Defaul
 func newRigIn(t *testing.T, c world.Config, about *subject) *rig {
 	w := world.New(c, decide.New(decide.Seed(1)))
 	t.Cleanup(w.Close)
+	for _, db := range w.View().Databases() {
+		db.ReadOnly = 0
+	}
 	r := &rig{t: t, w: w, o: judging(w.View(), about)}
 	w.Observe(r.o.See)
 	w.Live()

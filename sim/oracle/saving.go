@@ -68,6 +68,8 @@ type saving struct {
 	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
 	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
 	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
+
+	lone, unasked bool // the source refuses to store logs, and to make its writes durable
 }
 
 // writesAnew reports whether a run is about to send the first of the two copies of a checkpoint. A log with
@@ -90,7 +92,7 @@ func (sv *savings) called(c call) {
 		}
 		r.saving.sends(op, sv.logs)
 	case peer.Commit:
-		if op.Side == peer.Source {
+		if op.Side == peer.Source || r.saving.unasked {
 			sv.checkDelay(r)
 			r.saving.begins(r, true)
 		}
@@ -127,11 +129,11 @@ func (s *saving) note(a reply, now instant.Time) {
 	switch op := a.op.(type) {
 	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 		return
-	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter:
-		if f := a.Failure; f != nil {
+	case peer.Open, peer.Commit, peer.PutLocal, peer.GetLocal, peer.GetFilter, peer.FindRev:
+		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
 			s.unsaved = s.unsaved || a.stopped || f.Status == 409
 		}
-		if put, is := op.(peer.PutLocal); is && put.Side == peer.Source && a.Failure == nil {
+		if put, is := op.(peer.PutLocal); is && a.Failure == nil && put.Side == s.second() {
 			s.at = now
 		}
 	}
@@ -145,6 +147,31 @@ func (s *saving) note(a reply, now instant.Time) {
 			s.filters[0] = got.Rev
 		}
 	}
+}
+
+// second is the side whose copy completes a checkpoint.
+func (s *saving) second() peer.Side {
+	if s.lone {
+		return peer.Target
+	}
+	return peer.Source
+}
+
+// noteReadOnly notes a source that lets the run read only, and reports whether a failure says that it does.
+func (s *saving) noteReadOnly(op peer.Op, f *peer.Failure) bool {
+	if f.Kind != peer.Status || !slices.Contains([]int{401, 403, 405}, f.Status) {
+		return false
+	}
+	switch op := op.(type) {
+	case peer.PutLocal:
+		s.lone = s.lone || op.Side == peer.Source
+		return op.Side == peer.Source
+	case peer.Commit:
+		refuses := op.Side == peer.Source
+		s.lone, s.unasked = s.lone || refuses, s.unasked || refuses
+		return refuses
+	}
+	return false
 }
 
 // noteWritten notes a checkpoint that is being written.
@@ -174,7 +201,7 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 	s := &r.saving
 	filtered := r.Replication().Filter.Kind == spec.FunctionFilter
 	switch {
-	case s.durable != [2]bool{true, true}:
+	case !s.durable[peer.Target] || !s.durable[peer.Source] && !s.unasked:
 		sv.Fail("S11c", "%s writes a checkpoint, and has not had both sides make their writes durable", r)
 	case filtered && !s.filtered:
 		sv.Fail("S11d", "%s writes a checkpoint, and has not looked whether its filter function is the same",
@@ -208,7 +235,7 @@ func (sv *savings) checkPace(r *run) {
 	if r.Record().Throttled {
 		pace = min(pace, slowCheckpoint)
 	}
-	if same && through(peer.Seq(s.put[peer.Source].seq)) {
+	if same && through(peer.Seq(s.put[s.second()].seq)) {
 		pace *= idlePace
 	}
 	if since := sv.w.Now().Sub(s.at); since < pace {
@@ -227,7 +254,7 @@ func (sv *savings) checkDelay(r *run) {
 	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || paused || !sv.asBegun(r) || !sv.goesOn(r) {
 		return
 	}
-	read, saved := source.Number(r.feed.read), peer.Seq(s.put[peer.Source].seq)
+	read, saved := source.Number(r.feed.read), peer.Seq(s.put[s.second()].seq)
 	late := sv.w.Now().Sub(max(r.feed.worked, s.rested.Add(rep.CheckpointInterval)))
 	if read > source.Number(saved) && read <= source.Number(r.Info().ThroughSeq) && late > time.Second {
 		sv.Fail("S21e",
@@ -257,12 +284,17 @@ func (sv *savings) checkRest(r *run) {
 // document twice, and a run may tell of where it began, and again when its source repeats changes.
 func (sv *savings) checkTold(r *run, info replication.Info) {
 	s, at := &r.saving, info.CheckpointedSeq
-	sent := s.put[peer.Source].seq == string(at) && s.put[peer.Source].session == s.put[peer.Target].session
+	last := s.put[s.second()]
+	sent := last.seq == string(at) && last.session == s.put[peer.Target].session
+	whole := s.whole.seq == string(at) || s.there == s.put
+	if s.lone {
+		whole = s.there[peer.Target].seq == string(at)
+	}
 	switch {
 	case !r.feed.begun || at == r.feed.from:
 	case !slices.Contains(s.puts, at):
 		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has written none there", r, at)
-	case sent && s.there != s.put && s.whole.seq != string(at):
+	case sent && !whole:
 		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has %v written of %v", r, at, s.there, s.put)
 	}
 }

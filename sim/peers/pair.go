@@ -172,6 +172,8 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 			}
 			db.Sync()
 			return peer.Reply{Result: peer.Committed{InstanceStartTime: db.start}}
+		case peer.FindRev:
+			return peer.Reply{Result: peer.RevFound{Found: db.Has(op.ID, op.Rev)}}
 		case peer.CountPending:
 			return peer.Reply{Result: peer.Pending{Count: db.pending(db.Number(op.Since))}}
 		case peer.GetFilter:

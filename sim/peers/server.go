@@ -48,6 +48,8 @@ type Traits struct {
 	Trickles bool
 	// AnswerLimit is the time after which a long poll is cut, by a proxy say; 0 is never.
 	AnswerLimit time.Duration
+	// RefusesLogs is the status with which databases of users refuse to store logs; 0 if they store them.
+	RefusesLogs int
 	// Rewords servers end answers with a sequence that is worded in another way each time, as clusters do.
 	Rewords bool
 }
@@ -86,6 +88,8 @@ type DB struct {
 	Name   string
 	// Deny has the documents that the database's validation function refuses, with its errors.
 	Deny map[string]*docs.Error
+	// ReadOnly is the status with which the database refuses to store logs; 0 if it stores them.
+	ReadOnly int
 
 	store   *fakefdb.Database
 	docs    *docs.Store

@@ -12,6 +12,7 @@ import (
 // fill gives a new database its first documents and its filter function.
 func (u *users) fill(db *peers.DB) {
 	if isSource(db.Name) {
+		db.ReadOnly = db.Server.RefusesLogs
 		for i := range u.w.Config.Docs {
 			u.edit(db, fmt.Sprint("doc", i), u.site)
 		}

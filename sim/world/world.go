@@ -123,11 +123,15 @@ func (c *Config) rolesOf(i int) node.Roles {
 // answerLimits are the times after which a server, or a proxy in front of it, may cut an answer; 0 is never.
 var answerLimits = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Second, time.Minute, 20 * time.Minute}
 
+// refusals are the statuses with which a server refuses to store logs of its sources; 0 is never.
+var refusals = []int{0, 0, 0, 0, 0, 0, 0, 401, 403, 405}
+
 // buildServers makes the servers with their databases and first documents.
 func (w *World) buildServers() {
 	c := &w.Config
 	d := w.Decider
 	site, choppy, fussy, brittle := d.Site("setup"), d.Site("choppy"), d.Site("fussy"), d.Site("brittle")
+	readOnly := d.Site("read-only")
 	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.emit(Altered{db, name, what})
@@ -138,6 +142,7 @@ func (w *World) buildServers() {
 		}
 		t.CutsFeeds, t.FailsInBulk, t.CutsRevs = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
 		t.Trickles = slow.Int(8) == 7
+		t.RefusesLogs = refusals[readOnly.Int(len(refusals))]
 		t.AnswerLimit = answerLimits[cutting.Int(len(answerLimits))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // clients cannot tell that a number is used again
 		t.LaxLocals = t.LaxLocals && t.Clustered()

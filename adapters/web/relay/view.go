@@ -150,6 +150,7 @@ type stats struct {
 	CheckpointedSourceSeq jobstore.SeqText `json:"checkpointed_source_seq"`
 	SourceSeq             jobstore.SeqText `json:"source_seq"`
 	ThroughSeq            jobstore.SeqText `json:"through_seq"`
+	SourceReadOnly        bool             `json:"source_read_only,omitzero"` // CouchDB has no such member
 }
 
 // infoOf returns the statistics, the problem, or null.

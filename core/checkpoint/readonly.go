@@ -1,0 +1,45 @@
+package checkpoint
+
+import (
+	"couchrelay/core/json"
+	"couchrelay/core/peer"
+)
+
+// ReadOnly is what a source is known by that refuses to store its log: it is the same database, with its
+// history unbroken up to the change Last, if it still has the same log, the same instance_start_time, and that
+// change.
+type ReadOnly struct {
+	SessionID     string // of the log that the source has from before it refused, empty for none
+	InstanceStart string // of the source
+	Last          Change
+}
+
+// Change names a change of the source by its revision. Everything up to Seq is on the target.
+type Change struct {
+	ID, Rev string
+	Seq     peer.Seq
+}
+
+// wireReadOnly is ReadOnly as JSON.
+type wireReadOnly struct {
+	SessionID     string   `json:"session_id"`
+	InstanceStart string   `json:"instance_start_time"`
+	LastID        string   `json:"last_id"`
+	LastRev       string   `json:"last_rev"`
+	LastSeq       json.Raw `json:"last_seq"`
+}
+
+func (r *ReadOnly) wire() wireReadOnly {
+	return wireReadOnly{r.SessionID, r.InstanceStart, r.Last.ID, r.Last.Rev, raw(r.Last.Seq)}
+}
+
+// readOnly reads the member source_read_only. What is no such member, or not whole, proves nothing and is
+// left out.
+func readOnly(member json.Raw) *ReadOnly {
+	var w wireReadOnly
+	if err := json.Decode(member, &w); err != nil || w.LastID == "" || w.LastRev == "" || len(w.LastSeq) == 0 {
+		return nil
+	}
+	last := Change{ID: w.LastID, Rev: w.LastRev, Seq: seq(w.LastSeq)}
+	return &ReadOnly{SessionID: w.SessionID, InstanceStart: w.InstanceStart, Last: last}
+}

@@ -1,0 +1,140 @@
+package replication
+
+import (
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// A source that lets us read only has no log that proves that the target's checkpoints are of its sequences.
+// Their log on the target says by what else the source is known (checkpoint.ReadOnly), and a run goes on from
+// it if all of that holds still: the source's log is the one from before it refused, or there is none; its
+// instance_start_time is the same, so it is no other database of that name; and it has the last change that
+// was read of it, so it was not put back to an earlier state. The run begins at that change, even if a
+// checkpoint is further on: what a filter left out behind it proves nothing.
+
+// refusesLog reports whether a server answered that it does not store a log, and will not the next time.
+func refusesLog(f *peer.Failure) bool {
+	return f.Kind == peer.Status && (f.Status == 401 || f.Status == 403 || f.Status == 405)
+}
+
+// readOnlySource returns by what the target's log knows the source, if that is a reason to go on from it; nil
+// if only a checkpoint that both logs have is one. A server that is not clustered may number changes anew, and
+// gives another instance_start_time at each of its starts, so there only one that is known tells.
+func (o *opener) readOnlySource() *checkpoint.ReadOnly {
+	s := &o.sides[peer.Source]
+	of := o.sides[peer.Target].trusted().ReadOnly
+	if of == nil || of.SessionID != s.log.SessionID || of.InstanceStart != s.start {
+		return nil
+	}
+	if !s.clustered && !known(s.start) {
+		return nil
+	}
+	return of
+}
+
+// findLast asks the source for the last change that was read of it. A node of a cluster may lack a change for
+// a moment, so the source is asked twice before the target's log counts for nothing.
+func (o *opener) findLast(last checkpoint.Change) {
+	op, asked := peer.FindRev{ID: last.ID, Rev: last.Rev}, 0
+	c := &call{op: op, held: true}
+	c.then = func(reply peer.Reply) {
+		if f := reply.Failure; f != nil {
+			o.crash(trouble(op, f))
+			return
+		}
+		found := reply.Result.(peer.RevFound).Found
+		if asked++; !found && asked == 1 {
+			o.again(c, missingPause)
+			return
+		}
+		o.finish(c)
+		if !found {
+			// Reached: a read-only source lacks what was read of it
+			o.compare()
+			return
+		}
+		// Reached: a run goes on from the target's log alone
+		o.commits.alone, o.commits.last, o.commits.committedLast = true, last, last
+		o.copyFrom(last.Seq, o.sides[peer.Target].log.History)
+	}
+	o.issue(c)
+}
+
+// sourceRefuses looks at the log of a source that did not take a new one: an earlier attempt whose answer was
+// lost may have written it. A source that does not show its log either has locked us out.
+func (k *committer) sourceRefuses(refusal *peer.Failure) {
+	k.insist(peer.GetLocal{Side: peer.Source, ID: k.ids.Bases[0]}, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			k.fail(failure(refusal, "Error updating the source checkpoint document: %s", refusal))
+			return
+		}
+		doc := reply.Result.(peer.Local)
+		log, err := checkpoint.Parse(doc.Body)
+		switch {
+		case doc.Found && err == nil && log.SessionID == k.log.SessionID:
+			k.logWritten(peer.Source, doc.Rev)
+			return
+		case doc.Found && err == nil:
+			k.sides[peer.Source].log, k.sides[peer.Source].logRev = log, doc.Rev
+		}
+		k.goOnAlone()
+	})
+}
+
+// goOnAlone goes on without a log on the source. The one on the target is written again, with what the source
+// is known by, unless it has that already. Before that the target must turn out to be the one that it was: one
+// that was made again before the first write has that log now, and a second one, which names the revision of
+// the first, would be trusted (see trusted).
+func (k *committer) goOnAlone() {
+	// Reached: a source stores no log
+	told := k.alone
+	k.readOnly, k.alone = true, true
+	if told {
+		k.logWritten(peer.Target, k.sides[peer.Target].logRev)
+		return
+	}
+	k.step = writingTarget
+	op := peer.Open{Side: peer.Target}
+	k.insist(op, func(reply peer.Reply) {
+		switch {
+		case reply.Failure != nil:
+			k.fail(trouble(op, reply.Failure))
+		case k.sides[peer.Target].isOther(reply.Result.(peer.Opened).InstanceStartTime):
+			k.fail(replaced(peer.Target))
+		default:
+			k.putLog(peer.Target)
+		}
+	})
+}
+
+// keepsLast calls then if a read-only source still has the last change of the checkpoint before. Without it
+// the source was put back to an earlier state; a log on the source would tell that.
+func (k *committer) keepsLast(then func()) {
+	last := k.committedLast
+	if last.ID == "" {
+		then()
+		return
+	}
+	op := peer.FindRev{ID: last.ID, Rev: last.Rev}
+	k.insist(op, func(reply peer.Reply) {
+		switch f := reply.Failure; {
+		case f != nil:
+			k.fail(trouble(op, f))
+		case !reply.Result.(peer.RevFound).Found:
+			// Reached: a read-only source was put back under its run
+			k.fail(failure(nil, "the source database lacks %s of document %q, which it had", last.Rev, last.ID))
+		default:
+			then()
+		}
+	})
+}
+
+// readOnlySource is what the source is known by in the target's log; nil before the first change of it was
+// copied.
+func (k *committer) readOnlySource() *checkpoint.ReadOnly {
+	if !k.alone || k.writingLast.ID == "" {
+		return nil
+	}
+	s := &k.sides[peer.Source]
+	return &checkpoint.ReadOnly{SessionID: s.log.SessionID, InstanceStart: s.start, Last: k.writingLast}
+}

@@ -1,0 +1,259 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// feedStart is where a run began to read.
+func (w *world) feedStart() string {
+	for _, c := range w.calls {
+		if rest, is := strings.CutPrefix(c, "read changes since "); is {
+			return strings.Fields(rest)[0]
+		}
+	}
+	return "nowhere"
+}
+
+func (w *world) logOn(side peer.Side) checkpoint.Log {
+	w.t.Helper()
+	body := w.dbs[side].local["four"].body
+	if body == nil {
+		return checkpoint.Log{}
+	}
+	log, err := checkpoint.Parse(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return log
+}
+
+// readOnlyWorld has a run behind it whose source refused to store logs.
+func readOnlyWorld(t *testing.T, status int) *world {
+	w := newWorld(t)
+	w.readOnly = status
+	w.fill(3)
+	w.begin()
+	if end := w.wantEnd(Completed, ""); !end.Info.SourceReadOnly {
+		t.Errorf("info %+v", end.Info)
+	}
+	w.calls = nil
+	return w
+}
+
+func TestReadOnlySource(t *testing.T) {
+	for _, status := range []int{401, 403, 405} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			w := readOnlyWorld(t, status)
+			log := w.logOn(peer.Target)
+			want := checkpoint.ReadOnly{InstanceStart: "1", Last: checkpoint.Change{ID: "doc2", Rev: log.ReadOnly.Last.Rev, Seq: `"3-opaque"`}}
+			if *log.ReadOnly != want || log.SourceLastSeq != `"3-opaque"` || w.logOn(peer.Source).SessionID != "" {
+				t.Errorf("the target's log is %+v, %+v", log, *log.ReadOnly)
+			}
+			w.dbs[peer.Source].write("new", "1-a")
+			w.begin()
+			end := w.wantEnd(Completed, "")
+			if from := w.feedStart(); from != `"3-opaque"` || end.Info.DocsWritten != 4 {
+				t.Errorf("the next run began at %s, and wrote %d documents in all", from, end.Info.DocsWritten)
+			}
+			refused := slices.DeleteFunc(slices.Clone(w.calls), func(c string) bool { return !strings.HasPrefix(c, "put source") })
+			if len(refused) != 1 {
+				t.Errorf("a run asks the source once to store its log, not %q", refused)
+			}
+		})
+	}
+}
+
+func TestReadOnlySourceAnswersWithTargetsLog(t *testing.T) {
+	w := newWorld(t)
+	w.readOnly = 403
+	w.fill(1)
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"1-opaque"` {
+		t.Errorf("result %s, %v", end.Result, err)
+	}
+}
+
+// TestReadOnlySourceThatTakesNoCommit is about a proxy that lets GET through only.
+func TestReadOnlySourceThatTakesNoCommit(t *testing.T) {
+	w := newWorld(t)
+	w.readOnly = 405
+	w.failOn("commit source", 0, status(405))
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if log := w.logOn(peer.Target); log.ReadOnly == nil || log.SourceLastSeq != `"2-opaque"` {
+		t.Errorf("the target's log is %+v", log)
+	}
+}
+
+// TestReadOnlySourceIsAnotherOne has no run go on from a log whose source is not the one that it was.
+func TestReadOnlySourceIsAnotherOne(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"made again":                   func(w *world) { w.dbs[peer.Source].start = "2" },
+		"put back to an earlier state": func(w *world) { delete(w.dbs[peer.Source].parent, "doc2") },
+		"its log is another one":       func(w *world) { w.dbs[peer.Source].local["four"] = localDoc{1, []byte(`{"session_id":"x"}`)} },
+		"the target was made again":    func(w *world) { w.dbs[peer.Target].start = "2" },
+		"it tells no last change":      func(w *world) { w.damage(`"last_rev"`, `"last"`) },
+		"the member is something else": func(w *world) { w.damage(`"source_read_only":{`, `"source_read_only":7,"x":{`) },
+		"it has no instance_start_time": func(w *world) {
+			w.damage(`"source_read_only":{"session_id":"","instance_start_time":"1"`, `"source_read_only":{"a":""`)
+		},
+		"the log is without the member": func(w *world) { w.damage(`"source_read_only"`, `"other"`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := readOnlyWorld(t, 403)
+			change(w)
+			w.begin()
+			w.wantEnd(Completed, "")
+			if from := w.feedStart(); from != "0" {
+				t.Errorf("the run began at %s", from)
+			}
+		})
+	}
+}
+
+// damage replaces a text in the target's log.
+func (w *world) damage(old, with string) {
+	doc := w.dbs[peer.Target].local["four"]
+	if !strings.Contains(string(doc.body), old) {
+		w.t.Fatalf("no %s in %s", old, doc.body)
+	}
+	doc.body = []byte(strings.Replace(string(doc.body), old, with, 1))
+	w.dbs[peer.Target].local["four"] = doc
+}
+
+// TestSourceBecomesReadOnly keeps the log that the source stored before.
+func TestSourceBecomesReadOnly(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.readOnly = 401
+	w.dbs[peer.Source].write("new1", "1-a")
+	w.dbs[peer.Source].write("new2", "1-a")
+	w.begin()
+	w.wantEnd(Completed, "")
+	log := w.logOn(peer.Target)
+	if log.ReadOnly == nil || log.ReadOnly.SessionID != w.logOn(peer.Source).SessionID || log.ReadOnly.SessionID == "" {
+		t.Fatalf("the target's log is %+v", log)
+	}
+	w.calls = nil
+	w.begin()
+	w.wantEnd(Completed, "")
+	if from := w.feedStart(); from != `"4-opaque"` {
+		t.Errorf("the run began at %s", from)
+	}
+}
+
+// TestSourceStoresLogsAgain leaves nothing behind of the time in which the source did not.
+func TestSourceStoresLogsAgain(t *testing.T) {
+	w := readOnlyWorld(t, 403)
+	w.readOnly = 0
+	for i := range 2 {
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+		w.begin()
+		if end := w.wantEnd(Completed, ""); end.Info.SourceReadOnly {
+			t.Error("the source stored its log, and counts as read-only")
+		}
+	}
+	source, target := w.logOn(peer.Source), w.logOn(peer.Target)
+	if source.SessionID != target.SessionID || target.ReadOnly != nil || len(source.History) != 3 {
+		t.Errorf("logs are %+v and %+v", source, target)
+	}
+}
+
+// TestReadOnlyClusterLags asks a source twice for a change that one of its nodes may not have yet.
+func TestReadOnlyClusterLags(t *testing.T) {
+	w := readOnlyWorld(t, 403)
+	asked := 0
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.FindRev); is {
+			if asked++; asked == 1 {
+				return &peer.Reply{Result: peer.RevFound{}}
+			}
+		}
+		return nil
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if from := w.feedStart(); from != `"3-opaque"` || asked != 2 {
+		t.Errorf("the run began at %s after %d questions", from, asked)
+	}
+}
+
+// TestReadOnlySourcePutBackUnderItsRun ends the run before another checkpoint, or at its next look.
+func TestReadOnlySourcePutBackUnderItsRun(t *testing.T) {
+	w := newWorld(t)
+	w.readOnly, w.plan.Continuous = 403, true
+	w.fill(3)
+	w.begin()
+	for w.run.info.CheckpointedSeq != `"3-opaque"` {
+		w.proceed(first)
+	}
+	delete(w.dbs[peer.Source].parent, "doc2")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the source database lacks")
+}
+
+// TestLockedOutSource crashes when the source neither takes a log nor shows the one that it has.
+func TestLockedOutSource(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	refused := status(401)
+	w.answer = func(c Call) *peer.Failure {
+		if len(w.dbs[peer.Target].local) > 0 && strings.Contains(c.Op.String(), "source _local") {
+			return &refused
+		}
+		return nil
+	}
+	w.begin()
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: ")
+}
+
+// TestLogOfLostAnswerBeforeRefusal counts a log that an attempt wrote whose answer was lost.
+func TestLogOfLostAnswerBeforeRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	puts := 0
+	w.reply = func(c Call) *peer.Reply {
+		if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Source {
+			if puts++; puts == 1 {
+				w.putLocal(put)
+				return &peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}
+			}
+			refused := status(401)
+			return &peer.Reply{Failure: &refused}
+		}
+		return nil
+	}
+	w.begin()
+	end := w.wantEnd(Completed, "")
+	if end.Info.SourceReadOnly || w.logOn(peer.Target).ReadOnly != nil || puts != 2 {
+		t.Errorf("%d attempts, info %+v", puts, end.Info)
+	}
+}
+
+// TestTargetMadeAgainBeforeRefusal writes no second log to a target that was made again before the first: it
+// would count, though the target has none of the documents.
+func TestTargetMadeAgainBeforeRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.readOnly = 403
+	w.fill(1)
+	w.reply = func(c Call) *peer.Reply {
+		if put, is := c.Op.(peer.PutLocal); is && put.Side == peer.Target {
+			w.dbs[peer.Target].start = "2"
+		}
+		return nil
+	}
+	w.begin()
+	w.wantEnd(Crashed, "checkpoint_commit_failure: instance_start_time on target database has changed")
+	if log := w.logOn(peer.Target); log.ReadOnly != nil {
+		t.Errorf("the target's log is %+v", log)
+	}
+}
