@@ -223,7 +223,7 @@ func isAbsent(f *peer.Failure) bool {
 }
 
 // findRev asks for a revision, or for the leaves that follow it where it is none any more.
-func (e *endpoint) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
+func (p *Pair) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound, *peer.Failure) {
 	r := request{
 		method: http.MethodGet, path: escapeID(op.ID),
 		query: encodeQuery(
@@ -232,7 +232,7 @@ func (e *endpoint) findRev(ctx context.Context, op peer.FindRev) (peer.RevFound,
 		),
 		header: []peer.Param{{Name: "Accept", Value: "application/json"}},
 	}
-	a, f := e.ask(ctx, r, http.StatusOK)
+	a, f := p.source.ask(ctx, r, http.StatusOK)
 	switch {
 	case f != nil && f.Status == http.StatusNotFound && isAbsent(f):
 		return peer.RevFound{}, nil

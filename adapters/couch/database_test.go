@@ -28,6 +28,9 @@ func (a asked) serve(t *testing.T) http.HandlerFunc {
 }
 
 // TestSmallOperations are those with one request and a small answer.
+// askedRev is how revision 1-x of document a is asked for.
+const askedRev = `/db/a?open_revs=%5B%221-x%22%5D&latest=true`
+
 func TestSmallOperations(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -117,19 +120,19 @@ func TestSmallOperations(t *testing.T) {
 		{"get local no object", peer.GetLocal{ID: "a"}, asked{"GET", "/db/_local/a", "", 200, `[]`},
 			nil, "malformed_response"},
 
-		{"find rev", peer.FindRev{ID: "a/b", Rev: "1-x"},
-			asked{"GET", `/db/a%2Fb?open_revs=["1-x"]&latest=true`, "", 200, `[{"ok":{"_id":"a/b","_rev":"2-y"}}]`},
+		{"find rev", peer.FindRev{ID: "a", Rev: "1-x"},
+			asked{"GET", askedRev, "", 200, `[{"ok":{"_id":"a/b","_rev":"2-y"}}]`},
 			peer.RevFound{Found: true}, ""},
 		{"find rev missing", peer.FindRev{ID: "a", Rev: "1-x"},
-			asked{"GET", `/db/a?open_revs=["1-x"]&latest=true`, "", 200, `[{"missing":"1-x"}]`}, peer.RevFound{}, ""},
+			asked{"GET", askedRev, "", 200, `[{"missing":"1-x"}]`}, peer.RevFound{}, ""},
 		{"find rev of no document", peer.FindRev{ID: "a", Rev: "1-x"},
-			asked{"GET", `/db/a?open_revs=["1-x"]&latest=true`, "", 404, `{"error":"not_found","reason":"missing"}`},
+			asked{"GET", askedRev, "", 404, `{"error":"not_found","reason":"missing"}`},
 			peer.RevFound{}, ""},
 		{"find rev of no database", peer.FindRev{ID: "a", Rev: "1-x"},
-			asked{"GET", `/db/a?open_revs=["1-x"]&latest=true`, "", 404, `{"error":"not_found","reason":"no_db_file"}`},
+			asked{"GET", askedRev, "", 404, `{"error":"not_found","reason":"no_db_file"}`},
 			nil, "404 not_found: no_db_file"},
 		{"find rev in no list", peer.FindRev{ID: "a", Rev: "1-x"},
-			asked{"GET", `/db/a?open_revs=["1-x"]&latest=true`, "", 200, `{"_id":"a"}`}, nil, "malformed_response"},
+			asked{"GET", askedRev, "", 200, `{"_id":"a"}`}, nil, "malformed_response"},
 
 		{"put local", peer.PutLocal{ID: "a", Body: []byte(`{"x":1}`)},
 			asked{"PUT", "/db/_local/a", `{"_id":"_local/a","x":1}`, 201, `{"ok":true,"rev":"0-1"}`},

@@ -74,7 +74,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	case peer.CountPending:
 		return reply(p.source.countPending(ctx, op.Since))
 	case peer.FindRev:
-		return reply(p.source.findRev(ctx, op))
+		return reply(p.findRev(ctx, op))
 	case peer.GetLocal:
 		return reply(p.side(op.Side).getLocal(ctx, op))
 	case peer.PutLocal:

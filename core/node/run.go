@@ -162,7 +162,7 @@ func (n *Node) onIdentify(e RunIdentifies) {
 
 func (n *Node) onProgress(e RunProgress) {
 	if r := n.find(e.Run); r != nil && r.state != over {
-		n.noteReadOnly(r, e.Info)
+		r.noteReadOnly(n, e.Info)
 		stats := jobstore.StatsOf(e.Info)
 		r.progress = &stats
 		n.write(r)
@@ -170,7 +170,7 @@ func (n *Node) onProgress(e RunProgress) {
 }
 
 // noteReadOnly tells once of each run that its source stores no checkpoints.
-func (n *Node) noteReadOnly(r *run, i replication.Info) {
+func (r *run) noteReadOnly(n *Node, i replication.Info) {
 	if i.SourceReadOnly && !r.readOnly {
 		r.readOnly = true
 		n.note("source_read_only", r.held.JobID, "the source stores no checkpoints; those on the target are enough")
@@ -184,7 +184,7 @@ func (n *Node) onEnded(e RunEnded) {
 	if r == nil || r.state == over {
 		return
 	}
-	n.noteReadOnly(r, e.End.Info)
+	r.noteReadOnly(n, e.End.Info)
 	turn, stats := n.turn(r), jobstore.StatsOf(e.End.Info)
 	switch e.End.Cause {
 	case replication.Completed:

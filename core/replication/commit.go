@@ -51,13 +51,7 @@ type committer struct {
 	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through,
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
-	// last, writingLast and committedLast are the last changes up to through, writing and committed; zero while
-	// none is known.
-	last, writingLast, committedLast checkpoint.Change
-	// alone is set while nothing but the target's log has the newest checkpoint, since the source refused to
-	// store one, in this run or in the one before; see readonly.go.
-	alone    bool
-	noCommit bool // the source refuses to be asked to make its writes durable
+	lone                                          lone // what stands in for the log of a source that stores none
 
 	// The checkpoint that is being written; without meaning while resting.
 	writing peer.Seq       // what it covers: through when it began
@@ -78,7 +72,7 @@ func (k *committer) passed(b *batch) {
 	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0, doneFirst,
 		int(b.stage), b.pending, len(b.fetch), len(b.copies))
 	k.through, k.throughNumber = b.last, b.number
-	k.last = cmp.Or(b.row, k.last)
+	k.lone.through = cmp.Or(b.row, k.lone.through)
 	k.rows += int64(b.rows)
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)
 }
@@ -109,7 +103,7 @@ func (k *committer) commitWhenDue() {
 		return
 	}
 	k.writing, k.covers, k.synced = k.through, k.rows, [2]bool{}
-	k.writingNumber, k.writingLast = k.throughNumber, k.last
+	k.writingNumber, k.lone.writing = k.throughNumber, k.lone.through
 	k.step = checkingFilter
 	k.checkFilter(k.sync)
 }
@@ -143,7 +137,7 @@ func (k *committer) sync() {
 }
 
 func (k *committer) makeDurable(side peer.Side) {
-	if side == peer.Source && k.noCommit {
+	if side == peer.Source && k.lone.noCommit {
 		k.madeDurable(side, k.sides[side].start)
 		return
 	}
@@ -152,7 +146,7 @@ func (k *committer) makeDurable(side peer.Side) {
 		case f == nil:
 			k.madeDurable(side, reply.Result.(peer.Committed).InstanceStartTime)
 		case side == peer.Source && refusesLog(f):
-			k.readOnly, k.alone, k.noCommit = true, true, true
+			k.readOnly, k.lone.counts, k.lone.noCommit = true, true, true
 			k.madeDurable(side, k.sides[side].start)
 		default:
 			k.fail(failure(f, "Failure on %s commit: %s", side, f))
@@ -255,7 +249,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 	k.sides[on].log, k.sides[on].logRev = k.log, rev
 	switch {
 	case on == peer.Source:
-		k.alone = false
+		k.lone.counts = false
 	case !k.readOnly:
 		k.step = writingSource
 		k.putLog(peer.Source)
@@ -265,7 +259,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 	invariant.Check(k.committedNumber <= k.writingNumber && k.writingNumber <= k.throughNumber, forward,
 		int(k.committedNumber), int(k.writingNumber), int(k.throughNumber))
 	k.committed = k.writing
-	k.committedNumber, k.committedLast = k.writingNumber, k.writingLast
+	k.committedNumber, k.lone.committed = k.writingNumber, k.lone.writing
 	k.rows -= k.covers
 	invariant.Check(k.rows >= 0, rowsAgree, int(k.rows), int(k.covers))
 	k.moved = k.rows > 0 || !sameMoment(k.through, k.committed)

@@ -12,6 +12,17 @@ import (
 // was read of it, so it was not put back to an earlier state. The run begins at that change, even if a
 // checkpoint is further on: what a filter left out behind it proves nothing.
 
+// lone is what a run knows of its source in place of a log.
+type lone struct {
+	// through, writing and committed are the last changes up to those positions of the committer; zero while none
+	// is known.
+	through, writing, committed checkpoint.Change
+	// counts is set while nothing but the target's log has the newest checkpoint, since the source refused to
+	// store one, in this run or in the one before.
+	counts   bool
+	noCommit bool // the source refuses to be asked to make its writes durable
+}
+
 // refusesLog reports whether a server answered that it does not store a log, and will not the next time.
 func refusesLog(f *peer.Failure) bool {
 	return f.Kind == peer.Status && (f.Status == 401 || f.Status == 403 || f.Status == 405)
@@ -54,7 +65,7 @@ func (o *opener) findLast(last checkpoint.Change) {
 			return
 		}
 		// Reached: a run goes on from the target's log alone
-		o.commits.alone, o.commits.last, o.commits.committedLast = true, last, last
+		o.commits.lone = lone{counts: true, through: last, committed: last}
 		o.copyFrom(last.Seq, o.sides[peer.Target].log.History)
 	}
 	o.issue(c)
@@ -87,8 +98,8 @@ func (k *committer) sourceRefuses(refusal *peer.Failure) {
 // the first, would be trusted (see trusted).
 func (k *committer) goOnAlone() {
 	// Reached: a source stores no log
-	told := k.alone
-	k.readOnly, k.alone = true, true
+	told := k.lone.counts
+	k.readOnly, k.lone.counts = true, true
 	if told {
 		k.logWritten(peer.Target, k.sides[peer.Target].logRev)
 		return
@@ -110,7 +121,7 @@ func (k *committer) goOnAlone() {
 // keepsLast calls then if a read-only source still has the last change of the checkpoint before. Without it
 // the source was put back to an earlier state; a log on the source would tell that.
 func (k *committer) keepsLast(then func()) {
-	last := k.committedLast
+	last := k.lone.committed
 	if last.ID == "" {
 		then()
 		return
@@ -132,9 +143,9 @@ func (k *committer) keepsLast(then func()) {
 // readOnlySource is what the source is known by in the target's log; nil before the first change of it was
 // copied.
 func (k *committer) readOnlySource() *checkpoint.ReadOnly {
-	if !k.alone || k.writingLast.ID == "" {
+	if !k.lone.counts || k.lone.writing.ID == "" {
 		return nil
 	}
 	s := &k.sides[peer.Source]
-	return &checkpoint.ReadOnly{SessionID: s.log.SessionID, InstanceStart: s.start, Last: k.writingLast}
+	return &checkpoint.ReadOnly{SessionID: s.log.SessionID, InstanceStart: s.start, Last: k.lone.writing}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
@@ -126,7 +125,6 @@ type world struct {
 	tooLarge   string // document that it takes in none
 	docSize    int    // bytes of a document
 	since      int64  // changes up to here are not wanted
-	readOnly   int    // the status with which the source refuses to store logs, 0 if it stores them
 	vanished   bool   // the source has none of the revisions that it announced
 	// refuses names documents that the target never takes.
 	refuses map[string]bool
@@ -452,26 +450,6 @@ func (w *world) checkCompleted() {
 }
 
 // putLocal writes a checkpoint, after checking the promise: nothing that it covers is missing.
-func (w *world) putLocal(op peer.PutLocal) peer.Reply {
-	d := w.dbs[op.Side]
-	if op.Side == peer.Source && w.readOnly > 0 {
-		return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: w.readOnly, Error: "forbidden"}}
-	}
-	doc, found := d.local[op.ID]
-	if found && op.Rev != fmt.Sprint("0-", doc.rev) || !found && op.Rev != "" {
-		return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 409, Error: "conflict"}}
-	}
-	log, err := checkpoint.Parse(op.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if id := w.uncovered(numberOf(log.SourceLastSeq)); id != "" {
-		w.t.Fatalf("checkpoint at %s on %s, but %s is not on the target", log.SourceLastSeq, op.Side, id)
-	}
-	d.local[op.ID] = localDoc{rev: doc.rev + 1, body: op.Body}
-	return peer.Reply{Result: peer.LocalWritten{Rev: fmt.Sprint("0-", doc.rev+1)}}
-}
-
 // wanted says whether a document has to arrive.
 func (w *world) wanted(id string) bool {
 	return w.dbs[peer.Source].at[id] > w.since && !w.refuses[id] && id != w.tooLarge

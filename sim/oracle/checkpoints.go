@@ -64,7 +64,7 @@ func (cp *checkpoints) checkLog(f world.LogWritten) {
 		return
 	}
 	alone := f.DB == target && cp.logs.read(f.Body).lone != nil
-	if !alone && source.ReadOnly == 0 {
+	if !alone && source.Deny[peers.Logs] == nil {
 		cp.checkBothSides(f.DB, f.ID)
 	}
 	if cp.senders.madeSince(r, head.session, source, target) {

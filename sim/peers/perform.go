@@ -78,8 +78,8 @@ func (db *DB) putLocal(op peer.PutLocal) (peer.Result, *peer.Failure) {
 	}
 	found := db.getLocal(op.ID)
 	switch {
-	case db.ReadOnly > 0:
-		return nil, answer(db.ReadOnly, "forbidden", "This database is only there to be read.")
+	case db.Deny[Logs] != nil:
+		return nil, answer(db.Server.RefusesLogs, "forbidden", "This database is only there to be read.")
 	case found.Rev == op.Rev:
 	case !db.Server.LaxLocals:
 		return nil, answer(409, "conflict", "Document update conflict.")

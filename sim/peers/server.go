@@ -82,14 +82,16 @@ func NewServer(name string, t Traits, now func() instant.Time) *Server {
 	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
 }
 
+// Logs in DB.Deny has the database refuse to store logs, with the status of its server.
+const Logs = "_local"
+
 // DB is a database. Each has a store of its own, so that it can be put back to an earlier state.
 type DB struct {
 	Server *Server
 	Name   string
-	// Deny has the documents that the database's validation function refuses, with its errors.
+	// Deny has the documents that the database's validation function refuses, with its errors, and Logs if the
+	// database stores no logs.
 	Deny map[string]*docs.Error
-	// ReadOnly is the status with which the database refuses to store logs; 0 if it stores them.
-	ReadOnly int
 
 	store   *fakefdb.Database
 	docs    *docs.Store

@@ -12,7 +12,9 @@ import (
 // fill gives a new database its first documents and its filter function.
 func (u *users) fill(db *peers.DB) {
 	if isSource(db.Name) {
-		db.ReadOnly = db.Server.RefusesLogs
+		if db.Server.RefusesLogs > 0 {
+			db.Deny[peers.Logs] = docs.Forbidden("read only")
+		}
 		for i := range u.w.Config.Docs {
 			u.edit(db, fmt.Sprint("doc", i), u.site)
 		}
