@@ -158,6 +158,7 @@ func redactedWork(w jobstore.Work) jobstore.Work {
 		&record.TargetProxy} {
 		*address = withoutQuery(*address)
 	}
+	record.Parking = jobstore.Parking{} // which the store reads from the header, and jobs that run have none
 	w.Record = &record
 	w.Replication = &spec.Replication{Continuous: w.Replication.Continuous}
 	return w
