@@ -28,7 +28,7 @@
 //	("waiting", due, id)            empty
 //	("parked", lot, id)             empty
 //	("owned", worker, batch, id)    empty, or "S" if the worker is asked to stop the job's run
-//	("worker", worker)              lease: live or expired
+//	("worker", worker)              lease: live with its timeout, or expired
 //	("beat", worker)                versionstamp of the last heartbeat, and what the worker says of itself
 //	("call", worker)                counter, raised when a job of the worker was taken from it or is to be stopped
 //	("gone", name)                  a node that others gave up, for operators
@@ -63,6 +63,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -186,6 +187,10 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 // Queue is the queue of one job type. It holds no state: everything is in the store.
 type Queue struct {
 	Keys Keys
+	// Timeout is the activity timeout of the job type: how long a worker may be silent before monitors give its
+	// jobs to others. Workers announce it in their leases. It is 0 for a type whose workers announce one of
+	// their own in what they tell of themselves, as those of replications do: theirs is a setting that changes.
+	Timeout time.Duration
 	// Along, if set, is what the type of the jobs reads of a job that is accepted. It is prefetched.
 	Along func(id string) kv.Range
 }

@@ -2,7 +2,9 @@ package jobs
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"time"
 
 	"couchrelay/core/kv"
 )
@@ -14,6 +16,9 @@ type Lease struct {
 	Beat [10]byte
 	// Expired marks a lease whose jobs are being given away.
 	Expired bool
+	// Timeout is how long the worker may be silent before its jobs are given to others: that of the job type
+	// when the worker registered, 0 if it has none.
+	Timeout time.Duration
 	// Info is what the worker tells about itself, as of Beat. The queue does not look into it.
 	Info []byte
 }
@@ -26,6 +31,15 @@ const (
 	leaseExpired = 'X'
 )
 
+// encodeLive is the row of a live worker. Without a timeout it is as earlier releases wrote it.
+func encodeLive(timeout time.Duration) []byte {
+	row := []byte{leaseLive}
+	if timeout == 0 {
+		return row
+	}
+	return binary.LittleEndian.AppendUint64(row, uint64(timeout.Microseconds()))
+}
+
 // Register makes a worker known under a name that no process used before. info is what others see of it. A
 // repetition finds the lease there and does no harm.
 func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
@@ -36,7 +50,7 @@ func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 	if len(row) > 0 && row[0] == leaseExpired {
 		return fmt.Errorf("worker %q: %w", worker, ErrLeaseLost)
 	}
-	tx.Set(q.Keys.Worker.Pack(worker), []byte{leaseLive})
+	tx.Set(q.Keys.Worker.Pack(worker), encodeLive(q.Timeout))
 	q.stamp(tx, worker, info)
 	return nil
 }
@@ -126,6 +140,7 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 			return nil, corruptf("worker row %x", row.Key)
 		}
 		l.Expired = row.Value[0] == leaseExpired
+		l.Timeout = time.Duration(counterValue(row.Value[1:])) * time.Microsecond
 		beats[i] = q.Keys.Beat.Pack(l.Worker)
 	}
 	values, err := r.GetAll(beats)

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,6 +174,9 @@ func (s *machine) Accept(t *rapid.T) {
 		Seed: rapid.Uint64().Draw(t, "seed"), Yield: rapid.Bool().Draw(t, "yield"),
 		Left: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "left"),
 	}
+	if rapid.IntRange(0, 2).Draw(t, "up to a priority") == 0 {
+		d.MaxPriority = string(tuple.Pack(rapid.Int64Range(-4, 4).Draw(t, "max priority")))
+	}
 	if rapid.Bool().Draw(t, "in part") {
 		d.Part = Part(rapid.Uint64().Draw(t, "part"))
 	}
@@ -202,7 +204,9 @@ func (s *machine) Accept(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := s.ready()
+	ready := slices.DeleteFunc(s.ready(), func(j *Job) bool {
+		return d.MaxPriority != "" && string(j.Priority) > d.MaxPriority
+	})
 	head := ready[:min(len(ready), max(d.Max, d.Window))]
 	if late { // others may have come in front of what it chose from
 		head = ready
@@ -353,75 +357,6 @@ func (s *machine) Requeue(t *rapid.T) {
 	s.checkFence(t, id, l, err)
 	if err == nil {
 		s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body}
-	}
-}
-
-// waiting are copies of the jobs that wait, by due time.
-func (m *model) waiting() []*Job {
-	var list []*Job
-	for _, j := range m.jobs {
-		if j.State == Pending && j.Due > 0 && j.Lot == "" {
-			copied := *j
-			list = append(list, &copied)
-		}
-	}
-	slices.SortFunc(list, func(a, b *Job) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID)) })
-	return list
-}
-
-func (s *machine) Promote(t *rapid.T) {
-	now, limit := instant.Time(rapid.Int64Range(0, 12).Draw(t, "now")), rapid.IntRange(1, 3).Draw(t, "limit")
-	type result struct {
-		moved int
-		next  instant.Time
-	}
-	waiting := s.m.waiting()
-	got, late, err := runOnce(t, s, func(tx kv.Tx) (result, error) {
-		moved, next, err := s.q.Promote(tx, now, limit)
-		return result{moved, next}, err
-	})
-	if !late { // else it chose from those that waited before
-		waiting = s.m.waiting()
-	}
-	due := len(slices.DeleteFunc(slices.Clone(waiting), func(j *Job) bool { return j.Due > now }))
-	moves := min(due, limit)
-	next := instant.Never
-	if moves < len(waiting) {
-		next = waiting[moves].Due
-	}
-	if err != nil || got != (result{moves, next}) {
-		t.Fatalf("promoted %v, %v, want %d, next %s", got, err, moves, next)
-	}
-	for _, was := range waiting[:moves] {
-		j := s.m.jobs[was.ID]
-		if j == nil || j.State != Pending || j.Due != was.Due {
-			t.Fatalf("promoted %s, which is %s by now", was, j)
-		}
-		j.Due = 0
-	}
-}
-
-func (s *machine) Recall(t *rapid.T) {
-	latest, limit := instant.Time(rapid.Int64Range(6, 12).Draw(t, "latest")), rapid.IntRange(1, 3).Draw(t, "limit")
-	beyond := func() []*Job {
-		list := slices.DeleteFunc(s.m.waiting(), func(j *Job) bool { return j.Due <= latest })
-		slices.Reverse(list)
-		return list[:min(len(list), limit)]
-	}
-	waiting := beyond()
-	moved, late, err := runOnce(t, s, func(tx kv.Tx) (int, error) { return s.q.Recall(tx, latest, limit) })
-	if !late { // else it chose from those that waited before
-		waiting = beyond()
-	}
-	if err != nil || moved != len(waiting) {
-		t.Fatalf("recalled %d, %v, want %d", moved, err, len(waiting))
-	}
-	for _, was := range waiting {
-		j := s.m.jobs[was.ID]
-		if j == nil || j.State != Pending || j.Due != was.Due {
-			t.Fatalf("recalled %s, which is %s by now", was, j)
-		}
-		j.Due = 0
 	}
 }
 

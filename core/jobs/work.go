@@ -33,6 +33,19 @@ type Demand struct {
 	// jobs beside Part, chosen at random, so that acceptors which do the same rarely conflict.
 	Yield bool
 	Left  string // what the worker's accept before left to others, empty for none; see Queue.Accept
+	// MaxPriority, if not empty, is the last priority that is taken, as the bytes of its tuple; jobs behind it are
+	// not looked at. Where a priority is a time, an accept up to now leaves the jobs of later. The first elements
+	// of a priority stand for all that begin with them.
+	MaxPriority string
+}
+
+// within is where in the ready queue the jobs stand that may be taken.
+func (d Demand) within(ready tuple.Subspace) kv.Range {
+	all := ready.Range()
+	if len(d.MaxPriority) > 0 { // elements begin with bytes below 0xff
+		all.End = append(append(bytes.Clone(ready), d.MaxPriority...), 0xff)
+	}
+	return all
 }
 
 // Taken is the result of an accept.
@@ -74,7 +87,7 @@ func (q *Queue) Accept(
 		t.Jobs, err = q.acceptedBefore(tx, taken)
 		return t, err
 	}
-	rows, err := tx.Snapshot().GetRange(q.Keys.Ready.Range(), kv.RangeOptions{Limit: max(d.Max, d.Window)})
+	rows, err := tx.Snapshot().GetRange(d.within(q.Keys.Ready), kv.RangeOptions{Limit: max(d.Max, d.Window)})
 	if err != nil {
 		return t, err
 	}

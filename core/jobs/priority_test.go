@@ -1,0 +1,98 @@
+package jobs
+
+import (
+	"slices"
+	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// addWith adds a job with a priority of these elements.
+func addWith(t *testing.T, db kv.Database, q *Queue, id string, priority ...any) {
+	t.Helper()
+	must(t, db, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, q.Add(tx, id, Schedule{Priority: tuple.Pack(priority...)}, nil)
+	})
+}
+
+// TestMaxPriority: an accept takes jobs up to a priority and that one included, whatever priorities are made of.
+func TestMaxPriority(t *testing.T) {
+	for name, c := range map[string]struct {
+		priorities [][]any
+		max        []byte
+		want       []string
+	}{
+		"numbers":        {[][]any{{-5}, {0}, {255}, {256}, {70000}}, tuple.Pack(256), []string{"0", "1", "2", "3"}},
+		"below all":      {[][]any{{1}, {2}}, tuple.Pack(0), nil},
+		"above all":      {[][]any{{1}, {2}}, tuple.Pack(3), []string{"0", "1"}},
+		"none":           {[][]any{{1}, {2}}, nil, []string{"0", "1"}},
+		"words":          {[][]any{{"high"}, {"high\x00"}, {"low"}}, tuple.Pack("high"), []string{"0"}},
+		"parts of pairs": {[][]any{{1, 9}, {2, 0}, {2, 9}, {3}}, tuple.Pack(2), []string{"0", "1", "2"}},
+		"pairs":          {[][]any{{1, 9}, {2, 0}, {2, 9}}, tuple.Pack(2, 0), []string{"0", "1"}},
+	} {
+		db, q := newQueue(t)
+		register(t, db, q, "w")
+		for i, p := range c.priorities {
+			addWith(t, db, q, string(rune('0'+i)), p...)
+		}
+		d := Demand{Batch: 1, Max: 9, MaxPriority: string(c.max)}
+		taken := must(t, db, func(tx kv.Tx) (Taken, error) { return q.Accept(tx, "w", d, nil) })
+		var got []string
+		for _, j := range taken.Jobs {
+			got = append(got, j.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: took %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// reads is a transaction that counts the rows which ranges of its snapshot have.
+type reads struct {
+	kv.Tx
+	snapshot kv.Reader
+	rows     *int
+}
+
+type snapshotReads struct {
+	kv.Reader
+	rows *int
+}
+
+func (r reads) Snapshot() kv.Reader { return snapshotReads{r.snapshot, r.rows} }
+
+func (r snapshotReads) GetRange(at kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	rows, err := r.Reader.GetRange(at, o)
+	*r.rows += len(rows)
+	return rows, err
+}
+
+// TestMaxPriorityLooksNoFurther: jobs behind the priority are neither read nor in the way of the commit. A store may
+// fail without a cause, but not each time.
+func TestMaxPriorityLooksNoFurther(t *testing.T) {
+	var failed error
+	for range 20 {
+		db, q := newQueue(t)
+		register(t, db, q, "w")
+		addWith(t, db, q, "now", 1)
+		addWith(t, db, q, "later", 9)
+		addWith(t, db, q, "latest", 10)
+		rows := 0
+		tx := open(t, db, func(tx kv.Tx) error {
+			rows = 0
+			d := Demand{Batch: 1, Max: 5, Window: 16, MaxPriority: string(tuple.Pack(1))}
+			_, err := q.Accept(reads{tx, tx.Snapshot(), &rows}, "w", d, nil)
+			return err
+		})
+		if rows != 1 {
+			t.Fatalf("%d rows of the queue were looked at", rows)
+		}
+		must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "later") })
+		addWith(t, db, q, "latest of all", 11)
+		if failed = tx.Commit(); failed == nil {
+			return
+		}
+	}
+	t.Error(failed)
+}
