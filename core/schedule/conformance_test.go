@@ -22,18 +22,20 @@ type mix struct {
 	least, most []float64
 	churn       int
 	endless     bool // rounds never end
+	// weights of the jobs of an account, over and over; without any all jobs have the same
+	weights [][]int64
 }
 
 // vectors are the simulations in CouchDB's couch_replicator_share, with the ranges that it asserts.
 var vectors = []mix{
-	{"A", []int64{100, 100}, []int{25, 25}, []int{75, 75}, []float64{49, 49}, []float64{51, 51}, 10, false},
-	{"B", []int64{900, 100}, []int{25, 25}, []int{75, 75}, []float64{89, 9}, []float64{91, 11}, 10, false},
-	{"C", []int64{100, 100}, []int{25, 25}, []int{25, 125}, []float64{49, 49}, []float64{51, 51}, 10, false},
-	{"D", []int64{1, 100}, []int{25, 25}, []int{25, 125}, []float64{0, 98}, []float64{2, 100}, 10, false},
-	{"E", []int64{100, 100, 100}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false},
-	{"F", []int64{100, 700, 200}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{9, 69, 19}, []float64{11, 71, 21}, 10, false},
-	{"G", []int64{100, 100, 100}, []int{25, 25, 25}, []int{25, 100, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false},
-	{"H", []int64{1000, 100, 1}, []int{25, 25, 25}, []int{100, 125, 875}, []float64{87, 9, 2}, []float64{89, 11, 4}, 10, false},
+	{"A", []int64{100, 100}, []int{25, 25}, []int{75, 75}, []float64{49, 49}, []float64{51, 51}, 10, false, nil},
+	{"B", []int64{900, 100}, []int{25, 25}, []int{75, 75}, []float64{89, 9}, []float64{91, 11}, 10, false, nil},
+	{"C", []int64{100, 100}, []int{25, 25}, []int{25, 125}, []float64{49, 49}, []float64{51, 51}, 10, false, nil},
+	{"D", []int64{1, 100}, []int{25, 25}, []int{25, 125}, []float64{0, 98}, []float64{2, 100}, 10, false, nil},
+	{"E", []int64{100, 100, 100}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false, nil},
+	{"F", []int64{100, 700, 200}, []int{25, 25, 25}, []int{75, 75, 75}, []float64{9, 69, 19}, []float64{11, 71, 21}, 10, false, nil},
+	{"G", []int64{100, 100, 100}, []int{25, 25, 25}, []int{25, 100, 75}, []float64{32, 32, 32}, []float64{34, 34, 34}, 10, false, nil},
+	{"H", []int64{1000, 100, 1}, []int{25, 25, 25}, []int{100, 125, 875}, []float64{87, 9, 2}, []float64{89, 11, 4}, 10, false, nil},
 }
 
 // others have more jobs, other churns and shares at the bounds.
@@ -55,17 +57,28 @@ var testForgetting = Forgetting{Interval: testInterval, Coeff: 500_000}
 // testJob is a job in a simulation: the twin uses priority, the product place.
 type testJob struct {
 	account  int
+	weight   int64
 	running  bool
 	started  int // cycle
 	priority int64
 	place    Place
+	began    Place // where it got its slot
+	slots    int   // cycles that it had a slot in, of those that count
+}
+
+func (m mix) weight(account, i int) int64 {
+	if m.weights == nil {
+		return DefaultWeight
+	}
+	list := m.weights[account]
+	return list[i%len(list)]
 }
 
 func (m mix) jobs() []*testJob {
 	var list []*testJob
 	for a := range m.shares {
 		for i := range m.running[a] + m.pending[a] {
-			list = append(list, &testJob{account: a, running: i < m.running[a]})
+			list = append(list, &testJob{account: a, running: i < m.running[a], weight: m.weight(a, i)})
 		}
 	}
 	rng := prng.New(1)
@@ -95,6 +108,7 @@ func (m mix) simulate(jobs []*testJob, cycles, warmUp int, step func(cycle int))
 				waits[i] = 0
 			}
 			if j.running && c >= warmUp {
+				j.slots++
 				used[j.account]++
 				total++
 			}
@@ -111,10 +125,13 @@ func (m mix) simulate(jobs []*testJob, cycles, warmUp int, step func(cycle int))
 // twin is the dumb twin: the algorithm of Kay and Lauder as CouchDB has it, which touches every job in every
 // cycle.
 func (m mix) twin(cycles int) outcome {
-	jobs := m.jobs()
-	usage, count := make([]int64, len(m.shares)), make([]int64, len(m.shares))
+	return m.twinOf(m.jobs(), cycles)
+}
+
+func (m mix) twinOf(jobs []*testJob, cycles int) outcome {
+	usage, weights := make([]int64, len(m.shares)), make([]int64, len(m.shares))
 	for _, j := range jobs {
-		count[j.account]++
+		weights[j.account] += j.weight
 	}
 	return m.simulate(jobs, cycles, 0, func(c int) {
 		for a := range usage {
@@ -129,7 +146,7 @@ func (m mix) twin(cycles int) outcome {
 			j.priority = j.priority * defaultPriorityCoeff / million
 			if j.running {
 				s := m.shares[j.account]
-				j.priority += usage[j.account] * count[j.account] / (s * s)
+				j.priority += usage[j.account] * weights[j.account] / (j.weight * s * s)
 			}
 		}
 		stops := slices.DeleteFunc(slices.Clone(jobs), func(j *testJob) bool { return !j.running })
@@ -162,18 +179,35 @@ type product struct {
 }
 
 func (m mix) play(o Order, cycles, warmUp int) outcome {
-	p := &product{mix: m, order: o, jobs: m.jobs(), charges: make([][]Charge, len(m.shares))}
+	return m.playJobs(m.jobs(), o, cycles, warmUp)
+}
+
+func (m mix) playJobs(jobs []*testJob, o Order, cycles, warmUp int) outcome {
+	return m.simulate(jobs, cycles, warmUp, m.begin(jobs, o).step)
+}
+
+func (m mix) begin(jobs []*testJob, o Order) *product {
+	p := &product{mix: m, order: o, jobs: jobs, charges: make([][]Charge, len(m.shares))}
 	for _, s := range m.shares {
 		p.accounts = append(p.accounts, Account{Shares: s})
 	}
 	for _, j := range p.jobs {
 		p.accounts[j.account].Jobs++
+		p.accounts[j.account].Excess += j.weight - DefaultWeight
 		if j.running {
 			p.slots++
 		}
-		j.place, p.accounts[j.account] = p.order.Enter(0, p.accounts[j.account])
+		j.place, p.accounts[j.account] = p.order.Enter(0, p.account(j))
+		j.began = j.place
 	}
-	return m.simulate(p.jobs, cycles, warmUp, p.step)
+	return p
+}
+
+// account is that of a job, of which a place is asked.
+func (p *product) account(j *testJob) Account {
+	a := p.accounts[j.account]
+	a.Weight = j.weight
+	return a
 }
 
 func (p *product) step(c int) {
@@ -187,6 +221,7 @@ func (p *product) step(c int) {
 	for a := range p.accounts {
 		p.accounts[a].Usage = p.order.Forgetting.Usage(p.charges[a], now)
 		p.accounts[a].Tail = p.order.Tail(p.accounts[a].Tail, p.virtual)
+		p.accounts[a].Floor = p.order.Floor(p.virtual)
 	}
 	var on, waiting []*testJob
 	var running []Running
@@ -195,7 +230,7 @@ func (p *product) step(c int) {
 			waiting = append(waiting, j)
 			continue
 		}
-		j.place = p.order.Next(j.place, testInterval, now, p.accounts[j.account])
+		j.place = p.order.Next(j.began, j.place, testInterval, now, p.account(j))
 		on = append(on, j)
 		running = append(running, Running{Continuous: true, Since: instant.Time(j.started), Place: j.place})
 	}
@@ -209,13 +244,13 @@ func (p *product) step(c int) {
 	for _, i := range stops {
 		j := on[i]
 		j.running = false
-		turn := Turn{Place: j.place, Owed: time.Duration(c-j.started) * testInterval}
-		j.place, p.accounts[j.account] = p.order.Settle(turn, now, p.accounts[j.account])
+		turn := Turn{Place: j.place, Owed: time.Duration(c-j.started) * testInterval, Began: j.began}
+		j.place, p.accounts[j.account] = p.order.Settle(turn, now, p.account(j))
 		waiting = append(waiting, j)
 	}
 	slices.SortStableFunc(waiting, order)
 	for _, j := range waiting[:len(stops)] {
-		j.running, j.started = true, c
+		j.running, j.started, j.began = true, c, j.place
 		p.virtual = max(p.virtual, j.place.Key)
 	}
 }

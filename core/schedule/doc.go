@@ -18,6 +18,23 @@
 // date, by their worker, once in an interval. A test compares shares and waits with a simulation that
 // follows the three steps to the letter.
 //
+// # Weights
+//
+// Weights divide what an account gets among its jobs: of those that always wait, each has time in proportion to its
+// weight w. With n jobs whose weights are W together, and so W/n on the average,
+//
+//   - under fair share a job's value grows by usage * W / (w * shares^2). All jobs rise to one height, so a job runs for
+//     a part w/W of what the account uses, and that depends on the sum of the values' growth no more than before;
+//   - under tags (and stride, lottery, eevdf) a job whose turn began at the tag b, and for which the account's next tag
+//     is t, is queued at b + (t-b) * (W/n) / w, no lower than the floor. Of jobs whose turns take the same time, all t-b
+//     are alike in the long run, so the ways from turn to turn are as 1/w. The account pays as before;
+//   - under fifo they mean nothing, as shares do.
+//
+// Only proportions count: weights that are all alike, or all doubled, change no key (TestEqualWeights). The account's
+// share stays as long as no job's part is more than a slot. Where it is, an account gets as much under tags, and less
+// under fair share, whose W has the weight that such a job cannot use. A waiting job is not touched here either: a new
+// weight holds from the next turn on.
+//
 // # Policies
 //
 // What makes an order is its Rules: where a job is queued when it is new and after each turn, what a turn costs

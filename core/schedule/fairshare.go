@@ -17,15 +17,15 @@ func (fairShare) Needs() State { return NeedsUsage }
 // Enter places a new job as if it had run for an interval, so that deleting a job and making it again gains
 // nothing.
 func (fairShare) Enter(o Order, now instant.Time, a Account) (int64, Account) {
-	return Key(o.Decay.At(now), Growth(a.Usage, a.Jobs, a.Shares)), a
+	return Key(o.Decay.At(now), a.Growth()), a
 }
 
-func (fairShare) Next(o Order, p Place, ran time.Duration, now instant.Time, a Account) int64 {
+func (fairShare) Next(o Order, _, p Place, ran time.Duration, now instant.Time, a Account) int64 {
 	if p.Epoch != o.Epoch {
 		p.Key = 0
 	}
 	interval := int64(max(o.growth(), 1))
-	growth := mulDiv(Growth(a.Usage, a.Jobs, a.Shares), min(int64(max(ran, 0)), interval), interval)
+	growth := mulDiv(a.Growth(), min(int64(max(ran, 0)), interval), interval)
 	return Grow(p.Key, o.Decay.At(now), growth)
 }
 

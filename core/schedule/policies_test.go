@@ -60,7 +60,7 @@ func (t *turns) turn(length time.Duration) int {
 		floor = t.waiting[t.first()].place.Key
 	}
 	a.Tail = t.order.Tail(a.Tail, floor)
-	j.place, *a = t.order.Settle(Turn{Place: j.place, Owed: length}, 0, *a)
+	j.place, *a = t.order.Settle(Turn{Place: j.place, Owed: length, Began: j.place}, 0, *a)
 	t.waiting = append(t.waiting, j)
 	t.got[j.account] += float64(length) / float64(testInterval)
 	return j.account

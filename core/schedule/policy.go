@@ -99,6 +99,12 @@ type Account struct {
 	// Name is the account's name, by which policies draw lots; known where it pays (Enter and Settle, with
 	// NeedsTail).
 	Name string
+	// Excess is by how much the weights of its jobs exceed DefaultWeight each, all together. It may be negative.
+	Excess int64
+	// Floor is the least tag that is given out (NeedsTail); it is no more than Tail.
+	Floor int64
+	// Weight is that of the job that is placed; 0 is DefaultWeight.
+	Weight int64
 }
 
 // Bounds of shares, and the shares of an account for which none are configured. The default is CouchDB's.

@@ -15,13 +15,13 @@ type Rules interface {
 	Needs() State
 	// Enter is the key of a new job, which a.Jobs counts already, and what becomes of its account.
 	Enter(o Order, now instant.Time, a Account) (key int64, after Account)
-	// Next is the key of a running job if it stopped now. p is its place at the last call of Next, or when it
-	// started, and ran the time since then.
-	Next(o Order, p Place, ran time.Duration, now instant.Time, a Account) (key int64)
+	// Next is the key of a running job if it stopped now. began is its place when it got its slot, p the one at the
+	// last call of Next, or else began, and ran the time since then.
+	Next(o Order, began, p Place, ran time.Duration, now instant.Time, a Account) (key int64)
 	// Settle is the key of a job that is queued again after a turn, and what becomes of its account. Under a
 	// policy that needs no tails the account is empty: the job's place in the turn, which Next kept up to
-	// date, says all. Under one that needs them, only Name, Shares and Tail are known, and Settle is called
-	// for turns that cost something only (Order.Pays).
+	// date, says all. Under one that needs them, all but Usage is known, and Settle is called for turns that
+	// cost something only (Order.Pays).
 	Settle(o Order, t Turn, now instant.Time, a Account) (key int64, after Account)
 	// GivesWay compares two continuous jobs that run: it is negative if a stops before b when another job
 	// waits for a slot, and 0 if the one stops first that ran longer.
@@ -43,6 +43,8 @@ type Turn struct {
 	Place Place // the job's place by the node's last survey; see Order.Next
 	// Owed is how long it ran while others waited, not negative and not longer than the run.
 	Owed time.Duration
+	// Began is the job's place when it got its slot.
+	Began Place
 }
 
 // Enter is the place of a new job, and what becomes of its account, of which only the tail may change. a.Jobs
@@ -52,10 +54,10 @@ func (o Order) Enter(now instant.Time, a Account) (Place, Account) {
 	return o.place(key), after
 }
 
-// Next is the place of a running job if it stopped now. p is its place at the last call of Next, or when it
-// started, and ran is the time since then. Of a longer time than Periods.Growth only that counts.
-func (o Order) Next(p Place, ran time.Duration, now instant.Time, a Account) Place {
-	return o.place(o.Policy.rules().Next(o, p, ran, now, a))
+// Next is the place of a running job if it stopped now. began is its place when it got its slot, p the one at the last
+// call of Next, or else began, and ran is the time since then. Of a longer time than Periods.Growth only that counts.
+func (o Order) Next(began, p Place, ran time.Duration, now instant.Time, a Account) Place {
+	return o.place(o.Policy.rules().Next(o, began, p, ran, now, a))
 }
 
 // Pays reports whether the end of a turn moves the tail of its account. Otherwise Settle needs no account.
@@ -78,7 +80,10 @@ func (o Order) Needs() State { return o.Policy.rules().Needs() }
 
 func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }
 
-// Tail is the tag that an account's next job gets: its stored tail, but none that is less than the floor, which
+// Tail is the tag that an account's next job gets if it has their mean weight: its stored tail, but none that is less than the floor, which
 // is the tag of the first waiting job or, when none waits, the greatest tag that got a slot. So an account that
 // had no jobs cannot save up turns, and one whose jobs wait loses none. See also Round.
-func (o Order) Tail(stored, floor int64) int64 { return max(stored, floor, o.Round.Base) }
+func (o Order) Tail(stored, floor int64) int64 { return max(stored, o.Floor(floor)) }
+
+// Floor is the least tag that is given out, as of the first waiting job and the round.
+func (o Order) Floor(first int64) int64 { return max(first, o.Round.Base) }

@@ -14,18 +14,20 @@ type tags struct{}
 func (tags) Needs() State { return NeedsTail }
 
 func (r tags) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(a, o.growth())
+	return r.pay(a, a.Floor, o.growth())
 }
 
-func (tags) Next(_ Order, _ Place, _ time.Duration, _ instant.Time, a Account) int64 { return a.Tail }
+func (tags) Next(o Order, began, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
+	return a.spaced(o.since(began, a), a.Tail)
+}
 
-func (r tags) Settle(_ Order, t Turn, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(a, t.Owed)
+func (r tags) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Account) {
+	return r.pay(a, o.since(t.Began, a), t.Owed)
 }
 
 // pay gives out the account's next tag.
-func (tags) pay(a Account, d time.Duration) (int64, Account) {
-	tag := a.Tail
+func (tags) pay(a Account, began int64, d time.Duration) (int64, Account) {
+	tag := a.spaced(began, a.Tail)
 	a.Tail += Cost(d, a.Shares)
 	return tag, a
 }

@@ -71,11 +71,12 @@ func (f Forgetting) Usage(charges []Charge, now instant.Time) int64 {
 	return usage
 }
 
-// Growth is what is added to the priority value of a running job in every interval: trunc(usage * jobs /
-// shares^2), with the number of the account's jobs, waiting ones too (RFC 017, step 3, as CouchDB
+// Growth is what is added to the priority value of a running job of the account in every interval: trunc(usage *
+// jobs / shares^2), with the number of the account's jobs, waiting ones too (RFC 017, step 3, as CouchDB
 // implements it). That is usage/shares, how much the account used for its shares, times jobs/shares, how
-// many jobs have to share them.
-func Growth(usage, jobs, shares int64) int64 {
-	shares = max(shares, 1)
-	return mulDiv(max(usage, 0), max(jobs, 0), shares*shares)
+// many jobs have to share them. A job of another weight than the mean counts the jobs as the sum of their weights
+// over its own.
+func (a Account) Growth() int64 {
+	shares := max(a.Shares, 1)
+	return mulDiv(max(a.Usage, 0), a.weights(), a.weight()*shares*shares)
 }

@@ -199,7 +199,7 @@ func TestGrowth(t *testing.T) {
 		{60_000_000, 1, 100, 6000}, {60_000_000, 100, 100, 600_000}, {59_999_999, 1, 1000, 59}, {5, 5, 0, 25}, {-1, 5, 1, 0}, {1, 1, 100, 0},
 		{math.MaxInt64, math.MaxInt64, 1, math.MaxInt64},
 	} {
-		if got := Growth(c.usage, c.jobs, c.shares); got != c.want {
+		if got := (Account{Usage: c.usage, Jobs: c.jobs, Shares: c.shares}).Growth(); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
@@ -313,14 +313,14 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"fair, new", new(fair, a), Place{3, clock + Log2(12_000)}},
 		{"fair, new in an idle account", new(fair, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
-		{"fair, half an interval", fair.Next(Place{3, clock}, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
-		{"fair, an interval at most", fair.Next(Place{3, clock}, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
-		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, testInterval, now, a), Place{3, clock + Log2(16_000)}},
-		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, testInterval, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, half an interval", fair.Next(Place{3, clock}, Place{3, clock}, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
+		{"fair, an interval at most", fair.Next(Place{3, clock}, Place{3, clock}, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, Place{3, Log2(8000)}, testInterval, now, a), Place{3, clock + Log2(16_000)}},
+		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, Place{2, 1 << 60}, testInterval, now, a), Place{3, clock + Log2(12_000)}},
 		{"fifo, new", new(fifo, a), Place{1, 0}},
-		{"fifo", fifo.Next(Place{}, time.Hour, now, a), Place{1, int64(now)}},
+		{"fifo", fifo.Next(Place{}, Place{}, time.Hour, now, a), Place{1, int64(now)}},
 		{"tags, new", new(tags, a), Place{1, 77}},
-		{"tags", tags.Next(Place{}, time.Hour, now, a), Place{1, 77}},
+		{"tags", tags.Next(Place{}, Place{}, time.Hour, now, a), Place{1, 77}},
 		{"fair, again", again(fair, Turn{Place: Place{3, 40}, Owed: time.Minute}), Place{3, 40}},
 		{"fair, again, from another policy", again(fair, minute), Place{3, clock}},
 		{"fifo, again", again(fifo, minute), Place{1, int64(now)}},
@@ -378,7 +378,7 @@ func TestRoundEnds(t *testing.T) {
 func TestPeriods(t *testing.T) {
 	a := Account{Shares: 100, Jobs: 1, Usage: 60_000_000}
 	o := Order{Forgetting: testForgetting, PriorityCoeff: 500_000, Decay: Decay{HalfLife: time.Hour}}
-	grown := func() int64 { return Exp2(o.Next(Place{}, testInterval, 0, a).Key) }
+	grown := func() int64 { return Exp2(o.Next(Place{}, Place{}, testInterval, 0, a).Key) }
 	paid := func() int64 {
 		tags := o
 		tags.Policy = Tags
@@ -444,7 +444,7 @@ func TestGrowOverflows(t *testing.T) {
 		p, _ := o.Enter(now, a)
 		for _, ran := range []time.Duration{time.Minute, time.Microsecond, time.Minute, 0, time.Minute} {
 			now = now.Add(ran)
-			next := o.Next(p, ran, now, a)
+			next := o.Next(p, p, ran, now, a)
 			if next.Key < p.Key-1<<16 { // powers are rounded
 				t.Errorf("%d running: it comes at %d after %v, and was at %d", running, next.Key, ran, p.Key)
 			}
