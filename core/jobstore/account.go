@@ -2,7 +2,9 @@ package jobstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"couchrelay/core/instant"
@@ -97,9 +99,10 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 func (s *Store) Accounts(
 	r kv.Reader, names []string, o schedule.Order, now instant.Time,
 ) ([]schedule.Account, error) {
-	keys, floor := make([][]byte, 0, 3*len(names)), int64(0)
+	keys, floor := make([][]byte, 0, 4*len(names)), int64(0)
 	for _, name := range names {
-		keys = append(keys, s.Keys.Shares.Pack(name), s.Keys.Count.Pack(name), s.Keys.Tail.Pack(name))
+		k := s.Keys
+		keys = append(keys, k.Shares.Pack(name), k.Count.Pack(name), k.Weights.Pack(name), k.Tail.Pack(name))
 	}
 	values, err := r.GetAll(keys)
 	if err == nil && o.Needs() == schedule.NeedsTail && len(names) > 0 {
@@ -110,8 +113,8 @@ func (s *Store) Accounts(
 	}
 	list := make([]schedule.Account, len(names))
 	for i, name := range names {
-		a, row := &list[i], values[3*i:]
-		a.Shares, a.Jobs = sharesOf(row[0]), number(row[1])
+		a, row := &list[i], values[4*i:]
+		a.Shares, a.Jobs, a.Excess = sharesOf(row[0]), number(row[1]), number(row[2])
 		invariant.Check(a.Jobs >= 0, countsJobs, int(a.Jobs))
 		switch o.Needs() {
 		case schedule.NeedsUsage:
@@ -121,7 +124,7 @@ func (s *Store) Accounts(
 			}
 			a.Usage = o.Forgetting.Usage(charges, now)
 		case schedule.NeedsTail:
-			a.Tail = o.Tail(number(row[2]), floor)
+			a.Tail, a.Floor = o.Tail(number(row[3]), floor), o.Floor(floor)
 		}
 	}
 	return list, nil
@@ -149,8 +152,8 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 		return schedule.Place{}, err
 	}
 	a := list[0]
-	a.Jobs++
-	tx.Add(s.Keys.Count.Pack(account), 1)
+	a.Jobs, a.Excess, a.Weight = a.Jobs+1, a.Excess+rec.excess(), rec.Weight
+	s.Keys.count(tx, rec, 1)
 	if order.Needs() != schedule.NeedsTail {
 		place, _ := order.Enter(now, a)
 		return place, nil
@@ -159,7 +162,7 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 	if err != nil {
 		return schedule.Place{}, err
 	}
-	payer.Jobs = a.Jobs
+	payer.Jobs, payer.Excess, payer.Weight = a.Jobs, a.Excess, a.Weight
 	place, after := order.Enter(now, payer)
 	s.Keys.setTail(tx, after)
 	return place, nil
@@ -168,7 +171,39 @@ func (s *Store) enter(tx kv.Tx, rec *Record, now instant.Time) (schedule.Place, 
 // leave takes a job that is over, or removed before it was, out of its account's number of jobs. The caller
 // has read the job, so that a repetition conflicts or finds nothing to do: the addition itself conflicts
 // with nothing and is not idempotent.
-func (s *Store) leave(tx kv.Tx, rec *Record) { tx.Add(s.Keys.Count.Pack(rec.Account()), -1) }
+func (s *Store) leave(tx kv.Tx, rec *Record) { s.Keys.count(tx, rec, -1) }
+
+// count adds a job to the numbers of its account, or takes it out.
+func (k Keys) count(tx kv.Tx, rec *Record, n int64) {
+	tx.Add(k.Count.Pack(rec.Account()), n)
+	k.addWeight(tx, rec, n*rec.excess())
+}
+
+func (k Keys) addWeight(tx kv.Tx, rec *Record, excess int64) {
+	if excess != 0 {
+		tx.Add(k.Weights.Pack(rec.Account()), excess)
+	}
+}
+
+// excess is by how much the weight of the job exceeds the default.
+func (r *Record) excess() int64 {
+	if r.Weight == 0 {
+		return 0
+	}
+	return r.Weight - schedule.DefaultWeight
+}
+
+// reweigh gives a job that is not over another weight, from its next turn on. The caller stores the record.
+func (k Keys) reweigh(tx kv.Tx, j *jobs.Job, rec *Record, weight int64) {
+	before := rec.excess()
+	rec.Weight = weight
+	if counted(j) {
+		k.addWeight(tx, rec, rec.excess()-before)
+	}
+}
+
+// counted reports whether a job that is not over is one of the numbers of its account.
+func counted(j *jobs.Job) bool { return j.Lot == "" || j.State == jobs.Running }
 
 // Demand is an account with its number of jobs that are not over.
 type Demand struct {
@@ -214,6 +249,7 @@ func (s *Store) settle(tx kv.Tx, rec *Record, t Turn, now instant.Time) (schedul
 	if err != nil {
 		return schedule.Place{}, err
 	}
+	payer.Weight = rec.Weight
 	place, after := order.Settle(t, now, payer)
 	s.Keys.setTail(tx, after)
 	return place, nil
@@ -226,12 +262,16 @@ func (s *Store) payer(tx kv.Tx, account string, o schedule.Order) (a schedule.Ac
 	if err != nil {
 		return a, err
 	}
-	shares, err := tx.Snapshot().Get(s.Keys.Shares.Pack(account))
+	k := s.Keys
+	rows, err := tx.Snapshot().GetAll([][]byte{k.Shares.Pack(account), k.Count.Pack(account), k.Weights.Pack(account)})
 	if err != nil {
 		return a, err
 	}
-	tail, err := tx.Get(s.Keys.Tail.Pack(account))
-	return schedule.Account{Name: account, Shares: sharesOf(shares), Tail: o.Tail(number(tail), floor)}, err
+	tail, err := tx.Get(k.Tail.Pack(account))
+	return schedule.Account{
+		Name: account, Shares: sharesOf(rows[0]), Jobs: number(rows[1]), Excess: number(rows[2]),
+		Tail: o.Tail(number(tail), floor), Floor: o.Floor(floor),
+	}, err
 }
 
 // setTail stores the tail of an account that has paid.
@@ -316,32 +356,39 @@ func (s *Store) Audit(r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	counts := map[string]int64{}
+	counts, weights := map[string]int64{}, map[string]int64{}
 	for _, j := range list {
 		rec, err := decodeRecord(j)
 		if err != nil {
 			return err
 		}
-		if !rec.State.Terminal() && (j.Lot == "" || j.State == jobs.Running) {
+		if !rec.State.Terminal() && counted(j) {
 			counts[rec.Account()]++
+			weights[rec.Account()] += rec.excess()
 		}
 	}
-	rows, err := r.GetRange(s.Keys.Count.Range(), kv.RangeOptions{})
+	return errors.Join(auditNumbers(r, s.Keys.Count, counts), auditNumbers(r, s.Keys.Weights, weights))
+}
+
+// auditNumbers compares rows of numbers by account with what they should be.
+func auditNumbers(r kv.Reader, space tuple.Subspace, want map[string]int64) error {
+	rows, err := r.GetRange(space.Range(), kv.RangeOptions{})
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
 		var account string
-		if err := s.Keys.Count.Scan(row.Key, &account); err != nil {
+		if err := space.Scan(row.Key, &account); err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
-		if n := number(row.Value); n != counts[account] {
-			return fmt.Errorf("%w: account %q counts %d jobs and has %d", jobs.ErrCorrupt, account, n, counts[account])
+		if n := number(row.Value); n != want[account] {
+			return fmt.Errorf("%w: account %q: %d, and its jobs say %d", jobs.ErrCorrupt, account, n, want[account])
 		}
-		delete(counts, account)
+		delete(want, account)
 	}
-	if len(counts) > 0 {
-		return fmt.Errorf("%w: accounts without a counter: %v", jobs.ErrCorrupt, counts)
+	maps.DeleteFunc(want, func(_ string, n int64) bool { return n == 0 })
+	if len(want) > 0 {
+		return fmt.Errorf("%w: accounts without a row: %v", jobs.ErrCorrupt, want)
 	}
 	return nil
 }

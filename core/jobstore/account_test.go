@@ -328,6 +328,7 @@ func TestAccountsModel(t *testing.T) {
 			"add": func(t *rapid.T) {
 				jobsMade++
 				rec := &Record{User: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "user")}
+				rec.Weight = rapid.SampledFrom([]int64{0, 1, 300}).Draw(t, "weight")
 				id := fmt.Sprint("j", jobsMade)
 				must(func(tx kv.Tx) error {
 					place, err := s.enter(tx, rec, now)

@@ -22,6 +22,7 @@
 //	("usage", account, interval, worker)
 //	                         microseconds of slots that the worker's jobs had in the interval
 //	("count", account)       number of the account's jobs that are not over
+//	("weights", account)     by how much the weights of these jobs exceed the default each, all together
 //	("tail", account)        the tag of the account's next job (policies that need it)
 //	("virtual")              the greatest tag that got a slot (likewise)
 //

@@ -196,7 +196,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
 				return err
 			}
-			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep.Paused)
+			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep)
 		}
 		rec.Pause = old.Pause // an operator's pause outlives edits
 	}

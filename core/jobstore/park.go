@@ -17,12 +17,14 @@ const (
 	lotBehind = "behind/" // and the replication id that another job has
 )
 
-// Control is what users, holds and other jobs have to say about whether a job may run.
+// Control is what users, holds and other jobs have to say about whether, and how much, a job may run.
 type Control struct {
 	// Pause is an operator's order that the job must not run; PausedByDocument says that its document has
 	// "paused": true. A running job with one of them is about to stop.
 	Pause            *Pause `json:"pause,omitempty"`
 	PausedByDocument bool   `json:"paused_by_document,omitempty"`
+	// Weight divides what the account gets among its jobs; 0 is schedule.DefaultWeight.
+	Weight int64 `json:"weight,omitempty"`
 	// Parking is why the job stands in no order, as its header says.
 	Parking `json:"-"`
 }
@@ -87,7 +89,7 @@ func (l lots) reenter(rec *Record, place schedule.Place) (schedule.Place, error)
 	if err != nil {
 		return place, err
 	}
-	l.tx.Add(l.s.Keys.Count.Pack(rec.Account()), 1)
+	l.s.Keys.count(l.tx, rec, 1)
 	if order.Needs() == schedule.NeedsTail && place.Epoch == order.Epoch {
 		floor, err := l.s.floor(l.tx.Snapshot(), order)
 		if err != nil {

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
+	"couchrelay/core/spec"
 )
 
 // Pause is an operator's order that a job must not run. It outlives restarts and edits of the job's document.
@@ -79,16 +80,21 @@ func byItsDocument(rec *Record) error {
 		` says "paused": true; change that to resume the job`)
 }
 
-// byDocument pauses or resumes the job of a document of which nothing else was changed.
-func (o Operator) byDocument(jobID string, paused bool) error {
+// byDocument pauses, resumes or weighs the job of a document, or of a request, of which nothing else was changed.
+func (o Operator) byDocument(jobID string, rep *spec.Replication) error {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
-	if err != nil || j == nil || rec.PausedByDocument == paused {
+	if err != nil || j == nil || rec.PausedByDocument == rep.Paused && rec.Weight == rep.Weight {
 		return err
 	}
-	event := "resumed"
-	if rec.PausedByDocument = paused; paused {
-		event = "paused"
+	if rec.Weight != rep.Weight {
+		o.Store.Keys.reweigh(o.Tx, j, rec, rep.Weight)
 	}
-	o.note(rec, event, "by the document")
+	if rec.PausedByDocument != rep.Paused {
+		event := "resumed"
+		if rec.PausedByDocument = rep.Paused; rep.Paused {
+			event = "paused"
+		}
+		o.note(rec, event, "by the document")
+	}
 	return o.lots().obey(j, rec)
 }

@@ -196,6 +196,7 @@ func (r *Record) describe(rep *spec.Replication) {
 	r.Source, r.Target, r.Continuous = rep.Source.URL, rep.Target.URL, rep.Continuous
 	r.CheckpointInterval = rep.CheckpointInterval.Milliseconds()
 	r.Unknown = rep.Unknown
+	r.Weight = rep.Weight
 	if rep.Source.Proxy != nil {
 		r.SourceProxy = rep.Source.Proxy.URL
 	}

@@ -46,6 +46,7 @@ type Keys struct {
 	Held, Lifted                 tuple.Subspace
 	Order, Virtual               []byte
 	Shares, Usage, Count, Tail   tuple.Subspace
+	Weights                      tuple.Subspace
 }
 
 // jobType is the type of replication jobs, of which there is only this one.
@@ -60,6 +61,7 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
 		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
+		Weights: root.Sub("weights"),
 	}
 }
 

@@ -21,7 +21,10 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 			return "", err
 		}
 		if running != nil && spec.Equal(running, rep) {
-			return jobID, tellUnknown(s, tx, jobID, rep.Unknown)
+			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
+				return "", err
+			}
+			return jobID, Operator{Store: s, Tx: tx, By: user, Now: now}.byDocument(jobID, rep)
 		}
 	}
 	return jobID, s.put(tx, jobID, &Record{User: user}, rep, now)

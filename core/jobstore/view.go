@@ -1,12 +1,14 @@
 package jobstore
 
 import (
+	"cmp"
 	"strings"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/schedule"
 )
 
 // Job is a job as lists return it.
@@ -96,6 +98,7 @@ func (r *Record) View() View {
 	if r.Paused {
 		v.State = Paused
 	}
+	v.Weight = cmp.Or(r.Weight, schedule.DefaultWeight)
 	if !r.State.Terminal() {
 		v.ActiveID = r.RepID
 	}

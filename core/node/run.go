@@ -38,12 +38,12 @@ type run struct {
 	// news, and if it had none.
 	claimed string
 
-	job     jobstore.Record // what holds go by: Database, Source and Target
+	job     jobstore.Record // what holds and shares go by: Database, Source, Target and Weight
 	account string          // that pays for the slot
-	place   schedule.Place  // the job's place in the queue, if it were queued now
-	charged instant.Time    // until when the ledger has the time of the run; since <= charged <= now
-	grown   instant.Time    // until when place has it, which takes numbers of the account; since <= grown <= now
-	owed    time.Duration   // how long it ran while others waited; 0 <= owed <= charged - since
+	stands
+	charged instant.Time  // until when the ledger has the time of the run; since <= charged <= now
+	grown   instant.Time  // until when place has it, which takes numbers of the account; since <= grown <= now
+	owed    time.Duration // how long it ran while others waited; 0 <= owed <= charged - since
 
 	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
 	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
@@ -52,6 +52,12 @@ type run struct {
 	claim    *Claim
 	progress *jobstore.Stats
 	end      Request
+}
+
+// stands is where the job of a run stands in the order.
+type stands struct {
+	place schedule.Place // in the queue, if it were queued now
+	began schedule.Place // where it stood when it got its slot
 }
 
 // writing reports whether the end of the run is being stored, so that the job may be gone from the worker's
@@ -72,9 +78,10 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	r := &run{
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
-		account: w.Record.Account(), place: w.Place,
+		account: w.Record.Account(), stands: stands{place: w.Place, began: w.Place},
 		job: jobstore.Record{
 			Database: w.Record.Database, Source: w.Record.Source, Target: w.Record.Target,
+			Control: jobstore.Control{Weight: w.Record.Weight},
 		},
 	}
 	if w.Claimed {

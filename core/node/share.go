@@ -40,7 +40,7 @@ func (n *Node) turn(r *run) jobstore.Turn {
 	n.grow(r)
 	ran := n.clock.Steady.Sub(r.since)
 	invariant.Check(0 <= r.owed && r.owed <= ran, owesTime, int(r.owed), int(ran))
-	return jobstore.Turn{Place: r.place, Owed: r.owed}
+	return jobstore.Turn{Place: r.place, Owed: r.owed, Began: r.began}
 }
 
 // charge notes in the ledger how long the run has had its slot since it was last charged, by the steady
@@ -62,7 +62,8 @@ func (n *Node) charge(r *run) {
 func (n *Node) grow(r *run) {
 	ran := n.clock.Steady.Sub(r.grown)
 	if a, known := n.share.accounts[r.account]; known && ran > 0 {
-		r.place = n.share.order.Next(r.place, ran, n.clock.Wall, a)
+		a.Weight = r.job.Weight
+		r.place = n.share.order.Next(r.began, r.place, ran, n.clock.Wall, a)
 		r.grown = n.clock.Steady
 	}
 }

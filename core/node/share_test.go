@@ -20,6 +20,17 @@ import (
 func (w *world) tenant(name string, instance byte, jobs int) {
 	w.t.Helper()
 	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, name, tuple.UUID{instance}, w.now) })
+	w.edit(name, instance, jobs)
+}
+
+// documentJob is the id of the job of a tenant's document.
+func documentJob(instance byte, i int) string {
+	return fmt.Sprintf("%02x%030d|r%03d", instance, 0, i)
+}
+
+// edit writes the documents of a tenant, over those that are there.
+func (w *world) edit(name string, instance byte, jobs int) {
+	w.t.Helper()
 	for i := range jobs {
 		w.do(func(tx kv.Tx) error {
 			db, err := w.s.Docs.Open(tx, name)
@@ -27,9 +38,15 @@ func (w *world) tenant(name string, instance byte, jobs int) {
 				return err
 			}
 			body := fmt.Sprintf(`{"_id":"r%03d","source":"http://%[2]s/a%[1]d","target":"http://%[2]s/b%[1]d","continuous":true}`, i, string('a'+rune(instance)))
+			if w.weigh != nil {
+				body = fmt.Sprintf(`%s,"weight":%d}`, body[:len(body)-1], w.weigh(i))
+			}
 			doc, err := docs.ParseDocument([]byte(body), docs.ReplicationMembers...)
 			if err != nil {
 				return err
+			}
+			if old, err := db.Read(doc.ID, docs.Want{}); err == nil {
+				doc.Rev = old.Rev
 			}
 			_, err = w.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc}}, jobstore.Writer{Admin: true}, w.now)
 			return err
@@ -68,6 +85,7 @@ func (w *world) play(d time.Duration) map[string]time.Duration {
 			ids := []uint64{}
 			for id, work := range n.running {
 				ran[work.Record.Account()] += tick
+				w.ran[work.JobID] += tick
 				if n.stopped[id] {
 					ids = append(ids, id)
 				}
@@ -79,6 +97,13 @@ func (w *world) play(d time.Duration) map[string]time.Duration {
 		}
 	}
 	return ran
+}
+
+func (w *world) all(ran map[string]time.Duration) (sum float64) {
+	for _, d := range ran {
+		sum += d.Seconds()
+	}
+	return sum
 }
 
 // TestSharesOfTwoNodes: accounts get what their shares say, whatever the number of their jobs and the nodes on
@@ -120,6 +145,54 @@ func TestSharesOfTwoNodes(t *testing.T) {
 			if math.Abs(before-c.before) > c.within || math.Abs(after-c.after) > c.within {
 				t.Errorf("the first account got %.1f%% and %.1f%%, want %.0f%% and %.0f%%", before, after, c.before, c.after)
 			}
+			w.audit()
+		})
+	}
+}
+
+// TestWeightsOfTwoNodes: the jobs of an account have time in proportion to their weights, on whichever node they run,
+// and after an edit of their documents in proportion to the new ones; their account has its share.
+func TestWeightsOfTwoNodes(t *testing.T) {
+	for policy, within := range map[schedule.Policy]float64{
+		schedule.FairShare: 0.4, // it forgets the turns of the lighter ones more
+		schedule.Tags:      0.1,
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.share(func(s *jobstore.Sharing) { s.Policy = policy })
+			w.weigh = func(i int) int64 { return 100 + int64(i%2)*200 }
+			w.tenant("a/_replicator", 2, 20)
+			w.weigh = nil
+			w.tenant("b/_replicator", 3, 20)
+			for _, name := range []string{"n1", "n2"} {
+				w.start(name, func(cfg *Config) {
+					cfg.Limits = schedule.Limits{MaxJobs: 4, MaxChurn: 2}
+					cfg.ActivityTimeout, cfg.PollInterval, cfg.StopTimeout = 10*time.Minute, time.Minute, time.Minute
+				})
+			}
+			check := func(heavy int) {
+				t.Helper()
+				w.play(time.Hour)
+				clear(w.ran)
+				ran := w.play(5 * time.Hour)
+				var light, heavier time.Duration
+				for i := range 20 {
+					if d := w.ran[documentJob(2, i)]; i%2 == heavy {
+						heavier += d
+					} else {
+						light += d
+					}
+				}
+				ratio, share := heavier.Seconds()/light.Seconds(), ran["a/_replicator"].Seconds()/w.all(ran)
+				t.Logf("ratio %.2f, share %.3f", ratio, share)
+				if math.Abs(ratio-3) > within || math.Abs(share-0.5) > 0.02 {
+					t.Errorf("three times the weight makes %.2f times the time, and %.3f for the account", ratio, share)
+				}
+			}
+			check(1)
+			w.weigh = func(i int) int64 { return 300 - int64(i%2)*200 }
+			w.edit("a/_replicator", 2, 20)
+			check(0)
 			w.audit()
 		})
 	}

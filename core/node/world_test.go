@@ -26,6 +26,9 @@ type world struct {
 	now   instant.Time
 	nodes []*driven
 	down  bool // the store refuses everything
+
+	weigh func(i int) int64        // the weights of jobs of tenants, nil for none
+	ran   map[string]time.Duration // by job, while play let time pass
 }
 
 type driven struct {
@@ -48,7 +51,7 @@ type driven struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000)}
+	w := &world{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000), ran: map[string]time.Duration{}}
 	w.s = jobstore.New(tuple.Subspace(tuple.Pack("test")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))
 	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, w.now) })
 	return w

@@ -23,11 +23,13 @@
 // Weights divide what an account gets among its jobs: of those that always wait, each has time in proportion to its
 // weight w. With n jobs whose weights are W together, and so W/n on the average,
 //
-//   - under fair share a job's value grows by usage * W / (w * shares^2). All jobs rise to one height, so a job runs for
-//     a part w/W of what the account uses, and that depends on the sum of the values' growth no more than before;
-//   - under tags (and stride, lottery, eevdf) a job whose turn began at the tag b, and for which the account's next tag
-//     is t, is queued at b + (t-b) * (W/n) / w, no lower than the floor. Of jobs whose turns take the same time, all t-b
-//     are alike in the long run, so the ways from turn to turn are as 1/w. The account pays as before;
+//   - under fair share a job's value grows by usage * W / (w * shares^2). All jobs rise to one height, so each runs
+//     for a part w/W of what the account uses, U, and the heights of all accounts are one for U in proportion to
+//     their shares, as before;
+//   - under tags (and stride, lottery, eevdf) a job whose turn began at the tag b is queued at
+//     b + (t-b) * (W/n) / w, no lower than the floor, where t is the account's next tag. Of jobs whose turns take
+//     the same time, all t-b are alike in the long run, so the ways from turn to turn are as 1/w. The account pays
+//     as before;
 //   - under fifo they mean nothing, as shares do.
 //
 // Only proportions count: weights that are all alike, or all doubled, change no key (TestEqualWeights). The account's

@@ -80,10 +80,10 @@ func (o Order) Needs() State { return o.Policy.rules().Needs() }
 
 func (o Order) place(key int64) Place { return Place{Epoch: o.Epoch, Key: key} }
 
-// Tail is the tag that an account's next job gets if it has their mean weight: its stored tail, but none that is less than the floor, which
-// is the tag of the first waiting job or, when none waits, the greatest tag that got a slot. So an account that
-// had no jobs cannot save up turns, and one whose jobs wait loses none. See also Round.
-func (o Order) Tail(stored, floor int64) int64 { return max(stored, o.Floor(floor)) }
+// Tail is the tag that an account's next job gets if it has their mean weight: its stored tail, but none that is less
+// than Floor. So an account that had no jobs cannot save up turns, and one whose jobs wait loses none.
+func (o Order) Tail(stored, first int64) int64 { return max(stored, o.Floor(first)) }
 
-// Floor is the least tag that is given out, as of the first waiting job and the round.
+// Floor is the least tag that is given out. first is the tag of the first waiting job or, when none waits, the greatest
+// tag that got a slot. See also Round.
 func (o Order) Floor(first int64) int64 { return max(first, o.Round.Base) }

@@ -306,6 +306,7 @@ func TestPlaces(t *testing.T) {
 		}
 		return place
 	}
+	next := func(o Order, p Place, ran time.Duration) Place { return o.Next(p, p, ran, now, a) }
 	here, minute := Place{1, 40}, Turn{Place: Place{1, 40}, Owed: time.Minute}
 	for _, c := range []struct {
 		name      string
@@ -313,14 +314,14 @@ func TestPlaces(t *testing.T) {
 	}{
 		{"fair, new", new(fair, a), Place{3, clock + Log2(12_000)}},
 		{"fair, new in an idle account", new(fair, Account{Shares: 100, Jobs: 1}), Place{3, clock}},
-		{"fair, half an interval", fair.Next(Place{3, clock}, Place{3, clock}, testInterval/2, now, a), Place{3, clock + Log2(6000)}},
-		{"fair, an interval at most", fair.Next(Place{3, clock}, Place{3, clock}, testInterval*9, now, a), Place{3, clock + Log2(12_000)}},
-		{"fair, a value decays first", fair.Next(Place{3, Log2(8000)}, Place{3, Log2(8000)}, testInterval, now, a), Place{3, clock + Log2(16_000)}},
-		{"fair, from another policy", fair.Next(Place{2, 1 << 60}, Place{2, 1 << 60}, testInterval, now, a), Place{3, clock + Log2(12_000)}},
+		{"fair, half an interval", next(fair, Place{3, clock}, testInterval/2), Place{3, clock + Log2(6000)}},
+		{"fair, an interval at most", next(fair, Place{3, clock}, testInterval*9), Place{3, clock + Log2(12_000)}},
+		{"fair, a value decays first", next(fair, Place{3, Log2(8000)}, testInterval), Place{3, clock + Log2(16_000)}},
+		{"fair, from another policy", next(fair, Place{2, 1 << 60}, testInterval), Place{3, clock + Log2(12_000)}},
 		{"fifo, new", new(fifo, a), Place{1, 0}},
-		{"fifo", fifo.Next(Place{}, Place{}, time.Hour, now, a), Place{1, int64(now)}},
+		{"fifo", next(fifo, Place{}, time.Hour), Place{1, int64(now)}},
 		{"tags, new", new(tags, a), Place{1, 77}},
-		{"tags", tags.Next(Place{}, Place{}, time.Hour, now, a), Place{1, 77}},
+		{"tags", next(tags, Place{}, time.Hour), Place{1, 77}},
 		{"fair, again", again(fair, Turn{Place: Place{3, 40}, Owed: time.Minute}), Place{3, 40}},
 		{"fair, again, from another policy", again(fair, minute), Place{3, clock}},
 		{"fifo, again", again(fifo, minute), Place{1, int64(now)}},

@@ -120,7 +120,8 @@ func TestWeights(t *testing.T) {
 			t.Logf("%s, %s: %.1f, longest wait %d, parts %.4v", name, m.name, o.shares, o.maxWait, p)
 			for key, got := range p {
 				if math.Abs(got-100) > within {
-					t.Errorf("%s, %s: weight %d of account %d gets %.1f%% of its part", name, m.name, key[1], key[0], got)
+					t.Errorf("%s, %s: weight %d of account %d gets %.1f%% of its part",
+						name, m.name, key[1], key[0], got)
 				}
 			}
 			for a := range want {
@@ -230,7 +231,8 @@ func TestEqualWeights(t *testing.T) {
 		heavy.Weight, heavy.Excess = 2*light.Weight, 2*sum-plain.Jobs*DefaultWeight
 		began := Place{o.Epoch, plain.Floor + number("began", 1e15)}
 		place := Place{number("epoch of the place", 1), number("place", 1e15)}
-		turn, now := Turn{Place: place, Owed: time.Duration(number("owed", 1e12)), Began: began}, instant.Time(number("now", 1e15))
+		turn := Turn{Place: place, Owed: time.Duration(number("owed", 1e12)), Began: began}
+		now := instant.Time(number("now", 1e15))
 		for _, pair := range [][2]Account{{plain, equal}, {light, heavy}} {
 			var places [2][3]Place
 			for i, a := range pair {
@@ -251,7 +253,7 @@ func TestEqualWeights(t *testing.T) {
 	})
 }
 
-// TestTagOfWeights by hand: the way to the next tag is as the mean weight to that of the job, from where its turn began,
+// TestTagOfWeights by hand: the way to the next tag, from where the turn began, is as the mean weight to that of the job,
 // and no tag is below the floor.
 func TestTagOfWeights(t *testing.T) {
 	o := Order{Policy: Tags, Epoch: 2, Forgetting: testForgetting}

@@ -3,10 +3,12 @@ package spec
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"couchrelay/core/ejson"
 	"couchrelay/core/peer"
+	"couchrelay/core/schedule"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,7 +21,8 @@ func ParseDocument(body ejson.Value, c Config) (*Replication, error) {
 		return nil, err
 	}
 	r := &Replication{
-		DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx(), Paused: p.boolean("paused", false),
+		DocID: p.text("_id"), Owner: p.text("owner"), User: p.userCtx(),
+		Orders: Orders{Paused: p.boolean("paused", false)},
 	}
 	if p.boolean("cancel", false) {
 		p.fail(BadRequest, "parameter `cancel` has no effect in a document",
@@ -101,6 +104,7 @@ func (p *parser) options(r *Replication) {
 	r.UseBulkGet = p.boolean("use_bulk_get", c.UseBulkGet)
 	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
 	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
+	r.Weight = weightOf(p)
 	r.Filter = p.filter()
 	p.refuseUnhonoured()
 }
@@ -138,6 +142,33 @@ func (p *parser) integer(name string, otherwise, least, most int) int {
 		p.badRequest("parameter `%s` must be an integer from %d to %d", name, least, most)
 	}
 	return i
+}
+
+// weightOf is 0 where it is the default, as it is for jobs that were made before there were weights.
+func weightOf(p *parser) int64 {
+	v, has := p.body.Get("weight")
+	if !has {
+		return 0
+	}
+	w, err := strconv.ParseInt(v.Text, 10, 64)
+	if v.Kind != ejson.Number || err != nil || w < schedule.MinWeight || w > schedule.MaxWeight {
+		p.badRequest("parameter `weight` must be an integer from %d to %d, and is %s", schedule.MinWeight,
+			schedule.MaxWeight, shown(v))
+	}
+	if w == schedule.DefaultWeight {
+		return 0
+	}
+	return w
+}
+
+// shown is a value as messages show it.
+func shown(v ejson.Value) string {
+	const most = 40 // bytes
+	text := string(v.Append(nil))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 func (p *parser) milliseconds(name string, otherwise time.Duration) time.Duration {

@@ -82,6 +82,7 @@ func TestEveryField(t *testing.T) {
 		"source": {"url": "http://s:1/a?x=y", "headers": {"X-B": "2", "X-A": "1"}, "auth": {"basic": {"username": "u", "password": "p"}}},
 		"target": "https://tu:tp@[::1]/b", "source_proxy": "socks5://pu:pp@proxy", "target_proxy": "http://proxy:3128",
 		"continuous": true, "create_target": true, "create_target_params": {"q": 2, "n": "1", "partitioned": true},
+		"weight": 1000,
 		"filter": "dd/f/g", "query_params": {"z": [1, 2], "a": "x y"}, "winning_revs_only": true, "since_seq": [3, "x"],
 		"use_checkpoints": false, "checkpoint_interval": "5000", "use_bulk_get": false, "worker_processes": 2, "worker_batch_size": "100",
 		"http_connections": 7, "connection_timeout": 1000, "retries_per_request": 0,
@@ -94,7 +95,8 @@ func TestEveryField(t *testing.T) {
 		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
 		Filter:          Filter{Kind: FunctionFilter, Name: "dd/f/g", QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
 		WinningRevsOnly: true, SinceSeq: jsontext.Value(`[3,"x"]`), CheckpointInterval: 5 * time.Second,
-		WorkerProcesses: 2, WorkerBatchSize: 100, Unknown: []string{"id", "coment", "Continuous"},
+		WorkerProcesses: 2, WorkerBatchSize: 100, Orders: Orders{Weight: 1000},
+		Unknown: []string{"id", "coment", "Continuous"},
 	}
 	want.Source.URL, want.Source.Credentials = "http://s:1/a?x=y", NewCredentials("u", "p")
 	want.Source.Headers = []Header{{"X-A", Hide("1")}, {"X-B", Hide("2")}}
@@ -222,6 +224,15 @@ func TestRefusals(t *testing.T) {
 		{`"connection_timeout":"",` + ends, "bad_request", "parameter `connection_timeout`"},
 		{`"retries_per_request":-1,` + ends, "bad_request", "parameter `retries_per_request` must be an integer from 0"},
 		{`"checkpoint_interval":86400001,` + ends, "bad_request", "parameter `checkpoint_interval`"},
+		{`"weight":0,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 0"},
+		{`"weight":1001,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 1001"},
+		{`"weight":-1,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is -1"},
+		{`"weight":1e2,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 1e2"},
+		{`"weight":100.0,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is 100.0"},
+		{`"weight":"1",` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is \"1\""},
+		{`"weight":null,` + ends, "bad_request", "parameter `weight` must be an integer from 1 to 1000, and is null"},
+		{`"weight":1` + strings.Repeat("0", 100) + `,` + ends, "bad_request",
+			"parameter `weight` must be an integer from 1 to 1000, and is 1" + strings.Repeat("0", 39) + "..."},
 		{`"since_seq":1e999,` + ends, "bad_request", "parameter `since_seq` has a number"},
 		{`"query_params":{"a":[-1e400]},"filter":"a/b",` + ends, "bad_request", "parameter `query_params` has a number"},
 		{`"since_seq":[1` + strings.Repeat("0", 1000) + `],` + ends, "bad_request", "parameter `since_seq` has a number of more than 1000 digits"},

@@ -43,9 +43,7 @@ type Replication struct {
 	User UserCtx `json:"user_ctx"`
 	// Owner is the document's owner field.
 	Owner string `json:"owner,omitempty"`
-	// Paused is a document's order that the replication must not run. It is no part of the work (Equal), so that
-	// a change of it alone leaves the job's numbers and its back-off as they are.
-	Paused bool `json:"paused,omitempty"`
+	Orders
 
 	// Cancel asks to stop a replication, in requests only. CancelID is its id as the user wrote it; if that
 	// is empty, the request means the replication that it describes itself.
@@ -54,6 +52,16 @@ type Replication struct {
 
 	// Unknown names the fields without a meaning, see Unknown: CouchDB ignores them, but they may be misspelled.
 	Unknown []string `json:"-"`
+}
+
+// Orders are what a document or a request says of the job. They are no part of the work (Equal), so that a change of
+// them alone leaves the job's numbers and its back-off as they are.
+type Orders struct {
+	// Paused says, in a document, that the replication must not run.
+	Paused bool `json:"paused,omitempty"`
+	// Weight divides what the account of the job gets among its jobs; 0 is schedule.DefaultWeight. Only the job keeps
+	// it.
+	Weight int64 `json:"-"`
 }
 
 // UserCtx is the user to whom a replication belongs.

@@ -21,6 +21,7 @@ type accounts struct {
 type account struct {
 	name               string
 	shares, jobs, tail int64
+	excess             int64             // of the weights of its jobs over the default
 	charges            []schedule.Charge // by time, then by worker
 }
 
@@ -44,21 +45,31 @@ func (a *accounts) least(first *schedule.Place) int64 {
 // payer is an account whose tail may move on.
 func (a *accounts) payer(n int, first *schedule.Place) schedule.Account {
 	c := &a.list[n]
-	return schedule.Account{Name: c.name, Shares: c.shares, Tail: a.order.Tail(c.tail, a.least(first))}
+	floor := a.least(first)
+	return schedule.Account{
+		Name: c.name, Shares: c.shares, Jobs: c.jobs, Excess: c.excess,
+		Tail: a.order.Tail(c.tail, floor), Floor: a.order.Floor(floor),
+	}
+}
+
+// count adds n jobs of a weight to an account, or takes them out.
+func (a *accounts) count(account int, n, weight int64) {
+	c := &a.list[account]
+	c.jobs, c.excess = c.jobs+n, c.excess+n*(weight-schedule.DefaultWeight)
 }
 
 // enter counts a new job and returns its place.
-func (a *accounts) enter(n int, first *schedule.Place, now instant.Time) schedule.Place {
+func (a *accounts) enter(n int, weight int64, first *schedule.Place, now instant.Time) schedule.Place {
 	c := &a.list[n]
-	c.jobs++
-	payer := schedule.Account{Shares: c.shares, Jobs: c.jobs}
+	a.count(n, 1, weight)
+	payer := schedule.Account{Shares: c.shares, Jobs: c.jobs, Excess: c.excess}
 	switch a.order.Needs() {
 	case schedule.NeedsUsage:
 		payer.Usage = a.order.Forgetting.Usage(c.charges, now)
 	case schedule.NeedsTail:
 		payer = a.payer(n, first)
-		payer.Jobs = c.jobs
 	}
+	payer.Weight = weight
 	place, after := a.order.Enter(now, payer)
 	if a.order.Needs() == schedule.NeedsTail {
 		c.tail = after.Tail
@@ -67,12 +78,16 @@ func (a *accounts) enter(n int, first *schedule.Place, now instant.Time) schedul
 }
 
 // settle charges a turn and returns the place that the job gets after it.
-func (a *accounts) settle(n int, t schedule.Turn, first *schedule.Place, now instant.Time) schedule.Place {
+func (a *accounts) settle(
+	n int, weight int64, t schedule.Turn, first *schedule.Place, now instant.Time,
+) schedule.Place {
 	if !a.order.Pays(t) {
 		place, _ := a.order.Settle(t, now, schedule.Account{})
 		return place
 	}
-	place, after := a.order.Settle(t, now, a.payer(n, first))
+	payer := a.payer(n, first)
+	payer.Weight = weight
+	place, after := a.order.Settle(t, now, payer)
 	a.list[n].tail = after.Tail
 	return place
 }
@@ -112,12 +127,13 @@ func (a *accounts) tune(seen schedule.Decay, halfLife time.Duration, now instant
 // view is what a survey tells of an account.
 func (a *accounts) view(name string, first *schedule.Place, now instant.Time) schedule.Account {
 	c := &a.list[a.byName[name]]
-	v := schedule.Account{Shares: c.shares, Jobs: c.jobs}
+	v := schedule.Account{Shares: c.shares, Jobs: c.jobs, Excess: c.excess}
 	switch a.order.Needs() {
 	case schedule.NeedsUsage:
 		v.Usage = a.order.Forgetting.Usage(c.charges, now)
 	case schedule.NeedsTail:
-		v.Tail = a.order.Tail(c.tail, a.least(first))
+		floor := a.least(first)
+		v.Tail, v.Floor = a.order.Tail(c.tail, floor), a.order.Floor(floor)
 	}
 	return v
 }

@@ -79,6 +79,9 @@ func (e *Exact) Submit(job int, now instant.Time) error {
 		"_id": j.ID, "continuous": j.Continuous,
 		"source": fmt.Sprintf("http://s%d.example.com/%s", j.Server, j.ID), "target": "http://t.example.com/" + j.ID,
 	}
+	if j.Weight != 0 {
+		body["weight"] = j.Weight
+	}
 	a := e.w.Accounts[j.Account]
 	err := e.do(func(tx kv.Tx) error {
 		if jobstore.IsReplicatorDB(a.Name) {

@@ -152,6 +152,7 @@ func drawConfig(t *rapid.T) Config {
 		j := workload.Job{
 			ID: fmt.Sprintf("j%d", n), Account: rapid.IntRange(0, len(w.Accounts)-1).Draw(t, "account"), Submit: submit,
 			Server: rapid.IntRange(0, 2).Draw(t, "server"), Continuous: rapid.IntRange(0, 3).Draw(t, "kind") > 0,
+			Weight:  rapid.SampledFrom([]int64{0, 0, 100, 1, 250, 1000}).Draw(t, "weight"),
 			Startup: time.Duration(rapid.IntRange(0, 3000).Draw(t, "startup")) * time.Millisecond, Speed: 10, Rate: 1,
 			Backlog: float64(rapid.IntRange(0, 3000).Draw(t, "backlog")),
 		}

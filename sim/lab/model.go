@@ -39,6 +39,7 @@ type modelJob struct {
 	worker    *modelWorker   // that runs it, nil for none
 	batch     uint64         // of the accept
 	account   int32
+	weight    int16
 	errors    uint16
 	lost      uint16
 	state     jobs.State // 0 before the job is made, and after it was removed
@@ -148,7 +149,7 @@ func (w *modelWorker) place(m *Model, n int32) int {
 // settle queues a job that has ended its turn, at once or when it is due.
 func (m *Model) settle(n int32, j *modelJob, t schedule.Turn, due, now instant.Time) {
 	j.lost = 0
-	j.place = m.accounts.settle(int(j.account), t, m.floor(), now)
+	j.place = m.accounts.settle(int(j.account), int64(j.weight), t, m.floor(), now)
 	m.queue(n, j, due)
 }
 
@@ -156,8 +157,8 @@ func (m *Model) finish(n int32, j *modelJob, t schedule.Turn, now instant.Time) 
 	m.release(n, j)
 	j.state, j.lost, j.errors = jobs.Finished, 0, 0
 	m.finished++
-	m.accounts.list[j.account].jobs--
-	m.accounts.settle(int(j.account), t, m.floor(), now)
+	m.accounts.count(int(j.account), -1, int64(j.weight))
+	m.accounts.settle(int(j.account), int64(j.weight), t, m.floor(), now)
 }
 
 // queue makes a job pending.
@@ -203,7 +204,7 @@ func (m *Model) endRound(seen schedule.Round, now instant.Time) {
 // Submit makes a job.
 func (m *Model) Submit(job int, now instant.Time) error {
 	j := &m.jobs[job]
-	j.place = m.accounts.enter(int(j.account), m.floor(), now)
+	j.place = m.accounts.enter(int(j.account), int64(j.weight), m.floor(), now)
 	m.queue(int32(job), j, 0)
 	return nil
 }
@@ -221,9 +222,9 @@ func (m *Model) Remove(job int, _ instant.Time) error {
 		m.ready.drop(n)
 	case j.state == jobs.Finished:
 		m.finished--
-		m.accounts.list[j.account].jobs++
+		m.accounts.count(int(j.account), 1, int64(j.weight))
 	}
-	m.accounts.list[j.account].jobs--
+	m.accounts.count(int(j.account), -1, int64(j.weight))
 	j.state = 0
 	return nil
 }
@@ -292,8 +293,13 @@ func (m *Model) expire(worker string, beat *[10]byte, limit int) node.Progressed
 
 func (m *Model) work(n int32) jobstore.Work {
 	j := &m.jobs[n]
+	rec := m.records[j.account]
+	if j.weight != schedule.DefaultWeight {
+		weighed := *rec
+		weighed.Weight, rec = int64(j.weight), &weighed
+	}
 	w := jobstore.Work{
-		JobID: m.ids[n], Lock: j.lock(), Record: m.records[j.account], Replication: continuous,
+		JobID: m.ids[n], Lock: j.lock(), Record: rec, Replication: continuous,
 		Lost: int(j.lost), Place: j.place, Claimed: true,
 	}
 	if j.one {

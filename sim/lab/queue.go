@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
+	"couchrelay/core/schedule"
 	"couchrelay/sim/workload"
 )
 
@@ -66,6 +67,7 @@ func NewModel(c Config) *Model {
 		m.ids[i] = jobID(w, i)
 		m.numbers[m.ids[i]] = int32(i)
 		m.jobs[i].account, m.jobs[i].one = int32(w.Jobs[i].Account), !w.Jobs[i].Continuous
+		m.jobs[i].weight = int16(cmp.Or(w.Jobs[i].Weight, schedule.DefaultWeight))
 		m.jobs[i].bucket = uint8(jobs.Bucket(m.ids[i]))
 		at[i] = -1
 	}

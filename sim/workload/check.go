@@ -154,6 +154,9 @@ func (j *Job) check(accounts int) error {
 	switch {
 	case j.Remove != 0 && (j.Remove <= j.Submit || j.Remove > maxTime):
 		return fmt.Errorf("remove is %s, and must be after submit (%s), or 0 for never", j.Remove, j.Submit)
+	case j.Weight != 0 && (j.Weight < schedule.MinWeight || j.Weight > schedule.MaxWeight):
+		return fmt.Errorf("weight is %d, and must be from %d to %d, or 0 for %d", j.Weight, schedule.MinWeight,
+			schedule.MaxWeight, schedule.DefaultWeight)
 	case j.Speed == 0:
 		return errors.New("speed is 0, and must be above 0")
 	case j.Every < 0 || j.Every > maxTime:

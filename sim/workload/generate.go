@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/prng"
+	"couchrelay/core/schedule"
 )
 
 // day is the period of the diurnal curve. Time 0 is midnight.
@@ -160,6 +161,9 @@ func (d *drawn) work(jobs []Job) {
 		j := &jobs[i]
 		j.Continuous, j.Startup, j.Speed = true, d.startup, d.speed
 		j.Backlog, j.Rate = d.backlog, d.rate.draw(uniform(&rates))
+		if d.weight != schedule.DefaultWeight {
+			j.Weight = int64(d.weight)
+		}
 	}
 	for _, i := range d.part("oneshot", d.oneshot, len(jobs)) {
 		jobs[i].Continuous = false

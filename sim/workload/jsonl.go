@@ -69,6 +69,7 @@ type traceJob struct {
 	Burst      seconds `json:"burst,omitzero"`
 	Phase      seconds `json:"phase,omitzero"`
 	MTBF       seconds `json:"mtbf,omitzero"`
+	Weight     int64   `json:"weight,omitzero"`
 }
 
 type traceOutage struct {
@@ -148,6 +149,7 @@ func (w *Workload) line(e event) traceLine {
 			ID: j.ID, Account: w.Accounts[j.Account].Name, Server: j.Server, Continuous: j.Continuous,
 			Startup: seconds(j.Startup), Backlog: j.Backlog, Speed: j.Speed, Rate: j.Rate,
 			Every: seconds(j.Every), Burst: seconds(j.Burst), Phase: seconds(j.Phase), MTBF: seconds(j.MTBF),
+			Weight: j.Weight,
 		}
 	case removeEvent:
 		l.Remove = &w.Jobs[e.i].ID
@@ -280,7 +282,7 @@ func (r *traceReader) job(at time.Duration, t *traceJob) error {
 		ID: t.ID, Account: account, Server: t.Server, Submit: at, Continuous: t.Continuous,
 		Startup: time.Duration(t.Startup), Backlog: t.Backlog, Speed: t.Speed, Rate: t.Rate,
 		Every: time.Duration(t.Every), Burst: time.Duration(t.Burst), Phase: time.Duration(t.Phase),
-		MTBF: time.Duration(t.MTBF),
+		MTBF: time.Duration(t.MTBF), Weight: t.Weight,
 	}
 	if err := j.check(len(r.w.Accounts)); err != nil {
 		return fmt.Errorf("job %q: %w", t.ID, err)

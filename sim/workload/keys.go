@@ -61,6 +61,7 @@ type work struct {
 	every, burst time.Duration
 	phase        time.Duration // negative if each job has one of its own
 	speed        float64
+	weight       int
 	startup      time.Duration
 }
 
@@ -100,6 +101,7 @@ func defaults() group {
 		work: work{
 			size: amount{mean: 10_000, law: "fixed", shape: 1.5}, rate: amount{mean: 0.1, law: "fixed", shape: 1.5},
 			every: time.Hour, burst: 5 * time.Minute, phase: -1, speed: 50, startup: 2 * time.Second,
+			weight: schedule.DefaultWeight,
 		},
 		trouble: trouble{mtbf: 10 * time.Minute, servers: 1, outageFor: 10 * time.Minute, outages: 1,
 			outageServers: 1},
@@ -174,6 +176,8 @@ var keys = config.Section[group]{
 		span(func(g *group) *time.Duration { return &g.burst }, 1)),
 	key("phase", "When the first burst begins; random if each job has one of its own.",
 		phase),
+	key("weight", "The weight of each job within its account.",
+		config.Integer(func(g *group) *int { return &g.weight }, schedule.MinWeight, schedule.MaxWeight)),
 	key("speed", "How many changes a running job copies in a second.",
 		number(func(g *group) *float64 { return &g.speed }, 1e-6, 1e9)),
 	key("startup", "How long a run takes until it copies its first change.",

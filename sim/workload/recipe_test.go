@@ -306,6 +306,7 @@ func TestPairedWorkloads(t *testing.T) {
 		{"lifetime = 1h", func(j *Job) { j.Remove = 0 }},
 		{"bursty = 0.5", func(j *Job) { j.Every, j.Burst, j.Phase = 0, 0, 0 }},
 		{"failing = 0.5", func(j *Job) { j.MTBF = 0 }},
+		{"weight = 300", func(j *Job) { j.Weight = 0 }},
 		{"arrival = even", func(j *Job) { j.Submit = 0 }},
 	} {
 		b := byID(append(slices.Clone(base), c.line)...)

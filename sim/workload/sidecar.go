@@ -15,7 +15,7 @@ import (
 // The others have the jobs of the SWF file. All times are seconds.
 var sidecarHeader = []string{
 	"job", "id", "account", "shares", "server", "submit", "remove", "continuous", "startup", "backlog", "speed",
-	"rate", "every", "burst", "phase", "mtbf",
+	"rate", "every", "burst", "phase", "mtbf", "weight",
 }
 
 func (w *Workload) writeSidecar(out io.Writer) error {
@@ -35,6 +35,7 @@ func (w *Workload) writeSidecar(out io.Writer) error {
 			seconds(j.Submit).String(), seconds(j.Remove).String(), strconv.FormatBool(j.Continuous),
 			seconds(j.Startup).String(), number(j.Backlog), number(j.Speed), number(j.Rate),
 			seconds(j.Every).String(), seconds(j.Burst).String(), seconds(j.Phase).String(), seconds(j.MTBF).String(),
+			strconv.FormatInt(j.Weight, 10),
 		})
 	}
 	c.Flush()
@@ -90,6 +91,7 @@ func (r *traceReader) row(row []string) error {
 		ID: row[1], Account: row[2], Server: int(f.integer("server")), Continuous: f.text("continuous") == "true",
 		Startup: f.time("startup"), Backlog: f.float("backlog"), Speed: f.float("speed"), Rate: f.float("rate"),
 		Every: f.time("every"), Burst: f.time("burst"), Phase: f.time("phase"), MTBF: f.time("mtbf"),
+		Weight: f.integer("weight"),
 	}
 	if c := f.text("continuous"); c != "true" && c != "false" {
 		f.fail("continuous", "true or false")

@@ -34,7 +34,7 @@ func workloads(t *rapid.T, changes bool) *Workload {
 	for i := range rapid.IntRange(0, 6).Draw(t, "jobs") {
 		j := Job{
 			ID: fmt.Sprintf("%s%d", text.Draw(t, "id"), i), Account: owner(),
-			Server: rapid.IntRange(0, 5).Draw(t, "server"),
+			Server: rapid.IntRange(0, 5).Draw(t, "server"), Weight: rapid.Int64Range(0, 1000).Draw(t, "weight"),
 			Submit: span("submit", 0, time.Hour), Continuous: rapid.Bool().Draw(t, "continuous"),
 			Startup: span("startup", 0, time.Minute), Backlog: amount("backlog", 0), Speed: amount("speed", 1e-9),
 			Rate: amount("rate", 0), MTBF: span("mtbf", 0, time.Hour),

@@ -41,6 +41,8 @@ type Job struct {
 	Submit  time.Duration
 	Remove  time.Duration // when it is removed whatever it does; 0 for never
 
+	Weight int64 // within its account, from schedule.MinWeight to schedule.MaxWeight; 0 is schedule.DefaultWeight
+
 	// Continuous jobs run until they have to give way. One-shots run until they have copied their Backlog.
 	Continuous bool
 	// Startup passes between the start of a run and its first copied change: connections are opened, and

@@ -20,6 +20,7 @@ type job struct {
 	State     jobstore.State `json:"state"`
 	StartTime timestamp      `json:"start_time"`
 	Unknown   []string       `json:"unknown_fields,omitempty"`
+	Weight    int64          `json:"weight"`
 	steering
 }
 
@@ -64,7 +65,8 @@ func jobOf(id string, v jobstore.View) job {
 		Source: v.Source, Target: v.Target, User: orNull(v.User),
 		DocID: orNull(v.DocID), Info: infoOf(v), History: make([]event, len(v.History)),
 		Node: orNull(v.Node), State: v.State,
-		StartTime: timestamp(v.Created), Unknown: v.Unknown, steering: steeringOf(id, v),
+		StartTime: timestamp(v.Created), Weight: v.Weight,
+		Unknown: v.Unknown, steering: steeringOf(id, v),
 	}
 	for i, e := range v.History {
 		j.History[i] = event{Timestamp: timestamp(e.At), Type: e.Type, Reason: e.Reason, By: e.By}
@@ -89,6 +91,7 @@ type document struct {
 	StartTime   timestamp      `json:"start_time"`
 	PID         *string        `json:"pid"`
 	Unknown     []string       `json:"unknown_fields,omitempty"`
+	Weight      int64          `json:"weight"`
 	steering
 }
 
@@ -99,7 +102,8 @@ func documentOf(id string, v jobstore.View) document {
 		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy),
 		State: v.State, Info: infoOf(v),
 		ErrorCount: v.ErrorCount, LastUpdated: timestamp(v.LastUpdated),
-		StartTime: timestamp(v.Created), PID: orNull(v.Run), Unknown: v.Unknown, steering: steeringOf(id, v),
+		StartTime: timestamp(v.Created), PID: orNull(v.Run), Weight: v.Weight,
+		Unknown: v.Unknown, steering: steeringOf(id, v),
 	}
 }
 

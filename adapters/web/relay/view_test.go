@@ -16,7 +16,8 @@ func shown(state jobstore.State) *jobstore.Record {
 	r := &jobstore.Record{
 		Database: "_replicator", DocID: "doc", User: "joe", Source: "http://s/?a&b", Target: "http://t/",
 		SourceProxy: "http://sp/", TargetProxy: "http://tp/", Continuous: true, CheckpointInterval: 30000,
-		State: state, RepID: "rep", ErrorCount: 3,
+		Control: jobstore.Control{Weight: 250},
+		State:   state, RepID: "rep", ErrorCount: 3,
 		Created: 1 * second, LastStart: 2 * second, LastUpdated: 3 * second,
 		Stats: jobstore.Stats{
 			RevisionsChecked: 1, MissingRevisionsFound: 2, DocsRead: 3, DocsWritten: 4, ChangesPending: &pending,
@@ -49,7 +50,7 @@ func TestViews(t *testing.T) {
 		ends    = `"source":"http://s/?a&b","target":"http://t/"`
 		proxies = `"source_proxy":"http://sp/","target_proxy":"http://tp/"`
 		run     = `"n1@1970-01-01T00:00:02Z"`
-		id      = `,"job":"j"}`
+		id      = `,"weight":250,"job":"j"}`
 		problem = `{"error":"db_not_found: no such database"}`
 	)
 	request := &jobstore.Record{Source: "http://s/", Target: "http://t/", State: jobstore.Pending, Created: instant.Time(second)}
@@ -65,7 +66,8 @@ func TestViews(t *testing.T) {
 			`{"database":"_replicator","id":"rep","pid":null,` + ends + `,"user":"joe","doc_id":"doc",` +
 				`"info":{` + stats + `},` + history + `,"node":null,"state":"completed",` + start + id},
 		"new job": {asJob(request), `{"database":null,"id":null,"pid":null,"source":"http://s/","target":"http://t/",` +
-			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start + id},
+			`"user":null,"doc_id":null,"info":null,"history":[],"node":null,"state":"pending",` + start +
+			`,"weight":100,"job":"j"}`},
 		"running document": {asDocument(shown(jobstore.Running)), `{"database":"_replicator","doc_id":"doc","id":"rep","node":"n1",` +
 			ends + `,` + proxies + `,"state":"running","info":{` + stats + `},"error_count":3,` + update + `,` + start + `,"pid":` + run + id},
 		"failed document": {asDocument(shown(jobstore.Failed)), `{"database":"_replicator","doc_id":"doc","id":null,"node":null,` +
