@@ -55,24 +55,27 @@ func (s *service) shareAll(ctx context.Context, c jobstore.Sharing) error {
 	return err
 }
 
-// shareKeys puts some keys of this node in force on all nodes, and no others: another node may have changed those.
-func (s *service) shareKeys(ctx context.Context, c config.Config, names []config.Name) error {
+// shareKeys puts some keys of this node in force on all nodes, and no others: another node may have changed those. It
+// returns what was in force before.
+func (s *service) shareKeys(ctx context.Context, c config.Config, names []config.Name) (config.Config, error) {
+	was := c.Clone()
 	names = slices.DeleteFunc(names, func(n config.Name) bool { return !coreconfig.HoldsForAll(n.Section, n.Key) })
 	if len(names) == 0 {
-		return nil
+		return was, nil
 	}
 	if !s.ready() {
-		return fmt.Errorf("%w: the node is starting", kv.ErrUnavailable)
+		return was, fmt.Errorf("%w: the node is starting", kv.ErrUnavailable)
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return was, context.Cause(ctx)
 	}
 	// A client that leaves must not leave behind a change in the store that is in no file.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTime)
 	defer cancel()
 	_, err := s.share(ctx, func(old jobstore.Sharing) (jobstore.Sharing, error) {
-		all := c.Clone().Settings
-		all.Adopt(old)
+		was = c.Clone()
+		was.Adopt(old)
+		all := was.Clone().Settings
 		for _, n := range names {
 			if err := all.Take(n.Section, n.Key, &c.Settings); err != nil {
 				return old, err
@@ -80,7 +83,7 @@ func (s *service) shareKeys(ctx context.Context, c config.Config, names []config
 		}
 		return all.Replicator.Sharing, all.Check()
 	})
-	return err
+	return was, err
 }
 
 // ready reports whether the store is prepared.
@@ -119,6 +122,7 @@ func (s *service) put(c config.Config) error {
 		s.serve(s.serves)
 	}
 	s.config = c
+	logLevel.Set(logLevels[c.LogLevel])
 	if s.loop != nil {
 		s.loop.Configure(c.Node)
 	}
@@ -194,13 +198,14 @@ func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[
 	if err != nil {
 		return nil, fmt.Errorf("the configuration is as before: %w", err)
 	}
-	if err := s.shareKeys(ctx, c, ch.Names()); err != nil {
+	was, err := s.shareKeys(ctx, c, ch.Names())
+	if err != nil {
 		file.Discard()
 		return nil, err
 	}
 	if err := file.Place(); err != nil {
-		err = errors.Join(err, s.shareKeys(ctx, s.config, ch.Names()))
-		return nil, fmt.Errorf("the configuration is as before: %w", err)
+		_, back := s.shareKeys(ctx, was, ch.Names())
+		return nil, fmt.Errorf("the configuration is as before: %w", errors.Join(err, back))
 	}
 	s.layers = next
 	if err := s.put(c); err != nil {
@@ -313,7 +318,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 // fixed are the settings that a process keeps until it ends. All others put puts in force.
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
-	c.Admins, c.Ignored = nil, nil
+	c.Admins, c.Ignored, c.LogLevel = nil, nil, ""
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}

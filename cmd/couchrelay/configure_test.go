@@ -2,17 +2,22 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"couchrelay/adapters/config"
+	"couchrelay/core/kv"
 )
 
 const configURL = "_node/_local/_config/"
@@ -117,6 +122,11 @@ func TestChangesTakeEffect(t *testing.T) {
 		nodes := r.want(200, "GET", "_scheduler/nodes", "")["nodes"].([]any)
 		return nodes[0].(object)["max_jobs"] == 3.0
 	})
+	t.Cleanup(func() { logLevel.Set(slog.LevelInfo) })
+	r.want(200, "PUT", configURL+"log/level", `"error"`)
+	if logLevel.Level() != slog.LevelError {
+		t.Errorf("logs at %s", logLevel.Level())
+	}
 	for _, line := range []string{"key=max_jobs value=3 was=500 effect=live persist=true",
 		"key=use_bulk_get value=false was=true effect=restart", "value=tags was=fairshare effect=fleet"} {
 		if !strings.Contains(r.log.String(), line) {
@@ -125,7 +135,7 @@ func TestChangesTakeEffect(t *testing.T) {
 	}
 	text, err := os.ReadFile(r.svc.layers.path)
 	if err != nil || !strings.HasSuffix(string(text),
-		"\n[replicator]\nmax_jobs = 3\nscheduling_policy = tags\nuse_bulk_get = false\n") {
+		"\n[log]\nlevel = error\n\n[replicator]\nmax_jobs = 3\nscheduling_policy = tags\nuse_bulk_get = false\n") {
 		t.Errorf("%s, %v", text, err)
 	}
 }
@@ -261,6 +271,112 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 	r.want(200, "POST", configURL+"_reload", "{}")
 	r.want(200, "PUT", configURL+"replicator/max_jobs", `"7"`)
 	if status, text := r.setting("GET", "replicator/max_churn", ""); text != `"3"` {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// ruinous is a store during whose transactions a directory vanishes once a draft lies in it.
+type ruinous struct {
+	store
+	dir string
+}
+
+func (r ruinous) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	if drafts, _ := filepath.Glob(filepath.Join(r.dir, ".*")); len(drafts) > 0 {
+		_ = os.RemoveAll(r.dir)
+	}
+	return r.store.Begin(ctx, o)
+}
+
+// TestFileThatCannotBePlaced: a change that fails after it has reached the store is taken back there.
+func TestFileThatCannotBePlaced(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	open, dir := r.open, filepath.Join(t.TempDir(), "gone")
+	r.open = func() store { return ruinous{open(), dir} }
+	r.start(config.Default())
+	r.want(200, "PUT", configURL+"replicator.shares/user:a", `"7"`)
+	path := r.svc.layers.path
+	r.svc.layers.path = filepath.Join(dir, "local.ini")
+	for _, key := range []string{"replicator.shares/user:a", "replicator.shares/user:b"} {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Link(path, r.svc.layers.path)); err != nil {
+			t.Fatal(err)
+		}
+		if status, reason := r.setting("PUT", key, `"8"`); status != 500 || !strings.Contains(reason, "is as before") {
+			t.Errorf("%s: %d %s", key, status, reason)
+		}
+	}
+	r.svc.layers.path = path
+	if told := r.want(200, "GET", configURL+"replicator.shares", ""); !maps.Equal(told, object{"user:a": "7"}) {
+		t.Errorf("%v", told)
+	}
+	r.want(200, "PUT", configURL+"replicator.shares/user:b", `"9"`)
+}
+
+// TestPassingChanges: a change that is not kept wins over one that was, until another one comes, and is forgotten by
+// a reload. Spaces around a value mean nothing, as in CouchDB.
+func TestPassingChanges(t *testing.T) {
+	r := newRig(t)
+	for _, step := range []struct{ method, value, persist, now string }{
+		{"PUT", `" 7 "`, "true", "7"}, {"PUT", `"8"`, "false", "8"}, {"DELETE", "", "false", "7"},
+		{"PUT", `"8"`, "false", "8"}, {"PUT", `"9"`, "true", "9"}, {"PUT", `"8"`, "false", "8"},
+		{"DELETE", "", "true", "500"}, {"PUT", `"7"`, "true", "7"}, {"PUT", `"8"`, "false", "8"},
+		{"POST", "{}", "", "7"},
+	} {
+		name := "replicator/max_jobs"
+		if step.method == "POST" {
+			name = "_reload"
+		}
+		if status, text := r.setting(step.method, name, step.value, "X-Couch-Persist", step.persist); status != 200 {
+			t.Errorf("%v: %d %s", step, status, text)
+		}
+		if status, text := r.setting("GET", "replicator/max_jobs", ""); text != strconv.Quote(step.now) {
+			t.Errorf("%v: %d %s", step, status, text)
+		}
+	}
+	if kept, err := config.ReadLocal(r.svc.layers.path); err != nil ||
+		!maps.Equal(kept, config.Local{{Section: "replicator", Key: "max_jobs"}: "7"}) {
+		t.Errorf("%v, %v", kept, err)
+	}
+}
+
+// TestAdminsOfFiles: a request cannot remove an admin that a file names, and is told so.
+func TestAdminsOfFiles(t *testing.T) {
+	r := newRig(t)
+	r.svc.layers.files.Admins["adm"] = "secret"
+	q := http.Request{Header: http.Header{}}
+	q.SetBasicAuth("adm", "secret")
+	as := []string{"Authorization", q.Header.Get("Authorization")}
+	r.want(200, "PUT", configURL+"log/level", `"info"`)
+	if status, _ := r.setting("PUT", "admins/other", `"x"`, as...); status != 200 {
+		t.Errorf("answered %d", status)
+	}
+	if status, reason := r.setting("DELETE", "admins/adm", "", as...); status != 400 ||
+		!strings.Contains(reason, "[admins] adm: is in a file of --config; remove it there") {
+		t.Errorf("%d %s", status, reason)
+	}
+}
+
+// TestReloadKeepsAnAdmin: a reload that would leave the service open changes nothing.
+func TestReloadKeepsAnAdmin(t *testing.T) {
+	r := newRig(t)
+	open := config.Default()
+	for _, password := range []string{"secret", "another", ""} {
+		files := open.Clone()
+		if password != "" {
+			files.Admins["adm"] = password
+		}
+		files.Node.MaxJobs = 3
+		r.svc.read = func() (layers, error) { return layers{files: files}, nil }
+		err := r.svc.ReloadConfig(t.Context())
+		if (password == "") != (err != nil && strings.Contains(err.Error(), "the last admin")) {
+			t.Errorf("%q: %v", password, err)
+		}
+	}
+	q := http.Request{Header: http.Header{}}
+	q.SetBasicAuth("adm", "another")
+	status, text := r.setting("GET", "replicator/max_jobs", "", "Authorization", q.Header.Get("Authorization"))
+	if status != 200 || text != `"3"` {
 		t.Errorf("%d %s", status, text)
 	}
 }

@@ -46,7 +46,8 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	logger := newLogger(c.LogLevel)
+	logger := newLogger()
+	logLevel.Set(logLevels[c.LogLevel])
 	for _, name := range c.Ignored {
 		logger.Warn("config_ignored", "name", name)
 	}
@@ -337,10 +338,15 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 	return s.storeEnd()
 }
 
-// newLogger returns a logger to standard error, for a level of the configuration.
-func newLogger(level string) *slog.Logger {
-	levels := map[string]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError,
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: levels[level]}))
+// logLevel is the least severe level of the process's log; [log] level sets it.
+var logLevel slog.LevelVar
+
+// logLevels are the levels by the names that the configuration gives them.
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// newLogger returns a logger to standard error.
+func newLogger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &logLevel}))
 }

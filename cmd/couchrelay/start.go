@@ -61,9 +61,7 @@ func passes(err error) bool {
 
 // prepareOnce is one attempt. It may be repeated, whatever it has done.
 func (s *service) prepareOnce(ctx context.Context) error {
-	s.mu.Lock()
-	c := s.config
-	s.mu.Unlock()
+	c := s.started // what requests change meanwhile that is read here is for the next start
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
 	uuid, err := kv.Run(ctx, s.db,
 		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
