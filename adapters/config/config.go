@@ -18,6 +18,7 @@ type Config struct {
 	Port        int        // [chttpd] port; 0 lets the system choose one
 	UUID        string     // [couchdb] uuid; if empty the store makes one and keeps it
 	LogLevel    string     // [log] level: debug, info, warning, error
+	LogFormat   string     // [log] format: text, json
 	KeyPrefix   string     // [store] key_prefix: the name below which all keys lie in the store
 	Roles       node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
 	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
@@ -39,7 +40,7 @@ var MaintenanceModes = []string{"false", "true", "nolb"}
 // Default returns the configuration without a file.
 func Default() Config {
 	c := Config{
-		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", KeyPrefix: "couchrelay",
+		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
 		Admins:   map[string]string{},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}

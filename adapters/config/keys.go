@@ -53,6 +53,10 @@ var sections = map[string]config.Section[Config]{
 			Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info",
 				"warning", "error"),
 		},
+		{
+			Name: "format", Says: "How the service writes its log: key=value pairs, or a JSON object a line.",
+			Kind: config.OneOf(func(c *Config) *string { return &c.LogFormat }, "text", "json"),
+		},
 	},
 	"store": {
 		{

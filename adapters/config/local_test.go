@@ -135,7 +135,7 @@ func TestApply(t *testing.T) {
 	}
 	for n, want := range map[Name]string{
 		{"logs", "level"}: "[logs]: no such section; known are admins, chttpd",
-		{"log", "levels"}: "[log] levels: no such key; known are level", {"log", "level"}: "must be one of",
+		{"log", "levels"}: "[log] levels: no such key; known are format, level", {"log", "level"}: "must be one of",
 	} {
 		if err := c.Apply(Local{n: "x"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", n, err)

@@ -149,6 +149,9 @@ func (l *Loop) perform(e host.Effect) {
 		l.waits[e.Topic] = cancel
 		go l.await(ctx, e)
 	case node.StartRun:
+		rec := e.Work.Record
+		l.Logger.Info("started", "job", e.Work.JobID, "database", rec.Database, "document", rec.DocID,
+			"replication", rec.RepID, "source", rec.Source, "target", rec.Target)
 		l.open(e)
 	case host.RunEffect:
 		l.links[e.Run].perform(e.Effect)
@@ -178,7 +181,11 @@ func (l *Loop) log(e node.Note) {
 	if l.quiet && (e.What == "store_error" || e.What == "store_back") {
 		level = slog.LevelDebug
 	}
-	l.Logger.Log(l.ctx, level, e.What, "job", e.Job, "detail", e.Text)
+	about := []any{"job", e.Job}
+	if e.Class != "" {
+		about = append(about, "class", e.Class)
+	}
+	l.Logger.Log(l.ctx, level, e.What, append(about, "detail", e.Text)...)
 }
 
 // open makes the pair of a run that starts. Nothing is sent yet, so it fails only for reasons in the

@@ -160,6 +160,8 @@ func idle(t *testing.T) (server *httptest.Server, asked, gone chan struct{}) {
 func TestLoop(t *testing.T) {
 	server, asked, gone := idle(t)
 	r := newRig(t)
+	var lines bytes.Buffer // only Run's goroutine writes into it
+	r.Logger = slog.New(slog.NewTextHandler(&lines, nil))
 	left := r.run(t.Context())
 	pair := func(more string) string {
 		return fmt.Sprintf(`{"source":"%s/db","target":"%s/db"%s}`, server.URL, server.URL, more)
@@ -185,6 +187,14 @@ func TestLoop(t *testing.T) {
 	awaited(t, "the node to leave", left)
 	if len(r.links) > 0 {
 		t.Errorf("%d links are left", len(r.links))
+	}
+	for _, want := range []string{
+		`msg=started job=01000000000000000000000000000000|once database=_replicator document=once replication=`,
+		`msg=completed job=01000000000000000000000000000000|once`, "msg=crashed", "class=",
+	} {
+		if !strings.Contains(lines.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, lines.String())
+		}
 	}
 	r.Drain() // once the loop has ended this returns at once
 	if err := r.Log.Close(); err != nil {
@@ -256,6 +266,11 @@ func TestLevelsOfNotes(t *testing.T) {
 		if want := "level=" + c.level + " msg=" + c.what; !strings.Contains(log.String(), want) {
 			t.Errorf("%q, want %s", log.String(), want)
 		}
+	}
+	log.Reset()
+	if r.perform(node.Note{What: "crashed", Job: "j", Text: "x: y", Class: "x"}); !strings.Contains(log.String(),
+		`msg=crashed job=j class=x detail="x: y"`) {
+		t.Errorf("a crash: %q", log.String())
 	}
 	away, r.Away = io.EOF, nil
 	log.Reset()

@@ -19,8 +19,11 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/fdb"
+	"couchrelay/adapters/journal"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+
+	"github.com/benbjohnson/clock"
 )
 
 // serveCommand runs the service.
@@ -46,7 +49,8 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	logger := newLogger()
+	logger, flush := journal.New(os.Stderr, journal.Options{Level: &logLevel, Format: c.LogFormat, Clock: clock.New()})
+	defer flush()
 	logLevel.Set(logLevels[c.LogLevel])
 	for _, name := range c.Ignored {
 		logger.Warn("config_ignored", "name", name)
@@ -344,9 +348,4 @@ var logLevel slog.LevelVar
 // logLevels are the levels by the names that the configuration gives them.
 var logLevels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError,
-}
-
-// newLogger returns a logger to standard error.
-func newLogger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &logLevel}))
 }

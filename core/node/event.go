@@ -142,8 +142,8 @@ type (
 	StopRun struct{ Run uint64 }
 	// KillRun drops a run at once.
 	KillRun struct{ Run uint64 }
-	// Note writes to the log: What is a constant name, Text is for people.
-	Note struct{ What, Job, Text string }
+	// Note writes to the log: What is a constant name, Text is for people. Class is the class of an error.
+	Note struct{ What, Job, Text, Class string }
 	// Rename changes the name that people call the node by.
 	Rename struct{ Name string }
 	// Exit is the last effect of a drained node.
@@ -170,10 +170,11 @@ func (e Rename) String() string   { return "rename to " + e.Name }
 func (Exit) String() string       { return "exit" }
 func (e Note) String() string     { return fmt.Sprintf("note %s %s %s", e.What, e.Job, e.Text) }
 
-// Warns reports whether a note is a warning: others take the node's jobs, or it theirs, or the store fails.
+// Warns reports whether a note is a warning: others take the node's jobs, or it theirs, the store fails, or a job
+// fails for good.
 func (e Note) Warns() bool {
 	switch e.What {
-	case "lease_lost", "worker_silent", "store_error":
+	case "lease_lost", "worker_silent", "store_error", "failed":
 		return true
 	}
 	return false

@@ -123,16 +123,16 @@ func TestLogOfOutage(t *testing.T) {
 		w.pass(5 * time.Minute)
 		w.down = false
 		w.pass(time.Minute)
-		want := []string{"store_error", "lease_lost", "store_back", "lease"}
+		want := []string{"completed", "store_error", "lease_lost", "store_back", "lease"}
 		if !slices.Equal(slices.Sorted(slices.Values(n.notes)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("notes %v, want %v in any order", n.notes, want)
 		}
-		if want := "record of a job's completion: down; it is tried again until it gets through"; n.texts[0] != want {
-			t.Errorf("%q, want %q", n.texts[0], want)
+		if want := "record of a job's completion: down; it is tried again until it gets through"; n.texts[1] != want {
+			t.Errorf("%q, want %q", n.texts[1], want)
 		}
 	}
 	for what, warns := range map[string]bool{
-		"store_error": true, "lease_lost": true, "worker_silent": true,
+		"store_error": true, "lease_lost": true, "worker_silent": true, "failed": true,
 		"store_back": false, "lease": false, "crashed": false,
 	} {
 		if got := (Note{What: what}).Warns(); got != warns {

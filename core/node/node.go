@@ -374,8 +374,3 @@ func (n *Node) Running() int { return len(n.runs) }
 
 // MaxJobs is the present limit of slots.
 func (n *Node) MaxJobs() int { return n.cfg.MaxJobs }
-
-// note tells the log.
-func (n *Node) note(what, job, format string, args ...any) {
-	n.emit(Note{What: what, Job: job, Text: fmt.Sprintf(format, args...)})
-}

@@ -120,6 +120,7 @@ func (n *Node) write(r *run) {
 	switch {
 	case r.end != nil:
 		q, r.end = r.end, nil
+		noteEnd(n, q)
 	case r.claim != nil:
 		q, r.claim = *r.claim, nil
 	case r.progress != nil:
@@ -198,7 +199,6 @@ func (n *Node) onEnded(e RunEnded) {
 		r.finish(Complete{Held: r.held, End: e.End, Turn: turn})
 	case replication.Crashed:
 		r.finish(Crash{Held: r.held, Trouble: e.End.Trouble, Stats: &stats, Turn: turn, Seed: n.rng.Uint64()})
-		n.note("crashed", r.held.JobID, "%s", e.End.Trouble)
 	default:
 		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn})
 	}
