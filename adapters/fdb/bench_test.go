@@ -110,7 +110,9 @@ type bench struct {
 // newBench is a queue on a store; round trips take so long where that can be chosen.
 func newBench(b *testing.B, roundTrip time.Duration) bench {
 	db, prefix := fdbtest.OpenDistant(b, roundTrip)
-	return bench{b, &counter{Database: db}, jobs.New(jobs.KeysBelow(tuple.Subspace(prefix), "bench")), prefix}
+	q := jobs.New(jobs.KeysBelow(tuple.Subspace(prefix), "bench"))
+	q.Incarnation = 1
+	return bench{b, &counter{Database: db}, q, prefix}
 }
 
 func (b bench) do(f func(tx kv.Tx) error) {

@@ -78,6 +78,12 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
+	s.store.Jobs.Incarnation, err = kv.Run(ctx, s.db, func(tx kv.Tx) (int64, error) {
+		return jobstore.Incarnate(tx, s.store.Keys)
+	})
+	if err != nil {
+		return fmt.Errorf("incarnation of the store: %w", err)
+	}
 	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
 		return err
 	}

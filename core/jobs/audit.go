@@ -42,7 +42,7 @@ func (a *auditor) run() error {
 		return err
 	}
 	keys := a.q.Keys
-	for _, index := range []tuple.Subspace{keys.Ready, keys.Waiting, keys.Parked, keys.Owned} {
+	for _, index := range []tuple.Subspace{keys.Ready, keys.Waiting, keys.Parked, keys.Owned, keys.Changed} {
 		rows, err := a.r.GetRange(index.Range(), kv.RangeOptions{})
 		if err != nil {
 			return err
@@ -91,6 +91,9 @@ func (a *auditor) readJobs() error {
 		}
 		if key, _ := a.q.index(j); key != nil {
 			a.expected[string(key)], a.stops[string(key)] = j.ID, j.Stop
+		}
+		if key := a.q.Keys.changeOf(j); key != nil {
+			a.expected[string(key)] = j.ID
 		}
 		a.counts[j.standing()]++
 	}

@@ -34,6 +34,14 @@
 //	("gone", name)                  a node that others gave up, for operators
 //	("count", state, shard)         counter of jobs
 //	("signal", bucket)              counter, raised whenever a job becomes ready
+//	("changed", incarnation, version, id)
+//	                                empty: the newest change of each job, in the order of changes
+//	("incarnation")                 the store's incarnation, raised after it was restored into another cluster
+//
+// In RFC 007 they are "data" (job), "pending" (ready and waiting), "activity" (owned, with worker and beat),
+// "activity_timeout" (worker) and "watches" (signal); its functions have their names here, resubmit of a worker
+// is Requeue, get_job is Get, worker_conflict and canceled are errors, and subscribe and wait of couch_jobs are
+// Subscribe.
 //
 // Every job that changes its state writes a counter. Each is spread over shards by the ids of jobs, and is
 // the sum of its rows; a single row may be negative.
@@ -152,6 +160,8 @@ type Job struct {
 	// Lost counts the workers that vanished while they ran the job, since a worker last finished, requeued or
 	// absolved it. A job that brings its workers down is recognised by it. Not negative; Expire adds to it.
 	Lost int
+	// Sequence is that of the last change of the header, and so of the state.
+	Sequence Sequence
 	// Data belongs to the job type.
 	Data []byte
 }
@@ -171,7 +181,8 @@ func (j *Job) Ready() bool { return j.State == Pending && j.Due == 0 && j.Lot ==
 type Keys struct {
 	Job, Ready, Waiting, Parked, Owned tuple.Subspace
 	Worker, Beat, Call, Gone           tuple.Subspace
-	Count, Signal                      tuple.Subspace
+	Count, Signal, Changed             tuple.Subspace
+	Incarnation                        []byte
 }
 
 // KeysBelow are the keys of the queue of jobType below root.
@@ -181,6 +192,7 @@ func KeysBelow(root tuple.Subspace, jobType string) Keys {
 		Job: space.Sub("job"), Ready: space.Sub("ready"), Waiting: space.Sub("waiting"),
 		Parked: space.Sub("parked"), Owned: space.Sub("owned"), Worker: space.Sub("worker"), Beat: space.Sub("beat"),
 		Call: space.Sub("call"), Gone: space.Sub("gone"), Count: space.Sub("count"), Signal: space.Sub("signal"),
+		Changed: space.Sub("changed"), Incarnation: space.Pack("incarnation"),
 	}
 }
 
@@ -191,6 +203,9 @@ type Queue struct {
 	// jobs to others. Workers announce it in their leases. It is 0 for a type whose workers announce one of
 	// their own in what they tell of themselves, as those of replications do: theirs is a setting that changes.
 	Timeout time.Duration
+	// Incarnation is that of the store, which Keys.Incarnate tells a process when it starts. While it is 0 changes
+	// have no sequences, but of jobs that have one.
+	Incarnation int64
 	// Along, if set, is what the type of the jobs reads of a job that is accepted. It is prefetched.
 	Along func(id string) kv.Range
 }

@@ -23,9 +23,14 @@ func encodeHeader(j *Job) []byte {
 	b = tuple.AppendString(b, j.Lock.Worker)
 	b = tuple.AppendUint(b, j.Lock.Batch)
 	b = tuple.AppendInt(b, int64(j.Lost))
-	if j.Stop || j.Lot != "" { // which few jobs are, and none of releases that knew no lots
+	stamped := j.Sequence != Sequence{}
+	if stamped || j.Stop || j.Lot != "" { // no job of releases that knew neither
 		b = tuple.AppendBool(b, j.Stop)
 		b = tuple.AppendString(b, j.Lot)
+	}
+	if stamped {
+		b = tuple.AppendInt(b, j.Sequence.Incarnation)
+		b = tuple.AppendInt(b, j.Sequence.Version)
 	}
 	return b
 }
@@ -33,10 +38,17 @@ func encodeHeader(j *Job) []byte {
 func decodeHeader(id string, b []byte) (*Job, error) {
 	j := &Job{ID: id}
 	var state, due, lost int64
-	most := []any{&state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost}
-	err := tuple.Subspace(nil).Scan(b, most...)
-	if err != nil {
-		err = tuple.Subspace(nil).Scan(b, append(most, &j.Stop, &j.Lot)...)
+	fields := []any{
+		&state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost,
+		&j.Stop, &j.Lot,
+		&j.Sequence.Incarnation, &j.Sequence.Version,
+	}
+	err := tuple.Subspace(nil).Scan(b, fields...)
+	for _, n := range [...]int{9, 7} { // without a sequence, and without a lot
+		if err != nil {
+			j.Stop, j.Lot = false, ""
+			err = tuple.Subspace(nil).Scan(b, fields[:n]...)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: header of job %q: %w", ErrCorrupt, id, err)
@@ -91,10 +103,10 @@ func (q *Queue) setData(tx kv.Tx, id string, data []byte) {
 }
 
 // move replaces the header of a job, and with it the one index row that it stands in and the counter of its
-// state. Nothing else writes headers, index rows, counters and the signal, so they always agree (see
-// Audit). old is nil when the job is new, to is nil when it goes away. The caller has read old in this
-// transaction, so that moves of one job conflict; counters and signal are atomic additions and conflict
-// with nothing.
+// state; and its row in the order of changes. Nothing else writes headers, index rows, counters and the
+// signal, so they always agree (see Audit). old is nil when the job is new, to is nil when it goes away. The
+// caller has read old in this transaction, so that moves of one job conflict; counters and signal are atomic
+// additions and conflict with nothing.
 func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	invariant.Check(to == nil || to.coherent(), headerFits)
 	invariant.Check(old == nil || to == nil || old.ID == to.ID, sameJob)
@@ -107,6 +119,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 		tx.Clear(q.Keys.Job.Pack(old.ID))
 	} else {
 		var value []byte
+		to.Sequence = old.sequence().next(tx, q.Incarnation)
 		key, value = q.index(to)
 		tx.Set(q.Keys.Job.Pack(to.ID), encodeHeader(to))
 		tx.Add(q.counter(to), 1)
@@ -120,6 +133,7 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	if oldKey != nil && !bytes.Equal(key, oldKey) {
 		tx.Clear(oldKey)
 	}
+	q.Keys.changed(tx, old, to)
 }
 
 // index returns the index row that a job stands in, nil for a finished one.

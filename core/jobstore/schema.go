@@ -37,6 +37,9 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 			return "", fmt.Errorf("%w: the first is %q", ErrForeign, rows[0].Key)
 		}
 		tx.Set(keys.Schema, schema)
+		if _, err := keys.Jobs.Incarnate(tx); err != nil {
+			return "", err
+		}
 	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > schemaVersion:
 		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], schemaVersion)
 	}
@@ -45,4 +48,18 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 	}
 	tx.Set(keys.UUID, []byte(newUUID))
 	return newUUID, nil
+}
+
+// Incarnate returns the incarnation of the store, for jobs.Queue.Incarnation; see jobs.Keys.Incarnate. It is 0 while a
+// store has none and releases may use it that know no sequences: they could not read jobs that have one.
+func Incarnate(tx kv.Tx, k Keys) (int64, error) {
+	values, err := tx.GetAll([][]byte{k.Schema, k.Jobs.Incarnation})
+	if err != nil {
+		return 0, err
+	}
+	const known = 2 // the first schema that no release without sequences opens
+	if values[1] == nil && (len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) < known) {
+		return 0, nil
+	}
+	return k.Jobs.Incarnate(tx)
 }

@@ -95,6 +95,7 @@ func New(c Config, d *decide.Decider) *World {
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest = c.Retries
 	w.store = jobstore.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
+	w.store.Jobs.Incarnation = 1
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
 	w.buildServers()
