@@ -86,6 +86,8 @@ var Replicator = Section[Settings]{
 		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
 	{"max_backoff_penalty_sec", "The longest wait after errors, however many there were in a row.",
 		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
+	{"duplicates_wait", "Whether a document waits while another has its replication; else it fails, as in CouchDB.",
+		Boolean(func(s *Settings) *bool { return &s.Replicator.DuplicatesWait })},
 	{"transient_job_max_age_sec", "How long the finished job of a request to /_replicate is kept.",
 		seconds(func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
 

@@ -366,6 +366,9 @@ func (s *Store) Audit(r kv.Reader) error {
 			counts[rec.Account()]++
 			weights[rec.Account()] += rec.excess()
 		}
+		if err := auditWaiting(s, r, j.ID, rec); err != nil {
+			return err
+		}
 	}
 	return errors.Join(auditNumbers(r, s.Keys.Count, counts), auditNumbers(r, s.Keys.Weights, weights))
 }
@@ -389,6 +392,26 @@ func auditNumbers(r kv.Reader, space tuple.Subspace, want map[string]int64) erro
 	maps.DeleteFunc(want, func(_ string, n int64) bool { return n == 0 })
 	if len(want) > 0 {
 		return fmt.Errorf("%w: accounts without a row: %v", jobs.ErrCorrupt, want)
+	}
+	return nil
+}
+
+// auditWaiting checks that a job which waits for another one will be looked for when that is over.
+func auditWaiting(s *Store, r kv.Reader, jobID string, rec *Record) error {
+	if rec.WaitsFor == "" {
+		return nil
+	}
+	owner, err := s.JobOf(r, rec.WaitsFor)
+	if err != nil {
+		return err
+	}
+	other, err := s.Record(r, owner)
+	if err != nil {
+		return err
+	}
+	if other == nil || owner == jobID || other.State.Terminal() || other.RepID != rec.WaitsFor || !other.Awaited {
+		return fmt.Errorf("%w: job %q waits for %s, and %q will not wake it",
+			jobs.ErrCorrupt, jobID, rec.WaitsFor, owner)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"fmt"
 
+	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
 
@@ -14,6 +15,8 @@ type Duplicate struct {
 	// Passing reports that the conflict is temporary: the other job was made by a request, or its database
 	// was deleted and the job is about to be swept.
 	Passing bool
+	// Waits reports that the job is to wait for the other one's end; see Hold.StandBy.
+	Waits bool
 }
 
 // Error words it as CouchDB does.
@@ -39,19 +42,28 @@ func (h Hold) Claim(repID, baseID string) error {
 		if other != nil {
 			return h.duplicate(repID, rec, other)
 		}
-		if rec.RepID != repID {
-			if err := h.s.dropClaim(h.tx, h.jobID, rec.RepID); err != nil {
-				return err
-			}
-			if rec.RepID != "" { // another replication now: its numbers begin anew
-				rec.Stats = Stats{}
-			}
-			rec.RepID, rec.BaseID = repID, baseID
+		if err := h.become(rec, repID, baseID); err != nil {
+			return err
 		}
 		h.tx.Set(h.s.Keys.Claim.Pack(repID), []byte(h.jobID))
 		rec.LastUpdated = h.now
 		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
 	})
+}
+
+// become notes which replication the job is. One that it was before is another job's then.
+func (h Hold) become(rec *Record, repID, baseID string) error {
+	if rec.RepID == repID {
+		return nil
+	}
+	if err := (lots{h.s, h.tx}).dropClaim(h.jobID, rec); err != nil {
+		return err
+	}
+	if rec.RepID != "" { // another replication now: its numbers begin anew
+		rec.Stats = Stats{}
+	}
+	rec.RepID, rec.BaseID, rec.Awaited = repID, baseID, false
+	return nil
 }
 
 // claim gives jobs that are being accepted the right to run as the replications of their records, where that
@@ -91,7 +103,8 @@ func (h Hold) duplicate(repID string, rec, other *Record) error {
 		}
 		passing = dropped != nil
 	}
-	return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing}
+	waits := h.s.Config.DuplicatesWait && !rec.Transient()
+	return &Duplicate{RepID: repID, DocID: rec.DocID, Other: other, Passing: passing, Waits: waits}
 }
 
 // claimedBy returns the other job that has the right to a replication; nil when the right is free or this
@@ -109,19 +122,82 @@ func (s *Store) claimedBy(tx kv.Tx, jobID, repID string) (*Record, error) {
 	return other, nil
 }
 
-// dropClaim gives up a job's right to a replication, if it has it.
-func (s *Store) dropClaim(tx kv.Tx, jobID, repID string) error {
-	if repID == "" {
+// dropClaim gives up a job's right to its replication, if it has it.
+func (l lots) dropClaim(jobID string, rec *Record) error {
+	if rec.RepID == "" {
 		return nil
 	}
-	owner, err := tx.Get(s.Keys.Claim.Pack(repID))
+	owner, err := l.tx.Get(l.s.Keys.Claim.Pack(rec.RepID))
+	if err != nil || string(owner) != jobID {
+		return err
+	}
+	l.tx.Clear(l.s.Keys.Claim.Pack(rec.RepID))
+	if !rec.Awaited {
+		return nil
+	}
+	return l.handOver(rec.RepID)
+}
+
+// await marks the job that has a replication: another one waits for its end, and has to be looked for then. It
+// reads the record that the end writes, so that the one does not miss the other.
+func (l lots) await(repID string) error {
+	owner, err := l.s.JobOf(l.tx, repID)
 	if err != nil {
 		return err
 	}
-	if string(owner) == jobID {
-		tx.Clear(s.Keys.Claim.Pack(repID))
+	j, rec, err := readJob(l.s, l.tx, owner)
+	if err != nil || j == nil || rec.Awaited {
+		return err
 	}
-	return nil
+	rec.Awaited = true
+	return l.save(j, rec)
+}
+
+// handOver gives the right to a replication that no job has any more to one that waits for it, if one does, and
+// brings that job back into the queue. So the jobs with one replication have it one after the other, and a job
+// that is removed before it runs hands it on.
+func (l lots) handOver(repID string) error {
+	waiting, err := l.s.Keys.Jobs.InLot(l.tx, lotBehind+repID, "", 1)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	j, rec, err := readJob(l.s, l.tx, waiting[0])
+	if err != nil {
+		return err
+	}
+	if j == nil {
+		return fmt.Errorf("%w: parked row of job %q without the job", jobs.ErrCorrupt, waiting[0])
+	}
+	// Reached: a job that waited has its replication
+	l.tx.Set(l.s.Keys.Claim.Pack(repID), []byte(j.ID))
+	rec.Awaited = true // by others, maybe
+	return l.unpark(j, rec, 0)
+}
+
+// StandBy ends a run whose job may not run as a replication that another job has. The job waits for that job's
+// end in a lot, or is pending if the right is free by now.
+func (h Hold) StandBy(repID, baseID string, turn Turn) error {
+	h.foreseeTurn()
+	return h.change(func(rec *Record) error {
+		other, err := h.s.claimedBy(h.tx, h.jobID, repID)
+		if err != nil {
+			return err
+		}
+		if err := h.become(rec, repID, baseID); err != nil {
+			return err
+		}
+		rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
+		if other == nil {
+			h.note(rec, Event{Type: "pending", At: h.now})
+			return h.queue(rec, turn, 0)
+		}
+		dup := Duplicate{RepID: repID, DocID: rec.DocID, Other: other}
+		h.note(rec, Event{Type: "waiting", At: h.now, Reason: dup.Error()})
+		if err := (lots{h.s, h.tx}).await(repID); err != nil {
+			return err
+		}
+		return h.queueIn(lotBehind+repID, rec, turn, 0)
+	})
 }
 
 // JobOf finds the job that runs, or last ran, as a replication; empty when there is none.

@@ -160,6 +160,9 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	}
 	if left == jobs.Finished {
 		h.s.leave(h.tx, rec)
+		if err := h.bequeath(rec); err != nil {
+			return err
+		}
 	}
 	if _, err := h.s.settle(h.tx, rec, turn, h.now); err != nil {
 		return err
@@ -170,16 +173,36 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	return h.s.writeTerminal(h.tx, rec, h.now)
 }
 
+// bequeath hands the replication of a job that is over to one that waits for it. Without one the row of the claim
+// stays, so that the job is found by its replication id.
+func (h Hold) bequeath(rec *Record) error {
+	if !rec.Awaited {
+		return nil
+	}
+	owner, err := h.s.JobOf(h.tx, rec.RepID)
+	if err != nil || owner != h.jobID {
+		return err
+	}
+	return lots{h.s, h.tx}.handOver(rec.RepID)
+}
+
 // queue makes the job pending at the place that its turn has earned it, or parks it if it is to be paused. It may
 // not run before due; 0 means at once.
 func (h Hold) queue(rec *Record, turn Turn, due instant.Time) error {
+	return h.queueIn("", rec, turn, due)
+}
+
+// queueIn is queue for a job that has to wait in a lot, if that is not empty.
+func (h Hold) queueIn(lot string, rec *Record, turn Turn, due instant.Time) error {
 	place, err := h.s.settle(h.tx, rec, turn, h.now)
 	if err != nil {
 		return err
 	}
-	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due}
+	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due, Lot: lot}
 	if rec.paused() {
 		schedule.Lot = lotPaused
+	}
+	if schedule.Lot != "" {
 		h.s.leave(h.tx, rec)
 	}
 	return h.s.Jobs.Requeue(h.tx, h.jobID, h.lock, schedule, rec.encode())

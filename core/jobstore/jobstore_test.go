@@ -33,6 +33,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, db: fakefdb.New(), now: instant.Seconds(1_700_000_000)}
 	b.s = New(tuple.Subspace(tuple.Pack("test")), DefaultConfig(repid.Server{UUID: "uuid"}))
+	b.s.Config.DuplicatesWait = false // many tests make all their jobs of one replication
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, b.now) })
 	b.do1(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", nil) })
 	return b
@@ -445,7 +446,7 @@ func TestReplicationIDChanges(t *testing.T) {
 
 func (b *bench) replicate(user string) string {
 	b.t.Helper()
-	rep, err := spec.ParseRequest([]byte(simple), b.s.Config.Parse)
+	rep, err := spec.ParseRequest([]byte(strings.Replace(simple, "/b", "/"+user, 1)), b.s.Config.Parse)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ type Control struct {
 	PausedByDocument bool   `json:"paused_by_document,omitempty"`
 	// Weight divides what the account gets among its jobs; 0 is schedule.DefaultWeight.
 	Weight int64 `json:"weight,omitempty"`
+	// Awaited says that another job waits, or has waited, for the end of this one, which has its replication.
+	Awaited bool `json:"awaited,omitempty"`
 	// Parking is why the job stands in no order, as its header says.
 	Parking `json:"-"`
 }
@@ -34,9 +36,9 @@ func (c *Control) paused() bool { return c.Pause != nil || c.PausedByDocument }
 
 // Parking is why a job stands in no order. The zero value is for jobs that do, and for those that run.
 type Parking struct {
-	Paused bool   // a user stopped it
-	HeldBy string // the id of the hold that stops it
-	Behind string // the replication id that another job has
+	Paused   bool   // a user stopped it
+	HeldBy   string // the id of the hold that stops it
+	WaitsFor string // the replication id that another job has, and that this one waits for
 }
 
 func parking(lot string) (p Parking) {
@@ -46,7 +48,7 @@ func parking(lot string) (p Parking) {
 	if id, is := strings.CutPrefix(lot, lotHeld); is {
 		p.HeldBy = id
 	} else if id, is := strings.CutPrefix(lot, lotBehind); is {
-		p.Behind = id
+		p.WaitsFor = id
 	}
 	return p
 }
@@ -104,17 +106,22 @@ func (l lots) reenter(rec *Record, place schedule.Place) (schedule.Place, error)
 // run is asked to stop, after which Hold.queue parks it; a job that has none any more comes back.
 func (l lots) obey(j *jobs.Job, rec *Record) error {
 	switch {
-	case j.State == jobs.Running:
-		if rec.paused() {
-			if _, err := l.s.Jobs.Stop(l.tx, j.ID); err != nil {
-				return err
-			}
-		}
-		return l.s.Jobs.Update(l.tx, j.ID, j.Lock, rec.encode())
-	case rec.paused():
+	case j.State != jobs.Running && rec.paused():
 		return l.park(j, rec, lotPaused)
-	case j.Lot == lotPaused:
+	case j.State != jobs.Running && j.Lot == lotPaused:
 		return l.unpark(j, rec, 0)
+	case j.State == jobs.Running && rec.paused():
+		if _, err := l.s.Jobs.Stop(l.tx, j.ID); err != nil {
+			return err
+		}
+	}
+	return l.save(j, rec)
+}
+
+// save stores the changed record of a job that is not over, and leaves the job where it is.
+func (l lots) save(j *jobs.Job, rec *Record) error {
+	if j.State == jobs.Running {
+		return l.s.Jobs.Update(l.tx, j.ID, j.Lock, rec.encode())
 	}
 	return l.s.Jobs.Add(l.tx, j.ID, j.Schedule, rec.encode())
 }

@@ -25,6 +25,9 @@ type Config struct {
 	Backoff    backoff.Policy
 	// TransientMaxAge is how long a finished job of a request is kept (transient_job_max_age_sec).
 	TransientMaxAge time.Duration
+	// DuplicatesWait has a document's job wait while another job has its replication (duplicates_wait); otherwise
+	// it fails for good, as in CouchDB.
+	DuplicatesWait bool
 	// Sharing is in force while the store has no settings of its own; see Store.Share.
 	Sharing Sharing
 }
@@ -33,7 +36,7 @@ type Config struct {
 func DefaultConfig(server repid.Server) Config {
 	return Config{
 		Server: server, Parse: spec.DefaultConfig(), MaxHistory: 20, Backoff: backoff.Default,
-		TransientMaxAge: 24 * time.Hour, Sharing: DefaultSharing(),
+		TransientMaxAge: 24 * time.Hour, DuplicatesWait: true, Sharing: DefaultSharing(),
 	}
 }
 
@@ -150,7 +153,8 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 		return err
 	}
 	rec.describe(rep)
-	if err := s.reserve(tx, jobID, rec, rep); err != nil {
+	free, err := s.reserve(tx, jobID, rec, rep)
+	if err != nil {
 		return err
 	}
 	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
@@ -161,19 +165,27 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 		return err
 	}
 	schedule := jobs.Schedule{Priority: rec.priority(place)}
-	if rec.paused() {
+	switch {
+	case rec.paused():
 		schedule.Lot = lotPaused
+	case !free && s.Config.DuplicatesWait && !rec.Transient():
+		schedule.Lot = lotBehind + rec.RepID
+		if err := (lots{s, tx}).await(rec.RepID); err != nil {
+			return err
+		}
+	}
+	if schedule.Lot != "" {
 		s.leave(tx, rec)
 	}
 	return s.Jobs.Add(tx, jobID, schedule, rec.encode())
 }
 
 // reserve computes the replication id of a new job, unless that takes a request to the source, and claims
-// it if it is free. The first job keeps a replication; the others are refused when they run (see
+// it if it is free. The first job keeps a replication; the others wait, or are refused when they run (see
 // Hold.Claim).
-func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication) error {
+func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication) (free bool, err error) {
 	if rep.Filter.Kind == spec.FunctionFilter {
-		return nil
+		return true, nil
 	}
 	id := repid.New(s.Config.Server, rep, "")
 	rec.RepID, rec.BaseID = id.String(), id.Base
@@ -181,7 +193,7 @@ func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replicati
 	if err == nil && other == nil {
 		tx.Set(s.Keys.Claim.Pack(rec.RepID), []byte(jobID))
 	}
-	return err
+	return other == nil, err
 }
 
 // remove deletes a job with all that belongs to it.
@@ -190,7 +202,7 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	if err != nil || j == nil {
 		return err
 	}
-	if err := s.dropClaim(tx, jobID, rec.RepID); err != nil {
+	if err := (lots{s, tx}).dropClaim(jobID, rec); err != nil {
 		return err
 	}
 	if rec.Expires != 0 {

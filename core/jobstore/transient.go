@@ -1,6 +1,8 @@
 package jobstore
 
 import (
+	"cmp"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/repid"
@@ -8,7 +10,8 @@ import (
 )
 
 // Replicate makes the job of a request to /_replicate, and returns its id. A request that is repeated while
-// its job is not over joins that job; otherwise the job of the same request is replaced.
+// its job is not over joins that job; otherwise the job of the same request is replaced. While another job is known
+// to have the replication, there is no job to make, and the error is a *Duplicate.
 func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now instant.Time) (string, error) {
 	jobID := repid.JobID(s.Config.Server, rep, user)
 	old, err := s.Record(tx, jobID)
@@ -27,7 +30,14 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 			return jobID, Operator{Store: s, Tx: tx, By: user, Now: now}.byDocument(jobID, rep)
 		}
 	}
-	return jobID, s.put(tx, jobID, &Record{User: user}, rep, now)
+	rec := &Record{User: user}
+	if rep.Filter.Kind != spec.FunctionFilter {
+		id := repid.New(s.Config.Server, rep, "").String()
+		if other, err := s.claimedBy(tx, jobID, id); err != nil || other != nil {
+			return "", cmp.Or(err, error(&Duplicate{RepID: id, Other: other}))
+		}
+	}
+	return jobID, s.put(tx, jobID, rec, rep, now)
 }
 
 // Find looks a job up by a replication id or a job id, as users give them; the id is empty when there is

@@ -86,6 +86,8 @@ func TestEveryEndSettlesItsTurn(t *testing.T) {
 			q = Fail{Held: held, Turn: turn}
 		case Requeue:
 			q = Requeue{Held: held, Turn: turn}
+		case StandBy:
+			q = StandBy{Held: held, RepID: "another", Turn: turn}
 		default:
 			t.Fatalf("%T ends a run too", row.request)
 		}
@@ -260,6 +262,7 @@ func TestExpireOfLivingWorker(t *testing.T) {
 // TestDuplicateOfRequest: a document whose replication a request runs waits, and does not fail for good.
 func TestDuplicateOfRequest(t *testing.T) {
 	w := newWorld(t)
+	w.s.Config.DuplicatesWait = false
 	body := `{"source":"http://h/a","target":"http://h/b"}`
 	rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
 	if err != nil {

@@ -213,6 +213,7 @@ func TestReplacedJobRunsAnew(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	w := newWorld(t)
+	w.s.Config.DuplicatesWait = false
 	w.put("one", `{"source":"http://h/a","target":"http://h/b"}`)
 	w.put("two", `{"source":"http://h/a","target":"http://h/b"}`)
 	n := w.start("n1", nil)
@@ -222,6 +223,31 @@ func TestDuplicates(t *testing.T) {
 	if w.state("one") != jobstore.Running || w.state("two") != jobstore.Failed || n.Running() != 1 {
 		t.Errorf("one %s, two %s, %d run", w.state("one"), w.state("two"), n.Running())
 	}
+}
+
+// TestDuplicateWaits: a job that learns by its own request which replication it is, and that another job has it,
+// gives its slot up, and runs once the other job is gone.
+func TestDuplicateWaits(t *testing.T) {
+	w := newWorld(t)
+	w.put("one", `{"source":"http://h/a","target":"http://h/b"}`)
+	w.put("two", `{"source":"http://h/a","target":"http://h/b","filter":"d/f"}`)
+	n := w.start("n1", nil)
+	one, two := n.runOf("one"), n.runOf("two")
+	n.step(RunIdentifies{Run: one, ID: n.running[one].Record.RepID, Base: "b"})
+	n.step(RunIdentifies{Run: two, ID: n.running[one].Record.RepID, Base: "b"})
+	if v := w.record("two").View(); v.State != jobstore.Pending || v.WaitsFor == "" || n.Running() != 1 {
+		t.Fatalf("two is %s and waits for %q, %d run", v.State, v.WaitsFor, n.Running())
+	}
+	w.pass(time.Hour)
+	if n.Running() != 1 {
+		t.Fatalf("%d run", n.Running())
+	}
+	n.step(RunEnded{Run: one, End: replication.End{Cause: replication.Completed}})
+	w.pass(time.Second)
+	if w.state("two") != jobstore.Running {
+		t.Errorf("two is %s", w.state("two"))
+	}
+	w.audit()
 }
 
 // TestTakeover: the jobs of a worker that vanishes run elsewhere soon after the activity timeout, and

@@ -104,6 +104,7 @@ var registry = []struct {
 	{Crash{}, Ok{}, "record of a job's crash"},
 	{Fail{}, Ok{}, "record of a job's failure"},
 	{Requeue{}, Ok{}, "return of a job to the queue"},
+	{StandBy{}, Ok{}, "record that a job waits for another one"},
 }
 
 // called returns what people call a request of this type.

@@ -22,6 +22,7 @@ type Claimed struct {
 	Refused bool
 	Reason  string
 	Passing bool
+	Waits   bool // the job is to wait for the other one's end; see StandBy
 }
 
 func (q Claim) String() string { return "claim " + q.RepID + " for " + q.Held.String() }
@@ -30,17 +31,35 @@ func (q Claim) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, e
 	err := q.hold(tx, s, now).Claim(q.RepID, q.BaseID)
 	var dup *jobstore.Duplicate
 	if errors.As(err, &dup) {
-		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing}, nil
+		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing, Waits: dup.Waits}, nil
 	}
 	return Claimed{}, err
 }
 
 func (q Claim) answered(n *Node, c *call, e Done) {
-	n.claimed(c.run, e.Result.(Claimed))
+	n.claimed(c.run, q, e.Result.(Claimed))
 	n.write(c.run)
 }
 
 func (Claimed) result() {}
+
+// StandBy ends a run whose job has to wait for the end of another one that has its replication.
+type StandBy struct {
+	Held
+	RepID, BaseID string
+	Turn          jobstore.Turn
+}
+
+func (q StandBy) String() string { return "stand by " + q.Held.String() + " for " + q.RepID }
+
+// EndedTurn is the turn of the run, which copied nothing.
+func (q StandBy) EndedTurn() jobstore.Turn { return q.Turn }
+
+func (q StandBy) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	return Ok{}, q.hold(tx, s, now).StandBy(q.RepID, q.BaseID, q.Turn)
+}
+
+func (q StandBy) answered(n *Node, c *call, _ Done) { n.free(c.run) }
 
 // Record stores the progress of a run.
 type Record struct {

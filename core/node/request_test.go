@@ -107,6 +107,7 @@ Complete Held End Turn: complete  under /0
 Crash Held Trouble Stats Turn Seed: crash  under /0: : 
 Fail Held Trouble Turn: fail  under /0: : 
 Requeue Held Stats Turn: requeue  under /0
+StandBy Held RepID BaseID Turn: stand by  under /0 for 
 `
 	got := "\n"
 	for _, row := range registry {

@@ -221,11 +221,11 @@ func (n *Node) runAnswered(c *call, e Done) {
 	c.req.answered(n, c, e)
 }
 
-// claimed lets the run go on if no other job has its replication. Otherwise the run ends. It is tried again
-// later if the other job will be gone one day, as one made by a request will; if the other job is a
-// document's, this job fails for good (RFC 016: the first one keeps the replication). The job of a request
-// fails in any case, as with every crash.
-func (n *Node) claimed(r *run, c Claimed) {
+// claimed lets the run go on if no other job has its replication. Otherwise the run ends, and its job waits for
+// the other one's end. If such jobs are not to wait, it is tried again later if the other job will be gone one
+// day, as one made by a request will; if the other job is a document's, this job fails for good (RFC 016: the
+// first one keeps the replication). The job of a request fails in any case, as with every crash.
+func (n *Node) claimed(r *run, q Claim, c Claimed) {
 	if r.state == over {
 		return
 	}
@@ -235,7 +235,11 @@ func (n *Node) claimed(r *run, c Claimed) {
 	}
 	n.emit(KillRun{Run: r.id})
 	t := replication.Trouble{Error: "duplicate", Reason: c.Reason}
-	if c.Passing || r.transient {
+	if c.Waits {
+		// Reached: a job waits for another one that has its replication
+		r.finish(StandBy{Held: r.held, RepID: q.RepID, BaseID: q.BaseID, Turn: n.turn(r)})
+		n.note("waiting", r.held.JobID, "%s", c.Reason)
+	} else if c.Passing || r.transient {
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
 		// Reached: a document fails because another runs its replication

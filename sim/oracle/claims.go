@@ -36,6 +36,8 @@ var claimSubject = subject{
 		{"S18d", "A job does not fail for good while only requests and deleted databases have its " +
 			"replication id."},
 		{"S18e", "Each claimed replication id is that of a job which has it."},
+		{"S18i", "A job waits for a replication id only while another one that is not over has it, and its claim."},
+		{"S18h", "A request for a replication that another job has makes no job."},
 		{"S18f", "Of the jobs with one replication id at most one runs."},
 		{"S29d", "The refusal of a claim names the document whose job has the replication id."},
 	},
@@ -44,9 +46,11 @@ var claimSubject = subject{
 		c.on.jobChanged.add(func(j jobChange) { l.noteHold(j.id, j.before.record) })
 		c.on.followed.add(l.checkKept)
 		c.on.jobMoved.add(l.checkFailed)
+		c.on.jobChanged.add(l.checkRequest)
 		c.on.answered.add(l.answered)
 		c.on.runConfirmed.add(l.confirmed)
 		c.on.atRest.add(func(struct{}) { l.checkOwners() })
+		c.on.ticked.add(func(world.Ticked) { l.checkWaiting() })
 	},
 }
 
@@ -171,6 +175,18 @@ func (c *claims) checkFailed(j jobChange) {
 	}
 }
 
+// checkRequest is S18h. What a run finds out only by itself, as with a filter function, no request can be told.
+func (c *claims) checkRequest(j jobChange) {
+	r := j.after.record
+	made := j.after.header != nil && (j.anew || j.before.header == nil)
+	if !made || !r.Transient() || r.RepID == "" {
+		return
+	}
+	if owner := c.owners[r.RepID]; owner != j.id && c.has(owner, r.RepID) {
+		c.Fail("S18h", "job %s was made for %s, which is job %s's", j.id, r.RepID, owner)
+	}
+}
+
 // checkOwners is S18e: a claim of a job that does not have the id any more would be in the way of others for
 // ever.
 func (c *claims) checkOwners() {
@@ -178,6 +194,20 @@ func (c *claims) checkOwners() {
 		id := c.owners[repID]
 		if s := c.shadows[id]; id != "" && (s == nil || s.header == nil || s.record.RepID != repID) {
 			c.Fail("S18e", "%s is claimed by job %s, which does not have it", repID, id)
+		}
+	}
+}
+
+// checkWaiting is S18i: a job that waits for no other one would wait for ever.
+func (c *claims) checkWaiting() {
+	for _, id := range slices.Sorted(maps.Keys(c.shadows)) {
+		s := c.shadows[id]
+		if s.header == nil {
+			continue
+		}
+		repID, waits := strings.CutPrefix(s.header.Lot, "behind/")
+		if owner := c.owners[repID]; waits && (owner == id || !c.has(owner, repID)) {
+			c.Fail("S18i", "job %s waits for %s, which is %q's, and that job does not have it", id, repID, owner)
 		}
 	}
 }

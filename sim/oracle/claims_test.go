@@ -145,3 +145,32 @@ func TestConfirmedRuns(t *testing.T) {
 		{"one was taken over", two(false), ""},
 	})
 }
+
+func TestWaitingForClaims(t *testing.T) {
+	owner := jobstore.Record{
+		State: jobstore.Running, RepID: "rep", Database: "a/_replicator", DocID: "other", Instance: "i",
+	}
+	waits := func(r *rig, record jobstore.Record, claimed string) {
+		r.know("other", aJob(record))
+		r.set(r.w.View().Store().Keys.Claim.Pack("rep"), []byte(claimed))
+		s := aJob(jobstore.Record{State: jobstore.Pending, RepID: "rep"})
+		s.header.Lot = "behind/rep"
+		r.know("job", s)
+		r.see(world.Ticked{})
+	}
+	over := owner
+	over.State = jobstore.Completed
+	request := func(r *rig, owner jobstore.Record) {
+		r.know("other", aJob(owner))
+		r.set(r.w.View().Store().Keys.Claim.Pack("rep"), []byte("other"))
+		r.change(nil, &shadow{}, aJob(jobstore.Record{State: jobstore.Pending, RepID: "rep"}))
+	}
+	check(t, &claimSubject, []case_{
+		{"for a job that has it", func(r *rig) { waits(r, owner, "other") }, ""},
+		{"for a job that is over", func(r *rig) { waits(r, over, "other") }, "S18i"},
+		{"for no job", func(r *rig) { waits(r, owner, "") }, "S18i"},
+		{"for itself", func(r *rig) { waits(r, owner, "job") }, "S18i"},
+		{"a request for a job's replication", func(r *rig) { request(r, owner) }, "S18h"},
+		{"a request for that of a job that is over", func(r *rig) { request(r, over) }, ""},
+	})
+}

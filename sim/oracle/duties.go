@@ -219,7 +219,7 @@ func (d *duties) checkNext(p *process, got node.Promoted) {
 	}
 	read := p.duties[promoteDue].asked.Add(-readAge)
 	for id, s := range d.shadows { // in any order: one is enough
-		waits := s.header != nil && s.header.State == jobs.Pending && s.header.Due > 0
+		waits := s.header != nil && s.header.State == jobs.Pending && s.header.Due > 0 && s.header.Lot == ""
 		if waits && s.at < read && got.Next > s.header.Due {
 			d.Fail("L4b", "%s is told that the next job is due at %s, and %s is at %s",
 				p.Name, got.Next, id, s.header.Due)

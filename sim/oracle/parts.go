@@ -304,7 +304,7 @@ func (o *parts) checkLooksAfter(p *process) {
 // follow takes note of jobs that begin and cease to wait for a slot.
 func (o *parts) follow(j jobChange) {
 	_, waited := o.ready[j.id]
-	waits := j.after.header != nil && j.after.header.State == jobs.Pending && j.after.header.Due == 0
+	waits := j.after.ready()
 	if waits && !waited {
 		o.ready[j.id] = o.w.Now()
 	}

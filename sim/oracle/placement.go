@@ -89,7 +89,7 @@ func (p *placement) anyReady() bool {
 func (p *placement) jobsOf(account string) float64 {
 	n := 1.0
 	for _, s := range p.shadows {
-		if s.header != nil && !s.record.State.Terminal() && s.record.Account() == account {
+		if s.header != nil && !s.record.State.Terminal() && s.header.Lot == "" && s.record.Account() == account {
 			n++
 		}
 	}

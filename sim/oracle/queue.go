@@ -40,6 +40,8 @@ func (q *queues) checkCounts() {
 			want.Running++
 		case h.State == jobs.Finished:
 			want.Finished++
+		case h.Lot != "":
+			want.Parked++
 		case h.Due > 0:
 			want.Waiting++
 		default:

@@ -118,7 +118,7 @@ func (r *rounds) nodeStepped(s nodeStep) {
 // follow takes note of jobs that begin and cease to wait, and judges their tags first.
 func (r *rounds) follow(j jobChange) {
 	var after wait
-	if h := j.after.header; h != nil && h.State == jobs.Pending {
+	if h := j.after.header; h != nil && h.State == jobs.Pending && h.Lot == "" {
 		place, err := placeOf(h.Priority)
 		if err != nil {
 			r.unreadable("place of job "+j.id, err)

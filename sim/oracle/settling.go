@@ -110,7 +110,7 @@ func (s *settling) jobUnsettled(id string) *Violation {
 	if at, dropped := s.dropped[job.instance()]; dropped && at < now.Add(-removedLate) {
 		return missed("L4i", "job %s should have been removed since its database was deleted at %s", id, at)
 	}
-	if job.header.State == jobs.Pending && due > 0 && due < now.Add(-time.Minute) {
+	if job.header.State == jobs.Pending && job.header.Lot == "" && due > 0 && due < now.Add(-time.Minute) {
 		return missed("L4g", "job %s is due since %s, and still waits", id, due)
 	}
 	if s.orphaned(id, job) {

@@ -86,5 +86,5 @@ func (t *transitions) checkSignal(j jobChange) {
 
 // ready reports whether the job waits for a free slot, and for nothing else.
 func (s *shadow) ready() bool {
-	return s.header != nil && s.header.State == jobs.Pending && s.header.Due == 0
+	return s.header != nil && s.header.State == jobs.Pending && s.header.Due == 0 && s.header.Lot == ""
 }

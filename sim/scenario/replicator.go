@@ -14,6 +14,7 @@ var settings = []string{
 	"scheduling_policy", "usage_coeff", "priority_coeff", "min_run_time_sec",
 	"rebalance", "startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec",
 	"health_threshold_sec", "min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec",
+	"duplicates_wait",
 	"checkpoint_interval", "worker_batch_size", "worker_processes", "retries_per_request",
 }
 
@@ -29,6 +30,7 @@ func production(c world.Config) config.Settings {
 		p.Replicator.Sharing.Shares = map[string]int64{}
 	}
 	p.Replicator.Backoff, p.Replicator.TransientMaxAge = c.Backoff, c.TransientMaxAge
+	p.Replicator.DuplicatesWait = !c.DuplicatesFail
 	parse := &p.Replicator.Parse
 	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
 	return p
@@ -42,6 +44,7 @@ func adopt(c *world.Config, p config.Settings) {
 		c.Sharing.Shares = nil
 	}
 	c.Backoff, c.TransientMaxAge = p.Replicator.Backoff, p.Replicator.TransientMaxAge
+	c.DuplicatesFail = !p.Replicator.DuplicatesWait
 	parse := p.Replicator.Parse
 	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest
 }

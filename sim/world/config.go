@@ -50,7 +50,8 @@ type Config struct {
 	CheckpointInterval time.Duration
 	BatchSize, Workers int
 	Retries            int
-	Memory             int // bytes of bodies that a run holds
+	Memory             int  // bytes of bodies that a run holds
+	DuplicatesFail     bool // duplicates_wait = false
 
 	// Rates is how often each fault happens, out of decide.Scale: in each request or operation of the store
 	// that can have it, or in each turn of the nemesis.

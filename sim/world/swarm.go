@@ -82,6 +82,9 @@ func Swarm(seed uint64, p Profile) Config {
 	if balance := prng.Fork(seed, "rebalance"); balance.Intn(4) == 0 {
 		s.Rebalance = false
 	}
+	if duplicates := prng.Fork(seed, "duplicates"); duplicates.Intn(4) == 0 {
+		c.DuplicatesFail = true
+	}
 	names := prng.Fork(seed, "namesakes")
 	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {

@@ -89,7 +89,7 @@ func New(c Config, d *decide.Decider) *World {
 	w.db = fakefdb.New(fakefdb.InWorld(w.storeWorld), fakefdb.OnCommit(w.landed))
 	rc := jobstore.DefaultConfig(repid.Server{UUID: "5eb63bbbe01eeed093cb22bb8f5acdc3", HostName: "sim", Port: 5984})
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
-	rc.Sharing = c.Sharing
+	rc.Sharing, rc.DuplicatesWait = c.Sharing, !c.DuplicatesFail
 	rc.Sharing.Follow(c.Settings.Interval, c.Settings.UsageInterval)
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers

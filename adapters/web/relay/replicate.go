@@ -17,7 +17,8 @@ import (
 const maxReplicateBody = 8 << 20
 
 // replicate starts or cancels the replication of a request. A continuous one is answered when its id is
-// known, a one-shot when it is over; a client that goes away earlier does not stop it.
+// known, a one-shot when it is over; a client that goes away earlier does not stop it. If another job has the
+// replication, a document's say, there is nothing to start: the answer names that job.
 func (s *service) replicate(q *web.Request) error {
 	body, err := q.JSONBody(maxReplicateBody)
 	if err != nil {
@@ -38,6 +39,10 @@ func (s *service) replicate(q *web.Request) error {
 	jobID, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (string, error) {
 		return s.Store.Replicate(tx, rep, q.User, now)
 	})
+	var duplicate *jobstore.Duplicate
+	if errors.As(err, &duplicate) {
+		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: err.Error()}
+	}
 	if err != nil {
 		return err
 	}
@@ -83,6 +88,8 @@ func failure(rec *jobstore.Record) error {
 		status = http.StatusForbidden
 	case "filter_fetch_error", "db_not_found":
 		status = http.StatusNotFound
+	case "duplicate":
+		status = http.StatusConflict
 	}
 	return &web.Error{Status: status, Name: rec.Error, Reason: rec.Reason}
 }

@@ -40,7 +40,7 @@ type pause struct {
 }
 
 func steeringOf(id string, v jobstore.View) steering {
-	c := steering{Job: id, HeldBy: v.HeldBy, WaitsFor: v.Behind}
+	c := steering{Job: id, HeldBy: v.HeldBy, WaitsFor: v.WaitsFor}
 	switch {
 	case v.Pause != nil:
 		at := timestamp(v.Pause.At)

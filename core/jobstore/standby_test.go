@@ -1,0 +1,136 @@
+package jobstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+func newWaitingBench(t *testing.T) *bench {
+	b := newBench(t)
+	b.s.Config.DuplicatesWait = true
+	return b
+}
+
+func (b *bench) complete(w Work) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
+	})
+}
+
+// TestDuplicatesWait: documents with one replication run one after the other, whatever ends each of them.
+func TestDuplicatesWait(t *testing.T) {
+	for name, end := range map[string]func(*bench, Work){
+		"completed": (*bench).complete,
+		"failed": func(b *bench, w Work) {
+			b.do(func(tx kv.Tx) error {
+				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Fail(crash.Trouble, Turn{Place: w.Place})
+			})
+		},
+		"deleted": func(b *bench, _ Work) { b.put("one", `{"_deleted":true}`, admin) },
+		"another replication": func(b *bench, _ Work) {
+			b.put("one", `{"source":"http://h/x","target":"http://h/b"}`, admin)
+		},
+		"said to be completed": func(b *bench, _ Work) {
+			b.put("one", simple[:len(simple)-1]+`,"_replication_state":"completed"}`, admin)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newWaitingBench(t)
+			b.put("one", simple, admin)
+			w := b.accept()
+			b.put("three", simple, admin)
+			b.put("two", simple, admin)
+			for _, id := range []string{"two", "three"} {
+				if v := b.shown(jobID(id)); v.State != Pending || v.WaitsFor != w.Record.RepID {
+					t.Errorf("%s is %s and waits for %q", id, v.State, v.WaitsFor)
+				}
+			}
+			if ids, _ := b.tryAccept(); len(ids) > 0 {
+				t.Fatalf("accepted %v", ids)
+			}
+			end(b, w)
+			if name == "another replication" {
+				b.pause(jobID("one")) // which is ready, too
+			}
+			next := b.accept()
+			if next.JobID != jobID("three") || !next.Claimed {
+				t.Fatalf("next is %s, claimed %v", next.JobID, next.Claimed)
+			}
+			b.complete(next)
+			if last := b.accept(); last.JobID != jobID("two") || !last.Claimed {
+				t.Errorf("last is %s, claimed %v", last.JobID, last.Claimed)
+			}
+		})
+	}
+}
+
+// TestHeirIsRemoved: a job that got the replication of another and is removed, or paused, before it runs does not
+// keep the others from it, or shows that it does.
+func TestHeirIsRemoved(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	b.put("two", simple, admin)
+	b.put("three", simple, admin)
+	b.put("one", `{"_deleted":true}`, admin)
+	b.put("three", `{"_deleted":true}`, admin)
+	if w := b.accept(); w.JobID != jobID("two") {
+		t.Errorf("accepted %s", w.JobID)
+	}
+}
+
+// TestPausedDuplicate: a job that waits may be paused and resumed; it waits again then, or runs.
+func TestPausedDuplicate(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	w := b.accept()
+	b.put("two", simple, admin)
+	b.pause(jobID("two"))
+	if v := b.shown(jobID("two")); v.State != Paused {
+		t.Fatalf("it is %s", v.State)
+	}
+	b.resume(jobID("two"))
+	two := b.accept()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, two.JobID, two.Lock, b.now).StandBy(two.Record.RepID, "", Turn{Place: two.Place})
+	})
+	if v := b.shown(jobID("two")); v.WaitsFor == "" || v.History[0].Type != "waiting" {
+		t.Fatalf("it is %s: %+v", v.State, v.History[0])
+	}
+	b.complete(w)
+	b.accept()
+}
+
+// TestStandByOfFreeReplication: the other job ended between the refusal and the end of the run.
+func TestStandByOfFreeReplication(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	w := b.accept()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).StandBy("free", "free", Turn{Place: w.Place})
+	})
+	b.accept()
+}
+
+// TestRequestOfDuplicate: a request for a replication that a document runs is told so, and makes no job.
+func TestRequestOfDuplicate(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	rep, err := spec.ParseRequest([]byte(simple), b.s.Config.Parse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kv.Run(context.Background(), b.db, func(tx kv.Tx) (string, error) {
+		return b.s.Replicate(tx, rep, "u", b.now)
+	})
+	if dup, is := errors.AsType[*Duplicate](err); !is || dup.Other.DocID != "one" {
+		t.Errorf("%v", err)
+	}
+	b.put("one", `{"_deleted":true}`, admin)
+	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "u", b.now); return err })
+}
