@@ -77,7 +77,7 @@ func (q *Queue) Remove(tx kv.Tx, id string) (bool, error) {
 }
 
 func (s Schedule) equal(o Schedule) bool {
-	return s.Due == o.Due && s.Lot == o.Lot && bytes.Equal(s.Priority, o.Priority)
+	return s.Due == o.Due && s.Lot == o.Lot && s.Label == o.Label && bytes.Equal(s.Priority, o.Priority)
 }
 
 // Promote makes up to limit waiting jobs ready whose time has come, earliest first, and returns how many it
@@ -152,7 +152,8 @@ func (q *Queue) promote(tx kv.Tx, waiting []kv.KeyValue) error {
 // Page selects jobs for List.
 type Page struct {
 	Prefix string // only ids that start with it
-	After  string // only ids behind it
+	From   string // only ids from it on
+	After  string // only ids behind it, instead of From
 	Limit  int    // at most so many jobs
 }
 
@@ -160,6 +161,9 @@ type Page struct {
 // read page by page, each in its own transaction.
 func (q *Queue) List(r kv.Reader, p Page) ([]*Job, error) {
 	at := kv.PrefixRange(stringPrefix(q.Keys.Job, p.Prefix))
+	if p.From != "" {
+		at.Begin = q.Keys.Job.Pack(p.From)
+	}
 	if p.After != "" {
 		at.Begin = q.Keys.Job.Sub(p.After).Range().End
 	}

@@ -135,6 +135,9 @@ type Schedule struct {
 	// Lot, if not empty, parks the job: it stands in this lot, and in no order, until it is resubmitted without
 	// one. The job type chooses the names of lots. Priority and Due are kept for it to come back to.
 	Lot string
+	// Label is what the job type's own indexes say of a pending job; see Queue.Moved. It is empty while the job
+	// runs, and after a worker that ran it has vanished.
+	Label string
 }
 
 // Lock is the right to run a job. It changes hands by Accept alone; Expire, Finish, Requeue and Remove end
@@ -208,6 +211,9 @@ type Queue struct {
 	Incarnation int64
 	// Along, if set, is what the type of the jobs reads of a job that is accepted. It is prefetched.
 	Along func(id string) kv.Range
+	// Moved, if set, hears in the same transaction of every job whose header changes, for indexes of the jobs'
+	// type. A new job has no old header, and one that goes away has no new one.
+	Moved func(tx kv.Tx, old, to *Job)
 }
 
 // New returns the queue with these keys.

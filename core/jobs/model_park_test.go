@@ -1,10 +1,12 @@
 package jobs
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 
 	"pgregory.net/rapid"
 )
@@ -47,6 +49,32 @@ func (s *machine) checkLots(t *rapid.T, tx kv.Tx) error {
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("lot %q has %q, not %q", lot, got, want)
+		}
+	}
+	return nil
+}
+
+// mirrored are rows of a job's type that follow the headers of jobs; see mirror.
+var mirrored = tuple.Subspace("mirror")
+
+func mirror(tx kv.Tx, old, to *Job) {
+	if old != nil {
+		tx.Clear(mirrored.Pack(old.ID, old.Label, old.State.String()))
+	}
+	if to != nil {
+		tx.Set(mirrored.Pack(to.ID, to.Label, to.State.String()), nil)
+	}
+}
+
+// checkMirror compares what the job type has heard of with the model.
+func (s *machine) checkMirror(t *rapid.T, tx kv.Tx) error {
+	rows, err := tx.GetRange(mirrored.Range(), kv.RangeOptions{})
+	if err != nil || len(rows) != len(s.m.jobs) {
+		t.Fatalf("%d of %d jobs are mirrored: %v", len(rows), len(s.m.jobs), err)
+	}
+	for i, id := range slices.Sorted(maps.Keys(s.m.jobs)) {
+		if j := s.m.jobs[id]; !bytes.Equal(rows[i].Key, mirrored.Pack(id, j.Label, j.State.String())) {
+			t.Fatalf("the mirror of %s with label %q is %q", j, j.Label, rows[i].Key)
 		}
 	}
 	return nil

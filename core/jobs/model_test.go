@@ -41,6 +41,7 @@ type machine struct {
 
 func newMachine(t testing.TB) *machine {
 	db, q := newQueue(t)
+	q.Moved = mirror
 	return &machine{db: db, q: q, looks: map[string]look{}, subscriptions: map[subscribed]subscription{}, m: model{
 		jobs: map[string]*Job{}, workers: map[string]bool{}, beats: map[string]int{}, batches: map[string]uint64{},
 	}}
@@ -100,6 +101,7 @@ func schedule(t *rapid.T) Schedule {
 		Priority: tuple.Pack(rapid.Int64Range(-3, 3).Draw(t, "priority")),
 		Due:      instant.Time(rapid.SampledFrom([]int64{0, 0, 5, 5, 10}).Draw(t, "due")),
 		Lot:      rapid.SampledFrom([]string{"", "", "", "red", "blue\x00"}).Draw(t, "lot"),
+		Label:    rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "label"),
 	}
 }
 
@@ -234,7 +236,7 @@ func (s *machine) Accept(t *rapid.T) {
 		if !bytes.Equal(mine.Data, j.Data) {
 			t.Fatalf("accepted with other data")
 		}
-		mine.State, mine.Lock, mine.Resubmit = Running, Lock{w, d.Batch}, false
+		mine.State, mine.Lock, mine.Resubmit, mine.Label = Running, Lock{w, d.Batch}, false, ""
 	}
 	if len(got) == 0 && taken.Parked > 0 {
 		return // the accept was not repeated with success, and may take others now
@@ -417,7 +419,7 @@ func (s *machine) check(t *rapid.T, tx kv.Tx) error {
 	if err == nil && got != counts {
 		t.Fatalf("counts %+v, want %+v", got, counts)
 	}
-	return errors.Join(err, s.checkLots(t, tx), s.checkLeases(t, tx))
+	return errors.Join(err, s.checkLots(t, tx), s.checkLeases(t, tx), s.checkMirror(t, tx))
 }
 
 // operations are what may happen, by name.

@@ -24,9 +24,10 @@ func encodeHeader(j *Job) []byte {
 	b = tuple.AppendUint(b, j.Lock.Batch)
 	b = tuple.AppendInt(b, int64(j.Lost))
 	stamped := j.Sequence != Sequence{}
-	if stamped || j.Stop || j.Lot != "" { // no job of releases that knew neither
+	if stamped || j.Stop || j.Lot != "" || j.Label != "" { // no job of releases that knew none of them
 		b = tuple.AppendBool(b, j.Stop)
 		b = tuple.AppendString(b, j.Lot)
+		b = tuple.AppendString(b, j.Label)
 	}
 	if stamped {
 		b = tuple.AppendInt(b, j.Sequence.Incarnation)
@@ -40,13 +41,13 @@ func decodeHeader(id string, b []byte) (*Job, error) {
 	var state, due, lost int64
 	fields := []any{
 		&state, &j.Priority, &due, &j.Resubmit, &j.Lock.Worker, &j.Lock.Batch, &lost,
-		&j.Stop, &j.Lot,
+		&j.Stop, &j.Lot, &j.Label,
 		&j.Sequence.Incarnation, &j.Sequence.Version,
 	}
 	err := tuple.Subspace(nil).Scan(b, fields...)
-	for _, n := range [...]int{9, 7} { // without a sequence, and without a lot
+	for _, n := range [...]int{10, 7} { // without a sequence, and without a lot
 		if err != nil {
-			j.Stop, j.Lot = false, ""
+			j.Stop, j.Lot, j.Label = false, "", ""
 			err = tuple.Subspace(nil).Scan(b, fields[:n]...)
 		}
 	}
@@ -134,6 +135,9 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 		tx.Clear(oldKey)
 	}
 	q.Keys.changed(tx, old, to)
+	if q.Moved != nil {
+		q.Moved(tx, old, to)
+	}
 }
 
 // index returns the index row that a job stands in, nil for a finished one.

@@ -116,6 +116,7 @@ func (q *Queue) Accept(
 			to.State, to.Lot, to.Lock = Pending, v.Lot, Lock{}
 			t.Parked++
 		} else {
+			to.Label = ""
 			t.Jobs = append(t.Jobs, &to)
 		}
 		if q.move(tx, old, &to); v.Full {

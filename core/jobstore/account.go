@@ -349,9 +349,8 @@ func number(b []byte) int64 {
 
 func encodeNumber(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
 
-// Audit checks that the counters of accounts' jobs equal what they count. It reads everything, so it is for
-// tests and repair tools.
-func (s *Store) Audit(r kv.Reader) error {
+// auditAccounts checks that the counters of accounts' jobs equal what they count.
+func auditAccounts(r kv.Reader, s *Store) error {
 	list, err := s.Jobs.List(r, jobs.Page{Limit: 1 << 30})
 	if err != nil {
 		return err

@@ -27,14 +27,14 @@ func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "
 
 // Bounds of what WriteDocs takes at once, if that is more than one edit.
 const (
-	editsAtOnce = 250     // each reads a dozen times what was prefetched
+	editsAtOnce = 250     // each reads sixteen times what was prefetched
 	bytesAtOnce = 4 << 20 // written at most
 )
 
 // editSize is how many bytes an edit writes at most. There are the keys of the document and of its job with
 // their conflict ranges: most hold the id, whose bytes may be escaped to twice as many. And there are body,
 // replication and record, which may hold a URL twice and spell a character in six bytes.
-func editSize(e *docs.Edit) int { return 5<<10 + 80*len(e.ID) + 25*len(e.Body) }
+func editSize(e *docs.Edit) int { return 8<<10 + 240*len(e.ID) + 25*len(e.Body) }
 
 // atOnce is how many of the edits one transaction should write with their jobs.
 func atOnce(edits []docs.Edit) int {
@@ -235,6 +235,7 @@ func (s *Store) putTerminal(
 		_ = json.Decode(stats.Append(nil), &rec.Stats) // any program wrote it: members that do not fit are left out
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
+	s.introduce(tx, jobID, rec)
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
 }
 
@@ -245,6 +246,7 @@ func (s *Store) putFailed(tx kv.Tx, jobID string, rec *Record, reason string, no
 		return err
 	}
 	rec.State, rec.Created, rec.LastUpdated, rec.Error, rec.Reason = Failed, now, now, "parse_error", reason
+	s.introduce(tx, jobID, rec)
 	if err := s.Jobs.AddFinished(tx, jobID, rec.encode()); err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 		tx.Set(rows[0].Key, []byte{(batches + 1) % dropLook})
 	} else {
 		tx.Clear(rows[0].Key)
+		tx.ClearRange(s.Keys.Tally.Sub(d.prefix).Range())
 	}
 	return false, nil
 }
@@ -189,7 +190,7 @@ func (d *dropping) remove(list []*jobs.Job) error {
 			return err
 		}
 		d.limit--
-		d.size += 2<<10 + 80*len(j.ID) + len(j.Data) // the keys hold the id many times
+		d.size += 5<<10 + 160*len(j.ID) + len(j.Data) // the keys hold the id many times
 	}
 	return nil
 }

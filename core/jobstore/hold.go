@@ -120,14 +120,14 @@ func (h Hold) Requeue(stats *Stats, turn Turn) error {
 
 // foreseeTurn prefetches what the end of a turn reads.
 func (h Hold) foreseeTurn() {
-	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order}}
+	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
 	f.job(h.jobID, false)
 	h.tx.Prefetch(f.keys, f.ranges)
 }
 
 // foreseeEnd prefetches what the transaction reads that ends a job and writes that into its document.
 func (h Hold) foreseeEnd() {
-	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order}}
+	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
 	f.job(h.jobID, false)
 	f.document(h.jobID)
 	h.tx.Prefetch(f.keys, f.ranges)
@@ -160,6 +160,7 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	}
 	if left == jobs.Finished {
 		h.s.leave(h.tx, rec)
+		h.s.conclude(h.tx, h.jobID, rec)
 		if err := h.bequeath(rec); err != nil {
 			return err
 		}
@@ -199,6 +200,9 @@ func (h Hold) queueIn(lot string, rec *Record, turn Turn, due instant.Time) erro
 		return err
 	}
 	schedule := jobs.Schedule{Priority: rec.priority(place), Due: due, Lot: lot}
+	if rec.State == Crashing && h.s.Keys.indexed(h.tx, h.jobID) { // earlier releases know no labels
+		schedule.Label = crashing + rec.Error
+	}
 	if rec.paused() {
 		schedule.Lot = lotPaused
 	}

@@ -128,7 +128,7 @@ func TestBulkOfSmallDocuments(t *testing.T) {
 			}
 			for len(edits) > 0 {
 				written, reads := b.writeSome(edits)
-				if reads > 3010 {
+				if reads > 4010 {
 					t.Errorf("%s: a transaction of %d edits reads %d times", name, len(written), reads)
 				}
 				all, edits = append(all, written...), edits[len(written):]

@@ -79,7 +79,7 @@ func (l lots) unpark(j *jobs.Job, rec *Record, due instant.Time) error {
 	if place, err = l.reenter(rec, place); err != nil {
 		return err
 	}
-	to := jobs.Schedule{Priority: rec.priority(place), Due: max(j.Due, due)}
+	to := jobs.Schedule{Priority: rec.priority(place), Due: max(j.Due, due), Label: j.Label}
 	return l.s.Jobs.Add(l.tx, j.ID, to, rec.encode())
 }
 

@@ -43,7 +43,7 @@ type Taken struct {
 // committed returns the same jobs.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) (Taken, error) {
 	q := s.Keys.Jobs
-	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order),
+	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order, s.Keys.Reindex),
 		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range(), s.Keys.Held.Range()})
 	holds, err := s.Keys.Holds(tx)
 	if err != nil {

@@ -10,7 +10,10 @@ import (
 )
 
 // schemaVersion is the version of the key layout of everything below the root.
-const schemaVersion = 1
+//
+//	1  the first
+//	2  with indexes of jobs for lists; see Store.Reindex, which makes it of 1
+const schemaVersion = 2
 
 var (
 	// ErrSchema means that a newer release wrote the store.
@@ -40,6 +43,10 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 		if _, err := keys.Jobs.Incarnate(tx); err != nil {
 			return "", err
 		}
+	case len(values[0]) == 8 && binary.LittleEndian.Uint64(values[0]) == 1:
+		if err := keys.awaitReindex(tx); err != nil {
+			return "", err
+		}
 	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > schemaVersion:
 		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], schemaVersion)
 	}
@@ -62,4 +69,13 @@ func Incarnate(tx kv.Tx, k Keys) (int64, error) {
 		return 0, nil
 	}
 	return k.Jobs.Incarnate(tx)
+}
+
+// awaitReindex notes that the store has no index yet.
+func (k Keys) awaitReindex(tx kv.Tx) error {
+	complete, err := k.complete(tx)
+	if complete {
+		tx.Set(k.Reindex, []byte{})
+	}
+	return err
 }

@@ -50,6 +50,8 @@ type Keys struct {
 	Order, Virtual               []byte
 	Shares, Usage, Count, Tail   tuple.Subspace
 	Weights                      tuple.Subspace
+	Index, Tally, Border         tuple.Subspace
+	Reindex                      []byte
 }
 
 // jobType is the type of replication jobs, of which there is only this one.
@@ -65,6 +67,7 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
 		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
 		Weights: root.Sub("weights"),
+		Index:   root.Sub("index"), Tally: root.Sub("tally"), Border: root.Sub("border"), Reindex: root.Pack("reindex"),
 	}
 }
 
@@ -82,7 +85,9 @@ func New(root tuple.Subspace, c Config) *Store {
 	keys := KeysBelow(root)
 	queue := jobs.New(keys.Jobs)
 	queue.Along = func(jobID string) kv.Range { return keys.Spec.Sub(jobID).Range() }
-	return &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
+	s := &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
+	queue.Moved = s.moved
+	return s
 }
 
 // IsReplicatorDB reports whether a database's documents are replications: those of _replicator, and of any
@@ -164,6 +169,7 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 	if err != nil {
 		return err
 	}
+	s.introduce(tx, jobID, rec)
 	schedule := jobs.Schedule{Priority: rec.priority(place)}
 	switch {
 	case rec.paused():
@@ -211,6 +217,7 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	if !rec.State.Terminal() && rec.Parking == (Parking{}) {
 		s.leave(tx, rec)
 	}
+	s.forget(tx, jobID, rec)
 	s.clearSpec(tx, jobID)
 	_, err = s.Jobs.Remove(tx, jobID)
 	return err

@@ -56,7 +56,7 @@ func TestTransient(t *testing.T) {
 // countersOf is how many counters of the queue came into being.
 func countersOf(b *bench) (n int) {
 	for _, p := range b.db.Pairs() {
-		if strings.Contains(string(p.Key), "count") || strings.Contains(string(p.Key), "signal") {
+		if strings.Contains(string(p.Key), "count") || strings.Contains(string(p.Key), "signal") || strings.Contains(string(p.Key), "tally") {
 			n++
 		}
 	}

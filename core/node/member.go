@@ -24,6 +24,8 @@ type Info struct {
 	// for people, and to tell which of two nodes is older; liveness is never judged by them.
 	Started instant.Time `json:"started"`
 	Seen    instant.Time `json:"seen"`
+	// Indexes says that the node's release writes the indexes of jobs; see jobstore.Store.Reindex.
+	Indexes bool `json:"indexes,omitempty"`
 }
 
 // Status is whether a node takes jobs.
@@ -92,6 +94,7 @@ func (n *Node) info() Info {
 	i := Info{
 		Name: n.name, Version: n.cfg.Version, Roles: n.cfg.Roles, Status: Up, Running: len(n.runs),
 		ActivityTimeout: n.cfg.ActivityTimeout, Started: n.started, Seen: n.clock.Wall,
+		Indexes: true,
 	}
 	if i.Roles.Has(Replication) {
 		i.MaxJobs = n.cfg.MaxJobs

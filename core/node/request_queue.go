@@ -68,7 +68,8 @@ func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(e.Result.(Pro
 
 func (Promoted) result() {}
 
-// Sweep removes jobs and rows that are not needed any more; see jobstore.Store.Sweep and Gone.
+// Sweep removes jobs and rows that are not needed any more, and builds the index of a store of an earlier release; see
+// jobstore.Store.Sweep and Reindex, and Gone.
 type Sweep struct {
 	Limit int
 	// Drop is the most jobs of deleted databases that are removed at once, 1 or more. Each attempt has half as
@@ -85,7 +86,29 @@ func (q Sweep) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, e
 		return nil, err
 	}
 	done, err := s.Sweep(tx, now, q.Limit, q.Drop)
+	if err != nil || !done {
+		return Progressed{done}, err
+	}
+	done, err = reindex(tx, s, q.Drop)
 	return Progressed{done}, err
+}
+
+// reindex builds the index of an older store, once no node is left of a release that would write jobs without it.
+func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
+	row, err := tx.Snapshot().Get(s.Keys.Reindex)
+	if err != nil || row == nil {
+		return err == nil, err
+	}
+	members, err := Members(tx.Snapshot(), s)
+	if err != nil {
+		return false, err
+	}
+	for i := range members {
+		if !members[i].Info.Indexes {
+			return true, nil
+		}
+	}
+	return s.Reindex(tx, limit)
 }
 
 func (q Sweep) answered(n *Node, _ *call, e Done) {

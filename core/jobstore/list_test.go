@@ -1,0 +1,336 @@
+package jobstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"pgregory.net/rapid"
+)
+
+// pages reads a listing to its end, page by page.
+func (b *bench) pages(l Listing) (ids []string) {
+	b.t.Helper()
+	skip := l.Skip
+	for range 10_000 {
+		page := get(b, func(tx kv.Tx) (Listed, error) { return b.s.Page(tx.Snapshot(), l) })
+		for _, j := range page.Jobs {
+			ids = append(ids, j.ID)
+		}
+		if skip -= page.Skipped; page.Next == nil {
+			return ids
+		}
+		if len(page.Jobs) > l.Limit {
+			b.t.Fatalf("a page of %d has %d jobs", l.Limit, len(page.Jobs))
+		}
+		l.At, l.Skip = *page.Next, skip
+	}
+	b.t.Fatal("a list has no end")
+	return nil
+}
+
+// told is what a plain reader of all records lists.
+func (b *bench) told(l Listing) (ids []string) {
+	b.t.Helper()
+	all := get(b, func(tx kv.Tx) ([]*jobs.Job, error) { return b.s.Jobs.List(tx, jobs.Page{Limit: 1 << 20}) })
+	dropped := get(b, func(tx kv.Tx) (Dropped, error) { return b.s.Keys.DroppedDBs(tx) })
+	owned := map[string]bool{}
+	for _, worker := range l.Workers {
+		for _, h := range get(b, func(tx kv.Tx) ([]jobs.Held, error) { return b.s.Jobs.Owned(tx, worker) }) {
+			owned[h.ID] = true
+		}
+	}
+	for _, j := range all {
+		rec := b.record(j.ID)
+		state := rec.View().State
+		server := func(url string) bool {
+			host := strings.Split(url, "/")[2]
+			if !strings.Contains(host, ":") {
+				host += ":80"
+			}
+			return host == l.Server || strings.HasPrefix(host, l.Server+":")
+		}
+		switch {
+		case dropped.Has(j.ID), l.Documents && rec.Database == "", !l.Documents && rec.State.Terminal(),
+			!strings.HasPrefix(j.ID, l.Instance), len(l.States) > 0 && !slices.Contains(l.States, state),
+			l.User != "" && l.User != rec.User, l.Server != "" && !server(rec.Source) && !server(rec.Target),
+			l.Error != "" && (l.Error != rec.Error || state != Crashing && state != Failed),
+			l.Workers != nil && !owned[j.ID]:
+		case l.From != "" && (direction{l.Descending}).before(j.ID, l.From), l.To != "" && (direction{l.Descending}).before(l.To, j.ID):
+		default:
+			ids = append(ids, j.ID)
+		}
+	}
+	if l.Descending {
+		slices.Reverse(ids)
+	}
+	return ids[min(int(l.Skip), len(ids)):]
+}
+
+// TestListsModel: whatever happens to jobs, each list has those that a reader of all records finds, in pages of any
+// length, and a total that is known is right; also while an older store is being indexed.
+func TestListsModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t)
+		m := &lists{b: b, known: []string{""}}
+		b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "a/_replicator", tuple.UUID{2}, b.now) })
+		rt.Repeat(map[string]func(*rapid.T){
+			"document": m.document, "request": m.request, "accept": m.accept, "end": m.end, "vanish": m.vanish,
+			"promote": m.promote, "drop": m.drop, "sweep": m.sweep, "age": m.age, "reindex": m.reindex, "pause": m.pause, "resume": m.resume, "hold": m.hold, "": m.check,
+		})
+	})
+}
+
+// lists is a machine of rapid's.
+type lists struct {
+	b       *bench
+	made    int
+	workers int
+	running []Work
+	known   []string // ids for bounds
+	dropped bool
+}
+
+func (m *lists) document(t *rapid.T) {
+	name := rapid.SampledFrom([]string{"_replicator", "a/_replicator"}).Draw(t, "database")
+	host := rapid.SampledFrom([]string{"one", "one:1", "two:80"}).Draw(t, "host")
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "id")
+	m.made++
+	err := m.b.writeTo(name, id, fmt.Sprintf(`{"source":"http://%s/x%d","target":"http://one/b"%s}`, host, m.made,
+		rapid.SampledFrom([]string{"", `,"_deleted":true`, `,"_replication_state":"failed"`, `,"_replication_state":"completed"`}).Draw(t, "more")),
+		Writer{Name: rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user"), Admin: true})
+	if err != nil && !(m.dropped && name == "a/_replicator") {
+		t.Fatal(err)
+	}
+}
+
+// writeTo writes the next revision of a document.
+func (b *bench) writeTo(name, id, body string, by Writer) error {
+	return kv.Do(b.t.Context(), b.db, func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, name)
+		if err != nil {
+			return err
+		}
+		doc, err := docs.ParseDocument(fmt.Appendf(nil, `{"_id":%q,%s`, id, body[1:]), docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil {
+			doc.Rev = old.Rev
+		}
+		token++
+		_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: token}}, by, b.now)
+		return err
+	})
+}
+
+func (m *lists) request(t *rapid.T) {
+	m.made++
+	raw := fmt.Sprintf(`{"source":"http://one/r%d","target":"http://two/b"}`, m.made%3)
+	rep, err := spec.ParseRequest([]byte(raw), m.b.s.Config.Parse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user")
+	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.Replicate(tx, rep, user, m.b.now); return err })
+}
+
+func (m *lists) worker() string { return fmt.Sprint("w", m.workers) }
+
+func (m *lists) accept(t *rapid.T) {
+	if m.workers == 0 {
+		m.vanish(t)
+	}
+	m.b.batch++
+	m.b.now = m.b.now.Add(time.Second)
+	taken := get(m.b, func(tx kv.Tx) (Taken, error) {
+		return m.b.s.Accept(tx, m.worker(), "n", jobs.Demand{Batch: m.b.batch, Max: 2, Window: 2}, m.b.now)
+	})
+	m.running = append(m.running, taken.Work...)
+}
+
+func (m *lists) end(t *rapid.T) {
+	if len(m.running) == 0 {
+		t.Skip()
+	}
+	w := m.running[0]
+	m.running = m.running[1:]
+	how := rapid.IntRange(0, 4).Draw(t, "how")
+	trouble := replication.Trouble{Error: rapid.SampledFrom([]string{"boom", "bang"}).Draw(t, "error"), Throttled: how == 4}
+	err := kv.Do(m.b.t.Context(), m.b.db, func(tx kv.Tx) error {
+		h := m.b.s.Hold(tx, w.JobID, w.Lock, m.b.now)
+		switch how {
+		case 0:
+			return h.Complete(replication.End{}, Turn{})
+		case 1:
+			return h.Fail(trouble, Turn{})
+		case 2:
+			return h.Requeue(nil, Turn{})
+		}
+		return h.Crash(trouble, nil, Turn{}, 1)
+	})
+	if err != nil && !errors.Is(err, jobs.ErrHalt) {
+		t.Fatal(err)
+	}
+}
+
+// vanish has the worker's jobs be given back, and another one join.
+func (m *lists) vanish(*rapid.T) {
+	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.Jobs.Expire(tx, m.worker(), nil, 1); return err })
+	m.workers++
+	m.b.do1(func(tx kv.Tx) error { return m.b.s.Jobs.Register(tx, m.worker(), nil) })
+}
+
+func (m *lists) promote(*rapid.T) {
+	m.b.now = m.b.now.Add(time.Hour)
+	m.b.do1(func(tx kv.Tx) error { _, _, err := m.b.s.Promote(tx, m.b.now, 2); return err })
+}
+
+func (m *lists) drop(t *rapid.T) {
+	if m.dropped {
+		t.Skip()
+	}
+	m.dropped = true
+	m.b.do1(func(tx kv.Tx) error {
+		db, err := m.b.s.Docs.Open(tx, "a/_replicator")
+		if err == nil {
+			m.b.s.Drop(tx, db.Instance)
+			err = m.b.s.Docs.Delete(tx, "a/_replicator", db.Instance)
+		}
+		return err
+	})
+}
+
+// someJob is the id of a job, empty if there is none.
+func (m *lists) someJob(t *rapid.T) string {
+	all := get(m.b, func(tx kv.Tx) ([]*jobs.Job, error) { return m.b.s.Jobs.List(tx, jobs.Page{Limit: 1 << 20}) })
+	if len(all) == 0 {
+		return ""
+	}
+	return all[rapid.IntRange(0, len(all)-1).Draw(t, "job")].ID
+}
+
+func (m *lists) pause(t *rapid.T) {
+	id := m.someJob(t)
+	m.b.do1(func(tx kv.Tx) error { _, err := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}.Pause(id, ""); return err })
+}
+
+func (m *lists) resume(t *rapid.T) {
+	id := m.someJob(t)
+	m.b.do1(func(tx kv.Tx) error { _, err := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}.Resume(id); return err })
+}
+
+// hold makes a hold, or lifts it.
+func (m *lists) hold(*rapid.T) {
+	m.b.do1(func(tx kv.Tx) error {
+		o := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}
+		lifted, err := o.LiftHold("server:two")
+		if err == nil && !lifted {
+			_, err = o.MakeHold(Embargo{Server: "two"})
+		}
+		return err
+	})
+}
+
+func (m *lists) sweep(*rapid.T) {
+	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.SweepDropped(tx, 1); return err })
+}
+
+// age makes the store one of the first schema.
+func (m *lists) age(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "seldom") == 0 {
+		m.b.age()
+	}
+}
+
+// age makes the store as the release wrote it that had no index, and starts this one on it.
+func (b *bench) age() {
+	b.t.Helper()
+	old := New(tuple.Subspace(tuple.Pack("test")), b.s.Config)
+	old.Jobs.Moved = nil
+	b.do1(func(tx kv.Tx) error {
+		k := b.s.Keys
+		tx.ClearRange(k.Index.Range())
+		tx.ClearRange(k.Tally.Range())
+		tx.Clear(k.Reindex)
+		tx.Set(k.Schema, encodeNumber(1))
+		list, err := old.Jobs.List(tx, jobs.Page{Limit: 1 << 20})
+		for _, j := range list {
+			if schedule := j.Schedule; err == nil && schedule.Label != "" {
+				schedule.Label = ""
+				_, err = old.Jobs.Resubmit(tx, j.ID, schedule)
+			}
+		}
+		return err
+	})
+	b.do1(func(tx kv.Tx) error { _, err := Init(tx, tuple.Subspace(tuple.Pack("test")), "uuid"); return err })
+}
+
+func (m *lists) reindex(t *rapid.T) {
+	limit := rapid.IntRange(1, 4).Draw(t, "jobs")
+	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.Reindex(tx, limit); return err })
+}
+
+func (m *lists) check(t *rapid.T) {
+	b := m.b
+	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
+	some := func(name string, values ...string) string {
+		return rapid.SampledFrom(append(values, "", "", "")).Draw(t, name)
+	}
+	l := Listing{Limit: rapid.IntRange(0, 3).Draw(t, "limit"), Descending: rapid.Bool().Draw(t, "descending")}
+	l.Documents = rapid.Bool().Draw(t, "documents")
+	l.Skip = int64(rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "skip"))
+	if l.Documents {
+		l.Instance = some("instance", DocumentJobs(tuple.UUID{1}))
+	}
+	l.Server, l.User = some("server", "one", "one:1", "two:80", "three"), some("user", "joe", "eve")
+	l.Error = some("error", "boom", "bang", "failed")
+	if rapid.IntRange(0, 3).Draw(t, "by states") == 0 {
+		l.States = rapid.SliceOfNDistinct(rapid.SampledFrom(StatesOf(l.Documents)), 1, 3, rapid.ID).Draw(t, "states")
+	}
+	if rapid.IntRange(0, 3).Draw(t, "by worker") == 0 {
+		l.Workers = []string{m.worker(), fmt.Sprint("w", m.workers-1)}
+	}
+	l.From, l.To = some("from", m.known...), some("to", m.known...)
+	complete := get(b, func(tx kv.Tx) (bool, error) { return b.s.Keys.complete(tx) })
+	l.Descending = l.Descending && complete
+	want := b.told(l)
+	if l.Limit == 0 {
+		page := get(b, func(tx kv.Tx) (Listed, error) { return b.s.Page(tx, l) })
+		if len(page.Jobs) != 0 || (page.Next == nil) && len(want) > 0 {
+			t.Fatalf("a page of no jobs has %d, and %v goes on", len(page.Jobs), page.Next)
+		}
+	} else if got := b.pages(l); !slices.Equal(got, want) {
+		t.Fatalf("%+v lists\n%q, and should list\n%q", l, got, want)
+	}
+	m.known = append([]string{"", b.s.anyID()}, want...)
+	l.Skip, l.From, l.To = 0, "", ""
+	total, known := int64(0), false
+	b.do1(func(tx kv.Tx) (err error) { total, known, err = b.s.Total(tx, l.Filter); return err })
+	if n := len(b.told(l)); known && total != int64(n) || !known && complete && l.single() {
+		t.Fatalf("%+v has %d jobs (known: %t), and should have %d", l.Filter, total, known, n)
+	}
+}
+
+// anyID is an id that no job has.
+func (s *Store) anyID() string { return DocumentJobs(tuple.UUID{1}) + "c0" }
+
+// single reports whether a total is always known.
+func (l *Listing) single() bool {
+	n := 0
+	for _, by := range []bool{len(l.States) > 0, l.Server != "", l.User != "", l.Error != "", l.Workers != nil} {
+		if by {
+			n++
+		}
+	}
+	return n <= 1 && (l.Server == "" || hasPort(l.Server))
+}

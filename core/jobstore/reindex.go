@@ -1,0 +1,96 @@
+package jobstore
+
+import (
+	"encoding/binary"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// A store of an earlier release has no index. It is built in the order of jobs' ids, in many transactions, while
+// the service works (Reindex); until then lists look at every job. The row ("reindex") says how far that is.
+// Transactions that change a job behind that leave the index to Reindex, and conflict with the one that comes past
+// the job at the same time, by ranges of "border", where no rows are. Without the row all jobs are indexed.
+
+// complete reports whether all jobs are indexed.
+func (k Keys) complete(r kv.Reader) (bool, error) {
+	row, err := r.Get(k.Reindex)
+	return row == nil, err
+}
+
+// indexed reports whether the labels of a job are kept. The error of the read is that of the commit.
+func (k Keys) indexed(tx kv.Tx, jobID string) bool {
+	row, err := tx.Snapshot().Get(k.Reindex)
+	if err != nil || row == nil {
+		return err == nil
+	}
+	tx.AddReadConflict(kv.KeyRange(k.Border.Pack(jobID)))
+	return jobID <= string(row)
+}
+
+// reindexBytes is about how many bytes one transaction of Reindex reads and writes, if that is more than a page.
+const reindexBytes = 2 << 20
+
+// Reindex indexes up to limit jobs of a store that is older than the index, and reports whether that is complete. All
+// processes that write jobs must be of a release that knows the index: see node.Info.Indexes. Older ones do not
+// start any more once it has begun.
+func (s *Store) Reindex(tx kv.Tx, limit int) (done bool, err error) {
+	row, err := tx.Get(s.Keys.Reindex)
+	if err != nil || row == nil {
+		return err == nil, err
+	}
+	tx.Set(s.Keys.Schema, binary.LittleEndian.AppendUint64(nil, schemaVersion))
+	after, size := string(row), 0
+	behind := s.Keys.Border.Range()
+	behind.Begin = s.Keys.Border.Pack(after)
+	for limit > 0 && size < reindexBytes {
+		page := min(limit, dropPage)
+		list, err := s.Jobs.List(tx, jobs.Page{After: after, Limit: page})
+		if err != nil {
+			return false, err
+		}
+		for _, j := range list {
+			if err := s.index(tx, j); err != nil {
+				return false, err
+			}
+			after = j.ID
+			size += 2<<10 + 60*len(j.ID) + len(j.Data)
+		}
+		if len(list) < page {
+			tx.AddWriteConflict(behind)
+			tx.Clear(s.Keys.Reindex)
+			return true, nil
+		}
+		limit -= page
+	}
+	behind.End = kv.KeyAfter(s.Keys.Border.Pack(after))
+	tx.AddWriteConflict(behind)
+	tx.Set(s.Keys.Reindex, []byte(after))
+	return false, nil
+}
+
+// index adds all labels of a job that has none.
+func (s *Store) index(tx kv.Tx, j *jobs.Job) error {
+	rec, err := decodeRecord(j)
+	if err != nil {
+		return err
+	}
+	if j.State == jobs.Pending && rec.State == Crashing && j.Label == "" { // as earlier releases stored it
+		schedule := j.Schedule
+		schedule.Label = crashing + rec.Error
+		if _, err := s.Jobs.Resubmit(tx, j.ID, schedule); err != nil {
+			return err
+		}
+		j.Schedule = schedule
+	}
+	labels := append(current(j), rec.lasting()...)
+	if rec.State.Terminal() {
+		labels = append(rec.ended(), rec.lasting()...)
+	}
+	g := groupOf(j.ID, rec.State.Terminal())
+	for _, l := range labels {
+		tx.Set(s.Keys.labelRow(g, l, j.ID), nil)
+		s.Keys.tally(tx, j.ID, g, l, 1)
+	}
+	return nil
+}
