@@ -408,7 +408,7 @@ func TestAccountsModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				must(func(tx kv.Tx) error { return s.auditAccounts(tx) })
+				must(func(tx kv.Tx) error { return auditAccounts(tx, s) })
 				for _, account := range slices.Sorted(maps.Keys(owed)) {
 					var a schedule.Account
 					must(func(tx kv.Tx) (err error) {

@@ -10,32 +10,19 @@ import (
 // Audit checks that the counters of accounts' jobs equal what they count, and that each label of each job has its row
 // and counts once. It reads everything, so it is for tests and repair tools.
 func (s *Store) Audit(r kv.Reader) error {
-	if err := s.auditAccounts(r); err != nil {
+	if err := auditAccounts(r, s); err != nil {
 		return err
 	}
-	return s.auditIndex(r)
+	return auditIndex(r, s)
 }
 
-func (s *Store) auditAccounts(r kv.Reader) error {
-	counts := map[string]int64{}
-	err := s.eachRecord(r, func(_ string, rec *Record) {
-		if !rec.State.Terminal() && rec.Parking == (Parking{}) {
-			counts[string(s.Keys.Count.Pack(rec.Account()))]++
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return audit(r, s.Keys.Count.Range(), counts)
-}
-
-func (s *Store) auditIndex(r kv.Reader) error {
+func auditIndex(r kv.Reader, s *Store) error {
 	reindexed, err := r.Get(s.Keys.Reindex)
 	if err != nil {
 		return err
 	}
 	labels, tallies := map[string]int64{}, map[string]int64{}
-	err = s.eachRecord(r, func(id string, rec *Record) {
+	err = eachRecord(r, s, func(id string, rec *Record) {
 		if reindexed != nil && id > string(reindexed) {
 			return
 		}
@@ -57,7 +44,7 @@ func (s *Store) auditIndex(r kv.Reader) error {
 	return audit(r, s.Keys.Tally.Range(), tallies)
 }
 
-func (s *Store) eachRecord(r kv.Reader, fn func(id string, rec *Record)) error {
+func eachRecord(r kv.Reader, s *Store, fn func(id string, rec *Record)) error {
 	list, err := s.Jobs.List(r, jobs.Page{Limit: 1 << 30})
 	if err != nil {
 		return err

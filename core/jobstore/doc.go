@@ -17,6 +17,12 @@
 //	("dropped", instance)    deleted databases whose jobs are still to be removed, and how far that is
 //	("hold", id)             a hold: JSON of Embargo
 //	("lifted", id)           a hold that was lifted and whose jobs have still to come back
+//	("index", group, field, value, job id)
+//	                         jobs by their labels, for lists; see type marks
+//	("tally", instance, group, field, value)
+//	                         number of rows of an index, of a database's jobs or of all
+//	("reindex")              how far the index of a store of an earlier release is; no row once it is complete
+//	("border", job id)       no rows, but ranges of conflicts; see Reindex
 //	("order")                the policy in force with its parameters
 //	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)

@@ -235,7 +235,7 @@ func (s *Store) putTerminal(
 		_ = json.Decode(stats.Append(nil), &rec.Stats) // any program wrote it: members that do not fit are left out
 	}
 	rec.State, rec.Created, rec.LastUpdated = state, now, now
-	s.introduce(tx, jobID, rec)
+	marks{s.Keys, tx, jobID}.introduce(rec)
 	return s.Jobs.AddFinished(tx, jobID, rec.encode())
 }
 
@@ -246,7 +246,7 @@ func (s *Store) putFailed(tx kv.Tx, jobID string, rec *Record, reason string, no
 		return err
 	}
 	rec.State, rec.Created, rec.LastUpdated, rec.Error, rec.Reason = Failed, now, now, "parse_error", reason
-	s.introduce(tx, jobID, rec)
+	marks{s.Keys, tx, jobID}.introduce(rec)
 	if err := s.Jobs.AddFinished(tx, jobID, rec.encode()); err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 	}
 	if left == jobs.Finished {
 		h.s.leave(h.tx, rec)
-		h.s.conclude(h.tx, h.jobID, rec)
+		marks{h.s.Keys, h.tx, h.jobID}.conclude(rec)
 		if err := h.bequeath(rec); err != nil {
 			return err
 		}

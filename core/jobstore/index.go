@@ -8,19 +8,31 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // Lists find jobs by indexes. A job has labels: its state, the class of its error, the servers that it touches
 // and its user. Each is a row of an index and counts in a tally. Rows and tallies change in the transaction that
 // changes the job:
 //
-//   - State and error of a job that is not over follow its header, whatever moves the job (Store.moved). So jobs
+//   - State and error of a job that is not over follow its header, whatever moves the job (Keys.moved). So jobs
 //     of a vanished worker are pending in lists without anything of their records being read.
-//   - All other labels are of the record, and are the same from the job's beginning to its end (Store.describe,
-//     end and forget).
+//   - All other labels are of the record, and are the same from the job's beginning to its end (type marks).
 //
 // The rows of jobs that are over, and of requests, are apart from those of others, since lists either have them
 // or not.
+
+// indexKeys says where indexes and tallies are.
+type indexKeys struct {
+	Index, Tally, Border tuple.Subspace
+	Reindex              []byte
+}
+
+func indexKeysBelow(root tuple.Subspace) indexKeys {
+	return indexKeys{
+		Index: root.Sub("index"), Tally: root.Sub("tally"), Border: root.Sub("border"), Reindex: root.Pack("reindex"),
+	}
+}
 
 // group is a part of all jobs, in which each label has rows of its own.
 type group int64
@@ -104,74 +116,72 @@ func (r *Record) lasting() (list []label) {
 	return list
 }
 
-// ended are the labels of the end of a job that is over.
-func (r *Record) ended() []label {
-	if r.State == Failed {
-		return stateLabels(Failed, r.Error)
+// standing are the labels that the job has beside those of its header.
+func (r *Record) standing() []label {
+	switch r.State {
+	case Completed:
+		return append(stateLabels(Completed, ""), r.lasting()...)
+	case Failed:
+		return append(stateLabels(Failed, r.Error), r.lasting()...)
 	}
-	return stateLabels(r.State, "")
+	return r.lasting()
+}
+
+// marks are the labels of a job, for one transaction.
+type marks struct {
+	k     Keys
+	tx    kv.Tx
+	jobID string
 }
 
 // moved is jobs.Queue.Moved.
-func (s *Store) moved(tx kv.Tx, old, to *jobs.Job) {
-	id := ""
-	if old != nil {
-		id = old.ID
-	} else {
-		id = to.ID
+func (k Keys) moved(tx kv.Tx, old, to *jobs.Job) {
+	job := old
+	if old == nil {
+		job = to
 	}
-	s.relabel(tx, id, groupOf(id, false), current(old), current(to))
+	marks{k, tx, job.ID}.change(false, current(old), current(to))
 }
 
 // introduce adds the labels of a new job, beside those of its header.
-func (s *Store) introduce(tx kv.Tx, jobID string, rec *Record) {
-	if rec.State.Terminal() {
-		s.relabel(tx, jobID, groupOf(jobID, true), nil, append(rec.ended(), rec.lasting()...))
-		return
-	}
-	s.relabel(tx, jobID, groupOf(jobID, false), nil, rec.lasting())
-}
+func (m marks) introduce(rec *Record) { m.change(rec.State.Terminal(), nil, rec.standing()) }
 
 // conclude moves the labels of a job that is over now.
-func (s *Store) conclude(tx kv.Tx, jobID string, rec *Record) {
-	s.relabel(tx, jobID, groupOf(jobID, false), rec.lasting(), nil)
-	s.relabel(tx, jobID, groupOf(jobID, true), nil, append(rec.ended(), rec.lasting()...))
+func (m marks) conclude(rec *Record) {
+	m.change(false, rec.lasting(), nil)
+	m.introduce(rec)
 }
 
 // forget removes the labels of a job that goes away, beside those of its header.
-func (s *Store) forget(tx kv.Tx, jobID string, rec *Record) {
-	if rec.State.Terminal() {
-		s.relabel(tx, jobID, groupOf(jobID, true), append(rec.ended(), rec.lasting()...), nil)
-		return
-	}
-	s.relabel(tx, jobID, groupOf(jobID, false), rec.lasting(), nil)
-}
+func (m marks) forget(rec *Record) { m.change(rec.State.Terminal(), rec.standing(), nil) }
 
-// relabel gives a job other labels in a group. The caller has read the job, so that a repetition conflicts or finds
-// no difference: the tallies are atomic additions, which conflict with nothing and are not idempotent.
-func (s *Store) relabel(tx kv.Tx, jobID string, g group, old, to []label) {
-	if slices.Equal(old, to) || !s.Keys.indexed(tx, jobID) {
+// change gives the job other labels, among those that are over or not. The caller has read the job, so that a
+// repetition conflicts or finds no difference: the tallies are atomic additions, which conflict with nothing and are
+// not idempotent.
+func (m marks) change(isOver bool, old, to []label) {
+	if slices.Equal(old, to) || !m.k.indexed(m.tx, m.jobID) {
 		return
 	}
+	g := groupOf(m.jobID, isOver)
 	for _, l := range old {
 		if !slices.Contains(to, l) {
-			tx.Clear(s.Keys.labelRow(g, l, jobID))
-			s.Keys.tally(tx, jobID, g, l, -1)
+			m.tx.Clear(m.k.labelRow(g, l, m.jobID))
+			m.tally(g, l, -1)
 		}
 	}
 	for _, l := range to {
 		if !slices.Contains(old, l) {
-			tx.Set(s.Keys.labelRow(g, l, jobID), nil)
-			s.Keys.tally(tx, jobID, g, l, 1)
+			m.tx.Set(m.k.labelRow(g, l, m.jobID), nil)
+			m.tally(g, l, 1)
 		}
 	}
 }
 
-// tally counts a job among all with the label, and among those of its database.
-func (k Keys) tally(tx kv.Tx, jobID string, g group, l label, n int64) {
-	tx.Add(k.tallyRow("", g, l), n)
-	if instance := instanceOf(jobID); instance != "" {
-		tx.Add(k.tallyRow(instance, g, l), n)
+// tally counts the job among all with the label, and among those of its database.
+func (m marks) tally(g group, l label, n int64) {
+	m.tx.Add(m.k.tallyRow("", g, l), n)
+	if instance := instanceOf(m.jobID); instance != "" {
+		m.tx.Add(m.k.tallyRow(instance, g, l), n)
 	}
 }
 

@@ -56,18 +56,24 @@ type Listed struct {
 	Next *Position
 }
 
+// Lists reads lists of jobs in one transaction. Give a snapshot reader.
+type Lists struct {
+	Store  *Store
+	Reader kv.Reader
+}
+
 // ErrReindexing tells that a list is not to be had until the index of an older store is complete.
-var ErrReindexing = errors.New("since the upgrade the jobs are being indexed; until that is done, lists are in ascending " +
-	"order only")
+var ErrReindexing = errors.New("since the upgrade the jobs are being indexed; until that is done, " +
+	"lists are in ascending order only")
 
 // skipAtOnce is how many jobs one transaction skips at most.
 const skipAtOnce = 20_000
 
 // Page reads a part of a list. It costs the time of its rows, of those that it skips, and with several filters of
-// the rows that match some of them. It does not read jobs of deleted databases. Give a snapshot reader.
-func (s *Store) Page(r kv.Reader, l Listing) (Listed, error) {
+// the rows that match some of them. It does not read jobs of deleted databases.
+func (s Lists) Page(l Listing) (Listed, error) {
 	var page Listed
-	source, err := s.source(r, &l)
+	source, err := s.source(&l)
 	if err != nil {
 		return page, err
 	}
@@ -94,20 +100,20 @@ func (s *Store) Page(r kv.Reader, l Listing) (Listed, error) {
 				page.Next = &at // which does not depend on what comes next
 			}
 		}
-		page.Jobs, err = s.read(r, ids)
+		page.Jobs, err = s.read(ids)
 		return page, err
 	}
 }
 
 // read reads jobs that an index has.
-func (s *Store) read(r kv.Reader, ids []string) ([]Job, error) {
+func (s Lists) read(ids []string) ([]Job, error) {
 	list, ranges := make([]Job, len(ids)), make([]kv.Range, len(ids))
 	for i, id := range ids {
-		ranges[i] = s.Keys.Jobs.Job.Sub(id).Range()
+		ranges[i] = s.Store.Keys.Jobs.Job.Sub(id).Range()
 	}
-	r.Prefetch(nil, ranges)
+	s.Reader.Prefetch(nil, ranges)
 	for i, id := range ids {
-		rec, err := s.Record(r, id)
+		rec, err := s.Store.Record(s.Reader, id)
 		if err != nil {
 			return nil, err
 		}
@@ -120,24 +126,24 @@ func (s *Store) read(r kv.Reader, ids []string) ([]Job, error) {
 }
 
 // source is the stream of the jobs that a listing is a part of.
-func (s *Store) source(r kv.Reader, l *Listing) (stream, error) {
+func (s Lists) source(l *Listing) (stream, error) {
 	d := direction{l.Descending}
-	dropped, err := s.Keys.DroppedDBs(r)
+	dropped, err := s.Store.Keys.DroppedDBs(s.Reader)
 	if err != nil {
 		return nil, err
 	}
-	complete, err := s.Keys.complete(r)
+	complete, err := s.Store.Keys.complete(s.Reader)
 	if err != nil {
 		return nil, err
 	}
 	var source stream
 	switch {
 	case complete:
-		source, err = s.selected(r, l, d)
+		source, err = s.selected(l, d)
 	case l.Descending:
 		err = ErrReindexing
 	default:
-		source, err = s.scan(r, &l.Filter)
+		source, err = s.scan(&l.Filter)
 	}
 	if err != nil {
 		return nil, err
@@ -153,12 +159,13 @@ func (s *Store) source(r kv.Reader, l *Listing) (stream, error) {
 }
 
 // selected is the stream that indexes have of a filter.
-func (s *Store) selected(r kv.Reader, l *Listing, d direction) (stream, error) {
+func (s Lists) selected(l *Listing, d direction) (stream, error) {
 	all := &union{direction: d}
 	groups := l.groups()
 	alone := len(groups) > 0 // the jobs of the workers need no other filter
+	chunk := min(l.Limit+1, maxChunk)
 	for _, g := range groups {
-		terms, err := s.terms(r, &l.Filter, g)
+		terms, err := s.terms(&l.Filter, g)
 		if err != nil {
 			return nil, err
 		}
@@ -167,8 +174,8 @@ func (s *Store) selected(r kv.Reader, l *Listing, d direction) (stream, error) {
 		for _, alternatives := range terms {
 			any := &union{direction: d}
 			for _, label := range alternatives {
-				space := s.Keys.Index.Sub(int64(g), label.field, indexed(label.value))
-				any.parts = append(any.parts, &rows{direction: d, r: r, space: space, chunk: min(l.Limit+1, maxChunk)})
+				space := s.Store.Keys.Index.Sub(int64(g), label.field, indexed(label.value))
+				any.parts = append(any.parts, &rows{direction: d, r: s.Reader, space: space, chunk: chunk})
 			}
 			both.parts = append(both.parts, any)
 		}
@@ -177,7 +184,7 @@ func (s *Store) selected(r kv.Reader, l *Listing, d direction) (stream, error) {
 	if l.Workers == nil {
 		return all, nil
 	}
-	ids, err := s.runningOn(r, &l.Filter)
+	ids, err := s.runningOn(&l.Filter)
 	if err != nil {
 		return nil, err
 	}
@@ -195,9 +202,9 @@ func (s *Store) selected(r kv.Reader, l *Listing, d direction) (stream, error) {
 }
 
 // runningOn are the jobs that the workers of a filter run, if it does not exclude running ones and those of requests.
-func (s *Store) runningOn(r kv.Reader, f *Filter) (ids []string, err error) {
+func (s Lists) runningOn(f *Filter) (ids []string, err error) {
 	for _, worker := range f.Workers {
-		held, err := s.Jobs.Owned(r, worker)
+		held, err := s.Store.Jobs.Owned(s.Reader, worker)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +255,7 @@ func (f *Filter) statesIn(g group) (list []State) {
 
 // terms are what a filter asks of the jobs of a group: one of the labels of each term. It has as few as say it all,
 // and none only for all jobs that some workers run.
-func (s *Store) terms(r kv.Reader, f *Filter, g group) (terms [][]label, err error) {
+func (s Lists) terms(f *Filter, g group) (terms [][]label, err error) {
 	if f.Error != "" { // which implies the state
 		terms = append(terms, []label{{byError, f.Error}})
 	}
@@ -256,7 +263,7 @@ func (s *Store) terms(r kv.Reader, f *Filter, g group) (terms [][]label, err err
 		terms = append(terms, []label{{byUser, f.User}})
 	}
 	if f.Server != "" {
-		servers, err := s.servers(r, f.Server, g)
+		servers, err := s.servers(f.Server, g)
 		if err != nil {
 			return nil, err
 		}
@@ -280,13 +287,13 @@ func (s *Store) terms(r kv.Reader, f *Filter, g group) (terms [][]label, err err
 const manyPorts = 1000
 
 // servers are the labels of a server, which may be a host with any port.
-func (s *Store) servers(r kv.Reader, server string, g group) (list []label, err error) {
+func (s Lists) servers(server string, g group) (list []label, err error) {
 	if hasPort(server) {
 		return []label{{byServer, server}}, nil
 	}
-	space := s.Keys.Tally.Sub("", int64(g), byServer)
+	space := s.Store.Keys.Tally.Sub("", int64(g), byServer)
 	prefix := space.Pack(server + ":")
-	rows, err := r.GetRange(kv.PrefixRange(prefix[:len(prefix)-1]), kv.RangeOptions{Limit: manyPorts})
+	rows, err := s.Reader.GetRange(kv.PrefixRange(prefix[:len(prefix)-1]), kv.RangeOptions{Limit: manyPorts})
 	if err != nil {
 		return nil, err
 	}
@@ -309,11 +316,11 @@ func hasPort(server string) bool {
 // Total counts the jobs that a filter has, by the tallies. It is known for a filter by one thing: states, an error, a
 // user, a server, or the jobs that nodes run; each also within a database. With several it would take looking at
 // all rows.
-func (s *Store) Total(r kv.Reader, f Filter) (n int64, known bool, err error) {
-	if complete, err := s.Keys.complete(r); err != nil || !complete {
+func (s Lists) Total(f Filter) (n int64, known bool, err error) {
+	if complete, err := s.Store.Keys.complete(s.Reader); err != nil || !complete {
 		return 0, false, err
 	}
-	dropped, err := s.Keys.DroppedDBs(r)
+	dropped, err := s.Store.Keys.DroppedDBs(s.Reader)
 	if err != nil {
 		return 0, false, err
 	}
@@ -321,19 +328,19 @@ func (s *Store) Total(r kv.Reader, f Filter) (n int64, known bool, err error) {
 		if f.User+f.Server+f.Error != "" {
 			return 0, false, nil
 		}
-		ids, err := s.runningOn(r, &f)
+		ids, err := s.runningOn(&f)
 		ids = slices.DeleteFunc(ids, dropped.Has)
 		return int64(len(ids)), true, err
 	}
 	for _, g := range f.groups() {
-		terms, err := s.terms(r, &f, g)
+		terms, err := s.terms(&f, g)
 		if err != nil {
 			return 0, false, err
 		}
 		if len(terms) > 1 || len(terms[0]) > 1 && terms[0][0].field == byServer { // a job may have two servers
 			return 0, false, nil
 		}
-		sum, err := s.Keys.sum(r, g, terms[0], f.Instance, dropped)
+		sum, err := s.sum(g, terms[0], f.Instance, dropped)
 		if err != nil {
 			return 0, false, err
 		}
@@ -343,17 +350,17 @@ func (s *Store) Total(r kv.Reader, f Filter) (n int64, known bool, err error) {
 }
 
 // sum adds tallies up: of a database, or of all but those that were deleted.
-func (k Keys) sum(r kv.Reader, g group, labels []label, instance string, dropped Dropped) (sum int64, err error) {
+func (s Lists) sum(g group, labels []label, instance string, dropped Dropped) (sum int64, err error) {
 	var keys [][]byte
 	for _, l := range labels {
-		keys = append(keys, k.tallyRow(instance, g, l))
+		keys = append(keys, s.Store.Keys.tallyRow(instance, g, l))
 	}
 	for i := 0; i < len(dropped) && instance == "" && g&ofRequest == 0; i++ {
 		for _, l := range labels {
-			keys = append(keys, k.tallyRow(dropped[i], g, l))
+			keys = append(keys, s.Store.Keys.tallyRow(dropped[i], g, l))
 		}
 	}
-	values, err := r.GetAll(keys)
+	values, err := s.Reader.GetAll(keys)
 	for i, v := range values {
 		if i < len(labels) {
 			sum += number(v)
@@ -365,8 +372,8 @@ func (k Keys) sum(r kv.Reader, g group, labels []label, instance string, dropped
 }
 
 // scan is the stream of a filter while there is no index.
-func (s *Store) scan(r kv.Reader, f *Filter) (stream, error) {
-	ids, err := s.runningOn(r, f)
+func (s Lists) scan(f *Filter) (stream, error) {
+	ids, err := s.runningOn(f)
 	if err != nil {
 		return nil, err
 	}
@@ -380,5 +387,5 @@ func (s *Store) scan(r kv.Reader, f *Filter) (stream, error) {
 		return slices.Contains(f.groups(), groupOf(id, rec.State.Terminal())) && state && server &&
 			has(byUser, f.User) && has(byError, f.Error) && (f.Workers == nil || slices.Contains(ids, id))
 	}
-	return &scan{s: s, r: r, wanted: wanted}, nil
+	return &scan{s: s.Store, r: s.Reader, wanted: wanted}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+
 	"pgregory.net/rapid"
 )
 
@@ -22,7 +23,7 @@ func (b *bench) pages(l Listing) (ids []string) {
 	b.t.Helper()
 	skip := l.Skip
 	for range 10_000 {
-		page := get(b, func(tx kv.Tx) (Listed, error) { return b.s.Page(tx.Snapshot(), l) })
+		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{b.s, tx.Snapshot()}.Page(l) })
 		for _, j := range page.Jobs {
 			ids = append(ids, j.ID)
 		}
@@ -43,7 +44,7 @@ func (b *bench) told(l Listing) (ids []string) {
 	b.t.Helper()
 	all := get(b, func(tx kv.Tx) ([]*jobs.Job, error) { return b.s.Jobs.List(tx, jobs.Page{Limit: 1 << 20}) })
 	dropped := get(b, func(tx kv.Tx) (Dropped, error) { return b.s.Keys.DroppedDBs(tx) })
-	owned := map[string]bool{}
+	owned, d := map[string]bool{}, direction{l.Descending}
 	for _, worker := range l.Workers {
 		for _, h := range get(b, func(tx kv.Tx) ([]jobs.Held, error) { return b.s.Jobs.Owned(tx, worker) }) {
 			owned[h.ID] = true
@@ -65,7 +66,7 @@ func (b *bench) told(l Listing) (ids []string) {
 			l.User != "" && l.User != rec.User, l.Server != "" && !server(rec.Source) && !server(rec.Target),
 			l.Error != "" && (l.Error != rec.Error || state != Crashing && state != Failed),
 			l.Workers != nil && !owned[j.ID]:
-		case l.From != "" && (direction{l.Descending}).before(j.ID, l.From), l.To != "" && (direction{l.Descending}).before(l.To, j.ID):
+		case l.From != "" && d.before(j.ID, l.From), l.To != "" && d.before(l.To, j.ID):
 		default:
 			ids = append(ids, j.ID)
 		}
@@ -85,7 +86,8 @@ func TestListsModel(t *testing.T) {
 		b.do1(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "a/_replicator", tuple.UUID{2}, b.now) })
 		rt.Repeat(map[string]func(*rapid.T){
 			"document": m.document, "request": m.request, "accept": m.accept, "end": m.end, "vanish": m.vanish,
-			"promote": m.promote, "drop": m.drop, "sweep": m.sweep, "age": m.age, "reindex": m.reindex, "pause": m.pause, "resume": m.resume, "hold": m.hold, "": m.check,
+			"promote": m.promote, "drop": m.drop, "sweep": m.sweep, "age": m.age, "reindex": m.reindex,
+			"pause": m.pause, "resume": m.resume, "hold": m.hold, "": m.check,
 		})
 	})
 }
@@ -105,9 +107,12 @@ func (m *lists) document(t *rapid.T) {
 	host := rapid.SampledFrom([]string{"one", "one:1", "two:80"}).Draw(t, "host")
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "id")
 	m.made++
-	err := m.b.writeTo(name, id, fmt.Sprintf(`{"source":"http://%s/x%d","target":"http://one/b"%s}`, host, m.made,
-		rapid.SampledFrom([]string{"", `,"_deleted":true`, `,"_replication_state":"failed"`, `,"_replication_state":"completed"`}).Draw(t, "more")),
-		Writer{Name: rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user"), Admin: true})
+	more := rapid.SampledFrom([]string{
+		"", `,"_deleted":true`, `,"_replication_state":"failed"`, `,"_replication_state":"completed"`,
+	}).Draw(t, "more")
+	body := fmt.Sprintf(`{"source":"http://%s/x%d","target":"http://one/b"%s}`, host, m.made, more)
+	user := rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user")
+	err := m.b.writeTo(name, id, body, Writer{Name: user, Admin: true})
 	if err != nil && !(m.dropped && name == "a/_replicator") {
 		t.Fatal(err)
 	}
@@ -141,7 +146,13 @@ func (m *lists) request(t *rapid.T) {
 		t.Fatal(err)
 	}
 	user := rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user")
-	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.Replicate(tx, rep, user, m.b.now); return err })
+	err = kv.Do(m.b.t.Context(), m.b.db, func(tx kv.Tx) error {
+		_, err := m.b.s.Replicate(tx, rep, user, m.b.now)
+		return err
+	})
+	if duplicate := (*Duplicate)(nil); err != nil && !errors.As(err, &duplicate) {
+		t.Fatal(err)
+	}
 }
 
 func (m *lists) worker() string { return fmt.Sprint("w", m.workers) }
@@ -165,7 +176,8 @@ func (m *lists) end(t *rapid.T) {
 	w := m.running[0]
 	m.running = m.running[1:]
 	how := rapid.IntRange(0, 4).Draw(t, "how")
-	trouble := replication.Trouble{Error: rapid.SampledFrom([]string{"boom", "bang"}).Draw(t, "error"), Throttled: how == 4}
+	class := rapid.SampledFrom([]string{"boom", "bang"}).Draw(t, "error")
+	trouble := replication.Trouble{Error: class, Throttled: how == 4}
 	err := kv.Do(m.b.t.Context(), m.b.db, func(tx kv.Tx) error {
 		h := m.b.s.Hold(tx, w.JobID, w.Lock, m.b.now)
 		switch how {
@@ -219,14 +231,20 @@ func (m *lists) someJob(t *rapid.T) string {
 	return all[rapid.IntRange(0, len(all)-1).Draw(t, "job")].ID
 }
 
-func (m *lists) pause(t *rapid.T) {
-	id := m.someJob(t)
-	m.b.do1(func(tx kv.Tx) error { _, err := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}.Pause(id, ""); return err })
-}
+func (m *lists) pause(t *rapid.T) { m.order(t, Operator.Pause) }
 
-func (m *lists) resume(t *rapid.T) {
+func (m *lists) resume(t *rapid.T) { m.order(t, Operator.Resume) }
+
+// order gives an order to a job, which may have none of it.
+func (m *lists) order(t *rapid.T, f func(o Operator, jobID, reason string) (bool, error)) {
 	id := m.someJob(t)
-	m.b.do1(func(tx kv.Tx) error { _, err := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}.Resume(id); return err })
+	m.b.do1(func(tx kv.Tx) error {
+		_, err := f(Operator{Store: m.b.s, Tx: tx, Now: m.b.now}, id, "")
+		if obstacle := Obstacle(""); errors.As(err, &obstacle) {
+			return nil
+		}
+		return err
+	})
 }
 
 // hold makes a hold, or lifts it.
@@ -277,7 +295,7 @@ func (b *bench) age() {
 
 func (m *lists) reindex(t *rapid.T) {
 	limit := rapid.IntRange(1, 4).Draw(t, "jobs")
-	m.b.do1(func(tx kv.Tx) error { _, err := m.b.s.Reindex(tx, limit); return err })
+	m.b.do1(func(tx kv.Tx) error { _, err := Reindex(tx, m.b.s, limit); return err })
 }
 
 func (m *lists) check(t *rapid.T) {
@@ -305,24 +323,24 @@ func (m *lists) check(t *rapid.T) {
 	l.Descending = l.Descending && complete
 	want := b.told(l)
 	if l.Limit == 0 {
-		page := get(b, func(tx kv.Tx) (Listed, error) { return b.s.Page(tx, l) })
+		page := get(b, func(tx kv.Tx) (Listed, error) { return Lists{b.s, tx.Snapshot()}.Page(l) })
 		if len(page.Jobs) != 0 || (page.Next == nil) && len(want) > 0 {
 			t.Fatalf("a page of no jobs has %d, and %v goes on", len(page.Jobs), page.Next)
 		}
 	} else if got := b.pages(l); !slices.Equal(got, want) {
 		t.Fatalf("%+v lists\n%q, and should list\n%q", l, got, want)
 	}
-	m.known = append([]string{"", b.s.anyID()}, want...)
+	m.known = append([]string{"", noJob}, want...)
 	l.Skip, l.From, l.To = 0, "", ""
 	total, known := int64(0), false
-	b.do1(func(tx kv.Tx) (err error) { total, known, err = b.s.Total(tx, l.Filter); return err })
+	b.do1(func(tx kv.Tx) (err error) { total, known, err = Lists{b.s, tx}.Total(l.Filter); return err })
 	if n := len(b.told(l)); known && total != int64(n) || !known && complete && l.single() {
 		t.Fatalf("%+v has %d jobs (known: %t), and should have %d", l.Filter, total, known, n)
 	}
 }
 
-// anyID is an id that no job has.
-func (s *Store) anyID() string { return DocumentJobs(tuple.UUID{1}) + "c0" }
+// noJob is an id that no job has.
+var noJob = DocumentJobs(tuple.UUID{1}) + "c0"
 
 // single reports whether a total is always known.
 func (l *Listing) single() bool {

@@ -34,7 +34,7 @@ const reindexBytes = 2 << 20
 // Reindex indexes up to limit jobs of a store that is older than the index, and reports whether that is complete. All
 // processes that write jobs must be of a release that knows the index: see node.Info.Indexes. Older ones do not
 // start any more once it has begun.
-func (s *Store) Reindex(tx kv.Tx, limit int) (done bool, err error) {
+func Reindex(tx kv.Tx, s *Store, limit int) (done bool, err error) {
 	row, err := tx.Get(s.Keys.Reindex)
 	if err != nil || row == nil {
 		return err == nil, err
@@ -50,7 +50,7 @@ func (s *Store) Reindex(tx kv.Tx, limit int) (done bool, err error) {
 			return false, err
 		}
 		for _, j := range list {
-			if err := s.index(tx, j); err != nil {
+			if err := index(tx, s, j); err != nil {
 				return false, err
 			}
 			after = j.ID
@@ -70,27 +70,21 @@ func (s *Store) Reindex(tx kv.Tx, limit int) (done bool, err error) {
 }
 
 // index adds all labels of a job that has none.
-func (s *Store) index(tx kv.Tx, j *jobs.Job) error {
+func index(tx kv.Tx, s *Store, j *jobs.Job) error {
 	rec, err := decodeRecord(j)
 	if err != nil {
 		return err
 	}
 	if j.State == jobs.Pending && rec.State == Crashing && j.Label == "" { // as earlier releases stored it
-		schedule := j.Schedule
-		schedule.Label = crashing + rec.Error
-		if _, err := s.Jobs.Resubmit(tx, j.ID, schedule); err != nil {
+		j.Label = crashing + rec.Error
+		if _, err := s.Jobs.Resubmit(tx, j.ID, j.Schedule); err != nil {
 			return err
 		}
-		j.Schedule = schedule
 	}
-	labels := append(current(j), rec.lasting()...)
-	if rec.State.Terminal() {
-		labels = append(rec.ended(), rec.lasting()...)
-	}
-	g := groupOf(j.ID, rec.State.Terminal())
-	for _, l := range labels {
+	g, m := groupOf(j.ID, rec.State.Terminal()), marks{s.Keys, tx, j.ID}
+	for _, l := range append(current(j), rec.standing()...) {
 		tx.Set(s.Keys.labelRow(g, l, j.ID), nil)
-		s.Keys.tally(tx, j.ID, g, l, 1)
+		m.tally(g, l, 1)
 	}
 	return nil
 }

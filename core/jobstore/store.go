@@ -50,8 +50,7 @@ type Keys struct {
 	Order, Virtual               []byte
 	Shares, Usage, Count, Tail   tuple.Subspace
 	Weights                      tuple.Subspace
-	Index, Tally, Border         tuple.Subspace
-	Reindex                      []byte
+	indexKeys
 }
 
 // jobType is the type of replication jobs, of which there is only this one.
@@ -66,8 +65,8 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
 		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
-		Weights: root.Sub("weights"),
-		Index:   root.Sub("index"), Tally: root.Sub("tally"), Border: root.Sub("border"), Reindex: root.Pack("reindex"),
+		Weights:   root.Sub("weights"),
+		indexKeys: indexKeysBelow(root),
 	}
 }
 
@@ -85,9 +84,8 @@ func New(root tuple.Subspace, c Config) *Store {
 	keys := KeysBelow(root)
 	queue := jobs.New(keys.Jobs)
 	queue.Along = func(jobID string) kv.Range { return keys.Spec.Sub(jobID).Range() }
-	s := &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
-	queue.Moved = s.moved
-	return s
+	queue.Moved = keys.moved
+	return &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
 }
 
 // IsReplicatorDB reports whether a database's documents are replications: those of _replicator, and of any
@@ -169,7 +167,7 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 	if err != nil {
 		return err
 	}
-	s.introduce(tx, jobID, rec)
+	marks{s.Keys, tx, jobID}.introduce(rec)
 	schedule := jobs.Schedule{Priority: rec.priority(place)}
 	switch {
 	case rec.paused():
@@ -211,13 +209,13 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	if err := (lots{s, tx}).dropClaim(jobID, rec); err != nil {
 		return err
 	}
+	marks{s.Keys, tx, jobID}.forget(rec)
 	if rec.Expires != 0 {
 		tx.Clear(s.Keys.Expire.Pack(int64(rec.Expires), jobID))
 	}
 	if !rec.State.Terminal() && rec.Parking == (Parking{}) {
 		s.leave(tx, rec)
 	}
-	s.forget(tx, jobID, rec)
 	s.clearSpec(tx, jobID)
 	_, err = s.Jobs.Remove(tx, jobID)
 	return err

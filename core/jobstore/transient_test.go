@@ -56,7 +56,8 @@ func TestTransient(t *testing.T) {
 // countersOf is how many counters of the queue came into being.
 func countersOf(b *bench) (n int) {
 	for _, p := range b.db.Pairs() {
-		if strings.Contains(string(p.Key), "count") || strings.Contains(string(p.Key), "signal") || strings.Contains(string(p.Key), "tally") {
+		key := string(p.Key)
+		if strings.Contains(key, "count") || strings.Contains(key, "signal") || strings.Contains(key, "tally") {
 			n++
 		}
 	}

@@ -108,7 +108,7 @@ func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
 			return true, nil
 		}
 	}
-	return s.Reindex(tx, limit)
+	return jobstore.Reindex(tx, s, limit)
 }
 
 func (q Sweep) answered(n *Node, _ *call, e Done) {

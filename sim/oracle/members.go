@@ -200,6 +200,7 @@ func (m *members) truth(p *process, i node.Info) node.Info {
 	want := node.Info{
 		Name: p.called, Roles: p.Roles(), Status: node.Up, Running: p.Running(),
 		ActivityTimeout: p.applied.ActivityTimeout, Started: i.Started, Seen: p.Clock().Wall,
+		Indexes: true, // which all releases are that play here
 	}
 	switch {
 	case p.Draining():

@@ -12,7 +12,8 @@ import (
 func infoOf(r *rig, number int) node.Info {
 	p := r.node(number)
 	return node.Info{
-		Name: p.Title(), Roles: p.Roles(), Status: node.Up, MaxJobs: 10, Running: p.Running(),
+		Indexes: true,
+		Name:    p.Title(), Roles: p.Roles(), Status: node.Up, MaxJobs: 10, Running: p.Running(),
 		ActivityTimeout: 20 * time.Second, Seen: p.Clock().Wall,
 	}
 }
