@@ -18,7 +18,21 @@ type commands struct {
 	Replicate replicateCommand `cmd:"" help:"Replicate one database into another, and wait for it."`
 	Config    configCommand    `cmd:"" help:"Print all keys of the configuration, as a configuration file."`
 	Demo      demoCommand      `cmd:"" help:"Show a service at work between two databases of its own, in memory."`
-	Version   versionCommand   `cmd:"" help:"Print the version."`
+
+	Jobs     jobsCommand     `cmd:"" group:"A running service" help:"List jobs: replications that are not over."`
+	Docs     docsCommand     `cmd:"" group:"A running service" help:"List replication documents, or show one."`
+	Job      jobCommand      `cmd:"" group:"A running service" help:"Show a job with its history."`
+	Explain  explainCommand  `cmd:"" group:"A running service" help:"Say why a job runs or does not."`
+	Failures failuresCommand `cmd:"" group:"A running service" help:"List documents that a job's target refused."`
+	Pause    pauseCommand    `cmd:"" group:"A running service" help:"Stop a job until it is resumed."`
+	Resume   resumeCommand   `cmd:"" group:"A running service" help:"Let a paused job run again."`
+	Retry    retryCommand    `cmd:"" group:"A running service" help:"Run a crashed job again now."`
+	Reset    resetCommand    `cmd:"" group:"A running service" help:"Discard a job's checkpoints and start over."`
+	Cancel   cancelCommand   `cmd:"" group:"A running service" help:"Remove a job for good."`
+	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
+	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
+
+	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
 type versionCommand struct{}
@@ -30,13 +44,29 @@ func (versionCommand) Run() error {
 
 func main() {
 	var c commands
-	parser := kong.Must(&c, kong.Name("couchrelay"), kong.UsageOnError(),
-		kong.Vars{"terminal_uuid": terminalUUID},
-		kong.Description("Replication as a service for CouchDB-compatible servers."))
+	parser := newParser(&c, os.Exit)
 	ctx, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
-	if err := ctx.Run(); err != nil {
+	if err := ctx.Run(standardOutput()); err != nil {
 		fmt.Fprintln(os.Stderr, "couchrelay:", err)
-		os.Exit(1)
+		os.Exit(exitStatus(err))
 	}
+}
+
+// newParser reads command lines into c. It calls exit after a mistake, and after help.
+func newParser(c *commands, exit func(status int)) *kong.Kong {
+	return kong.Must(c, kong.Name("couchrelay"), kong.UsageOnError(),
+		kong.Vars{
+			"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980",
+			"credentials": "only its owner may read it. Else COUCHRELAY_USER and COUCHRELAY_PASSWORD count.",
+		},
+		kong.Exit(func(status int) {
+			if status != 0 {
+				status = badUsage
+			}
+			exit(status)
+		}),
+		kong.Description("Replication as a service for CouchDB-compatible servers.\n\n"+
+			"Exit status: 0 done; 1 it failed, or the service gave no answer; 2 the command line is wrong; "+
+			"3 there is no such thing; 4 the service refuses it."))
 }

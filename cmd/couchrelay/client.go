@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"couchrelay/core/ejson"
+
+	"golang.org/x/term"
+)
+
+// Exit statuses of the process. Mistakes on the command line are badUsage.
+const (
+	failed   = 1 // no answer, or one that tells of a failure of the service
+	badUsage = 2
+	notFound = 3 // there is no such job, document, hold or database
+	refused  = 4 // the service refuses the request, or its user
+)
+
+// remote are the flags of commands that ask a running service.
+type remote struct {
+	Server      string        `help:"URL of a node." default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
+	Credentials string        `help:"File with user:password; ${credentials}" placeholder:"FILE"`
+	Timeout     time.Duration `help:"The longest wait for an answer." default:"30s" placeholder:"TIME"`
+	JSON        bool          `name:"json" help:"Print the service's answer as it is, one JSON value."`
+}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 256 << 20
+
+// answer is what the service says.
+type answer struct {
+	raw   []byte
+	value ejson.Value
+}
+
+// rejection is an error that the service answers with.
+type rejection struct {
+	status int
+	raw    []byte
+	Name   string `json:"error"`
+	Reason string `json:"reason"`
+}
+
+func (r *rejection) Error() string {
+	return fmt.Sprintf("%s: %s (status %d)", r.Name, r.Reason, r.status)
+}
+
+// exitStatus is the status of a process that ends with an error.
+func exitStatus(err error) int {
+	r, is := errors.AsType[*rejection](err)
+	switch {
+	case err == nil:
+		return 0
+	case is && r.status == http.StatusNotFound:
+		return notFound
+	case is && r.status >= 400 && r.status < 500:
+		return refused
+	}
+	return failed
+}
+
+// ask sends a request, and returns the answer to it if that tells of no error. body may be nil.
+func (r *remote) ask(method, path string, query url.Values, body any) (*answer, error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	q, err := r.request(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client := http.Client{CheckRedirect: stay}
+	resp, err := client.Do(q)
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	return read(q, resp, raw)
+}
+
+// request is a request with the user's credentials.
+func (r *remote) request(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
+	server, err := url.Parse(r.Server)
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
+		return nil, errors.New("--server must be a URL such as http://127.0.0.1:5980")
+	}
+	user, err := r.user(server)
+	if err != nil {
+		return nil, err
+	}
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
+	at := server.Scheme + "://" + server.Host + strings.TrimSuffix(server.EscapedPath(), "/") + path
+	if len(query) > 0 {
+		at += "?" + query.Encode()
+	}
+	q, err := http.NewRequestWithContext(ctx, method, at, content)
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set("Accept", "application/json")
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("User-Agent", "couchrelay/"+version)
+	if password, _ := user.Password(); user != nil {
+		q.SetBasicAuth(user.Username(), password)
+	}
+	return q, nil
+}
+
+// user is who asks: by the file of --credentials, else by the URL of the server, else by the environment.
+func (r *remote) user(server *url.URL) (*url.Userinfo, error) {
+	switch name := os.Getenv("COUCHRELAY_USER"); {
+	case r.Credentials != "":
+		return readCredentials(r.Credentials)
+	case server.User != nil:
+		return server.User, nil
+	case name != "":
+		return url.UserPassword(name, os.Getenv("COUCHRELAY_PASSWORD")), nil
+	}
+	return nil, nil
+}
+
+// readCredentials reads user:password of a file that only its owner may read.
+func readCredentials(path string) (*url.Userinfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("--credentials: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("--credentials: %s can be read by others (mode %04o): chmod 600 it",
+			path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--credentials: %w", err)
+	}
+	user, password, found := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
+	if !found || user == "" || strings.ContainsAny(password, "\r\n") {
+		return nil, fmt.Errorf("--credentials: %s must hold one line, user:password", path)
+	}
+	return url.UserPassword(user, password), nil
+}
+
+// explain says why there is no answer. It shows no password that the URL may have.
+func (r *remote) explain(ctx context.Context, err error) error {
+	if e, is := errors.AsType[*url.Error](err); is {
+		err = e.Err
+	}
+	server := r.Server
+	if u, bad := url.Parse(r.Server); bad == nil {
+		server = u.Redacted()
+	}
+	switch timeout, is := errors.AsType[net.Error](err); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return errors.New("interrupted")
+	case ctx.Err() != nil || is && timeout.Timeout():
+		return fmt.Errorf("%s did not answer within %s (--timeout)", server, r.Timeout)
+	}
+	return fmt.Errorf("no answer from %s: %w", server, err)
+}
+
+// read takes an answer apart.
+func read(q *http.Request, resp *http.Response, raw []byte) (*answer, error) {
+	value, err := ejson.Parse(raw)
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return nil, fmt.Errorf("%s redirects to %q: name the service itself with --server",
+			q.URL.Redacted(), resp.Header.Get("Location"))
+	case err != nil || value.Kind != ejson.Object && value.Kind != ejson.Array:
+		return nil, fmt.Errorf("%s answers %s with %q, no JSON: is it a couchrelay?",
+			q.URL.Redacted(), resp.Status, resp.Header.Get("Content-Type"))
+	case resp.StatusCode >= 400:
+		r := &rejection{status: resp.StatusCode, raw: raw}
+		if json.Unmarshal(raw, r) != nil || r.Name == "" {
+			r.Name, r.Reason = resp.Status, string(raw)
+		}
+		return nil, r
+	}
+	return &answer{raw, value}, nil
+}
+
+// window is where results go.
+type window struct {
+	to    io.Writer
+	width int // columns of a terminal, 0 for none
+}
+
+// json prints an answer as it is.
+func (w *window) json(raw []byte) error {
+	_, err := w.to.Write(append(bytes.TrimRight(raw, "\n"), '\n'))
+	return err
+}
+
+// standardOutput is the window of the process.
+func standardOutput() *window {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return &window{os.Stdout, width}
+}
+
+// show asks, and prints the answer: as it is for --json, also one that tells of an error, else what print makes of
+// it.
+func (r *remote) show(
+	w *window, method, path string, query url.Values, body any, print func(*screen, ejson.Value),
+) error {
+	a, err := r.ask(method, path, query, body)
+	if no, is := errors.AsType[*rejection](err); is && r.JSON {
+		_ = w.json(no.raw) // the error tells more than that of an output that is closed
+	}
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return w.json(a.raw)
+	}
+	s := &screen{width: w.width}
+	print(s, a.value)
+	_, err = io.WriteString(w.to, s.text.String())
+	return err
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"couchrelay/core/ejson"
+)
+
+// screen is text for people. On a terminal no line of a table is wider than that; elsewhere nothing is cut.
+type screen struct {
+	text  strings.Builder
+	width int // columns, 0 for no terminal
+}
+
+func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
+
+// Columns of a table have the distance gap. They are cut to no less than narrow columns; columns that had to be
+// narrower are left out, if they may be. Those that other commands need are cut last.
+const (
+	gap    = 2
+	narrow = 12
+)
+
+// column is one of a table.
+type column struct {
+	title string
+	whole bool // is left out never, and cut only if nothing else helps
+	cells []string
+	width int
+}
+
+// table prints columns, the more important ones first.
+func (s *screen) table(columns []column) {
+	rows := 0
+	for i := range columns {
+		c := &columns[i]
+		c.width, rows = utf8.RuneCountInString(c.title), len(c.cells)
+		for _, cell := range c.cells {
+			c.width = max(c.width, utf8.RuneCountInString(cell))
+		}
+	}
+	columns, without := s.fit(columns)
+	for row := -1; row < rows; row++ {
+		line := ""
+		for _, c := range columns {
+			cell := strings.ToUpper(c.title)
+			if row >= 0 {
+				cell = c.cells[row]
+			}
+			line += fmt.Sprintf("%-*s", c.width+gap, cut(cell, c.width))
+		}
+		s.line("%s", strings.TrimRight(line, " "))
+	}
+	if len(without) > 0 {
+		s.line("%s", s.wrapped("(no room for "+strings.Join(without, ", ")+")", 0))
+	}
+}
+
+// fit leaves out the last columns, and makes the widest narrower, until their sum fits the terminal.
+func (s *screen) fit(columns []column) (fitting []column, without []string) {
+	if s.width == 0 {
+		return columns, nil
+	}
+	least := func(c column) int {
+		if c.whole {
+			return c.width
+		}
+		return min(c.width, narrow)
+	}
+	for s.lacking(columns, least) > 0 {
+		last := len(columns) - 1
+		for ; last >= 0 && columns[last].whole; last-- {
+		}
+		if last < 0 {
+			break
+		}
+		without = append([]string{columns[last].title}, without...)
+		columns = slices.Delete(columns, last, last+1)
+	}
+	full := func(c column) int { return c.width }
+	for s.lacking(columns, full) > 0 {
+		widest := &columns[0]
+		for i := range columns {
+			if c := &columns[i]; c.width-least(*c) > widest.width-least(*widest) ||
+				c.width-least(*c) == widest.width-least(*widest) && c.width > widest.width {
+				widest = c
+			}
+		}
+		if widest.width == 1 {
+			break // a terminal of a few columns
+		}
+		widest.width--
+	}
+	return columns, without
+}
+
+// lacking is by how much columns of these widths are too wide for the terminal.
+func (s *screen) lacking(columns []column, width func(column) int) int {
+	sum := gap * (len(columns) - 1)
+	for _, c := range columns {
+		sum += width(c)
+	}
+	return sum - s.width
+}
+
+// cut leaves out the middle of a text that is longer than width.
+func cut(text string, width int) string {
+	runes := []rune(text)
+	if len(runes) <= width {
+		return text
+	}
+	if width < 2 {
+		return "…"
+	}
+	head := width / 2
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])
+}
+
+// list prints the objects of a list as a table. Each spec of a column is its title, unless it is that of a member,
+// "!" if the column is to be whole, and the name of the member, or of several of which the first with a value counts:
+// "id! id|job". Columns that no object has are left out.
+func (s *screen) list(list ejson.Value, specs ...string) {
+	var columns []column
+	for _, spec := range specs {
+		title, names, found := strings.Cut(spec, " ")
+		c := column{cells: make([]string, len(list.Elems))}
+		if c.title, c.whole = strings.CutSuffix(title, "!"); !found {
+			names = c.title
+		}
+		for i, e := range list.Elems {
+			for name := range strings.SplitSeq(names, "|") {
+				if c.cells[i] = plain(member(e, name)); c.cells[i] != "" {
+					break
+				}
+			}
+		}
+		if slices.ContainsFunc(c.cells, func(cell string) bool { return cell != "" }) {
+			columns = append(columns, c)
+		}
+	}
+	if len(columns) > 0 {
+		s.table(columns)
+	}
+}
+
+// fields prints the members of an object, a line each; lists of objects follow as tables.
+func (s *screen) fields(object ejson.Value) {
+	var names, values []string
+	var lists []ejson.Member
+	var collect func(prefix string, v ejson.Value)
+	collect = func(prefix string, v ejson.Value) {
+		for _, m := range v.Members {
+			switch name := prefix + m.Name; {
+			case m.Value.Kind == ejson.Object:
+				collect(name+".", m.Value)
+			case m.Value.Kind == ejson.Array && len(m.Value.Elems) > 0 && m.Value.Elems[0].Kind == ejson.Object:
+				lists = append(lists, ejson.Member{Name: name, Value: m.Value})
+			case plain(m.Value) != "":
+				names, values = append(names, name), append(values, plain(m.Value))
+			}
+		}
+	}
+	collect("", object)
+	longest := 0
+	for _, name := range names {
+		longest = max(longest, utf8.RuneCountInString(name))
+	}
+	for i, name := range names {
+		s.line("%-*s  %s", longest, clean(name), s.wrapped(values[i], longest+gap))
+	}
+	for _, l := range lists {
+		s.line("\n%s:", clean(l.Name))
+		var columns []column
+		for _, name := range membersOf(l.Value) {
+			c := column{title: clean(name)}
+			for _, e := range l.Value.Elems {
+				v, _ := e.Get(name)
+				c.cells = append(c.cells, plain(v))
+			}
+			columns = append(columns, c)
+		}
+		s.table(columns)
+	}
+}
+
+// wrapped breaks a text at blanks, into lines that begin at a column and fit the terminal.
+func (s *screen) wrapped(text string, column int) string {
+	room := s.width - column
+	if s.width == 0 || room < 20 {
+		return text
+	}
+	out, used := "", 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case out == "":
+		case used+1+n > room:
+			out, used = out+"\n"+strings.Repeat(" ", column), 0
+		default:
+			out, used = out+" ", used+1
+		}
+		out, used = out+word, used+n
+	}
+	return out
+}
+
+// membersOf are the names of all members of the objects of a list.
+func membersOf(list ejson.Value) (names []string) {
+	for _, e := range list.Elems {
+		for _, m := range e.Members {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
+// member returns a member of an object, or a member of a member.
+func member(v ejson.Value, path string) ejson.Value {
+	for name := range strings.SplitSeq(path, ".") {
+		v, _ = v.Get(name)
+	}
+	return v
+}
+
+// plain is a value in words: nothing for null, the characters of a string, the elements of a list, else JSON.
+func plain(v ejson.Value) string {
+	switch v.Kind {
+	case 0, ejson.Null:
+		return ""
+	case ejson.String:
+		return clean(v.Text)
+	case ejson.Array:
+		list := make([]string, len(v.Elems))
+		for i, e := range v.Elems {
+			list[i] = plain(e)
+		}
+		return strings.Join(list, ", ")
+	}
+	return clean(string(v.Append(nil)))
+}
+
+// clean replaces what would move the cursor or change colours: texts of servers and documents come here.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}

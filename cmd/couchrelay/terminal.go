@@ -1,0 +1,348 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"couchrelay/core/ejson"
+)
+
+const jobsPath, docsPath, holdsPath = "/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/holds"
+
+// page are the flags of a list.
+type page struct {
+	Limit  int    `help:"How many to show at most." default:"100" placeholder:"N"`
+	Cursor string `help:"Go on where an earlier list ended, which tells the cursor." placeholder:"CURSOR"`
+}
+
+// filters are the flags that choose jobs.
+type filters struct {
+	page
+	State      []string `help:"Only jobs in these states: pending, running, crashing, ..." placeholder:"STATE"`
+	ServerHost string   `help:"Only jobs that touch this server." placeholder:"HOST[:PORT]"`
+	User       string   `help:"Only jobs of this user." placeholder:"NAME"`
+	Error      string   `help:"Only jobs that crash or failed with errors of this class." placeholder:"CLASS"`
+	Node       string   `help:"Only jobs that this node runs." placeholder:"NAME"`
+	Descending bool     `help:"The last ones first."`
+}
+
+// query is the query that a list is asked for with.
+func (p page) query() url.Values {
+	q := url.Values{"limit": {strconv.Itoa(p.Limit)}}
+	setIf(q, "cursor", p.Cursor)
+	return q
+}
+
+func (f filters) query() url.Values {
+	q := f.page.query()
+	setIf(q, "states", strings.Join(f.State, ","))
+	setIf(q, "server", f.ServerHost)
+	setIf(q, "user", f.User)
+	setIf(q, "error", f.Error)
+	setIf(q, "node", f.Node)
+	if f.Descending {
+		q.Set("descending", "true")
+	}
+	return q
+}
+
+func setIf(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+// end tells how many there are, and how to see more.
+func (s *screen) end(what string, shown int, answer ejson.Value) {
+	total, has := answer.Get("total_rows")
+	if has && total.Kind == ejson.Number {
+		s.line("%d of %s %s", shown, plain(total), what)
+	}
+	if cursor := plain(member(answer, "cursor")); cursor != "" {
+		s.line("more: --cursor %s", cursor)
+	}
+}
+
+// jobsCommand lists jobs.
+type jobsCommand struct {
+	remote
+	filters
+	Database string `help:"Only jobs of this replicator database." placeholder:"NAME"`
+}
+
+// Help is kong's.
+func (jobsCommand) Help() string {
+	return "Lists replications that are not over, of documents and of requests to _replicate.\n\n" +
+		"Example: couchrelay jobs --state crashing --server-host db1.example.com"
+}
+
+func (c *jobsCommand) Run(w *window) error {
+	q := c.query()
+	setIf(q, "database", c.Database)
+	return c.show(w, "GET", jobsPath, q, nil, func(s *screen, v ejson.Value) {
+		list := member(v, "jobs")
+		s.list(list, "state", "id! id|job", "document doc_id", "error info.error", "source", "target", "node",
+			"hold held_by", "database", "since start_time")
+		s.end("jobs", len(list.Elems), v)
+	})
+}
+
+// docsCommand lists replication documents, or shows one.
+type docsCommand struct {
+	remote
+	filters
+	Database string `arg:"" optional:"" default:"_replicator" help:"Replicator database." placeholder:"DATABASE"`
+	Doc      string `arg:"" optional:"" help:"Only this document, with all that is known." placeholder:"DOC"`
+}
+
+// Help is kong's.
+func (docsCommand) Help() string {
+	return "Lists the replications of documents in any state, with the reasons of failures.\n\n" +
+		"Example: couchrelay docs _replicator --state failed"
+}
+
+func (c *docsCommand) Run(w *window) error {
+	path := docsPath + "/" + url.PathEscape(c.Database)
+	if c.Doc != "" {
+		return c.show(w, "GET", path+"/"+url.PathEscape(c.Doc), nil, nil, (*screen).fields)
+	}
+	return c.show(w, "GET", path, c.query(), nil, func(s *screen, v ejson.Value) {
+		list := member(v, "docs")
+		s.list(list, "state", "document! doc_id", "error info.error", "source", "target", "node", "hold held_by",
+			"errors error_count", "updated last_updated", "id id|job")
+		s.end("documents", len(list.Elems), v)
+	})
+}
+
+// one are the flags and the argument of commands about one job.
+type one struct {
+	remote
+	ID string `arg:"" help:"The job's own id, or that of its replication, as jobs lists them." placeholder:"ID"`
+}
+
+func (o *one) path(more string) string { return jobsPath + "/" + url.PathEscape(o.ID) + more }
+
+// jobCommand shows a job.
+type jobCommand struct{ one }
+
+// Help is kong's.
+func (jobCommand) Help() string {
+	return "Shows all that is known of a job, with its history.\n\n" +
+		"Example: couchrelay job c3ea6b4cefdc0f0804973a398c3178c0+continuous"
+}
+
+func (c *jobCommand) Run(w *window) error {
+	return c.show(w, "GET", c.path(""), nil, nil, (*screen).fields)
+}
+
+// explainCommand tells why a job runs or does not.
+type explainCommand struct{ one }
+
+// Help is kong's.
+func (explainCommand) Help() string {
+	return "Says in a sentence why a job runs or does not, and what that follows from.\n\n" +
+		"Example: couchrelay explain c3ea6b4cefdc0f0804973a398c3178c0+continuous"
+}
+
+func (c *explainCommand) Run(w *window) error {
+	return c.show(w, "GET", c.path("/explain"), nil, nil, (*screen).fields)
+}
+
+// failuresCommand lists the documents that a job's target refused.
+type failuresCommand struct {
+	one
+	page
+}
+
+// Help is kong's.
+func (failuresCommand) Help() string {
+	return "Lists the documents that the target of a job refused, and why.\n\n" +
+		"Example: couchrelay failures c3ea6b4cefdc0f0804973a398c3178c0+continuous --limit 20"
+}
+
+func (c *failuresCommand) Run(w *window) error {
+	return c.show(w, "GET", c.path("/failures"), c.query(), nil, func(s *screen, v ejson.Value) {
+		list := member(v, "failures")
+		s.list(list, "document! id", "status", "error", "reason", "attempts", "last", "first", "rev")
+		s.end("refused documents", len(list.Elems), v)
+		if stored := plain(member(v, "stored")); stored != "" && stored != plain(member(v, "total_rows")) {
+			s.line("%s are stored, the others only counted", stored)
+		}
+	})
+}
+
+// order is a command that has something done to a job.
+type order struct {
+	one
+	Reason string `help:"Why, for the job's history and other users." placeholder:"TEXT"`
+}
+
+// give gives the order of this name.
+func (o *order) give(w *window, name string) error {
+	body := map[string]string{}
+	if o.Reason != "" {
+		body["reason"] = o.Reason
+	}
+	return o.show(w, "POST", o.path("/"+name), nil, body, func(s *screen, v ejson.Value) {
+		state, id := plain(member(v, "state")), plain(member(v, "id"))
+		if changed := member(v, "changed"); changed.Kind == ejson.False {
+			s.line("job %s is %s; nothing was to be done", id, state)
+		} else {
+			s.line("job %s is %s", id, state)
+		}
+		if note := plain(member(v, "note")); note != "" {
+			s.line("%s", note)
+		}
+	})
+}
+
+// The commands that have something done to a job. Each may be given again, and says whether it changed anything.
+type (
+	pauseCommand  struct{ order }
+	resumeCommand struct{ order }
+	retryCommand  struct{ order }
+	resetCommand  struct{ order }
+	cancelCommand struct{ order }
+)
+
+func orderHelp(what, name string) string {
+	return what + " A job that is so already stays as it is, with status 0.\n\n" +
+		"Example: couchrelay " + name + ` c3ea6b4cefdc0f0804973a398c3178c0+continuous --reason "disks are full"`
+}
+
+// Help is kong's.
+func (pauseCommand) Help() string {
+	return orderHelp("Stops a job with a checkpoint, until it is resumed. An edit of its document does not resume it.",
+		"pause")
+}
+
+// Help is kong's.
+func (resumeCommand) Help() string { return orderHelp("Lets a paused job run again.", "resume") }
+
+// Help is kong's.
+func (retryCommand) Help() string {
+	return orderHelp("Ends the wait of a job that crashed: it runs again as soon as there is a slot.", "retry")
+}
+
+// Help is kong's.
+func (resetCommand) Help() string {
+	return orderHelp("Discards a job's checkpoints on both sides: it compares the databases from the beginning.",
+		"reset")
+}
+
+// Help is kong's.
+func (cancelCommand) Help() string {
+	return orderHelp("Removes a job for good, with its replication document if it has one.", "cancel")
+}
+
+func (c *pauseCommand) Run(w *window) error  { return c.give(w, "pause") }
+func (c *resumeCommand) Run(w *window) error { return c.give(w, "resume") }
+func (c *retryCommand) Run(w *window) error  { return c.give(w, "retry") }
+func (c *resetCommand) Run(w *window) error  { return c.give(w, "reset") }
+func (c *cancelCommand) Run(w *window) error { return c.give(w, "cancel") }
+
+// holdCommand has the commands for holds.
+type holdCommand struct {
+	List holdListCommand `cmd:"" help:"List the holds in force."`
+	Add  holdAddCommand  `cmd:"" help:"Stop the jobs of a replicator database, or those that touch a server."`
+	Lift holdLiftCommand `cmd:"" help:"Let the jobs of a hold run again, spread over time."`
+}
+
+// Help is kong's.
+func (holdCommand) Help() string {
+	return "A hold keeps all jobs of a replicator database, or all that touch a server, from running.\n\n" +
+		"Example: couchrelay hold add --server-host db1.example.com:5984 --reason upgrade"
+}
+
+type holdListCommand struct{ remote }
+
+// Help is kong's.
+func (holdListCommand) Help() string { return "Example: couchrelay hold list" }
+
+func (c *holdListCommand) Run(w *window) error {
+	return c.show(w, "GET", holdsPath, nil, nil, func(s *screen, v ejson.Value) {
+		list := member(v, "holds")
+		s.list(list, "id!", "jobs", "reason", "by", "at")
+		s.end("holds", len(list.Elems), v)
+	})
+}
+
+type holdAddCommand struct {
+	remote
+	Database   string `help:"Hold the jobs of this replicator database." placeholder:"NAME" xor:"what" required:""`
+	ServerHost string `help:"Hold the jobs that touch this server." placeholder:"HOST[:PORT]" xor:"what" required:""`
+	Reason     string `help:"Why, for other users." placeholder:"TEXT" required:""`
+}
+
+// Help is kong's.
+func (holdAddCommand) Help() string {
+	return `Example: couchrelay hold add --database nightly/_replicator --reason "move to new disks"`
+}
+
+func (c *holdAddCommand) Run(w *window) error {
+	body := map[string]string{"reason": c.Reason}
+	if c.Database != "" {
+		body["database"] = c.Database
+	} else {
+		body["server"] = c.ServerHost
+	}
+	return c.show(w, "POST", holdsPath, nil, body, func(s *screen, v ejson.Value) {
+		done := "is in force"
+		if member(v, "changed").Kind == ejson.False {
+			done = "was in force already, and keeps its reason"
+		}
+		s.line("hold %s %s", plain(member(v, "id")), done)
+	})
+}
+
+type holdLiftCommand struct {
+	remote
+	ID string `arg:"" help:"The hold's id, as hold list shows it." placeholder:"ID"`
+}
+
+// Help is kong's.
+func (holdLiftCommand) Help() string {
+	return "Example: couchrelay hold lift server:db1.example.com:5984"
+}
+
+func (c *holdLiftCommand) Run(w *window) error {
+	return c.show(w, "DELETE", holdsPath+"/"+url.PathEscape(c.ID), nil, nil, func(s *screen, v ejson.Value) {
+		s.line("hold %s is lifted; its jobs return by and by", plain(member(v, "id")))
+	})
+}
+
+// nodesCommand lists the nodes of the service.
+type nodesCommand struct{ remote }
+
+// Help is kong's.
+func (nodesCommand) Help() string {
+	return "Lists the nodes, with the jobs that each runs and when it was last seen.\n\nExample: couchrelay nodes"
+}
+
+func (c *nodesCommand) Run(w *window) error {
+	return c.show(w, "GET", "/_scheduler/nodes", nil, nil, func(s *screen, v ejson.Value) {
+		list := member(v, "nodes")
+		s.list(list, "name!", "status", "running", "max max_jobs", "seen last_seen", "version", "roles",
+			"started start_time", "given_up")
+		s.end("nodes", len(list.Elems), v)
+	})
+}
+
+// Validate is kong's.
+func (o *one) Validate() error {
+	if o.ID == "" {
+		return errors.New("ID must not be empty")
+	}
+	return nil
+}
+
+// Validate is kong's.
+func (p *page) Validate() error {
+	if p.Limit < 1 {
+		return fmt.Errorf("--limit %d: must be 1 or more", p.Limit)
+	}
+	return nil
+}
