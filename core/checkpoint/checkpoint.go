@@ -112,6 +112,9 @@ type wireLog struct {
 	History []wireEntry `json:"history"`
 }
 
+// Empty reports whether the log has no checkpoint, nor anything else to begin from.
+func (l Log) Empty() bool { return l.SessionID == "" && len(l.History) == 0 && l.ReadOnly == nil }
+
 // Parse reads a log document. A document that is no log in whole or in part is an error: it must be neither
 // trusted nor overwritten.
 func Parse(body []byte) (Log, error) {

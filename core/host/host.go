@@ -228,7 +228,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 	return replication.NewPlan(s.Work.Replication, replication.Terms{
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval,
-		Memory: h.cfg.Memory, Broken: h.cfg.Broken,
+		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
 	})
 }
 

@@ -159,8 +159,10 @@ func TestPlanComplete(t *testing.T) {
 	var missing []string
 	for i, more := range []string{`,"filter":"d/f"`, `,"doc_ids":["a"]`} {
 		w := newWorld(t, func(c *Config) { c.Memory, c.Broken = 77, func(*invariant.Broken) {} })
-		job := work(t, "a", common+more)
-		job.Record = &rec
+		job, mine, read := work(t, "a", common+more), rec, int64(3)
+		if job.Record = &mine; i == 1 {
+			mine.Reset, read = 9, 0
+		}
 		other := work(t, "b", "")
 		w.begin(job, other)
 		w.pass(time.Second)
@@ -174,7 +176,7 @@ func TestPlanComplete(t *testing.T) {
 			missing = zero
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(zero, name) })
-		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != 3 ||
+		if plan.Memory != 77 || plan.ResumedID != "r" || plan.Created != 5 || plan.Resumed.DocsRead != read ||
 			plan.Workers != 2 {
 			t.Errorf("%+v", plan)
 		}

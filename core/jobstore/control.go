@@ -2,7 +2,149 @@ package jobstore
 
 import (
 	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/jobs"
 )
+
+// Retry ends the wait of a job, at the place that it has in the queue. A job that failed for good runs again: a
+// new job is made of its document, whose terminal state goes, or of its request. It reports whether there was
+// anything to end. Crashes are still counted, so that the next one is followed by a longer wait.
+func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	switch {
+	case err != nil || j == nil:
+		return false, err
+	case rec.State == Failed:
+		return o.runAgain(jobID, rec, reason)
+	case rec.State.Terminal():
+		return false, isOver(rec)
+	}
+	if err := o.barred(rec); err != nil {
+		return false, err
+	}
+	if j.State != jobs.Pending || j.Ready() {
+		return false, nil
+	}
+	o.note(rec, "retried", reason)
+	if j.Lot != "" { // of a hold that was lifted
+		j.Due = 0
+		return true, o.lots().unpark(j, rec, 0)
+	}
+	j.Due = 0
+	return true, o.lots().save(j, rec)
+}
+
+// barred is why a job does not run though its wait may be over; nil if nothing keeps it from running.
+func (o Operator) barred(rec *Record) error {
+	switch {
+	case rec.PausedByDocument:
+		return byItsDocument(rec)
+	case rec.Pause != nil:
+		return Obstacle("the job is paused; resume it")
+	case rec.WaitsFor != "":
+		return Obstacle("the job waits until no other job has replication " + rec.WaitsFor)
+	}
+	holds, err := o.Store.Keys.Holds(o.Tx)
+	if err != nil {
+		return err
+	}
+	for i := range holds {
+		if holds[i].Matches(rec) {
+			return Obstacle("hold " + holds[i].ID() + " keeps the job from running")
+		}
+	}
+	return nil
+}
+
+// runAgain makes a job of one that failed.
+func (o Operator) runAgain(jobID string, failed *Record, reason string) (changed bool, err error) {
+	if failed.Transient() {
+		rep, err := o.Store.Spec(o.Tx, jobID)
+		if err != nil || rep == nil {
+			return false, err
+		}
+		if err := o.Store.put(o.Tx, jobID, &Record{User: failed.User}, rep, o.Now); err != nil {
+			return false, err
+		}
+	} else if err := o.unfinish(failed); err != nil {
+		return false, err
+	}
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	if err != nil || j == nil || rec.State.Terminal() {
+		return false, err
+	}
+	o.note(rec, "retried", reason)
+	return true, o.lots().save(j, rec)
+}
+
+// unfinish removes the terminal state from the document of a job, which gets another one in turn.
+func (o Operator) unfinish(rec *Record) error {
+	db, err := o.database(rec)
+	if err != nil || db == nil {
+		return err
+	}
+	doc, err := db.Read(rec.DocID, docs.Want{})
+	if isRefusal(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	body, err := ejson.Parse(doc.Body)
+	if err != nil {
+		return err
+	}
+	unset(&body, docs.ReplicationMembers...)
+	doc.Body = body.Append(nil)
+	err = o.write(db, *doc)
+	if isRefusal(err) {
+		return Obstacle("the document asks for no replication that can run: " + err.Error())
+	}
+	return err
+}
+
+// database is the one that a job's document is in, nil if that is gone.
+func (o Operator) database(rec *Record) (*docs.Database, error) {
+	db, err := o.Store.Docs.Open(o.Tx, rec.Database)
+	if isRefusal(err) || err == nil && instancePrefix(db.Instance) != rec.Instance {
+		return nil, nil
+	}
+	return db, err
+}
+
+// write writes a document of a replicator database.
+func (o Operator) write(db *docs.Database, doc docs.Document) error {
+	by := Writer{Name: o.By, Admin: true}
+	written, err := o.Store.WriteDocs(o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
+	if err != nil {
+		return err
+	}
+	if refusal := written[0].Err; refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Reset has a job that is not over start over: its next run discards the checkpoints on both sides and copies
+// everything anew, with statistics that begin at 0. A running job is stopped first. It reports whether that is
+// new: an order that no run has begun to carry out is the same order.
+func (o Operator) Reset(jobID, reason string) (changed bool, err error) {
+	j, rec, err := readJob(o.Store, o.Tx, jobID)
+	switch {
+	case err != nil || j == nil:
+		return false, err
+	case rec.State.Terminal():
+		return false, isOver(rec)
+	case rec.Reset == o.Now, rec.Reset != 0 && j.State != jobs.Running:
+		return false, nil
+	}
+	rec.Reset, rec.Stats = o.Now, Stats{}
+	o.note(rec, "reset", reason)
+	if _, err := o.Store.Jobs.Stop(o.Tx, jobID); err != nil {
+		return false, err
+	}
+	return true, o.lots().save(j, rec)
+}
 
 // Cancel removes a job that is not over, and reports whether there was one. A document's job goes with its
 // document, all leaves of it: one that stayed would bring another job.
@@ -14,11 +156,8 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 	case rec.Transient():
 		return true, o.Store.remove(o.Tx, jobID)
 	}
-	db, err := o.Store.Docs.Open(o.Tx, rec.Database)
-	if isRefusal(err) {
-		return false, nil // the database is gone, and a sweep takes its jobs
-	}
-	if err != nil || instancePrefix(db.Instance) != rec.Instance {
+	db, err := o.database(rec)
+	if err != nil || db == nil {
 		return false, err
 	}
 	for {
@@ -26,13 +165,9 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 		if err != nil || doc.Deleted {
 			return err == nil, err
 		}
-		deletion := docs.Edit{Document: docs.Document{ID: rec.DocID, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}}
-		written, err := o.Store.WriteDocs(o.Tx, db, []docs.Edit{deletion}, Writer{Name: o.By, Admin: true}, o.Now)
-		if err != nil {
+		deletion := docs.Document{ID: rec.DocID, Rev: doc.Rev, Deleted: true, Body: []byte("{}")}
+		if err := o.write(db, deletion); err != nil {
 			return false, err
-		}
-		if written[0].Err != nil {
-			return false, written[0].Err
 		}
 	}
 }

@@ -198,7 +198,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 			}
 			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep)
 		}
-		rec.Pause = old.Pause // an operator's pause outlives edits
+		rec.Pause, rec.Reset = old.Pause, old.Reset // an operator's orders outlive edits
 	}
 	rec.User = rep.User.Name
 	return s.put(tx, jobID, rec, rep, now)

@@ -20,6 +20,8 @@ type Hold struct {
 	jobID string
 	lock  jobs.Lock
 	now   instant.Time // by the worker's wall clock, when the request was begun
+	// Reset is the order to start over (Control.Reset) that the run has carried out, 0 for none.
+	Reset instant.Time
 }
 
 // Hold is the job that a worker holds under lock, to write to it in tx.
@@ -64,6 +66,10 @@ func (h Hold) Complete(end replication.End, turn Turn) error {
 		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
 		rec.heal()
 		h.stopped(rec)
+		if rec.Reset != 0 {
+			// Reached: a one-shot is over before it hears that it is to start over
+			return h.again(rec, turn)
+		}
 		return h.finish(rec, Completed, turn)
 	})
 }
@@ -112,10 +118,15 @@ func (h Hold) Requeue(stats *Stats, turn Turn) error {
 			rec.Stats = *stats
 		}
 		h.stopped(rec)
-		rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
-		h.note(rec, Event{Type: "pending", At: h.now})
-		return h.queue(rec, turn, 0)
+		return h.again(rec, turn)
 	})
+}
+
+// again makes the job pending, to run again at once.
+func (h Hold) again(rec *Record, turn Turn) error {
+	rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
+	h.note(rec, Event{Type: "pending", At: h.now})
+	return h.queue(rec, turn, 0)
 }
 
 // foreseeTurn prefetches what the end of a turn reads.
@@ -141,6 +152,9 @@ func (h Hold) change(f func(*Record) error) error {
 	}
 	if rec == nil {
 		return fmt.Errorf("job %q: %w", h.jobID, jobs.ErrCanceled)
+	}
+	if rec.Reset == h.Reset { // else another one came since
+		rec.Reset = 0
 	}
 	return f(rec)
 }

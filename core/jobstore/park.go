@@ -27,6 +27,8 @@ type Control struct {
 	Weight int64 `json:"weight,omitempty"`
 	// Awaited says that another job waits, or has waited, for the end of this one, which has its replication.
 	Awaited bool `json:"awaited,omitempty"`
+	// Reset is when an operator asked that the job starts over; 0 once a run has discarded its checkpoints.
+	Reset instant.Time `json:"reset,omitempty"`
 	// Parking is why the job stands in no order, as its header says.
 	Parking `json:"-"`
 }

@@ -114,6 +114,9 @@ func (t *taking) begin(node string, now instant.Time) error {
 			continue
 		}
 		rec.State, rec.Node, rec.LastStart, rec.LastUpdated = Running, node, now, now
+		if rec.Reset != 0 {
+			rec.Stats = Stats{} // a run that was asked to stop may have told others since
+		}
 		rec.note(t.s.Config.MaxHistory, Event{Type: "started", At: now})
 		if err := t.s.Jobs.Update(t.tx, w.JobID, w.Lock, rec.encode()); err != nil {
 			return err

@@ -18,7 +18,9 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 	if err != nil {
 		return "", err
 	}
+	rec := &Record{User: user}
 	if old != nil && !old.State.Terminal() {
+		rec.Pause, rec.Reset = old.Pause, old.Reset
 		running, err := s.Spec(tx, jobID)
 		if err != nil {
 			return "", err
@@ -30,7 +32,6 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 			return jobID, Operator{Store: s, Tx: tx, By: user, Now: now}.byDocument(jobID, rep)
 		}
 	}
-	rec := &Record{User: user}
 	if rep.Filter.Kind != spec.FunctionFilter {
 		id := repid.New(s.Config.Server, rep, "").String()
 		if other, err := s.claimedBy(tx, jobID, id); err != nil || other != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -297,5 +298,36 @@ func TestLostLeaseForgetsRequests(t *testing.T) {
 		if q, held := c.req.(HeldRequest); held {
 			t.Errorf("it goes on to ask for %s", q)
 		}
+	}
+}
+
+// TestResetIsStoredWithWhatTheRunTells: the order that a run was begun with goes once the run has carried it out, and
+// not before.
+func TestResetIsStoredWithWhatTheRunTells(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	run := n.runOf("r000")
+	id := n.running[run].JobID
+	w.do(func(tx kv.Tx) error {
+		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: 5}.Reset(id, "")
+		return err
+	})
+	w.pass(time.Second)
+	n.endRun(run, replication.Stopped)
+	w.pass(time.Second)
+	run = n.runOf("r000")
+	order := func() instant.Time {
+		var rec *jobstore.Record
+		w.do(func(tx kv.Tx) (err error) { rec, err = w.s.Record(tx, id); return err })
+		return rec.Reset
+	}
+	n.step(RunProgress{Run: run})
+	if order() != 5 {
+		t.Error("the order is gone before it is carried out")
+	}
+	n.step(RunProgress{Run: run, Info: replication.Info{Reset: true}})
+	if order() != 0 {
+		t.Error("the order is still there")
 	}
 }

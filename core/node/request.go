@@ -66,6 +66,13 @@ func (h Held) hold(tx kv.Tx, s *jobstore.Store, now instant.Time) jobstore.Hold 
 	return s.Hold(tx, h.JobID, h.Lock, now)
 }
 
+// resetting is hold for a run that has carried out an order to start over, or none.
+func (h Held) resetting(tx kv.Tx, s *jobstore.Store, now, order instant.Time) jobstore.Hold {
+	held := h.hold(tx, s, now)
+	held.Reset = order
+	return held
+}
+
 // Result is the answer to a request.
 type Result interface{ result() }
 

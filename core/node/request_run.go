@@ -65,12 +65,13 @@ func (q StandBy) answered(n *Node, c *call, _ Done) { n.free(c.run) }
 type Record struct {
 	Held
 	Stats jobstore.Stats
+	Reset instant.Time // see jobstore.Hold.Reset
 }
 
 func (q Record) String() string { return "record " + q.Held.String() }
 
 func (q Record) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, q.hold(tx, s, now).Progress(q.Stats)
+	return Ok{}, q.resetting(tx, s, now, q.Reset).Progress(q.Stats)
 }
 
 func (q Record) answered(n *Node, c *call, _ Done) { n.write(c.run) }
@@ -78,8 +79,9 @@ func (q Record) answered(n *Node, c *call, _ Done) { n.write(c.run) }
 // Complete ends a job that copied everything.
 type Complete struct {
 	Held
-	End  replication.End
-	Turn jobstore.Turn
+	End   replication.End
+	Turn  jobstore.Turn
+	Reset instant.Time
 }
 
 func (q Complete) String() string { return "complete " + q.Held.String() }
@@ -88,7 +90,7 @@ func (q Complete) String() string { return "complete " + q.Held.String() }
 func (q Complete) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Complete) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, q.hold(tx, s, now).Complete(q.End, q.Turn)
+	return Ok{}, q.resetting(tx, s, now, q.Reset).Complete(q.End, q.Turn)
 }
 
 func (q Complete) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -100,6 +102,7 @@ type Crash struct {
 	Stats   *jobstore.Stats
 	Turn    jobstore.Turn
 	Seed    uint64 // of the jitter of the wait, so that every attempt waits equally long
+	Reset   instant.Time
 }
 
 func (q Crash) String() string { return "crash " + q.Held.String() + ": " + q.Trouble.String() }
@@ -108,7 +111,7 @@ func (q Crash) String() string { return "crash " + q.Held.String() + ": " + q.Tr
 func (q Crash) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Crash) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, q.hold(tx, s, now).Crash(q.Trouble, q.Stats, q.Turn, q.Seed)
+	return Ok{}, q.resetting(tx, s, now, q.Reset).Crash(q.Trouble, q.Stats, q.Turn, q.Seed)
 }
 
 func (q Crash) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -136,6 +139,7 @@ type Requeue struct {
 	Held
 	Stats *jobstore.Stats // nil if the run told nothing at its end
 	Turn  jobstore.Turn
+	Reset instant.Time
 }
 
 func (q Requeue) String() string { return "requeue " + q.Held.String() }
@@ -144,7 +148,7 @@ func (q Requeue) String() string { return "requeue " + q.Held.String() }
 func (q Requeue) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Requeue) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, q.hold(tx, s, now).Requeue(q.Stats, q.Turn)
+	return Ok{}, q.resetting(tx, s, now, q.Reset).Requeue(q.Stats, q.Turn)
 }
 
 func (q Requeue) answered(n *Node, c *call, _ Done) { n.free(c.run) }

@@ -102,11 +102,11 @@ Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s
 EndRound Seen: end of a round
 Claim Held RepID BaseID: claim  for  under /0
-Record Held Stats: record  under /0
-Complete Held End Turn: complete  under /0
-Crash Held Trouble Stats Turn Seed: crash  under /0: : 
+Record Held Stats Reset: record  under /0
+Complete Held End Turn Reset: complete  under /0
+Crash Held Trouble Stats Turn Seed Reset: crash  under /0: : 
 Fail Held Trouble Turn: fail  under /0: : 
-Requeue Held Stats Turn: requeue  under /0
+Requeue Held Stats Turn Reset: requeue  under /0
 StandBy Held RepID BaseID Turn: stand by  under /0 for 
 `
 	got := "\n"

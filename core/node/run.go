@@ -25,7 +25,6 @@ const (
 type run struct {
 	id         uint64 // of this process's runs; never used again
 	held       Held   // the job and the lock that fences its writes
-	transient  bool   // made by a request to /_replicate
 	continuous bool   // may have to give way to others
 	readOnly   bool   // the log was told that its source stores no checkpoints
 	state      runState
@@ -37,8 +36,10 @@ type run struct {
 	// claimed is the replication to which the job had the right when it was accepted; empty once that is old
 	// news, and if it had none.
 	claimed string
+	// reset is the order to start over that the run has carried out, 0 for none.
+	reset instant.Time
 
-	job     jobstore.Record // what holds and shares go by: Database, Source, Target and Weight
+	job     jobstore.Record // as the run began: what holds and shares go by, and Reset
 	account string          // that pays for the slot
 	stands
 	charged instant.Time  // until when the ledger has the time of the run; since <= charged <= now
@@ -76,7 +77,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	}
 	n.nextRun++
 	r := &run{
-		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock}, transient: w.Record.Transient(),
+		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock},
 		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), stands: stands{place: w.Place, began: w.Place},
 		job: jobstore.Record{
@@ -87,6 +88,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	if w.Claimed {
 		r.claimed = w.Record.RepID
 	}
+	r.job.Reset = w.Record.Reset
 	again := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID })
 	invariant.Check(!again, oneRun)
 	n.runs = append(n.runs, r)
@@ -124,7 +126,7 @@ func (n *Node) write(r *run) {
 	case r.claim != nil:
 		q, r.claim = *r.claim, nil
 	case r.progress != nil:
-		q, r.progress = Record{Held: r.held, Stats: *r.progress}, nil
+		q, r.progress = Record{Held: r.held, Stats: *r.progress, Reset: r.reset}, nil
 	default:
 		return
 	}
@@ -171,9 +173,18 @@ func (n *Node) onIdentify(e RunIdentifies) {
 func (n *Node) onProgress(e RunProgress) {
 	if r := n.find(e.Run); r != nil && r.state != over {
 		r.noteReadOnly(n, e.Info)
+		r.noteReset(n, e.Info)
 		stats := jobstore.StatsOf(e.Info)
 		r.progress = &stats
 		n.write(r)
+	}
+}
+
+// noteReset notes that the run has discarded its checkpoints, as it was ordered to.
+func (r *run) noteReset(n *Node, i replication.Info) {
+	if i.Reset && r.reset != r.job.Reset {
+		r.reset = r.job.Reset
+		n.note("reset", r.held.JobID, "the checkpoints are discarded; everything is copied anew")
 	}
 }
 
@@ -193,14 +204,18 @@ func (n *Node) onEnded(e RunEnded) {
 		return
 	}
 	r.noteReadOnly(n, e.End.Info)
+	r.noteReset(n, e.End.Info)
 	turn, stats := n.turn(r), jobstore.StatsOf(e.End.Info)
 	switch e.End.Cause {
 	case replication.Completed:
-		r.finish(Complete{Held: r.held, End: e.End, Turn: turn})
+		r.finish(Complete{Held: r.held, End: e.End, Turn: turn, Reset: r.reset})
 	case replication.Crashed:
-		r.finish(Crash{Held: r.held, Trouble: e.End.Trouble, Stats: &stats, Turn: turn, Seed: n.rng.Uint64()})
+		seed := n.rng.Uint64()
+		r.finish(Crash{
+			Held: r.held, Trouble: e.End.Trouble, Stats: &stats, Turn: turn, Seed: seed, Reset: r.reset,
+		})
 	default:
-		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn})
+		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn, Reset: r.reset})
 	}
 	n.write(r)
 }
@@ -239,7 +254,7 @@ func (n *Node) claimed(r *run, q Claim, c Claimed) {
 		// Reached: a job waits for another one that has its replication
 		r.finish(StandBy{Held: r.held, RepID: q.RepID, BaseID: q.BaseID, Turn: n.turn(r)})
 		n.note("waiting", r.held.JobID, "%s", c.Reason)
-	} else if c.Passing || r.transient {
+	} else if c.Passing || r.job.Transient() {
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	} else {
 		// Reached: a document fails because another runs its replication
@@ -291,7 +306,7 @@ func (n *Node) stopSlow() {
 			// Reached: a run that stops too slowly is killed
 			n.emit(KillRun{Run: r.id})
 			n.note("killed", r.held.JobID, "did not stop in %s", n.cfg.StopTimeout)
-			r.finish(Requeue{Held: r.held, Turn: n.turn(r)})
+			r.finish(Requeue{Held: r.held, Turn: n.turn(r), Reset: r.reset})
 			n.write(r)
 		} else if r.state == stopping {
 			n.timers.kill = min(n.timers.kill, r.deadline)

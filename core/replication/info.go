@@ -26,6 +26,8 @@ type Info struct {
 	Written, Refused, BytesWritten int64
 	// Refusals are the latest documents that the target refused, newest first, at most maxRefusals.
 	Refusals []peer.Refusal
+	// Reset is set once a run that is to start over has discarded the checkpoints of both databases.
+	Reset bool
 	// Waiting is the last failure of a request that is being retried, empty if none is.
 	Waiting string
 	// SourceReadOnly reports that the source refuses to store its log: checkpoints are on the target alone.

@@ -31,6 +31,8 @@ type Plan struct {
 	Seed uint64
 	// Broken is told of a broken invariant, which then ends the run as crashed. Without it Step panics.
 	Broken func(*invariant.Broken)
+	// Reset has the run discard the checkpoints that it finds and copy everything anew.
+	Reset bool
 }
 
 // IDs is the ids of a replication.
@@ -91,6 +93,7 @@ type Terms struct {
 	ProgressInterval time.Duration
 	Memory           int
 	Broken           func(*invariant.Broken)
+	Reset            bool
 }
 
 // NewPlan returns the plan of a run.
@@ -110,8 +113,11 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.Workers, o.BatchSize = min(o.Workers, throttledWorkers), min(o.BatchSize, throttledBatch)
 		o.Connections, o.CheckpointInterval = min(o.Connections, throttledConnections), min(o.CheckpointInterval, throttledCheckpoint)
 	}
+	if t.Reset {
+		t.Resumed = checkpoint.Counters{}
+	}
 	return Plan{
-		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken,
+		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
 		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }

@@ -12,7 +12,9 @@ type opener struct {
 
 	opened  [2]bool // databases that were opened, by peer.Side
 	version [2]int  // index into ids.Bases of the id under which the side's checkpoint is looked for
-	located [2]bool // sides whose checkpoint was found, or is known not to exist
+	located [2]bool // sides whose checkpoint was found and, in a reset, discarded, or is known not to exist
+	kept    bool    // the source refused to have its checkpoint discarded
+	reread  [2]bool // sides whose checkpoint was looked for again, since another writer changed it in a reset
 }
 
 // identify finds out the replication's id. A part of it is the source text of the filter function.
@@ -139,7 +141,7 @@ func (o *opener) onLog(op peer.GetLocal, reply peer.Reply) {
 // migrate copies a checkpoint that was found under the id of an older version to the present id, so that it
 // is found at the first attempt from now on.
 func (o *opener) migrate(on peer.Side) {
-	if !o.plan.UseCheckpoints {
+	if !o.plan.UseCheckpoints || o.plan.Reset {
 		o.locate(on)
 		return
 	}
@@ -160,8 +162,16 @@ func (o *opener) migrate(on peer.Side) {
 
 // locate compares the logs once both are known ("Compare Replication Logs"), and starts the copying.
 func (o *opener) locate(on peer.Side) {
+	if kept := on == peer.Source && o.kept; o.plan.Reset && !kept && !o.sides[on].log.Empty() {
+		o.discard(on)
+		return
+	}
 	o.located[on] = true
 	if o.located != [2]bool{true, true} {
+		return
+	}
+	if o.plan.Reset {
+		o.restart()
 		return
 	}
 	if of := o.readOnlySource(); of != nil {

@@ -57,10 +57,12 @@ func (s control) operator(q *web.Request, tx kv.Tx, now instant.Time) jobstore.O
 var orders = map[string]func(o jobstore.Operator, jobID, reason string) (changed bool, err error){
 	"pause":  jobstore.Operator.Pause,
 	"resume": jobstore.Operator.Resume,
+	"retry":  jobstore.Operator.Retry,
+	"reset":  jobstore.Operator.Reset,
 	"cancel": func(o jobstore.Operator, jobID, _ string) (bool, error) { return o.Cancel(jobID) },
 }
 
-const knownOrders = "cancel, pause and resume"
+const knownOrders = "cancel, pause, reset, resume and retry"
 
 // done is the answer to an order.
 type done struct {

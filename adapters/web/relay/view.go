@@ -28,6 +28,7 @@ type job struct {
 type steering struct {
 	Job      string `json:"job"` // by which requests for the job name it, beside its replication id
 	Pause    *pause `json:"pause,omitempty"`
+	Reset    bool   `json:"reset,omitzero"`      // it starts over as soon as it runs
 	HeldBy   string `json:"held_by,omitempty"`   // the id of a hold
 	WaitsFor string `json:"waits_for,omitempty"` // the replication id that another job has
 }
@@ -40,7 +41,7 @@ type pause struct {
 }
 
 func steeringOf(id string, v jobstore.View) steering {
-	c := steering{Job: id, HeldBy: v.HeldBy, WaitsFor: v.WaitsFor}
+	c := steering{Job: id, Reset: v.Reset != 0, HeldBy: v.HeldBy, WaitsFor: v.WaitsFor}
 	switch {
 	case v.Pause != nil:
 		at := timestamp(v.Pause.At)

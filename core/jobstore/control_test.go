@@ -1,0 +1,227 @@
+package jobstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/spec"
+)
+
+// give carries out an order twice, as after an unknown commit result, and returns what the first attempt said.
+func (b *bench) give(do func(Operator) (bool, error)) (changed bool, obstacle string) {
+	b.t.Helper()
+	first := true
+	b.do(func(tx kv.Tx) error {
+		done, err := do(b.by(tx))
+		if o, is := errors.AsType[Obstacle](err); is {
+			obstacle, err = string(o), nil
+		}
+		if first {
+			changed, first = done, false
+		}
+		return err
+	})
+	return changed, obstacle
+}
+
+func (b *bench) retry(id string) (bool, string) {
+	b.t.Helper()
+	return b.give(func(o Operator) (bool, error) { return o.Retry(id, "") })
+}
+
+func (b *bench) reset(id string) (bool, string) {
+	b.t.Helper()
+	return b.give(func(o Operator) (bool, error) { return o.Reset(id, "") })
+}
+
+// end ends the run of a job.
+func (b *bench) end(w Work, f func(Hold) error) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error { return f(b.s.Hold(tx, w.JobID, w.Lock, b.now)) })
+}
+
+func (b *bench) crash(w Work) {
+	b.t.Helper()
+	b.end(w, func(h Hold) error { return h.Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1) })
+}
+
+// TestRetryEndsBackOff: the job is ready at once, and crashes still count.
+func TestRetryEndsBackOff(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	if changed, _ := b.retry(id); changed {
+		t.Error("there was a wait to end for a job that is ready")
+	}
+	b.crash(b.accept())
+	if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+		t.Fatal("no wait was ended: ", obstacle)
+	}
+	if e := b.record(id).History[0]; e.Type != "retried" || e.By != "ann" {
+		t.Errorf("history says %+v", e)
+	}
+	w := b.accept()
+	if w.Record.ErrorCount != 1 {
+		t.Errorf("%d errors", w.Record.ErrorCount)
+	}
+	if changed, _ := b.retry(id); changed {
+		t.Error("a running job was retried")
+	}
+	b.crash(w)
+	if b.record(id).ErrorCount != 2 {
+		t.Error("the next wait is not longer")
+	}
+}
+
+// TestRetryOfWhatIsBarred: a pause or a hold that keeps the job from running is told.
+func TestRetryOfWhatIsBarred(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	b.crash(b.accept())
+	b.pause(id)
+	if _, obstacle := b.retry(id); obstacle != "the job is paused; resume it" {
+		t.Errorf("paused: %q", obstacle)
+	}
+	b.resume(id)
+	hold := Embargo{Database: "_replicator"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	if _, obstacle := b.retry(id); obstacle != "hold database:_replicator keeps the job from running" {
+		t.Errorf("held: %q", obstacle)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 10); return err })
+	if _, parked := b.tryAccept(); parked != 1 {
+		t.Fatal("the hold parks nothing")
+	}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+		t.Errorf("a job of a lifted hold does not come back at once: %q", obstacle)
+	}
+	if ids, _ := b.tryAccept(); len(ids) != 1 {
+		t.Error("it is not accepted")
+	}
+}
+
+// TestRetryOfFailed: a job that failed for good runs again, in its document and in its request.
+func TestRetryOfFailed(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	w := b.accept()
+	b.end(w, func(h Hold) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+		t.Fatal("not run again: ", obstacle)
+	}
+	b.wantState(id, Pending)
+	if doc := b.doc("r"); strings.Contains(doc, "_replication_state") {
+		t.Errorf("the document still says how it ended: %s", doc)
+	}
+	b.accept()
+
+	request := b.replicate("joe")
+	w = b.accept()
+	b.end(w, func(h Hold) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	if changed, _ := b.retry(request); !changed {
+		t.Error("the request does not run again")
+	}
+	if w := b.accept(); w.JobID != request || w.Record.User != "joe" || w.Record.Expires != 0 {
+		t.Errorf("accepted %s of %q", w.JobID, w.Record.User)
+	}
+	if rows := get(b, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(b.s.Keys.Expire.Range(), kv.RangeOptions{})
+	}); len(rows) > 0 {
+		t.Error("it is still to be forgotten")
+	}
+}
+
+// TestRetryOfRefusedDocument: a document that other rules refuse now stays as it is.
+func TestRetryOfRefusedDocument(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":5,"target":"http://h/b","_replication_state":"failed"}`, admin)
+	if changed, obstacle := b.retry(jobID("r")); changed || !strings.Contains(obstacle, "source") {
+		t.Errorf("changed %v, %q", changed, obstacle)
+	}
+	b.put("c", `{"source":"http://h/a","target":"http://h/b","_replication_state":"completed"}`, admin)
+	if _, obstacle := b.retry(jobID("c")); obstacle != "the job is over: it is completed" {
+		t.Errorf("completed: %q", obstacle)
+	}
+}
+
+// TestReset: the mark stays until a run has carried the order out, over crashes, edits and later orders.
+func TestReset(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	w := b.accept()
+	b.end(w, func(h Hold) error { return h.Progress(Stats{DocsRead: 7}) })
+	if changed, _ := b.reset(id); !changed {
+		t.Fatal("nothing changed")
+	}
+	held := get(b, func(tx kv.Tx) ([]jobs.Held, error) { return b.s.Jobs.Owned(tx, "w") })
+	if len(held) != 1 || !held[0].Stop {
+		t.Errorf("the run is not stopped: %+v", held)
+	}
+	stats := Stats{DocsRead: 8}
+	b.end(w, func(h Hold) error { return h.Requeue(&stats, Turn{Place: w.Place}) })
+	if changed, _ := b.reset(id); changed {
+		t.Error("a second order before the next run changes something")
+	}
+	b.put("r", `{"source":"http://h/a","target":"http://h/b","worker_batch_size":5}`, admin)
+	w = b.accept()
+	order := w.Record.Reset
+	if order == 0 || w.Record.Stats.DocsRead != 0 {
+		t.Fatalf("accepted with the order of %d and %d documents read", order, w.Record.Stats.DocsRead)
+	}
+	b.crash(w)
+	b.retry(id)
+	w = b.accept()
+	b.now = b.now.Add(time.Second)
+	if changed, _ := b.reset(id); !changed {
+		t.Error("a run is under way, and another order is none")
+	}
+	b.end(w, func(h Hold) error { h.Reset = order; return h.Requeue(nil, Turn{Place: w.Place}) })
+	if w = b.accept(); w.Record.Reset != b.now {
+		t.Errorf("the second order is gone with the first: %d", w.Record.Reset)
+	}
+	b.end(w, func(h Hold) error { h.Reset = w.Record.Reset; return h.Progress(Stats{DocsRead: 1}) })
+	if rec := b.record(id); rec.Reset != 0 || rec.Stats.DocsRead != 1 {
+		t.Errorf("after it is carried out: %d, %d documents read", rec.Reset, rec.Stats.DocsRead)
+	}
+}
+
+// TestResetOfOneShot: one that is over before it hears of the order runs again.
+func TestResetOfOneShot(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.reset(w.JobID)
+	b.end(w, func(h Hold) error { return h.Complete(crash, Turn{Place: w.Place}) })
+	b.wantState(w.JobID, Pending)
+	if w = b.accept(); w.Record.Reset == 0 {
+		t.Fatal("the order is gone")
+	}
+	b.end(w, func(h Hold) error { h.Reset = w.Record.Reset; return h.Complete(crash, Turn{Place: w.Place}) })
+	b.wantState(w.JobID, Completed)
+	if _, obstacle := b.reset(w.JobID); obstacle != "the job is over: it is completed" {
+		t.Errorf("of one that is over: %q", obstacle)
+	}
+}
+
+// TestOrdersOutliveRequests: a request that is made anew with other options is still paused, and still starts over.
+func TestOrdersOutliveRequests(t *testing.T) {
+	b := newBench(t)
+	id := b.replicate("joe")
+	b.reset(id)
+	b.pause(id)
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+	rep.WorkerBatchSize++
+	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "joe", b.now); return err })
+	if v := b.shown(id); v.State != Paused || v.Reset == 0 {
+		t.Errorf("it is %s, to start over: %v", v.State, v.Reset != 0)
+	}
+}

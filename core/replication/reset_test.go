@@ -1,0 +1,159 @@
+package replication
+
+import (
+	"strings"
+	"testing"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// resetting runs a replication once, and then again with the order to start over.
+func resetting(t *testing.T, between func(w *world)) (*world, End) {
+	w := newWorld(t)
+	w.fill(20)
+	w.begin()
+	w.runToEnd(first)
+	w.plan.Reset, w.calls = true, nil
+	between(w)
+	w.begin()
+	return w, w.runToEnd(first)
+}
+
+// TestResetStartsOver discards the logs of both sides before anything is copied, and says so.
+func TestResetStartsOver(t *testing.T) {
+	for name, since := range map[string]peer.Seq{"0": "", `"7-opaque"`: seqOf(7)} {
+		w, end := resetting(t, func(w *world) { w.plan.SinceSeq = since })
+		if end.Cause != Completed || !end.Info.Reset || w.feedStart() != name {
+			t.Errorf("%v from %s, reset %v", end, w.feedStart(), end.Info.Reset)
+		}
+		for i, c := range w.calls {
+			if strings.HasPrefix(c, "read changes") {
+				break
+			}
+			if i == len(w.calls)-1 {
+				t.Error("nothing is read")
+			}
+		}
+		if len(w.told) == 0 || !w.told[0].info.Reset {
+			t.Errorf("told %+v", w.told)
+		}
+		source, target := w.logOn(peer.Source), w.logOn(peer.Target)
+		if len(source.History) != 1 || len(target.History) != 1 || source.SessionID != target.SessionID {
+			t.Errorf("logs with %d and %d entries", len(source.History), len(target.History))
+		}
+	}
+}
+
+// TestResetCutOff: whatever the moment at which a reset ends, nothing begins at a checkpoint from before.
+func TestResetCutOff(t *testing.T) {
+	for calls := 0; ; calls++ {
+		w := newWorld(t)
+		w.fill(20)
+		w.begin()
+		w.runToEnd(first)
+		old := w.logOn(peer.Source).SessionID
+		w.plan.Reset, w.calls = true, nil
+		w.begin()
+		for range calls {
+			if w.end == nil {
+				w.proceed(first)
+			}
+		}
+		over, done := w.end != nil, w.run.Info().Reset
+		w.plan.Reset, w.calls = !done, nil // the mark stays until the run has told
+		w.begin()
+		w.runToEnd(first)
+		if done != (w.logOn(peer.Source).SessionID == "" || w.logOn(peer.Source).SessionID != old) && done {
+			t.Errorf("after %d calls the old log is there", calls)
+		}
+		for _, side := range []peer.Side{peer.Source, peer.Target} {
+			for _, e := range w.logOn(side).History {
+				if e.SessionID == old {
+					t.Errorf("after %d calls, the log on %s has a checkpoint from before", calls, side)
+				}
+			}
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// TestResetWithoutCheckpoints: logs that others left are discarded though the run itself writes none.
+func TestResetWithoutCheckpoints(t *testing.T) {
+	w, end := resetting(t, func(w *world) { w.plan.UseCheckpoints = false })
+	left := !w.logOn(peer.Source).Empty() || !w.logOn(peer.Target).Empty()
+	if end.Cause != Completed || w.feedStart() != "0" || left {
+		t.Errorf("%v from %s", end, w.feedStart())
+	}
+	w.calls = nil
+	w.begin()
+	w.runToEnd(first)
+	for _, c := range w.calls {
+		if strings.HasPrefix(c, "put") {
+			t.Errorf("there was nothing to discard: %s", c)
+		}
+	}
+}
+
+// TestResetOfReadOnlySource: the source keeps its log, and the target's counts no more.
+func TestResetOfReadOnlySource(t *testing.T) {
+	w, end := resetting(t, func(w *world) { w.refuseLogs(403) })
+	if end.Cause != Completed || w.feedStart() != "0" {
+		t.Fatalf("%v from %s", end, w.feedStart())
+	}
+	w.plan.Reset, w.calls = false, nil
+	w.fill(1)
+	w.begin()
+	w.runToEnd(first)
+	if w.feedStart() == "0" {
+		t.Error("the run after the reset copies everything again")
+	}
+}
+
+// TestResetOfOlderLogs: a log under the id of an older version is not found any more.
+func TestResetOfOlderLogs(t *testing.T) {
+	w, end := resetting(t, func(w *world) {
+		for _, d := range w.dbs {
+			d.local["three"] = d.local["four"]
+			delete(d.local, "four")
+		}
+	})
+	if end.Cause != Completed || w.feedStart() != "0" {
+		t.Fatalf("%v from %s", end, w.feedStart())
+	}
+	w.plan.Reset, w.calls = false, nil
+	w.begin()
+	if w.runToEnd(first); w.feedStart() == "0" {
+		t.Error("the reset left no new log")
+	}
+}
+
+// TestResetMeetsLateWriter: a log that an earlier run wrote late is discarded too; a server that answers 409 for
+// ever ends the run.
+func TestResetMeetsLateWriter(t *testing.T) {
+	late := 0
+	w, end := resetting(t, func(w *world) {
+		w.answer = func(c Call) *peer.Failure {
+			put, is := c.Op.(peer.PutLocal)
+			if !is || put.Side != peer.Target || late > 0 {
+				return nil
+			}
+			late++
+			d := w.dbs[peer.Target]
+			log := checkpoint.Log{SessionID: "late"}
+			d.local["four"] = localDoc{rev: d.local["four"].rev + 1, body: log.Encode(false)}
+			return nil
+		}
+	})
+	if end.Cause != Completed || w.feedStart() != "0" || w.logOn(peer.Target).SessionID == "late" {
+		t.Errorf("%v from %s", end, w.feedStart())
+	}
+	_, end = resetting(t, func(w *world) {
+		w.failOn("put", 0, peer.Failure{Kind: peer.Status, Status: 409})
+	})
+	if end.Cause != Crashed {
+		t.Errorf("a server that refuses for ever: %v", end)
+	}
+}
