@@ -87,7 +87,7 @@ var subjects = []*subject{
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &completenessSubject,
 	&reportSubject, &quietSubject,
-	&queueSubject, &databaseSubject, &settlingSubject, &probingSubject,
+	&queueSubject, &sequenceSubject, &databaseSubject, &settlingSubject, &probingSubject,
 }
 
 // Invariants are all promises, in the order of their ids.

@@ -83,6 +83,7 @@ func (u *users) begin() {
 			u.w.emit(SharingAsked{})
 			putInForce(u.w, c, u.w.Engine.Now())
 		}
+		u.untilDone(func(tx kv.Tx) error { _, err := u.w.store.Keys.Jobs.Incarnate(tx); return err })
 		for _, t := range u.tenants {
 			u.create(t)
 		}

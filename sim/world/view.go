@@ -57,6 +57,9 @@ func (v View) Store() *jobstore.Store { return v.w.store }
 // while Landed is told.
 func (v View) Present() kv.Reader { return v.w.db.Present() }
 
+// Glance is Present for what needs a transaction's read version.
+func (v View) Glance() kv.Tx { return v.w.db.Glance() }
+
 // StoreIntact returns an error if the reader of a value has changed it, which is the store's own memory.
 func (v View) StoreIntact() error { return v.w.db.Intact() }
 
