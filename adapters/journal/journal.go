@@ -29,13 +29,21 @@ type Options struct {
 
 // New returns a logger that writes to w. Flush writes the lines that are held back.
 func New(w io.Writer, o Options) (logger *slog.Logger, flush func()) {
-	options := &slog.HandlerOptions{Level: o.Level}
+	options := &slog.HandlerOptions{Level: o.Level, ReplaceAttr: withUnits}
 	var plain slog.Handler = slog.NewTextHandler(w, options)
 	if o.Format == "json" {
 		plain = slog.NewJSONHandler(w, options)
 	}
 	f := &fold{clock: o.Clock, lines: map[[sha256.Size]byte]*line{}}
 	return slog.New(handler{Handler: plain, fold: f}), func() { f.expire(time.Time{}) }
+}
+
+// withUnits writes times that pass as text in JSON, too, which has them in nanoseconds otherwise.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // handler folds the lines of another one. The embedded one is what they are written to.

@@ -98,10 +98,10 @@ func TestJSON(t *testing.T) {
 	l := &log{wall: clock.NewMock()}
 	logger, _ := New(l, Options{Level: slog.LevelWarn, Format: "json", Clock: l.wall})
 	logger.Info("started")
-	logger.Warn("failed", "job", "a|b", "class", "unauthorized")
+	logger.Warn("failed", "job", "a|b", "class", "unauthorized", "after", 90*time.Second)
 	var line map[string]string
 	if err := json.Unmarshal(l.Bytes(), &line); err != nil || line["msg"] != "failed" || line["level"] != "WARN" ||
-		line["job"] != "a|b" || line["class"] != "unauthorized" || line["time"] == "" {
+		line["job"] != "a|b" || line["class"] != "unauthorized" || line["time"] == "" || line["after"] != "1m30s" {
 		t.Errorf("%s: %v", l.String(), err)
 	}
 }

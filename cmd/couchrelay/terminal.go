@@ -85,7 +85,7 @@ func (c *jobsCommand) Run(w *window) error {
 	return c.show(w, "GET", jobsPath, q, nil, func(s *screen, v ejson.Value) {
 		list := member(v, "jobs")
 		s.list(list, "state", "id! id|job", "document doc_id", "error info.error", "source", "target", "node",
-			"hold held_by", "database", "since start_time")
+			"waits held_by|waits_for", "database", "since start_time")
 		s.end("jobs", len(list.Elems), v)
 	})
 }
@@ -111,8 +111,8 @@ func (c *docsCommand) Run(w *window) error {
 	}
 	return c.show(w, "GET", path, c.query(), nil, func(s *screen, v ejson.Value) {
 		list := member(v, "docs")
-		s.list(list, "state", "document! doc_id", "error info.error", "source", "target", "node", "hold held_by",
-			"errors error_count", "updated last_updated", "id id|job")
+		s.list(list, "state", "document! doc_id", "error info.error", "source", "target", "node",
+			"waits held_by|waits_for", "errors error_count", "updated last_updated", "id id|job")
 		s.end("documents", len(list.Elems), v)
 	})
 }

@@ -122,6 +122,9 @@ func (s control) order(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	if answer.Changed {
+		s.Logger.Info("ordered", "order", name, "job", answer.ID, "user", q.User, "reason", body["reason"])
+	}
 	return q.SendJSON(http.StatusOK, answer)
 }
 
@@ -223,6 +226,7 @@ func (s control) makeHold(q *web.Request) error {
 		return err
 	}
 	if answer.Changed {
+		s.Logger.Info("hold_made", "hold", answer.ID, "user", q.User, "reason", e.Reason)
 		return q.SendJSON(http.StatusCreated, answer)
 	}
 	return q.SendJSON(http.StatusOK, answer)
@@ -240,5 +244,6 @@ func (s control) liftHold(q *web.Request) error {
 	if !answer.Changed {
 		return noHold(answer.ID)
 	}
+	s.Logger.Info("hold_lifted", "hold", answer.ID, "user", q.User)
 	return q.SendJSON(http.StatusOK, answer)
 }
