@@ -5,7 +5,8 @@
 //
 // # The model
 //
-// All jobs are taken to be continuous and always ready, and to have been so for long. M slots, N jobs and churn
+// All jobs are taken to be continuous, always ready and of one weight, and to have been so for long. M slots, N
+// jobs and churn
 // jobs that give way in a round are given, and for each account its n jobs and s shares. A round is 7/8 of an
 // interval: nodes draw the time to the next one from its last quarter. Under fair share (package schedule) the
 // value P of a waiting job decays, by half in each half-life h; that of a running job also grows by

@@ -96,7 +96,7 @@ func (w *twin) round(c int, counts bool) {
 	}
 	var candidates []schedule.Running
 	for _, j := range w.running {
-		j.place = w.order.Next(j.place, j.place, interval, now, w.accounts[j.account])
+		j.place = w.order.Next(schedule.Turn{Place: j.place}, interval, now, w.accounts[j.account])
 		since := instant.Time(0).Add(time.Duration(j.since) * interval)
 		candidates = append(candidates, schedule.Running{Continuous: true, Since: since, Place: j.place})
 	}

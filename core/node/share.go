@@ -40,6 +40,10 @@ func (n *Node) turn(r *run) jobstore.Turn {
 	n.grow(r)
 	ran := n.clock.Steady.Sub(r.since)
 	invariant.Check(0 <= r.owed && r.owed <= ran, owesTime, int(r.owed), int(ran))
+	return r.turn()
+}
+
+func (r *run) turn() jobstore.Turn {
 	return jobstore.Turn{Place: r.place, Owed: r.owed, Began: r.began}
 }
 
@@ -63,7 +67,7 @@ func (n *Node) grow(r *run) {
 	ran := n.clock.Steady.Sub(r.grown)
 	if a, known := n.share.accounts[r.account]; known && ran > 0 {
 		a.Weight = r.job.Weight
-		r.place = n.share.order.Next(r.began, r.place, ran, n.clock.Wall, a)
+		r.place = n.share.order.Next(r.turn(), ran, n.clock.Wall, a)
 		r.grown = n.clock.Steady
 	}
 }

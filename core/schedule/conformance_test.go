@@ -210,6 +210,11 @@ func (p *product) account(j *testJob) Account {
 	return a
 }
 
+// turn is that of a running job until a cycle.
+func (p *product) turn(j *testJob, c int) Turn {
+	return Turn{Place: j.place, Owed: time.Duration(c-j.started) * testInterval, Began: j.began}
+}
+
 func (p *product) step(c int) {
 	end := instant.Time(0).Add(time.Duration(c) * testInterval)
 	now := end.Add(testInterval / 4)
@@ -230,7 +235,7 @@ func (p *product) step(c int) {
 			waiting = append(waiting, j)
 			continue
 		}
-		j.place = p.order.Next(j.began, j.place, testInterval, now, p.account(j))
+		j.place = p.order.Next(p.turn(j, c), testInterval, now, p.account(j))
 		on = append(on, j)
 		running = append(running, Running{Continuous: true, Since: instant.Time(j.started), Place: j.place})
 	}
@@ -244,8 +249,7 @@ func (p *product) step(c int) {
 	for _, i := range stops {
 		j := on[i]
 		j.running = false
-		turn := Turn{Place: j.place, Owed: time.Duration(c-j.started) * testInterval, Began: j.began}
-		j.place, p.accounts[j.account] = p.order.Settle(turn, now, p.account(j))
+		j.place, p.accounts[j.account] = p.order.Settle(p.turn(j, c), now, p.account(j))
 		waiting = append(waiting, j)
 	}
 	slices.SortStableFunc(waiting, order)

@@ -27,21 +27,21 @@ func (eevdf) window(o Order) int64 { return max(10*Cost(o.growth(), DefaultShare
 func (eevdf) Needs() State { return NeedsTail }
 
 func (r eevdf) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.request(o, a, a.Floor, o.growth())
+	return r.request(o, o.entering(a), a, o.growth())
 }
 
-func (r eevdf) Next(o Order, began, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
-	key, _ := r.request(o, a, o.since(began, a), 0)
+func (r eevdf) Next(o Order, t Turn, _ time.Duration, _ instant.Time, a Account) int64 {
+	key, _ := r.request(o, t, a, 0)
 	return key
 }
 
 func (r eevdf) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Account) {
-	return r.request(o, a, o.since(t.Began, a), t.Owed)
+	return r.request(o, t, a, t.Owed)
 }
 
 // request queues a job of which a turn of d is paid.
-func (r eevdf) request(o Order, a Account, began int64, d time.Duration) (int64, Account) {
-	window, tag := r.window(o), a.spaced(began, a.Tail)
+func (r eevdf) request(o Order, t Turn, a Account, d time.Duration) (int64, Account) {
+	window, tag := r.window(o), o.spaced(t, a, a.Tail)
 	begin := tag / window * window // the window in which it is eligible
 	deadline := tag + Cost(o.growth(), a.Shares)
 	a.Tail += Cost(d, a.Shares)

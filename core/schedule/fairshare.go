@@ -20,7 +20,8 @@ func (fairShare) Enter(o Order, now instant.Time, a Account) (int64, Account) {
 	return Key(o.Decay.At(now), a.Growth()), a
 }
 
-func (fairShare) Next(o Order, _, p Place, ran time.Duration, now instant.Time, a Account) int64 {
+func (fairShare) Next(o Order, t Turn, ran time.Duration, now instant.Time, a Account) int64 {
+	p := t.Place
 	if p.Epoch != o.Epoch {
 		p.Key = 0
 	}

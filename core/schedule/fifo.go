@@ -15,7 +15,7 @@ func (fifo) Needs() State { return NeedsNothing }
 
 func (fifo) Enter(_ Order, _ instant.Time, a Account) (int64, Account) { return 0, a }
 
-func (fifo) Next(_ Order, _, _ Place, _ time.Duration, now instant.Time, _ Account) int64 {
+func (fifo) Next(_ Order, _ Turn, _ time.Duration, now instant.Time, _ Account) int64 {
 	return int64(now)
 }
 

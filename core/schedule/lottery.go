@@ -23,24 +23,24 @@ type lottery struct{}
 func (lottery) Needs() State { return NeedsTail }
 
 func (r lottery) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.draw(o, a, a.Floor, o.growth())
+	return r.draw(o, o.entering(a), a, o.growth())
 }
 
-func (lottery) Next(o Order, began, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
-	return a.spaced(o.since(began, a), a.Tail)
+func (lottery) Next(o Order, t Turn, _ time.Duration, _ instant.Time, a Account) int64 {
+	return o.spaced(t, a, a.Tail)
 }
 
 func (r lottery) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Account) {
-	return r.draw(o, a, o.since(t.Began, a), t.Owed)
+	return r.draw(o, t, a, t.Owed)
 }
 
 // draw moves the tail on, and queues the job there. The tail grows with every draw, so that no two are alike.
-func (lottery) draw(o Order, a Account, began int64, d time.Duration) (int64, Account) {
+func (lottery) draw(o Order, t Turn, a Account, d time.Duration) (int64, Account) {
 	rng := prng.Fork(o.Seed^uint64(a.Tail), a.Name)
 	const bits, ln2 = 62, 2_977_044_471 // of which the latter has 32 bits behind the point
 	exponential := mulDiv(bits<<fraction-Log2(int64(1+rng.Uint64n(1<<bits))), ln2, 1<<fraction)
 	a.Tail += 1 + mulDiv(Cost(d, a.Shares), exponential, 1<<fraction)
-	return a.spaced(began, a.Tail), a
+	return o.spaced(t, a, a.Tail), a
 }
 
 func (lottery) GivesWay(_, _ Running) int { return 0 }

@@ -22,7 +22,7 @@ func (d deadline) Enter(_ Order, now instant.Time, a Account) (int64, Account) {
 	return d.due(now, a), a
 }
 
-func (d deadline) Next(_ Order, _, _ Place, _ time.Duration, now instant.Time, a Account) int64 {
+func (d deadline) Next(_ Order, _ Turn, _ time.Duration, now instant.Time, a Account) int64 {
 	return d.due(now, a)
 }
 

@@ -15,9 +15,9 @@ type Rules interface {
 	Needs() State
 	// Enter is the key of a new job, which a.Jobs counts already, and what becomes of its account.
 	Enter(o Order, now instant.Time, a Account) (key int64, after Account)
-	// Next is the key of a running job if it stopped now. began is its place when it got its slot, p the one at the
-	// last call of Next, or else began, and ran the time since then.
-	Next(o Order, began, p Place, ran time.Duration, now instant.Time, a Account) (key int64)
+	// Next is the key of a running job if it stopped now. t is its turn until now, with the place at the last call of
+	// Next, or when it started, and ran is the time since then.
+	Next(o Order, t Turn, ran time.Duration, now instant.Time, a Account) (key int64)
 	// Settle is the key of a job that is queued again after a turn, and what becomes of its account. Under a
 	// policy that needs no tails the account is empty: the job's place in the turn, which Next kept up to
 	// date, says all. Under one that needs them, all but Usage is known, and Settle is called for turns that
@@ -54,10 +54,10 @@ func (o Order) Enter(now instant.Time, a Account) (Place, Account) {
 	return o.place(key), after
 }
 
-// Next is the place of a running job if it stopped now. began is its place when it got its slot, p the one at the last
-// call of Next, or else began, and ran is the time since then. Of a longer time than Periods.Growth only that counts.
-func (o Order) Next(began, p Place, ran time.Duration, now instant.Time, a Account) Place {
-	return o.place(o.Policy.rules().Next(o, began, p, ran, now, a))
+// Next is the place of a running job if it stopped now. t is its turn until now, with the place at the last call of
+// Next, or when it started, and ran is the time since then. Of a longer time than Periods.Growth only that counts.
+func (o Order) Next(t Turn, ran time.Duration, now instant.Time, a Account) Place {
+	return o.place(o.Policy.rules().Next(o, t, ran, now, a))
 }
 
 // Pays reports whether the end of a turn moves the tail of its account. Otherwise Settle needs no account.

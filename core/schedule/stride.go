@@ -23,21 +23,21 @@ type stride struct{}
 func (stride) Needs() State { return NeedsTail }
 
 func (r stride) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.advance(a, a.Floor, o.growth())
+	return r.advance(o, o.entering(a), a, o.growth())
 }
 
-func (stride) Next(o Order, began, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
-	return a.spaced(o.since(began, a), a.Tail)
+func (stride) Next(o Order, t Turn, _ time.Duration, _ instant.Time, a Account) int64 {
+	return o.spaced(t, a, a.Tail)
 }
 
 func (r stride) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Account) {
-	return r.advance(a, o.since(t.Began, a), t.Owed)
+	return r.advance(o, t, a, t.Owed)
 }
 
 // advance moves the pass on, and queues the job there.
-func (stride) advance(a Account, began int64, d time.Duration) (int64, Account) {
+func (stride) advance(o Order, t Turn, a Account, d time.Duration) (int64, Account) {
 	a.Tail += Cost(d, a.Shares)
-	return a.spaced(began, a.Tail), a
+	return o.spaced(t, a, a.Tail), a
 }
 
 func (stride) GivesWay(_, _ Running) int { return 0 }

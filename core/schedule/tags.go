@@ -14,20 +14,20 @@ type tags struct{}
 func (tags) Needs() State { return NeedsTail }
 
 func (r tags) Enter(o Order, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(a, a.Floor, o.growth())
+	return r.pay(o, o.entering(a), a, o.growth())
 }
 
-func (tags) Next(o Order, began, _ Place, _ time.Duration, _ instant.Time, a Account) int64 {
-	return a.spaced(o.since(began, a), a.Tail)
+func (tags) Next(o Order, t Turn, _ time.Duration, _ instant.Time, a Account) int64 {
+	return o.spaced(t, a, a.Tail)
 }
 
 func (r tags) Settle(o Order, t Turn, _ instant.Time, a Account) (int64, Account) {
-	return r.pay(a, o.since(t.Began, a), t.Owed)
+	return r.pay(o, t, a, t.Owed)
 }
 
 // pay gives out the account's next tag.
-func (tags) pay(a Account, began int64, d time.Duration) (int64, Account) {
-	tag := a.spaced(began, a.Tail)
+func (tags) pay(o Order, t Turn, a Account, d time.Duration) (int64, Account) {
+	tag := o.spaced(t, a, a.Tail)
 	a.Tail += Cost(d, a.Shares)
 	return tag, a
 }

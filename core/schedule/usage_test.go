@@ -306,7 +306,7 @@ func TestPlaces(t *testing.T) {
 		}
 		return place
 	}
-	next := func(o Order, p Place, ran time.Duration) Place { return o.Next(p, p, ran, now, a) }
+	next := func(o Order, p Place, ran time.Duration) Place { return o.Next(Turn{Place: p, Began: p}, ran, now, a) }
 	here, minute := Place{1, 40}, Turn{Place: Place{1, 40}, Owed: time.Minute}
 	for _, c := range []struct {
 		name      string
@@ -379,7 +379,7 @@ func TestRoundEnds(t *testing.T) {
 func TestPeriods(t *testing.T) {
 	a := Account{Shares: 100, Jobs: 1, Usage: 60_000_000}
 	o := Order{Forgetting: testForgetting, PriorityCoeff: 500_000, Decay: Decay{HalfLife: time.Hour}}
-	grown := func() int64 { return Exp2(o.Next(Place{}, Place{}, testInterval, 0, a).Key) }
+	grown := func() int64 { return Exp2(o.Next(Turn{}, testInterval, 0, a).Key) }
 	paid := func() int64 {
 		tags := o
 		tags.Policy = Tags
@@ -445,7 +445,7 @@ func TestGrowOverflows(t *testing.T) {
 		p, _ := o.Enter(now, a)
 		for _, ran := range []time.Duration{time.Minute, time.Microsecond, time.Minute, 0, time.Minute} {
 			now = now.Add(ran)
-			next := o.Next(p, p, ran, now, a)
+			next := o.Next(Turn{Place: p}, ran, now, a)
 			if next.Key < p.Key-1<<16 { // powers are rounded
 				t.Errorf("%d running: it comes at %d after %v, and was at %d", running, next.Key, ran, p.Key)
 			}

@@ -238,7 +238,7 @@ func TestEqualWeights(t *testing.T) {
 			for i, a := range pair {
 				var tail [2]Account
 				places[i][0], tail[0] = o.Enter(now, a)
-				places[i][1] = o.Next(began, place, turn.Owed, now, a)
+				places[i][1] = o.Next(turn, turn.Owed, now, a)
 				places[i][2], tail[1] = o.Settle(turn, now, a)
 				for _, after := range tail {
 					if _, without := o.Enter(now, plain); after.Tail < a.Tail || tail[0].Tail != without.Tail {
@@ -273,12 +273,35 @@ func TestTagOfWeights(t *testing.T) {
 		if got, after := o.Settle(turn, 0, a); got.Key != c.want || after.Tail != 4200+60_000_000 {
 			t.Errorf("%+v: tag %d, tail %d", c, got.Key, after.Tail)
 		}
-		if got := o.Next(turn.Began, turn.Place, time.Minute, 0, a); got.Key != c.want {
+		if got := o.Next(turn, time.Minute, 0, a); got.Key != c.want {
 			t.Errorf("%+v: next %d", c, got.Key)
 		}
 	}
-	far := Account{Shares: 1, Jobs: 1000, Excess: 999 * 900, Tail: 1 << 61, Weight: 1}
-	if got, _ := o.Enter(0, far); got.Key != maxTag {
+	// The floor jumped to a billion while the job ran: its way is that of eight turns of a minute, times 125.
+	jumped := Account{Shares: 100, Jobs: 4, Excess: 100, Tail: 1e9, Floor: 1e9, Weight: 1}
+	turn := Turn{Place: Place{2, 7}, Owed: time.Minute, Began: Place{2, 0}}
+	if got, _ := o.Settle(turn, 0, jumped); got.Key != 520e6+480e6*125 {
+		t.Errorf("after a jump of the floor: %d", got.Key)
+	}
+	far := Account{Shares: 1, Jobs: 1e6, Excess: 900 * 999_999, Tail: 1 << 61, Weight: 1}
+	if got, _ := o.Enter(0, far); got.Key != 1<<61-1<<46+1<<46 {
 		t.Errorf("far ahead: %d", got.Key)
+	}
+}
+
+// TestTagsOfLightJobs: tags do not run away when only jobs of little weight wait, again and again, and a job comes back
+// late in between, by whose tag the others go.
+func TestTagsOfLightJobs(t *testing.T) {
+	o := Order{Policy: Tags, Forgetting: testForgetting}
+	a := Account{Shares: 100, Jobs: 3, Excess: 2*900 - 99, Weight: 1}
+	place, began := Place{}, Place{}
+	for range 10_000 {
+		a.Floor = 0 // of the one that comes late
+		place, a = o.Settle(Turn{Place: began, Owed: time.Minute, Began: began}, 0, a)
+		a.Floor = place.Key
+		a.Tail = o.Tail(a.Tail, a.Floor)
+	}
+	if most := int64(10_000 * (2*3*60_000_000*667 + 60_000_000)); place.Key > most {
+		t.Errorf("after 10,000 turns the tag is %d, at most %d", place.Key, most)
 	}
 }

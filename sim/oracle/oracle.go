@@ -76,7 +76,7 @@ type subject struct {
 // subjects hear of each fact in this order. A checker that reads the state of another one stands behind it.
 var subjects = []*subject{
 	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
-	&chargeSubject, &sharingSubject, &placementSubject,
+	&chargeSubject, &sharingSubject, &placementSubject, &weightSubject,
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
 	&pageSubject, &leftoverSubject,

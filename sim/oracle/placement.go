@@ -27,7 +27,10 @@ type placement struct {
 type place struct {
 	order       schedule.Order
 	at          instant.Time // when the job is made
-	least, most float64      // bounds of its priority value under fair share, of its key otherwise
+	least, most float64      // bounds of its priority value under fair share, if it had weight 1, of its key otherwise
+	jobs, sum   float64      // of the account: its jobs with this one, and the weights of the others
+	floor       float64      // under tags, and the longest way from there that counts
+	longest     float64
 }
 
 var placementSubject = subject{
@@ -54,6 +57,8 @@ func (p *placement) expect(jobID, account string) {
 		return
 	}
 	e := place{order: order, at: p.w.Now()}
+	e.jobs, e.sum = p.population(account)
+	e.jobs++
 	switch order.Policy {
 	case schedule.FIFO: // in front of all that had a turn
 	case schedule.Tags:
@@ -63,14 +68,15 @@ func (p *placement) expect(jobID, account string) {
 		tail := p.tails[account]
 		begins := order.Round.Base // of this round
 		e.least, e.most = float64(max(tail, p.virtual, begins)), float64(max(tail, p.storedVirtual(), begins))
+		e.floor = float64(max(p.virtual, begins))
+		e.longest = 2 * e.jobs * costOf(p.growthInterval(), p.sharing.sharesOf(account))
 	default:
 		if p.w.ClocksWereSet() {
 			return // charges may be lost
 		}
 		usage := p.bills.decayed(account, order.Forgetting, e.at)
 		shares := float64(p.sharing.sharesOf(account))
-		weight := p.jobsOf(account) / shares / shares
-		e.least, e.most = (usage-imprecision(usage))*weight-1, (usage+imprecision(usage))*weight+1
+		e.least, e.most = (usage-imprecision(usage))/shares/shares, (usage+imprecision(usage))/shares/shares
 	}
 	p.expected[jobID] = e
 }
@@ -85,15 +91,20 @@ func (p *placement) anyReady() bool {
 	return false
 }
 
-// jobsOf counts an account's jobs that are not over, and the one that is about to be made.
-func (p *placement) jobsOf(account string) float64 {
-	n := 1.0
-	for _, s := range p.shadows {
-		if s.header != nil && !s.record.State.Terminal() && s.header.Lot == "" && s.record.Account() == account {
-			n++
+// weigh makes the bounds those of a job of some weight: under fair share a value is as the sum of all weights to
+// its own, and under tags the way from the floor as their mean.
+func (e *place) weigh(weight float64) {
+	sum := e.sum + weight
+	switch e.order.Policy {
+	case schedule.FairShare:
+		e.least, e.most = e.least*sum/weight-1, e.most*sum/weight+1
+	case schedule.Tags:
+		if sum != e.jobs*weight {
+			more := sum/e.jobs/weight - 1
+			e.least += wayOf(e.least-e.floor, e.longest)*more - 1
+			e.most += max(0, wayOf(e.most-e.floor, e.longest)*more) + 1
 		}
 	}
-	return n
 }
 
 // storedVirtual is the tag that the store has new jobs begin at when none waits.
@@ -122,6 +133,7 @@ func (p *placement) checkPlace(jobID string, s *shadow) {
 		p.Fail("S10c", "job %s is of epoch %d, which is %d", jobID, got.Epoch, want.order.Epoch)
 	}
 	key := float64(got.Key)
+	want.weigh(weightOf(s.record))
 	if want.order.Policy != schedule.FairShare {
 		if key < want.least || key > want.most {
 			p.Fail("S10c", "job %s stands at %d, which should be from %.0f to %.0f",

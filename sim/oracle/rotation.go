@@ -203,7 +203,7 @@ func (o *rotations) checkLast(p *process, stopped []*run) {
 }
 
 // checkPair is S6h for a run that stays and one that gives way. Under fair share they are compared by where
-// they stand, and else, within an account, by when they began.
+// they stand, and else, within an account, by when they began; but for jobs whose weights have them stand before.
 func (o *rotations) checkPair(p *process, stays, goes *run) {
 	a, b := o.tabs[stays.Held()], o.tabs[goes.Held()]
 	if a == nil || b == nil {
@@ -218,7 +218,7 @@ func (o *rotations) checkPair(p *process, stays, goes *run) {
 		return
 	}
 	if _, seen := p.sight.accounts[a.account]; seen && a.account == b.account && defined(order.Policy) &&
-		stays.Began() < goes.Began() {
+		stays.Began() < goes.Began() && a.key+a.slack >= b.key {
 		o.Fail("S6h", "%s stops job %s, which began at %s, and keeps %s of %s",
 			p.Name, goes.Held(), goes.Began(), stays.Held(), stays.Began())
 	}

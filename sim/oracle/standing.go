@@ -36,7 +36,10 @@ type standing struct {
 	key     float64       // as in schedule.Place
 	fair    bool          // the key is a logarithm, in units of aHalfLife: it grew under fair share
 	unknown bool          // it grew under a policy that the oracle does not define
-	grown   instant.Time  // until when it grew, by the node's steady clock; Never when the run is over
+	weight  float64       // of the job, when its run began
+	began   schedule.Place
+	slack   float64      // by how much a tag may be off that a weight has moved
+	grown   instant.Time // until when it grew, by the node's steady clock; Never when the run is over
 	// off is by how much the value of the key may differ by rounding when the clock of decay shows at, in
 	// half-lives.
 	off, at float64
@@ -60,10 +63,10 @@ func clockOf(d schedule.Decay, now instant.Time) float64 {
 // value is a priority value after decay.
 func (s *standing) value(clock float64) float64 { return math.Exp2(s.key/aHalfLife - clock) }
 
-// grow brings the standing of a run up to now. Under fair share its value grows in every period by usage
-// * jobs / shares^2, and by a part of this in a part of it. Under tags it is the account's last tag, and
-// under fifo the present.
-func (s *standing) grow(p *process) {
+// grow brings the standing of a run up to now, of which it owes for some time. Under fair share its value grows in
+// every period by usage * weights / (weight * shares^2), and by a part of this in a part of it. Under tags it is on
+// the way to the account's last tag, and under fifo the present.
+func (s *standing) grow(p *process, owed time.Duration) {
 	now, order := p.Clock(), p.sight.order
 	a, known := p.sight.accounts[s.account]
 	if !known || now.Steady <= s.grown {
@@ -71,21 +74,47 @@ func (s *standing) grow(p *process) {
 	}
 	switch order.Policy {
 	case schedule.FIFO:
-		s.key = float64(now.Wall)
+		s.key, s.slack = float64(now.Wall), 0
 	case schedule.Tags:
-		s.key = float64(a.Tail)
+		s.key = s.tag(a, order.Epoch, owed)
 	case schedule.FairShare:
 		clock, value := clockOf(order.Decay, now.Wall), 0.0
 		if s.epoch == order.Epoch && s.key/aHalfLife > clock {
 			value = s.value(clock)
 		}
 		part := min(1, float64(now.Steady.Sub(s.grown))/float64(s.period))
-		value += float64(a.Usage) * float64(a.Jobs) / float64(a.Shares) / float64(a.Shares) * part
+		sum := float64(100*a.Jobs + a.Excess)
+		value += float64(a.Usage) * sum / s.weight / float64(a.Shares) / float64(a.Shares) * part
 		s.key = (clock + math.Log2(max(value, 1))) * aHalfLife
 		s.off, s.at = s.rounding(clock)+3, clock // three numbers are made whole
 	}
 	s.epoch, s.grown, s.fair = order.Epoch, now.Steady, order.Policy == schedule.FairShare
 	s.unknown = !defined(order.Policy)
+}
+
+// tag is where the job's next turn is under tags: the way from where this one began to its account's next tag is that
+// of a job of the mean weight, and lighter ones have the further to go. No way is longer than what all jobs would pay
+// for two such turns.
+func (s *standing) tag(a schedule.Account, epoch int64, owed time.Duration) float64 {
+	from, n, sum := float64(s.began.Key), float64(max(a.Jobs, 1)), float64(100*a.Jobs+a.Excess)
+	if s.began.Epoch != epoch {
+		from = float64(a.Floor)
+	}
+	if s.slack = 0; sum != n*s.weight {
+		s.slack = 1 + float64(a.Tail)/1e12
+	}
+	way := wayOf(float64(a.Tail)-from, 2*n*costOf(max(owed, s.period), a.Shares))
+	return max(float64(a.Floor), float64(a.Tail)-way+min(math.Floor(way*sum/n/s.weight), longestWay))
+}
+
+// longestWay bounds ways: two years of virtual time.
+const longestWay = 1 << 46
+
+func wayOf(way, most float64) float64 { return min(max(way, 0), most, longestWay) }
+
+// costOf is what an account pays for a turn.
+func costOf(d time.Duration, shares int64) float64 {
+	return float64(d.Microseconds() * schedule.DefaultShares / shares)
 }
 
 // rounding bounds the difference that rounding makes to a value. It decays as values do, and grows when
@@ -100,7 +129,7 @@ func (s *standing) differs(told schedule.Place) bool {
 		return !s.unknown
 	}
 	if !s.fair {
-		return float64(told.Key) != s.key
+		return math.Abs(float64(told.Key)-s.key) > s.slack
 	}
 	other := standing{key: float64(told.Key)}
 	return math.Abs(other.value(s.at)-s.value(s.at)) > s.off
@@ -112,7 +141,7 @@ func (s *standing) behind(p schedule.Place, clock float64) bool {
 		return p.Epoch < s.epoch
 	}
 	if !s.fair {
-		return s.key > float64(p.Key)
+		return s.key > float64(p.Key)+s.slack
 	}
 	other := standing{key: float64(p.Key)}
 	return s.value(clock) > other.value(clock)+s.rounding(clock)+2

@@ -43,7 +43,7 @@ type tab struct {
 func (t *turns) begins(r *run) {
 	now, place := r.p.Clock().Steady, r.Work().Place
 	stands := standing{
-		account: r.Record().Account(), period: t.growthInterval(),
+		account: r.Record().Account(), period: t.growthInterval(), weight: weightOf(r.Record()), began: place,
 		epoch: place.Epoch, key: float64(place.Key), grown: now,
 	}
 	t.tabs[r.Held()] = &tab{standing: stands, until: now}
@@ -71,7 +71,7 @@ func (b *tab) add(p *process) {
 		b.owed += now.Sub(b.until)
 	}
 	b.until = max(b.until, now)
-	b.grow(p)
+	b.grow(p, b.owed)
 }
 
 // nodeStepped keeps the queue as a node sees it, and judges the node's requests to the store.

@@ -72,6 +72,8 @@ func differing(v jobstore.View, r *jobstore.Record) string {
 		return "names"
 	case v.State != r.State, v.ErrorCount != errors, v.Node != r.Node, v.User != r.User:
 		return fmt.Sprintf("state than %s after %d errors", r.State, errors)
+	case float64(v.Weight) != weightOf(r):
+		return "weight"
 	case v.Source != r.Source, v.Target != r.Target, v.Continuous != r.Continuous:
 		return "databases"
 	case v.Created != r.Created, v.LastStart != r.LastStart, v.LastUpdated != r.LastUpdated:

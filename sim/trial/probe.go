@@ -63,7 +63,8 @@ func (t *Trial) start(s *peers.Server, name string) *world.JobDoc {
 		return nil
 	}
 	j := t.NewDocument(name, map[string]any{
-		"source": world.URL(s.Name, "a1"), "target": world.URL(s.Name, name), "create_target": true, "continuous": true})
+		"source": world.URL(s.Name, "a1"), "target": world.URL(s.Name, name), "create_target": true, "continuous": true,
+		"weight": 1 + 100*len(name)%1000})
 	id := j.JobID()
 	t.ExpectPlace(id, j.Tenant().Name())
 	if !t.write(j, true) {

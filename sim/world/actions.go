@@ -55,6 +55,8 @@ var actions = []action{
 		what: "a document gets another target"},
 	{name: "job-touch", where: "a frontend", most: 50_000, do: (*users).touchJob,
 		what: "a document changes, its replication does not"},
+	{name: "job-weigh", where: "a frontend", most: 50_000, do: weighJob,
+		what: "a document gets another weight"},
 	{name: "job-remove", where: "a frontend", most: 50_000, do: (*users).removeJob,
 		what: "a replication document is deleted"},
 	{name: "job-storm", where: "a frontend", most: 20_000, do: (*users).storm, // as many as a small world has
@@ -179,6 +181,14 @@ func (u *users) changeJob(site *decide.Site) {
 	}
 	j.body = body
 	u.write(j, site, false)
+}
+
+func weighJob(u *users, site *decide.Site) {
+	if j := u.anyJob(site); j != nil {
+		j.body = maps.Clone(j.body)
+		weigh(j.body, u.weights)
+		u.write(j, site, false)
+	}
 }
 
 func (u *users) touchJob(site *decide.Site) {

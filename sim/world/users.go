@@ -25,6 +25,7 @@ type users struct {
 	touch   *decide.Site // whether a document is written as it was read
 	query   *decide.Site // what a filter function is told
 	slips   *decide.Site // what documents have that they should not
+	weights *decide.Site // of jobs
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	faults  []chance
@@ -59,7 +60,7 @@ type JobDoc struct {
 
 func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
-	u.slips = w.Decider.Site("slips")
+	u.slips, u.weights = w.Decider.Site("slips"), w.Decider.Site("weights")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -161,6 +162,9 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 			body["winning_revs_only"] = true
 		}
 	}
+	if len(c.Actions) > 0 { // where users do nothing else, all jobs are alike
+		weigh(body, u.weights)
+	}
 	switch site.Int(8) {
 	case 1:
 		body["use_bulk_get"] = false
@@ -180,6 +184,16 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		body["create_target_params"] = map[string]any{"q": 2}
 	}
 	return body
+}
+
+// weigh gives a replication a weight, or none.
+func weigh(body map[string]any, site *decide.Site) {
+	some := []int{0, 0, 0, 100, 10, 200, 500, 1000, 1}
+	if w := some[site.Int(len(some))]; w > 0 {
+		body["weight"] = w
+	} else {
+		delete(body, "weight")
+	}
 }
 
 // newJob makes up a document for a replication.
