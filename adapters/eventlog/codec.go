@@ -21,7 +21,7 @@ var (
 	nodeResults = names(node.Results())
 	runEvents   = names([]replication.Event{
 		replication.Begin{}, replication.Reply{}, replication.Identified{}, replication.Wake{},
-		replication.Stop{},
+		replication.Stop{}, replication.Stored{}, replication.RefusedPage{}, replication.TryRefused{},
 	})
 	runResults = names([]peer.Result{
 		peer.Opened{}, peer.Created{}, peer.Local{}, peer.LocalWritten{}, peer.Filter{}, peer.Changes{},

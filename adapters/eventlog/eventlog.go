@@ -66,6 +66,7 @@ type plan struct {
 	ResumedID string              `json:"resumed_id,omitempty"`
 	Delay     int64               `json:"delay"` // nanoseconds
 	Seed      uint64              `json:"seed"`
+	Refused   bool                `json:"refused,omitempty"`
 }
 
 // step is one event of a machine, and what it decided.

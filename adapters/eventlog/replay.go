@@ -211,7 +211,7 @@ func (p *player) plan(rec *plan) {
 	r := &recordedPlan{ids: map[string]replication.IDs{"": rec.IDs}}
 	r.Plan = replication.Plan{
 		Options: rec.Options, Created: rec.Created, Resumed: rec.Resumed, ResumedID: rec.ResumedID,
-		Delay: time.Duration(rec.Delay), Seed: rec.Seed,
+		Delay: time.Duration(rec.Delay), Seed: rec.Seed, Refused: rec.Refused,
 		IDs: func(code string) replication.IDs { return r.ids[code] },
 	}
 	p.plans[rec.Run] = r

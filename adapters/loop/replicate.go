@@ -11,11 +11,11 @@ import (
 )
 
 // Replicate drives one replication without a store, until it ends. When stop is closed the replication writes
-// a checkpoint and ends; when ctx ends, it ends at once. progress is called for every Progress effect.
-// Replicate closes the pair.
+// a checkpoint and ends; when ctx ends, it ends at once. progress is called for every Progress effect. list is
+// empty; Replicate keeps in it what the target refuses. Replicate closes the pair.
 func Replicate(
 	ctx context.Context, stop <-chan struct{}, c clock.Clock, plan replication.Plan, pair *couch.Pair,
-	progress func(replication.Info),
+	progress func(replication.Info), list *Refused,
 ) replication.End {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,6 +40,11 @@ func Replicate(
 					queue = append(queue, replication.Identified{}) // there is no other run to claim the id
 				case replication.Progress:
 					progress(e.Info)
+				case replication.Refused:
+					list.change(e.Findings, t.steady())
+					queue = append(queue, replication.Stored{})
+				case replication.ReadRefused:
+					queue = append(queue, list.page(e, t.steady()))
 				case replication.End:
 					return e
 				default:

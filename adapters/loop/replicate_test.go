@@ -59,7 +59,7 @@ func replicateUntil(ctx context.Context, t *testing.T, stop <-chan struct{}, bod
 	}
 	plan := replication.NewPlan(rep,
 		replication.Terms{Server: repid.Server{UUID: "u"}, ProgressInterval: time.Second})
-	return Replicate(ctx, stop, wall, plan, pair, func(replication.Info) {})
+	return Replicate(ctx, stop, wall, plan, pair, func(replication.Info) {}, &Refused{})
 }
 
 // TestReplicateEnds: a replication that is stopped ends with a checkpoint, one whose context ends does so at

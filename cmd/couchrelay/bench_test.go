@@ -79,7 +79,7 @@ func replicateOnce(b *testing.B, source, target string, count int64) {
 	plan := replication.NewPlan(rep,
 		replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(),
 			ProgressInterval: time.Second})
-	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {})
+	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
 	if end.Cause != replication.Completed || end.Info.Written != count {
 		b.Fatalf("%s, %d written", end, end.Info.Written)
 	}

@@ -16,6 +16,7 @@ import (
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/peer"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
@@ -43,6 +44,8 @@ type replicateCommand struct {
 	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
 	Checkpoints     bool              `help:"Remember in both databases how far the replication came." default:"true" negatable:""`
 	BulkGet         bool              `help:"Read documents in bulk." default:"true" negatable:""`
+
+	OnRefusal string `enum:"skip,fail,retry" default:"skip" help:"What to do with documents that the target refuses."`
 
 	CheckpointInterval time.Duration `help:"Time between checkpoints." default:"30s"`
 	Timeout            time.Duration `help:"Longest silence of a server." default:"30s"`
@@ -92,9 +95,15 @@ func (c *replicateCommand) Run() error {
 		<-signals
 		cancel()
 	}()
-	end := loop.Replicate(ctx, stop, wall, plan, pair, out.show)
+	named := 0
+	refused := loop.Refused{Told: func(f replication.Finding) {
+		if named++; named <= maxNamed {
+			out.say("refused: " + wordsOf(f.Refusal))
+		}
+	}}
+	end := loop.Replicate(ctx, stop, wall, plan, pair, out.show, &refused)
 	out.finish(end.Info)
-	return verdict(end, c.Continuous)
+	return verdict(end, refused.Len(), c.Continuous)
 }
 
 // parse checks the flags with the parser of requests to /_replicate, so that the terminal accepts what the
@@ -106,7 +115,7 @@ func (c *replicateCommand) parse() (*spec.Replication, error) {
 		"checkpoint_interval": c.CheckpointInterval.Milliseconds(),
 		"connection_timeout":  c.Timeout.Milliseconds(),
 		"retries_per_request": c.Retries, "worker_processes": c.Workers, "worker_batch_size": c.BatchSize,
-		"http_connections": c.Connections,
+		"http_connections": c.Connections, "on_refusal": c.OnRefusal,
 	}
 	if c.DocIDs != nil {
 		body["doc_ids"] = c.DocIDs
@@ -144,20 +153,27 @@ func seqJSON(s string) any {
 	return s
 }
 
-// verdict returns nil only if all selected documents are on the target. A continuous replication that is
-// stopped counts as such.
-func verdict(end replication.End, continuous bool) error {
+// maxNamed is the number of refusals that are told as they happen. More are counted at the end.
+const maxNamed = 10
+
+func wordsOf(r peer.Refusal) string {
+	return fmt.Sprintf("%s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason)
+}
+
+// verdict returns nil only if all selected documents are on the target, of which refused are not. A continuous
+// replication that is stopped counts as such.
+func verdict(end replication.End, refused int, continuous bool) error {
 	switch {
-	case end.Cause == replication.Crashed:
+	case end.Cause == replication.Crashed || end.Cause == replication.Failed:
 		return errors.New(end.Trouble.String())
 	case end.Cause == replication.Changed:
 		return errors.New("the filter function was changed while it ran; start again")
-	case end.Info.Refused > 0:
+	case refused > 0:
 		var lines []string
 		for _, r := range end.Info.Refusals {
-			lines = append(lines, fmt.Sprintf("  %s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason))
+			lines = append(lines, "  "+wordsOf(r))
 		}
-		return fmt.Errorf("the target refused %d documents, the latest:\n%s", end.Info.Refused,
+		return fmt.Errorf("the target refused %d documents and does not have them, the latest refusals:\n%s", refused,
 			strings.Join(lines, "\n"))
 	case end.Cause == replication.Stopped && !continuous:
 		return errors.New("stopped before the end; run it again to go on from the last checkpoint")

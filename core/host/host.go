@@ -131,6 +131,8 @@ func (h *Host) stepNode(c node.Clock, ev node.Event) {
 			h.Tell(RunEvent{e.Run, replication.Identified{}})
 		case node.StopRun:
 			h.Tell(RunEvent{e.Run, replication.Stop{}})
+		case node.TellRun:
+			h.Tell(RunEvent{e.Run, e.Event})
 		case node.KillRun:
 			h.drop(e.Run)
 		case node.Exit:
@@ -169,6 +171,10 @@ func (h *Host) stepRun(now instant.Time, ev RunEvent) {
 			h.Tell(node.RunIdentifies{Run: ev.Run, ID: e.ID, Base: e.Base})
 		case replication.Progress:
 			h.Tell(node.RunProgress{Run: ev.Run, Info: e.Info})
+		case replication.Refused:
+			h.Tell(node.RunRefused{Run: ev.Run, Findings: e.Findings})
+		case replication.ReadRefused:
+			h.Tell(node.RunReadsRefused{Run: ev.Run, ReadRefused: e})
 		case replication.End:
 			h.drop(ev.Run)
 			h.Tell(node.RunEnded{Run: ev.Run, End: e})
@@ -229,6 +235,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
+		Refused: rec.Refused != nil && rec.Refused.Listed > 0,
 	})
 }
 

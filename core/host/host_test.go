@@ -154,8 +154,9 @@ func TestRefused(t *testing.T) {
 // TestPlanComplete: no part of a plan is left out.
 func TestPlanComplete(t *testing.T) {
 	rec := jobstore.Record{Created: 5, RepID: "r", Throttled: true}
-	rec.Stats.DocsRead = 3
-	common := `,"continuous":true,"create_target":true,"create_target_params":{"q":"1"},"since_seq":"5"`
+	rec.Stats.DocsRead, rec.Refused = 3, &jobstore.RefusedDocs{Listed: 1}
+	common := `,"continuous":true,"create_target":true,"create_target_params":{"q":"1"},"since_seq":"5"` +
+		`,"on_refusal":"retry"`
 	var missing []string
 	for i, more := range []string{`,"filter":"d/f"`, `,"doc_ids":["a"]`} {
 		w := newWorld(t, func(c *Config) { c.Memory, c.Broken = 77, func(*invariant.Broken) {} })

@@ -20,6 +20,19 @@ func (q *Queue) Stop(tx kv.Tx, id string) (running bool, err error) {
 	return true, nil
 }
 
+// CallWorkerOf has the worker of a running job look at the list of its jobs.
+func (k Keys) CallWorkerOf(tx kv.Tx, id string) error {
+	b, err := tx.Get(k.Job.Pack(id))
+	if err != nil || b == nil {
+		return err
+	}
+	j, err := decodeHeader(id, b)
+	if err == nil && j.State == Running {
+		k.call(tx, j.Lock.Worker)
+	}
+	return err
+}
+
 // call has a worker compare its runs with the list of its jobs.
 func (k Keys) call(tx kv.Tx, worker string) { tx.Add(k.Call.Pack(worker), 1) }
 

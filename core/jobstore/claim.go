@@ -62,6 +62,11 @@ func (h Hold) become(rec *Record, repID, baseID string) error {
 	if rec.RepID != "" { // another replication now: its numbers begin anew
 		rec.Stats = Stats{}
 	}
+	if rec.Refused != nil && rec.Refused.Of != baseID {
+		// Reached: refused documents of another replication are forgotten
+		h.s.Keys.clearRefused(h.tx, h.jobID)
+		rec.Refused = nil
+	}
 	rec.RepID, rec.BaseID, rec.Awaited = repID, baseID, false
 	return nil
 }

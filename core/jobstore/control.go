@@ -8,7 +8,8 @@ import (
 
 // Retry ends the wait of a job, at the place that it has in the queue. A job that failed for good runs again: a
 // new job is made of its document, whose terminal state goes, or of its request. It reports whether there was
-// anything to end. Crashes are still counted, so that the next one is followed by a longer wait.
+// anything to end. Documents that the target refused are tried again as well. Crashes are still counted, so that
+// the next one is followed by a longer wait.
 func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	switch {
@@ -22,8 +23,9 @@ func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	if err := o.barred(rec); err != nil {
 		return false, err
 	}
-	if j.State != jobs.Pending || j.Ready() {
-		return false, nil
+	asked, err := o.RetryRefused(jobID)
+	if err != nil || j.State != jobs.Pending || j.Ready() {
+		return asked, err
 	}
 	o.note(rec, "retried", reason)
 	if j.Lot != "" { // of a hold that was lifted

@@ -23,6 +23,9 @@
 //	                         number of rows of an index, of a database's jobs or of all
 //	("reindex")              how far the index of a store of an earlier release is; no row once it is complete
 //	("border", job id)       no rows, but ranges of conflicts; see Reindex
+//	("refused", job id, document, revision)
+//	                         a revision that the target refused, with its answer
+//	("retry", job id)        when somebody asked last to try the job's refused documents
 //	("order")                the policy in force with its parameters
 //	("shares", account)      shares of the accounts that do not have the default
 //	("usage", account, interval, worker)

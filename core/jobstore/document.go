@@ -304,14 +304,15 @@ func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 }
 
 // docStats returns the numbers that a completed document shows: the statistics without the two sequences
-// that change all the time, and when the job was made.
+// that change all the time, when the job was made, and how many documents the target refused and does not have.
 func (r *Record) docStats() []byte {
 	stats, err := json.Encode(struct {
 		Stats
 		SourceSeq  *SeqText `json:"source_seq,omitempty"`
 		ThroughSeq *SeqText `json:"through_seq,omitempty"`
 		StartTime  string   `json:"start_time"`
-	}{Stats: r.Stats, StartTime: r.Created.ISO8601()})
+		Refused    int64    `json:"refused,omitzero"`
+	}{Stats: r.Stats, StartTime: r.Created.ISO8601(), Refused: r.RefusedTotal()})
 	if err != nil {
 		panic("jobstore: " + err.Error()) // plain numbers and strings
 	}

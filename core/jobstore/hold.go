@@ -76,8 +76,23 @@ func (h Hold) Complete(end replication.End, turn Turn) error {
 
 // Fail ends a job for good; its document says why from the same moment.
 func (h Hold) Fail(t replication.Trouble, turn Turn) error {
+	return h.fail(t, turn, func(*Record) error { return nil })
+}
+
+// FailRefused is Fail for the sake of a document that the target refused, which is listed.
+func (h Hold) FailRefused(t replication.Trouble, stats Stats, f replication.Finding, turn Turn) error {
+	return h.fail(t, turn, func(rec *Record) error {
+		rec.Stats = stats
+		return h.list(rec, []replication.Finding{f})
+	})
+}
+
+func (h Hold) fail(t replication.Trouble, turn Turn, more func(*Record) error) error {
 	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
+		if err := more(rec); err != nil {
+			return err
+		}
 		rec.Error, rec.Reason = t.Error, t.Reason
 		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
 		return h.finish(rec, Failed, turn)

@@ -67,6 +67,8 @@ type Record struct {
 	Throttled  bool  `json:"throttled,omitempty"`
 	ErrorCount int   `json:"error_count,omitempty"` // crashes in a row; not negative; waits grow with it
 	Stats      Stats `json:"stats"`                 // as the run told last; the next run counts on
+	// Refused counts the rows of the list of refused documents; nil before the first.
+	Refused *RefusedDocs `json:"refused,omitempty"`
 	// Result is the answer to POST /_replicate of a completed job, a JSON object without "ok".
 	Result json.Raw `json:"result,omitempty"`
 

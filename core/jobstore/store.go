@@ -48,6 +48,7 @@ type Keys struct {
 	Spec, Claim, Expire, Dropped tuple.Subspace
 	Held, Lifted                 tuple.Subspace
 	Order, Virtual               []byte
+	Refused, Retry               tuple.Subspace
 	Shares, Usage, Count, Tail   tuple.Subspace
 	Weights                      tuple.Subspace
 	indexKeys
@@ -63,6 +64,7 @@ func KeysBelow(root tuple.Subspace) Keys {
 		Schema: root.Pack("schema"), UUID: root.Pack("uuid"),
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
 		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
+		Refused: root.Sub("refused"), Retry: root.Sub("retry"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
 		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
 		Weights:   root.Sub("weights"),
@@ -149,7 +151,8 @@ func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int
 
 // put stores a new pending job and removes the job that had its id, if any.
 func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, now instant.Time) error {
-	if err := s.remove(tx, jobID); err != nil {
+	old, err := take(s, tx, jobID)
+	if err != nil {
 		return err
 	}
 	if err := s.setSpec(tx, jobID, rep); err != nil {
@@ -160,6 +163,7 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 	if err != nil {
 		return err
 	}
+	s.Keys.inherit(tx, jobID, old, rec)
 	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
 	rec.PausedByDocument = rep.Paused
 	rec.note(s.Config.MaxHistory, Event{Type: "added", At: now})
@@ -202,12 +206,22 @@ func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replicati
 
 // remove deletes a job with all that belongs to it.
 func (s *Store) remove(tx kv.Tx, jobID string) error {
+	old, err := take(s, tx, jobID)
+	if err == nil && old != nil && old.Refused != nil {
+		s.Keys.clearRefused(tx, jobID)
+	}
+	return err
+}
+
+// take deletes a job with all that belongs to it but the list of refused documents, and returns its record; nil
+// if there was no job.
+func take(s *Store, tx kv.Tx, jobID string) (*Record, error) {
 	j, rec, err := readJob(s, tx, jobID)
 	if err != nil || j == nil {
-		return err
+		return nil, err
 	}
 	if err := (lots{s, tx}).dropClaim(jobID, rec); err != nil {
-		return err
+		return nil, err
 	}
 	marks{s.Keys, tx, jobID}.forget(rec)
 	if rec.Expires != 0 {
@@ -218,5 +232,5 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 	}
 	s.clearSpec(tx, jobID)
 	_, err = s.Jobs.Remove(tx, jobID)
-	return err
+	return rec, err
 }

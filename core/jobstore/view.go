@@ -76,7 +76,9 @@ type View struct {
 	// Problem says in words why the job is crashing or failed; it is empty in all other states.
 	Problem string
 	// Stats is nil as long as there are no numbers, and when there is a problem to tell instead.
-	Stats   *Stats
+	Stats *Stats
+	// Refused is the number of documents that the target refused and has not got since.
+	Refused int64
 	History []Event // newest first
 
 	Created, LastStart, LastUpdated instant.Time // LastStart is 0 before the first start
@@ -92,6 +94,7 @@ func (r *Record) View() View {
 		TargetProxy: r.TargetProxy, Continuous: r.Continuous, CheckpointInterval: r.CheckpointInterval,
 		Unknown: r.Unknown,
 		State:   r.State, RepID: r.RepID, Node: r.Node, ErrorCount: r.ErrorCount, History: r.History,
+		Refused: r.RefusedTotal(),
 		Created: r.Created, LastStart: r.LastStart, LastUpdated: r.LastUpdated,
 		Control: r.Control,
 	}

@@ -42,6 +42,16 @@ type (
 		Run uint64
 		End replication.End
 	}
+	// RunRefused is a run's Refused.
+	RunRefused struct {
+		Run      uint64
+		Findings []replication.Finding
+	}
+	// RunReadsRefused is a run's ReadRefused.
+	RunReadsRefused struct {
+		Run uint64
+		replication.ReadRefused
+	}
 	// Configure changes the settings.
 	Configure struct{ Settings Settings }
 	// Drain asks the node to stop its runs in order and to leave.
@@ -56,14 +66,19 @@ func (Notified) event()      {}
 func (RunIdentifies) event() {}
 func (RunProgress) event()   {}
 func (RunEnded) event()      {}
-func (Configure) event()     {}
-func (Drain) event()         {}
-func (Wake) event()          {}
+
+func (RunRefused) event()      {}
+func (RunReadsRefused) event() {}
+
+func (Configure) event() {}
+func (Drain) event()     {}
+func (Wake) event()      {}
 
 // Events holds a zero value of each type of event, so that recorded events can be read.
 func Events() []Event {
 	return []Event{
 		Start{}, Done{}, Notified{}, RunIdentifies{}, RunProgress{}, RunEnded{}, Configure{}, Drain{}, Wake{},
+		RunRefused{}, RunReadsRefused{},
 	}
 }
 
@@ -72,9 +87,13 @@ func (e Notified) String() string      { return fmt.Sprintf("notified %s", e.Top
 func (e RunIdentifies) String() string { return fmt.Sprintf("run %d identifies as %s", e.Run, e.ID) }
 func (e RunProgress) String() string   { return fmt.Sprintf("run %d progress %s", e.Run, e.Info) }
 func (e RunEnded) String() string      { return fmt.Sprintf("run %d %s", e.Run, e.End) }
-func (e Configure) String() string     { return fmt.Sprintf("configure %+v", e.Settings) }
-func (Drain) String() string           { return "drain" }
-func (Wake) String() string            { return "wake" }
+func (e RunRefused) String() string    { return fmt.Sprintf("run %d refused %+v", e.Run, e.Findings) }
+func (e RunReadsRefused) String() string {
+	return fmt.Sprintf("run %d %s", e.Run, e.ReadRefused)
+}
+func (e Configure) String() string { return fmt.Sprintf("configure %+v", e.Settings) }
+func (Drain) String() string       { return "drain" }
+func (Wake) String() string        { return "wake" }
 func (e Done) String() string {
 	if e.Fault != Committed {
 		return fmt.Sprintf("done %d %s: %s", e.ID, e.Fault, e.Text)
@@ -140,6 +159,11 @@ type (
 	Confirm struct{ Run uint64 }
 	// StopRun asks a run to stop in order.
 	StopRun struct{ Run uint64 }
+	// TellRun gives a run an event.
+	TellRun struct {
+		Run   uint64
+		Event replication.Event
+	}
 	// KillRun drops a run at once.
 	KillRun struct{ Run uint64 }
 	// Note writes to the log: What is a constant name, Text is for people. Class is the class of an error.
@@ -156,6 +180,7 @@ func (StartRun) effect() {}
 func (Confirm) effect()  {}
 func (StopRun) effect()  {}
 func (KillRun) effect()  {}
+func (TellRun) effect()  {}
 func (Note) effect()     {}
 func (Rename) effect()   {}
 func (Exit) effect()     {}
@@ -165,6 +190,7 @@ func (e Await) String() string    { return fmt.Sprintf("await %s beyond %d", e.T
 func (e StartRun) String() string { return fmt.Sprintf("start run %d of job %s", e.Run, e.Work.JobID) }
 func (e Confirm) String() string  { return fmt.Sprintf("confirm run %d", e.Run) }
 func (e StopRun) String() string  { return fmt.Sprintf("stop run %d", e.Run) }
+func (e TellRun) String() string  { return fmt.Sprintf("tell run %d %s", e.Run, e.Event) }
 func (e KillRun) String() string  { return fmt.Sprintf("kill run %d", e.Run) }
 func (e Rename) String() string   { return "rename to " + e.Name }
 func (Exit) String() string       { return "exit" }

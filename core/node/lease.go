@@ -164,7 +164,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 	var missing []Held
 	for _, h := range o.Jobs {
 		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
-			if r.listed = c.id; h.Stop || r.embargoed(o.Holds) {
+			if r.seen = c.id; h.Stop || r.embargoed(o.Holds) {
 				// Reached: a run is stopped because a user said so
 				n.stopRun(r)
 			}
@@ -175,11 +175,12 @@ func (n *Node) onOwned(c *call, o Owned) {
 	for _, r := range slices.Clone(n.runs) {
 		// A job that came after the question was asked need not be in the answer. Neither need one whose
 		// end is being stored.
-		if r.since < c.sent && !r.writing() && r.listed != c.id {
+		if r.since < c.sent && !r.writing() && r.seen != c.id {
 			// Reached: a run learns that its job was taken away
 			n.halt(r, "taken away")
 		}
 	}
+	listing{n}.try(o)
 	if len(missing) > 0 && !n.accepting {
 		n.accepting = true
 		// Reached: an accept whose outcome was never learned had taken a job

@@ -112,6 +112,8 @@ var registry = []struct {
 	{Fail{}, Ok{}, "record of a job's failure"},
 	{Requeue{}, Ok{}, "return of a job to the queue"},
 	{StandBy{}, Ok{}, "record that a job waits for another one"},
+	{StoreRefused{}, Ok{}, "record of refused documents"},
+	{ReadRefused{}, RefusedPage{}, "look at refused documents"},
 }
 
 // called returns what people call a request of this type.

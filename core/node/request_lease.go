@@ -74,6 +74,8 @@ type Owned struct {
 	Jobs  []jobs.Held
 	Calls int64
 	Holds []jobstore.Embargo // in force; the worker stops the runs that they match
+	// Retries are demands to try refused documents of these jobs at once.
+	Retries []jobstore.RetryAsked
 }
 
 func (q ListOwned) String() string { return "list jobs of " + q.Worker }
@@ -92,7 +94,11 @@ func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result,
 		return nil, err
 	}
 	holds, err := s.Keys.Holds(tx.Snapshot())
-	return Owned{Jobs: list, Calls: calls, Holds: holds}, err
+	if err != nil {
+		return nil, err
+	}
+	retries, err := s.Keys.RetriesAsked(tx.Snapshot(), list)
+	return Owned{Jobs: list, Calls: calls, Holds: holds, Retries: retries}, err
 }
 
 func (q ListOwned) answered(n *Node, c *call, e Done) { n.onOwned(c, e.Result.(Owned)) }

@@ -121,6 +121,8 @@ type Fail struct {
 	Held
 	Trouble replication.Trouble
 	Turn    jobstore.Turn
+	Stats   *jobstore.Stats      // nil without Refused
+	Refused *replication.Finding // the document for whose sake it fails; nil if it fails for another reason
 }
 
 func (q Fail) String() string { return "fail " + q.Held.String() + ": " + q.Trouble.String() }
@@ -129,6 +131,9 @@ func (q Fail) String() string { return "fail " + q.Held.String() + ": " + q.Trou
 func (q Fail) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Fail) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
+	if q.Refused != nil {
+		return Ok{}, q.hold(tx, s, now).FailRefused(q.Trouble, *q.Stats, *q.Refused, q.Turn)
+	}
 	return Ok{}, q.hold(tx, s, now).Fail(q.Trouble, q.Turn)
 }
 

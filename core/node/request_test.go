@@ -105,9 +105,11 @@ Claim Held RepID BaseID: claim  for  under /0
 Record Held Stats Reset: record  under /0
 Complete Held End Turn Reset: complete  under /0
 Crash Held Trouble Stats Turn Seed Reset: crash  under /0: : 
-Fail Held Trouble Turn: fail  under /0: : 
+Fail Held Trouble Turn Stats Refused: fail  under /0: : 
 Requeue Held Stats Turn Reset: requeue  under /0
 StandBy Held RepID BaseID Turn: stand by  under /0 for 
+StoreRefused Held Run Number Findings: store 0 refused of  under /0
+ReadRefused Held ReadRefused: read 0 refused after ""  of  under /0
 `
 	got := "\n"
 	for _, row := range registry {

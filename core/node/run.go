@@ -31,8 +31,8 @@ type run struct {
 	since      instant.Time // when it started
 	deadline   instant.Time // when a stopping run is killed
 
-	// listed is the last question for the worker's jobs whose answer had the run's job; 0 before the first.
-	listed uint64
+	// seen is the last question for the worker's jobs whose answer had the run's job; 0 before the first.
+	seen uint64
 	// claimed is the replication to which the job had the right when it was accepted; empty once that is old
 	// news, and if it had none.
 	claimed string
@@ -46,6 +46,11 @@ type run struct {
 	grown   instant.Time  // until when place has it, which takes numbers of the account; since <= grown <= now
 	owed    time.Duration // how long it ran while others waited; 0 <= owed <= charged - since
 
+	writes
+}
+
+// writes are what a run has to write to the store.
+type writes struct {
 	// busy is the run's request in flight; there is at most one, so that its writes happen in order. The
 	// others wait for it, at most one of a kind, and the newest replaces those of its kind that waited. The
 	// end goes first and cancels the others.
@@ -53,6 +58,7 @@ type run struct {
 	claim    *Claim
 	progress *jobstore.Stats
 	end      Request
+	listed   listedDocs
 }
 
 // stands is where the job of a run stands in the order.
@@ -110,7 +116,7 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 // afterwards.
 func (r *run) finish(q Request) {
 	invariant.Check(r.state != over, oneEnd, int(r.id))
-	r.state, r.end, r.claim, r.progress = over, q, nil, nil
+	r.state, r.end, r.claim, r.progress, r.listed.change, r.listed.read = over, q, nil, nil, nil, nil
 }
 
 // write makes the most important request of the run, unless another one is in flight.
@@ -125,6 +131,10 @@ func (n *Node) write(r *run) {
 		noteEnd(n, q)
 	case r.claim != nil:
 		q, r.claim = *r.claim, nil
+	case r.listed.change != nil:
+		q, r.listed.change = *r.listed.change, nil
+	case r.listed.read != nil:
+		q, r.listed.read = *r.listed.read, nil
 	case r.progress != nil:
 		q, r.progress = Record{Held: r.held, Stats: *r.progress, Reset: r.reset}, nil
 	default:
@@ -206,6 +216,10 @@ func (n *Node) onEnded(e RunEnded) {
 	r.noteReadOnly(n, e.End.Info)
 	r.noteReset(n, e.End.Info)
 	turn, stats := n.turn(r), jobstore.StatsOf(e.End.Info)
+	if f := e.End.Refused; f != nil {
+		listing{n}.note(r, *f)
+	}
+	listing{n}.noteRest(r)
 	switch e.End.Cause {
 	case replication.Completed:
 		r.finish(Complete{Held: r.held, End: e.End, Turn: turn, Reset: r.reset})
@@ -214,6 +228,8 @@ func (n *Node) onEnded(e RunEnded) {
 		r.finish(Crash{
 			Held: r.held, Trouble: e.End.Trouble, Stats: &stats, Turn: turn, Seed: seed, Reset: r.reset,
 		})
+	case replication.Failed:
+		r.finish(Fail{Held: r.held, Trouble: e.End.Trouble, Turn: turn, Stats: &stats, Refused: e.End.Refused})
 	default:
 		r.finish(Requeue{Held: r.held, Stats: &stats, Turn: turn, Reset: r.reset})
 	}

@@ -51,7 +51,7 @@ const (
 	queued  stage = iota
 	diffing       // asking which revisions the target lacks
 	moving        // fetching, writing and copying
-	done          // each revision was written, found on the target, or refused and counted
+	done          // each revision was written, found on the target, or refused and listed
 )
 
 // batch is a run of rows of the feed. A checkpoint may cover a batch when it and all before it are done. A
@@ -74,6 +74,12 @@ type batch struct {
 	// or waiting. While the stage is moving, the batch is done when this is 0 and nothing is left to fetch or
 	// copy.
 	pending int
+	// unstored is the number of its refused revisions that the list of these does not have yet. The batch is
+	// not done before this is 0.
+	unstored int
+	// retries is set for copies of revisions that the target refused before. Such a batch is in no order, and
+	// no checkpoint depends on it.
+	retries bool
 }
 
 // queueBatch makes a batch of rows that ends at last. Rows of one document, which has been changed while the
@@ -247,7 +253,7 @@ func (p *pipeline) pump(b *batch) {
 		p.copyDoc(b, b.copies[0])
 		b.copies = b.copies[1:]
 	}
-	if b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 {
+	if b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 && b.unstored == 0 {
 		b.stage = done
 		if b.number > p.furthest {
 			p.furthest, p.info.SourceSeq = b.number, b.last

@@ -137,23 +137,31 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 
 // judge counts what became of the documents of a bulk write. A document that the target refuses is left out.
 // Every other error word tells that something went wrong there: such a document is copied by itself, and the
-// answer to that decides.
+// answer to that decides. So it is if the verdict does not tell which document it is about.
 func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.Refusal) {
-	written, refused := slices.Clone(op.Docs), 0
+	written := slices.Clone(op.Docs)
+	var out []peer.Kept // refused
 	for _, v := range verdicts {
-		if v.Error == "unauthorized" || v.Error == "forbidden" {
-			p.info.refused(v)
-			refused++
+		about := g.meant(written, v)
+		if (v.Error == "unauthorized" || v.Error == "forbidden") && len(about) == 1 {
+			i := about[0].Index
+			v.ID, v.Rev = g.docs[i].ID, g.came[i]
+			p.refuse(b, v)
+			out = append(out, about[0])
 			continue
 		}
 		// Reached: a document is not written in bulk, and not refused
-		for _, k := range g.meant(written, v) {
+		for _, k := range about {
 			d := g.docs[k.Index]
 			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
 			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
 		}
 	}
-	p.info.wrote(max(0, len(written)-refused))
+	written = slices.DeleteFunc(written, func(k peer.Kept) bool { return slices.Contains(out, k) })
+	p.info.wrote(len(written))
+	for _, k := range written {
+		p.refused.wrote(g.docs[k.Index].ID)
+	}
 }
 
 // meant returns the documents of those sent that a verdict may be about: the one with its id and revision,
@@ -186,5 +194,5 @@ func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.F
 	}
 	// Reached: a single document is too large
 	i := op.Docs[0].Index
-	p.info.refused(peer.Refusal{ID: g.docs[i].ID, Rev: g.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
+	p.refuse(b, peer.Refusal{ID: g.docs[i].ID, Rev: g.came[i], Status: f.Status, Error: f.Error, Reason: f.Reason})
 }

@@ -69,8 +69,8 @@ func (k *committer) begin(start peer.Seq, history []checkpoint.Entry) {
 // passed notes that everything up to the end of b is on the target.
 func (k *committer) passed(b *batch) {
 	invariant.Check(b.first == k.throughNumber+1, inOrder, int(b.first), int(k.throughNumber))
-	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0, doneFirst,
-		int(b.stage), b.pending, len(b.fetch), len(b.copies))
+	invariant.Check(b.stage == done && b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 && b.unstored == 0,
+		doneFirst, int(b.stage), b.pending, len(b.fetch), len(b.copies), b.unstored)
 	k.through, k.throughNumber = b.last, b.number
 	k.lone.through = cmp.Or(b.row, k.lone.through)
 	k.rows += int64(b.rows)

@@ -16,6 +16,7 @@ type docCopy struct {
 	*pipeline
 	call  *call
 	batch *batch
+	asked []string // revisions
 
 	admitted bool            // the target let us in after it had refused the document for our credentials
 	lacked   int             // answers in which the source lacked a revision
@@ -25,7 +26,7 @@ type docCopy struct {
 }
 
 func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
-	c := &docCopy{pipeline: p, batch: b, call: &call{op: op, held: true}}
+	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true}}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
 }
@@ -86,11 +87,15 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 	}
 	c.counted[rev.Rev] = rev.Refused == nil
 	c.info.DocsRead++
+	id := c.call.op.(peer.CopyDoc).ID
 	if rev.Refused == nil {
 		c.info.wrote(1)
-	} else {
-		c.info.refused(*rev.Refused)
+		c.refused.wrote(id)
+		return
 	}
+	v := *rev.Refused
+	v.ID, v.Rev = id, rev.Rev
+	c.refuse(c.batch, v)
 }
 
 // onCopied ends the copy, or decides how the rest of it comes over.
@@ -114,17 +119,51 @@ func (c *docCopy) onCopied(reply peer.Reply) {
 	case len(c.lacking) > 0:
 		c.askAgain(op)
 	default:
-		c.finish(c.call)
-		c.copies--
-		c.batch.pending--
+		c.over()
 	}
+}
+
+// over ends the copy.
+func (c *docCopy) over() {
+	c.finish(c.call)
+	c.copies--
+	c.batch.pending--
+	if c.batch.retries {
+		c.refused.copied(c.call.op.(peer.CopyDoc).ID, c.asked, c.counted)
+	}
+}
+
+// notThere is listed for a revision that the source does not have. It may have it again, as a cluster does
+// whose node comes back.
+const notThere = "the source does not have this revision at present"
+
+// leave leaves the rest of a copy that was refused before as it was, in the list: it must not end a run that
+// could go on without it.
+func (c *docCopy) leave(v peer.Refusal) {
+	for _, rev := range c.asked {
+		if _, counted := c.counted[rev]; !counted {
+			if c.counted == nil {
+				c.counted = map[string]bool{}
+			}
+			c.counted[rev] = false
+			v.ID, v.Rev = c.call.op.(peer.CopyDoc).ID, rev
+			c.refused.list(c.batch, v)
+		}
+	}
+	c.over()
 }
 
 // askAgain gives the source time to find a revision that it announced: the node of a cluster that answers may
 // not have it yet. The source is asked once more, and then for all attachments, since the target may lack
 // those too.
 func (c *docCopy) askAgain(op peer.CopyDoc) {
-	if c.lacked++; c.lacked > 1 || c.stopping {
+	c.lacked++
+	if c.lacked > 1 && c.batch.retries && !c.stopping {
+		// Reached: the source does not have a revision that was refused any more
+		c.leave(peer.Refusal{Status: 404, Error: "not_found", Reason: notThere})
+		return
+	}
+	if c.lacked > 1 || c.stopping {
 		// Reached: the source does not have what it announced
 		c.crash(Trouble{
 			Error:  "missing_doc",
@@ -162,6 +201,8 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 		c.again(c.call, 0)
 	case c.grantRetry(c.call, f):
 		c.call.failure = f
+	case c.batch.retries:
+		c.leave(*o)
 	default:
 		c.crash(Trouble{
 			Error:  "doc_write_failed",

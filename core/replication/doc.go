@@ -15,12 +15,14 @@
 //     Call is ignored.
 //  3. Step is called with Wake at Deadline, or any time.
 //  4. After End no event comes any more. Calls that are still in flight may be dropped.
-//  5. Bodies that a FetchDocs kept stay until Release or the end of the run. A FetchDocs that failed keeps none.
+//  5. Every Refused is answered by Stored, and every ReadRefused by RefusedPage, unless the run ended.
+//  6. Bodies that a FetchDocs kept stay until Release or the end of the run. A FetchDocs that failed keeps none.
 //
 // # The promise
 //
 // A checkpoint never covers a change that is not durably on the target. Batches are numbered in the order of
 // the feed. A batch is done when each of its revisions was written, was found on the target, or was refused
-// by the target and counted. A checkpoint takes the sequence at the end of the last batch before the first
-// one that is not done, and it is written only after the target has made durable what was written to it.
+// by the target and stored in the list of refused documents. A checkpoint takes the sequence at the end of
+// the last batch before the first one that is not done, and it is written only after the target has made
+// durable what was written to it.
 package replication

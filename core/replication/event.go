@@ -26,6 +26,16 @@ type (
 	Wake struct{}
 	// Stop asks for an orderly end: a checkpoint, then End.
 	Stop struct{}
+	// Stored answers Refused.
+	Stored struct{}
+	// RefusedPage answers ReadRefused: the first revisions in the list that come after the one that was
+	// named, ordered by document. More says that others may follow.
+	RefusedPage struct {
+		Docs []Listed
+		More bool
+	}
+	// TryRefused says that an operator wants the listed revisions tried at once.
+	TryRefused struct{}
 )
 
 func (Begin) event()      {}
@@ -34,10 +44,19 @@ func (Identified) event() {}
 func (Wake) event()       {}
 func (Stop) event()       {}
 
+func (Stored) event()      {}
+func (RefusedPage) event() {}
+func (TryRefused) event()  {}
+
 func (Begin) String() string      { return "begin" }
 func (Identified) String() string { return "identified" }
 func (Wake) String() string       { return "wake" }
 func (Stop) String() string       { return "stop" }
+func (Stored) String() string     { return "stored" }
+func (TryRefused) String() string { return "try refused" }
+func (e RefusedPage) String() string {
+	return fmt.Sprintf("page of %d refused, more %v", len(e.Docs), e.More)
+}
 func (e Reply) String() string {
 	s := fmt.Sprintf("reply %d", e.ID)
 	if e.Result != nil {
@@ -71,6 +90,15 @@ type (
 	Release struct{ ID uint64 }
 	// Progress publishes the state of the run.
 	Progress struct{ Info Info }
+	// Refused changes the list of refused documents, which outlives the run: the findings take effect in
+	// their order. The driver answers Stored once that is durable. There is one Refused at a time.
+	Refused struct{ Findings []Finding }
+	// ReadRefused asks for a page of the list, behind a revision or from the beginning. The driver answers
+	// RefusedPage. What Refused told before is in it, or not, but for what was answered.
+	ReadRefused struct {
+		ID, Rev string // of the last revision of the page before; empty for the first page
+		Limit   int
+	}
 	// End is the last effect of a run.
 	End struct {
 		Cause   Cause
@@ -78,6 +106,8 @@ type (
 		// Result is the answer to POST /_replicate, a JSON object without "ok"; set when Completed.
 		Result []byte
 		Info   Info
+		// Refused is what the target refused, to be listed; set when Failed.
+		Refused *Finding
 	}
 )
 
@@ -88,14 +118,21 @@ func (Release) effect()  {}
 func (Progress) effect() {}
 func (End) effect()      {}
 
+func (Refused) effect()     {}
+func (ReadRefused) effect() {}
+
 func (e Identify) String() string { return "identify " + e.ID }
 func (e Call) String() string     { return fmt.Sprintf("call %d %s", e.ID, e.Op) }
 func (e Cancel) String() string   { return fmt.Sprintf("cancel %d", e.ID) }
 func (e Release) String() string  { return fmt.Sprintf("release %d", e.ID) }
 func (e Progress) String() string { return "progress " + e.Info.String() }
+func (e Refused) String() string  { return fmt.Sprintf("refused %+v", e.Findings) }
+func (e ReadRefused) String() string {
+	return fmt.Sprintf("read %d refused after %q %s", e.Limit, e.ID, e.Rev)
+}
 func (e End) String() string {
 	s := "end " + e.Cause.String()
-	if e.Cause == Crashed {
+	if e.Cause == Crashed || e.Cause == Failed {
 		s += ": " + e.Trouble.String()
 	}
 	return s
@@ -110,6 +147,7 @@ const (
 	Stopped                    // Stop asked for it
 	Changed                    // the filter function has changed, and with it the replication id
 	Crashed                    // the run could not go on; another one may succeed
+	Failed                     // the job is to fail for good, as its replication says
 )
 
 func (c Cause) String() string {
@@ -120,6 +158,8 @@ func (c Cause) String() string {
 		return "stopped"
 	case Changed:
 		return "changed"
+	case Failed:
+		return "failed"
 	}
 	return "crashed"
 }

@@ -54,6 +54,12 @@ func (p *pipeline) audit(work, copies, budgets int) {
 	invariant.Check(p.memory >= budgets && (work > 0 || p.memory == 0), memoryAgrees, p.memory, budgets, work)
 	slots := max(1, p.plan.Connections-p.plan.Workers-1)
 	invariant.Check(p.copies == copies && copies <= slots, copiesAgree, p.copies, copies, slots)
+	if p.refused.asking {
+		work--
+	}
+	if b := p.refused.batch; b != nil {
+		work -= b.pending
+	}
 	busy, before := 0, p.commits.throughNumber
 	for _, b := range p.batches {
 		invariant.Check(b.first == before+1 && b.number >= b.first, inOrder, int(b.first), int(b.number), int(before))

@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/prng"
+	"couchrelay/core/spec"
 )
 
 // TestNeverAhead is the promise of the package under everything at once: any order of answers,
@@ -38,6 +39,7 @@ func chaos(t *testing.T, draw func(int) int) {
 		w.refuses[fmt.Sprint("doc", 3*i)] = draw(2) == 0
 		w.attachments[fmt.Sprint("doc", 3*i+1)] = true
 	}
+	w.plan.OnRefusal = []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused}[draw(2)]
 	w.begin()
 	for range draw(400) {
 		switch event := draw(100); {
@@ -45,7 +47,14 @@ func chaos(t *testing.T, draw func(int) int) {
 			w.step(Stop{})
 		case event == 2:
 			w.end = &End{} // the process is killed
-		case event < 3+edits:
+		case event == 3:
+			w.refuses[fmt.Sprint("doc", 3*draw(6))] = draw(2) == 0 // a validation function changes
+		case event == 4:
+			w.asked = !w.asked
+			if w.end == nil {
+				w.step(TryRefused{})
+			}
+		case event < 5+edits:
 			w.edit(draw)
 		case w.end == nil:
 			w.proceed(draw)
@@ -55,12 +64,21 @@ func chaos(t *testing.T, draw func(int) int) {
 		}
 	}
 	w.fault, w.odd, w.plan.Continuous = nil, nil, false
+	w.plan.OnRefusal = spec.RetryRefused
 	w.begin()
 	if end := w.runToEnd(draw); end.Cause != Completed {
 		t.Fatalf("after the trouble: %s", end)
 	}
 	if id := w.uncovered(w.dbs[peer.Source].seq); id != "" {
 		t.Fatalf("completed, but %s is not on the target", id)
+	}
+	for at := range w.list {
+		if !w.refuses[at.id] {
+			t.Fatalf("%v is listed still, and the target refuses it no longer", at)
+		}
+	}
+	if id := w.unlisted(w.dbs[peer.Source].seq); id != "" {
+		t.Fatalf("%s is refused, and not listed", id)
 	}
 	if w.run.work.memory != 0 || w.run.work.copies != 0 || len(w.kept) != 0 {
 		t.Fatalf("left over: memory %d, copies %d, bodies %d", w.run.work.memory, w.run.work.copies, len(w.kept))

@@ -33,6 +33,8 @@ type Plan struct {
 	Broken func(*invariant.Broken)
 	// Reset has the run discard the checkpoints that it finds and copy everything anew.
 	Reset bool
+	// Refused reports that there are documents in the list of those refused (see ReadRefused).
+	Refused bool
 }
 
 // IDs is the ids of a replication.
@@ -55,6 +57,8 @@ type Options struct {
 	FlatLog bool
 	// Filter names the filter function, whose text is a part of the id; nil without one.
 	Filter *peer.GetFilter
+	// OnRefusal says what becomes of documents that the target refuses.
+	OnRefusal spec.OnRefusal
 	// SinceSeq is where to start if there is no checkpoint; empty means at the beginning.
 	SinceSeq peer.Seq
 
@@ -94,6 +98,7 @@ type Terms struct {
 	Memory           int
 	Broken           func(*invariant.Broken)
 	Reset            bool
+	Refused          bool
 }
 
 // NewPlan returns the plan of a run.
@@ -101,7 +106,8 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	o := Options{
 		Continuous: rep.Continuous, CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,
 		UseCheckpoints: rep.UseCheckpoints, UseBulkGet: rep.UseBulkGet, FlatLog: rep.Filter.Kind == spec.DocIDs,
-		SinceSeq: peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, BatchSize: rep.WorkerBatchSize,
+		OnRefusal: rep.OnRefusal,
+		SinceSeq:  peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, BatchSize: rep.WorkerBatchSize,
 		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: t.ProgressInterval, Memory: t.Memory,
 	}
@@ -118,7 +124,8 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 	}
 	return Plan{
 		Options: o, Created: t.Created, Resumed: t.Resumed, ResumedID: t.ResumedID, Delay: t.Delay, Seed: t.Seed, Broken: t.Broken, Reset: t.Reset,
-		IDs: func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
+		Refused: t.Refused,
+		IDs:     func(filterCode string) IDs { return idsOf(rep, t.Server, filterCode) },
 	}
 }
 

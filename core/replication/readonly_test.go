@@ -21,6 +21,9 @@ func (w *world) putLocal(op peer.PutLocal) peer.Reply {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if id := w.unlisted(numberOf(log.SourceLastSeq)); id != "" {
+		w.t.Fatalf("checkpoint at %s on %s, but %s is refused and not listed", log.SourceLastSeq, op.Side, id)
+	}
 	if id := w.uncovered(numberOf(log.SourceLastSeq)); id != "" {
 		w.t.Fatalf("checkpoint at %s on %s, but %s is not on the target", log.SourceLastSeq, op.Side, id)
 	}

@@ -53,6 +53,7 @@ type Run struct {
 	commits committer // writes checkpoints
 	watch   watcher   // looks after the databases of an idle run
 	reports reporter
+	refused refusals // keeps the list of refused documents
 	info    Info
 }
 
@@ -72,6 +73,7 @@ func New(plan Plan) *Run {
 	plan.Memory = cmp.Or(plan.Memory, DefaultMemory)
 	r := &Run{plan: plan}
 	r.opener.Run, r.feed.Run, r.work.Run, r.commits.Run, r.watch.Run, r.reports.Run = r, r, r, r, r, r
+	r.refused.Run = r
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
 	r.info.Counters = plan.Resumed
 	return r
@@ -117,6 +119,12 @@ func (r *Run) handle(ev Event) {
 		}
 	case Stop:
 		r.stop()
+	case Stored:
+		r.refused.onStored()
+	case RefusedPage:
+		r.refused.onPage(ev)
+	case TryRefused:
+		r.refused.passBy(0)
 	case Wake:
 	default:
 		panic(fmt.Sprintf("replication: unknown event %T", ev))
@@ -126,12 +134,17 @@ func (r *Run) handle(ev Event) {
 // advance does all that the present state allows. It may be called at any time: what has been started is not
 // started again.
 func (r *Run) advance() {
+	if r.refused.failed() {
+		return
+	}
 	if r.phase == delayed && r.now >= r.wake {
 		r.opener.identify()
 	}
 	r.retryDue()
 	if r.phase == copying && !r.stopping {
 		r.work.startBatches()
+		r.refused.passWhenDue()
+		r.refused.store()
 		r.feed.readMore()
 	}
 	if r.phase == copying {
@@ -157,7 +170,7 @@ func (r *Run) Deadline() instant.Time {
 	case delayed:
 		return r.wake
 	case copying:
-		at = min(r.reports.next, r.feed.notBefore(r.now), r.commits.due(), r.watch.due())
+		at = min(r.reports.next, r.feed.notBefore(r.now), r.commits.due(), r.watch.due(), r.refused.due())
 	}
 	for _, c := range r.calls {
 		if c.id == 0 {
@@ -178,7 +191,7 @@ func (r *Run) endWhenDone() {
 	switch {
 	case r.stopping:
 		r.end(End{Cause: Stopped})
-	case r.feed.over && len(r.work.batches) == 0 && !r.commits.wanted():
+	case r.feed.over && len(r.work.batches) == 0 && !r.commits.wanted() && r.refused.settled():
 		r.end(End{Cause: Completed, Result: r.commits.result()})
 	}
 }
@@ -193,6 +206,7 @@ func (r *Run) stop() {
 	r.cancelCalls(func(c *call) bool { return !c.survives })
 	r.feed.pending = r.Info().ChangesPending // rows that were read and given up will be read again
 	r.work.batches, r.feed.reading = nil, nil
+	r.refused.stop()
 }
 
 // crash ends the run with a reason.

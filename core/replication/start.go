@@ -199,6 +199,7 @@ func (o *opener) copyFrom(since peer.Seq, history []checkpoint.Entry) {
 	o.watch.lookLater()
 	o.info.ThroughSeq, o.info.SourceSeq, o.info.CheckpointedSeq = since, since, since
 	o.feed.begin(since)
+	o.refused.begin()
 	o.phase = copying
 	o.reports.begin()
 }

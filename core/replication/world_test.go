@@ -126,13 +126,13 @@ type world struct {
 	docSize    int    // bytes of a document
 	since      int64  // changes up to here are not wanted
 	vanished   bool   // the source has none of the revisions that it announced
-	// refuses names documents that the target never takes.
-	refuses map[string]bool
 	// odd lets a request that works bring less than it could; it may be nil.
 	odd func() bool
 	// attachments names documents that FetchDocs does not carry.
 	attachments map[string]bool
 	steps       int
+
+	listing
 }
 
 // openAnswer is what is left of the answer that is being read.
@@ -159,7 +159,8 @@ const (
 func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, dbs: [2]*database{newDatabase(), newDatabase()}, now: instant.Seconds(1_700_000_000),
-		docSize: 100, refuses: map[string]bool{}, attachments: map[string]bool{},
+		docSize: 100, attachments: map[string]bool{},
+		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}},
 		plan: Plan{
 			IDs: func(string) IDs { return IDs{Bases: []string{"four", "three"}} },
 			Options: Options{
@@ -173,7 +174,8 @@ func newWorld(t *testing.T) *world {
 // begin starts a new run on the same databases, as after a crash of the process.
 func (w *world) begin() {
 	w.plan.Seed++
-	w.run, w.end, w.told = New(w.plan), nil, nil
+	w.plan.Refused = len(w.list) > 0
+	w.run, w.end, w.told, w.asks = New(w.plan), nil, nil, nil
 	w.open, w.flying, w.kept, w.before = nil, nil, map[uint64][]peer.DocRev{}, maps.Clone(w.dbs[peer.Source].leafs)
 	w.step(Begin{})
 }
@@ -198,6 +200,8 @@ func (w *world) step(ev Event) {
 			w.flying = slices.Delete(w.flying, i, i+1)
 		case Release:
 			delete(w.kept, e.ID)
+		case Refused, ReadRefused:
+			w.asks = append(w.asks, e)
 		case Progress:
 			w.told = append(w.told, report{w.now, e.Info})
 		case End:
@@ -220,6 +224,10 @@ func (w *world) proceed(choose func(n int) int) {
 			}
 		}
 		ready = append(ready, i)
+	}
+	if len(w.asks) > 0 && !w.deaf && choose(len(ready)+1) == 0 {
+		w.answerAsk()
+		return
 	}
 	if len(ready) == 0 {
 		at := w.run.Deadline()
@@ -442,7 +450,7 @@ func (w *world) checkCompleted() {
 	}
 	for id, leafs := range w.before {
 		for _, rev := range leafs {
-			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) {
+			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil {
 				w.t.Fatalf("completed without %s %s", id, rev)
 			}
 		}
@@ -459,7 +467,8 @@ func (w *world) wanted(id string) bool {
 func (w *world) uncovered(seq int64) string {
 	for id, at := range w.dbs[peer.Source].at {
 		for _, rev := range w.dbs[peer.Source].leafs[id] {
-			if at <= seq && w.wanted(id) && !w.dbs[peer.Target].has(id, rev) {
+			lacks := !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil
+			if at <= seq && w.wanted(id) && lacks {
 				return id + " " + rev
 			}
 		}

@@ -105,6 +105,7 @@ func (p *parser) options(r *Replication) {
 	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
 	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
 	r.Weight = weightOf(p)
+	r.OnRefusal = onRefusal(p)
 	r.Filter = p.filter()
 	p.refuseUnhonoured()
 }
@@ -169,6 +170,19 @@ func shown(v ejson.Value) string {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return text
+}
+
+// onRefusal reads the policy for documents that the target refuses.
+func onRefusal(p *parser) OnRefusal {
+	v, has := p.body.Get("on_refusal")
+	switch policy := OnRefusal(v.Text); {
+	case !has, v.Kind == ejson.String && policy == "skip":
+		return SkipRefused
+	case v.Kind == ejson.String && (policy == FailRefused || policy == RetryRefused):
+		return policy
+	}
+	p.badRequest("parameter `on_refusal` must be \"skip\", \"fail\" or \"retry\"")
+	return SkipRefused
 }
 
 func (p *parser) milliseconds(name string, otherwise time.Duration) time.Duration {

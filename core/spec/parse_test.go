@@ -111,6 +111,17 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
+// TestOnRefusal: the policy for refused documents is a part of the work, though not of the replication's id.
+func TestOnRefusal(t *testing.T) {
+	plain := document(t, "{"+ends+"}")
+	for value, want := range map[string]OnRefusal{"skip": SkipRefused, "fail": FailRefused, "retry": RetryRefused} {
+		r := request(t, `{"on_refusal":"`+value+`",`+ends+"}")
+		if r.OnRefusal != want || Equal(r, plain) != (want == SkipRefused) {
+			t.Errorf("%s: %q, equal to none: %v", value, r.OnRefusal, Equal(r, plain))
+		}
+	}
+}
+
 func TestFilters(t *testing.T) {
 	for in, want := range map[string]Filter{
 		``:                                {},
@@ -217,6 +228,11 @@ func TestRefusals(t *testing.T) {
 		{`"worker_processes":1.0,` + ends, "bad_request", "parameter `worker_processes`"},
 		{`"worker_processes":"a few",` + ends, "bad_request", "parameter `worker_processes`"},
 		{`"worker_processes":null,` + ends, "bad_request", "parameter `worker_processes`"},
+		{`"on_refusal":"ignore",` + ends, "bad_request",
+			"parameter `on_refusal` must be \"skip\", \"fail\" or \"retry\""},
+		{`"on_refusal":"",` + ends, "bad_request", "parameter `on_refusal`"},
+		{`"on_refusal":null,` + ends, "bad_request", "parameter `on_refusal`"},
+		{`"on_refusal":["fail"],` + ends, "bad_request", "parameter `on_refusal`"},
 		{`"worker_batch_size":1e3,` + ends, "bad_request", "parameter `worker_batch_size`"},
 		{`"worker_batch_size":99999999999999999999,` + ends, "bad_request", "parameter `worker_batch_size`"},
 		{`"http_connections":10001,` + ends, "bad_request", "parameter `http_connections`"},

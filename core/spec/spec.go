@@ -36,6 +36,8 @@ type Replication struct {
 	UseBulkGet         bool          `json:"use_bulk_get"`
 	WorkerProcesses    int           `json:"worker_processes"`  // batches worked on at once, at least 1
 	WorkerBatchSize    int           `json:"worker_batch_size"` // changes in a batch, at least 1
+	// OnRefusal is not a part of the replication id: it changes nothing of what a checkpoint covers.
+	OnRefusal OnRefusal `json:"on_refusal,omitempty"`
 
 	// DocID is a document's _id, empty for a request.
 	DocID string `json:"doc_id,omitempty"`
@@ -63,6 +65,16 @@ type Orders struct {
 	// it.
 	Weight int64 `json:"-"`
 }
+
+// OnRefusal is what becomes of a document that the target refuses.
+type OnRefusal string
+
+// Values of OnRefusal.
+const (
+	SkipRefused  OnRefusal = ""      // it is listed and left out, as with CouchDB; written as "skip"
+	FailRefused  OnRefusal = "fail"  // the job fails at the first one
+	RetryRefused OnRefusal = "retry" // it is listed and tried again, after growing pauses
+)
 
 // UserCtx is the user to whom a replication belongs.
 type UserCtx struct {

@@ -15,6 +15,7 @@ var knownFields = []string{
 	"query_params", "selector", "since_seq", "use_checkpoints", "checkpoint_interval", "use_bulk_get",
 	"winning_revs_only", "worker_processes", "worker_batch_size", "http_connections", "connection_timeout",
 	"retries_per_request", "socket_options", "ibrowse_options", "proxy", "source_proxy", "target_proxy", "weight",
+	"on_refusal",
 }
 
 // Fields that have a meaning in one of the two only: the service adds owner to documents, and users name what they

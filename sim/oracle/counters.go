@@ -1,9 +1,12 @@
 package oracle
 
 import (
+	"slices"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/world"
 )
 
 // counters keep the numbers that answers told a run, and judge the counters of its job by them.
@@ -37,6 +40,7 @@ type counts struct {
 	diffs            int                 // answers of the target about revisions that it lacks
 	absent           int                 // of them, in a row, those by which it lacks most; see lacks
 	lacked           map[string]bool     // "ID REV" that the target lacked when it was asked
+	listed           []*peer.DocRevs     // the first documents of questions about the list of refused ones
 }
 
 // A target that lacks nearly all it is asked about, as a new one does, is not asked any more. The run decides
@@ -55,7 +59,9 @@ func (cn *counters) called(c call) {
 			c.counts.base = c.Info().Counters
 		}
 	case peer.DiffRevs:
-		c.counts.compared += int64(len(op.Docs))
+		if !c.ofList(op) {
+			c.counts.compared += int64(len(op.Docs))
+		}
 	case peer.CopyDoc:
 		cn.checkAsked(c.run, op.ID, op.Revs...)
 	case peer.FetchDocs:
@@ -63,6 +69,23 @@ func (cn *counters) called(c call) {
 			cn.checkAsked(c.run, d.ID, d.Rev)
 		}
 	}
+}
+
+// noteList notes a question about the list of refused documents.
+func (r *run) noteList(f world.RunCalls) {
+	if _, listed := f.By.(replication.RefusedPage); !listed {
+		return
+	}
+	if op, is := f.Op.(peer.DiffRevs); is {
+		r.counts.listed = append(r.counts.listed, &op.Docs[0])
+	}
+}
+
+// ofList reports whether a run compares with the target what is in the list of refused documents. That is not a
+// part of its work on the feed.
+func (r *run) ofList(op peer.Op) bool {
+	diff, is := op.(peer.DiffRevs)
+	return is && slices.Contains(r.counts.listed, &diff.Docs[0])
 }
 
 // note notes an answer. Of a feed that broke off the rows count that came.
@@ -97,6 +120,14 @@ func (n *counts) diff(op peer.DiffRevs, got peer.Diff) {
 	if n.lacked == nil {
 		n.lacked = map[string]bool{}
 	}
+	for _, d := range got.Docs {
+		for _, rev := range d.Missing {
+			n.lacked[d.ID+" "+rev] = true
+		}
+	}
+	if slices.Contains(n.listed, &op.Docs[0]) {
+		return
+	}
 	asked, absent := int64(0), int64(0)
 	for _, d := range op.Docs {
 		asked += int64(len(d.Revs))
@@ -106,9 +137,6 @@ func (n *counts) diff(op peer.DiffRevs, got peer.Diff) {
 			absent += int64(len(d.Missing))
 		}
 		n.missing += int64(len(d.Missing))
-		for _, rev := range d.Missing {
-			n.lacked[d.ID+" "+rev] = true
-		}
 	}
 	n.asked += asked
 	n.lacks(absent, asked)

@@ -192,6 +192,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 		c.on.runConfirmed.tell(c.of[f.Run])
 	case world.RunCalls:
 		c.senders.note(f, c.logs)
+		c.of[f.Run].noteList(f)
 		c.on.runCalls.tell(call{c.of[f.Run], f.Op})
 	case world.RunCancels:
 		c.on.runCancels.tell(cancel{c.of[f.Run], f})

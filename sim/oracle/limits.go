@@ -62,6 +62,9 @@ func (r *run) connections() int {
 func (ls *limits) checkParallel(r *run, op peer.Op) {
 	batches, copies := 0, 0
 	count := func(op peer.Op) {
+		if r.ofList(op) {
+			return // a pass through the list of refused documents goes on beside the batches
+		}
 		switch op.(type) {
 		case peer.DiffRevs, peer.FetchDocs:
 			batches++

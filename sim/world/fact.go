@@ -120,6 +120,7 @@ type (
 	RunCalls struct {
 		Run *Run
 		Op  peer.Op
+		By  replication.Event // that brought it about
 	}
 	// RunCancels is a request that a run gives up after an event, while the request still is in flight. Op is
 	// nil when the run names a request that is not in flight, which is a bug of the run.

@@ -63,7 +63,7 @@ func (s *service) replicate(q *web.Request) error {
 	case rep.Continuous:
 		return q.SendJSON(http.StatusAccepted, started{true, rec.RepID})
 	}
-	return q.SendJSON(http.StatusOK, ended{true, jsontext.Value(rec.Result)})
+	return q.SendJSON(http.StatusOK, ended{true, rec.RefusedTotal(), jsontext.Value(rec.Result)})
 }
 
 // started names a replication that goes on, or that was cancelled.
@@ -72,10 +72,12 @@ type started struct {
 	ID string `json:"_local_id"`
 }
 
-// ended is the result of a replication as its checkpoint has it.
+// ended is the result of a replication as its checkpoint has it. Refused is the number of documents that the
+// target refused and does not have.
 type ended struct {
-	OK     bool           `json:"ok"`
-	Result jsontext.Value `json:",embed"`
+	OK      bool           `json:"ok"`
+	Refused int64          `json:"refused,omitzero"`
+	Result  jsontext.Value `json:",embed"`
 }
 
 // failure answers for a replication that failed.

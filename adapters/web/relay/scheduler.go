@@ -80,7 +80,11 @@ func (s *service) listJobs(q *web.Request) error {
 	}{total, min(skip, total), views})
 }
 
+// oneJob tells a job, or lists the documents that its target refused.
 func (s *service) oneJob(q *web.Request) error {
+	if last := len(q.Rest) - 1; last > 0 && q.Rest[last] == "failures" {
+		return s.listFailures(q, strings.Join(q.Rest[:last], "/"))
+	}
 	var id string
 	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (rec *jobstore.Record, err error) {
 		id, rec, err = s.Store.Find(tx, q.Param("id"))

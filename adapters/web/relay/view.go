@@ -31,6 +31,8 @@ type steering struct {
 	Reset    bool   `json:"reset,omitzero"`      // it starts over as soon as it runs
 	HeldBy   string `json:"held_by,omitempty"`   // the id of a hold
 	WaitsFor string `json:"waits_for,omitempty"` // the replication id that another job has
+	// Refused is the number of documents that the target refused and has not got since.
+	Refused int64 `json:"refused,omitzero"`
 }
 
 // pause is why a job is paused, or about to be.
@@ -41,7 +43,8 @@ type pause struct {
 }
 
 func steeringOf(id string, v jobstore.View) steering {
-	c := steering{Job: id, Reset: v.Reset != 0, HeldBy: v.HeldBy, WaitsFor: v.WaitsFor}
+	c := steering{Job: id, Reset: v.Reset != 0, HeldBy: v.HeldBy, WaitsFor: v.WaitsFor,
+		Refused: v.Refused}
 	switch {
 	case v.Pause != nil:
 		at := timestamp(v.Pause.At)

@@ -17,7 +17,7 @@ func shown(state jobstore.State) *jobstore.Record {
 		Database: "_replicator", DocID: "doc", User: "joe", Source: "http://s/?a&b", Target: "http://t/",
 		SourceProxy: "http://sp/", TargetProxy: "http://tp/", Continuous: true, CheckpointInterval: 30000,
 		Control: jobstore.Control{Weight: 250},
-		State:   state, RepID: "rep", ErrorCount: 3,
+		State:   state, RepID: "rep", ErrorCount: 3, Refused: &jobstore.RefusedDocs{Listed: 1, Beyond: 1},
 		Created: 1 * second, LastStart: 2 * second, LastUpdated: 3 * second,
 		Stats: jobstore.Stats{
 			RevisionsChecked: 1, MissingRevisionsFound: 2, DocsRead: 3, DocsWritten: 4, ChangesPending: &pending,
@@ -50,7 +50,7 @@ func TestViews(t *testing.T) {
 		ends    = `"source":"http://s/?a&b","target":"http://t/"`
 		proxies = `"source_proxy":"http://sp/","target_proxy":"http://tp/"`
 		run     = `"n1@1970-01-01T00:00:02Z"`
-		id      = `,"weight":250,"job":"j"}`
+		id      = `,"weight":250,"job":"j","refused":2}`
 		problem = `{"error":"db_not_found: no such database"}`
 	)
 	request := &jobstore.Record{Source: "http://s/", Target: "http://t/", State: jobstore.Pending, Created: instant.Time(second)}
@@ -77,8 +77,9 @@ func TestViews(t *testing.T) {
 		"task": {taskOf(shown(jobstore.Running).View()), `{` + stats + `,"type":"replication","node":"n1","pid":` + run +
 			`,"process_status":"running","replication_id":"rep","database":"_replicator","doc_id":"doc","user":"joe",` + ends +
 			`,"continuous":true,"checkpoint_interval":30000,"started_on":2,"updated_on":3}`},
-		"result":    {ended{true, []byte(`{"no_changes":true}`)}, `{"ok":true,"no_changes":true}`},
-		"no result": {ended{true, nil}, `{"ok":true}`},
+		"refused":   {ended{true, 3, []byte(`{"no_changes":true}`)}, `{"ok":true,"refused":3,"no_changes":true}`},
+		"result":    {ended{true, 0, []byte(`{"no_changes":true}`)}, `{"ok":true,"no_changes":true}`},
+		"no result": {ended{true, 0, nil}, `{"ok":true}`},
 	} {
 		got, err := web.Encode(c.shown)
 		if err != nil || string(got) != c.want {

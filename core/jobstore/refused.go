@@ -1,0 +1,250 @@
+package jobstore
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/json"
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+const (
+	// MaxRefused is how many refused revisions are listed for a job; more are only counted.
+	MaxRefused = 10_000
+	// maxRefusedName bounds document id and revision together, in bytes. They are a part of a key, in which
+	// they may take twice as many.
+	maxRefusedName = 2000
+)
+
+// RefusedDocs counts the revisions of a job that the target refused.
+type RefusedDocs struct {
+	// Listed is the number of rows in the list.
+	Listed int64 `json:"listed"`
+	// Beyond counts the refusals that the list had no place for. A revision that was refused several times
+	// counts several times.
+	Beyond int64 `json:"beyond,omitempty"`
+	// By names the last change of the list. A change whose outcome was unknown is repeated under its name, and
+	// happens once.
+	By string `json:"by,omitempty"`
+	// Of is the base id of the replication whose checkpoints cover the revisions.
+	Of string `json:"of,omitempty"`
+}
+
+// RefusedTotal is the number of revisions of the job that the target refused and has not got since, as far as
+// is known.
+func (r *Record) RefusedTotal() int64 {
+	if r.Refused == nil {
+		return 0
+	}
+	return r.Refused.Listed + r.Refused.Beyond
+}
+
+// Refusal is a row of the list of refused documents. Status is that of the target's answer, 0 if it was part of
+// a bulk answer. Times are of the wall clocks of the nodes that ran the job.
+type Refusal struct {
+	DocID    string       `json:"-"` // in the key, as is Rev
+	Rev      string       `json:"-"`
+	Status   int          `json:"status,omitempty"`
+	Error    string       `json:"error"`
+	Reason   string       `json:"reason,omitempty"`
+	First    instant.Time `json:"first"`
+	Last     instant.Time `json:"last"`
+	Attempts int          `json:"attempts"` // how often the target refused it, at least 1
+}
+
+// Refusals reads the list of a job, ordered by document: up to limit rows that come after a revision of a
+// document, or from the beginning.
+func (k Keys) Refusals(r kv.Reader, jobID, afterDoc, afterRev string, limit int) ([]Refusal, error) {
+	of := k.Refused.Sub(jobID)
+	rows := of.Range()
+	if afterDoc != "" || afterRev != "" {
+		rows.Begin = kv.KeyAfter(of.Pack(afterDoc, afterRev))
+	}
+	found, err := r.GetRange(rows, kv.RangeOptions{Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Refusal, len(found))
+	for i, row := range found {
+		if err := of.Scan(row.Key, &list[i].DocID, &list[i].Rev); err != nil {
+			return nil, err
+		}
+		if err := json.DecodeRecord(row.Value, &list[i]); err != nil {
+			return nil, fmt.Errorf("refused document %q of job %q: %w", list[i].DocID, jobID, err)
+		}
+	}
+	return list, nil
+}
+
+// StoreRefused changes the list of the job's refused documents. by is the name of the change, which no other
+// change of the list has.
+func (h Hold) StoreRefused(by string, findings []replication.Finding) error {
+	return h.change(func(rec *Record) error {
+		if rec.Refused != nil && rec.Refused.By == by {
+			// Reached: a change of the list had happened unheard
+			return h.held()
+		}
+		if err := h.list(rec, findings); err != nil {
+			return err
+		}
+		rec.Refused.By, rec.LastUpdated = by, h.now
+		return h.s.Jobs.Update(h.tx, h.jobID, h.lock, rec.encode())
+	})
+}
+
+// list puts findings into the list, and takes out those that are over; the caller stores the record.
+func (h Hold) list(rec *Record, findings []replication.Finding) error {
+	if rec.Refused == nil {
+		rec.Refused = &RefusedDocs{}
+	}
+	rec.Refused.Of = rec.BaseID
+	of := h.s.Keys.Refused.Sub(h.jobID)
+	keys := make([][]byte, 0, len(findings))
+	for _, f := range findings {
+		if fits(f) {
+			keys = append(keys, of.Pack(f.ID, f.Rev))
+		}
+	}
+	h.tx.Prefetch(keys, nil)
+	for _, f := range findings {
+		if !fits(f) {
+			if !f.Over {
+				rec.Refused.Beyond++
+			}
+			continue
+		}
+		key := of.Pack(f.ID, f.Rev)
+		old, err := h.tx.Get(key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Over && old != nil:
+			h.tx.Clear(key)
+			rec.Refused.Listed--
+		case f.Over:
+		case old == nil && rec.Refused.Listed >= MaxRefused:
+			rec.Refused.Beyond++
+		default:
+			row := Refusal{First: h.now}
+			if old == nil {
+				rec.Refused.Listed++
+			} else if err := json.DecodeRecord(old, &row); err != nil {
+				return err
+			}
+			row.Status, row.Error, row.Reason = f.Status, f.Error, f.Reason
+			row.Last, row.Attempts = h.now, row.Attempts+1
+			h.tx.Set(key, row.encode())
+		}
+	}
+	return nil
+}
+
+// fits reports whether a finding can be a row of the list, or is about one.
+func fits(f replication.Finding) bool { return len(f.ID)+len(f.Rev) <= maxRefusedName }
+
+func (r *Refusal) encode() []byte {
+	b, err := json.Encode(r)
+	if err != nil {
+		panic("jobstore: " + err.Error()) // plain numbers and strings
+	}
+	return b
+}
+
+// Refused reads a page of the list for the run of the job. A row tells its age by the clocks of the nodes that
+// wrote it and that reads it: if these differ, the next attempt comes earlier or later.
+func (h Hold) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
+	if err := h.held(); err != nil {
+		return page, err
+	}
+	asked, err := h.s.Keys.retryAsked(h.tx, h.jobID)
+	if err != nil {
+		return page, err
+	}
+	list, err := h.s.Keys.Refusals(h.tx, h.jobID, afterDoc, afterRev, limit)
+	if err != nil {
+		return page, err
+	}
+	for _, r := range list {
+		page.Docs = append(page.Docs, replication.Listed{
+			ID: r.DocID, Rev: r.Rev, Attempts: r.Attempts, Age: max(0, h.now.Sub(r.Last)), Asked: r.Last < asked,
+		})
+	}
+	page.More = len(list) == limit
+	return page, nil
+}
+
+// held fails unless the worker holds the job.
+func (h Hold) held() error {
+	_, err := h.s.Jobs.GetHeld(h.tx, h.jobID, h.lock)
+	return err
+}
+
+// RetryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
+// fails at refused documents. It reports whether there are any.
+func (o Operator) RetryRefused(jobID string) (bool, error) {
+	rec, err := o.Store.Record(o.Tx, jobID)
+	if err != nil || rec == nil || rec.Refused == nil || rec.Refused.Listed == 0 {
+		return false, err
+	}
+	k := o.Store.Keys
+	o.Tx.Set(k.Retry.Pack(jobID), binary.LittleEndian.AppendUint64(nil, uint64(o.Now)))
+	return true, k.Jobs.CallWorkerOf(o.Tx, jobID)
+}
+
+// retryAsked returns when somebody asked last to try all listed documents of a job; 0 means never.
+func (k Keys) retryAsked(r kv.Reader, jobID string) (instant.Time, error) {
+	b, err := r.Get(k.Retry.Pack(jobID))
+	if err != nil || b == nil {
+		return 0, err
+	}
+	return timeOf(b), nil
+}
+
+func timeOf(b []byte) instant.Time { return instant.Time(binary.LittleEndian.Uint64(b)) }
+
+// RetryAsked is when somebody asked last to try the refused documents of a job.
+type RetryAsked struct {
+	JobID string
+	At    instant.Time
+}
+
+// RetriesAsked returns the demands to try the refused documents of the jobs.
+func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, err error) {
+	keys := make([][]byte, len(held))
+	for i, h := range held {
+		keys[i] = k.Retry.Pack(h.ID)
+	}
+	values, err := r.GetAll(keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range values {
+		if b != nil {
+			list = append(list, RetryAsked{held[i].ID, timeOf(b)})
+		}
+	}
+	return list, nil
+}
+
+// inherit gives the list of refused documents of an earlier job to the one that takes its place, if checkpoints
+// of the earlier one count for it too. The id of a replication with a filter function is not known before it
+// runs; Hold.Claim looks then.
+func (k Keys) inherit(tx kv.Tx, jobID string, old, rec *Record) {
+	switch {
+	case old == nil || old.Refused == nil:
+	case rec.BaseID == "" || rec.BaseID == old.Refused.Of:
+		rec.Refused = old.Refused
+	default:
+		k.clearRefused(tx, jobID)
+	}
+}
+
+// clearRefused forgets the refused documents of a job.
+func (k Keys) clearRefused(tx kv.Tx, jobID string) {
+	tx.ClearRange(k.Refused.Sub(jobID).Range())
+	tx.Clear(k.Retry.Pack(jobID))
+}

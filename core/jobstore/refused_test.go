@@ -1,0 +1,259 @@
+package jobstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+const refusing = `{"source":"http://s/a","target":"http://t/a","continuous":true}`
+
+// refusalOf is a finding about a revision of a document: its refusal, or that it is over.
+func refusalOf(id string, over bool) replication.Finding {
+	f := replication.Finding{Refusal: peer.Refusal{ID: id, Rev: "1-a"}, Over: over}
+	if !over {
+		f.Status, f.Error, f.Reason = 403, "forbidden", "no "+id
+	}
+	return f
+}
+
+// list stores findings as a run does, under a name that no other change has.
+func (b *bench) list(w Work, by int, findings ...replication.Finding) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", by), findings)
+	})
+}
+
+func (b *bench) operator(tx kv.Tx) Operator {
+	return Operator{Store: b.s, Tx: tx, By: "adm", Now: b.now}
+}
+
+// listed is the list of a job: "id attempts", in order.
+func (b *bench) listed(jobID string) (rows []string) {
+	b.t.Helper()
+	list := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, jobID, "", "", 100) })
+	for _, r := range list {
+		rows = append(rows, fmt.Sprint(r.DocID, " ", r.Attempts))
+	}
+	if rec := b.record(jobID); rec == nil && len(rows) > 0 ||
+		rec != nil && rec.Refused != nil && rec.Refused.Listed != int64(len(rows)) {
+		b.t.Errorf("%d rows are listed, and the record says %+v", len(rows), rec)
+	}
+	return rows
+}
+
+// TestListOfRefused: b.do performs every transaction twice, as after an unknown outcome; each refusal counts
+// once all the same.
+func TestListOfRefused(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	first := b.now
+	b.list(w, 1, refusalOf("b", false), refusalOf("a", false))
+	b.now = b.now.Add(time.Minute)
+	b.list(w, 2, refusalOf("a", false), refusalOf("c", false), refusalOf("c", true), refusalOf("d", true))
+	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 2 b 1]" {
+		t.Errorf("listed are %s", got)
+	}
+	row := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "", "", 1) })[0]
+	want := Refusal{"a", "1-a", 403, "forbidden", "no a", first, b.now, 2}
+	if row != want {
+		t.Errorf("got %+v, want %+v", row, want)
+	}
+	next := get(b, func(tx kv.Tx) ([]Refusal, error) { return b.s.Keys.Refusals(tx, w.JobID, "a", "1-a", 5) })
+	if len(next) != 1 || next[0].DocID != "b" {
+		t.Errorf("after a comes %+v", next)
+	}
+}
+
+// TestListIsFenced: a worker that does not hold the job any more changes nothing, and reads nothing.
+func TestListIsFenced(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf("a", false))
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
+	for by := range 2 { // a new change, and the one that happened
+		err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
+			hold, more := b.s.Hold(tx, w.JobID, w.Lock, b.now), []replication.Finding{refusalOf("b", false)}
+			return hold.StoreRefused(fmt.Sprint("w/1/", by), more)
+		})
+		if !errors.Is(err, jobs.ErrHalt) {
+			t.Errorf("change %d: %v", by, err)
+		}
+	}
+	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
+		_, err := b.s.Hold(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
+		return err
+	})
+	if !errors.Is(err, jobs.ErrHalt) {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 1]" {
+		t.Errorf("listed are %s", got)
+	}
+}
+
+// TestManyRefused: 10,000 are listed, and every further one is counted; one whose name is too long for a key is
+// counted too.
+func TestManyRefused(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	const more = 3
+	var findings []replication.Finding
+	for i := range MaxRefused + more {
+		findings = append(findings, refusalOf(fmt.Sprintf("doc%05d", i), false))
+		if len(findings) == 100 || i == MaxRefused+more-1 {
+			b.do1(func(tx kv.Tx) error {
+				return b.s.Hold(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", i), findings)
+			})
+			findings = nil
+		}
+	}
+	b.list(w, -1, refusalOf(strings.Repeat("x", 5000), false), refusalOf(strings.Repeat("x", 5000), true))
+	if rec := b.record(w.JobID); rec.Refused.Listed != MaxRefused || rec.RefusedTotal() != MaxRefused+more+1 {
+		t.Errorf("counted are %+v", rec.Refused)
+	}
+	b.list(w, -2, refusalOf("doc00007", true))
+	b.list(w, -3, refusalOf("zzz", false))
+	if rec := b.record(w.JobID); rec.Refused.Listed != MaxRefused || rec.View().Refused != MaxRefused+more+1 {
+		t.Errorf("after one has left they are %+v", rec.Refused)
+	}
+}
+
+// TestListGoesWithTheCheckpoint: the list stays over edits and new runs of a document, and is forgotten with the
+// document, or when it replicates something else.
+func TestListGoesWithTheCheckpoint(t *testing.T) {
+	for body, stays := range map[string]bool{
+		`{"source":"http://s/a","target":"http://t/a"}`:                                      true,
+		`{"source":"http://s/a","target":"http://t/a","on_refusal":"retry"}`:                 true,
+		`{"source":"http://s/a","target":"http://t/b","continuous":true}`:                    false,
+		`{"source":"http://s/b","target":"http://t/a","continuous":true}`:                    false,
+		`{"source":"http://s/a","target":"http://t/a","continuous":true,"doc_ids":["a"]}`:    false,
+		`{"source":"http://s/a","target":"http://t/a","continuous":true,"selector":{"a":1}}`: false,
+		`{"_deleted":true}`: false,
+	} {
+		b := newBench(t)
+		b.put("r", refusing, admin)
+		w := b.accept()
+		b.list(w, 1, refusalOf("a", false))
+		b.do1(func(tx kv.Tx) error {
+			_, err := b.operator(tx).RetryRefused(w.JobID)
+			return err
+		})
+		if refusal := b.put("r", body, admin); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if got := len(b.listed(w.JobID)); (got == 1) != stays {
+			t.Errorf("%s: %d are listed", body, got)
+		}
+		retry := get(b, func(tx kv.Tx) (instant.Time, error) { return b.s.Keys.retryAsked(tx, w.JobID) })
+		if (retry != 0) != stays {
+			t.Errorf("%s: somebody asked to try them at %s", body, retry)
+		}
+	}
+}
+
+// TestListOfChangedFilter: a filter function that has changed makes another replication, which has its own
+// checkpoints and so its own list.
+func TestListOfChangedFilter(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a","filter":"d/f"}`, admin)
+	w := b.accept()
+	for _, step := range []struct {
+		repID string
+		want  int
+	}{{"one", 0}, {"one", 1}, {"two", 0}} {
+		if err := b.claim(w, step.repID); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.listed(w.JobID)); got != step.want {
+			t.Errorf("%d are listed under %s", got, step.repID)
+		}
+		b.list(w, 1, refusalOf("a", false))
+	}
+}
+
+// TestFailedJobListsWhy: the document for whose sake a job fails is listed by the transaction that ends the job.
+func TestFailedJobListsWhy(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a","on_refusal":"fail"}`, admin)
+	w := b.accept()
+	f, stats := refusalOf("a", false), Stats{DocsRead: 7}
+	trouble := replication.Trouble{Error: "refused", Reason: `the target refused document "a", revision 1-a: 403`}
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).FailRefused(trouble, stats, f, Turn{})
+	})
+	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 1]" {
+		t.Errorf("listed are %s", got)
+	}
+	rec := b.record(w.JobID)
+	v := rec.View()
+	if v.State != Failed || v.Refused != 1 || !strings.Contains(v.Problem, trouble.Reason) || rec.Stats.DocsRead != 7 {
+		t.Errorf("%+v", v)
+	}
+	if doc := b.doc("r"); !strings.Contains(doc, `revision 1-a: 403`) {
+		t.Errorf("the document says %s", doc)
+	}
+}
+
+// TestCompletedJobTellsRefused: a document that completed says how many documents are missing.
+func TestCompletedJobTellsRefused(t *testing.T) {
+	b := newBench(t)
+	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
+	w := b.accept()
+	b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
+	if doc := b.doc("r"); !strings.Contains(doc, `"refused":2`) {
+		t.Errorf("the document says %s", doc)
+	}
+}
+
+// TestRetryRefused: what was refused before an operator asked is to be tried at once, and the worker that runs
+// the job is called; a job without refused documents is left as it is.
+func TestRetryRefused(t *testing.T) {
+	b := newBench(t)
+	b.put("r", refusing, admin)
+	w := b.accept()
+	retry := func() (asked bool) {
+		b.do1(func(tx kv.Tx) (err error) { asked, err = b.operator(tx).RetryRefused(w.JobID); return err })
+		return asked
+	}
+	calls := func() int64 { return get(b, func(tx kv.Tx) (int64, error) { return b.s.Jobs.Calls(tx, "w") }) }
+	if retry() || calls() != 0 {
+		t.Error("there was nothing to try")
+	}
+	b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
+	b.now = b.now.Add(time.Minute)
+	if !retry() || calls() != 1 {
+		t.Errorf("the worker was called %d times", calls())
+	}
+	asked := get(b, func(tx kv.Tx) ([]RetryAsked, error) {
+		return b.s.Keys.RetriesAsked(tx, []jobs.Held{{ID: "other"}, {ID: w.JobID}})
+	})
+	if len(asked) != 1 || asked[0] != (RetryAsked{w.JobID, b.now}) {
+		t.Errorf("asked are %v", asked)
+	}
+	b.now = b.now.Add(time.Second)
+	b.list(w, 2, refusalOf("b", false))
+	page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
+	})
+	want := []replication.Listed{
+		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true}, {ID: "b", Rev: "1-a", Attempts: 2},
+	}
+	if fmt.Sprint(page.Docs) != fmt.Sprint(want) || !page.More {
+		t.Errorf("got %+v, want %+v", page, want)
+	}
+}

@@ -1,0 +1,92 @@
+package replication
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// listing is what the target of a world refuses, and the list of that in the store.
+type listing struct {
+	// refuses names documents that the target never takes.
+	refuses map[string]bool
+	// list is the list of refused documents in the store: durable, as runs come and go.
+	list  map[peerRev]*entry
+	asks  []Effect // Refused and ReadRefused that wait for their answers
+	asked bool     // an operator wants all tried at once
+	deaf  bool     // the store answers nothing
+}
+
+// entry is a row of the list.
+type entry struct {
+	Finding
+	attempts int
+	last     instant.Time
+}
+
+// answerAsk has the store answer the run.
+func (w *world) answerAsk() {
+	e := w.asks[0]
+	w.asks = w.asks[1:]
+	switch e := e.(type) {
+	case Refused:
+		for _, f := range e.Findings {
+			w.keep(f)
+		}
+		w.step(Stored{})
+	case ReadRefused:
+		var page RefusedPage
+		for _, at := range slices.SortedFunc(maps.Keys(w.list), compareRevs) {
+			if compareRevs(at, peerRev{e.ID, e.Rev}) <= 0 {
+				continue
+			}
+			if page.More = len(page.Docs) == e.Limit; page.More {
+				break
+			}
+			row := w.list[at]
+			age := w.now.Sub(row.last)
+			listed := Listed{ID: at.id, Rev: at.rev, Attempts: row.attempts, Age: age, Asked: w.asked}
+			page.Docs = append(page.Docs, listed)
+		}
+		w.step(page)
+	}
+}
+
+func compareRevs(a, b peerRev) int {
+	return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.rev, b.rev))
+}
+
+// keep changes the list.
+func (w *world) keep(f Finding) {
+	at := peerRev{f.ID, f.Rev}
+	if f.Over {
+		if w.refuses[f.ID] && w.dbs[peer.Source].latest(f.ID, f.Rev) == f.Rev {
+			w.t.Fatalf("%v leaves the list, and the target refuses it", at)
+		}
+		delete(w.list, at)
+		return
+	}
+	row := w.list[at]
+	if row == nil {
+		row = &entry{}
+		w.list[at] = row
+	}
+	*row = entry{f, row.attempts + 1, w.now}
+}
+
+// unlisted is a document changed up to seq that the target refuses, and that has a leaf which is not listed.
+func (w *world) unlisted(seq int64) string {
+	for id, at := range w.dbs[peer.Source].at {
+		for _, rev := range w.dbs[peer.Source].leafs[id] {
+			if at <= seq && at > w.since && (w.refuses[id] || id == w.tooLarge) &&
+				!w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil {
+				return id + " " + rev
+			}
+		}
+	}
+	return ""
+}

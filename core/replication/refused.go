@@ -1,0 +1,364 @@
+package replication
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/kv/mix"
+	"couchrelay/core/peer"
+	"couchrelay/core/prng"
+	"couchrelay/core/spec"
+)
+
+const (
+	// listedAtOnce bounds the findings of one Refused, and with the size of a batch the revisions of one page
+	// of the list.
+	listedAtOnce = 100
+	// maxRefusalText bounds the words of a refusal that go into the list, in bytes.
+	maxRefusalText = 1000
+	// The pause before a refused document is tried again doubles with every attempt.
+	firstRefusedPause = time.Minute
+	maxRefusedPause   = 6 * time.Hour
+	// passSoon is how long after a document with listed revisions was written the list is gone through.
+	passSoon = 5 * time.Second
+)
+
+// Finding is what became of a revision of a refused document.
+type Finding struct {
+	peer.Refusal // the target's answer; only ID and Rev if the revision is Over
+	// Over says that the revision leaves the list: the target has it now, or the source has put a newer one in
+	// its place.
+	Over bool
+}
+
+// Listed is a revision in the list of refused documents.
+type Listed struct {
+	ID, Rev  string
+	Attempts int           // how often the target refused it, at least 1
+	Age      time.Duration // since it did so last
+	Asked    bool          // an operator has asked since to try it at once
+}
+
+// refusedPause is the time between an attempt to bring a refused revision over and the next one.
+func refusedPause(attempts int) time.Duration {
+	return min(firstRefusedPause<<min(max(attempts-1, 0), 10), maxRefusedPause)
+}
+
+// refusals keeps the list of refused documents, which lies in the store, in step with the target. What the
+// target refuses is added to it, and no batch is done before that is stored: then a checkpoint would cover a
+// document that is neither on the target nor in the list. In passes through the list the run finds out which
+// revisions the target has got meanwhile, be it as ancestors of newer ones, and brings the others over again
+// if the replication says so. There is a pass at the beginning, soon after a document with listed revisions
+// was written, and when attempts are due.
+type refusals struct {
+	*Run
+
+	queue   []filed // not told to the store yet
+	storing []filed // told, until Stored
+	fatal   *peer.Refusal
+	// docs has the digests of the documents with listed revisions, as far as the passes so far and this run's
+	// refusals tell, and maybe of more.
+	docs map[uint64]bool
+	rng  prng.Source // spreads passes of runs that begin together
+
+	next    instant.Time // when the next pass begins; Never while there is no reason for one
+	changed bool         // such a document was written since the last pass began
+	last    bool         // a one-shot has begun its last attempts
+
+	// The pass under way; without meaning while passing is false.
+	passing bool
+	insists bool            // it is the last attempt of a one-shot
+	found   map[uint64]bool // docs as the pass finds them
+	page    RefusedPage
+	asking  bool            // a DiffRevs is in flight
+	batch   *batch          // copies of this page; nil if there are none
+	tried   map[peerRev]int // attempts of the revisions in batch, before this one
+	over    []Finding       // of this page
+}
+
+// peerRev names a revision of a document.
+type peerRev struct{ id, rev string }
+
+// filed is a finding, with the batch that waits for it to be stored; nil if none does.
+type filed struct {
+	Finding
+	batch *batch
+}
+
+func (f *refusals) begin() {
+	f.docs, f.next, f.rng = map[uint64]bool{}, instant.Never, prng.Fork(f.plan.Seed, "refused")
+	if f.plan.Refused {
+		f.next = f.now
+	}
+}
+
+// refuse counts and lists a revision that the target refused.
+func (p *pipeline) refuse(b *batch, v peer.Refusal) {
+	p.info.refused(v)
+	p.refused.list(b, v)
+}
+
+// list adds a revision to the list, before the batch is done.
+func (f *refusals) list(b *batch, v peer.Refusal) {
+	if f.plan.OnRefusal == spec.FailRefused {
+		if f.fatal == nil {
+			f.fatal = &v
+		}
+		return
+	}
+	v.Error, v.Reason = clip(v.Error), clip(v.Reason)
+	b.unstored++
+	f.queue = append(f.queue, filed{Finding{Refusal: v}, b})
+	f.know(v.ID)
+	if f.plan.OnRefusal == spec.RetryRefused {
+		f.passBy(refusedPause(f.tried[peerRev{v.ID, v.Rev}] + 1))
+	}
+}
+
+func clip(text string) string {
+	if len(text) <= maxRefusalText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxRefusalText], "") + "..."
+}
+
+// know notes that a document has listed revisions.
+func (f *refusals) know(id string) {
+	f.docs[mix.String(id)] = true
+	if f.passing {
+		f.found[mix.String(id)] = true
+	}
+}
+
+// wrote notes that the target took a revision of a document. If others of it are listed, they may be its
+// ancestors, or may have been taken in the same way.
+func (f *refusals) wrote(id string) {
+	if f.docs[mix.String(id)] {
+		f.changed = true
+		f.passBy(passSoon)
+	}
+}
+
+// passBy has the next pass begin in wait at the latest.
+func (f *refusals) passBy(wait time.Duration) { f.next = min(f.next, f.now.Add(wait)) }
+
+// failed ends the run if the replication is to fail and the target refused a document.
+func (f *refusals) failed() bool {
+	if f.fatal == nil {
+		return false
+	}
+	v := f.fatal
+	answer := strings.TrimSpace(v.Error + ": " + v.Reason)
+	if v.Status != 0 {
+		answer = fmt.Sprintf("%d %s", v.Status, answer)
+	}
+	reason := fmt.Sprintf("the target refused document %q, revision %s: %s", v.ID, v.Rev, clip(answer))
+	f.end(End{Cause: Failed, Trouble: Trouble{Error: "refused", Reason: reason}, Refused: &Finding{Refusal: *v}})
+	return true
+}
+
+// store tells the store what there is to tell, one Refused at a time.
+func (f *refusals) store() {
+	if len(f.storing) > 0 || len(f.queue) == 0 {
+		return
+	}
+	n := min(len(f.queue), listedAtOnce)
+	f.storing, f.queue = f.queue[:n:n], f.queue[n:]
+	e := Refused{Findings: make([]Finding, n)}
+	for i, w := range f.storing {
+		e.Findings[i] = w.Finding
+	}
+	f.emit(e)
+}
+
+func (f *refusals) onStored() {
+	for _, w := range f.storing {
+		if w.batch != nil {
+			w.batch.unstored--
+		}
+	}
+	f.storing = nil
+}
+
+// stop gives up what is under way. What was refused and is not stored belongs to batches that are given up too.
+func (f *refusals) stop() {
+	f.queue, f.storing, f.passing, f.asking, f.batch, f.next = nil, nil, false, false, nil, instant.Never
+}
+
+// ending reports whether a one-shot has brought over all that its feed had.
+func (f *refusals) ending() bool { return f.feed.over && len(f.work.batches) == 0 }
+
+// retries reports whether refused documents are tried again, and some are known.
+func (f *refusals) retries() bool { return f.plan.OnRefusal == spec.RetryRefused && len(f.docs) > 0 }
+
+// settled reports whether the list is as true as a one-shot leaves it.
+func (f *refusals) settled() bool {
+	return len(f.queue) == 0 && len(f.storing) == 0 && !f.passing && f.due() > f.now
+}
+
+// due returns when the next pass begins. A one-shot does not wait for that at its end, but makes a last
+// attempt.
+func (f *refusals) due() instant.Time {
+	switch {
+	case f.passing || f.stopping:
+		return instant.Never
+	case !f.ending():
+		return f.next
+	case f.changed || f.retries() && !f.last:
+		return f.now
+	case f.last:
+		return instant.Never
+	}
+	return f.next
+}
+
+// passWhenDue begins a pass, or goes on with the one under way.
+func (f *refusals) passWhenDue() {
+	switch {
+	case f.now >= f.due():
+		f.passing, f.changed, f.next = true, false, instant.Never
+		f.insists = f.ending() && !f.last
+		f.last = f.last || f.insists
+		f.found = map[uint64]bool{}
+		f.emit(ReadRefused{Limit: f.pageSize()})
+	case f.batch != nil:
+		if f.work.pump(f.batch); f.batch.stage == done {
+			f.batch = nil
+			f.makeDurable()
+		}
+	}
+}
+
+// onPage asks the target which revisions of a page it lacks.
+func (f *refusals) onPage(page RefusedPage) {
+	if !f.passing {
+		return
+	}
+	f.page, f.over, f.tried = page, nil, map[peerRev]int{}
+	if len(page.Docs) == 0 {
+		f.endPass()
+		return
+	}
+	var op peer.DiffRevs
+	for _, d := range page.Docs {
+		if n := len(op.Docs); n > 0 && op.Docs[n-1].ID == d.ID {
+			op.Docs[n-1].Revs = append(op.Docs[n-1].Revs, d.Rev)
+		} else {
+			op.Docs = append(op.Docs, peer.DocRevs{ID: d.ID, Revs: []string{d.Rev}})
+		}
+	}
+	f.asking = true
+	f.ask(op, func(reply peer.Reply) { f.onDiff(op, reply) })
+}
+
+// onDiff notes which revisions the target has, and copies those again whose time has come.
+func (f *refusals) onDiff(op peer.DiffRevs, reply peer.Reply) {
+	f.asking = false
+	if reply.Failure != nil {
+		f.crash(trouble(op, reply.Failure))
+		return
+	}
+	lacks, since := map[peerRev]bool{}, map[string][]string{}
+	for _, d := range reply.Result.(peer.Diff).Docs {
+		since[d.ID] = d.Ancestors
+		for _, rev := range d.Missing {
+			lacks[peerRev{d.ID, rev}] = true
+		}
+	}
+	b := &batch{stage: moving, retries: true}
+	for _, d := range f.page.Docs {
+		if !lacks[peerRev{d.ID, d.Rev}] {
+			// Reached: a refused document has got through
+			f.leaves(d.ID, d.Rev)
+			continue
+		}
+		f.found[mix.String(d.ID)] = true
+		if f.tries(d) {
+			// Reached: a refused document is tried again
+			f.tried[peerRev{d.ID, d.Rev}] = d.Attempts
+			f.work.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: since[d.ID]})
+		}
+	}
+	if len(b.copies) > 0 {
+		f.batch = b
+		return
+	}
+	f.makeDurable()
+}
+
+// tries reports whether a listed revision is copied again in this pass. A pass takes along those that are due
+// soon, so that there are few passes; it leaves the others for a later one.
+func (f *refusals) tries(d Listed) bool {
+	switch pause := refusedPause(d.Attempts); {
+	case f.plan.OnRefusal == spec.FailRefused:
+		return false
+	case d.Asked:
+		return true
+	case f.plan.OnRefusal != spec.RetryRefused:
+		return false
+	case f.insists || d.Age >= pause*3/4:
+		return true
+	default:
+		f.passBy(pause - max(d.Age, 0))
+		return false
+	}
+}
+
+// copied takes the outcome of an attempt: which of the revisions that were asked for the target took (true) or
+// refused (false). The source sent others in place of the rest, which are not leaves any more.
+func (f *refusals) copied(id string, asked []string, counted map[string]bool) {
+	for _, rev := range asked {
+		if taken, came := counted[rev]; !came || taken {
+			f.leaves(id, rev)
+		}
+	}
+}
+
+func (f *refusals) leaves(id, rev string) {
+	f.over = append(f.over, Finding{Refusal: peer.Refusal{ID: id, Rev: rev}, Over: true})
+}
+
+// makeDurable has the target keep what it has got before the list forgets it: a revision that is lost with the
+// target's memory would be in no list.
+func (f *refusals) makeDurable() {
+	if len(f.over) == 0 {
+		f.nextPage()
+		return
+	}
+	op := peer.Commit{Side: peer.Target}
+	f.ask(op, func(reply peer.Reply) {
+		switch {
+		case reply.Failure != nil:
+			f.crash(trouble(op, reply.Failure))
+		case f.sides[peer.Target].isOther(reply.Result.(peer.Committed).InstanceStartTime):
+			f.crash(replaced(peer.Target))
+		default:
+			for _, o := range f.over {
+				f.queue = append(f.queue, filed{Finding: o})
+			}
+			f.nextPage()
+		}
+	})
+}
+
+func (f *refusals) nextPage() {
+	if !f.page.More {
+		f.endPass()
+		return
+	}
+	d := f.page.Docs[len(f.page.Docs)-1]
+	f.emit(ReadRefused{ID: d.ID, Rev: d.Rev, Limit: f.pageSize()})
+}
+
+// pageSize is what is compared with the target at once.
+func (f *refusals) pageSize() int { return min(f.plan.BatchSize, listedAtOnce) }
+
+// endPass plans the next pass, a little later than it need be, so that those of many runs do not meet.
+func (f *refusals) endPass() {
+	f.passing, f.docs, f.tried = false, f.found, nil
+	if wait := f.next.Sub(f.now); f.next != instant.Never && wait >= firstRefusedPause/2 {
+		f.next = f.next.Add(time.Duration(f.rng.Uint64n(uint64(wait / 8))))
+	}
+}

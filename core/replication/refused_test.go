@@ -1,0 +1,277 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// refusing is a world of 20 documents, of which the target refuses six.
+func refusing(t *testing.T, policy spec.OnRefusal) *world {
+	w := newWorld(t)
+	w.plan.OnRefusal = policy
+	w.fill(20)
+	for i := range 6 {
+		w.refuses[fmt.Sprint("doc", 3*i)] = true
+	}
+	return w
+}
+
+func TestRefusedDocumentsAreListed(t *testing.T) {
+	for policy, attempts := range map[spec.OnRefusal]int{spec.SkipRefused: 1, spec.RetryRefused: 2} {
+		for _, bulk := range []bool{true, false} {
+			w := refusing(t, policy)
+			w.plan.UseBulkGet = bulk
+			w.begin()
+			if end := w.runToEnd(first); end.Cause != Completed || len(w.list) != 6 {
+				t.Fatalf("%q: %s, listed %v", policy, end, w.list)
+			}
+			for at, row := range w.list {
+				if !w.refuses[at.id] || at.rev != "1-a" || row.Error != "forbidden" || row.attempts != attempts {
+					t.Errorf("%q: %v is listed as %+v", policy, at, row)
+				}
+			}
+		}
+	}
+}
+
+// TestFailAtFirstRefusal: the run ends in the step in which it learns of a refusal, and no checkpoint has the
+// document.
+func TestFailAtFirstRefusal(t *testing.T) {
+	for _, bulk := range []bool{true, false} {
+		w := refusing(t, spec.FailRefused)
+		w.plan.UseBulkGet, w.plan.BatchSize, w.plan.Workers = bulk, 1, 1
+		w.begin()
+		end := w.runToEnd(first)
+		why := end.Trouble.Reason
+		if end.Cause != Failed || end.Trouble.Error != "refused" || end.Refused == nil || end.Refused.ID != "doc0" ||
+			!strings.Contains(why, `"doc0", revision 1-a: `) || !strings.Contains(why, "forbidden") {
+			t.Errorf("%s, %+v", end, end.Refused)
+		}
+		if n := len(w.dbs[peer.Target].at); n > 0 || len(w.dbs[peer.Target].local) > 0 {
+			t.Errorf("%d documents and a checkpoint come behind the first one", n)
+		}
+	}
+}
+
+// TestListIsStoredBeforeBatchIsDone: as long as the list has not been stored nothing is checkpointed.
+func TestListIsStoredBeforeBatchIsDone(t *testing.T) {
+	w := refusing(t, spec.SkipRefused)
+	w.deaf = true
+	w.begin()
+	for range 100 {
+		w.proceed(first)
+	}
+	if len(w.asks) != 1 || w.run.Info().ThroughSeq != peer.Zero {
+		t.Errorf("it waits for %v, through %s", w.asks, w.run.Info().ThroughSeq)
+	}
+	w.deaf = false
+	if end := w.runToEnd(first); end.Cause != Completed {
+		t.Error(end)
+	}
+}
+
+// until lets the world go on for some time.
+func (w *world) until(wait time.Duration) {
+	for end := w.now.Add(wait); w.now < end && w.end == nil; {
+		w.proceed(first)
+	}
+}
+
+// copiesOf are the times since the beginning at which a document was copied.
+func copiesOf(w *world, id string, wait time.Duration) (at []time.Duration) {
+	began := w.now
+	for end := w.now.Add(wait); w.now < end; {
+		n := len(w.calls)
+		w.proceed(first)
+		for _, c := range w.calls[n:] {
+			if strings.HasPrefix(c, fmt.Sprintf("copy %q", id)) {
+				at = append(at, w.now.Sub(began))
+			}
+		}
+	}
+	return at
+}
+
+// TestPausesOfRefusedDocuments: refused documents are tried again, less and less often, and heal once the
+// target takes them.
+func TestPausesOfRefusedDocuments(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.plan.Continuous, w.plan.ProgressInterval, w.plan.CheckpointInterval = true, time.Hour, time.Hour
+	w.begin()
+	var gaps []time.Duration
+	at := copiesOf(w, "doc3", 30*time.Hour)
+	for i := range at[1:] {
+		gap := at[i+1] - at[i]
+		if gap > time.Second { // the target is asked whether it still lets us in, and then once more
+			gaps = append(gaps, gap)
+		}
+	}
+	if len(gaps) < 9 || len(gaps) > 16 {
+		t.Fatalf("pauses of %v", gaps)
+	}
+	for i, gap := range gaps {
+		if want := refusedPause(i + 2); gap < want*3/4 || gap > want*5/4 {
+			t.Errorf("pause %d is %s, and should be %s", i, gap, want)
+		}
+	}
+	clear(w.refuses)
+	w.until(maxRefusedPause * 5 / 4)
+	if len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
+		t.Errorf("after the correction are listed: %v", w.list)
+	}
+	if n := len(copiesOf(w, "doc3", 24*time.Hour)); n > 0 {
+		t.Errorf("%d copies after that", n)
+	}
+}
+
+// TestTryRefused: an operator need not wait for the next attempt, whatever the policy.
+func TestTryRefused(t *testing.T) {
+	for _, policy := range []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused} {
+		w := refusing(t, policy)
+		w.plan.Continuous = true
+		w.begin()
+		w.until(5 * time.Hour)
+		clear(w.refuses)
+		w.asked = true
+		w.step(TryRefused{})
+		w.until(time.Second)
+		if len(w.list) > 0 || !w.dbs[peer.Target].has("doc3", "1-a") {
+			t.Errorf("%q: listed are still %v", policy, w.list)
+		}
+	}
+}
+
+// TestRefusedAncestor: a refused revision that comes as an ancestor of a newer one leaves the list soon.
+func TestRefusedAncestor(t *testing.T) {
+	w := refusing(t, spec.SkipRefused)
+	w.plan.Continuous = true
+	w.begin()
+	w.until(time.Minute)
+	clear(w.refuses)
+	w.dbs[peer.Source].write("doc3", "2-b", "1-a")
+	w.until(passSoon + time.Second)
+	if w.list[peerRev{"doc3", "1-a"}] != nil || len(w.list) != 5 {
+		t.Errorf("listed are %v", w.list)
+	}
+}
+
+// TestPagesOfTheList: a run that begins goes through the whole list, page by page, and takes out what the
+// target has got meanwhile.
+func TestPagesOfTheList(t *testing.T) {
+	const n = 10_001
+	w := newWorld(t)
+	w.plan.BatchSize = 500
+	w.fill(n)
+	for i := range n {
+		at := peerRev{fmt.Sprint("doc", i), "1-a"}
+		w.list[at] = &entry{Finding{Refusal: peer.Refusal{ID: at.id, Rev: at.rev}}, 1, w.now}
+		if i%2 == 0 {
+			w.dbs[peer.Target].write(at.id, at.rev)
+		} else {
+			w.refuses[at.id] = true
+		}
+	}
+	w.rows = func(op peer.ReadChanges) peer.Changes { // a checkpoint covers all
+		return peer.Changes{LastSeq: op.Since, End: true}
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Completed || len(w.list) != n/2 {
+		t.Errorf("%s, %d are listed", end, len(w.list))
+	}
+	if pages := count(w.calls, "diff revs of 100 docs"); pages != n/listedAtOnce {
+		t.Errorf("%d whole pages", pages)
+	}
+}
+
+func count(calls []string, what string) (n int) {
+	for _, c := range calls {
+		if c == what {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDurableBeforeItLeavesTheList: a revision leaves the list only after the target has made durable what it
+// got.
+func TestDurableBeforeItLeavesTheList(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.plan.UseCheckpoints = false
+	w.begin()
+	w.runToEnd(first)
+	clear(w.refuses)
+	w.rows = func(op peer.ReadChanges) peer.Changes { return peer.Changes{LastSeq: op.Since, End: true} }
+	n := len(w.calls)
+	w.asked = true
+	w.begin()
+	w.runToEnd(first)
+	calls := w.calls[n:]
+	copied := slices.Index(calls, `copy "doc9" revs 1-a`)
+	if len(w.list) > 0 || copied < 0 || calls[copied+1] != "commit target" {
+		t.Errorf("listed are %v after %q", w.list, calls)
+	}
+	// A target that is another one by then has nothing of it.
+	w.list[peerRev{"doc9", "1-a"}] = &entry{Finding{Refusal: peer.Refusal{ID: "doc9", Rev: "1-a"}}, 1, w.now}
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.Commit); is {
+			return &peer.Reply{Result: peer.Committed{InstanceStartTime: "2"}}
+		}
+		return nil
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Crashed || len(w.list) != 1 {
+		t.Errorf("%s, listed are %v", end, w.list)
+	}
+}
+
+// TestRefusedAndGone: a run goes on when the source does not have a refused revision any more, or the target
+// answers to it what would end the run at another document. Both stay in the list.
+func TestRefusedAndGone(t *testing.T) {
+	for name, damage := range map[string]func(*world, Call) *peer.Reply{
+		"not_found": func(_ *world, c Call) *peer.Reply {
+			op, is := c.Op.(peer.CopyDoc)
+			if !is {
+				return nil
+			}
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Missing: true}}}}
+		},
+		"bad": func(_ *world, c Call) *peer.Reply {
+			op, is := c.Op.(peer.CopyDoc)
+			if !is {
+				return nil
+			}
+			v := &peer.Refusal{ID: op.ID, Rev: op.Revs[0], Status: 400, Error: "bad"}
+			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: v}}}}
+		},
+	} {
+		w := refusing(t, spec.RetryRefused)
+		w.reply = func(c Call) *peer.Reply { return damage(w, c) }
+		w.begin()
+		end := w.runToEnd(first)
+		if end.Cause != Completed || len(w.list) != 6 || w.list[peerRev{"doc3", "1-a"}].Error != name {
+			t.Errorf("%s: %s, listed are %v", name, end, w.list)
+		}
+	}
+}
+
+// TestVerdictsThatNameNothing: a refusal in bulk that does not tell which of several documents it is about has
+// them all copied one by one, so that the list has the right ones.
+func TestVerdictsThatNameNothing(t *testing.T) {
+	w := refusing(t, spec.SkipRefused)
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.WriteDocs); is {
+			return &peer.Reply{Result: peer.Written{Refused: []peer.Refusal{{Error: "forbidden"}}}}
+		}
+		return nil
+	}
+	w.begin()
+	if end := w.runToEnd(first); end.Cause != Completed || len(w.list) != 6 {
+		t.Errorf("%s, listed are %v", end, w.list)
+	}
+}
