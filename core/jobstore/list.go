@@ -324,6 +324,9 @@ func (s Lists) Total(f Filter) (n int64, known bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	if f.Instance != "" && dropped.Has(f.Instance) {
+		return 0, true, nil
+	}
 	if f.Workers != nil {
 		if f.User+f.Server+f.Error != "" {
 			return 0, false, nil

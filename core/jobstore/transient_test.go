@@ -119,15 +119,7 @@ func TestDroppedJobs(t *testing.T) {
 	})
 	running := work[0].JobID
 	request := b.replicate("joe")
-	listed := func(limit int) (ids []string) {
-		return get(b, func(tx kv.Tx) (ids []string, err error) {
-			list, err := b.s.List(tx, "", "", limit)
-			for _, j := range list {
-				ids = append(ids, j.ID)
-			}
-			return ids, err
-		})
-	}
+	listed := func(limit int) []string { return b.pages(Listing{Limit: limit}) }
 	if n := len(listed(1000)); n != documents+1 {
 		t.Fatalf("%d jobs are listed", n)
 	}

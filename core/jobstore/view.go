@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
-	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
 )
@@ -20,36 +18,6 @@ type Job struct {
 // DocumentJobs returns the prefix of the ids of all jobs of documents of a database; the rest of an id is the
 // document's.
 func DocumentJobs(instance tuple.UUID) string { return instancePrefix(instance) }
-
-// List reads jobs in the order of their ids: up to limit of those that begin with prefix and come after
-// the id after. It leaves out the jobs of deleted databases, and does not read them all.
-func (s *Store) List(r kv.Reader, prefix, after string, limit int) ([]Job, error) {
-	dropped, err := s.Keys.DroppedDBs(r)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Job, 0, limit)
-	for more := true; more && len(list) < limit; {
-		want := limit - len(list)
-		page, err := s.Jobs.List(r, jobs.Page{Prefix: prefix, After: after, Limit: want})
-		if err != nil {
-			return nil, err
-		}
-		more = len(page) == want
-		for _, j := range page {
-			if of := dropped.prefixOf(j.ID); of != "" {
-				after, more = behind(of), true
-				break
-			}
-			rec, err := decodeRecord(j)
-			if err != nil {
-				return nil, err
-			}
-			list, after = append(list, Job{ID: j.ID, Record: rec}), j.ID
-		}
-	}
-	return list, nil
-}
 
 // View is what users are told of a job, in lists of jobs, of documents and of tasks alike. Empty texts are
 // unknown, or do not apply.

@@ -216,20 +216,24 @@ func (d *documents) checkLists() {
 	}
 	there := d.instances()
 	for id, s := range d.shadows {
-		if s.header != nil && !hidden[id] && (s.record.Transient() || there[s.instance()]) {
+		request := s.header != nil && s.record.Transient() && !s.record.State.Terminal()
+		if s.header != nil && !hidden[id] && (request || there[s.instance()]) {
 			shown[id] = true
 		}
 	}
-	list, err := d.w.Store().List(d.w.Present(), "", "", 1<<20)
-	if err != nil {
-		d.unreadable("list of jobs", err)
-		return
-	}
-	for _, j := range list {
-		if hidden[j.ID] {
-			d.Fail("S4j", "job %s of a database that was deleted is listed", j.ID)
+	for _, of := range []bool{false, true} {
+		l := jobstore.Listing{Filter: jobstore.Filter{Documents: of}, Limit: 1 << 20}
+		page, err := jobstore.Lists{Store: d.w.Store(), Reader: d.w.Present()}.Page(l)
+		if err != nil {
+			d.unreadable("list of jobs", err)
+			return
 		}
-		delete(shown, j.ID)
+		for _, j := range page.Jobs {
+			if hidden[j.ID] {
+				d.Fail("S4j", "job %s of a database that was deleted is listed", j.ID)
+			}
+			delete(shown, j.ID)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(shown)) {
 		d.Fail("S4j", "job %s is not listed, and its database was not deleted", id)

@@ -79,7 +79,7 @@ var subjects = []*subject{
 	&chargeSubject, &sharingSubject, &placementSubject, &weightSubject,
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
-	&pageSubject, &leftoverSubject,
+	&pageSubject, &leftoverSubject, &listSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &backoffSubject, &vanishedSubject,

@@ -192,7 +192,7 @@ func TestDeletionOfManyJobs(t *testing.T) {
 	s.Ask("POST /other%2F_replicator " + document(7))
 	held.Store(true)
 	s.Want("DELETE /_replicator", 200, `{"ok":true}`)
-	for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs", "/_scheduler/jobs?limit=0"} {
+	for _, path := range []string{"/_scheduler/jobs", "/_scheduler/docs?database=*", "/_scheduler/jobs?limit=0"} {
 		answer := s.Ask("GET " + path)
 		body, _ := io.ReadAll(answer.Body)
 		if !strings.HasPrefix(string(body), `{"total_rows":1,`) || strings.Contains(string(body), `"_replicator"`) {

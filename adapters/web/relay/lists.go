@@ -1,0 +1,219 @@
+package relay
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+)
+
+// Bounds of a list.
+const (
+	pageSize   = 200  // jobs that one transaction reads
+	keysAtOnce = 50   // of the parameter keys, looked up in one transaction
+	manyKeys   = 1000 // in that parameter
+	// fruitless is how many transactions of a request may look at rows and find none. Then the answer has what
+	// was found, and a cursor.
+	fruitless = 64
+)
+
+// glance is for lists, which are polled and out of date when they arrive. A thing that is asked for by name
+// is read at its newest version.
+var glance = kv.Options{Tag: "list", Stale: true}
+
+// list is a request for a list.
+type list struct {
+	jobstore.Listing
+	s        *service
+	q        *web.Request
+	database string // empty for all
+	node     string
+	keys     []string // ids of jobs, if given
+	byKeys   bool
+	limit    int64
+
+	jobs    []jobstore.Job
+	skipped int64
+	total   *int64 // nil if unknown
+	next    *jobstore.Position
+}
+
+// listed is the answer to a request for a list, beside its rows.
+type listed struct {
+	Total  *int64 `json:"total_rows"` // null if it is not known
+	Offset int64  `json:"offset"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// listJobs lists the jobs that are not over.
+func (s *service) listJobs(q *web.Request) error {
+	l, err := s.newList(q, jobstore.Filter{}, q.Query.Get("database"), 100)
+	if err != nil {
+		return err
+	}
+	views := []job{}
+	for _, j := range l.jobs {
+		views = append(views, jobOf(j.ID, j.View()))
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		listed
+		Jobs []job `json:"jobs"`
+	}{l.listed(), views})
+}
+
+// allDatabases is the value of the parameter database for the documents of all databases.
+const allDatabases = "*"
+
+// listDocs lists the replications of the documents of _replicator, or of the databases that a parameter names.
+func (s *service) listDocs(q *web.Request) error {
+	database := "_replicator"
+	if q.Query.Has("database") {
+		database = q.Query.Get("database")
+	}
+	return s.listDocsOf(q, database)
+}
+
+// listDocsOf lists the replications of the documents of a database.
+func (s *service) listDocsOf(q *web.Request, database string) error {
+	database = strings.TrimSuffix(database, allDatabases)
+	l, err := s.newList(q, jobstore.Filter{Documents: true}, database, web.Unlimited)
+	if err != nil {
+		return err
+	}
+	views := []document{}
+	for _, j := range l.jobs {
+		views = append(views, documentOf(j.ID, j.View()))
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		listed
+		Docs []document `json:"docs"`
+	}{l.listed(), views})
+}
+
+// newList reads the list that a request asks for; most is the limit when there is no parameter for it.
+func (s *service) newList(q *web.Request, f jobstore.Filter, database string, most int64) (*list, error) {
+	l := &list{Listing: jobstore.Listing{Filter: f}, s: s, q: q, database: database}
+	if err := l.parameters(most); err != nil {
+		return nil, err
+	}
+	read := l.read
+	if l.byKeys {
+		read = l.readKeys
+	}
+	err := read()
+	if errors.Is(err, jobstore.ErrReindexing) {
+		err = &web.Error{Status: http.StatusServiceUnavailable, Name: "indexing", Reason: err.Error()}
+	}
+	return l, err
+}
+
+// read reads the rows, in as many transactions as it takes.
+func (l *list) read() error {
+	idle, whole := 0, l.At == jobstore.Position{} && l.From == "" && l.To == ""
+	for first := true; first || l.next != nil && l.limit > 0 && idle < fruitless; first = false {
+		part := l.Listing
+		part.Limit = int(min(l.limit, pageSize))
+		if l.next != nil {
+			part.At = *l.next
+		}
+		page, err := web.Run(l.q, l.s.DB, glance, func(tx kv.Tx) (jobstore.Listed, error) {
+			return l.page(jobstore.Lists{Store: l.s.Store, Reader: tx.Snapshot()}, part, first)
+		})
+		if err != nil {
+			return err
+		}
+		l.jobs, l.next = append(l.jobs, page.Jobs...), page.Next
+		l.limit -= int64(len(page.Jobs))
+		l.Skip -= page.Skipped
+		if l.skipped += page.Skipped; len(page.Jobs) == 0 && page.Skipped == 0 {
+			idle++
+		}
+	}
+	if l.total == nil && whole && l.next == nil {
+		l.total = new(l.skipped + int64(len(l.jobs)))
+	}
+	return nil
+}
+
+// page reads a part of the list, and with the first one also which jobs the list is of.
+func (l *list) page(r jobstore.Lists, part jobstore.Listing, first bool) (page jobstore.Listed, err error) {
+	if err := l.resolve(r, &part); err != nil {
+		return page, err
+	}
+	if first {
+		total, known, err := r.Total(part.Filter)
+		if err != nil {
+			return page, err
+		}
+		if l.total = nil; known {
+			l.total = &total
+		}
+	}
+	return r.Page(part)
+}
+
+// resolve looks up what names stand for: the node's workers.
+func (l *list) resolve(r jobstore.Lists, part *jobstore.Listing) error {
+	if l.node == "" {
+		return nil
+	}
+	members, err := node.Members(r.Reader, l.s.Store)
+	part.Workers = []string{}
+	for _, m := range members {
+		if m.Info.Name == l.node {
+			part.Workers = append(part.Workers, m.Worker)
+		}
+	}
+	return err
+}
+
+// readKeys reads the jobs of the parameter keys that there are, in that order.
+func (l *list) readKeys() error {
+	keys := l.keys[min(l.Skip, int64(len(l.keys))):]
+	l.skipped = int64(len(l.keys) - len(keys))
+	keys = keys[:min(l.limit, int64(len(keys)))]
+	for i := 0; i < len(keys) || i == 0; i += keysAtOnce {
+		found, err := web.Run(l.q, l.s.DB, glance, func(tx kv.Tx) (found []jobstore.Job, err error) {
+			r := jobstore.Lists{Store: l.s.Store, Reader: tx.Snapshot()}
+			if _, err = l.page(r, jobstore.Listing{Filter: l.Filter}, i == 0); err != nil { // for the total
+				return nil, err
+			}
+			for _, id := range keys[i:min(i+keysAtOnce, len(keys))] {
+				page, err := l.page(r, jobstore.Listing{Filter: l.Filter, From: id, To: id, Limit: 1}, false)
+				if err != nil {
+					return nil, err
+				}
+				found = append(found, page.Jobs...)
+			}
+			return found, nil
+		})
+		if err != nil {
+			return err
+		}
+		l.jobs = append(l.jobs, found...)
+	}
+	return nil
+}
+
+// listed is what is told of the list beside its rows.
+func (l *list) listed() listed {
+	a := listed{Total: l.total, Offset: l.skipped}
+	if l.next != nil {
+		a.Cursor = l.cursorAt(*l.next)
+	}
+	return a
+}
+
+// unquoted reads a JSON text.
+func unquoted(name, text string) (string, error) {
+	var value string
+	if json.Unmarshal([]byte(text), &value) != nil || value == "" {
+		return "", web.QueryError(name + ` must be a JSON string that is not empty, as in ` + name + `="ID"`)
+	}
+	return value, nil
+}

@@ -1,0 +1,216 @@
+package oracle
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/sim/world"
+)
+
+// lists compare lists of jobs with the jobs that there are.
+type lists struct {
+	*chronicle
+	landings int // so far
+	checked  int // lists
+}
+
+var listSubject = subject{
+	invariants: []Invariant{
+		{"S41a", "Lists have the jobs that match their filters, each once, in the order of ids or in the " +
+			"opposite one, in pages of any length."},
+		{"S41b", "The total of a list, if it is told, is the number of the jobs that match."},
+	},
+	begin: func(c *chronicle) {
+		l := &lists{chronicle: c}
+		c.on.followed.add(func(landing) { l.landings++ })
+		c.on.ticked.add(l.ticked)
+		c.on.atRest.add(func(struct{}) { l.checkAll() })
+	},
+}
+
+// Lists are compared after some commits, one at a time, and all of them at rest.
+const listedEvery = 16
+
+func (l *lists) ticked(world.Ticked) {
+	if n := l.landings / listedEvery; n > l.checked {
+		l.checked = n
+		all := l.filters()
+		l.check(all[n%len(all)], n)
+	}
+}
+
+func (l *lists) checkAll() {
+	for i, f := range l.filters() {
+		l.check(f, i)
+	}
+}
+
+// filters are all that could go wrong by itself, and some pairs.
+func (l *lists) filters() (all []jobstore.Filter) {
+	for _, documents := range []bool{false, true} {
+		from := jobstore.Filter{Documents: documents}
+		all = append(all, from)
+		for _, state := range []jobstore.State{"pending", "running", "crashing", "paused", "completed", "failed"} {
+			f := from
+			if f.States = []jobstore.State{state}; documents || !state.Terminal() {
+				all = append(all, f)
+			}
+		}
+		from.Server = l.someServer()
+		pair := from
+		pair.States = []jobstore.State{"pending", "crashing"}
+		all = append(all, from, pair, jobstore.Filter{Documents: documents, User: l.someUser()})
+		class := l.someError()
+		all = append(all, jobstore.Filter{Documents: documents, Error: class})
+		all = append(all, jobstore.Filter{Documents: documents, Error: class, Server: from.Server})
+		if instance := l.someInstance(); instance != "" {
+			all = append(all, jobstore.Filter{Documents: documents, Instance: instance},
+				jobstore.Filter{Documents: documents, Instance: instance, Server: from.Server},
+				jobstore.Filter{Documents: documents, Instance: instance, States: pair.States})
+		}
+		for _, p := range l.nodes {
+			all = append(all, jobstore.Filter{Documents: documents, Workers: []string{p.Worker()}})
+		}
+	}
+	return all
+}
+
+// some is the value of the job with the least id that has one, by commits so far among those; else one that no job
+// has.
+func (l *lists) some(value func(*shadow) string) string {
+	var all []string
+	for _, s := range l.shadows {
+		if s.header != nil && value(s) != "" && !slices.Contains(all, value(s)) {
+			all = append(all, value(s))
+		}
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	slices.Sort(all)
+	return all[l.landings/listedEvery/2%len(all)]
+}
+
+func (l *lists) someServer() string {
+	return l.some(func(s *shadow) string { return hostOf(s.record.Target) })
+}
+
+func (l *lists) someUser() string { return l.some(func(s *shadow) string { return s.record.User }) }
+
+func (l *lists) someError() string { return l.some(func(s *shadow) string { return s.record.Error }) }
+
+func (l *lists) someInstance() string {
+	if id := l.some((*shadow).instance); id != "none" {
+		return id
+	}
+	return ""
+}
+
+// hostOf is the host and port of a URL of this world.
+func hostOf(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	host = strings.ToLower(host[strings.LastIndexByte(host, '@')+1:])
+	switch {
+	case host == "" || strings.Contains(host, ":"):
+		return host
+	case scheme == "https":
+		return host + ":443"
+	}
+	return host + ":80"
+}
+
+// shown is the state in which a job is listed.
+func (s *shadow) shown() jobstore.State {
+	switch stored := s.record.State; {
+	case s.header.State == jobs.Running:
+		return jobstore.Running
+	case s.header.State == jobs.Pending && s.header.Lot == "paused":
+		return jobstore.Paused
+	case stored == jobstore.Running:
+		return jobstore.Pending
+	default:
+		return stored
+	}
+}
+
+// matches is this package's own reading of a filter.
+func (s *shadow) matches(id string, f jobstore.Filter) bool {
+	state, r := s.shown(), s.record
+	switch {
+	case f.Documents && r.Database == "", !f.Documents && state.Terminal():
+		return false
+	case f.Instance != "" && r.Instance != f.Instance, f.States != nil && !slices.Contains(f.States, state):
+		return false
+	case f.Server != "" && hostOf(r.Source) != f.Server && hostOf(r.Target) != f.Server:
+		return false
+	case f.User != "" && r.User != f.User:
+		return false
+	case f.Error != "" && (r.Error != f.Error || state != jobstore.Crashing && state != jobstore.Failed):
+		return false
+	case f.Workers != nil:
+		return slices.Contains(f.Workers, s.header.Lock.Worker)
+	}
+	return true
+}
+
+// check compares one list with the jobs that it should have. Jobs of a database whose deletion has not been answered
+// may be there or not.
+func (l *lists) check(f jobstore.Filter, n int) {
+	there := (&documents{chronicle: l.chronicle}).instances()
+	var must, may []string
+	for id, s := range l.shadows {
+		if s.header == nil || !s.matches(id, f) {
+			continue
+		}
+		if _, dropped := l.dropped[s.instance()]; dropped {
+			continue
+		}
+		if may = append(may, id); s.record.Transient() || there[s.instance()] {
+			must = append(must, id)
+		}
+	}
+	read := jobstore.Lists{Store: l.w.Store(), Reader: l.w.Present()}
+	got, ok := l.pages(read, jobstore.Listing{Filter: f, Descending: n%2 == 1, Limit: 1 + n%maxPage})
+	if !ok {
+		return
+	}
+	for _, id := range must {
+		if !slices.Contains(got, id) {
+			l.Fail("S41a", "the list of %+v lacks %s", f, id)
+		}
+	}
+	for _, id := range got {
+		if !slices.Contains(may, id) {
+			l.Fail("S41a", "the list of %+v has %s", f, id)
+		}
+	}
+	total, known, err := read.Total(f)
+	if err != nil || known && (total < int64(len(must)) || total > int64(len(may))) {
+		l.Fail("S41b", "the total of %+v is %d, and %d jobs match: %v", f, total, len(must), err)
+	}
+}
+
+// pages reads all pages of a list, and checks their order.
+func (l *lists) pages(read jobstore.Lists, from jobstore.Listing) (ids []string, ok bool) {
+	for {
+		page, err := read.Page(from)
+		if err != nil || len(page.Jobs) > from.Limit {
+			l.Fail("S41a", "a page of %d jobs of %+v has %d: %v", from.Limit, from, len(page.Jobs), err)
+			return nil, false
+		}
+		for _, j := range page.Jobs {
+			if n := len(ids); n > 0 && (j.ID == ids[n-1] || j.ID < ids[n-1] != from.Descending) {
+				l.Fail("S41a", "job %s comes after %s in pages of %d", j.ID, ids[n-1], from.Limit)
+				return nil, false
+			}
+			ids = append(ids, j.ID)
+		}
+		if page.Next == nil {
+			return ids, true
+		}
+		from.At = *page.Next
+	}
+}

@@ -1,0 +1,77 @@
+package oracle
+
+import (
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/sim/world"
+)
+
+func TestLists(t *testing.T) {
+	change := func(r *rig, f func(tx kv.Tx, k jobstore.Keys)) {
+		r.commit(nil, func(tx kv.Tx) error { f(tx, r.w.View().Store().Keys); return nil })
+	}
+	check(t, &listSubject, []case_{
+		{"a job", func(r *rig) { r.request(nil); r.atRest() }, ""},
+		{"no job", func(r *rig) { r.atRest() }, ""},
+		{"a job that no list has", func(r *rig) {
+			r.request(nil)
+			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Index.Range()) })
+			r.atRest()
+		}, "S41a"},
+		{"a job that is listed, and is not known", func(r *rig) {
+			delete(r.o.shadows, r.request(nil))
+			r.atRest()
+		}, "S41a"},
+		{"a job that runs, and is listed as pending", func(r *rig) {
+			s := r.o.shadows[r.request(nil)]
+			s.header.State, s.header.Lock = jobs.Running, jobs.Lock{Worker: "w", Batch: 1}
+			r.atRest()
+		}, "S41a"},
+		{"a job that is paused, and is listed as pending", func(r *rig) {
+			r.o.shadows[r.request(nil)].header.Lot = "paused"
+			r.atRest()
+		}, "S41a"},
+		{"a job that crashed, and is listed as pending", func(r *rig) {
+			r.o.shadows[r.request(nil)].record.State = jobstore.Crashing
+			r.atRest()
+		}, "S41a"},
+		{"a job that was given back, and is listed as pending", func(r *rig) {
+			r.o.shadows[r.request(nil)].record.State = jobstore.Running
+			r.atRest()
+		}, ""},
+		{"a job of another server", func(r *rig) {
+			r.o.shadows[r.request(nil)].record.Target = "http://elsewhere:5984/a"
+			r.atRest()
+		}, "S41a"},
+		{"a job of another user", func(r *rig) {
+			r.o.shadows[r.request(nil)].record.User = "another"
+			r.atRest()
+		}, "S41a"},
+		{"a job that is not counted", func(r *rig) {
+			r.request(nil)
+			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Tally.Range()) })
+			r.atRest()
+		}, "S41b"},
+		{"a list that is read after enough commits", func(r *rig) {
+			r.request(nil)
+			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Index.Range()) })
+			for range 20 * listedEvery {
+				change(r, func(tx kv.Tx, k jobstore.Keys) { tx.Add(k.Jobs.Signal.Pack(0), 1) })
+				r.see(world.Ticked{})
+			}
+		}, "S41a"},
+	})
+}
+
+func TestHostOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://A/b": "a:80", "https://a/": "a:443", "http://u:p@a:81/b": "a:81", "": "",
+	} {
+		if got := hostOf(url); got != want {
+			t.Errorf("%s: %q", url, got)
+		}
+	}
+}
