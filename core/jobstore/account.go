@@ -331,6 +331,9 @@ func (r *Record) priority(p schedule.Place) []byte {
 	return tuple.Pack(p.Epoch, p.Key, int64(r.Created))
 }
 
+// PlaceOf is the place that a job has in the queue, or that it had and will come back to.
+func PlaceOf(j *jobs.Job) (schedule.Place, error) { return placeOf(j.Priority) }
+
 func placeOf(priority []byte) (p schedule.Place, err error) {
 	var created int64
 	if err := tuple.Subspace(nil).Scan(priority, &p.Epoch, &p.Key, &created); err != nil {

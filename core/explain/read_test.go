@@ -1,0 +1,365 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/json"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+	"couchrelay/core/repid"
+	"couchrelay/core/replication"
+	"couchrelay/sim/fakefdb"
+
+	"pgregory.net/rapid"
+)
+
+// bench is a store whose only worker is moved by hand.
+type bench struct {
+	t     rapid.TB
+	db    *fakefdb.Database
+	s     *jobstore.Store
+	now   instant.Time
+	batch uint64
+	token uint64
+	work  []jobstore.Work
+}
+
+func newBench(t rapid.TB) *bench {
+	b := &bench{t: t, db: fakefdb.New(), now: at}
+	b.s = jobstore.New(tuple.Subspace(tuple.Pack("t")), jobstore.DefaultConfig(repid.Server{UUID: "u"}))
+	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{1}, b.now) })
+	return b
+}
+
+func (b *bench) do(f func(kv.Tx) error) {
+	b.t.Helper()
+	if err := kv.Do(context.Background(), b.db, f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// node has a node join with free slots, or tell that they are in use.
+func (b *bench) node(maxJobs, running int) {
+	b.t.Helper()
+	info, err := json.Encode(node.Info{
+		Name: "n1", Roles: node.AllRoles, Status: node.Up, MaxJobs: maxJobs, Running: running, Seen: b.now,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Jobs.Register(tx, "w", info) })
+}
+
+// put writes a document, and returns the id of its job.
+func (b *bench) put(id, target, members string) string {
+	b.t.Helper()
+	b.token++
+	b.do(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		raw := fmt.Sprintf(`{"_id":%q,"source":"http://h/a","target":"http://h:81/%s"%s}`, id, target, members)
+		doc, err := docs.ParseDocument([]byte(raw), docs.ReplicationMembers...)
+		if err != nil {
+			return err
+		}
+		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && (doc.Rev == revtree.Rev{}) {
+			doc.Rev = old.Rev
+		}
+		_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: b.token}}, jobstore.Writer{Admin: true}, b.now)
+		return err
+	})
+	return jobstore.DocumentJobs(tuple.UUID{1}) + id
+}
+
+func (b *bench) accept(most int) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error {
+		taken, err := b.s.Accept(tx, "w", "n1", jobs.Demand{Batch: b.batch + 1, Max: most}, b.now)
+		b.work = append(b.work, taken.Work...)
+		return err
+	})
+	b.batch++
+}
+
+// end ends the oldest run.
+func (b *bench) end(f func(jobstore.Hold, jobstore.Turn) error) {
+	b.t.Helper()
+	w := b.work[0]
+	b.work = b.work[1:]
+	b.do(func(tx kv.Tx) error {
+		return f(b.s.Hold(tx, w.JobID, w.Lock, b.now), jobstore.Turn{Place: w.Place})
+	})
+}
+
+func (b *bench) crash(name string, throttled bool) {
+	b.t.Helper()
+	trouble := replication.Trouble{Error: name, Reason: "because", Throttled: throttled}
+	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) })
+}
+
+func (b *bench) order(f func(jobstore.Operator) error) {
+	b.t.Helper()
+	b.do(func(tx kv.Tx) error { return f(jobstore.Operator{Store: b.s, Tx: tx, By: "ann", Now: b.now}) })
+}
+
+func (b *bench) hold(e jobstore.Embargo) {
+	b.order(func(o jobstore.Operator) error { _, err := o.MakeHold(e); return err })
+}
+
+func (b *bench) explain(id string) *Explanation {
+	b.t.Helper()
+	e, err := kv.Run(context.Background(), b.db, func(tx kv.Tx) (*Explanation, error) {
+		return Read(tx.Snapshot(), b.s, id, Asking{Now: b.now, MaxChurn: 2})
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return e
+}
+
+func (b *bench) want(id, text string, why ...Cause) *Explanation {
+	b.t.Helper()
+	e := b.explain(id)
+	if !slices.Equal(e.Why, why) || !strings.Contains(e.Sentence(), text) {
+		b.t.Fatalf("%v: %s\nwant %v: %s", e.Why, e.Sentence(), why, text)
+	}
+	return e
+}
+
+func (e *Explanation) saysUnknown(field string) bool {
+	return slices.ContainsFunc(e.Unknown, func(u Unknown) bool { return u.Field == field && u.Reason != "" })
+}
+
+// TestWaitingJobs: places, estimates and slots of ready jobs.
+func TestWaitingJobs(t *testing.T) {
+	b := newBench(t)
+	var ids []string
+	for n := range 7 {
+		b.now += 1000
+		ids = append(ids, b.put(fmt.Sprint("r", n), fmt.Sprint("b", n), ""))
+	}
+	e := b.want(ids[0], "No node takes jobs", Next, NoNode)
+	if e.Wait != nil || !e.saysUnknown("estimated_wait_seconds") || !e.saysUnknown("checkpoint.source_seq") {
+		t.Errorf("%+v", e)
+	}
+	b.node(2, 1)
+	b.want(ids[0], "so it starts within seconds", Next)
+	e = b.want(ids[4], "4 jobs are before it; it waits for about 2m0s", Queued)
+	if e.Account.Jobs != 7 || e.Account.Shares != 100 || e.Account.Usage == nil || e.Account.Name != "_replicator" || e.Priority == nil {
+		t.Errorf("account %+v", e.Account)
+	}
+	b.do(func(tx kv.Tx) error { return b.s.Jobs.Keys.CallAll(tx) })
+	b.node(0, 0)
+	b.want(ids[4], "All 0 slots of 1 node are in use", Queued, AllInUse)
+	if got := b.explain("none"); got != nil {
+		t.Errorf("a job that there is not: %+v", got)
+	}
+	b.do(func(tx kv.Tx) error { b.s.Drop(tx, tuple.UUID{1}); return nil })
+	if got := b.explain(ids[0]); got != nil {
+		t.Errorf("a job of a deleted database: %+v", got)
+	}
+}
+
+// TestLifeExplained follows a job through its runs.
+func TestLifeExplained(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	id := b.put("r", "b", "")
+	second := b.put("s", "b", "")
+	e := b.want(second, "document r of _replicator, which is pending", Waits)
+	if e.Behind.JobID != id || e.Wait != nil {
+		t.Errorf("%+v", e.Behind)
+	}
+	b.accept(5)
+	e = b.want(id, "The job runs on n1, since 2023", Running)
+	if e.Node.Worker != "w" || e.Position != nil || e.Due != 0 {
+		t.Errorf("%+v", e)
+	}
+	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x", DocWriteFailures: 2}, int64(7)
+	stats.ChangesPending = &left
+	w := b.work[0]
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
+	e = b.explain(id)
+	if e.Checkpoint != "3-x" || *e.Refused != 2 || *e.Pending != 7 || e.Told != b.now+5 || e.Endpoint[1].Server != "h:81" ||
+		!*e.Endpoint[0].Checkpoints {
+		t.Errorf("%+v", e)
+	}
+	b.now = b.now.Add(time.Second)
+	b.crash("max_backoff", true)
+	e = b.want(id, "(in 26s)", Backoff, Throttled)
+	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 || !e.saysUnknown("estimated_wait_seconds") {
+		t.Errorf("%+v", e)
+	}
+	b.now = b.now.Add(time.Hour)
+	b.want(id, "about to become ready", Backoff, Throttled)
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+	b.want(id, "none is before it", Next, Throttled)
+	b.accept(1)
+	b.crash("unauthorized", false)
+	b.want(id, "2 crashes in a row, the last with unauthorized (because); what to do: correct the user", Backoff)
+	b.now = b.now.Add(time.Hour)
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+	b.want(id, "It crashed before, last with unauthorized", Next, Crashed)
+	b.accept(1)
+	b.do(func(tx kv.Tx) error { _, err := b.s.Jobs.Expire(tx, "w", nil, 0); return err })
+	b.want(id, "about to be queued again", Running, Lost, Crashed)
+}
+
+// TestEndsExplained: jobs that are over.
+func TestEndsExplained(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	done, failed := b.put("r", "b", ""), b.put("s", "c", "")
+	b.accept(5)
+	if b.work[0].JobID != done {
+		b.work[0], b.work[1] = b.work[1], b.work[0]
+	}
+	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
+	b.end(func(h jobstore.Hold, turn jobstore.Turn) error {
+		return h.Fail(replication.Trouble{Error: "duplicate", Reason: "twice"}, turn)
+	})
+	b.hold(jobstore.Embargo{Server: "h"})
+	b.want(done, "it has copied everything", Completed)
+	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
+	if e.Problem.Class != "configuration" || len(e.Holds) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestStoppedJobs: pauses and holds, of jobs that wait and that run.
+func TestStoppedJobs(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	id := b.put("r", "b", "")
+	both := b.put("s", "c", `,"paused":true`)
+	b.want(both, `its document says "paused": true`, ByDoc)
+	b.accept(5)
+	b.order(func(o jobstore.Operator) error { _, err := o.Pause(id, "disks"); return err })
+	e := b.want(id, "about to stop, with a checkpoint. It is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks",
+		Running, Stopping, Paused)
+	if !e.Node.Stop {
+		t.Error("the run is not told to stop")
+	}
+	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Requeue(nil, turn) })
+	e = b.want(id, "It is paused until it is resumed, by ann", Paused)
+	if !e.saysUnknown("estimated_wait_seconds") || e.Position != nil {
+		t.Errorf("%+v", e)
+	}
+	b.order(func(o jobstore.Operator) error { _, err := o.Resume(id, ""); return err })
+	b.hold(jobstore.Embargo{Server: "h", Reason: "move"})
+	b.hold(jobstore.Embargo{Server: "h:81"})
+	b.hold(jobstore.Embargo{Server: "h:82"})
+	b.hold(jobstore.Embargo{Database: "_replicator"})
+	e = b.want(id, "any of the holds database:_replicator (by ann", Held) // still among the ready jobs
+	if len(e.Holds) != 3 || e.Position == nil || e.Wait != nil || !slices.Equal(e.Endpoint[0].Holds, []string{"server:h"}) ||
+		!slices.Equal(e.Endpoint[1].Holds, []string{"server:h", "server:h:81"}) {
+		t.Errorf("%+v", e)
+	}
+	b.accept(5)
+	b.want(id, "any of the holds", Held)
+	for _, hold := range []string{"database:_replicator", "server:h", "server:h:81"} {
+		b.order(func(o jobstore.Operator) error { _, err := o.LiftHold(hold); return err })
+	}
+	b.want(id, "Hold database:_replicator, which kept the job, is lifted", Lifted)
+	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+	b.want(id, "comes back into the queue at 2023", Returning)
+}
+
+// TestAllStatesExplained: whatever happens to jobs, each has a cause and a sentence, and what is not known has a reason.
+func TestAllStatesExplained(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBench(t)
+		b.node(2, 1)
+		pick := func() string {
+			n := rapid.IntRange(0, 3).Draw(t, "job")
+			return jobstore.DocumentJobs(tuple.UUID{1}) + fmt.Sprint(n)
+		}
+		holds := []jobstore.Embargo{{Server: "h"}, {Server: "h:81"}, {Database: "_replicator"}}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				for n := range 4 {
+					if e := b.explain(jobstore.DocumentJobs(tuple.UUID{1}) + fmt.Sprint(n)); e != nil {
+						checkExplained(t, e)
+					}
+				}
+			},
+			"put": func(t *rapid.T) {
+				n := rapid.IntRange(0, 3).Draw(t, "doc")
+				extra := rapid.SampledFrom([]string{"", `,"paused":true`, `,"continuous":true`}).Draw(t, "members")
+				b.put(fmt.Sprint(n), fmt.Sprint("t", n/2), extra)
+				b.work = nil // locks may be gone
+			},
+			"accept": func(*rapid.T) { b.work = nil; b.accept(2) },
+			"end": func(t *rapid.T) {
+				if len(b.work) == 0 {
+					t.Skip()
+				}
+				name := rapid.SampledFrom([]string{"timeout", "max_backoff", "new_error"}).Draw(t, "error")
+				trouble := replication.Trouble{Error: name, Throttled: name == "max_backoff"}
+				b.end(rapid.SampledFrom([]func(jobstore.Hold, jobstore.Turn) error{
+					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Requeue(nil, turn) },
+					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) },
+					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Fail(trouble, turn) },
+					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) },
+				}).Draw(t, "how"))
+			},
+			"pause": func(*rapid.T) {
+				id := pick()
+				b.order(func(o jobstore.Operator) error { return obstructed(o.Pause(id, "")) })
+			},
+			"resume": func(*rapid.T) {
+				id := pick()
+				b.order(func(o jobstore.Operator) error { return obstructed(o.Resume(id, "")) })
+			},
+			"hold": func(t *rapid.T) { b.hold(rapid.SampledFrom(holds).Draw(t, "hold")) },
+			"lift": func(t *rapid.T) {
+				e := rapid.SampledFrom(holds).Draw(t, "hold")
+				b.order(func(o jobstore.Operator) error { _, err := o.LiftHold(e.ID()); return err })
+			},
+			"pass": func(t *rapid.T) {
+				b.now = b.now.Add(time.Duration(rapid.IntRange(1, 200).Draw(t, "seconds")) * time.Second)
+				b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+			},
+		})
+	})
+}
+
+// obstructed leaves out that an order cannot be carried out.
+func obstructed(_ bool, err error) error {
+	if _, is := err.(jobstore.Obstacle); is {
+		return nil
+	}
+	return err
+}
+
+func checkExplained(t *rapid.T, e *Explanation) {
+	text := e.Sentence()
+	if len(e.Why) == 0 || len(text) < 10 || strings.Contains(text, "..") || strings.Contains(text, "%!") {
+		t.Fatalf("%v: %q", e.Why, text)
+	}
+	for i, c := range e.Why {
+		if e.words(c) == "" || slices.Contains(e.Why[:i], c) {
+			t.Fatalf("cause %q says nothing new in %v", c, e.Why)
+		}
+	}
+	waits := !e.View.State.Terminal() && !e.Is(Running)
+	if waits && e.Wait == nil && !e.saysUnknown("estimated_wait_seconds") {
+		t.Fatalf("no estimate, and no reason: %+v", e)
+	}
+	if e.Pending == nil && !e.saysUnknown("pending_changes") {
+		t.Fatalf("no number of changes, and no reason: %+v", e)
+	}
+}
