@@ -15,36 +15,43 @@ const (
 
 // errorClasses are the errors that jobs end with.
 var errorClasses = map[string]ErrorClass{
-	"nxdomain":           {"network", "correct the host name in the document, or the name server that the nodes ask"},
-	"connect_failed":     {"network", isUp},
-	"connection_closed":  {"network", isUp},
-	"timeout":            {"network", isUp + ", with more time if connection_timeout is too short for it"},
-	"tls_failed":         {"network", "correct the server's certificate, or the [replicator] keys that say which ones are trusted"},
-	"malformed_response": {"server", "check that the URL is that of a database, and that no proxy answers instead of the server"},
+	"nxdomain":          {"network", "correct the host name in the document, or the name server that the nodes ask"},
+	"connect_failed":    {"network", isUp},
+	"connection_closed": {"network", isUp},
+	"timeout":           {"network", isUp + ", with more time if connection_timeout is too short for it"},
+	"tls_failed": {"network", "correct the server's certificate, or the [replicator] keys that say " +
+		"which ones are trusted"},
+	"malformed_response": {"server", "check that the URL is that of a database, and that no proxy answers " +
+		"instead of the server"},
 
 	"http_request_failed":  {"server", answers},
 	"changes_req_failed":   {"server", answers},
 	"revs_diff_failed":     {"server", answers},
 	"bulk_docs_failed":     {"server", answers},
 	"open_doc_revs_failed": {"server", answers},
-	"max_backoff":          {"throttled", "nothing, unless it stays: the server asks for fewer requests, and the next run is gentler"},
-	"stalled":              {"stalled", "see what the run waits for in the reason; the job is tried again by itself"},
+	"max_backoff": {"throttled", "nothing, unless it stays: the server asks for fewer requests, and " +
+		"the next run is gentler"},
+	"stalled": {"stalled", "see what the run waits for in the reason; the job is tried again by itself"},
 
 	"unauthorized": {"credentials", rights},
 	"forbidden":    {"credentials", rights},
 	"db_not_found": {"missing", "create the database, or set `create_target`, or correct the URL in the document"},
 	"missing_doc":  {"missing", "repair the source: it announces revisions that it does not have"},
 
-	"doc_write_failed":  {"refused", "see why the target does not take the document, and correct the document or the target"},
-	"refused":           {"refused", "see why the target does not take the documents, and correct them or its validation function"},
+	"doc_write_failed": {"refused", "see why the target does not take the document, and correct the document " +
+		"or the target"},
+	"refused": {"refused", "see why the target does not take the documents, and correct them or its " +
+		"validation function"},
 	"request_too_large": {"refused", "raise the target's max_http_request_size, or make the document smaller"},
 
-	"filter_fetch_error":        {"configuration", "check that the source has the design document with the filter, and correct `filter`"},
-	"parse_error":               {"configuration", newer},
-	"invalid_replication":       {"configuration", newer},
-	"duplicate":                 {"configuration", "delete one of the two documents: both ask for one replication"},
-	"checkpoint_unreadable":     {"checkpoint", "remove or repair the _local document that the reason names"},
-	"checkpoint_commit_failure": {"checkpoint", "give the user the right to write _local documents to the database that the reason names"},
+	"filter_fetch_error": {"configuration", "check that the source has the design document with the " +
+		"filter, and correct `filter`"},
+	"parse_error":           {"configuration", newer},
+	"invalid_replication":   {"configuration", newer},
+	"duplicate":             {"configuration", "delete one of the two documents: both ask for one replication"},
+	"checkpoint_unreadable": {"checkpoint", "remove or repair the _local document that the reason names"},
+	"checkpoint_commit_failure": {"checkpoint", "give the user the right to write _local documents to the " +
+		"database that the reason names"},
 
 	"worker_lost":      {"service", "look for the end of the nodes that ran it (memory, signals), in their logs"},
 	"invariant_broken": {"service", "report it, with the log of the node: it is a defect of couchrelay"},

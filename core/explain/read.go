@@ -127,7 +127,8 @@ func (x *explaining) account() (err error) {
 	}
 	x.Account = Account{Name: name, Shares: list[0].Shares, Jobs: list[0].Jobs, Policy: x.order.Policy}
 	if x.order.Needs() != schedule.NeedsUsage {
-		x.unknown("account.usage_seconds", "policy "+x.order.Policy.String()+" does not go by usage, so none is stored")
+		x.unknown("account.usage_seconds", "policy "+x.order.Policy.String()+" does not go by usage, so none is "+
+			"stored")
 		return nil
 	}
 	usage := time.Duration(list[0].Usage) * time.Microsecond
@@ -151,7 +152,7 @@ func (x *explaining) place() error {
 	if !x.job.Ready() {
 		return nil
 	}
-	ahead, more, err := x.s.Jobs.Ahead(x.r, x.job, MaxAhead)
+	ahead, more, err := x.s.Keys.Jobs.Ahead(x.r, x.job, MaxAhead)
 	x.Position = &Position{Ahead: ahead, More: more}
 	return err
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,7 +79,8 @@ func (b *bench) put(id, target, members string) string {
 		if old, err := db.Read(id, docs.Want{Deleted: true}); err == nil && (doc.Rev == revtree.Rev{}) {
 			doc.Rev = old.Rev
 		}
-		_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: b.token}}, jobstore.Writer{Admin: true}, b.now)
+		_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: *doc, Token: b.token}},
+			jobstore.Writer{Admin: true}, b.now)
 		return err
 	})
 	return jobstore.DocumentJobs(tuple.UUID{1}) + id
@@ -158,10 +160,20 @@ func TestWaitingJobs(t *testing.T) {
 	b.node(2, 1)
 	b.want(ids[0], "so it starts within seconds", Next)
 	e = b.want(ids[4], "4 jobs are before it; it waits for about 2m0s", Queued)
-	if e.Account.Jobs != 7 || e.Account.Shares != 100 || e.Account.Usage == nil || e.Account.Name != "_replicator" || e.Priority == nil {
+	if e.Account.Jobs != 7 || e.Account.Shares != 100 || e.Account.Usage == nil ||
+		e.Account.Name != "_replicator" || e.Priority == nil {
 		t.Errorf("account %+v", e.Account)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Jobs.Keys.CallAll(tx) })
+	b.do(func(tx kv.Tx) error {
+		j, err := b.s.Jobs.Get(tx, ids[4])
+		for limit, want := range map[int]bool{0: true, 3: true, 4: false, 5: false} {
+			n, more, e := b.s.Keys.Jobs.Ahead(tx, j, limit)
+			if err = errors.Join(err, e); n != min(limit, 4) || more != want {
+				t.Errorf("up to %d: %d jobs are ahead, %v", limit, n, more)
+			}
+		}
+		return err
+	})
 	b.node(0, 0)
 	b.want(ids[4], "All 0 slots of 1 node are in use", Queued, AllInUse)
 	if got := b.explain("none"); got != nil {
@@ -193,14 +205,16 @@ func TestLifeExplained(t *testing.T) {
 	w := b.work[0]
 	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
 	e = b.explain(id)
-	if e.Checkpoint != "3-x" || *e.Refused != 2 || *e.Pending != 7 || e.Told != b.now+5 || e.Endpoint[1].Server != "h:81" ||
+	if e.Checkpoint != "3-x" || *e.Refused != 2 || *e.Pending != 7 || e.Told != b.now+5 ||
+		e.Endpoint[1].Server != "h:81" ||
 		!*e.Endpoint[0].Checkpoints {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(time.Second)
 	b.crash("max_backoff", true)
 	e = b.want(id, "(in 26s)", Backoff, Throttled)
-	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 || !e.saysUnknown("estimated_wait_seconds") {
+	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 ||
+		!e.saysUnknown("estimated_wait_seconds") {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(time.Hour)
@@ -248,7 +262,8 @@ func TestStoppedJobs(t *testing.T) {
 	b.want(both, `its document says "paused": true`, ByDoc)
 	b.accept(5)
 	b.order(func(o jobstore.Operator) error { _, err := o.Pause(id, "disks"); return err })
-	e := b.want(id, "about to stop, with a checkpoint. It is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks",
+	e := b.want(id, "about to stop, with a checkpoint. It is paused until it is resumed, by ann since "+
+		"2023-11-14T22:13:20Z, because: disks",
 		Running, Stopping, Paused)
 	if !e.Node.Stop {
 		t.Error("the run is not told to stop")
@@ -264,7 +279,8 @@ func TestStoppedJobs(t *testing.T) {
 	b.hold(jobstore.Embargo{Server: "h:82"})
 	b.hold(jobstore.Embargo{Database: "_replicator"})
 	e = b.want(id, "any of the holds database:_replicator (by ann", Held) // still among the ready jobs
-	if len(e.Holds) != 3 || e.Position == nil || e.Wait != nil || !slices.Equal(e.Endpoint[0].Holds, []string{"server:h"}) ||
+	if len(e.Holds) != 3 || e.Position == nil || e.Wait != nil || !slices.Equal(e.Endpoint[0].Holds,
+		[]string{"server:h"}) ||
 		!slices.Equal(e.Endpoint[1].Holds, []string{"server:h", "server:h:81"}) {
 		t.Errorf("%+v", e)
 	}
@@ -278,7 +294,8 @@ func TestStoppedJobs(t *testing.T) {
 	b.want(id, "comes back into the queue at 2023", Returning)
 }
 
-// TestAllStatesExplained: whatever happens to jobs, each has a cause and a sentence, and what is not known has a reason.
+// TestAllStatesExplained: whatever happens to jobs, each has a cause and a sentence, and what is not known has a
+// reason.
 func TestAllStatesExplained(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(t)

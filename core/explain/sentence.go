@@ -39,7 +39,8 @@ func (e *Explanation) words(c Cause) string {
 	case Held:
 		return e.held()
 	case Lifted:
-		return "Hold " + e.View.HeldBy + ", which kept the job, is lifted, and the job comes back within a minute or so"
+		return "Hold " + e.View.HeldBy + ", which kept the job, is lifted, and the job comes back within a " +
+			"minute or so"
 	case Waits:
 		return e.waits()
 	default:
@@ -113,10 +114,12 @@ func (e *Explanation) waits() string {
 	case b.JobID == "":
 		return "The job waits for replication " + b.RepID + ", which no job has any more, and is about to get it"
 	case b.DocID != "":
-		return fmt.Sprintf("The job waits for the end of another one, which has its replication %s: document %s of %s, which is %s",
+		return fmt.Sprintf("The job waits for the end of another one, which has its replication %s: document %s "+
+			"of %s, which is %s",
 			b.RepID, b.DocID, b.Database, b.State)
 	}
-	return fmt.Sprintf("The job waits for the end of another one, which has its replication %s: job %s of a request, which is %s",
+	return fmt.Sprintf("The job waits for the end of another one, which has its replication %s: job %s of a "+
+		"request, which is %s",
 		b.RepID, b.JobID, b.State)
 }
 

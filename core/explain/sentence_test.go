@@ -36,7 +36,8 @@ func TestSentences(t *testing.T) {
 			"It is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks."},
 		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Embargo{hold}},
 			"It may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force."},
-		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Embargo{{Database: "_replicator", At: at}, {Server: "h", At: at}}},
+		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Embargo{{Database: "_replicator", At: at},
+			{Server: "h", At: at}}},
 			"It may not run while any of the holds database:_replicator (since 2023-11-14T22:13:20Z) and " +
 				"server:h (since 2023-11-14T22:13:20Z) is in force."},
 		{Explanation{Why: []Cause{Lifted}, View: jobstore.View{
@@ -44,15 +45,21 @@ func TestSentences(t *testing.T) {
 			"Hold server:h, which kept the job, is lifted, and the job comes back within a minute or so."},
 		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep"}},
 			"The job waits for replication rep, which no job has any more, and is about to get it."},
-		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", JobID: "j", Database: "_replicator", DocID: "d", State: "running"}},
-			"The job waits for the end of another one, which has its replication rep: document d of _replicator, which is running."},
+		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", JobID: "j", Database: "_replicator",
+			DocID: "d", State: "running"}},
+			"The job waits for the end of another one, which has its replication rep: document d of " +
+				"_replicator, which is running."},
 		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", JobID: "j", State: "pending"}},
-			"The job waits for the end of another one, which has its replication rep: job j of a request, which is pending."},
+			"The job waits for the end of another one, which has its replication rep: job j of a request, which " +
+				"is pending."},
 		{Explanation{At: at, Due: at.Add(4 * time.Minute), Why: []Cause{Backoff, Throttled}, Problem: problem},
-			"The job waits until 2023-11-14T22:17:20Z (in 4m0s) after 3 crashes in a row, the last with unauthorized (no); " +
-				"what to do: correct it. Its last run ended since a server asked for fewer requests (429), and the next is gentler."},
+			"The job waits until 2023-11-14T22:17:20Z (in 4m0s) after 3 crashes in a row, the last with " +
+				"unauthorized (no); " +
+				"what to do: correct it. Its last run ended since a server asked for fewer requests (429), and " +
+				"the next is gentler."},
 		{Explanation{At: at, Due: at, Why: []Cause{Backoff}, Problem: &Problem{Error: "stalled", Count: 1}},
-			"The job waits until 2023-11-14T22:13:20Z (now: it is about to become ready) after 1 crash, the last with stalled."},
+			"The job waits until 2023-11-14T22:13:20Z (now: it is about to become ready) after 1 crash, the " +
+				"last with stalled."},
 		{Explanation{At: at, Due: at + 1, Why: []Cause{Returning}},
 			"The job comes back into the queue at 2023-11-14T22:13:20Z (in 1s)."},
 		{Explanation{Why: []Cause{Next}, Position: &Position{}, Wait: minutes(0)},
@@ -60,12 +67,14 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: 1}, Wait: minutes(2), Slots: slots},
 			"The job is ready, and 1 job is before it; it waits for about 2m0s if no running job ends before. " +
 				"All 8 slots of 2 nodes are in use."},
-		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: MaxAhead, More: true}, Slots: Slots{Nodes: 1}},
+		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: MaxAhead, More: true},
+			Slots: Slots{Nodes: 1}},
 			"The job is ready, and more than 10000 jobs are before it; how long it waits cannot be told. " +
 				"All 0 slots of 1 node are in use."},
 		{Explanation{Why: []Cause{Queued, NoNode, Crashed}, Position: &Position{Ahead: 2}, Problem: problem},
 			"The job is ready, and 2 jobs are before it; how long it waits cannot be told. No node takes jobs: " +
-				"none that is up has the role replication. It crashed before, last with unauthorized (no); what to do: correct it."},
+				"none that is up has the role replication. It crashed before, last with unauthorized (no); what " +
+				"to do: correct it."},
 	} {
 		if got := c.e.Sentence(); got != c.want {
 			t.Errorf("%v:\n%s\nwant\n%s", c.e.Why, got, c.want)

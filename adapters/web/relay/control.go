@@ -97,8 +97,7 @@ func (s control) order(q *web.Request) error {
 			return struct{}{}, err
 		}
 		if rec == nil {
-			return struct{}{}, web.NotFound("no job has the id " + id + ", neither its own nor that of its " +
-				"replication: it is over and forgotten, was canceled, or never was")
+			return struct{}{}, noJob(id)
 		}
 		changed, err := order(s.operator(q, tx, now), jobID, body["reason"])
 		if err != nil {
@@ -126,6 +125,11 @@ func (s control) order(q *web.Request) error {
 		s.Logger.Info("ordered", "order", name, "job", answer.ID, "user", q.User, "reason", body["reason"])
 	}
 	return q.SendJSON(http.StatusOK, answer)
+}
+
+func noJob(id string) error {
+	return web.NotFound("no job has the id " + id + ", neither its own nor that of its replication: " +
+		"it is over and forgotten, was canceled, or never was")
 }
 
 // hold is a hold as GET /_scheduler/holds shows it.

@@ -11,10 +11,15 @@ import (
 	"couchrelay/core/kv"
 )
 
-// oneJob tells a job, or lists the documents that its target refused.
+// oneJob tells a job, why it runs or does not, or the documents that its target refused.
 func (s *service) oneJob(q *web.Request) error {
-	if last := len(q.Rest) - 1; last > 0 && q.Rest[last] == "failures" {
-		return s.listFailures(q, strings.Join(q.Rest[:last], "/"))
+	if last := len(q.Rest) - 1; last > 0 {
+		switch id := strings.Join(q.Rest[:last], "/"); q.Rest[last] {
+		case "explain":
+			return s.explainJob(q, id)
+		case "failures":
+			return s.listFailures(q, id)
+		}
 	}
 	var id string
 	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (rec *jobstore.Record, err error) {

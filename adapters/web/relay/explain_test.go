@@ -1,0 +1,84 @@
+package relay
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+	"couchrelay/core/replication"
+)
+
+// churning is a process that tells its max_churn.
+type churning struct{ testHost }
+
+func (churning) Config(context.Context) map[string]map[string]Setting {
+	return map[string]map[string]Setting{"replicator": {"max_churn": {Value: "5"}}}
+}
+
+// TestExplain: a job is explained under both ids, with all members whatever its state, and 404 when it is gone.
+func TestExplain(t *testing.T) {
+	var o *Options
+	s := newService(t, func(with *Options) { with.Host, o = churning{}, with })
+	id := makeJob(s, "a/b c", oneShot)
+	path := "GET /_scheduler/jobs/" + url.PathEscape(id) + "/explain"
+	v := show(s, path)
+	slots, _ := v["slots"].(map[string]any)
+	if v["state"] != "pending" || v["position"] != 1. || v["job"] != id ||
+		v["estimated_wait_seconds"] != nil || slots["free"] != 0. ||
+		!strings.Contains(v["sentence"].(string), "No node takes jobs") {
+		t.Errorf("%v", v)
+	}
+	if got := show(s, "GET /_scheduler/jobs/"+v["id"].(string)+"/explain"); got["job"] != id {
+		t.Errorf("by the replication's id: %v", got)
+	}
+	do := func(f func(tx kv.Tx) error) {
+		t.Helper()
+		if err := kv.Do(t.Context(), o.DB, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(func(tx kv.Tx) error {
+		_, err := node.Perform(tx, o.Store, node.Join{Worker: "w", Info: node.Info{
+			Name: "n1", Roles: node.AllRoles, Status: node.Up, MaxJobs: 4, Running: 4, Seen: 1,
+		}}, 1)
+		return err
+	})
+	v = show(s, path)
+	if v["estimated_wait_seconds"] != 60. || v["why"].([]any)[1] != "slots_in_use" {
+		t.Errorf("with all slots in use: %v", v)
+	}
+	var work jobstore.Work
+	do(func(tx kv.Tx) error {
+		taken, err := o.Store.Accept(tx, "w", "n1", jobs.Demand{Batch: 1, Max: 1}, 1)
+		work = taken.Work[0]
+		return err
+	})
+	s.Ask("POST /_scheduler/holds " + `{"server":"h","reason":"disks"}`)
+	v = show(s, path)
+	on, _ := v["node"].(map[string]any)
+	holds, _ := v["holds"].([]any)
+	servers, _ := v["servers"].([]any)
+	if on["name"] != "n1" || on["last_seen"] != "1970-01-01T00:00:00Z" || len(holds) != 1 || len(servers) != 2 ||
+		holds[0].(map[string]any)["reason"] != "disks" || v["position"] != nil || v["due"] != nil {
+		t.Errorf("running under a hold: %v", v)
+	}
+	do(func(tx kv.Tx) error {
+		trouble := replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a"}
+		return o.Store.Hold(tx, work.JobID, work.Lock, 5_000_000).Crash(trouble, nil,
+			jobstore.Turn{Place: work.Place}, 1)
+	})
+	s.Ask("DELETE /_scheduler/holds/server:h")
+	v = show(s, path)
+	wrong, _ := v["error"].(map[string]any)
+	if wrong["class"] != "missing" || wrong["count"] != 1. || v["due"] == nil || v["why"].([]any)[0] != "backoff" {
+		t.Errorf("after a crash: %v", v)
+	}
+	s.Fails("GET /_scheduler/jobs/gone/explain", 404, "not_found", "no job has the id gone, neither its own nor " +
+		"that of its "+
+		"replication: it is over and forgotten, was canceled, or never was")
+}
