@@ -105,10 +105,8 @@ type Node struct {
 // Slots are those of the nodes that take jobs, as of their last heartbeats.
 type Slots struct {
 	Nodes, MaxJobs, Running int
+	Free                    int // of each node together; a node whose max_jobs was lowered may run more
 }
-
-// Free is how many jobs could start.
-func (s Slots) Free() int { return max(0, s.MaxJobs-s.Running) }
 
 // Endpoint is a source or target.
 type Endpoint struct {

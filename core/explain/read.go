@@ -81,6 +81,7 @@ func (x *explaining) nodes() error {
 			x.Slots.Nodes++
 			x.Slots.MaxJobs += i.MaxJobs
 			x.Slots.Running += i.Running
+			x.Slots.Free += max(0, i.MaxJobs-i.Running)
 		}
 		if x.job.State == jobs.Running && m.Worker == x.job.Lock.Worker {
 			x.Node = &Node{

@@ -38,7 +38,7 @@ func (x *explaining) why() {
 		add(x.Position != nil && x.Position.Ahead > 0, Queued)
 		add(x.Position != nil && x.Position.Ahead == 0, Next)
 		add(x.Slots.Nodes == 0, NoNode)
-		add(x.Slots.Nodes > 0 && x.Slots.Free() == 0, AllInUse)
+		add(x.Slots.Nodes > 0 && x.Slots.Free == 0, AllInUse)
 	}
 	add(x.rec.Throttled, Throttled)
 	add(x.Problem != nil && x.Due == 0 && !x.rec.Throttled, Crashed)
@@ -73,13 +73,13 @@ func (x *explaining) estimate() {
 		x.unknown(field, "more ready jobs stand before it than are counted")
 	case x.Slots.Nodes == 0:
 		x.unknown(field, "no node takes jobs")
-	case p.Ahead < x.Slots.Free():
+	case p.Ahead < x.Slots.Free:
 		x.Wait = new(time.Duration)
 	case x.asking.MaxChurn <= 0:
 		x.unknown(field, "it is not known how many jobs give way in an interval")
 	default:
 		giveWay := max(1, min(x.asking.MaxChurn*x.Slots.Nodes, x.Slots.MaxJobs))
-		rounds := (p.Ahead - x.Slots.Free()) / giveWay
+		rounds := (p.Ahead - x.Slots.Free) / giveWay
 		interval := cmp.Or(x.order.Periods.Rotation, x.order.Forgetting.Interval)
 		wait := time.Duration(rounds+1) * interval
 		x.Wait = &wait

@@ -82,7 +82,7 @@ var subjects = []*subject{
 	&pageSubject, &leftoverSubject, &listSubject,
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
-	&viewSubject, &backoffSubject, &vanishedSubject,
+	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &completenessSubject,

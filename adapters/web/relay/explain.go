@@ -132,7 +132,7 @@ func explanationOf(e *explain.Explanation) explanation {
 	v := explanation{
 		ID: orNull(e.View.RepID), Job: e.JobID, State: e.View.State, Sentence: e.Sentence(), Why: e.Why,
 		turn: turnOf(e), Pause: steeringOf(e.JobID, e.View).Pause, Holds: []heldBy{},
-		Slots:      slots{e.Slots.Nodes, e.Slots.MaxJobs, e.Slots.Running, e.Slots.Free()},
+		Slots:      slots{e.Slots.Nodes, e.Slots.MaxJobs, e.Slots.Running, e.Slots.Free},
 		Checkpoint: checkpoints{orNull(string(e.Checkpoint))}, Pending: e.Pending, Refused: e.Refused,
 		Told: orNever(e.Told), Unknown: []unknown{},
 	}

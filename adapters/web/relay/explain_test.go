@@ -78,7 +78,7 @@ func TestExplain(t *testing.T) {
 	if wrong["class"] != "missing" || wrong["count"] != 1. || v["due"] == nil || v["why"].([]any)[0] != "backoff" {
 		t.Errorf("after a crash: %v", v)
 	}
-	s.Fails("GET /_scheduler/jobs/gone/explain", 404, "not_found", "no job has the id gone, neither its own nor " +
+	s.Fails("GET /_scheduler/jobs/gone/explain", 404, "not_found", "no job has the id gone, neither its own nor "+
 		"that of its "+
 		"replication: it is over and forgotten, was canceled, or never was")
 }
