@@ -29,6 +29,9 @@ func TestClasses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+				if m[1] == "not_found" {
+					continue // an answer that is compared, no error of a job
+				}
 				if m[3] == "" || filepath.Base(file) == "policy.go" { // elsewhere other words are returned
 					names = append(names, m[1]+m[2]+m[3]+m[4])
 				}

@@ -13,7 +13,7 @@ type Cause string
 
 // Causes, in the order in which they are told.
 const (
-	Completed Cause = "completed"          // it has copied everything
+	Completed Cause = "completed"          // it has copied everything that the target takes
 	Failed    Cause = "failed"             // it does not run again
 	Running   Cause = "running"            // a node runs it
 	Lost      Cause = "worker_lost"        // its node was given up, and the job is about to be queued again
@@ -31,6 +31,7 @@ const (
 	AllInUse  Cause = "slots_in_use"       // all slots of the nodes that take jobs are in use
 	Throttled Cause = "throttled"          // its last crash came of answers 429
 	Crashed   Cause = "crashed_before"     // its last crash is not forgotten yet
+	Refused   Cause = "documents_refused"  // the target refused some and has not got them since
 )
 
 // MaxAhead bounds the ready jobs that are counted before a job.
@@ -58,7 +59,6 @@ type Explanation struct {
 	// Checkpoint has the sequence up to which a run may continue; empty when none was told.
 	Checkpoint jobstore.SeqText
 	Pending    *int64 // changes
-	Refused    *int64 // documents
 	Told       instant.Time
 
 	Unknown []Unknown

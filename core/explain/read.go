@@ -162,12 +162,12 @@ func (x *explaining) place() error {
 func (x *explaining) numbers() error {
 	stats := x.rec.Stats
 	if stats == (jobstore.Stats{}) {
-		for _, field := range []string{"checkpoint.source_seq", "pending_changes", "refused"} {
+		for _, field := range []string{"checkpoint.source_seq", "pending_changes"} {
 			x.unknown(field, "no run of the job has told any numbers yet")
 		}
 		return nil
 	}
-	x.Told, x.Checkpoint, x.Refused = x.rec.LastUpdated, stats.CheckpointedSourceSeq, &stats.DocWriteFailures
+	x.Told, x.Checkpoint = x.rec.LastUpdated, stats.CheckpointedSourceSeq
 	if x.Checkpoint == "" {
 		x.unknown("checkpoint.source_seq", "no run of the job has told a checkpoint yet")
 	}

@@ -18,6 +18,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
+	"couchrelay/core/peer"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/sim/fakefdb"
@@ -200,36 +201,42 @@ func TestLifeExplained(t *testing.T) {
 	if e.Node.Worker != "w" || e.Position != nil || e.Due != 0 {
 		t.Errorf("%+v", e)
 	}
-	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x", DocWriteFailures: 2}, int64(7)
+	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x"}, int64(7)
 	stats.ChangesPending = &left
 	w := b.work[0]
 	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
-	e = b.explain(id)
-	if e.Checkpoint != "3-x" || *e.Refused != 2 || *e.Pending != 7 || e.Told != b.now+5 ||
+	b.do(func(tx kv.Tx) error {
+		return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).StoreRefused("1", []replication.Finding{{
+			Refusal: peer.Refusal{ID: "d", Rev: "1-x", Status: 403},
+		}})
+	})
+	e = b.want(id, "The target refused 1 revision of documents", Running, Refused)
+	if e.Checkpoint != "3-x" || *e.Pending != 7 || e.Told != b.now+5 ||
 		e.Endpoint[1].Server != "h:81" ||
 		!*e.Endpoint[0].Checkpoints {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(time.Second)
 	b.crash("max_backoff", true)
-	e = b.want(id, "(in 26s)", Backoff, Throttled)
+	e = b.want(id, "(in 26s)", Backoff, Throttled, Refused)
 	if e.Problem.Class != "throttled" || e.Due <= b.now || e.Problem.Count != 1 ||
 		!e.saysUnknown("estimated_wait_seconds") {
 		t.Errorf("%+v", e)
 	}
 	b.now = b.now.Add(time.Hour)
-	b.want(id, "about to become ready", Backoff, Throttled)
+	b.want(id, "about to become ready", Backoff, Throttled, Refused)
 	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
-	b.want(id, "none is before it", Next, Throttled)
+	b.want(id, "none is before it", Next, Throttled, Refused)
 	b.accept(1)
 	b.crash("unauthorized", false)
-	b.want(id, "2 crashes in a row, the last with unauthorized (because); what to do: correct the user", Backoff)
+	b.want(id, "2 crashes in a row, the last with unauthorized (because); what to do: correct the user",
+		Backoff, Refused)
 	b.now = b.now.Add(time.Hour)
 	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
-	b.want(id, "It crashed before, last with unauthorized", Next, Crashed)
+	b.want(id, "It crashed before, last with unauthorized", Next, Crashed, Refused)
 	b.accept(1)
 	b.do(func(tx kv.Tx) error { _, err := b.s.Jobs.Expire(tx, "w", nil, 0); return err })
-	b.want(id, "about to be queued again", Running, Lost, Crashed)
+	b.want(id, "about to be queued again", Running, Lost, Crashed, Refused)
 }
 
 // TestEndsExplained: jobs that are over.
@@ -246,7 +253,7 @@ func TestEndsExplained(t *testing.T) {
 		return h.Fail(replication.Trouble{Error: "duplicate", Reason: "twice"}, turn)
 	})
 	b.hold(jobstore.Embargo{Server: "h"})
-	b.want(done, "it has copied everything", Completed)
+	b.want(done, "The job is completed", Completed)
 	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
 	if e.Problem.Class != "configuration" || len(e.Holds) > 0 {
 		t.Errorf("%+v", e)

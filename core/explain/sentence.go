@@ -23,7 +23,7 @@ func (e *Explanation) Sentence() string {
 func (e *Explanation) words(c Cause) string {
 	switch c {
 	case Completed:
-		return "The job is completed: it has copied everything, and does not run again"
+		return "The job is completed, and does not run again"
 	case Failed:
 		return "The job has failed for good, with " + e.troubled()
 	case Running:
@@ -68,6 +68,9 @@ func (e *Explanation) queue(c Cause) string {
 		return "Its last run ended since a server asked for fewer requests (429), and the next is gentler"
 	case Crashed:
 		return "It crashed before, last with " + e.troubled()
+	case Refused:
+		return "The target refused " + count(int(e.View.Refused), "revision") + " of documents and has not got " +
+			"them since"
 	}
 	return ""
 }

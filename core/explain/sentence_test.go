@@ -19,8 +19,9 @@ func TestSentences(t *testing.T) {
 		e    Explanation
 		want string
 	}{
-		{Explanation{Why: []Cause{Completed}},
-			"The job is completed: it has copied everything, and does not run again."},
+		{Explanation{Why: []Cause{Completed, Refused}, View: jobstore.View{Refused: 6}},
+			"The job is completed, and does not run again. " +
+				"The target refused 6 revisions of documents and has not got them since."},
 		{Explanation{Why: []Cause{Failed}, Problem: problem},
 			"The job has failed for good, with unauthorized (no); what to do: correct it."},
 		{Explanation{Why: []Cause{Running}, Node: &Node{Name: "n1"}, View: jobstore.View{LastStart: at}},

@@ -18,6 +18,7 @@ func (x *explaining) why() {
 	if x.over() {
 		add(x.rec.State == jobstore.Completed, Completed)
 		add(x.rec.State == jobstore.Failed, Failed)
+		add(x.View.Refused > 0, Refused)
 		return
 	}
 	runs := x.job.State == jobs.Running
@@ -42,6 +43,7 @@ func (x *explaining) why() {
 	}
 	add(x.rec.Throttled, Throttled)
 	add(x.Problem != nil && x.Due == 0 && !x.rec.Throttled, Crashed)
+	add(x.View.Refused > 0, Refused)
 }
 
 // inForce reports whether a hold that matches is in force.

@@ -32,7 +32,7 @@ type explanation struct {
 	Servers    []endpoint  `json:"servers"`
 	Checkpoint checkpoints `json:"checkpoint"`
 	Pending    *int64      `json:"pending_changes"`
-	Refused    *int64      `json:"refused"` // documents
+	Refused    int64       `json:"refused"` // documents, which /failures lists
 	Told       *timestamp  `json:"told"`    // when the run told the numbers
 	Unknown    []unknown   `json:"unknown"`
 }
@@ -133,7 +133,7 @@ func explanationOf(e *explain.Explanation) explanation {
 		ID: orNull(e.View.RepID), Job: e.JobID, State: e.View.State, Sentence: e.Sentence(), Why: e.Why,
 		turn: turnOf(e), Pause: steeringOf(e.JobID, e.View).Pause, Holds: []heldBy{},
 		Slots:      slots{e.Slots.Nodes, e.Slots.MaxJobs, e.Slots.Running, e.Slots.Free},
-		Checkpoint: checkpoints{orNull(string(e.Checkpoint))}, Pending: e.Pending, Refused: e.Refused,
+		Checkpoint: checkpoints{orNull(string(e.Checkpoint))}, Pending: e.Pending, Refused: e.View.Refused,
 		Told: orNever(e.Told), Unknown: []unknown{},
 	}
 	if p := e.Problem; p != nil {
