@@ -1,6 +1,10 @@
 package checkpoint
 
-import "couchrelay/core/peer"
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+)
 
 // Compare finds where a replication resumes: the sequence of the newest checkpoint that both logs have, and
 // the history from that checkpoint on. Without a common checkpoint it returns the beginning and no history.
@@ -41,6 +45,11 @@ func (l Log) entries() []Entry {
 // that is the entry which entries made of the top-level fields, keep leaves it out.
 func keep(l Log, rest []Entry) []Entry {
 	return rest[max(0, len(rest)-len(l.History)):]
+}
+
+// Has reports whether a checkpoint with this session id is in the log.
+func (l Log) Has(session string) bool {
+	return slices.ContainsFunc(l.entries(), func(e Entry) bool { return e.SessionID == session })
 }
 
 // contains reports whether a history has checkpoint e.

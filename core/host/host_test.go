@@ -62,7 +62,7 @@ func TestKilled(t *testing.T) {
 	w.asks = nil
 	w.tell(node.Notified{Topic: node.WorkerCalls})
 	ask := w.asks[len(w.asks)-1]
-	w.h.Tell(node.Done{ID: ask.ID, Result: node.Owned{Jobs: nil}}) // neither job is its own any more
+	w.h.Tell(node.Done{ID: ask.ID, Fault: node.LeaseLost}) // both jobs may be another worker's
 	var got []string
 	for _, e := range w.h.Step(w.now) {
 		switch e.(type) {

@@ -60,7 +60,7 @@ func (q *Queue) Register(tx kv.Tx, worker string, info []byte) error {
 // It reads the lease so that it conflicts with Expire: of a heartbeat and a monitor's expiry at the same
 // time only one commits. It fails with ErrLeaseLost when the worker was expired.
 func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, err error) {
-	if err := q.Keys.checkLease(tx, worker); err != nil {
+	if err := q.Keys.CheckLease(tx, worker); err != nil {
 		return 0, err
 	}
 	q.stamp(tx, worker, info)
@@ -82,10 +82,10 @@ func (q *Queue) stamp(tx kv.Tx, worker string, info []byte) {
 	tx.SetVersionstampedValue(key, append(value, 0, 0, 0, 0)) // the stamp's offset
 }
 
-// checkLease fails with ErrLeaseLost unless the lease is live. The read conflicts with whoever expires the
-// worker.
-func (k Keys) checkLease(tx kv.Tx, worker string) error {
-	row, err := tx.Get(k.Worker.Pack(worker))
+// CheckLease fails with ErrLeaseLost unless the lease is live. In a transaction the read conflicts with whoever
+// expires the worker.
+func (k Keys) CheckLease(r kv.Reader, worker string) error {
+	row, err := r.Get(k.Worker.Pack(worker))
 	if err != nil {
 		return err
 	}

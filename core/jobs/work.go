@@ -75,7 +75,7 @@ type Verdict struct {
 func (q *Queue) Accept(
 	tx kv.Tx, worker string, d Demand, judge func(*Job) (Verdict, error),
 ) (t Taken, err error) {
-	if err := q.Keys.checkLease(tx, worker); err != nil {
+	if err := q.Keys.CheckLease(tx, worker); err != nil {
 		return t, err
 	}
 	taken, err := tx.GetRange(q.Keys.Owned.Sub(worker, d.Batch).Range(), kv.RangeOptions{})
@@ -223,7 +223,7 @@ func (k Keys) fence(tx kv.Tx, id string, j *Job, lock Lock) error {
 	}
 	why := ErrCanceled
 	if j != nil && j.State != Finished {
-		switch err := k.checkLease(tx, lock.Worker); {
+		switch err := k.CheckLease(tx, lock.Worker); {
 		case errors.Is(err, ErrLeaseLost):
 			// Reached: a worker that was expired writes for a job that was taken from it
 			why = ErrWorkerConflict

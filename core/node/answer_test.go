@@ -132,6 +132,7 @@ func TestTakenJobIsLookedForOnce(t *testing.T) {
 	for range 100 {
 		w.pass(10 * time.Millisecond)
 	}
+	n.stopAll()
 	if n.Running() != 1 || asked < 1 || asked > 2 {
 		t.Errorf("%d run, and in a second the node asked %d times for its jobs", n.Running(), asked)
 	}

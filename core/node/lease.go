@@ -115,7 +115,7 @@ func (n *Node) loseLease(why string) {
 	for _, r := range n.runs {
 		if r.state != over {
 			n.charge(r)
-			n.emit(KillRun{Run: r.id})
+			r.kill(n)
 		}
 	}
 	n.runs = nil
@@ -147,10 +147,11 @@ func (n *Node) onNotified(e Notified) {
 // lookOwned asks what the store says this worker holds.
 func (n *Node) lookOwned() { askOnce(n, ListOwned{Worker: n.worker}) }
 
-// onOwned compares the jobs that the store says this worker holds with those that run here. A run that is to stop,
-// for its own mark or for a hold, is stopped in order. A run whose job was taken away is dropped. A job that is
-// held and does not run came with an accept whose outcome was never learned (unknown commit result); it is
-// resumed, unless another accept is in flight, which would return it too.
+// onOwned compares the jobs that the store says this worker holds with those that run here. A run that is to
+// stop, for its own mark or for a hold, is stopped in order. So is a run whose job was removed or replaced:
+// nothing else takes jobs of a worker whose lease is live. A job that is held and does not run came with an
+// accept whose outcome was never learned (unknown commit result); it is resumed, unless another accept is in
+// flight, which would return it too.
 func (n *Node) onOwned(c *call, o Owned) {
 	if n.lease != live {
 		return
@@ -159,7 +160,9 @@ func (n *Node) onOwned(c *call, o Owned) {
 	n.await(Await{Topic: WorkerCalls, Worker: n.worker, Seen: n.seen})
 	here := make(map[string]*run, len(n.runs))
 	for _, r := range n.runs {
-		here[r.held.JobID] = r
+		if !r.gone {
+			here[r.held.JobID] = r
+		}
 	}
 	var missing []Held
 	for _, h := range o.Jobs {
@@ -177,7 +180,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 		// end is being stored.
 		if r.since < c.sent && !r.writing() && r.seen != c.id {
 			// Reached: a run learns that its job was taken away
-			n.halt(r, "taken away")
+			r.cancel(n, "taken away")
 		}
 	}
 	listing{n}.try(o)

@@ -271,12 +271,12 @@ func (n *Node) begin() {
 // advance does everything that the time and the state allow. Each function looks at its own timer.
 func (n *Node) advance() {
 	n.retryDue()
+	n.stopSlow() // before keepLease, which tells others of the slots in use
 	n.keepLease()
 	n.watchOthers()
 	n.promoteDue()
 	n.chargeDue()
 	n.rotateDue()
-	n.stopSlow()
 	n.sweepDue()
 	n.accept()
 	n.leaveWhenDrained()

@@ -182,35 +182,6 @@ func TestNobodyWakesForNothing(t *testing.T) {
 	}
 }
 
-func TestRemovedJobIsHalted(t *testing.T) {
-	w := newWorld(t)
-	w.putMany(2, true)
-	n := w.start("n1", nil)
-	n.runOf("r000")
-	w.put("r000", `{"_deleted":true}`)
-	w.pass(10 * time.Millisecond)
-	if n.Running() != 1 || len(n.running) != 1 {
-		t.Errorf("%d run", n.Running())
-	}
-	n.runOf("r001")
-}
-
-func TestReplacedJobRunsAnew(t *testing.T) {
-	w := newWorld(t)
-	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
-	n := w.start("n1", nil)
-	old := n.runOf("r")
-	w.put("r", `{"source":"http://h/c","target":"http://h/b"}`)
-	w.pass(10 * time.Millisecond)
-	if id := n.runOf("r"); id == old || n.running[id].Replication.Source.URL != "http://h/c/" || n.Running() != 1 {
-		t.Errorf("runs %v", n.running)
-	}
-	n.step(RunEnded{Run: old}) // comes late, and is nothing to anybody
-	if n.Running() != 1 {
-		t.Error("the old run ended the new one")
-	}
-}
-
 func TestDuplicates(t *testing.T) {
 	w := newWorld(t)
 	w.s.Config.DuplicatesWait = false

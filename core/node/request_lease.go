@@ -84,7 +84,11 @@ func (ListOwned) ofLease() {}
 
 // perform reads the counter, the list and the holds from one snapshot. A job that is taken away or is to stop
 // later, and a new hold, change the counter, so the node learns of it from a watch or from its next heartbeat.
+// Without a live lease an empty list would seem to say that users took all the jobs.
 func (q ListOwned) perform(tx kv.Tx, s *jobstore.Store, _ instant.Time) (Result, error) {
+	if err := s.Keys.Jobs.CheckLease(tx.Snapshot(), q.Worker); err != nil {
+		return nil, err
+	}
 	calls, err := s.Jobs.Calls(tx, q.Worker)
 	if err != nil {
 		return nil, err

@@ -71,8 +71,8 @@ type listing struct{ *Node }
 
 func (n listing) onRefused(e RunRefused) {
 	r := n.find(e.Run)
-	if r == nil || r.state == over {
-		return
+	if r == nil || r.state == over || r.gone {
+		return // of a job that is gone nothing is stored any more, and no checkpoint covers what was refused
 	}
 	for _, f := range e.Findings {
 		if !f.Over {
@@ -101,7 +101,7 @@ func (n listing) noteRest(r *run) {
 }
 
 func (n listing) onRead(e RunReadsRefused) {
-	if r := n.find(e.Run); r != nil && r.state != over {
+	if r := n.find(e.Run); r != nil && r.state != over && !r.gone {
 		r.listed.read = &ReadRefused{Held: r.held, ReadRefused: e.ReadRefused}
 		n.write(r)
 	}

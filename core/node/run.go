@@ -13,8 +13,8 @@ import (
 
 type runState uint8
 
-// States of a run, in their order. A run leaves the list when its end is stored, or at once when its job
-// was taken away.
+// States of a run, in their order. A run leaves the list when its end is stored; when its job was removed or
+// replaced as soon as it has stopped, and at once when others may have its job.
 const (
 	going    runState = iota
 	stopping          // it was asked to stop, and is killed at its deadline
@@ -26,10 +26,10 @@ type run struct {
 	id         uint64 // of this process's runs; never used again
 	held       Held   // the job and the lock that fences its writes
 	continuous bool   // may have to give way to others
-	readOnly   bool   // the log was told that its source stores no checkpoints
 	state      runState
-	since      instant.Time // when it started
-	deadline   instant.Time // when a stopping run is killed
+	later
+	since    instant.Time // when it started
+	deadline instant.Time // when a stopping run is killed
 
 	// seen is the last question for the worker's jobs whose answer had the run's job; 0 before the first.
 	seen uint64
@@ -67,18 +67,24 @@ type stands struct {
 	began schedule.Place // where it stood when it got its slot
 }
 
+// later is what became of a run after it was made.
+type later struct {
+	start    *StartRun // the run begins with it, once an old run of its job is over; nil when it has begun
+	gone     bool      // its job was removed or replaced: nothing is stored for it any more
+	readOnly bool      // the log was told that its source stores no checkpoints
+}
+
 // writing reports whether the end of the run is being stored, so that the job may be gone from the worker's
 // list already.
 func (r *run) writing() bool { return r.end == nil && r.state == over }
 
-// startRun puts a job into a slot. The job may have changed while an old run of it is still here; the old
-// run holds an old lock, can write nothing any more, and is dropped.
+// startRun puts a job into a slot. The job may have changed while an old run of it is still here, which then
+// stops; the new run waits for that, so that it goes on from the old one's last checkpoint.
 func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
-	for _, old := range n.runs {
+	for _, old := range slices.Clone(n.runs) {
 		if old.held.JobID == w.JobID { // its job was replaced
 			// Reached: a job comes again while its old run is still here
-			n.halt(old, "replaced")
-			break
+			old.cancel(n, "replaced")
 		}
 	}
 	n.nextRun++
@@ -95,7 +101,8 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		r.claimed = w.Record.RepID
 	}
 	r.job.Reset = w.Record.Reset
-	again := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID })
+	old := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID })
+	again := slices.ContainsFunc(n.runs, func(o *run) bool { return o.held.JobID == w.JobID && !o.gone })
 	invariant.Check(!again, oneRun)
 	n.runs = append(n.runs, r)
 	switch {
@@ -107,16 +114,40 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 		t := replication.Trouble{Error: "worker_lost", Reason: "workers vanished while they ran this job, several times in a row"}
 		r.finish(Crash{Held: r.held, Trouble: t, Turn: n.turn(r), Seed: n.rng.Uint64()})
 	default:
-		n.emit(StartRun{Run: r.id, Work: w, Delay: delay, Seed: n.rng.Uint64()})
+		r.start = &StartRun{Run: r.id, Work: w, Delay: delay, Seed: n.rng.Uint64()}
+		if !old {
+			r.begin(n)
+		}
 	}
 	n.write(r)
+}
+
+// begin starts the run, if it has not begun.
+func (r *run) begin(n *Node) {
+	if r.start != nil {
+		n.emit(*r.start)
+		r.start = nil
+		r.unused(n)
+	}
+}
+
+// unused leaves out of the run's use of its slot the time so far, in which an old run of its job stopped.
+func (r *run) unused(n *Node) { r.charged, r.grown = n.clock.Steady, n.clock.Steady }
+
+// kill drops the run at once, if it has begun.
+func (r *run) kill(n *Node) {
+	if r.start == nil {
+		n.emit(KillRun{Run: r.id})
+	}
+	r.start = nil
 }
 
 // finish notes how the run ended, to be stored. It happens once to a run, and nothing else is stored for it
 // afterwards.
 func (r *run) finish(q Request) {
 	invariant.Check(r.state != over, oneEnd, int(r.id))
-	r.state, r.end, r.claim, r.progress, r.listed.change, r.listed.read = over, q, nil, nil, nil, nil
+	r.state, r.end, r.claim, r.progress, r.start = over, q, nil, nil, nil
+	r.listed.change, r.listed.read = nil, nil
 }
 
 // write makes the most important request of the run, unless another one is in flight.
@@ -167,7 +198,7 @@ const claimFresh = 15 * time.Second
 // not known to have it.
 func (n *Node) onIdentify(e RunIdentifies) {
 	r := n.find(e.Run)
-	if r == nil || r.state == over {
+	if r == nil || r.state == over || r.gone {
 		return
 	}
 	known := r.claimed == e.ID && n.clock.Steady.Sub(r.since) <= claimFresh
@@ -181,7 +212,7 @@ func (n *Node) onIdentify(e RunIdentifies) {
 }
 
 func (n *Node) onProgress(e RunProgress) {
-	if r := n.find(e.Run); r != nil && r.state != over {
+	if r := n.find(e.Run); r != nil && r.state != over && !r.gone {
 		r.noteReadOnly(n, e.Info)
 		r.noteReset(n, e.Info)
 		stats := jobstore.StatsOf(e.Info)
@@ -211,6 +242,11 @@ func (r *run) noteReadOnly(n *Node, i replication.Info) {
 func (n *Node) onEnded(e RunEnded) {
 	r := n.find(e.Run)
 	if r == nil || r.state == over {
+		return
+	}
+	if r.gone {
+		n.charge(r)
+		n.free(r)
 		return
 	}
 	r.noteReadOnly(n, e.End.Info)
@@ -245,11 +281,14 @@ func (n *Node) runAnswered(c *call, e Done) {
 	}
 	invariant.Check(r.busy == c, oneRequest, int(r.id))
 	r.busy = nil
-	if e.Fault != Committed {
+	switch e.Fault {
+	case Committed:
+		c.req.answered(n, c, e)
+	case Canceled:
+		r.cancel(n, e.Text)
+	default:
 		n.halt(r, e.Text)
-		return
 	}
-	c.req.answered(n, c, e)
 }
 
 // claimed lets the run go on if no other job has its replication. Otherwise the run ends, and its job waits for
@@ -278,14 +317,32 @@ func (n *Node) claimed(r *run, q Claim, c Claimed) {
 	}
 }
 
-// halt drops a run whose job is not this worker's any more. What the run used is charged all the same.
+// halt drops a run whose job is, or may be, another worker's by now. What the run used is charged all the same.
 func (n *Node) halt(r *run, why string) {
 	if r.state != over {
 		n.charge(r)
-		n.emit(KillRun{Run: r.id})
+		r.kill(n)
 		n.note("halted", r.held.JobID, "%s", why)
 	}
 	n.free(r)
+}
+
+// cancel has a run stop in order whose job was removed or replaced: whatever ends a run, what it has copied is
+// worth a last checkpoint in its databases. It keeps its slot until then, and stores nothing any more: its lock
+// is void. If another worker has the new job already, its run copes with such a checkpoint.
+func (r *run) cancel(n *Node, why string) {
+	switch {
+	case r.gone:
+	case r.state == over, r.start != nil:
+		n.halt(r, why)
+	default:
+		// Reached: a run whose job was taken away stops in order
+		n.dropCalls(func(c *call) bool { return c.run == r })
+		r.gone, r.busy, r.claim, r.progress = true, nil, nil, nil
+		r.listed.change, r.listed.read = nil, nil
+		n.stopRun(r)
+		n.note("halted", r.held.JobID, "%s", why)
+	}
 }
 
 // free removes a run, so that another job can have its slot.
@@ -297,6 +354,11 @@ func (n *Node) free(r *run) {
 			break
 		}
 	}
+	for _, next := range n.runs {
+		if next.held.JobID == r.held.JobID {
+			next.begin(n) // it waited for this
+		}
+	}
 	if !n.awaiting[ReadyJobs] { // otherwise there are no ready jobs, and the node is told of new ones
 		n.hungry = true
 	}
@@ -304,6 +366,13 @@ func (n *Node) free(r *run) {
 
 // stopRun asks a run to stop in order: to write its last checkpoint and to end.
 func (n *Node) stopRun(r *run) {
+	if r.start != nil {
+		r.unused(n)
+		r.finish(Requeue{
+			Held: r.held, Turn: n.turn(r),
+		})
+		n.write(r)
+	}
 	if r.state == going {
 		r.state, r.deadline = stopping, n.clock.Steady.Add(n.cfg.StopTimeout)
 		n.timers.kill = min(n.timers.kill, r.deadline)
@@ -317,11 +386,16 @@ func (n *Node) stopSlow() {
 		return
 	}
 	n.timers.kill = instant.Never
-	for _, r := range n.runs {
+	for _, r := range slices.Clone(n.runs) {
 		if r.state == stopping && n.clock.Steady >= r.deadline {
 			// Reached: a run that stops too slowly is killed
 			n.emit(KillRun{Run: r.id})
 			n.note("killed", r.held.JobID, "did not stop in %s", n.cfg.StopTimeout)
+			if r.gone {
+				n.charge(r)
+				n.free(r)
+				continue
+			}
 			r.finish(Requeue{Held: r.held, Turn: n.turn(r), Reset: r.reset})
 			n.write(r)
 		} else if r.state == stopping {

@@ -51,7 +51,7 @@ func (r *run) turn() jobstore.Turn {
 // clock. The interval to which that belongs is found by the wall clock.
 func (n *Node) charge(r *run) {
 	ran := n.clock.Steady.Sub(r.charged)
-	if r.state == over || ran <= 0 {
+	if r.state == over || r.start != nil || ran <= 0 {
 		return
 	}
 	n.share.ledger.Add(r.account, ran, n.clock.Wall, n.cfg.usageInterval())

@@ -51,6 +51,7 @@ type committer struct {
 	// throughNumber, writingNumber and committedNumber are the numbers of the batches whose ends through,
 	// writing and committed are; 0 stands for the start.
 	throughNumber, writingNumber, committedNumber int64
+	others                                        int  // logs of other runs that this one wrote over
 	lone                                          lone // what stands in for the log of a source that stores none
 
 	// The checkpoint that is being written; without meaning while resting.
@@ -235,13 +236,33 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 		}
 		doc := reply.Result.(peer.Local)
 		log, err := checkpoint.Parse(doc.Body)
-		if !doc.Found || err != nil || log.SessionID != k.log.SessionID {
+		switch {
+		case doc.Found && err == nil && log.SessionID == k.log.SessionID:
+		case doc.Found && err == nil && k.sides[op.Side].wentOn(log) && k.others < maxOthers:
+			// Reached: the run before has written its last checkpoint
+			k.others++
+			k.trail = checkpoint.NewTrail(log.History)
+			k.log.History = k.trail.Add(k.log.History[0])
+			k.sides[op.Side].logRev = doc.Rev
+			k.putLog(op.Side)
+			return
+		default:
 			// Reached: another replication writes the same checkpoint
 			k.fail(failure(nil, "Error updating the %s checkpoint document: conflict: another replication writes it", op.Side))
 			return
 		}
 		k.logWritten(op.Side, doc.Rev)
 	})
+}
+
+// maxOthers is how many logs of other runs a run writes over: the last ones of a run of the same job that was
+// still stopping when this one began. One that goes on writing would be met again and again.
+const maxOthers = 3
+
+// wentOn reports whether a log came of the one that the run found or wrote, so that the database is the same
+// and has lost nothing since.
+func (s *side) wentOn(log checkpoint.Log) bool {
+	return s.log.SessionID == "" || log.Has(s.log.SessionID)
 }
 
 // logWritten goes on to the other log, or ends the checkpoint.

@@ -88,7 +88,12 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	}
 	doc := reply.Result.(peer.Local)
 	log, err := checkpoint.Parse(doc.Body)
-	if !doc.Found || err != nil || log.SessionID != w.sides[op.Side].log.SessionID {
+	s := &w.sides[op.Side]
+	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
+		// Reached: the run before has written a checkpoint since this one began
+		s.log, s.logRev = log, doc.Rev
+	}
+	if !doc.Found || err != nil || log.SessionID != s.log.SessionID {
 		// Reached: an idle run finds another database
 		w.commits.fail(failure(nil, "the checkpoint document on the %s database has changed", op.Side))
 		return

@@ -248,11 +248,67 @@ func TestCheckpointConflict(t *testing.T) {
 	w = newWorld(t)
 	w.fill(2)
 	w.begin()
-	for w.run.info.DocsWritten < 2 {
+	w.wantEnd(Completed, "")
+	w.dbs[peer.Source].write("new", "1-a")
+	w.begin()
+	for w.run.info.DocsWritten < 3 {
 		w.proceed(first)
 	}
 	w.dbs[peer.Source].local["four"] = localDoc{7, checkpoint.Log{SessionID: "other"}.Encode(false)}
 	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+}
+
+// TestRunBeforeStillStops: the job's run before writes its last checkpoint when this one has begun. This one
+// meets it as a conflict, which costs nothing, and keeps it in the log.
+func TestRunBeforeStillStops(t *testing.T) {
+	for _, had := range []bool{true, false} {
+		w := newWorld(t)
+		w.fill(2)
+		if had {
+			w.begin()
+			w.wantEnd(Completed, "")
+			w.dbs[peer.Source].write("new", "1-a")
+		}
+		w.begin()
+		for w.run.phase != copying {
+			w.proceed(first)
+		}
+		for side := range w.dbs {
+			log := w.logOn(peer.Side(side))
+			log.SessionID, log.SourceLastSeq = "before", `"1-opaque"`
+			log.History = append([]checkpoint.Entry{{SessionID: "before", RecordedSeq: `"1-opaque"`}}, log.History...)
+			rev := w.dbs[side].local["four"].rev + 1
+			w.dbs[side].local["four"] = localDoc{rev, log.Encode(false)}
+		}
+		w.wantEnd(Completed, "")
+		source, target := w.logOn(peer.Source), w.logOn(peer.Target)
+		if source.SessionID != target.SessionID || source.SessionID == "before" || !source.Has("before") {
+			t.Errorf("had a log %v: logs %+v and %+v", had, source, target)
+		}
+	}
+}
+
+// TestLookFindsRunBefore: an idle run that finds such a checkpoint goes on, and takes a backup for one still.
+func TestLookFindsRunBefore(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(2)
+	w.begin()
+	for w.run.info.CheckpointedSeq != `"2-opaque"` {
+		w.proceed(first)
+	}
+	log, rev := w.logOn(peer.Target), w.dbs[peer.Target].local["four"].rev
+	log.History = append([]checkpoint.Entry{{SessionID: "before", RecordedSeq: `"2-opaque"`}}, log.History...)
+	log.SessionID = "before"
+	w.dbs[peer.Target].local["four"] = localDoc{rev + 1, log.Encode(false)}
+	for look := w.run.watch.next; w.end == nil && (w.now <= look || w.run.watch.looking); {
+		w.proceed(first)
+	}
+	if w.end != nil || w.run.sides[peer.Target].log.SessionID != "before" {
+		t.Fatalf("ended %v, log %+v", w.end, w.run.sides[peer.Target].log)
+	}
+	w.dbs[peer.Target].local["four"] = localDoc{rev, checkpoint.Log{SessionID: "older"}.Encode(false)}
+	w.wantEnd(Crashed, "checkpoint_commit_failure: the checkpoint document on the target database has changed")
 }
 
 func TestFilter(t *testing.T) {

@@ -62,7 +62,7 @@ func (m *Model) Perform(q node.Request, now instant.Time) (node.Result, error) {
 	case node.ListLeases:
 		return m.workers.list(), nil
 	case node.ListOwned:
-		return m.owned(q.Worker), nil
+		return m.owned(q.Worker)
 	case node.Expire:
 		return m.expire(q.Worker, q.Beat, q.Limit), nil
 	case node.Accept:
@@ -258,16 +258,16 @@ func (m *Model) Calls(worker string) (int64, error) {
 	return 0, nil
 }
 
-func (m *Model) owned(worker string) node.Owned {
-	w := m.workers.find(worker)
-	if w == nil {
-		return node.Owned{}
+func (m *Model) owned(worker string) (node.Result, error) {
+	w, err := m.workers.live(worker)
+	if err != nil {
+		return nil, err
 	}
 	o := node.Owned{Calls: w.calls, Jobs: make([]jobs.Held, len(w.owned))}
 	for i, n := range w.owned {
 		o.Jobs[i] = jobs.Held{ID: m.ids[n], Lock: m.jobs[n].lock()}
 	}
-	return o
+	return o, nil
 }
 
 func (j *modelJob) lock() jobs.Lock { return jobs.Lock{Worker: j.worker.name, Batch: j.batch} }

@@ -356,13 +356,13 @@ var stories = []struct {
 		0s submitted c
 		0s started a n0
 		0s submitted d
-		40s ended a n0 taken, 300
-		40s removed a
-		40s started b n0
+		41s ended a n0 gave way, 410
+		41s removed a
+		41s started b n0
 		45s removed c
-		50s ended b n0 completed, 100
-		50s started d n0
-		50.260233s ended d n0 crashed, 0
+		51s ended b n0 completed, 100
+		51s started d n0
+		51.59762s ended d n0 crashed, 0
 		55s removed b
 		1m5s removed d`},
 	{"runs that stop too slowly are killed", []job{
@@ -457,8 +457,8 @@ var stories = []struct {
 		11s started c n0
 		45s removed a
 		49s removed d
-		50s ended c n0 taken, 0
-		50s removed c
+		51s ended c n0 gave way, 0
+		51s removed c
 		1m0s removed b`},
 	{"shares are those of the settings, and change", []job{{Backlog: 10}}, func(c *Config) {
 		c.Settings.Replicator.Sharing.Shares = map[string]int64{"_replicator": 77}

@@ -27,8 +27,8 @@ type move struct {
 
 var balanceSubject = subject{
 	invariants: []Invariant{
-		{"S33a", "A node moves jobs only while rebalance is on, and stops runs only when it sees the queue, is " +
-			"configured or drains."},
+		{"S33a", "A node moves jobs only while rebalance is on, and stops runs of its own jobs only when it " +
+			"sees the queue, is configured or drains."},
 		{"S33b", "Only continuous jobs move, after ten minutes and min_run_time in a slot."},
 		{"S33c", "A node moves no more jobs at once than a quarter of max_churn."},
 		{"S33d", "A node moves jobs only when a node is off its part of all by more than a fifth and two, and no " +
@@ -63,7 +63,10 @@ func (o *balancing) stepped(s nodeStep) {
 	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.StopRun:
-			stopped = append(stopped, s.p.find(e.Run))
+			r := s.p.find(e.Run)
+			if o.shadows[r.JobID()] == nil || o.holds(r) { // else its job was taken away
+				stopped = append(stopped, r)
+			}
 		case node.KillRun:
 			goesOn = true
 		case node.Ask:

@@ -162,10 +162,24 @@ func (cp *checkpoints) checkStart(r *run, op peer.ReadChanges) {
 	}
 }
 
+// sessionOf is the newest session of a log.
+func sessionOf(log []byte) string {
+	var told struct {
+		Session string `json:"session_id"`
+	}
+	if json.Unmarshal(log, &told) != nil {
+		return ""
+	}
+	return told.Session
+}
+
 // checkGoesOn is S16i: users see the totals of the job, over all its runs.
 func (cp *checkpoints) checkGoesOn(r *run) {
 	l, base := &r.lookup.found, r.Base()
 	last, _ := cp.logs.common(l.source, l.target, base)
+	if sessionOf(l.source.Log(base)) != sessionOf(l.target.Log(base)) {
+		return // a run whose job was gone wrote a log late, under the one of the next run, which counted by itself
+	}
 	for _, raw := range historyOf(l.source.Log(base)) {
 		var told struct {
 			Session string `json:"session_id"`

@@ -25,6 +25,8 @@ var leaseSubject = subject{
 		{"B1d", "No job is taken more than 30 times in a minute."},
 		{"S24a", "A node runs only jobs that the store gave to it."},
 		{"S24b", "A node runs a job that it was given once."},
+		{"S24d", "A node drops a run at once only when its lease is lost or the run is refused its replication; all " +
+			"others have stop_timeout to end in order."},
 		{"S24c", "A node drops a run for its job only when that job was taken away from it."},
 		{"S25", "No worker is given up within its activity timeout, unless by the process that it was, and " +
 			"nothing lands for one that was given up."},
@@ -272,11 +274,28 @@ func (l *leases) checkDrops(s nodeStep) {
 		switch e := e.(type) {
 		case node.KillRun:
 			killed = s.p.find(e.Run)
+			defer l.checkTime(s, killed)
+		case node.StopRun:
+			killed = s.p.find(e.Run)
 		case node.Note:
 			if e.What == "halted" && killed != nil {
 				l.checkDropped(killed, e.Text)
 			}
 		}
+	}
+}
+
+// checkTime is S24d: a last checkpoint needs its time.
+func (l *leases) checkTime(s nodeStep, r *run) {
+	lost := slices.ContainsFunc(s.effects, func(e node.Effect) bool {
+		note, is := e.(node.Note)
+		return is && note.What == "lease_lost"
+	})
+	done, _ := s.ev.(node.Done)
+	claimed, _ := done.Result.(node.Claimed)
+	stopped := r.stopped && l.w.Now().Sub(r.stopAt) >= s.p.Settings().StopTimeout
+	if !lost && !claimed.Refused && !stopped && !l.leases[r.Lock().Worker].gone {
+		l.Fail("S24d", "%s drops run %d of job %s after %v", s.p.Name, r.ID(), r.Held(), s.ev)
 	}
 }
 

@@ -19,6 +19,17 @@ func take(r *rig, worker string, batch uint64) {
 // alive is a lease of the first node, told by a join.
 func alive(r *rig) { r.landed(node.Join{Worker: "n1/1", Info: infoOf(r, 1)}) }
 
+// stopping has a run of a removed job be dropped after the time that it had to stop.
+func stopping(r *rig, after time.Duration) {
+	alive(r)
+	take(r, "n1/1", 0)
+	run := r.run(nil)
+	r.remove("job")
+	r.step(node.Wake{}, node.StopRun{Run: run.ID()}, node.Note{What: "halted"})
+	r.pass(after)
+	r.step(node.Wake{}, node.KillRun{Run: run.ID()})
+}
+
 func TestTakes(t *testing.T) {
 	takes := func(n uint64) func(*rig) {
 		return func(r *rig) {
@@ -60,13 +71,20 @@ func TestTakes(t *testing.T) {
 			alive(r)
 			take(r, "n1/1", 0)
 			r.step(node.Wake{}, node.KillRun{Run: r.run(nil).ID()}, node.Note{What: "slow"})
-		}, ""},
+		}, "S24d"},
 		{"dropped when it was removed", func(r *rig) {
 			alive(r)
 			take(r, "n1/1", 0)
 			run := r.run(nil)
 			r.remove("job")
 			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted"})
+		}, "S24d"},
+		{"dropped when it did not stop", func(r *rig) { stopping(r, 5*time.Second) }, ""},
+		{"dropped before it could stop", func(r *rig) { stopping(r, 4*time.Second) }, "S24d"},
+		{"dropped since another has its replication", func(r *rig) {
+			alive(r)
+			take(r, "n1/1", 0)
+			r.step(node.Done{Result: node.Claimed{Refused: true}}, node.KillRun{Run: r.run(nil).ID()})
 		}, ""},
 		{"dropped when its worker was given up", func(r *rig) {
 			alive(r)

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/replication"
+)
+
+// TestRemovedJobStopsInOrder: the run keeps its slot until it has written its last checkpoint, or is killed, and
+// nothing is stored for it.
+func TestRemovedJobStopsInOrder(t *testing.T) {
+	for _, stops := range []bool{true, false} {
+		w := newWorld(t)
+		w.putMany(2, true)
+		n := w.start("n1", nil)
+		n.runOf("r000")
+		n.hold = func(q Request) bool {
+			if held, is := q.(HeldRequest); is {
+				t.Errorf("asked %s", held)
+			}
+			return false
+		}
+		w.put("r000", `{"_deleted":true}`)
+		w.pass(10 * time.Millisecond)
+		if n.Running() != 2 || len(n.stopped) != 1 {
+			t.Errorf("%d run, %d stop", n.Running(), len(n.stopped))
+		}
+		if stops {
+			n.stopAll()
+		} else {
+			n.step(RunProgress{Run: n.runOf("r000")})
+			w.pass(n.cfg.StopTimeout)
+		}
+		if killed := slices.Contains(n.notes, "killed"); n.Running() != 1 || killed == stops {
+			t.Errorf("%d run, killed %v, stops %v", n.Running(), killed, stops)
+		}
+		n.runOf("r001")
+	}
+}
+
+// TestLostLeaseKills: other workers may run the jobs, so no run writes another checkpoint.
+func TestLostLeaseKills(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	w.do(func(tx kv.Tx) error {
+		_, err := w.s.Jobs.Expire(tx, n.worker, nil, 10)
+		return err
+	})
+	n.lookOwned()
+	w.pass(10 * time.Millisecond)
+	if len(n.stopped) != 0 || !slices.Contains(n.notes, "lease_lost") {
+		t.Errorf("%d stop, notes %v", len(n.stopped), n.notes)
+	}
+}
+
+// TestReplacedJobRunsAnew: the new run begins when the old one has written its last checkpoint.
+func TestReplacedJobRunsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+	n := w.start("n1", nil)
+	old := n.runOf("r")
+	w.put("r", `{"source":"http://h/c","target":"http://h/b"}`)
+	w.pass(10 * time.Millisecond)
+	if id := n.runOf("r"); id != old || n.Running() != 2 || !n.stopped[old] {
+		t.Errorf("runs %v, %d slots", n.running, n.Running())
+	}
+	n.stopAll()
+	w.pass(10 * time.Millisecond)
+	if id := n.runOf("r"); id == old || n.running[id].Replication.Source.URL != "http://h/c/" || n.Running() != 1 {
+		t.Errorf("runs %v", n.running)
+	}
+	n.step(RunEnded{Run: old}) // comes late, and is nothing to anybody
+	if n.Running() != 1 {
+		t.Error("the old run ended the new one")
+	}
+}
+
+// TestReplacedAgain: a job that changes or goes while its new run waits for the old one leaves nothing behind.
+func TestReplacedAgain(t *testing.T) {
+	for _, last := range []string{`{"source":"http://h/d","target":"http://h/b"}`, `{"_deleted":true}`} {
+		w := newWorld(t)
+		w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+		n := w.start("n1", nil)
+		old := n.runOf("r")
+		w.put("r", `{"source":"http://h/c","target":"http://h/b"}`)
+		w.pass(10 * time.Millisecond)
+		w.put("r", last)
+		w.pass(10 * time.Millisecond)
+		n.endRun(old, replication.Stopped)
+		w.pass(10 * time.Millisecond)
+		for id, s := range n.running {
+			if id == old || s.Replication.Source.URL == "http://h/c/" {
+				t.Errorf("%s runs", s.Replication.Source.URL)
+			}
+		}
+		if want := map[bool]int{true: 0, false: 1}[last == `{"_deleted":true}`]; n.Running() != want {
+			t.Errorf("%d run, want %d", n.Running(), want)
+		}
+	}
+}
