@@ -253,7 +253,7 @@ func ranAndCrashed(history []eventView, now time.Time) (ran time.Duration, crash
 		case e.Type == "started":
 			started = e.At
 			continue
-		case e.Type == "crashed":
+		case e.Type == "crashed", e.Type == "stalled":
 			crashes++
 		}
 		if !started.IsZero() {

@@ -128,7 +128,8 @@ func TestUnits(t *testing.T) {
 // TestBounds: a value beyond the bounds is refused, and so is a number of units that no time can hold.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ name, last, beyond string }{
-		{"activity_timeout_sec", "2", "1"}, {"stop_timeout_sec", "1", "0"}, {"interval", "100", "99"},
+		{"activity_timeout_sec", "2", "1"}, {"stop_timeout_sec", "1", "0"}, {"stall_timeout_sec", "60", "59"},
+		{"stall_timeout_sec", "0", "1"}, {"interval", "100", "99"},
 		{"min_run_time_sec", "0", "-1"}, {"min_run_time_sec", "9223372036", "18446744074"},
 		{"worker_processes", "1", "0"}, {"worker_batch_size", "100000", "100001"}, {"max_jobs", "0", "-1"},
 	} {

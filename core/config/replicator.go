@@ -74,6 +74,8 @@ var Replicator = Section[Settings]{
 		seconds(func(s *Settings) *time.Duration { return &s.Node.ActivityTimeout }, 2)},
 	{"stop_timeout_sec", "How long a run may take to write its checkpoint and stop before it is killed.",
 		seconds(func(s *Settings) *time.Duration { return &s.Node.StopTimeout }, 1)},
+	{"stall_timeout_sec", "How long a run with changes to copy may get nowhere before it ends as stalled.",
+		stallTimeout},
 	{"stats_update_interval_sec", "How often a run stores its progress, which /_scheduler and /_active_tasks show.",
 		seconds(func(s *Settings) *time.Duration { return &s.Node.ProgressInterval }, 1)},
 	{"max_history", "How many events are kept in the history of a job.",
@@ -133,6 +135,27 @@ func seconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
 func milliseconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {
 	return Duration(field, time.Millisecond, least)
 }
+
+// leastStall is the shortest stall_timeout_sec but 0: servers that are busy are silent for seconds.
+const leastStall = 60
+
+// stallTimeout is a time, or 0 for ever.
+var stallTimeout = func() Kind[Settings] {
+	kind := seconds(func(s *Settings) *time.Duration { return &s.Node.StallTimeout }, leastStall)
+	set := kind.Set
+	kind.Takes = "0 for ever, or " + kind.Takes
+	kind.Set = func(s *Settings, v string) error {
+		if v == "0" || v == "0s" {
+			s.Node.StallTimeout = 0
+			return nil
+		}
+		if set(s, v) != nil {
+			return must(kind.Takes)
+		}
+		return nil
+	}
+	return kind
+}()
 
 // period is a time, or 0 for that of interval.
 func period(field func(*Settings) *time.Duration) Kind[Settings] {

@@ -43,6 +43,7 @@ type Host struct {
 	// progressInterval is that of the settings which the node was told last. A run keeps the interval with
 	// which it began.
 	progressInterval time.Duration
+	stallTimeout     time.Duration // the same of StallTimeout
 	// queue holds the events that were told or brought about and are not handled yet, oldest first.
 	queue []Event
 	out   []Effect // of the present step
@@ -61,7 +62,7 @@ type run struct {
 func New(cfg Config) *Host {
 	h := &Host{
 		cfg: cfg, node: node.New(cfg.Node), due: instant.Never, runs: map[uint64]*run{},
-		progressInterval: cfg.Node.ProgressInterval,
+		progressInterval: cfg.Node.ProgressInterval, stallTimeout: cfg.Node.StallTimeout,
 	}
 	if h.cfg.Plan == nil {
 		h.cfg.Plan = h.plan
@@ -112,7 +113,7 @@ func (h *Host) Step(c node.Clock) []Effect {
 // in between: the node knows that the run is gone, and the order of its events stays the same.
 func (h *Host) stepNode(c node.Clock, ev node.Event) {
 	if e, is := ev.(node.Configure); is {
-		h.progressInterval = e.Settings.ProgressInterval
+		h.progressInterval, h.stallTimeout = e.Settings.ProgressInterval, e.Settings.StallTimeout
 	}
 	effects := h.node.Step(c, ev)
 	h.due = h.node.Deadline()
@@ -235,7 +236,7 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
 		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Refused: rec.Refused != nil && rec.Refused.Listed > 0,
+		Refused: rec.Refused != nil && rec.Refused.Listed > 0, StallTimeout: h.stallTimeout,
 	})
 }
 

@@ -199,16 +199,20 @@ func zeros(v reflect.Value) (names []string) {
 	return names
 }
 
-// TestIntervalOfLaterSettings: a run reports as often as the settings say with which it begins.
+// TestIntervalOfLaterSettings: a run goes by the settings with which it begins.
 func TestIntervalOfLaterSettings(t *testing.T) {
 	w := running(t, work(t, "a", ""))
 	later := node.DefaultSettings()
-	later.ProgressInterval = 77 * time.Second
+	later.ProgressInterval, later.StallTimeout = 77*time.Second, 78*time.Second
 	w.tell(node.Configure{Settings: later})
 	done[node.Accept](w, node.Accepted{Work: []jobstore.Work{work(t, "b", "")}})
 	before, after := w.plans[1].ProgressInterval, w.plans[2].ProgressInterval
 	if before == after || after != later.ProgressInterval {
 		t.Errorf("%s before the change, %s after", before, after)
+	}
+	before, after = w.plans[1].StallTimeout, w.plans[2].StallTimeout
+	if before != node.DefaultSettings().StallTimeout || after != later.StallTimeout {
+		t.Errorf("a run is stalled after %s before the change, %s after", before, after)
 	}
 }
 

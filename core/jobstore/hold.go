@@ -94,7 +94,7 @@ func (h Hold) fail(t replication.Trouble, turn Turn, more func(*Record) error) e
 			return err
 		}
 		rec.Error, rec.Reason = t.Error, t.Reason
-		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+		h.note(rec, crashed(h.now, t))
 		return h.finish(rec, Failed, turn)
 	})
 }
@@ -111,7 +111,7 @@ func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64)
 		}
 		if rec.Transient() && !t.Throttled {
 			rec.Error, rec.Reason = t.Error, t.Reason
-			h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+			h.note(rec, crashed(h.now, t))
 			return h.finish(rec, Failed, turn)
 		}
 		rng := prng.New(seed)
@@ -120,9 +120,18 @@ func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64)
 		due := h.now.Add(backoff.Jittered(rec.ErrorCount, &rng))
 		rec.State, rec.Node, rec.Error, rec.Reason, rec.Throttled = Crashing, "", t.Error, t.Reason, t.Throttled
 		rec.LastUpdated = h.now
-		h.note(rec, Event{Type: "crashed", At: h.now, Reason: t.String()})
+		h.note(rec, crashed(h.now, t))
 		return h.queue(rec, turn, due)
 	})
+}
+
+// crashed is the event of a run that could not go on. One that got nowhere has a type of its own.
+func crashed(at instant.Time, t replication.Trouble) Event {
+	e := Event{Type: "crashed", At: at, Reason: t.String()}
+	if t.Error == "stalled" {
+		e.Type = "stalled"
+	}
+	return e
 }
 
 // Requeue ends a run that was stopped in order; the job is pending and may run again at once.

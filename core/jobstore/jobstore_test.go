@@ -367,6 +367,21 @@ func TestCrashes(t *testing.T) {
 	b.wantState(w.JobID, Pending)
 }
 
+// TestStalledIsTold: a run that got nowhere has an event of its own in the history.
+func TestStalledIsTold(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	stalled := replication.Trouble{Error: "stalled", Reason: "nothing was read"}
+	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(stalled, nil, Turn{}, 1) })
+	rec := b.record(w.JobID)
+	e := rec.History[0]
+	if e.Type != "stalled" || e.Reason != "stalled: nothing was read" ||
+		rec.State != Crashing || rec.Error != "stalled" {
+		t.Errorf("%+v", rec)
+	}
+}
+
 // TestCompletionHeals: a job that completes after crashes tells of none of them.
 func TestCompletionHeals(t *testing.T) {
 	b := newBench(t)

@@ -87,6 +87,8 @@ type Settings struct {
 	Maintenance bool
 	// Rebalance has the node give some of its jobs to others when these run far fewer (rebalance).
 	Rebalance bool
+	// StallTimeout is how long a run may get nowhere while changes are pending, 0 for ever. It holds for new runs.
+	StallTimeout time.Duration
 }
 
 // DefaultSettings returns CouchDB's defaults, and ours where CouchDB has no such setting.
@@ -95,6 +97,7 @@ func DefaultSettings() Settings {
 		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
 		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second, StopTimeout: 5 * time.Second,
 		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second, Rebalance: true,
+		StallTimeout: 300 * time.Second,
 	}
 }
 

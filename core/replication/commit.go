@@ -303,7 +303,7 @@ func failure(f *peer.Failure, format string, args ...any) Trouble {
 func (k *committer) fail(t Trouble) {
 	if k.stopping {
 		// Reached: a checkpoint fails while the run stops
-		k.end(End{Cause: Stopped})
+		k.end(k.stalls.stopped())
 		return
 	}
 	k.crash(t)

@@ -70,6 +70,12 @@ type Options struct {
 
 	CheckpointInterval time.Duration // between checkpoints while there is something to checkpoint
 	ProgressInterval   time.Duration // between Progress effects, after shorter ones in the beginning
+
+	// StallTimeout is how long a run with pending changes may get nowhere before it ends as stalled; 0 means for
+	// ever.
+	StallTimeout time.Duration
+	// Filtered reports that the source leaves out changes, so that its feed may be silent while it scans.
+	Filtered bool
 }
 
 // Settings of a run whose job's last run ended because an endpoint answered 429 until patience ran out, as in
@@ -99,6 +105,7 @@ type Terms struct {
 	Broken           func(*invariant.Broken)
 	Reset            bool
 	Refused          bool
+	StallTimeout     time.Duration
 }
 
 // NewPlan returns the plan of a run.
@@ -110,6 +117,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		SinceSeq:  peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, BatchSize: rep.WorkerBatchSize,
 		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: t.ProgressInterval, Memory: t.Memory,
+		StallTimeout: t.StallTimeout, Filtered: rep.Filter.Kind != spec.NoFilter,
 	}
 	if rep.Filter.Kind == spec.FunctionFilter {
 		ddoc, name := rep.Filter.DesignDoc()

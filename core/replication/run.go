@@ -43,18 +43,24 @@ type Run struct {
 	// then on.
 	readOnly bool
 
-	ids    IDs
-	filter peer.Filter // as it was when the run began; empty without a filter function
-	sides  [2]side     // by peer.Side
+	identity
+	sides [2]side // by peer.Side
 
-	opener  opener    // until the copying starts
-	feed    feed      // reads changes
-	work    pipeline  // copies what changed
-	commits committer // writes checkpoints
-	watch   watcher   // looks after the databases of an idle run
+	opener  opener     // until the copying starts
+	feed    feed       // reads changes
+	work    pipeline   // copies what changed
+	commits committer  // writes checkpoints
+	watch   watcher    // looks after the databases of an idle run
+	stalls  stallWatch // ends a run that gets nowhere
 	reports reporter
 	refused refusals // keeps the list of refused documents
 	info    Info
+}
+
+// identity is what the run is known by, once it is identified.
+type identity struct {
+	ids    IDs
+	filter peer.Filter // as it was when the run began; empty without a filter function
 }
 
 // side is what the run knows of one database.
@@ -73,7 +79,7 @@ func New(plan Plan) *Run {
 	plan.Memory = cmp.Or(plan.Memory, DefaultMemory)
 	r := &Run{plan: plan}
 	r.opener.Run, r.feed.Run, r.work.Run, r.commits.Run, r.watch.Run, r.reports.Run = r, r, r, r, r, r
-	r.refused.Run = r
+	r.refused.Run, r.stalls.Run = r, r
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
 	r.info.Counters = plan.Resumed
 	return r
@@ -91,6 +97,7 @@ func (r *Run) Step(now instant.Time, ev Event) []Effect {
 }
 
 func (r *Run) step(ev Event) {
+	r.stalls.look()
 	if r.phase != ended {
 		r.handle(ev)
 	}
@@ -118,6 +125,7 @@ func (r *Run) handle(ev Event) {
 			r.opener.open()
 		}
 	case Stop:
+		r.stalls.trouble = Trouble{} // it stops anyway
 		r.stop()
 	case Stored:
 		r.refused.onStored()
@@ -148,6 +156,9 @@ func (r *Run) advance() {
 		r.feed.readMore()
 	}
 	if r.phase == copying {
+		r.stalls.endWhenStalled()
+	}
+	if r.phase == copying {
 		r.commits.commitWhenDue()
 		r.watch.lookWhenDue()
 		r.endWhenDone()
@@ -171,6 +182,7 @@ func (r *Run) Deadline() instant.Time {
 		return r.wake
 	case copying:
 		at = min(r.reports.next, r.feed.notBefore(r.now), r.commits.due(), r.watch.due(), r.refused.due())
+		at = min(at, r.stalls.due())
 	}
 	for _, c := range r.calls {
 		if c.id == 0 {
@@ -190,7 +202,7 @@ func (r *Run) endWhenDone() {
 	}
 	switch {
 	case r.stopping:
-		r.end(End{Cause: Stopped})
+		r.end(r.stalls.stopped())
 	case r.feed.over && len(r.work.batches) == 0 && !r.commits.wanted() && r.refused.settled():
 		r.end(End{Cause: Completed, Result: r.commits.result()})
 	}

@@ -121,7 +121,11 @@ func (l *lives) checkCrash(id string, a *jobstore.Record, t replication.Trouble)
 
 // checkTrouble is S29i.
 func (l *lives) checkTrouble(id string, a *jobstore.Record, t replication.Trouble, wall instant.Time) {
-	l.checkNewest(id, a, "crashed", wall)
+	event := "crashed"
+	if t.Error == "stalled" {
+		event = "stalled"
+	}
+	l.checkNewest(id, a, event, wall)
 	if a.Error != t.Error || a.Reason != t.Reason {
 		l.Fail("S29i", "job %s crashed with %s, and tells %s: %s", id, t, a.Error, a.Reason)
 	}

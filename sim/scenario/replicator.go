@@ -12,7 +12,8 @@ import (
 var settings = []string{
 	"max_jobs", "max_churn", "interval", "usage_interval", "priority_interval", "growth_interval",
 	"scheduling_policy", "usage_coeff", "priority_coeff", "min_run_time_sec",
-	"rebalance", "startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stats_update_interval_sec",
+	"rebalance", "startup_jitter", "activity_timeout_sec", "stop_timeout_sec", "stall_timeout_sec",
+	"stats_update_interval_sec",
 	"health_threshold_sec", "min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec",
 	"duplicates_wait",
 	"checkpoint_interval", "worker_batch_size", "worker_processes", "retries_per_request",
