@@ -3,6 +3,7 @@ package jobstore
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
@@ -62,6 +63,18 @@ const (
 	// dropLook is the number of batches in the order of ids between two looks at the jobs that run.
 	dropLook = 16
 )
+
+// The shortest and the longest pause between two sweeps.
+const (
+	minSweepPause = 5 * time.Millisecond
+	maxSweepPause = time.Second
+)
+
+// SweepPause returns how long to leave the store to others after a sweep that took so long and left something: the
+// same time, so that sweeps take half of the store at most, within bounds.
+func SweepPause(took time.Duration) time.Duration {
+	return min(max(took, minSweepPause), maxSweepPause)
+}
 
 // SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
 // end soon. It reports whether no deleted database is left.

@@ -111,9 +111,11 @@ func reindex(tx kv.Tx, s *jobstore.Store, limit int) (done bool, err error) {
 	return jobstore.Reindex(tx, s, limit)
 }
 
-func (q Sweep) answered(n *Node, _ *call, e Done) {
+func (q Sweep) answered(n *Node, c *call, e Done) {
 	if !e.Result.(Progressed).Done {
-		n.ask(Sweep{Limit: q.Limit, Drop: 2 * q.Drop}) // as many again
+		again := Sweep{Limit: q.Limit, Drop: 2 * q.Drop} // as many again
+		rest := jobstore.SweepPause(n.clock.Steady.Sub(c.sent))
+		n.calls = append(n.calls, &call{req: again, due: n.clock.Steady.Add(rest)})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobstore"
 )
@@ -156,6 +157,35 @@ func TestSweepGetsSmaller(t *testing.T) {
 		if got := ask.Request.(Sweep).Drop; got != 1 {
 			t.Fatalf("%d jobs, not one", got)
 		}
-		ask = sweep(Done{ID: ask.ID, Result: Progressed{}})
+		sweep(Done{ID: ask.ID, Result: Progressed{}})
+		ask = sweep(Wake{})
+	}
+}
+
+// TestSweepPauses: a sweep that left something goes on after about as long as it took, and the node wakes for that.
+func TestSweepPauses(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 5 * time.Millisecond, 40 * time.Millisecond: 40 * time.Millisecond, time.Minute: time.Second,
+	} {
+		w := newWorld(t)
+		n := w.start("n1", nil)
+		n.hold = func(q Request) bool { _, is := q.(Sweep); return is }
+		for len(n.held) == 0 {
+			w.pass(max(0, n.Deadline().Sub(w.now)))
+		}
+		w.pass(took)
+		ended, id := w.now, n.held[0].ID
+		n.step(Done{ID: id, Result: Progressed{}})
+		for len(n.held) == 1 && w.now.Sub(ended) < sweepInterval {
+			w.now = max(w.now, n.Deadline())
+			n.step(Wake{})
+		}
+		if got := w.now.Sub(ended); len(n.held) != 2 || got != want {
+			t.Errorf("%d sweeps, the last one %s after one that took %s; want %s", len(n.held), got, took, want)
+		}
+		n.step(Done{ID: n.held[1].ID, Result: Progressed{Done: true}})
+		if asking[Sweep](n.Node) {
+			t.Error("it goes on when nothing is left")
+		}
 	}
 }

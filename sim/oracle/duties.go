@@ -15,12 +15,13 @@ type duties struct{ *chronicle }
 
 var dutySubject = subject{
 	invariants: []Invariant{
-		{"L4a", "A node that left something to sweep up goes on at once."},
+		{"L4a", "A node that left something to sweep up goes on within two seconds."},
 		{"L4b", "A node that has made due jobs ready is told when the next one is due, and not later."},
 		{"L4c", "A node with a slot that has become free asks for jobs at once, unless it found none and waits to " +
 			"be told of some."},
 		{"L4d", "A node looks once in an interval at other workers, due, ready and own jobs, what to sweep " +
 			"up, and the queue."},
+		{"L4j", "A node that sweeps leaves the store to others for as long as the last sweep took, up to a second."},
 		{"L5f", "A node takes jobs under the name that it goes by."},
 		{"L6c", "A node that waits for a change waits for one of the value that it has seen, and not for " +
 			"the one after."},
@@ -127,8 +128,9 @@ func (d *duties) stepped(s nodeStep) {
 		p.stood = p.PausedLast()
 	}
 	done, is := s.ev.(node.Done)
-	swept, sweeps := done.Result.(node.Progressed)
-	sweeps = sweeps && done.ID == p.duties[sweepUp].id && !swept.Done
+	if swept, sweeps := done.Result.(node.Progressed); sweeps && done.ID == p.duties[sweepUp].id && !swept.Done {
+		p.lull = lull{now.Add(min(now.Sub(p.sweptAt), maxRest)), now.Add(maxRest + dutyGrace)}
+	}
 	if is {
 		d.answered(p, done, now)
 	}
@@ -139,18 +141,32 @@ func (d *duties) stepped(s nodeStep) {
 		switch e := e.(type) {
 		case node.Ask:
 			d.asked(p, e, now)
-			if _, again := e.Request.(node.Sweep); again {
-				sweeps = false
+			if _, is := e.Request.(node.Sweep); is {
+				d.checkRest(p, now)
 			}
 		case node.Await:
 			p.waits = p.waits || e.Topic == node.ReadyJobs
 		}
 	}
-	if sweeps && !p.Draining() {
+	if p.lull.last > 0 && now > p.lull.last && !p.Draining() {
 		d.Fail("L4a", "%s has more to sweep up, and leaves it for later", p.Name)
 	}
 	d.checkFreed(p)
 	d.checkLate(p, now)
+}
+
+// lull is when a node may sweep again, by its steady clock, and the last moment to do so; 0 when it left nothing.
+type lull struct{ over, last instant.Time }
+
+// maxRest is the longest pause between two sweeps, of which the first left something.
+const maxRest = time.Second
+
+// checkRest is called for each attempt of a sweep.
+func (d *duties) checkRest(p *process, now instant.Time) {
+	if now < p.lull.over {
+		d.Fail("L4j", "%s sweeps again at %s, and should have rested until %s", p.Name, now, p.lull.over)
+	}
+	p.sweptAt, p.lull = now, lull{}
 }
 
 // plan takes note of settings that change an interval.
@@ -167,6 +183,9 @@ func (p *process) plan(now instant.Time) {
 func (p *process) excuse(now instant.Time, which ...duty) {
 	for _, i := range which {
 		p.duties[i].last, p.duties[i].due = now, 0
+		if i == sweepUp && p.lull.last > 0 {
+			p.lull.last = now.Add(maxRest + dutyGrace)
+		}
 	}
 }
 

@@ -155,11 +155,34 @@ func TestDutiesOfOneStep(t *testing.T) {
 		{"more to sweep up", func(r *rig) {
 			r.step(node.Wake{}, ask(1, node.Sweep{}))
 			r.step(done(1, node.Progressed{}))
+			r.pass(3 * time.Second)
+			r.step(node.Wake{})
 		}, "L4a"},
-		{"more to sweep up, at once", func(r *rig) {
+		{"more to sweep up, after a rest", func(r *rig) {
+			doDuties(r)
 			r.step(node.Wake{}, ask(1, node.Sweep{}))
-			r.step(done(1, node.Progressed{}), ask(2, node.Sweep{}))
+			r.pass(time.Second / 2)
+			r.step(done(1, node.Progressed{}))
+			r.pass(time.Second / 2)
+			r.step(node.Wake{}, ask(2, node.Sweep{}))
+			r.pass(3 * time.Second)
+			r.step(node.Wake{})
 		}, ""},
+		{"more to sweep up, after a second of rest", func(r *rig) {
+			doDuties(r)
+			r.step(node.Wake{}, ask(1, node.Sweep{}))
+			r.pass(2 * time.Second)
+			r.step(done(1, node.Progressed{}))
+			r.pass(time.Second)
+			r.step(node.Wake{}, ask(2, node.Sweep{}))
+		}, ""},
+		{"more to sweep up, without a rest", func(r *rig) {
+			r.step(node.Wake{}, ask(1, node.Sweep{}))
+			r.pass(time.Second / 2)
+			r.step(done(1, node.Progressed{}))
+			r.pass(time.Second / 4)
+			r.step(node.Wake{}, ask(2, node.Sweep{}))
+		}, "L4j"},
 		{"nothing more to sweep up", func(r *rig) {
 			r.step(node.Wake{}, ask(1, node.Sweep{}))
 			r.step(done(1, node.Progressed{Done: true}))
@@ -168,6 +191,8 @@ func TestDutiesOfOneStep(t *testing.T) {
 			r.step(node.Wake{}, ask(1, node.Sweep{}))
 			r.node(1).Leave()
 			r.step(done(1, node.Progressed{}))
+			r.pass(3 * time.Second)
+			r.step(node.Wake{})
 		}, ""},
 
 		{"a slot becomes free", takesNone(func(*rig) {}), "L4c"},

@@ -53,6 +53,8 @@ type process struct {
 	monitor  monitoring            // kept by leases
 	ran      int                   // slots in use after its last step, kept by duties
 	waits    bool                  // it waits to be told of ready jobs, kept by duties
+	sweptAt  instant.Time          // when it sent the last sweep, kept by duties
+	lull     lull                  // before the next sweep, kept by duties
 	outlook  outlook               // kept by parts
 	ending   uint64                // the request to end a round, until it is answered; kept by rounds
 }

@@ -145,12 +145,17 @@ func (s *service) sweep(ctx context.Context) {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, sweepTime)
 		defer cancel()
-		for done := false; !done; {
-			var err error
-			done, err = kv.RunWith(ctx, s.DB, kv.Options{Priority: kv.PriorityBatch, Tag: "sweep"},
+		for {
+			began := s.Clock.Now()
+			done, err := kv.RunWith(ctx, s.DB, kv.Options{Priority: kv.PriorityBatch, Tag: "sweep"},
 				func(tx kv.Tx) (bool, error) { return s.Store.SweepDropped(tx, jobstore.DropLimit) })
-			if err != nil {
+			if done || err != nil {
 				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.Clock.After(jobstore.SweepPause(s.Clock.Since(began))):
 			}
 		}
 	}()

@@ -202,6 +202,50 @@ func TestDeletionOfManyJobs(t *testing.T) {
 	held.Store(false)
 }
 
+// TestSweepPauses: between two batches of a sweep the store has as long to itself as a batch took.
+func TestSweepPauses(t *testing.T) {
+	pauses := pausing{clock.NewMock(), make(chan time.Duration, 10)}
+	s := newService(t, func(o *Options) { o.DB, o.Clock = slowSweeps{o.DB, pauses}, pauses })
+	s.Want("PUT /_replicator", 201, `{"ok":true}`)
+	s.Want("DELETE /_replicator", 200, `{"ok":true}`)
+	select {
+	case got := <-pauses.asked:
+		if got != batchTime {
+			t.Errorf("a pause of %s after a batch of %s", got, batchTime)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("no pause")
+	}
+}
+
+// pausing is a clock that tells of pauses, which are over at once.
+type pausing struct {
+	*clock.Mock
+	asked chan time.Duration
+}
+
+func (p pausing) After(d time.Duration) <-chan time.Time {
+	p.asked <- d
+	over := make(chan time.Time, 1)
+	over <- time.Time{}
+	return over
+}
+
+const batchTime = 200 * time.Millisecond
+
+// slowSweeps is a store in which a batch of a sweep takes batchTime.
+type slowSweeps struct {
+	kv.Database
+	clock pausing
+}
+
+func (s slowSweeps) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	if o.Tag == "sweep" {
+		s.clock.Add(batchTime)
+	}
+	return s.Database.Begin(ctx, o)
+}
+
 // sweepless is a store in which sweeps wait while they are held.
 type sweepless struct {
 	kv.Database
