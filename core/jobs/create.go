@@ -25,7 +25,11 @@ func (q *Queue) Add(tx kv.Tx, id string, s Schedule, data []byte) error {
 	if old != nil && old.State == Pending && old.Schedule.equal(s) {
 		return nil
 	}
-	q.move(tx, old, &Job{ID: id, State: Pending, Schedule: s})
+	to := &Job{ID: id, State: Pending, Schedule: s}
+	if old != nil && old.State == Pending {
+		to.Lost = old.Lost // a job that is moved is the one that workers vanished with
+	}
+	q.move(tx, old, to)
 	return nil
 }
 

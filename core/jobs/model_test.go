@@ -121,7 +121,7 @@ func (s *machine) Add(t *rapid.T) {
 		return
 	}
 	lost := 0
-	if old != nil && old.State == Pending && old.Schedule.equal(sched) {
+	if old != nil && old.State == Pending {
 		lost = old.Lost
 	}
 	s.m.jobs[id] = &Job{ID: id, State: Pending, Schedule: sched, Data: body, Lost: lost}

@@ -36,10 +36,10 @@ func (k Keys) CallWorkerOf(tx kv.Tx, id string) error {
 // call has a worker compare its runs with the list of its jobs.
 func (k Keys) call(tx kv.Tx, worker string) { tx.Add(k.Call.Pack(worker), 1) }
 
-// CallAll has all workers compare their runs with the lists of their jobs. It looks at the leases through a
-// snapshot: a worker that joins at the same time has no jobs yet.
+// CallAll has all workers compare their runs with the lists of their jobs. It conflicts with workers that
+// join or leave, so that no counter is left of one that is gone.
 func (k Keys) CallAll(tx kv.Tx) error {
-	rows, err := tx.Snapshot().GetRange(k.Worker.Range(), kv.RangeOptions{})
+	rows, err := tx.GetRange(k.Worker.Range(), kv.RangeOptions{})
 	if err != nil {
 		return err
 	}

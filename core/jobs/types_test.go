@@ -112,7 +112,7 @@ func (b *builders) AddBuild(t *rapid.T) {
 		return b.builds.Add(tx, id, jobs.Schedule{Priority: tuple.Pack(class, n)}, rowsBuilt(0))
 	})
 	lost := 0
-	if old := b.twin[id]; old != nil && old.state == jobs.Pending && old.priority == string(tuple.Pack(class, n)) {
+	if old := b.twin[id]; old != nil && old.state == jobs.Pending {
 		lost = old.lost
 	}
 	b.twin[id] = &build{state: jobs.Pending, priority: string(tuple.Pack(class, n)), lost: lost}

@@ -148,6 +148,9 @@ func (cp *checkpoints) isFresh(r *run) bool {
 // foundStands reports whether the logs that a run found can be judged, and are as they were when it looked
 // for them. A database that was made again since the run opened it is another one for the run.
 func (cp *checkpoints) foundStands(r *run) bool {
+	if r.Record().Reset != 0 {
+		return false // S90f tells
+	}
 	l := r.lookup.found
 	return l.source != nil && l == cp.logsOf(r) && max(l.source.Since, l.target.Since) <= r.Began()
 }

@@ -55,10 +55,7 @@ type hearing struct {
 	wished     topic[world.Wished]
 	sends      topic[world.Sends]
 
-	writeRefused    topic[world.WriteRefused]
-	requestAnswered topic[world.RequestAnswered]
-	requestAccepted topic[world.RequestAccepted]
-	requestCanceled topic[world.RequestCanceled]
+	hearsUsers
 
 	// unsettled asks for the work that a world that comes to rest has left; nil when there is none.
 	unsettled []func() *Violation
@@ -66,6 +63,18 @@ type hearing struct {
 	atRest topic[struct{}]
 	// placing is a job that is about to be made, while nothing else happens.
 	placing topic[placing]
+}
+
+// hearsUsers has the topics of what users do and are told.
+type hearsUsers struct {
+	writeRefused    topic[world.WriteRefused]
+	requestAnswered topic[world.RequestAnswered]
+	requestAccepted topic[world.RequestAccepted]
+	requestCanceled topic[world.RequestCanceled]
+	ordered         topic[world.Ordered]
+	obeyed          topic[world.Obeyed]
+	holdAsked       topic[world.HoldAsked]
+	holdMade        topic[world.HoldMade]
 }
 
 // jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of
@@ -224,6 +233,14 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.on.requestAccepted.tell(f)
 	case world.RequestCanceled:
 		c.on.requestCanceled.tell(f)
+	case world.Ordered:
+		c.on.ordered.tell(f)
+	case world.Obeyed:
+		c.on.obeyed.tell(f)
+	case world.HoldAsked:
+		c.on.holdAsked.tell(f)
+	case world.HoldMade:
+		c.on.holdMade.tell(f)
 	case world.SharingAsked:
 		c.sharing.changing, c.sharing.asked = true, c.w.Now()
 	case world.SharingInForce:

@@ -81,6 +81,7 @@ type run struct {
 	stopped   bool // by its node
 	stopAt    instant.Time
 	strayed   instant.Time // since when its job is not its own; Never while it is
+	defies    instant.Time // since when it can be expected to obey users, kept by control
 
 	feed     feed
 	counts   counts

@@ -132,7 +132,9 @@ func (ls *limits) checkOptions(r *run, op peer.Op) {
 			ls.Fail("S30v", "%s makes its target without create_target", r)
 		}
 	case peer.PutLocal:
-		if !rep.UseCheckpoints {
+		head, err := ls.logs.head(op.Body)
+		discards := err == nil && head.session == "" && r.Record().Reset != 0
+		if !rep.UseCheckpoints && !discards {
 			ls.Fail("S30v", "%s writes a checkpoint without use_checkpoints", r)
 		}
 	case peer.FetchDocs:

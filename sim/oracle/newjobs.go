@@ -46,7 +46,11 @@ func (n *newJobs) changed(j jobChange) {
 // checkNew is S18g and S29a to S29c.
 func (n *newJobs) checkNew(id string, s *shadow) {
 	a := s.record
-	added := len(a.History) == 1 && a.History[0].Type == "added" && a.History[0].At == a.Created
+	told := a.History
+	if len(told) == 2 && told[0].Type == "retried" { // by the user who had it made of one that failed
+		told = told[1:]
+	}
+	added := len(told) == 1 && told[0].Type == "added" && told[0].At == a.Created
 	if !added || a.LastUpdated != a.Created {
 		n.Fail("S29a", "job %s was made at %s, and tells of %s and %+v",
 			id, a.Created, a.LastUpdated, a.History)

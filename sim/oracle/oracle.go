@@ -83,7 +83,7 @@ var subjects = []*subject{
 	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
-	&lifeSubject, &requestSubject,
+	&lifeSubject, &requestSubject, &controlSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &completenessSubject,
 	&reportSubject, &quietSubject,

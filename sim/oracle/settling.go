@@ -137,7 +137,7 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 // target, and a one-shot must be over. A job is excused while a database is missing that it may not make, and
 // while its filter does not work.
 func (s *settling) unfinished(id string, job *shadow) string {
-	if job.record.State.Terminal() {
+	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
 	}
 	rep, err := s.w.Store().Spec(s.w.Present(), id)

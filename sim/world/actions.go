@@ -72,13 +72,16 @@ var actions = []action{
 		what: "another policy, priority_coeff and shares are put in force"},
 }
 
+// allActions is the table with the rows of users who steer jobs.
+var allActions = slices.Concat(actions, controlActions)
+
 // AllActions are the names of all that users can do.
-var AllActions = namesOf(actions, func(a action) string { return a.name })
+var AllActions = namesOf(allActions, func(a action) string { return a.name })
 
 // actionNamed is the row of a name, nil for a name that is not in the table.
 func actionNamed(name string) *action {
 	if i := slices.Index(AllActions, name); i >= 0 {
-		return &actions[i]
+		return &allActions[i]
 	}
 	return nil
 }

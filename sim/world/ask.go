@@ -84,6 +84,10 @@ func (w *World) repeat(a Asked) {
 	switch a.Request.(type) {
 	case nil, node.Join, node.Beat, node.Promote, node.Expire, node.Retire, node.Sweep:
 		return // no request of a node; or these make progress, or say that time has passed
+	case node.Accept:
+		if !took(w, a.Request.(node.Accept)) {
+			return // it has parked jobs, perhaps, and another one looks at the next
+		}
 	}
 	w.asks.repeats++
 	if w.asks.repeats%(repeatEvery*max(w.Config.Sample, 1)) != 0 {
@@ -98,4 +102,11 @@ func (w *World) repeat(a Asked) {
 	if err == nil {
 		w.emit(Repeated{a.Request, w.db.Hash() != before})
 	}
+}
+
+// took reports whether the worker of an accept holds jobs by it.
+func took(w *World, q node.Accept) bool {
+	owned := w.store.Keys.Jobs.Owned.Sub(q.Worker, q.Demand.Batch)
+	rows, err := w.View().Present().GetRange(owned.Range(), kv.RangeOptions{Limit: 1})
+	return err == nil && len(rows) > 0
 }

@@ -24,7 +24,7 @@ var Catalogue = describeAll()
 
 func describeAll() []CatalogueEntry {
 	all := faultsByFamily()
-	for _, a := range actions {
+	for _, a := range allActions {
 		all = append(all, CatalogueEntry{a.name, "users", a.where, a.what, a.most})
 	}
 	return all

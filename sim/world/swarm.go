@@ -90,6 +90,13 @@ func Swarm(seed uint64, p Profile) Config {
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
 		c.Actions[ChangeSharing] = 1 + sharing.Intn(actionNamed(ChangeSharing).most)
 	}
+	if control := prng.Fork(seed, "control"); control.Intn(3) == 0 {
+		for _, a := range controlActions {
+			if control.Intn(3) > 0 {
+				c.Actions[a.name] = 1 + control.Intn(a.most)
+			}
+		}
+	}
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	c.drawPeriods(seed, p)
 	c.drawRounds(seed, p)

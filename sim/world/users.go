@@ -36,6 +36,8 @@ type users struct {
 	asked    []map[string]any // bodies of requests
 	requests []string         // ids of their jobs, as far as known
 	sharing  bool             // an operator is putting other settings in force
+	// releasing is while pauses and holds are ended after the healing.
+	releasing bool
 }
 
 // Tenant is a replicator database, as the world knows it.

@@ -198,6 +198,9 @@ func (w *World) Heal() {
 	for _, p := range w.nodes {
 		p.heal()
 	}
+	if w.Config.controls() {
+		steering{w.users}.release()
+	}
 }
 
 // Hash covers everything that happened so far, and the present state of the store and the servers.
