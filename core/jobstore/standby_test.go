@@ -134,3 +134,19 @@ func TestRequestOfDuplicate(t *testing.T) {
 	b.put("one", `{"_deleted":true}`, admin)
 	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "u", b.now); return err })
 }
+
+// TestEditKeepsTheReplication: an edit that leaves the replication id as it is does not hand it to a job that waits.
+func TestEditKeepsTheReplication(t *testing.T) {
+	b := newWaitingBench(t)
+	b.put("one", simple, admin)
+	b.put("two", simple, admin)
+	b.put("one", simple[:len(simple)-1]+`,"worker_batch_size":7}`, admin)
+	w := b.accept()
+	if w.JobID != jobID("one") || !w.Claimed {
+		t.Fatalf("accepted %s, claimed %v", w.JobID, w.Claimed)
+	}
+	b.complete(w)
+	if w := b.accept(); w.JobID != jobID("two") {
+		t.Errorf("accepted %s", w.JobID)
+	}
+}

@@ -151,7 +151,11 @@ func (s *Store) spec(r kv.Reader, jobID string) (rep *spec.Replication, size int
 
 // put stores a new pending job and removes the job that had its id, if any.
 func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, now instant.Time) error {
-	old, err := take(s, tx, jobID)
+	if rep.Filter.Kind != spec.FunctionFilter { // otherwise it takes a request to the source to know
+		id := repid.New(s.Config.Server, rep, "")
+		rec.RepID, rec.BaseID = id.String(), id.Base
+	}
+	old, err := take(s, tx, jobID, rec.RepID)
 	if err != nil {
 		return err
 	}
@@ -159,10 +163,11 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 		return err
 	}
 	rec.describe(rep)
-	free, err := s.reserve(tx, jobID, rec, rep)
+	free, err := s.reserve(tx, jobID, rec)
 	if err != nil {
 		return err
 	}
+	rec.Awaited = old != nil && old.Awaited && old.RepID == rec.RepID
 	s.Keys.inherit(tx, jobID, old, rec)
 	rec.State, rec.Created, rec.LastUpdated = Pending, now, now
 	rec.PausedByDocument = rep.Paused
@@ -188,15 +193,12 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 	return s.Jobs.Add(tx, jobID, schedule, rec.encode())
 }
 
-// reserve computes the replication id of a new job, unless that takes a request to the source, and claims
-// it if it is free. The first job keeps a replication; the others wait, or are refused when they run (see
-// Hold.Claim).
-func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication) (free bool, err error) {
-	if rep.Filter.Kind == spec.FunctionFilter {
+// reserve claims the replication id of a new job, if it is known and free. The first job keeps a replication; the
+// others wait, or are refused when they run (see Hold.Claim).
+func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record) (free bool, err error) {
+	if rec.RepID == "" {
 		return true, nil
 	}
-	id := repid.New(s.Config.Server, rep, "")
-	rec.RepID, rec.BaseID = id.String(), id.Base
 	other, err := s.claimedBy(tx, jobID, rec.RepID)
 	if err == nil && other == nil {
 		tx.Set(s.Keys.Claim.Pack(rec.RepID), []byte(jobID))
@@ -206,7 +208,7 @@ func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record, rep *spec.Replicati
 
 // remove deletes a job with all that belongs to it.
 func (s *Store) remove(tx kv.Tx, jobID string) error {
-	old, err := take(s, tx, jobID)
+	old, err := take(s, tx, jobID, "")
 	if err == nil && old != nil && old.Refused != nil {
 		s.Keys.clearRefused(tx, jobID)
 	}
@@ -214,14 +216,17 @@ func (s *Store) remove(tx kv.Tx, jobID string) error {
 }
 
 // take deletes a job with all that belongs to it but the list of refused documents, and returns its record; nil
-// if there was no job.
-func take(s *Store, tx kv.Tx, jobID string) (*Record, error) {
+// if there was no job. It gives up the right to a replication, unless that has the id keeps: a job that is made anew
+// as the same replication stays ahead of those that wait for it.
+func take(s *Store, tx kv.Tx, jobID, keeps string) (*Record, error) {
 	j, rec, err := readJob(s, tx, jobID)
 	if err != nil || j == nil {
 		return nil, err
 	}
-	if err := (lots{s, tx}).dropClaim(jobID, rec); err != nil {
-		return nil, err
+	if rec.RepID != keeps {
+		if err := (lots{s, tx}).dropClaim(jobID, rec); err != nil {
+			return nil, err
+		}
 	}
 	marks{s.Keys, tx, jobID}.forget(rec)
 	if rec.Expires != 0 {
