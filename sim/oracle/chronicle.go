@@ -132,7 +132,7 @@ func (c *chronicle) followJob(id string, l landing) {
 			after.came, after.gone = now, now
 			change.anew = true
 		}
-		change.anew = change.anew || len(after.record.History) > 0 && after.record.History[0].Type == "added"
+		change.anew = change.anew || madeAnew(before.record, after.record)
 		if header.State == jobs.Finished && (before.header == nil || before.header.State != jobs.Finished) {
 			after.over = now
 		}
@@ -166,4 +166,14 @@ func (c *chronicle) readSpec(id string, before, after *shadow) {
 func (c *chronicle) dropDatabase(t *world.Tenant) {
 	c.dropped[jobstore.DocumentJobs(t.Instance())] = c.w.Now()
 	maps.DeleteFunc(c.docs, func(_ string, truth *docTruth) bool { return truth.j.Tenant() == t })
+}
+
+// madeAnew reports whether the history of a job begins with its making, or with the retry of one that had failed: two
+// users who retry a job at the same moment make it at the same time, though it may have failed in between.
+func madeAnew(before, after *jobstore.Record) bool {
+	if len(after.History) == 0 {
+		return false
+	}
+	retried := after.History[0].Type == "retried" && before != nil && before.State == jobstore.Failed
+	return after.History[0].Type == "added" || retried && after.State != jobstore.Failed
 }

@@ -162,7 +162,8 @@ func (cs *copies) checkStep(s runStep, op peer.CopyDoc, reply peer.Reply) {
 // only an admin may write them. A run is excused for good once anything went wrong in bulk, a failed read, a
 // document with attachments or a refusal: documents may need to be copied alone long after that.
 func (cs *copies) checkAlone(r *run, op peer.CopyDoc) {
-	if r.Replication().UseBulkGet && !r.bulk.excused && !strings.HasPrefix(op.ID, "_design/") {
+	listed := slices.Contains(r.counts.triable, op.ID) // it was refused, and is tried again
+	if r.Replication().UseBulkGet && !r.bulk.excused && !listed && !strings.HasPrefix(op.ID, "_design/") {
 		cs.Fail("S30m", "%s copies %s alone, and nothing was wrong with reading and writing in bulk",
 			r, op.ID)
 	}

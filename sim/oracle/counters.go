@@ -41,6 +41,7 @@ type counts struct {
 	absent           int                 // of them, in a row, those by which it lacks most; see lacks
 	lacked           map[string]bool     // "ID REV" that the target lacked when it was asked
 	listed           []*peer.DocRevs     // the first documents of questions about the list of refused ones
+	triable          []string            // documents in these questions, which may be tried again, alone
 }
 
 // A target that lacks nearly all it is asked about, as a new one does, is not asked any more. The run decides
@@ -78,6 +79,9 @@ func (r *run) noteList(f world.RunCalls) {
 	}
 	if op, is := f.Op.(peer.DiffRevs); is {
 		r.counts.listed = append(r.counts.listed, &op.Docs[0])
+		for _, d := range op.Docs {
+			r.counts.triable = append(r.counts.triable, d.ID)
+		}
 	}
 }
 

@@ -289,6 +289,7 @@ type written struct {
 	Selector        json.RawMessage
 	SinceSeq        json.RawMessage `json:"since_seq"`
 	Params          struct{ Q int } `json:"create_target_params"`
+	OnRefusal       string          `json:"on_refusal"`
 }
 
 // asWritten reports whether a replication is the one that its user wrote in a document. It reads the document
@@ -312,5 +313,5 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 		rep.UseBulkGet == w.UseBulkGet && rep.WorkerBatchSize == w.BatchSize &&
 		rep.WorkerProcesses == conf.Workers && rep.Source.Retries == conf.Retries &&
 		rep.CheckpointInterval == conf.CheckpointInterval
-	return databases && selection && manner
+	return databases && selection && manner && string(rep.OnRefusal) == w.OnRefusal
 }

@@ -89,13 +89,19 @@ type run struct {
 	bulk     bulk
 	rate     callRate
 	failures failures
-	failing  map[string]failing // by the text of the request
-	// fruitless are attempts in a row of a copy that brought nothing, by the text of the request.
+	attempts
+	lookup  lookup
+	history history
+	saving  saving
+	stall   stall
+	reports reports
+}
+
+// attempts are what a run tries again, by the text of the request.
+type attempts struct {
+	failing map[string]failing
+	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
-	lookup    lookup
-	history   history
-	saving    saving
-	reports   reports
 }
 
 // shadow is a job as commits told it.

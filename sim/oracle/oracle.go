@@ -84,8 +84,8 @@ var subjects = []*subject{
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject, &controlSubject,
-	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject,
-	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &completenessSubject,
+	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject, &refusedSubject,
+	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
 	&reportSubject, &quietSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &settlingSubject, &probingSubject,
 }

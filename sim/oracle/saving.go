@@ -42,7 +42,7 @@ var savingSubject = subject{
 			sv.checkStopped(e)
 			sv.checkTold(e.run, e.end.Info)
 		})
-		c.on.runStepped.add(func(s runStep) { sv.checkRest(s.run) })
+		c.on.runStepped.add(sv.checkRest)
 	},
 }
 
@@ -67,6 +67,8 @@ type saving struct {
 	at      instant.Time // when the last checkpoint was whole; 0 while there is none
 	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
 	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
+	store   int          // questions to the store that have no answer, about refused documents
+	stored  instant.Time // when the last of these answers came
 	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
 
 	lone, unasked bool // the source refuses to store logs, and to make its writes durable
@@ -251,11 +253,12 @@ func (sv *savings) checkPace(r *run) {
 func (sv *savings) checkDelay(r *run) {
 	rep, s, source := r.Replication(), &r.saving, r.begin.source
 	paused := r.p.PausedLast() >= min(r.feed.worked, s.rested)
-	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || paused || !sv.asBegun(r) || !sv.goesOn(r) {
+	if s.syncing || s.at == 0 || r.stopped || !rep.Continuous || paused || s.store > 0 ||
+		!sv.asBegun(r) || !sv.goesOn(r) {
 		return
 	}
 	read, saved := source.Number(r.feed.read), peer.Seq(s.put[s.second()].seq)
-	late := sv.w.Now().Sub(max(r.feed.worked, s.rested.Add(rep.CheckpointInterval)))
+	late := sv.w.Now().Sub(max(r.feed.worked, s.stored, s.rested.Add(rep.CheckpointInterval)))
 	if read > source.Number(saved) && read <= source.Number(r.Info().ThroughSeq) && late > time.Second {
 		sv.Fail("S21e",
 			"%s begins with a checkpoint %s after it was due: it has done all through %s, "+
@@ -267,16 +270,32 @@ func (sv *savings) checkDelay(r *run) {
 // checkRest is S21f, called after each step: a one-shot that has read all is over when it has nothing left to
 // do. Only a source that is looking for a revision has the run wait without a request in flight, and failures
 // that it waits to repeat.
-func (sv *savings) checkRest(r *run) {
+func (sv *savings) checkRest(step runStep) {
+	r := step.run
 	s, now := &r.saving, sv.w.Now()
+	s.noteStore(step, now)
 	if s.still != 0 && now.Sub(s.still) > missingPause && r.p.PausedLast() < s.still {
 		sv.Fail("S21f", "%s has read all, and did nothing for %s", r, now.Sub(s.still))
 	}
 	switch {
-	case !r.feed.ended || r.Replication().Continuous || r.Flights() > 0 || r.Info().Waiting != "":
+	case !r.feed.ended || r.Replication().Continuous || r.Flights() > 0 || s.store > 0 || r.Info().Waiting != "":
 		s.still = 0
 	case s.still == 0:
 		s.still = now
+	}
+}
+
+// noteStore counts the questions to the store that have no answer.
+func (s *saving) noteStore(step runStep, now instant.Time) {
+	switch step.ev.(type) {
+	case replication.Stored, replication.RefusedPage:
+		s.store, s.stored = s.store-1, now
+	}
+	for _, e := range step.effects {
+		switch e.(type) {
+		case replication.Refused, replication.ReadRefused:
+			s.store++
+		}
 	}
 }
 

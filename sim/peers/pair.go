@@ -24,6 +24,8 @@ type Network interface {
 	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or
 	// nil.
 	Arrives(s *Server, database string, op peer.Op) *peer.Failure
+	// Silent reports whether the server's feeds stay open now and send nothing but heartbeats.
+	Silent(s *Server) bool
 	// Wished is called when the server of a database wants no requests of a kind until a time by the
 	// process's clock.
 	Wished(owner *engine.Process, key ratelimit.Key, until instant.Time)
@@ -333,9 +335,22 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	return peer.Reply{Result: got}
 }
 
-// openFeed asks for changes. A long poll that finds none is answered at the next change.
+// silence is how often it is looked whether a feed that is silent goes on.
+const silence = 5 * time.Second
+
+// openFeed asks for changes, and is told nothing while the server's feeds are silent. A long poll that finds none is
+// answered at the next change.
 func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
-	return p.request(ctx, peer.Source, "GET", op, func(db *DB, f Fault, respond func(peer.Reply)) {
+	var open effect
+	open = func(db *DB, f Fault, respond func(peer.Reply)) {
+		if db.Server.DB(db.Name) != db {
+			respond(peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}})
+			return
+		}
+		if p.net.Silent(db.Server) {
+			p.engine.After(silence, nil, db.Server.Name, func() { open(db, f, respond) })
+			return
+		}
 		reply := p.changes(db, op, f)
 		if op.Wait && !db.Server.NoLongPoll && reply.Failure == nil && len(p.feed.rows) == 0 && db.Number(p.feed.end) == db.Number(op.Since) {
 			stop := db.wait(p.owner, func(failure *peer.Failure) {
@@ -351,7 +366,8 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 			return
 		}
 		respond(reply)
-	})
+	}
+	return p.request(ctx, peer.Source, "GET", op, open)
 }
 
 // few is the number of rows before a server breaks off (Traits.CutsFeeds) or pauses (Traits.Trickles).

@@ -125,6 +125,7 @@ func (s *shrinker) plain(base world.Config) {
 		func(s *node.Settings) { s.MaxJobs, s.MaxChurn = base.Settings.MaxJobs, base.Settings.MaxChurn },
 		func(s *node.Settings) { s.Interval = base.Settings.Interval },
 		func(s *node.Settings) { s.ActivityTimeout = base.Settings.ActivityTimeout },
+		func(s *node.Settings) { s.StallTimeout = base.Settings.StallTimeout },
 	} {
 		s.change(func(c *world.Config) { edit(&c.Settings) })
 	}

@@ -84,6 +84,8 @@ var faults = []fault{
 		"a server refuses everything for a while"},
 	{"server-slow", "servers", aServer, serverTrouble, seldom, (*deed).serverSlow,
 		"a server takes seconds for every answer for a while"},
+	{"server-silent-feeds", "servers", aServer, silence, seldom, silenceFeeds,
+		"a server keeps its feeds of changes open, and sends no rows, for a while"},
 	{"server-throttles", "servers", aServer, throttling, seldom, (*deed).serverThrottles,
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
@@ -157,6 +159,7 @@ func aroundTimeout(timeout time.Duration) (least, most time.Duration) {
 
 var (
 	serverTrouble = between(5*time.Second, 3*time.Minute)
+	silence       = between(time.Minute, 20*time.Minute)  // longer than a run may get nowhere
 	throttling    = between(5*time.Second, 5*time.Minute) // longer than a run is patient
 )
 
@@ -294,6 +297,11 @@ func (d *deed) serverDown() {
 func (d *deed) serverSlow() {
 	lasts, _ := d.beginAtServer(d.lasts())
 	d.w.net.slow(d.server, lasts)
+}
+
+func silenceFeeds(d *deed) {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.states[d.server].silent = d.w.Engine.Now().Add(lasts)
 }
 
 func (d *deed) serverThrottles() {

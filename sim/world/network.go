@@ -51,6 +51,7 @@ type link struct {
 type serverState struct {
 	until   instant.Time
 	slow    instant.Time // until when its answers take seconds
+	silent  instant.Time // until when its feeds stay open and send nothing
 	refusal *peer.Failure
 	refuses reflect.Type // requests of this kind only; nil for all
 }
@@ -85,7 +86,7 @@ func (n *network) heal() {
 		l.cutUntil = 0
 	}
 	for _, s := range n.servers {
-		n.states[s].until, n.states[s].slow = 0, 0
+		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
 	}
 	clear(n.snares)
 }
@@ -158,6 +159,9 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Fa
 	}
 	return nil
 }
+
+// Silent is peers.Network's.
+func (n *network) Silent(s *peers.Server) bool { return n.states[s].silent > n.w.Engine.Now() }
 
 // Wished is peers.Network's.
 func (n *network) Wished(p *engine.Process, key ratelimit.Key, until instant.Time) {

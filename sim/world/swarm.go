@@ -85,6 +85,11 @@ func Swarm(seed uint64, p Profile) Config {
 	if duplicates := prng.Fork(seed, "duplicates"); duplicates.Intn(4) == 0 {
 		c.DuplicatesFail = true
 	}
+	if stall := prng.Fork(seed, "stall"); stall.Intn(8) == 0 {
+		s.StallTimeout = 0
+	} else if stall.Intn(4) > 0 { // mostly short
+		s.StallTimeout = time.Duration(60+stall.Intn(120)) * time.Second
+	}
 	names := prng.Fork(seed, "namesakes")
 	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {

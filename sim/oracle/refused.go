@@ -1,0 +1,194 @@
+package oracle
+
+import (
+	"encoding/json"
+	"slices"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// refusedLists compare the lists of refused documents with the answers of targets.
+type refusedLists struct {
+	*chronicle
+	answers map[string]map[peers.Revision][]int // the statuses of refusals, by job
+	whole   map[string][]int                    // likewise, of bulk writes that were refused as a whole
+	inRun   map[*run]map[peers.Revision]bool    // refused since the run began
+	lists   map[string]refusedList              // by job, as commits told them
+}
+
+// refusedList is the list of a job. A replication with another base id has checkpoints, and so a list, of its own.
+type refusedList struct {
+	base string
+	rows map[peers.Revision]refusedRow
+}
+
+type refusedRow struct {
+	Status   int
+	First    json.RawMessage
+	Last     json.RawMessage
+	Attempts int
+}
+
+var refusedSubject = subject{
+	invariants: []Invariant{
+		{"S42a", "Before a checkpoint covers a revision that the target refused, the list of the job's refused " +
+			"documents has it, or it is counted beyond the list, or it is on the target."},
+		{"S42b", "The list has revisions that the target refused, with the status of an answer, and counts " +
+			"all attempts."},
+		{"S42c", "A revision leaves the list only when the target has it, or the source has a newer one, or the job " +
+			"replicates something else."},
+		{"S42d", "A job counts the rows of its list of refused documents."},
+	},
+	begin: func(c *chronicle) {
+		l := &refusedLists{
+			chronicle: c, answers: map[string]map[peers.Revision][]int{}, whole: map[string][]int{},
+			inRun: map[*run]map[peers.Revision]bool{}, lists: map[string]refusedList{},
+		}
+		c.on.runReplied.add(l.replied)
+		c.on.runEnded.add(func(r *run) { delete(l.inRun, r) })
+		c.on.logWritten.add(l.checkCovered)
+		c.on.followed.add(func(f landing) {
+			for _, id := range f.jobs {
+				l.follow(id)
+			}
+		})
+	},
+}
+
+// replied notes what the target refused. After most refusals of bulk writes a run copies the documents alone.
+func (l *refusedLists) replied(r reply) {
+	if f := r.Failure; f != nil && f.Kind == peer.Status {
+		if _, writes := r.op.(peer.WriteDocs); writes {
+			l.whole[r.JobID()] = append(l.whole[r.JobID()], f.Status)
+		}
+	}
+	switch result := r.Result.(type) {
+	case peer.Written:
+		for _, v := range result.Refused {
+			l.note(r.run, v)
+		}
+	case peer.Copied:
+		for _, c := range result.Revs {
+			if c.Refused != nil {
+				l.note(r.run, *c.Refused)
+			}
+		}
+	}
+}
+
+func (l *refusedLists) note(r *run, v peer.Refusal) {
+	rev, id := nameOf(v), r.JobID()
+	if l.answers[id] == nil {
+		l.answers[id] = map[peers.Revision][]int{}
+	}
+	if l.inRun[r] == nil {
+		l.inRun[r] = map[peers.Revision]bool{}
+	}
+	l.answers[id][rev], l.inRun[r][rev] = append(l.answers[id][rev], v.Status), true
+}
+
+// checkCovered is S42a, for what was refused to the run that sends the checkpoint. S42c tells of earlier runs.
+func (l *refusedLists) checkCovered(f world.LogWritten) {
+	r, source, target := l.writer(f.ID)
+	head, err := l.logs.head(f.Body)
+	if err != nil || r == nil || len(l.inRun[r]) == 0 || l.senders[head.session] != r.Began() || !l.asBegun(r) {
+		return
+	}
+	s := l.shadows[r.JobID()]
+	if !l.holds(r) || s.record.Refused != nil && s.record.Refused.Beyond > 0 {
+		return
+	}
+	rep, through := r.Replication(), source.Number(peer.Seq(head.seq))
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
+		for _, rev := range offer.Revs {
+			name := peers.Revision{ID: offer.ID, Rev: rev}
+			_, listed := l.lists[r.JobID()].rows[name]
+			if offer.Number <= through && l.inRun[r][name] && !target.Has(offer.ID, rev) && !listed {
+				l.Fail("S42a", "%s checkpoints %s, and %s, which %s refused, is not listed", r, head.seq, name, target)
+			}
+		}
+	}
+}
+
+// follow reads the list of a job again that a commit changed.
+func (l *refusedLists) follow(jobID string) {
+	s, before := l.shadows[jobID], l.lists[jobID]
+	if s.header == nil || s.record.Refused == nil && before.rows == nil {
+		delete(l.lists, jobID)
+		return
+	}
+	after := refusedList{base: s.record.BaseID, rows: l.read(jobID)}
+	l.lists[jobID] = after
+	if told := s.record.Refused; told != nil && told.Listed != int64(len(after.rows)) ||
+		told == nil && len(after.rows) > 0 {
+		l.Fail("S42d", "job %s has %d refused documents in its list, and counts %+v", jobID, len(after.rows), told)
+	}
+	for name, row := range after.rows { // in any order: a job whose list is wrong fails whatever it has
+		l.checkRow(jobID, name, before.rows[name], row)
+	}
+	if before.base == after.base && s.came != l.w.Now() {
+		l.checkGone(jobID, before, after)
+	}
+}
+
+// read is the list of a job as it is stored.
+func (l *refusedLists) read(jobID string) map[peers.Revision]refusedRow {
+	space := l.w.Store().Keys.Refused.Sub(jobID)
+	found, err := l.w.Present().GetRange(space.Range(), kv.RangeOptions{})
+	rows := map[peers.Revision]refusedRow{}
+	for _, kv := range found {
+		var name peers.Revision
+		var row refusedRow
+		if err == nil {
+			err = space.Scan(kv.Key, &name.ID, &name.Rev)
+		}
+		if err == nil {
+			err = json.Unmarshal(kv.Value, &row)
+		}
+		rows[name] = row
+	}
+	if err != nil {
+		l.unreadable("list of refused documents of job "+jobID, err)
+	}
+	return rows
+}
+
+// checkRow is S42b, for a row that may be as it was before.
+func (l *refusedLists) checkRow(jobID string, name peers.Revision, before, now refusedRow) {
+	if before.Attempts == now.Attempts && string(before.Last) == string(now.Last) {
+		return
+	}
+	if !slices.Contains(l.answers[jobID][name], now.Status) && !slices.Contains(l.whole[jobID], now.Status) {
+		l.Fail("S42b", "job %s lists %s with status %d, and the target answered %v", jobID, name, now.Status,
+			l.answers[jobID][name])
+	}
+	most := before.Attempts + len(l.answers[jobID][name]) + len(l.whole[jobID]) // one in bulk, another alone, say
+	counts := now.Attempts > before.Attempts && now.Attempts <= most
+	if !counts || before.Attempts > 0 && string(before.First) != string(now.First) {
+		l.Fail("S42b", "job %s lists %s after %+v as %+v", jobID, name, before, now)
+	}
+}
+
+// checkGone is S42c. It judges changes of runs whose databases have lost nothing.
+func (l *refusedLists) checkGone(jobID string, before, after refusedList) {
+	r := l.runOf(jobID)
+	if r == nil || !l.holds(r) || !l.asBegun(r) {
+		return
+	}
+	rep := r.Replication()
+	source, target := l.w.Database(rep.Source.URL), l.w.Database(rep.Target.URL)
+	leaves := map[peers.Revision]bool{}
+	for _, offer := range source.OffersAfter(0, rep.Filter, rep.WinningRevsOnly) {
+		for _, rev := range offer.Revs {
+			leaves[peers.Revision{ID: offer.ID, Rev: rev}] = true
+		}
+	}
+	for name := range before.rows { // in any order
+		if _, stays := after.rows[name]; !stays && leaves[name] && !target.Has(name.ID, name.Rev) {
+			l.Fail("S42c", "%s is not in the list of %s any more, and %s has not got it", name, r, target)
+		}
+	}
+}
