@@ -59,14 +59,15 @@ func (f *feed) note(op peer.Op, reply peer.Reply, now instant.Time) {
 const idlePause = 10 * time.Second
 
 // called is L8d: a run that reads too seldom is late with changes. Only pauses in which the run did nothing
-// else count, and none in which its node stood still. A feed that failed has pauses of its own (S28a).
+// else count, and none in which its node stood still, or the store had not answered about refused documents. A feed
+// that failed has pauses of its own (S28a).
 func (fs *feeds) called(c call) {
 	read, reads := c.op.(peer.ReadChanges)
 	if !reads {
 		return
 	}
 	f := &c.feed
-	idle := f.answered != 0 && f.answered == f.worked && c.p.PausedLast() < f.answered
+	idle := f.answered != 0 && f.answered == f.worked && c.p.PausedLast() < f.answered && c.saving.store == 0
 	if pause := fs.w.Now().Sub(f.answered); idle && pause > idlePause+pauseSlack {
 		fs.Fail("L8d", "%s reads changes again after %s, and did nothing in between", c.run, pause)
 	}

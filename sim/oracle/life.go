@@ -87,7 +87,7 @@ func (l *lives) checkHeld(j jobChange) {
 			l.Fail("S29f", "job %s was stopped, and its history begins with %+v", id, a.History)
 		}
 	case node.Complete:
-		l.checkCompleted(id, a, q, wall)
+		l.checkCompleted(j, q)
 	case node.Fail:
 		l.checkTrouble(id, a, q.Trouble, wall)
 	case node.Crash:
@@ -96,9 +96,15 @@ func (l *lives) checkHeld(j jobChange) {
 	}
 }
 
-// checkCompleted is S29h and S29j.
-func (l *lives) checkCompleted(id string, a *jobstore.Record, q node.Complete, wall instant.Time) {
-	l.checkNewest(id, a, "stopped", wall)
+// checkCompleted is S29h and S29j. A one-shot that is to start over, and completes before its run hears of that, is
+// queued again.
+func (l *lives) checkCompleted(j jobChange, q node.Complete) {
+	id, a := j.id, j.after.record
+	if j.before.record.Reset != 0 {
+		l.checkNewest(id, a, "pending", j.Wall)
+		return
+	}
+	l.checkNewest(id, a, "stopped", j.Wall)
 	if a.ErrorCount > 0 || a.Error != "" {
 		l.Fail("S29h", "job %s is completed, and tells of %d crashes: %s", id, a.ErrorCount, a.Error)
 	}

@@ -341,7 +341,7 @@ func (t *feedFailures) note(op peer.ReadChanges, reply peer.Reply, now, steady i
 // checkEnd judges a run that gives up because of an answer.
 func (rt *retries) checkEnd(e ending) {
 	answer, is := e.ev.(replication.Reply)
-	if !is || e.end.Cause != replication.Crashed {
+	if !is || e.end.Cause != replication.Crashed || e.end.Trouble.Error == "stalled" {
 		return
 	}
 	f := answer.Failure
