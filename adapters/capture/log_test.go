@@ -65,7 +65,7 @@ func TestLog(t *testing.T) {
 	if none.Continuous || none.MTBF != time.Second {
 		t.Errorf("none, which crashes at once: %+v", none)
 	}
-	if len(jobs) != 9 || c.Workload.Accounts[1].Name != "user:" {
+	if len(jobs) != 8 || c.Workload.Accounts[1].Name != "user:" {
 		t.Errorf("%d jobs of %+v", len(jobs), c.Workload.Accounts)
 	}
 	ini := c.INI()

@@ -7,28 +7,47 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/benbjohnson/clock"
 )
 
-// log is one in memory, on a clock of its own.
+// log is one in memory, on a clock of its own, whose timers write from goroutines of theirs.
 type log struct {
-	bytes.Buffer
+	mu   sync.Mutex
+	text bytes.Buffer
 	wall *clock.Mock
 }
 
-// take returns the lines since it was last asked, without their times.
-func (l *log) take() []string {
-	text := regexp.MustCompile(`time=\S+ `).ReplaceAllString(l.String(), "")
-	l.Reset()
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// take returns the lines since it was last asked, without their times, once there are as many as wanted.
+func (l *log) take(wanted int) []string {
+	for range 5000 {
+		l.mu.Lock()
+		there := bytes.Count(l.text.Bytes(), []byte("\n"))
+		l.mu.Unlock()
+		if there >= wanted {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := regexp.MustCompile(`time=\S+ `).ReplaceAllString(l.text.String(), "")
+	l.text.Reset()
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
 func (l *log) want(t *testing.T, lines ...string) {
 	t.Helper()
-	if got := l.take(); !slices.Equal(got, append(lines, "")[:max(len(lines), 1)]) {
+	if got := l.take(len(lines)); !slices.Equal(got, append(lines, "")[:max(len(lines), 1)]) {
 		t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(lines, "\n"))
 	}
 }
@@ -84,11 +103,11 @@ func TestBound(t *testing.T) {
 			logger.Info("x", "i", i)
 		}
 	}
-	if got := len(l.take()); got != most+20 {
+	if got := len(l.take(most + 20)); got != most+20 {
 		t.Errorf("%d lines", got)
 	}
 	l.wall.Add(window)
-	if got := len(l.take()); got != most {
+	if got := len(l.take(most)); got != most {
 		t.Errorf("%d lines of repetitions", got)
 	}
 }
@@ -100,8 +119,8 @@ func TestJSON(t *testing.T) {
 	logger.Info("started")
 	logger.Warn("failed", "job", "a|b", "class", "unauthorized", "after", 90*time.Second)
 	var line map[string]string
-	if err := json.Unmarshal(l.Bytes(), &line); err != nil || line["msg"] != "failed" || line["level"] != "WARN" ||
+	if err := json.Unmarshal(l.text.Bytes(), &line); err != nil || line["msg"] != "failed" || line["level"] != "WARN" ||
 		line["job"] != "a|b" || line["class"] != "unauthorized" || line["time"] == "" || line["after"] != "1m30s" {
-		t.Errorf("%s: %v", l.String(), err)
+		t.Errorf("%s: %v", l.text.String(), err)
 	}
 }
