@@ -128,7 +128,7 @@ func TestRoundTripsOfJobs(t *testing.T) {
 				_, _, err := l.s.Jobs.Promote(tx, l.now.Add(time.Hour), 100)
 				return err
 			})
-			l.trips("expire", 4+min(n-1, 1), func(tx kv.Tx) error {
+			l.trips("expire", 4+2*min(n-1, 1), func(tx kv.Tx) error {
 				_, err := l.s.Jobs.Expire(tx, "w", nil, 100)
 				return err
 			})
