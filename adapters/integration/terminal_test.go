@@ -26,7 +26,7 @@ func TestTerminalStatus(t *testing.T) {
 		{"no server", []string{"http://127.0.0.1:1/x", target, "--retries", "0"}, 1, "connect_failed"},
 		{"no URL", []string{"x", target}, 1, "local_endpoints_not_supported"},
 		{"bad option", []string{source, target, "--workers", "0"}, 1, "worker_processes"},
-		{"unknown flag", []string{source, target, "--magic"}, 80, "unknown flag --magic"},
+		{"unknown flag", []string{source, target, "--magic"}, 2, "unknown flag --magic"},
 	} {
 		out, status := replicate(t, c.args...)
 		if status != c.status || !strings.Contains(out, c.says) {
