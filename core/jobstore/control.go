@@ -2,7 +2,6 @@ package jobstore
 
 import (
 	"couchrelay/core/docs"
-	"couchrelay/core/ejson"
 	"couchrelay/core/jobs"
 )
 
@@ -81,19 +80,8 @@ func (o Operator) runAgain(jobID string, failed *Record, reason string) (changed
 
 // unfinish removes the terminal state from the document of a job, which gets another one in turn.
 func (o Operator) unfinish(rec *Record) error {
-	db, err := o.database(rec)
-	if err != nil || db == nil {
-		return err
-	}
-	doc, err := db.Read(rec.DocID, docs.Want{})
-	if isRefusal(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	body, err := ejson.Parse(doc.Body)
-	if err != nil {
+	db, doc, body, err := documentOf(o.Store, o.Tx, rec)
+	if err != nil || doc == nil {
 		return err
 	}
 	unset(&body, docs.ReplicationMembers...)
@@ -103,15 +91,6 @@ func (o Operator) unfinish(rec *Record) error {
 		return Obstacle("the document asks for no replication that can run: " + err.Error())
 	}
 	return err
-}
-
-// database is the one that a job's document is in, nil if that is gone.
-func (o Operator) database(rec *Record) (*docs.Database, error) {
-	db, err := o.Store.Docs.Open(o.Tx, rec.Database)
-	if isRefusal(err) || err == nil && instancePrefix(db.Instance) != rec.Instance {
-		return nil, nil
-	}
-	return db, err
 }
 
 // write writes a document of a replicator database.
@@ -158,7 +137,7 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 	case rec.Transient():
 		return true, o.Store.remove(o.Tx, jobID)
 	}
-	db, err := o.database(rec)
+	db, err := databaseOf(o.Store, o.Tx, rec)
 	if err != nil || db == nil {
 		return false, err
 	}

@@ -253,29 +253,44 @@ func (s *Store) putFailed(tx kv.Tx, jobID string, rec *Record, reason string, no
 	return s.writeTerminal(tx, rec, now)
 }
 
+// databaseOf opens the database that a job's document is in. It is nil if that is gone, or was made again since.
+func databaseOf(s *Store, tx kv.Tx, rec *Record) (*docs.Database, error) {
+	db, err := s.Docs.Open(tx, rec.Database)
+	if isRefusal(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if instancePrefix(db.Instance) != rec.Instance {
+		return nil, nil
+	}
+	return db, nil
+}
+
+// documentOf reads the document of a job with its body. It is nil if the document, or its database, is gone.
+func documentOf(s *Store, tx kv.Tx, rec *Record) (*docs.Database, *docs.Document, ejson.Value, error) {
+	db, err := databaseOf(s, tx, rec)
+	if err != nil || db == nil {
+		return nil, nil, ejson.Value{}, err
+	}
+	doc, err := db.Read(rec.DocID, docs.Want{})
+	if isRefusal(err) {
+		return nil, nil, ejson.Value{}, nil
+	}
+	if err != nil {
+		return nil, nil, ejson.Value{}, err
+	}
+	body, err := ejson.Parse(doc.Body)
+	return db, doc, body, err
+}
+
 // writeTerminal writes the terminal state of a job into its document, unless the document or its database
 // is gone, or the database was made again since. It is in the transaction that ends the job, so that both
 // say the same at any time.
 func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
-	db, err := s.Docs.Open(tx, rec.Database)
-	if isRefusal(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if instancePrefix(db.Instance) != rec.Instance {
-		return nil
-	}
-	doc, err := db.Read(rec.DocID, docs.Want{})
-	if isRefusal(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	body, err := ejson.Parse(doc.Body)
-	if err != nil {
+	db, doc, body, err := documentOf(s, tx, rec)
+	if err != nil || doc == nil {
 		return err
 	}
 	before := stateOf(body)

@@ -83,7 +83,7 @@ func TestOrders(t *testing.T) {
 			"it is over and forgotten, was canceled, or never was")
 }
 
-// TestOrdersRefused: a wrong order is answered with what is wrong, and changes nothing.
+// TestOrdersRefused: the answer to a wrong order names its mistake, and nothing changes.
 func TestOrdersRefused(t *testing.T) {
 	s := newService(t)
 	id := url.PathEscape(makeJob(s, "r", `{"source":"http://h/a","target":"http://h/b","paused":true}`))

@@ -29,7 +29,7 @@ type refusedDoc struct {
 	Attempts int       `json:"attempts"`
 }
 
-// failures is a page of them. Total also counts those that are not stored. Cursor leads to the next page; it is
+// failures is a page of the list. Total also counts those that are not stored. Cursor leads to the next page; it is
 // null on the last one.
 type failures struct {
 	Total    int64        `json:"total_rows"`

@@ -200,7 +200,7 @@ func (l *list) readKeys() error {
 	return nil
 }
 
-// listed is what is told of the list beside its rows.
+// listed is the part of the answer beside its rows.
 func (l *list) listed() listed {
 	a := listed{Total: l.total, Offset: l.skipped}
 	if l.next != nil {

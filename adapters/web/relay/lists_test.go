@@ -119,7 +119,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// encoded escapes what is between = and &.
+// encoded escapes the values of a query's parameters.
 func encoded(parameters string) string {
 	var parts []string
 	for part := range strings.SplitSeq(parameters, "&") {
@@ -178,7 +178,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// TestBadParametersOfLists: what is not understood is refused, with what is accepted.
+// TestBadParametersOfLists: the refusal of a parameter or value names those that lists know.
 func TestBadParametersOfLists(t *testing.T) {
 	s := newLists(t)
 	r, _ := ask(t, s, "/_scheduler/docs?limit=2")
