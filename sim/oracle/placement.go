@@ -29,8 +29,8 @@ type place struct {
 	at          instant.Time // when the job is made
 	least, most float64      // bounds of its priority value under fair share, if it had weight 1, of its key otherwise
 	jobs, sum   float64      // of the account: its jobs with this one, and the weights of the others
-	floor       float64      // under tags, and the longest way from there that counts
-	longest     float64
+	low, high   float64      // bounds of the floor under tags
+	longest     float64      // way from there that counts
 }
 
 var placementSubject = subject{
@@ -68,7 +68,7 @@ func (p *placement) expect(jobID, account string) {
 		tail := p.tails[account]
 		begins := order.Round.Base // of this round
 		e.least, e.most = float64(max(tail, p.virtual, begins)), float64(max(tail, p.storedVirtual(), begins))
-		e.floor = float64(max(p.virtual, begins))
+		e.low, e.high = float64(max(p.virtual, begins)), float64(max(p.storedVirtual(), begins))
 		e.longest = 2 * e.jobs * costOf(p.growthInterval(), p.sharing.sharesOf(account))
 	default:
 		if p.w.ClocksWereSet() {
@@ -101,8 +101,9 @@ func (e *place) weigh(weight float64) {
 	case schedule.Tags:
 		if sum != e.jobs*weight {
 			more := sum/e.jobs/weight - 1
-			e.least += wayOf(e.least-e.floor, e.longest)*more - 1
-			e.most += max(0, wayOf(e.most-e.floor, e.longest)*more) + 1
+			least := min(wayOf(e.least-e.low, e.longest)*more, wayOf(e.least-e.high, e.longest)*more)
+			most := max(wayOf(e.most-e.low, e.longest)*more, wayOf(e.most-e.high, e.longest)*more)
+			e.least, e.most = e.least+least-1, e.most+max(0, most)+1
 		}
 	}
 }
