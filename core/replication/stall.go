@@ -51,7 +51,7 @@ func (s *stallWatch) look() {
 }
 
 // suspicious reports whether the run should get on: changes are pending, and it does not wait for the store to list
-// what was refused, for a server that asked it to wait (429), or for documents. Of these the run hears nothing
+// what was refused, until it may ask a server again that said 429, or for documents. Of these the run hears nothing
 // before they are over; an attachment that takes hours is no stall as long as it moves, and the adapter ends a
 // request that does not.
 func (s *stallWatch) suspicious() bool {
@@ -59,7 +59,7 @@ func (s *stallWatch) suspicious() bool {
 		return false
 	}
 	for _, c := range s.calls {
-		if c.answers > 0 || c.id != 0 && ofDocuments(c.op) {
+		if waits := c.id == 0 && c.answers > 0; waits || c.id != 0 && ofDocuments(c.op) {
 			return false
 		}
 	}

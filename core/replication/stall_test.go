@@ -221,6 +221,24 @@ func TestThrottledIsNotStalled(t *testing.T) {
 	}
 }
 
+// TestSilenceAfter429: a source that asked the run to slow down, and then keeps its feed open without rows, is no
+// reason to wait for ever.
+func TestSilenceAfter429(t *testing.T) {
+	w := stalling(t, func(w *world) {
+		first := true
+		w.answer = func(c Call) *peer.Failure {
+			if _, reads := c.Op.(peer.ReadChanges); reads && first {
+				first = false
+				return &peer.Failure{Kind: peer.Status, Status: 429}
+			}
+			return nil
+		}
+	}, peer.ReadChanges{})
+	w.readOnce()
+	w.wait(time.Hour, peer.ReadChanges{})
+	w.wantEnd(Crashed, "stalled")
+}
+
 // TestProgressIsNoStall: every sign of progress gives the run the whole time again.
 func TestProgressIsNoStall(t *testing.T) {
 	for name, progress := range map[string]func(*Run){
