@@ -119,7 +119,7 @@ func TestRoundTripsOfJobs(t *testing.T) {
 					t.Errorf("%s has no claim, of %d", w.JobID, len(work))
 				}
 			}
-			hold := func(tx kv.Tx) jobstore.Hold { return l.s.Hold(tx, work[0].JobID, work[0].Lock, l.now) }
+			hold := func(tx kv.Tx) jobstore.Owned { return l.s.Owned(tx, work[0].JobID, work[0].Lock, l.now) }
 			l.trips("progress", 3, func(tx kv.Tx) error { return hold(tx).Progress(jobstore.Stats{DocsRead: 1}) })
 			l.trips("crash", 3, func(tx kv.Tx) error {
 				return hold(tx).Crash(replication.Trouble{}, nil, jobstore.Turn{}, 1)

@@ -51,7 +51,7 @@ type Explanation struct {
 	Priority *schedule.Place // its place in the queue, or the one that it comes back to
 	Due      instant.Time    // before which it does not run; 0 for none
 	Problem  *Problem        // that it crashed or failed with last
-	Holds    []jobstore.Embargo
+	Holds    []jobstore.Hold
 	Behind   *Behind
 	Node     *Node // that runs it
 	Slots    Slots

@@ -98,19 +98,19 @@ func (b *bench) accept(most int) {
 }
 
 // end ends the oldest run.
-func (b *bench) end(f func(jobstore.Hold, jobstore.Turn) error) {
+func (b *bench) end(f func(jobstore.Owned, jobstore.Turn) error) {
 	b.t.Helper()
 	w := b.work[0]
 	b.work = b.work[1:]
 	b.do(func(tx kv.Tx) error {
-		return f(b.s.Hold(tx, w.JobID, w.Lock, b.now), jobstore.Turn{Place: w.Place})
+		return f(b.s.Owned(tx, w.JobID, w.Lock, b.now), jobstore.Turn{Place: w.Place})
 	})
 }
 
 func (b *bench) crash(name string, throttled bool) {
 	b.t.Helper()
 	trouble := replication.Trouble{Error: name, Reason: "because", Throttled: throttled}
-	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) })
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) })
 }
 
 func (b *bench) order(f func(jobstore.Operator) error) {
@@ -118,7 +118,7 @@ func (b *bench) order(f func(jobstore.Operator) error) {
 	b.do(func(tx kv.Tx) error { return f(jobstore.Operator{Store: b.s, Tx: tx, By: "ann", Now: b.now}) })
 }
 
-func (b *bench) hold(e jobstore.Embargo) {
+func (b *bench) hold(e jobstore.Hold) {
 	b.order(func(o jobstore.Operator) error { _, err := o.MakeHold(e); return err })
 }
 
@@ -204,9 +204,9 @@ func TestLifeExplained(t *testing.T) {
 	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x"}, int64(7)
 	stats.ChangesPending = &left
 	w := b.work[0]
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now+5).Progress(stats) })
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now+5).StoreRefused("1", []replication.Finding{{
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now+5).StoreRefused("1", []replication.Finding{{
 			Refusal: peer.Refusal{ID: "d", Rev: "1-x", Status: 403},
 		}})
 	})
@@ -248,11 +248,11 @@ func TestEndsExplained(t *testing.T) {
 	if b.work[0].JobID != done {
 		b.work[0], b.work[1] = b.work[1], b.work[0]
 	}
-	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
-	b.end(func(h jobstore.Hold, turn jobstore.Turn) error {
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
 		return h.Fail(replication.Trouble{Error: "duplicate", Reason: "twice"}, turn)
 	})
-	b.hold(jobstore.Embargo{Server: "h"})
+	b.hold(jobstore.Hold{Server: "h"})
 	b.want(done, "The job is completed", Completed)
 	e := b.want(failed, "with duplicate (twice); what to do: delete one", Failed)
 	if e.Problem.Class != "configuration" || len(e.Holds) > 0 {
@@ -275,16 +275,16 @@ func TestStoppedJobs(t *testing.T) {
 	if !e.Node.Stop {
 		t.Error("the run is not told to stop")
 	}
-	b.end(func(h jobstore.Hold, turn jobstore.Turn) error { return h.Requeue(nil, turn) })
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Requeue(nil, turn) })
 	e = b.want(id, "It is paused until it is resumed, by ann", Paused)
 	if !e.saysUnknown("estimated_wait_seconds") || e.Position != nil {
 		t.Errorf("%+v", e)
 	}
 	b.order(func(o jobstore.Operator) error { _, err := o.Resume(id, ""); return err })
-	b.hold(jobstore.Embargo{Server: "h", Reason: "move"})
-	b.hold(jobstore.Embargo{Server: "h:81"})
-	b.hold(jobstore.Embargo{Server: "h:82"})
-	b.hold(jobstore.Embargo{Database: "_replicator"})
+	b.hold(jobstore.Hold{Server: "h", Reason: "move"})
+	b.hold(jobstore.Hold{Server: "h:81"})
+	b.hold(jobstore.Hold{Server: "h:82"})
+	b.hold(jobstore.Hold{Database: "_replicator"})
 	e = b.want(id, "any of the holds database:_replicator (by ann", Held) // still among the ready jobs
 	if len(e.Holds) != 3 || e.Position == nil || e.Wait != nil || !slices.Equal(e.Endpoint[0].Holds,
 		[]string{"server:h"}) ||
@@ -311,7 +311,7 @@ func TestAllStatesExplained(t *testing.T) {
 			n := rapid.IntRange(0, 3).Draw(t, "job")
 			return jobstore.DocumentJobs(tuple.UUID{1}) + fmt.Sprint(n)
 		}
-		holds := []jobstore.Embargo{{Server: "h"}, {Server: "h:81"}, {Database: "_replicator"}}
+		holds := []jobstore.Hold{{Server: "h"}, {Server: "h:81"}, {Database: "_replicator"}}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				for n := range 4 {
@@ -333,11 +333,11 @@ func TestAllStatesExplained(t *testing.T) {
 				}
 				name := rapid.SampledFrom([]string{"timeout", "max_backoff", "new_error"}).Draw(t, "error")
 				trouble := replication.Trouble{Error: name, Throttled: name == "max_backoff"}
-				b.end(rapid.SampledFrom([]func(jobstore.Hold, jobstore.Turn) error{
-					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Requeue(nil, turn) },
-					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) },
-					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Fail(trouble, turn) },
-					func(h jobstore.Hold, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) },
+				b.end(rapid.SampledFrom([]func(jobstore.Owned, jobstore.Turn) error{
+					func(h jobstore.Owned, turn jobstore.Turn) error { return h.Requeue(nil, turn) },
+					func(h jobstore.Owned, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) },
+					func(h jobstore.Owned, turn jobstore.Turn) error { return h.Fail(trouble, turn) },
+					func(h jobstore.Owned, turn jobstore.Turn) error { return h.Crash(trouble, nil, turn, 1) },
 				}).Draw(t, "how"))
 			},
 			"pause": func(*rapid.T) {

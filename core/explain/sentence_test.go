@@ -13,7 +13,7 @@ const at = instant.Time(1_700_000_000_000_000) // 2023-11-14T22:13:20Z
 func TestSentences(t *testing.T) {
 	minutes := func(n int) *time.Duration { d := time.Duration(n) * time.Minute; return &d }
 	problem := &Problem{Error: "unauthorized", Reason: "no", Advice: "correct it", Count: 3}
-	hold := jobstore.Embargo{Server: "h", Reason: "disks", By: "bob", At: at}
+	hold := jobstore.Hold{Server: "h", Reason: "disks", By: "bob", At: at}
 	slots := Slots{Nodes: 2, MaxJobs: 8, Running: 8}
 	for _, c := range []struct {
 		e    Explanation
@@ -35,9 +35,9 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Paused}, View: jobstore.View{
 			Control: jobstore.Control{Pause: &jobstore.Pause{By: "ann", Reason: "disks", At: at}}}},
 			"It is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks."},
-		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Embargo{hold}},
+		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Hold{hold}},
 			"It may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force."},
-		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Embargo{{Database: "_replicator", At: at},
+		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Hold{{Database: "_replicator", At: at},
 			{Server: "h", At: at}}},
 			"It may not run while any of the holds database:_replicator (since 2023-11-14T22:13:20Z) and " +
 				"server:h (since 2023-11-14T22:13:20Z) is in force."},

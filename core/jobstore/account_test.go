@@ -59,7 +59,7 @@ func (b *bench) first() schedule.Place {
 
 func (b *bench) requeue(w Work, turn Turn) {
 	b.t.Helper()
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, turn) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, turn) })
 }
 
 func TestChargesLandInAnyOrder(t *testing.T) {
@@ -370,7 +370,7 @@ func TestAccountsModel(t *testing.T) {
 				w := running[0]
 				running = running[1:]
 				turn := Turn{Place: w.Place, Owed: time.Duration(rapid.IntRange(0, 100).Draw(t, "owed")) * time.Second}
-				end := func(tx kv.Tx) error { return s.Hold(tx, w.JobID, w.Lock, now).Requeue(nil, turn) }
+				end := func(tx kv.Tx) error { return s.Owned(tx, w.JobID, w.Lock, now).Requeue(nil, turn) }
 				if rapid.Bool().Draw(t, "over") {
 					end = func(tx kv.Tx) error {
 						rec := *w.Record

@@ -15,7 +15,7 @@ type Duplicate struct {
 	// Passing reports that the conflict is temporary: the other job was made by a request, or its database
 	// was deleted and the job is about to be swept.
 	Passing bool
-	// Waits reports that the job is to wait for the other one's end; see Hold.StandBy.
+	// Waits reports that the job is to wait for the other one's end; see Owned.StandBy.
 	Waits bool
 }
 
@@ -33,7 +33,7 @@ func (d *Duplicate) Error() string {
 
 // Claim gives the job the right to run as a replication, for as long as the job is not over. When another
 // job has that right, Claim returns a *Duplicate and leaves everything as it is.
-func (h Hold) Claim(repID, baseID string) error {
+func (h Owned) Claim(repID, baseID string) error {
 	return h.change(func(rec *Record) error {
 		other, err := h.s.claimedBy(h.tx, h.jobID, repID)
 		if err != nil {
@@ -52,7 +52,7 @@ func (h Hold) Claim(repID, baseID string) error {
 }
 
 // become notes which replication the job is. One that it was before is another job's then.
-func (h Hold) become(rec *Record, repID, baseID string) error {
+func (h Owned) become(rec *Record, repID, baseID string) error {
 	if rec.RepID == repID {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (h Hold) become(rec *Record, repID, baseID string) error {
 
 // claim gives jobs that are being accepted the right to run as the replications of their records, where that
 // is free or theirs already. So most runs need no Claim of their own. Rows are read so that it conflicts with
-// other claims; which jobs lose to another is for Hold.Claim to tell.
+// other claims; which jobs lose to another is for Owned.Claim to tell.
 func (k Keys) claim(tx kv.Tx, accepted []Work) error {
 	keys := make([][]byte, len(accepted))
 	for i := range accepted {
@@ -99,7 +99,7 @@ func (k Keys) claim(tx kv.Tx, accepted []Work) error {
 }
 
 // duplicate is why the job must not run as a replication that another job has.
-func (h Hold) duplicate(repID string, rec, other *Record) error {
+func (h Owned) duplicate(repID string, rec, other *Record) error {
 	passing := other.Transient()
 	if !passing {
 		dropped, err := h.tx.Get(h.s.Keys.Dropped.Pack(other.Instance))
@@ -181,7 +181,7 @@ func (l lots) handOver(repID string) error {
 
 // StandBy ends a run whose job may not run as a replication that another job has. The job waits for that job's
 // end in a lot, or is pending if the right is free by now.
-func (h Hold) StandBy(repID, baseID string, turn Turn) error {
+func (h Owned) StandBy(repID, baseID string, turn Turn) error {
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		other, err := h.s.claimedBy(h.tx, h.jobID, repID)

@@ -47,7 +47,9 @@ func TestAcceptClaims(t *testing.T) {
 					if want := c.want[w.Record.DocID]; w.Claimed != want {
 						t.Errorf("%s: claimed %v, want %v", w.Record.DocID, w.Claimed, want)
 					}
-					held := get(b, func(tx kv.Tx) (*Work, error) { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Work() })
+					held := get(b, func(tx kv.Tx) (*Work, error) {
+						return b.s.Owned(tx, w.JobID, w.Lock, b.now).Work()
+					})
 					if held.Claimed != w.Claimed {
 						t.Errorf("%s: claimed %v when it is read again", w.Record.DocID, held.Claimed)
 					}

@@ -39,14 +39,14 @@ func (b *bench) reset(id string) (bool, string) {
 }
 
 // end ends the run of a job.
-func (b *bench) end(w Work, f func(Hold) error) {
+func (b *bench) end(w Work, f func(Owned) error) {
 	b.t.Helper()
-	b.do(func(tx kv.Tx) error { return f(b.s.Hold(tx, w.JobID, w.Lock, b.now)) })
+	b.do(func(tx kv.Tx) error { return f(b.s.Owned(tx, w.JobID, w.Lock, b.now)) })
 }
 
 func (b *bench) crash(w Work) {
 	b.t.Helper()
-	b.end(w, func(h Hold) error { return h.Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1) })
+	b.end(w, func(h Owned) error { return h.Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1) })
 }
 
 // TestRetryEndsBackOff: the job is ready at once, and crashes still count.
@@ -88,7 +88,7 @@ func TestRetryOfWhatIsBarred(t *testing.T) {
 		t.Errorf("paused: %q", obstacle)
 	}
 	b.resume(id)
-	hold := Embargo{Database: "_replicator"}
+	hold := Hold{Database: "_replicator"}
 	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
 	if _, obstacle := b.retry(id); obstacle != "hold database:_replicator keeps the job from running" {
 		t.Errorf("held: %q", obstacle)
@@ -113,7 +113,7 @@ func TestRetryOfFailed(t *testing.T) {
 	b.put("r", simple, admin)
 	id := jobID("r")
 	w := b.accept()
-	b.end(w, func(h Hold) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
 	if changed, obstacle := b.retry(id); !changed || obstacle != "" {
 		t.Fatal("not run again: ", obstacle)
 	}
@@ -125,7 +125,7 @@ func TestRetryOfFailed(t *testing.T) {
 
 	request := b.replicate("joe")
 	w = b.accept()
-	b.end(w, func(h Hold) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
 	if changed, _ := b.retry(request); !changed {
 		t.Error("the request does not run again")
 	}
@@ -158,7 +158,7 @@ func TestReset(t *testing.T) {
 	b.put("r", simple, admin)
 	id := jobID("r")
 	w := b.accept()
-	b.end(w, func(h Hold) error { return h.Progress(Stats{DocsRead: 7}) })
+	b.end(w, func(h Owned) error { return h.Progress(Stats{DocsRead: 7}) })
 	if changed, _ := b.reset(id); !changed {
 		t.Fatal("nothing changed")
 	}
@@ -167,7 +167,7 @@ func TestReset(t *testing.T) {
 		t.Errorf("the run is not stopped: %+v", held)
 	}
 	stats := Stats{DocsRead: 8}
-	b.end(w, func(h Hold) error { return h.Requeue(&stats, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { return h.Requeue(&stats, Turn{Place: w.Place}) })
 	if changed, _ := b.reset(id); changed {
 		t.Error("a second order before the next run changes something")
 	}
@@ -184,11 +184,11 @@ func TestReset(t *testing.T) {
 	if changed, _ := b.reset(id); !changed {
 		t.Error("a run is under way, and another order is none")
 	}
-	b.end(w, func(h Hold) error { h.Reset = order; return h.Requeue(nil, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { h.Reset = order; return h.Requeue(nil, Turn{Place: w.Place}) })
 	if w = b.accept(); w.Record.Reset != b.now {
 		t.Errorf("the second order is gone with the first: %d", w.Record.Reset)
 	}
-	b.end(w, func(h Hold) error { h.Reset = w.Record.Reset; return h.Progress(Stats{DocsRead: 1}) })
+	b.end(w, func(h Owned) error { h.Reset = w.Record.Reset; return h.Progress(Stats{DocsRead: 1}) })
 	if rec := b.record(id); rec.Reset != 0 || rec.Stats.DocsRead != 1 {
 		t.Errorf("after it is carried out: %d, %d documents read", rec.Reset, rec.Stats.DocsRead)
 	}
@@ -200,12 +200,12 @@ func TestResetOfOneShot(t *testing.T) {
 	b.put("r", simple, admin)
 	w := b.accept()
 	b.reset(w.JobID)
-	b.end(w, func(h Hold) error { return h.Complete(crash, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
 	b.wantState(w.JobID, Pending)
 	if w = b.accept(); w.Record.Reset == 0 {
 		t.Fatal("the order is gone")
 	}
-	b.end(w, func(h Hold) error { h.Reset = w.Record.Reset; return h.Complete(crash, Turn{Place: w.Place}) })
+	b.end(w, func(h Owned) error { h.Reset = w.Record.Reset; return h.Complete(crash, Turn{Place: w.Place}) })
 	b.wantState(w.JobID, Completed)
 	if _, obstacle := b.reset(w.JobID); obstacle != "the job is over: it is completed" {
 		t.Errorf("of one that is over: %q", obstacle)

@@ -15,7 +15,7 @@
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten
 //	("dropped", instance)    deleted databases whose jobs are still to be removed, and how far that is
-//	("hold", id)             a hold: JSON of Embargo
+//	("hold", id)             JSON of Hold
 //	("lifted", id)           a hold that was lifted and whose jobs have still to come back
 //	("index", group, field, value, job id)
 //	                         jobs by their labels, for lists; see type marks

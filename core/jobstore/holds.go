@@ -14,10 +14,10 @@ import (
 	"couchrelay/core/spec"
 )
 
-// Embargo is a hold: a rule by which no job of a replicator database, or none that touches a server, runs until
+// Hold is a rule by which no job of a replicator database, or none that touches a server, runs until
 // it is lifted. It is one row, whatever the number of its jobs: a job that matches is parked when its turn comes,
 // and nodes stop the runs that match.
-type Embargo struct {
+type Hold struct {
 	Database string `json:"database,omitempty"` // exactly one of Database and Server is set
 	// Server is the host of a source or target, and a port if only that one is meant: "db.example.com",
 	// "db.example.com:6984" or "[::1]:5984". Lower case.
@@ -28,7 +28,7 @@ type Embargo struct {
 }
 
 // ID names the hold: there is at most one for each database and server.
-func (e *Embargo) ID() string {
+func (e *Hold) ID() string {
 	if e.Database != "" {
 		return "database:" + e.Database
 	}
@@ -36,7 +36,7 @@ func (e *Embargo) ID() string {
 }
 
 // Validate reports what is wrong with a hold that a user asks for, and writes its server in lower case.
-func (e *Embargo) Validate() error {
+func (e *Hold) Validate() error {
 	switch {
 	case (e.Database == "") == (e.Server == ""):
 		return fmt.Errorf("a hold names a `database` or a `server`, and not both")
@@ -58,7 +58,7 @@ func (e *Embargo) Validate() error {
 const maxHoldReason = 1000
 
 // Matches reports whether the hold stops a job.
-func (e *Embargo) Matches(r *Record) bool {
+func (e *Hold) Matches(r *Record) bool {
 	if e.Database != "" {
 		return r.Database == e.Database
 	}
@@ -66,7 +66,7 @@ func (e *Embargo) Matches(r *Record) bool {
 }
 
 // touches reports whether an endpoint is on the server.
-func (e *Embargo) touches(endpoint string) bool {
+func (e *Hold) touches(endpoint string) bool {
 	with, without := Servers(endpoint)
 	return e.Server == with || e.Server == without
 }
@@ -95,7 +95,7 @@ func serverOf(u spec.URL, port int) string {
 
 // MakeHold puts a hold in force, and reports whether there was none of its id yet. From this commit on no job that
 // matches is accepted; the nodes are called, so that they stop the runs that match.
-func (o Operator) MakeHold(e Embargo) (made bool, err error) {
+func (o Operator) MakeHold(e Hold) (made bool, err error) {
 	s, tx := o.Store, o.Tx
 	e.By, e.At = o.By, o.Now
 	key := s.Keys.Held.Pack(e.ID())
@@ -131,13 +131,13 @@ func (o Operator) LiftHold(id string) (lifted bool, err error) {
 
 // Holds reads the holds in force, in the order of their ids. Without a snapshot reader the transaction conflicts
 // with each new hold.
-func (k Keys) Holds(r kv.Reader) (list []Embargo, err error) {
+func (k Keys) Holds(r kv.Reader) (list []Hold, err error) {
 	rows, err := r.GetRange(k.Held.Range(), kv.RangeOptions{})
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		var e Embargo
+		var e Hold
 		if err := json.Decode(row.Value, &e); err != nil {
 			return nil, fmt.Errorf("%w: hold %x: %w", jobs.ErrCorrupt, row.Key, err)
 		}
@@ -152,7 +152,7 @@ func (k Keys) HeldJobs(r kv.Reader, hold string, limit int) ([]string, error) {
 }
 
 // holdOn returns the lot of the first hold that stops a job; empty for none.
-func holdOn(holds []Embargo, r *Record) string {
+func holdOn(holds []Hold, r *Record) string {
 	for i := range holds {
 		if holds[i].Matches(r) {
 			return lotHeld + holds[i].ID()

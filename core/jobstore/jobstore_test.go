@@ -159,7 +159,7 @@ func (b *bench) accept() Work {
 func (b *bench) claim(w Work, repID string) error {
 	var refused error
 	b.do(func(tx kv.Tx) error {
-		err := b.s.Hold(tx, w.JobID, w.Lock, b.now).Claim(repID, repID)
+		err := b.s.Owned(tx, w.JobID, w.Lock, b.now).Claim(repID, repID)
 		var dup *Duplicate
 		if errors.As(err, &dup) {
 			refused = err
@@ -176,7 +176,7 @@ func TestDueOfAClockAhead(t *testing.T) {
 	b.put("r", simple, admin)
 	w, year := b.accept(), 365*24*time.Hour
 	b.do1(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now.Add(year)).Crash(crash.Trouble, nil, Turn{}, 1)
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now.Add(year)).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	promote := func() (moved int) {
 		b.do1(func(tx kv.Tx) (err error) { moved, _, err = b.s.Promote(tx, b.now, 5); return err })
@@ -188,7 +188,7 @@ func TestDueOfAClockAhead(t *testing.T) {
 	w = b.accept()
 	b.s.Config.Backoff.Min = b.s.Config.Backoff.Max
 	b.do1(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now.Add(time.Hour)).Crash(crash.Trouble, nil, Turn{}, 1)
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now.Add(time.Hour)).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	if moved := promote(); moved != 0 {
 		t.Error("a job that waits for the longest back-off is promoted at once by a clock that is an hour behind")
@@ -253,13 +253,13 @@ func TestDocumentBecomesJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.now++
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsWritten: 3}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsWritten: 3}) })
 	if rec := b.record(w.JobID); rec.Stats.DocsWritten != 3 || rec.RepID != "rep" || rec.LastUpdated != b.now {
 		t.Errorf("record %+v", rec)
 	}
 	end := replication.End{Cause: replication.Completed, Result: []byte(`{"history":[]}`)}
 	end.Info.DocsWritten = 4
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(end, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(end, Turn{}) })
 	rec = b.record(w.JobID)
 	if rec.State != Completed || rec.Stats.DocsWritten != 4 || string(rec.Result) != `{"history":[]}` || rec.Node != "" {
 		t.Errorf("record %+v", rec)
@@ -281,7 +281,9 @@ func TestEdits(t *testing.T) {
 	b.wantState(w.JobID, Running) // the same replication goes on
 	b.put("r", other, admin)
 	b.wantState(w.JobID, Pending)
-	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
+	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(Stats{})
+	})
 	if !errors.Is(err, jobs.ErrCanceled) {
 		t.Errorf("the old run may go on: %v", err)
 	}
@@ -289,7 +291,7 @@ func TestEdits(t *testing.T) {
 	if w.Replication.Source.URL != "http://h/other/" {
 		t.Errorf("runs %s", w.Replication.Source.URL)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	b.put("r", strings.TrimSuffix(other, "}")+`,"_replication_state":"completed","x":1}`, admin)
 	b.wantState(w.JobID, Completed) // done stays done
 	b.put("r", other, admin)
@@ -345,7 +347,9 @@ func TestCrashes(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		w := b.accept()
 		b.now = b.now.Add(1_000_000_000)
-		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
+		b.do(func(tx kv.Tx) error {
+			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
+		})
 		rec := b.record(w.JobID)
 		if rec.State != Crashing || rec.ErrorCount != n || rec.History[0].Reason != "db_not_found: could not open http://h/a/" {
 			t.Fatalf("after crash %d: %+v", n, rec)
@@ -359,11 +363,11 @@ func TestCrashes(t *testing.T) {
 	}
 	w := b.accept()
 	b.now = b.now.Add(b.s.Config.Backoff.Health + 1_000_000)
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(Stats{}) })
 	if rec := b.record(w.JobID); rec.ErrorCount != 0 || rec.Reason != "" {
 		t.Errorf("not healed: %+v", rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	b.wantState(w.JobID, Pending)
 }
 
@@ -373,7 +377,7 @@ func TestStalledIsTold(t *testing.T) {
 	b.put("r", simple, admin)
 	w := b.accept()
 	stalled := replication.Trouble{Error: "stalled", Reason: "nothing was read"}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(stalled, nil, Turn{}, 1) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(stalled, nil, Turn{}, 1) })
 	rec := b.record(w.JobID)
 	e := rec.History[0]
 	if e.Type != "stalled" || e.Reason != "stalled: nothing was read" ||
@@ -387,12 +391,14 @@ func TestCompletionHeals(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)
 	w := b.accept()
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
+	})
 	b.now = b.now.Add(b.s.Config.Backoff.Max)
 	b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 5); return err })
 	w = b.accept()
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{Cause: replication.Completed}, Turn{})
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{Cause: replication.Completed}, Turn{})
 	})
 	if rec := b.record(w.JobID); rec.State != Completed || rec.ErrorCount != 0 || rec.Error != "" {
 		t.Errorf("%+v", rec)
@@ -406,7 +412,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for range 15 {
 		b.now++
 		w := b.accept()
-		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
+		b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	}
 	if h := b.record(jobID("r")).History; len(h) != 20 || h[0].Type != "pending" || h[0].At != b.now {
 		t.Errorf("%d events, the newest %+v", len(h), h[0])
@@ -427,13 +433,13 @@ func TestDuplicates(t *testing.T) {
 		t.Fatalf("the second may run too: %v", err)
 	}
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, first.JobID, first.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
+		return b.s.Owned(tx, first.JobID, first.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
 	})
 	if b.claim(second, "rep") == nil {
 		t.Fatal("took the replication of a job that waits after a crash")
 	}
 	trouble := replication.Trouble{Error: "duplicate", Reason: err.Error()}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, second.JobID, second.Lock, b.now).Fail(trouble, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, second.JobID, second.Lock, b.now).Fail(trouble, Turn{}) })
 	if !strings.Contains(b.doc("two"), "already started, triggered by document `one`") || !strings.Contains(b.doc("two"), `"_replication_state":"failed"`) {
 		t.Error(b.doc("two"))
 	}
@@ -449,7 +455,7 @@ func TestReplicationIDChanges(t *testing.T) {
 	b.put("r", simple, admin)
 	w := b.accept()
 	b.claim(w, "one")
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsRead: 7}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(Stats{DocsRead: 7}) })
 	b.claim(w, "two")
 	if rec := b.record(w.JobID); rec.RepID != "two" || rec.Stats.DocsRead != 0 {
 		t.Errorf("record %+v", rec)

@@ -172,7 +172,7 @@ func TestRecordsAreBounded(t *testing.T) {
 		w := b.accept()
 		b.do1(func(tx kv.Tx) error {
 			stats := Stats{SourceSeq: SeqText(long)}
-			return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(replication.Trouble{Error: "boom", Reason: long}, &stats, Turn{}, 1)
+			return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(replication.Trouble{Error: "boom", Reason: long}, &stats, Turn{}, 1)
 		})
 		b.now = b.now.Add(1 << 50)
 		b.do1(func(tx kv.Tx) error { _, _, err := b.s.Jobs.Promote(tx, b.now, 1); return err })

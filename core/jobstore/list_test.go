@@ -179,7 +179,7 @@ func (m *lists) end(t *rapid.T) {
 	class := rapid.SampledFrom([]string{"boom", "bang"}).Draw(t, "error")
 	trouble := replication.Trouble{Error: class, Throttled: how == 4}
 	err := kv.Do(m.b.t.Context(), m.b.db, func(tx kv.Tx) error {
-		h := m.b.s.Hold(tx, w.JobID, w.Lock, m.b.now)
+		h := m.b.s.Owned(tx, w.JobID, w.Lock, m.b.now)
 		switch how {
 		case 0:
 			return h.Complete(replication.End{}, Turn{})
@@ -253,7 +253,7 @@ func (m *lists) hold(*rapid.T) {
 		o := Operator{Store: m.b.s, Tx: tx, Now: m.b.now}
 		lifted, err := o.LiftHold("server:two")
 		if err == nil && !lifted {
-			_, err = o.MakeHold(Embargo{Server: "two"})
+			_, err = o.MakeHold(Hold{Server: "two"})
 		}
 		return err
 	})

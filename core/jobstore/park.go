@@ -105,7 +105,7 @@ func (l lots) reenter(rec *Record, place schedule.Place) (schedule.Place, error)
 }
 
 // obey brings the queue in line with the pauses of a job that is not over: a job that has one is parked, or its
-// run is asked to stop, after which Hold.queue parks it; a job that has none any more comes back.
+// run is asked to stop, after which Owned.queue parks it; a job that has none any more comes back.
 func (l lots) obey(j *jobs.Job, rec *Record) error {
 	switch {
 	case j.State != jobs.Running && rec.paused():

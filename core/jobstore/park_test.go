@@ -107,12 +107,12 @@ func TestPauseOfRunningJob(t *testing.T) {
 	for name, end := range map[string]func(*bench, Work){
 		"requeued": func(b *bench, w Work) {
 			b.do(func(tx kv.Tx) error {
-				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{Place: w.Place})
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{Place: w.Place})
 			})
 		},
 		"crashed": func(b *bench, w Work) {
 			b.do(func(tx kv.Tx) error {
-				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1)
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1)
 			})
 		},
 		"vanished": func(b *bench, w Work) {
@@ -180,7 +180,7 @@ func TestHold(t *testing.T) {
 	b := newBench(t)
 	b.put("on", `{"source":"http://a:5984/x","target":"http://B.example:80/y"}`, admin)
 	b.put("off", `{"source":"http://a:5985/x","target":"http://c/y"}`, admin)
-	hold := Embargo{Server: "b.EXAMPLE", Reason: "disks"}
+	hold := Hold{Server: "b.EXAMPLE", Reason: "disks"}
 	if err := hold.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestReleaseIsSpread(t *testing.T) {
 	for i := range 20 {
 		b.put(string(rune('a'+i)), `{"source":"http://a/x","target":"http://c/y`+string(rune('a'+i))+`"}`, admin)
 	}
-	hold := Embargo{Database: "_replicator"}
+	hold := Hold{Database: "_replicator"}
 	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
 	for parked := 1; parked > 0; {
 		_, parked = b.tryAccept()
@@ -236,7 +236,7 @@ func TestReleaseIsSpread(t *testing.T) {
 }
 
 func TestHoldsRefused(t *testing.T) {
-	for _, e := range []Embargo{
+	for _, e := range []Hold{
 		{}, {Database: "_replicator", Server: "h"}, {Database: "orders"}, {Server: "http://h"}, {Server: "h/db"},
 		{Server: "u@h"}, {Server: "h:99999"}, {Server: "h:"}, {Server: "a b"}, {Server: "h/"},
 	} {
@@ -253,7 +253,7 @@ func TestServers(t *testing.T) {
 		"a.example": true, "a.example:443": true, "a.example:80": false, "b.example": false, "[::1]": true,
 		"[::1]:5984": true, "[::1]:80": false, "example": false,
 	} {
-		if e := (Embargo{Server: server}); e.Matches(&rec) != want {
+		if e := (Hold{Server: server}); e.Matches(&rec) != want {
 			t.Errorf("%s matches: %v", server, !want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestReturnUnderTags(t *testing.T) {
 		b.put(id, `{"source":"http://h/`+id+`","target":"http://h/z"}`, admin)
 		w := b.accept()
 		turn := Turn{Place: w.Place, Owed: time.Hour}
-		b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(crash, turn) })
+		b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(crash, turn) })
 	}
 	b.put("last", `{"source":"http://h/last","target":"http://h/z"}`, admin)
 	first := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 1) })[0]

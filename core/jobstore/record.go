@@ -56,7 +56,7 @@ type Record struct {
 	State State `json:"state"`
 	Control
 	// RepID is the replication id, once it is known; BaseID is RepID without its extension. A job that is
-	// not over and has a RepID has the claim to it, unless another job had it first (see Hold.Claim).
+	// not over and has a RepID has the claim to it, unless another job had it first (see Owned.Claim).
 	RepID  string `json:"rep_id,omitempty"`
 	BaseID string `json:"base_id,omitempty"`
 	// Error and Reason tell why the job is crashing or failed, and else why it crashed last: the next

@@ -81,7 +81,7 @@ func (k Keys) Refusals(r kv.Reader, jobID, afterDoc, afterRev string, limit int)
 
 // StoreRefused changes the list of the job's refused documents. by is the name of the change, which no other
 // change of the list has.
-func (h Hold) StoreRefused(by string, findings []replication.Finding) error {
+func (h Owned) StoreRefused(by string, findings []replication.Finding) error {
 	return h.change(func(rec *Record) error {
 		if rec.Refused != nil && rec.Refused.By == by {
 			// Reached: a change of the list had happened unheard
@@ -96,7 +96,7 @@ func (h Hold) StoreRefused(by string, findings []replication.Finding) error {
 }
 
 // list puts findings into the list, and takes out those that are over; the caller stores the record.
-func (h Hold) list(rec *Record, findings []replication.Finding) error {
+func (h Owned) list(rec *Record, findings []replication.Finding) error {
 	if rec.Refused == nil {
 		rec.Refused = &RefusedDocs{}
 	}
@@ -156,7 +156,7 @@ func (r *Refusal) encode() []byte {
 
 // Refused reads a page of the list for the run of the job. A row tells its age by the clocks of the nodes that
 // wrote it and that reads it: if these differ, the next attempt comes earlier or later.
-func (h Hold) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
+func (h Owned) Refused(afterDoc, afterRev string, limit int) (page replication.RefusedPage, err error) {
 	if err := h.held(); err != nil {
 		return page, err
 	}
@@ -178,7 +178,7 @@ func (h Hold) Refused(afterDoc, afterRev string, limit int) (page replication.Re
 }
 
 // held fails unless the worker holds the job.
-func (h Hold) held() error {
+func (h Owned) held() error {
 	_, err := h.s.Jobs.GetHeld(h.tx, h.jobID, h.lock)
 	return err
 }
@@ -232,7 +232,7 @@ func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, er
 
 // inherit gives the list of refused documents of an earlier job to the one that takes its place, if checkpoints
 // of the earlier one count for it too. The id of a replication with a filter function is not known before it
-// runs; Hold.Claim looks then.
+// runs; Owned.Claim looks then.
 func (k Keys) inherit(tx kv.Tx, jobID string, old, rec *Record) {
 	switch {
 	case old == nil || old.Refused == nil:

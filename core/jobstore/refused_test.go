@@ -30,7 +30,7 @@ func refusalOf(id string, over bool) replication.Finding {
 func (b *bench) list(w Work, by int, findings ...replication.Finding) {
 	b.t.Helper()
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", by), findings)
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", by), findings)
 	})
 }
 
@@ -82,10 +82,10 @@ func TestListIsFenced(t *testing.T) {
 	b.put("r", refusing, admin)
 	w := b.accept()
 	b.list(w, 1, refusalOf("a", false))
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	for by := range 2 { // a new change, and the one that happened
 		err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
-			hold, more := b.s.Hold(tx, w.JobID, w.Lock, b.now), []replication.Finding{refusalOf("b", false)}
+			hold, more := b.s.Owned(tx, w.JobID, w.Lock, b.now), []replication.Finding{refusalOf("b", false)}
 			return hold.StoreRefused(fmt.Sprint("w/1/", by), more)
 		})
 		if !errors.Is(err, jobs.ErrHalt) {
@@ -93,7 +93,7 @@ func TestListIsFenced(t *testing.T) {
 		}
 	}
 	err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error {
-		_, err := b.s.Hold(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
+		_, err := b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
 		return err
 	})
 	if !errors.Is(err, jobs.ErrHalt) {
@@ -116,7 +116,7 @@ func TestManyRefused(t *testing.T) {
 		findings = append(findings, refusalOf(fmt.Sprintf("doc%05d", i), false))
 		if len(findings) == 100 || i == MaxRefused+more-1 {
 			b.do1(func(tx kv.Tx) error {
-				return b.s.Hold(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", i), findings)
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).StoreRefused(fmt.Sprint("w/1/", i), findings)
 			})
 			findings = nil
 		}
@@ -193,7 +193,7 @@ func TestFailedJobListsWhy(t *testing.T) {
 	f, stats := refusalOf("a", false), Stats{DocsRead: 7}
 	trouble := replication.Trouble{Error: "refused", Reason: `the target refused document "a", revision 1-a: 403`}
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).FailRefused(trouble, stats, f, Turn{})
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).FailRefused(trouble, stats, f, Turn{})
 	})
 	if got := fmt.Sprint(b.listed(w.JobID)); got != "[a 1]" {
 		t.Errorf("listed are %s", got)
@@ -214,7 +214,7 @@ func TestCompletedJobTellsRefused(t *testing.T) {
 	b.put("r", `{"source":"http://s/a","target":"http://t/a"}`, admin)
 	w := b.accept()
 	b.list(w, 1, refusalOf("a", false), refusalOf("b", false))
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	if doc := b.doc("r"); !strings.Contains(doc, `"refused":2`) {
 		t.Errorf("the document says %s", doc)
 	}
@@ -248,7 +248,7 @@ func TestRetryRefused(t *testing.T) {
 	b.now = b.now.Add(time.Second)
 	b.list(w, 2, refusalOf("b", false))
 	page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 2)
 	})
 	want := []replication.Listed{
 		{ID: "a", Rev: "1-a", Attempts: 1, Age: 61 * time.Second, Asked: true}, {ID: "b", Rev: "1-a", Attempts: 2},

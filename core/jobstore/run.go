@@ -20,7 +20,7 @@ type Work struct {
 	Lost        int               // how many workers vanished with it; see jobs.Job.Lost
 	Stop        bool              // its run is to be stopped; see jobs.Queue.Stop
 	Place       schedule.Place    // in the queue, where it was accepted
-	// Claimed reports that the job had the right to run as the replication of its record (see Hold.Claim)
+	// Claimed reports that the job had the right to run as the replication of its record (see Owned.Claim)
 	// when it was accepted.
 	Claimed bool
 }
@@ -73,7 +73,7 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 type taking struct {
 	s     *Store
 	tx    kv.Tx
-	holds []Embargo
+	holds []Hold
 	list  []Work
 	last  *Work // that was read
 	size  int   // of what was read, in bytes

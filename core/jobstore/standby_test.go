@@ -19,7 +19,7 @@ func newWaitingBench(t *testing.T) *bench {
 func (b *bench) complete(w Work) {
 	b.t.Helper()
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{Place: w.Place})
 	})
 }
 
@@ -29,7 +29,7 @@ func TestDuplicatesWait(t *testing.T) {
 		"completed": (*bench).complete,
 		"failed": func(b *bench, w Work) {
 			b.do(func(tx kv.Tx) error {
-				return b.s.Hold(tx, w.JobID, w.Lock, b.now).Fail(crash.Trouble, Turn{Place: w.Place})
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Fail(crash.Trouble, Turn{Place: w.Place})
 			})
 		},
 		"deleted": func(b *bench, _ Work) { b.put("one", `{"_deleted":true}`, admin) },
@@ -97,7 +97,7 @@ func TestPausedDuplicate(t *testing.T) {
 	b.resume(jobID("two"))
 	two := b.accept()
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, two.JobID, two.Lock, b.now).StandBy(two.Record.RepID, "", Turn{Place: two.Place})
+		return b.s.Owned(tx, two.JobID, two.Lock, b.now).StandBy(two.Record.RepID, "", Turn{Place: two.Place})
 	})
 	if v := b.shown(jobID("two")); v.WaitsFor == "" || v.History[0].Type != "waiting" {
 		t.Fatalf("it is %s: %+v", v.State, v.History[0])
@@ -112,7 +112,7 @@ func TestStandByOfFreeReplication(t *testing.T) {
 	b.put("one", simple, admin)
 	w := b.accept()
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).StandBy("free", "free", Turn{Place: w.Place})
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).StandBy("free", "free", Turn{Place: w.Place})
 	})
 	b.accept()
 }

@@ -194,7 +194,7 @@ func (s *Store) put(tx kv.Tx, jobID string, rec *Record, rep *spec.Replication, 
 }
 
 // reserve claims the replication id of a new job, if it is known and free. The first job keeps a replication; the
-// others wait, or are refused when they run (see Hold.Claim).
+// others wait, or are refused when they run (see Owned.Claim).
 func (s *Store) reserve(tx kv.Tx, jobID string, rec *Record) (free bool, err error) {
 	if rec.RepID == "" {
 		return true, nil

@@ -33,7 +33,9 @@ func TestTransient(t *testing.T) {
 	if found != id || rec.User != "joe" {
 		t.Errorf("found %q %+v", found, rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1) })
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{}, 1)
+	})
 	b.wantState(id, Failed) // a request is not tried again
 	expire := func() (n int) {
 		b.do1(func(tx kv.Tx) (err error) { n, err = b.s.expireTransient(tx, b.now, 10); return err })
@@ -71,7 +73,7 @@ func TestThrottledTransientGoesOn(t *testing.T) {
 	throttled := crash
 	throttled.Trouble.Throttled = true
 	b.do(func(tx kv.Tx) error {
-		return b.s.Hold(tx, w.JobID, w.Lock, b.now).Crash(throttled.Trouble, nil, Turn{}, 1)
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(throttled.Trouble, nil, Turn{}, 1)
 	})
 	b.wantState(id, Crashing)
 }
@@ -166,7 +168,7 @@ func TestEndWithoutDocument(t *testing.T) {
 	w := b.accept()
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1}) })
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	b.wantState(w.JobID, Completed)
 }
 

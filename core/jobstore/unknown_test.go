@@ -30,7 +30,7 @@ func TestUnknownFields(t *testing.T) {
 	if rec := b.record(w.JobID); rec.State != Running || rec.Node != "node1" {
 		t.Errorf("the run is %+v", rec)
 	}
-	b.do(func(tx kv.Tx) error { return b.s.Hold(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
+	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Requeue(nil, Turn{}) })
 	told("paws")
 	b.put("r", simple, admin)
 	told()

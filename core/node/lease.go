@@ -167,7 +167,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 	var missing []Held
 	for _, h := range o.Jobs {
 		if r := here[h.ID]; r != nil && r.held.Lock == h.Lock {
-			if r.seen = c.id; h.Stop || r.embargoed(o.Holds) {
+			if r.seen = c.id; h.Stop || r.onHold(o.Holds) {
 				// Reached: a run is stopped because a user said so
 				n.stopRun(r)
 			}

@@ -61,14 +61,14 @@ func (h Held) HeldJob() Held { return h }
 
 func (Held) ofLease() {}
 
-// hold is the job in a transaction that writes under the lock.
-func (h Held) hold(tx kv.Tx, s *jobstore.Store, now instant.Time) jobstore.Hold {
-	return s.Hold(tx, h.JobID, h.Lock, now)
+// owned is the job in a transaction that writes under the lock.
+func (h Held) owned(tx kv.Tx, s *jobstore.Store, now instant.Time) jobstore.Owned {
+	return s.Owned(tx, h.JobID, h.Lock, now)
 }
 
-// resetting is hold for a run that has carried out an order to start over, or none.
-func (h Held) resetting(tx kv.Tx, s *jobstore.Store, now, order instant.Time) jobstore.Hold {
-	held := h.hold(tx, s, now)
+// resetting is owned for a run that has carried out an order to start over, or none.
+func (h Held) resetting(tx kv.Tx, s *jobstore.Store, now, order instant.Time) jobstore.Owned {
+	held := h.owned(tx, s, now)
 	held.Reset = order
 	return held
 }

@@ -73,7 +73,7 @@ type ListOwned struct{ Worker string }
 type Owned struct {
 	Jobs  []jobs.Held
 	Calls int64
-	Holds []jobstore.Embargo // in force; the worker stops the runs that they match
+	Holds []jobstore.Hold // in force; the worker stops the runs that they match
 	// Retries are demands to try refused documents of these jobs at once.
 	Retries []jobstore.RetryAsked
 }
@@ -115,7 +115,7 @@ type Resume struct{ Held }
 func (q Resume) String() string { return "resume " + q.Held.String() }
 
 func (q Resume) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	w, err := q.hold(tx, s, now).Work()
+	w, err := q.owned(tx, s, now).Work()
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (q StoreRefused) String() string {
 
 func (q StoreRefused) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	by := fmt.Sprintf("%s/%d/%d", q.Lock.Worker, q.Run, q.Number)
-	return Ok{}, q.hold(tx, s, now).StoreRefused(by, q.Findings)
+	return Ok{}, q.owned(tx, s, now).StoreRefused(by, q.Findings)
 }
 
 func (q StoreRefused) answered(n *Node, c *call, _ Done) {
@@ -43,7 +43,7 @@ type RefusedPage struct{ replication.RefusedPage }
 func (q ReadRefused) String() string { return q.ReadRefused.String() + " of " + q.Held.String() }
 
 func (q ReadRefused) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	page, err := q.hold(tx, s, now).Refused(q.ID, q.Rev, q.Limit)
+	page, err := q.owned(tx, s, now).Refused(q.ID, q.Rev, q.Limit)
 	return RefusedPage{page}, err
 }
 

@@ -28,7 +28,7 @@ type Claimed struct {
 func (q Claim) String() string { return "claim " + q.RepID + " for " + q.Held.String() }
 
 func (q Claim) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	err := q.hold(tx, s, now).Claim(q.RepID, q.BaseID)
+	err := q.owned(tx, s, now).Claim(q.RepID, q.BaseID)
 	var dup *jobstore.Duplicate
 	if errors.As(err, &dup) {
 		return Claimed{Refused: true, Reason: dup.Error(), Passing: dup.Passing, Waits: dup.Waits}, nil
@@ -56,7 +56,7 @@ func (q StandBy) String() string { return "stand by " + q.Held.String() + " for 
 func (q StandBy) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q StandBy) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
-	return Ok{}, q.hold(tx, s, now).StandBy(q.RepID, q.BaseID, q.Turn)
+	return Ok{}, q.owned(tx, s, now).StandBy(q.RepID, q.BaseID, q.Turn)
 }
 
 func (q StandBy) answered(n *Node, c *call, _ Done) { n.free(c.run) }
@@ -65,7 +65,7 @@ func (q StandBy) answered(n *Node, c *call, _ Done) { n.free(c.run) }
 type Record struct {
 	Held
 	Stats jobstore.Stats
-	Reset instant.Time // see jobstore.Hold.Reset
+	Reset instant.Time // see jobstore.Owned.Reset
 }
 
 func (q Record) String() string { return "record " + q.Held.String() }
@@ -132,9 +132,9 @@ func (q Fail) EndedTurn() jobstore.Turn { return q.Turn }
 
 func (q Fail) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	if q.Refused != nil {
-		return Ok{}, q.hold(tx, s, now).FailRefused(q.Trouble, *q.Stats, *q.Refused, q.Turn)
+		return Ok{}, q.owned(tx, s, now).FailRefused(q.Trouble, *q.Stats, *q.Refused, q.Turn)
 	}
-	return Ok{}, q.hold(tx, s, now).Fail(q.Trouble, q.Turn)
+	return Ok{}, q.owned(tx, s, now).Fail(q.Trouble, q.Turn)
 }
 
 func (q Fail) answered(n *Node, c *call, _ Done) { n.free(c.run) }

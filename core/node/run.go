@@ -174,9 +174,9 @@ func (n *Node) write(r *run) {
 	r.busy = n.issue(&call{req: q, run: r})
 }
 
-// embargoed reports whether a hold stops the run.
-func (r *run) embargoed(holds []jobstore.Embargo) bool {
-	return slices.ContainsFunc(holds, func(e jobstore.Embargo) bool { return e.Matches(&r.job) })
+// onHold reports whether a hold stops the run.
+func (r *run) onHold(holds []jobstore.Hold) bool {
+	return slices.ContainsFunc(holds, func(e jobstore.Hold) bool { return e.Matches(&r.job) })
 }
 
 // find returns the run with this number, nil if it is gone.

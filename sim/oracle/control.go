@@ -17,7 +17,7 @@ import (
 type control struct {
 	*chronicle
 	orders map[string]*orders // by job
-	holds  map[string]*embargo
+	holds  map[string]*holdRule
 }
 
 var controlSubject = subject{
@@ -34,7 +34,7 @@ var controlSubject = subject{
 		{"L10", "Once all holds are lifted, no job is parked for one."},
 	},
 	begin: func(c *chronicle) {
-		k := &control{c, map[string]*orders{}, map[string]*embargo{}}
+		k := &control{c, map[string]*orders{}, map[string]*holdRule{}}
 		c.on.ordered.add(func(f world.Ordered) { k.of(f.ID).asked(f) })
 		c.on.obeyed.add(k.obeyed)
 		c.on.holdAsked.add(func(f world.HoldAsked) {
@@ -44,13 +44,13 @@ var controlSubject = subject{
 		})
 		c.on.holdMade.add(func(f world.HoldMade) {
 			if e := k.holds[f.ID]; e == nil || e.lifted < f.Asked {
-				k.holds[f.ID] = &embargo{HoldMade: f, inForce: true, since: k.w.Now()}
+				k.holds[f.ID] = &holdRule{HoldMade: f, inForce: true, since: k.w.Now()}
 			}
 		})
 		c.on.holdAsked.add(func(f world.HoldAsked) {
 			if e := k.holds[f.ID]; !f.Made {
 				if e == nil {
-					e = &embargo{}
+					e = &holdRule{}
 					k.holds[f.ID] = e
 				}
 				e.lifted = k.w.Now()
@@ -72,8 +72,8 @@ type orders struct {
 	reset   instant.Time // since when a user knows that the job is to start over, while no run has
 }
 
-// embargo is a hold as its users know it.
-type embargo struct {
+// holdRule is a hold as its users know it.
+type holdRule struct {
 	world.HoldMade
 	inForce bool // a user was told so, and none has asked for its end since
 	since   instant.Time
@@ -130,7 +130,7 @@ func (k *control) checkNew(j jobChange) {
 }
 
 // stoppedBy is a hold in force that stops a job, nil if there is none.
-func (k *control) stoppedBy(s *shadow) *embargo {
+func (k *control) stoppedBy(s *shadow) *holdRule {
 	for _, id := range slices.Sorted(maps.Keys(k.holds)) {
 		e := k.holds[id]
 		if e.inForce && stops(e.Database, e.Server, s.record) {
@@ -147,7 +147,7 @@ func isOrdered(r *run, owned node.Owned) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(owned.Holds, func(e jobstore.Embargo) bool {
+	return slices.ContainsFunc(owned.Holds, func(e jobstore.Hold) bool {
 		return stops(e.Database, e.Server, r.Record())
 	})
 }

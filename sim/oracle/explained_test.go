@@ -37,7 +37,7 @@ func TestExplanations(t *testing.T) {
 		return err
 	}
 	hold := func(tx kv.Tx, s *jobstore.Store, _ string) error {
-		_, err := operator(tx, s).MakeHold(jobstore.Embargo{Server: "s2"})
+		_, err := operator(tx, s).MakeHold(jobstore.Hold{Server: "s2"})
 		return err
 	}
 	accept := func(tx kv.Tx, s *jobstore.Store, id string) error {
@@ -51,7 +51,7 @@ func TestExplanations(t *testing.T) {
 	}
 	crash := func(tx kv.Tx, s *jobstore.Store, id string) error {
 		trouble := replication.Trouble{Error: "max_backoff", Reason: "why", Throttled: true}
-		return s.Hold(tx, id, lock, r.now()).Crash(trouble, nil, jobstore.Turn{}, 1)
+		return s.Owned(tx, id, lock, r.now()).Crash(trouble, nil, jobstore.Turn{}, 1)
 	}
 	// told judges the explanation of a job after changes, and after it was made wrong.
 	told := func(wrong func(*explain.Explanation), changes ...change) func(*rig) {
@@ -95,7 +95,7 @@ func TestExplanations(t *testing.T) {
 			pause), "S60b"},
 		{"without its hold", told(func(e *explain.Explanation) { e.Holds = nil }, hold), "S60c"},
 		{"under a hold that there is not", told(func(e *explain.Explanation) {
-			e.Holds = []jobstore.Embargo{{Server: "s3"}}
+			e.Holds = []jobstore.Hold{{Server: "s3"}}
 		}), "S60c"},
 		{"held for no cause", told(func(e *explain.Explanation) { e.Why = append(e.Why, explain.Held) }), "S60c"},
 		{"due earlier", told(func(e *explain.Explanation) { e.Due-- }, accept, crash), "S60d"},

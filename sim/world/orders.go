@@ -150,9 +150,9 @@ func (u steering) makeHold(site *decide.Site) {
 	if p == nil {
 		return
 	}
-	e := jobstore.Embargo{Server: u.w.net.servers[site.Int(len(u.w.net.servers))].Name}
+	e := jobstore.Hold{Server: u.w.net.servers[site.Int(len(u.w.net.servers))].Name}
 	if site.Int(4) == 0 {
-		e = jobstore.Embargo{Database: u.tenants[site.Int(len(u.tenants))].name}
+		e = jobstore.Hold{Database: u.tenants[site.Int(len(u.tenants))].name}
 	}
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
@@ -195,7 +195,7 @@ func (u steering) release() {
 	u.releasing = true
 	u.w.Engine.Go(nil, "operator", func() {
 		_ = u.w.Engine.Sleep(context.Background(), RequestLimit+time.Second)
-		var holds []jobstore.Embargo
+		var holds []jobstore.Hold
 		u.untilDone(func(tx kv.Tx) (err error) {
 			holds, err = u.w.store.Keys.Holds(tx)
 			return err

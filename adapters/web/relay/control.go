@@ -148,7 +148,7 @@ type hold struct {
 // countedJobs bounds the work of counting the jobs of a hold.
 const countedJobs = 10_000
 
-func (s control) holdOf(q *web.Request, e *jobstore.Embargo) (hold, error) {
+func (s control) holdOf(q *web.Request, e *jobstore.Hold) (hold, error) {
 	h := hold{
 		ID: e.ID(), Database: e.Database, Server: e.Server, Reason: e.Reason, By: orNull(e.By), At: timestamp(e.At),
 	}
@@ -160,8 +160,8 @@ func (s control) holdOf(q *web.Request, e *jobstore.Embargo) (hold, error) {
 }
 
 // holds reads the holds in force.
-func (s control) holds(q *web.Request) ([]jobstore.Embargo, error) {
-	return web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) ([]jobstore.Embargo, error) {
+func (s control) holds(q *web.Request) ([]jobstore.Hold, error) {
+	return web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) ([]jobstore.Hold, error) {
 		return s.Store.Keys.Holds(tx.Snapshot())
 	})
 }
@@ -217,7 +217,7 @@ func (s control) makeHold(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	e := jobstore.Embargo{Database: body["database"], Server: body["server"], Reason: body["reason"]}
+	e := jobstore.Hold{Database: body["database"], Server: body["server"], Reason: body["reason"]}
 	if err := e.Validate(); err != nil {
 		return web.BadRequest("%s", err)
 	}

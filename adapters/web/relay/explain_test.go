@@ -69,7 +69,7 @@ func TestExplain(t *testing.T) {
 	}
 	do(func(tx kv.Tx) error {
 		trouble := replication.Trouble{Error: "db_not_found", Reason: "could not open http://h/a"}
-		return o.Store.Hold(tx, work.JobID, work.Lock, 5_000_000).Crash(trouble, nil,
+		return o.Store.Owned(tx, work.JobID, work.Lock, 5_000_000).Crash(trouble, nil,
 			jobstore.Turn{Place: work.Place}, 1)
 	})
 	s.Ask("DELETE /_scheduler/holds/server:h")

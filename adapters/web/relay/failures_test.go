@@ -38,7 +38,7 @@ func TestFailures(t *testing.T) {
 	}
 	findings[0].Status = 403
 	do(t, o.DB, func(tx kv.Tx) error {
-		return o.Store.Hold(tx, work[0].JobID, work[0].Lock, now).StoreRefused("x", findings)
+		return o.Store.Owned(tx, work[0].JobID, work[0].Lock, now).StoreRefused("x", findings)
 	})
 	row := `{"id":"doc%d","rev":"1-a","status":%s,"error":"forbidden","reason":"no",` +
 		`"first":"1970-01-01T00:00:01Z","last":"1970-01-01T00:00:01Z","attempts":1}`

@@ -70,7 +70,7 @@ func (l *list) flag(name string) (bool, error) {
 func (l *list) filters() (err error) {
 	l.User, l.Error, l.node = l.q.Query.Get("user"), l.q.Query.Get("error"), l.q.Query.Get("node")
 	if server := l.q.Query.Get("server"); server != "" {
-		hold := jobstore.Embargo{Server: server}
+		hold := jobstore.Hold{Server: server}
 		if err := hold.Validate(); err != nil {
 			return web.QueryError(err.Error())
 		}

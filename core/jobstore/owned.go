@@ -11,10 +11,10 @@ import (
 	"couchrelay/core/replication"
 )
 
-// Hold is a job in the hands of the worker that runs it, for one transaction. Every write of a Hold
+// Owned is a job in the hands of the worker that runs it, for one transaction. Every write of an Owned
 // compares the job's lock in the same transaction and fails with jobs.ErrHalt when the worker does not hold
 // the job any more, so that a worker that stood still cannot overwrite what its successor wrote (fencing).
-type Hold struct {
+type Owned struct {
 	s     *Store
 	tx    kv.Tx
 	jobID string
@@ -24,13 +24,13 @@ type Hold struct {
 	Reset instant.Time
 }
 
-// Hold is the job that a worker holds under lock, to write to it in tx.
-func (s *Store) Hold(tx kv.Tx, jobID string, lock jobs.Lock, now instant.Time) Hold {
-	return Hold{s: s, tx: tx, jobID: jobID, lock: lock, now: now}
+// Owned returns the job that a worker holds under lock, to write to it in tx.
+func (s *Store) Owned(tx kv.Tx, jobID string, lock jobs.Lock, now instant.Time) Owned {
+	return Owned{s: s, tx: tx, jobID: jobID, lock: lock, now: now}
 }
 
 // Work reads the job as Accept would have returned it.
-func (h Hold) Work() (*Work, error) {
+func (h Owned) Work() (*Work, error) {
 	j, err := h.s.Jobs.GetHeld(h.tx, h.jobID, h.lock)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (h Hold) Work() (*Work, error) {
 
 // Progress stores the numbers of a run under way. A run that is healthy for long enough makes up for
 // earlier crashes, and for workers that vanished with the job.
-func (h Hold) Progress(stats Stats) error {
+func (h Owned) Progress(stats Stats) error {
 	return h.change(func(rec *Record) error {
 		rec.Stats, rec.LastUpdated = stats, h.now
 		if h.now.Sub(rec.LastStart) > h.s.Config.Backoff.Health {
@@ -60,7 +60,7 @@ func (h Hold) Progress(stats Stats) error {
 }
 
 // Complete ends a one-shot that copied everything; its document says so from the same moment.
-func (h Hold) Complete(end replication.End, turn Turn) error {
+func (h Owned) Complete(end replication.End, turn Turn) error {
 	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
 		rec.Stats, rec.Result = StatsOf(end.Info), end.Result
@@ -75,19 +75,19 @@ func (h Hold) Complete(end replication.End, turn Turn) error {
 }
 
 // Fail ends a job for good; its document says why from the same moment.
-func (h Hold) Fail(t replication.Trouble, turn Turn) error {
+func (h Owned) Fail(t replication.Trouble, turn Turn) error {
 	return h.fail(t, turn, func(*Record) error { return nil })
 }
 
 // FailRefused is Fail for the sake of a document that the target refused, which is listed.
-func (h Hold) FailRefused(t replication.Trouble, stats Stats, f replication.Finding, turn Turn) error {
+func (h Owned) FailRefused(t replication.Trouble, stats Stats, f replication.Finding, turn Turn) error {
 	return h.fail(t, turn, func(rec *Record) error {
 		rec.Stats = stats
 		return h.list(rec, []replication.Finding{f})
 	})
 }
 
-func (h Hold) fail(t replication.Trouble, turn Turn, more func(*Record) error) error {
+func (h Owned) fail(t replication.Trouble, turn Turn, more func(*Record) error) error {
 	h.foreseeEnd()
 	return h.change(func(rec *Record) error {
 		if err := more(rec); err != nil {
@@ -103,7 +103,7 @@ func (h Hold) fail(t replication.Trouble, turn Turn, more func(*Record) error) e
 // exponential backoff), and runs again. The job of a request fails at once instead, unless its endpoints
 // only asked to slow down. Without stats the job keeps the numbers that it had. seed draws the jitter of
 // the wait, so that every attempt of the transaction stores the same due time.
-func (h Hold) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64) error {
+func (h Owned) Crash(t replication.Trouble, stats *Stats, turn Turn, seed uint64) error {
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
@@ -135,7 +135,7 @@ func crashed(at instant.Time, t replication.Trouble) Event {
 }
 
 // Requeue ends a run that was stopped in order; the job is pending and may run again at once.
-func (h Hold) Requeue(stats *Stats, turn Turn) error {
+func (h Owned) Requeue(stats *Stats, turn Turn) error {
 	h.foreseeTurn()
 	return h.change(func(rec *Record) error {
 		if stats != nil {
@@ -147,21 +147,21 @@ func (h Hold) Requeue(stats *Stats, turn Turn) error {
 }
 
 // again makes the job pending, to run again at once.
-func (h Hold) again(rec *Record, turn Turn) error {
+func (h Owned) again(rec *Record, turn Turn) error {
 	rec.State, rec.Node, rec.LastUpdated = Pending, "", h.now
 	h.note(rec, Event{Type: "pending", At: h.now})
 	return h.queue(rec, turn, 0)
 }
 
 // foreseeTurn prefetches what the end of a turn reads.
-func (h Hold) foreseeTurn() {
+func (h Owned) foreseeTurn() {
 	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
 	f.job(h.jobID, false)
 	h.tx.Prefetch(f.keys, f.ranges)
 }
 
 // foreseeEnd prefetches what the transaction reads that ends a job and writes that into its document.
-func (h Hold) foreseeEnd() {
+func (h Owned) foreseeEnd() {
 	f := foreseen{s: h.s, keys: [][]byte{h.s.Keys.Order, h.s.Keys.Reindex}}
 	f.job(h.jobID, false)
 	f.document(h.jobID)
@@ -169,7 +169,7 @@ func (h Hold) foreseeEnd() {
 }
 
 // change reads the record and hands it on; the caller stores it under the lock.
-func (h Hold) change(f func(*Record) error) error {
+func (h Owned) change(f func(*Record) error) error {
 	rec, err := h.s.Record(h.tx, h.jobID)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (h Hold) change(f func(*Record) error) error {
 
 // finish ends the job and, if it is a document's, writes the document's terminal state. A job that was
 // resubmitted while it ran is pending again, and still counts as one of its account.
-func (h Hold) finish(rec *Record, state State, turn Turn) error {
+func (h Owned) finish(rec *Record, state State, turn Turn) error {
 	invariant.Check(state.Terminal(), terminal)
 	rec.State, rec.Node, rec.LastUpdated = state, "", h.now
 	if rec.Transient() {
@@ -214,7 +214,7 @@ func (h Hold) finish(rec *Record, state State, turn Turn) error {
 
 // bequeath hands the replication of a job that is over to one that waits for it. Without one the row of the claim
 // stays, so that the job is found by its replication id.
-func (h Hold) bequeath(rec *Record) error {
+func (h Owned) bequeath(rec *Record) error {
 	if !rec.Awaited {
 		return nil
 	}
@@ -227,12 +227,12 @@ func (h Hold) bequeath(rec *Record) error {
 
 // queue makes the job pending at the place that its turn has earned it, or parks it if it is to be paused. It may
 // not run before due; 0 means at once.
-func (h Hold) queue(rec *Record, turn Turn, due instant.Time) error {
+func (h Owned) queue(rec *Record, turn Turn, due instant.Time) error {
 	return h.queueIn("", rec, turn, due)
 }
 
 // queueIn is queue for a job that has to wait in a lot, if that is not empty.
-func (h Hold) queueIn(lot string, rec *Record, turn Turn, due instant.Time) error {
+func (h Owned) queueIn(lot string, rec *Record, turn Turn, due instant.Time) error {
 	place, err := h.s.settle(h.tx, rec, turn, h.now)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (h Hold) queueIn(lot string, rec *Record, turn Turn, due instant.Time) erro
 }
 
 // note adds an event to the history.
-func (h Hold) note(rec *Record, e Event) { rec.note(h.s.Config.MaxHistory, e) }
+func (h Owned) note(rec *Record, e Event) { rec.note(h.s.Config.MaxHistory, e) }
 
 // stopped adds the end of a run to the history.
-func (h Hold) stopped(rec *Record) { h.note(rec, Event{Type: "stopped", At: h.now}) }
+func (h Owned) stopped(rec *Record) { h.note(rec, Event{Type: "stopped", At: h.now}) }
