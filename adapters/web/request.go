@@ -18,9 +18,8 @@ type Request struct {
 	Query url.Values
 	// Rest are the segments of the path that a name {name...} of the route's pattern took.
 	Rest []string
-	// User is the name that the client has authenticated with, empty without one. The route's Access
-	// sets it.
-	User string
+	// User is the user that sends the request. The route's Access sets it.
+	User User
 
 	params []param
 	began  bool // the status line is written: an error can only cut the answer off

@@ -48,19 +48,21 @@ func NewAdmins(section map[string]string) (Admins, error) {
 // Any reports whether there is an admin.
 func (a Admins) Any() bool { return len(a.passwords) > 0 }
 
-// authenticate returns the name of the admin that sends a request, empty as long as there are no admins.
-func (a Admins) authenticate(r *http.Request) (name string, err error) {
+// authenticate returns the admin that sends a request, which has no name as long as there are no admins.
+func (a Admins) authenticate(r *http.Request) (web.User, error) {
+	admin := web.User{Roles: []string{web.AdminRole}}
 	if !a.Any() {
-		return "", nil
+		return admin, nil
 	}
 	name, secret, ok := r.BasicAuth()
 	if !ok {
-		return "", web.Unauthorized("You are not a server admin.")
+		return web.User{}, web.Unauthorized("You are not a server admin.")
 	}
 	if !a.check(name, secret) {
-		return "", web.Unauthorized("Name or password is incorrect.")
+		return web.User{}, web.Unauthorized("Name or password is incorrect.")
 	}
-	return name, nil
+	admin.Name = name
+	return admin, nil
 }
 
 func (a Admins) check(name, secret string) bool {

@@ -204,7 +204,7 @@ func (a configAPI) changeConfig(q *web.Request, values map[string]*string) (map[
 	default:
 		return nil, web.BadRequest("X-Couch-Persist: must be true or false, is %q", persist)
 	}
-	return a.Host.ChangeConfig(q.Context(), ConfigChange{q.Param("section"), values, q.User, passing})
+	return a.Host.ChangeConfig(q.Context(), ConfigChange{q.Param("section"), values, q.User.Name, passing})
 }
 
 const notString = `the value must be a JSON string, such as "true" or "500"`

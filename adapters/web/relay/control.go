@@ -50,7 +50,7 @@ type control struct{ *service }
 
 // operator is the client's hand on jobs, at one moment for all attempts.
 func (s control) operator(q *web.Request, tx kv.Tx, now instant.Time) jobstore.Operator {
-	return jobstore.Operator{Store: s.Store, Tx: tx, By: q.User, Now: now}
+	return jobstore.Operator{Store: s.Store, Tx: tx, By: q.User.Name, Now: now}
 }
 
 // orders are what a user can have done to a job, by their names in paths.
@@ -122,7 +122,7 @@ func (s control) order(q *web.Request) error {
 		return err
 	}
 	if answer.Changed {
-		s.Logger.Info("ordered", "order", name, "job", answer.ID, "user", q.User, "reason", body["reason"])
+		s.Logger.Info("ordered", "order", name, "job", answer.ID, "user", q.User.Name, "reason", body["reason"])
 	}
 	return q.SendJSON(http.StatusOK, answer)
 }
@@ -230,7 +230,7 @@ func (s control) makeHold(q *web.Request) error {
 		return err
 	}
 	if answer.Changed {
-		s.Logger.Info("hold_made", "hold", answer.ID, "user", q.User, "reason", e.Reason)
+		s.Logger.Info("hold_made", "hold", answer.ID, "user", q.User.Name, "reason", e.Reason)
 		return q.SendJSON(http.StatusCreated, answer)
 	}
 	return q.SendJSON(http.StatusOK, answer)
@@ -248,6 +248,6 @@ func (s control) liftHold(q *web.Request) error {
 	if !answer.Changed {
 		return noHold(answer.ID)
 	}
-	s.Logger.Info("hold_lifted", "hold", answer.ID, "user", q.User)
+	s.Logger.Info("hold_lifted", "hold", answer.ID, "user", q.User.Name)
 	return q.SendJSON(http.StatusOK, answer)
 }

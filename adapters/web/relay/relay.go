@@ -126,8 +126,10 @@ func (s *service) replicatorDB(q *web.Request) error {
 	return docs.ErrNoDatabase
 }
 
-// writer returns the admin that a request is from.
-func writer(q *web.Request) jobstore.Writer { return jobstore.Writer{Name: q.User, Admin: true} }
+// writer returns the user that a request is from.
+func writer(q *web.Request) jobstore.Writer {
+	return jobstore.Writer{Name: q.User.Name, Admin: q.User.Admin()}
+}
 
 // write writes replication documents together with their jobs.
 func (s *service) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {

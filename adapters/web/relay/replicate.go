@@ -37,7 +37,7 @@ func (s *service) replicate(q *web.Request) error {
 	}
 	now := s.now()
 	jobID, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (string, error) {
-		return s.Store.Replicate(tx, rep, q.User, now)
+		return s.Store.Replicate(tx, rep, q.User.Name, now)
 	})
 	var duplicate *jobstore.Duplicate
 	if errors.As(err, &duplicate) {
@@ -47,7 +47,7 @@ func (s *service) replicate(q *web.Request) error {
 		return err
 	}
 	if fields := described(rep.Unknown); fields != "" {
-		s.Logger.Warn("unknown_fields", "job", jobID, "user", q.User, "fields", fields)
+		s.Logger.Warn("unknown_fields", "job", jobID, "user", q.User.Name, "fields", fields)
 	}
 	rec, err := s.wait(q, jobID, rep.Continuous, func(rec *jobstore.Record) bool {
 		return rec.State.Terminal() || rep.Continuous && rec.RepID != ""
@@ -110,7 +110,7 @@ func (s *service) wait(
 func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 	id := rep.CancelID
 	if id == "" {
-		id = repid.JobID(s.Store.Config.Server, rep, q.User)
+		id = repid.JobID(s.Store.Config.Server, rep, q.User.Name)
 	}
 	cancelled := "" // an attempt whose outcome is unknown may have removed it already
 	_, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {

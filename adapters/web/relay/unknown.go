@@ -39,7 +39,7 @@ func reportUnknown(logger *slog.Logger, q *web.Request, edits []docs.Edit, writt
 	for _, fields := range lines {
 		w := first[fields]
 		logger.Warn("unknown_fields", "database", q.Param("db"), "document", w.ID, "rev", w.Rev.String(),
-			"user", q.User, "fields", fields, "documents", count[fields])
+			"user", q.User.Name, "fields", fields, "documents", count[fields])
 	}
 }
 
