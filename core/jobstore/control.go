@@ -22,16 +22,18 @@ func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	if err := o.barred(rec); err != nil {
 		return false, err
 	}
-	asked, err := o.RetryRefused(jobID)
-	if err != nil || j.State != jobs.Pending || j.Ready() {
-		return asked, err
+	waits := j.State == jobs.Pending && !j.Ready()
+	asked, err := o.retryRefused(jobID, rec)
+	if err != nil || !asked && !waits {
+		return false, err
 	}
 	o.note(rec, "retried", reason)
-	if j.Lot != "" { // of a hold that was lifted
+	if waits {
 		j.Due = 0
+	}
+	if j.Lot != "" { // of a hold that was lifted
 		return true, o.lots().unpark(j, rec, 0)
 	}
-	j.Due = 0
 	return true, o.lots().save(j, rec)
 }
 

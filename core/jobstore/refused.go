@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// MaxRefused is how many refused revisions are listed for a job; more are only counted.
+	// MaxRefused is how many refused revisions are listed for a job, unless Config says otherwise; more are only
+	// counted.
 	MaxRefused = 10_000
 	// maxRefusedName bounds document id and revision together, in bytes. They are a part of a key, in which
 	// they may take twice as many.
@@ -126,7 +127,7 @@ func (h Owned) list(rec *Record, findings []replication.Finding) error {
 			h.tx.Clear(key)
 			rec.Refused.Listed--
 		case f.Over:
-		case old == nil && rec.Refused.Listed >= MaxRefused:
+		case old == nil && rec.Refused.Listed >= h.s.Config.MaxRefused:
 			rec.Refused.Beyond++
 		default:
 			row := Refusal{First: h.now}
@@ -183,14 +184,16 @@ func (h Owned) held() error {
 	return err
 }
 
-// RetryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
-// fails at refused documents. It reports whether there are any.
-func (o Operator) RetryRefused(jobID string) (bool, error) {
-	rec, err := o.Store.Record(o.Tx, jobID)
-	if err != nil || rec == nil || rec.Refused == nil || rec.Refused.Listed == 0 {
-		return false, err
+// retryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
+// fails at refused documents. It reports whether there are any, and this is a new demand.
+func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
+	if rec.Refused == nil || rec.Refused.Listed == 0 {
+		return false, nil
 	}
 	k := o.Store.Keys
+	if asked, err := k.retryAsked(o.Tx, jobID); err != nil || asked == o.Now {
+		return false, err
+	}
 	o.Tx.Set(k.Retry.Pack(jobID), binary.LittleEndian.AppendUint64(nil, uint64(o.Now)))
 	return true, k.Jobs.CallWorkerOf(o.Tx, jobID)
 }

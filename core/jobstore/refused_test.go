@@ -34,10 +34,6 @@ func (b *bench) list(w Work, by int, findings ...replication.Finding) {
 	})
 }
 
-func (b *bench) operator(tx kv.Tx) Operator {
-	return Operator{Store: b.s, Tx: tx, By: "adm", Now: b.now}
-}
-
 // listed is the list of a job: "id attempts", in order.
 func (b *bench) listed(jobID string) (rows []string) {
 	b.t.Helper()
@@ -148,10 +144,7 @@ func TestListGoesWithTheCheckpoint(t *testing.T) {
 		b.put("r", refusing, admin)
 		w := b.accept()
 		b.list(w, 1, refusalOf("a", false))
-		b.do1(func(tx kv.Tx) error {
-			_, err := b.operator(tx).RetryRefused(w.JobID)
-			return err
-		})
+		b.retry(w.JobID)
 		if refusal := b.put("r", body, admin); refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -226,10 +219,7 @@ func TestRetryRefused(t *testing.T) {
 	b := newBench(t)
 	b.put("r", refusing, admin)
 	w := b.accept()
-	retry := func() (asked bool) {
-		b.do1(func(tx kv.Tx) (err error) { asked, err = b.operator(tx).RetryRefused(w.JobID); return err })
-		return asked
-	}
+	retry := func() bool { asked, _ := b.retry(w.JobID); return asked }
 	calls := func() int64 { return get(b, func(tx kv.Tx) (int64, error) { return b.s.Jobs.Calls(tx, "w") }) }
 	if retry() || calls() != 0 {
 		t.Error("there was nothing to try")
@@ -238,6 +228,9 @@ func TestRetryRefused(t *testing.T) {
 	b.now = b.now.Add(time.Minute)
 	if !retry() || calls() != 1 {
 		t.Errorf("the worker was called %d times", calls())
+	}
+	if e := b.record(w.JobID).History[0]; e.Type != "retried" || e.By != "ann" || e.At != b.now {
+		t.Errorf("history says %+v", e)
 	}
 	asked := get(b, func(tx kv.Tx) ([]RetryAsked, error) {
 		return b.s.Keys.RetriesAsked(tx, []jobs.Held{{ID: "other"}, {ID: w.JobID}})

@@ -23,6 +23,8 @@ type Config struct {
 	// MaxHistory is the number of events kept of a job (max_history).
 	MaxHistory int
 	Backoff    backoff.Policy
+	// MaxRefused is how many refused revisions are listed for a job.
+	MaxRefused int64
 	// TransientMaxAge is how long a finished job of a request is kept (transient_job_max_age_sec).
 	TransientMaxAge time.Duration
 	// DuplicatesWait has a document's job wait while another job has its replication (duplicates_wait); otherwise
@@ -35,7 +37,7 @@ type Config struct {
 // DefaultConfig holds CouchDB's defaults.
 func DefaultConfig(server repid.Server) Config {
 	return Config{
-		Server: server, Parse: spec.DefaultConfig(), MaxHistory: 20, Backoff: backoff.Default,
+		Server: server, Parse: spec.DefaultConfig(), MaxHistory: 20, Backoff: backoff.Default, MaxRefused: MaxRefused,
 		TransientMaxAge: 24 * time.Hour, DuplicatesWait: true, Sharing: DefaultSharing(),
 	}
 }
