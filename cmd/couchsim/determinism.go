@@ -34,7 +34,9 @@ func (c *determinismCommand) Run() error {
 		return err
 	}
 	first, seeds := w.seeds(c.Seed, c.Seeds, 0)
-	report := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Progress: progress(os.Stderr)}.Run()
+	ctx, stop := interruptible()
+	defer stop()
+	report := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Progress: progress(os.Stderr)}.Run(ctx)
 	clearLine(os.Stderr)
 	return w.twice(os.Stdout, report)
 }

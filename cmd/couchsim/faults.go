@@ -38,7 +38,9 @@ func (c *faultsCommand) Run() error {
 		return err
 	}
 	plan := campaign.Campaign{World: w.of, First: c.Seed, Seeds: c.Seeds, Sample: c.Sample, Progress: progress(os.Stderr)}
-	report := plan.Run()
+	ctx, stop := interruptible()
+	defer stop()
+	report := plan.Run(ctx)
 	clearLine(os.Stderr)
 	printCatalogue(os.Stdout, report)
 	return verdict(os.Stdout, w, report.Failures)

@@ -35,7 +35,9 @@ func (c *runCommand) Run() error {
 	first, seeds := w.seeds(c.Seed, c.Seeds, c.Duration)
 	plan := campaign.Campaign{World: w.of, First: first, Seeds: seeds, Duration: c.Duration, Workers: c.Workers, Stop: c.Stop}
 	plan.Progress = progress(os.Stderr)
-	report := plan.Run()
+	ctx, stop := interruptible()
+	defer stop()
+	report := plan.Run(ctx)
 	clearLine(os.Stderr)
 	printReport(os.Stdout, w, report)
 	if c.Hashes != "" {
@@ -43,7 +45,7 @@ func (c *runCommand) Run() error {
 			return err
 		}
 	}
-	if c.Twice && len(report.Failures) == 0 {
+	if c.Twice && len(report.Failures) == 0 && ctx.Err() == nil {
 		fmt.Println()
 		return w.twice(os.Stdout, report)
 	}
@@ -74,12 +76,18 @@ func (w worlds) seeds(first *uint64, n uint64, d time.Duration) (uint64, uint64)
 	return begin, n
 }
 
-// progress shows how far a campaign is, on terminals only.
+// progress tells of each violation when it is found, and on terminals how far a campaign is.
 func progress(out *os.File) func(*campaign.Report) {
-	if !term.IsTerminal(int(out.Fd())) {
-		return nil
-	}
+	told, live := 0, term.IsTerminal(int(out.Fd()))
 	return func(r *campaign.Report) {
+		for ; told < len(r.Failures); told++ {
+			f := r.Failures[told]
+			clearLine(out)
+			fmt.Fprintf(out, "seed %d: %s\n", f.Seed, oneLine(f.Violation.String()))
+		}
+		if !live {
+			return
+		}
 		fmt.Fprintf(out, "\r%d seeds, %d violations, %.0f events/s ", r.Seeds, len(r.Failures), float64(r.Events)/r.Took.Seconds())
 	}
 }

@@ -29,7 +29,7 @@ func BenchmarkSimulation(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				report(b, seeds(c.p, c.seeds, 1, c.sample).Run())
+				report(b, seeds(c.p, c.seeds, 1, c.sample).Run(b.Context()))
 			}
 		})
 	}
@@ -49,7 +49,7 @@ func report(b *testing.B, r *Report) {
 // BenchmarkSecondCore plays the same seeds on one core and on two.
 func BenchmarkSecondCore(b *testing.B) {
 	for b.Loop() {
-		one, two := seeds(world.Small, 40, 1, 0).Run(), seeds(world.Small, 40, 2, 0).Run()
+		one, two := seeds(world.Small, 40, 1, 0).Run(b.Context()), seeds(world.Small, 40, 2, 0).Run(b.Context())
 		b.ReportMetric(one.Took.Seconds()/two.Took.Seconds(), "times-as-fast")
 		b.ReportMetric(0, "ns/op")
 		for seed, h := range one.Hashes {

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"cmp"
+	"context"
 	"runtime"
 	"slices"
 	"sync"
@@ -78,8 +79,8 @@ type player struct {
 	pending map[string]int // firings of each fault that are still to be sampled
 }
 
-// Run plays the campaign.
-func (c Campaign) Run() *Report {
+// Run plays the campaign. When ctx ends, the seeds that are being played are the last.
+func (c Campaign) Run(ctx context.Context) *Report {
 	p := &player{Campaign: c, next: c.First, began: time.Now(), pending: map[string]int{}}
 	if p.Workers <= 0 {
 		p.Workers = runtime.GOMAXPROCS(0)
@@ -87,7 +88,7 @@ func (c Campaign) Run() *Report {
 	p.report = &Report{First: c.First, Workers: p.Workers, Faults: map[string]*Count{}, Hashes: map[uint64]uint64{}}
 	var workers sync.WaitGroup
 	for range p.Workers {
-		workers.Go(p.work)
+		workers.Go(func() { p.work(ctx) })
 	}
 	workers.Wait()
 	p.report.Took = time.Since(p.began)
@@ -96,8 +97,8 @@ func (c Campaign) Run() *Report {
 }
 
 // work plays seeds until there are none left.
-func (p *player) work() {
-	for {
+func (p *player) work(ctx context.Context) {
+	for ctx.Err() == nil {
 		seed, ok := p.take()
 		if !ok {
 			return

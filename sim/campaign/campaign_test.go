@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func stormy(seed uint64) World {
 }
 
 func TestReport(t *testing.T) {
-	r := Campaign{World: stormy, First: 5, Seeds: 6, Sample: 2}.Run()
+	r := Campaign{World: stormy, First: 5, Seeds: 6, Sample: 2}.Run(t.Context())
 	if r.Seeds != 6 || len(r.Hashes) != 6 || r.Hashes[5] == r.Hashes[6] || r.Events == 0 || r.Virtual < 6*stormy(0).Config.Duration {
 		t.Errorf("%+v", r)
 	}
@@ -32,7 +33,7 @@ func TestReport(t *testing.T) {
 	if n := r.Faults[world.NetSwizzle]; n != nil && n.Enabled+n.Fired > 0 {
 		t.Errorf("%+v", n)
 	}
-	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1}.Run()
+	again := Campaign{World: stormy, First: 5, Seeds: 6, Workers: 1}.Run(t.Context())
 	for seed, hash := range r.Hashes {
 		if again.Hashes[seed] != hash {
 			t.Errorf("seed %d has two hashes", seed)
@@ -58,7 +59,7 @@ func breaking(w *trial.Trial) {
 func planted(seed uint64) uint64 { return decide.New(decide.Seed(seed)).Site("planted").Seed64() }
 
 func TestFailures(t *testing.T) {
-	r := Campaign{World: calm, Seeds: 7, Hook: breaking}.Run()
+	r := Campaign{World: calm, Seeds: 7, Hook: breaking}.Run(t.Context())
 	var got []string
 	for _, f := range r.Failures {
 		got = append(got, f.Violation.ID)
@@ -66,7 +67,7 @@ func TestFailures(t *testing.T) {
 	if !slices.Equal(got, []string{"S99", Panicked, "S99", "S99"}) || r.Failures[0].Seed != 3 || r.Failures[1].Stack == "" || r.Seeds != 7 {
 		t.Errorf("%v %+v", got, r)
 	}
-	r = Campaign{World: calm, Seeds: 7, Hook: breaking, Stop: 1, Workers: 1}.Run()
+	r = Campaign{World: calm, Seeds: 7, Hook: breaking, Stop: 1, Workers: 1}.Run(t.Context())
 	if len(r.Failures) != 1 || r.Failures[0].Seed != 3 || r.Seeds != 4 {
 		t.Errorf("%+v", r)
 	}
@@ -89,5 +90,19 @@ func TestLimit(t *testing.T) {
 	o := Play(world.Config, world.Decider(), Limit(100))
 	if !o.Abandoned || o.Violation != nil || o.Events != 101 {
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestInterrupted: a campaign that is interrupted reports what it has played.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	progress := func(r *Report) {
+		if r.Seeds == 3 {
+			interrupt()
+		}
+	}
+	r := Campaign{World: calm, Seeds: 100, Workers: 1, Progress: progress}.Run(ctx)
+	if r.Seeds != 3 || len(r.Hashes) != 3 {
+		t.Errorf("%d seeds, %d hashes after an interrupt at the third", r.Seeds, len(r.Hashes))
 	}
 }
