@@ -45,6 +45,7 @@
 package docs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -182,6 +183,29 @@ func (s *Store) Reads(instance tuple.UUID, id string) (keys [][]byte, bodies kv.
 	keys = [][]byte{db.idKey(keyRecord, id), db.entryKey(id, true), db.entryKey(id, false)}
 	return keys, tuple.Subspace(db.idKey(keyBody, id)).Range()
 }
+
+// IsContent reports whether the value under a key is what a client wrote: a document's body, a local document, a piece
+// of an attachment or the security object. root is what New was given.
+func IsContent(root tuple.Subspace, key []byte) bool {
+	rest, in := bytes.CutPrefix(bytes.TrimPrefix(key, root), instancesPrefix)
+	if !in || len(rest) < instanceSize {
+		return false
+	}
+	for _, kind := range contentKinds {
+		if bytes.HasPrefix(rest[instanceSize:], kind) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	instancesPrefix = tuple.Pack(keyInstances)
+	instanceSize    = len(tuple.Pack(tuple.UUID{}))
+	contentKinds    = [][]byte{
+		tuple.Pack(keySecurity), tuple.Pack(keyBody), tuple.Pack(keyLocal), tuple.Pack(keyBlob),
+	}
+)
 
 func (db *Database) describe() {
 	db.tx.Set(db.store.names.Pack(db.Name), tuple.Pack(db.Instance, int64(db.Created), db.RevsLimit))

@@ -5,6 +5,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,17 @@ type Store struct {
 	// Exact reports that the store fails only where the contract gives a cause. FoundationDB may also fail on its
 	// own account, with errors that another attempt may not meet.
 	Exact bool
+	Rows
 }
+
+// Rows is how the rows of a store are less than the contract's. The zero value is all of it.
+type Rows struct {
+	MaxValue int // bytes of the longest value; 0 for kv.MaxValueSize
+	// NoOperands leaves out the tests that compute with stored values: those of Add and Max.
+	NoOperands bool
+}
+
+func (r Rows) maxValue() int { return cmp.Or(r.MaxValue, kv.MaxValueSize) }
 
 // Run runs the suite. It calls open for every test, which returns an empty store or an unused prefix.
 func Run(t *testing.T, open func(t testing.TB) Store) {
@@ -63,6 +74,9 @@ func (c test) play(t *testing.T, open func(t testing.TB) Store) {
 		if !e.Exact {
 			e.DB = candid{e.DB}
 		}
+		if e.NoOperands {
+			e.DB = operandless{e.DB}
+		}
 		if c.finishes(e) {
 			return
 		}
@@ -74,6 +88,9 @@ func (c test) play(t *testing.T, open func(t testing.TB) Store) {
 func (c test) finishes(e *env) (ended bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
+			if cause == errOperand {
+				e.Skip(cause)
+			}
 			if _, ok := cause.(unfinished); !ok {
 				panic(cause)
 			}
@@ -113,6 +130,20 @@ func (tx candidly) Commit() error {
 	}
 	return err
 }
+
+// operandless is a store whose rows are no operands: a test that computes with one is skipped.
+type operandless struct{ kv.Database }
+
+var errOperand = errors.New("the rows of this store are no operands")
+
+func (db operandless) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return plainly{db.Database.Begin(ctx, o)}
+}
+
+type plainly struct{ kv.Transaction }
+
+func (plainly) Add([]byte, int64)  { panic(errOperand) }
+func (plainly) Max([]byte, uint64) { panic(errOperand) }
 
 // env is one test with its store.
 type env struct {

@@ -17,7 +17,7 @@ var tooMuch = []struct {
 	want kv.Code
 }{
 	{"key", func(e *env, tx kv.Tx) { tx.Set(e.longKey(kv.MaxKeySize+1), nil) }, kv.KeyTooLarge},
-	{"value", func(e *env, tx kv.Tx) { tx.Set(e.key("a"), make([]byte, kv.MaxValueSize+1)) }, kv.ValueTooLarge},
+	{"value", func(e *env, tx kv.Tx) { tx.Set(e.key("a"), make([]byte, e.maxValue()+1)) }, kv.ValueTooLarge},
 	{"add key", func(e *env, tx kv.Tx) { tx.Add(e.longKey(kv.MaxKeySize+1), 1) }, kv.KeyTooLarge},
 	{"system key", func(_ *env, tx kv.Tx) { tx.Set([]byte("\xffa"), nil) }, kv.KeyOutsideLegalRange},
 	{"clear of an inverted range", func(e *env, tx kv.Tx) { tx.ClearRange(e.span("b", "a")) }, kv.InvertedRange},
@@ -50,7 +50,7 @@ var limits = []test{
 		e.contents()
 	}},
 	{"largest key and value", func(e *env) {
-		key, value := e.longKey(kv.MaxKeySize), bytes.Repeat([]byte{'v'}, kv.MaxValueSize)
+		key, value := e.longKey(kv.MaxKeySize), bytes.Repeat([]byte{'v'}, e.maxValue())
 		e.do(func(tx kv.Tx) { tx.Set(key, value) })
 		got, err := e.begin().Get(key)
 		e.must(err)
@@ -71,7 +71,7 @@ var limits = []test{
 	{"transaction size, values", func(e *env) {
 		tx := e.begin()
 		for i := range 101 {
-			tx.Set(e.key(fmt.Sprint(i)), make([]byte, kv.MaxValueSize))
+			tx.Set(e.key(fmt.Sprint(i)), make([]byte, e.maxValue()))
 		}
 		e.code(tx.Commit(), kv.TransactionTooLarge)
 		e.contents()
@@ -88,7 +88,7 @@ var limits = []test{
 	{"transaction size, below the limit", func(e *env) {
 		tx := e.begin()
 		for i := range 90 {
-			tx.Set(e.key(fmt.Sprint(i)), make([]byte, kv.MaxValueSize))
+			tx.Set(e.key(fmt.Sprint(i)), make([]byte, e.maxValue()))
 		}
 		e.commit(tx)
 		e.do(func(tx kv.Tx) { tx.ClearRange(e.all()) })

@@ -149,7 +149,11 @@ func (x *modelTx) drawWrite(t *rapid.T, e *env) {
 		return binary.LittleEndian.Uint64(buf[:])
 	}
 	n := rapid.Uint64Range(0, 3).Draw(t, "n")
-	switch rapid.IntRange(0, 6).Draw(t, "write") {
+	kind := rapid.IntRange(0, 6).Draw(t, "write")
+	if e.NoOperands && (kind == 4 || kind == 5) {
+		kind = 0
+	}
+	switch kind {
 	case 0, 1:
 		x.tx.Set(e.key(key), []byte(number(n)))
 		x.write(only, true, func(data map[string]string) { data[key] = number(n) })
