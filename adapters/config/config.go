@@ -1,9 +1,10 @@
 // Package config reads couchrelay's configuration: CouchDB's INI format with CouchDB's sections and
-// keys where it has them. A key that is unknown, or known but not supported yet, is an error: a setting
-// is never ignored silently.
+// keys where it has them. Keys of CouchDB that concern a database server are skipped and listed, so that its files can
+// be used as they are. Any other key that is unknown is an error: a setting is never ignored silently.
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,9 +29,10 @@ type Config struct {
 
 	config.Settings // [replicator], [replicator.shares]
 
-	// Ignored lists the sections and variables of the environment that belong to CouchDB alone. The service
-	// logs them, so that nothing is ignored silently.
-	Ignored []string
+	// Skipped lists the sections and keys of files that concern a database server, in the order of the files, and
+	// Ignored the sections and variables of the environment that mean nothing. The service logs both, so that nothing
+	// is ignored silently.
+	Skipped, Ignored []string
 }
 
 // MaintenanceModes are CouchDB's. In mode true the node hands its jobs back, and /_up tells load balancers to
@@ -89,14 +91,14 @@ func (c *Config) read(path string) error {
 }
 
 func (c *Config) section(s section) error {
-	if _, known := sections[s.name]; !known && !slices.Contains(shared, s.name) {
-		if !slices.Contains(c.Ignored, s.name) {
-			c.Ignored = append(c.Ignored, s.name)
-		}
-		return nil
+	if !slices.Contains(Sections(), s.name) {
+		return c.skip(s)
 	}
 	for _, k := range s.keys {
-		if err := c.Set(s.name, k.key, k.value); err != nil {
+		err := c.Set(s.name, k.key, k.value)
+		if errors.Is(err, ErrForeign) {
+			note(&c.Skipped, Name{s.name, k.key}.String())
+		} else if err != nil {
 			return fmt.Errorf("line %d: %w", k.line, err)
 		}
 	}
@@ -116,6 +118,9 @@ func (c *Config) Set(section, name, value string) error {
 		return c.Settings.Set(name, value)
 	case "replicator.shares":
 		return c.SetShares(name, value)
+	}
+	if !sections[section].Has(name) {
+		return unknown(Name{section, name})
 	}
 	return sections[section].Set(c, section, name, value)
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,8 +89,8 @@ request_timeout = 5
 	if !reflect.DeepEqual(c.Replicator.Sharing, want) {
 		t.Errorf("sharing: %+v", c.Replicator.Sharing)
 	}
-	if len(c.Ignored) != 1 || c.Ignored[0] != "fabric" {
-		t.Errorf("ignored %v", c.Ignored)
+	if !slices.Equal(c.Skipped, []string{"[fabric]"}) || c.Ignored != nil {
+		t.Errorf("skipped %v, ignored %v", c.Skipped, c.Ignored)
 	}
 }
 
@@ -102,7 +103,6 @@ func TestCoefficientOfTheQueue(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"[replicator]\nmax_jobz = 5":                           "line 2: [replicator] max_jobz: no such key; known are activity_timeout_sec",
 		"[replicator]\nmax_jobs = many":                        "[replicator] max_jobs = many: must be a whole number from 0 to 1000000",
 		"[replicator]\nmax_jobs = -1":                          "must be a whole number",
 		"[replicator]\ninterval = soon":                        "must be a whole number of milliseconds, at least 100, or a time such as 90s",
@@ -110,7 +110,6 @@ func TestMistakes(t *testing.T) {
 		"[replicator]\nhealth_threshold = 9223372036854775807": "must be a whole number of seconds",
 		"[replicator]\nuse_checkpoints = 1":                    "must be true or false",
 		"[replicator]\nsocket_options = [{magic, true}]":       "[replicator] socket_options",
-		"[replicator]\nupdate_docs = true":                     "[replicator] update_docs is not supported yet",
 		"[log]\nlevel = loud":                                  "must be one of debug, info, warning, error",
 		"[chttpd]\nport = 65536":                               "must be a whole number from 0 to 65535",
 		"[replicator]\ncert_file = x":                          "cert_file and key_file are needed both or none",
@@ -147,6 +146,21 @@ func TestMistakes(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "missing.ini")); err == nil {
 		t.Error("a missing file was accepted")
+	}
+}
+
+// TestNearest: a name that is unknown comes with the nearest one that is known.
+func TestNearest(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"[replicator]\nmax_jobz = 5", "line 2: [replicator] max_jobz: no such key; the nearest is max_jobs"},
+		{"[replicator]\nnothing_like_that = 1", "nothing_like_that: no such key; known are accept_jitter"},
+		{"[couchdb]\nmax_document_sice = 1", "max_document_sice: no such key; the nearest is max_document_size"},
+		{"\n[replicatr]\nmax_jobs = 1", "line 2: [replicatr]: no such section; the nearest is [replicator]"},
+		{"[replicator]\npassword =", "[replicator] password = *****: must be a password"},
+	} {
+		if _, err := load(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+		}
 	}
 }
 

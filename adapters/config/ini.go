@@ -9,6 +9,7 @@ import (
 type section struct {
 	name string
 	keys []setting
+	line int
 }
 
 type setting struct {
@@ -18,11 +19,12 @@ type setting struct {
 
 // parseINI reads CouchDB's format: [section], key = value, and comments from a ; or # at the start of a line,
 // or from a ; behind a space or a tab. A value is the rest of its line, without the spaces around it. It may
-// be a password, so errors give the number of the line and show nothing of it.
+// be a password, so errors give the number of the line and show nothing of it. A line without = that begins with one
+// space goes on with the value of the line before.
 func parseINI(text string) (sections []section, err error) {
 	text = strings.TrimPrefix(text, "\uFEFF")
-	for n, line := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
-		line = strings.TrimSpace(line)
+	for n, whole := range strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
+		line := strings.TrimSpace(whole)
 		if line == "" || line[0] == ';' || line[0] == '#' {
 			continue
 		}
@@ -32,10 +34,15 @@ func parseINI(text string) (sections []section, err error) {
 			if name = strings.TrimSpace(name); !closed || name == "" {
 				return nil, fmt.Errorf("line %d: a section is [name]", n+1)
 			}
-			sections = append(sections, section{name: name})
+			sections = append(sections, section{name: name, line: n + 1})
 			continue
 		}
 		key, value, is := strings.Cut(line, "=")
+		if !is && continues(sections, whole) {
+			last := &sections[len(sections)-1]
+			last.keys[len(last.keys)-1].value += " " + line
+			continue
+		}
 		if key = strings.TrimSpace(key); !is || key == "" {
 			return nil, fmt.Errorf("line %d: neither [section] nor key = value nor a comment", n+1)
 		}
@@ -46,6 +53,12 @@ func parseINI(text string) (sections []section, err error) {
 		last.keys = append(last.keys, setting{key, strings.TrimSpace(value), n + 1})
 	}
 	return sections, nil
+}
+
+// continues reports whether a line without = goes on with the value of the key before it.
+func continues(sections []section, line string) bool {
+	return len(sections) > 0 && len(sections[len(sections)-1].keys) > 0 &&
+		len(line) > 1 && line[0] == ' ' && line[1] != ' ' && line[1] != '\t'
 }
 
 // withoutComment returns a line without the comment at its end. A ; that does not follow a space or a tab is

@@ -50,8 +50,7 @@ var sections = map[string]config.Section[Config]{
 	"log": {
 		{
 			Name: "level", Says: "The least severe messages that the service logs.",
-			Kind: config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info",
-				"warning", "error"),
+			Kind: level,
 		},
 		{
 			Name: "format", Says: "How the service writes its log: key=value pairs, or a JSON object a line.",
@@ -171,6 +170,26 @@ var maintenance = config.Kind[Config]{
 		}
 		c.Node.Maintenance = v == "true"
 		return nil
+	},
+}
+
+var levels = config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error")
+
+// level is a level of the log. It takes those that only CouchDB has for the nearest ones.
+var level = config.Kind[Config]{
+	Takes: levels.Takes + "; notice is info, warn is warning; " +
+		"err, crit, critical, alert, emerg and emergency are error",
+	Get: levels.Get,
+	Set: func(c *Config, v string) error {
+		switch v {
+		case "notice":
+			v = "info"
+		case "warn":
+			v = "warning"
+		case "err", "crit", "critical", "alert", "emerg", "emergency":
+			v = "error"
+		}
+		return levels.Set(c, v)
 	},
 }
 

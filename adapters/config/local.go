@@ -155,7 +155,8 @@ func (d Draft) Discard() {
 
 // Clone returns a copy that shares nothing that Set changes.
 func (c Config) Clone() Config {
-	c.Admins, c.Ignored = maps.Clone(c.Admins), slices.Clone(c.Ignored)
+	c.Admins = maps.Clone(c.Admins)
+	c.Skipped, c.Ignored = slices.Clone(c.Skipped), slices.Clone(c.Ignored)
 	c.Replicator.Sharing.Shares = maps.Clone(c.Replicator.Sharing.Shares)
 	return c
 }

@@ -1,6 +1,7 @@
 package couch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
 	"couchrelay/core/spec"
 
@@ -19,7 +21,7 @@ import (
 )
 
 const (
-	// idleTimeout is how long an unused connection stays open (connection_close_interval).
+	// idleTimeout is how long an unused connection stays open unless Options say otherwise.
 	idleTimeout = 90 * time.Second
 	// idlePerHost bounds the unused connections that are kept to one server.
 	idlePerHost = 100
@@ -39,13 +41,18 @@ type Options struct {
 	Version string
 	// Clock measures timeouts and pauses; nil stands for the system's clock.
 	Clock clock.Clock
-	// TLS is used for all https endpoints and proxies. If it is nil or has no RootCAs, certificates are
-	// verified against the system's roots; CouchDB's own replicator verifies nothing by default.
-	// InsecureSkipVerify is for verify_ssl_certificates = false.
-	TLS *tls.Config
+	// TLS returns the TLS configuration of https endpoints and proxies, by the name that an endpoint gives: the same
+	// one as long as connections may be shared. If it is nil, certificates are verified against the system's roots.
+	TLS func(name string) (*tls.Config, error)
 	// Dial opens connections instead of a net.Dialer, for tests and connect_to. It has to keep a time limit
 	// of its own.
 	Dial dialFunc
+	// RequestTimeout ends requests that take longer as a whole, but those to the changes feed; 0 ends none.
+	RequestTimeout time.Duration
+	// IdleTimeout closes connections that are not used for so long; 0 stands for 90 seconds.
+	IdleTimeout time.Duration
+	// PlainHTTP is told of each endpoint without TLS, as runs begin. It may be nil.
+	PlainHTTP func(side peer.Side, url string)
 	// Broken is told of a broken invariant of the rate limiter, which then starts anew. If it is nil, a
 	// broken invariant ends the process.
 	Broken func(*invariant.Broken)
@@ -54,12 +61,10 @@ type Options struct {
 // Client holds the connections of all replications of a process, and the pauses that servers asked for. It is
 // safe for concurrent use.
 type Client struct {
-	agent  string // value of User-Agent
-	clock  clock.Clock
-	start  time.Time   // by clock, when the Client was made; see steady
-	tls    *tls.Config // cloned for each transport, never changed
-	dial   dialFunc
-	broken func(*invariant.Broken) // Options.Broken
+	options Options // none of them changes
+	agent   string  // value of User-Agent
+	clock   clock.Clock
+	start   time.Time // by clock, when the Client was made; see steady
 
 	mu         sync.Mutex // guards the fields below
 	limiter    ratelimit.Limiter
@@ -71,6 +76,7 @@ type Client struct {
 type route struct {
 	proxy  string // URL with credentials; empty for none
 	socket spec.SocketOptions
+	tls    *tls.Config // never changed; transports have clones
 }
 
 // shared is a pool of connections. Client.mu guards its users.
@@ -81,21 +87,21 @@ type shared struct {
 
 // New returns a Client. Close it after its last Pair.
 func New(o Options) *Client {
-	c := &Client{
-		agent: "couchrelay/" + o.Version, clock: o.Clock, tls: o.TLS, dial: o.Dial, broken: o.Broken,
+	if o.Clock == nil {
+		o.Clock = clock.New()
+	}
+	if o.TLS == nil {
+		plain := &tls.Config{}
+		o.TLS = func(string) (*tls.Config, error) { return plain, nil }
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: -1}).DialContext
+	}
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, idleTimeout)
+	return &Client{
+		options: o, agent: "couchrelay/" + o.Version, clock: o.Clock, start: o.Clock.Now(),
 		transports: map[route]*shared{},
 	}
-	if c.clock == nil {
-		c.clock = clock.New()
-	}
-	c.start = c.clock.Now()
-	if c.tls == nil {
-		c.tls = &tls.Config{}
-	}
-	if c.dial == nil {
-		c.dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: -1}).DialContext
-	}
-	return c
 }
 
 // Close closes the idle connections of pairs that are still open. A pair that is closed closes its own.
@@ -118,11 +124,14 @@ func (c *Client) acquire(e spec.Endpoint) (*http.Transport, route, error) {
 	if proxy != nil {
 		r.proxy = proxy.String()
 	}
+	if r.tls, err = c.options.TLS(""); err != nil {
+		return nil, r, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.transports[r]
 	if s == nil {
-		s = &shared{transport: c.newTransport(proxy, e.SocketOptions)}
+		s = &shared{transport: c.newTransport(r, proxy)}
 		c.transports[r] = s
 	}
 	s.users++
@@ -140,18 +149,18 @@ func (c *Client) release(r route) {
 	}
 }
 
-func (c *Client) newTransport(proxy *url.URL, socket spec.SocketOptions) *http.Transport {
+func (c *Client) newTransport(r route, proxy *url.URL) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
-		DialContext:            c.dialer(socket),
-		TLSClientConfig:        c.tls.Clone(),
+		DialContext:            c.dialer(r.socket),
+		TLSClientConfig:        r.tls.Clone(),
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxIdleConnsPerHost:    idlePerHost,
-		IdleConnTimeout:        idleTimeout,
+		IdleConnTimeout:        c.options.IdleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,
-		WriteBufferSize:        socket.Buffer,
-		ReadBufferSize:         socket.Buffer,
+		WriteBufferSize:        r.socket.Buffer,
+		ReadBufferSize:         r.socket.Buffer,
 		OnProxyConnectResponse: checkConnect,
 		Protocols:              protocols,
 	}
@@ -221,7 +230,7 @@ func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {
 func (c *Client) limit(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if invariant.Guard(c.broken, f) != nil {
+	if invariant.Guard(c.options.Broken, f) != nil {
 		c.limiter = ratelimit.Limiter{}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // and wraps it in a conn.
 func (c *Client) dialer(o spec.SocketOptions) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		raw, err := c.dial(ctx, network, address)
+		raw, err := c.options.Dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

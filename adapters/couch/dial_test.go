@@ -91,7 +91,7 @@ func TestTLSBreaksOff(t *testing.T) {
 				})()
 				rep := testReplication()
 				rep.Source.URL = "https://source.test/db/"
-				client := New(Options{Dial: r.net.dial, TLS: &tls.Config{InsecureSkipVerify: true}})
+				client := New(Options{Dial: r.net.dial, TLS: always(&tls.Config{InsecureSkipVerify: true})})
 				defer client.Close()
 				pair, err := client.Pair(rep)
 				if err != nil {

@@ -61,6 +61,7 @@ type answer struct {
 	ctx      context.Context         // of this attempt; its cause tells why the body broke off
 	cancel   context.CancelCauseFunc // of ctx
 	silence  *clock.Timer            // cancels ctx with errSilent; runs while Read or readAll waits for bytes
+	limit    *clock.Timer            // cancels ctx with errLong; nil without such a limit
 	waited   time.Duration           // spent in Read so far
 	received int64                   // bytes that Read returned so far
 	err      error                   // by which the body ended early; all later reads return it
@@ -70,6 +71,9 @@ type answer struct {
 
 // errSilent is the cause of a context that ends because the server sent and took nothing for the timeout.
 var errSilent = errors.New("nothing came for the connection timeout")
+
+// errLong is the cause of a context that ends because the request as a whole took longer than Options.RequestTimeout.
+var errLong = errors.New("the request took longer than request_timeout")
 
 // send carries out a request up to the answer's headers, whatever its status, and follows redirects. It takes
 // a slot of the endpoint unless the request is admitted; the answer gives it back when it ends.
@@ -97,6 +101,9 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	}
 	ctx, cancel := context.WithCancelCause(parent)
 	a := &answer{endpoint: e, request: r, ctx: ctx, cancel: cancel}
+	if limit := e.client.options.RequestTimeout; limit > 0 && !r.unhurried {
+		a.limit = e.client.clock.AfterFunc(limit, func() { cancel(errLong) })
+	}
 	w := e.watch(cancel)
 	req := &http.Request{
 		Method: r.method, URL: to, Host: e.host, Header: e.headers(r, e.stranger(to)), ContentLength: r.size,
@@ -126,7 +133,7 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	w.end()
 	if err != nil {
 		f := e.failed(ctx, r, err)
-		cancel(nil)
+		a.end()
 		if r.stream != nil {
 			e.moved.Store(nil)
 		}
@@ -139,6 +146,14 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 		return nil, e.failure(r, peer.Malformed, "answered success before it had the request")
 	}
 	return a, nil
+}
+
+// end ends the attempt, and what watches over it.
+func (a *answer) end() {
+	a.cancel(nil)
+	if a.limit != nil {
+		a.limit.Stop()
+	}
 }
 
 // retryAfter returns the pause that the header Retry-After asks for, 0 for none. A date in it is by the
@@ -224,7 +239,7 @@ func (a *answer) close() {
 		return
 	}
 	a.closed = true
-	a.cancel(nil)
+	a.end()
 	a.Body.Close()
 	if a.silence != nil {
 		a.silence.Stop()

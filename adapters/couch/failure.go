@@ -99,6 +99,8 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 		return e.failure(r, peer.Malformed, "the answer or a part of it: "+err.Error())
 	case context.Cause(ctx) == errSilent, errors.Is(err, errTrickle):
 		return e.failure(r, peer.TimedOut, fmt.Sprintf("%v (%v)", cmp.Or(context.Cause(ctx), err), e.timeout))
+	case context.Cause(ctx) == errLong:
+		return e.failure(r, peer.TimedOut, fmt.Sprintf("%v (%v)", errLong, e.client.options.RequestTimeout))
 	case ctx.Err() != nil:
 		return e.failure(r, peer.Cancelled, context.Cause(ctx).Error())
 	case errors.As(err, &dns):

@@ -45,6 +45,11 @@ func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 		p.source.close()
 		return nil, err
 	}
+	for _, e := range []*endpoint{p.source, p.target} {
+		if tell := c.options.PlainHTTP; tell != nil && e.base.Scheme == "http" {
+			tell(e.side, e.shown)
+		}
+	}
 	return p, nil
 }
 

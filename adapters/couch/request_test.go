@@ -185,7 +185,7 @@ func TestTLS(t *testing.T) {
 	} {
 		rep := testReplication()
 		rep.Source.URL = server.URL + "/db/"
-		pair, err := New(Options{TLS: c.tls}).Pair(rep)
+		pair, err := New(Options{TLS: always(c.tls)}).Pair(rep)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package couch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -36,6 +37,21 @@ type rig struct {
 func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig),
 	changes ...func(*spec.Replication)) {
 	t.Helper()
+	inRigWith(t, Options{}, source, target, test, changes...)
+}
+
+// always is one TLS configuration for all.
+func always(c *tls.Config) func(string) (*tls.Config, error) {
+	if c == nil {
+		return nil
+	}
+	return func(string) (*tls.Config, error) { return c, nil }
+}
+
+// inRigWith is inRig for a client with options.
+func inRigWith(t *testing.T, o Options, source, target http.HandlerFunc, test func(r *rig),
+	changes ...func(*spec.Replication)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, net: &memNet{listeners: map[string]*memListener{}}}
 		defer r.net.close()
@@ -45,7 +61,8 @@ func inRig(t *testing.T, source, target http.HandlerFunc, test func(r *rig),
 		for _, change := range changes {
 			change(&rep)
 		}
-		r.client = New(Options{Version: "0.1", Dial: r.net.dial})
+		o.Version, o.Dial = "0.1", r.net.dial
+		r.client = New(o)
 		var err error
 		if r.pair, err = r.client.Pair(rep); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,9 @@ func (c *configCommand) print(out, problems io.Writer, environ []string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if len(settings.Skipped) > 0 {
+		fmt.Fprintf(problems, "couchrelay: skipped, for a database server: %s\n", strings.Join(settings.Skipped, ", "))
+	}
 	for _, name := range settings.Ignored {
 		fmt.Fprintf(problems, "couchrelay: %s means nothing here\n", name)
 	}

@@ -59,7 +59,7 @@ func TestConfigPrintsValuesInForce(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, out)
 		}
 	}
-	if strings.Contains(out, "s3cret") || problems != "couchrelay: fabric means nothing here\n" {
+	if strings.Contains(out, "s3cret") || problems != "couchrelay: skipped, for a database server: [fabric]\n" {
 		t.Errorf("%s%s", out, problems)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/relay"
@@ -148,7 +149,7 @@ func (s *service) checkSafe(c config.Config) error {
 		return err
 	}
 	if old.TLS != c.TLS {
-		if _, err := clientTLS(c.TLS); err != nil {
+		if _, err := certs.Client(c.TLS, nil); err != nil {
 			return fmt.Errorf("[replicator] %w", err)
 		}
 	}
@@ -318,7 +319,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 // fixed are the settings that a process keeps until it ends. All others put puts in force.
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
-	c.Admins, c.Ignored, c.LogLevel = nil, nil, ""
+	c.Admins, c.Skipped, c.Ignored, c.LogLevel = nil, nil, nil, ""
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
 	coreconfig "couchrelay/core/config"
@@ -65,12 +66,14 @@ func (c *replicateCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	tlsConfig, err := clientTLS(coreconfig.TLS{Verify: !c.Insecure, CAFile: c.CAFile})
+	trust := coreconfig.Default().TLS
+	trust.Verify, trust.CAFile = !c.Insecure, c.CAFile
+	wall := clock.New()
+	tlsOf, err := certs.NewSource(map[string]coreconfig.TLS{"": trust}, wall, func(string, error) {})
 	if err != nil {
 		return err
 	}
-	wall := clock.New()
-	client := couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsConfig})
+	client := couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsOf.Config})
 	defer client.Close()
 	pair, err := client.Pair(*rep)
 	if err != nil {

@@ -52,6 +52,10 @@ func (s *serveCommand) Run() error {
 	logger, flush := journal.New(os.Stderr, journal.Options{Level: &logLevel, Format: c.LogFormat, Clock: clock.New()})
 	defer flush()
 	logLevel.Set(logLevels[c.LogLevel])
+	if len(c.Skipped) > 0 {
+		logger.Info("config_skipped", "names", strings.Join(c.Skipped, ", "),
+			"detail", "they concern a database server")
+	}
 	for _, name := range c.Ignored {
 		logger.Warn("config_ignored", "name", name)
 	}

@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
@@ -37,7 +34,7 @@ type service struct {
 	log     *eventlog.Writer
 	logger  *slog.Logger
 	roles   node.Roles    // of this process; the configuration can change them at the next start only
-	client  *tls.Config   // for endpoints
+	trust   *certs.Source // for endpoints
 	started config.Config // with which the process began
 	handler atomic.Pointer[http.Handler]
 
@@ -77,11 +74,18 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	if s.admins, err = relay.NewAdmins(c.Admins); err != nil {
 		return nil, err
 	}
-	if s.client, err = clientTLS(c.TLS); err != nil {
+	if s.trust, err = newTrust(c, logger); err != nil {
 		return nil, err
 	}
 	s.serve(jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator))
 	return s, nil
+}
+
+// newTrust reads the certificates and keys for connections to endpoints.
+func newTrust(c config.Config, logger *slog.Logger) (*certs.Source, error) {
+	return certs.NewSource(map[string]coreconfig.TLS{"": c.TLS}, clock.New(), func(what string, err error) {
+		logger.Warn("certificate", "of", what, "error", err)
+	})
 }
 
 // serve lets a store's handler answer from now on. mu must be held once there are requests.
@@ -159,30 +163,6 @@ func (s *service) MaintenanceMode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.config.Maintenance
-}
-
-// clientTLS returns the TLS configuration for connections to endpoints. Certificates are verified unless the
-// configuration says otherwise.
-func clientTLS(c coreconfig.TLS) (*tls.Config, error) {
-	t := &tls.Config{InsecureSkipVerify: !c.Verify}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ssl_trusted_certificates_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ssl_trusted_certificates_file %s holds no PEM certificate", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file, key_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
 }
 
 func randomBytes(n int) []byte {

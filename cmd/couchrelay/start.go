@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
+	coreconfig "couchrelay/core/config"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
+	"couchrelay/core/peer"
 
 	"github.com/benbjohnson/clock"
 )
@@ -87,8 +90,10 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
 		return err
 	}
-	if err := createReplicatorDB(ctx, s.db, s.store.Docs, instant.Of(time.Now())); err != nil {
-		return err
+	if c.CreateReplicatorDB {
+		if err := createReplicatorDB(ctx, s.db, s.store.Docs, instant.Of(time.Now())); err != nil {
+			return err
+		}
 	}
 	s.begin()
 	return nil
@@ -103,15 +108,26 @@ func (s *service) begin() {
 	s.loop = loop.New(loop.Options{
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
 		Broken: breaches.Report,
-		Client: couch.New(couch.Options{Version: version, Clock: wall, TLS: s.client,
-			Broken: breaches.Report}),
+		Client: couch.New(couch.Options{
+			Version: version, Clock: wall, TLS: s.trust.Config, Broken: breaches.Report,
+			RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
+			PlainHTTP: plainHTTP(s.started.Client, s.logger),
+		}),
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
-			Settling: node.DefaultSettling,
+			Settling: s.started.Settling,
 		},
 	})
 	s.serve(s.store)
+}
+
+// plainHTTP returns what logs endpoints without TLS, nil if nothing does.
+func plainHTTP(c coreconfig.Client, logger *slog.Logger) func(peer.Side, string) {
+	if !c.WarnPlain {
+		return nil
+	}
+	return func(side peer.Side, url string) { logger.Warn("plain_http", "side", side.String(), "url", url) }
 }
 
 // available returns a context that lasts as long as requests can use the store; see web.WhileAvailable.

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,8 @@ func TestKeysAreReadAsWritten(t *testing.T) {
 		"priority_coeff": "0.995", "startup_jitter": "0", "health_threshold": "3h", "use_bulk_get": "false",
 		"valid_proxy_protocols": "http,socks5", "socket_options": "[{sndbuf, 65536}, {nodelay, false}]",
 		"usage_interval": "30s", "priority_interval": "250", "growth_interval": "2m",
-		"cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c",
+		"cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c", "request_timeout": "90s",
+		"cacert_reload_interval_hours": "2", "ssl_certificate_max_depth": "0", "create_replicator_db": "false",
 	} {
 		if err := odd.Set(name, value); err != nil {
 			t.Fatal(err)
@@ -77,9 +80,12 @@ func TestRows(t *testing.T) {
 // TestEachKeySetsItsOwn: a key changes what it tells itself, and nothing that another one tells. A plain number
 // is one of the units that the key's name says.
 func TestEachKeySetsItsOwn(t *testing.T) {
-	values := []string{"150", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a"}
+	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a"}
 	byDefault := Default()
 	for _, k := range Replicator {
+		if slices.Contains(fixed, k.Name) {
+			continue
+		}
 		s, value := Default(), ""
 		for _, v := range values {
 			if s.Set(k.Name, v) == nil && k.Get(&s) != k.Get(&byDefault) {
@@ -91,17 +97,56 @@ func TestEachKeySetsItsOwn(t *testing.T) {
 			t.Errorf("%s takes none of %q", k.Name, values)
 		}
 		for _, other := range Replicator {
-			alike := strings.TrimSuffix(other.Name, "_sec") == strings.TrimSuffix(k.Name, "_sec")
+			alike := strings.TrimSuffix(other.Name, "_sec") == strings.TrimSuffix(k.Name, "_sec") ||
+				strings.HasSuffix(other.Name, "_jitter") && strings.HasSuffix(k.Name, "_jitter")
 			if !alike && other.Get(&s) != other.Get(&byDefault) {
 				t.Errorf("%s = %s makes %s %s", k.Name, value, other.Name, other.Get(&s))
 			}
 		}
 		unit := time.Millisecond
-		if strings.HasSuffix(k.Name, "_sec") || k.Name == "health_threshold" {
+		switch {
+		case strings.HasSuffix(k.Name, "_sec"), strings.HasSuffix(k.Name, "_backoff_penalty"),
+			k.Name == "health_threshold", k.Name == "cluster_start_period":
 			unit = time.Second
+		case strings.HasSuffix(k.Name, "_hours"):
+			unit = time.Hour
 		}
 		if d, err := time.ParseDuration(k.Get(&s)); err == nil && d > 0 && d != 150*unit {
 			t.Errorf("%s = %s is %s", k.Name, value, k.Get(&s))
+		}
+	}
+}
+
+// fixed are keys of CouchDB with one meaning here.
+var fixed = []string{"update_docs", "max_document_id_length", "ibrowse_options", "valid_ibrowse_options"}
+
+// TestFixed: what these keys say by default is accepted, and any other value is refused with a reason.
+func TestFixed(t *testing.T) {
+	for name, want := range map[string]string{
+		"update_docs":            "true: must be false: documents have final states only; see /_scheduler/docs",
+		"max_document_id_length": "true: must be infinity: ids of any length are copied, and those",
+		"ibrowse_options":        "true: must be [], [{prefer_ipv6, false}] or",
+		"valid_ibrowse_options":  "there is no other",
+	} {
+		s := Default()
+		if err := s.Set(name, "true"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPasswordIsNotShown: neither in rows nor in errors.
+func TestPasswordIsNotShown(t *testing.T) {
+	s := Default()
+	if err := s.Set("password", "s3cret"); err != nil || s.TLS.Password.Reveal() != "s3cret" {
+		t.Errorf("%v, %v", s.TLS.Password, err)
+	}
+	if text := fmt.Sprintf("%+v %#v", s, Replicator.Rows("replicator", &s, &s)); strings.Contains(text, "s3cret") {
+		t.Error(text)
+	}
+	for _, refused := range []string{"", "*****"} {
+		if err := s.Set("password", refused); err == nil || s.TLS.Password.Reveal() != "s3cret" {
+			t.Errorf("%q: %v", refused, err)
 		}
 	}
 }

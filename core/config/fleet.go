@@ -9,8 +9,8 @@ import (
 
 // sharing are the keys of [replicator] that jobstore.Sharing is made of.
 var sharing = []string{
-	"growth_interval", "interval", "priority_coeff", "priority_interval", "scheduling_policy", "usage_coeff",
-	"usage_interval",
+	"growth_interval", "interval", "interval_sec", "priority_coeff", "priority_interval", "scheduling_policy",
+	"usage_coeff", "usage_interval",
 }
 
 // HoldsForAll reports whether a key holds for all nodes that share a store.

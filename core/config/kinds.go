@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"couchrelay/core/spec"
+	"couchrelay/core/spelling"
 )
 
 // Key is one setting of a section. C is what the section configures.
@@ -25,6 +28,8 @@ type Kind[C any] struct {
 	Set func(c *C, value string) error
 	// Get writes the value as Set reads it; empty if there is none.
 	Get func(c *C) string
+	// Secret values are shown as *****, and not in errors.
+	Secret bool
 }
 
 // Section lists the keys of a section, in the order in which they are printed.
@@ -50,29 +55,29 @@ func (s Section[C]) Rows(name string, c, byDefault *C) []Row {
 	return rows
 }
 
-// unsupported lists keys of CouchDB that couchrelay does not have yet.
-var unsupported = []string{
-	"auth_plugins", "cacert_reload_interval_hours", "cluster_start_period", "connect_to", "connection_close_interval",
-	"ibrowse_options", "max_document_id_length", "missing_doc_retry_msec", "password", "request_timeout",
-	"session_min_update_interval", "session_refresh_interval_sec", "ssl_certificate_max_depth", "update_docs",
-	"valid_endpoint_protocols_log", "valid_ibrowse_options", "verify_ssl_certificates_log",
-}
-
-// Set sets one key. Errors begin with the section's name and the key. A key that does not exist, or that CouchDB has
-// and couchrelay does not, is an error: no setting is ignored silently.
+// Set sets one key. Errors begin with the section's name and the key. A key that does not exist is an error: no setting
+// is ignored silently.
 func (s Section[C]) Set(c *C, section, name, value string) error {
 	i := slices.IndexFunc(s, func(k Key[C]) bool { return k.Name == name })
-	switch {
-	case i < 0 && slices.Contains(unsupported, name):
-		return fmt.Errorf("[%s] %s is not supported yet; remove it", section, name)
-	case i < 0:
-		known := strings.Join(slices.Sorted(s.names), ", ")
-		return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, known)
+	if i < 0 {
+		return NoSuchKey(section, name, s.Names())
 	}
 	if err := s[i].Set(c, value); err != nil {
+		if s[i].Secret {
+			value = masked
+		}
 		return fmt.Errorf("[%s] %s = %s: %w", section, name, value, err)
 	}
 	return nil
+}
+
+// NoSuchKey is the error of a key that a section does not have, though it has the known ones.
+func NoSuchKey(section, name string, known []string) error {
+	if near := spelling.Nearest(name, known); near != "" {
+		return fmt.Errorf("[%s] %s: no such key; the nearest is %s", section, name, near)
+	}
+	slices.Sort(known)
+	return fmt.Errorf("[%s] %s: no such key; known are %s", section, name, strings.Join(known, ", "))
 }
 
 // Get writes the value of a key that exists.
@@ -85,12 +90,13 @@ func (s Section[C]) Has(name string) bool {
 	return slices.ContainsFunc(s, func(k Key[C]) bool { return k.Name == name })
 }
 
-func (s Section[C]) names(yield func(string) bool) {
-	for _, k := range s {
-		if !yield(k.Name) {
-			return
-		}
+// Names are the names of the keys, in the order of the section.
+func (s Section[C]) Names() []string {
+	names := make([]string, len(s))
+	for i, k := range s {
+		names[i] = k.Name
 	}
+	return names
 }
 
 // must is the error of a value that is not among those that takes describes.
@@ -107,6 +113,25 @@ func Text[C any](field func(*C) *string, takes string) Kind[C] {
 				return errors.New("must not be empty; leave the key out for the default")
 			}
 			*field(c) = v
+			return nil
+		},
+	}
+}
+
+const masked = "*****"
+
+// Password takes any text but the empty one, and does not show it.
+func Password[C any](field func(*C) *spec.Secret) Kind[C] {
+	const takes = "a password; it is shown as " + masked
+	return Kind[C]{
+		Takes:  takes,
+		Secret: true,
+		Get:    func(c *C) string { return field(c).String() },
+		Set: func(c *C, v string) error {
+			if v == "" || v == masked {
+				return must(takes)
+			}
+			*field(c) = spec.Hide(v)
 			return nil
 		},
 	}
@@ -161,13 +186,12 @@ func Boolean[C any](field func(*C) *bool) Kind[C] {
 	}
 }
 
-// Duration takes a whole number of units, which are seconds or milliseconds, or a number with a unit such as 90s.
-// least is a number of units.
+// Duration takes a whole number of units, which are hours, seconds or milliseconds, or a number with a unit such
+// as 90s. least is a number of units.
 func Duration[C any](field func(*C) *time.Duration, unit time.Duration, least int64) Kind[C] {
-	unitName := "millisecond"
-	if unit == time.Second {
-		unitName = "second"
-	}
+	unitName := map[time.Duration]string{
+		time.Hour: "hour", time.Second: "second", time.Millisecond: "millisecond",
+	}[unit]
 	takes := fmt.Sprintf("a whole number of %ss, at least %d, or a time such as 90s", unitName, least)
 	return Kind[C]{
 		Takes: takes,

@@ -20,32 +20,31 @@ type Settings struct {
 	Replicator jobstore.Config
 	Node       node.Settings
 	TLS        TLS
+	Client     Client
+	// Settling is how long a node takes no jobs after its start (cluster_start_period).
+	Settling time.Duration
+	// CreateReplicatorDB says whether a start makes the database _replicator (create_replicator_db).
+	CreateReplicatorDB bool
 	// Simulated settings may be such that a service refuses them: a policy that is there for comparison.
 	Simulated bool
-}
-
-// TLS says how connections to endpoints are secured.
-type TLS struct {
-	Verify   bool   // verify_ssl_certificates; true, where CouchDB has false
-	CAFile   string // ssl_trusted_certificates_file; empty means the system's
-	CertFile string // cert_file; set if and only if KeyFile is
-	KeyFile  string // key_file
 }
 
 // Default returns the settings that are in force without a file.
 func Default() Settings {
 	s := Settings{
 		Replicator: jobstore.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}),
-		Node:       node.DefaultSettings(), TLS: TLS{Verify: true},
+		Node:       node.DefaultSettings(), TLS: defaultTLS, Client: defaultClient, Settling: node.DefaultSettling,
+		CreateReplicatorDB: true,
 	}
 	s.Replicator.Sharing.Shares = map[string]int64{}
 	return s
 }
 
-const pemFile = "the path of a PEM file"
-
 // Replicator lists the keys of [replicator].
-var Replicator = Section[Settings]{
+var Replicator = slices.Concat(jobKeys, replicationKeys, clientKeys, tlsKeys)
+
+// jobKeys are about when jobs run, and on which node.
+var jobKeys = Section[Settings]{
 	{"max_jobs", "How many jobs this node runs at once.",
 		Integer(func(s *Settings) *int { return &s.Node.MaxJobs }, 0, million)},
 	{"max_churn", "How many continuous jobs at most give way to waiting ones in one interval.",
@@ -92,7 +91,27 @@ var Replicator = Section[Settings]{
 		Boolean(func(s *Settings) *bool { return &s.Replicator.DuplicatesWait })},
 	{"transient_job_max_age_sec", "How long the finished job of a request to /_replicate is kept.",
 		seconds(func(s *Settings) *time.Duration { return &s.Replicator.TransientMaxAge }, 1)},
+	{"cluster_start_period", "How long a node that shares its store takes no jobs after its start.",
+		seconds(func(s *Settings) *time.Duration { return &s.Settling }, 0)},
+	{"create_replicator_db", "Whether a start makes the database _replicator if it does not exist.",
+		Boolean(func(s *Settings) *bool { return &s.CreateReplicatorDB })},
+	{"update_docs", "Whether documents show passing states; here lists and explanations show these.",
+		only("false", "documents have final states only; see /_scheduler/docs for the others")},
 
+	{"interval_sec", "The same setting as interval, in seconds (RFC 016).",
+		seconds(func(s *Settings) *time.Duration { return &s.Node.Interval }, 1)},
+	{"accept_jitter", "The same setting as startup_jitter, under the name that drafts of RFC 016 gave it.",
+		milliseconds(func(s *Settings) *time.Duration { return &s.Node.StartupJitter }, 0)},
+	{"min_backoff_penalty", "The same setting as min_backoff_penalty_sec, under the name that RFC 016 gives it.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Min }, 1)},
+	{"max_backoff_penalty", "The same setting as max_backoff_penalty_sec, under the name that RFC 016 gives it.",
+		seconds(func(s *Settings) *time.Duration { return &s.Replicator.Backoff.Max }, 1)},
+	{"max_acceptors", "How many jobs a node takes out of the queue at once.",
+		Integer(func(s *Settings) *int { return &s.Node.MaxAcceptors }, 1, node.AcceptLimit)},
+}
+
+// replicationKeys are about each replication.
+var replicationKeys = Section[Settings]{
 	{"worker_processes", "How many batches of changes one replication has in flight at once.",
 		Integer(func(s *Settings) *int { return &parse(s).WorkerProcesses }, 1, 1000)},
 	{"worker_batch_size", "How many changes one batch holds at most.",
@@ -117,15 +136,6 @@ var Replicator = Section[Settings]{
 		List(func(s *Settings) *[]string { return &parse(s).EndpointProtocols })},
 	{"valid_proxy_protocols", "The URL schemes that a proxy may have.",
 		List(func(s *Settings) *[]string { return &parse(s).ProxyProtocols })},
-
-	{"verify_ssl_certificates", "Whether the TLS certificates of endpoints are verified (CouchDB's default is false).",
-		Boolean(func(s *Settings) *bool { return &s.TLS.Verify })},
-	{"ssl_trusted_certificates_file", "The certificate authorities to trust instead of the system's.",
-		Text(func(s *Settings) *string { return &s.TLS.CAFile }, pemFile)},
-	{"cert_file", "The client certificate to show to endpoints; needs key_file.",
-		Text(func(s *Settings) *string { return &s.TLS.CertFile }, pemFile)},
-	{"key_file", "The private key of cert_file.",
-		Text(func(s *Settings) *string { return &s.TLS.KeyFile }, pemFile)},
 }
 
 func seconds(field func(*Settings) *time.Duration, least int64) Kind[Settings] {

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
-	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
@@ -40,10 +39,8 @@ type Host struct {
 	runs map[uint64]*run
 	// wakes holds the same runs as a heap, the one with the earliest deadline first.
 	wakes wakes
-	// progressInterval is that of the settings which the node was told last. A run keeps the interval with
-	// which it began.
-	progressInterval time.Duration
-	stallTimeout     time.Duration // the same of StallTimeout
+	// settings are those which the node was told last. A run keeps those with which it began.
+	settings node.Settings
 	// queue holds the events that were told or brought about and are not handled yet, oldest first.
 	queue []Event
 	out   []Effect // of the present step
@@ -62,7 +59,7 @@ type run struct {
 func New(cfg Config) *Host {
 	h := &Host{
 		cfg: cfg, node: node.New(cfg.Node), due: instant.Never, runs: map[uint64]*run{},
-		progressInterval: cfg.Node.ProgressInterval, stallTimeout: cfg.Node.StallTimeout,
+		settings: cfg.Node.Settings,
 	}
 	if h.cfg.Plan == nil {
 		h.cfg.Plan = h.plan
@@ -113,7 +110,7 @@ func (h *Host) Step(c node.Clock) []Effect {
 // in between: the node knows that the run is gone, and the order of its events stays the same.
 func (h *Host) stepNode(c node.Clock, ev node.Event) {
 	if e, is := ev.(node.Configure); is {
-		h.progressInterval, h.stallTimeout = e.Settings.ProgressInterval, e.Settings.StallTimeout
+		h.settings = e.Settings
 	}
 	effects := h.node.Step(c, ev)
 	h.due = h.node.Deadline()
@@ -234,9 +231,10 @@ func (h *Host) plan(s node.StartRun) replication.Plan {
 	rec := s.Work.Record
 	return replication.NewPlan(s.Work.Replication, replication.Terms{
 		Server: h.cfg.Server, Created: rec.Created, Resumed: rec.Stats.Counters(), ResumedID: rec.RepID,
-		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.progressInterval,
+		Throttled: rec.Throttled, Delay: s.Delay, Seed: s.Seed, ProgressInterval: h.settings.ProgressInterval,
 		Memory: h.cfg.Memory, Broken: h.cfg.Broken, Reset: rec.Reset != 0,
-		Refused: rec.Refused != nil && rec.Refused.Listed > 0, StallTimeout: h.stallTimeout,
+		Refused: rec.Refused != nil && rec.Refused.Listed > 0, StallTimeout: h.settings.StallTimeout,
+		MissingPause: h.settings.MissingPause,
 	})
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"time"
 
 	"couchrelay/core/instant"
@@ -38,7 +39,7 @@ func (n *Node) accept() {
 	if !open || n.accepting || !n.hungry || free <= 0 {
 		return
 	}
-	d := jobs.Demand{Batch: n.batch, Max: min(free, acceptLimit), Seed: n.rng.Uint64()}
+	d := jobs.Demand{Batch: n.batch, Max: min(free, cmp.Or(n.cfg.MaxAcceptors, AcceptLimit)), Seed: n.rng.Uint64()}
 	if f := n.fleet(); !f.alone() {
 		d.Window = max(acceptWindow, windowPerWorker*len(f.loads))
 		d.Part, d.Yield, d.Left = f.own(), f.othersFree(), n.waited()

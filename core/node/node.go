@@ -89,6 +89,10 @@ type Settings struct {
 	Rebalance bool
 	// StallTimeout is how long a run may get nowhere while changes are pending, 0 for ever. It holds for new runs.
 	StallTimeout time.Duration
+	// MaxAcceptors is how many jobs one accept takes at most (max_acceptors); 0 is AcceptLimit.
+	MaxAcceptors int
+	// MissingPause is the time that a source has for finding what it announced (missing_doc_retry_msec); 0 is 2 s.
+	MissingPause time.Duration
 }
 
 // DefaultSettings returns CouchDB's defaults, and ours where CouchDB has no such setting.
@@ -97,7 +101,7 @@ func DefaultSettings() Settings {
 		Limits:   schedule.Limits{MaxJobs: 500, MaxChurn: 20, MinRun: 60 * time.Second},
 		Interval: 60 * time.Second, ActivityTimeout: 20 * time.Second, StartupJitter: 5 * time.Second, StopTimeout: 5 * time.Second,
 		ProgressInterval: 10 * time.Second, PollInterval: 5 * time.Second, Rebalance: true,
-		StallTimeout: 300 * time.Second,
+		StallTimeout: 300 * time.Second, MaxAcceptors: AcceptLimit, MissingPause: 2 * time.Second,
 	}
 }
 
@@ -122,9 +126,11 @@ type Config struct {
 // DefaultSettling is right for production.
 const DefaultSettling = 2 * time.Second
 
+// AcceptLimit bounds the jobs of one accept.
+const AcceptLimit = 50
+
 const (
-	beatsPerTimeout = 4  // heartbeats, and looks at those of others, in an ActivityTimeout
-	acceptLimit     = 50 // jobs in one accept
+	beatsPerTimeout = 4 // heartbeats, and looks at those of others, in an ActivityTimeout
 	// acceptWindow is the number of ready jobs among which nodes that share a store look for those of their
 	// parts. It stays small, since it bounds the priority inversion, but grows by windowPerWorker for each
 	// node, so that most find one.

@@ -173,7 +173,7 @@ func (c *docCopy) askAgain(op peer.CopyDoc) {
 	}
 	op.Since = nil
 	c.call.op = op
-	c.again(c.call, missingPause)
+	c.again(c.call, c.missingPause())
 }
 
 // some names a few revisions; a document may have thousands.

@@ -76,6 +76,8 @@ type Options struct {
 	StallTimeout time.Duration
 	// Filtered reports that the source leaves out changes, so that its feed may be silent while it scans.
 	Filtered bool
+	// MissingPause is the time that the source has for finding what it announced; 0 is CouchDB's.
+	MissingPause time.Duration
 }
 
 // Settings of a run whose job's last run ended because an endpoint answered 429 until patience ran out, as in
@@ -106,6 +108,7 @@ type Terms struct {
 	Reset            bool
 	Refused          bool
 	StallTimeout     time.Duration
+	MissingPause     time.Duration
 }
 
 // NewPlan returns the plan of a run.
@@ -118,6 +121,7 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: t.ProgressInterval, Memory: t.Memory,
 		StallTimeout: t.StallTimeout, Filtered: rep.Filter.Kind != spec.NoFilter,
+		MissingPause: t.MissingPause,
 	}
 	if rep.Filter.Kind == spec.FunctionFilter {
 		ddoc, name := rep.Filter.DesignDoc()

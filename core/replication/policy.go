@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -19,9 +20,8 @@ const (
 	retryWindow = 60 * time.Second
 	// copyPause is the first pause of a document copy; it grows fourfold up to maxPause.
 	copyPause = time.Second
-	// missingPause is the time given to a source cluster to find a revision that it announced
-	// (missing_doc_retry_msec).
-	missingPause = 2 * time.Second
+	// defaultMissingPause is the default of missing_doc_retry_msec.
+	defaultMissingPause = 2 * time.Second
 	// throttlePause is the first pause after 429 without Retry-After; it doubles up to throttleMax.
 	throttlePause = 250 * time.Millisecond
 	throttleMax   = 25 * time.Second
@@ -108,6 +108,9 @@ func (r *Run) grantThrottled(c *call, f *peer.Failure) bool {
 	r.again(c, pause)
 	return true
 }
+
+// missingPause is the time given to the source to find what it announced.
+func (r *Run) missingPause() time.Duration { return cmp.Or(r.plan.MissingPause, defaultMissingPause) }
 
 // transient reports whether a failure may pass by itself within seconds.
 func transient(f *peer.Failure) bool {

@@ -55,7 +55,7 @@ func (o *opener) findLast(last checkpoint.Change) {
 		}
 		found := reply.Result.(peer.RevFound).Found
 		if asked++; !found && asked == 1 {
-			o.again(c, missingPause)
+			o.again(c, o.missingPause())
 			return
 		}
 		o.finish(c)

@@ -327,7 +327,7 @@ func TestMissingRevisionIsAskedOnceMore(t *testing.T) {
 	w.vanished = true
 	began := w.now
 	w.wantEnd(Crashed, `missing_doc: the source announced revisions of document "doc0" that it does not have: 1-a`)
-	if w.now.Sub(began) < missingPause {
+	if w.now.Sub(began) < defaultMissingPause {
 		t.Error("did not wait for the source")
 	}
 	if len(w.dbs[peer.Source].local) > 0 {

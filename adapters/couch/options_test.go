@@ -1,0 +1,64 @@
+package couch
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// TestRequestTimeout: a request whose answer comes in time, but slowly, ends when the whole takes too long. The changes
+// feed may take as long as it likes.
+func TestRequestTimeout(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		for _, part := range []string{`{"results":[`, ` `, ` `, ` `, ` `, `],"last_seq":"1-a","update_seq":"1-a"}`} {
+			time.Sleep(testTimeout - time.Second)
+			_, _ = io.WriteString(w, part)
+			w.(http.Flusher).Flush()
+		}
+	}
+	for _, limit := range []time.Duration{0, testTimeout - 5*time.Second, time.Hour} {
+		inRigWith(t, Options{RequestTimeout: limit}, slow, says(201, "{}"), func(r *rig) {
+			must[peer.Changes](r, peer.ReadChanges{Since: peer.Zero, Limit: 10})
+			start := time.Now()
+			f := r.do(peer.GetFilter{DesignDoc: "a", Name: "b"}).Failure
+			if limit > 0 && limit < testTimeout {
+				if f == nil || f.Kind != peer.TimedOut || time.Since(start) != limit {
+					t.Errorf("limit %s: %v after %s", limit, f, time.Since(start))
+				}
+			} else if f == nil || f.Reason == errLong.Error() || time.Since(start) < testTimeout {
+				t.Errorf("limit %s: %v after %s", limit, f, time.Since(start))
+			}
+		})
+	}
+}
+
+// TestIdleTimeout: a connection that was not used for as long is not used again.
+func TestIdleTimeout(t *testing.T) {
+	for pause, dials := range map[time.Duration]int{4 * time.Second: 1, 6 * time.Second: 2} {
+		inRigWith(t, Options{IdleTimeout: 5 * time.Second}, says(200, `{"update_seq":"1-a"}`), nil, func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			time.Sleep(pause)
+			must[peer.Opened](r, peer.Open{})
+			if r.net.dials != dials {
+				t.Errorf("%d connections after a pause of %s, want %d", r.net.dials, pause, dials)
+			}
+		})
+	}
+}
+
+// TestPlainHTTP tells of each endpoint without TLS, without its user.
+func TestPlainHTTP(t *testing.T) {
+	var told []string
+	tell := func(side peer.Side, url string) { told = append(told, fmt.Sprint(side, " ", url)) }
+	inRigWith(t, Options{PlainHTTP: tell}, nil, nil, func(r *rig) {
+		if want := []string{"target http://target.test/db/"}; !slices.Equal(told, want) {
+			t.Errorf("%q, want %q", told, want)
+		}
+	}, func(rep *spec.Replication) { rep.Source.URL = "https://source.test/db/" })
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"couchrelay/core/spec"
+)
+
+// Client says how requests to endpoints are sent.
+type Client struct {
+	RequestTimeout time.Duration // request_timeout: of a request as a whole; 0 for ever
+	IdleTimeout    time.Duration // connection_close_interval
+	WarnPlain      bool          // valid_endpoint_protocols_log
+}
+
+var defaultClient = Client{IdleTimeout: 90 * time.Second}
+
+// TLS says how connections to endpoints are secured.
+type TLS struct {
+	Verify   bool        // verify_ssl_certificates; true, where CouchDB has false
+	CAFile   string      // ssl_trusted_certificates_file; empty means the system's
+	CertFile string      // cert_file; set if and only if KeyFile is
+	KeyFile  string      // key_file
+	Password spec.Secret // password of KeyFile
+	Depth    int         // ssl_certificate_max_depth: certificates between an endpoint's and a trusted one at most
+	// WarnInvalid has certificates that do not verify reported while Verify is false (verify_ssl_certificates_log).
+	WarnInvalid bool
+	Reload      time.Duration // cacert_reload_interval_hours: after which the files are read again
+}
+
+var defaultTLS = TLS{Verify: true, Depth: 3, Reload: 24 * time.Hour}
+
+// clientKeys are about requests to endpoints.
+var clientKeys = Section[Settings]{
+	{"request_timeout", "How long a request to an endpoint may take as a whole, but for the changes feed.",
+		requestTimeout},
+	{"connection_close_interval", "How long a connection to an endpoint stays open while it is not used.",
+		milliseconds(func(s *Settings) *time.Duration { return &s.Client.IdleTimeout }, 1)},
+	{"missing_doc_retry_msec", "How long a source has for finding a revision that it announced.",
+		milliseconds(func(s *Settings) *time.Duration { return &s.Node.MissingPause }, 1)},
+	{"max_document_id_length", "The longest document id that is copied; here all are, as far as the target takes them.",
+		only("infinity", "ids of any length are copied, and those that the target refuses are listed and left out; "+
+			"to leave documents out by their ids, give the replication a selector or a filter")},
+	{"ibrowse_options", "Options of CouchDB's HTTP client; here both families of addresses are tried.",
+		Kind[Settings]{
+			Takes: "[], [{prefer_ipv6, false}] or [{prefer_ipv6, true}]",
+			Get:   func(*Settings) string { return "[]" },
+			Set: func(_ *Settings, v string) error {
+				switch strings.ReplaceAll(v, " ", "") {
+				case "[]", "[{prefer_ipv6,false}]", "[{prefer_ipv6,true}]":
+					return nil
+				}
+				return must("[], [{prefer_ipv6, false}] or [{prefer_ipv6, true}]")
+			},
+		}},
+	{"valid_ibrowse_options", "The options in ibrowse_options that a replication document may set.",
+		only("prefer_ipv6", "there is no other option")},
+	{"valid_endpoint_protocols_log", "Whether each run with an endpoint that is not https is logged (plain_http).",
+		Boolean(func(s *Settings) *bool { return &s.Client.WarnPlain })},
+}
+
+const pemFile = "the path of a PEM file"
+
+// tlsKeys are about connections to endpoints with https.
+var tlsKeys = Section[Settings]{
+	{"verify_ssl_certificates", "Whether the TLS certificates of endpoints are verified (CouchDB's default is false).",
+		Boolean(func(s *Settings) *bool { return &s.TLS.Verify })},
+	{"verify_ssl_certificates_log", "Whether certificates that do not verify are logged while they are not verified.",
+		Boolean(func(s *Settings) *bool { return &s.TLS.WarnInvalid })},
+	{"ssl_trusted_certificates_file", "The certificate authorities to trust instead of the system's.",
+		Text(func(s *Settings) *string { return &s.TLS.CAFile }, pemFile)},
+	{"ssl_certificate_max_depth", "How many certificates may lie between that of an endpoint and a trusted one.",
+		Integer(func(s *Settings) *int { return &s.TLS.Depth }, 0, 100)},
+	{"cert_file", "The client certificate to show to endpoints; needs key_file.",
+		Text(func(s *Settings) *string { return &s.TLS.CertFile }, pemFile)},
+	{"key_file", "The private key of cert_file.",
+		Text(func(s *Settings) *string { return &s.TLS.KeyFile }, pemFile)},
+	{"password", "The password of key_file, if that is encrypted.",
+		Password(func(s *Settings) *spec.Secret { return &s.TLS.Password })},
+	{"cacert_reload_interval_hours", "How often the files of certificates and keys are read again.",
+		Duration(func(s *Settings) *time.Duration { return &s.TLS.Reload }, time.Hour, 1)},
+}
+
+// only is the kind of a key of CouchDB that has one value here, since that is what happens anyway. why is the reason,
+// and what to do instead.
+func only(value, why string) Kind[Settings] {
+	return Kind[Settings]{
+		Takes: value,
+		Get:   func(*Settings) string { return value },
+		Set: func(_ *Settings, v string) error {
+			if v != value {
+				return fmt.Errorf("must be %s: %s", value, why)
+			}
+			return nil
+		},
+	}
+}
+
+const forever = "infinity"
+
+// requestTimeout is a time, or 0 for ever.
+var requestTimeout = func() Kind[Settings] {
+	kind := milliseconds(func(s *Settings) *time.Duration { return &s.Client.RequestTimeout }, 100)
+	set, get, takes := kind.Set, kind.Get, forever+", or "+kind.Takes
+	return Kind[Settings]{
+		Takes: takes,
+		Get: func(s *Settings) string {
+			if s.Client.RequestTimeout == 0 {
+				return forever
+			}
+			return get(s)
+		},
+		Set: func(s *Settings, v string) error {
+			if v == forever {
+				s.Client.RequestTimeout = 0
+			} else if set(s, v) != nil {
+				return must(takes)
+			}
+			return nil
+		},
+	}
+}()
