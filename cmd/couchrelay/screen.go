@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,8 +19,8 @@ type screen struct {
 
 func (s *screen) line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
-// Columns of a table have the distance gap. They are cut to no less than narrow columns; columns that had to be
-// narrower are left out, if they may be. Those that other commands need are cut last.
+// Columns of a table have the distance gap. They are cut to no less than narrow columns, and times not at all; columns
+// that had to be narrower are left out, if they may be. Those that other commands need are cut last.
 const (
 	gap    = 2
 	narrow = 12
@@ -31,29 +32,51 @@ type column struct {
 	whole bool // is left out never, and cut only if nothing else helps
 	cells []string
 	width int
+	least int // width that it may be cut to before others are left out
 }
 
-// table prints columns, the more important ones first.
-func (s *screen) table(columns []column) {
+// measure finds how wide a column must be for all its cells, and how narrow it may become.
+func (c *column) measure() {
+	isText := false
+	c.width = utf8.RuneCountInString(c.title)
+	for _, cell := range c.cells {
+		_, err := time.Parse(time.RFC3339, cell)
+		isText = isText || cell != "" && err != nil
+		c.width = max(c.width, utf8.RuneCountInString(cell))
+	}
+	c.least = c.width
+	if isText && !c.whole {
+		c.least = min(c.width, narrow)
+	}
+}
+
+// table prints columns, the more important ones first. Cells that are too long are fitted to their column: each
+// becomes lines.
+func (s *screen) table(columns []column, fitted func(cell string, width int) []string) {
 	rows := 0
 	for i := range columns {
-		c := &columns[i]
-		c.width, rows = utf8.RuneCountInString(c.title), len(c.cells)
-		for _, cell := range c.cells {
-			c.width = max(c.width, utf8.RuneCountInString(cell))
-		}
+		columns[i].measure()
+		rows = len(columns[i].cells)
 	}
 	columns, without := s.fit(columns)
 	for row := -1; row < rows; row++ {
-		line := ""
-		for _, c := range columns {
-			cell := strings.ToUpper(c.title)
-			if row >= 0 {
-				cell = c.cells[row]
+		for n, more := 0, true; more; n++ {
+			line := ""
+			more = false
+			for _, c := range columns {
+				cell := strings.ToUpper(c.title)
+				if row >= 0 {
+					cell = c.cells[row]
+				}
+				lines := fitted(cell, c.width)
+				more = more || n+1 < len(lines)
+				if n >= len(lines) {
+					lines = make([]string, n+1)
+				}
+				line += fmt.Sprintf("%-*s", c.width+gap, lines[n])
 			}
-			line += fmt.Sprintf("%-*s", c.width+gap, cut(cell, c.width))
+			s.line("%s", strings.TrimRight(line, " "))
 		}
-		s.line("%s", strings.TrimRight(line, " "))
 	}
 	if len(without) > 0 {
 		s.line("%s", s.wrapped("(no room for "+strings.Join(without, ", ")+")", 0))
@@ -65,13 +88,7 @@ func (s *screen) fit(columns []column) (fitting []column, without []string) {
 	if s.width == 0 {
 		return columns, nil
 	}
-	least := func(c column) int {
-		if c.whole {
-			return c.width
-		}
-		return min(c.width, narrow)
-	}
-	for s.lacking(columns, least) > 0 {
+	for s.lacking(columns, func(c column) int { return c.least }) > 0 {
 		last := len(columns) - 1
 		for ; last >= 0 && columns[last].whole; last-- {
 		}
@@ -85,8 +102,8 @@ func (s *screen) fit(columns []column) (fitting []column, without []string) {
 	for s.lacking(columns, full) > 0 {
 		widest := &columns[0]
 		for i := range columns {
-			if c := &columns[i]; c.width-least(*c) > widest.width-least(*widest) ||
-				c.width-least(*c) == widest.width-least(*widest) && c.width > widest.width {
+			if c := &columns[i]; c.width-c.least > widest.width-widest.least ||
+				c.width-c.least == widest.width-widest.least && c.width > widest.width {
 				widest = c
 			}
 		}
@@ -107,22 +124,46 @@ func (s *screen) lacking(columns []column, width func(column) int) int {
 	return sum - s.width
 }
 
-// cut leaves out the middle of a text that is longer than width.
-func cut(text string, width int) string {
+// cut leaves out the middle of a word that is longer than width, and the end of a sentence.
+func cut(text string, width int) []string {
 	runes := []rune(text)
 	if len(runes) <= width {
-		return text
+		return []string{text}
 	}
 	if width < 2 {
-		return "…"
+		return []string{"…"}
 	}
 	head := width / 2
-	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])
+	if strings.Contains(text, " ") {
+		head = width - 1
+	}
+	return []string{string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])}
+}
+
+// broken breaks a text at blanks into lines that are no longer than width, and words that are longer anywhere.
+func broken(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		runes := []rune(word)
+		for len(runes) > width {
+			lines, runes = append(lines, string(runes[:width])), runes[width:]
+		}
+		line = string(runes)
+	}
+	return append(lines, line)
 }
 
 // list prints the objects of a list as a table. Each spec of a column is its title, unless it is that of a member,
 // "!" if the column is to be whole, and the name of the member, or of several of which the first with a value counts:
-// "id! id|job". Columns that no object has are left out.
+// "id! id|job". A name behind that of another member and "?" counts if that has a value, too. Columns that no object
+// has are left out.
 func (s *screen) list(list ejson.Value, specs ...string) {
 	var columns []column
 	for _, spec := range specs {
@@ -133,7 +174,12 @@ func (s *screen) list(list ejson.Value, specs ...string) {
 		}
 		for i, e := range list.Elems {
 			for name := range strings.SplitSeq(names, "|") {
-				if c.cells[i] = plain(member(e, name)); c.cells[i] != "" {
+				if given, then, is := strings.Cut(name, "?"); !is {
+					c.cells[i] = plain(member(e, name))
+				} else if plain(member(e, given)) != "" {
+					c.cells[i] = plain(member(e, then))
+				}
+				if c.cells[i] != "" {
 					break
 				}
 			}
@@ -143,11 +189,11 @@ func (s *screen) list(list ejson.Value, specs ...string) {
 		}
 	}
 	if len(columns) > 0 {
-		s.table(columns)
+		s.table(columns, cut)
 	}
 }
 
-// fields prints the members of an object, a line each; lists of objects follow as tables.
+// fields prints the members of an object, a line each; lists of objects follow as tables, in which nothing is cut.
 func (s *screen) fields(object ejson.Value) {
 	var names, values []string
 	var lists []ejson.Member
@@ -183,29 +229,17 @@ func (s *screen) fields(object ejson.Value) {
 			}
 			columns = append(columns, c)
 		}
-		s.table(columns)
+		s.table(columns, broken)
 	}
 }
 
-// wrapped breaks a text at blanks, into lines that begin at a column and fit the terminal.
+// wrapped breaks a text into lines that begin at a column and fit the terminal.
 func (s *screen) wrapped(text string, column int) string {
 	room := s.width - column
 	if s.width == 0 || room < 20 {
 		return text
 	}
-	out, used := "", 0
-	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case out == "":
-		case used+1+n > room:
-			out, used = out+"\n"+strings.Repeat(" ", column), 0
-		default:
-			out, used = out+" ", used+1
-		}
-		out, used = out+word, used+n
-	}
-	return out
+	return strings.Join(broken(text, room), "\n"+strings.Repeat(" ", column))
 }
 
 // membersOf are the names of all members of the objects of a list.

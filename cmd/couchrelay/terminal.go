@@ -14,17 +14,17 @@ const jobsPath, docsPath, holdsPath = "/_scheduler/jobs", "/_scheduler/docs", "/
 
 // page are the flags of a list.
 type page struct {
-	Limit  int    `help:"How many to show at most." default:"100" placeholder:"N"`
-	Cursor string `help:"Go on where an earlier list ended, which tells the cursor." placeholder:"CURSOR"`
+	Limit  int    `help:"How many to show at most (${default})." default:"100" placeholder:"N"`
+	Cursor string `help:"Go on where an earlier list ended: its last line has the cursor." placeholder:"CURSOR"`
 }
 
 // filters are the flags that choose jobs.
 type filters struct {
 	page
-	State      []string `help:"Only jobs in these states: pending, running, crashing, ..." placeholder:"STATE"`
+	State      []string `help:"Only jobs in these states: pending, running, crashing, paused; also completed and failed for docs." placeholder:"STATE"`
 	ServerHost string   `help:"Only jobs that touch this server." placeholder:"HOST[:PORT]"`
 	User       string   `help:"Only jobs of this user." placeholder:"NAME"`
-	Error      string   `help:"Only jobs that crash or failed with errors of this class." placeholder:"CLASS"`
+	Error      string   `help:"Only jobs that crash or failed with this error, such as db_not_found." placeholder:"ERROR"`
 	Node       string   `help:"Only jobs that this node runs." placeholder:"NAME"`
 	Descending bool     `help:"The last ones first."`
 }
@@ -84,7 +84,7 @@ func (c *jobsCommand) Run(w *window) error {
 	setIf(q, "database", c.Database)
 	return c.show(w, "GET", jobsPath, q, nil, func(s *screen, v ejson.Value) {
 		list := member(v, "jobs")
-		s.list(list, "state", "id! id|job", "document doc_id", "error info.error", "source", "target", "node",
+		s.list(list, "state", "id! waits_for?job|id|job", "document doc_id", "error info.error", "source", "target", "node",
 			"waits held_by|waits_for", "database", "since start_time")
 		s.end("jobs", len(list.Elems), v)
 	})
@@ -94,7 +94,7 @@ func (c *jobsCommand) Run(w *window) error {
 type docsCommand struct {
 	remote
 	filters
-	Database string `arg:"" optional:"" default:"_replicator" help:"Replicator database." placeholder:"DATABASE"`
+	Database string `arg:"" optional:"" default:"_replicator" help:"Replicator database (${default}), or * for all." placeholder:"DATABASE"`
 	Doc      string `arg:"" optional:"" help:"Only this document, with all that is known." placeholder:"DOC"`
 }
 
@@ -109,10 +109,15 @@ func (c *docsCommand) Run(w *window) error {
 	if c.Doc != "" {
 		return c.show(w, "GET", path+"/"+url.PathEscape(c.Doc), nil, nil, (*screen).fields)
 	}
-	return c.show(w, "GET", path, c.query(), nil, func(s *screen, v ejson.Value) {
+	q := c.query()
+	if c.Database == "*" {
+		path = docsPath
+		q.Set("database", "*")
+	}
+	return c.show(w, "GET", path, q, nil, func(s *screen, v ejson.Value) {
 		list := member(v, "docs")
 		s.list(list, "state", "document! doc_id", "error info.error", "source", "target", "node",
-			"waits held_by|waits_for", "errors error_count", "updated last_updated", "id id|job")
+			"waits held_by|waits_for", "errors error_count", "updated last_updated", "id waits_for?job|id|job")
 		s.end("documents", len(list.Elems), v)
 	})
 }
@@ -180,18 +185,21 @@ type order struct {
 	Reason string `help:"Why, for the job's history and other users." placeholder:"TEXT"`
 }
 
-// give gives the order of this name.
-func (o *order) give(w *window, name string) error {
+// give gives the order of this name, and says that it is done.
+func (o *order) give(w *window, name, done string) error {
 	body := map[string]string{}
 	if o.Reason != "" {
 		body["reason"] = o.Reason
 	}
 	return o.show(w, "POST", o.path("/"+name), nil, body, func(s *screen, v ejson.Value) {
 		state, id := plain(member(v, "state")), plain(member(v, "id"))
-		if changed := member(v, "changed"); changed.Kind == ejson.False {
-			s.line("job %s is %s; nothing was to be done", id, state)
-		} else {
-			s.line("job %s is %s", id, state)
+		switch changed := member(v, "changed"); {
+		case state == "running" && name == "pause": // also when it is given again
+			s.line("job %s stops, with a checkpoint, and is paused then", id)
+		case changed.Kind == ejson.False:
+			s.line("nothing was to be done; job %s is %s", id, state)
+		default:
+			s.line("job %s %s", id, done)
 		}
 		if note := plain(member(v, "note")); note != "" {
 			s.line("%s", note)
@@ -208,41 +216,49 @@ type (
 	cancelCommand struct{ order }
 )
 
-func orderHelp(what, name string) string {
-	return what + " A job that is so already stays as it is, with status 0.\n\n" +
-		"Example: couchrelay " + name + ` c3ea6b4cefdc0f0804973a398c3178c0+continuous --reason "disks are full"`
+func orderHelp(what, name, reason string) string {
+	return what + "\n\n" +
+		"Example: couchrelay " + name + ` c3ea6b4cefdc0f0804973a398c3178c0+continuous --reason "` + reason + `"`
 }
+
+const again = " Given again, it changes nothing, with status 0."
 
 // Help is kong's.
 func (pauseCommand) Help() string {
-	return orderHelp("Stops a job with a checkpoint, until it is resumed. An edit of its document does not resume it.",
-		"pause")
+	return orderHelp("Stops a job with a checkpoint, until it is resumed. An edit of its document does not resume it."+again,
+		"pause", "disks are full")
 }
 
 // Help is kong's.
-func (resumeCommand) Help() string { return orderHelp("Lets a paused job run again.", "resume") }
+func (resumeCommand) Help() string {
+	return orderHelp("Lets a paused job run again."+again, "resume", "disks are changed")
+}
 
 // Help is kong's.
 func (retryCommand) Help() string {
-	return orderHelp("Ends the wait of a job that crashed: it runs again as soon as there is a slot.", "retry")
+	return orderHelp("Ends the wait of a job that crashed or failed: it runs again as soon as there is a slot. Refused "+
+		"documents are tried again, too."+again, "retry", "password is corrected")
 }
 
 // Help is kong's.
 func (resetCommand) Help() string {
-	return orderHelp("Discards a job's checkpoints on both sides: it compares the databases from the beginning.",
-		"reset")
+	return orderHelp("Discards a job's checkpoints on both sides: it compares the databases from the beginning. "+
+		"Given again before a run has done that, it changes nothing, with status 0.", "reset", "target was restored")
 }
 
 // Help is kong's.
 func (cancelCommand) Help() string {
-	return orderHelp("Removes a job for good, with its replication document if it has one.", "cancel")
+	return orderHelp("Removes a job for good, with its replication document if it has one. Given again, there is no such "+
+		"job, and the status is 3.", "cancel", "moved")
 }
 
-func (c *pauseCommand) Run(w *window) error  { return c.give(w, "pause") }
-func (c *resumeCommand) Run(w *window) error { return c.give(w, "resume") }
-func (c *retryCommand) Run(w *window) error  { return c.give(w, "retry") }
-func (c *resetCommand) Run(w *window) error  { return c.give(w, "reset") }
-func (c *cancelCommand) Run(w *window) error { return c.give(w, "cancel") }
+func (c *pauseCommand) Run(w *window) error  { return c.give(w, "pause", "is paused") }
+func (c *resumeCommand) Run(w *window) error { return c.give(w, "resume", "is resumed") }
+func (c *retryCommand) Run(w *window) error {
+	return c.give(w, "retry", "runs again when it has a slot")
+}
+func (c *resetCommand) Run(w *window) error  { return c.give(w, "reset", "starts over") }
+func (c *cancelCommand) Run(w *window) error { return c.give(w, "cancel", "is canceled") }
 
 // holdCommand has the commands for holds.
 type holdCommand struct {
@@ -310,7 +326,7 @@ func (holdLiftCommand) Help() string {
 
 func (c *holdLiftCommand) Run(w *window) error {
 	return c.show(w, "DELETE", holdsPath+"/"+url.PathEscape(c.ID), nil, nil, func(s *screen, v ejson.Value) {
-		s.line("hold %s is lifted; its jobs return by and by", plain(member(v, "id")))
+		s.line("hold %s is lifted; its jobs come back over a minute", plain(member(v, "id")))
 	})
 }
 

@@ -76,8 +76,8 @@ func TestGoldenOutput(t *testing.T) {
 	server := cannedServer(t)
 	var got strings.Builder
 	for _, line := range []string{
-		"jobs", "docs", "docs a/_replicator x/y", "job c3ea+continuous", "explain c3ea", "failures 01|x/y --limit 2",
-		"pause c3ea --reason disks", "resume c3ea", "retry c3ea", "reset c3ea", "cancel c3ea", "hold list",
+		"jobs", "docs", "docs *", "docs a/_replicator x/y", "job c3ea+continuous", "explain c3ea", "failures 01|x/y --limit 2",
+		"pause c3ea --reason disks", "pause run", "resume c3ea", "retry c3ea", "reset c3ea", "cancel c3ea", "hold list",
 		"hold add --server-host db1:5984 --reason upgrade", "hold add --database _replicator --reason disks",
 		"hold lift server:db1:5984", "nodes",
 		"jobs --state crashing --state paused --server-host h:1 --user u --error x --node n --database a/_replicator " +
@@ -308,10 +308,10 @@ func TestTerminalOfService(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	id := strings.Fields(rest)[0]
-	says("job "+id+" is ", "pause", id, "--reason", "disks")
+	says("job "+id+" ", "pause", id, "--reason", "disks")
 	says("nothing was to be done", "pause", id)
 	says("disks", "job", id)
-	says("job "+id+" is ", "resume", id)
+	says("job "+id+" is resumed", "resume", id)
 	says("hold database:_replicator is in force", "hold", "add", "--database", "_replicator", "--reason", "why")
 	says("database:_replicator", "hold", "list")
 	says("is lifted", "hold", "lift", "database:_replicator")

@@ -160,7 +160,7 @@ func TestWaitingJobs(t *testing.T) {
 	}
 	b.node(2, 1)
 	b.want(ids[0], "so it starts within seconds", Next)
-	e = b.want(ids[4], "4 jobs are before it; it waits for about 2m0s", Queued)
+	e = b.want(ids[4], "4 jobs are before it; it waits for about 2m", Queued)
 	if e.Account.Jobs != 7 || e.Account.Shares != 100 || e.Account.Usage == nil ||
 		e.Account.Name != "_replicator" || e.Priority == nil {
 		t.Errorf("account %+v", e.Account)
@@ -269,14 +269,14 @@ func TestStoppedJobs(t *testing.T) {
 	b.want(both, `its document says "paused": true`, ByDoc)
 	b.accept(5)
 	b.order(func(o jobstore.Operator) error { _, err := o.Pause(id, "disks"); return err })
-	e := b.want(id, "about to stop, with a checkpoint. It is paused until it is resumed, by ann since "+
+	e := b.want(id, "about to stop, with a checkpoint. The job is paused until it is resumed, by ann since "+
 		"2023-11-14T22:13:20Z, because: disks",
 		Running, Stopping, Paused)
 	if !e.Node.Stop {
 		t.Error("the run is not told to stop")
 	}
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Requeue(nil, turn) })
-	e = b.want(id, "It is paused until it is resumed, by ann", Paused)
+	e = b.want(id, "The job is paused until it is resumed, by ann", Paused)
 	if !e.saysUnknown("estimated_wait_seconds") || e.Position != nil {
 		t.Errorf("%+v", e)
 	}
@@ -299,6 +299,8 @@ func TestStoppedJobs(t *testing.T) {
 	b.want(id, "Hold database:_replicator, which kept the job, is lifted", Lifted)
 	b.do(func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
 	b.want(id, "comes back into the queue at 2023", Returning)
+	b.hold(jobstore.Hold{Server: "h"})
+	b.want(id, "is in force. The job comes back into the queue at 2023", Held, Returning)
 }
 
 // TestAllStatesExplained: whatever happens to jobs, each has a cause and a sentence, and what is not known has a

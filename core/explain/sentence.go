@@ -33,9 +33,9 @@ func (e *Explanation) words(c Cause) string {
 	case Stopping:
 		return "Its run is about to stop, with a checkpoint"
 	case Paused:
-		return "It is paused until it is resumed, " + signed(e.View.Pause.By, e.View.Pause.Reason, e.View.Pause.At)
+		return "The job is paused until it is resumed, " + signed(e.View.Pause.By, e.View.Pause.Reason, e.View.Pause.At)
 	case ByDoc:
-		return `It is paused as long as its document says "paused": true`
+		return `The job is paused as long as its document says "paused": true`
 	case Held:
 		return e.held()
 	case Lifted:
@@ -94,9 +94,9 @@ func (e *Explanation) held() string {
 		names[i] = h.ID() + " (" + signed(h.By, h.Reason, h.At) + ")"
 	}
 	if len(names) == 1 {
-		return "It may not run while hold " + names[0] + " is in force"
+		return "The job may not run while hold " + names[0] + " is in force"
 	}
-	return "It may not run while any of the holds " + strings.Join(names, " and ") + " is in force"
+	return "The job may not run while any of the holds " + strings.Join(names, " and ") + " is in force"
 }
 
 // signed tells who did something, when and why.
@@ -158,7 +158,7 @@ func (e *Explanation) until() string {
 	if left <= 0 {
 		return "now: it is about to become ready"
 	}
-	return "in " + max(time.Second, left.Round(time.Second)).String()
+	return "in " + inWords(max(time.Second, left))
 }
 
 func (e *Explanation) ahead() string {
@@ -179,7 +179,16 @@ func (e *Explanation) wait() string {
 	case *e.Wait == 0:
 		return "; there is a free slot for it, so it starts within seconds"
 	}
-	return "; it waits for about " + e.Wait.Round(time.Second).String() + " if no running job ends before"
+	return "; it waits for about " + inWords(*e.Wait) + " if no running job ends before"
+}
+
+// inWords is a time in whole seconds, as in 1m30s, or in 2m.
+func inWords(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if minutes, is := strings.CutSuffix(text, "m0s"); is {
+		return minutes + "m"
+	}
+	return text
 }
 
 func count(n int, thing string) string {

@@ -31,15 +31,15 @@ func TestSentences(t *testing.T) {
 				"That node is silent and was given up, so the job is about to be queued again."},
 		{Explanation{Why: []Cause{Running, Stopping, ByDoc}, Node: &Node{Name: "n1"}},
 			`The job runs on n1. Its run is about to stop, with a checkpoint. ` +
-				`It is paused as long as its document says "paused": true.`},
+				`The job is paused as long as its document says "paused": true.`},
 		{Explanation{Why: []Cause{Paused}, View: jobstore.View{
 			Control: jobstore.Control{Pause: &jobstore.Pause{By: "ann", Reason: "disks", At: at}}}},
-			"It is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks."},
+			"The job is paused until it is resumed, by ann since 2023-11-14T22:13:20Z, because: disks."},
 		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Hold{hold}},
-			"It may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force."},
+			"The job may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force."},
 		{Explanation{Why: []Cause{Held}, Holds: []jobstore.Hold{{Database: "_replicator", At: at},
 			{Server: "h", At: at}}},
-			"It may not run while any of the holds database:_replicator (since 2023-11-14T22:13:20Z) and " +
+			"The job may not run while any of the holds database:_replicator (since 2023-11-14T22:13:20Z) and " +
 				"server:h (since 2023-11-14T22:13:20Z) is in force."},
 		{Explanation{Why: []Cause{Lifted}, View: jobstore.View{
 			Control: jobstore.Control{Parking: jobstore.Parking{HeldBy: "server:h"}}}},
@@ -54,19 +54,23 @@ func TestSentences(t *testing.T) {
 			"The job waits for the end of another one, which has its replication rep: job j of a request, which " +
 				"is pending."},
 		{Explanation{At: at, Due: at.Add(4 * time.Minute), Why: []Cause{Backoff, Throttled}, Problem: problem},
-			"The job waits until 2023-11-14T22:17:20Z (in 4m0s) after 3 crashes in a row, the last with " +
+			"The job waits until 2023-11-14T22:17:20Z (in 4m) after 3 crashes in a row, the last with " +
 				"unauthorized (no); " +
 				"what to do: correct it. Its last run ended since a server asked for fewer requests (429), and " +
 				"the next is gentler."},
 		{Explanation{At: at, Due: at, Why: []Cause{Backoff}, Problem: &Problem{Error: "stalled", Count: 1}},
 			"The job waits until 2023-11-14T22:13:20Z (now: it is about to become ready) after 1 crash, the " +
 				"last with stalled."},
+		{Explanation{At: at, Due: at.Add(90 * time.Second), Why: []Cause{Held, Backoff}, Holds: []jobstore.Hold{hold}},
+			"The job may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force. " +
+				"The job waits until 2023-11-14T22:14:50Z (in 1m30s) after a crash, the last with an error that is " +
+				"not known."},
 		{Explanation{At: at, Due: at + 1, Why: []Cause{Returning}},
 			"The job comes back into the queue at 2023-11-14T22:13:20Z (in 1s)."},
 		{Explanation{Why: []Cause{Next}, Position: &Position{}, Wait: minutes(0)},
 			"The job is ready, and none is before it; there is a free slot for it, so it starts within seconds."},
 		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: 1}, Wait: minutes(2), Slots: slots},
-			"The job is ready, and 1 job is before it; it waits for about 2m0s if no running job ends before. " +
+			"The job is ready, and 1 job is before it; it waits for about 2m if no running job ends before. " +
 				"All 8 slots of 2 nodes are in use."},
 		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: MaxAhead, More: true},
 			Slots: Slots{Nodes: 1}},

@@ -24,7 +24,7 @@ func (x *explaining) why() {
 	runs := x.job.State == jobs.Running
 	lost := runs && (x.Node == nil || x.Node.Expired)
 	paused := x.rec.Pause != nil || x.rec.PausedByDocument
-	free := !runs && !paused && len(x.Holds) == 0 && x.job.Lot == ""
+	inQueue := !runs && x.job.Lot == ""
 	add(runs, Running)
 	add(lost, Lost)
 	add(runs && (x.job.Stop || paused || len(x.Holds) > 0), Stopping)
@@ -33,9 +33,9 @@ func (x *explaining) why() {
 	add(len(x.Holds) > 0, Held)
 	add(x.rec.HeldBy != "" && !x.inForce(x.rec.HeldBy), Lifted)
 	add(x.rec.WaitsFor != "", Waits)
-	if free {
-		add(x.rec.State == jobstore.Crashing && x.Due != 0, Backoff)
-		add(x.rec.State != jobstore.Crashing && x.Due != 0, Returning)
+	add(inQueue && x.rec.State == jobstore.Crashing && x.Due != 0, Backoff)
+	add(inQueue && x.rec.State != jobstore.Crashing && x.Due != 0, Returning)
+	if inQueue && !paused && len(x.Holds) == 0 {
 		add(x.Position != nil && x.Position.Ahead > 0, Queued)
 		add(x.Position != nil && x.Position.Ahead == 0, Next)
 		add(x.Slots.Nodes == 0, NoNode)

@@ -128,9 +128,9 @@ func expected(h *jobs.Job, r *jobstore.Record) (one, none []explain.Cause) {
 	case h.Due == 0:
 		return append(ready, explain.Held), slices.Concat(over, []explain.Cause{explain.Running, explain.Backoff})
 	case r.State == jobstore.Crashing:
-		return []explain.Cause{explain.Backoff, explain.Held}, append(ready, explain.Running)
+		return []explain.Cause{explain.Backoff}, append(ready, explain.Running)
 	}
-	return []explain.Cause{explain.Returning, explain.Held}, append(ready, explain.Running)
+	return []explain.Cause{explain.Returning}, append(ready, explain.Running)
 }
 
 // checkState is S60a.

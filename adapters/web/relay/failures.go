@@ -68,7 +68,7 @@ func (s *service) listFailures(q *web.Request, id string) error {
 		return err
 	}
 	if page == nil {
-		return web.ErrMissing
+		return noJob(id)
 	}
 	return q.SendJSON(http.StatusOK, page)
 }
