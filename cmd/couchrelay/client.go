@@ -31,7 +31,7 @@ const (
 
 // remote are the flags of commands that ask a running service.
 type remote struct {
-	Server      string        `help:"URL of a node (${default})." default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
+	Server      string        `help:"Node (${default})." default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
 	Credentials string        `help:"File with user:password; ${credentials}" placeholder:"FILE"`
 	Timeout     time.Duration `help:"The longest wait for an answer (${default})." default:"30s" placeholder:"TIME"`
 	JSON        bool          `name:"json" help:"Print the service's answer as it is, one JSON value."`

@@ -21,10 +21,10 @@ type page struct {
 // filters are the flags that choose jobs.
 type filters struct {
 	page
-	State      []string `help:"Only jobs in these states: pending, running, crashing, paused; also completed and failed for docs." placeholder:"STATE"`
+	State      []string `help:"Only jobs in these states, such as crashing,paused." placeholder:"STATE"`
 	ServerHost string   `help:"Only jobs that touch this server." placeholder:"HOST[:PORT]"`
 	User       string   `help:"Only jobs of this user." placeholder:"NAME"`
-	Error      string   `help:"Only jobs that crash or failed with this error, such as db_not_found." placeholder:"ERROR"`
+	Error      string   `help:"Only jobs with this error, such as db_not_found." placeholder:"ERROR"`
 	Node       string   `help:"Only jobs that this node runs." placeholder:"NAME"`
 	Descending bool     `help:"The last ones first."`
 }
@@ -84,8 +84,8 @@ func (c *jobsCommand) Run(w *window) error {
 	setIf(q, "database", c.Database)
 	return c.show(w, "GET", jobsPath, q, nil, func(s *screen, v ejson.Value) {
 		list := member(v, "jobs")
-		s.list(list, "state", "id! waits_for?job|id|job", "document doc_id", "error info.error", "source", "target", "node",
-			"waits held_by|waits_for", "database", "since start_time")
+		s.list(list, "state", "id! waits_for?job|id|job", "document doc_id", "error info.error", "source", "target",
+			"node", "waits held_by|waits_for", "database", "since start_time")
 		s.end("jobs", len(list.Elems), v)
 	})
 }
@@ -94,7 +94,7 @@ func (c *jobsCommand) Run(w *window) error {
 type docsCommand struct {
 	remote
 	filters
-	Database string `arg:"" optional:"" default:"_replicator" help:"Replicator database (${default}), or * for all." placeholder:"DATABASE"`
+	Database string `arg:"" optional:"" default:"_replicator" help:"Its name, or * for all." placeholder:"DB"`
 	Doc      string `arg:"" optional:"" help:"Only this document, with all that is known." placeholder:"DOC"`
 }
 
@@ -225,8 +225,8 @@ const again = " Given again, it changes nothing, with status 0."
 
 // Help is kong's.
 func (pauseCommand) Help() string {
-	return orderHelp("Stops a job with a checkpoint, until it is resumed. An edit of its document does not resume it."+again,
-		"pause", "disks are full")
+	return orderHelp("Stops a job with a checkpoint, until it is resumed. An edit of its document does not resume "+
+		"it."+again, "pause", "disks are full")
 }
 
 // Help is kong's.
@@ -236,8 +236,8 @@ func (resumeCommand) Help() string {
 
 // Help is kong's.
 func (retryCommand) Help() string {
-	return orderHelp("Ends the wait of a job that crashed or failed: it runs again as soon as there is a slot. Refused "+
-		"documents are tried again, too."+again, "retry", "password is corrected")
+	return orderHelp("Ends the wait of a job that crashed, and runs one that failed again, when there is a slot. "+
+		"Refused documents are tried again too."+again, "retry", "password is corrected")
 }
 
 // Help is kong's.
@@ -248,8 +248,8 @@ func (resetCommand) Help() string {
 
 // Help is kong's.
 func (cancelCommand) Help() string {
-	return orderHelp("Removes a job for good, with its replication document if it has one. Given again, there is no such "+
-		"job, and the status is 3.", "cancel", "moved")
+	return orderHelp("Removes a job for good, with its replication document if it has one. Given again, there is no "+
+		"such job, and the status is 3.", "cancel", "moved")
 }
 
 func (c *pauseCommand) Run(w *window) error  { return c.give(w, "pause", "is paused") }

@@ -76,7 +76,8 @@ func TestGoldenOutput(t *testing.T) {
 	server := cannedServer(t)
 	var got strings.Builder
 	for _, line := range []string{
-		"jobs", "docs", "docs *", "docs a/_replicator x/y", "job c3ea+continuous", "explain c3ea", "failures 01|x/y --limit 2",
+		"jobs", "docs", "docs *", "docs a/_replicator x/y", "job c3ea+continuous", "explain c3ea",
+		"failures 01|x/y --limit 2",
 		"pause c3ea --reason disks", "pause run", "resume c3ea", "retry c3ea", "reset c3ea", "cancel c3ea", "hold list",
 		"hold add --server-host db1:5984 --reason upgrade", "hold add --database _replicator --reason disks",
 		"hold lift server:db1:5984", "nodes",

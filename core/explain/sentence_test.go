@@ -61,10 +61,11 @@ func TestSentences(t *testing.T) {
 		{Explanation{At: at, Due: at, Why: []Cause{Backoff}, Problem: &Problem{Error: "stalled", Count: 1}},
 			"The job waits until 2023-11-14T22:13:20Z (now: it is about to become ready) after 1 crash, the " +
 				"last with stalled."},
-		{Explanation{At: at, Due: at.Add(90 * time.Second), Why: []Cause{Held, Backoff}, Holds: []jobstore.Hold{hold}},
-			"The job may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in force. " +
-				"The job waits until 2023-11-14T22:14:50Z (in 1m30s) after a crash, the last with an error that is " +
-				"not known."},
+		{Explanation{At: at, Due: at.Add(90 * time.Second), Why: []Cause{Held, Backoff},
+			Holds: []jobstore.Hold{hold}},
+			"The job may not run while hold server:h (by bob since 2023-11-14T22:13:20Z, because: disks) is in " +
+				"force. The job waits until 2023-11-14T22:14:50Z (in 1m30s) after a crash, the last with an error " +
+				"that is not known."},
 		{Explanation{At: at, Due: at + 1, Why: []Cause{Returning}},
 			"The job comes back into the queue at 2023-11-14T22:13:20Z (in 1s)."},
 		{Explanation{Why: []Cause{Next}, Position: &Position{}, Wait: minutes(0)},

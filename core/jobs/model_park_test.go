@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"couchrelay/core/kv"
-	"couchrelay/core/kv/tuple"
 
 	"pgregory.net/rapid"
 )
@@ -54,26 +53,24 @@ func (s *machine) checkLots(t *rapid.T, tx kv.Tx) error {
 	return nil
 }
 
-// mirrored are rows of a job's type that follow the headers of jobs; see mirror.
-var mirrored = tuple.Subspace("mirror")
-
-func mirror(tx kv.Tx, old, to *Job) {
+// mirror keeps rows of a job's type that follow the headers of jobs.
+func (s *machine) mirror(tx kv.Tx, old, to *Job) {
 	if old != nil {
-		tx.Clear(mirrored.Pack(old.ID, old.Label, old.State.String()))
+		tx.Clear(s.mirrored.Pack(old.ID, old.Label, old.State.String()))
 	}
 	if to != nil {
-		tx.Set(mirrored.Pack(to.ID, to.Label, to.State.String()), nil)
+		tx.Set(s.mirrored.Pack(to.ID, to.Label, to.State.String()), nil)
 	}
 }
 
 // checkMirror compares what the job type has heard of with the model.
 func (s *machine) checkMirror(t *rapid.T, tx kv.Tx) error {
-	rows, err := tx.GetRange(mirrored.Range(), kv.RangeOptions{})
+	rows, err := tx.GetRange(s.mirrored.Range(), kv.RangeOptions{})
 	if err != nil || len(rows) != len(s.m.jobs) {
 		t.Fatalf("%d of %d jobs are mirrored: %v", len(rows), len(s.m.jobs), err)
 	}
 	for i, id := range slices.Sorted(maps.Keys(s.m.jobs)) {
-		if j := s.m.jobs[id]; !bytes.Equal(rows[i].Key, mirrored.Pack(id, j.Label, j.State.String())) {
+		if j := s.m.jobs[id]; !bytes.Equal(rows[i].Key, s.mirrored.Pack(id, j.Label, j.State.String())) {
 			t.Fatalf("the mirror of %s with label %q is %q", j, j.Label, rows[i].Key)
 		}
 	}

@@ -31,6 +31,8 @@ type machine struct {
 	db kv.Database
 	q  *Queue
 	m  model
+	// mirrored are rows of a job's type that follow the headers of jobs; see mirror.
+	mirrored tuple.Subspace
 	// looks are what monitors saw last of a worker.
 	looks map[string]look
 	// subscriptions are those of which nothing was told yet.
@@ -40,11 +42,13 @@ type machine struct {
 }
 
 func newMachine(t testing.TB) *machine {
-	db, q := newQueue(t)
-	q.Moved = mirror
-	return &machine{db: db, q: q, looks: map[string]look{}, subscriptions: map[subscribed]subscription{}, m: model{
-		jobs: map[string]*Job{}, workers: map[string]bool{}, beats: map[string]int{}, batches: map[string]uint64{},
-	}}
+	db, root := newStore(t)
+	s := &machine{db: db, q: New(KeysBelow(root, "kind")), mirrored: root.Sub("mirror"), looks: map[string]look{},
+		subscriptions: map[subscribed]subscription{}, m: model{
+			jobs: map[string]*Job{}, workers: map[string]bool{}, beats: map[string]int{}, batches: map[string]uint64{},
+		}}
+	s.q.Moved = s.mirror
+	return s
 }
 
 // run carries out a transaction, sometimes a second time. late says that another operation happened between its
