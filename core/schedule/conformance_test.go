@@ -174,7 +174,6 @@ type product struct {
 	accounts []Account
 	ledger   Ledger
 	charges  [][]Charge
-	virtual  int64
 	slots    int
 }
 
@@ -223,10 +222,11 @@ func (p *product) step(c int) {
 	}
 	p.endRound(now)
 	p.charge(end)
+	first, _ := p.ends()
 	for a := range p.accounts {
 		p.accounts[a].Usage = p.order.Forgetting.Usage(p.charges[a], now)
-		p.accounts[a].Tail = p.order.Tail(p.accounts[a].Tail, p.virtual)
-		p.accounts[a].Floor = p.order.Floor(p.virtual)
+		p.accounts[a].Tail = p.order.Tail(p.accounts[a].Tail, first)
+		p.accounts[a].Floor = p.order.Floor(first)
 	}
 	var on, waiting []*testJob
 	var running []Running
@@ -255,7 +255,6 @@ func (p *product) step(c int) {
 	slices.SortStableFunc(waiting, order)
 	for _, j := range waiting[:len(stops)] {
 		j.running, j.started, j.began = true, c, j.place
-		p.virtual = max(p.virtual, j.place.Key)
 	}
 }
 
@@ -264,13 +263,19 @@ func (p *product) endRound(now instant.Time) {
 	if !p.order.RoundEnds(now, ready, p.churn, p.slots, 0) || p.endless {
 		return
 	}
-	first, last := int64(math.MaxInt64), int64(0)
+	first, last := p.ends()
+	p.order.Round = p.order.NextRound(now, first, last)
+}
+
+// ends are the first and the last key that wait.
+func (p *product) ends() (first, last int64) {
+	first = math.MaxInt64
 	for _, j := range p.jobs {
 		if !j.running {
 			first, last = min(first, j.place.Key), max(last, j.place.Key)
 		}
 	}
-	p.order.Round = p.order.NextRound(now, first, last)
+	return first, last
 }
 
 func (p *product) charge(end instant.Time) {

@@ -34,6 +34,8 @@ type known struct {
 	logs    logs
 	senders senders
 	moves   int // of jobs to nodes that run fewer; kept by balancing
+	// firstTurns is kept by waits.
+	firstTurns firstTurns
 }
 
 // process is a node with the oracle's knowledge of it.
@@ -127,7 +129,7 @@ func newKnown(w world.View) known {
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
 		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{},
 		logs: logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
-		tabs: map[node.Held]*tab{},
+		tabs: map[node.Held]*tab{}, firstTurns: firstTurns{had: map[string]bool{}},
 	}
 	for _, n := range w.Nodes() {
 		k.nodes = append(k.nodes, &process{Node: n})

@@ -80,7 +80,7 @@ var subjects = []*subject{
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
 	&pageSubject, &leftoverSubject, &listSubject,
-	&turnSubject, &rotationSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
+	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject, &controlSubject,

@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"couchrelay/core/instant"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/oracle"
 	"couchrelay/sim/world"
@@ -28,7 +27,7 @@ func (t *Trial) Run() *oracle.Violation {
 	t.Engine.Run(t.End(), t.broken)
 	if !t.broken() {
 		t.Heal()
-		t.settle(t.End().Add(t.Config.Settle))
+		t.settle()
 	}
 	return t.Violation()
 }
@@ -37,8 +36,9 @@ func (t *Trial) Run() *oracle.Violation {
 func (t *Trial) broken() bool { return t.Violation() != nil }
 
 // settle lets the world come to rest and then checks that everything is as it should be.
-func (t *Trial) settle(limit instant.Time) {
+func (t *Trial) settle() {
 	const look = 10_000_000 // microseconds
+	limit := t.End().Add(t.Config.Settle)
 	for next := t.Engine.Now() + look; !t.broken(); next += look {
 		t.Engine.Run(min(next, limit), t.broken)
 		if t.broken() {
@@ -51,7 +51,10 @@ func (t *Trial) settle(limit instant.Time) {
 			}
 			return
 		}
-		if next >= limit {
+		if next < limit {
+			continue
+		}
+		if limit = t.Limit(t.Config.Settle); next >= limit {
 			t.Fail(why.ID, "%s", why.Text)
 			return
 		}

@@ -24,7 +24,7 @@ type Config struct {
 	Docs                          int // documents in each database at the beginning
 
 	// Users act and faults happen for Duration. Then everything is healed, and must have converged within
-	// Settle.
+	// Settle, or so long after all jobs had a turn.
 	Duration, Settle time.Duration
 
 	// Shares of the jobs and documents, in percent.
