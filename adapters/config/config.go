@@ -15,13 +15,15 @@ import (
 
 // Config is the whole configuration of a service.
 type Config struct {
-	BindAddress string     // [chttpd] bind_address; never empty
-	Port        int        // [chttpd] port; 0 lets the system choose one
-	UUID        string     // [couchdb] uuid; if empty the store makes one and keeps it
-	LogLevel    string     // [log] level: debug, info, warning, error
-	LogFormat   string     // [log] format: text, json
-	KeyPrefix   string     // [store] key_prefix: the name below which all keys lie in the store
-	Roles       node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
+	BindAddress string // [chttpd] bind_address; never empty
+	Port        int    // [chttpd] port; 0 lets the system choose one
+	UUID        string // [couchdb] uuid; if empty the store makes one and keeps it
+	LogLevel    string // [log] level: debug, info, warning, error
+	LogFormat   string // [log] format: text, json
+	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
+	FrontCouchDB string
+	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store
+	Roles        node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
 	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
 	Maintenance string
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
@@ -128,5 +130,8 @@ func (c *Config) Set(section, name, value string) error {
 // Check completes settings that follow from others, and checks those that depend on each other, when all are read.
 func (c *Config) Check() error {
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
+	if c.Replicator.Parse.Local == "" {
+		c.Replicator.Parse.Local = c.FrontCouchDB
+	}
 	return c.Settings.Check()
 }

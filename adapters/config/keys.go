@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"couchrelay/adapters/web/front"
 	"couchrelay/core/config"
 	"couchrelay/core/node"
 )
@@ -55,6 +56,20 @@ var sections = map[string]config.Section[Config]{
 		{
 			Name: "format", Says: "How the service writes its log: key=value pairs, or a JSON object a line.",
 			Kind: config.OneOf(func(c *Config) *string { return &c.LogFormat }, "text", "json"),
+		},
+	},
+	"front": {
+		{
+			Name: "couchdb",
+			Says: "The CouchDB to which all requests go that are not about replications: one address for both.",
+			Kind: couchdbURL(func(c *Config) *string { return &c.FrontCouchDB }),
+		},
+	},
+	"local": {
+		{
+			Name: "url",
+			Says: "The server of sources and targets that are names; [front] couchdb unless this says otherwise.",
+			Kind: couchdbURL(func(c *Config) *string { return &c.Replicator.Parse.Local }),
 		},
 	},
 	"store": {
@@ -151,6 +166,21 @@ func name(field func(*Config) *string, hint string) config.Kind[Config] {
 		Set: func(c *Config, v string) error {
 			if v == "" || len(v) > 100 {
 				return errors.New("must be " + takes)
+			}
+			*field(c) = v
+			return nil
+		},
+	}
+}
+
+// couchdbURL accepts the address of a CouchDB.
+func couchdbURL(field func(*Config) *string) config.Kind[Config] {
+	return config.Kind[Config]{
+		Takes: front.TakesURL,
+		Get:   func(c *Config) string { return *field(c) },
+		Set: func(c *Config, v string) error {
+			if _, err := front.ParseURL(v); err != nil {
+				return err
 			}
 			*field(c) = v
 			return nil

@@ -267,6 +267,10 @@ const startGrace = time.Second
 // process ends with status 1 and its supervisor starts it again.
 func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger,
 	began func() error) error {
+	entry, err := newEntry(svc.started.FrontCouchDB, svc)
+	if err != nil {
+		return err
+	}
 	started := make(chan error, 1)
 	go func() { started <- svc.start(ctx) }()
 	select {
@@ -274,10 +278,10 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 		started <- err // for below
 	case <-time.After(startGrace):
 	}
-	server := newServer(svc, logger)
+	server := newServer(entry, logger)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	err := <-started
+	err = <-started
 	if err == nil && began != nil {
 		err = began()
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"couchrelay/adapters/web/front"
 )
 
 // newServer returns a server for a handler, with bounds on the time and memory that a slow client can take.
@@ -14,6 +17,18 @@ func newServer(h http.Handler, logger *slog.Logger) *http.Server {
 		MaxHeaderBytes: 64 << 10,
 		ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// newEntry returns the handler of all requests: the service, or a front that asks it about replications alone.
+func newEntry(couchDB string, own *service) (http.Handler, error) {
+	if couchDB == "" {
+		return own, nil
+	}
+	couch, err := front.ParseURL(couchDB)
+	if err != nil {
+		return nil, fmt.Errorf("[front] couchdb: %w", err)
+	}
+	return front.New(front.Options{CouchDB: couch, Service: own, Node: own.NodeName, Logger: own.logger}), nil
 }
 
 // reportPanics logs the panics of a handler as errors and cuts the connection. net/http alone would log them

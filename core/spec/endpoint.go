@@ -1,6 +1,9 @@
 package spec
 
 import (
+	"cmp"
+	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -32,9 +35,6 @@ func (p *parser) endpoint(side string) (e Endpoint) {
 	v, _ := p.body.Get(side)
 	switch v.Kind {
 	case ejson.String:
-		if !strings.HasPrefix(v.Text, "http://") && !strings.HasPrefix(v.Text, "https://") {
-			p.fail(InvalidReplication, "local_endpoints_not_supported", "`"+side+"` must be a URL that begins with http:// or https://")
-		}
 		v = ejson.Value{Kind: ejson.Object, Members: []ejson.Member{{Name: "url", Value: v}}}
 	case ejson.Object:
 	case ejson.Null, 0:
@@ -49,12 +49,20 @@ func (p *parser) endpoint(side string) (e Endpoint) {
 // address sets the URL, credentials and headers from an endpoint object.
 func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	text, _ := v.Get("url")
+	isName := text.Kind == ejson.String && !strings.Contains(text.Text, "://")
+	var local error
+	if isName && p.config.Local != "" {
+		text.Text, local = localURL(p.config.Local, text.Text)
+	}
 	url, err := ParseURL(text.Text)
 	switch {
 	case text.Kind != ejson.String:
 		p.invalidURL("endpoint", "`"+side+"` must have a string `url`")
-	case err != nil:
-		p.invalidURL("endpoint", "`"+side+"`: "+err.Error())
+	case isName && p.config.Local == "":
+		p.fail(InvalidReplication, "local_endpoints_not_supported", "`"+side+"` must be a URL that begins with "+
+			"http:// or https://; names of databases need the setting [local] url")
+	case cmp.Or(local, err) != nil:
+		p.invalidURL("endpoint", "`"+side+"`: "+cmp.Or(local, err).Error())
 	case !slices.Contains(p.config.EndpointProtocols, url.Scheme):
 		p.invalidURL("endpoint", "`"+side+"` must have one of the protocols "+strings.Join(p.config.EndpointProtocols, ", "))
 	}
@@ -71,6 +79,21 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 		}
 	}
 }
+
+// localURL returns the URL of a database of the server base.
+func localURL(base, name string) (string, error) {
+	if !databaseName.MatchString(name) {
+		return "", errors.New("it is neither a URL that begins with http:// or https:// nor the name of a database: " +
+			"lower case letters, digits and _$()+-/, a letter first")
+	}
+	return strings.TrimSuffix(base, "/") + "/" + escapeName.Replace(name), nil
+}
+
+// escapeName writes the name of a database as a segment of a path, as CouchDB does for local names.
+var escapeName = strings.NewReplacer("/", "%2F", "+", "%2B", "$", "%24", "(", "%28", ")", "%29")
+
+// databaseName is what CouchDB accepts, and the names of its own databases.
+var databaseName = regexp.MustCompile(`^([a-z][a-z0-9_$()+/-]*|_users|_replicator|_global_changes)$`)
 
 // invalidURL notes a bad URL, of an endpoint or a proxy as what says, in CouchDB's words.
 func (p *parser) invalidURL(what, detail string) {

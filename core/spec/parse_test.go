@@ -292,12 +292,12 @@ func TestRefusals(t *testing.T) {
 		{`"source":"http://t/b","target":null`, "invalid_replication", "Missing replicator database: `target`"},
 		{`"source":"localdb","target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
 		{`"source":"","target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
-		{`"source":"HTTP://t","target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
+		{`"source":"HTTP://t","target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have one of the protocols http, https"},
 		{`"source":5,"target":"http://t"`, "bad_request", "parameter `source` must be a URL or an object"},
 		{`"source":[],"target":"http://t"`, "bad_request", "parameter `source` must be a URL or an object"},
 		{`"target":{},"source":"http://t"`, "invalid_replication", "endpoint has an invalid url: `target` must have a string `url`"},
 		{`"source":{"url":5},"target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have a string"},
-		{`"source":{"url":"abc"},"target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source`: it has no scheme"},
+		{`"source":{"url":"abc"},"target":"http://t"`, "invalid_replication", "local_endpoints_not_supported: `source`"},
 		{`"source":{"url":"httpx://a"},"target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source` must have one of the protocols http, https"},
 		{`"source":"http://s/` + strings.Repeat("a", 1<<16) + `","target":"http://t"`, "invalid_replication", "endpoint has an invalid url: `source`: it is longer than 65536 bytes"},
 		{`"source":"http://s","target":"http://t","proxy":"http://p/` + strings.Repeat("a", 1<<16) + `"`, "invalid_replication", "proxy has an invalid url: `proxy`: it is longer than 65536 bytes"},
@@ -390,4 +390,32 @@ func TestNeverPanics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLocalNames: a name is a database of the configured server, with the credentials that the document gives.
+func TestLocalNames(t *testing.T) {
+	c := DefaultConfig()
+	c.Local = "https://couch:6984/prefix"
+	for name, url := range map[string]string{
+		"orders":        "https://couch:6984/prefix/orders/",
+		"a/b+c$(d)":     "https://couch:6984/prefix/a%2Fb%2Bc%24%28d%29/",
+		"_users":        "https://couch:6984/prefix/_users/",
+		"http://other/": "http://other/",
+	} {
+		r, err := parseDocument(`{"source":"`+name+`","target":{"url":"`+name+`",
+			"auth":{"basic":{"username":"u","password":"p"}}}}`, c)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r.Source.URL != url || r.Target.URL != url || r.Target.Credentials.User.Reveal() != "u" {
+			t.Errorf("%s: %+v and %+v, want %s", name, r.Source, r.Target, url)
+		}
+	}
+	for _, name := range []string{"", "Orders", "a?b=c", "../a", "_all_dbs", "a b", "a#b", "@host/db", "1a"} {
+		_, err := parseDocument(`{"source":"`+name+`","target":"http://t/b"}`, c)
+		if err == nil || !strings.Contains(err.Error(), "the name of a database") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }

@@ -131,6 +131,9 @@ type Config struct {
 	// EndpointProtocols and ProxyProtocols are the URL schemes that are allowed.
 	EndpointProtocols []string
 	ProxyProtocols    []string
+	// Local is the URL of the server whose databases sources and targets may name without a URL, empty for none. It
+	// has no user, no query and no fragment.
+	Local string
 }
 
 // DefaultConfig returns CouchDB's defaults, but with nodelay: while sockets delay small packets, a request

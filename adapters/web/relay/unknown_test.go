@@ -60,7 +60,8 @@ func TestUnknownFields(t *testing.T) {
 	copied := fmt.Sprintf(`{"_id":"r","_rev":%q,"source":"http://h/a","target":"http://h/b","x":1}`, rev)
 	s.Want(`POST /_replicator/_bulk_docs {"new_edits":false,"docs":[`+copied+`]}`, 201, `[]`)
 	s.Fails(`PUT /_replicator/r {"source":"no","target":"http://h/b","note":1,"_rev":"$rev"}`, 403, "forbidden",
-		"local_endpoints_not_supported: `source` must be a URL that begins with http:// or https://")
+		"local_endpoints_not_supported: `source` must be a URL that begins with http:// or https://; names of "+
+			"databases need the setting [local] url")
 	s.Want(`PUT /_replicator/_design/d {"views":{}}`, 201, `{"ok":true,"id":"_design/d","rev":"1-*"}`)
 	if got := log.take(); got != "" {
 		t.Errorf("logged %s", got)
