@@ -115,36 +115,49 @@ func (r *rounds) nodeStepped(s nodeStep) {
 	}
 }
 
-// follow takes note of jobs that begin and cease to wait, and judges their tags first.
+// follow takes note of jobs that begin and cease to wait, and judges their tags. A job that is made anew is taken out
+// of the queue first, so that it finds the others.
 func (r *rounds) follow(j jobChange) {
 	var after wait
-	if h := j.after.header; h != nil && h.State == jobs.Pending && h.Lot == "" {
+	h := j.after.header
+	queued := h != nil && h.State == jobs.Pending && h.Lot == ""
+	if queued {
 		place, err := placeOf(h.Priority)
 		if err != nil {
 			r.unreadable("place of job "+j.id, err)
 			return
 		}
 		after.place = place
-		turn, _ := turnOf(j.Request)
-		fresh := j.before.header == nil || j.anew && !bytes.Equal(j.before.header.Priority, h.Priority)
-		if fresh || turn.Owed > 0 {
-			r.checkTag(j, place)
-		}
 	}
 	now, was := r.w.Now(), r.waiting[j.id]
-	waits := j.after.header != nil && j.after.header.Ready()
-	if waits && was != nil && was.place == after.place {
+	waits := h != nil && h.Ready()
+	stays := waits && was != nil && was.place == after.place
+	if !stays {
+		delete(r.waiting, j.id)
+	}
+	fresh := queued && (j.before.header == nil || j.anew && !bytes.Equal(j.before.header.Priority, h.Priority))
+	if fresh || queued && hadTurn(j) {
+		r.checkTag(j, after.place)
+	}
+	if stays {
 		return
 	}
 	if was != nil {
 		was.till = now
 		r.left = append(r.left, *was)
-		delete(r.waiting, j.id)
 	}
 	if waits {
 		after.since = now
 		r.waiting[j.id] = &after
 	}
+}
+
+// hadTurn reports whether a job is queued again after a turn that it pays for. The request that ends a turn may change
+// jobs that wait for its replication, too.
+func hadTurn(j jobChange) bool {
+	turn, _ := turnOf(j.Request)
+	held, _ := heldBy(j.Request)
+	return turn.Owed > 0 && held.JobID == j.id
 }
 
 // queueEnds are bounds of the first and the last tag of the queue, as a transaction may have read them. A job of an

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
@@ -163,6 +164,22 @@ func TestWaitsForRounds(t *testing.T) {
 
 // TestNewTags: jobs wait at 5 and 9 until two rounds have ended, so that new tags begin at 9.
 func TestNewTags(t *testing.T) {
+	turn := jobstore.Turn{Owed: time.Minute}
+	// changed has a request of a node or a user change the job that waits first, ahead of others or alone.
+	changed := func(q node.Request, tag float64, made instant.Time, others ...string) func(*rig) {
+		return under(schedule.Tags, func(r *rig) {
+			o, _ := r.w.View().Store().Order(r.w.View().Present())
+			r.order(nil, o)
+			r.queue("first", priority(o.Epoch, 5))
+			for _, id := range others {
+				r.queue(id, priority(o.Epoch, 9))
+			}
+			r.pass(time.Minute)
+			header := jobs.Job{ID: "first", State: jobs.Pending}
+			header.Priority = priority(o.Epoch, tag)
+			r.store(q, header, jobstore.Record{State: jobstore.Pending, Created: made})
+		})
+	}
 	// queued has a job be made at a tag, so long after the end of the last of so many rounds.
 	queued := func(ends int, after time.Duration, tag float64) func(*rig) {
 		return under(schedule.Tags, func(r *rig) {
@@ -186,6 +203,11 @@ func TestNewTags(t *testing.T) {
 		{"before the first job that waits", queued(1, time.Minute, 4), "S10n"},
 		{"where the round has tags begin", queued(2, time.Minute, 9), ""},
 		{"before that", queued(2, time.Minute, 8), "S10n"},
+		{"of the only job, made anew", changed(nil, 4, 1), ""},
+		{"of the first job, made anew", changed(nil, 9, 1, "last"), ""},
+		{"of the first job, made anew before the next", changed(nil, 6, 1, "last"), "S10n"},
+		{"after a turn", changed(node.Requeue{Held: node.Held{JobID: "first"}, Turn: turn}, 4, 0, "last"), "S10n"},
+		{"after the turn of another job", changed(node.Complete{Held: held, Turn: turn}, 4, 0, "last"), ""},
 		{"as read before the round began", queued(2, time.Second, 5), ""},
 		{"before all that could be read", queued(2, time.Second, 4), "S10n"},
 	})

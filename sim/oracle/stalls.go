@@ -40,6 +40,7 @@ type stall struct {
 	timeout time.Duration // by the settings when the run began; 0 for ever
 	gotOn   instant.Time  // it heard of changes or documents, or had a reason to wait
 	may     instant.Time  // it may have got on: by a checkpoint, or what the target lacks
+	goal    peer.Seq      // where its source was by the answer to the run's request to open it
 }
 
 // note notes an answer. A document that was waited for counts however its request ended. That the target lacks
@@ -53,9 +54,13 @@ func (st *stalls) note(a reply) {
 	if carriesDocuments(a.op) || len(changes.Rows) > 0 || reads && slower {
 		a.stall.gotOn = now
 	}
-	switch a.Result.(type) {
+	switch got := a.Result.(type) {
 	case peer.LocalWritten, peer.Diff, peer.Changes:
 		a.stall.may = now
+	case peer.Opened:
+		if op, _ := a.op.(peer.Open); op.Side == peer.Source && !a.feed.begun {
+			a.stall.goal = got.UpdateSeq
+		}
 	}
 	if slower {
 		a.stall.may = now
@@ -85,17 +90,19 @@ func (st *stalls) checkEnd(e ending) {
 	if source.Number(e.feed.read) > source.Number(e.end.Info.ThroughSeq) {
 		return // it has read rows that are not done
 	}
-	if e.Replication().Filter.Kind != spec.NoFilter || e.feed.ended || !st.lacks(e.run, source) {
+	counted := e.backlog.known != 0 && e.backlog.left > 0
+	knows := counted || st.lacks(e.run, source, e.stall.goal)
+	if e.Replication().Filter.Kind != spec.NoFilter || e.feed.ended || !knows {
 		st.Fail("S36b", "%s has done all that it knew of at %s, and ended as %s",
 			e.run, e.end.Info.ThroughSeq, e.end.Trouble)
 	}
 }
 
-// lacks reports whether a run has not read changes that its source had when the run began.
-func (st *stalls) lacks(r *run, source *peers.DB) bool {
+// lacks reports whether a run has not read changes that its source had when it was at a sequence.
+func (st *stalls) lacks(r *run, source *peers.DB, at peer.Seq) bool {
 	read := max(source.Number(r.feed.from), source.Number(r.feed.read))
 	offers := source.OffersAfter(read, r.Replication().Filter, r.Replication().WinningRevsOnly)
-	return len(offers) > 0 && read < source.Number(r.begin.last)
+	return len(offers) > 0 && read < source.Number(at)
 }
 
 // knows reports whether a run can tell that there are changes: by numbers of an unclustered source, or since the source
@@ -127,7 +134,7 @@ func (st *stalls) checkSilent() {
 				reads = true
 			}
 		}
-		if reads && st.lacks(r, r.begin.source) && st.knows(r) {
+		if reads && st.lacks(r, r.begin.source, r.begin.last) && st.knows(r) {
 			st.Fail("S36c", "%s waits for changes of %s, and got nowhere since %s", r, r.begin.source, since)
 		}
 	}

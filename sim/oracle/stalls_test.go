@@ -18,13 +18,14 @@ func TestStalls(t *testing.T) {
 		db.Server.Numeric = true
 		last := r.edit(db, "a", "b")
 		run := r.run(members)
+		r.does(run, peer.Open{}, peer.Opened{UpdateSeq: last})
 		r.call(run, peer.ReadChanges{Since: "0"})
 		return run, last
 	}
 	stalled := func(r *rig, run *world.Run, through peer.Seq) {
 		end := replication.End{
 			Cause: replication.Crashed, Trouble: replication.Trouble{Error: "stalled"},
-			Info: replication.Info{ThroughSeq: through},
+			Info: replication.Info{ThroughSeq: through, ChangesPending: 99},
 		}
 		r.see(world.RunSaidEnd{Run: run, Event: replication.Wake{}, End: end})
 	}
@@ -50,7 +51,7 @@ func TestStalls(t *testing.T) {
 	}
 	nothing := func(*rig, *world.Run) {}
 	long := timeout + stallSlack + time.Second
-	check(t, along(&feedSubject, &stallSubject), []case_{
+	check(t, along(&feedSubject, &backlogSubject, &stallSubject), []case_{
 		{"stalled", after(nothing), ""},
 		{"stalled after rows", after(func(r *rig, run *world.Run) {
 			r.does(run, peer.ReadChanges{}, rows("1", "a"))
@@ -79,6 +80,33 @@ func TestStalls(t *testing.T) {
 			r.pass(timeout)
 			stalled(r, run, last)
 		}, "S36b"},
+		{"stalled with a change that came before the source was opened", func(r *rig) {
+			db := r.db("s1", "a1")
+			begins, run := db.Last(), r.run(nil)
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: r.edit(db, "a")})
+			r.call(run, peer.ReadChanges{Since: begins})
+			r.pass(timeout)
+			stalled(r, run, begins)
+		}, ""},
+		{"stalled with a change that came later", func(r *rig) {
+			db, run := r.db("s1", "a1"), r.run(nil)
+			begins := db.Last()
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: begins})
+			r.call(run, peer.ReadChanges{Since: begins})
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: r.edit(db, "a")})
+			r.pass(timeout)
+			stalled(r, run, begins)
+		}, "S36b"},
+		{"stalled with a later change that the source counted", func(r *rig) {
+			db, run := r.db("s1", "a1"), r.run(nil)
+			begins := db.Last()
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: begins})
+			r.call(run, peer.ReadChanges{Since: begins})
+			r.edit(db, "a")
+			r.does(run, peer.CountPending{Since: begins}, peer.Pending{Count: 1})
+			r.pass(timeout)
+			stalled(r, run, begins)
+		}, ""},
 		{"stalled with rows that are not done", func(r *rig) {
 			run, last := begin(r, filtered)
 			r.does(run, peer.ReadChanges{}, rows(last, "a", "b"))
