@@ -28,6 +28,7 @@ type Config struct {
 	Maintenance string
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
+	Auth   Auth // [chttpd_auth] and others
 
 	config.Settings // [replicator], [replicator.shares]
 
@@ -45,7 +46,7 @@ var MaintenanceModes = []string{"false", "true", "nolb"}
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
-		Admins:   map[string]string{},
+		Admins: map[string]string{}, Auth: defaultAuth(),
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
@@ -93,6 +94,9 @@ func (c *Config) read(path string) error {
 }
 
 func (c *Config) section(s section) error {
+	if s.name == "couch_httpd_auth" { // the name of earlier releases of CouchDB
+		s.name = "chttpd_auth"
+	}
 	if !slices.Contains(Sections(), s.name) {
 		return c.skip(s)
 	}
@@ -108,7 +112,7 @@ func (c *Config) section(s section) error {
 }
 
 // shared are the sections that are not in the table: Set has a case for each.
-var shared = []string{"admins", "replicator", "replicator.shares"}
+var shared = []string{"admins", "jwt_keys", "replicator", "replicator.shares"}
 
 // Set sets one key, as a line of a file does. The section must be one of the table or of shared.
 func (c *Config) Set(section, name, value string) error {
@@ -116,6 +120,8 @@ func (c *Config) Set(section, name, value string) error {
 	case "admins":
 		c.Admins[name] = value
 		return nil
+	case "jwt_keys":
+		return c.setJWTKey(name, value)
 	case "replicator":
 		return c.Settings.Set(name, value)
 	case "replicator.shares":

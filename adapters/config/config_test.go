@@ -216,7 +216,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	for _, keys := range sections {
 		rows -= len(keys)
 	}
-	if rows -= len(config.Replicator); rows != 2 {
-		t.Errorf("%d rows for keys with names of their own, in [admins] and [replicator.shares]", rows)
+	if rows -= len(config.Replicator); rows != 3 {
+		t.Errorf("%d rows for keys with names of their own, in [admins], [jwt_keys] and [replicator.shares]", rows)
 	}
 }

@@ -19,10 +19,8 @@ var foreign = map[string]string{
 	"chttpd":                       chttpdKeys,
 	"chttpd_auth":                  authKeys,
 	"chttpd_auth_cache":            "max_lifetime max_objects max_size",
-	"chttpd_auth_lockout":          "max_lifetime max_objects mode threshold",
 	"cluster":                      "n placement q reconnect_interval_sec seedlist",
 	"cors":                         "credentials headers max_age methods origins",
-	"couch_httpd_auth":             authKeys,
 	"couch_passwords_cache":        "enable max_idle max_objects",
 	"couch_peruser":                "database_prefix delete_dbs enable q",
 	"couch_quickjs_scanner_plugin": "*", "couch_scanner": "*", "couch_scanner_plugin_conflict_finder": "*",
@@ -33,7 +31,6 @@ var foreign = map[string]string{
 	"custodian": "*", "daemons": "*", "database_compaction": "*", "ddoc_cache": "*", "disk_monitor": "*",
 	"dreyfus": "*", "fabric": "*", "feature_flags": "*", "global_changes": "*",
 	"httpd": chttpdKeys + " WWW-Authenticate enable", "httpd_design_handlers": "*", "indexers": "*", "ioq": "*",
-	"jwt_auth": "required_claims roles_claim_name roles_claim_path", "jwt_keys": "*",
 	"log": "file filter_fields max_message_size report_level strip_last_msg syslog_appid " +
 		"syslog_enterprise_number syslog_facility syslog_host syslog_port write_buffer write_delay writer",
 	"mango": "*", "mem3": "*", "native_query_servers": "*", "nouveau": "*", "nouveau_index_upgrader": "*",

@@ -39,8 +39,8 @@ func TestFilesOfCouchDB(t *testing.T) {
 // TestSkipped: keys of a section that both have are skipped one by one, and sections once.
 func TestSkipped(t *testing.T) {
 	c, err := load(t, "[couchdb]\nmax_dbs_open = 5\nuuid = u\nmax_dbs_open = 6\n[mem3]\na = 1\n[mem3]\n"+
-		"[jwt_keys]\nhmac:a = x\n[nothing]\nx = y\n")
-	want := []string{"[couchdb] max_dbs_open", "[mem3]", "[jwt_keys]"}
+		"[rexi]\na = x\n[nothing]\nx = y\n")
+	want := []string{"[couchdb] max_dbs_open", "[mem3]", "[rexi]"}
 	if err != nil || c.UUID != "u" || !slices.Equal(c.Skipped, want) ||
 		!slices.Equal(c.Ignored, []string{"[nothing]"}) {
 		t.Errorf("%+v, %v", c, err)

@@ -12,10 +12,10 @@ import (
 	"couchrelay/core/node"
 )
 
-// sections is the table of sections that only production has, without [admins]. Those that scenarios have too
-// are in core/config.
+// sections is the table of sections that only production has, without [admins] and [jwt_keys]. Those that scenarios
+// have too are in core/config.
 var sections = map[string]config.Section[Config]{
-	"chttpd": {
+	"chttpd": append(config.Section[Config]{
 		{
 			Name: "bind_address", Says: "The address on which the service answers requests.",
 			Kind: config.Text(func(c *Config) *string { return &c.BindAddress },
@@ -25,7 +25,11 @@ var sections = map[string]config.Section[Config]{
 			Name: "port", Says: "The TCP port of the service.",
 			Kind: config.Integer(func(c *Config) *int { return &c.Port }, 0, 65535),
 		},
-	},
+	}, usersKeys...),
+	"chttpd_auth":         loginKeys,
+	"chttpd_auth_lockout": lockoutKeys,
+	"jwt_auth":            tokenKeys,
+	"couch_auth":          couchKeys,
 	"couchdb": {
 		{
 			Name: "uuid", Says: "The server's identity, a part of replication ids; without it the store keeps one.",
@@ -89,17 +93,17 @@ func Sections() []string {
 const Masked = "*****"
 
 // IsSecret reports whether the value of a key is never shown.
-func IsSecret(n Name) bool { return n.Section == "admins" }
+func IsSecret(n Name) bool {
+	return n.Section == "admins" || n.Section == "jwt_keys" || n == Name{"chttpd_auth", "secret"}
+}
 
-// Exists reports whether there is such a key; any account and any admin may be one.
+// Exists reports whether there is such a key; any account, admin and key of tokens may be one.
 func Exists(n Name) bool {
 	switch n.Section {
-	case "admins":
+	case "admins", "jwt_keys", "replicator.shares":
 		return true
 	case "replicator":
 		return config.Replicator.Has(n.Key)
-	case "replicator.shares":
-		return true
 	}
 	return sections[n.Section].Has(n.Key)
 }
@@ -118,6 +122,9 @@ func (c *Config) Values() map[string]map[string]string {
 	for name := range c.Admins {
 		values["admins"][name] = Masked
 	}
+	for name := range c.Auth.JWT.Keys {
+		values["jwt_keys"][name] = Masked
+	}
 	return values
 }
 
@@ -129,6 +136,12 @@ func (c *Config) Rows() []config.Row {
 		switch section {
 		case "admins":
 			rows = append(rows, c.admins()...)
+		case "jwt_keys":
+			rows = append(rows, config.Row{
+				Section: section, Key: "TYPE:ID",
+				Takes: "a secret in base64, or a public key as PEM with \\n for line ends",
+				Says:  "A key of tokens, for those with the key id ID; TYPE is hmac, rsa or ec.",
+			})
 		case "replicator":
 			rows = append(rows, config.Replicator.Rows(section, &c.Settings, &byDefault.Settings)...)
 		case "replicator.shares":

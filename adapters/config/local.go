@@ -157,6 +157,7 @@ func (d Draft) Discard() {
 func (c Config) Clone() Config {
 	c.Admins = maps.Clone(c.Admins)
 	c.Skipped, c.Ignored = slices.Clone(c.Skipped), slices.Clone(c.Ignored)
+	c.Auth.JWT.Keys = maps.Clone(c.Auth.JWT.Keys)
 	c.Replicator.Sharing.Shares = maps.Clone(c.Replicator.Sharing.Shares)
 	return c
 }

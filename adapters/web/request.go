@@ -18,7 +18,7 @@ type Request struct {
 	Query url.Values
 	// Rest are the segments of the path that a name {name...} of the route's pattern took.
 	Rest []string
-	// User is the user that sends the request. The route's Access sets it.
+	// User is the user that sends the request. The router's guard sets it.
 	User User
 
 	params []param

@@ -23,7 +23,9 @@ func (q *Request) fail(err error) {
 	answer := errorOf(err)
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		q.W.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
+		if !strings.Contains(q.Header.Get("Accept"), "application/json") { // as in CouchDB: else a page asks itself
+			q.W.Header().Set("WWW-Authenticate", `Basic realm="couchrelay"`)
+		}
 	case http.StatusServiceUnavailable:
 		if q.sent {
 			answer = &Error{answer.Status, answer.Name, answer.Reason + inDoubt}

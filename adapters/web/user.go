@@ -10,6 +10,7 @@ const AdminRole = "_admin"
 type User struct {
 	Name  string
 	Roles []string
+	Via   string // how the user has authenticated: cookie, default or jwt
 }
 
 // Admin reports whether the user is a server admin.

@@ -84,7 +84,7 @@ func TestConfigTellsWhatRequestsSet(t *testing.T) {
 
 func TestConfigSelects(t *testing.T) {
 	for key, want := range map[string][]string{
-		"chttpd": {"[chttpd]", "bind_address", "port"}, "chttpd/port": {"[chttpd]", "port"},
+		"store": {"[store]", "key_prefix"}, "chttpd/port": {"[chttpd]", "port"},
 		"replicator.shares": {"[replicator.shares]", ";ACCOUNT"},
 	} {
 		out, _ := printed(t, configCommand{Key: key})

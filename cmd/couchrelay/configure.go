@@ -12,6 +12,7 @@ import (
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/instant"
@@ -112,16 +113,11 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 
 // put puts a configuration in force in this process.
 func (s *service) put(c config.Config) error {
-	admins, err := relay.NewAdmins(c.Admins)
-	if err != nil {
+	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !maps.Equal(s.config.Admins, c.Admins) {
-		s.admins = admins
-		s.serve(s.serves)
-	}
 	s.config = c
 	logLevel.Set(logLevels[c.LogLevel])
 	if s.loop != nil {
@@ -136,7 +132,7 @@ func (s *service) checkSafe(c config.Config) error {
 	s.mu.Lock()
 	old := s.config
 	s.mu.Unlock()
-	if len(old.Admins) > 0 && len(c.Admins) == 0 {
+	if old.Guarded() && !c.Guarded() {
 		return errors.New("[admins]: the last admin cannot be removed, since every client that reaches the service " +
 			"would have all rights then; set another one first")
 	}
@@ -145,7 +141,7 @@ func (s *service) checkSafe(c config.Config) error {
 			return err
 		}
 	}
-	if _, err := relay.NewAdmins(c.Admins); err != nil {
+	if err := login.CheckAdmins(c.Admins); err != nil {
 		return err
 	}
 	if old.TLS != c.TLS {
@@ -309,7 +305,7 @@ func (s *service) Config(ctx context.Context) map[string]map[string]relay.Settin
 // needsRestart reports whether a value of a key differs from the one with which the process began, and takes effect at
 // the next start. mu must be held.
 func (s *service) needsRestart(section, key, value string) bool {
-	if section == "admins" {
+	if config.IsSecret(config.Name{Section: section, Key: key}) {
 		return false
 	}
 	c := s.started.Clone()
@@ -319,7 +315,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 // fixed are the settings that a process keeps until it ends. All others put puts in force.
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
-	c.Admins, c.Skipped, c.Ignored, c.LogLevel = nil, nil, nil, ""
+	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}

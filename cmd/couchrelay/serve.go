@@ -230,7 +230,7 @@ func (s *serveCommand) override(c *config.Config) (err error) {
 
 // checkExposure refuses, without an admin, an address that other machines can reach: every client has all rights then.
 func checkExposure(c config.Config) error {
-	if len(c.Admins) > 0 {
+	if c.Guarded() {
 		return nil
 	}
 	ips, err := net.LookupIP(c.BindAddress)

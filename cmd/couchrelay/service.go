@@ -17,6 +17,7 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
+	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/jobstore"
@@ -37,6 +38,7 @@ type service struct {
 	trust   *certs.Source // for endpoints
 	started config.Config // with which the process began
 	handler atomic.Pointer[http.Handler]
+	login   *login.Login
 
 	// Set by prepare, before it closes prepared.
 	store    *jobstore.Store
@@ -49,10 +51,8 @@ type service struct {
 
 	mu      sync.Mutex    // guards the fields below, and keeps the loop's settings in the order of config's changes
 	config  config.Config // in force, as far as it can change while the service runs
-	admins  relay.Admins
-	serves  *jobstore.Store // of the handler
-	loop    *loop.Loop      // nil until the service is prepared
-	delayed error           // the last error of the start
+	loop    *loop.Loop    // nil until the service is prepared
+	delayed error         // the last error of the start
 }
 
 // newService returns a service that is prepared.
@@ -71,13 +71,21 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		prepared: make(chan struct{}), layers: layers{files: c}}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
-	if s.admins, err = relay.NewAdmins(c.Admins); err != nil {
-		return nil, err
-	}
 	if s.trust, err = newTrust(c, logger); err != nil {
 		return nil, err
 	}
-	s.serve(jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator))
+	trust, err := s.trust.Config("")
+	if err != nil {
+		return nil, err
+	}
+	store := jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator)
+	s.login, err = login.New(login.Options{
+		DB: db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger, TLS: trust,
+	}, c.Admins, c.Auth)
+	if err != nil {
+		return nil, err
+	}
+	s.serve(store)
 	return s, nil
 }
 
@@ -88,11 +96,10 @@ func newTrust(c config.Config, logger *slog.Logger) (*certs.Source, error) {
 	})
 }
 
-// serve lets a store's handler answer from now on. mu must be held once there are requests.
+// serve lets a store's handler answer from now on.
 func (s *service) serve(store *jobstore.Store) {
-	s.serves = store
 	h := relay.New(relay.Options{
-		DB: s.db, Store: store, Clock: clock.New(), Admins: s.admins, Host: s, Logger: s.logger,
+		DB: s.db, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
 		Available: s.available,
 	})
 	s.handler.Store(&h)

@@ -95,6 +95,7 @@ func stored(n config.Name, value string) (string, error) {
 		return "", err
 	}
 	switch {
+	case config.IsSecret(n) && n.Section != "admins":
 	case !config.IsSecret(n):
 		value = strings.TrimSpace(value) // as in CouchDB
 	case value == config.Masked:
@@ -126,7 +127,7 @@ func (l layers) checkChange(old layers, ch relay.ConfigChange, c config.Config) 
 		if value == nil {
 			_, kept := old.local[n]
 			_, passing := old.passing[n]
-			if _, left := c.Admins[n.Key]; config.IsSecret(n) && left && !kept && !passing {
+			if _, left := c.Admins[n.Key]; n.Section == "admins" && left && !kept && !passing {
 				return fmt.Errorf("%s: is in a file of --config; remove it there, and send SIGHUP", n)
 			}
 			continue

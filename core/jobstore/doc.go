@@ -11,6 +11,7 @@
 //	("docs", ...)            package docs: the databases
 //	("schema")               version of this layout
 //	("uuid")                 the service's UUID, which is a part of replication ids
+//	("secret")               signs the cookies of users, if the configuration has no secret
 //	("spec", job id, n)      the parsed replication with its credentials, split over values
 //	("claim", replication)   the job that runs, or last ran, as that replication
 //	("expire", time, job id) finished jobs of requests, by the time when they are forgotten

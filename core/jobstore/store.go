@@ -46,15 +46,17 @@ func DefaultConfig(server repid.Server) Config {
 type Keys struct {
 	Jobs                         jobs.Keys
 	Docs                         tuple.Subspace
-	Schema, UUID                 []byte
+	Schema, UUID, Secret         []byte
 	Spec, Claim, Expire, Dropped tuple.Subspace
 	Held, Lifted                 tuple.Subspace
 	Order, Virtual               []byte
 	Refused, Retry               tuple.Subspace
-	Shares, Usage, Count, Tail   tuple.Subspace
-	Weights                      tuple.Subspace
+	accountKeys
 	indexKeys
 }
+
+// accountKeys says where the rows of accounts are.
+type accountKeys struct{ Shares, Usage, Count, Tail, Weights tuple.Subspace }
 
 // jobType is the type of replication jobs, of which there is only this one.
 const jobType = "replication"
@@ -63,13 +65,15 @@ const jobType = "replication"
 func KeysBelow(root tuple.Subspace) Keys {
 	return Keys{
 		Jobs: jobs.KeysBelow(root.Sub("jobs"), jobType), Docs: root.Sub("docs"),
-		Schema: root.Pack("schema"), UUID: root.Pack("uuid"),
+		Schema: root.Pack("schema"), UUID: root.Pack("uuid"), Secret: root.Pack("secret"),
 		Spec: root.Sub("spec"), Claim: root.Sub("claim"), Expire: root.Sub("expire"), Dropped: root.Sub("dropped"),
 		Held: root.Sub("hold"), Lifted: root.Sub("lifted"),
 		Refused: root.Sub("refused"), Retry: root.Sub("retry"),
 		Order: root.Pack("order"), Virtual: root.Pack("virtual"),
-		Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
-		Weights:   root.Sub("weights"),
+		accountKeys: accountKeys{
+			Shares: root.Sub("shares"), Usage: root.Sub("usage"), Count: root.Sub("count"), Tail: root.Sub("tail"),
+			Weights: root.Sub("weights"),
+		},
 		indexKeys: indexKeysBelow(root),
 	}
 }

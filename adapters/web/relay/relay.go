@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/couchdb"
+	"couchrelay/adapters/web/login"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
@@ -21,11 +23,12 @@ import (
 
 // Options of a server of the replication service.
 type Options struct {
-	DB     kv.Database
-	Store  *jobstore.Store
-	Clock  clock.Clock
-	Admins Admins
-	Host   Host
+	DB    kv.Database
+	Store *jobstore.Store
+	Clock clock.Clock
+	// Login finds out which user sends a request. Nil stands for one that knows no admin.
+	Login *login.Login
+	Host  Host
 	// Logger tells operators what users do. Nil discards it.
 	Logger *slog.Logger
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
@@ -39,12 +42,26 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Login == nil {
+		o.Login = openDoor(o)
+	}
 	s := &service{o}
-	router := web.NewRouter(o.Admins.checkHost, s.routes())
+	router := web.NewRouter(o.Login.Guard, s.routes())
 	if o.Available == nil {
 		return router
 	}
 	return web.WhileAvailable(o.Available, router)
+}
+
+// openDoor is a Login that takes every client for an admin.
+func openDoor(o Options) *login.Login {
+	l, err := login.New(login.Options{
+		DB: o.DB, Users: o.Store.Docs, Secret: o.Store.Keys.Secret, Clock: o.Clock, Logger: o.Logger,
+	}, nil, config.Default().Auth)
+	if err != nil {
+		panic(err) // there is no password that could be wrong
+	}
+	return l
 }
 
 type service struct{ Options }
@@ -73,6 +90,10 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: "/_active_tasks", Access: client, Handler: s.activeTasks},
 		{Method: "POST", Path: "/_replicate", Access: client, Handler: s.replicate},
 	}...)
+	for _, route := range s.Login.Routes() {
+		route.Access = s.onFrontend(nil)
+		routes = append(routes, route)
+	}
 	for _, route := range couchdb.Routes(couchdb.Options{
 		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
 		// As in CouchDB unless admin_only_all_dbs is false, only admins see the list.
@@ -90,10 +111,12 @@ func (s *service) routes() []web.Route {
 	return routes
 }
 
-// admin admits admins, and every client as long as there are none.
-func (s *service) admin(q *web.Request) (err error) {
-	q.User, err = s.Admins.authenticate(q.Request)
-	return err
+// admin admits server admins.
+func (s *service) admin(q *web.Request) error {
+	if !q.User.Admin() {
+		return web.Unauthorized("You are not a server admin.") // as in CouchDB, also after a login
+	}
+	return nil
 }
 
 // onFrontend admits the clients that access admits, on nodes with the role api_frontend.

@@ -1,4 +1,4 @@
-package relay
+package login
 
 import (
 	"crypto/sha1"
@@ -21,13 +21,13 @@ func TestSecretsOfCouchDB(t *testing.T) {
 		"-pbkdf2:sha384-8dbf198016e452223da9fc9675b09bcf013461a03505de1fb82873756c6cdc87b72a2bf3006dccf60db9c346be2bc170,salt,10",
 		"-pbkdf2:sha512-f1ef276cc97c4e43e6940dca96b9dd3dbf03c314e92a9e0d985bf99e612b1faa95a1404dcb10ba96d58e0bac3e32e31ba9cfc57e8e9e109f9bd896ea48bf57a6,salt,10",
 	} {
-		a, err := NewAdmins(map[string]string{"adm": secret})
+		a, err := parseAdmins(map[string]string{"adm": secret})
 		if err != nil {
 			t.Error(err)
 			continue
 		}
 		for password, right := range map[string]bool{"secret": true, "Secret": false, secret: secret == "secret"} {
-			if a.check("adm", password) != right {
+			if a["adm"].matches(password) != right {
 				t.Errorf("%s: password %q is right: %t", secret, password, !right)
 			}
 		}
@@ -44,7 +44,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 		"-pbkdf2-" + key[:38] + ",salt,10", "-pbkdf2-" + key + "00,salt,10", "-pbkdf2-,salt,10", "-pbkdf2-x" + key[1:] + ",salt,10",
 		"-pbkdf2:sha512-" + key + ",salt,10", "-hashed-" + key, "-hashed-" + key[:2] + ",salt", "-hashed-" + key + ",salt,10", "-hashed-", "",
 	} {
-		_, err := NewAdmins(map[string]string{"adm": secret})
+		_, err := parseAdmins(map[string]string{"adm": secret})
 		if err == nil || !strings.HasPrefix(err.Error(), "[admins] adm: ") || strings.Contains(err.Error(), "5ec4") || strings.Contains(err.Error(), "salt") {
 			t.Errorf("%q: %v", secret, err)
 		}

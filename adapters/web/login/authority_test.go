@@ -1,0 +1,189 @@
+package login
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Cookies of a CouchDB with a secret of its own: ann:TIME:good, ann:TIME:old and ann:TIME:forged.
+const (
+	goodCookie   = "YW5uOjY4NEVFMTgwOmdvb2Q"
+	oldCookie    = "YW5uOjY4NEVFMTAwOm9sZA"
+	forgedCookie = "YW5uOjY4NEVFMTAwOmZvcmdlZA"
+)
+
+// authority is a CouchDB that knows the users: ann with the password secret and two cookies.
+type authority struct {
+	*httptest.Server
+	asked  atomic.Int64
+	answer atomic.Pointer[http.HandlerFunc] // instead of its own
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		a.asked.Add(1)
+		if other := a.answer.Load(); other != nil {
+			(*other)(w, q)
+			return
+		}
+		name, password, _ := q.BasicAuth()
+		cookie := ""
+		if c, err := q.Cookie("AuthSession"); err == nil {
+			cookie = c.Value
+		}
+		var login struct{ Name, Password string }
+		_ = json.NewDecoder(q.Body).Decode(&login)
+		switch {
+		case q.URL.Path != "/couch/_session":
+			w.WriteHeader(http.StatusNotFound)
+		case q.Method == "POST" && login.Name == "ann" && login.Password == "secret":
+			http.SetCookie(w, &http.Cookie{Name: "AuthSession", Value: goodCookie, Path: "/"})
+			fmt.Fprint(w, `{"ok":true,"name":"ann","roles":["dev"]}`)
+		case q.Method == "GET" && cookie == oldCookie:
+			http.SetCookie(w, &http.Cookie{Name: "AuthSession", Value: goodCookie})
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"ann","roles":["dev"]},"info":{}}`)
+		case q.Method == "GET" && (cookie == goodCookie || name == "ann" && password == "secret" ||
+			q.Header.Get("Authorization") == "Bearer t"):
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"ann","roles":["dev"]},"info":{}}`)
+		case q.Method == "GET" && name == "":
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":null,"roles":[]},"info":{}}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"unauthorized","reason":"Name or password is incorrect."}`)
+		}
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *authority) says(h http.HandlerFunc) { a.answer.Store(&h) }
+
+// TestAuthority: passwords, cookies and tokens are those of the CouchDB; admins of the configuration are still admins.
+func TestAuthority(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch/")
+	r.user("ann", annsDocument) // counts no more
+	r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret"))
+	r.want("GET /who", 200, ann, "Authorization", "Bearer t")
+	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
+	r.want("GET /who", 401, wrong, "Authorization", basic("ann", "wrong"))
+	r.want("GET /who", 401, wrong, "Authorization", "Bearer u")
+	w := r.want(`POST /_session {"name":"ann","password":"secret"}`, 200, `{"ok":true,"name":"ann","roles":["dev"]}`)
+	if r.cookieOf(w) != "AuthSession="+goodCookie {
+		t.Errorf("%v", w.Header())
+	}
+	r.want(`POST /_session {"name":"ann","password":"x"}`, 401, wrong)
+	r.want("GET /who", 200, ann, "Cookie", "AuthSession="+goodCookie)
+	r.want("GET /who", 200, nobody, "Cookie", "AuthSession="+forgedCookie)
+	r.want("GET /who", 200, adm, "Cookie", "AuthSession="+forgedCookie, "Authorization", basic("adm", "secret"))
+	w = r.want("GET /who", 200, ann, "Cookie", "AuthSession="+oldCookie)
+	if r.cookieOf(w) != "AuthSession="+goodCookie {
+		t.Errorf("the CouchDB renews the cookie, the client does not hear of it: %v", w.Header())
+	}
+	w = r.want(`POST /_session {"name":"adm","password":"secret"}`, 200, `{"ok":true,"name":"adm","roles":["_admin"]}`)
+	r.want("GET /who", 200, adm, "Cookie", r.cookieOf(w))
+	before := a.asked.Load()
+	r.want("GET /who", 200, nobody)
+	if a.asked.Load() != before {
+		t.Error("asks without a login")
+	}
+}
+
+// TestAnswersCount: an answer counts for its time, and no longer.
+func TestAnswersCount(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch", "couch_auth/cache=3000")
+	header := []string{"Authorization", basic("ann", "secret")}
+	for range 3 {
+		r.want("GET /who", 200, ann, header...)
+	}
+	if n := a.asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	a.says(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	r.want("GET /who", 200, ann, header...)
+	r.clock.Add(3 * time.Second)
+	r.want("GET /who", 401, wrong, header...)
+}
+
+// TestAuthorityIsAway: a CouchDB that does not answer, or is none, is a 503 with the reason, in a bounded time, and is
+// asked again a second later. What needs no answer goes on.
+func TestAuthorityIsAway(t *testing.T) {
+	a := newAuthority(t)
+	hung := make(chan struct{})
+	t.Cleanup(func() { close(hung) })
+	header := []string{"Authorization", basic("ann", "secret")}
+	for reason, h := range map[string]http.HandlerFunc{
+		"context deadline exceeded": func(_ http.ResponseWriter, q *http.Request) {
+			select {
+			case <-hung:
+			case <-q.Context().Done():
+			}
+		},
+		"it answers 502 Bad Gateway": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
+		"it answers 302 Found": func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, "http://evil.example.com/", http.StatusFound)
+		},
+		`its answer is not that of /_session, but \"text/html\"`: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html>")
+		},
+		`its answer is not that of /_session, but \"application/json\"`: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"ok":true,"userCtx":`+strings.Repeat("[", 2<<20))
+		},
+		"EOF": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		r := newRig(t, "couch_auth/url="+a.URL+"/couch", "couch_auth/timeout=200")
+		a.says(h)
+		began := time.Now()
+		w := r.ask("GET /who", header...)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), reason) || w.Header().Get("Retry-After") == "" ||
+			time.Since(began) > 5*time.Second {
+			t.Errorf("%s: %d %s", reason, w.Code, w.Body)
+		}
+		if body := w.Body.String(); strings.Contains(body, "127.0.0.1") || strings.Contains(body, "evil") {
+			t.Errorf("tells addresses: %s", body)
+		}
+		before := a.asked.Load()
+		if w := r.ask("GET /who", header...); w.Code != 503 || a.asked.Load() != before {
+			t.Errorf("%s: asked again at once, %d", reason, w.Code)
+		}
+		r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
+		r.want("GET /who", 200, nobody)
+		r.want("GET /_up", 200, nobody, header...)
+		a.answer.Store(nil)
+		r.clock.Add(time.Second)
+		r.want("GET /who", 200, ann, header...)
+	}
+}
+
+// TestAuthorityAsksToWait: it throttles guesses, too.
+func TestAuthorityAsksToWait(t *testing.T) {
+	a := newAuthority(t)
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch", "chttpd_auth_lockout/threshold=2")
+	a.says(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	w := r.want("GET /who", 429, "too_many_requests: the CouchDB that knows the users asks to wait",
+		"Authorization", basic("ann", "x"))
+	if w.Header().Get("Retry-After") != "7" {
+		t.Errorf("%v", w.Header())
+	}
+	a.answer.Store(nil)
+	for i := range 2 {
+		r.want("GET /who", 401, wrong, "Authorization", basic("ann", fmt.Sprint(i)))
+	}
+	before := a.asked.Load()
+	if w := r.ask("GET /who", "Authorization", basic("ann", "3")); w.Code != 429 || a.asked.Load() != before {
+		t.Errorf("%d, asked %t", w.Code, a.asked.Load() != before)
+	}
+}

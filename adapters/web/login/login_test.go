@@ -1,0 +1,225 @@
+package login
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestBasic: passwords of admins and users, and headers that are none.
+func TestBasic(t *testing.T) {
+	r := newRig(t)
+	r.want("GET /who", 401, wrong, "Authorization", basic("ann", "secret")) // there is no _users yet
+	r.user("ann", annsDocument)
+	for _, c := range []struct {
+		header string
+		status int
+		want   string
+	}{
+		{"", 200, nobody},
+		{basic("adm", "secret"), 200, adm},
+		{basic("ann", "secret"), 200, ann},
+		{basic("_", "_"), 200, nobody},
+		{basic("adm", "Secret"), 401, wrong},
+		{basic("adm", ""), 401, wrong},
+		{basic("ann", "pepper"), 401, wrong},
+		{basic("", ""), 401, wrong},
+		{basic("bob", "secret"), 401, wrong},
+		{basic("ann\x00", "secret"), 401, wrong},
+		{basic("\xff", "secret"), 401, wrong},
+		{basic(strings.Repeat("x", 20_000), "secret"), 401, wrong},
+		{basic("adm", strings.Repeat("x", 20_000)), 401, wrong},
+		{"Basic x", 400, "bad_request: Authorization header has invalid base64 value"},
+		{"Basic XX=", 400, "bad_request: Authorization header has invalid base64 value"},
+		{"Negotiate x", 200, nobody},
+		{"Bearer x", 200, nobody}, // no key, no tokens
+	} {
+		r.want("GET /who", c.status, c.want, "Authorization", c.header)
+	}
+}
+
+// TestPasswordsOfUsers: the forms in which CouchDB stores passwords, and what is none.
+func TestPasswordsOfUsers(t *testing.T) {
+	r := newRig(t, "chttpd_auth/min_iterations=5", "chttpd_auth/max_iterations=20000", "chttpd_auth_lockout/mode=off")
+	const key = "2df52bfed46225bb1f3b7efc417a75efc553e1131e7685dda9efc75ad763a89d"
+	const sha = `"password_sha":"0f8912baf3c8178ad9ce5f9d5bd2a6ff5efcf1f0"`
+	derived := func(prf, iterations, key string) string {
+		return `"password_scheme":"pbkdf2","pbkdf2_prf":"` + prf + `","iterations":` + iterations +
+			`,"derived_key":"` + key + `"`
+	}
+	for text, right := range map[string]bool{
+		`"password_scheme":"simple",` + sha: true,
+		sha:                                 true,
+		derived("sha256", "10", key):        true,
+		`"password_scheme":"pbkdf2","derived_key":"a1a13d2e997707df400aa271c37c5df897264e16"`: true,
+		`"password_scheme":"simple+pbkdf2","pbkdf2_prf":"sha","iterations":10,"derived_key":` +
+			`"d141e1a9322178b13c175b04fce111ef8861b6f7"`: true,
+		derived("sha256", "4", key):                          false,
+		derived("sha256", "20001", key):                      false,
+		derived("md5", "10", key):                            false,
+		derived("sha256", "10", ""):                          false,
+		derived("sha256", `"10"`, key):                       false,
+		derived("sha256", "10", key) + `,"totp":{"key":"x"}`: false,
+		`"password_scheme":"simple","password_sha":""`:       false,
+		`"password_scheme":"none"`:                           false,
+	} {
+		r.user("ann", `{"name":"ann","roles":["dev","_admin","_replicator"],"salt":"pepper",`+text+`}`)
+		r.clock.Add(time.Second)
+		status, want := 401, wrong
+		if right {
+			status, want = 200, ann // roles of the system are for nobody
+		}
+		r.want("GET /who", status, want, "Authorization", basic("ann", "secret"))
+	}
+}
+
+// TestChangedPassword: what was right before is wrong as soon as the document says so.
+func TestChangedPassword(t *testing.T) {
+	r := newRig(t)
+	r.user("ann", annsDocument)
+	r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret"))
+	cookie := r.cookieOf(r.ask(`POST /_session {"name":"ann","password":"secret"}`))
+	r.want("GET /who", 200, ann, "Cookie", cookie)
+	r.user("ann", strings.Replace(annsDocument, `"2df52b`, `"aaaaaa`, 1))
+	r.want("GET /who", 401, wrong, "Authorization", basic("ann", "secret"))
+	r.user("ann", strings.Replace(annsDocument, `"pepper"`, `"another"`, 1))
+	r.want("GET /who", 200, nobody, "Cookie", cookie)
+	r.set("admins/adm=changed")
+	r.want("GET /who", 401, wrong, "Authorization", basic("adm", "secret"))
+}
+
+// TestKeysAreDerivedOnce: a password that was right is known from then on, and no user has no password to check.
+func TestKeysAreDerivedOnce(t *testing.T) {
+	r := newRig(t)
+	a, checks := r.settings.Load().admins["adm"], atomic.Int64{}
+	right := a.matches
+	a.matches = func(s string) bool { checks.Add(1); return right(s) }
+	for _, c := range []struct {
+		name, password string
+		status, checks int
+	}{
+		{"adm", "secret", 200, 1}, {"adm", "secret", 200, 1}, {"adm", "wrong", 401, 2}, {"adm", "secret", 200, 2},
+		{"bob", "secret", 401, 2},
+	} {
+		w := r.ask("GET /who", "Authorization", basic(c.name, c.password))
+		if w.Code != c.status || int(checks.Load()) != c.checks {
+			t.Errorf("%+v: %d, %d checks", c, w.Code, checks.Load())
+		}
+	}
+}
+
+// TestValidUserRequired: which requests need a login, and that the login itself needs none.
+func TestValidUserRequired(t *testing.T) {
+	for _, c := range []struct {
+		require, except string
+		who, up         int
+	}{
+		{"false", "false", 200, 200}, {"true", "false", 401, 401}, {"false", "true", 401, 200},
+		{"true", "true", 401, 200},
+	} {
+		r := newRig(t, "chttpd/require_valid_user="+c.require, "chttpd/require_valid_user_except_for_up="+c.except)
+		for request, status := range map[string]int{
+			"GET /who": c.who, "GET /_up": c.up, "GET /_up/": c.up, "GET /_session": c.who, "GET /none": 404,
+			`POST /_session {"name":"adm","password":"secret"}`: 200,
+		} {
+			if request == "GET /none" && c.who == 401 {
+				status = 401
+			}
+			if w := r.ask(request); w.Code != status {
+				t.Errorf("%+v %s: %d, want %d", c, request, w.Code, status)
+			}
+		}
+		r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
+		if w := r.ask("GET /_up", "Authorization", basic("adm", "wrong")); w.Code != c.up {
+			t.Errorf("%+v: /_up with a wrong password: %d", c, w.Code)
+		}
+	}
+}
+
+// TestNoAdmin: every client of this machine is an admin as long as there is no other, and only then.
+func TestNoAdmin(t *testing.T) {
+	r := newRig(t)
+	delete(r.config.Admins, "adm")
+	r.set()
+	r.want("GET /who", 403,
+		"forbidden: without an admin only requests to localhost are answered; configure one in [admins]")
+	for host, want := range map[string]bool{
+		"localhost": true, "localhost:5980": true, "127.0.0.1": true, "[::1]:5980": true, "::1": true, "": true,
+		"192.0.2.7": false, "localhost.example.com": false, "relay": false,
+	} {
+		if err := checkHost(host); (err == nil) != want {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+	r.set("couch_auth/url=http://127.0.0.1:1")
+	r.want("GET /who", 200, nobody)
+}
+
+// TestThrottle: guessing is answered later and later, per name and address, and is forgotten after a while. Neither a
+// cookie nor a password that was right before ever waits.
+func TestThrottle(t *testing.T) {
+	const locked = "too_many_requests: Account is temporarily locked due to multiple authentication failures"
+	r := newRig(t, "chttpd_auth_lockout/threshold=3", "chttpd_auth_lockout/max_lifetime=60000")
+	r.user("ann", annsDocument)
+	cookie := r.cookieOf(r.ask(`POST /_session {"name":"ann","password":"secret"}`))
+	guess := func(after string, status int, want string) {
+		t.Helper()
+		w := r.want("GET /who", status, want, "Authorization", basic("adm", "guess"))
+		if w.Header().Get("Retry-After") != after {
+			t.Errorf("Retry-After %q, want %q", w.Header().Get("Retry-After"), after)
+		}
+	}
+	guess("", 401, wrong)
+	guess("", 401, wrong)
+	guess("1", 401, wrong)
+	guess("1", 429, locked)
+	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // else a guess would be told apart
+	r.want(`POST /_session {"name":"adm","password":"secret"}`, 429, locked)
+	r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret")) // another name
+	r.from = "192.0.2.2:1"
+	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
+	r.from = "192.0.2.1:2"
+	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret")) // right before
+	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		r.clock.Add(wait * time.Second)
+		next := []string{"2", "4", "8", "16", "32", "60", "60", "60"}[i]
+		guess(next, 401, wrong)
+		guess(next, 429, locked)
+	}
+	r.want("GET /who", 200, ann, "Cookie", cookie)
+	r.clock.Add(61 * time.Second)
+	guess("", 401, wrong)
+}
+
+// TestThrottleIsBounded: the oldest guesses are forgotten when there are too many, and networks of IPv6 are one client.
+func TestThrottleIsBounded(t *testing.T) {
+	r := newRig(t, "chttpd_auth_lockout/max_objects=10")
+	for i := range 100 {
+		r.ask("GET /who", "Authorization", basic(fmt.Sprint("n", i), "x"))
+	}
+	if n := len(r.throttle.entries); n != 10 || r.throttle.recent.Len() != 10 {
+		t.Errorf("%d entries, %d in order", n, r.throttle.recent.Len())
+	}
+	for remote, want := range map[string]string{
+		"192.0.2.1:5": "192.0.2.1", "[2001:db8::1:2:3:4]:5": "2001:db8::/64", "[::ffff:192.0.2.1]:5": "192.0.2.1",
+		"pipe": "pipe",
+	} {
+		if got := address(&http.Request{RemoteAddr: remote}); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// TestOffAndWarn: what the other modes of throttling leave as it is.
+func TestOffAndWarn(t *testing.T) {
+	for _, mode := range []string{"off", "warn"} {
+		r := newRig(t, "chttpd_auth_lockout/threshold=1", "chttpd_auth_lockout/mode="+mode)
+		for range 5 {
+			r.want("GET /who", 401, wrong, "Authorization", basic("adm", "guess"))
+		}
+		r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
+	}
+}
