@@ -17,7 +17,6 @@ import (
 type control struct {
 	*chronicle
 	orders map[string]*orders // by job
-	holds  map[string]*holdRule
 }
 
 var controlSubject = subject{
@@ -34,28 +33,12 @@ var controlSubject = subject{
 		{"L10", "Once all holds are lifted, no job is parked for one."},
 	},
 	begin: func(c *chronicle) {
-		k := &control{c, map[string]*orders{}, map[string]*holdRule{}}
+		k := &control{c, map[string]*orders{}}
 		c.on.ordered.add(func(f world.Ordered) { k.of(f.ID).asked(f) })
 		c.on.obeyed.add(k.obeyed)
-		c.on.holdAsked.add(func(f world.HoldAsked) {
-			if e := k.holds[f.ID]; e != nil && !f.Made {
-				e.inForce = false
-			}
-		})
-		c.on.holdMade.add(func(f world.HoldMade) {
-			if e := k.holds[f.ID]; e == nil || e.lifted < f.Asked {
-				k.holds[f.ID] = &holdRule{HoldMade: f, inForce: true, since: k.w.Now()}
-			}
-		})
-		c.on.holdAsked.add(func(f world.HoldAsked) {
-			if e := k.holds[f.ID]; !f.Made {
-				if e == nil {
-					e = &holdRule{}
-					k.holds[f.ID] = e
-				}
-				e.lifted = k.w.Now()
-			}
-		})
+		c.on.holdAsked.add(k.holdAsked)
+		c.on.holdMade.add(k.holdMade)
+		c.on.holdLifted.add(k.holdLifted)
 		c.on.jobChanged.add(k.checkNew)
 		c.on.jobMoved.add(k.checkGiven)
 		c.on.followed.add(k.checkReleased)
@@ -70,14 +53,6 @@ type orders struct {
 	paused  instant.Time // since when a user knows that the job is paused, while no user asks for the end of that
 	resumed instant.Time // when a user asked last for the end of a pause
 	reset   instant.Time // since when a user knows that the job is to start over, while no run has
-}
-
-// holdRule is a hold as its users know it.
-type holdRule struct {
-	world.HoldMade
-	inForce bool // a user was told so, and none has asked for its end since
-	since   instant.Time
-	lifted  instant.Time // when a user asked last for its end
 }
 
 func (k *control) of(id string) *orders {
@@ -127,17 +102,6 @@ func (k *control) checkNew(j jobChange) {
 	if j.after.header == nil || j.after.record.State.Terminal() {
 		delete(k.orders, j.id)
 	}
-}
-
-// stoppedBy is a hold in force that stops a job, nil if there is none.
-func (k *control) stoppedBy(s *shadow) *holdRule {
-	for _, id := range slices.Sorted(maps.Keys(k.holds)) {
-		e := k.holds[id]
-		if e.inForce && stops(e.Database, e.Server, s.record) {
-			return e
-		}
-	}
-	return nil
 }
 
 // isOrdered reports whether what a node is told of its jobs asks for the end of a run.

@@ -75,6 +75,7 @@ type hearsUsers struct {
 	obeyed          topic[world.Obeyed]
 	holdAsked       topic[world.HoldAsked]
 	holdMade        topic[world.HoldMade]
+	holdLifted      topic[world.HoldLifted]
 }
 
 // jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of
@@ -241,6 +242,8 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.on.holdAsked.tell(f)
 	case world.HoldMade:
 		c.on.holdMade.tell(f)
+	case world.HoldLifted:
+		c.on.holdLifted.tell(f)
 	case world.SharingAsked:
 		c.sharing.changing, c.sharing.asked = true, c.w.Now()
 	case world.SharingInForce:

@@ -33,7 +33,8 @@ type known struct {
 	tabs    map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
 	logs    logs
 	senders senders
-	moves   int // of jobs to nodes that run fewer; kept by balancing
+	moves   int                  // of jobs to nodes that run fewer; kept by balancing
+	rules   map[string]*holdRule // by id, of all that users ever asked for; kept by control
 	// firstTurns is kept by waits.
 	firstTurns firstTurns
 }
@@ -129,7 +130,7 @@ func newKnown(w world.View) known {
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
 		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{},
 		logs: logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
-		tabs: map[node.Held]*tab{}, firstTurns: firstTurns{had: map[string]bool{}},
+		tabs: map[node.Held]*tab{}, rules: map[string]*holdRule{}, firstTurns: firstTurns{had: map[string]bool{}},
 	}
 	for _, n := range w.Nodes() {
 		k.nodes = append(k.nodes, &process{Node: n})

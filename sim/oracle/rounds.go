@@ -208,11 +208,30 @@ func (r *rounds) checkTag(j jobChange, got schedule.Place) {
 		base = min(base, r.base)
 	}
 	if e := r.ends(); e.surely && !e.old {
-		base = max(base, e.first[0])
+		base = max(base, min(e.first[0], r.firstDue(j.landing)))
 	}
 	if got.Key < base {
 		r.Fail("S10n", "job %s is queued at %d by %v, and tags begin at %d", j.id, got.Key, j.Request, base)
 	}
+}
+
+// firstDue is the first tag of the due jobs that a commit has made ready: they wait before those of lifted holds that
+// it brings back.
+func (r *rounds) firstDue(l landing) int64 {
+	first := int64(math.MaxInt64)
+	if _, promotes := l.Request.(node.Promote); !promotes {
+		return first
+	}
+	for _, id := range l.jobs {
+		h, err := r.w.Store().Jobs.Get(r.w.Present(), id)
+		if err != nil || h == nil || !h.Ready() {
+			continue
+		}
+		if place, err := placeOf(h.Priority); err == nil && place.Epoch == r.order.Epoch {
+			first = min(first, place.Key)
+		}
+	}
+	return first
 }
 
 // landed judges a commit that changes the order of jobs.

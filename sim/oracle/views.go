@@ -24,20 +24,45 @@ var viewSubject = subject{
 	},
 }
 
-// moved judges the view of a job whose state changes. Other changes leave most of it as it was.
+// moved judges the view of a job whose state changes, or that goes into a lot or leaves one. Other changes leave
+// most of it as it was.
 func (v *views) moved(j jobChange) {
-	r := j.after.record
-	if j.before.record.State == r.State && j.before.header.State == j.after.header.State {
+	r, from, to := j.after.record, j.before.header, j.after.header
+	if j.before.record.State == r.State && from.State == to.State && from.Lot == to.Lot {
 		return
-	}
-	if j.after.header.State == jobs.Pending {
-		found, err := v.w.Store().Record(v.w.Present(), j.id)
-		if err == nil && found != nil && (found.State == jobstore.Running || found.Node != "") {
-			v.Fail("S29n", "job %s waits, and is shown as %s on %q", j.id, found.State, found.Node)
-		}
 	}
 	v.checkAccount(j.id, r, r.Account())
 	v.checkShown(j.id, r, r.View())
+	if to.State != jobs.Pending {
+		return
+	}
+	found, err := v.w.Store().Record(v.w.Present(), j.id)
+	if err != nil || found == nil {
+		return
+	}
+	if found.State == jobstore.Running || found.Node != "" {
+		v.Fail("S29n", "job %s waits, and is shown as %s on %q", j.id, found.State, found.Node)
+	}
+	v.checkParked(j.id, to.Lot, r, found.View())
+}
+
+// checkParked is S29n for a job that waits, in a lot or in none.
+func (v *views) checkParked(id, lot string, r *jobstore.Record, shown jobstore.View) {
+	var want jobstore.Parking
+	state := r.State
+	if state == jobstore.Running {
+		state = jobstore.Pending // its worker has vanished
+	}
+	if lot == "paused" {
+		state, want.Paused = jobstore.Paused, true
+	} else if hold, held := strings.CutPrefix(lot, "held/"); held {
+		want.HeldBy = hold
+	} else if other, behind := strings.CutPrefix(lot, "behind/"); behind {
+		want.WaitsFor = other
+	}
+	if shown.State != state || shown.Parking != want {
+		v.Fail("S29n", "job %s in lot %q is shown as %s, %+v", id, lot, shown.State, shown.Parking)
+	}
 }
 
 // checkAccount is S9f.

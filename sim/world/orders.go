@@ -48,6 +48,8 @@ var controlActions = []action{
 	{name: "hold-make", where: "a frontend", most: 50_000, do: steer(steering.makeHold),
 		what: "a database or server is put on hold"},
 	{name: "hold-lift", where: "a frontend", most: 100_000, do: steer(steering.liftHold), what: "a hold is lifted"},
+	{name: "hold-anew", where: "a frontend", most: 100_000, do: steer(steering.holdAnew),
+		what: "a hold is lifted, and made again while its jobs come back"},
 }
 
 // controls reports whether the users of a world steer jobs.
@@ -146,47 +148,77 @@ func (u steering) pauseDocument(site *decide.Site) {
 
 // makeHold puts a replicator database or a server on hold.
 func (u steering) makeHold(site *decide.Site) {
-	p := u.frontend(site)
-	if p == nil {
-		return
+	if p := u.frontend(site); p != nil {
+		e := u.anyHold(site)
+		u.w.Engine.Go(p.Process, "api", func() { _ = u.hold(u.w.Engine.NewContext(p.Process, RequestLimit), e) })
 	}
-	e := jobstore.Hold{Server: u.w.net.servers[site.Int(len(u.w.net.servers))].Name}
-	if site.Int(4) == 0 {
-		e = jobstore.Hold{Database: u.tenants[site.Int(len(u.tenants))].name}
-	}
-	u.w.Engine.Go(p.Process, "api", func() {
-		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
-		u.w.emit(HoldAsked{e.ID(), true})
-		err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
-			_, err := jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.MakeHold(e)
-			return err
-		})
-		if err == nil {
-			u.w.emit(HoldMade{e.ID(), e.Database, e.Server, now})
-		}
-	})
 }
 
 // liftHold lifts a hold, which may not be there.
 func (u steering) liftHold(site *decide.Site) {
+	if p := u.frontend(site); p != nil {
+		e := u.anyHold(site)
+		u.w.Engine.Go(p.Process, "api", func() { _ = u.lift(u.w.Engine.NewContext(p.Process, RequestLimit), e.ID()) })
+	}
+}
+
+// holdAnew lifts one of the holds that there are, and makes it again: at once, or when some of its jobs are back.
+func (u steering) holdAnew(site *decide.Site) {
 	p := u.frontend(site)
 	if p == nil {
 		return
 	}
-	id := "server:" + u.w.net.servers[site.Int(len(u.w.net.servers))].Name
+	n, pause := site.Int(1<<16), max(0, site.Duration(-time.Minute, time.Minute))
+	u.w.Engine.Go(p.Process, "api", func() {
+		ctx := u.w.Engine.NewContext(p.Process, RequestLimit)
+		holds, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) ([]jobstore.Hold, error) {
+			return u.w.store.Keys.Holds(tx)
+		})
+		if err != nil || len(holds) == 0 {
+			return
+		}
+		e := holds[n%len(holds)]
+		if u.lift(ctx, e.ID()) != nil || u.w.Engine.Sleep(context.Background(), pause) != nil || u.w.healed {
+			return
+		}
+		again := jobstore.Hold{Database: e.Database, Server: e.Server}
+		_ = u.hold(u.w.Engine.NewContext(p.Process, RequestLimit), again)
+	})
+}
+
+// anyHold chooses what to hold: a server, or a replicator database.
+func (u steering) anyHold(site *decide.Site) jobstore.Hold {
+	e := jobstore.Hold{Server: u.w.net.servers[site.Int(len(u.w.net.servers))].Name}
 	if site.Int(4) == 0 {
-		id = "database:" + u.tenants[site.Int(len(u.tenants))].name
+		e = jobstore.Hold{Database: u.tenants[site.Int(len(u.tenants))].name}
 	}
-	u.w.Engine.Go(p.Process, "api", func() { _ = u.lift(u.w.Engine.NewContext(p.Process, RequestLimit), id) })
+	return e
+}
+
+func (u steering) hold(ctx context.Context, e jobstore.Hold) error {
+	u.w.emit(HoldAsked{e.ID(), true})
+	now, made := u.w.Engine.Now(), false
+	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) (err error) {
+		made, err = jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.MakeHold(e)
+		return err
+	})
+	if err == nil {
+		u.w.emit(HoldMade{e.ID(), e.Database, e.Server, now, made})
+	}
+	return err
 }
 
 func (u steering) lift(ctx context.Context, id string) error {
 	u.w.emit(HoldAsked{id, false})
 	now := u.w.Engine.Now()
-	return kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		_, err := jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.LiftHold(id)
 		return err
 	})
+	if err == nil {
+		u.w.emit(HoldLifted{id, now})
+	}
+	return err
 }
 
 // release ends all pauses and holds once nothing fails any more, so that the world can come to rest. It begins
@@ -250,10 +282,17 @@ type (
 	HoldMade struct {
 		ID, Database, Server string
 		Asked                instant.Time
+		New                  bool // the last attempt found none that was in force already
+	}
+	// HoldLifted is a hold whose user was told that it is lifted.
+	HoldLifted struct {
+		ID    string
+		Asked instant.Time
 	}
 )
 
-func (Ordered) fact()   {}
-func (Obeyed) fact()    {}
-func (HoldAsked) fact() {}
-func (HoldMade) fact()  {}
+func (Ordered) fact()    {}
+func (Obeyed) fact()     {}
+func (HoldAsked) fact()  {}
+func (HoldMade) fact()   {}
+func (HoldLifted) fact() {}

@@ -1,0 +1,90 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/sim/world"
+)
+
+// holdRule is a hold as its users know it. Moments are of the engine, 0 for never.
+type holdRule struct {
+	world.HoldMade
+	inForce bool // a user was told so, and none has asked for its end since
+	since   instant.Time
+	lifted  instant.Time // when a user asked last for its end
+	// back is since when a user knows that it is lifted, while none asks for it again. looks are the questions
+	// for due jobs that were asked and answered since then.
+	back         instant.Time
+	looks        int
+	makes, lifts doubts
+}
+
+// doubts are when users asked for what they have no answer to.
+type doubts []instant.Time
+
+// longestDoubt is how long after a question its transaction may still land.
+const longestDoubt = 3 * time.Minute
+
+// resolve takes out a question that is answered.
+func (d *doubts) resolve(asked instant.Time) {
+	if i := slices.Index(*d, asked); i >= 0 {
+		*d = slices.Delete(*d, i, i+1)
+	}
+}
+
+// left reports whether the outcome of a question is not known.
+func (d doubts) left(now instant.Time) bool {
+	return slices.ContainsFunc(d, func(at instant.Time) bool { return now.Sub(at) < longestDoubt })
+}
+
+// hold is what is known of the hold with an id.
+func (k *control) hold(id string) *holdRule {
+	e := k.rules[id]
+	if e == nil {
+		e = &holdRule{}
+		k.rules[id] = e
+	}
+	return e
+}
+
+func (k *control) holdAsked(f world.HoldAsked) {
+	e, now := k.hold(f.ID), k.w.Now()
+	if e.back = 0; f.Made {
+		e.makes = append(e.makes, now)
+		return
+	}
+	e.inForce, e.lifted, e.lifts = false, now, append(e.lifts, now)
+	for _, other := range k.rules {
+		other.looks = 0 // its jobs may come first
+	}
+}
+
+// holdMade has a hold be in force for certain. If it had been there before, the end of it for which a user has asked
+// may still come.
+func (k *control) holdMade(f world.HoldMade) {
+	e, now := k.hold(f.ID), k.w.Now()
+	if e.makes.resolve(f.Asked); e.lifted < f.Asked && (f.New || !e.lifts.left(now)) {
+		e.HoldMade, e.inForce, e.since = f, true, now
+	}
+}
+
+func (k *control) holdLifted(f world.HoldLifted) {
+	e, now := k.hold(f.ID), k.w.Now()
+	if e.lifts.resolve(f.Asked); !e.inForce && e.lifted == f.Asked && !e.makes.left(now) {
+		e.back, e.looks = now, 0
+	}
+}
+
+// stoppedBy is a hold in force that stops a job, nil if there is none.
+func (k *known) stoppedBy(s *shadow) *holdRule {
+	for _, id := range slices.Sorted(maps.Keys(k.rules)) {
+		e := k.rules[id]
+		if e.inForce && stops(e.Database, e.Server, s.record) {
+			return e
+		}
+	}
+	return nil
+}
