@@ -39,6 +39,7 @@ var controlSubject = subject{
 		c.on.holdAsked.add(k.holdAsked)
 		c.on.holdMade.add(k.holdMade)
 		c.on.holdLifted.add(k.holdLifted)
+		c.on.landed.add(k.landed)
 		c.on.jobChanged.add(k.checkNew)
 		c.on.jobMoved.add(k.checkGiven)
 		c.on.followed.add(k.checkReleased)

@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/sim/world"
@@ -49,6 +50,15 @@ func TestControl(t *testing.T) {
 			r.see(world.HoldMade{ID: "server:" + server, Server: server, Asked: r.now()})
 		}
 	}
+	// stored has a hold on s2 be stored, or taken out of the store.
+	stored := func(kind ryw.Kind) func(*rig) {
+		return func(r *rig) {
+			key := r.w.View().Store().Keys.Held.Pack("server:s2")
+			l := landing{Landed: world.Landed{}}
+			l.Mutations = []ryw.Mutation{{Kind: kind, Key: key, Value: []byte(`{"server":"s2"}`)}}
+			r.o.on.landed.tell(l)
+		}
+	}
 	lift := func(r *rig) { r.see(world.HoldAsked{ID: "server:s2"}) }
 	parked := func(lot string, is jobstore.Record) *shadow {
 		s := aJob(is)
@@ -85,6 +95,8 @@ func TestControl(t *testing.T) {
 		{"given under a hold", all(hold("s2"), given), "S91a"},
 		{"given under another hold", all(hold("s3"), given), ""},
 		{"given after a hold", all(hold("s2"), lift, given), ""},
+		{"given as a hold is stored", all(stored(ryw.Set), given), "S91a"},
+		{"given once it is stored no more", all(stored(ryw.Set), stored(ryw.Clear), given), ""},
 		{"back at once", func(r *rig) { back(r, rec, 5, 5, 5) }, "S91b"},
 		{"back by and by", func(r *rig) { back(r, rec, 5, 6, 7) }, ""},
 		{"held for ever", func(r *rig) { r.know("job", parked("held/server:s2", rec)); r.atRest() }, "L10"},

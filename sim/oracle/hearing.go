@@ -76,6 +76,17 @@ type hearsUsers struct {
 	holdAsked       topic[world.HoldAsked]
 	holdMade        topic[world.HoldMade]
 	holdLifted      topic[world.HoldLifted]
+	hearsWaiters
+}
+
+// hearsWaiters has the topics of users who wait, and of what may mislead them.
+type hearsWaiters struct {
+	waiterLooks  topic[world.WaiterLooks]
+	waiterWaits  topic[world.WaiterWaits]
+	waiterWoken  topic[world.WaiterWoken]
+	waiterLearns topic[world.WaiterLearns]
+	waiterLeaves topic[world.WaiterLeaves]
+	faultHit     topic[world.FaultHit]
 }
 
 // jobChange is a job that a commit changed. It was made anew when it was added, be it in the place of one of
@@ -152,6 +163,8 @@ func (c *chronicle) See(f world.Fact) {
 		}
 	case world.Ticked:
 		c.on.ticked.tell(f)
+	case world.FaultHit:
+		c.on.faultHit.tell(f)
 	case world.Landed:
 		c.landings = append(c.landings, landing{f, c.touched(f)})
 	case world.Repeated:
@@ -244,6 +257,16 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.on.holdMade.tell(f)
 	case world.HoldLifted:
 		c.on.holdLifted.tell(f)
+	case world.WaiterLooks:
+		c.on.waiterLooks.tell(f)
+	case world.WaiterWaits:
+		c.on.waiterWaits.tell(f)
+	case world.WaiterWoken:
+		c.on.waiterWoken.tell(f)
+	case world.WaiterLearns:
+		c.on.waiterLearns.tell(f)
+	case world.WaiterLeaves:
+		c.on.waiterLeaves.tell(f)
 	case world.SharingAsked:
 		c.sharing.changing, c.sharing.asked = true, c.w.Now()
 	case world.SharingInForce:

@@ -1,26 +1,32 @@
 package oracle
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/sim/world"
 )
 
-// holdRule is a hold as its users know it. Moments are of the engine, 0 for never.
+// holdRule is a hold as its users know it, and as it is stored. Moments are of the engine, 0 for never.
 type holdRule struct {
 	world.HoldMade
-	inForce bool // a user was told so, and none has asked for its end since
-	since   instant.Time
-	lifted  instant.Time // when a user asked last for its end
+	told   bool // a user was told that it is in force, and none has asked for its end since
+	stored bool
+	since  instant.Time // when it came in force
+	lifted instant.Time // when a user asked last for its end
 	// back is since when a user knows that it is lifted, while none asks for it again. looks are the questions
 	// for due jobs that were asked and answered since then.
 	back         instant.Time
 	looks        int
 	makes, lifts doubts
 }
+
+// inForce reports whether no job that the hold stops may begin to run.
+func (e *holdRule) inForce() bool { return e.told || e.stored }
 
 // doubts are when users asked for what they have no answer to.
 type doubts []instant.Time
@@ -56,7 +62,7 @@ func (k *control) holdAsked(f world.HoldAsked) {
 		e.makes = append(e.makes, now)
 		return
 	}
-	e.inForce, e.lifted, e.lifts = false, now, append(e.lifts, now)
+	e.told, e.lifted, e.lifts = false, now, append(e.lifts, now)
 	for _, other := range k.rules {
 		other.looks = 0 // its jobs may come first
 	}
@@ -67,14 +73,41 @@ func (k *control) holdAsked(f world.HoldAsked) {
 func (k *control) holdMade(f world.HoldMade) {
 	e, now := k.hold(f.ID), k.w.Now()
 	if e.makes.resolve(f.Asked); e.lifted < f.Asked && (f.New || !e.lifts.left(now)) {
-		e.HoldMade, e.inForce, e.since = f, true, now
+		if !e.inForce() {
+			e.since = now
+		}
+		e.HoldMade, e.told = f, true
 	}
 }
 
 func (k *control) holdLifted(f world.HoldLifted) {
 	e, now := k.hold(f.ID), k.w.Now()
-	if e.lifts.resolve(f.Asked); !e.inForce && e.lifted == f.Asked && !e.makes.left(now) {
+	if e.lifts.resolve(f.Asked); !e.inForce() && e.lifted == f.Asked && !e.makes.left(now) {
 		e.back, e.looks = now, 0
+	}
+}
+
+// landed follows the holds that are stored.
+func (k *control) landed(l landing) {
+	for _, m := range l.Mutations {
+		held := k.w.Store().Keys.Held
+		var id string
+		if !held.Contains(m.Key) || held.Scan(m.Key, &id) != nil {
+			continue
+		}
+		e := k.hold(id)
+		if m.Kind != ryw.Set {
+			e.stored = false
+			continue
+		}
+		var row struct{ Database, Server string }
+		if err := json.Unmarshal(m.Value, &row); err != nil {
+			k.unreadable("hold "+id, err)
+		}
+		if !e.inForce() {
+			e.since = k.w.Now()
+		}
+		e.stored, e.ID, e.Database, e.Server = true, id, row.Database, row.Server
 	}
 }
 
@@ -82,7 +115,7 @@ func (k *control) holdLifted(f world.HoldLifted) {
 func (k *known) stoppedBy(s *shadow) *holdRule {
 	for _, id := range slices.Sorted(maps.Keys(k.rules)) {
 		e := k.rules[id]
-		if e.inForce && stops(e.Database, e.Server, s.record) {
+		if e.inForce() && stops(e.Database, e.Server, s.record) {
 			return e
 		}
 	}

@@ -53,7 +53,7 @@ func (p *parkings) checkLeaves(j jobChange) {
 	if !held || to.Lot == from.Lot || j.isAnother() || to.State == jobs.Finished {
 		return
 	}
-	if e := p.rules[id]; e != nil && e.inForce && to.Lot != "paused" {
+	if e := p.rules[id]; e != nil && e.inForce() && to.Lot != "paused" {
 		p.Fail("S75a", "hold %s is in force since %s, and job %s is let go by %v", id, e.since, j.id, j.Request)
 	}
 	if _, comesBack := j.Request.(node.Promote); !comesBack {

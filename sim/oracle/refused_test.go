@@ -86,6 +86,10 @@ func TestRefusedLists(t *testing.T) {
 	check(t, &refusedSubject, []case_{
 		{"covered and listed", refuses(func(s *saver) { s.lists(s.rev(), 1, listed); saves(s) }), ""},
 		{"covered and not listed", refuses(saves), "S42a"},
+		{"covered by another run of that moment", refuses(func(s *saver) {
+			s.rig.run(nil).Identify(logID)
+			saves(s)
+		}), ""},
 		{"covered and on the target", refuses(func(s *saver) { arrives(s); saves(s) }), ""},
 		{"not listed and not covered", refuses(func(s *saver) { s.puts(peer.Target, s.log("one", from, nil)) }), ""},
 		{"listed with another status", refuses(func(s *saver) {

@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
@@ -198,6 +199,24 @@ func TestNewTags(t *testing.T) {
 			makes("new", tag)
 		})
 	}
+	// released has a job whose wait is over be ready at 4 while others wait from 5 on, and one come back.
+	released := func(tag float64) func(*rig) {
+		return under(schedule.Tags, func(r *rig) {
+			o, _ := r.w.View().Store().Order(r.w.View().Present())
+			r.order(nil, o)
+			r.queue("first", priority(o.Epoch, 5))
+			r.pass(time.Minute)
+			r.commit(node.Promote{}, func(tx kv.Tx) error {
+				s := r.w.View().Store()
+				rec := []byte(`{"history":[{"type":"added","at":1}]}`)
+				back := jobs.Schedule{Priority: priority(o.Epoch, tag), Due: r.now()}
+				if err := s.Jobs.Add(tx, "back", back, rec); err != nil {
+					return err
+				}
+				return s.Jobs.Add(tx, "due", jobs.Schedule{Priority: priority(o.Epoch, 4)}, rec)
+			})
+		})
+	}
 	check(t, &roundSubject, []case_{
 		{"at the first job that waits", queued(1, time.Minute, 5), ""},
 		{"before the first job that waits", queued(1, time.Minute, 4), "S10n"},
@@ -208,6 +227,8 @@ func TestNewTags(t *testing.T) {
 		{"of the first job, made anew before the next", changed(nil, 6, 1, "last"), "S10n"},
 		{"after a turn", changed(node.Requeue{Held: node.Held{JobID: "first"}, Turn: turn}, 4, 0, "last"), "S10n"},
 		{"after the turn of another job", changed(node.Complete{Held: held, Turn: turn}, 4, 0, "last"), ""},
+		{"behind a due job of the same transaction", released(4), ""},
+		{"before that too", released(3), "S10n"},
 		{"as read before the round began", queued(2, time.Second, 5), ""},
 		{"before all that could be read", queued(2, time.Second, 4), "S10n"},
 	})

@@ -146,12 +146,21 @@ func (u steering) pauseDocument(site *decide.Site) {
 	u.write(j, site, false)
 }
 
-// makeHold puts a replicator database or a server on hold.
+// makeHold puts a replicator database or a server on hold, half of the time while nodes take a new job.
 func (u steering) makeHold(site *decide.Site) {
-	if p := u.frontend(site); p != nil {
-		e := u.anyHold(site)
-		u.w.Engine.Go(p.Process, "api", func() { _ = u.hold(u.w.Engine.NewContext(p.Process, RequestLimit), e) })
+	p := u.frontend(site)
+	if p == nil {
+		return
 	}
+	e, after := u.anyHold(site), time.Duration(0)
+	if site.Int(2) == 1 {
+		u.addJob(site)
+		after = site.Duration(0, 10*u.w.Config.StoreLatency)
+	}
+	u.w.Engine.Go(p.Process, "api", func() {
+		_ = u.w.Engine.Sleep(context.Background(), after)
+		_ = u.hold(u.w.Engine.NewContext(p.Process, RequestLimit), e)
+	})
 }
 
 // liftHold lifts a hold, which may not be there.

@@ -42,6 +42,13 @@ func (u *users) request(site *decide.Site) {
 			u.w.emit(RequestAnswered{id, rep})
 			u.w.Engine.After(0, nil, "accepted", func() { u.w.emit(RequestAccepted{id, rep, now}) })
 		}
+		if err == nil && u.w.Config.Actions[JobWait] > 0 {
+			w := &Waiter{id, Over, p}
+			if rep.Continuous {
+				w.Wanted = Named
+			}
+			waiting{u}.await(w)
+		}
 	})
 }
 
