@@ -29,6 +29,8 @@ type Config struct {
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
 	Admins map[string]string
 	Auth   Auth // [chttpd_auth] and others
+	// Secrets says how the store keeps credentials ([secrets]).
+	Secrets Secrets
 
 	config.Settings // [replicator], [replicator.shares]
 
@@ -36,6 +38,14 @@ type Config struct {
 	// Ignored the sections and variables of the environment that mean nothing. The service logs both, so that nothing
 	// is ignored silently.
 	Skipped, Ignored []string
+}
+
+// Secrets are the settings of [secrets].
+type Secrets struct {
+	KeyFile string // of the keys that encrypt credentials; empty for none
+	// MakeKey says that KeyFile is the embedded store's own, which is made when it is not there.
+	MakeKey bool
+	Encrypt bool
 }
 
 // MaintenanceModes are CouchDB's. In mode true the node hands its jobs back, and /_up tells load balancers to
@@ -46,7 +56,7 @@ var MaintenanceModes = []string{"false", "true", "nolb"}
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
-		Admins: map[string]string{}, Auth: defaultAuth(),
+		Admins: map[string]string{}, Auth: defaultAuth(), Secrets: Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port

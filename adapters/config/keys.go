@@ -76,6 +76,20 @@ var sections = map[string]config.Section[Config]{
 			Kind: couchdbURL(func(c *Config) *string { return &c.Replicator.Parse.Local }),
 		},
 	},
+	"secrets": {
+		{
+			Name: "key_file",
+			Says: "File of the keys that encrypt credentials in the store, one a line, of which the first encrypts; " +
+				"without it an embedded store makes secret.key in its directory.",
+			Kind: config.Text(func(c *Config) *string { return &c.Secrets.KeyFile },
+				"the path of a file that others cannot read"),
+		},
+		{
+			Name: "encrypt",
+			Says: "With false credentials are stored in clear, and those that are encrypted are decrypted.",
+			Kind: config.Boolean(func(c *Config) *bool { return &c.Secrets.Encrypt }),
+		},
+	},
 	"store": {
 		{
 			Name: "key_prefix", Says: "The name below which all keys of the service lie in the store.",

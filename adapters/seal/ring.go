@@ -93,12 +93,14 @@ func (r *Ring) First() (ID, bool) {
 	return r.current.key, true
 }
 
-// Has reports whether the ring opens what the key sealed.
-func (r *Ring) Has(id ID) bool {
+// ids are the ids of all keys, the first one first.
+func (r *Ring) ids() (list []ID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	_, has := r.key(id)
-	return has
+	for _, k := range r.keys {
+		list = append(list, k.id)
+	}
+	return list
 }
 
 func (r *Ring) key(id ID) (Key, bool) {

@@ -171,6 +171,9 @@ func (s *service) ReloadConfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.db.keeper.Reload(ctx); err != nil {
+		return err
+	}
 	s.layers = l
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()

@@ -77,7 +77,9 @@ func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 		return nil, "", err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := newService(ctx, db, config.Default(), "demo", nil, logger)
+	c := config.Default()
+	c.Secrets.Encrypt = false // in memory
+	svc, err := newService(ctx, db, c, "demo", nil, logger)
 	if err != nil {
 		cancel()
 		return nil, "", err

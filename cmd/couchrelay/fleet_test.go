@@ -65,6 +65,7 @@ func (f *fleet) join(name string, change func(*config.Config)) *fleetNode {
 	if change != nil {
 		change(&c)
 	}
+	f.seal(&c)
 	ctx, cancel := context.WithCancel(context.Background())
 	svc, err := newService(ctx, f.db, c, name, nil,
 		slog.New(slog.NewTextHandler(f.log, nil)).With("node", name))

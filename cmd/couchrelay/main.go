@@ -31,6 +31,7 @@ type commands struct {
 	Cancel   cancelCommand   `cmd:"" group:"A running service" help:"Remove a job for good."`
 	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
 	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
+	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
 
 	Version versionCommand `cmd:"" help:"Print the version."`
 }

@@ -17,6 +17,7 @@ import (
 	"couchrelay/adapters/compare"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/eventlog"
+	"couchrelay/adapters/seal"
 )
 
 // rig is a service between two servers, all in this process.
@@ -30,6 +31,7 @@ type rig struct {
 	stop           func()
 	log            *syncBuffer
 	record         *eventlog.Writer // of the next start
+	keyFile        string           // of the store; empty before the first start
 }
 
 // syncBuffer collects the log.
@@ -67,6 +69,26 @@ func (r *rig) sandbox() *sandbox {
 	return b
 }
 
+// seal gives a service the rig's key, unless it has one or needs none.
+func (r *rig) seal(c *config.Config) {
+	if !c.Secrets.Encrypt || c.Secrets.KeyFile != "" {
+		return
+	}
+	if r.keyFile == "" {
+		r.keyFile = newKeyFile(r.t)
+	}
+	c.Secrets.KeyFile = r.keyFile
+}
+
+// newKeyFile makes a key file.
+func newKeyFile(t testing.TB) string {
+	path := filepath.Join(t.TempDir(), "secret.key")
+	if err := seal.WriteFile(path, []seal.Key{seal.NewKey()}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // start starts the service, again after stop.
 func (r *rig) start(c config.Config) {
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
@@ -77,6 +99,7 @@ func (r *rig) start(c config.Config) {
 	db := r.open()
 	c.KeyPrefix = r.keyPrefix
 	c.Node.StartupJitter = 0
+	r.seal(&c)
 	ctx, cancel := context.WithCancel(context.Background())
 	svc, err := newService(ctx, db, c, "test", r.record, logger)
 	if err != nil {

@@ -214,6 +214,9 @@ func (s *serveCommand) override(c *config.Config) (err error) {
 	if s.KeyPrefix != "" {
 		c.KeyPrefix = s.KeyPrefix
 	}
+	if c.Secrets.KeyFile == "" && !strings.HasPrefix(s.Store, "fdb:") {
+		c.Secrets.KeyFile, c.Secrets.MakeKey = filepath.Join(s.Store, "secret.key"), true
+	}
 	if s.Bind != "" {
 		c.BindAddress = s.Bind
 	}
@@ -321,6 +324,7 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 	c := s.config
 	s.mu.Unlock()
 	telling.Go(func() { s.forecast(hard, c) })
+	telling.Go(func() { s.db.keeper.Run(hard) })
 	left := make(chan struct{})
 	go func() {
 		defer close(left)

@@ -33,7 +33,7 @@ func TestStopLimitFollowsTheSetting(t *testing.T) {
 	c.Node.StopTimeout = math.MaxInt64
 	db := r.open()
 	defer db.Close()
-	if limit := (&service{db: db, config: c}).stopLimit(); limit != math.MaxInt64 {
+	if limit := (&service{db: sealedStore{store: db}, config: c}).stopLimit(); limit != math.MaxInt64 {
 		t.Errorf("without end: %s", limit)
 	}
 }

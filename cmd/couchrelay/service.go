@@ -17,10 +17,12 @@ import (
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
+	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 
@@ -30,8 +32,8 @@ import (
 // service is the parts of a couchrelay service, put together on a store. While its store is not prepared yet,
 // it answers 503 to the requests that need the store, and serves all others.
 type service struct {
-	db      store  // closed by its opener, not by the service
-	name    string // of the node, as configured
+	db      sealedStore // closed by its opener, not by the service
+	name    string      // of the node, as configured
 	log     *eventlog.Writer
 	logger  *slog.Logger
 	roles   node.Roles    // of this process; the configuration can change them at the next start only
@@ -67,8 +69,8 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 
 // assemble returns a service that has yet to be prepared. It does not ask the store. log may be nil.
 func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
-	s := &service{db: db, name: name, log: log, logger: logger, roles: c.Roles, config: c, started: c,
-		prepared: make(chan struct{}), layers: layers{files: c}}
+	s := &service{db: sealing(db, c, logger), name: name, log: log, logger: logger, roles: c.Roles, config: c,
+		started: c, prepared: make(chan struct{}), layers: layers{files: c}}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
 	if s.trust, err = newTrust(c, logger); err != nil {
@@ -80,7 +82,7 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	}
 	store := jobstore.New(tuple.Subspace(tuple.Pack(c.KeyPrefix)), c.Replicator)
 	s.login, err = login.New(login.Options{
-		DB: db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger, TLS: trust,
+		DB: s.db, Users: store.Docs, Secret: store.Keys.Secret, Clock: clock.New(), Logger: logger, TLS: trust,
 	}, c.Admins, c.Auth)
 	if err != nil {
 		return nil, err
@@ -96,10 +98,31 @@ func newTrust(c config.Config, logger *slog.Logger) (*certs.Source, error) {
 	})
 }
 
+// sealedStore is a store that seals credentials, with the keeper of its keys.
+type sealedStore struct {
+	store
+	sealed *seal.Database
+	keeper *seal.Keeper
+}
+
+// Begin is kv.Database's.
+func (s sealedStore) Begin(ctx context.Context, o kv.Options) kv.Transaction {
+	return s.sealed.Begin(ctx, o)
+}
+
+// sealing puts the encryption of credentials around a store.
+func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
+	sealed := seal.New(db, seal.ServiceRows(tuple.Pack(c.KeyPrefix)))
+	return sealedStore{db, sealed, seal.NewKeeper(sealed, seal.Options{
+		File: c.Secrets.KeyFile, Encrypt: c.Secrets.Encrypt, Create: c.Secrets.MakeKey && db.Exclusive(),
+		Exclusive: db.Exclusive(), Logger: logger,
+	})}
+}
+
 // serve lets a store's handler answer from now on.
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
-		DB: s.db, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
+		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
 		Available: s.available,
 	})
 	s.handler.Store(&h)

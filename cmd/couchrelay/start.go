@@ -66,6 +66,9 @@ func passes(err error) bool {
 func (s *service) prepareOnce(ctx context.Context) error {
 	c := s.started // what requests change meanwhile that is read here is for the next start
 	root := tuple.Subspace(tuple.Pack(c.KeyPrefix))
+	if err := s.db.keeper.Check(ctx); err != nil {
+		return err
+	}
 	uuid, err := kv.Run(ctx, s.db,
 		func(tx kv.Tx) (string, error) { return jobstore.Init(tx, root, cmp.Or(c.UUID, randomHex(16))) })
 	if err != nil {
@@ -81,6 +84,10 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
+	err = s.db.keeper.Register(ctx, func(tx kv.Tx) { jobstore.Sealed(tx, s.store.Keys) })
+	if err != nil {
+		return err
+	}
 	s.store.Jobs.Incarnation, err = kv.Run(ctx, s.db, func(tx kv.Tx) (int64, error) {
 		return jobstore.Incarnate(tx, s.store.Keys)
 	})

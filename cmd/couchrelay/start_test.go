@@ -76,6 +76,7 @@ func TestStartSurvivesErrors(t *testing.T) {
 	defer func() { startPause = before }()
 	open, prefix := newStore(t)
 	c := config.Default()
+	c.Secrets.KeyFile = newKeyFile(t)
 	for i, codes := range [][2]kv.Code{
 		{kv.TransactionTooOld, kv.CommitUnknownResult},
 		{kv.TransactionTimedOut, kv.TransactionTimedOut}, // which no transaction repeats by itself
@@ -97,6 +98,7 @@ func TestStartSurvivesErrors(t *testing.T) {
 func TestStartEndsForMistakes(t *testing.T) {
 	open, prefix := newStore(t)
 	c := config.Default()
+	c.Secrets.KeyFile = newKeyFile(t)
 	c.KeyPrefix = prefix
 	db := &faulty{store: open(), countdown: 1, read: kv.KeyOutsideLegalRange}
 	defer db.Close()
@@ -138,6 +140,7 @@ func newAbsentRig(t *testing.T) (r *rig, db *absent, ended chan error) {
 	t.Cleanup(func() { _ = db.Close() })
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	c := config.Default()
+	c.Secrets.KeyFile = newKeyFile(t)
 	c.KeyPrefix, c.Node.StartupJitter = prefix, 0
 	svc, err := assemble(db, c, "test", nil, logger)
 	if err != nil {

@@ -142,6 +142,7 @@ func TestStartWhileClusterIsAway(t *testing.T) {
 	defer db.Close()
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	c := config.Default()
+	c.Secrets.KeyFile = newKeyFile(t)
 	c.KeyPrefix = r.keyPrefix
 	svc, err := assemble(db, c, "test", nil, logger)
 	if err != nil {
@@ -169,7 +170,7 @@ func TestServicesShareACluster(t *testing.T) {
 	one.fill(5)
 	one.want(201, "PUT", "_replicator/r", one.body(`,"continuous":true`))
 	one.await("the run", func() bool { return one.docState("r") == "running" })
-	two := &rig{t: t, log: &syncBuffer{}, keyPrefix: one.keyPrefix, open: one.open,
+	two := &rig{t: t, log: &syncBuffer{}, keyPrefix: one.keyPrefix, open: one.open, keyFile: one.keyFile,
 		source: one.source, target: one.target}
 	two.start(config.Default())
 	two.want(200, "POST", "_replicate",

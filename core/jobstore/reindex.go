@@ -1,8 +1,6 @@
 package jobstore
 
 import (
-	"encoding/binary"
-
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
 )
@@ -39,7 +37,7 @@ func Reindex(tx kv.Tx, s *Store, limit int) (done bool, err error) {
 	if err != nil || row == nil {
 		return err == nil, err
 	}
-	tx.Set(s.Keys.Schema, binary.LittleEndian.AppendUint64(nil, schemaVersion))
+	tx.Max(s.Keys.Schema, schemaVersion)
 	after, size := string(row), 0
 	behind := s.Keys.Border.Range()
 	behind.Begin = s.Keys.Border.Pack(after)

@@ -13,7 +13,11 @@ import (
 //
 //	1  the first
 //	2  with indexes of jobs for lists; see Store.Reindex, which makes it of 1
-const schemaVersion = 2
+//	3  the same, in a store that encrypts values; see Sealed, which makes it of 1 and 2
+const (
+	schemaVersion = 2
+	sealedSchema  = 3
+)
 
 var (
 	// ErrSchema means that a newer release wrote the store.
@@ -47,8 +51,8 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 		if err := keys.awaitReindex(tx); err != nil {
 			return "", err
 		}
-	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > schemaVersion:
-		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], schemaVersion)
+	case len(values[0]) != 8 || binary.LittleEndian.Uint64(values[0]) > sealedSchema:
+		return "", fmt.Errorf("%w: schema %x, this release knows %d", ErrSchema, values[0], sealedSchema)
 	}
 	if values[1] != nil {
 		return string(values[1]), nil
@@ -56,6 +60,9 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 	tx.Set(keys.UUID, []byte(newUUID))
 	return newUUID, nil
 }
+
+// Sealed notes that the store encrypts values from now on, so that releases do not start which cannot read them.
+func Sealed(tx kv.Tx, k Keys) { tx.Max(k.Schema, sealedSchema) }
 
 // Incarnate returns the incarnation of the store, for jobs.Queue.Incarnation; see jobs.Keys.Incarnate. It is 0 while a
 // store has none and releases may use it that know no sequences: they could not read jobs that have one.

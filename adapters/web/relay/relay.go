@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/couchdb"
 	"couchrelay/adapters/web/login"
@@ -29,6 +30,8 @@ type Options struct {
 	// Login finds out which user sends a request. Nil stands for one that knows no admin.
 	Login *login.Login
 	Host  Host
+	// Keys seal credentials in the store.
+	Keys *seal.Keeper
 	// Logger tells operators what users do. Nil discards it.
 	Logger *slog.Logger
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
@@ -73,6 +76,9 @@ func (s *service) routes() []web.Route {
 	routes := append(configAPI{s}.routes(operator), []web.Route{
 		{Method: "GET", Path: "/_up", Access: anybody, Handler: s.up},
 		{Method: "GET", Path: "/_membership", Access: operator, Handler: s.membership},
+		{Method: "GET", Path: rekeyPath, Access: operator, Handler: configAPI{s}.forThis(keyAPI{s}.status)},
+		{Method: "POST", Path: rekeyPath, Access: operator, Handler: configAPI{s}.forThis(keyAPI{s}.rekey)},
+		{Method: "DELETE", Path: rekeyPath, Access: operator, Handler: configAPI{s}.forThis(keyAPI{s}.drop)},
 		{Method: "GET", Path: "/_node/{node}", Access: operator, Handler: s.oneNode},
 		{Method: web.Any, Path: "/_node/{node}/{part...}", Access: operator, Handler: noPart},
 		{Method: "GET", Path: "/_scheduler/nodes", Access: operator, Handler: s.listNodes},

@@ -144,7 +144,7 @@ func (backend) Roles() node.Roles { return node.Replication }
 func TestAccess(t *testing.T) {
 	open := []string{"/", "/_session", "/_up", "/_uuids", "/_dbs_info", "/_db_updates", "/_search_analyze", "/_nouveau_analyze"}
 	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
-		"/_node/{node}/{part...}", configPath, configPath + "/_reload", configPath + "/{section}",
+		"/_node/{node}/{part...}", rekeyPath, configPath, configPath + "/_reload", configPath + "/{section}",
 		configPath + "/{section}/{key...}"}
 	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
 	for _, host := range []Host{testHost{}, backend{}} {

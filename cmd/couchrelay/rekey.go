@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+
+	"couchrelay/core/ejson"
+)
+
+const rekeyPath = "/_node/_local/_rekey"
+
+// rekeyCommand changes the key that encrypts credentials in the store.
+type rekeyCommand struct {
+	remote
+	Status bool `help:"Only say which keys there are, and how many rows need each." xor:"what"`
+	Drop   bool `help:"Forget the keys that no row needs any more." xor:"what"`
+}
+
+// Help is kong's.
+func (rekeyCommand) Help() string {
+	return "Has a new key encrypt credentials in the store from now on. What is stored is encrypted again in the " +
+		"background; --status shows how far that is. Then --drop forgets the old key, which copies of the store from " +
+		"before still need.\n\nExample: couchrelay rekey --status"
+}
+
+func (c *rekeyCommand) Run(w *window) error {
+	switch {
+	case c.Drop:
+		return c.show(w, "DELETE", rekeyPath, nil, nil, func(s *screen, v ejson.Value) {
+			s.line("dropped: %s", ids(member(v, "dropped")))
+			if needed := member(v, "needed"); len(needed.Elems) > 0 {
+				s.line("still needed: %s; try again when --status says done", ids(needed))
+			}
+		})
+	case c.Status:
+		return c.show(w, "GET", rekeyPath, nil, nil, keysOn)
+	}
+	return c.show(w, "POST", rekeyPath, nil, nil, keysOn)
+}
+
+func ids(list ejson.Value) string {
+	var names []string
+	for _, id := range list.Elems {
+		names = append(names, id.Text)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// keysOn prints the keys with the rows that need them.
+func keysOn(s *screen, v ejson.Value) {
+	s.list(member(v, "keys"), "id!", "rows", "seals", "file in_file", "needed")
+	s.line("rows in clear: %s", plain(member(v, "rows_in_clear")))
+	if member(v, "done").Kind == ejson.True {
+		s.line("done: all rows have the first key")
+		return
+	}
+	s.line("under way: %s rows have been rewritten", plain(member(v, "rows_rewritten")))
+}

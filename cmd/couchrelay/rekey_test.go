@@ -1,0 +1,76 @@
+//go:build !fdb
+
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"couchrelay/adapters/seal"
+)
+
+// TestKeyOfAService: a service with a directory makes its key there, changes it when asked, and needs only the new one
+// after the old one was dropped. The directory's files show no password.
+func TestKeyOfAService(t *testing.T) {
+	seal.LateCommits = 0
+	command := serveCommand{Store: filepath.Join(t.TempDir(), "data")}
+	layers, err := command.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := layers.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "couchrelay", open: func() store {
+		db, err := openStore(command.Store, "couchrelay", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}}
+	r.start(c)
+	path := filepath.Join(command.Store, "secret.key")
+	first, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.want(201, "PUT", "_replicator/r",
+		`{"source":"http://u:hunter2@127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+	ask := func(wants string, flags ...string) {
+		t.Helper()
+		out, _, err := typed(t, 0, append([]string{"rekey", "--server", r.url}, flags...)...)
+		if err != nil || !strings.Contains(out, wants) {
+			t.Fatalf("rekey %s prints %q, %v; want %q", flags, out, err, wants)
+		}
+	}
+	ask("rows in clear: 0")
+	r.await("the new key", func() bool {
+		out, _, err := typed(t, 0, "rekey", "--status", "--server", r.url)
+		return err == nil && strings.Contains(out, "done: all rows")
+	})
+	ask("dropped: ", "--drop")
+	ask("dropped: none", "--drop")
+	r.stop()
+	second, err := os.ReadFile(path)
+	if err != nil || bytes.Equal(first, second) || len(first) != len(second) {
+		t.Errorf("the key file is as it was, or has both keys: %v", err)
+	}
+	names, err := filepath.Glob(filepath.Join(command.Store, "*"))
+	if err != nil || len(names) < 3 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, []byte("hunter2")) {
+			t.Errorf("%s shows the password", name)
+		}
+	}
+	r.start(c)
+	if source := r.want(200, "GET", "_replicator/r", "")["source"]; source != "http://u:hunter2@127.0.0.1:1/a" {
+		t.Errorf("the document came back with source %v", source)
+	}
+}
