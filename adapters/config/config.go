@@ -46,6 +46,8 @@ type Secrets struct {
 	// MakeKey says that KeyFile is the embedded store's own, which is made when it is not there.
 	MakeKey bool
 	Encrypt bool
+	// Directory has the secrets that replications name, a file each; empty for none.
+	Directory string
 }
 
 // MaintenanceModes are CouchDB's. In mode true the node hands its jobs back, and /_up tells load balancers to

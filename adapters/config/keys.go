@@ -89,6 +89,12 @@ var sections = map[string]config.Section[Config]{
 			Says: "With false credentials are stored in clear, and those that are encrypted are decrypted.",
 			Kind: config.Boolean(func(c *Config) *bool { return &c.Secrets.Encrypt }),
 		},
+		{
+			Name: "directory",
+			Says: "Directory of the secrets that replications name, a file each; else they are looked for in the " +
+				"environment, as COUCHRELAY_SECRET_NAME.",
+			Kind: config.Text(func(c *Config) *string { return &c.Secrets.Directory }, "the path of a directory"),
+		},
 	},
 	"store": {
 		{

@@ -47,6 +47,8 @@ type Options struct {
 	// Dial opens connections instead of a net.Dialer, for tests and connect_to. It has to keep a time limit
 	// of its own.
 	Dial dialFunc
+	// Secrets finds what endpoints name instead of a password or a header's value.
+	Secrets Secrets
 	// RequestTimeout ends requests that take longer as a whole, but those to the changes feed; 0 ends none.
 	RequestTimeout time.Duration
 	// IdleTimeout closes connections that are not used for so long; 0 stands for 90 seconds.

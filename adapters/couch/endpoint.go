@@ -40,6 +40,8 @@ type endpoint struct {
 	host          string      // the user's Host header; empty for the URL's host
 	authorization string      // value of Authorization; empty for none
 
+	named *references // secrets that are looked up for each request
+
 	secrets []string // texts that redact takes out of failures
 
 	timeout time.Duration // after which a server that sends and takes nothing is given up; above 0
@@ -61,7 +63,8 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, err
 	}
 	e.shown = base.Scheme + "://" + base.Host + base.EscapedPath()
 	e.setHeaders(from.Headers)
-	if from.Credentials.IsSet() {
+	e.named = referencesOf(c.options.Secrets, from)
+	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
 		e.setCredentials(from.Credentials.User.Reveal(), from.Credentials.Password.Reveal())
 	}
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
@@ -86,6 +89,7 @@ func (e *endpoint) setHeaders(headers []spec.Header) {
 	for _, h := range headers {
 		name := http.CanonicalHeaderKey(h.Name)
 		switch {
+		case h.Value.Reference() != "":
 		case name == "Host":
 			e.host = h.Value.Reveal()
 		case !slices.Contains(ownHeaders, name):
@@ -130,7 +134,7 @@ func (e *endpoint) hide(secret string) {
 // redact takes the secrets out of a text. A server may repeat a header in its answer, and errors of libraries
 // quote URLs.
 func (e *endpoint) redact(text string) string {
-	for _, secret := range e.secrets {
+	for _, secret := range slices.Concat(e.secrets, e.named.texts()) {
 		text = strings.ReplaceAll(text, secret, "*****")
 	}
 	return text
@@ -147,6 +151,9 @@ func (e *endpoint) headers(r request, stranger bool) http.Header {
 		if e.authorization != "" {
 			h["Authorization"] = []string{e.authorization}
 		}
+	}
+	if !stranger {
+		e.named.put(h)
 	}
 	for _, own := range r.header {
 		h[own.Name] = []string{own.Value}

@@ -96,6 +96,9 @@ func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure)
 // attempt sends a request to one URL. If this is a stranger's, the request carries nothing of the user's: no
 // credentials, no headers and no Host.
 func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*answer, *peer.Failure) {
+	if err := e.named.lookUp(); err != nil {
+		return nil, e.failure(r, peer.NoSecret, err.Error())
+	}
 	if f := e.pace(parent, r); f != nil {
 		return nil, f
 	}

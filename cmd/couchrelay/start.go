@@ -117,6 +117,7 @@ func (s *service) begin() {
 		Broken: breaches.Report,
 		Client: couch.New(couch.Options{
 			Version: version, Clock: wall, TLS: s.trust.Config, Broken: breaches.Report,
+			Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
 			RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
 			PlainHTTP: plainHTTP(s.started.Client, s.logger),
 		}),

@@ -33,6 +33,8 @@ var errorClasses = map[string]ErrorClass{
 		"the next run is gentler"},
 	"stalled": {"stalled", "see what the run waits for in the reason; the job is tried again by itself"},
 
+	"secret_missing": {"credentials", "put the secret that the reason names where [secrets] directory says, or into " +
+		"the environment of the nodes; the job is tried again by itself"},
 	"unauthorized": {"credentials", rights},
 	"forbidden":    {"credentials", rights},
 	"db_not_found": {"missing", "create the database, or set `create_target`, or correct the URL in the document"},

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -80,9 +81,12 @@ func (s *Store) WriteDocs(
 	edits = edits[:atOnce(edits)]
 	accepted := map[string]*content{} // by document, the last that passed the validation
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
-	db.Validate = func(next, _ *docs.Document) error {
+	db.Validate = func(next, prev *docs.Document) error {
 		if exempt(next.ID) {
 			return nil
+		}
+		if err := unmask(next, prev); err != nil {
+			return err
 		}
 		c, err := w.check(next)
 		if err == nil {
@@ -125,10 +129,43 @@ func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
 	if next.Deleted || stateOf(c.body) == string(Failed) {
 		return c, nil
 	}
-	if _, err := c.replication(s.Config.Parse); err != nil {
+	rep, err := c.replication(s.Config.Parse)
+	if err == nil {
+		err = MayRefer(rep, by.Admin)
+	}
+	if err != nil {
 		return nil, docs.Forbidden(err.Error())
 	}
 	return c, nil
+}
+
+// MayRefer returns an error for a replication that names secrets, unless it is an admin's: whoever may name a secret
+// and a server may read the secret.
+func MayRefer(rep *spec.Replication, admin bool) error {
+	if names := rep.References(); len(names) > 0 && !admin {
+		return fmt.Errorf("only admins may name secrets of the service, as `%s`", names[0])
+	}
+	return nil
+}
+
+// unmask puts secrets of the revision that is replaced back into the next one where that has ***** instead.
+func unmask(next, prev *docs.Document) error {
+	if next.Deleted || !spec.MayBeMasked(next.Body, prev == nil) {
+		return nil
+	}
+	var was ejson.Value
+	if prev != nil {
+		was, _ = ejson.Parse(prev.Body) // which was checked when it was written
+	}
+	body, err := ejson.Parse(next.Body)
+	if err != nil {
+		return docs.BadRequest("invalid UTF-8 JSON")
+	}
+	if body, err = spec.Unmask(body, was); err != nil {
+		return docs.Forbidden(err.Error())
+	}
+	next.Body = body.Append(nil)
+	return nil
 }
 
 // setOwner makes the writer the owner of a document that has none. Only admins write documents of

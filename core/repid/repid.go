@@ -128,7 +128,7 @@ func endpointV3(e *spec.Endpoint) []byte {
 func headers(e *spec.Endpoint) []byte {
 	var t terms
 	for _, h := range e.Headers {
-		t = append(t, terms{charlist(h.Name), charlist(h.Value.Reveal())}.tuple())
+		t = append(t, terms{charlist(h.Name), charlist(h.Value.Identity())}.tuple())
 	}
 	return t.list()
 }

@@ -384,3 +384,24 @@ func TestJobID(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestIDsOfReferences: the name of a secret is a part of an id where its text would be, and the password is not.
+func TestIDsOfReferences(t *testing.T) {
+	id := func(endpoint string) string {
+		r, err := spec.ParseRequest([]byte(`{"source":`+endpoint+`,"target":"http://t/b"}`), spec.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return New(Server{UUID: "u"}, r, "").String()
+	}
+	basic := func(password string) string {
+		return id(`{"url":"http://s/a","auth":{"basic":{"username":"u","password":` + password + `}}}`)
+	}
+	if basic(`{"secret":"x"}`) != basic(`"pass"`) {
+		t.Error("a password that is kept elsewhere changes the id")
+	}
+	header := func(value string) string { return id(`{"url":"http://s/a","headers":{"Authorization":` + value + `}}`) }
+	if header(`{"secret":"x"}`) == header(`{"secret":"y"}`) || header(`{"secret":"x"}`) == id(`"http://s/a"`) {
+		t.Error("the reference of a header is no part of the id")
+	}
+}

@@ -47,9 +47,28 @@ func Decode(raw []byte) (*Replication, error) {
 	return s.Replication, nil
 }
 
-// secrets returns the secrets that are set, always in the same order.
+// secrets returns the secrets that are set and are no references, always in the same order.
 func (r *Replication) secrets() (set []*Secret) {
-	var all []*Secret
+	for _, s := range r.places() {
+		if s.text != nil {
+			set = append(set, s)
+		}
+	}
+	return set
+}
+
+// References are the names of the secrets that the replication needs and that are kept elsewhere.
+func (r *Replication) References() (names []string) {
+	for _, s := range r.places() {
+		if s.name != "" {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// places are all secrets, set or not.
+func (r *Replication) places() (all []*Secret) {
 	for _, e := range []*Endpoint{&r.Source, &r.Target} {
 		all = append(all, &e.Credentials.User, &e.Credentials.Password)
 		for i := range e.Headers {
@@ -59,12 +78,7 @@ func (r *Replication) secrets() (set []*Secret) {
 			all = append(all, &e.Proxy.Credentials.User, &e.Proxy.Credentials.Password)
 		}
 	}
-	for _, s := range all {
-		if s.IsSet() {
-			set = append(set, s)
-		}
-	}
-	return set
+	return all
 }
 
 // Equal reports whether two replications are the same work: their endpoints, with credentials, and all

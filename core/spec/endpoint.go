@@ -111,10 +111,15 @@ func (p *parser) basicAuth(side string, v ejson.Value) Credentials {
 	}
 	user, _ := basic.Get("username")
 	password, _ := basic.Get("password")
-	if user.Kind != ejson.String || password.Kind != ejson.String {
-		p.badRequest("parameter `%s.auth.basic` must be an object with two strings, `username` and `password`", side)
+	text, name := secretOf(p, side+".auth.basic.password", password)
+	if user.Kind != ejson.String || password.Kind != ejson.String && password.Kind != ejson.Object {
+		p.badRequest("parameter `%s.auth.basic` must be an object with two strings, `username` and `password`; the "+
+			`password may name a secret: {"secret": NAME}`, side)
 	}
-	return NewCredentials(user.Text, password.Text)
+	if name != "" {
+		return Credentials{Hide(user.Text), Refer(name)}
+	}
+	return NewCredentials(user.Text, text)
 }
 
 // proxy reads a field with a proxy's URL. It returns nil if the field is absent or empty.

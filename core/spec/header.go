@@ -12,12 +12,23 @@ import (
 // defaultHeaders are the headers that CouchDB's replicator sends by itself. They are here for ids alone,
 // which hash the headers that differ from these. User-Agent is that of the release whose ids are reproduced.
 var defaultHeaders = []headerText{
-	{"Accept", "application/json"},
-	{"User-Agent", "CouchDB-Replicator/3.5.2"},
+	{name: "Accept", value: "application/json"},
+	{name: "User-Agent", value: "CouchDB-Replicator/3.5.2"},
 }
 
 // headerText is a header whose value is not hidden yet.
-type headerText struct{ name, value string }
+type headerText struct {
+	name, value string
+	secret      string // the name of the secret that is the value; value is empty then
+}
+
+// header hides the value.
+func (h headerText) header() Header {
+	if h.secret != "" {
+		return Header{h.name, Refer(h.secret)}
+	}
+	return Header{h.name, Hide(h.value)}
+}
 
 // headers reads an endpoint's headers and merges them with the defaults, sorted by name. A header of the user
 // replaces the default one if its name is spelled the same.
@@ -29,11 +40,15 @@ func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 	for _, m := range object.Members {
 		if strings.Trim(m.Name, tokenCharacters) != "" || m.Name == "" {
 			p.badRequest("parameter `%s.headers` has a name that HTTP does not allow", side)
-		} else if m.Value.Kind != ejson.String || strings.ContainsFunc(m.Value.Text, isControl) {
-			p.badRequest("parameter `%s.headers.%s` must be a string without control characters", side, m.Name)
 		}
-		headers = append(headers, headerText{m.Name, m.Value.Text})
+		value, secret := secretOf(p, side+".headers."+m.Name, m.Value)
+		if m.Value.Kind != ejson.Object && (m.Value.Kind != ejson.String || strings.ContainsFunc(value, isControl)) {
+			p.badRequest("parameter `%s.headers.%s` must be a string without control characters, or name a secret: "+
+				`{"secret": NAME}`, side, m.Name)
+		}
+		headers = append(headers, headerText{m.Name, value, secret})
 	}
+	checkSecretHeaders(p, side, headers)
 	for _, d := range defaultHeaders {
 		if !slices.ContainsFunc(headers, func(h headerText) bool { return h.name == d.name }) {
 			headers = append(headers, d)
@@ -41,6 +56,32 @@ func (p *parser) headers(side string, v ejson.Value) (headers []headerText) {
 	}
 	slices.SortFunc(headers, func(a, b headerText) int { return strings.Compare(a.name, b.name) })
 	return headers
+}
+
+// checkSecretHeaders refuses a header of a secret that is there twice: values of one name are joined, and what the
+// secret is shows only with each request.
+func checkSecretHeaders(p *parser, side string, headers []headerText) {
+	for i, h := range headers {
+		for j, other := range headers {
+			if i != j && h.secret != "" && strings.EqualFold(h.name, other.name) {
+				p.badRequest("parameter `%s.headers` has `%s` twice, which names a secret", side, h.name)
+			}
+		}
+	}
+}
+
+// secretOf reads a text, or the name of the secret that is the text. The caller refuses values that are neither a
+// string nor an object.
+func secretOf(p *parser, field string, v ejson.Value) (text, name string) {
+	if v.Kind != ejson.Object {
+		return v.Text, ""
+	}
+	named, has := v.Get("secret")
+	if !has || len(v.Members) != 1 || named.Kind != ejson.String || !ValidSecretName(named.Text) {
+		p.badRequest("parameter `%s` must be a string, or name a secret: {\"secret\": NAME}, with a NAME of 1 to %d "+
+			"letters, digits and _ - . that does not begin with a dot", field, maxSecretName)
+	}
+	return "", named.Text
 }
 
 // tokenCharacters are the characters of header names, RFC 9110 section 5.6.2.
@@ -66,7 +107,7 @@ func splitAuthorization(merged []headerText) ([]Header, Credentials) {
 	var headers []Header
 	for _, h := range merged {
 		if !slices.Contains(defaultHeaders, h) {
-			headers = append(headers, Header{h.name, Hide(h.value)})
+			headers = append(headers, h.header())
 		}
 	}
 	return headers, credentials
@@ -79,7 +120,7 @@ func joinByName(headers []headerText) []headerText {
 		if first, has := joined[key]; has {
 			h.name, value = first.name, first.value+", "+value
 		}
-		joined[key] = headerText{h.name, value}
+		joined[key] = headerText{h.name, value, h.secret}
 	}
 	var out []headerText
 	for _, key := range slices.Sorted(maps.Keys(joined)) {

@@ -32,6 +32,9 @@ func (s *service) replicate(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := jobstore.MayRefer(rep, q.User.Admin()); err != nil {
+		return web.Forbidden(err.Error())
+	}
 	if rep.Cancel {
 		return s.cancel(q, rep)
 	}

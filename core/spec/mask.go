@@ -1,0 +1,156 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+
+	"couchrelay/core/ejson"
+)
+
+// ErrMasked is in the chain of the error of a document that has ***** for a secret which is not known.
+var ErrMasked = errors.New(`is not known for this server and user: write it itself, or name it as {"secret": NAME}`)
+
+// MayBeMasked reports whether Unmask can change a body, or refuse it. A new one has no earlier revision.
+func MayBeMasked(body []byte, isNew bool) bool {
+	return bytes.Contains(body, []byte(mask)) || !isNew && bytes.ContainsRune(body, '@')
+}
+
+// Unmask puts the secrets of a document's last revision, prev, back into the next one where that has ***** instead, or
+// a user without the password in a URL, as documents are shown to readers who must not see them. It does so for the
+// same server and user only: a password must not be sent to another server by those who do not know it.
+func Unmask(next, prev ejson.Value) (ejson.Value, error) {
+	u := unmasker{}
+	next.Members = slices.Clone(next.Members)
+	for i := range next.Members {
+		m := &next.Members[i]
+		was, _ := prev.Get(m.Name)
+		u.field = m.Name
+		switch m.Name {
+		case "source", "target":
+			m.Value = u.endpoint(m.Value, was)
+		case "proxy", "source_proxy", "target_proxy":
+			m.Value = u.url(m.Value, was)
+		}
+	}
+	return next, u.err
+}
+
+// unmasker keeps the first mistake.
+type unmasker struct {
+	field string
+	err   error
+}
+
+// maskedError names what is masked.
+type maskedError struct{ what string }
+
+func (e maskedError) Error() string {
+	return e.what + ": " + mask + " stands for a secret that " + ErrMasked.Error()
+}
+func (e maskedError) Unwrap() error { return ErrMasked }
+
+func (u *unmasker) fail(what string) {
+	if u.err == nil {
+		u.err = maskedError{"`" + u.field + what + "`"}
+	}
+}
+
+// endpoint restores the secrets of a source or target.
+func (u *unmasker) endpoint(next, prev ejson.Value) ejson.Value {
+	from := addressOf(prev)
+	if next.Kind != ejson.Object {
+		return u.url(next, from)
+	}
+	same := sameServer(addressOf(next), from)
+	next.Members = slices.Clone(next.Members)
+	for i := range next.Members {
+		m := &next.Members[i]
+		was, _ := prev.Get(m.Name)
+		switch m.Name {
+		case "url":
+			m.Value = u.url(m.Value, from)
+		case "headers":
+			m.Value = u.members(".headers.", m.Value, was, same)
+		case "auth":
+			m.Value = u.auth(m.Value, was, same)
+		}
+	}
+	return next
+}
+
+// auth restores the password of basic authentication.
+func (u *unmasker) auth(next, prev ejson.Value, same bool) ejson.Value {
+	was, _ := prev.Get("basic")
+	next.Members = slices.Clone(next.Members)
+	for i := range next.Members {
+		if m := &next.Members[i]; m.Name == "basic" {
+			user, _ := m.Value.Get("username")
+			known, _ := was.Get("username")
+			m.Value = u.members(".auth.basic.", m.Value, was, same && user.Text == known.Text)
+		}
+	}
+	return next
+}
+
+// members restores the masked members of an object from those of the same names, if they may be.
+func (u *unmasker) members(where string, next, prev ejson.Value, may bool) ejson.Value {
+	next.Members = slices.Clone(next.Members)
+	for i := range next.Members {
+		m := &next.Members[i]
+		if m.Value.Kind != ejson.String || !strings.Contains(m.Value.Text, mask) {
+			continue
+		}
+		j := slices.IndexFunc(prev.Members, func(p ejson.Member) bool { return strings.EqualFold(p.Name, m.Name) })
+		if j < 0 || !may {
+			u.fail(where + m.Name)
+			continue
+		}
+		m.Value = prev.Members[j].Value
+	}
+	return next
+}
+
+// addressOf is the URL of an endpoint.
+func addressOf(v ejson.Value) ejson.Value {
+	if v.Kind == ejson.Object {
+		v, _ = v.Get("url")
+	}
+	return v
+}
+
+func sameServer(a, b ejson.Value) bool {
+	x, errX := ParseURL(a.Text)
+	y, errY := ParseURL(b.Text)
+	return errX == nil && errY == nil && x.Scheme == y.Scheme && strings.EqualFold(x.Host, y.Host) && x.Port == y.Port
+}
+
+// url restores the password and the query of a URL.
+func (u *unmasker) url(next, prev ejson.Value) ejson.Value {
+	to, err := ParseURL(next.Text)
+	if next.Kind != ejson.String || err != nil {
+		return next // which is refused for that
+	}
+	from, _ := ParseURL(prev.Text)
+	same := sameServer(next, prev)
+	user, password, has := strings.Cut(to.Userinfo, ":")
+	known, _, stored := strings.Cut(from.Userinfo, ":")
+	start := len(to.Scheme) + len("://")
+	switch {
+	case has && password != mask || !to.HasUserinfo:
+	case same && stored && user == known:
+		next.Text = next.Text[:start] + from.Userinfo + next.Text[start+len(to.Userinfo):]
+	case has:
+		u.fail("")
+	}
+	path, query, _ := strings.Cut(to.Path, "?")
+	if strings.Contains(query, mask) {
+		if of, _, asked := strings.Cut(from.Path, "?"); !same || !asked || of != path {
+			u.fail("")
+			return next
+		}
+		next.Text = strings.TrimSuffix(next.Text, to.Path) + from.Path
+	}
+	return next
+}

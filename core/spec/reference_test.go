@@ -1,0 +1,68 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const referring = `{"source":{"url":"http://h/a",
+	"headers":{"X-Token":{"secret":"token"},"authorization":{"secret":"a.b_C-1"}},
+	"auth":{"basic":{"username":"u","password":{"secret":"orders"}}}},"target":"http://u:p@h/b"}`
+
+// TestReferences: what names a secret is stored and shown by that name.
+func TestReferences(t *testing.T) {
+	r := document(t, referring)
+	if got := r.References(); !slices.Equal(got, []string{"orders", "a.b_C-1", "token"}) {
+		t.Errorf("references %q", got)
+	}
+	c := r.Source.Credentials
+	if c.User.Reveal() != "u" || c.Password.Reference() != "orders" || c.Password.Reveal() != "" {
+		t.Errorf("credentials %v", c)
+	}
+	raw, err := Encode(r)
+	if err != nil || !strings.Contains(string(raw), `{"secret":"orders"}`) {
+		t.Fatalf("%s, %v", raw, err)
+	}
+	again, err := Decode(raw)
+	if err != nil || !reflect.DeepEqual(again, r) || !Equal(again, r) {
+		t.Errorf("came back as %+v, %v", again, err)
+	}
+	other := document(t, strings.Replace(referring, `"orders"`, `"other"`, 1))
+	if Equal(r, other) {
+		t.Error("with another secret it is the same work")
+	}
+	plain := document(t, strings.Replace(referring, `{"secret":"orders"}`, `"orders"`, 1))
+	if Equal(r, plain) || len(plain.References()) != 2 {
+		t.Error("a password is taken for the name of a secret")
+	}
+}
+
+func TestNamesOfSecrets(t *testing.T) {
+	for _, bad := range []string{
+		`{"secret":""}`, `{"secret":"../x"}`, `{"secret":"a/b"}`, `{"secret":".hidden"}`, `{"secret":".."}`,
+		`{"secret":"a b"}`,
+		`{"secret":"a\\b"}`, `{"secret":"a\u0000"}`, `{"secret":"ä"}`, `{"secret":5}`, `{}`,
+		`{"secret":"a","x":1}`, `{"Secret":"a"}`,
+		`{"secret":"` + strings.Repeat("a", maxSecretName+1) + `"}`,
+	} {
+		for field, body := range map[string]string{
+			"source.auth.basic.password": `{"target":"http://h/b","source":{"url":"http://h",` +
+				`"auth":{"basic":{"username":"u","password":` + bad + `}}}}`,
+			"target.headers.X": `{"target":{"url":"http://h","headers":{"X":` + bad + `}},"source":"http://h/b"}`,
+		} {
+			_, err := parseDocument(body, DefaultConfig())
+			text := fmt.Sprint(err)
+			if !strings.Contains(text, "`"+field+"`") || !strings.Contains(text, `{"secret": NAME}`) {
+				t.Errorf("%s: %v", body, err)
+			}
+		}
+	}
+	twice := `{"target":"http://h/b","source":{"url":"http://h",` +
+		`"headers":{"authorization":"Bearer x","X":{"secret":"a"},"x":"b"}}}`
+	if _, err := parseDocument(twice, DefaultConfig()); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("%s: %v", twice, err)
+	}
+}
