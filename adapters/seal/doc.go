@@ -11,6 +11,7 @@
 //	spec                                the parsed replication of each job, with its credentials
 //	job data                            URLs with query parameters, and reasons that quote what servers answer
 //	refused                             reasons that quote what servers answer
+//	secret                              what signs the service's cookies
 //
 // All other rows stay plain, since the store itself computes with them or since nothing of an endpoint is in them:
 //

@@ -116,6 +116,7 @@ func (p *place) plant() {
 		}
 		return err
 	})
+	p.do(func(tx kv.Tx) error { tx.Set(p.store.Keys.Secret, []byte("hunter2cookies")); return nil })
 	p.run()
 }
 
@@ -186,7 +187,7 @@ func TestNoRowShowsASecret(t *testing.T) {
 	kinds := len(shown)
 	k := jobstore.KeysBelow(root)
 	for name, space := range map[string]tuple.Subspace{
-		"docs": k.Docs, "job": k.Jobs.Job, "spec": k.Spec, "refused": k.Refused,
+		"docs": k.Docs, "secret": k.Secret, "job": k.Jobs.Job, "spec": k.Spec, "refused": k.Refused,
 	} {
 		if !slices.ContainsFunc(shown, func(row string) bool { return space.Contains([]byte(row)) }) {
 			t.Errorf("no row of %s shows what was planted, without a seal", name)

@@ -19,7 +19,7 @@ func ServiceRows(root tuple.Subspace) Rows {
 		case k.Jobs.Job.Contains(key):
 			return len(afterText(key[len(k.Jobs.Job):])) > 0 // else it is the header
 		}
-		return k.Spec.Contains(key) || k.Refused.Contains(key)
+		return k.Spec.Contains(key) || k.Refused.Contains(key) || bytes.Equal(key, k.Secret)
 	}}
 }
 
