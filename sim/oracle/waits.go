@@ -27,8 +27,9 @@ type queued struct {
 
 var waitSubject = subject{
 	invariants: []Invariant{
-		{"L11", "While there is no trouble, a job waits for no more than a full turn of all that wait under fifo, 17 " +
-			"under tags, and under fair share one after its priority has decayed to 1, whatever its weight."},
+		{"L11", "While there is no trouble and max_churn is not 0, a job waits for no more than a full turn of " +
+			"all that wait under fifo, 17 under tags, and under fair share one after its priority has decayed to 1, " +
+			"whatever its weight."},
 	},
 	begin: func(c *chronicle) {
 		w := &waits{c, map[string]*queued{}}
@@ -72,7 +73,7 @@ func (w *waits) tick() {
 	}
 	slices.Sort(ready)
 	turn, clock := w.fullTurn(len(ready)), clockOf(order.Decay, w.w.Now())
-	excused := w.excused()
+	excused := w.excused(turn)
 	for _, id := range ready {
 		q := w.queued[id]
 		place, err := placeOf(w.shadows[id].header.Priority)
@@ -128,19 +129,22 @@ func (q *queued) bound(order schedule.Order) time.Duration {
 }
 
 // fullTurn is the time in which each of so many jobs that wait gets a slot: in every interval as many runs give way
-// in each node as may and have run for long enough.
+// in each node as may and have run for long enough. It is 0 when none may.
 func (w *waits) fullTurn(ready int) time.Duration {
 	interval, minRun := time.Duration(0), time.Duration(0)
 	slots, churn := 0, 0
 	for _, p := range w.nodes {
-		if p.Alive() && p.Roles().Has(node.Replication) {
-			s := p.Settings()
+		s := p.Settings()
+		if p.Alive() && p.Roles().Has(node.Replication) && s.MaxChurn > 0 {
 			slots, churn = slots+p.MaxJobs(), churn+min(p.MaxJobs(), s.MaxChurn)
 			interval, minRun = max(interval, s.Interval), max(minRun, s.MinRun)
 		}
 	}
+	if churn == 0 {
+		return 0
+	}
 	n := time.Duration(ready)
-	return max(n*interval/time.Duration(max(churn, 1)), n*(minRun+interval)/time.Duration(max(slots, 1)))
+	return max(n*interval/time.Duration(churn), n*(minRun+interval)/time.Duration(slots))
 }
 
 // handover is by how much waits are longer since nodes look at the queue once in an interval, for the ends of two
@@ -153,11 +157,14 @@ func (w *waits) handover() time.Duration {
 // late reports whether the world should have come to rest long ago.
 func (w *waits) late() bool { return w.w.Now() >= w.w.End().Add(w.w.Config().Settle) }
 
-// excused reports whether jobs may have to wait for more than turns: nodes come back or leave, settings change, or
-// one-shots run, which keep their slots until they end.
-func (w *waits) excused() bool {
+// excused reports whether jobs may have to wait for more than turns: no run gives way, nodes come back or leave,
+// settings change, or one-shots run, which keep their slots until they end.
+func (w *waits) excused(turn time.Duration) bool {
 	if w.late() {
 		return false
+	}
+	if turn == 0 {
+		return true
 	}
 	for _, p := range w.nodes {
 		if !p.Alive() || p.Draining() || p.Paused() {

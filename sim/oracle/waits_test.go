@@ -15,7 +15,7 @@ import (
 
 // TestWaits: each of two nodes has one run of two give way in every minute, so that a full turn of ten jobs takes five
 // minutes. Nodes may be late by four intervals, by a look every five seconds, twice half a minute in which runs stop,
-// and a minute: 6:05.
+// and a minute: 6:05. Nothing is promised while there is trouble, or no run gives way.
 func TestWaits(t *testing.T) {
 	c := world.Default()
 	c.Duration, c.Settle = 0, 3*time.Hour
@@ -94,11 +94,14 @@ func TestWaits(t *testing.T) {
 			r.breaks(c_.breaks)
 		})
 	}
-	trouble := c
+	trouble, still := c, c
 	trouble.Duration, trouble.Rates = 24*time.Hour, map[string]int{world.NodeSuspend: 1}
-	r := newRigIn(t, trouble, &waitSubject)
-	waits(tags, 0, 20*time.Hour)(r)
-	r.breaks("")
+	still.Duration, still.Settings.MaxChurn = 24*time.Hour, 0
+	for _, c := range []world.Config{trouble, still} {
+		r := newRigIn(t, c, &waitSubject)
+		waits(tags, 0, 20*time.Hour)(r)
+		r.breaks("")
+	}
 }
 
 // TestLimit: a world may settle for longer while a job has not had a turn, and after that.
