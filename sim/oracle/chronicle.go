@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
 	"couchrelay/sim/world"
 )
@@ -136,7 +137,7 @@ func (c *chronicle) followJob(id string, l landing) {
 		if header.State == jobs.Finished && (before.header == nil || before.header.State != jobs.Finished) {
 			after.over = now
 		}
-		c.readSpec(id, before, after)
+		c.readSpec(id, before, after, l)
 	}
 	c.shadows[id] = after
 	c.on.jobChanged.tell(change)
@@ -145,13 +146,15 @@ func (c *chronicle) followJob(id string, l landing) {
 	}
 }
 
-// readSpec reads the replication of a job that was made, as it is stored.
-func (c *chronicle) readSpec(id string, before, after *shadow) {
-	if before.header != nil && after.record.Created == before.record.Created {
+// readSpec reads the replication of a job that was made, as it is stored. Two requests may make a job at one moment.
+func (c *chronicle) readSpec(id string, before, after *shadow, l landing) {
+	of := c.w.Store().Keys.Spec.Sub(id)
+	stored := slices.ContainsFunc(l.Mutations, func(m ryw.Mutation) bool { return of.Contains(m.Key) })
+	if before.header != nil && after.record.Created == before.record.Created && !stored {
 		after.spec = before.spec
 		return
 	}
-	rows, err := c.w.Present().GetRange(c.w.Store().Keys.Spec.Sub(id).Range(), kv.RangeOptions{})
+	rows, err := c.w.Present().GetRange(of.Range(), kv.RangeOptions{})
 	if err != nil {
 		c.unreadable("replication of job "+id, err)
 	}

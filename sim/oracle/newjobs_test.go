@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobstore"
 	"couchrelay/sim/world"
@@ -73,4 +74,18 @@ func TestNewJobsHaveIDs(t *testing.T) {
 		{"no id, for a filter function", requested(function, ""), ""},
 		{"an id, for a filter function", requested(function, "rep"), "S18g"},
 	})
+}
+
+// TestJobsMadeAtOneMoment: of two requests that make a job at one moment, the last one counts.
+func TestJobsMadeAtOneMoment(t *testing.T) {
+	small := map[string]any{"create_target": true}
+	large := map[string]any{"create_target": true, "create_target_params": map[string]any{"q": 2}}
+	r := newRig(t, &newJobSubject)
+	id := r.request(small)
+	if other := r.request(large); other != id {
+		t.Fatalf("requests for jobs %s and %s", id, other)
+	}
+	r.pass(time.Second)
+	r.request(small)
+	r.breaks("")
 }
