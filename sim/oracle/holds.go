@@ -68,11 +68,10 @@ func (k *control) holdAsked(f world.HoldAsked) {
 	}
 }
 
-// holdMade has a hold be in force for certain. If it had been there before, the end of it for which a user has asked
-// may still come.
+// holdMade has a hold be in force for certain, unless an end of it for which a user has asked may still come.
 func (k *control) holdMade(f world.HoldMade) {
 	e, now := k.hold(f.ID), k.w.Now()
-	if e.makes.resolve(f.Asked); e.lifted < f.Asked && (f.New || !e.lifts.left(now)) {
+	if e.makes.resolve(f.Asked); e.lifted < f.Asked && !e.lifts.left(now) {
 		if !e.inForce() {
 			e.since = now
 		}

@@ -206,13 +206,13 @@ func (u steering) anyHold(site *decide.Site) jobstore.Hold {
 
 func (u steering) hold(ctx context.Context, e jobstore.Hold) error {
 	u.w.emit(HoldAsked{e.ID(), true})
-	now, made := u.w.Engine.Now(), false
-	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) (err error) {
-		made, err = jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.MakeHold(e)
+	now := u.w.Engine.Now()
+	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+		_, err := jobstore.Operator{Store: u.w.store, Tx: tx, By: Requester, Now: now}.MakeHold(e)
 		return err
 	})
 	if err == nil {
-		u.w.emit(HoldMade{e.ID(), e.Database, e.Server, now, made})
+		u.w.emit(HoldMade{e.ID(), e.Database, e.Server, now})
 	}
 	return err
 }
@@ -291,7 +291,6 @@ type (
 	HoldMade struct {
 		ID, Database, Server string
 		Asked                instant.Time
-		New                  bool // the last attempt found none that was in force already
 	}
 	// HoldLifted is a hold whose user was told that it is lifted.
 	HoldLifted struct {
