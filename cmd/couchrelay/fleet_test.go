@@ -169,7 +169,7 @@ func TestFleet(t *testing.T) {
 	b.kill()
 	f.ask(c)
 	f.await("b to be given up", func() bool { return f.members()["b"]["given_up_by"] != nil })
-	if b := f.members()["b"]; b["status"] != "lost" || b["running"] != 3.0 || b["given_up"] == nil {
+	if b := f.members()["b"]; b["status"] != "lost" || b["running"] != 0.0 || b["given_up"] == nil {
 		t.Errorf("b is %v", b)
 	}
 	if on := f.running(); on["b"] != 0 {

@@ -27,8 +27,8 @@ type nodeView struct {
 	Name     string      `json:"name"`
 	Version  string      `json:"version"`
 	Roles    node.Roles  `json:"roles"`
-	Status   node.Status `json:"status"` // lost: it is silent, and its jobs are being given to others
-	Running  int         `json:"running"`
+	Status   node.Status `json:"status"`  // lost: it is silent, and its jobs are being given to others
+	Running  int         `json:"running"` // 0 of a lost node
 	MaxJobs  int         `json:"max_jobs"`
 	Started  timestamp   `json:"start_time"`
 	LastSeen timestamp   `json:"last_seen"` // by the node's own clock
@@ -48,6 +48,9 @@ func viewOf(i *node.Info) nodeView {
 	}
 }
 
+// lose shows a node as lost. What it said of its jobs is not true any more: they are being given to others.
+func (v *nodeView) lose() { v.Status, v.Running = lost, 0 }
+
 // nodes reads the registry, in the order of names, with the nodes that were given up a while ago.
 func (s *service) nodes(q *web.Request) ([]nodeView, error) {
 	var gone []node.Gone
@@ -65,13 +68,14 @@ func (s *service) nodes(q *web.Request) ([]nodeView, error) {
 	for _, m := range members {
 		v := viewOf(&m.Info)
 		if m.Expired {
-			v.Status = lost
+			v.lose()
 		}
 		views = append(views, v)
 	}
 	for _, g := range gone {
 		v, at := viewOf(&g.Info), timestamp(g.At)
-		v.Status, v.GivenUp, v.GivenUpBy = lost, &at, g.By
+		v.GivenUp, v.GivenUpBy = &at, g.By
+		v.lose()
 		views = append(views, v)
 	}
 	slices.SortStableFunc(views, func(a, b nodeView) int { return cmp.Compare(a.Name, b.Name) })
