@@ -186,14 +186,10 @@ func (s *machine) Accept(t *rapid.T) {
 	if rapid.Bool().Draw(t, "in part") {
 		d.Part = Part(rapid.Uint64().Draw(t, "part"))
 	}
-	judge, parks := func(j *Job) (Verdict, error) { return Verdict{}, nil }, rapid.IntRange(0, 2).Draw(t, "parks") == 0
+	parks := rapid.IntRange(0, 2).Draw(t, "parks") == 0
+	judge := judgeOf{passes: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "passes")}
 	if parks {
-		judge = func(j *Job) (Verdict, error) {
-			if j.ID == "a" {
-				return Verdict{Lot: "green"}, nil
-			}
-			return Verdict{}, nil
-		}
+		judge.parks = "a"
 	}
 	do := run[Taken]
 	if parks { // repeated after it parked the only job that it took, it takes others
@@ -211,7 +207,7 @@ func (s *machine) Accept(t *rapid.T) {
 		t.Fatal(err)
 	}
 	ready := slices.DeleteFunc(s.ready(), func(j *Job) bool {
-		return d.MaxPriority != "" && string(j.Priority) > d.MaxPriority
+		return d.MaxPriority != "" && string(j.Priority) > d.MaxPriority || judge.Passes(j.ID)
 	})
 	head := ready[:min(len(ready), max(d.Max, d.Window))]
 	if late { // others may have come in front of what it chose from
@@ -253,6 +249,18 @@ func (s *machine) Accept(t *rapid.T) {
 	if len(got) == 0 && len(again.Jobs) > 0 {
 		t.Fatalf("accepted %v from nothing", again)
 	}
+}
+
+// judgeOf parks one job and passes over one, unless these are empty.
+type judgeOf struct{ parks, passes string }
+
+func (j judgeOf) Passes(id string) bool { return id == j.passes }
+
+func (j judgeOf) Judge(job *Job) (v Verdict, err error) {
+	if job.ID == j.parks {
+		v.Lot = "green"
+	}
+	return v, nil
 }
 
 // checkChoice compares what an accept took of the head of the queue with what it was asked for: the first

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -95,4 +96,49 @@ func TestMaxPriorityLooksNoFurther(t *testing.T) {
 		}
 	}
 	t.Error(failed)
+}
+
+// passing passes over the jobs of a map.
+type passing map[string]bool
+
+func (p passing) Passes(id string) bool { return p[id] }
+
+func (passing) Judge(*Job) (Verdict, error) { return Verdict{}, nil }
+
+// TestPassedOver: jobs behind some that are passed over are found, and an accept looks at no more rows than it may.
+func TestPassedOver(t *testing.T) {
+	const window = 16
+	for _, c := range []struct {
+		passed int
+		found  bool
+	}{{0, true}, {1, true}, {window, true}, {MaxPassed - 1, true}, {MaxPassed + 2*window, false}} {
+		db, q := newQueue(t)
+		register(t, db, q, "w")
+		gone := passing{}
+		must(t, db, func(tx kv.Tx) (struct{}, error) {
+			for i := range c.passed {
+				id := fmt.Sprint("gone", i)
+				gone[id] = true
+				if err := q.Add(tx, id, Schedule{Priority: tuple.Pack(1)}, nil); err != nil {
+					return struct{}{}, err
+				}
+			}
+			return struct{}{}, nil
+		})
+		for i := range window {
+			addWith(t, db, q, fmt.Sprint("job", i), 2)
+		}
+		rows := 0
+		taken := must(t, db, func(tx kv.Tx) (Taken, error) {
+			rows = 0
+			return q.Accept(reads{tx, tx.Snapshot(), &rows}, "w", Demand{Batch: 1, Max: 2, Window: window}, gone)
+		})
+		if len(taken.Jobs) == 2 != c.found || taken.Short == c.found || rows > MaxPassed+window {
+			t.Errorf("behind %d others: took %d, short %v, %d rows", c.passed, len(taken.Jobs), taken.Short, rows)
+		}
+		counts := must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) })
+		if want := int64(c.passed + window - len(taken.Jobs)); counts.Ready != want {
+			t.Errorf("behind %d others: %d are ready, want %d", c.passed, counts.Ready, want)
+		}
+	}
 }

@@ -56,7 +56,22 @@ type Taken struct {
 	// Parked is how many ready jobs went into lots instead of being taken. There may be more ready jobs behind
 	// those that were looked at.
 	Parked int
+	// Short reports that the accept looked no further, since it passed over MaxPassed jobs that are about to be
+	// removed.
+	Short bool
 }
+
+// Judge decides which jobs an accept takes.
+type Judge interface {
+	// Passes has the accept leave a job where it is, and look at the next ones instead, for the job is about to be
+	// removed.
+	Passes(id string) bool
+	// Judge is asked about each job that the accept is about to take, which it sees as if it were taken.
+	Judge(*Job) (Verdict, error)
+}
+
+// MaxPassed is about how many ready jobs an accept passes over.
+const MaxPassed = 1000
 
 // Verdict is what becomes of a job that an accept is about to take.
 type Verdict struct {
@@ -65,7 +80,7 @@ type Verdict struct {
 }
 
 // Accept gives the worker up to d.Max ready jobs, under a lock of the worker and d.Batch. It fails with
-// ErrLeaseLost without a live lease. judge, if given, is asked about each job, which it sees as if it were taken.
+// ErrLeaseLost without a live lease. judge may be nil.
 //
 // What it reads decides what it conflicts with: the lease, so that no expired worker accepts; its own rows
 // under this number, so that of two attempts of one accept only one takes jobs, and a repetition returns
@@ -73,7 +88,7 @@ type Verdict struct {
 // the same one. It looks at the queue through a snapshot, or every job that is added would conflict with
 // every accept.
 func (q *Queue) Accept(
-	tx kv.Tx, worker string, d Demand, judge func(*Job) (Verdict, error),
+	tx kv.Tx, worker string, d Demand, judge Judge,
 ) (t Taken, err error) {
 	if err := q.Keys.CheckLease(tx, worker); err != nil {
 		return t, err
@@ -87,12 +102,16 @@ func (q *Queue) Accept(
 		t.Jobs, err = q.acceptedBefore(tx, taken)
 		return t, err
 	}
-	rows, err := tx.Snapshot().GetRange(d.within(q.Keys.Ready), kv.RangeOptions{Limit: max(d.Max, d.Window)})
+	var passes func(string) bool
+	if judge != nil {
+		passes = judge.Passes
+	}
+	rows, short, err := firstReady(tx.Snapshot(), d.within(q.Keys.Ready), max(d.Max, d.Window), passes)
 	if err != nil {
 		return t, err
 	}
 	chosen, left := d.choose(rows)
-	t.Left = left
+	t.Left, t.Short = left, short
 	for n, id := range chosen {
 		if n%atOnce == 0 {
 			q.Keys.prefetch(tx, chosen[n:], q.Along)
@@ -108,7 +127,7 @@ func (q *Queue) Accept(
 		to.State, to.Resubmit, to.Lock = Running, false, Lock{Worker: worker, Batch: d.Batch}
 		var v Verdict
 		if judge != nil {
-			if v, err = judge(&to); err != nil {
+			if v, err = judge.Judge(&to); err != nil {
 				return t, err
 			}
 		}
@@ -124,6 +143,32 @@ func (q *Queue) Accept(
 		}
 	}
 	return t, nil
+}
+
+// firstReady reads up to n rows of the ready queue, and leaves out those of jobs that it passes over. It reports
+// whether there may be others behind MaxPassed of these.
+func firstReady(
+	r kv.Reader, at kv.Range, n int, passes func(id string) bool,
+) (rows []kv.KeyValue, short bool, err error) {
+	for passed, limit := 0, n; ; limit = MaxPassed {
+		page, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
+		if err != nil {
+			return nil, false, err
+		}
+		for _, row := range page {
+			switch {
+			case passes != nil && passes(string(row.Value)):
+				// Reached: a ready job of a deleted database is left to the sweep
+				passed++
+			case len(rows) < n:
+				rows = append(rows, row)
+			}
+		}
+		if len(page) < limit || len(rows) == n || passed >= MaxPassed {
+			return rows, len(page) == limit && len(rows) < n, nil
+		}
+		at.Begin = kv.KeyAfter(page[len(page)-1].Key)
+	}
 }
 
 // choose picks jobs of rows of the ready queue, and the first one that it leaves to others.
@@ -162,12 +207,26 @@ func (q *Queue) Head(r kv.Reader, n int, fromEnd bool) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return q.Keys.priorities(rows), nil
+}
+
+// First is Head for jobs that an accept would not pass over; see Judge.
+func (k Keys) First(r kv.Reader, n int, passes func(id string) bool) ([][]byte, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	rows, _, err := firstReady(r, k.Ready.Range(), n, passes)
+	return k.priorities(rows), err
+}
+
+// priorities are those of rows of the ready queue.
+func (k Keys) priorities(rows []kv.KeyValue) [][]byte {
 	list := make([][]byte, 0, len(rows))
 	for _, row := range rows {
 		id := tuple.AppendString(nil, string(row.Value))
-		list = append(list, bytes.TrimSuffix(bytes.TrimPrefix(row.Key, q.Keys.Ready), id))
+		list = append(list, bytes.TrimSuffix(bytes.TrimPrefix(row.Key, k.Ready), id))
 	}
-	return list, nil
+	return list
 }
 
 // acceptedBefore reads the jobs of an accept that turns out to have committed, in the order in which the

@@ -282,7 +282,11 @@ func (k Keys) setTail(tx kv.Tx, after schedule.Account) {
 
 // floor is the least tag that is given out; see schedule.Order.Tail.
 func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
-	first, err := s.Ready(r, 1)
+	head, err := s.Jobs.Head(r, 1, false)
+	if err != nil {
+		return 0, err
+	}
+	first, err := placesOf(head)
 	if err != nil {
 		return 0, err
 	}
@@ -309,12 +313,20 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	return nil
 }
 
-// Ready reads the places of the first n ready jobs.
+// Ready reads the places of the first n ready jobs, but for those of deleted databases, as Accept finds them.
 func (s *Store) Ready(r kv.Reader, n int) ([]schedule.Place, error) {
-	head, err := s.Jobs.Head(r, n, false)
+	dropped, err := s.Keys.DroppedDBs(r)
 	if err != nil {
 		return nil, err
 	}
+	head, err := s.Keys.Jobs.First(r, n, dropped.Has)
+	if err != nil {
+		return nil, err
+	}
+	return placesOf(head)
+}
+
+func placesOf(head [][]byte) ([]schedule.Place, error) {
 	places := make([]schedule.Place, 0, len(head))
 	for _, priority := range head {
 		p, err := placeOf(priority)

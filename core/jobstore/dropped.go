@@ -11,8 +11,8 @@ import (
 )
 
 // Drop notes that a replicator database is being deleted, in the transaction that deletes it. From then on no
-// list shows its jobs. SweepDropped removes them, in other transactions, since there may be many; any node
-// does that if this process ends before.
+// list shows its jobs, and no accept that reads the note takes one. SweepDropped removes them, in other transactions,
+// since there may be many; any node does that if this process ends before.
 func (s *Store) Drop(tx kv.Tx, instance tuple.UUID) {
 	tx.Set(s.Keys.Dropped.Pack(instancePrefix(instance)), nil)
 }
@@ -77,7 +77,8 @@ func SweepPause(took time.Duration) time.Duration {
 }
 
 // SweepDropped removes up to limit jobs of deleted databases. It begins with running jobs, so that their runs
-// end soon. It reports whether no deleted database is left.
+// end soon, and goes on with those that stand first among ready jobs, which accepts have to pass over. It reports
+// whether no deleted database is left.
 func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	rows, err := tx.GetRange(s.Keys.Dropped.Range(), kv.RangeOptions{Limit: 1})
 	if err != nil || len(rows) == 0 {
@@ -98,6 +99,9 @@ func (s *Store) SweepDropped(tx kv.Tx, limit int) (done bool, err error) {
 	}
 	if d.full() {
 		return false, nil
+	}
+	if err := d.first(); err != nil {
+		return false, err
 	}
 	more, err := d.byID()
 	if err != nil {
@@ -141,6 +145,34 @@ func (d *dropping) running() error {
 			ids = append(ids, id)
 		}
 	}
+	return d.removeAll(ids)
+}
+
+// first removes ready jobs among the first ones, as far as accepts pass over jobs; those of all deleted databases,
+// since an accept passes over them all.
+func (d *dropping) first() error {
+	if d.full() {
+		return nil
+	}
+	dropped, err := d.s.Keys.DroppedDBs(d.tx.Snapshot())
+	if err != nil {
+		return err
+	}
+	rows, err := d.tx.Snapshot().GetRange(d.s.Keys.Jobs.Ready.Range(), kv.RangeOptions{Limit: jobs.MaxPassed})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, row := range rows {
+		if id := string(row.Value); dropped.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	return d.removeAll(ids)
+}
+
+// removeAll removes jobs page by page.
+func (d *dropping) removeAll(ids []string) error {
 	for page := range slices.Chunk(ids, min(d.limit, dropPage)) {
 		if d.full() {
 			break

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +41,8 @@ func TestDueOfAClockAhead(t *testing.T) {
 	}
 }
 
-// TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is in no document's way for good.
+// TestRecreatedBeforeSwept: a job of a deleted database that is still to be swept is given to no worker, and is in no
+// document's way for good.
 func TestRecreatedBeforeSwept(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)
@@ -57,10 +57,10 @@ func TestRecreatedBeforeSwept(t *testing.T) {
 		work := taken.Work
 		return work, err
 	})
-	claim := func() error {
-		i := slices.IndexFunc(work, func(w Work) bool { return w.JobID == documentJobID(tuple.UUID{2}, "r") })
-		return b.claim(work[i], work[i].Record.RepID)
+	if len(work) != 1 || work[0].JobID != documentJobID(tuple.UUID{2}, "r") {
+		t.Fatalf("accepted %+v", work)
 	}
+	claim := func() error { return b.claim(work[0], work[0].Record.RepID) }
 	dup, is := errors.AsType[*Duplicate](claim())
 	if !is || !dup.Passing {
 		t.Errorf("before the sweep: %+v", dup)

@@ -35,22 +35,28 @@ type Taken struct {
 	Work   []Work
 	Left   string
 	Parked int
+	Short  bool
 }
 
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
 // chosen, and what it conflicts with. It parks those that are paused or under a hold, and conflicts with every
-// new hold, so no job is accepted once a hold has committed that matches it. An accept that is repeated after it
+// new hold, so no job is accepted once a hold has committed that matches it. It passes over jobs of databases that had
+// been deleted when it read, and leaves them to the sweep; see SweepDropped. An accept that is repeated after it
 // committed returns the same jobs.
 func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant.Time) (Taken, error) {
 	q := s.Keys.Jobs
 	tx.Prefetch(append(q.Signals(d.Part), q.Worker.Pack(worker), s.Keys.Order, s.Keys.Reindex),
-		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range(), s.Keys.Held.Range()})
+		[]kv.Range{q.Owned.Sub(worker, d.Batch).Range(), s.Keys.Held.Range(), s.Keys.Dropped.Range()})
 	holds, err := s.Keys.Holds(tx)
 	if err != nil {
 		return Taken{}, err
 	}
-	t := taking{s: s, tx: tx, holds: holds}
-	taken, err := s.Jobs.Accept(tx, worker, d, t.judge)
+	dropped, err := s.Keys.DroppedDBs(tx.Snapshot()) // each batch of a sweep writes there
+	if err != nil {
+		return Taken{}, err
+	}
+	t := taking{s: s, tx: tx, holds: holds, dropped: dropped}
+	taken, err := s.Jobs.Accept(tx, worker, d, &t)
 	if err != nil {
 		return Taken{}, err
 	}
@@ -66,17 +72,18 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 	if err := s.Keys.claim(tx, t.list); err != nil {
 		return Taken{}, err
 	}
-	return Taken{Work: t.list, Left: taken.Left, Parked: taken.Parked}, t.begin(node, now)
+	return Taken{Work: t.list, Left: taken.Left, Parked: taken.Parked, Short: taken.Short}, t.begin(node, now)
 }
 
 // taking is an accept under way.
 type taking struct {
-	s     *Store
-	tx    kv.Tx
-	holds []Hold
-	list  []Work
-	last  *Work // that was read
-	size  int   // of what was read, in bytes
+	s       *Store
+	tx      kv.Tx
+	holds   []Hold
+	dropped Dropped
+	list    []Work
+	last    *Work // that was read
+	size    int   // of what was read, in bytes
 }
 
 func (t *taking) read(j *jobs.Job) error {
@@ -85,8 +92,11 @@ func (t *taking) read(j *jobs.Job) error {
 	return err
 }
 
-// judge takes a job, or parks it if it must not run.
-func (t *taking) judge(j *jobs.Job) (v jobs.Verdict, err error) {
+// Passes passes over the jobs of deleted databases.
+func (t *taking) Passes(jobID string) bool { return t.dropped.Has(jobID) }
+
+// Judge takes a job, or parks it if it must not run.
+func (t *taking) Judge(j *jobs.Job) (v jobs.Verdict, err error) {
 	if err := t.read(j); err != nil {
 		return v, err
 	}

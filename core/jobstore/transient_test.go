@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
+	"couchrelay/core/schedule"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -224,4 +225,44 @@ func TestInitRefusesForeignKeys(t *testing.T) {
 	if !errors.Is(err, ErrForeign) || db.Hash() != before {
 		t.Errorf("%v, store changed %v", err, db.Hash() != before)
 	}
+}
+
+// TestDroppedAreNotAccepted: from the deletion of a database on its jobs get no slots, and running jobs give way to
+// others only. The sweep removes those first that accepts have to pass over, of all deleted databases.
+func TestDroppedAreNotAccepted(t *testing.T) {
+	b := newBench(t)
+	put := func(id string) {
+		b.now++
+		b.put(id, fmt.Sprintf(`{"source":"http://h/%s","target":"http://h/b"}`, id), admin)
+	}
+	put("z")
+	put("a")
+	b.now++
+	live := b.replicate("joe")
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{0}) // which is swept first
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	ready := func() int {
+		return len(get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) }))
+	}
+	if n := ready(); n != 1 {
+		t.Errorf("%d jobs are ready for slots, want 1", n)
+	}
+	if w := b.accept(); w.JobID != live {
+		t.Errorf("accepted %s", w.JobID)
+	}
+	if n := ready(); n != 0 {
+		t.Errorf("%d jobs are ready for slots, want none", n)
+	}
+	b.do1(func(tx kv.Tx) error { _, err := b.s.SweepDropped(tx, 1); return err })
+	b.wantState(jobID("z"), "absent")
+	b.wantState(jobID("a"), Pending)
+	for done := false; !done; {
+		b.do1(func(tx kv.Tx) (err error) { done, err = b.s.SweepDropped(tx, 1); return err })
+	}
+	b.wantState(jobID("a"), "absent")
+	b.wantState(live, Running)
+	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
 }

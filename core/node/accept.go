@@ -63,6 +63,9 @@ func (n *Node) onAccepted(a Accepted) {
 		return
 	}
 	if len(a.Work) == 0 {
+		if a.Short {
+			n.timers.poll = min(n.timers.poll, n.clock.Steady.Add(sweepRest))
+		}
 		if !n.awaiting[ReadyJobs] || !n.awaited.Covers(n.part) {
 			n.awaiting[ReadyJobs], n.awaited = true, n.part
 			n.emit(Await{Topic: ReadyJobs, Seen: a.Signal, Part: n.part})

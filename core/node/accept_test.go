@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
 	"couchrelay/core/schedule"
 )
 
@@ -79,5 +81,67 @@ func TestLookAtManyAccounts(t *testing.T) {
 	d.step(Wake{})
 	if parts != 10 || len(d.share.accounts) != 901 {
 		t.Errorf("the next time it saw %d accounts in %d transactions", len(d.share.accounts), parts-5)
+	}
+}
+
+// TestBehindDeletedDatabases: a node that found nothing but jobs of deleted databases asks again a second later, and
+// is told of others meanwhile.
+func TestBehindDeletedDatabases(t *testing.T) {
+	w := newWorld(t)
+	d := w.start("n", func(c *Config) { c.PollInterval = time.Hour })
+	w.pass(10 * time.Second)
+	accepts := 0
+	d.hold = func(q Request) bool {
+		_, is := q.(Accept)
+		if is {
+			accepts++
+		}
+		return is
+	}
+	d.hungry = true
+	d.step(Wake{})
+	for i := range 5 {
+		if accepts != i+1 || len(d.held) != i+1 {
+			t.Fatalf("%d accepts after %d seconds", accepts, i)
+		}
+		d.step(Done{ID: d.held[i].ID, Result: Accepted{Short: true}})
+		if len(d.awaits) == 0 || !d.awaiting[ReadyJobs] {
+			t.Error("it does not wait to be told of jobs")
+		}
+		w.pass(sweepRest)
+	}
+	d.step(Done{ID: d.held[5].ID, Result: Accepted{}})
+	if w.pass(time.Minute); accepts != 6 {
+		t.Errorf("%d accepts in all", accepts)
+	}
+}
+
+// TestNoneGivesWayToDropped: jobs of a deleted database that wait count for no rotation.
+func TestNoneGivesWayToDropped(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3, true)
+	look := func() Surveyed {
+		w.t.Helper()
+		seen, err := kv.Run(context.Background(), w.db, func(tx kv.Tx) (Result, error) {
+			return Perform(tx, w.s, Survey{First: 2}, w.now)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen.(Surveyed)
+	}
+	if got := look(); got.Ready != 3 || len(got.First) != 2 {
+		t.Errorf("before the deletion: %+v", got)
+	}
+	w.do(func(tx kv.Tx) error {
+		db, err := w.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		w.s.Drop(tx, db.Instance)
+		return w.s.Docs.Delete(tx, "_replicator", db.Instance)
+	})
+	if got := look(); got.Ready != 0 || len(got.First) != 0 {
+		t.Errorf("after the deletion: %+v", got)
 	}
 }

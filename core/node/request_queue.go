@@ -24,6 +24,7 @@ type Accepted struct {
 	Signal int64
 	Left   string
 	Parked int // ready jobs that were parked instead; there may be others behind them
+	Short  bool
 }
 
 func (q Accept) String() string {
@@ -41,7 +42,7 @@ func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, 
 		return nil, err
 	}
 	signal, err := s.Jobs.Signal(tx.Snapshot(), q.Demand.Part)
-	return Accepted{Work: taken.Work, Signal: signal, Left: taken.Left, Parked: taken.Parked}, err
+	return Accepted{Work: taken.Work, Signal: signal, Left: taken.Left, Parked: taken.Parked, Short: taken.Short}, err
 }
 
 func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Accepted)) }
@@ -144,6 +145,10 @@ func (q Survey) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, 
 	}
 	if seen.First, err = s.Ready(r, q.First); err != nil {
 		return nil, err
+	}
+	if len(seen.First) == 0 && q.First > 0 {
+		// Reached: all ready jobs are of deleted databases, and no run gives way for them
+		seen.Counts.Ready = 0
 	}
 	if seen.Order, err = s.Order(r); err != nil {
 		return nil, err

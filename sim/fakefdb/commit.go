@@ -125,7 +125,8 @@ func (db *Database) tryLand(l *landing) {
 	db.log.Forget(now - window)
 	db.data.prune(now - window)
 	if db.onCommit != nil {
-		db.onCommit(Landing{Tx: l.t, Version: l.version, Stamp: l.stamp, Mutations: l.commit.Mutations})
+		mutations := l.commit.Mutations
+		db.onCommit(Landing{Tx: l.t, Version: l.version, Stamp: l.stamp, Mutations: mutations, Read: l.readVersion})
 	}
 }
 

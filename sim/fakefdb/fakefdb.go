@@ -57,6 +57,7 @@ type Landing struct {
 	Version   int64
 	Stamp     [10]byte
 	Mutations []ryw.Mutation // as applied; not to be changed
+	Read      int64          // the version that the transaction read, 0 if it read nothing
 }
 
 // Stats counts what the store did.

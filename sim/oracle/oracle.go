@@ -83,7 +83,7 @@ var subjects = []*subject{
 	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject, &fieldSubject, &claimSubject,
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
-	&lifeSubject, &requestSubject, &controlSubject, &parkingSubject, &waiterSubject,
+	&lifeSubject, &requestSubject, &controlSubject, &parkingSubject, &waiterSubject, &dropSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject, &refusedSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
 	&reportSubject, &quietSubject,

@@ -351,7 +351,8 @@ func (o *parts) checkOwnFirst(l landing, own jobs.Part, q node.Accept, beside st
 	}
 	read := o.w.Now().Add(-readAge)
 	for id, since := range o.ready { // in any order: one is enough
-		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) {
+		_, dropped := o.dropped[o.shadows[id].instance()]
+		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) && !dropped {
 			o.Fail("S32b", "job %s is taken by %v beside its part %x, and %s in it waits since %s",
 				beside, q, own, id, since)
 		}

@@ -67,7 +67,7 @@ func (w *waits) tick() {
 	}
 	ready := []string(nil)
 	for id, s := range w.shadows {
-		if s.header != nil && s.header.Ready() {
+		if _, dropped := w.dropped[s.instance()]; !dropped && s.header != nil && s.header.Ready() {
 			ready = append(ready, id)
 		}
 	}
