@@ -20,6 +20,9 @@ type Request struct {
 	Rest []string
 	// User is the user that sends the request. The router's guard sets it.
 	User User
+	// Admin says that the user may do everything with what the path names: it is an admin of the server, or of the
+	// database. The route's Access sets it.
+	Admin bool
 
 	params []param
 	began  bool // the status line is written: an error can only cut the answer off

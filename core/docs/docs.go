@@ -46,6 +46,7 @@ package docs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,7 +86,12 @@ const (
 const DefaultRevsLimit = 1000
 
 // Store holds databases under one root.
-type Store struct{ names, instances, uploads tuple.Subspace }
+type Store struct {
+	// DefaultSecurity is the security object of databases that were given none; {} if empty.
+	DefaultSecurity string
+
+	names, instances, uploads tuple.Subspace
+}
 
 // New returns the store whose keys are in root.
 func New(root tuple.Subspace) *Store {
@@ -256,11 +262,11 @@ func (db *Database) SetRevsLimit(limit int) error {
 	return nil
 }
 
-// Security returns the security object as JSON, {} if none was set.
+// Security returns the security object as JSON.
 func (db *Database) Security() ([]byte, error) {
 	value, _, err := getSplit(db.tx, db.key(keySecurity))
 	if value == nil && err == nil {
-		value = []byte("{}")
+		value = []byte(cmp.Or(db.store.DefaultSecurity, "{}"))
 	}
 	return value, err
 }
@@ -270,6 +276,9 @@ func (db *Database) SetSecurity(object []byte) error {
 	value, err := compact(object)
 	if err != nil || value[0] != '{' {
 		return BadRequest("the security object must be a JSON object")
+	}
+	if _, err := ParseSecurity(value); err != nil {
+		return err
 	}
 	_, old, err := getSplit(db.tx, db.key(keySecurity))
 	if err != nil {

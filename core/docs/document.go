@@ -24,6 +24,19 @@ type Document struct {
 	Meta        Meta
 }
 
+// With returns the revision with another body, for readers that must not see its own. The name of the revision is made
+// up, so that nobody takes the two for the same.
+func (d *Document) With(body []byte) *Document {
+	c := *d
+	c.Body = body
+	parent := revtree.Rev{Gen: d.Rev.Gen - 1}
+	if len(d.Ancestors) > 0 {
+		parent.ID = d.Ancestors[0]
+	}
+	c.Rev = newRev(parent, &c)
+	return &c
+}
+
 // Meta is information about a document that a reader may ask for. Fields that were not asked for are nil.
 type Meta struct {
 	Conflicts        []revtree.Rev // other leaves that are not deleted

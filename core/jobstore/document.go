@@ -83,7 +83,10 @@ func (s *Store) WriteDocs(
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
 	db.Validate = func(next, prev *docs.Document) error {
 		if exempt(next.ID) {
-			return nil
+			return w.mayDesign()
+		}
+		if err := w.mayReplace(next.ID); err != nil {
+			return err
 		}
 		if err := unmask(next, prev); err != nil {
 			return err
@@ -180,7 +183,7 @@ func setOwner(body *ejson.Value, by Writer) error {
 	case !has, by.Admin && owner.Kind == ejson.Null:
 		set(body, "owner", name)
 	case !by.Admin && (owner.Kind != name.Kind || owner.Text != name.Text):
-		return docs.Forbidden("Can't update replication documents from other users.")
+		return errOthers
 	}
 	return nil
 }

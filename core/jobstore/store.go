@@ -93,7 +93,9 @@ func New(root tuple.Subspace, c Config) *Store {
 	queue := jobs.New(keys.Jobs)
 	queue.Along = func(jobID string) kv.Range { return keys.Spec.Sub(jobID).Range() }
 	queue.Moved = keys.moved
-	return &Store{Jobs: queue, Docs: docs.New(keys.Docs), Keys: keys, Config: c}
+	databases := docs.New(keys.Docs)
+	databases.DefaultSecurity = docs.AdminsOnly
+	return &Store{Jobs: queue, Docs: databases, Keys: keys, Config: c}
 }
 
 // IsReplicatorDB reports whether a database's documents are replications: those of _replicator, and of any

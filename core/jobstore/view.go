@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"couchrelay/core/instant"
@@ -84,6 +85,20 @@ func (r *Record) View() View {
 		v.Problem = r.explanation()
 	case r.LastStart != 0 || r.Stats != Stats{}:
 		v.Stats = &r.Stats
+	}
+	return v
+}
+
+// Redacted is what users are told that may know of the job and nothing more: URLs have no queries.
+func (v View) Redacted() View {
+	for _, address := range []*string{&v.Source, &v.Target, &v.SourceProxy, &v.TargetProxy} {
+		if *address != "" {
+			*address = RedactURL(*address)
+		}
+	}
+	v.Problem, v.History = RedactText(v.Problem), slices.Clone(v.History)
+	for i := range v.History {
+		v.History[i].Reason = RedactText(v.History[i].Reason)
 	}
 	return v
 }

@@ -267,7 +267,7 @@ func (w *rowWriter) row(r docs.Listed, s *shown) error {
 		return w.raw(text)
 	}
 	text = append(unclosed(text), `,"doc":`...)
-	if r.Doc == nil { // the document is deleted
+	if r.Doc = w.q.viewed(w.q, r.Doc); r.Doc == nil { // the document is deleted, or not for this client
 		return w.raw(append(text, "null}"...))
 	}
 	if err := w.raw(text); err != nil {

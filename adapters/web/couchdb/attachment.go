@@ -212,6 +212,9 @@ func (q *request) getAttachment() error {
 	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) {
 		return db.Read(q.id, docs.Want{Rev: rev})
 	})
+	if err == nil {
+		d, err = q.view(q, d)
+	}
 	if err != nil {
 		return err
 	}

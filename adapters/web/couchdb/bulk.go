@@ -348,6 +348,7 @@ func (q *request) sendBulk(wanted []bulkWanted) error {
 		if err != nil {
 			return err
 		}
+		q.viewAll(q, answers)
 		if !q.Began() {
 			q.Begin(http.StatusOK, "application/json")
 		}

@@ -155,6 +155,9 @@ func (f *feed) filterSelector(raw jsontext.Value) error {
 		return web.BadRequest("%v", err)
 	}
 	f.ask.Match = func(d *docs.Document) bool {
+		if d = f.viewed(f.request, d); d == nil { // else a selector would find out what the client may not see
+			return false
+		}
 		matches, err := selector.Match(d.Body, fieldsOf(d)...)
 		return matches && err == nil
 	}

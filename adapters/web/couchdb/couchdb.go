@@ -32,6 +32,11 @@ type Options struct {
 
 	// Members are names with an underscore that documents may have besides CouchDB's own.
 	Members []string
+	// View returns what the client may see of a document; its error is the answer where one document is asked for, and
+	// the document is left out of lists.
+	View func(q *web.Request, d *docs.Document) (*docs.Document, error)
+	// Prepare is called with edits before they are written, outside of the transaction. It may change their bodies.
+	Prepare func(q *web.Request, edits []docs.Edit) error
 	// Write writes documents, in the place of db.Update and like it: it may write more in the same
 	// transaction.
 	Write func(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error)

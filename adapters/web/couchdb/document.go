@@ -26,6 +26,9 @@ func (q *request) getDocument() error {
 		return err
 	}
 	d, err := do(q, func(_ kv.Tx, db *docs.Database) (*docs.Document, error) { return db.Read(q.id, want) })
+	if err == nil {
+		d, err = q.view(q, d)
+	}
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (f *feed) row(c docs.Change) error {
 		revs[i].Rev = rev.String()
 	}
 	row := unclosed(encode(changeRow{c.Seq.String(), c.ID, revs, c.Deleted}))
-	if c.Doc != nil {
+	if c.Doc = f.viewed(f.request, c.Doc); c.Doc != nil {
 		f.shown.mark(c.Doc, docs.Inline)
 		if _, err := f.W.Write(append(row, `,"doc":`...)); err != nil {
 			return err

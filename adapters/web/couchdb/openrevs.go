@@ -30,6 +30,7 @@ func (q *request) openRevs() error {
 	if err != nil {
 		return err
 	}
+	q.viewAll(q, answers)
 	if len(answers[0]) == 0 && wanted.Revs == nil {
 		return docs.ErrMissing
 	}

@@ -108,6 +108,11 @@ func doAt[T any](q *request, o kv.Options, fn func(tx kv.Tx, db *docs.Database) 
 
 // update writes edits, in as many transactions as it takes.
 func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
+	if q.Prepare != nil {
+		if err := q.Prepare(q.Request, edits); err != nil {
+			return nil, err
+		}
+	}
 	all := make([]docs.Written, 0, len(edits))
 	for len(edits) > 0 {
 		some, err := updateSome(q, edits)

@@ -14,6 +14,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/users"
 	"couchrelay/sim/fakefdb"
 
 	"github.com/benbjohnson/clock"
@@ -75,16 +76,16 @@ func (r *rig) set(settings ...string) {
 func (r *rig) user(name, body string) {
 	r.Helper()
 	err := kv.Do(r.Context(), r.DB, func(tx kv.Tx) error {
-		err := r.Users.Create(tx, UsersDB, tuple.UUID{1}, instant.Time(1))
+		err := r.Users.Create(tx, users.Database, tuple.UUID{1}, instant.Time(1))
 		if err != nil {
 			return err
 		}
-		db, err := r.Users.Open(tx, UsersDB)
+		db, err := r.Users.Open(tx, users.Database)
 		if err != nil {
 			return err
 		}
-		old, _ := db.Read(userPrefix+name, docs.Want{})
-		d := docs.Document{ID: userPrefix + name, Body: []byte(body)}
+		old, _ := db.Read(users.Prefix+name, docs.Want{})
+		d := docs.Document{ID: users.Prefix + name, Body: []byte(body)}
 		if old != nil {
 			d.Rev = old.Rev
 		}

@@ -2,10 +2,12 @@ package login
 
 import (
 	"cmp"
+	"crypto/pbkdf2"
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,13 +15,8 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/json"
 	"couchrelay/core/kv"
+	"couchrelay/core/users"
 )
-
-// UsersDB is the database of users.
-const UsersDB = "_users"
-
-// userPrefix begins the ids of users' documents; the rest is the name.
-const userPrefix = "org.couchdb.user:"
 
 // account returns the account with a name, nil if none is known here.
 func (l *Login) account(s *settings, q *web.Request, name string) (*account, error) {
@@ -30,11 +27,11 @@ func (l *Login) account(s *settings, q *web.Request, name string) (*account, err
 		return nil, nil
 	}
 	doc, err := web.Run(q, l.DB, kv.Options{Stale: true, Tag: "login"}, func(tx kv.Tx) (*docs.Document, error) {
-		db, err := l.Users.Open(tx, UsersDB)
+		db, err := l.Users.Open(tx, users.Database)
 		if err != nil {
 			return nil, err
 		}
-		return db.Read(userPrefix+name, docs.Want{})
+		return db.Read(users.Prefix+name, docs.Want{})
 	})
 	if _, gone := errors.AsType[*docs.Error](err); gone {
 		return nil, nil
@@ -102,4 +99,22 @@ func (s *settings) derived(body *userBody, first func(string) string) *account {
 		return nil
 	}
 	return derived(prf, want, body.Salt, body.Iterations, first)
+}
+
+// Derive returns the key of a new password.
+func (l *Login) Derive(q *web.Request, password string) (users.Key, error) {
+	if len(password) > maxPassword {
+		return users.Key{}, web.TooLarge(maxPassword)
+	}
+	release, err := l.slot(q)
+	if err != nil {
+		return users.Key{}, err
+	}
+	defer release()
+	s := l.settings.Load()
+	k := users.Key{PRF: s.PRF, Salt: newSalt(), Iterations: strconv.Itoa(s.Iterations)}
+	prf := prfs[k.PRF]
+	key, err := pbkdf2.Key(prf, password, []byte(k.Salt), s.Iterations, prf().Size())
+	k.Key = hex.EncodeToString(key)
+	return k, err
 }

@@ -47,17 +47,17 @@ const configPath = "/_node/{node}/_config"
 type configAPI struct{ *service }
 
 // routes lists the endpoints of the configuration, which are CouchDB's. That a section can be written is ours.
-func (a configAPI) routes(access web.Access) []web.Route {
+func (a configAPI) routes() []web.Route {
 	const section = configPath + "/{section}"
 	const key = section + "/{key...}" // names of databases have slashes
 	return []web.Route{
-		{Method: "GET", Path: configPath, Access: access, Handler: a.forThis(a.showConfig)},
-		{Method: "POST", Path: configPath + "/_reload", Access: access, Handler: a.forThis(a.reloadConfig)},
-		{Method: "GET", Path: section, Access: access, Handler: a.forThis(a.showSection)},
-		{Method: "PUT", Path: section, Access: access, Handler: a.forThis(a.putSection)},
-		{Method: "GET", Path: key, Access: access, Handler: a.forThis(a.showKey)},
-		{Method: "PUT", Path: key, Access: access, Handler: a.forThis(a.putKey)},
-		{Method: "DELETE", Path: key, Access: access, Handler: a.forThis(a.deleteKey)},
+		{Method: "GET", Path: configPath, Handler: a.forThis(a.showConfig)},
+		{Method: "POST", Path: configPath + "/_reload", Handler: a.forThis(a.reloadConfig)},
+		{Method: "GET", Path: section, Handler: a.forThis(a.showSection)},
+		{Method: "PUT", Path: section, Handler: a.forThis(a.putSection)},
+		{Method: "GET", Path: key, Handler: a.forThis(a.showKey)},
+		{Method: "PUT", Path: key, Handler: a.forThis(a.putKey)},
+		{Method: "DELETE", Path: key, Handler: a.forThis(a.deleteKey)},
 	}
 }
 

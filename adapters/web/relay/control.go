@@ -89,6 +89,9 @@ func (s control) order(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mustSteer(q, id); err != nil {
+		return err
+	}
 	var answer done
 	now := s.now()
 	_, err = web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {

@@ -112,6 +112,9 @@ type (
 
 // explainJob answers GET /_scheduler/jobs/ID/explain.
 func (s *service) explainJob(q *web.Request, id string) error {
+	if err := s.mustSteer(q, id); err != nil {
+		return err
+	}
 	asking := explain.Asking{Now: s.now()}
 	churn := s.Host.Config(q.Context())["replicator"]["max_churn"].Value
 	asking.MaxChurn, _ = strconv.Atoi(churn) // 0, which is unknown, for a host that does not tell

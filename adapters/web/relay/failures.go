@@ -44,6 +44,9 @@ func (s *service) listFailures(q *web.Request, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mustSteer(q, id); err != nil {
+		return err
+	}
 	page, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*failures, error) {
 		jobID, rec, err := s.Store.Find(tx, id)
 		if err != nil || rec == nil {

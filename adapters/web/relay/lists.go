@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"couchrelay/adapters/web"
@@ -31,6 +32,7 @@ type list struct {
 	jobstore.Listing
 	s        *service
 	q        *web.Request
+	sight    sight
 	database string // empty for all
 	node     string
 	keys     []string // ids of jobs, if given
@@ -58,7 +60,7 @@ func (s *service) listJobs(q *web.Request) error {
 	}
 	views := []job{}
 	for _, j := range l.jobs {
-		views = append(views, jobOf(j.ID, j.View()))
+		views = append(views, jobOf(j.ID, l.sight.view(j.Record)))
 	}
 	return q.SendJSON(http.StatusOK, struct {
 		listed
@@ -87,7 +89,7 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	}
 	views := []document{}
 	for _, j := range l.jobs {
-		views = append(views, documentOf(j.ID, j.View()))
+		views = append(views, documentOf(j.ID, l.sight.view(j.Record)))
 	}
 	return q.SendJSON(http.StatusOK, struct {
 		listed
@@ -97,7 +99,14 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 
 // newList reads the list that a request asks for; most is the limit when there is no parameter for it.
 func (s *service) newList(q *web.Request, f jobstore.Filter, database string, most int64) (*list, error) {
-	l := &list{Listing: jobstore.Listing{Filter: f}, s: s, q: q, database: database}
+	v, err := s.sightOf(q)
+	if err != nil {
+		return nil, err
+	}
+	if !v.enters(database) {
+		return nil, errNotMember
+	}
+	l := &list{Listing: jobstore.Listing{Filter: f}, s: s, q: q, sight: v, database: database}
 	if err := l.parameters(most); err != nil {
 		return nil, err
 	}
@@ -105,7 +114,7 @@ func (s *service) newList(q *web.Request, f jobstore.Filter, database string, mo
 	if l.byKeys {
 		read = l.readKeys
 	}
-	err := read()
+	err = read()
 	if errors.Is(err, jobstore.ErrReindexing) {
 		err = &web.Error{Status: http.StatusServiceUnavailable, Name: "indexing", Reason: err.Error()}
 	}
@@ -150,11 +159,25 @@ func (l *list) page(r jobstore.Lists, part jobstore.Listing, first bool) (page j
 		if err != nil {
 			return page, err
 		}
-		if l.total = nil; known {
+		if l.total = nil; known && l.sight.all {
 			l.total = &total
 		}
 	}
-	return r.Page(part)
+	if l.sight.all {
+		return r.Page(part)
+	}
+	return l.seen(r, part)
+}
+
+// seen reads a page without the jobs that the user does not see. Those are not skipped either.
+func (l *list) seen(r jobstore.Lists, part jobstore.Listing) (jobstore.Listed, error) {
+	skip := part.Skip
+	part.Skip = 0
+	page, err := r.Page(part)
+	page.Jobs = slices.DeleteFunc(page.Jobs, func(j jobstore.Job) bool { return !l.sight.sees(j.Record) })
+	page.Skipped = min(skip, int64(len(page.Jobs)))
+	page.Jobs = page.Jobs[page.Skipped:]
+	return page, err
 }
 
 // resolve looks up what names stand for: the node's workers.

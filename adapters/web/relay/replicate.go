@@ -44,7 +44,11 @@ func (s *service) replicate(q *web.Request) error {
 	})
 	var duplicate *jobstore.Duplicate
 	if errors.As(err, &duplicate) {
-		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: err.Error()}
+		reason := err.Error()
+		if !q.User.Admin() {
+			reason = "another job has this replication" // which may be of a database that the user does not see
+		}
+		return &web.Error{Status: http.StatusConflict, Name: "conflict", Reason: reason}
 	}
 	if err != nil {
 		return err
@@ -115,12 +119,20 @@ func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 	if id == "" {
 		id = repid.JobID(s.Store.Config.Server, rep, q.User.Name)
 	}
+	v, err := s.sightOf(q)
+	if err != nil {
+		return err
+	}
 	cancelled := "" // an attempt whose outcome is unknown may have removed it already
-	_, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
+	_, err = web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
 		jobID, rec, err := s.Store.Find(tx, id)
 		switch {
 		case err != nil || rec == nil:
 			return struct{}{}, err
+		case rec.Transient() && !v.sees(rec):
+			return struct{}{}, web.Unauthorized("Can't cancel a replication triggered by another user")
+		case !v.sees(rec):
+			return struct{}{}, nil
 		case !rec.Transient():
 			return struct{}{}, web.Forbidden("the replication belongs to document " + rec.DocID + " of " + rec.Database +
 				"; delete that to stop it")

@@ -29,10 +29,14 @@ func (s *service) oneJob(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	if rec == nil {
+	v, err := s.sightOf(q)
+	if err != nil {
+		return err
+	}
+	if rec == nil || !v.sees(rec) {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, jobOf(id, rec.View()))
+	return q.SendJSON(http.StatusOK, jobOf(id, v.view(rec)))
 }
 
 // docs lists the replications of a database, or tells one. The slashes of a database's name need not be
@@ -68,6 +72,13 @@ func (s *service) prefixOf(tx kv.Tx, database string) (string, error) {
 }
 
 func (s *service) oneDoc(q *web.Request, database, docID string) error {
+	v, err := s.sightOf(q)
+	if err != nil {
+		return err
+	}
+	if !v.enters(database) {
+		return errNotMember
+	}
 	var id string
 	rec, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*jobstore.Record, error) {
 		prefix, err := s.prefixOf(tx, database)
@@ -83,11 +94,15 @@ func (s *service) oneDoc(q *web.Request, database, docID string) error {
 	if rec == nil {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, documentOf(id, rec.View()))
+	return q.SendJSON(http.StatusOK, documentOf(id, v.view(rec)))
 }
 
 // activeTasks lists the runs.
 func (s *service) activeTasks(q *web.Request) error {
+	v, err := s.sightOf(q)
+	if err != nil {
+		return err
+	}
 	tasks := []task{}
 	var dropped jobstore.Dropped
 	leases, err := web.Run(q, s.DB, glance, func(tx kv.Tx) (leases []jobs.Lease, err error) {
@@ -116,8 +131,8 @@ func (s *service) activeTasks(q *web.Request) error {
 					if err != nil {
 						return nil, err
 					}
-					if rec != nil && rec.State == jobstore.Running {
-						views = append(views, taskOf(rec.View()))
+					if rec != nil && rec.State == jobstore.Running && v.sees(rec) {
+						views = append(views, taskOf(v.view(rec)))
 					}
 				}
 				return views, nil

@@ -1,0 +1,174 @@
+package relay
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/node"
+	"couchrelay/core/users"
+)
+
+// right is who may use a route.
+type right int
+
+const (
+	toAdmins     right = iota // of the server
+	toAdminsOfDB              // of the database in the path, and those of the server
+	toListers                 // members; of _replicator and _users, as in CouchDB, only admins of the server
+	toMembers                 // of the database in the path, and its admins
+	toUsers                   // with a login
+	toAll
+)
+
+// rule is a row of the table of rights.
+type rule struct {
+	methods string // with spaces between, or *
+	path    string // of routes; one that ends with a slash stands for all below
+	right   right
+	// everywhere says that nodes without the role api_frontend answer, too.
+	everywhere bool
+}
+
+// rules says who may use which route. The first row that fits a route counts, and routes without one are for admins.
+// Routes with jobs show users the jobs that they may see; see sight.
+var rules = []rule{
+	{"GET", "/", toAll, true},
+	{"GET", "/_up", toAll, true},
+	{"*", "/_session", toAll, false},
+	{"GET", "/_uuids", toAll, false},
+
+	{"*", "/_node/", toAdmins, true},
+	{"GET", "/_membership", toAdmins, true},
+	{"GET", "/_scheduler/nodes", toAdmins, true},
+	{"*", "/_scheduler/holds", toAdmins, false},
+	{"*", "/_scheduler/holds/", toAdmins, false},
+	{"*", "/_scheduler/", toUsers, false},
+	{"GET", "/_active_tasks", toUsers, false},
+	{"POST", "/_replicate", toUsers, false},
+
+	{"PUT DELETE", "/{db}", toAdmins, false},
+	{"*", "/{db}", toMembers, false},
+	{"*", "/{db}/_all_docs", toListers, false},
+	{"*", "/{db}/_changes", toListers, false},
+	{"PUT", "/{db}/_security", toAdminsOfDB, false},
+	{"PUT", "/{db}/_revs_limit", toAdminsOfDB, false},
+	{"*", "/{db}/", toMembers, false},
+}
+
+// ruleOf returns the rule of a route.
+func ruleOf(method, path string) rule {
+	for _, r := range rules {
+		below := len(r.path) > 1 && strings.HasSuffix(r.path, "/") && strings.HasPrefix(path, r.path)
+		methods := strings.Fields(r.methods)
+		for _, m := range methods {
+			if (m == "*" || m == method) && (path == r.path || below) {
+				return r
+			}
+		}
+	}
+	return rule{methods: method, path: path, right: toAdmins}
+}
+
+// gate is the part of the service that keeps users from what is not theirs.
+type gate struct{ *service }
+
+// guarded puts the rule of a route before it. What the route itself says of its path comes first: a path that means
+// nothing is nothing to ask a password for.
+func (s gate) guarded(route web.Route) web.Route {
+	r, first := ruleOf(route.Method, route.Path), route.Access
+	route.Access = func(q *web.Request) error {
+		if !r.everywhere && !s.Host.Roles().Has(node.APIFrontend) {
+			return &web.Error{Status: http.StatusMisdirectedRequest, Name: "not_a_frontend",
+				Reason: "this node has not the role api_frontend; send the request to one that has, " +
+					"see /_scheduler/nodes"}
+		}
+		if first != nil {
+			if err := first(q); err != nil {
+				return err
+			}
+		}
+		return s.admit(q, r.right)
+	}
+	return route
+}
+
+// admit refuses users that do not have a right. Answers are CouchDB's.
+func (s gate) admit(q *web.Request, needed right) error {
+	q.Admin = q.User.Admin()
+	switch needed {
+	case toAll:
+		return nil
+	case toUsers:
+		if q.Admin || q.User.Name != "" {
+			return nil
+		}
+		return web.Unauthorized("You are not an authenticated user.")
+	case toAdmins:
+		if !q.Admin {
+			return web.Unauthorized("You are not a server admin.")
+		}
+		if q.Param("db") == "" {
+			return nil
+		}
+		return s.hosted(q)
+	}
+	return s.admitToDatabase(q, needed)
+}
+
+// admitToDatabase asks the security object of the database in the path.
+func (s gate) admitToDatabase(q *web.Request, needed right) error {
+	database := q.Param("db")
+	system := database == "_replicator" || database == users.Database
+	switch {
+	case q.Admin:
+		return s.hosted(q)
+	case needed == toListers && system:
+		return web.Unauthorized("You are not a server admin.")
+	}
+	security, err := web.Run(q, s.DB, kv.Options{Stale: true, Tag: "security"}, func(tx kv.Tx) (docs.Security, error) {
+		db, err := s.Store.Docs.Open(tx, database)
+		if err != nil {
+			return docs.Security{}, err
+		}
+		text, err := db.Security()
+		if err != nil {
+			return docs.Security{}, err
+		}
+		return docs.ParseSecurity(text)
+	})
+	missing := errors.Is(err, docs.ErrNoDatabase)
+	if err != nil && (!missing || q.User.Name != "") {
+		return err
+	}
+	q.Admin = !missing && security.Administers(q.User.Name, q.User.Roles)
+	switch {
+	case missing || q.User.Name == "" && !security.Admits("", nil):
+		return web.Unauthorized("You are not authorized to access this db.") // also where there is none
+	case !security.Admits(q.User.Name, q.User.Roles):
+		return web.Forbidden("You are not allowed to access this db.")
+	case needed == toAdminsOfDB && !q.Admin && q.User.Name == "":
+		return web.Unauthorized("You are not a db or server admin.")
+	case needed == toAdminsOfDB && !q.Admin:
+		return web.Forbidden("You are not a db or server admin.")
+	}
+	return nil
+}
+
+// hosted refuses databases that are none of this service's kinds: replicator databases, in which every write makes or
+// changes a job, and that of users.
+func (s gate) hosted(q *web.Request) error {
+	database := q.Param("db")
+	switch {
+	case jobstore.IsReplicatorDB(database), database == users.Database:
+		return nil
+	case q.Method == http.MethodPut:
+		return web.Forbidden("couchrelay hosts replicator databases only: _replicator and names that end in " +
+			"/_replicator; and _users")
+	}
+	return docs.ErrNoDatabase
+}

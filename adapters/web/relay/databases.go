@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"errors"
+	"strings"
+
+	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/couchdb"
+	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/users"
+)
+
+// databases is the part of the service that holds databases: those of replications, and _users.
+type databases struct{ *service }
+
+func (s databases) routes() []web.Route {
+	return couchdb.Routes(couchdb.Options{
+		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
+		Members: docs.ReplicationMembers, View: s.view, Prepare: s.prepare, Write: s.write,
+		Drop: s.drop, Dropped: s.sweep,
+		Wrote: func(q *web.Request, edits []docs.Edit, written []docs.Written) {
+			reportUnknown(s.Logger, q, edits, written)
+		},
+	})
+}
+
+// view hides what a reader must not see: of _users all documents but its own, of replications of other owners what may
+// be secret.
+func (s databases) view(q *web.Request, d *docs.Document) (*docs.Document, error) {
+	switch {
+	case q.Admin:
+		return d, nil
+	case q.Param("db") == users.Database:
+		if err := (users.By{Name: q.User.Name}).MayRead(d.ID); err != nil {
+			return nil, err
+		}
+		return d, nil
+	case docs.IsLocal(d.ID), strings.HasPrefix(d.ID, "_design/"):
+		return d, nil
+	}
+	if owner := jobstore.OwnerOf(d.Body); owner != "" && owner == q.User.Name {
+		return d, nil
+	}
+	body, err := jobstore.Redact(d.Body)
+	if err != nil {
+		return nil, err
+	}
+	return d.With(body), nil
+}
+
+// maxPasswords bounds the keys that one request may have derived.
+const maxPasswords = 100
+
+// prepare puts keys in the place of passwords of users.
+func (s databases) prepare(q *web.Request, edits []docs.Edit) error {
+	if q.Param("db") != users.Database {
+		return nil
+	}
+	count := 0
+	for i := range edits {
+		password, has, err := users.Password(edits[i].Body)
+		if err != nil {
+			return err
+		}
+		if !has || edits[i].Deleted {
+			continue
+		}
+		if count++; count > maxPasswords {
+			return web.TooLarge(maxPasswords)
+		}
+		key, err := s.Login.Derive(q, password)
+		if err != nil {
+			return err
+		}
+		if edits[i].Body, err = users.WithKey(edits[i].Body, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes replication documents together with their jobs, and users.
+func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
+	if db.Name == users.Database {
+		by := users.By{Name: q.User.Name, Admin: q.Admin}
+		db.Validate = func(next, prev *docs.Document) error {
+			if prev == nil && !by.Admin {
+				// A branch of its own replaces nothing and may win: what it would win over counts.
+				winner, err := db.Read(next.ID, docs.Want{Deleted: true})
+				if err != nil && !errors.Is(err, docs.ErrMissing) {
+					return err
+				}
+				prev = winner
+			}
+			return by.Validate(next, prev)
+		}
+		return db.Update(edits)
+	}
+	return s.Store.WriteDocs(tx, db, edits, jobstore.Writer{Name: q.User.Name, Admin: q.Admin}, s.now())
+}
+
+// drop notes that the jobs of a database have to go with it.
+func (s databases) drop(tx kv.Tx, db *docs.Database) {
+	if jobstore.IsReplicatorDB(db.Name) {
+		s.Store.Drop(tx, db.Instance)
+	}
+}
