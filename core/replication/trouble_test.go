@@ -31,6 +31,8 @@ func TestRetries(t *testing.T) {
 		{"open target", peer.Failure{Kind: peer.Unresolvable, URL: "http://h/db/"}, 6, 7 * time.Second, "nxdomain: could not resolve http://h/db/"},
 		{"open source", status(401), 1, 0, "unauthorized: unauthorized to access or create database http://h/db/"},
 		{"open source", peer.Failure{Kind: peer.Insecure}, 1, 0, "tls_failed"},
+		{"read changes", peer.Failure{Kind: peer.NoSecret, URL: "http://h/db/", Reason: `secret "s": x`}, 1, 0,
+			`secret_missing:  http://h/db/: secret_missing: secret "s": x`},
 		{"get source", status(403), 1, 0, "forbidden"},
 		{"commit", status(404), 1, 0, "checkpoint_commit_failure: Failure on source commit"},
 		{"put target", status(401), 1, 0, "checkpoint_commit_failure: Error updating the target checkpoint document"},
