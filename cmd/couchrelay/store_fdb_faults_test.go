@@ -142,7 +142,7 @@ func TestStartWhileClusterIsAway(t *testing.T) {
 	defer db.Close()
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	c := config.Default()
-	c.Secrets.KeyFile = newKeyFile(t)
+	c.Secrets.KeyFile = r.keyFile
 	c.KeyPrefix = r.keyPrefix
 	svc, err := assemble(db, c, "test", nil, logger)
 	if err != nil {
