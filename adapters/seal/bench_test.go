@@ -15,8 +15,8 @@ import (
 )
 
 // BenchmarkSealed measures the steps of a job's life as nodes have them, adds of 100 and accepts of 16 in a
-// transaction, updates and ends one each by 16 at a time. It reports how much longer each takes with data that is sealed, from the
-// quickest of several rounds, which take turns.
+// transaction, updates and ends one each by 16 at a time. It reports how much longer each takes with data that is
+// sealed, from the quickest of several rounds, which take turns.
 func BenchmarkSealed(b *testing.B) {
 	var queues [2]*benched
 	for i := range queues {
