@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"couchrelay/core/config"
+	"couchrelay/core/session"
 )
 
 // TestFilesOfCouchDB: CouchDB's files are accepted as they are. What concerns couchrelay is used, and
@@ -19,6 +20,9 @@ func TestFilesOfCouchDB(t *testing.T) {
 	if c.Port != 5984 || c.UUID == "" || c.Admins["admin"] != "mysecretpassword" || c.TLS.Verify ||
 		c.TLS.Password.Reveal() != "somepassword" || c.Settling != 5*time.Second || c.Client.RequestTimeout != 0 {
 		t.Errorf("%+v", c)
+	}
+	if p := c.Client.Auth.Plugins; len(p) != 2 || p[0] != session.Cookie {
+		t.Errorf("plugins %q", p)
 	}
 	if c.Ignored != nil {
 		t.Errorf("unknown sections: %q", c.Ignored)

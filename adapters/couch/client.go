@@ -15,6 +15,7 @@ import (
 	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/session"
 	"couchrelay/core/spec"
 
 	"github.com/benbjohnson/clock"
@@ -49,6 +50,8 @@ type Options struct {
 	Dial dialFunc
 	// Secrets finds what endpoints name instead of a password or a header's value.
 	Secrets Secrets
+	// Auth says how endpoints with a user authenticate it; without plugins by basic authentication.
+	Auth session.Settings
 	// RequestTimeout ends requests that take longer as a whole, but those to the changes feed; 0 ends none.
 	RequestTimeout time.Duration
 	// IdleTimeout closes connections that are not used for so long; 0 stands for 90 seconds.

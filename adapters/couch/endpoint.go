@@ -13,6 +13,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/session"
 	"couchrelay/core/spec"
 )
 
@@ -38,7 +39,8 @@ type endpoint struct {
 	// These go to the configured server only; see stranger.
 	header        http.Header // the user's headers, without those in ownHeaders
 	host          string      // the user's Host header; empty for the URL's host
-	authorization string      // value of Authorization; empty for none
+	authorization string      // value of Authorization for basic authentication; empty for none
+	login         login
 
 	named *references // secrets that are looked up for each request
 
@@ -67,6 +69,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, err
 	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
 		e.setCredentials(from.Credentials.User.Reveal(), from.Credentials.Password.Reveal())
 	}
+	e.login.endpoint, e.login.machine = e, session.New(c.options.Auth, from.Credentials.IsSet())
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
 		e.hide(from.Proxy.Credentials.Password.Reveal())
 	}
@@ -116,6 +119,7 @@ func (e *endpoint) hideHeader(name, value string) {
 func (e *endpoint) setCredentials(user, password string) {
 	token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	e.authorization = "Basic " + token
+	e.login.form = []byte(url.Values{"name": {user}, "password": {password}}.Encode())
 	e.hide(token)
 	e.hide(password)
 }
@@ -134,26 +138,30 @@ func (e *endpoint) hide(secret string) {
 // redact takes the secrets out of a text. A server may repeat a header in its answer, and errors of libraries
 // quote URLs.
 func (e *endpoint) redact(text string) string {
-	for _, secret := range slices.Concat(e.secrets, e.named.texts()) {
+	for _, secret := range slices.Concat(e.secrets, e.named.texts(), e.login.cookies()) {
 		text = strings.ReplaceAll(text, secret, "*****")
 	}
 	return text
 }
 
 // headers puts together a request's headers: the user's override the defaults, the request's own override
-// both. A stranger, a server that a redirect led to, gets no header of the user's and no Authorization.
-func (e *endpoint) headers(r request, stranger bool) http.Header {
+// both. A stranger, a server that a redirect led to, gets no header of the user's, no Authorization and no cookie.
+func (e *endpoint) headers(r request, p session.Pass, stranger bool) http.Header {
 	h := http.Header{"Accept": {"application/json"}, "User-Agent": {e.client.agent}}
 	if !stranger {
 		for name, values := range e.header {
 			h[name] = values
 		}
-		if e.authorization != "" {
+		if p.Basic && e.authorization != "" {
 			h["Authorization"] = []string{e.authorization}
+		}
+		if p.Cookie != "" {
+			own := append(slices.Clone(h["Cookie"]), sessionCookie+"="+p.Cookie)
+			h["Cookie"] = []string{strings.Join(own, "; ")}
 		}
 	}
 	if !stranger {
-		e.named.put(h)
+		e.named.put(h, p)
 	}
 	for _, own := range r.header {
 		h[own.Name] = []string{own.Value}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/session"
 
 	"github.com/benbjohnson/clock"
 )
@@ -93,9 +94,9 @@ func (e *endpoint) send(ctx context.Context, r request) (*answer, *peer.Failure)
 	return a, f
 }
 
-// attempt sends a request to one URL. If this is a stranger's, the request carries nothing of the user's: no
+// once sends a request to one URL. If this is a stranger's, the request carries nothing of the user's: no
 // credentials, no headers and no Host.
-func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*answer, *peer.Failure) {
+func (e *endpoint) once(parent context.Context, r request, to *url.URL, p session.Pass) (*answer, *peer.Failure) {
 	if err := e.named.lookUp(); err != nil {
 		return nil, e.failure(r, peer.NoSecret, err.Error())
 	}
@@ -109,7 +110,7 @@ func (e *endpoint) attempt(parent context.Context, r request, to *url.URL) (*ans
 	}
 	w := e.watch(cancel)
 	req := &http.Request{
-		Method: r.method, URL: to, Host: e.host, Header: e.headers(r, e.stranger(to)), ContentLength: r.size,
+		Method: r.method, URL: to, Host: e.host, Header: e.headers(r, p, e.stranger(to)), ContentLength: r.size,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Close: r.stream != nil && r.size > maxKept,
 	}
 	if e.stranger(to) {

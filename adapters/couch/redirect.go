@@ -28,7 +28,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 		return nil, e.failure(r, peer.Malformed, "its URL cannot be parsed")
 	}
 	for range maxHops {
-		a, f := e.attempt(ctx, r, to)
+		a, f := e.login.attempt(ctx, r, to)
 		if f != nil {
 			return nil, f
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"couchrelay/core/session"
 	"couchrelay/core/spec"
 )
 
@@ -107,6 +108,7 @@ type references struct {
 
 // found is what references stand for at a moment.
 type found struct {
+	password      string // empty for none
 	authorization string // for basic authentication; empty for none
 	header        map[string]string
 	own           []string // texts that failures must not show, sorted
@@ -156,7 +158,7 @@ func (n *references) lookUp() error {
 			return err
 		}
 		token := base64.StdEncoding.EncodeToString([]byte(n.user + ":" + text))
-		now.authorization, now.own = "Basic "+token, append(now.own, token)
+		now.password, now.authorization, now.own = text, "Basic "+token, append(now.own, token)
 	}
 	for header, name := range n.headers {
 		text, err := n.get(name, now)
@@ -183,8 +185,8 @@ func (n *references) get(name string, now *found) (string, error) {
 	return text, nil
 }
 
-// put adds the headers that the references stand for.
-func (n *references) put(h http.Header) {
+// put adds the headers that the references stand for, to a request that is authenticated as p says.
+func (n *references) put(h http.Header, p session.Pass) {
 	f := n.found.Load()
 	if f == nil {
 		return
@@ -192,7 +194,7 @@ func (n *references) put(h http.Header) {
 	for name, value := range f.header {
 		h[name] = []string{value}
 	}
-	if f.authorization != "" {
+	if f.authorization != "" && p.Basic {
 		h["Authorization"] = []string{f.authorization}
 	}
 }

@@ -119,6 +119,7 @@ func (s *service) begin() {
 			Version: version, Clock: wall, TLS: s.trust.Config, Broken: breaches.Report,
 			Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
 			RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
+			Auth:      s.started.Client.Auth,
 			PlainHTTP: plainHTTP(s.started.Client, s.logger),
 		}),
 		Node: node.Config{

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"couchrelay/core/session"
 	"couchrelay/core/spec"
 )
 
@@ -13,9 +15,16 @@ type Client struct {
 	RequestTimeout time.Duration // request_timeout: of a request as a whole; 0 for ever
 	IdleTimeout    time.Duration // connection_close_interval
 	WarnPlain      bool          // valid_endpoint_protocols_log
+	// Auth is basic authentication unless told, where CouchDB tries a session first.
+	Auth session.Settings
 }
 
-var defaultClient = Client{IdleTimeout: 90 * time.Second}
+var defaultClient = Client{
+	IdleTimeout: 90 * time.Second,
+	Auth: session.Settings{
+		Plugins: []session.Plugin{session.Basic}, Refresh: 550 * time.Second, MinUpdate: 5 * time.Second,
+	},
+}
 
 // TLS says how connections to endpoints are secured.
 type TLS struct {
@@ -34,6 +43,11 @@ var defaultTLS = TLS{Verify: true, Depth: 3, Reload: 24 * time.Hour}
 
 // clientKeys are about requests to endpoints.
 var clientKeys = Section[Settings]{
+	{"auth_plugins", "Which ways of authentication are tried at endpoints with a user, in this order.", authPlugins},
+	{"session_refresh_interval_sec", "When the cookie of a session is renewed to which the server gave no Max-Age.",
+		seconds(func(s *Settings) *time.Duration { return &s.Client.Auth.Refresh }, 1)},
+	{"session_min_update_interval", "How old a cookie must be for a refusal (401 or 403) to renew it at once.",
+		seconds(func(s *Settings) *time.Duration { return &s.Client.Auth.MinUpdate }, 1)},
 	{"request_timeout", "How long a request to an endpoint may take as a whole, but for the changes feed.",
 		requestTimeout},
 	{"connection_close_interval", "How long a connection to an endpoint stays open while it is not used.",
@@ -97,6 +111,34 @@ func only(value, why string) Kind[Settings] {
 		},
 	}
 }
+
+// authPlugins are names of ways of authentication.
+var authPlugins = func() Kind[Settings] {
+	const takes = "one or both of " + string(session.Cookie) + " (sessions) and " + string(session.Basic) +
+		" (basic authentication), with a comma between them"
+	return Kind[Settings]{
+		Takes: takes,
+		Get: func(s *Settings) string {
+			var names []string
+			for _, p := range s.Client.Auth.Plugins {
+				names = append(names, string(p))
+			}
+			return strings.Join(names, ",")
+		},
+		Set: func(s *Settings, v string) error {
+			var plugins []session.Plugin
+			for name := range strings.SplitSeq(v, ",") {
+				p := session.Plugin(strings.TrimSpace(name))
+				if p != session.Cookie && p != session.Basic || slices.Contains(plugins, p) {
+					return must(takes)
+				}
+				plugins = append(plugins, p)
+			}
+			s.Client.Auth.Plugins = plugins
+			return nil
+		},
+	}
+}()
 
 const forever = "infinity"
 

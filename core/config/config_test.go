@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/schedule"
+	"couchrelay/core/session"
 )
 
 // TestKeysAreReadAsWritten: what Get writes Set reads, so that a configuration can be told and told again.
@@ -21,6 +22,7 @@ func TestKeysAreReadAsWritten(t *testing.T) {
 		"usage_interval": "30s", "priority_interval": "250", "growth_interval": "2m",
 		"cert_file": "/a", "key_file": "/b", "ssl_trusted_certificates_file": "/c", "request_timeout": "90s",
 		"cacert_reload_interval_hours": "2", "ssl_certificate_max_depth": "0", "create_replicator_db": "false",
+		"auth_plugins": "couch_replicator_auth_session, couch_replicator_auth_noop",
 	} {
 		if err := odd.Set(name, value); err != nil {
 			t.Fatal(err)
@@ -80,7 +82,8 @@ func TestRows(t *testing.T) {
 // TestEachKeySetsItsOwn: a key changes what it tells itself, and nothing that another one tells. A plain number
 // is one of the units that the key's name says.
 func TestEachKeySetsItsOwn(t *testing.T) {
-	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a"}
+	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a",
+		string(session.Cookie)}
 	byDefault := Default()
 	for _, k := range Replicator {
 		if slices.Contains(fixed, k.Name) {
@@ -106,7 +109,7 @@ func TestEachKeySetsItsOwn(t *testing.T) {
 		unit := time.Millisecond
 		switch {
 		case strings.HasSuffix(k.Name, "_sec"), strings.HasSuffix(k.Name, "_backoff_penalty"),
-			k.Name == "health_threshold", k.Name == "cluster_start_period":
+			k.Name == "health_threshold", k.Name == "cluster_start_period", k.Name == "session_min_update_interval":
 			unit = time.Second
 		case strings.HasSuffix(k.Name, "_hours"):
 			unit = time.Hour
@@ -176,6 +179,9 @@ func TestBounds(t *testing.T) {
 		{"activity_timeout_sec", "2", "1"}, {"stop_timeout_sec", "1", "0"}, {"stall_timeout_sec", "60", "59"},
 		{"stall_timeout_sec", "0", "1"}, {"interval", "100", "99"},
 		{"min_run_time_sec", "0", "-1"}, {"min_run_time_sec", "9223372036", "18446744074"},
+		{"auth_plugins", "couch_replicator_auth_noop,couch_replicator_auth_session", "noop"},
+		{"auth_plugins", "couch_replicator_auth_noop", "couch_replicator_auth_noop,couch_replicator_auth_noop"},
+		{"auth_plugins", "couch_replicator_auth_session", ""}, {"session_refresh_interval_sec", "1", "0"},
 		{"worker_processes", "1", "0"}, {"worker_batch_size", "100000", "100001"}, {"max_jobs", "0", "-1"},
 	} {
 		s := Default()
