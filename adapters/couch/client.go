@@ -15,6 +15,7 @@ import (
 	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/reach"
 	"couchrelay/core/session"
 	"couchrelay/core/spec"
 
@@ -45,13 +46,16 @@ type Options struct {
 	// TLS returns the TLS configuration of https endpoints and proxies, by the name that an endpoint gives: the same
 	// one as long as connections may be shared. If it is nil, certificates are verified against the system's roots.
 	TLS func(name string) (*tls.Config, error)
-	// Dial opens connections instead of a net.Dialer, for tests and connect_to. It has to keep a time limit
-	// of its own.
+	// Dial opens connections instead of a net.Dialer, for tests. It has to keep a time limit of its own, and no
+	// address is compared with Reach.
 	Dial dialFunc
 	// Secrets finds what endpoints name instead of a password or a header's value.
 	Secrets Secrets
 	// Auth says how endpoints with a user authenticate it; without plugins by basic authentication.
 	Auth session.Settings
+	// Reach says where the jobs of a user may connect: the same policy as long as connections may be shared. Without it
+	// they may connect everywhere.
+	Reach func(user string) *reach.Policy
 	// RequestTimeout ends requests that take longer as a whole, but those to the changes feed; 0 ends none.
 	RequestTimeout time.Duration
 	// IdleTimeout closes connections that are not used for so long; 0 stands for 90 seconds.
@@ -82,6 +86,7 @@ type route struct {
 	proxy  string // URL with credentials; empty for none
 	socket spec.SocketOptions
 	tls    *tls.Config // never changed; transports have clones
+	policy *reach.Policy
 }
 
 // shared is a pool of connections. Client.mu guards its users.
@@ -98,9 +103,6 @@ func New(o Options) *Client {
 	if o.TLS == nil {
 		plain := &tls.Config{}
 		o.TLS = func(string) (*tls.Config, error) { return plain, nil }
-	}
-	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: -1}).DialContext
 	}
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, idleTimeout)
 	return &Client{
@@ -120,8 +122,8 @@ func (c *Client) Close() {
 
 // acquire returns the connection pool for an endpoint. The caller releases the route once for each call that
 // succeeded.
-func (c *Client) acquire(e spec.Endpoint) (*http.Transport, route, error) {
-	r := route{socket: e.SocketOptions}
+func (c *Client) acquire(e spec.Endpoint, policy *reach.Policy) (*http.Transport, route, error) {
+	r := route{socket: e.SocketOptions, policy: policy}
 	proxy, err := proxyURL(e.Proxy)
 	if err != nil {
 		return nil, r, err
@@ -158,7 +160,7 @@ func (c *Client) newTransport(r route, proxy *url.URL) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	t := &http.Transport{
-		DialContext:            c.dialer(r.socket),
+		DialContext:            c.dialer(r),
 		TLSClientConfig:        r.tls.Clone(),
 		TLSHandshakeTimeout:    dialTimeout,
 		MaxIdleConnsPerHost:    idlePerHost,

@@ -4,30 +4,67 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"couchrelay/core/reach"
 	"couchrelay/core/spec"
 )
 
 // dialer returns the dial function of a transport. It applies an endpoint's socket options to each connection
 // and wraps it in a conn.
-func (c *Client) dialer(o spec.SocketOptions) dialFunc {
+func (c *Client) dialer(r route) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		raw, err := c.options.Dial(ctx, network, address)
+		raw, err := c.connect(ctx, r.policy, network, address)
 		if err != nil {
 			return nil, err
 		}
 		if tcp, ok := raw.(*net.TCPConn); ok {
-			if err := setOptions(tcp, o); err != nil {
+			if err := setOptions(tcp, r.socket); err != nil {
 				raw.Close()
 				return nil, err
 			}
 		}
 		return &conn{Conn: raw, closed: make(chan struct{})}, nil
 	}
+}
+
+// connect opens a connection to a server or proxy, if the policy allows it by the name, and each address that is tried.
+func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Host(host, portNumber(port)); err != nil {
+		return nil, err
+	}
+	if c.options.Dial != nil {
+		return c.options.Dial(ctx, network, address)
+	}
+	d := net.Dialer{
+		Timeout: dialTimeout, KeepAlive: -1,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			return p.Address(host, to.Addr(), to.Port())
+		},
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// portNumber is 0 for what is no port, to which no connection succeeds.
+func portNumber(text string) uint16 {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(n)
 }
 
 func setOptions(tcp *net.TCPConn, o spec.SocketOptions) error {

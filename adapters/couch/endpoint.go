@@ -13,6 +13,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/reach"
 	"couchrelay/core/session"
 	"couchrelay/core/spec"
 )
@@ -51,7 +52,7 @@ type endpoint struct {
 }
 
 // newEndpoint prepares the requests to one side of a replication. The caller closes the endpoint.
-func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, error) {
+func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.Policy) (*endpoint, error) {
 	base, err := url.Parse(from.URL)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%s endpoint has an invalid url", side)
@@ -73,7 +74,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint) (*endpoint, err
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
 		e.hide(from.Proxy.Credentials.Password.Reveal())
 	}
-	e.transport, e.route, err = c.acquire(from)
+	e.transport, e.route, err = c.acquire(from, policy)
 	return e, err
 }
 

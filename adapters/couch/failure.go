@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/reach"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -89,6 +90,7 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 		syntax  *jsontext.SyntacticError
 		header  textproto.ProtocolError
 		network net.Error
+		denied  *reach.Refusal
 	)
 	switch {
 	case errors.As(err, &already):
@@ -103,6 +105,8 @@ func (e *endpoint) failed(ctx context.Context, r request, err error) *peer.Failu
 		return e.failure(r, peer.TimedOut, fmt.Sprintf("%v (%v)", errLong, e.client.options.RequestTimeout))
 	case ctx.Err() != nil:
 		return e.failure(r, peer.Cancelled, context.Cause(ctx).Error())
+	case errors.As(err, &denied):
+		return e.failure(r, peer.Denied, denied.Error())
 	case errors.As(err, &dns):
 		return e.failure(r, peer.Unresolvable, dns.Err+": "+dns.Name)
 	case isInsecure(err):

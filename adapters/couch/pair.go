@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/reach"
 	"couchrelay/core/spec"
 )
 
@@ -37,11 +38,15 @@ func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	if r.WinningRevsOnly {
 		p.style = "main_only"
 	}
+	policy := &everywhere
+	if c.options.Reach != nil {
+		policy = c.options.Reach(userOf(r))
+	}
 	var err error
-	if p.source, err = c.newEndpoint(peer.Source, r.Source); err != nil {
+	if p.source, err = c.newEndpoint(peer.Source, r.Source, policy); err != nil {
 		return nil, err
 	}
-	if p.target, err = c.newEndpoint(peer.Target, r.Target); err != nil {
+	if p.target, err = c.newEndpoint(peer.Target, r.Target, policy); err != nil {
 		p.source.close()
 		return nil, err
 	}
@@ -51,6 +56,17 @@ func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 		}
 	}
 	return p, nil
+}
+
+var everywhere reach.Policy
+
+// userOf returns the user who has made a replication, as the service knows. The name in a document's user_ctx may be
+// any.
+func userOf(r spec.Replication) string {
+	if r.DocID != "" {
+		return r.Owner
+	}
+	return r.User.Name
 }
 
 // Close ends the open feed, and releases the connections and all kept bodies. No operation may be in flight.

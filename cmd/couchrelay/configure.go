@@ -119,6 +119,7 @@ func (s *service) put(c config.Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
+	s.outside.gates.Store(newGates(c))
 	logLevel.Set(logLevels[c.LogLevel])
 	if s.loop != nil {
 		s.loop.Configure(c.Node)
@@ -319,6 +320,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
+	c.Client.Allow, c.Client.Deny = nil, nil // gates has them
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}

@@ -36,8 +36,8 @@ type service struct {
 	name    string      // of the node, as configured
 	log     *eventlog.Writer
 	logger  *slog.Logger
-	roles   node.Roles    // of this process; the configuration can change them at the next start only
-	trust   *certs.Source // for endpoints
+	roles   node.Roles // of this process; the configuration can change them at the next start only
+	outside outside
 	started config.Config // with which the process began
 	handler atomic.Pointer[http.Handler]
 	login   *login.Login
@@ -73,10 +73,11 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		started: c, prepared: make(chan struct{}), layers: layers{files: c}}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
-	if s.trust, err = newTrust(c, logger); err != nil {
+	s.outside.gates.Store(newGates(c))
+	if s.outside.trust, err = newTrust(c, logger); err != nil {
 		return nil, err
 	}
-	trust, err := s.trust.Config("")
+	trust, err := s.outside.trust.Config("")
 	if err != nil {
 		return nil, err
 	}

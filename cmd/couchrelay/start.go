@@ -18,6 +18,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
+	"couchrelay/core/reach"
 
 	"github.com/benbjohnson/clock"
 )
@@ -116,10 +117,11 @@ func (s *service) begin() {
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
 		Broken: breaches.Report,
 		Client: couch.New(couch.Options{
-			Version: version, Clock: wall, TLS: s.trust.Config, Broken: breaches.Report,
+			Version: version, Clock: wall, TLS: s.outside.trust.Config, Broken: breaches.Report,
 			Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
 			RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
 			Auth:      s.started.Client.Auth,
+			Reach:     func(user string) *reach.Policy { return s.outside.gates.Load().of(user) },
 			PlainHTTP: plainHTTP(s.started.Client, s.logger),
 		}),
 		Node: node.Config{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"couchrelay/core/reach"
 	"couchrelay/core/session"
 	"couchrelay/core/spec"
 )
@@ -17,6 +18,8 @@ type Client struct {
 	WarnPlain      bool          // valid_endpoint_protocols_log
 	// Auth is basic authentication unless told, where CouchDB tries a session first.
 	Auth session.Settings
+	// Allow and Deny are endpoint_allow and endpoint_deny.
+	Allow, Deny reach.Rules
 }
 
 var defaultClient = Client{
@@ -43,6 +46,10 @@ var defaultTLS = TLS{Verify: true, Depth: 3, Reload: 24 * time.Hour}
 
 // clientKeys are about requests to endpoints.
 var clientKeys = Section[Settings]{
+	{"endpoint_allow", "Where jobs may connect; without it everywhere but where endpoint_deny says.",
+		rulesOf(func(s *Settings) *reach.Rules { return &s.Client.Allow })},
+	{"endpoint_deny", "Where no job may connect, whatever endpoint_allow says.",
+		rulesOf(func(s *Settings) *reach.Rules { return &s.Client.Deny })},
 	{"auth_plugins", "Which ways of authentication are tried at endpoints with a user, in this order.", authPlugins},
 	{"session_refresh_interval_sec", "When the cookie of a session is renewed to which the server gave no Max-Age.",
 		seconds(func(s *Settings) *time.Duration { return &s.Client.Auth.Refresh }, 1)},
@@ -139,6 +146,24 @@ var authPlugins = func() Kind[Settings] {
 		},
 	}
 }()
+
+// rulesOf takes patterns for servers.
+func rulesOf(field func(*Settings) *reach.Rules) Kind[Settings] {
+	return Kind[Settings]{
+		Takes: reach.Form(),
+		Get:   func(s *Settings) string { return field(s).String() },
+		Set: func(s *Settings, v string) error {
+			rules, err := reach.ParseRules(v)
+			if err == nil && rules == nil {
+				err = must(reach.Form())
+			}
+			if err == nil {
+				*field(s) = rules
+			}
+			return err
+		},
+	}
+}
 
 const forever = "infinity"
 

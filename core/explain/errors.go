@@ -21,6 +21,8 @@ var errorClasses = map[string]ErrorClass{
 	"timeout":           {"network", isUp + ", with more time if connection_timeout is too short for it"},
 	"tls_failed": {"network", "correct the server's certificate, or the [replicator] keys that say " +
 		"which ones are trusted"},
+	"endpoint_denied": {"configuration", "correct the URL in the document, or the [replicator] keys " +
+		"endpoint_allow and endpoint_deny"},
 	"malformed_response": {"server", "check that the URL is that of a database, and that no proxy answers " +
 		"instead of the server"},
 

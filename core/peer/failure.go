@@ -21,12 +21,14 @@ const (
 	Oversized                // the request cannot be made small enough for the server
 	Cancelled                // the call was given up
 	NoSecret                 // a secret that the endpoint's document names is not there
+	Denied                   // the configuration lets the job not connect there
 )
 
 var kindText = [...]string{
 	Status: "status", Unresolvable: "nxdomain", Unreachable: "connect_failed", Insecure: "tls_failed", Broken: "connection_closed",
 	TimedOut: "timeout", Malformed: "malformed_response", Oversized: "request_too_large", Cancelled: "cancelled",
 	NoSecret: "secret_missing",
+	Denied:   "endpoint_denied",
 }
 
 func (k Kind) String() string { return kindText[k] }

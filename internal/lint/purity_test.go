@@ -16,8 +16,8 @@ import (
 var allowedImports = []string{
 	"bytes", "cmp", "container/heap", "context", "crypto/aes", "crypto/cipher", "crypto/hmac", "crypto/md5",
 	"crypto/pbkdf2", "crypto/sha1", "crypto/sha256", "crypto/subtle", "encoding/base64", "encoding/binary",
-	"encoding/hex", "errors", "fmt", "hash", "io", "iter", "maps", "math", "math/big", "math/bits", "mime", "net/url",
-	"path", "reflect", "regexp", "regexp/syntax", "slices", "sort", "strconv", "strings", "time", "unicode",
+	"encoding/hex", "errors", "fmt", "hash", "io", "iter", "maps", "math", "math/big", "math/bits", "mime", "net/netip",
+	"net/url", "path", "reflect", "regexp", "regexp/syntax", "slices", "sort", "strconv", "strings", "time", "unicode",
 	"unicode/utf16", "unicode/utf8", "github.com/go-json-experiment/json/jsontext", "couchrelay/core/",
 }
 

@@ -1,0 +1,119 @@
+package couch
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/reach"
+	"couchrelay/core/spec"
+)
+
+func policy(t *testing.T, allow, deny string, guarded bool) *reach.Policy {
+	t.Helper()
+	p := &reach.Policy{Guarded: guarded}
+	var err error
+	if p.Allow, err = reach.ParseRules(allow); err != nil {
+		t.Fatal(err)
+	}
+	if p.Deny, err = reach.ParseRules(deny); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestGuard connects to a server on this machine, by its address and by a name that only shows what it is when it has
+// been resolved, directly and by a proxy.
+func TestGuard(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		says(200, `{"update_seq":"1-a"}`)(w, r)
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	port := address[strings.LastIndexByte(address, ':'):]
+	guarded, open := policy(t, "", "", true), policy(t, "", "", false)
+	client := New(Options{Reach: func(user string) *reach.Policy {
+		if user == "adm" {
+			return open
+		}
+		return guarded
+	}})
+	defer client.Close()
+	for _, c := range []struct {
+		name, url, proxy string
+		doc              bool
+		owner, user      string
+		want             string // of the reason; empty if it connects
+	}{
+		{"an admin", server.URL, "", true, "adm", "", ""},
+		{"a user", server.URL, "", true, "bob", "", "no connection to 127.0.0.1: jobs of users"},
+		{"a user by a name", "http://localhost" + port, "", true, "bob", "",
+			"no connection to localhost (127.0.0.1): jobs of users"},
+		{"an admin by a name", "http://localhost" + port, "", true, "adm", "", ""},
+		{"a user who says to be another", server.URL, "", true, "bob", "adm", "jobs of users"},
+		{"an admin's request", server.URL, "", false, "", "adm", ""},
+		{"a user's request", server.URL, "", false, "adm", "bob", "jobs of users"},
+		{"a user's proxy", "http://db.test", server.URL, true, "bob", "", "no connection to 127.0.0.1: jobs of users"},
+		{"an admin's proxy", "http://db.test", server.URL, true, "adm", "", ""},
+		{"a user by mapped address", "http://[::ffff:127.0.0.1]" + port, "", true, "bob", "", "jobs of users"},
+	} {
+		rep := testReplication()
+		rep.Source.URL, rep.Owner, rep.User.Name = c.url+"/db/", c.owner, c.user
+		if c.doc {
+			rep.DocID = "doc"
+		}
+		if c.proxy != "" {
+			rep.Source.Proxy = &spec.Proxy{URL: c.proxy}
+		}
+		pair, err := client.Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := asked
+		f := pair.Do(context.Background(), 1, peer.Open{}).Failure
+		pair.Close()
+		switch {
+		case c.want == "" && f != nil, c.want != "" && f == nil:
+			t.Errorf("%s: %v", c.name, f)
+		case f != nil && (f.Kind != peer.Denied || !strings.Contains(f.Reason, c.want) || asked != before):
+			t.Errorf("%s: %v, asked %d times", c.name, f, asked-before)
+		}
+	}
+}
+
+// TestDeniedPlaces: a redirect leads nowhere where the job may not go, nor does a connection that another job has left
+// open, and neither is tried.
+func TestDeniedPlaces(t *testing.T) {
+	moves := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://inner.test/db/", http.StatusPermanentRedirect)
+	}
+	rules := policy(t, "", "inner.test", false)
+	inRigWith(t, Options{Reach: func(user string) *reach.Policy { return rules }}, moves, nil, func(r *rig) {
+		r.net.serve("inner.test:80", nil)
+		f := r.do(peer.Open{}).Failure
+		const want = "no connection to inner.test: endpoint_deny has inner.test"
+		if f == nil || f.Kind != peer.Denied || f.Reason != want || r.net.dials != 1 {
+			t.Errorf("%v after %d connections", f, r.net.dials)
+		}
+	})
+	users := map[string]*reach.Policy{"adm": policy(t, "", "", false), "bob": policy(t, "", "source.test", false)}
+	inRigWith(t, Options{Reach: func(user string) *reach.Policy { return users[user] }},
+		says(200, `{"update_seq":"1-a"}`), nil, func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			rep := testReplication()
+			rep.User.Name = "bob"
+			pair, err := r.client.Pair(rep)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pair.Close()
+			if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f == nil || f.Kind != peer.Denied {
+				t.Errorf("%v", f)
+			}
+		}, func(rep *spec.Replication) { rep.User.Name = "adm" })
+}

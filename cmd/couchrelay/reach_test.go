@@ -1,0 +1,30 @@
+package main
+
+import (
+	"testing"
+
+	"couchrelay/adapters/config"
+)
+
+// TestGates: admins go everywhere that rules allow, and so does everybody where there are none.
+func TestGates(t *testing.T) {
+	c := config.Default()
+	for _, key := range [][2]string{{"endpoint_allow", "*.a.test, 10.0.0.0/8"}, {"endpoint_deny", "x.a.test"}} {
+		if err := c.Set("replicator", key[0], key[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g := newGates(c); g.of("").Guarded || g.of("bob").Guarded {
+		t.Error("a service without admins is guarded")
+	}
+	c.Admins["adm"] = "x"
+	g := newGates(c)
+	for user, guarded := range map[string]bool{"adm": false, "bob": true, "": true, "ADM": true} {
+		if p := g.of(user); p.Guarded != guarded || p.Allow.String() != "*.a.test, 10.0.0.0/8" || len(p.Deny) != 1 {
+			t.Errorf("%q: %+v", user, p)
+		}
+	}
+	if g.of("adm") != g.of("adm") || g.of("bob") != g.of("eve") {
+		t.Error("connections are not shared")
+	}
+}

@@ -1,0 +1,123 @@
+// Package reach decides where jobs may connect: which servers and proxies, by name, address and port. It resolves no
+// names: a connection is checked by its name before it is made (Host), and again by each address that is tried
+// (Address).
+package reach
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Policy says where the connections of some jobs may go. The zero Policy lets them go everywhere.
+type Policy struct {
+	Allow Rules // if there are any, connections go only where one matches
+	Deny  Rules // no connection goes where one matches, whatever Allow says
+	// Guarded keeps connections away from the machine itself and its links, where services trust their neighbours,
+	// unless a network or address of Allow says otherwise: a name may resolve to anything.
+	Guarded bool
+}
+
+// Refusal is the error of a connection that a Policy does not allow.
+type Refusal struct {
+	Host string // as the URL has it, with the address if that was what did not fit
+	Rule string // why
+}
+
+func (r *Refusal) Error() string { return "no connection to " + r.Host + ": " + r.Rule }
+
+// Host checks a connection before the name is resolved. A host that is an address is checked as one. The result is a
+// *Refusal or nil.
+func (p *Policy) Host(host string, port uint16) error {
+	if addr, is := literal(host); is {
+		return p.Address(host, addr, port)
+	}
+	name := canonical(host)
+	if r := p.Deny.find(name, netip.Addr{}, port); r != nil {
+		return &Refusal{host, "endpoint_deny has " + r.String()}
+	}
+	if len(p.Allow) > 0 && !p.Allow.hasNetworks() && p.Allow.find(name, netip.Addr{}, port) == nil {
+		return &Refusal{host, notAllowed}
+	}
+	return nil
+}
+
+// Address checks a connection to an address that host has, or is.
+func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
+	addr, name := embedded(addr), canonical(host)
+	shown := host
+	if _, is := literal(host); is {
+		name = ""
+	} else {
+		shown += " (" + addr.String() + ")"
+	}
+	if r := p.Deny.find(name, addr, port); r != nil {
+		return &Refusal{shown, "endpoint_deny has " + r.String()}
+	}
+	if p.Guarded && isGuarded(addr) && !p.Allow.opens(addr, port) {
+		return &Refusal{shown, guardRule}
+	}
+	if len(p.Allow) > 0 && p.Allow.find(name, addr, port) == nil {
+		return &Refusal{shown, notAllowed}
+	}
+	return nil
+}
+
+const (
+	notAllowed = "endpoint_allow has neither the name nor the address"
+	guardRule  = "jobs of users who are no admins are kept away from loopback and link-local addresses; " +
+		"endpoint_allow can name the network"
+)
+
+// guarded are the networks that Guarded is about.
+var guarded = []netip.Prefix{
+	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), // loopback
+	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), // link-local, metadata of clouds
+	netip.MustParsePrefix("fd00:ec2::/32"),                              // metadata of a cloud
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("::/128"), // unspecified: this machine
+	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8"), // multicast
+	netip.MustParsePrefix("255.255.255.255/32"), // broadcast
+}
+
+func isGuarded(addr netip.Addr) bool {
+	for _, n := range guarded {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// literal returns the address that a host is. Brackets are left out by those who take URLs apart.
+func literal(host string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(strings.TrimSuffix(host, "."))
+	return addr, err == nil
+}
+
+// canonical is a name as rules have it.
+func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+// nat64 and compatible are networks of IPv6 whose last four bytes are an address of IPv4, to which packets go.
+var nat64, compatible = netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")
+
+// embedded returns the address of IPv4 that an address of IPv6 stands for, or the address itself, without a zone.
+func embedded(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	b := addr.As16()
+	low := b[12] == 0 && b[13] == 0 && b[14] == 0 && b[15] <= 1 // :: and ::1
+	if addr.Is6() && (nat64.Contains(addr) || compatible.Contains(addr) && !low) {
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// hostPort writes a host with a port, or without if that is 0.
+func hostPort(host string, port uint16) string {
+	if port == 0 {
+		return host
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return fmt.Sprintf("%s:%d", host, port)
+}
