@@ -240,3 +240,21 @@ func TestOwnCookies(t *testing.T) {
 			rep.Source.Headers = []spec.Header{{Name: "Cookie", Value: spec.Hide("sticky=7")}}
 		})
 }
+
+// TestBearer: a token is sent to the server itself, asks for no session, and is in no failure.
+func TestBearer(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_session" || r.Header.Get("Authorization") != "Bearer t0psecret" {
+			t.Errorf("%s with %v", r.URL.Path, r.Header)
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"error":"forbidden","reason":"t0psecret has expired"}`)
+	}
+	inRigWith(t, withSessions, handler, nil, func(r *rig) {
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Status != 403 || strings.Contains(f.String(), "t0psecret") {
+			t.Errorf("%v", f)
+		}
+	}, func(rep *spec.Replication) {
+		rep.Source.Credentials, rep.Source.Bearer = spec.Credentials{}, spec.Hide("t0psecret")
+	})
+}

@@ -131,7 +131,7 @@ func (c *Client) acquire(e spec.Endpoint, policy *reach.Policy) (*http.Transport
 	if proxy != nil {
 		r.proxy = proxy.String()
 	}
-	if r.tls, err = c.options.TLS(""); err != nil {
+	if r.tls, err = c.options.TLS(e.TLS); err != nil {
 		return nil, r, err
 	}
 	c.mu.Lock()

@@ -42,12 +42,19 @@ func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address 
 	if err := p.Host(host, portNumber(port)); err != nil {
 		return nil, err
 	}
+	detour, turns := p.Detours.Find(host, portNumber(port))
+	if turns {
+		address = detour
+	}
 	if c.options.Dial != nil {
 		return c.options.Dial(ctx, network, address)
 	}
 	d := net.Dialer{
 		Timeout: dialTimeout, KeepAlive: -1,
 		Control: func(_, address string, _ syscall.RawConn) error {
+			if turns {
+				return nil
+			}
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
 				return err

@@ -70,12 +70,18 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
 		e.setCredentials(from.Credentials.User.Reveal(), from.Credentials.Password.Reveal())
 	}
+	if from.Bearer.IsSet() {
+		e.header["Authorization"] = []string{"Bearer " + from.Bearer.Reveal()}
+		e.hideHeader("Authorization", "Bearer "+from.Bearer.Reveal())
+	}
 	e.login.endpoint, e.login.machine = e, session.New(c.options.Auth, from.Credentials.IsSet())
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
 		e.hide(from.Proxy.Credentials.Password.Reveal())
 	}
-	e.transport, e.route, err = c.acquire(from, policy)
-	return e, err
+	if e.transport, e.route, err = c.acquire(from, policy); err != nil {
+		return nil, fmt.Errorf("%s endpoint: %w", side, err)
+	}
+	return e, nil
 }
 
 func (e *endpoint) close() { e.client.release(e.route) }

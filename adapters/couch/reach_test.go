@@ -117,3 +117,32 @@ func TestDeniedPlaces(t *testing.T) {
 			}
 		}, func(rep *spec.Replication) { rep.User.Name = "adm" })
 }
+
+// TestConnectTo: another server is connected to, and called by the name of the first. The operator may lead connections
+// to this machine, which documents may not.
+func TestConnectTo(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "db.test:5984" {
+			t.Errorf("called %s", r.Host)
+		}
+		says(200, `{"update_seq":"1-a"}`)(w, r)
+	}))
+	defer server.Close()
+	p := policy(t, "", "", true)
+	var err error
+	if p.Detours, err = reach.ParseDetours("db.test:5984:" + strings.TrimPrefix(server.URL, "http://")); err != nil {
+		t.Fatal(err)
+	}
+	client := New(Options{Reach: func(string) *reach.Policy { return p }})
+	defer client.Close()
+	rep := testReplication()
+	rep.Source.URL = "http://db.test:5984/db/"
+	pair, err := client.Pair(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Close()
+	if f := pair.Do(context.Background(), 1, peer.Open{}).Failure; f != nil {
+		t.Error(f)
+	}
+}

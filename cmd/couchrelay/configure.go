@@ -320,7 +320,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
-	c.Client.Allow, c.Client.Deny = nil, nil // gates has them
+	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}

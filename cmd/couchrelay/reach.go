@@ -22,7 +22,7 @@ type gates struct {
 
 // newGates returns the gates of a configuration.
 func newGates(c config.Config) *gates {
-	p := reach.Policy{Allow: c.Client.Allow, Deny: c.Client.Deny}
+	p := reach.Policy{Allow: c.Client.Allow, Deny: c.Client.Deny, Detours: c.Client.Detours}
 	g := &gates{admins: c.Admins, open: p, guarded: p}
 	g.guarded.Guarded = true
 	return g

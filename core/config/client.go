@@ -20,6 +20,7 @@ type Client struct {
 	Auth session.Settings
 	// Allow and Deny are endpoint_allow and endpoint_deny.
 	Allow, Deny reach.Rules
+	Detours     reach.Detours // connect_to
 }
 
 var defaultClient = Client{
@@ -50,6 +51,18 @@ var clientKeys = Section[Settings]{
 		rulesOf(func(s *Settings) *reach.Rules { return &s.Client.Allow })},
 	{"endpoint_deny", "Where no job may connect, whatever endpoint_allow says.",
 		rulesOf(func(s *Settings) *reach.Rules { return &s.Client.Deny })},
+	{"connect_to", "Servers in whose place others are connected to, under the same name.",
+		Kind[Settings]{
+			Takes: reach.DetourForm(),
+			Get:   func(s *Settings) string { return s.Client.Detours.String() },
+			Set: func(s *Settings, v string) error {
+				detours, err := reach.ParseDetours(v)
+				if err == nil {
+					s.Client.Detours = detours
+				}
+				return err
+			},
+		}},
 	{"auth_plugins", "Which ways of authentication are tried at endpoints with a user, in this order.", authPlugins},
 	{"session_refresh_interval_sec", "When the cookie of a session is renewed to which the server gave no Max-Age.",
 		seconds(func(s *Settings) *time.Duration { return &s.Client.Auth.Refresh }, 1)},

@@ -83,7 +83,7 @@ func TestRows(t *testing.T) {
 // is one of the units that the key's name says.
 func TestEachKeySetsItsOwn(t *testing.T) {
 	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a",
-		string(session.Cookie), "a.test"}
+		string(session.Cookie), "a.test", "a.test:443:b.test:80"}
 	byDefault := Default()
 	for _, k := range Replicator {
 		if slices.Contains(fixed, k.Name) {
@@ -182,6 +182,7 @@ func TestBounds(t *testing.T) {
 		{"auth_plugins", "couch_replicator_auth_noop,couch_replicator_auth_session", "noop"},
 		{"auth_plugins", "couch_replicator_auth_noop", "couch_replicator_auth_noop,couch_replicator_auth_noop"},
 		{"endpoint_allow", "*.a.test, 10.0.0.0/8", "a/b"}, {"endpoint_deny", "[fd00::1]:80", ""},
+		{"connect_to", "a.test:80:[fd00::1]:80", "a.test:80"},
 		{"auth_plugins", "couch_replicator_auth_session", ""}, {"session_refresh_interval_sec", "1", "0"},
 		{"worker_processes", "1", "0"}, {"worker_batch_size", "100000", "100001"}, {"max_jobs", "0", "-1"},
 	} {

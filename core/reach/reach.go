@@ -16,6 +16,8 @@ type Policy struct {
 	// Guarded keeps connections away from the machine itself and its links, where services trust their neighbours,
 	// unless a network or address of Allow says otherwise: a name may resolve to anything.
 	Guarded bool
+	// Detours lead connections elsewhere. The operator names their targets, which are not checked.
+	Detours Detours
 }
 
 // Refusal is the error of a connection that a Policy does not allow.

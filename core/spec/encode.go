@@ -78,7 +78,7 @@ func (r *Replication) places() (all []*Secret) {
 			all = append(all, &e.Proxy.Credentials.User, &e.Proxy.Credentials.Password)
 		}
 	}
-	return all
+	return append(all, &r.Source.Bearer, &r.Target.Bearer)
 }
 
 // Equal reports whether two replications are the same work: their endpoints, with credentials, and all

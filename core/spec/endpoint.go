@@ -70,6 +70,7 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	if !strings.HasSuffix(e.URL, "/") && !strings.Contains(e.URL, "?") {
 		e.URL += "/"
 	}
+	e.Bearer, e.TLS = bearerOf(p, side, v), tlsName(p, side, v)
 	headers, fromHeader := splitAuthorization(p.headers(side, v))
 	e.Headers = headers
 	for _, found := range []Credentials{p.basicAuth(side, v), url.credentials(), fromHeader} {
@@ -77,6 +78,11 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 			e.Credentials = found
 			break
 		}
+	}
+	isAuthorization := func(h Header) bool { return strings.EqualFold(h.Name, "Authorization") }
+	if e.Bearer.IsSet() && (e.Credentials.IsSet() || slices.ContainsFunc(headers, isAuthorization)) {
+		p.badRequest("parameter `%s` has `auth.bearer`, and a user or a header Authorization as well: "+
+			"one must go", side)
 	}
 }
 
@@ -120,6 +126,37 @@ func (p *parser) basicAuth(side string, v ejson.Value) Credentials {
 		return Credentials{Hide(user.Text), Refer(name)}
 	}
 	return NewCredentials(user.Text, text)
+}
+
+// bearerOf reads a token, which RFC 6750 makes of certain characters.
+func bearerOf(p *parser, side string, v ejson.Value) Secret {
+	auth, _ := v.Get("auth")
+	token, has := auth.Get("bearer")
+	if !has {
+		return Secret{}
+	}
+	const characters = "-._~+/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	plain := strings.TrimRight(token.Text, "=")
+	if token.Kind != ejson.String || plain == "" || strings.Trim(plain, characters) != "" {
+		p.badRequest("parameter `%s.auth.bearer` must be a string, a token of letters, digits and -._~+/ that may end "+
+			"with =", side)
+	}
+	return Hide(token.Text)
+}
+
+// tlsName reads the name of a section [tls NAME]: documents do not name files of the machine.
+func tlsName(p *parser, side string, v ejson.Value) string {
+	name, has := v.Get("tls")
+	if has && (name.Kind != ejson.String || !IsTLSName(name.Text)) {
+		p.badRequest("parameter `%s.tls` must be the NAME of a section [tls NAME] of the configuration", side)
+	}
+	return name.Text
+}
+
+// IsTLSName reports whether a text can be the name in a section [tls NAME].
+func IsTLSName(text string) bool {
+	const characters = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return text != "" && len(text) <= 100 && strings.Trim(text, characters) == ""
 }
 
 // proxy reads a field with a proxy's URL. It returns nil if the field is absent or empty.

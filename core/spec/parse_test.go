@@ -311,7 +311,7 @@ func TestRefusals(t *testing.T) {
 		{`"source":{"url":"http://a","auth":null},"target":"http://t"`, "bad_request", "parameter `source.auth` must be an object"},
 		{`"source":{"url":"http://a","auth":{"basic":[]}},"target":"http://t"`, "bad_request", "parameter `source.auth.basic` must"},
 		{`"source":{"url":"http://a","auth":{"basic":{"username":"u","password":null}}},"target":"http://t"`, "bad_request", "parameter `source.auth.basic` must"},
-		{`"source":{"url":"http://a","auth":{"iam":{}}},"target":"http://t"`, "not_supported", "`source.auth` other than `basic` is not supported yet"},
+		{`"source":{"url":"http://a","auth":{"iam":{}}},"target":"http://t"`, "not_supported", "`source.auth` other than `basic` and `bearer` is not supported yet"},
 		{`"proxy":"http://p","source_proxy":"http://p",` + ends, "bad_request", "`proxy` is mutually exclusive with `source_proxy`"},
 		{`"proxy":"http://p","target_proxy":"http://p",` + ends, "bad_request", "`proxy` is mutually exclusive with `target_proxy`"},
 		{`"proxy":"ftp://p",` + ends, "invalid_replication", "proxy has an invalid url: `proxy` must have one of the protocols http, https, socks5"},

@@ -100,6 +100,10 @@ type Endpoint struct {
 	Connections   int           `json:"http_connections"`
 	Retries       int           `json:"retries_per_request"` // after the first attempt
 	SocketOptions SocketOptions `json:"socket_options"`
+	// Bearer is a token that is sent in place of Credentials. Replication ids leave it out.
+	Bearer Secret `json:"bearer,omitzero"`
+	// TLS names the section of the configuration that says how to connect; empty for [replicator].
+	TLS string `json:"tls,omitempty"`
 }
 
 // Header is an HTTP header from the document. Its value is hidden, since it may be a token.

@@ -19,8 +19,8 @@ func (p *parser) refuseUnhonoured() {
 		endpoint, _ := p.body.Get(side)
 		auth, _ := endpoint.Get("auth")
 		for _, plugin := range auth.Members {
-			if plugin.Name != "basic" {
-				p.notSupported("`" + side + ".auth` other than `basic`")
+			if plugin.Name != "basic" && plugin.Name != "bearer" {
+				p.notSupported("`" + side + ".auth` other than `basic` and `bearer`")
 			}
 		}
 	}

@@ -1,0 +1,36 @@
+package reach
+
+import "testing"
+
+func TestDetours(t *testing.T) {
+	const text = "db.test:443:10.0.0.1:8443, *.cloud.test:443:proxy:9000, V6.Test:80:[fd00::1]:5984"
+	ds, err := ParseDetours(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "db.test:443:10.0.0.1:8443, *.cloud.test:443:proxy:9000, v6.test:80:[fd00::1]:5984"
+	if again, err := ParseDetours(ds.String()); err != nil || ds.String() != want || again.String() != want {
+		t.Errorf("%s, %v", ds, err)
+	}
+	for _, c := range []struct {
+		host string
+		port uint16
+		want string
+	}{
+		{"db.test", 443, "10.0.0.1:8443"}, {"DB.Test.", 443, "10.0.0.1:8443"}, {"db.test", 80, ""},
+		{"a.cloud.test", 443, "proxy:9000"}, {"a.b.cloud.test", 443, "proxy:9000"}, {"cloud.test", 443, ""},
+		{"v6.test", 80, "[fd00::1]:5984"}, {"10.0.0.1", 443, ""},
+	} {
+		if got, found := ds.Find(c.host, c.port); got != c.want || found != (c.want != "") {
+			t.Errorf("%s port %d: %q", c.host, c.port, got)
+		}
+	}
+	for _, text := range []string{"", "a.test", "a.test:443", "a.test:443:b.test", "a.test:443:b.test:0",
+		"a.test::b.test:1", "10.0.0.1:443:b.test:1", "[::1]:443:b.test:1", "*:443:b.test:1",
+		"a.test:443:*.b.test:1", "a.test:443:*:1",
+		"a.test:443:10.0.0.0/8:1", "a.test:443:10.0.0.1/32:1", "a.test:443:fd00::1:1", "a.test:443:b.test:1,"} {
+		if ds, err := ParseDetours(text); err == nil {
+			t.Errorf("%q is read as %q", text, ds)
+		}
+	}
+}

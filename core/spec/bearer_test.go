@@ -1,0 +1,48 @@
+package spec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestBearer: a token is kept, hidden, and with no other credentials beside it.
+func TestBearer(t *testing.T) {
+	parse := func(source string) (*Replication, error) {
+		return ParseRequest([]byte(`{"source":`+source+`,"target":"http://t/b"}`), DefaultConfig())
+	}
+	r, err := parse(`{"url":"http://s/a","auth":{"bearer":"aB1-._~+/="},"tls":"partner"}`)
+	if err != nil || r.Source.Bearer.Reveal() != "aB1-._~+/=" || r.Source.TLS != "partner" ||
+		r.Source.Credentials.IsSet() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	raw, err := Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(raw)
+	if err != nil || back.Source.Bearer.Reveal() != "aB1-._~+/=" || !Equal(r, back) || back.Target.Bearer.IsSet() {
+		t.Errorf("%+v, %v", back, err)
+	}
+	other, err := parse(`{"url":"http://s/a","auth":{"bearer":"other"},"tls":"partner"}`)
+	if err != nil || Equal(r, other) {
+		t.Errorf("another token is the same work: %v", err)
+	}
+	if text := fmt.Sprintf("%+v %#v", r, r); strings.Contains(text, "aB1") {
+		t.Error(text)
+	}
+	const notToken, notName, twice = "`source.auth.bearer` must be", "`source.tls` must be the NAME", "one must go"
+	for _, c := range []struct{ members, want string }{
+		{`"auth":{"bearer":5}`, notToken}, {`"auth":{"bearer":""}`, notToken},
+		{`"auth":{"bearer":"s3 cret"}`, notToken}, {`"auth":{"bearer":"s3cret\r\nX: y"}`, notToken},
+		{`"auth":{"bearer":"s3cret"},"headers":{"authorization":"Bearer x"}`, twice},
+		{`"auth":{"bearer":"s3cret","basic":{"username":"u","password":"p"}}`, twice},
+		{`"auth":{"bearer":"s3cret"},"url":"http://u:p@s/a"`, twice},
+		{`"tls":{"ca_file":"/etc/passwd"}`, notName}, {`"tls":"/etc/passwd"`, notName}, {`"tls":""`, notName},
+	} {
+		_, err := parse(`{"url":"http://s/a",` + c.members + `}`)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3") {
+			t.Errorf("%s: %v", c.members, err)
+		}
+	}
+}
