@@ -14,7 +14,7 @@ import (
 // Client returns how a client connects with TLS. problem is told of certificates that do not verify while they are not
 // verified, if the settings ask for that; it may be nil.
 func Client(c config.TLS, problem func(server string, err error)) (*tls.Config, error) {
-	t := &tls.Config{InsecureSkipVerify: !c.Verify}
+	t := &tls.Config{InsecureSkipVerify: !c.Verify, ServerName: c.ServerName}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {

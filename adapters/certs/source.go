@@ -35,6 +35,9 @@ func NewSource(profiles map[string]config.TLS, c clock.Clock, problem func(what 
 	s := &Source{clock: c, problem: problem, profiles: map[string]*profile{}}
 	for name, settings := range profiles {
 		t, err := Client(settings, problem)
+		if err != nil && name != "" {
+			err = fmt.Errorf("[tls %s] %w", name, err)
+		}
 		if err != nil {
 			return nil, err
 		}

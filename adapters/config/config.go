@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
+	"strings"
 
 	"couchrelay/core/config"
 	"couchrelay/core/node"
@@ -31,6 +31,9 @@ type Config struct {
 	Auth   Auth // [chttpd_auth] and others
 	// Secrets says how the store keeps credentials ([secrets]).
 	Secrets Secrets
+
+	// Profiles are ways to connect to endpoints, by their names in documents ([tls NAME]).
+	Profiles map[string]config.TLS
 
 	config.Settings // [replicator], [replicator.shares]
 
@@ -58,7 +61,8 @@ var MaintenanceModes = []string{"false", "true", "nolb"}
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
-		Admins: map[string]string{}, Auth: defaultAuth(), Secrets: Secrets{Encrypt: true},
+		Admins: map[string]string{}, Profiles: map[string]config.TLS{},
+		Auth: defaultAuth(), Secrets: Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
@@ -109,7 +113,7 @@ func (c *Config) section(s section) error {
 	if s.name == "couch_httpd_auth" { // the name of earlier releases of CouchDB
 		s.name = "chttpd_auth"
 	}
-	if !slices.Contains(Sections(), s.name) {
+	if !isSection(s.name) {
 		return c.skip(s)
 	}
 	for _, k := range s.keys {
@@ -139,6 +143,9 @@ func (c *Config) Set(section, name, value string) error {
 	case "replicator.shares":
 		return c.SetShares(name, value)
 	}
+	if strings.HasPrefix(section, tlsPrefix) {
+		return c.setProfile(section, name, value)
+	}
 	if !sections[section].Has(name) {
 		return unknown(Name{section, name})
 	}
@@ -150,6 +157,9 @@ func (c *Config) Check() error {
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	if c.Replicator.Parse.Local == "" {
 		c.Replicator.Parse.Local = c.FrontCouchDB
+	}
+	if err := c.checkProfiles(); err != nil {
+		return err
 	}
 	return c.Settings.Check()
 }

@@ -136,6 +136,9 @@ func (c *Config) Values() map[string]map[string]string {
 	}
 	for _, row := range c.Rows() {
 		if row.Value != "" {
+			if values[row.Section] == nil {
+				values[row.Section] = map[string]string{}
+			}
 			values[row.Section][row.Key] = row.Value
 		}
 	}
@@ -170,7 +173,7 @@ func (c *Config) Rows() []config.Row {
 			rows = append(rows, sections[section].Rows(section, c, &byDefault)...)
 		}
 	}
-	return rows
+	return append(rows, c.profiles()...)
 }
 
 // admins describes [admins], whose keys are names: a row without a value for each admin, or one for any if

@@ -156,6 +156,7 @@ func (d Draft) Discard() {
 // Clone returns a copy that shares nothing that Set changes.
 func (c Config) Clone() Config {
 	c.Admins = maps.Clone(c.Admins)
+	c.Profiles = maps.Clone(c.Profiles)
 	c.Skipped, c.Ignored = slices.Clone(c.Skipped), slices.Clone(c.Ignored)
 	c.Auth.JWT.Keys = maps.Clone(c.Auth.JWT.Keys)
 	c.Replicator.Sharing.Shares = maps.Clone(c.Replicator.Sharing.Shares)
@@ -177,7 +178,7 @@ func (c *Config) Apply(l Local) error {
 
 // Known returns an error for a section that there is not.
 func Known(n Name) error {
-	if all := Sections(); !slices.Contains(all, n.Section) {
+	if all := Sections(); !isSection(n.Section) {
 		return fmt.Errorf("[%s]: no such section; known are %s", n.Section, strings.Join(all, ", "))
 	}
 	return nil

@@ -1,6 +1,8 @@
 package couch
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,4 +63,28 @@ func TestPlainHTTP(t *testing.T) {
 			t.Errorf("%q, want %q", told, want)
 		}
 	}, func(rep *spec.Replication) { rep.Source.URL = "https://source.test/db/" })
+}
+
+// TestProfiles: an endpoint connects as the profile says that it names, and one that names none there is, not at all.
+func TestProfiles(t *testing.T) {
+	var asked []string
+	client := New(Options{TLS: func(name string) (*tls.Config, error) {
+		asked = append(asked, name)
+		if name == "none" {
+			return nil, errors.New("no [tls none] is configured")
+		}
+		return &tls.Config{}, nil
+	}})
+	defer client.Close()
+	rep := testReplication()
+	rep.Source.TLS = "partner"
+	pair, err := client.Pair(rep)
+	if err != nil || !slices.Equal(asked, []string{"partner", ""}) {
+		t.Fatalf("%q, %v", asked, err)
+	}
+	pair.Close()
+	rep.Target.TLS = "none"
+	if _, err := client.Pair(rep); err == nil || err.Error() != "target endpoint: no [tls none] is configured" {
+		t.Error(err)
+	}
 }

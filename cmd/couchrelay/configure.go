@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
@@ -145,9 +144,9 @@ func (s *service) checkSafe(c config.Config) error {
 	if err := login.CheckAdmins(c.Admins); err != nil {
 		return err
 	}
-	if old.TLS != c.TLS {
-		if _, err := certs.Client(c.TLS, nil); err != nil {
-			return fmt.Errorf("[replicator] %w", err)
+	if !reflect.DeepEqual(old.TLS, c.TLS) || !reflect.DeepEqual(old.Profiles, c.Profiles) {
+		if _, err := newTrust(c, s.logger); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net/http"
 	"sync"
@@ -94,7 +95,9 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 
 // newTrust reads the certificates and keys for connections to endpoints.
 func newTrust(c config.Config, logger *slog.Logger) (*certs.Source, error) {
-	return certs.NewSource(map[string]coreconfig.TLS{"": c.TLS}, clock.New(), func(what string, err error) {
+	profiles := map[string]coreconfig.TLS{"": c.TLS}
+	maps.Copy(profiles, c.Profiles)
+	return certs.NewSource(profiles, clock.New(), func(what string, err error) {
 		logger.Warn("certificate", "of", what, "error", err)
 	})
 }

@@ -40,6 +40,7 @@ type TLS struct {
 	Depth    int         // ssl_certificate_max_depth: certificates between an endpoint's and a trusted one at most
 	// WarnInvalid has certificates that do not verify reported while Verify is false (verify_ssl_certificates_log).
 	WarnInvalid bool
+	ServerName  string        // that a server's certificate must have; empty for the host of the URL
 	Reload      time.Duration // cacert_reload_interval_hours: after which the files are read again
 }
 

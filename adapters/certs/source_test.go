@@ -1,0 +1,70 @@
+package certs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/config"
+
+	"github.com/benbjohnson/clock"
+)
+
+// TestSource: a profile stays the same until its files are old, is read again then, and keeps what it had when they
+// cannot be read.
+func TestSource(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	first, _ := chain(t, 0)
+	second, _ := chain(t, 0)
+	write := func(from string) {
+		t.Helper()
+		pem, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, pem, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first)
+	wall, told := clock.NewMock(), []string{}
+	settings := config.TLS{Verify: true, CAFile: file, Reload: time.Hour}
+	s, err := NewSource(map[string]config.TLS{"": {}, "partner": settings}, wall,
+		func(what string, err error) { told = append(told, what+": "+err.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Config("partner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(second)
+	wall.Add(time.Hour - time.Second)
+	if c, _ := s.Config("partner"); c != before {
+		t.Error("read again too early")
+	}
+	wall.Add(time.Second)
+	after, _ := s.Config("partner")
+	if after == before || after.RootCAs.Equal(before.RootCAs) {
+		t.Error("not read again")
+	}
+	write("testdata/clear.pem")
+	wall.Add(time.Hour)
+	for range 2 {
+		if c, err := s.Config("partner"); c != after || err != nil {
+			t.Errorf("%v, %v", c, err)
+		}
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "holds no PEM certificate") {
+		t.Errorf("%q", told)
+	}
+	if _, err := s.Config("other"); err == nil || err.Error() != "no [tls other] is configured" {
+		t.Error(err)
+	}
+	bad := map[string]config.TLS{"partner": {CAFile: "testdata/none"}}
+	if _, err := NewSource(bad, wall, nil); err == nil || !strings.HasPrefix(err.Error(), "[tls partner] ssl_trusted") {
+		t.Error(err)
+	}
+}
