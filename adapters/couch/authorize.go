@@ -1,9 +1,7 @@
 package couch
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,7 +17,8 @@ const sessionCookie = "AuthSession"
 // login authenticates the requests to an endpoint. It carries out what session.Machine decides.
 type login struct {
 	endpoint *endpoint
-	form     []byte // body of the request for a session
+	user     string
+	password string // empty where it is a reference
 
 	mu      sync.Mutex // guards the fields below
 	machine *session.Machine
@@ -84,11 +83,14 @@ func (l *login) authorize(ctx context.Context, r request) (session.Pass, *peer.F
 // askForSession sends a request for a session, and tells the machine what was answered.
 func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure {
 	r := request{
-		method: http.MethodPost, path: "_session", size: int64(len(l.form)),
+		method: http.MethodPost, path: "_session",
 		header: []peer.Param{{Name: "Content-Type", Value: "application/x-www-form-urlencoded"}},
-		open:   func() io.Reader { return bytes.NewReader(l.form) },
 	}
-	a, f := l.followSession(ctx, r, p)
+	form, f := l.form(r)
+	var a *answer
+	if f == nil {
+		a, f = l.followSession(ctx, r.withBody(form), p)
+	}
 	answer := session.Answer{}
 	if f == nil {
 		answer.Status, answer.Challenged = a.StatusCode, a.Header.Get("WWW-Authenticate") != ""
@@ -110,6 +112,18 @@ func (l *login) askForSession(ctx context.Context, p session.Pass) *peer.Failure
 		f = a.refused()
 	}
 	return sessionFailure(result, f)
+}
+
+// form is the body of a request for a session.
+func (l *login) form(r request) ([]byte, *peer.Failure) {
+	password := l.password
+	if named := l.endpoint.named; named.password != "" {
+		if err := named.lookUp(); err != nil {
+			return nil, l.endpoint.failure(r, peer.NoSecret, err.Error())
+		}
+		password = named.found.Load().password
+	}
+	return []byte(url.Values{"name": {l.user}, "password": {password}}.Encode()), nil
 }
 
 // followSession sends a request for a session, and on to where the server itself redirects it.

@@ -258,3 +258,20 @@ func TestBearer(t *testing.T) {
 		rep.Source.Credentials, rep.Source.Bearer = spec.Credentials{}, spec.Hide("t0psecret")
 	})
 }
+
+// TestSessionOfReference: a password that is kept elsewhere is read when a session is asked for.
+func TestSessionOfReference(t *testing.T) {
+	g := &gate{}
+	o, known := withSessions, ""
+	o.Secrets.Environ = func(string) string { return known }
+	inRigWith(t, o, g.ServeHTTP, nil, func(r *rig) {
+		if f := r.do(peer.Open{}).Failure; f == nil || f.Kind != peer.NoSecret || g.logins != 0 {
+			t.Errorf("%v after %d logins", f, g.logins)
+		}
+		known = testPassword
+		must[peer.Opened](r, peer.Open{})
+		if g.logins != 1 || strings.Join(g.requests, "") != "cookie" {
+			t.Errorf("%d logins, %v", g.logins, g.requests)
+		}
+	}, func(rep *spec.Replication) { rep.Source.Credentials.Password = spec.Refer("pw") })
+}

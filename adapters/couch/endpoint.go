@@ -74,6 +74,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 		e.header["Authorization"] = []string{"Bearer " + from.Bearer.Reveal()}
 		e.hideHeader("Authorization", "Bearer "+from.Bearer.Reveal())
 	}
+	e.login.user = from.Credentials.User.Reveal()
 	e.login.endpoint, e.login.machine = e, session.New(c.options.Auth, from.Credentials.IsSet())
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
 		e.hide(from.Proxy.Credentials.Password.Reveal())
@@ -126,7 +127,7 @@ func (e *endpoint) hideHeader(name, value string) {
 func (e *endpoint) setCredentials(user, password string) {
 	token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	e.authorization = "Basic " + token
-	e.login.form = []byte(url.Values{"name": {user}, "password": {password}}.Encode())
+	e.login.password = password
 	e.hide(token)
 	e.hide(password)
 }

@@ -24,7 +24,7 @@ func TestGates(t *testing.T) {
 			t.Errorf("%q: %+v", user, p)
 		}
 	}
-	if g.of("adm") != g.of("adm") || g.of("bob") != g.of("eve") {
+	if bob, eve := g.of("bob"), g.of("eve"); bob != eve {
 		t.Error("connections are not shared")
 	}
 }

@@ -1,9 +1,12 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"couchrelay/core/ejson"
 )
 
 // TestBearer: a token is kept, hidden, and with no other credentials beside it.
@@ -44,5 +47,24 @@ func TestBearer(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3") {
 			t.Errorf("%s: %v", c.members, err)
 		}
+	}
+}
+
+// TestMaskedBearer: a token that was shown as ***** stays for the same server.
+func TestMaskedBearer(t *testing.T) {
+	body := func(url, token string) ejson.Value {
+		v, err := ejson.Parse([]byte(`{"source":{"url":"` + url + `","auth":{"bearer":"` + token + `"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	prev := body("http://s/a", "t0ken")
+	if next, err := Unmask(body("http://s/b", mask), prev); err != nil || string(next.Append(nil)) !=
+		string(body("http://s/b", "t0ken").Append(nil)) {
+		t.Errorf("%s, %v", next.Append(nil), err)
+	}
+	if _, err := Unmask(body("http://other/a", mask), prev); !errors.Is(err, ErrMasked) {
+		t.Errorf("a token was given to another server: %v", err)
 	}
 }

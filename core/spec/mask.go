@@ -80,12 +80,19 @@ func (u *unmasker) endpoint(next, prev ejson.Value) ejson.Value {
 	return next
 }
 
-// auth restores the password of basic authentication.
+// auth restores the password of basic authentication, and a token.
 func (u *unmasker) auth(next, prev ejson.Value, same bool) ejson.Value {
 	was, _ := prev.Get("basic")
 	next.Members = slices.Clone(next.Members)
 	for i := range next.Members {
-		if m := &next.Members[i]; m.Name == "basic" {
+		m := &next.Members[i]
+		switch known, _ := prev.Get(m.Name); {
+		case m.Name == "bearer" && m.Value.Text == mask && same && known.Kind == ejson.String:
+			m.Value = known
+		case m.Name == "bearer" && m.Value.Text == mask:
+			u.fail(".auth.bearer")
+		}
+		if m.Name == "basic" {
 			user, _ := m.Value.Get("username")
 			known, _ := was.Get("username")
 			m.Value = u.members(".auth.basic.", m.Value, was, same && user.Text == known.Text)
