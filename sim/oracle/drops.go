@@ -10,7 +10,7 @@ type drops struct {
 
 var dropSubject = subject{
 	invariants: []Invariant{
-		{"S78", "No job of a deleted database is given to a worker by an accept that read the store after the " +
+		{"S80", "No job of a deleted database is given to a worker by an accept that read the store after the " +
 			"deletion."},
 	},
 	begin: func(c *chronicle) {
@@ -32,13 +32,13 @@ func (d *drops) note(l landing) {
 	}
 }
 
-// checkGiven is S78.
+// checkGiven is S80.
 func (d *drops) checkGiven(j jobChange) {
 	if j.before.header.State != jobs.Pending || j.after.header.State != jobs.Running {
 		return
 	}
 	if since, dropped := d.since[j.after.instance()]; dropped && j.Read >= since {
-		d.Fail("S78", "the database of job %s was deleted before version %d, and at %d it is given to %s",
+		d.Fail("S80", "the database of job %s was deleted before version %d, and at %d it is given to %s",
 			j.id, since, j.Read, j.after.header.Lock.Worker)
 	}
 }

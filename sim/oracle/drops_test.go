@@ -26,8 +26,8 @@ func TestDrops(t *testing.T) {
 	other := runs
 	other.Instance = "other|"
 	check(t, &dropSubject, []case_{
-		{"given after the deletion", moves(7, waits, runs), "S78"},
-		{"given much later", moves(8, waits, runs), "S78"},
+		{"given after the deletion", moves(7, waits, runs), "S80"},
+		{"given much later", moves(8, waits, runs), "S80"},
 		{"read before the deletion", moves(6, waits, runs), ""},
 		{"given back", moves(8, runs, waits), ""},
 		{"goes on", moves(8, runs, runs), ""},
