@@ -10,6 +10,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
 )
 
@@ -143,5 +144,34 @@ func TestNoneGivesWayToDropped(t *testing.T) {
 	})
 	if got := look(); got.Ready != 0 || len(got.First) != 0 {
 		t.Errorf("after the deletion: %+v", got)
+	}
+}
+
+// TestJobBehindDropped: a job behind more jobs of a deleted database than an accept passes over runs once a sweep has
+// removed some, and none of the others ever does.
+func TestJobBehindDropped(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(jobs.MaxPassed+100, true)
+	w.do(func(tx kv.Tx) error {
+		w.s.Drop(tx, tuple.UUID{1})
+		return w.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	w.now = w.now.Add(time.Second)
+	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, w.now) })
+	w.put("behind", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	d := w.start("n", func(c *Config) { c.PollInterval = time.Hour })
+	w.pass(10 * time.Second)
+	if len(d.running) != 0 {
+		t.Fatalf("%d jobs run behind those of a deleted database", len(d.running))
+	}
+	w.do(func(tx kv.Tx) error { _, err := w.s.SweepDropped(tx, 200); return err })
+	w.pass(2 * time.Second)
+	if len(d.running) != 1 || len(d.awaits) > 2 {
+		t.Errorf("%d jobs run, after %d waits", len(d.running), len(d.awaits))
+	}
+	for _, work := range d.running {
+		if work.Record.DocID != "behind" {
+			t.Errorf("job of document %s runs", work.Record.DocID)
+		}
 	}
 }

@@ -23,8 +23,8 @@ type Accepted struct {
 	Work   []jobstore.Work
 	Signal int64
 	Left   string
-	Parked int // ready jobs that were parked instead; there may be others behind them
-	Short  bool
+	Parked int  // ready jobs that were parked instead; there may be others behind them
+	Short  bool // it looked no further behind jobs of deleted databases; see jobs.Taken
 }
 
 func (q Accept) String() string {
