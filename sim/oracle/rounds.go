@@ -207,7 +207,8 @@ func (r *rounds) checkTag(j jobChange, got schedule.Place) {
 	if r.w.Now().Sub(r.changed) <= readAge {
 		base = min(base, r.base)
 	}
-	if e := r.ends(); e.surely && !e.old {
+	_, sweeps := j.Request.(node.Sweep) // it may have removed all that waited when an heir comes back
+	if e := r.ends(); e.surely && !e.old && !sweeps {
 		base = max(base, min(e.first[0], r.firstDue(j.landing)))
 	}
 	if got.Key < base {

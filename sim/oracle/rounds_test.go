@@ -225,6 +225,7 @@ func TestNewTags(t *testing.T) {
 		{"of the only job, made anew", changed(nil, 4, 1), ""},
 		{"of the first job, made anew", changed(nil, 9, 1, "last"), ""},
 		{"of the first job, made anew before the next", changed(nil, 6, 1, "last"), "S10n"},
+		{"of an heir of a job that was swept", changed(node.Sweep{}, 6, 1, "last"), ""},
 		{"after a turn", changed(node.Requeue{Held: node.Held{JobID: "first"}, Turn: turn}, 4, 0, "last"), "S10n"},
 		{"after the turn of another job", changed(node.Complete{Held: held, Turn: turn}, 4, 0, "last"), ""},
 		{"behind a due job of the same transaction", released(4), ""},
