@@ -72,8 +72,22 @@ func exitStatus(err error) int {
 	return failed
 }
 
-// ask sends a request, and returns the answer to it if that tells of no error. body may be nil.
+// ask sends a request, and returns the answer to it if that is a list or an object, and tells of no error. body may be
+// nil.
 func (r *remote) ask(method, path string, query url.Values, body any) (*answer, error) {
+	raw, err := r.fetch(method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	value, err := ejson.Parse(raw)
+	if err != nil || value.Kind != ejson.Object && value.Kind != ejson.Array {
+		return nil, fmt.Errorf("%s answers %s %s with %.20q: is it a couchrelay?", r.shown(), method, path, raw)
+	}
+	return &answer{raw, value}, nil
+}
+
+// fetch sends a request, and returns the answer to it, in JSON, if that tells of no error. body may be nil.
+func (r *remote) fetch(method, path string, query url.Values, body any) ([]byte, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -170,10 +184,7 @@ func (r *remote) explain(ctx context.Context, err error) error {
 	if e, is := errors.AsType[*url.Error](err); is {
 		err = e.Err
 	}
-	server := r.Server
-	if u, bad := url.Parse(r.Server); bad == nil {
-		server = u.Redacted()
-	}
+	server := r.shown()
 	switch timeout, is := errors.AsType[net.Error](err); {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return errors.New("interrupted")
@@ -183,14 +194,23 @@ func (r *remote) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("no answer from %s: %w", server, err)
 }
 
-// read takes an answer apart.
-func read(q *http.Request, resp *http.Response, raw []byte) (*answer, error) {
-	value, err := ejson.Parse(raw)
+// shown is the service's URL without a password.
+func (r *remote) shown() string {
+	u, err := url.Parse(r.Server)
+	if err != nil {
+		return r.Server
+	}
+	return u.Redacted()
+}
+
+// read returns an answer that tells of no error.
+func read(q *http.Request, resp *http.Response, raw []byte) ([]byte, error) {
+	_, err := ejson.Parse(raw)
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		return nil, fmt.Errorf("%s redirects to %q: name the service itself with --server",
 			q.URL.Redacted(), resp.Header.Get("Location"))
-	case err != nil || value.Kind != ejson.Object && value.Kind != ejson.Array:
+	case err != nil:
 		return nil, fmt.Errorf("%s answers %s with %q, no JSON: is it a couchrelay?",
 			q.URL.Redacted(), resp.Status, resp.Header.Get("Content-Type"))
 	case resp.StatusCode >= 400:
@@ -200,7 +220,7 @@ func read(q *http.Request, resp *http.Response, raw []byte) (*answer, error) {
 		}
 		return nil, r
 	}
-	return &answer{raw, value}, nil
+	return raw, nil
 }
 
 // window is where results go.

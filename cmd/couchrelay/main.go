@@ -33,6 +33,9 @@ type commands struct {
 	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
 	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
 
+	Import importCommand `cmd:"" group:"Moving in" help:"Take the replications of a CouchDB over."`
+	Export exportCommand `cmd:"" group:"Moving in" help:"Give replications back to a CouchDB."`
+
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

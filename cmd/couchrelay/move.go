@@ -1,0 +1,495 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"couchrelay/core/jobstore"
+)
+
+// importCommand takes the replications of a CouchDB over.
+type importCommand struct{ move }
+
+// exportCommand gives them back.
+type exportCommand struct{ move }
+
+// Help is kong's.
+func (importCommand) Help() string {
+	return "Copies the replicator databases of a CouchDB with their revisions, their _security, shares and " +
+		"settings of the scheduler. The jobs wait behind holds until --take-over stops the CouchDB's own " +
+		"replicator (its max_jobs becomes 0) and lifts them; each goes on from its checkpoint then. May be " +
+		"repeated. export is the way back.\n\nExample: couchrelay import http://adm@couch:5984 --take-over"
+}
+
+// Help is kong's.
+func (exportCommand) Help() string {
+	return "Copies the replicator databases of a couchrelay into a CouchDB, with their revisions and _security. With " +
+		"--take-over it holds the jobs here first, waits for their last checkpoints, and lets the CouchDB's own " +
+		"replicator run again.\n\nExample: couchrelay export http://adm@couch:5984 --take-over"
+}
+
+func (c *importCommand) Run(w *window) error { return c.run(w, true) }
+func (c *exportCommand) Run(w *window) error { return c.run(w, false) }
+
+// move are the flags of both ways, and what both need.
+type move struct {
+	remote
+	CouchDB  string `arg:"" help:"URL with an admin; the password may be in COUCHDB_PASSWORD." placeholder:"URL"`
+	DryRun   bool   `help:"Only say what there is to do."`
+	TakeOver bool   `help:"Stop the replications where they run, and start them where they are copied to."`
+
+	couch remote
+	out   io.Writer
+}
+
+// Bounds of a move.
+const (
+	moveBatch = 200                        // documents in a request
+	stopWait  = 2 * time.Minute            // for the last checkpoints of the side that gives its jobs away
+	stopPoll  = time.Second                // between two looks at it
+	markID    = "_local/couchrelay-import" // of the document that remembers the CouchDB's max_jobs
+)
+
+func (m *move) run(w *window, in bool) error {
+	m.out = w.to
+	if m.JSON {
+		return errors.New("--json: import and export have no answer of the service to print")
+	}
+	couch, err := url.Parse(m.CouchDB)
+	if err != nil || couch.Host == "" || couch.User.Username() == "" {
+		return errors.New("the CouchDB must be a URL with an admin, such as http://adm@couch:5984, whose password is " +
+			"in COUCHDB_PASSWORD")
+	}
+	if _, has := couch.User.Password(); !has {
+		couch.User = url.UserPassword(couch.User.Username(), os.Getenv("COUCHDB_PASSWORD"))
+	}
+	m.couch = remote{Server: couch.String(), Timeout: m.Timeout}
+	from, to := &m.couch, &m.remote
+	if !in {
+		from, to = to, from
+	}
+	if err := m.sameUUID(in); err != nil {
+		return err
+	}
+	var names []string
+	if err := from.into("GET", "/_all_dbs", nil, nil, &names); err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !jobstore.IsReplicatorDB(name) })
+	if in {
+		return m.importAll(names)
+	}
+	return m.exportAll(names)
+}
+
+func (m *move) say(format string, args ...any) { fmt.Fprintf(m.out, format+"\n", args...) }
+
+// sameUUID demands that both servers compute the same replication ids: else all would be copied again.
+func (m *move) sameUUID(in bool) error {
+	var couch, here struct{ UUID string }
+	err := errors.Join(m.couch.into("GET", "/", nil, nil, &couch), m.remote.into("GET", "/", nil, nil, &here))
+	switch {
+	case err != nil:
+		return err
+	case couch.UUID == here.UUID:
+		return nil
+	case !in:
+		return fmt.Errorf("the CouchDB has the server uuid %s and the couchrelay %s, so checkpoints would not be "+
+			"found: set [couchdb] uuid of one to that of the other, and restart it", couch.UUID, here.UUID)
+	case m.DryRun:
+		m.say("[couchdb] uuid = %s (here %s), and a restart", couch.UUID, here.UUID)
+		return nil
+	}
+	if err := m.remote.into("PUT", "/_node/_local/_config/couchdb/uuid", nil, couch.UUID, nil); err != nil {
+		return fmt.Errorf("set [couchdb] uuid = %s, that of the CouchDB, in the configuration and restart the "+
+			"service; setting it by request failed: %w", couch.UUID, err)
+	}
+	return fmt.Errorf("the service has the uuid of the CouchDB, %s, in its configuration now: restart it, and "+
+		"run the same command again", couch.UUID)
+}
+
+// importAll copies a CouchDB's replications behind holds, which it lifts if it is to take over.
+func (m *move) importAll(names []string) error {
+	if err := m.settings(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !m.DryRun {
+			if err := m.create(&m.remote, name); err != nil {
+				return err
+			}
+		}
+		if err := m.hold(name, "import from "); err != nil {
+			return err
+		}
+		if err := m.database(&m.couch, &m.remote, name); err != nil {
+			return err
+		}
+	}
+	switch {
+	case m.DryRun:
+		return nil
+	case !m.TakeOver:
+		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
+			"([replicator] max_jobs = 0) and lift the holds (couchrelay hold lift)")
+		return nil
+	}
+	if err := m.stopCouchDB(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := m.remote.into("DELETE", holdsPath+"/database:"+url.PathEscape(name), nil, nil, nil); err != nil {
+			return err
+		}
+	}
+	m.say("taken over: the jobs come back within a minute")
+	return nil
+}
+
+// exportAll copies replications into a CouchDB, which runs them from then on if it is to take over.
+func (m *move) exportAll(names []string) error {
+	takeOver := m.TakeOver && !m.DryRun
+	if takeOver {
+		for _, name := range names {
+			if err := m.hold(name, "export to "); err != nil {
+				return err
+			}
+		}
+		if err := m.await("the couchrelay", m.runningHere); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if !m.DryRun {
+			if err := m.create(&m.couch, name); err != nil {
+				return err
+			}
+		}
+		if err := m.database(&m.remote, &m.couch, name); err != nil {
+			return err
+		}
+	}
+	if !takeOver {
+		return nil
+	}
+	if err := m.startCouchDB(); err != nil {
+		return err
+	}
+	m.say("given back: the CouchDB runs the replications; the jobs here stay held")
+	return nil
+}
+
+// hold keeps the jobs of a database here from running, unless this is only a try.
+func (m *move) hold(name, why string) error {
+	if m.DryRun {
+		return nil
+	}
+	hold := map[string]string{"database": name, "reason": why + redacted(m.CouchDB)}
+	return m.remote.into("POST", holdsPath, nil, hold, nil)
+}
+
+// runningHere counts the running jobs of documents.
+func (m *move) runningHere() (running int, err error) {
+	var list struct {
+		Jobs []struct{ Database *string }
+	}
+	err = m.remote.into("GET", jobsPath, url.Values{"states": {"running"}, "limit": {"1000"}}, nil, &list)
+	for _, j := range list.Jobs {
+		if j.Database != nil {
+			running++
+		}
+	}
+	return running, err
+}
+
+// create creates a database unless it is there.
+func (m *move) create(to *remote, name string) error {
+	err := to.into("PUT", "/"+url.PathEscape(name), nil, nil, nil)
+	if r, is := errors.AsType[*rejection](err); is && r.status == http.StatusPreconditionFailed {
+		return nil
+	}
+	return err
+}
+
+// settingsOfScheduler are the keys of [replicator] that an import takes over. Those of TLS are not among them: CouchDB
+// verifies no certificates by default.
+var settingsOfScheduler = []string{
+	"max_jobs", "interval", "max_churn", "max_history", "startup_jitter", "usage_coeff", "priority_coeff",
+	"worker_processes", "worker_batch_size", "http_connections", "connection_timeout", "retries_per_request",
+	"checkpoint_interval", "use_checkpoints", "use_bulk_get",
+}
+
+// settings takes settings of the scheduler and shares over. What the service refuses stays as it is, with a line.
+func (m *move) settings() error {
+	var mark struct {
+		MaxJobs *string `json:"max_jobs"`
+	}
+	if err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &mark); err != nil && !isMissing(err) {
+		return err
+	}
+	for _, section := range []string{"replicator", "replicator.shares"} {
+		theirs, ours := map[string]string{}, map[string]string{}
+		path := "/_node/_local/_config/" + section
+		if err := m.couch.into("GET", path, nil, nil, &theirs); err != nil && !isMissing(err) {
+			return err
+		}
+		if err := m.remote.into("GET", path, nil, nil, &ours); err != nil && !isMissing(err) {
+			return err
+		}
+		if mark.MaxJobs != nil { // an import before has set it to 0
+			delete(theirs, "max_jobs")
+		}
+		for key, value := range theirs {
+			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || ours[key] == value {
+				continue
+			}
+			m.say("[%s] %s = %s (here %s)", section, key, value, orNone(ours[key]))
+			if m.DryRun {
+				continue
+			}
+			err := m.remote.into("PUT", path+"/"+url.PathEscape(key), nil, value, nil)
+			if r, is := errors.AsType[*rejection](err); is && r.status == http.StatusBadRequest {
+				m.say("  stays: %s", r.Reason)
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "not set"
+	}
+	return value
+}
+
+func isMissing(err error) bool {
+	r, is := errors.AsType[*rejection](err)
+	return is && r.status == http.StatusNotFound
+}
+
+// stopCouchDB stops the CouchDB's replicator on all its nodes, and waits for its last checkpoints.
+func (m *move) stopCouchDB() error {
+	keys, err := m.maxJobs()
+	if err != nil {
+		return err
+	}
+	var before string
+	if err := m.couch.into("GET", keys[0], nil, nil, &before); err != nil && !isMissing(err) {
+		return err
+	}
+	if before != "0" {
+		mark := map[string]any{"couchdb": redacted(m.CouchDB), "max_jobs": before}
+		if err := m.remote.into("PUT", "/_replicator/"+markID, nil, mark, nil); err != nil {
+			return err
+		}
+		m.say("the CouchDB's max_jobs becomes 0, and was %s", orNone(before))
+	}
+	for _, key := range keys {
+		if err := m.couch.into("PUT", key, nil, "0", nil); err != nil {
+			return err
+		}
+	}
+	return m.await("the CouchDB", func() (int, error) {
+		var tasks []struct{ Type string }
+		err := m.couch.into("GET", "/_active_tasks", nil, nil, &tasks)
+		tasks = slices.DeleteFunc(tasks, func(t struct{ Type string }) bool { return t.Type != "replication" })
+		return len(tasks), err
+	})
+}
+
+// maxJobs are the paths of the CouchDB's max_jobs, one for each node.
+func (m *move) maxJobs() ([]string, error) {
+	var members struct {
+		Nodes []string `json:"cluster_nodes"`
+	}
+	if err := m.couch.into("GET", "/_membership", nil, nil, &members); err != nil {
+		return nil, err
+	}
+	if len(members.Nodes) == 0 {
+		return nil, errors.New("GET /_membership of the CouchDB lists no cluster_nodes")
+	}
+	for i, name := range members.Nodes {
+		members.Nodes[i] = "/_node/" + url.PathEscape(name) + "/_config/replicator/max_jobs"
+	}
+	return members.Nodes, nil
+}
+
+// startCouchDB sets max_jobs to what it was before an import.
+func (m *move) startCouchDB() error {
+	var mark struct {
+		MaxJobs string `json:"max_jobs"`
+	}
+	err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &mark)
+	if isMissing(err) { // nothing was imported
+		return nil
+	}
+	keys, failure := m.maxJobs()
+	if err := errors.Join(err, failure); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if mark.MaxJobs != "" {
+			err = m.couch.into("PUT", key, nil, mark.MaxJobs, nil)
+		} else if err = m.couch.into("DELETE", key, nil, nil, nil); isMissing(err) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until a server runs no replication any more.
+func (m *move) await(server string, running func() (int, error)) error {
+	for end := time.Now().Add(stopWait); ; time.Sleep(stopPoll) {
+		n, err := running()
+		switch {
+		case err != nil || n == 0:
+			return err
+		case time.Now().After(end):
+			return fmt.Errorf("%s still runs %d replications after %s; the jobs stay held: run the command again",
+				server, n, stopWait)
+		}
+	}
+}
+
+// into asks, and reads the answer into result, which may be nil.
+func (r *remote) into(method, path string, query url.Values, body, result any) error {
+	raw, err := r.fetch(method, path, query, body)
+	if err != nil || result == nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, result); err != nil {
+		return fmt.Errorf("%s %s: the answer is not as expected: %w", method, path, err)
+	}
+	return nil
+}
+
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+// change is a row of a changes feed.
+type change struct {
+	ID      string
+	Seq     json.RawMessage
+	Changes []struct{ Rev string }
+}
+
+// database copies a replicator database: _security, and all leaves of documents that the other side lacks.
+func (m *move) database(from, to *remote, name string) error {
+	path := "/" + url.PathEscape(name)
+	var security json.RawMessage
+	if err := from.into("GET", path+"/_security", nil, nil, &security); err != nil {
+		return err
+	}
+	if !m.DryRun {
+		if err := to.into("PUT", path+"/_security", nil, security, nil); err != nil {
+			return err
+		}
+	}
+	seen, lacking, since := 0, 0, "0"
+	for {
+		var page struct{ Results []change }
+		query := url.Values{"style": {"all_docs"}, "limit": {strconv.Itoa(moveBatch)}, "since": {since}}
+		if err := from.into("GET", path+"/_changes", query, nil, &page); err != nil {
+			return err
+		}
+		n := len(page.Results)
+		if n == 0 {
+			break
+		}
+		since = strings.Trim(string(page.Results[n-1].Seq), `"`)
+		copied, err := m.page(from, to, path, page.Results)
+		if err != nil {
+			return err
+		}
+		seen, lacking = seen+n, lacking+copied
+	}
+	verb := "copied"
+	if m.DryRun {
+		verb = "to copy"
+	}
+	m.say("%s: %d documents, %d revisions %s", name, seen, lacking, verb)
+	return nil
+}
+
+// page copies what the other side lacks of some documents, and returns the number of revisions.
+func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
+	asked := map[string][]string{}
+	for _, row := range rows {
+		if row.ID == "_design/_replicator" { // CouchDB's own, which each server makes itself
+			continue
+		}
+		for _, c := range row.Changes {
+			asked[row.ID] = append(asked[row.ID], c.Rev)
+		}
+	}
+	var diff map[string]struct{ Missing []string }
+	if err := to.into("POST", path+"/_revs_diff", nil, asked, &diff); err != nil {
+		if !m.DryRun || !isMissing(err) {
+			return 0, err
+		}
+		diff = map[string]struct{ Missing []string }{} // the database is to be made
+		for id, revs := range asked {
+			diff[id] = struct{ Missing []string }{revs}
+		}
+	}
+	type ref struct {
+		ID  string `json:"id"`
+		Rev string `json:"rev"`
+	}
+	var wanted []ref
+	for id, d := range diff {
+		for _, rev := range d.Missing {
+			wanted = append(wanted, ref{id, rev})
+		}
+	}
+	if m.DryRun || len(wanted) == 0 {
+		return len(wanted), nil
+	}
+	var got struct {
+		Results []struct {
+			Docs []struct{ OK json.RawMessage }
+		}
+	}
+	query := url.Values{"revs": {"true"}, "attachments": {"true"}}
+	if err := from.into("POST", path+"/_bulk_get", query, map[string]any{"docs": wanted}, &got); err != nil {
+		return 0, err
+	}
+	var docs []json.RawMessage
+	for _, r := range got.Results {
+		for _, d := range r.Docs {
+			if d.OK != nil { // else it was changed since, and its new revision comes later in the feed
+				docs = append(docs, d.OK)
+			}
+		}
+	}
+	var refusals []struct{ ID, Error, Reason string }
+	body := map[string]any{"new_edits": false, "docs": docs}
+	if err := to.into("POST", path+"/_bulk_docs", nil, body, &refusals); err != nil {
+		return 0, err
+	}
+	for _, r := range refusals {
+		m.say("  %s is refused: %s: %s", r.ID, r.Error, r.Reason)
+	}
+	return len(docs) - len(refusals), nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/adapters/config"
+)
+
+// shift imports from couch into r, or exports from r to couch, and returns what it says.
+func (r *rig) shift(couch *rig, in bool, flags func(*move)) (string, error) {
+	var out bytes.Buffer
+	m := move{remote: remote{Server: r.url, Timeout: 10 * time.Second}, CouchDB: couch.url}
+	if flags != nil {
+		flags(&m)
+	}
+	err := m.run(&window{to: &out}, in)
+	return out.String(), err
+}
+
+// restartAs starts a service again with a server uuid and an admin.
+func (r *rig) restartAs(uuid string) {
+	r.stop()
+	c := config.Default()
+	c.UUID, c.Admins = uuid, map[string]string{"adm": "pass"}
+	if err := c.Check(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.start(c)
+	r.url = strings.Replace(r.url, "://", "://adm:pass@", 1)
+}
+
+// TestImportAndExport: replications move to another service and back, each goes on from its checkpoint, and at no time
+// both sides run them. A couchrelay plays the CouchDB.
+func TestImportAndExport(t *testing.T) {
+	couch, r := newRig(t), newRig(t)
+	takeOver := func(m *move) { m.TakeOver = true }
+	couch.restartAs("0123456789abcdef")
+	r.restartAs("fedcba9876543210")
+	if _, err := r.shift(couch, true, nil); err == nil || !strings.Contains(err.Error(), "restart it") {
+		t.Errorf("with another uuid: %v", err)
+	}
+	r.restartAs("0123456789abcdef")
+	couch.fill(20)
+	couch.want(201, "PUT", "team%2F_replicator", "")
+	couch.want(201, "PUT", "team%2F_replicator/steady", couch.body(`,"continuous":true`))
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_churn", `"7"`)
+	read := func(r *rig) any {
+		_, view := r.call("GET", "_scheduler/docs/team%2F_replicator/steady", "")
+		info, _ := view["info"].(map[string]any)
+		return info["docs_read"]
+	}
+	couch.await("the copy", func() bool { return read(couch) == 20.0 })
+
+	said, err := r.shift(couch, true, func(m *move) { m.DryRun = true })
+	if err != nil || !strings.Contains(said, "1 revisions to copy") || !strings.Contains(said, "max_churn = 7") {
+		t.Errorf("dry run: %v\n%s", err, said)
+	}
+	r.want(404, "GET", "team%2F_replicator", "")
+	for range 2 {
+		if said, err := r.shift(couch, true, nil); err != nil {
+			t.Fatalf("import: %v\n%s", err, said)
+		}
+	}
+	_, view := r.call("GET", "_scheduler/docs/team%2F_replicator/steady", "")
+	if view["held_by"] != "database:team/_replicator" {
+		t.Errorf("imported as %v", view)
+	}
+	if said, err := r.shift(couch, true, takeOver); err != nil || !strings.Contains(said, "taken over") {
+		t.Fatalf("taking over: %v\n%s", err, said)
+	}
+	couch.add(20, 5)
+	// By itself it comes back within a minute.
+	r.want(200, "POST", fmt.Sprintf("_scheduler/jobs/%s/retry", view["job"]), "{}")
+	r.source, r.target = couch.source, couch.target
+	r.await("the rest", func() bool { return read(r) == 25.0 })
+	r.same()
+	if said, err := r.shift(couch, false, takeOver); err != nil || !strings.Contains(said, "given back") {
+		t.Fatalf("export: %v\n%s", err, said)
+	}
+	couch.add(25, 5)
+	couch.await("the end", func() bool { return read(couch) == 30.0 })
+	couch.same()
+}
+
+func TestMistakesInMoves(t *testing.T) {
+	for url, want := range map[string]string{
+		"couch":              "must be a URL with an admin",
+		"http://couch:5984":  "must be a URL with an admin",
+		"http://127.0.0.1:1": "must be a URL with an admin",
+	} {
+		m := move{CouchDB: url, remote: remote{Server: "http://127.0.0.1:1", Timeout: time.Second}}
+		if err := m.run(&window{to: &bytes.Buffer{}}, true); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	m := move{CouchDB: "http://adm:secret@127.0.0.1:1",
+		remote: remote{Server: "http://127.0.0.1:1", Timeout: time.Second}}
+	err := m.run(&window{to: &bytes.Buffer{}}, true)
+	if err == nil || strings.Contains(fmt.Sprint(err), "secret") {
+		t.Errorf("a server that is away: %v", err)
+	}
+}
