@@ -53,10 +53,13 @@ type move struct {
 
 // Bounds of a move.
 const (
-	moveBatch = 200                        // documents in a request
-	stopWait  = 2 * time.Minute            // for the last checkpoints of the side that gives its jobs away
-	stopPoll  = time.Second                // between two looks at it
-	markID    = "_local/couchrelay-import" // of the document that remembers the CouchDB's max_jobs
+	moveBatch = 200             // documents in a request
+	stopWait  = 2 * time.Minute // for the last checkpoints of the side that gives its jobs away
+	stopPoll  = time.Second     // between two looks at it
+	// defaultMaxJobs is CouchDB's. It is set, where it was not, since CouchDB hears of no key that is deleted.
+	defaultMaxJobs = "500"
+
+	markID = "_local/couchrelay-import" // of the document that remembers the CouchDB's max_jobs
 )
 
 func (m *move) run(w *window, in bool) error {
@@ -289,12 +292,15 @@ func (m *move) stopCouchDB() error {
 	if err := m.couch.into("GET", keys[0], nil, nil, &before); err != nil && !isMissing(err) {
 		return err
 	}
+	if before == "" {
+		before = defaultMaxJobs
+	}
 	if before != "0" {
 		mark := map[string]any{"couchdb": redacted(m.CouchDB), "max_jobs": before}
 		if err := m.remote.into("PUT", "/_replicator/"+markID, nil, mark, nil); err != nil {
 			return err
 		}
-		m.say("the CouchDB's max_jobs becomes 0, and was %s", orNone(before))
+		m.say("the CouchDB's max_jobs becomes 0, and was %s", before)
 	}
 	for _, key := range keys {
 		if err := m.couch.into("PUT", key, nil, "0", nil); err != nil {
@@ -340,12 +346,7 @@ func (m *move) startCouchDB() error {
 		return err
 	}
 	for _, key := range keys {
-		if mark.MaxJobs != "" {
-			err = m.couch.into("PUT", key, nil, mark.MaxJobs, nil)
-		} else if err = m.couch.into("DELETE", key, nil, nil, nil); isMissing(err) {
-			err = nil
-		}
-		if err != nil {
+		if err := m.couch.into("PUT", key, nil, mark.MaxJobs, nil); err != nil {
 			return err
 		}
 	}
