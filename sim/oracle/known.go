@@ -26,6 +26,7 @@ type known struct {
 	shadows map[string]*shadow // of all jobs that ever were, by id
 	docs    map[string]*docTruth
 	denied  map[string]bool         // "URL ID REV" that a target did not take
+	lists   map[string]refusedList  // of refused documents, by job; kept by refusedLists
 	dropped map[string]instant.Time // when databases were deleted, by the prefix of their jobs
 	leases  map[string]lease        // by worker; kept by leases
 	sharing sharing
@@ -105,6 +106,8 @@ type attempts struct {
 	failing map[string]failing
 	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
+	verdicts  verdicts
+	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
 }
 
 // shadow is a job as commits told it.
@@ -128,8 +131,9 @@ type docTruth struct {
 func newKnown(w world.View) known {
 	k := known{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
-		denied: map[string]bool{}, dropped: map[string]instant.Time{}, leases: map[string]lease{},
-		logs: logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
+		denied: map[string]bool{}, lists: map[string]refusedList{}, dropped: map[string]instant.Time{},
+		leases: map[string]lease{},
+		logs:   logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
 		tabs: map[node.Held]*tab{}, rules: map[string]*holdRule{}, firstTurns: firstTurns{had: map[string]bool{}},
 	}
 	for _, n := range w.Nodes() {

@@ -193,6 +193,7 @@ func (l *lives) checkNumbers(j jobChange) {
 				j.id, q.End.Info.Counters, rec.Stats.Counters())
 		}
 	case node.Fail:
+		told = q.Stats
 	default:
 		return // the run goes on
 	}

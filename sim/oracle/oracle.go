@@ -85,6 +85,7 @@ var subjects = []*subject{
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject, &controlSubject, &parkingSubject, &waiterSubject, &dropSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject, &refusedSubject,
+	&verdictSubject, &triedAgainSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
 	&reportSubject, &quietSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &settlingSubject, &probingSubject,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 	"couchrelay/sim/peers"
@@ -16,7 +17,6 @@ type refusedLists struct {
 	answers map[string]map[peers.Revision][]int // the statuses of refusals, by job
 	whole   map[string][]int                    // likewise, of bulk writes that were refused as a whole
 	inRun   map[*run]map[peers.Revision]bool    // refused since the run began
-	lists   map[string]refusedList              // by job, as commits told them
 }
 
 // refusedList is the list of a job. A replication with another base id has checkpoints, and so a list, of its own.
@@ -27,8 +27,8 @@ type refusedList struct {
 
 type refusedRow struct {
 	Status   int
-	First    json.RawMessage
-	Last     json.RawMessage
+	First    instant.Time
+	Last     instant.Time
 	Attempts int
 }
 
@@ -45,7 +45,7 @@ var refusedSubject = subject{
 	begin: func(c *chronicle) {
 		l := &refusedLists{
 			chronicle: c, answers: map[string]map[peers.Revision][]int{}, whole: map[string][]int{},
-			inRun: map[*run]map[peers.Revision]bool{}, lists: map[string]refusedList{},
+			inRun: map[*run]map[peers.Revision]bool{},
 		}
 		c.on.runReplied.add(l.replied)
 		c.on.runEnded.add(func(r *run) { delete(l.inRun, r) })
@@ -166,7 +166,7 @@ func (l *refusedLists) read(jobID string) map[peers.Revision]refusedRow {
 
 // checkRow is S42b, for a row that may be as it was before.
 func (l *refusedLists) checkRow(jobID string, name peers.Revision, before, now refusedRow) {
-	if before.Attempts == now.Attempts && string(before.Last) == string(now.Last) {
+	if before.Attempts == now.Attempts && before.Last == now.Last {
 		return
 	}
 	lacking := now.Status == 404 // by its source, of which this knows nothing
@@ -177,7 +177,7 @@ func (l *refusedLists) checkRow(jobID string, name peers.Revision, before, now r
 	}
 	most := before.Attempts + len(l.answers[jobID][name]) + len(l.whole[jobID]) // one in bulk, another alone, say
 	counts := now.Attempts > before.Attempts && now.Attempts <= most
-	if !counts || before.Attempts > 0 && string(before.First) != string(now.First) {
+	if !counts || before.Attempts > 0 && before.First != now.First {
 		l.Fail("S42b", "job %s lists %s after %+v as %+v", jobID, name, before, now)
 	}
 }

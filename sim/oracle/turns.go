@@ -162,6 +162,8 @@ func countersIn(q node.Request) *checkpoint.Counters {
 		stats = q.Stats
 	case node.Requeue:
 		stats = q.Stats
+	case node.Fail:
+		stats = q.Stats
 	}
 	if stats == nil {
 		return nil

@@ -21,6 +21,7 @@ func (s *shrinker) world() {
 		c.Continuous, c.Filtered, c.Attached, c.Denied = base.Continuous, base.Filtered, base.Attached, base.Denied
 		c.NumericServers, c.BareServers = base.NumericServers, base.BareServers
 	})
+	s.change(func(c *world.Config) { c.RetryRefused, c.FailRefused, c.MaxRefused = 0, 0, 0 })
 	s.dropRates()
 	s.dropEvents()
 	s.shorten()

@@ -28,7 +28,8 @@ type Config struct {
 	Duration, Settle time.Duration
 
 	// Shares of the jobs and documents, in percent.
-	Continuous, Filtered, Attached, Denied int
+	Continuous, Filtered, Attached int
+	Refusals
 	// LongURLs is the percentage of replications whose records are large, since the URL of their proxy is.
 	LongURLs int
 	// NumericServers is the percentage of servers that number their changes, BareServers that of servers
@@ -106,7 +107,7 @@ func Default() Config {
 	return Config{
 		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5,
 		Duration: 10 * time.Minute, Settle: 6 * time.Hour,
-		Continuous: 70, Filtered: 20, Attached: 10, Denied: 5, NumericServers: 30, BareServers: 20,
+		Continuous: 70, Filtered: 20, Attached: 10, Refusals: Refusals{Denied: 5}, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond, SlowReads: 100,
 		Settings: s, Sharing: jobstore.DefaultSharing(),
 		Backoff:         backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},

@@ -25,6 +25,9 @@ func (u *users) fill(db *peers.DB) {
 		if u.site.Chance(decide.Scale / 2) { // its validation function fails over this document
 			db.Deny["doc2"] = &docs.Error{Kind: docs.Internal, Name: "TypeError", Reason: "{[]}"}
 		}
+		if u.w.Config.choosesOnRefusal() {
+			denyMore(db, u.refuses)
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ func Swarm(seed uint64, p Profile) Config {
 	if waits := prng.Fork(seed, "waits"); waits.Intn(3) == 0 {
 		c.Actions[JobWait] = 1 + waits.Intn(actionNamed(JobWait).most)
 	}
+	c.drawRefusals(seed)
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	c.drawPeriods(seed, p)
 	c.drawRounds(seed, p)

@@ -24,6 +24,7 @@ type users struct {
 	site    *decide.Site
 	touch   *decide.Site // whether a document is written as it was read
 	query   *decide.Site // what a filter function is told
+	refuses *decide.Site // what targets refuse, and what becomes of it
 	slips   *decide.Site // what documents have that they should not
 	weights *decide.Site // of jobs
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
@@ -62,6 +63,7 @@ type JobDoc struct {
 
 func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
+	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights = w.Decider.Site("slips"), w.Decider.Site("weights")
 	var names []string
 	for _, name := range AllActions {
@@ -166,6 +168,14 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 	}
 	if len(c.Actions) > 0 { // where users do nothing else, all jobs are alike
 		weigh(body, u.weights)
+	}
+	if c.choosesOnRefusal() {
+		switch n := u.refuses.Int(100); {
+		case n < c.RetryRefused:
+			body["on_refusal"] = "retry"
+		case n < c.RetryRefused+c.FailRefused:
+			body["on_refusal"] = "fail"
+		}
 	}
 	switch site.Int(8) {
 	case 1:

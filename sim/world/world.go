@@ -91,6 +91,9 @@ func New(c Config, d *decide.Decider) *World {
 	rc.Backoff, rc.TransientMaxAge = c.Backoff, c.TransientMaxAge
 	rc.Sharing, rc.DuplicatesWait = c.Sharing, !c.DuplicatesFail
 	rc.Sharing.Follow(c.Settings.Interval, c.Settings.UsageInterval)
+	if c.MaxRefused > 0 {
+		rc.MaxRefused = int64(c.MaxRefused)
+	}
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest = c.Retries
@@ -195,6 +198,7 @@ func (w *World) Heal() {
 	w.emit(Healed{})
 	w.net.heal()
 	w.storeWorld.heal()
+	correctAll(w.users)
 	for _, p := range w.nodes {
 		p.heal()
 	}

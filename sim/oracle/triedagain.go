@@ -1,0 +1,230 @@
+package oracle
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// triedAgain judges when listed revisions are tried again, and whether they get through in the end.
+type triedAgain struct {
+	*chronicle
+	jobs map[string]*trials
+}
+
+// trials are what is known of a job since its list of refused documents began.
+type trials struct {
+	base   string
+	runs   []*run
+	asks   instant.Time           // when a user asked last to try what is listed, whatever came of it
+	asked  map[peers.Revision]int // attempts when a user asked last
+	wanted map[peers.Revision]int // likewise, when a user asked who was told that it is done
+}
+
+var triedAgainSubject = subject{
+	invariants: []Invariant{
+		{"S72a", "A run that goes through the list copies a revision again only if a user has asked since it " +
+			"was refused, or under on_refusal retry after three quarters of a minute, of two, of four, up to " +
+			"six hours, or at the end of a one-shot."},
+		{"S72b", "Once all trouble is over, a run under on_refusal retry tries a listed revision before nine " +
+			"eighths of its pause are over."},
+		{"L11", "Once all trouble is over, the list of a continuous job under on_refusal retry becomes empty, " +
+			"and what it had is on the target."},
+		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
+	},
+	begin: func(c *chronicle) {
+		t := &triedAgain{c, map[string]*trials{}}
+		c.on.runStarted.add(func(r *run) {
+			j := t.of(r.JobID())
+			j.runs = append(j.runs, r)
+		})
+		c.on.runStepped.add(t.stepped)
+		c.on.followed.add(func(l landing) {
+			for _, id := range l.jobs {
+				t.follow(id)
+			}
+		})
+		c.on.ordered.add(t.ordered)
+		c.on.obeyed.add(func(f world.Obeyed) {
+			if j := t.of(f.ID); f.Verb == world.Retry && f.Changed && j.asks == f.Asked {
+				j.wanted = j.asked
+			}
+		})
+		c.on.ticked.add(func(world.Ticked) { t.checkWaits() })
+		c.on.unsettled = append(c.on.unsettled, t.unsettled)
+	},
+}
+
+func (t *triedAgain) of(id string) *trials {
+	if t.jobs[id] == nil {
+		t.jobs[id] = &trials{}
+	}
+	return t.jobs[id]
+}
+
+// follow forgets what was known of a job when its list begins anew.
+func (t *triedAgain) follow(id string) {
+	s, j := t.shadows[id], t.of(id)
+	if s.header != nil && s.came < t.w.Now() && s.record.BaseID == j.base {
+		return
+	}
+	*j = trials{}
+	if s.header == nil {
+		return
+	}
+	if j.base = s.record.BaseID; t.runOf(id) != nil {
+		j.runs = []*run{t.runOf(id)}
+	}
+}
+
+func attemptsOf(list refusedList) map[peers.Revision]int {
+	all := map[peers.Revision]int{}
+	for name, row := range list.rows { // in any order
+		all[name] = row.Attempts
+	}
+	return all
+}
+
+func (t *triedAgain) ordered(f world.Ordered) {
+	if f.Verb == world.Retry {
+		j := t.of(f.ID)
+		j.asks, j.asked = f.At, attemptsOf(t.lists[f.ID])
+	}
+}
+
+// pauseAfter is how long a revision is left alone after so many attempts.
+func pauseAfter(attempts int) time.Duration {
+	pause := time.Minute
+	for range attempts - 1 {
+		pause = min(2*pause, 6*time.Hour)
+	}
+	return pause
+}
+
+// stepped notes when a run asks for a page of the list, and judges what it copies once it knows what its target
+// lacks of that.
+func (t *triedAgain) stepped(s runStep) {
+	passes := s.asked != nil && s.ofList(s.asked)
+	for _, e := range s.effects {
+		switch e := e.(type) {
+		case replication.ReadRefused:
+			s.page = t.w.Now()
+		case replication.Call:
+			if op, copies := e.Op.(peer.CopyDoc); copies && passes && !t.w.ClocksWereSet() && t.holds(s.run) {
+				t.checkAgain(s.run, op)
+			}
+		}
+	}
+}
+
+// checkAgain is S72a. Ages are by the clocks of nodes. A page of the list may be older than the last attempt of a
+// batch.
+func (t *triedAgain) checkAgain(r *run, op peer.CopyDoc) {
+	rep, rows := r.Replication(), t.lists[r.JobID()].rows
+	for _, rev := range op.Revs {
+		name := peers.Revision{ID: op.ID, Rev: rev}
+		row, listed := rows[name]
+		if !listed || row.Last >= r.page || t.of(r.JobID()).asks > row.Last {
+			continue
+		}
+		rests := t.w.Now().Sub(row.Last)
+		retries := rep.OnRefusal == spec.RetryRefused
+		if retries && (!rep.Continuous || rests >= pauseAfter(row.Attempts)*3/4) {
+			continue
+		}
+		t.Fail("S72a", "%s copies %s again under on_refusal %q, %s after attempt %d",
+			r, name, rep.OnRefusal, rests, row.Attempts)
+	}
+}
+
+// calm is how long after the healing servers may still ask for quiet, and passSlack how long a pass through the list
+// takes; each row may be a page of its own.
+const (
+	calm      = 15 * time.Minute
+	passSlack = 2 * time.Minute
+	rowSlack  = 5 * time.Second
+)
+
+// checkWaits is S72b.
+func (t *triedAgain) checkWaits() {
+	now, healed := t.w.Now(), t.w.End().Add(calm)
+	if now < healed || t.w.ClocksWereSet() {
+		return
+	}
+	for _, r := range t.runs {
+		rep, rows := r.Replication(), t.lists[r.JobID()].rows
+		if rep.OnRefusal != spec.RetryRefused || !rep.Continuous || r.stopped || !r.feed.begun || !t.holds(r) {
+			continue
+		}
+		slack := passSlack + time.Duration(len(rows))*rowSlack
+		for name, row := range rows { // in any order: a run that is late fails whichever it is late with
+			due := max(row.Last.Add(pauseAfter(row.Attempts)*9/8), r.Began(), healed)
+			if now > due.Add(slack) {
+				t.Fail("S72b", "%s has not tried %s again, which was refused %d times, last at %s",
+					r, name, row.Attempts, row.Last)
+			}
+		}
+	}
+}
+
+// unsettled is L11 and L12.
+func (t *triedAgain) unsettled() *Violation {
+	for _, id := range slices.Sorted(maps.Keys(t.shadows)) {
+		if why := t.untried(id); why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// untried is what a continuous job still has to try. It is excused as from everything else that it has to copy.
+func (t *triedAgain) untried(id string) *Violation {
+	s, j := t.shadows[id], t.jobs[id]
+	if s.header == nil || j == nil || s.record.State.Terminal() || s.header.Lot != "" {
+		return nil
+	}
+	rep, err := t.w.Store().Spec(t.w.Present(), id)
+	if err != nil || rep == nil || !rep.Continuous {
+		return nil
+	}
+	source, target := t.w.Database(rep.Source.URL), t.w.Database(rep.Target.URL)
+	if source == nil || target == nil || source.FilterWorks(rep.Filter) != nil {
+		return nil
+	}
+	list := t.lists[id]
+	for name, row := range list.rows { // in any order: the world goes on whichever it is
+		tries, wanted := j.wanted[name]
+		if wanted && row.Attempts <= tries && rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet() {
+			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d", id, name, tries)
+		}
+		if rep.OnRefusal == spec.RetryRefused && source.Has(name.ID, name.Rev) {
+			return missed("L11", "job %s still lists %s, after %d attempts", id, name, row.Attempts)
+		}
+	}
+	if rep.OnRefusal == spec.RetryRefused && (s.record.Refused == nil || s.record.Refused.Beyond == 0) {
+		return t.lost(id, rep, source, target)
+	}
+	return nil
+}
+
+// lost is the other half of L11: a revision that the target refused to the job, and is neither listed nor on the
+// target.
+func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peers.DB) *Violation {
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
+		for _, rev := range offer.Revs {
+			name := peers.Revision{ID: offer.ID, Rev: rev}
+			refused := func(r *run) bool { return r.verdicts.refused[name] }
+			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) {
+				return missed("L11", "%s refused %s, and has not got it, nor has the list of job %s", target, name, id)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// row is a row of a list, for document a in its first revision.
+func row(attempts int, last instant.Time) refusedList {
+	name := peers.Revision{ID: "a", Rev: "1-a"}
+	return refusedList{rows: map[peers.Revision]refusedRow{name: {Attempts: attempts, Last: last}}}
+}
+
+// stays is a continuous run under a policy, which holds its job.
+func (r *rig) stays(policy spec.OnRefusal) *world.Run {
+	members := map[string]any{"continuous": true}
+	if policy != spec.SkipRefused {
+		members["on_refusal"] = string(policy)
+	}
+	r.know("job", aJob(jobstore.Record{State: jobstore.Running}))
+	return r.run(members)
+}
+
+// TestTriedAgain: S72a.
+func TestTriedAgain(t *testing.T) {
+	// passes has a run try document a so long after an attempt.
+	passes := func(policy spec.OnRefusal, attempts int, after time.Duration, between func(*rig)) func(*rig) {
+		return func(r *rig) {
+			run := r.stays(policy)
+			r.o.lists["job"] = row(attempts, r.now())
+			between(r)
+			r.pass(after)
+			reads := []replication.Effect{replication.ReadRefused{}}
+			r.see(world.RunStepped{Run: run, Event: replication.Wake{}, Effects: reads})
+			op := asked("a")
+			r.see(world.RunCalls{Run: run, Op: op, By: replication.RefusedPage{}})
+			r.see(world.RunStepped{Run: run, Asked: op, Event: replication.Reply{Reply: peer.Reply{Result: lacks("a")}},
+				Effects: []replication.Effect{replication.Call{Op: copyOf("a")}}})
+		}
+	}
+	nothing := func(*rig) {}
+	asks := func(r *rig) {
+		r.pass(time.Second)
+		r.see(world.Ordered{Verb: world.Retry, ID: "job", At: r.now()})
+	}
+	check(t, along(&counterSubject, &verdictSubject, &triedAgainSubject), []case_{
+		{"after three quarters of a minute", passes(spec.RetryRefused, 1, 45*time.Second, nothing), ""},
+		{"before that", passes(spec.RetryRefused, 1, 44*time.Second, nothing), "S72a"},
+		{"before that, on request", passes(spec.RetryRefused, 1, 40*time.Second, asks), ""},
+		{"after a minute, for the third time", passes(spec.RetryRefused, 3, time.Minute, nothing), "S72a"},
+		{"after three minutes, for the third time", passes(spec.RetryRefused, 3, 3*time.Minute, nothing), ""},
+		{"after the longest pause", passes(spec.RetryRefused, 50, 5*time.Hour, nothing), ""},
+		{"under skip", passes(spec.SkipRefused, 1, time.Hour, nothing), "S72a"},
+		{"under skip, on request", passes(spec.SkipRefused, 1, time.Minute, asks), ""},
+	})
+}
+
+// TestNotTriedAgain: S72b.
+func TestNotTriedAgain(t *testing.T) {
+	waits := func(policy spec.OnRefusal, attempts int, rests time.Duration) func(*rig) {
+		return func(r *rig) {
+			r.pass(r.w.View().End().Sub(r.now()) + calm)
+			run := r.stays(policy)
+			r.does(run, read, rows(from))
+			r.o.lists["job"] = row(attempts, r.now())
+			r.pass(rests)
+			r.see(world.Ticked{})
+		}
+	}
+	check(t, along(&feedSubject, &verdictSubject, &triedAgainSubject), []case_{
+		{"a minute", waits(spec.RetryRefused, 1, time.Minute), ""},
+		{"four minutes", waits(spec.RetryRefused, 1, 4*time.Minute), "S72b"},
+		{"four minutes, after many attempts", waits(spec.RetryRefused, 5, 4*time.Minute), ""},
+		{"for ever under skip", waits(spec.SkipRefused, 1, time.Hour), ""},
+	})
+}
+
+// TestHealed: L11 and L12.
+func TestHealed(t *testing.T) {
+	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
+	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
+		return func(r *rig) {
+			r.edit(r.db("s1", "a1"), "a")
+			name := peers.Revision{ID: "a", Rev: r.db("s1", "a1").Latest("a").Rev.String()}
+			id := r.request(map[string]any{"continuous": true, "on_refusal": policy})
+			list := refusedList{rows: map[peers.Revision]refusedRow{name: {Attempts: 1}}}
+			if r.o.lists[id] = list; !lists {
+				delete(list.rows, name)
+			}
+			if asked {
+				r.see(world.Ordered{Verb: world.Retry, ID: id, At: r.now()},
+					world.Obeyed{Verb: world.Retry, ID: id, Changed: true, Asked: r.now(), At: r.now()})
+			}
+			if tried {
+				list.rows[name] = refusedRow{Attempts: 2}
+			}
+			r.atRest()
+		}
+	}
+	check(t, along(&verdictSubject, &triedAgainSubject), []case_{
+		{"listed under retry", job("retry", true, false, false), "L11"},
+		{"listed under skip", job("skip", true, false, false), ""},
+		{"not listed under retry", job("retry", false, false, false), ""},
+		{"asked for and not tried", job("skip", true, true, false), "L12"},
+		{"asked for and tried", job("skip", true, true, true), ""},
+		{"refused, not listed and not there", func(r *rig) {
+			r.edit(r.db("s1", "a1"), "a")
+			rev := r.db("s1", "a1").Latest("a").Rev.String()
+			id := r.request(map[string]any{"continuous": true, "on_refusal": "retry"})
+			run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Record: r.o.shadows[id].record,
+				Replication: r.replication(map[string]any{"continuous": true, "on_refusal": "retry"})})
+			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{Status: 413}}}}
+			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
+			r.atRest()
+		}, "L11"},
+	})
+}

@@ -1,0 +1,278 @@
+package oracle
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+)
+
+// onRefusal judges what becomes of a job whose target refuses documents.
+type onRefusal struct {
+	*chronicle
+	ended map[string]*run    // the last run of a job that has said its end
+	sizes map[string]counted // of lists, by job
+}
+
+// counted is how many refusals are in a list and beyond it.
+type counted struct {
+	rows   int
+	beyond int64
+}
+
+var verdictSubject = subject{
+	invariants: []Invariant{
+		{"S71a", "When a one-shot is done, each revision that the target refused its run, and lacks, is in the list " +
+			"of refused documents, or counted beyond it."},
+		{"S71b", "When a one-shot is done, the list has no revision that the target took from its run alone."},
+		{"S71c", "The list is not longer than it may be, and refusals are counted beyond it only when it is full."},
+		{"S73a", "Under on_refusal fail a run ends when its target refuses a document for good, and asks for " +
+			"nothing more."},
+		{"S73b", "A run says that it ends for a refusal only under on_refusal fail, and names a revision that the " +
+			"target refused for good."},
+		{"S73c", "A job that fails for a refusal tells so with the document, and lists it."},
+		{"S74", "The document of a one-shot that is done says how many revisions are in the list and beyond it."},
+	},
+	begin: func(c *chronicle) {
+		o := &onRefusal{c, map[string]*run{}, map[string]counted{}}
+		c.on.runCalls.add(func(x call) { x.verdicts.called(x.op) })
+		c.on.runReplied.add(func(a reply) {
+			if open, is := a.op.(peer.Open); is && open.Side == peer.Target && a.Failure == nil {
+				a.verdicts.admitted = true
+			}
+		})
+		c.on.runStepped.add(func(s runStep) { o.checkGoesOn(s) })
+		c.on.runSaidEnd.add(func(e ending) {
+			o.checkEnd(e)
+			o.ended[e.JobID()] = e.run
+		})
+		c.on.followed.add(func(l landing) {
+			for _, id := range l.jobs {
+				o.checkSize(id, l)
+				o.checkStored(id, l)
+			}
+		})
+	},
+}
+
+// verdicts are what the target of a run said about revisions, as far as the run has heard. Only onRefusal changes
+// them.
+type verdicts struct {
+	refused  map[peers.Revision]bool // for good
+	took     map[peers.Revision]bool // when they were sent alone, and has not refused since
+	doubted  map[string]bool         // documents that were refused over credentials
+	admitted bool                    // the target has been opened since the last of these
+	sure     map[string]bool         // documents that were sent once more after that
+}
+
+// called notes a request that is about to leave: a copy of a document that was refused over credentials counts, if
+// the target was asked meanwhile whether it knows them.
+func (v *verdicts) called(op peer.Op) {
+	if copied, is := op.(peer.CopyDoc); is && v.admitted && v.doubted[copied.ID] {
+		v.sure[copied.ID] = true
+	}
+}
+
+// tooLarge stands for the document of a bulk write that had no other and was too large: it is not named.
+var tooLarge peers.Revision
+
+// hear notes an answer that a run is told, and returns what the target refused for good in it.
+func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
+	if v.refused == nil {
+		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
+		v.doubted, v.sure = map[string]bool{}, map[string]bool{}
+	}
+	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
+		return []peers.Revision{tooLarge}
+	}
+	switch result := got.Result.(type) {
+	case peer.Written:
+		for _, r := range result.Refused {
+			if r.Error == "unauthorized" || r.Error == "forbidden" {
+				refused = append(refused, nameOf(r))
+			}
+		}
+	case peer.Copied:
+		for _, rev := range result.Revs {
+			name := peers.Revision{ID: op.(peer.CopyDoc).ID, Rev: rev.Rev}
+			switch {
+			case rev.Missing:
+			case rev.Refused == nil:
+				v.took[name] = true
+			case v.forGood(name.ID, rev.Refused):
+				refused = append(refused, name)
+			}
+		}
+	}
+	for _, name := range refused {
+		v.refused[name] = true
+		delete(v.took, name)
+	}
+	return refused
+}
+
+func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f.Status == 413 }
+
+// forGood reports whether a refusal is about the document. One over credentials is, when it comes a second time
+// though the target lets the run in.
+func (v *verdicts) forGood(id string, r *peer.Refusal) bool {
+	switch r.Status {
+	case 401, 403:
+		if r.Error != "unauthorized" && r.Error != "forbidden" {
+			return false
+		}
+		if v.sure[id] {
+			return true
+		}
+		v.doubted[id], v.admitted = true, false
+		return false
+	case 413, 415:
+		return true
+	}
+	return r.Status == 500 && r.Error == "TypeError" // of the validation functions of this world
+}
+
+// heard is hear for the event of a step.
+func (r *run) heard(asked peer.Op, ev replication.Event) []peers.Revision {
+	if reply, is := ev.(replication.Reply); is && asked != nil {
+		return r.verdicts.hear(asked, reply.Reply)
+	}
+	return nil
+}
+
+// checkGoesOn is S73a for a run that goes on.
+func (o *onRefusal) checkGoesOn(s runStep) {
+	refused := s.heard(s.asked, s.ev)
+	if len(refused) > 0 && s.Replication().OnRefusal == spec.FailRefused {
+		o.Fail("S73a", "%s goes on under on_refusal fail, though its target refused %v", s.run, refused)
+	}
+}
+
+// checkEnd is S73a and S73b for a run that ends. One that is told of a failure with a refusal may end for either.
+func (o *onRefusal) checkEnd(e ending) {
+	refused := e.heard(e.asked, e.ev)
+	fails := e.Replication().OnRefusal == spec.FailRefused
+	blames := e.end.Refused != nil || e.end.Trouble.Error == "refused"
+	answer, _ := e.ev.(replication.Reply)
+	named := slices.Contains(refused, tooLarge) ||
+		e.end.Refused != nil && slices.Contains(refused, nameOf(e.end.Refused.Refusal))
+	switch {
+	case fails && !blames && len(refused) > 0 && (answer.Failure == nil || is413(answer.Failure)):
+		o.Fail("S73a", "%s ends as %v with %s, though its target refused %v",
+			e.run, e.end.Cause, e.end.Trouble, refused)
+	case !blames:
+	case !fails:
+		o.Fail("S73b", "%s ends for a refusal under on_refusal %q: %s", e.run, e.Replication().OnRefusal, e.end.Trouble)
+	case !named || e.end.Cause != replication.Failed || e.end.Trouble.Error != "refused":
+		o.Fail("S73b", "%s was refused %v, and ends with %+v", e.run, refused, e.end)
+	}
+}
+
+// most is how long the list of a job may be.
+func (o *onRefusal) most() int { return cmp.Or(o.w.Config().MaxRefused, 10_000) }
+
+// checkSize is S71c.
+func (o *onRefusal) checkSize(jobID string, l landing) {
+	was, now := o.sizes[jobID], counted{rows: len(o.lists[jobID].rows)}
+	if s := o.shadows[jobID]; s.header != nil && s.record.Refused != nil {
+		now.beyond = s.record.Refused.Beyond
+	}
+	o.sizes[jobID] = now
+	added := 1 // by the end of a run
+	if q, is := l.Request.(node.StoreRefused); is {
+		added = len(q.Findings)
+	}
+	if now.rows > o.most() || now.beyond > was.beyond && was.rows+added <= o.most() {
+		o.Fail("S71c", "job %s lists %d refused documents, of %d, and %d beyond; it listed %d, and %d beyond",
+			jobID, now.rows, o.most(), now.beyond, was.rows, was.beyond)
+	}
+}
+
+// checkStored judges what a request stores of the refusals of its run.
+func (o *onRefusal) checkStored(jobID string, l landing) {
+	s := o.shadows[jobID]
+	held, is := heldBy(l.Request)
+	if !is || held.JobID != jobID || s.header == nil {
+		return
+	}
+	switch q := l.Request.(type) {
+	case node.Fail:
+		o.checkFailed(jobID, s, q)
+	case node.Complete:
+		r := o.ended[jobID]
+		if r != nil && r.Lock() == held.Lock && s.record.State.Terminal() {
+			o.checkList(jobID, s, r)
+			o.checkNumber(s, o.sizes[jobID])
+		}
+	}
+}
+
+// checkFailed is S73c.
+func (o *onRefusal) checkFailed(jobID string, s *shadow, q node.Fail) {
+	if q.Refused == nil || !s.record.State.Terminal() {
+		return
+	}
+	name, told := nameOf(q.Refused.Refusal), s.record
+	_, listed := o.lists[jobID].rows[name]
+	beyond := told.Refused != nil && told.Refused.Beyond > 0
+	if told.Error != "refused" || !strings.Contains(told.Reason, name.ID) || !listed && !beyond {
+		o.Fail("S73c", "job %s failed since %s was refused, which is listed: %v, and tells %s: %s",
+			jobID, name, listed, told.Error, told.Reason)
+	}
+}
+
+// checkList is S71a and S71b.
+func (o *onRefusal) checkList(jobID string, s *shadow, r *run) {
+	if !o.asBegun(r) {
+		return
+	}
+	rows, rep, source := o.lists[jobID].rows, r.Replication(), r.begin.source
+	target := o.w.Database(rep.Target.URL)
+	for name := range rows { // in any order
+		if r.verdicts.took[name] && target.Has(name.ID, name.Rev) {
+			o.Fail("S71b", "%s is done, and lists %s, which %s has taken from it", r, name, target)
+		}
+	}
+	if s.record.Refused != nil && s.record.Refused.Beyond > 0 {
+		return
+	}
+	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
+		for _, rev := range offer.Revs {
+			name := peers.Revision{ID: offer.ID, Rev: rev}
+			_, is := rows[name]
+			if !is && r.verdicts.refused[name] && !target.Has(name.ID, name.Rev) {
+				o.Fail("S71a", "%s is done, and %s, which %s refused, is not listed", r, name, target)
+			}
+		}
+	}
+}
+
+// checkNumber is S74, for a document that says since this commit how its job ended.
+func (o *onRefusal) checkNumber(s *shadow, n counted) {
+	for _, t := range o.w.Tenants() {
+		if s.instance() != jobstore.DocumentJobs(t.Instance()) {
+			continue
+		}
+		var told struct {
+			State string `json:"_replication_state"`
+			Stats struct {
+				Refused int64 `json:"refused"`
+			} `json:"_replication_stats"`
+		}
+		doc := o.document(t, s.record.DocID)
+		if doc == nil || json.Unmarshal(doc.Body, &told) != nil || told.State != "completed" {
+			continue
+		}
+		if told.Stats.Refused != int64(n.rows)+n.beyond {
+			o.Fail("S74", "document %s says that %d revisions were refused, and its job lists %d, and %d beyond",
+				s.record.DocID, told.Stats.Refused, n.rows, n.beyond)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package oracle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+	"couchrelay/sim/world"
+)
+
+// under is a run with a policy for refused documents.
+func (r *rig) under(policy spec.OnRefusal) *world.Run {
+	members := map[string]any{}
+	if policy != spec.SkipRefused {
+		members["on_refusal"] = string(policy)
+	}
+	return r.run(members)
+}
+
+// forbidden is a copy of document a that the target's validation function refused.
+func forbidden() peer.Copied {
+	got := refused(403)
+	got.Revs[0].Refused.Error = "forbidden"
+	return got
+}
+
+// blames has a run end after an answer for the sake of a revision of document a.
+func (r *rig) blames(run *world.Run, op peer.Op, reply peer.Reply, rev string) {
+	r.see(world.RunReplied{Run: run, Op: op, Reply: reply})
+	r.see(world.RunSaidEnd{Run: run, Asked: op, Event: replication.Reply{Reply: reply}, End: replication.End{
+		Cause: replication.Failed, Trouble: replication.Trouble{Error: "refused", Reason: "a"},
+		Refused: &replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: rev}},
+	}})
+}
+
+func TestVerdictsOnTheRun(t *testing.T) {
+	// copies has a run under a policy go on after these outcomes of a copy, with something done between them.
+	copies := func(policy spec.OnRefusal, between func(*rig, *world.Run), outcomes ...peer.Copied) func(*rig) {
+		return func(r *rig) {
+			run := r.under(policy)
+			for _, got := range outcomes {
+				r.does(run, copyOf("a"), got)
+				between(r, run)
+			}
+		}
+	}
+	nothing := func(*rig, *world.Run) {}
+	opens := func(r *rig, run *world.Run) { r.does(run, peer.Open{Side: peer.Target}, peer.Opened{}) }
+	inBulk := peer.Written{Refused: []peer.Refusal{{ID: "a", Rev: "1-a", Error: "forbidden"}}}
+	single := peer.WriteDocs{Docs: make([]peer.Kept, 1)}
+	ends := func(policy spec.OnRefusal, op peer.Op, reply peer.Reply, rev string) func(*rig) {
+		return func(r *rig) { r.blames(r.under(policy), op, reply, rev) }
+	}
+	tooLong := peer.Reply{Result: refused(413)}
+	check(t, &verdictSubject, []case_{
+		{"goes on under skip", copies(spec.SkipRefused, nothing, refused(413)), ""},
+		{"goes on under retry", copies(spec.RetryRefused, nothing, refused(413)), ""},
+		{"goes on under fail", copies(spec.FailRefused, nothing, refused(413)), "S73a"},
+		{"asks whether the target knows it", copies(spec.FailRefused, nothing, forbidden(), forbidden()), ""},
+		{"goes on though the target knows it", copies(spec.FailRefused, opens, forbidden(), forbidden()), "S73a"},
+		{"goes on after something else", copies(spec.FailRefused, nothing, refused(409)), ""},
+		{"goes on after a bulk write", func(r *rig) {
+			r.does(r.under(spec.FailRefused), peer.WriteDocs{}, inBulk)
+		}, "S73a"},
+		{"goes on after a document that was too large", func(r *rig) {
+			r.fails(r.under(spec.FailRefused), single, status(413))
+		}, "S73a"},
+		{"halves a write that was too large", func(r *rig) {
+			r.fails(r.under(spec.FailRefused), peer.WriteDocs{Docs: make([]peer.Kept, 2)}, status(413))
+		}, ""},
+		{"crashes instead", func(r *rig) {
+			r.crashes(r.under(spec.FailRefused), copyOf("a"), tooLong, replication.Trouble{})
+		}, "S73a"},
+		{"crashes for a failure", func(r *rig) {
+			reply := peer.Reply{Result: refused(413), Failure: kind(peer.Broken)}
+			r.crashes(r.under(spec.FailRefused), copyOf("a"), reply, replication.Trouble{})
+		}, ""},
+		{"fails", ends(spec.FailRefused, copyOf("a"), tooLong, "1-a"), ""},
+		{"fails for another revision", ends(spec.FailRefused, copyOf("a"), tooLong, "2-b"), "S73b"},
+		{"fails under skip", ends(spec.SkipRefused, copyOf("a"), tooLong, "1-a"), "S73b"},
+		{"fails for nothing", ends(spec.FailRefused, copyOf("a"), peer.Reply{Result: copied}, "1-a"), "S73b"},
+		{"fails for one that was too large",
+			ends(spec.FailRefused, single, peer.Reply{Failure: status(413)}, "1-a"), ""},
+	})
+}
+
+// lists has the list of a job be known with these revisions of document a.
+func (r *rig) lists(job string, revs ...string) {
+	rows := map[peers.Revision]refusedRow{}
+	for _, rev := range revs {
+		rows[peers.Revision{ID: "a", Rev: rev}] = refusedRow{Attempts: 1, Last: r.now()}
+	}
+	r.o.lists[job] = refusedList{rows: rows}
+}
+
+func TestVerdictsInTheList(t *testing.T) {
+	running, beyond := jobstore.Record{State: jobstore.Running}, &jobstore.RefusedDocs{Beyond: 1}
+	failed := jobstore.Record{State: jobstore.Failed, Error: "refused", Reason: "document a"}
+	fail := node.Fail{Held: held, Refused: &replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: "1-a"}}}
+	unnamed := failed
+	unnamed.Reason = "why"
+	store := func(rows int, rec jobstore.Record) func(*rig) {
+		return func(r *rig) {
+			var revs []string
+			for i := range rows {
+				revs = append(revs, fmt.Sprint(i, "-a"))
+			}
+			r.lists("job", revs...)
+			r.change(node.StoreRefused{Held: held}, aJob(running), aJob(rec))
+		}
+	}
+	more := running
+	more.Refused = beyond
+	fails := func(rec jobstore.Record, revs ...string) func(*rig) {
+		return func(r *rig) { r.lists("job", revs...); r.change(fail, aJob(running), aJob(rec)) }
+	}
+	check(t, &verdictSubject, []case_{
+		{"full", store(10_000, running), ""},
+		{"too long", store(10_001, running), "S71c"},
+		{"counted beyond a list with room", store(3, more), "S71c"},
+		{"failed and listed", fails(failed, "1-a"), ""},
+		{"failed and not listed", fails(failed), "S73c"},
+		{"failed without a name", fails(unnamed, "1-a"), "S73c"},
+	})
+}
+
+// TestVerdictsOfOneShots: what the list has when a one-shot is done.
+func TestVerdictsOfOneShots(t *testing.T) {
+	done := func(rec jobstore.Record, hears func(*rig, *world.Run, string), listed bool) func(*rig) {
+		return func(r *rig) {
+			r.edit(r.db("s1", "a1"), "a")
+			r.pass(time.Second)
+			run, rev := r.run(nil), r.db("s1", "a1").Latest("a").Rev.String()
+			hears(r, run, rev)
+			r.ends(run, replication.Completed, replication.Info{})
+			if r.lists("job"); listed {
+				r.lists("job", rev)
+			}
+			before := jobstore.Record{State: jobstore.Running}
+			rec.State = jobstore.Completed
+			r.change(node.Complete{Held: held}, aJob(before), aJob(rec))
+		}
+	}
+	outcome := func(v *peer.Refusal) func(*rig, *world.Run, string) {
+		return func(r *rig, run *world.Run, rev string) {
+			if v == nil {
+				doc := *r.db("s1", "a1").Latest("a")
+				r.db("s2", "b1").Write([]docs.Edit{{Document: doc, Replicated: true}})
+			}
+			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: v}}}
+			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
+		}
+	}
+	tooLong := &peer.Refusal{ID: "a", Status: 413}
+	var none jobstore.Record
+	check(t, &verdictSubject, []case_{
+		{"refused and listed", done(none, outcome(tooLong), true), ""},
+		{"refused and not listed", done(none, outcome(tooLong), false), "S71a"},
+		{"taken and not listed", done(none, outcome(nil), false), ""},
+		{"taken and listed", done(none, outcome(nil), true), "S71b"},
+	})
+}
+
+func TestDocumentSaysRefused(t *testing.T) {
+	says := func(n int) func(*rig) {
+		return func(r *rig) {
+			r.w.MakeTenants()
+			d := r.w.NewDocument("r", map[string]any{
+				"source": world.URL("s1", "a1"), "target": world.URL("s2", "b1"),
+				"_replication_state": "completed", "_replication_stats": map[string]any{"refused": n},
+			})
+			if err := r.w.WriteNow(d, true); err != nil {
+				r.t.Fatal(err)
+			}
+			s := r.o.shadows[d.JobID()]
+			run := r.runOf(r.node(1), jobstore.Work{
+				JobID: d.JobID(), Lock: aLock, Replication: r.replication(nil), Record: s.record,
+			})
+			r.ends(run, replication.Completed, replication.Info{})
+			r.lists(d.JobID(), "1-a", "2-b")
+			q := node.Complete{Held: node.Held{JobID: d.JobID(), Lock: aLock}}
+			landed := world.Landed{Asked: world.Asked{Request: q, Wall: r.now()}}
+			r.o.on.followed.tell(landing{landed, []string{d.JobID()}})
+		}
+	}
+	check(t, &verdictSubject, []case_{
+		{"the number", says(2), ""},
+		{"another number", says(1), "S74"},
+	})
+}
