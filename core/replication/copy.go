@@ -102,6 +102,11 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 func (c *docCopy) onCopied(reply peer.Reply) {
 	op := c.call.op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil {
+		if c.batch.retries && transient(f) && ofBulk(f) && !c.stopping {
+			// Reached: a document that was refused before cannot be copied at all
+			c.leave(peer.Refusal{Status: f.Status, Error: f.Kind.String(), Reason: f.String()})
+			return
+		}
 		if f.Side != peer.Source || f.Kind != peer.Status || f.Status != 404 {
 			c.crash(trouble(op, f))
 			return

@@ -230,8 +230,8 @@ func TestDurableBeforeItLeavesTheList(t *testing.T) {
 	}
 }
 
-// TestRefusedAndGone: a run goes on when the source does not have a refused revision any more, or the target
-// answers to it what would end the run at another document. Both stay in the list.
+// TestRefusedAndGone: a run goes on when the source does not have a refused revision any more, or breaks off every
+// answer, or the target answers to it what would end the run at another document. All stay in the list.
 func TestRefusedAndGone(t *testing.T) {
 	for name, damage := range map[string]func(*world, Call) *peer.Reply{
 		"not_found": func(_ *world, c Call) *peer.Reply {
@@ -240,6 +240,12 @@ func TestRefusedAndGone(t *testing.T) {
 				return nil
 			}
 			return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Missing: true}}}}
+		},
+		peer.Broken.String(): func(_ *world, c Call) *peer.Reply {
+			if _, is := c.Op.(peer.CopyDoc); !is {
+				return nil
+			}
+			return &peer.Reply{Result: peer.Copied{}, Failure: &peer.Failure{Kind: peer.Broken}}
 		},
 		"bad": func(_ *world, c Call) *peer.Reply {
 			op, is := c.Op.(peer.CopyDoc)
