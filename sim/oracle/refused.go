@@ -65,6 +65,9 @@ func (l *refusedLists) replied(r reply) {
 			l.whole[r.JobID()] = append(l.whole[r.JobID()], f.Status)
 		}
 	}
+	if f := r.Failure; f != nil && slices.Contains(r.counts.triable, documentOf(r.op)) {
+		l.whole[r.JobID()] = append(l.whole[r.JobID()], f.Status) // an attempt that broke off counts, too
+	}
 	switch result := r.Result.(type) {
 	case peer.Written:
 		for _, v := range result.Refused {
@@ -77,6 +80,12 @@ func (l *refusedLists) replied(r reply) {
 			}
 		}
 	}
+}
+
+// documentOf is the document that a request copies alone.
+func documentOf(op peer.Op) string {
+	c, _ := op.(peer.CopyDoc)
+	return c.ID
 }
 
 func (l *refusedLists) note(r *run, v peer.Refusal) {

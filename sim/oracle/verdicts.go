@@ -67,16 +67,22 @@ var verdictSubject = subject{
 type verdicts struct {
 	refused  map[peers.Revision]bool // for good
 	took     map[peers.Revision]bool // when they were sent alone, and has not refused since
-	doubted  map[string]bool         // documents that were refused over credentials
+	doubted  map[peers.Revision]bool // refused over credentials
 	admitted bool                    // the target has been opened since the last of these
-	sure     map[string]bool         // documents that were sent once more after that
+	sure     map[peers.Revision]bool // sent once more after that
 }
 
 // called notes a request that is about to leave: a copy of a document that was refused over credentials counts, if
 // the target was asked meanwhile whether it knows them.
 func (v *verdicts) called(op peer.Op) {
-	if copied, is := op.(peer.CopyDoc); is && v.admitted && v.doubted[copied.ID] {
-		v.sure[copied.ID] = true
+	copied, is := op.(peer.CopyDoc)
+	if !is || !v.admitted {
+		return
+	}
+	for _, rev := range copied.Revs {
+		if name := (peers.Revision{ID: copied.ID, Rev: rev}); v.doubted[name] {
+			v.sure[name] = true
+		}
 	}
 }
 
@@ -87,7 +93,7 @@ var tooLarge peers.Revision
 func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
 	if v.refused == nil {
 		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
-		v.doubted, v.sure = map[string]bool{}, map[string]bool{}
+		v.doubted, v.sure = map[peers.Revision]bool{}, map[peers.Revision]bool{}
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
@@ -106,7 +112,7 @@ func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
 			case rev.Missing:
 			case rev.Refused == nil:
 				v.took[name] = true
-			case v.forGood(name.ID, rev.Refused):
+			case v.forGood(name, rev.Refused):
 				refused = append(refused, name)
 			}
 		}
@@ -122,16 +128,16 @@ func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f
 
 // forGood reports whether a refusal is about the document. One over credentials is, when it comes a second time
 // though the target lets the run in.
-func (v *verdicts) forGood(id string, r *peer.Refusal) bool {
+func (v *verdicts) forGood(name peers.Revision, r *peer.Refusal) bool {
 	switch r.Status {
 	case 401, 403:
 		if r.Error != "unauthorized" && r.Error != "forbidden" {
 			return false
 		}
-		if v.sure[id] {
+		if v.sure[name] {
 			return true
 		}
-		v.doubted[id], v.admitted = true, false
+		v.doubted[name], v.admitted = true, false
 		return false
 	case 413, 415:
 		return true
