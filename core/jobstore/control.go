@@ -1,6 +1,8 @@
 package jobstore
 
 import (
+	"cmp"
+
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 )
@@ -65,6 +67,9 @@ func (o Operator) runAgain(jobID string, failed *Record, reason string) (changed
 		rep, err := o.Store.Spec(o.Tx, jobID)
 		if err != nil || rep == nil {
 			return false, err
+		}
+		if other, err := o.Store.claimedBy(o.Tx, jobID, failed.RepID); err != nil || other != nil {
+			return false, cmp.Or(err, error(Obstacle("another job has replication "+failed.RepID)))
 		}
 		if err := o.Store.put(o.Tx, jobID, &Record{User: failed.User}, rep, o.Now); err != nil {
 			return false, err

@@ -139,6 +139,20 @@ func TestRetryOfFailed(t *testing.T) {
 	}
 }
 
+// TestRetryOfFailedDuplicate: a request that failed stays as it is while a document has its replication.
+func TestRetryOfFailedDuplicate(t *testing.T) {
+	b := newBench(t)
+	request := b.replicate("joe")
+	w := b.accept()
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	b.put("r", strings.Replace(simple, "/b", "/joe", 1), admin)
+	b.accept()
+	if changed, obstacle := b.retry(request); changed || !strings.Contains(obstacle, "another job has replication") {
+		t.Errorf("changed %v, %q", changed, obstacle)
+	}
+	b.wantState(request, Failed)
+}
+
 // TestRetryOfRefusedDocument: a document that other rules refuse now stays as it is.
 func TestRetryOfRefusedDocument(t *testing.T) {
 	b := newBench(t)

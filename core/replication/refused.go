@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,9 +134,11 @@ func (f *refusals) know(id string) {
 }
 
 // wrote notes that the target took a revision of a document. If others of it are listed, they may be its
-// ancestors, or may have been taken in the same way.
+// ancestors, or may have been taken in the same way. A pass under way may have asked about them before.
 func (f *refusals) wrote(id string) {
-	if f.docs[mix.String(id)] {
+	digest := mix.String(id)
+	asked := f.asking && slices.ContainsFunc(f.page.Docs, func(d Listed) bool { return d.ID == id })
+	if f.docs[digest] || f.found[digest] || asked {
 		f.changed = true
 		f.passBy(passSoon)
 	}

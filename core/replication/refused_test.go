@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/prng"
 	"couchrelay/core/spec"
 )
 
@@ -158,6 +159,24 @@ func TestRefusedAncestor(t *testing.T) {
 	w.until(passSoon + time.Second)
 	if w.list[peerRev{"doc3", "1-a"}] != nil || len(w.list) != 5 {
 		t.Errorf("listed are %v", w.list)
+	}
+}
+
+// TestWrittenDuringPass: what the feed brings over while a pass goes on, which has found it lacking, leaves the list,
+// in whichever order answers come.
+func TestWrittenDuringPass(t *testing.T) {
+	for seed := range uint64(100) {
+		w, rng := newWorld(t), prng.New(seed)
+		w.plan.BatchSize = 1 // also of the pages
+		w.fill(5)
+		for i := range 5 {
+			at := peerRev{fmt.Sprint("doc", i), "1-a"}
+			w.list[at] = &entry{Finding{Refusal: peer.Refusal{ID: at.id, Rev: at.rev}}, 1, w.now}
+		}
+		w.begin()
+		if end := w.runToEnd(rng.Intn); end.Cause != Completed || len(w.list) > 0 {
+			t.Fatalf("seed %d: %s, listed are %v", seed, end, w.list)
+		}
 	}
 }
 
