@@ -75,8 +75,12 @@ func (l *refusedLists) replied(r reply) {
 		}
 	case peer.Copied:
 		for _, c := range result.Revs {
-			if c.Refused != nil {
-				l.note(r.run, *c.Refused)
+			if c.Refused == nil {
+				continue
+			}
+			l.note(r.run, *c.Refused)
+			if slices.Contains(r.counts.triable, documentOf(r.op)) { // the rest of the attempt ends with it
+				l.whole[r.JobID()] = append(l.whole[r.JobID()], c.Refused.Status)
 			}
 		}
 	}

@@ -84,6 +84,7 @@ type callRate struct {
 	alike  map[string]int // requests after the first maxAlike, by description
 	feed   string         // changes from the feed: a document is compared as often as it is edited
 	copies int            // documents copied alone: for each that is refused the target is opened
+	pages  int            // of the list of refused documents: a target commits what it has got of each
 }
 
 // checkRate is B1g: a run that sends the same request over and over is in a busy loop.
@@ -96,6 +97,10 @@ func (rt *retries) checkRate(r *run, op peer.Op) {
 		r.rate.feed = rt.brought(r, op.Since)
 	case peer.CopyDoc:
 		r.rate.copies++
+	case peer.DiffRevs:
+		if r.ofList(op) {
+			r.rate.pages++
+		}
 	}
 	if r.rate.sent++; r.rate.sent <= maxAlike {
 		return
@@ -115,6 +120,8 @@ func (c *callRate) describe(op peer.Op) string {
 		return fmt.Sprintf("read changes, wait %v, at %s", op.Wait, c.feed)
 	case peer.Open:
 		what += fmt.Sprint(c.copies)
+	case peer.Commit:
+		what += fmt.Sprint(c.pages)
 	case peer.DiffRevs:
 		what += fmt.Sprint(op.Docs[0].ID, len(op.Docs[0].Revs), op.Docs[0].Revs[0])
 	case peer.FetchDocs:
