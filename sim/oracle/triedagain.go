@@ -35,7 +35,7 @@ var triedAgainSubject = subject{
 			"six hours, or at the end of a one-shot."},
 		{"S72b", "Once all trouble is over, a run under on_refusal retry tries a listed revision before nine " +
 			"eighths of its pause are over."},
-		{"L11", "Once all trouble is over, the list of a continuous job under on_refusal retry becomes empty, " +
+		{"L13", "Once all trouble is over, the list of a continuous job under on_refusal retry becomes empty, " +
 			"and what it had is on the target."},
 		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
 	},
@@ -174,7 +174,7 @@ func (t *triedAgain) checkWaits() {
 	}
 }
 
-// unsettled is L11 and L12.
+// unsettled is L13 and L12.
 func (t *triedAgain) unsettled() *Violation {
 	for _, id := range slices.Sorted(maps.Keys(t.shadows)) {
 		if why := t.untried(id); why != nil {
@@ -205,7 +205,7 @@ func (t *triedAgain) untried(id string) *Violation {
 			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d", id, name, tries)
 		}
 		if rep.OnRefusal == spec.RetryRefused && source.Has(name.ID, name.Rev) {
-			return missed("L11", "job %s still lists %s, after %d attempts", id, name, row.Attempts)
+			return missed("L13", "job %s still lists %s, after %d attempts", id, name, row.Attempts)
 		}
 	}
 	if rep.OnRefusal == spec.RetryRefused && (s.record.Refused == nil || s.record.Refused.Beyond == 0) {
@@ -214,7 +214,7 @@ func (t *triedAgain) untried(id string) *Violation {
 	return nil
 }
 
-// lost is the other half of L11: a revision that the target refused to the job, and is neither listed nor on the
+// lost is the other half of L13: a revision that the target refused to the job, and is neither listed nor on the
 // target.
 func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peers.DB) *Violation {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
@@ -222,7 +222,7 @@ func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peer
 			name := peers.Revision{ID: offer.ID, Rev: rev}
 			refused := func(r *run) bool { return r.verdicts.refused[name] }
 			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) {
-				return missed("L11", "%s refused %s, and has not got it, nor has the list of job %s", target, name, id)
+				return missed("L13", "%s refused %s, and has not got it, nor has the list of job %s", target, name, id)
 			}
 		}
 	}

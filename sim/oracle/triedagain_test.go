@@ -83,7 +83,7 @@ func TestNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestHealed: L11 and L12.
+// TestHealed: L13 and L12.
 func TestHealed(t *testing.T) {
 	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
 	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
@@ -106,7 +106,7 @@ func TestHealed(t *testing.T) {
 		}
 	}
 	check(t, along(&verdictSubject, &triedAgainSubject), []case_{
-		{"listed under retry", job("retry", true, false, false), "L11"},
+		{"listed under retry", job("retry", true, false, false), "L13"},
 		{"listed under skip", job("skip", true, false, false), ""},
 		{"not listed under retry", job("retry", false, false, false), ""},
 		{"asked for and not tried", job("skip", true, true, false), "L12"},
@@ -120,6 +120,6 @@ func TestHealed(t *testing.T) {
 			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{Status: 413}}}}
 			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
 			r.atRest()
-		}, "L11"},
+		}, "L13"},
 	})
 }
