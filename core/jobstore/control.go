@@ -71,6 +71,7 @@ func (o Operator) runAgain(jobID string, failed *Record, reason string) (changed
 		if other, err := o.Store.claimedBy(o.Tx, jobID, failed.RepID); err != nil || other != nil {
 			return false, cmp.Or(err, error(Obstacle("another job has replication "+failed.RepID)))
 		}
+		rep.Weight = failed.Weight
 		if err := o.Store.put(o.Tx, jobID, &Record{User: failed.User}, rep, o.Now); err != nil {
 			return false, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/repid"
 	"couchrelay/core/spec"
 )
 
@@ -237,5 +238,32 @@ func TestOrdersOutliveRequests(t *testing.T) {
 	b.do(func(tx kv.Tx) error { _, err := b.s.Replicate(tx, rep, "joe", b.now); return err })
 	if v := b.shown(id); v.State != Paused || v.Reset == 0 {
 		t.Errorf("it is %s, to start over: %v", v.State, v.Reset != 0)
+	}
+}
+
+// TestRetryOfFailedRequest: the job made anew keeps its weight, and is not made while a document has the replication.
+func TestRetryOfFailedRequest(t *testing.T) {
+	b := newBench(t)
+	body := strings.Replace(simple, "}", `,"weight":7}`, 1)
+	rep, err := spec.ParseRequest([]byte(body), b.s.Config.Parse)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := get(b, func(tx kv.Tx) (string, error) { return b.s.Replicate(tx, rep, "ann", b.now) })
+	b.crash(b.accept())
+	b.put("r", simple, admin)
+	w := b.accept()
+	if err := b.claim(w, repid.New(b.s.Config.Server, rep, "").String()); err != nil {
+		t.Fatal(err)
+	}
+	if changed, why := b.retry(id); changed || !strings.Contains(why, "another job has replication") {
+		t.Errorf("retried while a document has the replication: %v %q", changed, why)
+	}
+	b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	if changed, why := b.retry(id); !changed || why != "" {
+		t.Errorf("not retried: %q", why)
+	}
+	if rec := b.record(id); rec.State != Pending || rec.Weight != 7 {
+		t.Errorf("made anew as %+v", rec)
 	}
 }

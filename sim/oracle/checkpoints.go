@@ -198,9 +198,10 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 }
 
 // checkOver is S21j: the next run of the replication would copy all again. A source that was made again with
-// the same changes is excused like one with others, since its first log counts for the database before only.
+// the same changes is excused like one with others, since its first log counts for the database before only, and so is
+// a run over whose log another one wrote its own.
 func (cp *checkpoints) checkOver(e ending) {
-	if !e.completed() || !cp.asBegun(e.run) || e.begin.source.Start() != e.begin.startS {
+	if !e.completed() || e.run.saving.shared || !cp.asBegun(e.run) || e.begin.source.Start() != e.begin.startS {
 		return
 	}
 	through := e.begin.source.Number(e.begin.last)

@@ -104,6 +104,14 @@ func TestCheckpoints(t *testing.T) {
 			r.edit(r.db("s1", "a1"), "later")
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
+		{"done, and not covered since another run wrote over its log", func(r *rig) {
+			run := r.run(map[string]any{})
+			run.Identify(logID)
+			r.edit(r.db("s1", "a1"), "later")
+			r.call(run, peer.PutLocal{Side: peer.Target, ID: logID, Body: []byte(`{"session_id":"own"}`)})
+			peers.PutLog(r.db("s2", "b1"), logID, []byte(`{"session_id":"other"}`))
+			r.ends(run, replication.Completed, replication.Info{})
+		}, ""},
 		{"stopped and not covered", func(r *rig) {
 			r.ends(r.run(map[string]any{}), replication.Stopped, replication.Info{})
 		}, ""},

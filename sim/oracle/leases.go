@@ -273,8 +273,9 @@ func (l *leases) checkDrops(s nodeStep) {
 	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.KillRun:
-			killed = s.p.find(e.Run)
-			defer l.checkTime(s, killed)
+			if killed = s.p.find(e.Run); killed != nil { // else its end is on the way to the node
+				defer l.checkTime(s, killed)
+			}
 		case node.StopRun:
 			killed = s.p.find(e.Run)
 		case node.Note:

@@ -72,6 +72,10 @@ func TestTakes(t *testing.T) {
 			take(r, "n1/1", 0)
 			r.step(node.Wake{}, node.KillRun{Run: r.run(nil).ID()}, node.Note{What: "slow"})
 		}, "S24d"},
+		{"dropped when its end is on the way", func(r *rig) {
+			alive(r)
+			r.step(node.Wake{}, node.KillRun{Run: 99})
+		}, ""},
 		{"dropped when it was removed", func(r *rig) {
 			alive(r)
 			take(r, "n1/1", 0)

@@ -53,12 +53,17 @@ type saving struct {
 	put, there [2]entry
 	whole      entry
 	puts       []peer.Seq
+	// shared is whether another run has written its log over the run's since that was last sent to the target: two
+	// jobs whose ids differ in create_target or continuous alone have one log.
+	shared bool
 
 	// A checkpoint begins with a look at the filter function, if there is one, and then with the source that
 	// is asked to make its writes durable. Either question may be repeated.
-	looking bool     // the run has asked for the filter function, and has no answer
-	syncing bool     // the run has asked the source since it last sent a checkpoint
-	covers  peer.Seq // through which all was done when the checkpoint began
+	looking bool // the run has asked for the filter function, and has no answer
+	syncing bool // the run has asked the source since it last sent a checkpoint
+	// covers is through which all was done when the checkpoint began. Of a run that asks the target alone, any such
+	// question may have begun it, since the run also asks before it forgets that documents were refused.
+	covers []peer.Seq
 
 	durable  [2]bool   // by side: its writes are durable, as of the present checkpoint
 	filtered bool      // the filter function was read for the present checkpoint
@@ -67,6 +72,7 @@ type saving struct {
 	at      instant.Time // when the last checkpoint was whole; 0 while there is none
 	rested  instant.Time // when the last answer came about a checkpoint, or about a database as a whole
 	still   instant.Time // since when a one-shot that has read all waits for no answer; 0 if it does
+	gaveUp  bool         // the run has canceled its request for changes, as before an end
 	store   int          // questions to the store that have no answer, about refused documents
 	stored  instant.Time // when the last of these answers came
 	unsaved bool         // a request for a checkpoint failed after the stop, or on another job's log
@@ -100,6 +106,8 @@ func (sv *savings) called(c call) {
 		}
 	case peer.GetFilter:
 		r.saving.begins(r, false)
+	case peer.ReadChanges:
+		r.saving.gaveUp = false
 	}
 }
 
@@ -110,6 +118,7 @@ func (s *saving) sends(op peer.PutLocal, logs logs) {
 		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
 	}
 	s.put[op.Side] = head
+	s.shared = s.shared && op.Side == peer.Source
 }
 
 // begins notes the progress when a checkpoint began: with the question to the source to make its writes
@@ -120,8 +129,11 @@ func (s *saving) begins(r *run, commits bool) {
 	if commits {
 		already = s.syncing
 	}
-	if r.feed.begun && commits != filtered && !already {
-		s.covers = r.Info().ThroughSeq
+	if r.feed.begun && commits != filtered && (!already || s.unasked) {
+		if !already {
+			s.covers = nil
+		}
+		s.covers = append(s.covers, r.Info().ThroughSeq)
 	}
 	s.looking, s.syncing = s.looking || !commits, s.syncing || commits
 }
@@ -185,7 +197,11 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 	for _, r := range sv.runs {
 		s, rep := &r.saving, r.Replication()
 		for side, url := range []string{rep.Source.URL, rep.Target.URL} {
-			if s.put[side].session != head.session || sv.w.Database(url) != f.DB {
+			if sv.w.Database(url) != f.DB {
+				continue
+			}
+			if s.put[side].session != head.session {
+				s.shared = s.shared || f.ID == r.Base()
 				continue
 			}
 			if s.there[side] = s.put[side]; s.there[peer.Source] == s.there[peer.Target] {
@@ -208,7 +224,7 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 	case filtered && !s.filtered:
 		sv.Fail("S11d", "%s writes a checkpoint, and has not looked whether its filter function is the same",
 			r)
-	case head.seq != string(s.covers):
+	case !slices.Contains(s.covers, peer.Seq(head.seq)):
 		sv.Fail("S11e",
 			"%s had done all through %s when it asked to make that durable, and writes a checkpoint at %s",
 			r, s.covers, head.seq)
@@ -223,14 +239,14 @@ func (sv *savings) checkAskedFirst(r *run, head entry) {
 const idlePace = 10
 
 // checkPace is S21d: checkpoints are work for both servers. The first one is excused, the last ones of a run
-// that is stopped, and the ones of a one-shot that has done all it read, or whose source is not the one any
-// more with which it began.
+// that is stopped or ends as stalled, and the ones of a one-shot that has done all it read, or whose source is
+// not the one any more with which it began.
 func (sv *savings) checkPace(r *run) {
 	rep, s, source := r.Replication(), &r.saving, r.begin.source
 	same := sv.goesOn(r)
 	through := func(seq peer.Seq) bool { return source.Number(r.feed.read) <= source.Number(seq) }
 	atEnd := !rep.Continuous && (!same || r.feed.ended && through(r.Info().ThroughSeq))
-	if s.at == 0 || r.stopped || atEnd {
+	if s.at == 0 || r.stopped || s.gaveUp || atEnd {
 		return
 	}
 	pace := rep.CheckpointInterval
@@ -344,6 +360,9 @@ func sameNumber(a, b peer.Seq) bool {
 func (sv *savings) checkCancel(c cancel) {
 	if c.Op == nil {
 		sv.Fail("P1d", "%s cancels request %d, which is not in flight", c.run, c.RunCancels.ID)
+	}
+	if _, is := c.Op.(peer.ReadChanges); is {
+		c.saving.gaveUp = true
 	}
 	_, stops := c.Event.(replication.Stop)
 	if put, is := c.Op.(peer.PutLocal); is && stops && c.feed.begun {

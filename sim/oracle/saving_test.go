@@ -91,11 +91,23 @@ func TestSavings(t *testing.T) {
 			s.commits()
 			s.has(s.edit(s.db("s1", "a1"), "b"))
 		}), "S11e"},
+		{"more done between two questions to the target of a source that is read only", first(nil, func(s *saver) {
+			asks := peer.Commit{Side: peer.Source}
+			no := peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 403}}
+			s.answer(s.run, s.call(s.run, asks), asks, no)
+			s.does(s.run, peer.Commit{Side: peer.Target}, peer.Committed{})
+			s.has(s.edit(s.db("s1", "a1"), "b"), "b")
+			s.does(s.run, peer.Commit{Side: peer.Target}, peer.Committed{})
+		}), ""},
 		{"saved after the interval", paced(10*time.Second, more), ""},
 		{"saved too soon", paced(9*time.Second, more), "S21d"},
 		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) {
 			more(s)
 			stop(s.rig, s)
+		}), ""},
+		{"saved soon by a run that gives its feed up", paced(time.Second, func(s *saver) {
+			more(s)
+			s.see(world.RunCancels{Run: s.run, ID: 1, Event: replication.Wake{}, Op: peer.ReadChanges{}})
 		}), ""},
 		{"saved soon though nothing was read", paced(20*time.Second, func(s *saver) {}), "S21d"},
 		{"saved late though nothing was read", paced(100*time.Second, func(s *saver) {}), ""},
