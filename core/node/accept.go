@@ -18,6 +18,7 @@ type intake struct {
 	// that it took.
 	batch     uint64
 	accepting bool         // an Accept or a Resume is in flight; there is at most one
+	promotes  int          // the most jobs that the next Promote moves, 1 to promoteLimit
 	hungry    bool         // there may be ready jobs that the node has not asked for
 	opens     instant.Time // when the node begins to take jobs, by the steady clock
 	part      jobs.Part    // of the last accept
@@ -87,18 +88,20 @@ func (n *Node) onAccepted(a Accepted) {
 // promoteDue asks for due jobs to be made ready.
 func (n *Node) promoteDue() {
 	if n.due(&n.timers.promote, n.cfg.PollInterval) {
-		askOnce(n, Promote{Limit: promoteLimit})
+		askOnce(n, Promote{Limit: 2 * n.promotes})
 	}
 }
 
-// onPromoted goes on at once if there may be more due jobs, and otherwise sets the timer to when the next
-// job is due, unless it is nearer already. A wait is computed from the wall clock, by which jobs are due,
-// and passes by the steady one.
-func (n *Node) onPromoted(p Promoted) {
+// onPromoted goes on at once if there may be more due jobs, with up to twice as many as were moved, and otherwise
+// sets the timer to when the next job is due, unless it is nearer already. A wait is computed from the wall
+// clock, by which jobs are due, and passes by the steady one.
+func (n *Node) onPromoted(limit int, p Promoted) {
 	if p.Moved > 0 {
 		n.hungry = true
 	}
-	if p.Moved == promoteLimit {
+	n.promotes = promoteLimit
+	if p.Moved == limit {
+		n.promotes = min(promoteLimit, 2*limit)
 		n.timers.promote = n.clock.Steady
 		return
 	}

@@ -49,8 +49,12 @@ func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Acce
 
 func (Accepted) result() {}
 
-// Promote makes due jobs ready.
-type Promote struct{ Limit int }
+// Promote makes due jobs ready, and has jobs of lifted holds come back.
+type Promote struct {
+	// Limit is the most jobs that are moved at once, 1 or more. Each attempt has half as many as the one before: a batch
+	// that is too slow for the store would fail for ever.
+	Limit int
+}
 
 // Promoted tells how many jobs became ready and when, by the wall clock, the next one is due.
 type Promoted struct {
@@ -60,12 +64,14 @@ type Promoted struct {
 
 func (Promote) String() string { return "promote" }
 
+func (q Promote) renew(*Node) Request { return Promote{Limit: max(1, q.Limit/2)} }
+
 func (q Promote) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, error) {
 	moved, next, err := s.Promote(tx, now, q.Limit)
 	return Promoted{moved, next}, err
 }
 
-func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(e.Result.(Promoted)) }
+func (q Promote) answered(n *Node, _ *call, e Done) { n.onPromoted(q.Limit, e.Result.(Promoted)) }
 
 func (Promoted) result() {}
 

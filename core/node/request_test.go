@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 )
 
@@ -160,6 +161,44 @@ func TestSweepGetsSmaller(t *testing.T) {
 		sweep(Done{ID: ask.ID, Result: Progressed{}})
 		ask = sweep(Wake{})
 	}
+}
+
+// TestPromoteGetsSmaller: a promote that fails is repeated with half as many jobs, down to one, goes on with twice as
+// many as got through, and is as large as ever once nothing is left.
+func TestPromoteGetsSmaller(t *testing.T) {
+	n := New(Config{Settings: DefaultSettings(), Exclusive: true})
+	promote := func(ev Event) (ask Ask) {
+		now := n.clock
+		now.Steady = max(now.Steady, 1).Add(n.cfg.PollInterval)
+		for _, e := range n.Step(now, ev) {
+			if a, is := e.(Ask); is {
+				if _, is := a.Request.(Promote); is {
+					ask = a
+				}
+			}
+		}
+		return ask
+	}
+	ask := promote(Start{})
+	next := func(ev Event, want int) {
+		t.Helper()
+		ask = promote(ev)
+		for i := 0; i < 10 && ask.Request == nil; i++ {
+			ask = promote(Wake{}) // retries wait longer and longer
+		}
+		if got, is := ask.Request.(Promote); !is || got.Limit != want {
+			t.Fatalf("%+v, not %d jobs", ask.Request, want)
+		}
+	}
+	for want := promoteLimit / 2; want >= 1; want /= 2 {
+		next(Done{ID: ask.ID, Fault: StoreDown}, want)
+	}
+	next(Done{ID: ask.ID, Fault: StoreDown}, 1)
+	for _, want := range []int{2, 4, 8, 16, 32, 64, promoteLimit, promoteLimit} {
+		next(Done{ID: ask.ID, Result: Promoted{Moved: ask.Request.(Promote).Limit}}, want)
+	}
+	next(Done{ID: ask.ID, Fault: StoreDown}, promoteLimit/2)
+	next(Done{ID: ask.ID, Result: Promoted{Moved: 1, Next: instant.Never}}, promoteLimit)
 }
 
 // TestSweepPauses: a sweep that left something goes on after about as long as it took, and the node wakes for that.
