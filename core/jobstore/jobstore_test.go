@@ -172,6 +172,12 @@ func TestRefusedDocuments(t *testing.T) {
 
 func TestOwner(t *testing.T) {
 	b := newBench(t)
+	b.put("forged", strings.Replace(simple, "}", `,"user_ctx":{"name":"root"}}`, 1), Writer{Name: "eve"})
+	// Where a job may connect depends on the owner, and not on a name that the document gives.
+	rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, jobID("forged")) })
+	if rep.DocID != "forged" || rep.Owner != "eve" {
+		t.Errorf("replication of document %q, owner %q", rep.DocID, rep.Owner)
+	}
 	b.put("r", simple, Writer{Name: "joe"})
 	if refusal := b.put("r", `{"source":"http://h/x","target":"http://h/b","owner":"joe"}`, Writer{Name: "eve"}); refusal == nil || refusal.Kind != docs.Denied {
 		t.Errorf("eve wrote joe's document: %v", refusal)
