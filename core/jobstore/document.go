@@ -240,7 +240,8 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 		}
 		rec.Pause, rec.Reset = old.Pause, old.Reset // an operator's orders outlive edits
 	}
-	rec.User, rep.DocID = rep.User.Name, id // the body has no id
+	rec.User = rep.User.Name
+	rep.DocID = id // the body has none
 	return s.put(tx, jobID, rec, rep, now)
 }
 

@@ -217,7 +217,8 @@ type timers struct {
 
 // New prepares a node.
 func New(cfg Config) *Node {
-	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: intake{hungry: true, promotes: promoteLimit}}
+	in := intake{hungry: true, promotes: promoteLimit}
+	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: in}
 }
 
 // Step handles one event and returns what is to be done, in order. It also does what the time allows,

@@ -51,8 +51,8 @@ func (Accepted) result() {}
 
 // Promote makes due jobs ready, and has jobs of lifted holds come back.
 type Promote struct {
-	// Limit is the most jobs that are moved at once, 1 or more. Each attempt has half as many as the one before: a batch
-	// that is too slow for the store would fail for ever.
+	// Limit is the most jobs that are moved at once, 1 or more. Each attempt has half as many as the one
+	// before: a batch that is too slow for the store would fail for ever.
 	Limit int
 }
 

@@ -198,7 +198,8 @@ func (f *failing) pauses(failure *peer.Failure, now instant.Time) {
 
 // noteFailing notes a request that failed. No pause is known after a failure with Retry-After, after one that
 // is final, for requests about documents, since several batches may send the same one, and for opening a
-// database, for which there are several reasons. A long poll that was cut begins the count anew.
+// database and committing the target's writes, for which there are several reasons. A long poll that was cut
+// begins the count anew.
 func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool) {
 	if r.failing == nil {
 		r.failing = map[string]failing{}
@@ -207,6 +208,10 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 	s := r.failing[name]
 	s.count(f)
 	final := f.Kind == peer.Status && f.Status < 500 && f.Status != 429 && !cutPoll
+	commit, _ := op.(peer.Commit)
+	if commit.Side == peer.Target {
+		final = true
+	}
 	switch op.(type) {
 	case peer.Open, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc:
 	default:

@@ -70,6 +70,9 @@ type verdicts struct {
 	doubted  map[peers.Revision]bool // refused over credentials
 	admitted bool                    // the target has been opened since the last of these
 	sure     map[peers.Revision]bool // sent once more after that
+	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
+	// has by then. The run may take that for the second refusal, or ask once more.
+	newer map[peers.Revision]bool
 }
 
 // called notes a request that is about to leave: a copy of a document that was refused over credentials counts, if
@@ -94,6 +97,7 @@ func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
 	if v.refused == nil {
 		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
 		v.doubted, v.sure = map[peers.Revision]bool{}, map[peers.Revision]bool{}
+		v.newer = map[peers.Revision]bool{}
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
 		return []peers.Revision{tooLarge}
@@ -137,6 +141,9 @@ func (v *verdicts) forGood(name peers.Revision, r *peer.Refusal) bool {
 		if v.sure[name] {
 			return true
 		}
+		for other := range v.doubted {
+			v.newer[name] = v.newer[name] || other != name && other.ID == name.ID
+		}
 		v.doubted[name], v.admitted = true, false
 		return false
 	case 413, 415:
@@ -167,8 +174,10 @@ func (o *onRefusal) checkEnd(e ending) {
 	fails := e.Replication().OnRefusal == spec.FailRefused
 	blames := e.end.Refused != nil || e.end.Trouble.Error == "refused"
 	answer, _ := e.ev.(replication.Reply)
-	named := slices.Contains(refused, tooLarge) ||
-		e.end.Refused != nil && slices.Contains(refused, nameOf(e.end.Refused.Refusal))
+	named := slices.Contains(refused, tooLarge)
+	if r := e.end.Refused; r != nil {
+		named = named || slices.Contains(refused, nameOf(r.Refusal)) || e.verdicts.newer[nameOf(r.Refusal)]
+	}
 	switch {
 	case fails && !blames && len(refused) > 0 && (answer.Failure == nil || is413(answer.Failure)):
 		o.Fail("S73a", "%s ends as %v with %s, though its target refused %v",
