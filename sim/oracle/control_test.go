@@ -95,6 +95,10 @@ func TestControl(t *testing.T) {
 		{"given under a hold", all(hold("s2"), given), "S91a"},
 		{"given under another hold", all(hold("s3"), given), ""},
 		{"given after a hold", all(hold("s2"), lift, given), ""},
+		{"given under a hold whose end a suspended node may bring", all(lift, func(r *rig) {
+			r.node(1).Suspend(5 * time.Minute)
+			r.pass(5 * time.Minute)
+		}, hold("s2"), given), ""},
 		{"given as a hold is stored", all(stored(ryw.Set), given), "S91a"},
 		{"given once it is stored no more", all(stored(ryw.Set), stored(ryw.Clear), given), ""},
 		{"back at once", func(r *rig) { back(r, rec, 5, 5, 5) }, "S91b"},

@@ -31,7 +31,8 @@ func (e *holdRule) inForce() bool { return e.told || e.stored }
 // doubts are when users asked for what they have no answer to.
 type doubts []instant.Time
 
-// longestDoubt is how long after a question its transaction may still land.
+// longestDoubt is how long after a question its transaction may still land, and after a node that may have asked it was
+// suspended meanwhile.
 const longestDoubt = 3 * time.Minute
 
 // resolve takes out a question that is answered.
@@ -41,9 +42,15 @@ func (d *doubts) resolve(asked instant.Time) {
 	}
 }
 
-// left reports whether the outcome of a question is not known.
-func (d doubts) left(now instant.Time) bool {
-	return slices.ContainsFunc(d, func(at instant.Time) bool { return now.Sub(at) < longestDoubt })
+// doubtful reports whether the outcome of a question is not known.
+func (k *control) doubtful(d doubts) bool {
+	var suspended instant.Time
+	for _, p := range k.nodes {
+		suspended = max(suspended, p.PausedLast())
+	}
+	return slices.ContainsFunc(d, func(asked instant.Time) bool {
+		return k.w.Now().Sub(max(asked, suspended)) < longestDoubt
+	})
 }
 
 // hold is what is known of the hold with an id.
@@ -71,7 +78,7 @@ func (k *control) holdAsked(f world.HoldAsked) {
 // holdMade has a hold be in force for certain, unless an end of it for which a user has asked may still come.
 func (k *control) holdMade(f world.HoldMade) {
 	e, now := k.hold(f.ID), k.w.Now()
-	if e.makes.resolve(f.Asked); e.lifted < f.Asked && !e.lifts.left(now) {
+	if e.makes.resolve(f.Asked); e.lifted < f.Asked && !k.doubtful(e.lifts) {
 		if !e.inForce() {
 			e.since = now
 		}
@@ -81,7 +88,7 @@ func (k *control) holdMade(f world.HoldMade) {
 
 func (k *control) holdLifted(f world.HoldLifted) {
 	e, now := k.hold(f.ID), k.w.Now()
-	if e.lifts.resolve(f.Asked); !e.inForce() && e.lifted == f.Asked && !e.makes.left(now) {
+	if e.lifts.resolve(f.Asked); !e.inForce() && e.lifted == f.Asked && !k.doubtful(e.makes) {
 		e.back, e.looks = now, 0
 	}
 }
