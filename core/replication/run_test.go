@@ -164,6 +164,21 @@ func TestCreateTarget(t *testing.T) {
 	w.wantEnd(Crashed, "forbidden: GET http://h/db/: 403")
 }
 
+// TestTargetIsNotMadeForNothing: a source that cannot be read leaves no empty target behind.
+func TestTargetIsNotMadeForNothing(t *testing.T) {
+	for code, want := range map[int]string{401: "unauthorized", 403: "forbidden", 404: "db_not_found",
+		500: "http_request_failed"} {
+		w := newWorld(t)
+		w.plan.CreateTarget, w.plan.Retries = true, 1
+		w.failOn("open source", 0, status(code))
+		w.begin()
+		w.wantEnd(Crashed, want)
+		if slices.Contains(w.calls, "create target") {
+			t.Errorf("%d: calls %v", code, w.calls)
+		}
+	}
+}
+
 // TestTargetNotMade: what a server says when it makes no database matters only where there is none.
 func TestTargetNotMade(t *testing.T) {
 	for _, code := range []int{400, 404, 405, 409, 418} {

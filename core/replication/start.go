@@ -56,15 +56,14 @@ func (o *opener) claim() {
 	o.emit(Identify{ID: id, Base: o.ids.Bases[0]})
 }
 
-// open creates the target if the plan asks for that, and opens both databases.
+// open opens both databases. A target that the plan asks to create waits for the source: one whose source does not
+// exist, or refuses us, must not leave an empty database behind.
 func (o *opener) open() {
 	o.phase = opening
 	o.openDatabase(peer.Source)
-	if o.plan.CreateTarget {
-		o.ask(peer.Create{Params: o.plan.CreateParams}, o.onCreate)
-		return
+	if !o.plan.CreateTarget {
+		o.openDatabase(peer.Target)
 	}
-	o.openDatabase(peer.Target)
 }
 
 // onCreate leaves it to the opening of the target whether there is one, as CouchDB does: servers answer with
@@ -95,6 +94,9 @@ func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 	o.opened[op.Side] = true
 	if op.Side == peer.Source {
 		o.feed.goal = db.UpdateSeq
+		if o.plan.CreateTarget {
+			o.ask(peer.Create{Params: o.plan.CreateParams}, o.onCreate)
+		}
 	}
 	if o.opened == [2]bool{true, true} {
 		o.phase = locating

@@ -13,6 +13,7 @@ type beginning struct {
 	startS, startT string    // instance_start_time: another one once a database lost something
 	// restoredS and restoredT are how often the databases had been put back from a backup.
 	restoredS, restoredT int
+	opened               bool // the source was opened; kept by makingSubject
 }
 
 func (k *known) beginning(r *run) beginning {

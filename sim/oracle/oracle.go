@@ -84,6 +84,7 @@ var subjects = []*subject{
 	&transitionSubject,
 	&viewSubject, &explanationSubject, &backoffSubject, &vanishedSubject,
 	&lifeSubject, &requestSubject, &controlSubject, &parkingSubject, &waiterSubject, &dropSubject,
+	&makingSubject,
 	&retrySubject, &limitSubject, &bulkSubject, &counterSubject, &backlogSubject, &copySubject, &refusedSubject,
 	&verdictSubject, &triedAgainSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
