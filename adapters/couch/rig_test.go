@@ -141,6 +141,7 @@ func (n *memNet) close() {
 	for _, s := range n.servers {
 		s.Close()
 	}
+	synctest.Wait() // for handlers that are about to begin
 	n.handlers.Wait()
 	time.Sleep(time.Minute) // in false time: net/http's server lingers on connections that it closes
 }
