@@ -82,7 +82,8 @@ func TestLintMistakes(t *testing.T) {
 	bad := func(text string) lintCommand { return lintCommand{File: lintFile(t, text)} }
 	for want, l := range map[string]lintCommand{
 		"no such file": {File: good + "x"},
-		"relay.ini: line 3: [replicator] max_chrn: no such key; the nearest is max_churn": bad("[replicator]\n\nmax_chrn = 5"),
+		"relay.ini: line 3: [replicator] max_chrn: no such key; the nearest is max_churn": bad(
+			"[replicator]\n\nmax_chrn = 5"),
 		"line 2: [replicator.shares] _replicator = 0: must be a whole number from 1 to 1000": bad(
 			"[replicator.shares]\n_replicator = 0\n"),
 		"line 1: neither [section] nor key = value":  bad("hello"),
