@@ -115,16 +115,11 @@ func TestPassedOver(t *testing.T) {
 		db, q := newQueue(t)
 		register(t, db, q, "w")
 		gone := passing{}
-		must(t, db, func(tx kv.Tx) (struct{}, error) {
-			for i := range c.passed {
-				id := fmt.Sprint("gone", i)
-				gone[id] = true
-				if err := q.Add(tx, id, Schedule{Priority: tuple.Pack(1)}, nil); err != nil {
-					return struct{}{}, err
-				}
-			}
-			return struct{}{}, nil
-		})
+		for i := range c.passed { // each by itself: a store with faults lets no transaction of a thousand reads through
+			id := fmt.Sprint("gone", i)
+			gone[id] = true
+			addWith(t, db, q, id, 1)
+		}
 		for i := range window {
 			addWith(t, db, q, fmt.Sprint("job", i), 2)
 		}
