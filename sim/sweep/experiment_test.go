@@ -126,7 +126,7 @@ func TestMistakes(t *testing.T) {
 		{"[replicator]\n[replicator]",
 			"2: [replicator]: was said in line 1 already"},
 		{"[replicator]\nmax_jabs = 3",
-			"2: [replicator] max_jabs: no such key; known are "},
+			"2: [replicator] max_jabs: no such key; the nearest is max_jobs"},
 		{"[replicator]\nmax_jobs = x",
 			"2: [replicator] max_jobs = x: must be a whole number"},
 		{"[replicator]\nmax_jobs = 0",
