@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +49,9 @@ type move struct {
 
 	couch remote
 	out   io.Writer
+	// stopped is whether the CouchDB's replicator runs no jobs, since its max_jobs is 0. Then an import holds no
+	// jobs here: no other side runs them.
+	stopped bool
 }
 
 // Bounds of a move.
@@ -122,6 +125,15 @@ func (m *move) sameUUID(in bool) error {
 
 // importAll copies a CouchDB's replications behind holds, which it lifts if it is to take over.
 func (m *move) importAll(names []string) error {
+	keys, err := m.maxJobs()
+	if err != nil {
+		return err
+	}
+	before, err := m.couchMaxJobs(keys[0])
+	if err != nil {
+		return err
+	}
+	m.stopped = before == "0"
 	if err := m.settings(); err != nil {
 		return err
 	}
@@ -131,15 +143,17 @@ func (m *move) importAll(names []string) error {
 				return err
 			}
 		}
-		if err := m.hold(name, "import from "); err != nil {
-			return err
+		if !m.stopped {
+			if err := m.hold(name, "import from "); err != nil {
+				return err
+			}
 		}
 		if err := m.database(&m.couch, &m.remote, name); err != nil {
 			return err
 		}
 	}
 	switch {
-	case m.DryRun:
+	case m.DryRun || m.stopped && !m.TakeOver:
 		return nil
 	case !m.TakeOver:
 		m.say("the jobs are held: run this with --take-over, or stop the CouchDB's replicator " +
@@ -150,7 +164,8 @@ func (m *move) importAll(names []string) error {
 		return err
 	}
 	for _, name := range names {
-		if err := m.remote.into("DELETE", holdsPath+"/database:"+url.PathEscape(name), nil, nil, nil); err != nil {
+		err := m.remote.into("DELETE", holdsPath+"/database:"+url.PathEscape(name), nil, nil, nil)
+		if err != nil && !isMissing(err) {
 			return err
 		}
 	}
@@ -233,12 +248,6 @@ var settingsOfScheduler = []string{
 
 // settings takes settings of the scheduler and shares over. What the service refuses stays as it is, with a line.
 func (m *move) settings() error {
-	var mark struct {
-		MaxJobs *string `json:"max_jobs"`
-	}
-	if err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &mark); err != nil && !isMissing(err) {
-		return err
-	}
 	for _, section := range []string{"replicator", "replicator.shares"} {
 		theirs, ours := map[string]string{}, map[string]string{}
 		path := "/_node/_local/_config/" + section
@@ -248,10 +257,11 @@ func (m *move) settings() error {
 		if err := m.remote.into("GET", path, nil, nil, &ours); err != nil && !isMissing(err) {
 			return err
 		}
-		if mark.MaxJobs != nil { // an import before has set it to 0
+		if m.stopped { // perhaps by an import before
 			delete(theirs, "max_jobs")
 		}
-		for key, value := range theirs {
+		for _, key := range slices.Sorted(maps.Keys(theirs)) {
+			value := theirs[key]
 			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || ours[key] == value {
 				continue
 			}
@@ -288,12 +298,9 @@ func (m *move) stopCouchDB() error {
 	if err != nil {
 		return err
 	}
-	var before string
-	if err := m.couch.into("GET", keys[0], nil, nil, &before); err != nil && !isMissing(err) {
+	before, err := m.couchMaxJobs(keys[0])
+	if err != nil {
 		return err
-	}
-	if before == "" {
-		before = defaultMaxJobs
 	}
 	if before != "0" {
 		mark := map[string]any{"couchdb": redacted(m.CouchDB), "max_jobs": before}
@@ -313,6 +320,15 @@ func (m *move) stopCouchDB() error {
 		tasks = slices.DeleteFunc(tasks, func(t struct{ Type string }) bool { return t.Type != "replication" })
 		return len(tasks), err
 	})
+}
+
+// couchMaxJobs is the CouchDB's max_jobs, at one of the paths of maxJobs.
+func (m *move) couchMaxJobs(path string) (value string, err error) {
+	err = m.couch.into("GET", path, nil, nil, &value)
+	if isMissing(err) {
+		return defaultMaxJobs, nil
+	}
+	return value, err
 }
 
 // maxJobs are the paths of the CouchDB's max_jobs, one for each node.
@@ -386,111 +402,4 @@ func redacted(text string) string {
 	}
 	u.User = nil
 	return strings.TrimSuffix(u.String(), "/")
-}
-
-// change is a row of a changes feed.
-type change struct {
-	ID      string
-	Seq     json.RawMessage
-	Changes []struct{ Rev string }
-}
-
-// database copies a replicator database: _security, and all leaves of documents that the other side lacks.
-func (m *move) database(from, to *remote, name string) error {
-	path := "/" + url.PathEscape(name)
-	var security json.RawMessage
-	if err := from.into("GET", path+"/_security", nil, nil, &security); err != nil {
-		return err
-	}
-	if !m.DryRun {
-		if err := to.into("PUT", path+"/_security", nil, security, nil); err != nil {
-			return err
-		}
-	}
-	seen, lacking, since := 0, 0, "0"
-	for {
-		var page struct{ Results []change }
-		query := url.Values{"style": {"all_docs"}, "limit": {strconv.Itoa(moveBatch)}, "since": {since}}
-		if err := from.into("GET", path+"/_changes", query, nil, &page); err != nil {
-			return err
-		}
-		n := len(page.Results)
-		if n == 0 {
-			break
-		}
-		since = strings.Trim(string(page.Results[n-1].Seq), `"`)
-		copied, err := m.page(from, to, path, page.Results)
-		if err != nil {
-			return err
-		}
-		seen, lacking = seen+n, lacking+copied
-	}
-	verb := "copied"
-	if m.DryRun {
-		verb = "to copy"
-	}
-	m.say("%s: %d documents, %d revisions %s", name, seen, lacking, verb)
-	return nil
-}
-
-// page copies what the other side lacks of some documents, and returns the number of revisions.
-func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
-	asked := map[string][]string{}
-	for _, row := range rows {
-		if row.ID == "_design/_replicator" { // CouchDB's own, which each server makes itself
-			continue
-		}
-		for _, c := range row.Changes {
-			asked[row.ID] = append(asked[row.ID], c.Rev)
-		}
-	}
-	var diff map[string]struct{ Missing []string }
-	if err := to.into("POST", path+"/_revs_diff", nil, asked, &diff); err != nil {
-		if !m.DryRun || !isMissing(err) {
-			return 0, err
-		}
-		diff = map[string]struct{ Missing []string }{} // the database is to be made
-		for id, revs := range asked {
-			diff[id] = struct{ Missing []string }{revs}
-		}
-	}
-	type ref struct {
-		ID  string `json:"id"`
-		Rev string `json:"rev"`
-	}
-	var wanted []ref
-	for id, d := range diff {
-		for _, rev := range d.Missing {
-			wanted = append(wanted, ref{id, rev})
-		}
-	}
-	if m.DryRun || len(wanted) == 0 {
-		return len(wanted), nil
-	}
-	var got struct {
-		Results []struct {
-			Docs []struct{ OK json.RawMessage }
-		}
-	}
-	query := url.Values{"revs": {"true"}, "attachments": {"true"}}
-	if err := from.into("POST", path+"/_bulk_get", query, map[string]any{"docs": wanted}, &got); err != nil {
-		return 0, err
-	}
-	var docs []json.RawMessage
-	for _, r := range got.Results {
-		for _, d := range r.Docs {
-			if d.OK != nil { // else it was changed since, and its new revision comes later in the feed
-				docs = append(docs, d.OK)
-			}
-		}
-	}
-	var refusals []struct{ ID, Error, Reason string }
-	body := map[string]any{"new_edits": false, "docs": docs}
-	if err := to.into("POST", path+"/_bulk_docs", nil, body, &refusals); err != nil {
-		return 0, err
-	}
-	for _, r := range refusals {
-		m.say("  %s is refused: %s: %s", r.ID, r.Error, r.Reason)
-	}
-	return len(docs) - len(refusals), nil
 }

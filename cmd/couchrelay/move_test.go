@@ -78,6 +78,13 @@ func TestImportAndExport(t *testing.T) {
 	r.source, r.target = couch.source, couch.target
 	r.await("the rest", func() bool { return read(r) == 25.0 })
 	r.same()
+	// Nothing is held by an import of what runs here already.
+	if said, err := r.shift(couch, true, nil); err != nil || strings.Contains(said, "held") {
+		t.Errorf("import after the take-over: %v\n%s", err, said)
+	}
+	if holds := r.want(200, "GET", "_scheduler/holds", ""); holds["total_rows"] != 0.0 {
+		t.Errorf("held after the take-over: %v", holds)
+	}
 	if said, err := r.shift(couch, false, takeOver); err != nil || !strings.Contains(said, "given back") {
 		t.Fatalf("export: %v\n%s", err, said)
 	}

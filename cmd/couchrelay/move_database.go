@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// change is a row of a changes feed.
+type change struct {
+	ID      string
+	Seq     json.RawMessage
+	Changes []struct{ Rev string }
+}
+
+// database copies a replicator database: _security, and all leaves of documents that the other side lacks.
+func (m *move) database(from, to *remote, name string) error {
+	path := "/" + url.PathEscape(name)
+	var security json.RawMessage
+	if err := from.into("GET", path+"/_security", nil, nil, &security); err != nil {
+		return err
+	}
+	if !m.DryRun {
+		if err := to.into("PUT", path+"/_security", nil, security, nil); err != nil {
+			return err
+		}
+	}
+	seen, lacking, since := 0, 0, "0"
+	for {
+		var page struct{ Results []change }
+		query := url.Values{"style": {"all_docs"}, "limit": {strconv.Itoa(moveBatch)}, "since": {since}}
+		if err := from.into("GET", path+"/_changes", query, nil, &page); err != nil {
+			return err
+		}
+		n := len(page.Results)
+		if n == 0 {
+			break
+		}
+		since = strings.Trim(string(page.Results[n-1].Seq), `"`)
+		copied, err := m.page(from, to, path, page.Results)
+		if err != nil {
+			return err
+		}
+		seen, lacking = seen+n, lacking+copied
+	}
+	verb := "copied"
+	if m.DryRun {
+		verb = "to copy"
+	}
+	m.say("%s: %d documents, %d revisions %s", name, seen, lacking, verb)
+	return nil
+}
+
+// page copies what the other side lacks of some documents, and returns the number of revisions.
+func (m *move) page(from, to *remote, path string, rows []change) (int, error) {
+	asked := map[string][]string{}
+	for _, row := range rows {
+		if row.ID == "_design/_replicator" { // CouchDB's own, which each server makes itself
+			continue
+		}
+		for _, c := range row.Changes {
+			asked[row.ID] = append(asked[row.ID], c.Rev)
+		}
+	}
+	var diff map[string]struct{ Missing []string }
+	if err := to.into("POST", path+"/_revs_diff", nil, asked, &diff); err != nil {
+		if !m.DryRun || !isMissing(err) {
+			return 0, err
+		}
+		diff = map[string]struct{ Missing []string }{} // the database is to be made
+		for id, revs := range asked {
+			diff[id] = struct{ Missing []string }{revs}
+		}
+	}
+	type ref struct {
+		ID  string `json:"id"`
+		Rev string `json:"rev"`
+	}
+	var wanted []ref
+	for id, d := range diff {
+		for _, rev := range d.Missing {
+			wanted = append(wanted, ref{id, rev})
+		}
+	}
+	if m.DryRun || len(wanted) == 0 {
+		return len(wanted), nil
+	}
+	var got struct {
+		Results []struct {
+			Docs []struct{ OK json.RawMessage }
+		}
+	}
+	query := url.Values{"revs": {"true"}, "attachments": {"true"}}
+	if err := from.into("POST", path+"/_bulk_get", query, map[string]any{"docs": wanted}, &got); err != nil {
+		return 0, err
+	}
+	var docs []json.RawMessage
+	for _, r := range got.Results {
+		for _, d := range r.Docs {
+			if d.OK != nil { // else it was changed since, and its new revision comes later in the feed
+				docs = append(docs, d.OK)
+			}
+		}
+	}
+	var refusals []struct{ ID, Error, Reason string }
+	body := map[string]any{"new_edits": false, "docs": docs}
+	if err := to.into("POST", path+"/_bulk_docs", nil, body, &refusals); err != nil {
+		return 0, err
+	}
+	for _, r := range refusals {
+		m.say("  %s is refused: %s: %s", r.ID, r.Error, r.Reason)
+	}
+	return len(docs) - len(refusals), nil
+}
