@@ -84,8 +84,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.isService(r.URL.EscapedPath()):
 		f.Service.ServeHTTP(w, r)
 	case strings.Contains(strings.Join(r.Header.Values("Via"), ","), f.via):
-		refuse(w, http.StatusLoopDetected, "loop_detected",
-			"[front] couchdb leads back to this service; it must be the address of a CouchDB")
+		refuse(w, r, &web.Error{Status: http.StatusLoopDetected, Name: "loop_detected",
+			Reason: "[front] couchdb leads back to this service; it must be the address of a CouchDB"})
 	default:
 		f.proxy.ServeHTTP(w, r)
 	}
@@ -125,7 +125,8 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 	f.Logger.Warn("front_failed", "method", r.Method, "path", r.URL.Path, "error", err)
-	refuse(w, http.StatusBadGateway, "bad_gateway", "the CouchDB behind this address does not answer: "+describe(err))
+	refuse(w, r, &web.Error{Status: http.StatusBadGateway, Name: "bad_gateway",
+		Reason: "the CouchDB behind this address does not answer: " + describe(err)})
 }
 
 // describe tells why a request failed, without the address of the server behind, which is no client's business.
@@ -137,12 +138,7 @@ func describe(err error) string {
 	return "the connection broke"
 }
 
-func refuse(w http.ResponseWriter, status int, name, reason string) {
-	text, err := web.Encode(&web.Error{Status: status, Name: name, Reason: reason})
-	if err != nil {
-		panic(err) // strings always have a JSON
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // a client that is gone needs no answer
+// refuse answers with an error, as all of the service does. A client that is gone needs no answer.
+func refuse(w http.ResponseWriter, r *http.Request, err *web.Error) {
+	_ = (&web.Request{Request: r, W: w}).SendJSON(err.Status, err)
 }
