@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// chain makes certificates of which each has signed the next one: a root, n others, and that of a server.
+// chain makes a root certificate, n intermediate ones and a server's. Each is signed by the one before it.
 func chain(t *testing.T, n int) (roots string, server tls.Certificate) {
 	t.Helper()
 	var parent *x509.Certificate

@@ -89,7 +89,7 @@ func defaultAuth() Auth {
 // Otherwise every client is an admin.
 func (c *Config) Guarded() bool { return len(c.Admins) > 0 || c.Auth.Couch.URL != "" }
 
-// usersKeys are those of [chttpd] that say who is a user.
+// usersKeys are the keys of [chttpd] about logins.
 var usersKeys = config.Section[Config]{
 	{
 		Name: "require_valid_user", Says: "Whether every request needs a login.",

@@ -46,9 +46,9 @@ type Config struct {
 // Secrets are the settings of [secrets].
 type Secrets struct {
 	KeyFile string // of the keys that encrypt credentials; empty for none
-	// MakeKey says that KeyFile is the embedded store's own, which is made when it is not there.
+	// MakeKey reports whether KeyFile belongs to the embedded store, which then makes the file if it is missing.
 	MakeKey bool
-	Encrypt bool
+	Encrypt bool // whether credentials are encrypted in the store
 	// Directory has the secrets that replications name, a file each; empty for none.
 	Directory string
 }

@@ -241,7 +241,7 @@ var maintenance = config.Kind[Config]{
 
 var levels = config.OneOf(func(c *Config) *string { return &c.LogLevel }, "debug", "info", "warning", "error")
 
-// level is a level of the log. It takes those that only CouchDB has for the nearest ones.
+// level accepts the log's levels. A level that only CouchDB has stands for the nearest one.
 var level = config.Kind[Config]{
 	Takes: levels.Takes + "; notice is info, warn is warning; " +
 		"err, crit, critical, alert, emerg and emergency are error",

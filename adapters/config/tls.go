@@ -83,7 +83,8 @@ func (c *Config) profiles() []config.Row {
 	return rows
 }
 
-// checkProfiles returns an error for a certificate without its key, and completes what is as in [replicator].
+// checkProfiles returns an error for a profile with a certificate and no key, or the reverse, and fills in the
+// settings that profiles share with [replicator].
 func (c *Config) checkProfiles() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		t := c.Profiles[name]

@@ -226,7 +226,7 @@ func TestOnlySessions(t *testing.T) {
 	})
 }
 
-// TestOwnCookies: a cookie of the user's headers is sent with that of the session.
+// TestOwnCookies: a cookie in the user's headers is sent beside the session's cookie.
 func TestOwnCookies(t *testing.T) {
 	g := &gate{}
 	handler := func(w http.ResponseWriter, r *http.Request) {

@@ -65,7 +65,7 @@ func (c *Client) connect(ctx context.Context, p *reach.Policy, network, address 
 	return d.DialContext(ctx, network, address)
 }
 
-// portNumber is 0 for what is no port, to which no connection succeeds.
+// portNumber reads a port. A text that is no port gives 0, to which no connection succeeds.
 func portNumber(text string) uint16 {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {

@@ -65,7 +65,8 @@ func TestPlainHTTP(t *testing.T) {
 	}, func(rep *spec.Replication) { rep.Source.URL = "https://source.test/db/" })
 }
 
-// TestProfiles: an endpoint connects as the profile says that it names, and one that names none there is, not at all.
+// TestProfiles: an endpoint connects with the TLS profile that it names. If there is no such profile, it does not
+// connect.
 func TestProfiles(t *testing.T) {
 	var asked []string
 	client := New(Options{TLS: func(name string) (*tls.Config, error) {

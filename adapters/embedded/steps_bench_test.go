@@ -12,7 +12,8 @@ import (
 )
 
 // BenchmarkSteps measures accepts of 16 jobs, updates and ends of jobs of replications, and reports how much longer
-// each takes with indexes than without, from the quickest of several rounds. A third of what is added is over already.
+// each takes with indexes than without, from the quickest of several rounds. A third of the jobs in the store are over
+// already.
 func BenchmarkSteps(b *testing.B) {
 	const perRound, atOnce = 400, 16
 	now := instant.Seconds(1_700_000_000)

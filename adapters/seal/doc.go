@@ -24,7 +24,7 @@
 //	hold, lifted                        hosts and databases, and what operators gave as a reason
 //	order, shares, usage, count, tail,  settings and numbers of accounts
 //	weights, virtual, retry
-//	schema, uuid, incarnation, seal     what is needed to open the store
+//	schema, uuid, incarnation, seal     needed to open the store
 //
 // # A sealed value
 //

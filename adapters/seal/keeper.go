@@ -17,7 +17,7 @@ import (
 // Options of a Keeper.
 type Options struct {
 	File    string // of the keys; empty for none
-	Encrypt bool   // values are sealed; otherwise what is sealed is opened and written plain in the background
+	Encrypt bool   // whether values are sealed; if not, sealed ones are written plain again in the background
 	// Create has the file made if it is not there and the store needs no key yet.
 	Create bool
 	// Exclusive says that no other process uses the store, so the Keeper may draw keys and drop them.
