@@ -21,6 +21,8 @@ type call struct {
 	held bool
 	// survives is set for the parts of a checkpoint and of a look, which a stop lets finish.
 	survives bool
+	// brief is set for calls that have one retry at most if what fails may be this one document.
+	brief bool
 
 	id   uint64       // of the attempt in flight, 0 between attempts
 	sent instant.Time // when the newest attempt began

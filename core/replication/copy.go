@@ -26,7 +26,7 @@ type docCopy struct {
 }
 
 func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
-	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true}}
+	c := &docCopy{pipeline: p, batch: b, asked: op.Revs, call: &call{op: op, held: true, brief: b.retries}}
 	c.call.absorb, c.call.then = c.absorb, c.onCopied
 	p.issue(c.call)
 }

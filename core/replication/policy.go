@@ -33,7 +33,8 @@ const (
 
 // grantRetry schedules another attempt of a failed call, and reports whether it did. There is another attempt
 // if the failure may pass by itself, the call has retries left, and its first failure is less than
-// retryWindow ago. Answers 429 and cut long polls have rules of their own. A run that stops retries nothing:
+// retryWindow ago. A brief call has one retry: the job may not run for as long as more of them take, and
+// then nothing behind this call would ever be tried. Answers 429 and cut long polls have rules of their own. A run that stops retries nothing:
 // it would only delay its end.
 func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if r.stopping {
@@ -62,7 +63,11 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 		c.since, c.wait = r.now, first
 	}
 	c.failed++
-	if c.failed > r.plan.Retries || r.now.Sub(c.since) >= retryWindow {
+	retries := r.plan.Retries
+	if c.brief && ofBulk(f) {
+		retries = min(retries, 1)
+	}
+	if c.failed > retries || r.now.Sub(c.since) >= retryWindow {
 		return false
 	}
 	r.again(c, max(c.wait, min(f.RetryAfter, maxRetryAfter)))

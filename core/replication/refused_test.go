@@ -285,6 +285,33 @@ func TestRefusedAndGone(t *testing.T) {
 	}
 }
 
+// TestBrokenCopyLetsOthersThrough: a refused document that the source never delivers, or the target never has
+// done with, does not keep those behind it from being tried within the shortest turn of a job.
+func TestBrokenCopyLetsOthersThrough(t *testing.T) {
+	for name, f := range map[string]*peer.Failure{
+		"broken": {Kind: peer.Broken},
+		"500":    {Kind: peer.Status, Side: peer.Target, Status: 500},
+	} {
+		w := refusing(t, spec.RetryRefused)
+		w.plan.Continuous, w.plan.Connections = true, 1 // one copy at a time
+		w.begin()
+		w.until(time.Second)
+		clear(w.refuses)
+		w.reply = func(c Call) *peer.Reply {
+			if op, is := c.Op.(peer.CopyDoc); is && op.ID == "doc0" {
+				return &peer.Reply{Result: peer.Copied{}, Failure: f}
+			}
+			return nil
+		}
+		w.asked = true
+		w.step(TryRefused{})
+		w.until(5 * time.Second)
+		if len(w.list) != 1 || w.list[peerRev{"doc0", "1-a"}] == nil {
+			t.Errorf("%s: after 5 s are listed %v", name, w.list)
+		}
+	}
+}
+
 // TestVerdictsThatNameNothing: a refusal in bulk that does not tell which of several documents it is about has
 // them all copied one by one, so that the list has the right ones.
 func TestVerdictsThatNameNothing(t *testing.T) {
