@@ -34,8 +34,8 @@ const (
 // grantRetry schedules another attempt of a failed call, and reports whether it did. There is another attempt
 // if the failure may pass by itself, the call has retries left, and its first failure is less than
 // retryWindow ago. A brief call has one retry: the job may not run for as long as more of them take, and
-// then nothing behind this call would ever be tried. Answers 429 and cut long polls have rules of their own. A run that stops retries nothing:
-// it would only delay its end.
+// then nothing behind this call would ever be tried. Answers 429 and cut long polls have rules of their own.
+// A run that stops retries nothing: it would only delay its end.
 func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 	if r.stopping {
 		return false
