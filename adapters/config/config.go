@@ -6,6 +6,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -20,6 +21,10 @@ type Config struct {
 	UUID        string // [couchdb] uuid; if empty the store makes one and keeps it
 	LogLevel    string // [log] level: debug, info, warning, error
 	LogFormat   string // [log] format: text, json
+	// AuditFile gets the lines of the audit log besides the log ([audit] file); empty for none.
+	AuditFile string
+	// TrustedProxies are believed when they say from where a request comes ([chttpd] trusted_proxies).
+	TrustedProxies []netip.Prefix
 	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
 	FrontCouchDB string
 	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,12 @@ var sections = map[string]config.Section[Config]{
 		{
 			Name: "port", Says: "The TCP port of the service.",
 			Kind: config.Integer(func(c *Config) *int { return &c.Port }, 0, 65535),
+		},
+		{
+			Name: "trusted_proxies",
+			Says: "Proxies whose header X-Forwarded-For says from where a request comes, for the audit log and the " +
+				"delay of wrong passwords.",
+			Kind: networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
 		},
 	}, usersKeys...),
 	"chttpd_auth":         loginKeys,
@@ -60,6 +67,13 @@ var sections = map[string]config.Section[Config]{
 		{
 			Name: "format", Says: "How the service writes its log: key=value pairs, or a JSON object a line.",
 			Kind: config.OneOf(func(c *Config) *string { return &c.LogFormat }, "text", "json"),
+		},
+	},
+	"audit": {
+		{
+			Name: "file",
+			Says: "File that gets the lines of the audit log, as JSON, whatever [log] level is; SIGHUP opens it anew.",
+			Kind: config.Text(func(c *Config) *string { return &c.AuditFile }, "the path of a file"),
 		},
 	},
 	"front": {

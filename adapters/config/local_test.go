@@ -134,7 +134,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("%v: %+v", err, other)
 	}
 	for n, want := range map[Name]string{
-		{"logs", "level"}:                "[logs]: no such section; known are admins, chttpd",
+		{"logs", "level"}:                "[logs]: no such section; known are admins, audit, chttpd",
 		{"log", "levels"}:                "[log] levels: no such key; the nearest is level",
 		{"couchdb", "max_document_size"}: "concerns a database server", {"log", "level"}: "must be one of",
 	} {

@@ -25,6 +25,8 @@ type Options struct {
 	Level  slog.Leveler // the least severe, which may change at any time
 	Format string       // text or json, as in the configuration
 	Clock  clock.Clock
+	// Unfolded is the event whose lines are never folded.
+	Unfolded string
 }
 
 // New returns a logger that writes to w. Flush writes the lines that are held back.
@@ -34,7 +36,7 @@ func New(w io.Writer, o Options) (logger *slog.Logger, flush func()) {
 	if o.Format == "json" {
 		plain = slog.NewJSONHandler(w, options)
 	}
-	f := &fold{clock: o.Clock, lines: map[[sha256.Size]byte]*line{}}
+	f := &fold{clock: o.Clock, unfolded: o.Unfolded, lines: map[[sha256.Size]byte]*line{}}
 	return slog.New(handler{Handler: plain, fold: f}), func() { f.expire(time.Time{}) }
 }
 
@@ -55,6 +57,9 @@ type handler struct {
 
 // Handle writes a line, or counts it as a repetition.
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == h.fold.unfolded {
+		return h.Handler.Handle(ctx, r)
+	}
 	text := h.about + r.Level.String() + " " + r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		text += " " + a.String()
@@ -82,11 +87,12 @@ func (h handler) WithGroup(name string) slog.Handler {
 
 // fold remembers the lines of the last seconds.
 type fold struct {
-	clock clock.Clock
-	mu    sync.Mutex
-	lines map[[sha256.Size]byte]*line
-	order []*line // by their ends, which are all one window after their beginnings
-	timed bool    // a timer will expire the first
+	clock    clock.Clock
+	unfolded string // event
+	mu       sync.Mutex
+	lines    map[[sha256.Size]byte]*line
+	order    []*line // by their ends, which are all one window after their beginnings
+	timed    bool    // a timer will expire the first
 }
 
 // line is one that was written, with its repetitions since.

@@ -4,6 +4,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"iter"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
@@ -20,13 +22,23 @@ type Request struct {
 	Rest []string
 	// User is the user that sends the request. The router's guard sets it.
 	User User
+	// Claimed is the name with which the request tried to log in. Nothing proves it.
+	Claimed string
+	// Denied says that the login which the request carries was refused.
+	Denied bool
+	// ID is the answer's X-Couch-Request-ID.
+	ID string
+	// Pattern is the path of the request's route, empty if it has none.
+	Pattern string
 	// Admin says that the user may do everything with what the path names: it is an admin of the server, or of the
 	// database. The route's Access sets it.
 	Admin bool
 
-	params []param
-	began  bool // the status line is written: an error can only cut the answer off
-	sent   bool // a transaction that may change something came as far as its commit
+	params  []param
+	notes   []slog.Attr
+	status  int  // of the answer, once its status line is written
+	changes bool // the route changes something
+	sent    bool // a transaction that may change something came as far as its commit
 }
 
 // Param returns the part of the path that a name of the route's pattern took, empty for unknown names.
@@ -38,6 +50,27 @@ func (q *Request) Param(name string) string {
 	}
 	return ""
 }
+
+// Params are the names of the route's pattern with the parts of the path that they took.
+func (q *Request) Params() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, p := range q.params {
+			if !yield(p.name, p.value) {
+				return
+			}
+		}
+	}
+}
+
+// Note adds to what is recorded of the request: what it is about, as far as the path does not say that. It must be no
+// secret.
+func (q *Request) Note(key string, value any) { q.notes = append(q.notes, slog.Any(key, value)) }
+
+// Notes are those that were added.
+func (q *Request) Notes() []slog.Attr { return q.notes }
+
+// Status is that of the answer; 0 if the client went before one was sent, or a bug kept it from being sent.
+func (q *Request) Status() int { return q.status }
 
 // param is a name of a route's pattern and the part of the path that it took.
 type param struct{ name, value string }

@@ -15,7 +15,7 @@ import (
 // fail answers with an error, or cuts an answer off that has begun.
 func (q *Request) fail(err error) {
 	gone := q.Context().Err() != nil && !errors.Is(context.Cause(q.Context()), kv.ErrUnavailable)
-	if q.began || gone {
+	if q.Began() || gone {
 		// The client must not take the part that it has for the whole. A client that has only stopped sending
 		// still listens, and would take silence for 200.
 		panic(http.ErrAbortHandler)
@@ -71,11 +71,11 @@ func (q *Request) Begin(status int, contentType string) {
 		h.Set("Cache-Control", "must-revalidate")
 	}
 	q.W.WriteHeader(status)
-	q.began = true
+	q.status = status
 }
 
 // Began reports whether the status line is written.
-func (q *Request) Began() bool { return q.began }
+func (q *Request) Began() bool { return q.status != 0 }
 
 // Unchanged answers 304, and returns true, when the client has the version that tag names.
 func (q *Request) Unchanged(tag string) bool {
@@ -83,7 +83,7 @@ func (q *Request) Unchanged(tag string) bool {
 	for known := range strings.SplitSeq(q.Header.Get("If-None-Match"), ",") {
 		if known = strings.TrimSpace(known); known == tag || known == "*" {
 			q.W.WriteHeader(http.StatusNotModified)
-			q.began = true
+			q.status = http.StatusNotModified
 			return true
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Route is an endpoint for one method.
@@ -17,6 +18,8 @@ type Route struct {
 	// Path begins with a slash. A segment {name} takes any one segment, {docid} the id of a document (two
 	// segments when the first is _design or _local), and {name...} at the end all that are left, if any.
 	Path string
+	// Reads says that a request changes nothing, whatever its method.
+	Reads bool
 	// Access decides whether the client may use what the path names; nil admits everybody.
 	Access Access
 	// Handler answers.
@@ -34,6 +37,10 @@ type Handler func(*Request) error
 
 // Router serves a table of routes.
 type Router struct {
+	// Record, unless nil, is told of each request that changes something or would have, and of each refused login, when
+	// it is over.
+	Record func(q *Request, took time.Duration)
+
 	guard     Access
 	endpoints []*endpoint
 }
@@ -68,10 +75,18 @@ func NewRouter(guard Access, routes []Route) *Router {
 // ServeHTTP answers a request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h := w.Header()
+	q := &Request{Request: hr, W: w, ID: requestID()}
 	h.Set("Server", "couchrelay")
-	h.Set("X-Couch-Request-ID", requestID())
+	h.Set("X-Couch-Request-ID", q.ID)
 	h.Set("X-CouchDB-Body-Time", "0")
-	q := &Request{Request: hr, W: w}
+	if r.Record != nil {
+		began := time.Now()
+		defer func() {
+			if q.changes || q.Denied {
+				r.Record(q, time.Since(began))
+			}
+		}()
+	}
 	if err := r.serve(q); err != nil {
 		q.fail(err)
 	}
@@ -88,6 +103,7 @@ func (r *Router) serve(q *Request) error {
 	if err != nil {
 		return err
 	}
+	e := r.find(q, path)
 	if q.Query, err = url.ParseQuery(q.URL.RawQuery); err != nil {
 		return BadRequest("malformed query string")
 	}
@@ -96,12 +112,24 @@ func (r *Router) serve(q *Request) error {
 			return err
 		}
 	}
+	if e == nil {
+		return ErrMissing
+	}
+	return e.serve(q)
+}
+
+// find returns the endpoint of a path, nil if there is none, and notes in q what is known of the request by that.
+func (r *Router) find(q *Request, path []string) *endpoint {
 	for _, e := range r.endpoints {
 		if e.match(q, path) {
-			return e.serve(q)
+			route, served := e.route(q.Method)
+			safe := q.Method == http.MethodGet || q.Method == http.MethodHead || q.Method == http.MethodOptions
+			q.Pattern, q.changes = route.Path, served && !safe && !route.Reads
+			return e
 		}
 	}
-	return ErrMissing
+	q.params = q.params[:0] // of the last that did not match
+	return nil
 }
 
 // splitPath decodes a path's segments. An empty last one does not count.
@@ -145,15 +173,21 @@ func (e *endpoint) match(q *Request, path []string) bool {
 	return len(path) == 0
 }
 
-// serve lets the route of the request's method answer.
-func (e *endpoint) serve(q *Request) error {
-	route, served := e.routes[q.Method]
-	if !served && q.Method == http.MethodHead {
+// route returns that of a method, and whether there is one.
+func (e *endpoint) route(method string) (route Route, served bool) {
+	route, served = e.routes[method]
+	if !served && method == http.MethodHead {
 		route, served = e.routes[http.MethodGet] // net/http sends no body
 	}
 	if !served {
 		route, served = e.routes[Any]
 	}
+	return route, served
+}
+
+// serve lets the route of the request's method answer.
+func (e *endpoint) serve(q *Request) error {
+	route, served := e.route(q.Method)
 	if !served {
 		route.Access = e.access
 	}

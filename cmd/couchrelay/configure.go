@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"couchrelay/adapters/audit"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
@@ -115,6 +116,9 @@ func (s *service) put(c config.Config) error {
 	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}
+	if err := s.audit.Open(c.AuditFile); err != nil {
+		s.logger.Error("audit_failed", "error", err, "detail", "the file that is open stays in use")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config = c
@@ -143,6 +147,11 @@ func (s *service) checkSafe(c config.Config) error {
 	}
 	if err := login.CheckAdmins(c.Admins); err != nil {
 		return err
+	}
+	if old.AuditFile != c.AuditFile {
+		if err := audit.Check(c.AuditFile); err != nil {
+			return err
+		}
 	}
 	if !reflect.DeepEqual(old.TLS, c.TLS) || !reflect.DeepEqual(old.Profiles, c.Profiles) {
 		if _, err := newTrust(c, s.logger); err != nil {
@@ -319,6 +328,7 @@ func (s *service) needsRestart(section, key, value string) bool {
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
+	c.AuditFile, c.TrustedProxies = "", nil
 	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid

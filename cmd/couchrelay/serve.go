@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"couchrelay/adapters/audit"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
@@ -49,7 +50,8 @@ func (s *serveCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	logger, flush := journal.New(os.Stderr, journal.Options{Level: &logLevel, Format: c.LogFormat, Clock: clock.New()})
+	logger, flush := journal.New(os.Stderr, journal.Options{Level: &logLevel, Format: c.LogFormat, Clock: clock.New(),
+		Unfolded: audit.Event})
 	defer flush()
 	logLevel.Set(logLevels[c.LogLevel])
 	if len(c.Skipped) > 0 {
@@ -270,6 +272,7 @@ const startGrace = time.Second
 // process ends with status 1 and its supervisor starts it again.
 func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger,
 	began func() error) error {
+	defer svc.audit.Close()
 	entry, err := newEntry(svc.started.FrontCouchDB, svc)
 	if err != nil {
 		return err

@@ -9,16 +9,19 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"couchrelay/adapters/audit"
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/seal"
+	"couchrelay/adapters/web/door"
 	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
 	coreconfig "couchrelay/core/config"
@@ -42,6 +45,7 @@ type service struct {
 	started config.Config // with which the process began
 	handler atomic.Pointer[http.Handler]
 	login   *login.Login
+	audit   *audit.Log
 
 	// Set by prepare, before it closes prepared.
 	store    *jobstore.Store
@@ -72,6 +76,10 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
 	s := &service{db: sealing(db, c, logger), name: name, log: log, logger: logger, roles: c.Roles, config: c,
 		started: c, prepared: make(chan struct{}), layers: layers{files: c}}
+	s.audit = audit.New(logger)
+	if err := s.audit.Open(c.AuditFile); err != nil {
+		return nil, err
+	}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
 	s.outside.gates.Store(newGates(c))
@@ -127,8 +135,13 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
-		Available: s.available,
+		Available: s.available, Record: s.audit.Record,
 	})
+	h = door.BehindProxies(func() []netip.Prefix {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.config.TrustedProxies
+	}, h)
 	s.handler.Store(&h)
 }
 

@@ -114,6 +114,7 @@ func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
 		}
 	}
 	all := make([]docs.Written, 0, len(edits))
+	defer func(asked int) { note(q, asked, all) }(len(edits))
 	for len(edits) > 0 {
 		some, err := updateSome(q, edits)
 		if err != nil {
@@ -125,6 +126,31 @@ func (q *request) update(edits []docs.Edit) ([]docs.Written, error) {
 		all, edits = append(all, some...), edits[len(some):]
 	}
 	return all, nil
+}
+
+// noted bounds the ids of documents that are recorded of a request.
+const noted = 20
+
+// note adds to what is recorded of the request which documents it wrote.
+func note(q *request, asked int, written []docs.Written) {
+	if len(written) == 1 && asked == 1 {
+		if q.id == "" {
+			q.Note("doc", written[0].ID)
+		}
+		return
+	}
+	var ids []string
+	refused := asked - len(written)
+	for _, w := range written {
+		if w.Err != nil {
+			refused++
+		} else if len(ids) < noted {
+			ids = append(ids, w.ID)
+		}
+	}
+	q.Note("docs", ids)
+	q.Note("asked", asked)
+	q.Note("refused", refused)
 }
 
 // updateSome writes as many edits as one transaction should. It first tries without asking the store for the

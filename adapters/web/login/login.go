@@ -5,6 +5,7 @@ package login
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -102,6 +103,8 @@ func (l *Login) Guard(q *web.Request) error {
 	}
 	user, err := l.authenticate(s, q)
 	if err != nil {
+		answer, told := errors.AsType[*web.Error](err)
+		q.Denied = told && answer.Status < http.StatusInternalServerError
 		return err
 	}
 	switch q.User = user; {
@@ -165,6 +168,7 @@ func (l *Login) byHeader(s *settings, q *web.Request) (web.User, error) {
 
 // password returns the account with a name if the password is its own.
 func (l *Login) password(s *settings, q *web.Request, name, password string) (*account, error) {
+	q.Claimed = name
 	if len(name) > maxName || len(password) > maxPassword {
 		return nil, errWrong
 	}

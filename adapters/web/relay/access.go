@@ -30,34 +30,45 @@ type rule struct {
 	methods string // with spaces between, or *
 	path    string // of routes; one that ends with a slash stands for all below
 	right   right
-	// everywhere says that nodes without the role api_frontend answer, too.
-	everywhere bool
+	traits  trait
 }
 
-// rules says who may use which route. The first row that fits a route counts, and routes without one are for admins.
+// trait is what else is known of a route.
+type trait int
+
+const (
+	everywhere trait = 1 << iota // nodes without the role api_frontend answer, too
+	reads                        // nothing changes, whatever the method
+)
+
+// rules says who may use which route, and which of those that are not read with GET change nothing all the same: all
+// others leave a line in the audit log. The first row that fits a route counts, and routes without one are for admins.
 // Routes with jobs show users the jobs that they may see; see sight.
 var rules = []rule{
-	{"GET", "/", toAll, true},
-	{"GET", "/_up", toAll, true},
-	{"*", "/_session", toAll, false},
-	{"GET", "/_uuids", toAll, false},
+	{"GET", "/", toAll, everywhere},
+	{"GET", "/_up", toAll, everywhere},
+	{"*", "/_session", toAll, 0},
+	{"GET", "/_uuids", toAll, 0},
 
-	{"*", "/_node/", toAdmins, true},
-	{"GET", "/_membership", toAdmins, true},
-	{"GET", "/_scheduler/nodes", toAdmins, true},
-	{"*", "/_scheduler/holds", toAdmins, false},
-	{"*", "/_scheduler/holds/", toAdmins, false},
-	{"*", "/_scheduler/", toUsers, false},
-	{"GET", "/_active_tasks", toUsers, false},
-	{"POST", "/_replicate", toUsers, false},
+	{"*", "/_node/", toAdmins, everywhere},
+	{"GET", "/_membership", toAdmins, everywhere},
+	{"GET", "/_scheduler/nodes", toAdmins, everywhere},
+	{"*", "/_scheduler/holds", toAdmins, 0},
+	{"*", "/_scheduler/holds/", toAdmins, 0},
+	{"*", "/_scheduler/", toUsers, 0},
+	{"GET", "/_active_tasks", toUsers, 0},
+	{"POST", "/_replicate", toUsers, 0},
 
-	{"PUT DELETE", "/{db}", toAdmins, false},
-	{"*", "/{db}", toMembers, false},
-	{"*", "/{db}/_all_docs", toListers, false},
-	{"*", "/{db}/_changes", toListers, false},
-	{"PUT", "/{db}/_security", toAdminsOfDB, false},
-	{"PUT", "/{db}/_revs_limit", toAdminsOfDB, false},
-	{"*", "/{db}/", toMembers, false},
+	{"PUT DELETE", "/{db}", toAdmins, 0},
+	{"*", "/{db}", toMembers, 0},
+	{"*", "/{db}/_all_docs", toListers, reads},
+	{"*", "/{db}/_changes", toListers, reads},
+	{"POST", "/{db}/_bulk_get", toMembers, reads},
+	{"POST", "/{db}/_revs_diff", toMembers, reads},
+	{"POST", "/{db}/_ensure_full_commit", toMembers, reads},
+	{"PUT", "/{db}/_security", toAdminsOfDB, 0},
+	{"PUT", "/{db}/_revs_limit", toAdminsOfDB, 0},
+	{"*", "/{db}/", toMembers, 0},
 }
 
 // ruleOf returns the rule of a route.
@@ -81,8 +92,9 @@ type gate struct{ *service }
 // nothing is nothing to ask a password for.
 func (s gate) guarded(route web.Route) web.Route {
 	r, first := ruleOf(route.Method, route.Path), route.Access
+	route.Reads = r.traits&reads != 0
 	route.Access = func(q *web.Request) error {
-		if !r.everywhere && !s.Host.Roles().Has(node.APIFrontend) {
+		if r.traits&everywhere == 0 && !s.Host.Roles().Has(node.APIFrontend) {
 			return &web.Error{Status: http.StatusMisdirectedRequest, Name: "not_a_frontend",
 				Reason: "this node has not the role api_frontend; send the request to one that has, " +
 					"see /_scheduler/nodes"}

@@ -204,6 +204,9 @@ func (a configAPI) changeConfig(q *web.Request, values map[string]*string) (map[
 	default:
 		return nil, web.BadRequest("X-Couch-Persist: must be true or false, is %q", persist)
 	}
+	if q.Param("key") == "" {
+		q.Note("keys", slices.Sorted(maps.Keys(values)))
+	}
 	return a.Host.ChangeConfig(q.Context(), ConfigChange{q.Param("section"), values, q.User.Name, passing})
 }
 

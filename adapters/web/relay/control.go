@@ -124,6 +124,7 @@ func (s control) order(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	q.Note("job", answer.ID)
 	if answer.Changed {
 		s.Logger.Info("ordered", "order", name, "job", answer.ID, "user", q.User.Name, "reason", body["reason"])
 	}
@@ -225,6 +226,7 @@ func (s control) makeHold(q *web.Request) error {
 		return web.BadRequest("%s", err)
 	}
 	now, answer := s.now(), held{OK: true, ID: e.ID()}
+	q.Note("hold", answer.ID)
 	if _, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
 		made, err := s.operator(q, tx, now).MakeHold(e)
 		answer.Changed = answer.Changed || made

@@ -32,6 +32,8 @@ type Options struct {
 	Keys *seal.Keeper
 	// Logger tells operators what users do. Nil discards it.
 	Logger *slog.Logger
+	// Record, unless nil, is told of each request that changes something, and of each refused login; see web.Router.
+	Record func(q *web.Request, took time.Duration)
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
 	// web.WhileAvailable. Nil stands for a store that never does.
 	Available func() context.Context
@@ -48,6 +50,7 @@ func New(o Options) http.Handler {
 	}
 	s := &service{o}
 	router := web.NewRouter(o.Login.Guard, s.routes())
+	router.Record = o.Record
 	if o.Available == nil {
 		return router
 	}

@@ -53,6 +53,7 @@ func (s *service) replicate(q *web.Request) error {
 	if err != nil {
 		return err
 	}
+	q.Note("job", jobID)
 	if fields := described(rep.Unknown); fields != "" {
 		s.Logger.Warn("unknown_fields", "job", jobID, "user", q.User.Name, "fields", fields)
 	}
@@ -151,5 +152,6 @@ func (s *service) cancel(q *web.Request, rep *spec.Replication) error {
 	if cancelled == "" {
 		return web.ErrMissing
 	}
+	q.Note("canceled", cancelled)
 	return q.SendJSON(http.StatusOK, started{true, cancelled})
 }

@@ -1,0 +1,169 @@
+// Package audit records who changed what: a line for each request that changes something or was refused it, and for
+// each refused login. A line never has a body, a secret or a query.
+package audit
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"couchrelay/adapters/web"
+)
+
+// Event is the name of the lines, for logs that treat them otherwise.
+const Event = "audit"
+
+// Log writes the lines to the service's log and, if there is one, to a file of their own. It is safe for concurrent
+// use.
+type Log struct {
+	logger *slog.Logger
+
+	mu      sync.Mutex // guards the fields below
+	file    *os.File
+	lines   *slog.Logger // into the file
+	failing bool         // the last line could not be written
+}
+
+// New returns a Log without a file.
+func New(logger *slog.Logger) *Log { return &Log{logger: logger} }
+
+// Open has lines written to the file of this path from now on, too, as JSON objects; to none if the path is empty. A
+// file that was moved away since is let go. If the file cannot be opened, everything stays as it is.
+func (l *Log) Open(path string) error {
+	var file *os.File
+	if path != "" {
+		var err error
+		if file, err = open(path); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.close()
+	if file != nil {
+		l.file, l.lines = file, slog.New(slog.NewJSONHandler(writer{l}, nil))
+	}
+	return err
+}
+
+// Check returns why Open would refuse a path.
+func Check(path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := open(path)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// open opens a file for lines at its end; the file may be one that only other programs can read.
+func open(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("[audit] file: %w", err)
+	}
+	return file, nil
+}
+
+// Close closes the file.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+// close closes the file. mu must be held.
+func (l *Log) close() error {
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file, l.lines = nil, nil
+	return err
+}
+
+// writer is the file of a Log, whose mu is held.
+type writer struct{ l *Log }
+
+// Write writes a line. The first of several that cannot be written is reported.
+func (w writer) Write(line []byte) (int, error) {
+	n, err := w.l.file.Write(line)
+	if err != nil && !w.l.failing {
+		w.l.logger.Error("audit_failed", "error", err, "detail", "lines are in this log only, until it works again")
+	}
+	w.l.failing = err != nil
+	return n, err
+}
+
+// Record writes the line of a request that is over.
+func (l *Log) Record(q *web.Request, took time.Duration) {
+	attrs := describe(q, took)
+	l.logger.Info("audit", attrs...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lines != nil {
+		l.lines.Info("audit", attrs...)
+	}
+}
+
+// names are those of parts of paths; others keep their own.
+var names = map[string]string{"db": "database", "docid": "doc"}
+
+// describe returns what a line tells.
+func describe(q *web.Request, took time.Duration) []any {
+	attrs := []any{
+		slog.String("user", cut(q.User.Name)), slog.String("roles", cut(strings.Join(q.User.Roles, ","))),
+	}
+	add := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, cut(value)))
+		}
+	}
+	add("via", q.User.Via)
+	if q.Claimed != q.User.Name {
+		add("login", q.Claimed)
+	}
+	attrs = append(attrs, slog.String("method", cut(q.Method)), slog.String("route", q.Pattern))
+	for name, value := range q.Params() {
+		if known := names[name]; known != "" {
+			name = known
+		}
+		add(name, value)
+	}
+	for _, note := range q.Notes() {
+		if list, is := note.Value.Any().([]string); is {
+			add(note.Key, strings.Join(list, " "))
+		} else {
+			add(note.Key, note.Value.String())
+		}
+	}
+	attrs = append(attrs, slog.Int("status", q.Status()), slog.String("from", address(q.RemoteAddr)))
+	if q.TLS != nil && len(q.TLS.PeerCertificates) > 0 {
+		add("certificate", q.TLS.PeerCertificates[0].Subject.String())
+	}
+	return append(attrs, slog.String("request", q.ID), slog.Duration("took", took))
+}
+
+// address is that of a client without its port.
+func address(remote string) string {
+	if host, _, err := net.SplitHostPort(remote); err == nil {
+		return host
+	}
+	return remote
+}
+
+// maxText bounds a value of a line in bytes.
+const maxText = 256
+
+func cut(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "..."
+}

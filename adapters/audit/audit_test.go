@@ -1,0 +1,148 @@
+package audit
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"couchrelay/adapters/web"
+)
+
+// answer has a router with a Log answer one request.
+func answer(t *testing.T, l *Log, method, path string) {
+	t.Helper()
+	router := web.NewRouter(func(q *web.Request) error {
+		q.User, q.Claimed = web.User{Name: "ann", Roles: []string{"a", "b"}, Via: "default"}, "bob"
+		return nil
+	}, []web.Route{{Method: "PUT", Path: "/{db}/{docid}", Handler: func(q *web.Request) error {
+		q.Note("docs", []string{"d1", "d2"})
+		return q.SendJSON(201, web.OK)
+	}}})
+	router.Record = l.Record
+	q := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(`{"password":"planted"}`))
+	q.SetBasicAuth("bob", "planted")
+	q.RemoteAddr = "[2001:db8::1]:55"
+	q.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: "client"}}}}
+	router.ServeHTTP(httptest.NewRecorder(), q)
+}
+
+// TestLine: a line has who, what, from where and the result, in the log and in the file; no line of a client's making,
+// no secret, no query, and no value without bound.
+func TestLine(t *testing.T) {
+	var log strings.Builder
+	l := New(slog.New(slog.NewTextHandler(&log, nil)))
+	path := filepath.Join(t.TempDir(), "audit.log")
+	if err := l.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	doc := strings.Repeat("x", 1000)
+	answer(t, l, "PUT", "/a%0Aaudit%20user=eve/"+doc+"?token=planted")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(text, &line); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for key, want := range map[string]any{
+		"msg": "audit", "user": "ann", "roles": "a,b", "via": "default", "login": "bob", "method": "PUT",
+		"route": "/{db}/{docid}", "database": "a\naudit user=eve", "doc": doc[:maxText] + "...", "docs": "d1 d2",
+		"status": 201.0, "from": "2001:db8::1", "certificate": "CN=client",
+	} {
+		if line[key] != want {
+			t.Errorf("%s is %v, want %v", key, line[key], want)
+		}
+	}
+	both := string(text) + log.String()
+	if strings.Contains(both, "planted") || strings.Count(both, "\n") != 2 || len(line["request"].(string)) != 10 {
+		t.Errorf("%s", both)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// TestRotation: a file that was moved away gets no line any more once the Log was opened again; a path that cannot be
+// opened changes nothing; without a path there is no file.
+func TestRotation(t *testing.T) {
+	l := New(slog.New(slog.DiscardHandler))
+	path := filepath.Join(t.TempDir(), "audit.log")
+	lines := func(path string) int {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return -1
+		}
+		return strings.Count(string(text), "\n")
+	}
+	for i, c := range []struct {
+		open       string
+		old, fresh int
+	}{{path, 1, -1}, {path, 1, 1}, {"/none/audit.log", 1, 2}, {"", 1, 2}} {
+		if i == 1 {
+			if err := os.Rename(path, path+".1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := l.Open(c.open)
+		if bad := strings.HasPrefix(c.open, "/none"); bad != (err != nil) || bad != (Check(c.open) != nil) {
+			t.Errorf("%s: %v", c.open, err)
+		}
+		answer(t, l, "PUT", "/a/b")
+		old, fresh := lines(path+".1"), lines(path)
+		if i == 0 {
+			old, fresh = fresh, -1
+		}
+		if old != c.old || fresh != c.fresh {
+			t.Errorf("after %q: %d and %d lines", c.open, old, fresh)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDisk: lines that cannot be written are in the log, which tells so once.
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full")
+	}
+	var log strings.Builder
+	l := New(slog.New(slog.NewTextHandler(&log, nil)))
+	if err := l.Open("/dev/full"); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 3 {
+		answer(t, l, "PUT", "/a/b")
+	}
+	if strings.Count(log.String(), "msg=audit_failed") != 1 || strings.Count(log.String(), "msg=audit ") != 3 {
+		t.Errorf("%s", &log)
+	}
+}
+
+// TestNothingSent: a request without an answer has the status 0.
+func TestNothingSent(t *testing.T) {
+	var log strings.Builder
+	l := New(slog.New(slog.NewTextHandler(&log, nil)))
+	router := web.NewRouter(nil, []web.Route{{Method: "PUT", Path: "/a", Handler: func(*web.Request) error {
+		panic(fs.ErrInvalid)
+	}}})
+	router.Record = l.Record
+	func() {
+		defer func() { _ = recover() }()
+		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "PUT", "/a", nil))
+	}()
+	if !strings.Contains(log.String(), "status=0 ") {
+		t.Errorf("%s", &log)
+	}
+}
