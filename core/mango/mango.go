@@ -52,8 +52,8 @@ func Compile(raw []byte) (*Selector, error) {
 
 // Normalize checks a selector and returns the normal form that replication ids hash: every condition is a
 // field's full name and one operator, negations have moved to the conditions, and members are sorted by name.
-// The normal form identifies a selector, but does not mean the same: it lacks escapes in field names and the
-// order of members in operands. The error is an *Error, or wraps ejson.ErrSyntax.
+// The normal form identifies a selector, but does not mean the same: it lacks the order of members in operands. The
+// error is an *Error, or wraps ejson.ErrSyntax.
 func Normalize(raw []byte) (jsontext.Value, error) {
 	root, err := parse(raw)
 	if err != nil {
@@ -74,14 +74,14 @@ func parse(raw []byte) (*node, error) {
 		return nil, nil
 	}
 	p := parser{budget: maxPaths}
-	root, err := p.condition(v, nil)
+	root, err := p.condition(v, fieldPath{})
 	if err != nil {
 		return nil, err
 	}
 	if root, err = root.pushNegations(); err != nil {
 		return nil, err
 	}
-	if root.op.isCondition() && len(root.path) == 0 {
+	if root.op.isCondition() && len(root.path.names) == 0 {
 		return nil, &Error{"invalid_selector", "One or more conditions is missing a field name."}
 	}
 	return root, nil

@@ -54,7 +54,7 @@ func (n *node) matches(in subject) bool {
 	case opText:
 		return true
 	}
-	v, found, missing := in.at(n.path)
+	v, found, missing := in.at(n.path.names)
 	if !found {
 		return missing && n.op == opExists && n.arg.Kind == ejson.False
 	}
@@ -117,7 +117,7 @@ func (n *node) compares(v ejson.Value) bool {
 
 // compare orders values by collation. Document ids are ordered by their bytes, behind all other values.
 func (n *node) compare(v, arg ejson.Value) int {
-	if len(n.path) == 1 && n.path[0] == "_id" && v.Kind == ejson.String {
+	if len(n.path.names) == 1 && n.path.names[0] == "_id" && v.Kind == ejson.String {
 		if arg.Kind != ejson.String {
 			return 1
 		}

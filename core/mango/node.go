@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
-	"strings"
 
 	"couchrelay/core/ejson"
 )
@@ -66,7 +65,7 @@ type node struct {
 	children []*node
 	// path leads from the document to the field of a condition. Below $elemMatch, $allMatch and $keyMapMatch
 	// it begins at the element, and is empty if the condition is on the element itself.
-	path []string
+	path fieldPath
 	// negated inverts a condition whose operator has no opposite.
 	negated bool
 	arg     ejson.Value
@@ -128,7 +127,8 @@ func (n *node) withChildren(o op, change func(*node) (*node, error)) (*node, err
 	return out, nil
 }
 
-// render returns the node in CouchDB's normal form, with the names of a path joined by dots.
+// render returns the node in CouchDB's normal form: that of its releases up to 3.5, which keep the backslashes of
+// paths.
 func (n *node) render() ejson.Value {
 	switch {
 	case n == nil:
@@ -152,7 +152,7 @@ func (n *node) render() ejson.Value {
 	if n.negated {
 		condition = object(opNames[opNot], condition)
 	}
-	return object(strings.Join(n.path, "."), condition)
+	return object(n.path.written, condition)
 }
 
 func object(name string, v ejson.Value) ejson.Value {

@@ -25,7 +25,7 @@ type parser struct {
 }
 
 // condition reads v as the condition on the field at path; an empty path stands for the document.
-func (p *parser) condition(v ejson.Value, path []string) (*node, error) {
+func (p *parser) condition(v ejson.Value, path fieldPath) (*node, error) {
 	switch {
 	case v.Kind != ejson.Object || len(v.Members) == 0:
 		return p.leaf(opEq, v, path)
@@ -39,13 +39,12 @@ func (p *parser) condition(v ejson.Value, path []string) (*node, error) {
 	return p.combination(opAnd, ejson.Value{Kind: ejson.Array, Elems: all}, path)
 }
 
-func (p *parser) member(m ejson.Member, path []string) (*node, error) {
+func (p *parser) member(m ejson.Member, path fieldPath) (*node, error) {
 	if !strings.HasPrefix(m.Name, "$") {
-		field, err := parseField(m.Name)
+		longer, err := path.below(m.Name)
 		if err != nil {
 			return nil, err
 		}
-		longer := slices.Concat(path, field)
 		if err := p.spend(longer); err != nil {
 			return nil, err
 		}
@@ -77,7 +76,7 @@ func (p *parser) member(m ejson.Member, path []string) (*node, error) {
 }
 
 // combination reads the operands of $and, $or and $nor.
-func (p *parser) combination(o op, list ejson.Value, path []string) (*node, error) {
+func (p *parser) combination(o op, list ejson.Value, path fieldPath) (*node, error) {
 	if list.Kind != ejson.Array {
 		return nil, badArg(o, "an array of selectors")
 	}
@@ -93,7 +92,7 @@ func (p *parser) combination(o op, list ejson.Value, path []string) (*node, erro
 }
 
 // single reads the one operand of an operator that takes a selector.
-func (p *parser) single(o op, v ejson.Value, path []string) (*node, error) {
+func (p *parser) single(o op, v ejson.Value, path fieldPath) (*node, error) {
 	if v.Kind != ejson.Object {
 		return nil, badArg(o, "a selector, which is a JSON object")
 	}
@@ -101,22 +100,22 @@ func (p *parser) single(o op, v ejson.Value, path []string) (*node, error) {
 	return &node{op: o, children: []*node{child}}, err
 }
 
-func (p *parser) text(v ejson.Value, path []string) (*node, error) {
+func (p *parser) text(v ejson.Value, path fieldPath) (*node, error) {
 	switch v.Kind {
 	case ejson.String, ejson.Number, ejson.True, ejson.False:
 	default:
 		return nil, badArg(opText, "a string, number or boolean")
 	}
-	if len(path) > 0 {
+	if len(path.names) > 0 {
 		return nil, &Error{"bad_field", "Invalid field normalization on selector: $text cannot be applied to a field"}
 	}
 	return &node{op: opText, arg: v}, nil
 }
 
-func (p *parser) leaf(o op, arg ejson.Value, path []string) (leaf *node, err error) {
+func (p *parser) leaf(o op, arg ejson.Value, path fieldPath) (leaf *node, err error) {
 	leaf = &node{op: o}
 	if o.hasSelector() {
-		if leaf, err = p.single(o, arg, nil); err != nil {
+		if leaf, err = p.single(o, arg, fieldPath{}); err != nil {
 			return nil, err
 		}
 	} else if err := checkOperand(o, arg); err != nil {
@@ -129,9 +128,9 @@ func (p *parser) leaf(o op, arg ejson.Value, path []string) (leaf *node, err err
 }
 
 // spend takes one more copy of path from the budget.
-func (p *parser) spend(path []string) error {
-	for _, part := range path {
-		p.budget -= len(part) + 16
+func (p *parser) spend(path fieldPath) error {
+	for _, name := range path.names {
+		p.budget -= len(name) + 16
 	}
 	if p.budget < 0 {
 		return &Error{"invalid_selector", "Selector is too large: written out for every condition its field names exceed 8 MiB"}
@@ -193,20 +192,29 @@ func checkRegex(arg ejson.Value) error {
 	return nil
 }
 
-// parseField splits a field name at its dots. A dot behind a backslash is a part of the name, and every
-// backslash is dropped.
-func parseField(name string) ([]string, error) {
-	var parts []string
+// fieldPath is where a field is, seen from the document or from an element of an array.
+type fieldPath struct {
+	names   []string
+	written string // the same with dots between, and with the backslashes of the selector
+}
+
+// below is the path to a field of the value at the path. Dots split the field's name. A dot behind a backslash is a
+// part of the name, and every backslash is dropped.
+func (p fieldPath) below(field string) (fieldPath, error) {
+	longer := fieldPath{slices.Clone(p.names), field}
+	if p.written != "" {
+		longer.written = p.written + "." + field
+	}
 	start := 0
-	for i := 0; i <= len(name); i++ {
-		if i < len(name) && (name[i] != '.' || i > 0 && name[i-1] == '\\') {
+	for i := 0; i <= len(field); i++ {
+		if i < len(field) && (field[i] != '.' || i > 0 && field[i-1] == '\\') {
 			continue
 		}
 		if i == start {
-			return nil, &Error{"invalid_field_name", fmt.Sprintf("Invalid field name: %q has an empty part", name)}
+			return p, &Error{"invalid_field_name", fmt.Sprintf("Invalid field name: %q has an empty part", field)}
 		}
-		parts = append(parts, strings.ReplaceAll(name[start:i], `\`, ""))
+		longer.names = append(longer.names, strings.ReplaceAll(field[start:i], `\`, ""))
 		start = i + 1
 	}
-	return parts, nil
+	return longer, nil
 }
