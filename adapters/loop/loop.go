@@ -55,6 +55,7 @@ type Loop struct {
 	host   *host.Host
 	links  map[uint64]*link       // by run; a run whose pair could not be made has none
 	events chan host.Event        // from other goroutines to Run
+	looks  chan chan numbers      // questions of other goroutines to Run
 	ended  chan struct{}          // closed when Run returns: events are dropped from then on
 	ctx    context.Context        // of all effects; ends with Run
 	waits  [2]context.CancelFunc  // ends the wait in flight, by topic
@@ -67,7 +68,7 @@ type Loop struct {
 func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, time: newTime(o.Clock), links: map[uint64]*link{},
-		events: make(chan host.Event, 256), ended: make(chan struct{}),
+		events: make(chan host.Event, 256), looks: make(chan chan numbers), ended: make(chan struct{}),
 		waits: [2]context.CancelFunc{func() {}, func() {}},
 	}
 	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Broken: o.Broken}
@@ -103,6 +104,8 @@ func (l *Loop) Run(ctx context.Context) {
 		select {
 		case ev := <-l.events:
 			l.handle(ev)
+		case answer := <-l.looks:
+			answer <- l.numbers()
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -119,6 +122,31 @@ func (l *Loop) Drain() { l.post(node.Drain{}) }
 
 // Configure changes the node's settings.
 func (l *Loop) Configure(s node.Settings) { l.post(node.Configure{Settings: s}) }
+
+// numbers are what runs say of themselves at present, by job.
+type numbers map[string]jobstore.Stats
+
+func (l *Loop) numbers() numbers {
+	n := numbers{}
+	l.host.Numbers(func(jobID string, info replication.Info) { n[jobID] = jobstore.StatsOf(info) })
+	return n
+}
+
+// Numbers returns what the runs that copy say of themselves at present, by job: the store hears of it later. It is
+// empty before Run and after it, when ctx ends, and of a nil Loop. Any goroutine may call it.
+func (l *Loop) Numbers(ctx context.Context) map[string]jobstore.Stats {
+	if l == nil {
+		return nil
+	}
+	answer := make(chan numbers, 1)
+	select {
+	case l.looks <- answer:
+		return <-answer // Run answers each question that it takes
+	case <-l.ended:
+	case <-ctx.Done():
+	}
+	return nil
+}
 
 // post hands an event to Run, and drops it if Run has returned. Any goroutine may call it except Run's own,
 // which would wait for itself when events is full.

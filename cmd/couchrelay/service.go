@@ -136,6 +136,12 @@ func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
 		Available: s.available, Record: s.audit.Record,
+		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
+			s.mu.Lock()
+			l := s.loop
+			s.mu.Unlock()
+			return l.Numbers(ctx)
+		},
 	})
 	h = door.BehindProxies(func() []netip.Prefix {
 		s.mu.Lock()

@@ -263,3 +263,16 @@ func (h *Host) Run(id uint64) *replication.Run {
 	}
 	return nil
 }
+
+// Numbers calls tell with the job of each run that has begun to copy, and what the run says of itself. The order means
+// nothing.
+func (h *Host) Numbers(tell func(jobID string, info replication.Info)) {
+	for _, r := range h.wakes {
+		if r.machine == nil {
+			continue
+		}
+		if info := r.machine.Info(); info.ThroughSeq != "" {
+			tell(r.start.Work.JobID, info)
+		}
+	}
+}

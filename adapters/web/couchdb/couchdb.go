@@ -47,7 +47,8 @@ type Options struct {
 	// Dropped is called after a deletion was tried, with a context that lives on when the client goes.
 	Dropped func(ctx context.Context)
 
-	UUID string // of the server, as GET / tells
+	UUID     string   // of the server, as GET / tells
+	Features []string // likewise
 }
 
 // version is the version of CouchDB's interface, as GET / tells.

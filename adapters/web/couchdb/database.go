@@ -23,7 +23,7 @@ func (q *request) welcome() error {
 		UUID     string   `json:"uuid,omitzero"` // unknown until the store has told it
 		Features []string `json:"features"`
 		Vendor   vendor   `json:"vendor"`
-	}{"Welcome", version, q.UUID, nil, vendor{"couchrelay"}})
+	}{"Welcome", version, q.UUID, q.Features, vendor{"couchrelay"}})
 }
 
 // maxUUIDs is how many ids a client may ask for at once.

@@ -61,7 +61,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, service: &service{o}, handler: New(o)}
+	s := &site{T: t, service: &service{Options: o}, handler: New(o)}
 	s.must('A', "PUT", "/team%2F_replicator", "")
 	s.must('A', "PUT", "/team%2F_replicator/_security",
 		`{"admins":{"names":["dba"]},"members":{"names":["mem"],"roles":["team"]}}`)

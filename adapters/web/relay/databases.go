@@ -18,7 +18,8 @@ type databases struct{ *service }
 func (s databases) routes() []web.Route {
 	return couchdb.Routes(couchdb.Options{
 		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
-		Members: docs.ReplicationMembers, View: s.view, Prepare: s.prepare, Write: s.write,
+		Features: []string{"scheduler"},
+		Members:  docs.ReplicationMembers, View: s.view, Prepare: s.prepare, Write: s.write,
 		Drop: s.drop, Dropped: s.sweep,
 		Wrote: func(q *web.Request, edits []docs.Edit, written []docs.Written) {
 			reportUnknown(s.Logger, q, edits, written)

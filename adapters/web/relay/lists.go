@@ -33,6 +33,8 @@ type list struct {
 	s        *service
 	q        *web.Request
 	sight    sight
+	shown    shownStates
+	end      string // the id at which the list ends, if that is not a part of it
 	database string // empty for all
 	node     string
 	keys     []string // ids of jobs, if given
@@ -60,7 +62,7 @@ func (s *service) listJobs(q *web.Request) error {
 	}
 	views := []job{}
 	for _, j := range l.jobs {
-		views = append(views, jobOf(j.ID, l.sight.view(j.Record)))
+		views = append(views, jobOf(j.ID, l.sight.view(j.ID, j.Record)))
 	}
 	return q.SendJSON(http.StatusOK, struct {
 		listed
@@ -89,7 +91,7 @@ func (s *service) listDocsOf(q *web.Request, database string) error {
 	}
 	views := []document{}
 	for _, j := range l.jobs {
-		views = append(views, documentOf(j.ID, l.sight.view(j.Record)))
+		views = append(views, documentOf(j.ID, j.Record.Error, l.sight.view(j.ID, j.Record)))
 	}
 	return q.SendJSON(http.StatusOK, struct {
 		listed
@@ -155,7 +157,7 @@ func (l *list) page(r jobstore.Lists, part jobstore.Listing, first bool) (page j
 		return page, err
 	}
 	if first {
-		total, known, err := r.Total(part.Filter)
+		total, known, err := l.shown.total(r, part.Filter)
 		if err != nil {
 			return page, err
 		}
@@ -163,18 +165,20 @@ func (l *list) page(r jobstore.Lists, part jobstore.Listing, first bool) (page j
 			l.total = &total
 		}
 	}
-	if l.sight.all {
+	if l.sight.all && !l.shown.parts() && l.end == "" {
 		return r.Page(part)
 	}
-	return l.seen(r, part)
+	return l.sifted(r, part)
 }
 
-// seen reads a page without the jobs that the user does not see. Those are not skipped either.
-func (l *list) seen(r jobstore.Lists, part jobstore.Listing) (jobstore.Listed, error) {
+// sifted reads a page without the jobs that the user does not see, or does not want. Those are not skipped either.
+func (l *list) sifted(r jobstore.Lists, part jobstore.Listing) (jobstore.Listed, error) {
 	skip := part.Skip
 	part.Skip = 0
 	page, err := r.Page(part)
-	page.Jobs = slices.DeleteFunc(page.Jobs, func(j jobstore.Job) bool { return !l.sight.sees(j.Record) })
+	page.Jobs = slices.DeleteFunc(page.Jobs, func(j jobstore.Job) bool {
+		return !l.sight.sees(j.Record) || !l.shown.has(j.Record) || j.ID == l.end
+	})
 	page.Skipped = min(skip, int64(len(page.Jobs)))
 	page.Jobs = page.Jobs[page.Skipped:]
 	return page, err

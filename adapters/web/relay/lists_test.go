@@ -22,10 +22,12 @@ type rowsOf struct {
 		Job   string
 		ID    string
 		DocID string `json:"doc_id"`
+		State string
 	}
 	Docs []struct {
 		Database string
 		DocID    string `json:"doc_id"`
+		State    string
 	}
 }
 
@@ -184,7 +186,7 @@ func TestBadParametersOfLists(t *testing.T) {
 	r, _ := ask(t, s, "/_scheduler/docs?limit=2")
 	cursor := "cursor=" + r.Cursor
 	const known = "; known are states, database, server, user, error, node, limit, skip, cursor, descending, " +
-		"start_key, end_key, key, keys"
+		"start_key, end_key, inclusive_end, key, keys"
 	const another = "cursor is of another list: all parameters but limit must be those of the request whose answer " +
 		"had it, and the database must be the same; without a cursor the list begins anew"
 	for query, reason := range map[string]string{
@@ -198,19 +200,20 @@ func TestBadParametersOfLists(t *testing.T) {
 		"jobs?node=":             "node must not be empty",
 		"jobs?states=completed":  "Unknown states [completed]. Choose from: [pending,running,crashing,paused]",
 		"docs?states=odd": "Unknown states [odd]. " +
-			"Choose from: [pending,running,crashing,paused,completed,failed]",
+			"Choose from: [initializing,error,pending,running,crashing,paused,completed,failed]",
 		"jobs?server=http://one/": "`server` must be a host name or address, with or without a port, " +
 			"as in db.example.com:6984",
 		"jobs?database=other": "database must be _replicator or a name that ends with /_replicator, and * " +
 			"stands for all in _scheduler/docs",
-		"docs/_replicator?database=*":     "database is named in the path already",
-		"docs?start_key=a":                `start_key must be a JSON string that is not empty, as in start_key="ID"`,
-		`docs?key=7`:                      `key must be a JSON string that is not empty, as in key="ID"`,
-		`docs?key="a"&end_key="b"`:        "key does not go together with start_key and end_key",
-		`docs?keys=["a"]&descending=true`: "keys does not go together with descending",
-		`docs?keys=a`:                     "keys must be a JSON array of at most 1000 strings",
-		`docs?database=*&key="a"`:         "keys are ids of documents, so they need one database",
-		"docs?cursor=hello":               "cursor must be one that an answer had",
+		"docs/_replicator?database=*": "database is named in the path already",
+		"docs?start_key=a":            `start_key must be a JSON string that is not empty, as in start_key="ID"`,
+		`docs?key=7`:                  `key must be a JSON string that is not empty, as in key="ID"`,
+		`docs?key="a"&end_key="b"`:    "key does not go together with start_key and end_key",
+		"docs?inclusive_end=no":       "inclusive_end must be true or false",
+		`docs?keys=["a"]&cursor=x`:    "keys does not go together with cursor",
+		`docs?keys=a`:                 "keys must be a JSON array of at most 1000 strings",
+		`docs?database=*&key="a"`:     "keys are ids of documents, so they need one database",
+		"docs?cursor=hello":           "cursor must be one that an answer had",
 		"docs?skip=1&" + cursor: "cursor says where the page begins, so it does not go together with skip, key " +
 			"and keys",
 		"docs?descending=true&" + cursor:               another,

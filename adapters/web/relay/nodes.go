@@ -127,8 +127,26 @@ func (s *service) nodeName(q *web.Request) string {
 
 // noPart answers requests for all that CouchDB's nodes tell and these do not.
 func noPart(*web.Request) error {
-	return web.NotImplemented("of a node only its state (/_node/NAME) and its configuration (/_node/NAME/_config) " +
-		"can be asked for; see /_scheduler/nodes")
+	return web.NotImplemented("of a node there are its state (/_node/NAME), _config, _stats, _system and " +
+		"_prometheus; see also /_scheduler/nodes")
+}
+
+// clusterSetup answers GET /_cluster_setup, which Fauxton asks: there is nothing to set up.
+func (s *service) clusterSetup(q *web.Request) error {
+	views, err := s.nodes(q)
+	if err != nil {
+		return err
+	}
+	state := "single_node_enabled"
+	if len(views) > 1 {
+		state = "cluster_finished"
+	}
+	return q.SendJSON(http.StatusOK, map[string]string{"state": state})
+}
+
+// noSetup answers requests that set up a cluster.
+func noSetup(*web.Request) error {
+	return web.NotImplemented("nodes that share a store are a cluster, and need no setup")
 }
 
 // oneNode answers GET /_node/NAME.

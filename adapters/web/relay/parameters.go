@@ -17,7 +17,7 @@ import (
 // accepted are the parameters of lists. CouchDB gives include_docs to lists of documents, where it changes nothing.
 var accepted = []string{
 	"states", "database", "server", "user", "error", "node", "limit", "skip", "cursor", "descending", "start_key",
-	"end_key", "key", "keys",
+	"end_key", "inclusive_end", "key", "keys",
 }
 
 var (
@@ -46,8 +46,10 @@ func (l *list) parameters(most int64) error {
 	if l.Descending, err = l.flag("descending"); err != nil {
 		return err
 	}
-	if _, err = l.flag("include_docs"); err != nil {
-		return err
+	for _, name := range []string{"include_docs", "inclusive_end"} {
+		if _, err = l.flag(name); err != nil {
+			return err
+		}
 	}
 	for _, read := range []func() error{l.filters, l.inDatabase, l.bounds, l.readCursor} {
 		if err := read(); err != nil {
@@ -76,29 +78,18 @@ func (l *list) filters() (err error) {
 		}
 		l.Server = hold.Server
 	}
-	l.States, err = states(l.q.Query.Get("states"), jobstore.StatesOf(l.Documents))
-	return err
-}
-
-// states reads the parameter states.
-func states(text string, known []jobstore.State) (wanted []jobstore.State, err error) {
-	if text == "" {
-		return nil, nil
+	known := jobstore.StatesOf(l.Documents)
+	if l.Documents {
+		known = append([]jobstore.State{initializing, errored}, known...)
 	}
-	for name := range strings.SplitSeq(strings.ToLower(text), ",") {
-		state := jobstore.State(strings.TrimSpace(name))
-		if !slices.Contains(known, state) {
-			names := make([]string, len(known))
-			for i, s := range known {
-				names[i] = string(s)
-			}
-			return nil, web.QueryError("Unknown states [" + name + "]. Choose from: [" + strings.Join(names, ",") + "]")
-		}
-		if !slices.Contains(wanted, state) {
-			wanted = append(wanted, state)
-		}
+	if l.shown, err = states(l.q.Query.Get("states"), known); err != nil {
+		return err
 	}
-	return wanted, nil
+	if !l.Documents && slices.Contains(l.shown, jobstore.Crashing) {
+		l.shown = append(l.shown, errored) // which lists of jobs do not tell from the others
+	}
+	l.shown.find(&l.Filter)
+	return nil
 }
 
 // inDatabase finds the database that the list is of. _replicator need not be there: then it has no documents.
@@ -135,6 +126,9 @@ func (l *list) bounds() (err error) {
 		return id
 	}
 	l.From, l.To = get("start_key", "startkey"), get("end_key", "endkey")
+	if l.q.Query.Get("inclusive_end") == "false" {
+		l.end = l.To
+	}
 	if key := get("key"); key != "" {
 		if l.From != "" || l.To != "" {
 			return web.QueryError("key does not go together with start_key and end_key")
@@ -157,7 +151,7 @@ func (l *list) bounds() (err error) {
 }
 
 func (l *list) readKeyList() error {
-	for _, name := range []string{"key", "start_key", "startkey", "end_key", "endkey", "descending", "cursor"} {
+	for _, name := range []string{"key", "start_key", "startkey", "end_key", "endkey", "cursor"} {
 		if l.q.Query.Has(name) {
 			return web.QueryError("keys does not go together with " + name)
 		}
@@ -169,6 +163,9 @@ func (l *list) readKeyList() error {
 		if l.Documents {
 			l.keys[i] = l.Instance + l.keys[i]
 		}
+	}
+	if l.Descending {
+		slices.Reverse(l.keys)
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// Login finds out which user sends a request. Nil stands for one that knows no admin.
 	Login *login.Login
 	Host  Host
+	// Numbers are what the runs of this node say of themselves at present, by job; the store hears of it some
+	// seconds later. Nil stands for a node that runs none.
+	Numbers func(context.Context) map[string]jobstore.Stats
 	// Keys seal credentials in the store.
 	Keys *seal.Keeper
 	// Logger tells operators what users do. Nil discards it.
@@ -48,7 +51,10 @@ func New(o Options) http.Handler {
 	if o.Login == nil {
 		o.Login = openDoor(o)
 	}
-	s := &service{o}
+	if o.Numbers == nil {
+		o.Numbers = func(context.Context) map[string]jobstore.Stats { return nil }
+	}
+	s := &service{Options: o, began: o.Clock.Now()}
 	router := web.NewRouter(o.Login.Guard, s.routes())
 	router.Record = o.Record
 	if o.Available == nil {
@@ -68,7 +74,10 @@ func openDoor(o Options) *login.Login {
 	return l
 }
 
-type service struct{ Options }
+type service struct {
+	Options
+	began time.Time
+}
 
 // routes lists the endpoints, each behind its rule. Those of databases come last, since they take every path.
 func (s *service) routes() []web.Route {
@@ -79,7 +88,13 @@ func (s *service) routes() []web.Route {
 		{Method: "POST", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.rekey)},
 		{Method: "DELETE", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.drop)},
 		{Method: "GET", Path: "/_node/{node}", Handler: s.oneNode},
+		{Method: "GET", Path: "/_node/{node}/_stats", Handler: configAPI{s}.forThis(monitor{s}.stats)},
+		{Method: "GET", Path: "/_node/{node}/_stats/{metric...}", Handler: configAPI{s}.forThis(monitor{s}.stats)},
+		{Method: "GET", Path: "/_node/{node}/_system", Handler: configAPI{s}.forThis(monitor{s}.system)},
+		{Method: "GET", Path: "/_node/{node}/_prometheus", Handler: configAPI{s}.forThis(monitor{s}.prometheus)},
 		{Method: web.Any, Path: "/_node/{node}/{part...}", Handler: noPart},
+		{Method: "GET", Path: "/_cluster_setup", Handler: s.clusterSetup},
+		{Method: "POST", Path: "/_cluster_setup", Handler: noSetup},
 		{Method: "GET", Path: "/_scheduler/nodes", Handler: s.listNodes},
 		{Method: "GET", Path: "/_scheduler/jobs", Handler: s.listJobs},
 		// The slashes of an id, which has that of a document, need not be escaped.

@@ -143,9 +143,10 @@ func (backend) Roles() node.Roles { return node.Replication }
 func TestNodesWithoutRole(t *testing.T) {
 	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
 		"/_node/{node}/{part...}", rekeyPath, configPath, configPath + "/_reload", configPath + "/{section}",
-		configPath + "/{section}/{key...}"}
+		configPath + "/{section}/{key...}", "/_node/{node}/_stats", "/_node/{node}/_stats/{metric...}",
+		"/_node/{node}/_system", "/_node/{node}/_prometheus"}
 	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))
-	s := &service{Options{DB: fakefdb.New(), Store: store, Clock: clock.New(), Host: backend{}}}
+	s := &service{Options: Options{DB: fakefdb.New(), Store: store, Clock: clock.New(), Host: backend{}}}
 	withAdmin(&s.Options)
 	for _, route := range s.routes() {
 		err := route.Access(&web.Request{Request: httptest.NewRequest("GET", "/", nil)})

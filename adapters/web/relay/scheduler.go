@@ -36,7 +36,7 @@ func (s *service) oneJob(q *web.Request) error {
 	if rec == nil || !v.sees(rec) {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, jobOf(id, v.view(rec)))
+	return q.SendJSON(http.StatusOK, jobOf(id, v.view(id, rec)))
 }
 
 // docs lists the replications of a database, or tells one. The slashes of a database's name need not be
@@ -94,7 +94,7 @@ func (s *service) oneDoc(q *web.Request, database, docID string) error {
 	if rec == nil {
 		return web.ErrMissing
 	}
-	return q.SendJSON(http.StatusOK, documentOf(id, v.view(rec)))
+	return q.SendJSON(http.StatusOK, documentOf(id, rec.Error, v.view(id, rec)))
 }
 
 // activeTasks lists the runs.
@@ -132,7 +132,7 @@ func (s *service) activeTasks(q *web.Request) error {
 						return nil, err
 					}
 					if rec != nil && rec.State == jobstore.Running && v.sees(rec) {
-						views = append(views, taskOf(v.view(rec)))
+						views = append(views, taskOf(v.view(h.ID, rec)))
 					}
 				}
 				return views, nil

@@ -2,9 +2,12 @@ package relay
 
 import (
 	"errors"
+	"reflect"
+	"sync"
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 )
@@ -17,6 +20,10 @@ type sight struct {
 	names map[string]string // of the databases; the values begin the ids of their jobs
 	// admin has the beginnings of ids of the databases whose admin the user is, member those of all.
 	admin, member map[string]bool
+
+	node    string // this one
+	numbers func() map[string]jobstore.Stats
+	now     instant.Time
 }
 
 // databasesAtOnce is how many databases one transaction asks for their members.
@@ -24,7 +31,8 @@ const databasesAtOnce = 200
 
 // sightOf reads what a user may see.
 func (s *service) sightOf(q *web.Request) (sight, error) {
-	v := sight{user: q.User, all: q.User.Admin()}
+	v := sight{user: q.User, all: q.User.Admin(), node: s.Host.NodeName(), now: s.now()}
+	v.numbers = sync.OnceValue(func() map[string]jobstore.Stats { return s.Numbers(q.Context()) })
 	v.names, v.admin, v.member = map[string]string{}, map[string]bool{}, map[string]bool{}
 	for start, more := "", !v.all; more; {
 		names, err := web.Run(q, s.DB, glance, func(tx kv.Tx) ([]string, error) {
@@ -85,12 +93,18 @@ func (v sight) steers(rec *jobstore.Record) bool {
 	return v.all || rec.Transient() && rec.User == v.user.Name || v.admin[rec.Instance]
 }
 
-// view is what the user is told of a job.
-func (v sight) view(rec *jobstore.Record) jobstore.View {
-	if v.steers(rec) {
-		return rec.View()
+// view is what the user is told of a job. Of the runs of this node that is the present, of others what was stored.
+func (v sight) view(jobID string, rec *jobstore.Record) jobstore.View {
+	shown := rec.View()
+	if rec.State == jobstore.Running && rec.Node == v.node {
+		if n, copies := v.numbers()[jobID]; copies && !reflect.DeepEqual(n, rec.Stats) {
+			shown.Stats, shown.LastUpdated = &n, v.now
+		}
 	}
-	return rec.View().Redacted()
+	if v.steers(rec) {
+		return shown
+	}
+	return shown.Redacted()
 }
 
 // enters reports whether the user may see the jobs of a database; empty stands for all that it sees.

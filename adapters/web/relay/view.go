@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"cmp"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 )
@@ -99,8 +101,9 @@ type document struct {
 	steering
 }
 
-func documentOf(id string, v jobstore.View) document {
-	return document{
+// documentOf shows a document whose job had an error of a class, if any.
+func documentOf(id, class string, v jobstore.View) document {
+	d := document{
 		Database: v.Database, DocID: v.DocID, ID: orNull(v.ActiveID),
 		Node: orNull(v.Node), Source: orNull(v.Source), Target: orNull(v.Target),
 		SourceProxy: orNull(v.SourceProxy), TargetProxy: orNull(v.TargetProxy),
@@ -109,6 +112,10 @@ func documentOf(id string, v jobstore.View) document {
 		StartTime: timestamp(v.Created), PID: orNull(v.Run), Weight: v.Weight,
 		Unknown: v.Unknown, steering: steeringOf(id, v),
 	}
+	if d.State = shownAs(v.State, class); d.State == errored {
+		d.ID = nil // which depends on the filter function
+	}
+	return d
 }
 
 // task is a running job as GET /_active_tasks shows it.
@@ -140,7 +147,9 @@ func taskOf(v jobstore.View) task {
 		StartedOn: v.LastStart.Unix(), UpdatedOn: v.LastUpdated.Unix(),
 	}
 	if v.Stats != nil {
-		t.stats = stats(*v.Stats)
+		t.stats = statsOf(*v.Stats)
+	} else {
+		t.stats = statsOf(jobstore.Stats{})
 	}
 	return t
 }
@@ -157,8 +166,14 @@ type stats struct {
 	BulkGetAttempts       int64            `json:"bulk_get_attempts"`
 	CheckpointedSourceSeq jobstore.SeqText `json:"checkpointed_source_seq"`
 	SourceSeq             jobstore.SeqText `json:"source_seq"`
-	ThroughSeq            jobstore.SeqText `json:"through_seq"`
+	ThroughSeq            jobstore.SeqText `json:"through_seq,omitempty"`     // as in CouchDB there is none at first
 	SourceReadOnly        bool             `json:"source_read_only,omitzero"` // CouchDB has no such member
+}
+
+// statsOf shows numbers. Clients use a sequence as "since", so none is empty.
+func statsOf(s jobstore.Stats) stats {
+	s.SourceSeq, s.CheckpointedSourceSeq = cmp.Or(s.SourceSeq, "0"), cmp.Or(s.CheckpointedSourceSeq, "0")
+	return stats(s)
 }
 
 // infoOf returns the statistics, the problem, or null.
@@ -168,10 +183,10 @@ func infoOf(v jobstore.View) any {
 		return struct {
 			Error string `json:"error"`
 		}{v.Problem}
-	case v.Stats == nil:
+	case v.Stats == nil || *v.Stats == jobstore.Stats{}:
 		return nil
 	}
-	return stats(*v.Stats)
+	return statsOf(*v.Stats)
 }
 
 // timestamp is a time in whole seconds as CouchDB writes it: "2026-01-31T08:05:59Z".

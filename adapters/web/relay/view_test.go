@@ -36,7 +36,7 @@ func shown(state jobstore.State) *jobstore.Record {
 }
 
 func asJob(r *jobstore.Record) job           { return jobOf("j", r.View()) }
-func asDocument(r *jobstore.Record) document { return documentOf("j", r.View()) }
+func asDocument(r *jobstore.Record) document { return documentOf("j", r.Error, r.View()) }
 
 // TestViews: every endpoint shows a job as CouchDB would, member by member.
 func TestViews(t *testing.T) {
