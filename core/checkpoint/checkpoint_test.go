@@ -150,7 +150,7 @@ func TestTrailKeeps(t *testing.T) {
 	} {
 		trail := NewTrail(nil)
 		for n := int64(1); n <= count; n++ {
-			trail.Add(Entry{})
+			trail.Add(Entry{}, "none")
 		}
 		if got := fmt.Sprint(trail.numbers); got != want {
 			t.Errorf("after %d: %s, want %s", count, got, want)
@@ -173,7 +173,10 @@ func TestTrailLeavesRoom(t *testing.T) {
 	if len(trail.own) <= maxOwn {
 		t.Fatalf("only %d", len(trail.own))
 	}
-	all := trail.Add(Entry{SessionID: "new"})
+	all := trail.Add(Entry{SessionID: "new"}, fmt.Sprint(trail.numbers[len(trail.numbers)-1]))
+	if oldest := trail.numbers[len(trail.numbers)-1]; oldest > 1<<39 {
+		t.Errorf("the one that both logs have is not there; the oldest is %d", oldest)
+	}
 	if len(trail.own) != maxOwn || len(all) != MaxHistory || all[0].SessionID != "new" || all[maxOwn-1].SessionID == "" || all[maxOwn].SessionID != "" {
 		t.Errorf("%d own ones of %d: %v", len(trail.own), len(all), trail.numbers)
 	}
@@ -184,7 +187,7 @@ func TestTrail(t *testing.T) {
 	trail := NewTrail(base)
 	var written [][]Entry
 	for n := 1; n <= 1000; n++ {
-		written = append(written, trail.Add(entry(fmt.Sprint("s", n), fmt.Sprint(100+n))))
+		written = append(written, trail.Add(entry(fmt.Sprint("s", n), fmt.Sprint(100+n)), ""))
 		all := written[n-1]
 		if len(all) > MaxHistory || all[0].SessionID != fmt.Sprint("s", n) || n > 1 && all[1].SessionID != fmt.Sprint("s", n-1) {
 			t.Fatalf("checkpoint %d writes %v", n, all)

@@ -21,12 +21,14 @@ type Trail struct {
 // NewTrail returns a trail behind the history that Compare found.
 func NewTrail(base []Entry) *Trail { return &Trail{base: base} }
 
-// Add puts a checkpoint in front and returns the whole history of the log to write, newest first.
-func (t *Trail) Add(e Entry) []Entry {
+// Add puts a checkpoint in front and returns the whole history of the log to write, newest first. The checkpoint
+// with the session id agreed stays in any case: it is the newest one in the source's log, and as long as the source
+// stores no other, the only one that both logs have. It is empty if the source has none.
+func (t *Trail) Add(e Entry, agreed string) []Entry {
 	t.count++
 	own, numbers := []Entry{e}, []int64{t.count}
 	for i, k := range t.numbers {
-		if len(own) < maxOwn && t.stays(k) {
+		if len(own) < maxOwn-1 && t.stays(k) || t.own[i].SessionID == agreed {
 			own, numbers = append(own, t.own[i]), append(numbers, k)
 		}
 	}

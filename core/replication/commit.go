@@ -184,7 +184,7 @@ func (k *committer) writeLogs() {
 	k.log = checkpoint.Log{SessionID: session, SourceLastSeq: k.writing, History: k.trail.Add(checkpoint.Entry{
 		SessionID: session, StartTime: k.plan.Created.RFC1123(), EndTime: k.now.RFC1123(),
 		StartSeq: k.start, EndSeq: k.writing, RecordedSeq: k.writing, Counters: k.info.Counters,
-	})}
+	}, k.sides[peer.Source].log.SessionID)}
 	k.step = writingTarget
 	k.putLog(peer.Target)
 }
@@ -242,7 +242,7 @@ func (k *committer) readLogAgain(op peer.GetLocal) {
 			// Reached: the run before has written its last checkpoint
 			k.others++
 			k.trail = checkpoint.NewTrail(log.History)
-			k.log.History = k.trail.Add(k.log.History[0])
+			k.log.History = k.trail.Add(k.log.History[0], k.sides[peer.Source].log.SessionID)
 			k.sides[op.Side].logRev = doc.Rev
 			k.putLog(op.Side)
 			return

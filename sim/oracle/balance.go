@@ -251,7 +251,8 @@ func (o *balancing) follow(j jobChange) {
 }
 
 // checkBack is S33f. All nodes but the one that gave the job away have to be well, for a moment too, since that
-// one goes by what it was told. A heartbeat between the move and the accept may bring the job into its part.
+// one goes by what it was told when it asked. A heartbeat before that may have brought the job into its part. A node
+// that asks for a job which it had left to others takes along those behind it.
 func (o *balancing) checkBack(id string, by *process) {
 	others := false
 	for _, p := range o.nodes {
@@ -259,8 +260,9 @@ func (o *balancing) checkBack(id string, by *process) {
 			others = true
 		}
 	}
-	if others && by.outlook.sure && !by.outlook.fleet().own().Has(id) {
-		o.Fail("S33f", "job %s moved away from %s, which takes it back; %+v", id, by.Name, by.outlook.fleet())
+	knew := by.outlook.asked
+	if others && by.outlook.sure && knew.sure && knew.left == "" && !knew.fleet.own().Has(id) {
+		o.Fail("S33f", "job %s moved away from %s, which takes it back; %+v", id, by.Name, knew.fleet)
 	}
 }
 

@@ -52,6 +52,7 @@ func TestMoves(t *testing.T) {
 			lock := jobs.Lock{Worker: worker}
 			r.store(nil, jobs.Job{ID: given[0], State: jobs.Pending}, jobstore.Record{State: jobstore.Pending})
 			r.pass(after)
+			r.step(node.Wake{}, ask(9003, node.Accept{Worker: "n1/1", Demand: jobs.Demand{Max: 1}}))
 			r.store(node.Accept{Worker: worker}, jobs.Job{ID: given[0], State: jobs.Running, Lock: lock},
 				jobstore.Record{State: jobstore.Running})
 		}

@@ -108,6 +108,7 @@ type nodeStep struct {
 // call is a request of a run that is about to leave.
 type call struct {
 	*run
+	id uint64
 	op peer.Op
 }
 
@@ -216,7 +217,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 	case world.RunCalls:
 		c.senders.note(f, c.logs)
 		c.of[f.Run].noteList(f)
-		c.on.runCalls.tell(call{c.of[f.Run], f.Op})
+		c.on.runCalls.tell(call{c.of[f.Run], f.ID, f.Op})
 	case world.RunCancels:
 		c.on.runCancels.tell(cancel{c.of[f.Run], f})
 	case world.RunReplied:

@@ -279,7 +279,7 @@ func (l *leases) checkDrops(s nodeStep) {
 		case node.StopRun:
 			killed = s.p.find(e.Run)
 		case node.Note:
-			if e.What == "halted" && killed != nil {
+			if e.What == "halted" && killed != nil && killed.JobID() == e.Job {
 				l.checkDropped(killed, e.Text)
 			}
 		}

@@ -25,7 +25,7 @@ func stopping(r *rig, after time.Duration) {
 	take(r, "n1/1", 0)
 	run := r.run(nil)
 	r.remove("job")
-	r.step(node.Wake{}, node.StopRun{Run: run.ID()}, node.Note{What: "halted"})
+	r.step(node.Wake{}, node.StopRun{Run: run.ID()}, node.Note{What: "halted", Job: run.JobID()})
 	r.pass(after)
 	r.step(node.Wake{}, node.KillRun{Run: run.ID()})
 }
@@ -65,7 +65,8 @@ func TestTakes(t *testing.T) {
 		{"dropped", func(r *rig) {
 			alive(r)
 			take(r, "n1/1", 0)
-			r.step(node.Wake{}, node.KillRun{Run: r.run(nil).ID()}, node.Note{What: "halted"})
+			run := r.run(nil)
+			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted", Job: run.JobID()})
 		}, "S24c"},
 		{"dropped for another reason", func(r *rig) {
 			alive(r)
@@ -81,7 +82,7 @@ func TestTakes(t *testing.T) {
 			take(r, "n1/1", 0)
 			run := r.run(nil)
 			r.remove("job")
-			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted"})
+			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted", Job: run.JobID()})
 		}, "S24d"},
 		{"dropped when it did not stop", func(r *rig) { stopping(r, 5*time.Second) }, ""},
 		{"dropped before it could stop", func(r *rig) { stopping(r, 4*time.Second) }, "S24d"},
@@ -95,7 +96,7 @@ func TestTakes(t *testing.T) {
 			take(r, "n1/1", 0)
 			run := r.run(nil)
 			r.landed(node.Retire{Worker: "n1/1"})
-			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted"})
+			r.step(node.Wake{}, node.KillRun{Run: run.ID()}, node.Note{What: "halted", Job: run.JobID()})
 		}, ""},
 	})
 }

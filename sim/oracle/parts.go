@@ -62,6 +62,7 @@ type outlook struct {
 	waits   bool         // it waits to be told of jobs
 	awaited jobs.Part    // of which jobs
 	accept  uint64       // the last one that it asked
+	asked   asking       // what it knew when it asked that
 	left    string       // the job that it left to others; empty for none
 	since   instant.Time // when it left that job first, by its steady clock
 }
@@ -219,6 +220,7 @@ func (o *parts) notes(p *process, ask node.Ask) {
 			}
 			o.asked[q.Worker] = known
 		}
+		k.asked = o.asked[q.Worker]
 	}
 }
 

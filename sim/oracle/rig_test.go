@@ -119,7 +119,7 @@ func (r *rig) runOf(n *world.Node, work jobstore.Work) *world.Run {
 // call has a run send a request, and answers its id.
 func (r *rig) call(run *world.Run, op peer.Op) uint64 {
 	r.calls++
-	r.see(world.RunCalls{Run: run, Op: op})
+	r.see(world.RunCalls{Run: run, ID: r.calls, Op: op})
 	run.SetInFlight(r.calls, op)
 	return r.calls
 }

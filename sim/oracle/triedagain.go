@@ -17,6 +17,7 @@ import (
 type triedAgain struct {
 	*chronicle
 	jobs map[string]*trials
+	ran  []*run // all runs of all jobs
 }
 
 // trials are what is known of a job since its list of refused documents began.
@@ -40,10 +41,10 @@ var triedAgainSubject = subject{
 		{"L12", "Once all trouble is over, what was listed when a user asked to try it has been tried since."},
 	},
 	begin: func(c *chronicle) {
-		t := &triedAgain{c, map[string]*trials{}}
+		t := &triedAgain{chronicle: c, jobs: map[string]*trials{}}
 		c.on.runStarted.add(func(r *run) {
 			j := t.of(r.JobID())
-			j.runs = append(j.runs, r)
+			j.runs, t.ran = append(j.runs, r), append(t.ran, r)
 		})
 		c.on.runStepped.add(t.stepped)
 		c.on.followed.add(func(l landing) {
@@ -215,13 +216,16 @@ func (t *triedAgain) untried(id string) *Violation {
 }
 
 // lost is the other half of L13: a revision that the target refused to the job, and is neither listed nor on the
-// target.
+// target. If it refused the revision to another job with the same checkpoints, too, these may cover it: the list
+// of that job has it.
 func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peers.DB) *Violation {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		for _, rev := range offer.Revs {
 			name := peers.Revision{ID: offer.ID, Rev: rev}
 			refused := func(r *run) bool { return r.verdicts.refused[name] }
-			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) {
+			others := func(r *run) bool { return r.JobID() != id && r.Base() == t.jobs[id].base && refused(r) }
+			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) &&
+				!slices.ContainsFunc(t.ran, others) {
 				return missed("L13", "%s refused %s, and has not got it, nor has the list of job %s", target, name, id)
 			}
 		}

@@ -42,7 +42,7 @@ var verdictSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		o := &onRefusal{c, map[string]*run{}, map[string]counted{}}
-		c.on.runCalls.add(func(x call) { x.verdicts.called(x.op) })
+		c.on.runCalls.add(func(x call) { x.verdicts.called(x.id, x.op) })
 		c.on.runReplied.add(func(a reply) {
 			if open, is := a.op.(peer.Open); is && open.Side == peer.Target && a.Failure == nil {
 				a.verdicts.admitted = true
@@ -69,22 +69,28 @@ type verdicts struct {
 	took     map[peers.Revision]bool // when they were sent alone, and has not refused since
 	doubted  map[peers.Revision]bool // refused over credentials
 	admitted bool                    // the target has been opened since the last of these
-	sure     map[peers.Revision]bool // sent once more after that
+	sure     map[again]bool          // sent once more after that
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
 }
 
+// again is a revision that a copy sends. The same one may be in two copies in flight.
+type again struct {
+	call uint64
+	peers.Revision
+}
+
 // called notes a request that is about to leave: a copy of a document that was refused over credentials counts, if
 // the target was asked meanwhile whether it knows them.
-func (v *verdicts) called(op peer.Op) {
+func (v *verdicts) called(id uint64, op peer.Op) {
 	copied, is := op.(peer.CopyDoc)
 	if !is || !v.admitted {
 		return
 	}
 	for _, rev := range copied.Revs {
 		if name := (peers.Revision{ID: copied.ID, Rev: rev}); v.doubted[name] {
-			v.sure[name] = true
+			v.sure[again{id, name}] = true
 		}
 	}
 }
@@ -93,10 +99,10 @@ func (v *verdicts) called(op peer.Op) {
 var tooLarge peers.Revision
 
 // hear notes an answer that a run is told, and returns what the target refused for good in it.
-func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
+func (v *verdicts) hear(id uint64, op peer.Op, got peer.Reply) (refused []peers.Revision) {
 	if v.refused == nil {
 		v.refused, v.took = map[peers.Revision]bool{}, map[peers.Revision]bool{}
-		v.doubted, v.sure = map[peers.Revision]bool{}, map[peers.Revision]bool{}
+		v.doubted, v.sure = map[peers.Revision]bool{}, map[again]bool{}
 		v.newer = map[peers.Revision]bool{}
 	}
 	if write, is := op.(peer.WriteDocs); is && len(write.Docs) == 1 && is413(got.Failure) {
@@ -116,7 +122,7 @@ func (v *verdicts) hear(op peer.Op, got peer.Reply) (refused []peers.Revision) {
 			case rev.Missing:
 			case rev.Refused == nil:
 				v.took[name] = true
-			case v.forGood(name, rev.Refused):
+			case v.forGood(again{id, name}, rev.Refused):
 				refused = append(refused, name)
 			}
 		}
@@ -132,13 +138,14 @@ func is413(f *peer.Failure) bool { return f != nil && f.Kind == peer.Status && f
 
 // forGood reports whether a refusal is about the document. One over credentials is, when it comes a second time
 // though the target lets the run in.
-func (v *verdicts) forGood(name peers.Revision, r *peer.Refusal) bool {
+func (v *verdicts) forGood(sent again, r *peer.Refusal) bool {
+	name := sent.Revision
 	switch r.Status {
 	case 401, 403:
 		if r.Error != "unauthorized" && r.Error != "forbidden" {
 			return false
 		}
-		if v.sure[name] {
+		if v.sure[sent] {
 			return true
 		}
 		for other := range v.doubted {
@@ -155,7 +162,7 @@ func (v *verdicts) forGood(name peers.Revision, r *peer.Refusal) bool {
 // heard is hear for the event of a step.
 func (r *run) heard(asked peer.Op, ev replication.Event) []peers.Revision {
 	if reply, is := ev.(replication.Reply); is && asked != nil {
-		return r.verdicts.hear(asked, reply.Reply)
+		return r.verdicts.hear(reply.ID, asked, reply.Reply)
 	}
 	return nil
 }

@@ -65,6 +65,14 @@ func TestVerdictsOnTheRun(t *testing.T) {
 		{"goes on under fail", copies(spec.FailRefused, nothing, refused(413)), "S73a"},
 		{"asks whether the target knows it", copies(spec.FailRefused, nothing, forbidden(), forbidden()), ""},
 		{"goes on though the target knows it", copies(spec.FailRefused, opens, forbidden(), forbidden()), "S73a"},
+		{"goes on after another copy of the document that was sent before", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			other := r.call(run, copyOf("a"))
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			r.call(run, copyOf("a"))
+			r.answer(run, other, copyOf("a"), peer.Reply{Result: forbidden()})
+		}, ""},
 		{"goes on after something else", copies(spec.FailRefused, nothing, refused(409)), ""},
 		{"goes on after a bulk write", func(r *rig) {
 			r.does(r.under(spec.FailRefused), peer.WriteDocs{}, inBulk)

@@ -119,6 +119,7 @@ type (
 	// RunCalls is a request to a server that is about to leave. It is not in flight yet.
 	RunCalls struct {
 		Run *Run
+		ID  uint64
 		Op  peer.Op
 		By  replication.Event // that brought it about
 	}

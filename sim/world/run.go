@@ -111,7 +111,7 @@ func (r *Run) perform(asked peer.Op, ev replication.Event, e replication.Effect)
 	}
 	switch e := e.(type) {
 	case replication.Call:
-		p.w.emit(RunCalls{r, e.Op, ev})
+		p.w.emit(RunCalls{r, e.ID, e.Op, ev})
 		r.call(e)
 	case replication.Cancel:
 		f := r.calls[e.ID]
