@@ -74,6 +74,10 @@ func portNumber(text string) uint16 {
 	return uint16(n)
 }
 
+// setPriority sets the priority of a connection's packets in the queues of the machine. As in Erlang, nothing happens
+// on systems that have none: only Linux has.
+var setPriority = func(*net.TCPConn, int) error { return nil }
+
 func setOptions(tcp *net.TCPConn, o spec.SocketOptions) error {
 	err := errors.Join(tcp.SetKeepAlive(o.KeepAlive), tcp.SetNoDelay(o.NoDelay))
 	if o.SendBuffer > 0 {
@@ -81,6 +85,9 @@ func setOptions(tcp *net.TCPConn, o spec.SocketOptions) error {
 	}
 	if o.ReceiveBuffer > 0 {
 		err = errors.Join(err, tcp.SetReadBuffer(o.ReceiveBuffer))
+	}
+	if o.Priority > 0 {
+		err = errors.Join(err, setPriority(tcp, o.Priority))
 	}
 	return err
 }

@@ -242,16 +242,17 @@ var priorityCoeff = Kind[Settings]{
 }
 
 var socketOptions = Kind[Settings]{
-	Takes: "a list in Erlang's notation of keepalive, nodelay (true or false), sndbuf, recbuf, buffer (bytes)",
+	Takes: "a list in Erlang's notation of keepalive, nodelay (true or false), sndbuf, recbuf, buffer (bytes), " +
+		"priority (0 to 6)",
 	Get: func(s *Settings) string {
 		o := parse(s).SocketOptions
 		props := []string{fmt.Sprintf("{keepalive, %t}", o.KeepAlive), fmt.Sprintf("{nodelay, %t}", o.NoDelay)}
-		for _, size := range []struct {
-			name  string
-			bytes int // 0 when it is not set
-		}{{"sndbuf", o.SendBuffer}, {"recbuf", o.ReceiveBuffer}, {"buffer", o.Buffer}} {
-			if size.bytes > 0 {
-				props = append(props, fmt.Sprintf("{%s, %d}", size.name, size.bytes))
+		for _, number := range []struct {
+			name string
+			is   int // 0 when it is not set
+		}{{"sndbuf", o.SendBuffer}, {"recbuf", o.ReceiveBuffer}, {"buffer", o.Buffer}, {"priority", o.Priority}} {
+			if number.is > 0 {
+				props = append(props, fmt.Sprintf("{%s, %d}", number.name, number.is))
 			}
 		}
 		return "[" + strings.Join(props, ", ") + "]"

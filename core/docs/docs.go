@@ -115,9 +115,10 @@ type Database struct {
 	prefetched bool // the caller of Update has called Prefetch
 }
 
-// Validation checks an edit. It is given the revision that the edit replaces, nil if there is none. It
-// refuses the edit with an *Error; any other error fails the transaction. It may change the edit's body.
-type Validation func(next, prev *Document) error
+// Validation checks an edit. It is given the revision that the edit replaces, nil if there is none, and whether the
+// edit is a replicated one. It refuses the edit with an *Error; any other error fails the transaction. It may change
+// the edit's body.
+type Validation func(next, prev *Document, replicated bool) error
 
 // maxNameSize is CouchDB's limit.
 const maxNameSize = 238

@@ -249,7 +249,7 @@ func (b *batch) edit(r *record, d *Document) (revtree.Rev, error) {
 			d.Attachments[i].RevPos = parent.Gen + 1
 		}
 	}
-	put, err := b.check(r, d, near)
+	put, err := b.check(r, d, near, false)
 	if err != nil {
 		return d.Rev, err
 	}
@@ -309,7 +309,7 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 			break
 		}
 	}
-	put, err := b.check(r, d, near)
+	put, err := b.check(r, d, near, true)
 	if err != nil {
 		return false, err
 	}
@@ -317,7 +317,7 @@ func (b *batch) merge(r *record, d *Document) (bool, error) {
 }
 
 // check finds the attachments and asks the validation.
-func (b *batch) check(r *record, d, near *Document) (put func(), err error) {
+func (b *batch) check(r *record, d, near *Document, replicated bool) (put func(), err error) {
 	put, err = b.db.attach(d, near, func() ([]*Document, error) { return b.attached(r) })
 	if err != nil || b.db.Validate == nil {
 		return put, err
@@ -326,7 +326,7 @@ func (b *batch) check(r *record, d, near *Document) (put func(), err error) {
 	if prev != nil {
 		prev = prev.clone()
 	}
-	return put, b.db.Validate(d, prev)
+	return put, b.db.Validate(d, prev, replicated)
 }
 
 // attached reads the leaves that have attachments.

@@ -263,7 +263,7 @@ func TestValidate(t *testing.T) {
 	var calls []string
 	validated := func(e Edit) string {
 		results := must(t, w, func(db *Database) ([]Written, error) {
-			db.Validate = func(next, prev *Document) error {
+			db.Validate = func(next, prev *Document, _ bool) error {
 				text := string(next.Body)
 				if prev != nil {
 					text += " after " + prev.Rev.String() + string(prev.Body)
@@ -307,7 +307,7 @@ func TestValidate(t *testing.T) {
 	}
 	fatal := errors.New("fatal")
 	_, err := in(w, func(db *Database) ([]Written, error) {
-		db.Validate = func(*Document, *Document) error { return fatal }
+		db.Validate = func(*Document, *Document, bool) error { return fatal }
 		return db.Update([]Edit{w.edit(t, `{"_id":"f"}`)})
 	})
 	if !errors.Is(err, fatal) {

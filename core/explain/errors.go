@@ -50,6 +50,8 @@ var errorClasses = map[string]ErrorClass{
 
 	"filter_fetch_error": {"configuration", "check that the source has the design document with the " +
 		"filter, and correct `filter`"},
+	"failed": {"configuration", "see the reason, which the document came with, and retry the job or write the " +
+		"document without its _replication_state"},
 	"parse_error":           {"configuration", newer},
 	"invalid_replication":   {"configuration", newer},
 	"duplicate":             {"configuration", "delete one of the two documents: both ask for one replication"},

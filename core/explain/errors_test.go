@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"couchrelay/core/jobstore"
 )
 
 // named are the places where the core names the errors of jobs.
@@ -53,7 +55,7 @@ func TestClasses(t *testing.T) {
 			names = append(names, m[1])
 		}
 	}
-	for _, name := range append(names, "http_error_418", "stalled", "refused") {
+	for _, name := range append(names, "http_error_418", "stalled", "refused", string(jobstore.Failed)) {
 		if c, known := ClassOf(name); !known || c.Class == "" || c.Advice == "" {
 			t.Errorf("error %q has no class or no advice", name)
 		}

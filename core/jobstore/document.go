@@ -67,7 +67,9 @@ func parseContent(text []byte) (*content, error) {
 // replication is what the body asks for.
 func (c *content) replication(config spec.Config) (*spec.Replication, error) {
 	if !c.parsed {
-		c.rep, c.err = spec.ParseDocument(c.body, config)
+		if c.rep, c.err = spec.ParseDocument(c.body, config); c.err == nil && spec.MayBeMasked(c.text, true) {
+			_, c.err = spec.Unmask(c.body, ejson.Value{})
+		}
 		c.parsed = true
 	}
 	return c.rep, c.err
@@ -81,17 +83,17 @@ func (s *Store) WriteDocs(
 	edits = edits[:atOnce(edits)]
 	accepted := map[string]*content{} // by document, the last that passed the validation
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
-	db.Validate = func(next, prev *docs.Document) error {
+	db.Validate = func(next, prev *docs.Document, replicated bool) error {
 		if exempt(next.ID) {
 			return w.mayDesign()
 		}
 		if err := w.mayReplace(next.ID); err != nil {
 			return err
 		}
-		if err := unmask(next, prev); err != nil {
+		if err := unmask(next, prev); err != nil && !replicated {
 			return err
 		}
-		c, err := w.check(next)
+		c, err := w.check(next, replicated)
 		if err == nil {
 			accepted[next.ID] = c
 		}
@@ -115,8 +117,9 @@ func (s *Store) WriteDocs(
 }
 
 // validate checks a document before it is written, sets its owner, as CouchDB does, and removes what a replicator
-// wrote into it unless that says that its replication is over. It returns the body as it will be written.
-func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
+// wrote into it unless that says that its replication is over. It returns the body as it will be written. A replicated
+// one is written also if it asks for no valid replication: its job fails then, see follow.
+func (s *Store) validate(next *docs.Document, replicated bool, by Writer) (*content, error) {
 	c, err := parseContent(next.Body)
 	if err != nil {
 		return nil, docs.BadRequest("invalid UTF-8 JSON")
@@ -129,23 +132,25 @@ func (s *Store) validate(next *docs.Document, by Writer) (*content, error) {
 	}
 	c.text = c.body.Append(nil)
 	next.Body = c.text
-	if next.Deleted || stateOf(c.body) == string(Failed) {
+	if next.Deleted {
 		return c, nil
 	}
-	rep, err := c.replication(s.Config.Parse)
-	if err == nil {
-		err = MayRefer(rep, by.Admin)
+	if err := MayRefer(spec.ReferencesIn(c.body), by.Admin); err != nil {
+		return nil, docs.Forbidden(err.Error())
 	}
-	if err != nil {
+	if stateOf(c.body) == string(Failed) {
+		return c, nil
+	}
+	if _, err := c.replication(s.Config.Parse); err != nil && !replicated {
 		return nil, docs.Forbidden(err.Error())
 	}
 	return c, nil
 }
 
-// MayRefer returns an error for a replication that names secrets, unless it is an admin's: whoever may name a secret
-// and a server may read the secret.
-func MayRefer(rep *spec.Replication, admin bool) error {
-	if names := rep.References(); len(names) > 0 && !admin {
+// MayRefer returns an error for the names of secrets in a replication, unless it is an admin's: whoever may name a
+// secret and a server may read the secret. It holds for documents in any state: an order may have them run.
+func MayRefer(names []string, admin bool) error {
+	if len(names) > 0 && !admin {
 		return fmt.Errorf("only admins may name secrets of the service, as `%s`", names[0])
 	}
 	return nil
@@ -224,8 +229,8 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 		return s.putTerminal(tx, jobID, rec, c, state, now)
 	}
 	rep, err := c.replication(s.Config.Parse)
-	if err != nil { // a revision that was written when other rules held, and won as another one was deleted
-		return s.putFailed(tx, jobID, rec, err.Error(), now)
+	if err != nil { // a replicated revision, or one that was written when other rules held
+		return s.putFailed(tx, jobID, rec, c, err.Error(), now)
 	}
 	if old != nil && !old.State.Terminal() {
 		running, err := s.Spec(tx, jobID)
@@ -268,6 +273,8 @@ func (s *Store) putTerminal(
 	}
 	if rep, err := c.replication(s.Config.Parse); err == nil {
 		rec.describe(rep)
+	} else {
+		rec.Source, rec.Target = spec.Addresses(c.body)
 	}
 	if reason, ok := c.body.Get("_replication_state_reason"); ok && state == Failed {
 		rec.Error, rec.Reason = string(Failed), reason.Text
@@ -282,10 +289,13 @@ func (s *Store) putTerminal(
 
 // putFailed stores a failed job for a document that asks for no valid replication, and says so in the
 // document.
-func (s *Store) putFailed(tx kv.Tx, jobID string, rec *Record, reason string, now instant.Time) error {
+func (s *Store) putFailed(
+	tx kv.Tx, jobID string, rec *Record, c *content, reason string, now instant.Time,
+) error {
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
+	rec.Source, rec.Target = spec.Addresses(c.body)
 	rec.State, rec.Created, rec.LastUpdated, rec.Error, rec.Reason = Failed, now, now, "parse_error", reason
 	marks{s.Keys, tx, jobID}.introduce(rec)
 	if err := s.Jobs.AddFinished(tx, jobID, rec.encode()); err != nil {

@@ -62,8 +62,8 @@ type writing struct {
 
 // checkedBody is a body that was checked in this call, as the edit has it.
 type checkedBody struct {
-	text    string
-	deleted bool
+	text                string
+	deleted, replicated bool
 }
 
 type check struct {
@@ -72,12 +72,12 @@ type check struct {
 }
 
 // check validates a document, whose body may have been checked before.
-func (w *writing) check(next *docs.Document) (*content, error) {
-	body := checkedBody{string(next.Body), next.Deleted}
+func (w *writing) check(next *docs.Document, replicated bool) (*content, error) {
+	body := checkedBody{string(next.Body), next.Deleted, replicated}
 	c := w.checked[body]
 	if c == nil {
 		c = &check{}
-		c.content, c.err = w.s.validate(next, w.by)
+		c.content, c.err = w.s.validate(next, replicated, w.by)
 		w.checked[body] = c
 	}
 	if c.err != nil {
@@ -102,7 +102,8 @@ func (w *writing) foresee(edits []docs.Edit) error {
 		if all.job(jobID, exists); exists {
 			old = append(old, jobID)
 		}
-		if c, err := w.check(&next); err == nil && c.rep != nil && c.rep.Filter.Kind != spec.FunctionFilter {
+		c, err := w.check(&next, edits[i].Replicated)
+		if err == nil && c.rep != nil && c.rep.Filter.Kind != spec.FunctionFilter {
 			all.claim(repid.New(w.s.Config.Server, c.rep, "").String())
 		}
 	}

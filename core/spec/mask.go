@@ -127,6 +127,24 @@ func addressOf(v ejson.Value) ejson.Value {
 	return v
 }
 
+// Addresses returns the URLs of source and target of a body as an Endpoint has them, without user and password. Each is
+// empty where there is none: the body need not ask for a valid replication.
+func Addresses(body ejson.Value) (source, target string) {
+	of := func(side string) string {
+		v, _ := body.Get(side)
+		text := addressOf(v).Text
+		u, err := ParseURL(text)
+		if err != nil {
+			return ""
+		}
+		if text = u.withoutUserinfo(text); !strings.HasSuffix(text, "/") && !strings.Contains(text, "?") {
+			text += "/"
+		}
+		return text
+	}
+	return of("source"), of("target")
+}
+
 func sameServer(a, b ejson.Value) bool {
 	x, errX := ParseURL(a.Text)
 	y, errY := ParseURL(b.Text)

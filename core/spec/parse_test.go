@@ -86,10 +86,10 @@ func TestEveryField(t *testing.T) {
 		"filter": "dd/f/g", "query_params": {"z": [1, 2], "a": "x y"}, "winning_revs_only": true, "since_seq": [3, "x"],
 		"use_checkpoints": false, "checkpoint_interval": "5000", "use_bulk_get": false, "worker_processes": 2, "worker_batch_size": "100",
 		"http_connections": 7, "connection_timeout": 1000, "retries_per_request": 0,
-		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000}]", "ibrowse_options": "[{prefer_ipv6, false}]",
+		"socket_options": "[{nodelay, true},{sndbuf,1000}, {recbuf , 2000},{buffer,3000},{priority,6}]", "ibrowse_options": "[{prefer_ipv6, true}]",
 		"cancel": false, "id": 5, "coment": "typo", "Continuous": 1
 	}`)
-	endpoint := Endpoint{Timeout: time.Second, Connections: 7, SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000}}
+	endpoint := Endpoint{Timeout: time.Second, Connections: 7, SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000, Priority: 6}}
 	want := &Replication{
 		DocID: "rep", Owner: "jan", User: UserCtx{"jan", []string{"a", "b"}}, Source: endpoint, Target: endpoint,
 		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
@@ -284,8 +284,8 @@ func TestRefusals(t *testing.T) {
 		{`"socket_options":"[{potato, true}]",` + ends, "bad_request", "parameter `socket_options`: `potato` is not one of"},
 		{`"socket_options":"[{nodelay, 1}]",` + ends, "bad_request", "parameter `socket_options`: `nodelay` must be true or false"},
 		{`"socket_options":"[{sndbuf, 0}]",` + ends, "bad_request", "parameter `socket_options`: `sndbuf` must be an integer from 1"},
-		{`"socket_options":"[{priority, 3}]",` + ends, "not_supported", "`socket_options` with `priority` is not supported yet"},
-		{`"ibrowse_options":"[{prefer_ipv6, true}]",` + ends, "not_supported", "`ibrowse_options` other than"},
+		{`"socket_options":"[{priority, 7}]",` + ends, "bad_request", "parameter `socket_options`: `priority` must be an integer from 0 to 6"},
+		{`"ibrowse_options":"[{prefer_ipv6, yes}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":"[{x, y}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":"x",` + ends, "bad_request", "parameter `ibrowse_options`: it is not a list"},
 		{`"target":"http://t/b"`, "invalid_replication", "Missing replicator database: `source`"},
@@ -358,6 +358,7 @@ func TestProtocolsAreConfigured(t *testing.T) {
 func TestSocketOptions(t *testing.T) {
 	for in, want := range map[string]SocketOptions{
 		`[]`: {NoDelay: true}, " [ ] ": {NoDelay: true}, `[{keepalive,true}]`: {KeepAlive: true, NoDelay: true},
+		`[{priority,3}]`: {NoDelay: true, Priority: 3}, `[{priority, 0}]`: {NoDelay: true},
 		"[ {nodelay , false}\n, {keepalive, true},{keepalive,false} ]": {},
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err != nil || got != want {
@@ -367,7 +368,7 @@ func TestSocketOptions(t *testing.T) {
 	for _, in := range []string{
 		"", "[", "]", "[{]", "[{}]", "[{keepalive}]", "[{keepalive,}]", "[{,true}]", "[{keepalive,true}", "[{keepalive,true]", "[{keepalive,true},]", "[,{keepalive,true}]",
 		"[{keepalive,true}{nodelay,true}]", "[{keepalive,true}]x", "{keepalive,true}", "[keepalive]", "[{'keepalive',true}]", "[{sndbuf,\"1\"}]",
-		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,3}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
+		"[{sndbuf,-1}]", "[{sndbuf,99999999999999999999}]", "[{sndbuf,1073741825}]", "[{priority,-1}]", "[{keepalive,tru\xff}]", "[{keepalive,é}]",
 	} {
 		if got, err := ParseSocketOptions(in, DefaultConfig().ValidSocketOptions); err == nil {
 			t.Errorf("%s: %+v", in, got)

@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"slices"
 	"strings"
 
+	"couchrelay/core/ejson"
 	"couchrelay/core/json"
 )
 
@@ -39,6 +41,22 @@ func (s Secret) IsSet() bool { return s.text != nil || s.name != "" }
 
 // Reference returns the name of the secret that is meant, empty if the Secret is no reference.
 func (s Secret) Reference() string { return s.name }
+
+// ReferencesIn returns the names of the secrets that a body names, also of a body that asks for no valid replication.
+func ReferencesIn(body ejson.Value) (names []string) {
+	for _, side := range []string{"source", "target"} {
+		endpoint, _ := body.Get(side)
+		headers, _ := endpoint.Get("headers")
+		auth, _ := endpoint.Get("auth")
+		basic, _ := auth.Get("basic")
+		for _, m := range slices.Concat(headers.Members, basic.Members) {
+			if name, has := m.Value.Get("secret"); has {
+				names = append(names, name.Text)
+			}
+		}
+	}
+	return names
+}
 
 // Identity is what stands for the secret in replication ids: its text or, of a reference, what the document says, so
 // that ids stay when the secret changes.

@@ -17,9 +17,14 @@ type SocketOptions struct {
 	SendBuffer    int `json:"sndbuf,omitempty"`
 	ReceiveBuffer int `json:"recbuf,omitempty"`
 	Buffer        int `json:"buffer,omitempty"`
+	// Priority is that of the packets in the queues of the machine, where its system has such (Linux).
+	Priority int `json:"priority,omitempty"`
 }
 
-const maxBuffer = 1 << 30 // bytes
+const (
+	maxBuffer   = 1 << 30 // bytes
+	maxPriority = 6       // that a process may set without privileges
+)
 
 // ParseSocketOptions reads Erlang's notation, for example [{keepalive, true}, {sndbuf, 65536}]. It accepts
 // the options that valid names. NoDelay is true unless the text turns it off. Errors describe the mistake
@@ -45,11 +50,13 @@ func (o *SocketOptions) set(prop erlangProp) error {
 	case "nodelay":
 		return setSwitch(&o.NoDelay, prop)
 	case "sndbuf":
-		return setSize(&o.SendBuffer, prop)
+		return setNumber(&o.SendBuffer, prop, 1, maxBuffer)
 	case "recbuf":
-		return setSize(&o.ReceiveBuffer, prop)
+		return setNumber(&o.ReceiveBuffer, prop, 1, maxBuffer)
 	case "buffer":
-		return setSize(&o.Buffer, prop)
+		return setNumber(&o.Buffer, prop, 1, maxBuffer)
+	case "priority":
+		return setNumber(&o.Priority, prop, 0, maxPriority)
 	default:
 		return fmt.Errorf("`%s` is not supported yet", prop.name)
 	}
@@ -63,9 +70,9 @@ func setSwitch(to *bool, prop erlangProp) error {
 	return nil
 }
 
-func setSize(to *int, prop erlangProp) (err error) {
-	if *to, err = strconv.Atoi(prop.value); err != nil || *to < 1 || *to > maxBuffer {
-		return fmt.Errorf("`%s` must be an integer from 1 to %d", prop.name, maxBuffer)
+func setNumber(to *int, prop erlangProp, least, most int) (err error) {
+	if *to, err = strconv.Atoi(prop.value); err != nil || *to < least || *to > most {
+		return fmt.Errorf("`%s` must be an integer from %d to %d", prop.name, least, most)
 	}
 	return nil
 }

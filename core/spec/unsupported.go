@@ -5,14 +5,9 @@ import "couchrelay/core/ejson"
 // refuseUnhonoured refuses the options that CouchDB honors and couchrelay does not yet. None is ever ignored:
 // every other field that parses is honored.
 func (p *parser) refuseUnhonoured() {
-	for _, o := range p.erlangProps("socket_options") {
-		if o.name == "priority" {
-			p.notSupported("`socket_options` with `priority`")
-		}
-	}
 	for _, o := range p.erlangProps("ibrowse_options") {
-		if o != (erlangProp{"prefer_ipv6", "false"}) {
-			p.notSupported("`ibrowse_options` other than [{prefer_ipv6, false}]")
+		if o.name != "prefer_ipv6" || o.value != "true" && o.value != "false" {
+			p.notSupported("`ibrowse_options` other than [{prefer_ipv6, true}] and [{prefer_ipv6, false}]")
 		}
 	}
 	for _, side := range []string{"source", "target"} {

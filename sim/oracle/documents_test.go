@@ -153,7 +153,7 @@ func TestDocumentsTellTheEnd(t *testing.T) {
 			rec := jobstore.Record{
 				Database: j.Tenant().Name(), Instance: jobstore.DocumentJobs(j.Tenant().Instance()),
 				DocID: "doc",
-				State: state, LastUpdated: at, Created: at, Stats: jobstore.Stats{DocsRead: 3},
+				State: state, LastStart: at, LastUpdated: at, Created: at, Stats: jobstore.Stats{DocsRead: 3},
 			}
 			running, after := rec, aJob(rec)
 			running.State = jobstore.Running

@@ -67,7 +67,8 @@ type hearing struct {
 
 // hearsUsers has the topics of what users do and are told.
 type hearsUsers struct {
-	writeRefused    topic[world.WriteRefused]
+	writeRefused topic[world.WriteRefused]
+	hearsReplicated
 	requestAnswered topic[world.RequestAnswered]
 	requestAccepted topic[world.RequestAccepted]
 	requestCanceled topic[world.RequestCanceled]
@@ -77,6 +78,14 @@ type hearsUsers struct {
 	holdMade        topic[world.HoldMade]
 	holdLifted      topic[world.HoldLifted]
 	hearsWaiters
+}
+
+// hearsReplicated has the topics of documents that are replicated into the service.
+type hearsReplicated struct {
+	documentWritten    topic[world.DocumentWritten]
+	documentReplicated topic[world.DocumentReplicated]
+	documentRepeated   topic[world.DocumentRepeated]
+	replicatedRefused  topic[world.ReplicatedRefused]
 }
 
 // hearsWaiters has the topics of users who wait, and of what may mislead them.
@@ -238,6 +247,13 @@ func (c *chronicle) seeUser(f world.Fact) {
 	switch f := f.(type) {
 	case world.DocumentWritten:
 		c.docs[f.Doc.Tenant().Name()+" "+f.Doc.ID()] = &docTruth{j: f.Doc, token: f.Token, present: f.Present}
+		c.on.documentWritten.tell(f)
+	case world.DocumentReplicated:
+		c.on.documentReplicated.tell(f)
+	case world.DocumentRepeated:
+		c.on.documentRepeated.tell(f)
+	case world.ReplicatedRefused:
+		c.on.replicatedRefused.tell(f)
 	case world.WriteRefused:
 		c.on.writeRefused.tell(f)
 	case world.DatabaseDropped:

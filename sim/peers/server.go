@@ -191,7 +191,7 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	var all []docs.Written
 	for len(edits) > 0 {
 		written := read(db, func(open *docs.Database) ([]docs.Written, error) {
-			open.Validate = func(next, _ *docs.Document) error {
+			open.Validate = func(next, _ *docs.Document, _ bool) error {
 				if said := db.Deny[next.ID]; said != nil {
 					return said
 				}

@@ -72,9 +72,9 @@ var actions = []action{
 		what: "another policy, priority_coeff and shares are put in force"},
 }
 
-// allActions is the table with the rows of users who steer jobs, of those who wait, and of those who change what
-// databases refuse.
-var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions)
+// allActions is the table with the rows of users who steer jobs, of those who wait, of those who change what databases
+// refuse, and of those who replicate documents into the service.
+var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions)
 
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(allActions, func(a action) string { return a.name })

@@ -32,7 +32,8 @@ type users struct {
 	faults  []chance
 	tenants []*Tenant
 	jobs    []*JobDoc // replication documents that were ever tried, in order
-	n       int       // things made so far, for names and tokens
+	came    []*arrival
+	n       int // things made so far, for names and tokens
 
 	asked    []map[string]any // bodies of requests
 	requests []string         // ids of their jobs, as far as known

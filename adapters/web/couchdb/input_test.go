@@ -159,7 +159,7 @@ func TestAccess(t *testing.T) {
 		o.List = o.Access
 		o.Members = []string{"_replication_state"}
 		o.Write = func(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
-			db.Validate = func(next, _ *docs.Document) error {
+			db.Validate = func(next, _ *docs.Document, _ bool) error {
 				if bytes.Contains(next.Body, []byte("bad")) {
 					return docs.Forbidden("bad")
 				}

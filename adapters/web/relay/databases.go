@@ -86,7 +86,7 @@ func (s databases) prepare(q *web.Request, edits []docs.Edit) error {
 func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
 	if db.Name == users.Database {
 		by := users.By{Name: q.User.Name, Admin: q.Admin}
-		db.Validate = func(next, prev *docs.Document) error {
+		db.Validate = func(next, prev *docs.Document, _ bool) error {
 			if prev == nil && !by.Admin {
 				// A branch of its own replaces nothing and may win: what it would win over counts.
 				winner, err := db.Read(next.ID, docs.Want{Deleted: true})

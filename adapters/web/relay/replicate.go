@@ -32,7 +32,7 @@ func (s *service) replicate(q *web.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := jobstore.MayRefer(rep, q.User.Admin()); err != nil {
+	if err := jobstore.MayRefer(rep.References(), q.User.Admin()); err != nil {
 		return web.Forbidden(err.Error())
 	}
 	if rep.Cancel {
