@@ -25,6 +25,7 @@ type Config struct {
 	AuditFile string
 	// TrustedProxies are believed when they say from where a request comes ([chttpd] trusted_proxies).
 	TrustedProxies []netip.Prefix
+	Limits         Limits
 	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
 	FrontCouchDB string
 	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store
@@ -67,7 +68,7 @@ func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
 		Admins: map[string]string{}, Profiles: map[string]config.TLS{},
-		Auth: defaultAuth(), Secrets: Secrets{Encrypt: true},
+		Auth: defaultAuth(), Limits: defaultLimits(), Secrets: Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
@@ -124,7 +125,7 @@ func (c *Config) section(s section) error {
 	for _, k := range s.keys {
 		err := c.Set(s.name, k.key, k.value)
 		if errors.Is(err, ErrForeign) {
-			note(&c.Skipped, Name{s.name, k.key}.String())
+			note(&c.Skipped, skipped(Name{s.name, k.key}, k.value))
 		} else if err != nil {
 			return fmt.Errorf("line %d: %w", k.line, err)
 		}

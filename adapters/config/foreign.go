@@ -88,7 +88,8 @@ func unknown(n Name) error {
 		return fmt.Errorf("%s: %w", n, ErrForeign)
 	}
 	known, _ := foreignKeys(n.Section)
-	return config.NoSuchKey(n.Section, n.Key, append(known, sections[n.Section].Names()...))
+	known = slices.Sorted(slices.Values(append(known, sections[n.Section].Names()...)))
+	return config.NoSuchKey(n.Section, n.Key, slices.Compact(known))
 }
 
 // skip notes what a section means that couchrelay does not have: nothing. One whose name is near to one that
@@ -106,6 +107,14 @@ func (c *Config) skip(s section) error {
 
 // known are the names of couchrelay's sections, and of CouchDB's.
 func known() []string { return append(Sections(), slices.Sorted(maps.Keys(foreign))...) }
+
+// skipped names a key that is skipped; with its value where another one would not be.
+func skipped(n Name, value string) string {
+	if Exists(n) && !IsSecret(n) {
+		return n.String() + " = " + value
+	}
+	return n.String()
+}
 
 func note(list *[]string, name string) {
 	if !slices.Contains(*list, name) {

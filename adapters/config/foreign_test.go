@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,8 @@ func TestFilesOfCouchDB(t *testing.T) {
 		t.Errorf("unknown sections: %q", c.Ignored)
 	}
 	for _, want := range []string{"[fabric]", "[smoosh.ratio_dbs]", "[cors:http://example.com]",
-		"[couchdb] max_dbs_open", "[log] writer", "[chttpd] server_options"} {
+		"[couchdb] max_dbs_open", "[couchdb] max_document_size = 4294967296", "[log] writer",
+		"[chttpd] server_options"} {
 		if !slices.Contains(c.Skipped, want) {
 			t.Errorf("%s is not among those skipped, %q", want, c.Skipped)
 		}
@@ -56,6 +58,11 @@ func TestForeign(t *testing.T) {
 	c := Default()
 	if err := c.Set("couchdb", "max_dbs_open", "5"); err == nil || err.Error() !=
 		"[couchdb] max_dbs_open: concerns a database server, and means nothing to couchrelay" {
+		t.Error(err)
+	}
+	err := c.Set("couchdb", "max_attachment_size", "infinity")
+	if want := "[couchdb] max_attachment_size = infinity: must be at most 1099511627776, since an attachment must " +
+		"have an end"; !errors.Is(err, ErrForeign) || err.Error() != want {
 		t.Error(err)
 	}
 	for name, keys := range foreign {

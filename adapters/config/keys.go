@@ -32,12 +32,12 @@ var sections = map[string]config.Section[Config]{
 				"delay of wrong passwords.",
 			Kind: networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
 		},
-	}, usersKeys...),
+	}, append(sizeKeys, usersKeys...)...),
 	"chttpd_auth":         loginKeys,
 	"chttpd_auth_lockout": lockoutKeys,
 	"jwt_auth":            tokenKeys,
 	"couch_auth":          couchKeys,
-	"couchdb": {
+	"couchdb": append(config.Section[Config]{
 		{
 			Name: "uuid", Says: "The server's identity, a part of replication ids; without it the store keeps one.",
 			Kind: name(func(c *Config) *string { return &c.UUID }, ", 32 hexadecimal digits as a rule"),
@@ -47,7 +47,8 @@ var sections = map[string]config.Section[Config]{
 			Says: "With true the node runs no jobs and /_up answers 404; with nolb only /_up does.",
 			Kind: maintenance,
 		},
-	},
+	}, documentKeys...),
+	"limits": limitKeys,
 	"node_types": {
 		{
 			Name: "api_frontend",

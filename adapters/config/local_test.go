@@ -134,9 +134,9 @@ func TestApply(t *testing.T) {
 		t.Errorf("%v: %+v", err, other)
 	}
 	for n, want := range map[Name]string{
-		{"logs", "level"}:                "[logs]: no such section; known are admins, audit, chttpd",
-		{"log", "levels"}:                "[log] levels: no such key; the nearest is level",
-		{"couchdb", "max_document_size"}: "concerns a database server", {"log", "level"}: "must be one of",
+		{"logs", "level"}:           "[logs]: no such section; known are admins, audit, chttpd",
+		{"log", "levels"}:           "[log] levels: no such key; the nearest is level",
+		{"couchdb", "max_dbs_open"}: "concerns a database server", {"log", "level"}: "must be one of",
 	} {
 		if err := c.Apply(Local{n: "x"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", n, err)

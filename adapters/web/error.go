@@ -34,6 +34,9 @@ var statuses = map[docs.Kind]int{
 var (
 	ErrMissing  = NotFound("missing")
 	ErrEncoding = badType("Only gzip and identity content-encodings are supported")
+	// errBodyLate answers a client that takes too long to send its body.
+	errBodyLate = &Error{http.StatusRequestTimeout, "timeout", "the body of the request did not come in time " +
+		"([limits] body_timeout_sec)"}
 	// errTooLargeToWrite answers a write that does not fit into a transaction. A replication document is
 	// written with the replication that it describes, so all but its other members counts twice.
 	errTooLargeToWrite = tooLarge("what is written at once may have %d bytes; a replication document is kept "+

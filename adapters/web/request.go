@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -26,6 +27,8 @@ type Request struct {
 	Claimed string
 	// Denied says that the login which the request carries was refused.
 	Denied bool
+	// Limits bound what the request can take.
+	Limits Limits
 	// ID is the answer's X-Couch-Request-ID.
 	ID string
 	// Pattern is the path of the request's route, empty if it has none.
@@ -35,6 +38,8 @@ type Request struct {
 	Admin bool
 
 	params  []param
+	budget  *budget
+	held    int64 // of the budget
 	notes   []slog.Attr
 	status  int  // of the answer, once its status line is written
 	changes bool // the route changes something
@@ -127,20 +132,31 @@ func (q *Request) ReadBody(limit int64) ([]byte, error) {
 	default:
 		return nil, ErrEncoding
 	}
-	all, err := io.ReadAll(io.LimitReader(body, limit+1))
+	return q.ReadPart(body, limit)
+}
+
+// ReadPart reads a part of the body, of at most limit bytes, whose JSON must not be nested too deep.
+func (q *Request) ReadPart(body io.Reader, limit int64) ([]byte, error) {
+	all, err := io.ReadAll(io.LimitReader(rationed{body, q}, limit+1))
 	if err != nil {
 		return nil, ReadError(err)
 	}
 	if int64(len(all)) > limit {
 		return nil, TooLarge(limit)
 	}
-	return all, nil
+	return all, q.checkDepth(all)
 }
 
 // ReadError answers a request whose body cannot be read.
 func ReadError(err error) error {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		return TooLarge(over.Limit)
+	}
+	if errors.Is(err, errBusy) {
+		return errBusy
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errBodyLate
 	}
 	return BadRequest("the request body cannot be read: %v", err)
 }

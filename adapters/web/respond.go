@@ -36,6 +36,11 @@ func (q *Request) fail(err error) {
 	_ = q.SendJSON(answer.Status, answer)
 }
 
+// Refuse answers a request that no router has seen with an error. A client that is gone needs no answer.
+func Refuse(w http.ResponseWriter, r *http.Request, err *Error) {
+	_ = (&Request{Request: r, W: w}).SendJSON(err.Status, err)
+}
+
 var asGiven = json.JoinOptions(
 	jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true),
 	json.Deterministic(true),

@@ -41,8 +41,12 @@ type Router struct {
 	// it is over.
 	Record func(q *Request, took time.Duration)
 
+	// Limits are those of requests, which may change at any time. Nil stands for the defaults.
+	Limits func() Limits
+
 	guard     Access
 	endpoints []*endpoint
+	bodies    budget
 }
 
 // endpoint is a path with its routes by method.
@@ -75,7 +79,12 @@ func NewRouter(guard Access, routes []Route) *Router {
 // ServeHTTP answers a request.
 func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h := w.Header()
-	q := &Request{Request: hr, W: w, ID: requestID()}
+	q := &Request{Request: hr, W: w, ID: requestID(), budget: &r.bodies}
+	if r.Limits != nil {
+		q.Limits = r.Limits()
+	}
+	q.Limits = q.Limits.orDefault()
+	defer q.release()
 	h.Set("Server", "couchrelay")
 	h.Set("X-Couch-Request-ID", q.ID)
 	h.Set("X-CouchDB-Body-Time", "0")

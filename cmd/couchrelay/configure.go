@@ -329,6 +329,8 @@ func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
 	c.AuditFile, c.TrustedProxies = "", nil
+	c.Limits = config.Limits{HeaderTime: c.Limits.HeaderTime, HeaderBytes: c.Limits.HeaderBytes,
+		IdleTime: c.Limits.IdleTime}
 	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid

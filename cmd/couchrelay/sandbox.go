@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/web/couchdb"
 	"couchrelay/core/docs"
@@ -41,7 +42,7 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
 	b.server = newServer(couchdb.New(couchdb.Options{
 		Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16),
-	}), logger)
+	}), config.Default().Limits, logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("sandbox_failed", "error", err)

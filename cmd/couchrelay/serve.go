@@ -21,6 +21,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/fdb"
 	"couchrelay/adapters/journal"
+	"couchrelay/adapters/web/door"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 
@@ -56,7 +57,7 @@ func (s *serveCommand) Run() error {
 	logLevel.Set(logLevels[c.LogLevel])
 	if len(c.Skipped) > 0 {
 		logger.Info("config_skipped", "names", strings.Join(c.Skipped, ", "),
-			"detail", "they concern a database server")
+			"detail", "they concern a database server, or cannot be done here")
 	}
 	for _, name := range c.Ignored {
 		logger.Warn("config_ignored", "name", name)
@@ -284,9 +285,10 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 		started <- err // for below
 	case <-time.After(startGrace):
 	}
-	server := newServer(entry, logger)
+	server := newServer(entry, svc.started.Limits, logger)
+	connections := door.NewConnections(limits(svc), trusted(svc), logger)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(connections.Listener(listener, true)) }()
 	err = <-started
 	if err == nil && began != nil {
 		err = began()

@@ -5,30 +5,35 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/web/door"
 	"couchrelay/adapters/web/front"
 )
 
-// newServer returns a server for a handler, with bounds on the time and memory that a slow client can take.
-func newServer(h http.Handler, logger *slog.Logger) *http.Server {
+// newServer returns a server for a handler, with bounds on the time and memory that a slow client can take. It speaks
+// HTTP/1 only, as CouchDB does.
+func newServer(h http.Handler, l config.Limits, logger *slog.Logger) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler: reportPanics(h, logger), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10,
-		ErrorLog:       slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		Handler: reportPanics(h, logger), ReadHeaderTimeout: l.HeaderTime, IdleTimeout: l.IdleTime,
+		MaxHeaderBytes: l.HeaderBytes, Protocols: protocols,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 
 // newEntry returns the handler of all requests: the service, or a front that asks it about replications alone.
 func newEntry(couchDB string, own *service) (http.Handler, error) {
 	if couchDB == "" {
-		return own, nil
+		return door.Bounded(limits(own), own), nil
 	}
 	couch, err := front.ParseURL(couchDB)
 	if err != nil {
 		return nil, fmt.Errorf("[front] couchdb: %w", err)
 	}
-	return front.New(front.Options{CouchDB: couch, Service: own, Node: own.NodeName, Logger: own.logger}), nil
+	both := front.New(front.Options{CouchDB: couch, Service: own, Node: own.NodeName, Logger: own.logger})
+	return door.Bounded(limits(own), both), nil
 }
 
 // reportPanics logs the panics of a handler as errors and cuts the connection. net/http alone would log them

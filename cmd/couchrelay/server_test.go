@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"couchrelay/adapters/config"
 )
 
 // TestPanicsAreLogged: a panic in a handler is logged as an error, with its stack. A connection that a
@@ -19,7 +21,7 @@ func TestPanicsAreLogged(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 		panic(errors.New("a bug"))
-	}), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})))
+	}), config.Default().Limits, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/seal"
+	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/door"
 	"couchrelay/adapters/web/login"
 	"couchrelay/adapters/web/relay"
@@ -142,12 +143,13 @@ func (s *service) serve(store *jobstore.Store) {
 			s.mu.Unlock()
 			return l.Numbers(ctx)
 		},
+		Limits: func() web.Limits {
+			l := inForce(s).Limits
+			return web.Limits{Request: int64(l.Request), Document: int64(l.Document), Attachment: int64(l.Attachment),
+				Depth: l.Depth, Memory: int64(l.Memory)}
+		},
 	})
-	h = door.BehindProxies(func() []netip.Prefix {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.config.TrustedProxies
-	}, h)
+	h = door.BehindProxies(trusted(s), h)
 	s.handler.Store(&h)
 }
 
@@ -212,10 +214,23 @@ func (s *service) NodeName() string {
 func (s *service) Roles() node.Roles { return s.roles }
 
 // MaintenanceMode is relay.Host's.
-func (s *service) MaintenanceMode() string {
+func (s *service) MaintenanceMode() string { return inForce(s).Maintenance }
+
+// inForce is the configuration in force. Nothing changes what it returns.
+func inForce(s *service) config.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.config.Maintenance
+	return s.config
+}
+
+// limits returns those of clients, as they are in force when it is called.
+func limits(s *service) func() config.Limits {
+	return func() config.Limits { return inForce(s).Limits }
+}
+
+// trusted returns the proxies that say from where requests come, likewise.
+func trusted(s *service) func() []netip.Prefix {
+	return func() []netip.Prefix { return inForce(s).TrustedProxies }
 }
 
 func randomBytes(n int) []byte {

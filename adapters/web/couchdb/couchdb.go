@@ -28,7 +28,6 @@ type Options struct {
 	// the names of all databases. Without them everybody may do everything.
 	Access, List web.Access
 	Clock        clock.Clock // nil for the real one
-	Limits       Limits
 
 	// Members are names with an underscore that documents may have besides CouchDB's own.
 	Members []string
@@ -49,22 +48,19 @@ type Options struct {
 
 	UUID     string   // of the server, as GET / tells
 	Features []string // likewise
+	// Limits are those of a server that New returns.
+	Limits web.Limits
 }
 
 // version is the version of CouchDB's interface, as GET / tells.
 const version = "3.5.0"
 
-// Limits of requests in bytes; 0 is the default.
-type Limits struct {
-	Document   int64 // body of one document without attachments, 8,000,000
-	Attachment int64 // stored bytes of one attachment, 1 GiB
-	Request    int64 // a request that has to be in memory: everything but attachments, 64 MiB
-}
-
 // New returns a server of databases alone.
 func New(o Options) http.Handler {
 	up := func(q *web.Request) error { return q.SendRaw(http.StatusOK, []byte(`{"status":"ok","seeds":{}}`)) }
-	return web.NewRouter(nil, append([]web.Route{{Method: "GET", Path: "/_up", Handler: up}}, Routes(o)...))
+	r := web.NewRouter(nil, append([]web.Route{{Method: "GET", Path: "/_up", Handler: up}}, Routes(o)...))
+	r.Limits = func() web.Limits { return o.Limits }
+	return r
 }
 
 // Routes returns the endpoints of databases: /, /_uuids, /_all_dbs and all below /{db}, which takes every
@@ -73,16 +69,7 @@ func Routes(o Options) []web.Route {
 	if o.Clock == nil {
 		o.Clock = clock.New()
 	}
-	orDefault(&o.Limits.Document, docs.MaxBody)
-	orDefault(&o.Limits.Attachment, 1<<30)
-	orDefault(&o.Limits.Request, 64<<20)
 	return (&server{o}).routes()
-}
-
-func orDefault(limit *int64, value int64) {
-	if *limit == 0 {
-		*limit = value
-	}
 }
 
 type server struct{ Options }

@@ -24,7 +24,7 @@ import (
 )
 
 func TestLimits(t *testing.T) {
-	s := newSite(t, func(o *Options) { o.Limits = Limits{Document: 100, Attachment: 1000, Request: 2000} })
+	s := newSite(t, func(o *Options) { o.Limits = web.Limits{Document: 100, Attachment: 1000, Request: 2000} })
 	long := strings.Repeat("x", 100)
 	s.Fails(`PUT /db/a {"t":"`+long+`"}`, 413, "document_too_large", "")
 	s.Fails(`POST /db {"_id":"b","t":"`+long+`"}`, 413, "document_too_large", "b")

@@ -32,12 +32,9 @@ func (q *request) receiveRelated(boundary string) (d *docs.Document, uploads []*
 	if err != nil {
 		return nil, nil, web.ReadError(err)
 	}
-	raw, err := io.ReadAll(io.LimitReader(first, q.Limits.Request+1))
+	raw, err := q.ReadPart(first, q.Limits.Request)
 	if err != nil {
-		return nil, nil, web.ReadError(err)
-	}
-	if int64(len(raw)) > q.Limits.Request {
-		return nil, nil, web.TooLarge(q.Limits.Request)
+		return nil, nil, err
 	}
 	if d, err = q.parse(raw); err != nil {
 		return nil, nil, err

@@ -84,7 +84,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.isService(r.URL.EscapedPath()):
 		f.Service.ServeHTTP(w, r)
 	case strings.Contains(strings.Join(r.Header.Values("Via"), ","), f.via):
-		refuse(w, r, &web.Error{Status: http.StatusLoopDetected, Name: "loop_detected",
+		web.Refuse(w, r, &web.Error{Status: http.StatusLoopDetected, Name: "loop_detected",
 			Reason: "[front] couchdb leads back to this service; it must be the address of a CouchDB"})
 	default:
 		f.proxy.ServeHTTP(w, r)
@@ -125,7 +125,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client is gone
 	}
 	f.Logger.Warn("front_failed", "method", r.Method, "path", r.URL.Path, "error", err)
-	refuse(w, r, &web.Error{Status: http.StatusBadGateway, Name: "bad_gateway",
+	web.Refuse(w, r, &web.Error{Status: http.StatusBadGateway, Name: "bad_gateway",
 		Reason: "the CouchDB behind this address does not answer: " + describe(err)})
 }
 
@@ -136,9 +136,4 @@ func describe(err error) string {
 		return fmt.Sprintf("%s: %v", op.Op, op.Err)
 	}
 	return "the connection broke"
-}
-
-// refuse answers with an error, as all of the service does. A client that is gone needs no answer.
-func refuse(w http.ResponseWriter, r *http.Request, err *web.Error) {
-	_ = (&web.Request{Request: r, W: w}).SendJSON(err.Status, err)
 }

@@ -37,6 +37,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Record, unless nil, is told of each request that changes something, and of each refused login; see web.Router.
 	Record func(q *web.Request, took time.Duration)
+	// Limits are those of requests; see web.Router.
+	Limits func() web.Limits
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
 	// web.WhileAvailable. Nil stands for a store that never does.
 	Available func() context.Context
@@ -56,7 +58,7 @@ func New(o Options) http.Handler {
 	}
 	s := &service{Options: o, began: o.Clock.Now()}
 	router := web.NewRouter(o.Login.Guard, s.routes())
-	router.Record = o.Record
+	router.Record, router.Limits = o.Record, o.Limits
 	if o.Available == nil {
 		return router
 	}

@@ -20,7 +20,7 @@ const maxReplicateBody = 8 << 20
 // known, a one-shot when it is over; a client that goes away earlier does not stop it. If another job has the
 // replication, a document's say, there is nothing to start: the answer names that job.
 func (s *service) replicate(q *web.Request) error {
-	body, err := q.JSONBody(maxReplicateBody)
+	body, err := q.JSONBody(min(maxReplicateBody, q.Limits.Request))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,85 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"couchrelay/core/docs"
+)
+
+// Limits bound what a request can take. 0 stands for the default.
+type Limits struct {
+	Request    int64 // bytes of a body that has to be in memory: everything but attachments; 64 MiB
+	Document   int64 // bytes of one document without attachments; 8,000,000
+	Attachment int64 // stored bytes of one attachment; 1 GiB
+	Depth      int   // of JSON; 1000
+	Memory     int64 // bytes of all bodies that are in memory; 512 MiB
+}
+
+// orDefault returns limits without a 0.
+func (l Limits) orDefault() Limits {
+	bound := func(field *int64, value int64) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	bound(&l.Request, 64<<20)
+	bound(&l.Document, docs.MaxBody)
+	bound(&l.Attachment, 1<<30)
+	bound(&l.Memory, 512<<20)
+	if l.Depth == 0 {
+		l.Depth = 1000
+	}
+	return l
+}
+
+// budget is the memory of a router for bodies.
+type budget struct{ taken atomic.Int64 }
+
+var errBusy = &Error{http.StatusServiceUnavailable, "service_unavailable",
+	"the bodies of other requests take all the memory that there is for bodies ([limits] max_body_memory)"}
+
+// rationed is a body that takes memory for what is read, as long as there is some.
+type rationed struct {
+	io.Reader
+	q *Request
+}
+
+func (r rationed) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.q.held += int64(n)
+	if b := r.q.budget; b != nil && b.taken.Add(int64(n)) > r.q.Limits.Memory {
+		return 0, errBusy
+	}
+	return n, err
+}
+
+// release gives the memory of a request back.
+func (q *Request) release() {
+	if q.budget != nil {
+		q.budget.taken.Add(-q.held)
+	}
+}
+
+// checkDepth refuses JSON that is nested deeper than a request's may be. It reads no further than that, and leaves
+// other mistakes to parsers.
+func (q *Request) checkDepth(text []byte) error {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > q.Limits.Depth {
+				return BadRequest("the JSON is nested more than %d deep", q.Limits.Depth)
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endless is a body that never ends, and counts what was read of it.
+type endless struct {
+	text string
+	n    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.text[e.n%len(e.text)]
+		e.n++
+	}
+	return len(p), nil
+}
+
+// TestDepth: JSON that is nested too deep is refused before it is parsed; brackets in strings do not count.
+func TestDepth(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat(`[{"a":`, n/2) + "1" + strings.Repeat("}]", n/2) }
+	for body, bad := range map[string]bool{
+		deep(20): false, deep(22): true, `"` + strings.Repeat("[", 50) + `"`: false,
+		`["\"` + strings.Repeat("[", 50) + `"]`: false, `["\\",` + strings.Repeat("[", 20): true,
+		strings.Repeat("[]", 50): false,
+	} {
+		q := &Request{Request: httptest.NewRequest("PUT", "/", strings.NewReader(body)), Limits: Limits{Depth: 20}}
+		if _, err := q.ReadBody(1000); (err != nil) != bad || bad && err.Error() !=
+			"bad_request: the JSON is nested more than 20 deep" {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	text := []byte(strings.Repeat(`{"a":`, 2_000_000))
+	q := &Request{Limits: Limits{}.orDefault()}
+	began := time.Now()
+	for range 1000 {
+		if q.checkDepth(text) == nil {
+			t.Fatal("accepted")
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("10 MB of nested JSON took %s to refuse 1000 times", took)
+	}
+}
+
+// TestMemory: bodies of all requests together take the memory that there is for them, and give it back when the
+// requests are over, whatever became of them.
+func TestMemory(t *testing.T) {
+	var inside func()
+	r := NewRouter(nil, []Route{{Method: "PUT", Path: "/{a}", Handler: func(q *Request) error {
+		if _, err := q.ReadBody(100_000); err != nil {
+			return err
+		}
+		if inside != nil {
+			again := inside
+			inside = nil
+			again()
+		}
+		return q.SendJSON(200, OK)
+	}}})
+	r.Limits = func() Limits { return Limits{Memory: 100_000} }
+	put := func(body io.Reader) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "PUT", "/a", body))
+		return w
+	}
+	half := strings.Repeat("x", 60_000)
+	for i := range 3 {
+		inner := 0
+		inside = func() {
+			w := put(strings.NewReader(half))
+			inner = w.Code
+			if w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "max_body_memory") {
+				t.Errorf("%v %s", w.Header(), w.Body)
+			}
+		}
+		if w := put(strings.NewReader(half)); w.Code != 200 || inner != 503 {
+			t.Errorf("%d: %d, and within it %d", i, w.Code, inner)
+		}
+	}
+	body := &endless{text: "x"}
+	if w := put(body); w.Code != 413 && w.Code != 503 || body.n > 200_000 {
+		t.Errorf("%d after %d bytes", w.Code, body.n)
+	}
+	if left := r.bodies.taken.Load(); left != 0 {
+		t.Errorf("%d bytes are not given back", left)
+	}
+}
+
+// TestBodyThatIsLate: a deadline of the connection is answered as one.
+func TestBodyThatIsLate(t *testing.T) {
+	if err := ReadError(fmt.Errorf("read: %w", os.ErrDeadlineExceeded)); !errors.Is(err, errBodyLate) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLimits: limits of bodies and URLs are live, those of headers wait for the next start, and each is refused where
+// it makes no sense.
+func TestLimits(t *testing.T) {
+	r := newRig(t)
+	doc := r.body(`,"more":"` + strings.Repeat("x", 2000) + `"`)
+	deep := r.body(`,"more":` + strings.Repeat("[", 20) + strings.Repeat("]", 20))
+	r.want(201, "PUT", "_replicator/long", doc)
+	r.want(201, "PUT", "_replicator/deep", deep)
+	url := "_replicator?x=" + strings.Repeat("x", 1000)
+	r.want(200, "GET", url, "")
+	for _, c := range []struct{ key, value, method, path, body, error string }{
+		{"couchdb/max_document_size", "1000", "PUT", "_replicator/a", doc, "document_too_large"},
+		{"chttpd/max_http_request_size", "1500", "PUT", "_replicator/a", doc, "too_large"},
+		{"chttpd/max_http_request_size", "1500", "POST", "_replicate", doc, "too_large"},
+		{"limits/max_json_depth", "10", "PUT", "_replicator/b", deep, "bad_request"},
+		{"chttpd/max_uri_length", "900", "GET", url, "", "too_long"},
+	} {
+		r.want(200, "PUT", "_node/_local/_config/"+c.key, `"`+c.value+`"`)
+		if _, got := r.call(c.method, c.path, c.body); got["error"] != c.error {
+			t.Errorf("%s = %s: %v", c.key, c.value, got)
+		}
+		r.want(200, "DELETE", "_node/_local/_config/"+c.key, "")
+	}
+	for key, value := range map[string]string{
+		"couchdb/max_document_size": "9000000", "couchdb/max_attachment_size": "infinity",
+		"limits/max_json_depth":    "1001",
+		"limits/write_timeout_sec": "0", "chttpd/max_connections": "0", "limits/max_body_memory": "1",
+	} {
+		got := r.want(400, "PUT", "_node/_local/_config/"+key, `"`+value+`"`)
+		if !strings.Contains(got["reason"].(string), value+": must be ") {
+			t.Errorf("%s: %v", key, got)
+		}
+	}
+	before := r.want(200, "GET", "_scheduler/docs", "")
+	nested := `{"source":` + strings.Repeat(`{"a":`, 2_000_000)
+	for _, path := range []string{"_replicator/c", "_replicate", "_replicator/_bulk_docs"} {
+		method := "POST"
+		if path == "_replicator/c" {
+			method = "PUT"
+		}
+		if status, got := r.call(method, path, nested); status/100 != 4 {
+			t.Errorf("10 MB of nested JSON to %s: %d %v", path, status, got)
+		}
+	}
+	if after := r.want(200, "GET", "_scheduler/docs", ""); after["total_rows"] != before["total_rows"] {
+		t.Errorf("%v, before %v", after, before)
+	}
+}
