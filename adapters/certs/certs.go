@@ -1,4 +1,5 @@
-// Package certs reads the certificates and keys with which connections to endpoints are secured.
+// Package certs reads the certificates and keys with which connections are secured: those to endpoints, and those of
+// clients.
 package certs
 
 import (
@@ -46,11 +47,11 @@ func Client(c config.TLS, problem func(server string, err error)) (*tls.Config, 
 	return t, nil
 }
 
-var errDepth = errors.New("between the certificate of the server and a trusted one lie more than " +
+var errDepth = errors.New("between the certificate that is shown and a trusted one lie more than " +
 	"ssl_certificate_max_depth allows")
 
-// checkDepth returns an error unless one of the chains, each from a server's certificate to a trusted one, is short
-// enough.
+// checkDepth returns an error unless one of the chains, each from the certificate that is shown to a trusted one, is
+// short enough.
 func checkDepth(chains [][]*x509.Certificate, depth int) error {
 	for _, chain := range chains {
 		if len(chain)-2 <= depth {

@@ -26,6 +26,7 @@ type Config struct {
 	// TrustedProxies are believed when they say from where a request comes ([chttpd] trusted_proxies).
 	TrustedProxies []netip.Prefix
 	Limits         Limits
+	SSL            SSL
 	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
 	FrontCouchDB string
 	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store
@@ -68,7 +69,7 @@ func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
 		Admins: map[string]string{}, Profiles: map[string]config.TLS{},
-		Auth: defaultAuth(), Limits: defaultLimits(), Secrets: Secrets{Encrypt: true},
+		Auth: defaultAuth(), Limits: defaultLimits(), SSL: defaultSSL(), Secrets: Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
@@ -164,7 +165,7 @@ func (c *Config) Check() error {
 	if c.Replicator.Parse.Local == "" {
 		c.Replicator.Parse.Local = c.FrontCouchDB
 	}
-	if err := c.checkProfiles(); err != nil {
+	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
 		return err
 	}
 	return c.Settings.Check()

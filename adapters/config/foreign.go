@@ -76,6 +76,13 @@ func foreignKeys(section string) ([]string, bool) {
 	return strings.Fields(keys), has
 }
 
+// alternatives are why couchrelay does not have keys of CouchDB's that concern it, and what there is instead.
+var alternatives = map[Name]string{
+	{"ssl", "verify_fun"}: "names a function in Erlang; cacert_file and ssl_certificate_max_depth say which " +
+		"certificates of clients are accepted",
+	{"ssl", "signature_algs"}: "cannot be chosen; those that are not safe are not accepted",
+}
+
 // isForeign reports whether only CouchDB has this key.
 func isForeign(n Name) bool {
 	keys, _ := foreignKeys(n.Section)
@@ -84,6 +91,9 @@ func isForeign(n Name) bool {
 
 // unknown is the error of a key that a section of the table does not have.
 func unknown(n Name) error {
+	if why, is := alternatives[n]; is {
+		return fmt.Errorf("%s: %w", n, refusal(why))
+	}
 	if isForeign(n) {
 		return fmt.Errorf("%s: %w", n, ErrForeign)
 	}

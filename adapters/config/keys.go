@@ -49,6 +49,7 @@ var sections = map[string]config.Section[Config]{
 		},
 	}, documentKeys...),
 	"limits": limitKeys,
+	"ssl":    sslKeys,
 	"node_types": {
 		{
 			Name: "api_frontend",
@@ -129,7 +130,8 @@ const Masked = "*****"
 
 // IsSecret reports whether the value of a key is never shown.
 func IsSecret(n Name) bool {
-	return n.Section == "admins" || n.Section == "jwt_keys" || n == Name{"chttpd_auth", "secret"}
+	return n.Section == "admins" || n.Section == "jwt_keys" || n == Name{"chttpd_auth", "secret"} ||
+		n == Name{"ssl", "password"}
 }
 
 // Exists reports whether there is such a key; any account, admin and key of tokens may be one.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/audit"
+	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
@@ -116,8 +117,13 @@ func (s *service) put(c config.Config) error {
 	if err := s.login.Configure(c.Admins, c.Auth); err != nil {
 		return err
 	}
-	if err := s.audit.Open(c.AuditFile); err != nil {
+	if err := s.entrance.audit.Open(c.AuditFile); err != nil {
 		s.logger.Error("audit_failed", "error", err, "detail", "the file that is open stays in use")
+	}
+	if s.entrance.tls != nil && c.SSL.Enable {
+		if err := s.entrance.tls.Configure(c.SSL.Listening); err != nil {
+			s.logger.Warn("certificate", "of", "the listener, of which the last one stays in use", "error", err)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,13 +146,18 @@ func (s *service) checkSafe(c config.Config) error {
 		return errors.New("[admins]: the last admin cannot be removed, since every client that reaches the service " +
 			"would have all rights then; set another one first")
 	}
-	if old.BindAddress != c.BindAddress {
+	if old.BindAddress != c.BindAddress || old.SSL.BindAddress != c.SSL.BindAddress {
 		if err := checkExposure(c); err != nil {
 			return err
 		}
 	}
 	if err := login.CheckAdmins(c.Admins); err != nil {
 		return err
+	}
+	if c.SSL.Enable && !reflect.DeepEqual(old.SSL, c.SSL) {
+		if _, err := c.SSL.Read(); err != nil {
+			return err
+		}
 	}
 	if old.AuditFile != c.AuditFile {
 		if err := audit.Check(c.AuditFile); err != nil {
@@ -329,6 +340,7 @@ func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
 	c.AuditFile, c.TrustedProxies = "", nil
+	c.SSL.Listening = certs.Listening{}
 	c.Limits = config.Limits{HeaderTime: c.Limits.HeaderTime, HeaderBytes: c.Limits.HeaderBytes,
 		IdleTime: c.Limits.IdleTime}
 	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them

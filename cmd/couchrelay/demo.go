@@ -85,7 +85,7 @@ func demoService(logger *slog.Logger) (stop func(), url string, err error) {
 		return nil, "", err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, cancel, svc, listener, logger, nil) }()
+	go func() { ended <- serve(ctx, cancel, svc, doors{plain: listener}, logger, nil) }()
 	return func() {
 		cancel()
 		<-ended

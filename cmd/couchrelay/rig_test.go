@@ -28,6 +28,7 @@ type rig struct {
 	svc            *service
 	keyPrefix      string
 	url            string
+	secureURL      string // empty without TLS
 	stop           func()
 	log            *syncBuffer
 	record         *eventlog.Writer // of the next start
@@ -96,6 +97,13 @@ func (r *rig) start(c config.Config) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	entrance := doors{plain: listener}
+	if c.SSL.Enable {
+		if entrance.secure, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			r.t.Fatal(err)
+		}
+		r.secureURL = "https://" + entrance.secure.Addr().String() + "/"
+	}
 	db := r.open()
 	c.KeyPrefix = r.keyPrefix
 	c.Node.StartupJitter = 0
@@ -110,7 +118,7 @@ func (r *rig) start(c config.Config) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := serve(ctx, cancel, svc, listener, logger, nil); err != nil {
+		if err := serve(ctx, cancel, svc, entrance, logger, nil); err != nil {
 			r.t.Error(err)
 		}
 	}()

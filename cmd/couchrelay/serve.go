@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,11 +63,11 @@ func (s *serveCommand) Run() error {
 	for _, name := range c.Ignored {
 		logger.Warn("config_ignored", "name", name)
 	}
-	listener, err := listen(c)
+	doors, err := listen(c)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer doors.Close()
 	db, err := openStore(s.Store, c.KeyPrefix, logger)
 	if err != nil {
 		return err
@@ -90,10 +91,9 @@ func (s *serveCommand) Run() error {
 	ended := make(chan struct{})
 	defer close(ended)
 	go s.reload(ctx, ended, svc, logger)
-	return serve(ctx, stop, svc, listener, logger, func() error {
-		fmt.Printf("couchrelay %s serves http://%s/ (jobs in %s, server uuid %s)\n", version,
-			listener.Addr(), s.Store, svc.uuid)
-		return s.openSandbox(ended, listener.Addr().String(), logger)
+	return serve(ctx, stop, svc, doors, logger, func() error {
+		fmt.Printf("couchrelay %s serves %s (jobs in %s, server uuid %s)\n", version, doors, s.Store, svc.uuid)
+		return s.openSandbox(ended, doors.plain.Addr().String(), logger)
 	})
 }
 
@@ -239,25 +239,57 @@ func checkExposure(c config.Config) error {
 	if c.Guarded() {
 		return nil
 	}
-	ips, err := net.LookupIP(c.BindAddress)
-	if err != nil {
-		return fmt.Errorf("[chttpd] bind_address = %s: %w", c.BindAddress, err)
-	}
-	for _, ip := range ips {
-		if !ip.IsLoopback() {
-			return fmt.Errorf("[chttpd] bind_address = %s: is reachable from other machines, but there is no admin: "+
-				"add one to [admins] or use 127.0.0.1", c.BindAddress)
+	for section, address := range map[string]string{"chttpd": c.BindAddress, "ssl": c.SecureAddress()} {
+		ips, err := net.LookupIP(address)
+		if err != nil {
+			return fmt.Errorf("[%s] bind_address = %s: %w", section, address, err)
+		}
+		for _, ip := range ips {
+			if !ip.IsLoopback() {
+				return fmt.Errorf("[%s] bind_address = %s: is reachable from other machines, but there is no admin: "+
+					"add one to [admins] or use 127.0.0.1", section, address)
+			}
 		}
 	}
 	return nil
 }
 
-// listen opens the port.
-func listen(c config.Config) (net.Listener, error) {
+// doors are where clients come in. There may be none with TLS.
+type doors struct{ plain, secure net.Listener }
+
+// listen opens the ports.
+func listen(c config.Config) (d doors, err error) {
 	if err := checkExposure(c); err != nil {
-		return nil, err
+		return d, err
 	}
-	return net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port)))
+	if d.plain, err = net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(c.Port))); err != nil {
+		return d, err
+	}
+	if c.SSL.Enable {
+		d.secure, err = net.Listen("tcp", net.JoinHostPort(c.SecureAddress(), strconv.Itoa(c.SSL.Port)))
+		if err != nil {
+			_ = d.plain.Close()
+			return d, fmt.Errorf("[ssl] port: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// String are the URLs.
+func (d doors) String() string {
+	urls := "http://" + d.plain.Addr().String() + "/"
+	if d.secure != nil {
+		urls += " and https://" + d.secure.Addr().String() + "/"
+	}
+	return urls
+}
+
+// Close closes the ports.
+func (d doors) Close() error {
+	if d.secure == nil {
+		return d.plain.Close()
+	}
+	return errors.Join(d.plain.Close(), d.secure.Close())
 }
 
 // startGrace is the time that a store takes at most which answers as it should.
@@ -271,9 +303,9 @@ const startGrace = time.Second
 //
 // When the store has ended for good, the runs stop as well. serve then returns the store's error, so that the
 // process ends with status 1 and its supervisor starts it again.
-func serve(ctx context.Context, stop func(), svc *service, listener net.Listener, logger *slog.Logger,
+func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog.Logger,
 	began func() error) error {
-	defer svc.audit.Close()
+	defer svc.entrance.audit.Close()
 	entry, err := newEntry(svc.started.FrontCouchDB, svc)
 	if err != nil {
 		return err
@@ -287,8 +319,12 @@ func serve(ctx context.Context, stop func(), svc *service, listener net.Listener
 	}
 	server := newServer(entry, svc.started.Limits, logger)
 	connections := door.NewConnections(limits(svc), trusted(svc), logger)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(connections.Listener(listener, true)) }()
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(connections.Listener(d.plain, true)) }()
+	if d.secure != nil {
+		secure := tls.NewListener(connections.Listener(d.secure, false), svc.entrance.tls.Config())
+		go func() { failed <- server.Serve(secure) }()
+	}
 	err = <-started
 	if err == nil && began != nil {
 		err = began()

@@ -76,7 +76,7 @@ func TestStoreEnds(t *testing.T) {
 		r.url = "http://" + listener.Addr().String() + "/"
 		ctx, signal := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- serve(ctx, signal, svc, listener, logger, nil) }()
+		go func() { ended <- serve(ctx, signal, svc, doors{plain: listener}, logger, nil) }()
 		r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
 		r.await("the run", func() bool { return request("GET", r.target.url+"copy/doc4", nil, nil) == nil })
 		id, _ := r.want(200, "GET", "_scheduler/docs/_replicator/r", "")["id"].(string)

@@ -37,16 +37,16 @@ import (
 // service is the parts of a couchrelay service, put together on a store. While its store is not prepared yet,
 // it answers 503 to the requests that need the store, and serves all others.
 type service struct {
-	db      sealedStore // closed by its opener, not by the service
-	name    string      // of the node, as configured
-	log     *eventlog.Writer
-	logger  *slog.Logger
-	roles   node.Roles // of this process; the configuration can change them at the next start only
-	outside outside
-	started config.Config // with which the process began
-	handler atomic.Pointer[http.Handler]
-	login   *login.Login
-	audit   *audit.Log
+	db       sealedStore // closed by its opener, not by the service
+	name     string      // of the node, as configured
+	log      *eventlog.Writer
+	logger   *slog.Logger
+	roles    node.Roles // of this process; the configuration can change them at the next start only
+	outside  outside
+	started  config.Config // with which the process began
+	handler  atomic.Pointer[http.Handler]
+	login    *login.Login
+	entrance entrance
 
 	// Set by prepare, before it closes prepared.
 	store    *jobstore.Store
@@ -63,6 +63,12 @@ type service struct {
 	delayed error         // the last error of the start
 }
 
+// entrance is what requests meet before the service.
+type entrance struct {
+	audit *audit.Log
+	tls   *certs.Server // of the listener; nil if that has none
+}
+
 // newService returns a service that is prepared.
 func newService(ctx context.Context, db store, c config.Config, name string,
 	log *eventlog.Writer, logger *slog.Logger) (*service, error) {
@@ -77,9 +83,15 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
 	s := &service{db: sealing(db, c, logger), name: name, log: log, logger: logger, roles: c.Roles, config: c,
 		started: c, prepared: make(chan struct{}), layers: layers{files: c}}
-	s.audit = audit.New(logger)
-	if err := s.audit.Open(c.AuditFile); err != nil {
+	s.entrance.audit = audit.New(logger)
+	if err := s.entrance.audit.Open(c.AuditFile); err != nil {
 		return nil, err
+	}
+	if c.SSL.Enable {
+		var err error
+		if s.entrance.tls, err = certs.NewServer(c.SSL.Listening, clock.New(), logger); err != nil {
+			return nil, err
+		}
 	}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
@@ -136,7 +148,7 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
-		Available: s.available, Record: s.audit.Record,
+		Available: s.available, Record: s.entrance.audit.Record,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
 			s.mu.Lock()
 			l := s.loop

@@ -154,7 +154,7 @@ func newAbsentRig(t *testing.T) (r *rig, db *absent, ended chan error) {
 	r.url = "http://" + listener.Addr().String() + "/"
 	ctx, signal := context.WithCancel(context.Background())
 	r.stop, ended = signal, make(chan error, 1)
-	go func() { ended <- serve(ctx, signal, svc, listener, logger, nil) }()
+	go func() { ended <- serve(ctx, signal, svc, doors{plain: listener}, logger, nil) }()
 	return r, db, ended
 }
 
