@@ -71,6 +71,7 @@ type Key struct {
 // Authority is a CouchDB that knows the users ([couch_auth]).
 type Authority struct {
 	URL   string        // empty for none
+	None  bool          // whether there is none also behind a front
 	Cache time.Duration // for how long an answer counts
 	Wait  time.Duration // for an answer
 }
@@ -193,7 +194,9 @@ var tokenKeys = config.Section[Config]{
 
 var couchKeys = config.Section[Config]{
 	{
-		Name: "url", Says: "A CouchDB that knows the users: cookies and passwords are checked there.",
+		Name: "url",
+		Says: "A CouchDB that knows the users: cookies and passwords are checked there; " +
+			"that of [front] couchdb unless this says otherwise.",
 		Kind: authorityURL,
 	},
 	{
@@ -313,14 +316,23 @@ var claims = config.Kind[Config]{
 }
 
 var authorityURL = config.Kind[Config]{
-	Takes:  "the URL of a server, http or https, without a login in it",
+	Takes:  "the URL of a server, http or https, without a login in it, or none",
 	Secret: true, // a wrong one may hold a password
-	Get:    func(c *Config) string { return c.Auth.Couch.URL },
+	Get: func(c *Config) string {
+		if c.Auth.Couch.None {
+			return "none"
+		}
+		return c.Auth.Couch.URL
+	},
 	Set: func(c *Config, v string) error {
+		if c.Auth.Couch.None = v == "none"; c.Auth.Couch.None {
+			c.Auth.Couch.URL = ""
+			return nil
+		}
 		u, err := url.Parse(v)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 			u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("must be the URL of a server, http or https, without a login in it")
+			return errors.New("must be the URL of a server, http or https, without a login in it, or none")
 		}
 		c.Auth.Couch.URL = strings.TrimSuffix(v, "/")
 		return nil

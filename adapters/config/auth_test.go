@@ -13,6 +13,7 @@ func TestAuth(t *testing.T) {
 		"[couch_httpd_auth]\ntimeout = 60":                              "1m",
 		"[jwt_keys]\nhmac:_default = aGVsbG8=":                          Masked,
 		"[couch_auth]\nurl = http://couch:5984/":                        "http://couch:5984",
+		"[couch_auth]\nurl = none":                                      "none",
 		"[chttpd_auth]\nhash_algorithms = sha512":                       "sha512",
 		"[jwt_auth]\nrequired_claims = exp,nbf , {iss, \"My Company\"}": `exp, nbf, {iss, "My Company"}`,
 	} {
@@ -28,6 +29,21 @@ func TestAuth(t *testing.T) {
 		}
 		if got := c.Values()[section][key]; got != told {
 			t.Errorf("%s: told as %q", text, got)
+		}
+	}
+}
+
+// TestAuthorityOfFront: the CouchDB of a front knows the users, unless another one does, or none.
+func TestAuthorityOfFront(t *testing.T) {
+	const front = "[front]\ncouchdb = http://couch:5984/\n"
+	for text, want := range map[string]string{
+		front: "http://couch:5984",
+		front + "[couch_auth]\nurl = http://users": "http://users",
+		front + "[couch_auth]\nurl = none":         "",
+		"[couch_auth]\nurl = none":                 "",
+	} {
+		if c, err := load(t, text); err != nil || c.Auth.Couch.URL != want || c.Guarded() != (want != "") {
+			t.Errorf("%s: users are known at %q, %v", text, c.Auth.Couch.URL, err)
 		}
 	}
 }

@@ -165,6 +165,9 @@ func (c *Config) Check() error {
 	if c.Replicator.Parse.Local == "" {
 		c.Replicator.Parse.Local = c.FrontCouchDB
 	}
+	if c.Auth.Couch.URL == "" && !c.Auth.Couch.None {
+		c.Auth.Couch.URL = strings.TrimSuffix(c.FrontCouchDB, "/")
+	}
 	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
 		return err
 	}

@@ -1,24 +1,39 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
 	"couchrelay/adapters/config"
 )
 
-// TestFront: one address is a CouchDB and the service, and its databases are named without a URL.
-func TestFront(t *testing.T) {
-	r := newRig(t)
-	r.stop()
+// frontOf returns a configuration in front of a CouchDB.
+func frontOf(t *testing.T, couchdb string, settings ...string) config.Config {
+	t.Helper()
 	c := config.Default()
-	if err := c.Set("front", "couchdb", strings.TrimSuffix(r.source.url, "/")); err != nil {
-		t.Fatal(err)
+	for _, setting := range append(settings, "front/couchdb="+strings.TrimSuffix(couchdb, "/")) {
+		name, value, _ := strings.Cut(setting, "=")
+		section, key, _ := strings.Cut(name, "/")
+		if err := c.Set(section, key, value); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r.start(c)
+	return c
+}
+
+// TestFront: one address is a CouchDB and the service, and its databases are named without a URL.
+func TestFront(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	r.start(frontOf(t, r.source.url, "couch_auth/url=none"))
 	r.want(201, "PUT", "orders", "")
 	r.want(201, "PUT", "orders/doc1", `{"value":1}`)
 	answer := r.want(200, "POST", "_replicate", `{"source":"orders","target":"copy","create_target":true}`)
@@ -36,5 +51,54 @@ func TestFront(t *testing.T) {
 	}
 	if info := r.want(200, "GET", "_scheduler/jobs", ""); info["total_rows"] == nil {
 		t.Errorf("jobs: %v", info)
+	}
+}
+
+// TestFrontLogin: the CouchDB of a front knows the users of both, and its databases are open to their jobs, though it
+// is on this machine. All else of the machine is not.
+func TestFrontLogin(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	behind, err := url.Parse(r.source.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	couch := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch name, password, _ := q.BasicAuth(); {
+		case q.URL.Path != "/_session":
+			proxy.ServeHTTP(w, q)
+		case name == "root" && password == "relax":
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"root","roles":["_admin"]}}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(couch.Close)
+	r.start(frontOf(t, couch.URL))
+	as := func(password string) []string {
+		q := http.Request{Header: http.Header{}}
+		q.SetBasicAuth("root", password)
+		return []string{"Authorization", q.Header.Get("Authorization")}
+	}
+	r.want(201, "PUT", "orders", "")
+	const names = `{"source":"orders","target":"copy","create_target":true}`
+	for _, c := range []struct {
+		status int
+		body   string
+		header []string
+	}{
+		{401, names, nil},
+		{401, names, as("wrong")},
+		{200, names, as("relax")},
+	} {
+		if status, answer := r.call("POST", "_replicate", c.body, c.header...); status != c.status {
+			t.Errorf("%s %v: %d %v, want %d", c.body, c.header, status, answer, c.status)
+		}
+	}
+	elsewhere := fmt.Sprintf(`{"source":"orders","target":"%scopy"}`, r.target.url)
+	_, answer := r.call("POST", "_replicate", elsewhere, as("relax")...)
+	if reason := fmt.Sprint(answer); !strings.Contains(reason, "endpoint_denied") {
+		t.Errorf("to another service of the machine: %v", reason)
 	}
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"couchrelay/adapters/certs"
@@ -24,14 +27,31 @@ type gates struct {
 func newGates(c config.Config) *gates {
 	p := reach.Policy{Allow: c.Client.Allow, Deny: c.Client.Deny, Detours: c.Client.Detours}
 	g := &gates{admins: c.Admins, open: p, guarded: p}
-	g.guarded.Guarded = true
+	g.guarded.Guarded, g.guarded.Own = c.Guarded(), ownServer(c.Replicator.Parse.Local)
 	return g
 }
 
-// of returns the policy for the jobs of a user. Without admins the service answers its own machine only, whose users
-// may do everything. Otherwise the jobs of those who are not among them stay away from the machine: it trusts itself.
+// ownServer returns the server that the operator has named for sources and targets without a URL.
+func ownServer(address string) reach.Server {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return reach.Server{}
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return reach.Server{}
+	}
+	return reach.Server{Host: strings.ToLower(u.Hostname()), Port: uint16(n)}
+}
+
+// of returns the policy for the jobs of a user. Without logins the service answers its own machine only, whose users
+// may do everything. Otherwise the jobs of all but the admins of [admins] stay away from the machine: it trusts itself.
 func (g *gates) of(user string) *reach.Policy {
-	if _, admin := g.admins[user]; admin || len(g.admins) == 0 {
+	if _, admin := g.admins[user]; admin {
 		return &g.open
 	}
 	return &g.guarded

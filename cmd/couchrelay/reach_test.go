@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"couchrelay/adapters/config"
+	"couchrelay/core/reach"
 )
 
 // TestGates: admins go everywhere that rules allow, and so does everybody where there are none.
@@ -23,6 +24,12 @@ func TestGates(t *testing.T) {
 		if p := g.of(user); p.Guarded != guarded || p.Allow.String() != "*.a.test, 10.0.0.0/8" || len(p.Deny) != 1 {
 			t.Errorf("%q: %+v", user, p)
 		}
+	}
+	c.Admins = nil
+	c.Auth.Couch.URL, c.Replicator.Parse.Local = "http://couch", "http://Couch"
+	own := reach.Server{Host: "couch", Port: 80}
+	if p := newGates(c).of("bob"); !p.Guarded || p.Own != own {
+		t.Errorf("users of a CouchDB without an admin here: %+v", p)
 	}
 	if bob, eve := g.of("bob"), g.of("eve"); bob != eve {
 		t.Error("connections are not shared")

@@ -16,8 +16,16 @@ type Policy struct {
 	// Guarded keeps connections away from the machine itself and its links, where services trust their neighbours,
 	// unless a network or address of Allow says otherwise: a name may resolve to anything.
 	Guarded bool
+	// Own is a server that the operator shares with all users, wherever it is: Guarded does not keep them from it.
+	Own Server
 	// Detours lead connections elsewhere. The operator names their targets, which are not checked.
 	Detours Detours
+}
+
+// Server is a host, in small letters, and a port. The zero Server is none.
+type Server struct {
+	Host string
+	Port uint16
 }
 
 // Refusal is the error of a connection that a Policy does not allow.
@@ -56,7 +64,7 @@ func (p *Policy) Address(host string, addr netip.Addr, port uint16) error {
 	if r := p.Deny.find(name, addr, port); r != nil {
 		return &Refusal{shown, "endpoint_deny has " + r.String()}
 	}
-	if p.Guarded && isGuarded(addr) && !p.Allow.opens(addr, port) {
+	if p.Guarded && isGuarded(addr) && !p.Allow.opens(addr, port) && p.Own != (Server{canonical(host), port}) {
 		return &Refusal{shown, guardRule}
 	}
 	if len(p.Allow) > 0 && p.Allow.find(name, addr, port) == nil {

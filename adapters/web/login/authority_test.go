@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Cookies of a CouchDB with a secret of its own: ann:TIME:good, ann:TIME:old and ann:TIME:forged.
+// Cookies of a CouchDB with a secret of its own: ann:TIME:good, ann:TIME:old, ann:TIME:forged, adm:TIME:good.
 const (
+	admsCookie   = "YWRtOjY4NEVFMTgwOmdvb2Q"
 	goodCookie   = "YW5uOjY4NEVFMTgwOmdvb2Q"
 	oldCookie    = "YW5uOjY4NEVFMTAwOm9sZA"
 	forgedCookie = "YW5uOjY4NEVFMTAwOmZvcmdlZA"
@@ -52,6 +53,8 @@ func newAuthority(t *testing.T) *authority {
 		case q.Method == "GET" && (cookie == goodCookie || name == "ann" && password == "secret" ||
 			q.Header.Get("Authorization") == "Bearer t"):
 			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"ann","roles":["dev"]},"info":{}}`)
+		case q.Method == "GET" && cookie == admsCookie:
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"adm","roles":["_admin"]},"info":{}}`)
 		case q.Method == "GET" && name == "":
 			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":null,"roles":[]},"info":{}}`)
 		default:
@@ -89,6 +92,7 @@ func TestAuthority(t *testing.T) {
 	}
 	w = r.want(`POST /_session {"name":"adm","password":"secret"}`, 200, `{"ok":true,"name":"adm","roles":["_admin"]}`)
 	r.want("GET /who", 200, adm, "Cookie", r.cookieOf(w))
+	r.want("GET /who", 200, adm, "Cookie", "AuthSession="+admsCookie) // an admin here and there
 	before := a.asked.Load()
 	r.want("GET /who", 200, nobody)
 	if a.asked.Load() != before {

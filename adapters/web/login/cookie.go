@@ -67,25 +67,38 @@ func (l *Login) byCookie(s *settings, q *web.Request) (web.User, error) {
 	if err != nil {
 		return web.User{}, err
 	}
-	if a == nil && s.Couch.URL != "" {
+	secret, age, err := l.signedHere(s, q, c, a)
+	if err != nil {
+		return web.User{}, err
+	}
+	if secret == "" && s.Couch.URL != "" { // also for a name of [admins], which the CouchDB may have, too
 		user, err := l.ask(s, q, "Cookie", cookieName+"="+cookie.Value)
 		if errors.Is(err, errWrong) {
 			err = nil // another way to log in may be there
 		}
 		return user, err
 	}
-	age, ok := c.age(l.Clock.Now())
-	if a == nil || !ok || age >= s.Timeout {
+	if secret == "" || age >= s.Timeout {
 		return web.User{}, nil
-	}
-	secret, err := l.secret(s, q, false)
-	if err != nil || secret == "" || !s.genuine(c, secret, a.salt) {
-		return web.User{}, err
 	}
 	if left := s.Timeout - age; left < s.Timeout/10*9 {
 		l.setCookie(s, q, l.newCookie(s, a, secret))
 	}
 	return a.User, nil
+}
+
+// signedHere returns the secret of a cookie that was made here for an account, which may be nil, and how old it is. The
+// secret is empty for other cookies.
+func (l *Login) signedHere(s *settings, q *web.Request, c session, a *account) (string, time.Duration, error) {
+	age, ok := c.age(l.Clock.Now())
+	if a == nil || !ok {
+		return "", 0, nil
+	}
+	secret, err := l.secret(s, q, false)
+	if err != nil || secret == "" || !s.genuine(c, secret, a.salt) {
+		return "", 0, err
+	}
+	return secret, age, nil
 }
 
 // genuine reports whether a cookie was signed with the secret, by any of the hashes that are accepted.
