@@ -51,6 +51,9 @@ func run(m *testing.M) int {
 	} else {
 		fmt.Println("SKIPPED: all tests against CouchDB, since COUCHDB_URL does not name one")
 	}
+	if noNode != "" {
+		fmt.Println(noNode)
+	}
 	return m.Run()
 }
 

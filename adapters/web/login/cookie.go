@@ -134,6 +134,7 @@ func (l *Login) setCookie(s *settings, q *web.Request, value string) {
 		c.MaxAge = -1
 	case s.PersistentCookies:
 		c.MaxAge = int(s.Timeout / time.Second)
+		c.Expires = l.Clock.Now().Add(s.Timeout) // nano knows no Max-Age
 	}
 	q.W.Header().Set("Set-Cookie", c.String())
 }

@@ -142,7 +142,8 @@ func TestSession(t *testing.T) {
 		}
 		w := r.want("POST /_session "+c.body, c.status, c.want, c.header...)
 		switch set := w.Header().Get("Set-Cookie"); {
-		case c.status == 200 && set != "AuthSession="+annsCookie+"; Path=/; Max-Age=600; HttpOnly",
+		case c.status == 200 && set != "AuthSession="+annsCookie+
+			"; Path=/; Expires=Sun, 15 Jun 2025 15:16:40 GMT; Max-Age=600; HttpOnly",
 			c.status == 401 && set != "AuthSession=; Path=/; Max-Age=0; HttpOnly":
 			t.Errorf("%s: Set-Cookie %q", c.body, set)
 		}

@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
 	"couchrelay/core/spec"
+	"couchrelay/core/users"
 )
 
 // maxReports bounds the lines of one transaction, for documents that each have other unknown fields. Views of jobs
@@ -15,8 +16,11 @@ import (
 const maxReports = 10
 
 // reportUnknown logs the fields without a meaning in documents that were just written, for they may be misspelled.
-// Documents with the same ones, as in an upload of many, share a line.
+// Documents with the same ones, as in an upload of many, share a line. Those of users may have any.
 func reportUnknown(logger *slog.Logger, q *web.Request, edits []docs.Edit, written []docs.Written) {
+	if q.Param("db") == users.Database {
+		return
+	}
 	var lines []string
 	first, count := map[string]docs.Written{}, map[string]int{}
 	for i, w := range written {

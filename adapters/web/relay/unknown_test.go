@@ -132,3 +132,15 @@ func TestStaleMarks(t *testing.T) {
 	s.Want(`PUT /_replicator/c {`+over+`}`, 201, `{"ok":true,"id":"c","rev":"1-*"}`)
 	s.Want("GET /_replicator/c", 200, `{"_id":"c","_rev":"1-*",`+over+`,"owner":null}`)
 }
+
+// TestFieldsOfUsers: users' documents may have any fields.
+func TestFieldsOfUsers(t *testing.T) {
+	var log memory
+	s := newService(t, func(o *Options) { o.Logger = log.logger() })
+	s.Want("PUT /_users", 201, `{"ok":true}`)
+	s.Want(`PUT /_users/org.couchdb.user:ann {"name":"ann","type":"user","roles":[],"shoe_size":40}`, 201,
+		`{"ok":true,"id":"org.couchdb.user:ann","rev":"1-*"}`)
+	if got := log.take(); strings.Contains(got, "unknown_fields") {
+		t.Errorf("a user's own fields: %s", got)
+	}
+}

@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// site is a server that clients are tried with.
+type site struct {
+	url       string // with the name and password of an admin, ending in a slash
+	host      string // host and port of url
+	databases string // URL of a server with databases to replicate, ending in a slash
+	relay     *relay // nil for a CouchDB
+}
+
+// eachServer runs a test with the service, and with a CouchDB if there is one: so a test that wants what CouchDB does
+// not do is found out.
+func eachServer(t *testing.T, test func(*testing.T, site)) {
+	t.Helper()
+	t.Run("couchrelay", func(t *testing.T) { test(t, newSite(t, "")) })
+	if couch == "" {
+		return
+	}
+	t.Run("CouchDB", func(t *testing.T) {
+		u, err := url.Parse(couch)
+		check(err)
+		want(t, 200, "PUT", couch+"_node/_local/_config/couchdb/users_db_security_editable", "true")
+		test(t, site{url: couch, host: u.Host, databases: couch})
+	})
+}
+
+// newSite starts a service whose admin is adm with the password pass.
+func newSite(t *testing.T, settings string, extra ...string) site {
+	t.Helper()
+	dir, box := t.TempDir(), freePort()
+	config := filepath.Join(dir, "clients.ini")
+	check(os.WriteFile(config, []byte("[admins]\nadm = pass\n"+
+		"[replicator]\nduplicates_wait = false\nendpoint_allow = 127.0.0.0/8\n"+settings), 0o600))
+	r := serve(t, dir, append([]string{"--config", config, "--sandbox", box}, extra...)...)
+	host := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
+	s := site{url: "http://adm:pass@" + host + "/", host: host, databases: "http://127.0.0.1:" + box + "/", relay: r}
+	for _, name := range []string{"_users", "_replicator"} {
+		if status, answer := call(t, "PUT", s.url+name, nil); status != 201 && status != 412 {
+			t.Fatalf("%s: %d %v", name, status, answer)
+		}
+	}
+	return s
+}
+
+// needNode skips a test that has no Node.js, or not the packages of package.json.
+func needNode(t *testing.T) {
+	t.Helper()
+	if noNode != "" {
+		t.Skip(noNode)
+	}
+}
+
+// noNode says why scripts cannot run; empty if they can.
+var noNode = func() string {
+	if _, err := exec.LookPath("node"); err != nil {
+		return "SKIPPED: nano, PouchDB and Fauxton, since there is no node"
+	}
+	for _, name := range []string{"nano", "pouchdb", "playwright-core"} {
+		if _, err := os.Stat(filepath.Join("node_modules", name)); err != nil {
+			return "SKIPPED: nano, PouchDB and Fauxton, since node_modules has no " + name + "; `make test` installs it"
+		}
+	}
+	return ""
+}()
+
+// script runs the tests of a script of clients with a server.
+func (s site) script(t *testing.T, name string, environment ...string) {
+	t.Helper()
+	s.execute(t, regexp.MustCompile(`(?m)^# (tests|pass|fail|skipped) [0-9]+$`), ".",
+		environment, "node", "--test", "--test-reporter=tap", filepath.Join("clients", name))
+}
+
+// execute runs a program that tests a client, and tells what it counted.
+func (s site) execute(t *testing.T, counts *regexp.Regexp, dir string, environment []string, name string,
+	args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "SERVER="+s.url, "DATABASES="+s.databases), environment...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	t.Logf("%s", bytes.Join(counts.FindAll(out, -1), []byte(" ")))
+}
+
+// TestNano: the client nano works as with CouchDB.
+func TestNano(t *testing.T) {
+	needNode(t)
+	eachServer(t, func(t *testing.T, s site) { s.script(t, "nano.js") })
+}
+
+// TestPouchDB: PouchDB works as with CouchDB, as a client and as the other side of replications.
+func TestPouchDB(t *testing.T) {
+	needNode(t)
+	eachServer(t, func(t *testing.T, s site) { s.script(t, "pouchdb.js") })
+}
+
+// TestKivik: the client kivik works as with CouchDB, with each of its ways to log in. Its tests are in a module of
+// their own.
+func TestKivik(t *testing.T) {
+	eachServer(t, func(t *testing.T, s site) {
+		s.execute(t, regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): TestClients/\w+ `), "kivik",
+			[]string{"GOFLAGS=-mod=readonly"}, "go", "test", "-count=1", "-timeout", "5m", "-v", ".")
+	})
+}
