@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"couchrelay/adapters/config"
@@ -33,5 +34,28 @@ func TestGates(t *testing.T) {
 	}
 	if bob, eve := g.of("bob"), g.of("eve"); bob != eve {
 		t.Error("connections are not shared")
+	}
+}
+
+// TestGatesOfRequests: an admin's request may go to the machine itself, and that of an ordinary user may not, whatever
+// user it names.
+func TestGatesOfRequests(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.Admins["adm"] = "secret"
+	r.start(c)
+	r.fill(1)
+	r.url = strings.Replace(r.url, "http://", "http://adm:secret@", 1)
+	if answer := r.want(200, "POST", "_replicate", r.body(`,"user_ctx":{"name":"bob"}`)); answer["ok"] != true {
+		t.Errorf("an admin: %v", answer)
+	}
+	r.want(201, "PUT", "_users", "")
+	r.want(201, "PUT", "_users/org.couchdb.user:bob",
+		`{"name":"bob","type":"user","roles":[],"password":"hidden"}`)
+	r.url = strings.Replace(r.url, "adm:secret", "bob:hidden", 1)
+	answer := r.want(500, "POST", "_replicate", r.body(`,"user_ctx":{"name":"adm"}`))
+	if answer["error"] != "endpoint_denied" {
+		t.Errorf("an ordinary user that names an admin: %v", answer)
 	}
 }

@@ -19,6 +19,7 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 		return "", err
 	}
 	rec := &Record{User: user}
+	rep.User = spec.UserCtx{Name: user} // whatever the request says: rights depend on it
 	if old != nil && !old.State.Terminal() {
 		rec.Pause, rec.Reset = old.Pause, old.Reset
 		running, err := s.Spec(tx, jobID)

@@ -41,7 +41,7 @@ type Replication struct {
 
 	// DocID is a document's _id, empty for a request.
 	DocID string `json:"doc_id,omitempty"`
-	// User is the document's user_ctx. For a request the caller sets it to the user who sent it.
+	// User is the document's user_ctx, which may name any user. For a request jobstore sets it to the user who sent it.
 	User UserCtx `json:"user_ctx"`
 	// Owner is the document's owner field.
 	Owner string `json:"owner,omitempty"`
