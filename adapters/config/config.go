@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 
@@ -23,10 +22,9 @@ type Config struct {
 	LogFormat   string // [log] format: text, json
 	// AuditFile gets the lines of the audit log besides the log ([audit] file); empty for none.
 	AuditFile string
-	// TrustedProxies are believed when they say from where a request comes ([chttpd] trusted_proxies).
-	TrustedProxies []netip.Prefix
-	Limits         Limits
-	SSL            SSL
+	Limits    Limits
+	SSL       SSL
+	CORS      CORS
 	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
 	FrontCouchDB string
 	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store
@@ -69,7 +67,8 @@ func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
 		Admins: map[string]string{}, Profiles: map[string]config.TLS{},
-		Auth: defaultAuth(), Limits: defaultLimits(), SSL: defaultSSL(), Secrets: Secrets{Encrypt: true},
+		Auth: defaultAuth(), Limits: defaultLimits(), SSL: defaultSSL(), CORS: defaultCORS(),
+		Secrets:  Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
 	c.Replicator.Server.Port = c.Port
@@ -161,6 +160,9 @@ func (c *Config) Set(section, name, value string) error {
 
 // Check completes settings that follow from others, and checks those that depend on each other, when all are read.
 func (c *Config) Check() error {
+	if c.CORS.Contradicts() {
+		note(&c.Skipped, "[cors] credentials = true for origins = *")
+	}
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	if c.Replicator.Parse.Local == "" {
 		c.Replicator.Parse.Local = c.FrontCouchDB

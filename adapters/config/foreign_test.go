@@ -30,10 +30,14 @@ func TestFilesOfCouchDB(t *testing.T) {
 	}
 	for _, want := range []string{"[fabric]", "[smoosh.ratio_dbs]", "[cors:http://example.com]",
 		"[couchdb] max_dbs_open", "[couchdb] max_document_size = 4294967296", "[log] writer",
+		"[cors] credentials = true for origins = *",
 		"[chttpd] server_options"} {
 		if !slices.Contains(c.Skipped, want) {
 			t.Errorf("%s is not among those skipped, %q", want, c.Skipped)
 		}
+	}
+	if !c.SSL.Enable || c.SSL.Port != 6984 || !c.CORS.Enable || c.CORS.MaxAge != 3600 || c.Limits.URL != 8000 {
+		t.Errorf("%+v %+v %+v", c.SSL, c.CORS, c.Limits)
 	}
 	for _, name := range c.Skipped {
 		if strings.Contains(name, "replicator") || strings.Contains(name, "admins") || name == "[log] level" {

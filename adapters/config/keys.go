@@ -30,9 +30,9 @@ var sections = map[string]config.Section[Config]{
 			Name: "trusted_proxies",
 			Says: "Proxies whose header X-Forwarded-For says from where a request comes, for the audit log and the " +
 				"delay of wrong passwords.",
-			Kind: networks(func(c *Config) *[]netip.Prefix { return &c.TrustedProxies }),
+			Kind: networks(func(c *Config) *[]netip.Prefix { return &c.Limits.Proxies }),
 		},
-	}, append(sizeKeys, usersKeys...)...),
+	}, slices.Concat(sizeKeys, usersKeys, config.Section[Config]{enableCORS})...),
 	"chttpd_auth":         loginKeys,
 	"chttpd_auth_lockout": lockoutKeys,
 	"jwt_auth":            tokenKeys,
@@ -48,6 +48,7 @@ var sections = map[string]config.Section[Config]{
 			Kind: maintenance,
 		},
 	}, documentKeys...),
+	"cors":   corsKeys,
 	"limits": limitKeys,
 	"ssl":    sslKeys,
 	"node_types": {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -27,6 +28,8 @@ type Limits struct {
 	IdleTime   time.Duration // between two requests of a connection
 
 	Connections, PerAddress int
+	// Proxies have no limit of their own, and are believed when they say from where a request comes.
+	Proxies []netip.Prefix
 }
 
 func defaultLimits() Limits {

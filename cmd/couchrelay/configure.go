@@ -246,6 +246,9 @@ func (s *service) changed(ch relay.ConfigChange, before map[string]relay.Setting
 	if err == nil {
 		c, err = next.config()
 	}
+	if err == nil && c.CORS.Contradicts() && !inForce(s).CORS.Contradicts() {
+		err = config.ErrCORS
+	}
 	if err == nil {
 		err = next.checkChange(s.layers, ch, c)
 	}
@@ -339,8 +342,8 @@ func (s *service) needsRestart(section, key, value string) bool {
 func (s *service) fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
-	c.AuditFile, c.TrustedProxies = "", nil
-	c.SSL.Listening = certs.Listening{}
+	c.AuditFile = ""
+	c.SSL.Listening, c.CORS = certs.Listening{}, config.CORS{}
 	c.Limits = config.Limits{HeaderTime: c.Limits.HeaderTime, HeaderBytes: c.Limits.HeaderBytes,
 		IdleTime: c.Limits.IdleTime}
 	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them

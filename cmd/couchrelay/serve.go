@@ -318,7 +318,7 @@ func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog
 	case <-time.After(startGrace):
 	}
 	server := newServer(entry, svc.started.Limits, logger)
-	connections := door.NewConnections(limits(svc), trusted(svc), logger)
+	connections := door.NewConnections(limits(svc), logger)
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(connections.Listener(d.plain, true)) }()
 	if d.secure != nil {

@@ -25,14 +25,17 @@ func newServer(h http.Handler, l config.Limits, logger *slog.Logger) *http.Serve
 
 // newEntry returns the handler of all requests: the service, or a front that asks it about replications alone.
 func newEntry(couchDB string, own *service) (http.Handler, error) {
+	cors := func() config.CORS { return inForce(own).CORS }
 	if couchDB == "" {
-		return door.Bounded(limits(own), own), nil
+		return door.CORS(cors, door.Bounded(limits(own), own)), nil
 	}
 	couch, err := front.ParseURL(couchDB)
 	if err != nil {
 		return nil, fmt.Errorf("[front] couchdb: %w", err)
 	}
-	both := front.New(front.Options{CouchDB: couch, Service: own, Node: own.NodeName, Logger: own.logger})
+	both := front.New(front.Options{
+		CouchDB: couch, Service: door.CORS(cors, own), Node: own.NodeName, Logger: own.logger,
+	})
 	return door.Bounded(limits(own), both), nil
 }
 

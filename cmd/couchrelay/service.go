@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,7 +160,7 @@ func (s *service) serve(store *jobstore.Store) {
 				Depth: l.Depth, Memory: int64(l.Memory)}
 		},
 	})
-	h = door.BehindProxies(trusted(s), h)
+	h = door.BehindProxies(limits(s), h)
 	s.handler.Store(&h)
 }
 
@@ -238,11 +237,6 @@ func inForce(s *service) config.Config {
 // limits returns those of clients, as they are in force when it is called.
 func limits(s *service) func() config.Limits {
 	return func() config.Limits { return inForce(s).Limits }
-}
-
-// trusted returns the proxies that say from where requests come, likewise.
-func trusted(s *service) func() []netip.Prefix {
-	return func() []netip.Prefix { return inForce(s).TrustedProxies }
 }
 
 func randomBytes(n int) []byte {

@@ -16,7 +16,6 @@ import (
 // Connections counts the connections of all listeners of a service. It is safe for concurrent use.
 type Connections struct {
 	limits  func() config.Limits
-	trusted func() []netip.Prefix
 	logger  *slog.Logger
 	refused chan struct{} // has a place for each connection that is being refused
 
@@ -28,10 +27,9 @@ type Connections struct {
 // maxRefused bounds the connections that are told at a time that there are too many. Others are just closed.
 const maxRefused = 100
 
-// NewConnections returns a count of connections. The functions return settings in force; trusted are proxies, which
-// may have as many connections as there may be in all.
-func NewConnections(limits func() config.Limits, trusted func() []netip.Prefix, l *slog.Logger) *Connections {
-	return &Connections{limits: limits, trusted: trusted, logger: l, refused: make(chan struct{}, maxRefused),
+// NewConnections returns a count of connections. limits returns those in force.
+func NewConnections(limits func() config.Limits, logger *slog.Logger) *Connections {
+	return &Connections{limits: limits, logger: logger, refused: make(chan struct{}, maxRefused),
 		from: map[netip.Addr]int{}}
 }
 
@@ -64,7 +62,7 @@ func (l listener) Accept() (net.Conn, error) {
 func (c *Connections) admit(conn net.Conn, answers bool) net.Conn {
 	ip, _ := remote(conn.RemoteAddr().String())
 	limits := c.limits()
-	exempt := slices.ContainsFunc(c.trusted(), func(p netip.Prefix) bool { return p.Contains(ip) })
+	exempt := slices.ContainsFunc(limits.Proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 	if ip.Is6() {
 		network, _ := ip.Prefix(64) // it has 128 bits
 		ip = network.Addr()

@@ -22,25 +22,23 @@ import (
 type rig struct {
 	*testing.T
 	address string
-	limits  config.Limits
 	count   *Connections
 
-	mu      sync.Mutex // guards the fields below
-	trusted []netip.Prefix
-	errs    []error // of the handler
+	mu     sync.Mutex // guards the fields below
+	limits config.Limits
+	errs   []error // of the handler
 }
 
 func newRig(t *testing.T, change func(l *config.Limits)) *rig {
 	t.Helper()
 	r := &rig{T: t, limits: config.Default().Limits}
 	change(&r.limits)
-	limits := func() config.Limits { return r.limits }
-	trusted := func() []netip.Prefix {
+	limits := func() config.Limits {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.trusted
+		return r.limits
 	}
-	r.count = NewConnections(limits, trusted, slog.New(slog.DiscardHandler))
+	r.count = NewConnections(limits, slog.New(slog.DiscardHandler))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +206,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("no room again: %d", status)
 	}
 	r.mu.Lock()
-	r.trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	r.limits.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	r.mu.Unlock()
 	for i, want := range []int{200, 200, 503} {
 		status, body := r.send(r.dial(), get)

@@ -5,14 +5,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"couchrelay/adapters/config"
 )
 
 // BehindProxies returns a handler whose requests have the address of the client as RemoteAddr where a trusted proxy
 // sent them. Each proxy adds the address from which it got a request to the end of X-Forwarded-For, so the last one
 // that is no trusted proxy's is the client's, and what stands before it may be made up.
-func BehindProxies(trusted func() []netip.Prefix, h http.Handler) http.Handler {
+func BehindProxies(limits func() config.Limits, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		proxies := trusted()
+		proxies := limits().Proxies
 		isProxy := func(ip netip.Addr) bool {
 			return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 		}

@@ -5,13 +5,15 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+
+	"couchrelay/adapters/config"
 )
 
 // TestBehindProxies: only what trusted proxies have written counts, from the last to the first that is none of them.
 func TestBehindProxies(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	got := ""
-	h := BehindProxies(func() []netip.Prefix { return trusted },
+	h := BehindProxies(func() config.Limits { return config.Limits{Proxies: trusted} },
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
 	for _, c := range []struct {
 		peer  string
