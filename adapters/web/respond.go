@@ -36,8 +36,17 @@ func (q *Request) fail(err error) {
 	_ = q.SendJSON(answer.Status, answer)
 }
 
+// protect tells browsers that an answer is data: not to be taken for a page, shown within another one, or named to
+// other servers.
+func protect(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
 // Refuse answers a request that no router has seen with an error. A client that is gone needs no answer.
 func Refuse(w http.ResponseWriter, r *http.Request, err *Error) {
+	protect(w.Header())
 	_ = (&Request{Request: r, W: w}).SendJSON(err.Status, err)
 }
 

@@ -88,6 +88,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h.Set("Server", "couchrelay")
 	h.Set("X-Couch-Request-ID", q.ID)
 	h.Set("X-CouchDB-Body-Time", "0")
+	protect(h)
 	if r.Record != nil {
 		began := time.Now()
 		defer func() {

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"crypto/tls"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -11,7 +12,8 @@ import (
 
 // BehindProxies returns a handler whose requests have the address of the client as RemoteAddr where a trusted proxy
 // sent them. Each proxy adds the address from which it got a request to the end of X-Forwarded-For, so the last one
-// that is no trusted proxy's is the client's, and what stands before it may be made up.
+// that is no trusted proxy's is the client's, and what stands before it may be made up. X-Forwarded-Proto of such a
+// proxy counts, too.
 func BehindProxies(limits func() config.Limits, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		proxies := limits().Proxies
@@ -29,6 +31,9 @@ func BehindProxies(limits func() config.Limits, h http.Handler) http.Handler {
 			}
 			r2 := *r
 			r2.RemoteAddr = from.String()
+			if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") == "https" {
+				r2.TLS = &tls.ConnectionState{} // so cookies and locations are for https
+			}
 			r = &r2
 		}
 		h.ServeHTTP(w, r)

@@ -12,9 +12,9 @@ import (
 // TestBehindProxies: only what trusted proxies have written counts, from the last to the first that is none of them.
 func TestBehindProxies(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	got := ""
+	got, secure := "", false
 	h := BehindProxies(func() config.Limits { return config.Limits{Proxies: trusted} },
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got, secure = r.RemoteAddr, r.TLS != nil }))
 	for _, c := range []struct {
 		peer  string
 		lines []string
@@ -35,8 +35,12 @@ func TestBehindProxies(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.RemoteAddr = c.peer
 		r.Header["X-Forwarded-For"] = c.lines
+		r.Header.Set("X-Forwarded-Proto", "https")
 		if h.ServeHTTP(httptest.NewRecorder(), r); got != c.want {
 			t.Errorf("%s %q: %s, want %s", c.peer, c.lines, got, c.want)
+		}
+		if secure != (c.peer != "192.0.2.1:9") {
+			t.Errorf("%s: over TLS is %v", c.peer, secure)
 		}
 	}
 }

@@ -137,7 +137,11 @@ func (l *Login) setCookie(s *settings, q *web.Request, value string) {
 		c.Expires = l.Clock.Now().Add(s.Timeout) // nano knows no Max-Age
 	}
 	q.W.Header().Set("Set-Cookie", c.String())
+	private(q)
 }
+
+// private keeps caches from storing an answer that concerns one user.
+func private(q *web.Request) { q.W.Header().Set("Cache-Control", "must-revalidate, no-store") }
 
 // secret returns what signs cookies: of the configuration, or else of the store, so that the nodes of a fleet have the
 // same. Without one it is empty, unless make says that there has to be one.

@@ -42,6 +42,7 @@ func contextOf(u web.User) userContext {
 
 // show tells a client who it is.
 func (l *Login) show(q *web.Request) error {
+	private(q)
 	if q.User.Name == "" && q.Query.Get("basic") == "true" {
 		return web.Unauthorized("Please login.")
 	}
@@ -58,6 +59,7 @@ func (l *Login) show(q *web.Request) error {
 
 // enter checks a name with a password and answers with a cookie.
 func (l *Login) enter(q *web.Request) error {
+	private(q)
 	s := l.settings.Load()
 	name, password, err := readLogin(q)
 	if err != nil {

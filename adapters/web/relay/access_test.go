@@ -93,23 +93,33 @@ func (s *site) ask(who rune, method, path, body string) *httptest.ResponseRecord
 	q.Host = "relay:5980"
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Accept", "application/json")
-	if name := walkerNames[who]; name != "" {
-		claims := jwt.MapClaims{"sub": name, "exp": 1 << 40, "_couchdb.roles": []string{}}
-		switch who {
-		case 'A':
-			claims["_couchdb.roles"] = []string{"_admin"}
-		case 'O', 'X':
-			claims["_couchdb.roles"] = []string{"team"}
-		}
-		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("hello"))
-		if err != nil {
-			s.Fatal(err)
-		}
-		q.Header.Set("Authorization", "Bearer "+token)
+	if header := s.header(who); header != "" {
+		q.Header.Set("Authorization", header)
 	}
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, q)
 	return w
+}
+
+// header is the Authorization of a walker.
+func (s *site) header(who rune) string {
+	s.Helper()
+	name := walkerNames[who]
+	if name == "" {
+		return ""
+	}
+	claims := jwt.MapClaims{"sub": name, "exp": 1 << 40, "_couchdb.roles": []string{}}
+	switch who {
+	case 'A':
+		claims["_couchdb.roles"] = []string{"_admin"}
+	case 'O', 'X':
+		claims["_couchdb.roles"] = []string{"team"}
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("hello"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return "Bearer " + token
 }
 
 func (s *site) must(who rune, method, path, body string) *httptest.ResponseRecorder {
