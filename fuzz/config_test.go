@@ -1,6 +1,8 @@
 package fuzz
 
 import (
+	"crypto/tls"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,6 +25,12 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("[admins]\na = `b\nc = \"x\" ; y # z\nd = \"\"\"p\n[log]\nlevel = debug\n"))
 	f.Add([]byte("[replicator]\nmax_jobz = 5\n"))
 	f.Add([]byte("[replicator]\nmin_backoff_penalty_sec = 999999\n"))
+	f.Add([]byte("[ssl]\nenable = true\ncert_file = a\nkey_file = b\ntls_versions = [tlsv1, 'tlsv1.2']\n" +
+		"ciphers = [\"ECDHE-RSA-AES128-GCM-SHA256\"]\necc_curves = [x25519, secp384r1]\nverify_fun = {a, b}\n"))
+	f.Add([]byte("[chttpd]\nenable_cors = true\ntrusted_proxies = 10.0.0.0/8, ::1\nmax_uri_length = 8000\n" +
+		"[cors]\norigins = https://a.example.com, *\ncredentials = true\nmethods = GET, put\nmax_age = 60\n"))
+	f.Add([]byte("[limits]\nmax_json_depth = 20\nwrite_timeout_sec = 5\n[couchdb]\nmax_document_size = 4294967296\n" +
+		"max_attachment_size = infinity\n[audit]\nfile = /var/log/audit.log\n"))
 	path := filepath.Join(f.TempDir(), "couchrelay.ini")
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -46,6 +54,14 @@ func FuzzConfig(f *testing.F) {
 			r.Parse.ConnectionTimeout < 100*time.Millisecond || r.Parse.WorkerProcesses < 1 {
 			t.Fatalf("out of limits: %+v", c)
 		}
+		if l := c.Limits; l.Request < 1 || l.Document < 1 || l.Document > 8_000_000 || l.Depth > 1000 || l.URL < 100 ||
+			l.WriteTime < time.Second || l.Connections < 1 || c.SSL.MinVersion < tls.VersionTLS12 ||
+			c.SSL.Enable && c.SSL.KeyFile == "" {
+			t.Fatalf("out of limits: %+v, %+v", l, c.SSL)
+		}
+		if err := sameAgain(&c); err != nil {
+			t.Fatal(err)
+		}
 		if settings := plainConfig(text); isPlain(text) {
 			for name, want := range settings["admins"] {
 				if got := c.Admins[name]; got != want {
@@ -57,6 +73,25 @@ func FuzzConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+// sameAgain reports whether the values of a configuration, as people are shown them, are accepted and mean the same.
+func sameAgain(c *config.Config) error {
+	again := c.Clone()
+	for section, values := range c.Values() {
+		for key, value := range values {
+			if config.IsSecret(config.Name{Section: section, Key: key}) || value == config.Masked {
+				continue
+			}
+			if err := again.Set(section, key, value); err != nil {
+				return fmt.Errorf("a value that was shown is not accepted: %w", err)
+			}
+		}
+	}
+	if want, got := c.Values(), again.Values(); !reflect.DeepEqual(want, got) {
+		return fmt.Errorf("shown as %v, and set to that as %v", want, got)
+	}
+	return nil
 }
 
 var plainLine = regexp.MustCompile(`^\s*([;#].*|\[[a-z.]+\]\s*|[a-z_]+\s*=.*)?$`)

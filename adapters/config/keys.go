@@ -28,8 +28,8 @@ var sections = map[string]config.Section[Config]{
 		},
 		{
 			Name: "trusted_proxies",
-			Says: "Proxies whose headers X-Forwarded-For and X-Forwarded-Proto say from where and how a request comes; " +
-				"max_connections_per_address does not count them.",
+			Says: "Proxies whose headers X-Forwarded-For and X-Forwarded-Proto say from where and how a request " +
+				"comes; max_connections_per_address does not count them.",
 			Kind: networks(func(c *Config) *[]netip.Prefix { return &c.Limits.Proxies }),
 		},
 	}, slices.Concat(sizeKeys, usersKeys, config.Section[Config]{enableCORS})...),
