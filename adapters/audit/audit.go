@@ -137,9 +137,12 @@ func describe(q *web.Request, took time.Duration) []any {
 		add(name, value)
 	}
 	for _, note := range q.Notes() {
-		if list, is := note.Value.Any().([]string); is {
+		switch list, is := note.Value.Any().([]string); {
+		case is:
 			add(note.Key, strings.Join(list, " "))
-		} else {
+		case note.Value.Kind() == slog.KindInt64:
+			attrs = append(attrs, note)
+		default:
 			add(note.Key, note.Value.String())
 		}
 	}
@@ -147,7 +150,7 @@ func describe(q *web.Request, took time.Duration) []any {
 	if q.TLS != nil && len(q.TLS.PeerCertificates) > 0 {
 		add("certificate", q.TLS.PeerCertificates[0].Subject.String())
 	}
-	return append(attrs, slog.String("request", q.ID), slog.Duration("took", took))
+	return append(attrs, slog.String("request", q.ID), slog.String("took", took.String()))
 }
 
 // address is that of a client without its port.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/adapters/web"
 )
@@ -24,6 +25,7 @@ func answer(t *testing.T, l *Log, method, path string) {
 		return nil
 	}, []web.Route{{Method: "PUT", Path: "/{db}/{docid}", Handler: func(q *web.Request) error {
 		q.Note("docs", []string{"d1", "d2"})
+		q.Note("asked", 3)
 		return q.SendJSON(201, web.OK)
 	}}})
 	router.Record = l.Record
@@ -56,12 +58,15 @@ func TestLine(t *testing.T) {
 	}
 	for key, want := range map[string]any{
 		"msg": "audit", "user": "ann", "roles": "a,b", "via": "default", "login": "bob", "method": "PUT",
-		"route": "/{db}/{docid}", "database": "a\naudit user=eve", "doc": doc[:maxText] + "...", "docs": "d1 d2",
+		"route": "/{db}/{docid}", "database": "a\naudit user=eve", "doc": doc[:maxText] + "...", "docs": "d1 d2", "asked": 3.0,
 		"status": 201.0, "from": "2001:db8::1", "certificate": "CN=client",
 	} {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %v", key, line[key], want)
 		}
+	}
+	if took, err := time.ParseDuration(line["took"].(string)); err != nil || took <= 0 {
+		t.Errorf("took %v", line["took"])
 	}
 	both := string(text) + log.String()
 	if strings.Contains(both, "planted") || strings.Count(both, "\n") != 2 || len(line["request"].(string)) != 10 {
