@@ -1,6 +1,7 @@
 package door
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -25,14 +26,39 @@ func Bounded(limits func() config.Limits, h http.Handler) http.Handler {
 			web.Refuse(w, r, &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Name: "too_large",
 				Reason: "the request has too many headers"})
 		default:
-			if r.Body != nil && r.Body != http.NoBody {
-				r2 := *r
-				r2.Body = newTimed(w, r.Body, l.BodyTime)
-				r = &r2
+			timed, err := withTimedBody(w, r, l.BodyTime)
+			if err != nil {
+				web.Refuse(w, r, err)
+				return
 			}
-			h.ServeHTTP(w, r)
+			h.ServeHTTP(w, timed)
 		}
 	})
+}
+
+// maxUnread bounds a body that means nothing.
+const maxUnread = 64 << 10
+
+// withTimedBody returns the request with a body that must come in time. That of GET and HEAD, which nothing reads, is
+// taken away before: its deadline would end the answer, which may be a feed.
+func withTimedBody(w http.ResponseWriter, r *http.Request, limit time.Duration) (*http.Request, *web.Error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, nil
+	}
+	r2 := *r
+	body := newTimed(w, r.Body, limit)
+	r2.Body = body
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		switch n, err := io.Copy(io.Discard, io.LimitReader(body, maxUnread+1)); {
+		case err != nil:
+			answer, _ := errors.AsType[*web.Error](web.ReadError(err))
+			return r, answer
+		case n > maxUnread:
+			return r, web.TooLarge(maxUnread)
+		}
+		r2.Body, r2.ContentLength, r2.TransferEncoding = http.NoBody, 0, nil
+	}
+	return &r2, nil
 }
 
 // leastRate is the speed in bytes a second at which a body may come for as long as it takes.

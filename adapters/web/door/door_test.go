@@ -51,7 +51,10 @@ func newRig(t *testing.T, change func(l *config.Limits)) *rig {
 }
 
 func (r *rig) serve(w http.ResponseWriter, q *http.Request) {
-	_, err := io.Copy(io.Discard, q.Body)
+	var err error
+	if q.Method == http.MethodPost {
+		_, err = io.Copy(io.Discard, q.Body)
+	}
 	if err != nil {
 		answer, _ := errors.AsType[*web.Error](web.ReadError(err))
 		web.Refuse(w, q, answer)
@@ -152,6 +155,14 @@ func TestSlowBody(t *testing.T) {
 	}
 	if status, body := r.send(c, ""); status != 200 || strings.Count(body, "tick") != 4 {
 		t.Errorf("%d %s", status, body)
+	}
+	get := strings.Replace(head, "POST", "GET", 1)
+	if status, body := r.send(r.dial(), fmt.Sprintf(get, "waitwaitwaitwaitwait", 5)+"12345"); status != 200 ||
+		strings.Count(body, "tick") != 5 {
+		t.Errorf("a feed that is asked for with a body: %d %s", status, body)
+	}
+	if status, _ := r.send(r.dial(), fmt.Sprintf(get, "", 10)+"12345"); status != 408 {
+		t.Errorf("a GET whose body stands still: %d", status)
 	}
 	if status, _ := r.send(c, fmt.Sprintf(head, "", 0)); status != 200 {
 		t.Errorf("the next request: %d", status)
