@@ -58,8 +58,8 @@ func TestLine(t *testing.T) {
 	}
 	for key, want := range map[string]any{
 		"msg": "audit", "user": "ann", "roles": "a,b", "via": "default", "login": "bob", "method": "PUT",
-		"route": "/{db}/{docid}", "database": "a\naudit user=eve", "doc": doc[:maxText] + "...", "docs": "d1 d2", "asked": 3.0,
-		"status": 201.0, "from": "2001:db8::1", "certificate": "CN=client",
+		"route": "/{db}/{docid}", "database": "a\naudit user=eve", "doc": doc[:maxText] + "...", "docs": "d1 d2",
+		"asked": 3.0, "status": 201.0, "from": "2001:db8::1", "certificate": "CN=client",
 	} {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %v", key, line[key], want)
