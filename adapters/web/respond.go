@@ -14,7 +14,9 @@ import (
 
 // fail answers with an error, or cuts an answer off that has begun.
 func (q *Request) fail(err error) {
-	gone := q.Context().Err() != nil && !errors.Is(context.Cause(q.Context()), kv.ErrUnavailable)
+	// net/http takes a client that sends too slowly for one that has gone.
+	gone := q.Context().Err() != nil && !errors.Is(context.Cause(q.Context()), kv.ErrUnavailable) &&
+		!errors.Is(err, errBodyLate)
 	if q.Began() || gone {
 		// The client must not take the part that it has for the whole. A client that has only stopped sending
 		// still listens, and would take silence for 200.

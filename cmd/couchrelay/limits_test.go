@@ -1,8 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"couchrelay/adapters/config"
 )
 
 // TestLimits: limits of bodies and URLs are live, those of headers wait for the next start, and each is refused where
@@ -51,5 +58,33 @@ func TestLimits(t *testing.T) {
 	}
 	if after := r.want(200, "GET", "_scheduler/docs", ""); after["total_rows"] != before["total_rows"] {
 		t.Errorf("%v, before %v", after, before)
+	}
+}
+
+// TestLateBody: a client whose body does not come is told so, by the service as a whole.
+func TestLateBody(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.Limits.BodyTime = 200 * time.Millisecond
+	r.start(c)
+	address := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
+	for _, line := range []string{"POST /_session", "PUT /_replicator/a", "PUT /_replicator/a/file", "POST /_replicate"} {
+		client, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(client, line+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 100\r\n\r\n{")
+		answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if body, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("%s: %d %s", line, answer.StatusCode, body)
+		}
+		_ = client.Close()
 	}
 }
