@@ -69,7 +69,8 @@ func TestLateBody(t *testing.T) {
 	c.Limits.BodyTime = 200 * time.Millisecond
 	r.start(c)
 	address := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
-	for _, line := range []string{"POST /_session", "PUT /_replicator/a", "PUT /_replicator/a/file", "POST /_replicate"} {
+	lines := []string{"POST /_session", "PUT /_replicator/a", "PUT /_replicator/a/file", "POST /_replicate"}
+	for _, line := range lines {
 		client, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -86,5 +87,51 @@ func TestLateBody(t *testing.T) {
 			t.Errorf("%s: %d %s", line, answer.StatusCode, body)
 		}
 		_ = client.Close()
+	}
+}
+
+// TestLimitsOfTheServer: headers that are too long are refused, and connections that send none, or no further request,
+// are closed in time. These limits wait for the next start.
+func TestLimitsOfTheServer(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.Limits.HeaderBytes, c.Limits.HeaderTime, c.Limits.IdleTime = 4096, 200*time.Millisecond, 200*time.Millisecond
+	r.start(c)
+	address := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
+	for sent, want := range map[string]string{
+		"GET /_up HTTP/1.1\r\nHost: localhost\r\nX-A: " + strings.Repeat("x", 20_000) + "\r\n\r\n": "HTTP/1.1 431 ",
+		"GET /_up HTTP/1.1\r\nHost: loc":               "",
+		"GET /_up HTTP/1.1\r\nHost: localhost\r\n\r\n": "HTTP/1.1 200 ",
+		"": "",
+	} {
+		client, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(client, sent)
+		// It ends only when the service closes the connection.
+		got, err := io.ReadAll(client)
+		if timeout, is := err.(net.Error); is && timeout.Timeout() || !strings.HasPrefix(string(got), want) {
+			t.Errorf("%.40q: %.60q, %v", sent, got, err)
+		}
+		_ = client.Close()
+	}
+	for key, restart := range map[string]bool{"limits/idle_timeout_sec": true, "limits/max_header_bytes": true,
+		"limits/header_timeout_sec": true, "limits/body_timeout_sec": false, "chttpd/max_connections": false} {
+		q, err := http.NewRequestWithContext(t.Context(), "PUT", r.url+"_node/_local/_config/"+key,
+			strings.NewReader(`"5000"`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if (answer.Header.Get("X-Couchrelay-Restart") != "") != restart || answer.StatusCode != 200 {
+			t.Errorf("%s: %d %v", key, answer.StatusCode, answer.Header)
+		}
 	}
 }
