@@ -86,7 +86,8 @@ func FuzzDoor(f *testing.F) {
 			t.Fatalf("%q", text)
 		}
 		if from != "" && from != "192.0.2.1:9" {
-			if ip, err := netip.ParseAddr(from); err != nil || !proxied || ip.Zone() != "" {
+			at, err := netip.ParseAddrPort(from)
+			if err != nil || !proxied || at.Addr().Zone() != "" {
 				t.Fatalf("from %q: %v", from, err)
 			}
 		}

@@ -30,7 +30,7 @@ func BehindProxies(limits func() config.Limits, h http.Handler) http.Handler {
 				from, hops = hop.Unmap().WithZone(""), hops[:len(hops)-1]
 			}
 			r2 := *r
-			r2.RemoteAddr = from.String()
+			r2.RemoteAddr = netip.AddrPortFrom(from, 0).String()
 			if r.TLS == nil && r.Header.Get("X-Forwarded-Proto") == "https" {
 				r2.TLS = &tls.ConnectionState{} // so cookies and locations are for https
 			}
