@@ -37,8 +37,7 @@ type Config struct {
 	// Secrets says how the store keeps credentials ([secrets]).
 	Secrets Secrets
 
-	// Profiles are ways to connect to endpoints, by their names in documents ([tls NAME]).
-	Profiles map[string]config.TLS
+	Named
 
 	config.Settings // [replicator], [replicator.shares]
 
@@ -46,6 +45,14 @@ type Config struct {
 	// Ignored the sections and variables of the environment that mean nothing. The service logs both, so that nothing
 	// is ignored silently.
 	Skipped, Ignored []string
+}
+
+// Named are sections of which there may be several.
+type Named struct {
+	// Profiles are ways to connect to endpoints, by their names in documents ([tls NAME]).
+	Profiles map[string]config.TLS
+	// Follow are servers with replication documents of their own, by the NAME of [follow NAME].
+	Follow map[string]Follow
 }
 
 // Secrets are the settings of [secrets].
@@ -66,11 +73,12 @@ var MaintenanceModes = []string{"false", "true", "nolb"}
 func Default() Config {
 	c := Config{
 		BindAddress: "127.0.0.1", Port: 5980, LogLevel: "info", LogFormat: "text", KeyPrefix: "couchrelay",
-		Admins: map[string]string{}, Profiles: map[string]config.TLS{},
-		Auth: defaultAuth(), Limits: defaultLimits(), SSL: defaultSSL(), CORS: defaultCORS(),
+		Admins: map[string]string{},
+		Auth:   defaultAuth(), Limits: defaultLimits(), SSL: defaultSSL(), CORS: defaultCORS(),
 		Secrets:  Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
+	c.Named = Named{map[string]config.TLS{}, map[string]Follow{}}
 	c.Replicator.Server.Port = c.Port
 	return c
 }
@@ -152,6 +160,9 @@ func (c *Config) Set(section, name, value string) error {
 	if strings.HasPrefix(section, tlsPrefix) {
 		return c.setProfile(section, name, value)
 	}
+	if strings.HasPrefix(section, followPrefix) {
+		return c.setFollow(section, name, value)
+	}
 	if !sections[section].Has(name) {
 		return unknown(Name{section, name})
 	}
@@ -171,6 +182,9 @@ func (c *Config) Check() error {
 		c.Auth.Couch.URL = strings.TrimSuffix(c.FrontCouchDB, "/")
 	}
 	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
+		return err
+	}
+	if _, err := c.Followed(); err != nil {
 		return err
 	}
 	return c.Settings.Check()

@@ -206,7 +206,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		switch c := Default(); {
-		case r.Section == "replicator.shares", r.Section == "tls NAME", r.Default == "":
+		case r.Section == "replicator.shares", r.Section == "tls NAME", r.Section == "follow name", r.Default == "":
 		default:
 			if err := c.Set(r.Section, r.Key, r.Default); err != nil || !reflect.DeepEqual(c, byDefault) {
 				t.Errorf("[%s] %s = %s: %v", r.Section, r.Key, r.Default, err)
@@ -216,7 +216,7 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	for _, keys := range sections {
 		rows -= len(keys)
 	}
-	rows -= len(tlsKeys)
+	rows -= len(tlsKeys) + len(followKeys)
 	if rows -= len(config.Replicator); rows != 3 {
 		t.Errorf("%d rows for keys with names of their own, in [admins], [jwt_keys] and [replicator.shares]", rows)
 	}

@@ -132,7 +132,7 @@ const Masked = "*****"
 // IsSecret reports whether the value of a key is never shown.
 func IsSecret(n Name) bool {
 	return n.Section == "admins" || n.Section == "jwt_keys" || n == Name{"chttpd_auth", "secret"} ||
-		n == Name{"ssl", "password"}
+		n == Name{"ssl", "password"} || strings.HasPrefix(n.Section, followPrefix) && n.Key == "auth"
 }
 
 // Exists reports whether there is such a key; any account, admin and key of tokens may be one.
@@ -191,7 +191,7 @@ func (c *Config) Rows() []config.Row {
 			rows = append(rows, sections[section].Rows(section, c, &byDefault)...)
 		}
 	}
-	return append(rows, c.profiles()...)
+	return append(append(rows, c.profiles()...), c.follows()...)
 }
 
 // admins describes [admins], whose keys are names: a row without a value for each admin, or one for any if

@@ -156,7 +156,7 @@ func (d Draft) Discard() {
 // Clone returns a copy that shares nothing that Set changes.
 func (c Config) Clone() Config {
 	c.Admins = maps.Clone(c.Admins)
-	c.Profiles = maps.Clone(c.Profiles)
+	c.Profiles, c.Follow = maps.Clone(c.Profiles), maps.Clone(c.Follow)
 	c.Skipped, c.Ignored = slices.Clone(c.Skipped), slices.Clone(c.Ignored)
 	c.Auth.JWT.Keys = maps.Clone(c.Auth.JWT.Keys)
 	c.Replicator.Sharing.Shares = maps.Clone(c.Replicator.Sharing.Shares)

@@ -112,6 +112,10 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		return reply(p.writeDocs(ctx, op))
 	case peer.CopyDoc:
 		return p.copyDoc(ctx, op)
+	case peer.ReadDocs:
+		return reply(p.readDocs(ctx, op))
+	case peer.EditDocs:
+		return reply(p.editDocs(ctx, op))
 	}
 	panic(fmt.Sprintf("couch: unknown operation %T", op))
 }

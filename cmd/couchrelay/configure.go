@@ -105,11 +105,11 @@ func (s *service) configure(ctx context.Context, c config.Config) error {
 	if err := s.put(c); err != nil {
 		return err
 	}
-	err := s.shareAll(ctx, c.Replicator.Sharing)
-	if err == nil {
-		s.forecast(ctx, c)
+	if err := s.shareAll(ctx, c.Replicator.Sharing); err != nil {
+		return err
 	}
-	return err
+	s.forecast(ctx, c)
+	return followOthers(ctx, s, c)
 }
 
 // put puts a configuration in force in this process.
@@ -231,6 +231,9 @@ func (s *service) ChangeConfig(ctx context.Context, ch relay.ConfigChange) (map[
 	if err := s.put(c); err != nil {
 		return nil, err
 	}
+	if err := followOthers(ctx, s, c); err != nil {
+		return nil, err
+	}
 	return s.changedFrom(ctx, ch, before), nil
 }
 
@@ -350,6 +353,6 @@ func (s *service) fixed(c config.Config) config.Config {
 	if c.UUID == "" && s.loop != nil {
 		c.UUID = s.uuid
 	}
-	c.Replicator.Server.UUID = c.UUID
+	c.Replicator.Server.UUID, c.Follow = c.UUID, nil
 	return c
 }

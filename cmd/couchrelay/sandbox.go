@@ -42,6 +42,7 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
 	b.server = newServer(couchdb.New(couchdb.Options{
 		Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16),
+		Members: docs.ReplicationMembers, // as in all databases of a CouchDB
 	}), config.Default().Limits, logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -371,6 +371,7 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 		defer close(left)
 		s.loop.Run(hard)
 	}()
+	followed := s.follows.run(hard)
 	select {
 	case err := <-failed:
 		return err
@@ -382,15 +383,22 @@ func (s *service) run(ctx context.Context, stop func(), failed <-chan error) err
 			"stopping; to be started again when the cause is gone")
 	}
 	stop() // the next signal kills
+	all := make(chan struct{})
 	limit := s.stopLimit()
 	s.logger.Info("stopping", "limit", limit)
 	s.loop.Drain()
+	s.follows.drain()
+	go func() {
+		<-left
+		<-followed
+		close(all)
+	}()
 	select {
-	case <-left:
+	case <-all:
 	case <-time.After(limit):
 		s.logger.Warn("stop_limit_reached", "limit", limit)
 		kill()
-		<-left
+		<-all
 	}
 	return s.storeEnd()
 }

@@ -56,10 +56,16 @@ type service struct {
 	layers   layers     // of config; changing guards them
 	read     func() (layers, error)
 
-	mu      sync.Mutex    // guards the fields below, and keeps the loop's settings in the order of config's changes
-	config  config.Config // in force, as far as it can change while the service runs
-	loop    *loop.Loop    // nil until the service is prepared
-	delayed error         // the last error of the start
+	mu     sync.Mutex    // guards the fields below, and keeps the loop's settings in the order of config's changes
+	config config.Config // in force, as far as it can change while the service runs
+	machines
+	delayed error // the last error of the start
+}
+
+// machines are what a prepared service runs; nil until then.
+type machines struct {
+	loop    *loop.Loop
+	follows *follows
 }
 
 // entrance is what requests meet before the service.

@@ -13,6 +13,7 @@ import (
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -103,7 +104,12 @@ func (s *service) prepareOnce(ctx context.Context) error {
 			return err
 		}
 	}
+	list, err := followAll(ctx, s, c)
+	if err != nil {
+		return err
+	}
 	s.begin()
+	s.follows.configure(list)
 	return nil
 }
 
@@ -116,21 +122,27 @@ func (s *service) begin() {
 	s.loop = loop.New(loop.Options{
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
 		Broken: breaches.Report,
-		Client: couch.New(couch.Options{
-			Version: version, Clock: wall, TLS: s.outside.trust.Config, Broken: breaches.Report,
-			Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
-			RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
-			Auth:      s.started.Client.Auth,
-			Reach:     func(user string) *reach.Policy { return s.outside.gates.Load().of(user) },
-			PlainHTTP: plainHTTP(s.started.Client, s.logger),
-		}),
+		Client: couch.New(clientOptions(s, breaches.Report)),
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
 			Settling: s.started.Settling,
 		},
 	})
+	s.follows = newFollows(s, breaches.Report)
 	s.serve(s.store)
+}
+
+// clientOptions are those of clients of endpoints.
+func clientOptions(s *service, broken func(*invariant.Broken)) couch.Options {
+	return couch.Options{
+		Version: version, Clock: clock.New(), TLS: s.outside.trust.Config, Broken: broken,
+		Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
+		RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
+		Auth:      s.started.Client.Auth,
+		Reach:     func(user string) *reach.Policy { return s.outside.gates.Load().of(user) },
+		PlainHTTP: plainHTTP(s.started.Client, s.logger),
+	}
 }
 
 // plainHTTP returns what logs endpoints without TLS, nil if nothing does.

@@ -7,7 +7,8 @@
 //
 // All below the root that New is given; the elements are tuples.
 //
-//	0, name                        a database: instance, creation time, revs limit (a tuple)
+//	0, name                        a database: instance, creation time, revs limit, and of a mirror what it
+//	                               follows and whether that is trusted (a tuple)
 //	1, instance, 0                 update sequence (versionstamped value), which feeds watch
 //	1, instance, 1 | 2             counters: documents, deleted documents
 //	1, instance, 3                 security object
@@ -104,6 +105,10 @@ type Database struct {
 	Instance  tuple.UUID
 	Created   instant.Time
 	RevsLimit int
+	// Follows is the URL of the database that this one mirrors, empty for all others. Trusted reports whether
+	// documents of that database count as an admin's. See Mirror.
+	Follows string
+	Trusted bool
 	// Validate, if set, is called before every write of a document that is not local. See Validation.
 	Validate Validation
 
@@ -177,7 +182,12 @@ func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
 	}
 	db := &Database{Name: name, tx: tx, store: s}
 	var created int64
-	if err := tuple.Subspace(nil).Scan(value, &db.Instance, &created, &db.RevsLimit); err != nil {
+	fields := []any{&db.Instance, &created, &db.RevsLimit, &db.Follows, &db.Trusted}
+	err = tuple.Subspace(nil).Scan(value, fields[:3]...)
+	if err != nil {
+		err = tuple.Subspace(nil).Scan(value, fields...)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("database %q: %w", name, err)
 	}
 	db.Created, db.instance = instant.Time(created), s.instances.Sub(db.Instance)
@@ -215,7 +225,17 @@ var (
 )
 
 func (db *Database) describe() {
-	db.tx.Set(db.store.names.Pack(db.Name), tuple.Pack(db.Instance, int64(db.Created), db.RevsLimit))
+	value := tuple.Pack(db.Instance, int64(db.Created), db.RevsLimit)
+	if db.Follows != "" {
+		value = tuple.AppendBool(tuple.AppendString(value, db.Follows), db.Trusted)
+	}
+	db.tx.Set(db.store.names.Pack(db.Name), value)
+}
+
+// Mirror notes that the database mirrors another one, at a URL without credentials: its documents are written there.
+func Mirror(db *Database, url string, trusted bool) {
+	db.Follows, db.Trusted = url, trusted
+	db.describe()
 }
 
 // Delete removes a database with all its content if it is still the same instance. Otherwise it was removed

@@ -103,8 +103,8 @@ func (o Operator) unfinish(rec *Record) error {
 
 // write writes a document of a replicator database.
 func (o Operator) write(db *docs.Database, doc docs.Document) error {
-	by := Writer{Name: o.By, Admin: true}
-	written, err := o.Store.WriteDocs(o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
+	by := Writer{Name: o.By, Admin: true, forOthers: db.Follows != "" && !db.Trusted}
+	written, err := writeDocs(o.Store, o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,9 @@ func (o Operator) Cancel(jobID string) (changed bool, err error) {
 	db, err := databaseOf(o.Store, o.Tx, rec)
 	if err != nil || db == nil {
 		return false, err
+	}
+	if db.Follows != "" {
+		return false, Obstacle("its document is in " + db.Follows + "; delete it there")
 	}
 	for {
 		doc, err := db.Read(rec.DocID, docs.Want{Deleted: true})

@@ -20,6 +20,8 @@ import (
 type Writer struct {
 	Name  string // empty without a login
 	Admin bool   // may write documents of other owners
+	// forOthers marks an admin who gives an order about a document that others wrote.
+	forOthers bool
 }
 
 // exempt reports whether a document of a replicator database is no replication: a design document or a
@@ -80,6 +82,16 @@ func (c *content) replication(config spec.Config) (*spec.Replication, error) {
 func (s *Store) WriteDocs(
 	tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time,
 ) ([]docs.Written, error) {
+	if db.Follows != "" {
+		return refuseAll(db, edits), nil
+	}
+	return writeDocs(s, tx, db, edits, by, now)
+}
+
+// writeDocs is WriteDocs for the service itself, which also writes into mirrors.
+func writeDocs(
+	s *Store, tx kv.Tx, db *docs.Database, edits []docs.Edit, by Writer, now instant.Time,
+) ([]docs.Written, error) {
 	edits = edits[:atOnce(edits)]
 	accepted := map[string]*content{} // by document, the last that passed the validation
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
@@ -135,7 +147,7 @@ func (s *Store) validate(next *docs.Document, replicated bool, by Writer) (*cont
 	if next.Deleted {
 		return c, nil
 	}
-	if err := MayRefer(spec.ReferencesIn(c.body), by.Admin); err != nil {
+	if err := MayRefer(spec.ReferencesIn(c.body), by.Admin && !by.forOthers); err != nil {
 		return nil, docs.Forbidden(err.Error())
 	}
 	if stateOf(c.body) == string(Failed) {
@@ -223,7 +235,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 	}
 	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id}
 	if state := State(stateOf(c.body)); state.Terminal() {
-		if old != nil && old.State.Terminal() {
+		if old != nil && old.State.Terminal() && db.Follows == "" {
 			return nil
 		}
 		return s.putTerminal(tx, jobID, rec, c, state, now)
@@ -244,6 +256,9 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep)
 		}
 		rec.Pause, rec.Reset = old.Pause, old.Reset // an operator's orders outlive edits
+	}
+	if db.Follows != "" && !db.Trusted {
+		rep.Owner = "" // whoever may write there can name any
 	}
 	rec.User = rep.User.Name
 	rep.DocID = id // the body has none

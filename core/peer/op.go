@@ -124,7 +124,24 @@ type (
 	// FindRev asks whether the source has a revision, as a leaf or in the history of one: GET with open_revs.
 	// It answers RevFound.
 	FindRev struct{ ID, Rev string }
+
+	// ReadDocs reads the winning revisions of documents of the source, with stubs for attachments: POST
+	// /db/_all_docs with keys. It reads no more documents once Budget bytes have arrived. It answers DocsRead.
+	ReadDocs struct {
+		IDs    []string
+		Budget int // bytes; the first document is taken up to a limit of its own
+	}
+
+	// EditDocs writes new revisions of documents to the source, each in the place of the revision that its body
+	// names: POST /db/_bulk_docs. It answers Edited.
+	EditDocs struct{ Docs []NewEdit }
 )
+
+// NewEdit is a document with its _id and _rev.
+type NewEdit struct {
+	ID   string
+	Body []byte
+}
 
 // DocRevs names revisions of one document.
 type DocRevs struct {
@@ -157,6 +174,8 @@ func (CopyDoc) op()      {}
 func (Commit) op()       {}
 func (CountPending) op() {}
 func (FindRev) op()      {}
+func (ReadDocs) op()     {}
+func (EditDocs) op()     {}
 
 func (o Open) String() string      { return fmt.Sprintf("open %s", o.Side) }
 func (o Create) String() string    { return "create target" }
@@ -179,3 +198,5 @@ func (o CopyDoc) String() string {
 func (o Commit) String() string       { return fmt.Sprintf("commit %s", o.Side) }
 func (o CountPending) String() string { return fmt.Sprintf("count pending since %s", o.Since) }
 func (o FindRev) String() string      { return fmt.Sprintf("find %q rev %s", o.ID, o.Rev) }
+func (o ReadDocs) String() string     { return fmt.Sprintf("read %d docs", len(o.IDs)) }
+func (o EditDocs) String() string     { return fmt.Sprintf("edit %d docs", len(o.Docs)) }

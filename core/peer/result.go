@@ -64,7 +64,28 @@ type (
 
 	// RevFound tells whether the source has the revision.
 	RevFound struct{ Found bool }
+
+	// DocsRead has the documents that were asked for, in their order. It may end before the last of them.
+	DocsRead struct{ Docs []DocRead }
+
+	// Edited has the outcomes of the edits, in their order.
+	Edited struct{ Docs []EditedDoc }
 )
+
+// DocRead is a document, or its absence: then Rev is empty.
+type DocRead struct {
+	ID, Rev string
+	Deleted bool
+	Body    []byte // the JSON object as the server sent it; nil if Deleted or TooLarge
+	// TooLarge reports that the body is longer than ReadDocs takes.
+	TooLarge bool
+}
+
+// EditedDoc is the revision that an edit made, or why it made none, in CouchDB's words.
+type EditedDoc struct {
+	ID, Rev       string
+	Error, Reason string
+}
 
 // Change is a row of the changes feed: a document with its leaf revisions.
 type Change struct {
@@ -143,3 +164,5 @@ func (Copied) result()       {}
 func (Committed) result()    {}
 func (Pending) result()      {}
 func (RevFound) result()     {}
+func (DocsRead) result()     {}
+func (Edited) result()       {}

@@ -199,3 +199,6 @@ func statusError(op peer.Op, f *peer.Failure) string {
 	}
 	return fmt.Sprintf("http_error_%d", f.Status)
 }
+
+// TroubleOf words a failure for other users of the operations than runs.
+func TroubleOf(op peer.Op, f *peer.Failure) Trouble { return trouble(op, f) }

@@ -27,7 +27,8 @@ var events = rule{
 	check: func(s *source) (found []finding) {
 		told := toldEvents(s)
 		for _, f := range s.files {
-			logs := within(f.path, "adapters") || within(f.path, "cmd/couchrelay") || within(f.path, "core/node")
+			logs := within(f.path, "adapters") || within(f.path, "cmd/couchrelay") || within(f.path, "core/node") ||
+				within(f.path, "core/follow")
 			if f.ast == nil || f.test() || !logs {
 				continue
 			}

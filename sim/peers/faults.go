@@ -99,6 +99,10 @@ func RequestFaults(op peer.Op) []Fault {
 		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409)
 	case peer.PutLocal:
 		return append(all, ErrorAfter)
+	case peer.ReadDocs:
+		return append(all, LeavesOut, RevMissing)
+	case peer.EditDocs:
+		return append(all, ErrorAfter, WritesPart, FailsSome, Conflict409)
 	case peer.Commit:
 		return append(all, NotSynced)
 	}

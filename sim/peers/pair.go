@@ -138,6 +138,14 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		copied, _ := reply.Result.(peer.Copied)
 		p.Told.copied(op.ID, copied)
 		return reply
+	case peer.ReadDocs:
+		return p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply {
+			return readDocs(db, op, f)
+		}))
+	case peer.EditDocs:
+		return p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply {
+			return editDocs(db, op, f)
+		}))
 	case peer.DiffRevs:
 		return p.request(ctx, peer.Target, "POST", op, at(func(db *DB, _ Fault) peer.Reply { return peer.Reply{Result: db.diff(op)} }))
 	case peer.Create:

@@ -99,7 +99,13 @@ func (q *request) deleteDatabase() error {
 			"Did you mean to DELETE a document instead?")
 	}
 	// The instance is found first, so that the repetition of a deletion is no refusal.
-	instance, err := do(q, func(_ kv.Tx, db *docs.Database) (tuple.UUID, error) { return db.Instance, nil })
+	instance, err := do(q, func(_ kv.Tx, db *docs.Database) (tuple.UUID, error) {
+		if db.Follows != "" {
+			return db.Instance, docs.Forbidden("This database mirrors " + db.Follows +
+				": it goes with its [follow] section.")
+		}
+		return db.Instance, nil
+	})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,200 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"couchrelay/core/config"
+	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/follow"
+	"couchrelay/core/spec"
+)
+
+// followPrefix begins the names of sections [follow NAME].
+const followPrefix = "follow "
+
+// Follow is a server whose databases have replication documents ([follow NAME]).
+type Follow struct {
+	URL       spec.Secret // may have a user and a password
+	Auth      spec.Secret // JSON, as in endpoints of documents
+	TLS       string
+	Databases []string
+	Trusted   bool
+}
+
+const (
+	takesServer    = "the URL of a server, http://HOST:PORT or https://..., which may have user:password@"
+	takesAuth      = `as "auth" of an endpoint: {"basic": {"username": "u", "password": "p" or {"secret": "NAME"}}}`
+	takesDatabases = "names of databases, separated by commas"
+)
+
+// followKeys are the keys of these sections.
+var followKeys = config.Section[Follow]{
+	{
+		Name: "url", Says: "The CouchDB whose databases have replication documents; with databases.",
+		Kind: config.Kind[Follow]{
+			Takes: takesServer, Secret: true,
+			Get: func(f *Follow) string { return bare(f.URL.Reveal()) },
+			Set: func(f *Follow, v string) error {
+				u, err := url.Parse(v)
+				if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+					u.RawQuery != "" || u.Fragment != "" {
+					return fmt.Errorf("must be %s", takesServer)
+				}
+				f.URL = spec.Hide(v)
+				return nil
+			},
+		},
+	},
+	{
+		Name: "databases", Says: "The databases that are followed; each has a mirror NAME/DATABASE/_replicator here.",
+		Kind: config.Kind[Follow]{
+			Takes: takesDatabases,
+			Get:   func(f *Follow) string { return strings.Join(f.Databases, ", ") },
+			Set: func(f *Follow, v string) error {
+				f.Databases = nil
+				for name := range strings.SplitSeq(v, ",") {
+					name = strings.TrimSpace(name)
+					if docs.ValidName(name) != nil || slices.Contains(f.Databases, name) {
+						return fmt.Errorf("must be %s, each once", takesDatabases)
+					}
+					f.Databases = append(f.Databases, name)
+				}
+				return nil
+			},
+		},
+	},
+	{
+		Name: "auth", Says: "How to log in there, if url has no user.",
+		Kind: config.Kind[Follow]{
+			Takes: takesAuth, Secret: true,
+			Get: func(f *Follow) string {
+				if !f.Auth.IsSet() {
+					return ""
+				}
+				return Masked
+			},
+			Set: func(f *Follow, v string) error {
+				if body, err := ejson.Parse([]byte(v)); err != nil || body.Kind != ejson.Object {
+					return fmt.Errorf("must be %s", takesAuth)
+				}
+				f.Auth = spec.Hide(v)
+				return nil
+			},
+		},
+	},
+	{
+		Name: "tls", Says: "The section [tls NAME] that says how to connect.",
+		Kind: config.Text(func(f *Follow) *string { return &f.TLS }, "the NAME of a section [tls NAME]"),
+	},
+	{
+		Name: "trusted",
+		Says: "Whether all who write documents there may do what admins may here: name secrets and, as their owner, " +
+			"reach this machine.",
+		Kind: config.Boolean(func(f *Follow) *bool { return &f.Trusted }),
+	},
+}
+
+// bare is a URL without user and password, which parses.
+func bare(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+// isFollow reports whether [follow NAME] can be a section.
+func isFollow(section string) bool {
+	name, is := strings.CutPrefix(section, followPrefix)
+	return is && !strings.Contains(name, "/") && docs.ValidName(name+"/x") == nil
+}
+
+// setFollow sets a key of [follow NAME].
+func (c *Config) setFollow(section, name, value string) error {
+	f := c.Follow[strings.TrimPrefix(section, followPrefix)]
+	if err := followKeys.Set(&f, section, name, value); err != nil {
+		return err
+	}
+	c.Follow[strings.TrimPrefix(section, followPrefix)] = f
+	return nil
+}
+
+// follows describes the sections [follow NAME], or any if there is none, without values.
+func (c *Config) follows() []config.Row {
+	var byDefault Follow
+	if len(c.Follow) == 0 {
+		rows := followKeys.Rows(followPrefix+"name", &byDefault, &byDefault)
+		for i := range rows {
+			rows[i].Value = ""
+		}
+		return rows
+	}
+	var rows []config.Row
+	for _, name := range slices.Sorted(maps.Keys(c.Follow)) {
+		f := c.Follow[name]
+		rows = append(rows, followKeys.Rows(followPrefix+name, &f, &byDefault)...)
+	}
+	return rows
+}
+
+// Followed is a database to follow, and how to connect to it.
+type Followed struct {
+	follow.Database
+	Connect spec.Replication // both of its endpoints are the database
+}
+
+// Followed returns the databases of all sections [follow NAME], in order.
+func (c *Config) Followed() (list []Followed, err error) {
+	for _, name := range slices.Sorted(maps.Keys(c.Follow)) {
+		f := c.Follow[name]
+		if !f.URL.IsSet() || len(f.Databases) == 0 {
+			return nil, fmt.Errorf("[%s%s] url and databases are needed both", followPrefix, name)
+		}
+		for _, database := range f.Databases {
+			one, err := f.database(name, database, c.Replicator.Parse)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, one)
+		}
+	}
+	if len(list) > follow.MaxDatabases {
+		return nil, fmt.Errorf("sections [%sNAME] have %d databases, and may have %d", followPrefix, len(list),
+			follow.MaxDatabases)
+	}
+	return list, nil
+}
+
+// database makes the endpoint of a database, as that of a document.
+func (f *Follow) database(section, name string, c spec.Config) (Followed, error) {
+	text := func(s string) ejson.Value { return ejson.Value{Kind: ejson.String, Text: s} }
+	endpoint := ejson.Value{Kind: ejson.Object, Members: []ejson.Member{
+		{Name: "url", Value: text(strings.TrimSuffix(f.URL.Reveal(), "/") + "/" + url.PathEscape(name))},
+	}}
+	if f.Auth.IsSet() {
+		auth, _ := ejson.Parse([]byte(f.Auth.Reveal())) // which was read before
+		endpoint.Members = append(endpoint.Members, ejson.Member{Name: "auth", Value: auth})
+	}
+	if f.TLS != "" {
+		endpoint.Members = append(endpoint.Members, ejson.Member{Name: "tls", Value: text(f.TLS)})
+	}
+	rep, err := spec.ParseDocument(ejson.Value{Kind: ejson.Object, Members: []ejson.Member{
+		{Name: "source", Value: endpoint}, {Name: "target", Value: endpoint},
+		{Name: "winning_revs_only", Value: ejson.Value{Kind: ejson.True}},
+	}}, c)
+	one := Followed{Database: follow.Database{Section: section, Name: name, Trusted: f.Trusted}}
+	if err == nil {
+		one.Connect, one.URL = *rep, rep.Source.URL
+		err = docs.ValidName(one.ID())
+	}
+	if err != nil {
+		return one, fmt.Errorf("[%s%s] database %s: %w", followPrefix, section, name, err)
+	}
+	return one, nil
+}

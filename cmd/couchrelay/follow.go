@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/couch"
+	"couchrelay/adapters/loop"
+	corefollow "couchrelay/core/follow"
+	"couchrelay/core/instant"
+	"couchrelay/core/invariant"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/node"
+)
+
+// follows follow databases of other servers for this process.
+type follows struct {
+	follower *loop.Follower
+
+	mu   sync.Mutex
+	list map[string]config.Followed // by the name of the mirror
+}
+
+// newFollows prepares the follower of a service whose store is prepared. The configuration has been written by
+// those who may do everything, so the guards of jobs do not hold for its servers.
+func newFollows(s *service, broken func(*invariant.Broken)) *follows {
+	f := &follows{}
+	options := clientOptions(s, broken)
+	options.Reach = nil
+	client := couch.New(options)
+	f.follower = loop.NewFollower(loop.FollowOptions{
+		DB: s.db, Store: followStore(s), Clock: options.Clock, Logger: s.logger, Broken: broken,
+		Worker: corefollow.Config{Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed()},
+		Connect: func(job string) (*couch.Pair, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			one, has := f.list[job]
+			if !has {
+				return nil, fmt.Errorf("no [follow NAME] has database %s", job)
+			}
+			return client.Pair(one.Connect)
+		},
+	})
+	return f
+}
+
+// configure has the follower follow other databases, if they differ.
+func (f *follows) configure(list []config.Followed) {
+	all, ids := map[string]config.Followed{}, make([]string, len(list))
+	for i, one := range list {
+		ids[i] = one.ID()
+		all[one.ID()] = one
+	}
+	f.mu.Lock()
+	same := reflect.DeepEqual(all, f.list)
+	f.list = all
+	f.mu.Unlock()
+	if !same {
+		f.follower.Configure(ids)
+	}
+}
+
+// run runs the follower until ctx ends or it has left, and returns a channel that is closed then.
+func (f *follows) run(ctx context.Context) <-chan struct{} {
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		f.follower.Run(ctx)
+	}()
+	return left
+}
+
+func (f *follows) drain() { f.follower.Drain() }
+
+func followStore(s *service) *corefollow.Store {
+	return corefollow.NewStore(tuple.Subspace(tuple.Pack(s.started.KeyPrefix)), s.store)
+}
+
+// followAll makes the mirrors of a configuration's databases, and removes others. A node that runs no jobs leaves
+// that to those that do.
+func followAll(ctx context.Context, s *service, c config.Config) ([]config.Followed, error) {
+	list, err := c.Followed()
+	if err != nil || !s.roles.Has(node.Replication) {
+		return nil, err
+	}
+	databases, instances := make([]corefollow.Database, len(list)), make([]tuple.UUID, len(list))
+	for i, one := range list {
+		databases[i], instances[i] = one.Database, tuple.UUID(randomBytes(16))
+	}
+	store := followStore(s)
+	type outcome struct{ made, gone []string }
+	now := instant.Of(time.Now())
+	done, err := kv.Run(ctx, s.db, func(tx kv.Tx) (o outcome, err error) {
+		o.made, o.gone, err = corefollow.Follow(tx, store, databases, instances, now)
+		return o, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(done.made)+len(done.gone) > 0 {
+		s.logger.Info("follow_changed", "mirrors", done.made, "removed", done.gone)
+	}
+	return list, nil
+}
+
+// followOthers follows the databases of a configuration from now on.
+func followOthers(ctx context.Context, s *service, c config.Config) error {
+	if !s.ready() {
+		return nil // the start does
+	}
+	list, err := followAll(ctx, s, c)
+	if err == nil {
+		s.follows.configure(list)
+	}
+	return err
+}

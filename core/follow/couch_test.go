@@ -1,0 +1,134 @@
+package follow_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+)
+
+// couch is a database of another server, as far as a run that follows it can tell.
+type couch struct {
+	instance string
+	docs     map[string]*document
+	seq      int64
+	deny     map[string]bool // documents that nobody may write
+}
+
+type document struct {
+	gen     int
+	seq     int64
+	body    string // without _id and _rev
+	deleted bool
+}
+
+func newCouch(instance string) *couch {
+	return &couch{instance: instance, docs: map[string]*document{}, deny: map[string]bool{}}
+}
+
+func (d *document) rev() string { return fmt.Sprintf("%d-%04x", d.gen, d.seq) }
+
+// put writes a revision in the place of another one, and returns its name; empty for a conflict.
+func (c *couch) put(id, over, body string, deleted bool) string {
+	old := c.docs[id]
+	gen := 1
+	switch {
+	case old != nil && (over == old.rev() || over == "" && old.deleted):
+		gen = old.gen + 1
+	case old != nil || over != "":
+		return ""
+	}
+	c.seq++
+	c.docs[id] = &document{gen, c.seq, body, deleted}
+	return c.docs[id].rev()
+}
+
+// fault is what goes wrong with an operation.
+type fault string
+
+const (
+	refused   fault = "refused" // there is no connection
+	lost      fault = "lost"    // it takes effect, and its answer does not come
+	conflicts fault = "conflicts"
+	failsSome fault = "fails some"
+	leavesOut fault = "leaves out"
+	missing   fault = "missing"
+)
+
+// answer carries out an operation.
+func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
+	if f == refused {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Unreachable}}
+	}
+	switch op := op.(type) {
+	case peer.Open:
+		reply.Result = peer.Opened{InstanceStartTime: c.instance}
+	case peer.ReadChanges:
+		reply.Result = c.changes(op)
+	case peer.ReadDocs:
+		reply.Result = c.read(op, f)
+	case peer.EditDocs:
+		reply.Result = c.edit(op, f)
+	}
+	if f == lost {
+		reply = peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
+	}
+	return reply
+}
+
+func (c *couch) changes(op peer.ReadChanges) peer.Changes {
+	since, _ := strconv.ParseInt(string(op.Since), 10, 64)
+	got := peer.Changes{End: true, LastSeq: peer.Seq(fmt.Sprint(c.seq)), Pending: -1}
+	for id, d := range c.docs {
+		if d.seq > since {
+			got.Rows = append(got.Rows, peer.Change{Seq: peer.Seq(fmt.Sprint(d.seq)), ID: id, Revs: []string{d.rev()}})
+		}
+	}
+	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })
+	if len(got.Rows) > op.Limit {
+		got.Rows, got.End = got.Rows[:op.Limit], false
+		got.LastSeq = got.Rows[op.Limit-1].Seq
+	}
+	return got
+}
+
+func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
+	for i, id := range op.IDs {
+		if f == leavesOut && i > 0 {
+			break
+		}
+		d := peer.DocRead{ID: id}
+		if is := c.docs[id]; is != nil && !(f == missing && i == 0) {
+			if d.Rev, d.Deleted = is.rev(), is.deleted; !d.Deleted {
+				d.Body = fmt.Appendf(nil, `{"_id":"%s","_rev":"%s",%s`, id, d.Rev, is.body[1:])
+			}
+		}
+		got.Docs = append(got.Docs, d)
+	}
+	return got
+}
+
+func (c *couch) edit(op peer.EditDocs, f fault) (got peer.Edited) {
+	for i, e := range op.Docs {
+		d := peer.EditedDoc{ID: e.ID}
+		doc, err := docs.ParseDocument(e.Body, docs.ReplicationMembers...)
+		switch {
+		case err != nil:
+			d.Error = err.Error()
+		case c.deny[e.ID]:
+			d.Error, d.Reason = "forbidden", "no"
+		case f == failsSome && i%2 == 0:
+			d.Error = "internal_server_error"
+		case f != conflicts:
+			rev := fmt.Sprintf("%d-%s", doc.Rev.Gen, doc.Rev.ID)
+			d.Rev = c.put(e.ID, rev, string(doc.Body), doc.Deleted)
+		}
+		if d.Rev == "" && d.Error == "" {
+			d.Error = "conflict"
+		}
+		got.Docs = append(got.Docs, d)
+	}
+	return got
+}

@@ -1,0 +1,149 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"couchrelay/core/backoff"
+	"couchrelay/core/peer"
+)
+
+// Event is what happened to a worker.
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+type (
+	// Configure names the jobs that the worker may take, by their ids. The first event is one. Those that ran go on
+	// only if they are the same: Fresh has the runs end whose connections are to be opened anew.
+	Configure struct {
+		Jobs  []string
+		Fresh bool
+	}
+	// Answer answers an Ask.
+	Answer struct {
+		ID      uint64
+		Result  Result // if Committed
+		Outcome Outcome
+		Text    string // of the error, for people
+	}
+	// Reply answers a Call.
+	Reply struct {
+		Run, ID uint64
+		peer.Reply
+	}
+	// Refused says that the followed database of a run cannot be connected to, for a reason that people read.
+	Refused struct {
+		Run    uint64
+		Reason string
+	}
+	// Wake says that the deadline has come.
+	Wake struct{}
+	// Drain asks the worker to give its jobs back and to leave.
+	Drain struct{}
+)
+
+func (Configure) event() {}
+func (Answer) event()    {}
+func (Reply) event()     {}
+func (Refused) event()   {}
+func (Wake) event()      {}
+func (Drain) event()     {}
+
+func (e Configure) String() string { return fmt.Sprintf("configure %q", e.Jobs) }
+func (e Answer) String() string {
+	return fmt.Sprintf("answer %d %s %s %.300v", e.ID, e.Outcome, e.Text, fmt.Sprintf("%+v", e.Result))
+}
+func (e Reply) String() string {
+	s := fmt.Sprintf("run %d reply %d %.300v", e.Run, e.ID, fmt.Sprintf("%T%+v", e.Result, e.Result))
+	if e.Failure != nil {
+		s += " failed: " + e.Failure.String()
+	}
+	return s
+}
+func (e Refused) String() string { return fmt.Sprintf("run %d refused: %s", e.Run, e.Reason) }
+func (Wake) String() string      { return "wake" }
+func (Drain) String() string     { return "drain" }
+
+// Effect is something for the driver to do.
+type Effect interface {
+	fmt.Stringer
+	effect()
+}
+
+type (
+	// Ask asks for a transaction; see Perform.
+	Ask struct {
+		ID      uint64
+		Request Request
+	}
+	// Open opens connections to the followed database of a job. Refused answers it if that is impossible.
+	Open struct {
+		Run uint64
+		Job Job
+	}
+	// Call asks for an operation on the followed database.
+	Call struct {
+		Run, ID uint64
+		Op      peer.Op
+	}
+	// Cancel gives a call up. Its reply is not wanted any more.
+	Cancel struct{ Run, ID uint64 }
+	// Close closes the connections of a run. It is the last effect of the run.
+	Close struct{ Run uint64 }
+	// Note is something that operators want to know.
+	Note struct {
+		What  string // follow_started, follow_current, follow_failed, follow_states_failed, follow_lease_lost
+		Job   string
+		Error string // in one word, as errors of replications; empty for none
+		Text  string
+	}
+	// Exit is the last effect of a worker that was told to leave.
+	Exit struct{}
+)
+
+func (Ask) effect()    {}
+func (Open) effect()   {}
+func (Call) effect()   {}
+func (Cancel) effect() {}
+func (Close) effect()  {}
+func (Note) effect()   {}
+func (Exit) effect()   {}
+
+func (e Ask) String() string    { return fmt.Sprintf("ask %d %s", e.ID, e.Request) }
+func (e Open) String() string   { return fmt.Sprintf("open run %d of %s", e.Run, e.Job.ID()) }
+func (e Call) String() string   { return fmt.Sprintf("run %d call %d %s", e.Run, e.ID, e.Op) }
+func (e Cancel) String() string { return fmt.Sprintf("run %d cancel %d", e.Run, e.ID) }
+func (e Close) String() string  { return fmt.Sprintf("close run %d", e.Run) }
+func (e Note) String() string {
+	return fmt.Sprintf("note %s %s %s: %s", e.What, e.Job, e.Error, e.Text)
+}
+func (Exit) String() string { return "exit" }
+
+// Warns reports whether a note is a warning.
+func (e Note) Warns() bool {
+	return slices.Contains([]string{"follow_failed", "follow_states_failed"}, e.What)
+}
+
+const (
+	// ActivityTimeout is how long a worker may be silent before others get its jobs.
+	ActivityTimeout = 30 * time.Second
+	// beatEvery and scanEvery are between two heartbeats, and two looks at those of others.
+	beatEvery = ActivityTimeout / 4
+	scanEvery = ActivityTimeout / 4
+	// pollEvery is between two looks at jobs that nobody runs.
+	pollEvery = 3 * time.Second
+	// lookEvery is between two looks at states in the mirror.
+	lookEvery = 2 * time.Second
+
+	// rowsAtOnce is how many changes are read and applied at once, and readBudget of how many bytes.
+	rowsAtOnce = 100
+	readBudget = 1 << 20
+	// maxBody is the longest body that the mirror takes: it is written with its replication in one transaction.
+	maxBody = 3_000_000
+)
+
+// pauses are those of runs that failed.
+var pauses = backoff.Policy{Min: 2 * time.Second, Max: 5 * time.Minute, Health: 2 * time.Minute}

@@ -1,0 +1,382 @@
+package follow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/follow"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+const (
+	one   = `{"source":"http://a/x","target":"http://b/x","note":1.50}`
+	other = `{"source":"http://a/x","target":"http://b/y"}`
+)
+
+var trouble = replication.Trouble{Error: "doc_write_failed", Reason: "no"}
+
+func (w *world) expect(id string, job jobstore.State, state string) {
+	w.t.Helper()
+	if got, _ := w.job(id); got != job {
+		w.t.Fatalf("the job of %s is %q, want %q", id, got, job)
+	}
+	if got := w.remote(id)["_replication_state"]; got != state && !(got == nil && state == "") {
+		w.t.Fatalf("the state of %s is %v, want %q", id, got, state)
+	}
+}
+
+// TestLife: a document becomes a job, its state comes back, and nothing else changes; a state that a user removes
+// starts it again, an edit makes another job, and a deletion ends it.
+func TestLife(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("_design/x", `{"views":{}}`)
+	w.write("bad", `{"source":"http://a/x"}`)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.expect("bad", jobstore.Failed, "failed")
+	if reason := fmt.Sprint(w.remote("bad")["_replication_state_reason"]); !strings.Contains(reason, "target") {
+		t.Errorf("the reason is %s", reason)
+	}
+	w.complete("d")
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
+	body := w.remote("d")
+	if body["_replication_stats"] == nil || body["_replication_state_time"] == nil || body["owner"] != nil {
+		t.Errorf("the document is %v", body)
+	}
+	if text := w.couch.docs["d"].body; !strings.HasPrefix(text, one[:len(one)-1]+`,"_repl`) {
+		t.Errorf("the document is %s", text)
+	}
+	w.write("d", one)
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.write("d", other)
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.complete("d")
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
+	w.write("d", "")
+	w.write("bad", one)
+	w.settle(10 * time.Second)
+	if job, _ := w.job("d"); job != "" || w.remote("d") != nil {
+		t.Errorf("after the deletion there is job %q, document %v", job, w.remote("d"))
+	}
+	w.expect("bad", jobstore.Pending, "")
+}
+
+// TestOver: a document that says at first sight that it is over does not run, and is left as it is.
+func TestOver(t *testing.T) {
+	w := newWorld(t)
+	w.write("c", `{"source":"http://a/x","target":"http://b/x","_replication_state":"completed"}`)
+	w.write("f", other[:len(other)-1]+`,"_replication_state":"failed","_replication_state_reason":"x"}`)
+	w.write("t", `{"source":"http://a/x","target":"http://b/z","_replication_state":"triggered","_replication_id":"1"}`)
+	rev := w.couch.docs["c"].rev()
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("c", jobstore.Completed, "completed")
+	w.expect("f", jobstore.Failed, "failed")
+	w.expect("t", jobstore.Pending, "")
+	if w.couch.docs["c"].rev() != rev {
+		t.Error("it was written to")
+	}
+}
+
+// TestOwnWrites: when the answer to a write of a state is lost, with the worker or without, the write is known for
+// ours, and starts no job.
+func TestOwnWrites(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		w := newWorld(t)
+		w.write("d", one)
+		k := w.start()
+		w.settle(10 * time.Second)
+		w.complete("d")
+		sent := 0
+		w.fault = func(op peer.Op) fault {
+			if _, is := op.(peer.EditDocs); is {
+				if sent++; sent == 1 {
+					return lost
+				}
+			}
+			return ""
+		}
+		for n := 0; sent == 0; n++ {
+			w.settle(time.Second)
+		}
+		if killed {
+			w.kill(k)
+			w.start()
+		}
+		w.settle(3 * time.Minute)
+		w.expect("d", jobstore.Completed, "completed")
+		if rev := w.couch.docs["d"].rev(); rev[0] != '2' || sent != 1 {
+			t.Errorf("revision %s after %d writes", rev, sent)
+		}
+	}
+}
+
+// TestRetried: a job that an operator runs again has its state removed, and is not over for what was written before.
+func TestRetried(t *testing.T) {
+	w := newWorld(t)
+	w.write("bad", `{"source":"http://a/x"}`)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	_, jobID := w.job("d")
+	w.batch++
+	w.do(func(tx kv.Tx) error {
+		if err := w.relay.Jobs.Register(tx, "node", nil); err != nil {
+			return err
+		}
+		got, err := w.relay.Accept(tx, "node", "node", jobs.Demand{Batch: w.batch, Max: 1}, w.now)
+		if err != nil {
+			return err
+		}
+		return w.relay.Owned(tx, jobID, got.Work[0].Lock, w.now).Fail(trouble, jobstore.Turn{})
+	})
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Failed, "failed")
+	retry := func(id string) error {
+		_, jobID := w.job(id)
+		var refused error
+		w.do(func(tx kv.Tx) error {
+			_, refused = jobstore.Operator{Store: w.relay, Tx: tx, By: "adm", Now: w.now}.Retry(jobID, "")
+			return nil
+		})
+		return refused
+	}
+	if err := retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	if err := retry("bad"); err == nil {
+		t.Error("a document that asks for nothing is run")
+	}
+}
+
+// TestReadOnly: the mirror is written by nothing but the run, and its jobs end with their documents.
+func TestReadOnly(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	_, jobID := w.job("d")
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		edit := docs.Edit{Document: docs.Document{ID: "e", Body: []byte(one)}}
+		got, err := w.relay.WriteDocs(tx, db, []docs.Edit{edit}, jobstore.Writer{Admin: true}, w.now)
+		if err != nil || got[0].Err == nil || !strings.Contains(got[0].Err.Reason, "http://s/reps/") {
+			t.Errorf("written: %+v, %v", got, err)
+		}
+		_, err = jobstore.Operator{Store: w.relay, Tx: tx, Now: w.now}.Cancel(jobID)
+		if err == nil || !strings.Contains(err.Error(), "http://s/reps/") {
+			t.Errorf("canceled: %v", err)
+		}
+		return nil
+	})
+	w.expect("d", jobstore.Pending, "")
+}
+
+// TestAnotherDatabase: when the database was made again, documents that are there keep their jobs, and others go.
+func TestAnotherDatabase(t *testing.T) {
+	w := newWorld(t)
+	for i := range 250 {
+		w.write(fmt.Sprint("d", i), one)
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	w.couch = nil
+	w.settle(time.Minute)
+	if job, _ := w.job("d7"); job == "" {
+		t.Error("a database that is away took its jobs along")
+	}
+	_, before := w.job("d7")
+	w.couch = newCouch("2")
+	w.write("d7", one)
+	w.write("new", other)
+	w.settle(10 * time.Minute)
+	job, after := w.job("d7")
+	if job == "" || before != after {
+		t.Errorf("job %q", job)
+	}
+	w.expect("new", jobstore.Pending, "")
+	for _, id := range []string{"d0", "d249", "d70"} {
+		if job, _ := w.job(id); job != "" {
+			t.Errorf("%s has job %q", id, job)
+		}
+	}
+}
+
+// TestTakeover: a worker that is gone, and one that only seems to be, has its job taken over; it then writes nothing.
+func TestTakeover(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	a := w.start()
+	w.settle(10 * time.Second)
+	w.workers = nil // it stands still
+	b := w.start()
+	w.settle(2 * time.Minute)
+	if len(b.open) != 1 {
+		t.Fatalf("runs %v", b.open)
+	}
+	w.workers = append(w.workers, a)
+	w.write("d", other)
+	w.settle(time.Minute)
+	if len(a.open)+len(b.open) != 1 || w.runs != 2 {
+		t.Errorf("runs %v and %v of %d", a.open, b.open, w.runs)
+	}
+	w.complete("d")
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestLeave: a worker that drains gives its jobs back at once, and leaves.
+func TestLeave(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	w.settle(10 * time.Second)
+	a.tell(follow.Drain{})
+	w.settle(time.Second)
+	if !a.left || len(a.open) != 0 {
+		t.Fatal("it has not left")
+	}
+	w.kill(a)
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+}
+
+// TestSections: a section that goes takes its mirror along, and one that stays keeps it; a database of ours is no
+// mirror.
+func TestSections(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.follow(w.list...)
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.follow()
+	w.settle(10 * time.Second)
+	if len(k.open) != 0 {
+		t.Errorf("runs %v", k.open)
+	}
+	w.do(func(tx kv.Tx) error {
+		if _, err := w.relay.Docs.Open(tx, mirror); err == nil {
+			t.Error("the mirror is there")
+		}
+		rows, err := tx.GetRange(w.store.Keys.Rows.Range(), kv.RangeOptions{})
+		if len(rows) > 0 {
+			t.Errorf("%d rows are left", len(rows))
+		}
+		return err
+	})
+	w.follow(follow.Database{Section: "couch", Name: "reps", URL: "http://s/reps/"})
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	err := kv.Do(t.Context(), w.db, func(tx kv.Tx) error {
+		if err := w.relay.Docs.Create(tx, "x/y/_replicator", tuple.UUID{99}, w.now); err != nil {
+			return err
+		}
+		list := append(w.list, follow.Database{Section: "x", Name: "y", URL: "http://s/y/"})
+		_, _, err := follow.Follow(tx, w.store, list, []tuple.UUID{{97}, {98}}, w.now)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "x/y/_replicator") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTrouble: a database that is away, or whose documents cannot be had, is told and tried again, ever less often.
+func TestTrouble(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	away := true
+	w.fault = func(peer.Op) fault {
+		if away {
+			return refused
+		}
+		return ""
+	}
+	k := w.start()
+	w.settle(10 * time.Minute)
+	if len(k.notes) < 4 || k.notes[1].What != "follow_failed" || k.notes[1].Error != "connect_failed" || w.runs > 12 {
+		t.Errorf("%d runs, notes %v", w.runs, k.notes)
+	}
+	away = false
+	w.settle(6 * time.Minute)
+	w.expect("d", jobstore.Pending, "")
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.ReadDocs); is {
+			return missing
+		}
+		return ""
+	}
+	w.write("e", one)
+	w.settle(2 * time.Minute)
+	if !slices.ContainsFunc(k.notes, func(n follow.Note) bool { return n.Error == "missing_doc" }) {
+		t.Errorf("notes %v", k.notes)
+	}
+	w.fault = nil
+	w.settle(6 * time.Minute)
+	w.expect("e", jobstore.Pending, "")
+}
+
+// TestRefusedStates: documents that the database does not let be written are no obstacle to others.
+func TestRefusedStates(t *testing.T) {
+	w := newWorld(t)
+	w.write("bad1", `{"source":1}`)
+	w.couch.deny["bad1"] = true
+	w.write("bad2", `{"source":2}`)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.expect("bad1", jobstore.Failed, "")
+	w.expect("bad2", jobstore.Failed, "failed")
+	told := 0
+	for _, n := range k.notes {
+		if n.What == "follow_states_failed" {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("notes %v", k.notes)
+	}
+	ops := len(w.ops)
+	w.settle(5 * time.Minute)
+	if n := len(w.ops) - ops; n > 40 {
+		t.Errorf("%d operations in vain", n)
+	}
+	delete(w.couch.deny, "bad1")
+	w.settle(6 * time.Minute)
+	w.expect("bad1", jobstore.Failed, "failed")
+}
+
+// TestLarge: a document that is too large, or cannot be read, fails and says why.
+func TestLarge(t *testing.T) {
+	w := newWorld(t)
+	with := func(junk string) string { return other[:len(other)-1] + `,"junk":` + junk + `}` }
+	w.write("large", with(`"`+strings.Repeat("x", 4_000_000)+`"`))
+	w.write("deep", with(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)))
+	w.write("d", one)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.expect("large", jobstore.Failed, "failed")
+	w.expect("deep", jobstore.Failed, "")
+}

@@ -1,0 +1,242 @@
+package follow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// inward is the half of a run that reads changes and applies them. It does one thing at a time.
+type inward struct {
+	run    *run
+	call   *call // under way
+	asking bool  // a request is
+
+	opened bool
+	verify bool     // whether it still is the same database, before what was read counts
+	since  peer.Seq // up to where changes are applied
+	stored peer.Seq // as the job has it
+	flush  bool     // through is to be stored, though it brought no documents
+	wait   bool     // the feed has been read to its end: long polls from now on
+	told   bool     // and the job says so
+
+	rows    []peer.Change // read, whose documents are not
+	docs    []Incoming    // read, and not applied
+	through peer.Seq      // since, once all of these are applied
+	end     bool          // there is nothing behind them
+
+	compared string // up to where the mirror was compared
+	stale    int    // how often the first row's revision was not to be had
+	pause    instant.Time
+}
+
+// stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
+const stalePause = 250 * time.Millisecond
+
+// maxStale is how often a document is read in vain before the run gives up.
+const maxStale = 6
+
+func (in *inward) deadline() instant.Time {
+	if in.call != nil || in.asking {
+		return instant.Never
+	}
+	return max(in.pause, in.run.w.now)
+}
+
+func (in *inward) ask(q Request) {
+	in.asking = true
+	in.run.w.ask(in.run, q)
+}
+
+// advance begins the next step, if none is under way.
+func (in *inward) advance() {
+	r := in.run
+	switch {
+	case in.call != nil || in.asking || in.pause > r.w.now:
+	case !in.opened, in.verify:
+		in.call = r.call(peer.Open{})
+	case len(in.docs) > 0:
+		since := in.through
+		if len(in.rows) > 0 {
+			since = in.docs[len(in.docs)-1].Seq
+		}
+		end := in.end && len(in.rows) == 0
+		in.ask(Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: since, AtEnd: end})
+	case len(in.rows) > 0:
+		ids := make([]string, len(in.rows))
+		for i, row := range in.rows {
+			ids[i] = row.ID
+		}
+		in.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
+	case in.end && r.job.Reconciling:
+		in.ask(Sweep{r.Held, in.compared})
+	case in.flush, in.end && !in.told:
+		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, AtEnd: in.end})
+	default:
+		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: rowsAtOnce, Wait: in.wait})
+	}
+}
+
+func (in *inward) reply(c *call, reply peer.Reply) {
+	switch op := c.op.(type) {
+	case peer.Open:
+		if reply.Failure != nil {
+			in.run.fail(op, reply.Failure)
+			return
+		}
+		in.verify = false
+		if now := reply.Result.(peer.Opened).InstanceStartTime; !in.opened || now != in.run.job.Instance {
+			in.rows, in.docs, in.end, in.wait, in.told = nil, nil, false, false, false
+			in.ask(Opened{in.run.Held, now})
+		}
+	case peer.ReadChanges:
+		in.read(c, op, reply)
+	case peer.ReadDocs:
+		if reply.Failure != nil {
+			in.run.fail(op, reply.Failure)
+			return
+		}
+		in.fetched(reply.Result.(peer.DocsRead))
+	}
+}
+
+// noted begins where the job says.
+func (in *inward) noted(n Noted) {
+	in.asking, in.opened, in.run.job = false, true, n.Job
+	in.since, in.stored, in.through = n.Job.Since, n.Job.Since, n.Job.Since
+	if in.since == "" {
+		in.since = peer.Zero
+	}
+}
+
+// read takes rows of the feed. Each document is taken once, at its last row.
+func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
+	got, _ := reply.Result.(peer.Changes)
+	if f := reply.Failure; f != nil && len(got.Rows) == 0 {
+		if op.Wait && in.run.w.now.Sub(c.sent) >= time.Second && cut(f) {
+			in.pause = in.run.w.now.Add(stalePause)
+			return
+		}
+		in.run.fail(op, f)
+		return
+	}
+	last := map[string]int{}
+	for i, row := range got.Rows {
+		last[row.ID] = i
+	}
+	in.rows = nil
+	for i, row := range got.Rows {
+		exempt := strings.HasPrefix(row.ID, "_design/") || docs.ValidID(row.ID) != nil
+		if last[row.ID] == i && len(row.Revs) > 0 && !exempt {
+			in.rows = append(in.rows, row)
+		}
+	}
+	if in.through = in.since; got.LastSeq != "" {
+		in.through = got.LastSeq
+	} else if n := len(got.Rows); n > 0 {
+		in.through = got.Rows[n-1].Seq
+	}
+	in.end = reply.Failure == nil && got.End
+	in.verify = in.end
+	if len(in.rows) == 0 {
+		in.since = in.through
+	}
+	if in.end && !in.wait {
+		in.wait = true
+	} else if in.wait && len(got.Rows) == 0 { // a server that answers long polls at once
+		in.pause = in.run.w.now.Add(stalePause)
+	}
+	in.flush = len(in.rows) == 0 && len(got.Rows) > 0
+}
+
+// cut reports whether a long poll was ended by something on the way.
+func cut(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Broken, peer.TimedOut:
+		return true
+	case peer.Status:
+		return f.Status == 408 || f.Status == 504
+	}
+	return false
+}
+
+// fetched takes documents, up to one that is older than its row: a node of a cluster that lags behind has answered, or
+// a newer row will come. The feed, read again from there, tells.
+func (in *inward) fetched(got peer.DocsRead) {
+	if len(got.Docs) == 0 {
+		in.run.end("malformed_response", "the server answered none of the documents that its changes have")
+		return
+	}
+	for i, d := range got.Docs {
+		row := in.rows[i]
+		if d.Rev != row.Revs[0] && !newer(d.Rev, row.Revs[0]) {
+			// Reached: a document is older than its row in the feed
+			in.retreat(i)
+			return
+		}
+		in.stale = 0
+		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
+		if d.TooLarge {
+			inc.Refusal = "the document is too large to be read"
+		}
+		in.docs = append(in.docs, inc)
+	}
+	in.rows = in.rows[len(got.Docs):]
+}
+
+// retreat has the feed read again from the row before the i-th.
+func (in *inward) retreat(i int) {
+	rows := in.rows
+	in.rows, in.end, in.wait = nil, false, false
+	in.through = in.since
+	if n := len(in.docs); n > 0 {
+		in.through = in.docs[n-1].Seq
+		return
+	}
+	if in.stale++; in.stale > maxStale {
+		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not have",
+			rows[i].Revs[0], rows[i].ID))
+		return
+	}
+	in.pause = in.run.w.now.Add(stalePause << in.stale)
+}
+
+// newer reports whether a revision has a higher generation than another one.
+func newer(a, b string) bool {
+	x, err := revtree.ParseRev(a)
+	y, err2 := revtree.ParseRev(b)
+	return err == nil && err2 == nil && x.Gen > y.Gen
+}
+
+// applied goes on behind the documents that are in the mirror now.
+func (in *inward) applied(q Apply, got Applied) {
+	in.asking = false
+	in.docs = slices.Clone(in.docs[got.N:])
+	switch {
+	case len(in.docs) == 0:
+		in.since, in.stored, in.flush = q.Since, q.Since, false
+		if q.AtEnd && !in.told {
+			in.told, in.run.job.Errors = true, 0
+			in.run.w.note("follow_current", in.run.ID, "", "all documents are known")
+		}
+	case got.N > 0:
+		in.since = q.Docs[got.N-1].Seq
+		in.stored = in.since
+	}
+	if got.Due {
+		in.run.out.retry, in.run.out.fails = max(in.run.w.now, 1), 0
+	}
+}
+
+func (in *inward) swept(got Swept) {
+	in.asking = false
+	if in.compared = got.After; got.Whole {
+		in.run.job.Reconciling, in.compared = false, ""
+	}
+}

@@ -1,0 +1,327 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+)
+
+// Incoming is a changed document of the followed database.
+type Incoming struct {
+	Seq     peer.Seq // of the change
+	ID, Rev string
+	Deleted bool
+	Body    []byte // as the server has it
+	// Refusal, if not empty, says why there is no body.
+	Refusal string
+}
+
+type (
+	// Opened notes which database it is that the job follows. It answers Noted.
+	Opened struct {
+		Held
+		Instance string
+	}
+	// Apply brings changes after From into the mirror, as many as one transaction should. After the last of them the
+	// mirror has all up to Since. AtEnd says that there were no more, so the run has got through. It answers Applied.
+	Apply struct {
+		Held
+		Docs  []Incoming
+		From  peer.Seq // as the job has it
+		Since peer.Seq
+		AtEnd bool
+	}
+	// Sweep removes documents that the followed database has not any more, behind After in the order of ids. It
+	// answers Swept.
+	Sweep struct {
+		Held
+		After string
+	}
+)
+
+type (
+	// Noted is the job as it is now.
+	Noted struct{ Job Job }
+	// Applied says how many of the documents are in the mirror, and whether states are to be written back.
+	Applied struct {
+		N   int
+		Due bool
+	}
+	// Swept is up to where documents were compared.
+	Swept struct {
+		After string
+		Whole bool
+	}
+)
+
+func (Noted) result()   {}
+func (Applied) result() {}
+func (Swept) result()   {}
+
+func (q Opened) String() string { return fmt.Sprintf("opened %s, instance %s", q.Held, q.Instance) }
+func (q Apply) String() string {
+	return fmt.Sprintf("apply %d to %s, since %s, at end %v", len(q.Docs), q.Held, q.Since, q.AtEnd)
+}
+func (q Sweep) String() string { return fmt.Sprintf("sweep %s after %q", q.Held, q.After) }
+
+func (q Opened) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
+	_, data, err := q.read(tx, s)
+	if err != nil || data.Instance == q.Instance {
+		return noted(data), err
+	}
+	if data.Instance == "" {
+		data.Instance = q.Instance
+	} else {
+		// Reached: the followed database was deleted and made again
+		data.another(q.Instance)
+	}
+	return noted(data), s.Queue.Update(tx, q.ID, q.Lock, data.encode())
+}
+
+func noted(data *Job) Result {
+	if data == nil {
+		return nil
+	}
+	return Noted{*data}
+}
+
+func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
+	_, data, err := q.read(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	if n := q.done(data); n > 0 {
+		// Reached: changes are applied again that had been committed
+		return Applied{N: n, Due: true}, nil
+	}
+	db, err := s.mirror(tx, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
+	if err := a.take(q.Docs); err != nil {
+		return nil, err
+	}
+	n, err := jobstore.Mirror(s.Relay, tx, db, a.writes, now)
+	if err != nil {
+		return nil, err
+	}
+	done := len(q.Docs)
+	if n < len(a.writes) {
+		done = a.places[n]
+	}
+	for _, f := range a.rows[:done] {
+		f()
+	}
+	was := *data
+	if done == len(q.Docs) {
+		data.Since = q.Since
+		if q.AtEnd {
+			data.Errors, data.Error, data.Reason = 0, "", ""
+		}
+	} else if done > 0 {
+		data.Since = q.Docs[done-1].Seq
+	}
+	if *data != was {
+		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
+	}
+	return Applied{N: done, Due: a.due}, err
+}
+
+// done is how many of the documents an attempt before has applied, by what the job says. Another attempt must not apply
+// them again: since then states may have been written over these revisions.
+func (q Apply) done(data *Job) int {
+	if data.Since == q.From {
+		return 0
+	}
+	for i, d := range q.Docs {
+		if d.Seq == data.Since {
+			return i + 1
+		}
+	}
+	return len(q.Docs)
+}
+
+// mirror opens the mirror of a job.
+func (s *Store) mirror(tx kv.Tx, id string) (*docs.Database, error) { return s.Relay.Docs.Open(tx, id) }
+
+// applying is one call of Apply.
+type applying struct {
+	tx    kv.Tx
+	s     *Store
+	job   string
+	epoch int64
+	db    *docs.Database
+
+	writes []jobstore.Mirrored
+	places []int    // of writes, in the documents
+	rows   []func() // that note what was applied, one for each document
+	due    bool
+}
+
+// take decides what becomes of each document.
+func (a *applying) take(list []Incoming) error {
+	keys := make([][]byte, len(list))
+	for i, d := range list {
+		keys[i] = a.s.Keys.doc(a.job, d.ID)
+	}
+	a.tx.Prefetch(keys, nil)
+	for i, d := range list {
+		if docs.ValidID(d.ID) != nil { // no server has such a document
+			a.rows = append(a.rows, func() {})
+			continue
+		}
+		old, err := a.s.Keys.row(a.tx, a.job, d.ID)
+		if err != nil {
+			return err
+		}
+		if err := a.one(i, d, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one decides what becomes of one document, of which old is known.
+func (a *applying) one(i int, d Incoming, old *row) error {
+	if d.Deleted {
+		a.write(i, jobstore.Mirrored{ID: d.ID, Deleted: true})
+		a.rows = append(a.rows, func() {
+			a.tx.Clear(a.s.Keys.doc(a.job, d.ID))
+			a.tx.Clear(a.s.Keys.due(a.job, d.ID))
+		})
+		return nil
+	}
+	if old != nil && old.Rev == d.Rev {
+		a.note(d.ID, row{old.Rev, old.Digest, old.State, old.Sent, old.Was, a.epoch}, old.Epoch == a.epoch)
+		return nil
+	}
+	body, digest, state, err := split(d.Body)
+	m := jobstore.Mirrored{ID: d.ID, Body: body, Refusal: d.Refusal}
+	switch {
+	case d.Refusal != "":
+		digest = digestOf([]byte(d.Refusal + d.Rev))
+	case err != nil:
+		m.Refusal = "the document cannot be read: " + err.Error()
+	case len(d.Body) > maxBody:
+		m.Refusal, m.Body = fmt.Sprintf("the document has %d bytes, more than %d", len(d.Body), maxBody),
+			ejson.Value{Kind: ejson.Object}
+	}
+	now := row{Rev: d.Rev, Digest: digest, State: state, Epoch: a.epoch}
+	if old == nil || old.Digest != digest {
+		a.write(i, m)
+		a.note(d.ID, now, false)
+		return nil
+	}
+	own, err := a.own(d.ID)
+	if err != nil {
+		return err
+	}
+	switch {
+	case state == own, state == old.Sent, state == old.Was, own == noState && !over(body):
+		// Reached: a change of the followed database is a write of ours
+		if now.Sent, now.Was = old.Sent, old.Was; state != own {
+			a.tx.Set(a.s.Keys.due(a.job, d.ID), nil)
+			a.due = true
+		}
+	default:
+		a.write(i, m) // a user has removed the state, or another replicator has written one
+	}
+	a.note(d.ID, now, false)
+	return nil
+}
+
+// own is the digest of the state that the mirror has of a document.
+func (a *applying) own(id string) (string, error) {
+	_, state, err := stateIn(a.db, id)
+	return state, err
+}
+
+// stateIn reads the state of a document of the mirror; that of one which is not there is empty.
+func stateIn(db *docs.Database, id string) (members []ejson.Member, digest string, err error) {
+	doc, err := db.Read(id, docs.Want{})
+	if errors.Is(err, docs.ErrMissing) || errors.Is(err, docs.ErrDeleted) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := ejson.Parse(doc.Body)
+	members = stateMembers(body)
+	return members, stateDigest(members), err
+}
+
+func (a *applying) write(i int, m jobstore.Mirrored) {
+	a.writes, a.places = append(a.writes, m), append(a.places, i)
+}
+
+// note has a row written with its document, unless it is as it was.
+func (a *applying) note(id string, r row, same bool) {
+	a.rows = append(a.rows, func() {
+		if !same {
+			a.s.Keys.put(a.tx, a.job, id, r)
+		}
+	})
+}
+
+// sweepAtOnce is how many rows one Sweep looks at.
+const sweepAtOnce = 100
+
+func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
+	_, data, err := q.read(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	db, err := s.mirror(tx, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	all := s.Keys.Rows.Sub(q.ID, "doc")
+	at := all.Range()
+	if q.After != "" {
+		at.Begin = kv.KeyAfter(all.Pack(q.After))
+	}
+	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: sweepAtOnce})
+	if err != nil {
+		return nil, err
+	}
+	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
+	after := q.After
+	for i, kv := range rows {
+		if err := all.Scan(kv.Key, &after); err != nil {
+			return nil, err
+		}
+		old, err := s.Keys.row(tx, q.ID, after)
+		if err != nil {
+			return nil, err
+		}
+		if old.Epoch != data.Epoch {
+			// Reached: a document is not in the database that was made again
+			err = a.one(i, Incoming{ID: after, Deleted: true}, old)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for left := a.writes; len(left) > 0; {
+		n, err := jobstore.Mirror(s.Relay, tx, db, left, now)
+		if err != nil {
+			return nil, err
+		}
+		left = left[n:]
+	}
+	for _, f := range a.rows {
+		f()
+	}
+	if len(rows) < sweepAtOnce {
+		data.Reconciling = false
+		return Swept{Whole: true}, s.Queue.Update(tx, q.ID, q.Lock, data.encode())
+	}
+	return Swept{After: after}, nil
+}

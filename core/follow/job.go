@@ -1,0 +1,276 @@
+package follow
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/json"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+)
+
+// Database is a database to follow, as the configuration has it.
+type Database struct {
+	Section string // NAME of [follow NAME]
+	Name    string // of the database at its server
+	URL     string // of the database, without credentials
+	Trusted bool   // its documents count as an admin's
+}
+
+// ID is the name of the database's mirror, and of its job.
+func (d Database) ID() string { return d.Section + "/" + d.Name + "/_replicator" }
+
+// Job is the data of a job. It holds no credentials.
+type Job struct {
+	Database
+	// Instance is the instance_start_time of the followed database when it was opened last; empty before that.
+	Instance string `json:",omitempty"`
+	// Since is up to where its changes are in the mirror.
+	Since peer.Seq `json:",omitempty"`
+	// Epoch grows when the followed database turns out to be another one. While Reconciling, all of its changes are
+	// read again, and documents that are in none of them go at the end.
+	Epoch       int64
+	Reconciling bool
+	// Looked is up to where the states in the mirror are known.
+	Looked string `json:",omitempty"`
+	// Errors counts failures in a row; Error and Reason are the last one's, empty once the run got through.
+	Errors        int    `json:",omitempty"`
+	Error, Reason string `json:",omitempty"`
+}
+
+func (j *Job) encode() []byte {
+	b, err := json.Encode(j)
+	if err != nil {
+		panic("follow: " + err.Error()) // plain strings and numbers
+	}
+	return b
+}
+
+func decodeJob(j *jobs.Job) (*Job, error) {
+	var data Job
+	if err := json.Decode(j.Data, &data); err != nil {
+		return nil, fmt.Errorf("follow job %q: %w", j.ID, err)
+	}
+	return &data, nil
+}
+
+// Keys says where the rows are.
+type Keys struct {
+	Jobs jobs.Keys
+	Rows tuple.Subspace
+}
+
+// Store works on the jobs and rows below a root, beside the replications.
+type Store struct {
+	Relay *jobstore.Store
+	Queue *jobs.Queue
+	Keys  Keys
+}
+
+// NewStore returns the store below root, which relay shares.
+func NewStore(root tuple.Subspace, relay *jobstore.Store) *Store {
+	keys := Keys{Jobs: jobs.KeysBelow(root.Sub("jobs"), "follow"), Rows: root.Sub("follow")}
+	queue := jobs.New(keys.Jobs)
+	queue.Timeout = ActivityTimeout
+	return &Store{Relay: relay, Queue: queue, Keys: keys}
+}
+
+// row is what is known of a document of the followed database.
+type row struct {
+	Rev    string // that was applied, or written, last
+	Digest string // of its body, but for owner and state
+	State  string // digest of the state that it has there
+	Sent   string // digest of the state that was sent last; empty if none was since the last edit
+	Was    string // digest of the one sent before, while it is not known whether that arrived
+	Epoch  int64  // of the job, when the document was last seen
+}
+
+func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }
+func (k Keys) due(job, id string) []byte { return k.Rows.Pack(job, "due", id) }
+
+func (k Keys) put(tx kv.Tx, job, id string, r row) {
+	tx.Set(k.doc(job, id), tuple.Pack(r.Rev, r.Digest, r.State, r.Sent, r.Was, r.Epoch))
+}
+
+// row reads a row; nil if there is none.
+func (k Keys) row(tx kv.Tx, job, id string) (*row, error) {
+	value, err := tx.Get(k.doc(job, id))
+	if err != nil || value == nil {
+		return nil, err
+	}
+	var r row
+	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch)
+	return &r, err
+}
+
+// noState is the digest of no state: it differs from a digest that is not known.
+const noState = "-"
+
+// split parts a document as its server sent it: the body that the mirror gets, and the digests of body and state.
+func split(raw []byte) (body ejson.Value, digest, state string, err error) {
+	doc, err := ejson.Parse(raw)
+	if err != nil {
+		return ejson.Value{Kind: ejson.Object}, digestOf(raw), noState, err
+	}
+	body.Kind = ejson.Object
+	for _, m := range doc.Members {
+		if !strings.HasPrefix(m.Name, "_") || slices.Contains(docs.ReplicationMembers, m.Name) {
+			body.Members = append(body.Members, m)
+		}
+	}
+	return body, bodyDigest(body), stateDigest(stateMembers(body)), nil
+}
+
+// bodyDigest is that of the members which users write. The owner is not among them: servers set it.
+func bodyDigest(body ejson.Value) string {
+	var members []ejson.Member
+	for _, m := range body.Members {
+		if !strings.HasPrefix(m.Name, "_") && m.Name != "owner" {
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, func(a, b ejson.Member) int { return strings.Compare(a.Name, b.Name) })
+	return digestOf(ejson.Value{Kind: ejson.Object, Members: members}.Append(nil))
+}
+
+// stateMembers are those that a replicator writes, in a fixed order.
+func stateMembers(body ejson.Value) (members []ejson.Member) {
+	for _, name := range docs.ReplicationMembers {
+		if v, has := body.Get(name); has {
+			members = append(members, ejson.Member{Name: name, Value: v})
+		}
+	}
+	return members
+}
+
+func stateDigest(members []ejson.Member) string {
+	if len(members) == 0 {
+		return noState
+	}
+	return digestOf(ejson.Value{Kind: ejson.Object, Members: members}.Append(nil))
+}
+
+// over reports whether members say that a replication has ended for good.
+func over(body ejson.Value) bool {
+	state, _ := body.Get("_replication_state")
+	return jobstore.State(state.Text).Terminal()
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return base64.RawStdEncoding.EncodeToString(sum[:15])
+}
+
+// withState returns a document with other members of state. All else is as it was.
+func withState(raw []byte, members []ejson.Member) ([]byte, error) {
+	doc, err := ejson.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	doc.Members = slices.DeleteFunc(doc.Members, func(m ejson.Member) bool {
+		return slices.Contains(docs.ReplicationMembers, m.Name)
+	})
+	doc.Members = append(doc.Members, members...)
+	return doc.Append(nil), nil
+}
+
+// Follow makes the jobs and mirrors of databases, and removes those of all others: the configuration that was read
+// last counts. It may be repeated. instances are new, one for each database. It returns the names of the mirrors that
+// it made and removed.
+func Follow(tx kv.Tx, s *Store, list []Database, instances []tuple.UUID, now instant.Time) (
+	made, gone []string, err error,
+) {
+	wanted := map[string]bool{}
+	for i, d := range list {
+		wanted[d.ID()] = true
+		changed, err := s.add(tx, d, instances[i], now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if changed {
+			made = append(made, d.ID())
+		}
+	}
+	for after := ""; ; {
+		page, err := s.Queue.List(tx, jobs.Page{After: after, Limit: MaxDatabases})
+		if err != nil || len(page) == 0 {
+			return made, gone, err
+		}
+		for _, j := range page {
+			if after = j.ID; !wanted[j.ID] {
+				gone = append(gone, j.ID)
+				if err := s.remove(tx, j.ID); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+	}
+}
+
+// add makes the job of a database unless there is one as the configuration has it.
+func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time) (changed bool, err error) {
+	old, err := s.Queue.Get(tx, d.ID())
+	if err != nil {
+		return false, err
+	}
+	data := &Job{Database: d}
+	if old == nil {
+		if err := s.Relay.Docs.Create(tx, d.ID(), instance, now); err != nil {
+			return false, fmt.Errorf("[follow %s]: mirror %s of database %s: %w", d.Section, d.ID(), d.Name, err)
+		}
+	} else {
+		was, err := decodeJob(old)
+		if err != nil || was.Database == d {
+			return false, err
+		}
+		data = was
+		if was.URL != d.URL {
+			data.another("")
+		}
+		data.Database = d
+		if _, err := s.Queue.Remove(tx, d.ID()); err != nil { // its run ends, and another one begins
+			return false, err
+		}
+	}
+	db, err := s.Relay.Docs.Open(tx, d.ID())
+	if err != nil {
+		return false, err
+	}
+	docs.Mirror(db, d.URL, d.Trusted)
+	return true, s.Queue.Add(tx, d.ID(), ready, data.encode())
+}
+
+// another begins to reconcile the mirror with another database.
+func (j *Job) another(instance string) {
+	j.Instance, j.Since, j.Reconciling = instance, "", true
+	j.Epoch++
+}
+
+// remove forgets a job with its mirror.
+func (s *Store) remove(tx kv.Tx, id string) error {
+	if _, err := s.Queue.Remove(tx, id); err != nil {
+		return err
+	}
+	tx.ClearRange(s.Keys.Rows.Sub(id).Range())
+	db, err := s.Relay.Docs.Open(tx, id)
+	if err != nil {
+		return err
+	}
+	s.Relay.Drop(tx, db.Instance)
+	return s.Relay.Docs.Delete(tx, id, db.Instance)
+}
+
+// ready is where jobs stand: in no order.
+var ready = jobs.Schedule{Priority: tuple.Pack(0)}
+
+// MaxDatabases is how many databases can be followed: all jobs run at any time.
+const MaxDatabases = 100

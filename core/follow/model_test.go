@@ -1,0 +1,188 @@
+package follow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+
+	"pgregory.net/rapid"
+)
+
+// users is what users of the followed database did to a document.
+type users struct {
+	body string // as written last; empty if it is deleted
+	// over reports that its job was completed when all was known, and that no user has written it since.
+	over bool
+}
+
+// plain is a document without the marks of a replicator.
+func plain(body []byte) (string, map[string]any) {
+	var members map[string]any
+	if json.Unmarshal(body, &members) != nil {
+		return "", nil
+	}
+	state := map[string]any{}
+	for _, name := range docs.ReplicationMembers {
+		if v, has := members[name]; has {
+			state[name] = v
+			delete(members, name)
+		}
+	}
+	text, _ := json.Marshal(members)
+	return string(text), state
+}
+
+// TestModel has users write, edit, clear states, delete, while jobs complete, workers die and answers get lost, in any
+// order. At any time documents are as users wrote them but for states, and in the end jobs and states are right.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		model := map[string]*users{}
+		ids := []string{"a", "b", "c"}
+		third := `{"target":"http://b/z","source":"http://a/z","x":[1e3,null]}`
+		bodies := []string{one, other, `{"source":"http://a/x"}`, third}
+		calm := false
+		w.fault = func(peer.Op) fault {
+			if calm {
+				return ""
+			}
+			all := []fault{"", "", "", "", lost, refused, conflicts, failsSome, leavesOut, missing}
+			return rapid.SampledFrom(all).Draw(rt, "fault")
+		}
+		w.done = func(follow.Request) bool { return !calm && rapid.IntRange(0, 7).Draw(rt, "lost") == 7 }
+		write := func(id, body string) {
+			w.write(id, body)
+			if model[id] == nil {
+				model[id] = &users{}
+			}
+			*model[id] = users{body: body}
+		}
+		check := func() {
+			for id, m := range model {
+				doc := w.couch.docs[id]
+				if doc == nil || doc.deleted != (m.body == "") {
+					rt.Fatalf("%s is deleted: %v", id, doc)
+				}
+				is, _ := plain([]byte(doc.body))
+				if want, _ := plain([]byte(m.body)); m.body != "" && is != want {
+					rt.Fatalf("%s is %s, its user wrote %s", id, is, want)
+				}
+			}
+		}
+		w.start()
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { check() },
+			"write": func(rt *rapid.T) {
+				write(rapid.SampledFrom(ids).Draw(rt, "id"), rapid.SampledFrom(bodies).Draw(rt, "body"))
+			},
+			"delete": func(rt *rapid.T) {
+				if id := rapid.SampledFrom(ids).Draw(rt, "id"); model[id] != nil && model[id].body != "" {
+					write(id, "")
+				}
+			},
+			"clear": func(rt *rapid.T) { // users remove the state
+				if id := rapid.SampledFrom(ids).Draw(rt, "id"); model[id] != nil && model[id].body != "" {
+					write(id, model[id].body)
+				}
+			},
+			"complete": func(rt *rapid.T) {
+				id := rapid.SampledFrom(ids).Draw(rt, "id")
+				quiet := rapid.Bool().Draw(rt, "quiet")
+				if quiet {
+					calm = true
+					w.settle(10 * time.Minute)
+					calm = false
+				}
+				if job, _ := w.job(id); job == jobstore.Pending {
+					w.complete(id)
+					job, _ = w.job(id) // another document may have its replication
+					model[id].over = quiet && job == jobstore.Completed
+				}
+			},
+			"kill": func(rt *rapid.T) {
+				if len(w.workers) > 0 {
+					w.kill(w.workers[0])
+				}
+				w.start()
+			},
+			"work": func(rt *rapid.T) {
+				for range rapid.IntRange(1, 20).Draw(rt, "steps") {
+					for _, k := range w.workers {
+						k.act(func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "which") })
+					}
+					w.pass(time.Duration(rapid.IntRange(0, 3).Draw(rt, "time")) * time.Second)
+				}
+			},
+		})
+		calm = true
+		w.settle(15 * time.Minute)
+		check()
+		for id, m := range model {
+			w.judge(rt, id, m)
+		}
+		runs := w.couch.seq
+		w.settle(5 * time.Minute)
+		if now := w.couch.seq; now != runs {
+			rt.Fatalf("it goes on writing: %d, then %d", runs, now)
+		}
+	})
+}
+
+// judge compares what became of a document with what its users did.
+func (w *world) judge(rt *rapid.T, id string, m *users) {
+	job, _ := w.job(id)
+	doc := w.couch.docs[id]
+	_, state := plain([]byte(doc.body))
+	valid := m.body == one || m.body == other || len(m.body) > 50
+	switch {
+	case m.body == "" && job != "":
+		rt.Fatalf("%s is deleted, and has a job in state %s", id, job)
+	case m.body == "":
+		return
+	case m.over && job != jobstore.Completed:
+		rt.Fatalf("%s was completed, no user has written it, and its job is %s", id, job)
+	case !valid && job != jobstore.Failed, valid && job != jobstore.Pending && job != jobstore.Completed:
+		rt.Fatalf("%s %s has a job in state %q", id, m.body, job)
+	}
+	want := any(string(job))
+	if job == jobstore.Pending {
+		want = nil
+	}
+	if state["_replication_state"] != want {
+		rt.Fatalf("%s has a job in state %s and says %v", id, job, state)
+	}
+	w.do(func(tx kv.Tx) error {
+		db, err := w.relay.Docs.Open(tx, mirror)
+		if err != nil {
+			return err
+		}
+		in, err := db.Read(id, docs.Want{})
+		if err != nil {
+			return err
+		}
+		body, mine := plain(in.Body)
+		want, _ := plain([]byte(m.body))
+		if body != withOwner(want) || !maps.EqualFunc(mine, state, same) {
+			rt.Fatalf("the mirror has %s, the database %s", in.Body, doc.body)
+		}
+		return nil
+	})
+}
+
+func same(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+
+func withOwner(body string) string {
+	var members map[string]any
+	_ = json.Unmarshal([]byte(body), &members)
+	members["owner"] = nil
+	text, _ := json.Marshal(members)
+	return string(text)
+}

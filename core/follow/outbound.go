@@ -1,0 +1,201 @@
+package follow
+
+import (
+	"fmt"
+
+	"couchrelay/core/explain"
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// outward is the half of a run that writes states back. It does one thing at a time.
+type outward struct {
+	run    *run
+	call   *call // under way
+	asking bool  // a request is
+
+	looked string       // up to where the mirror's changes are known
+	next   instant.Time // when it looks at them again
+	retry  instant.Time // when it goes through all that is due; 0 if nothing is
+	fails  int          // how often in a row that left something
+
+	passing bool   // it goes through all that is due, page by page
+	after   string // the last id of the page
+	paging  bool   // there are others behind it
+	skipped bool   // something was not written
+	// troubled reports that operators were told of it.
+	troubled bool
+
+	states  []State // of the page, whose documents are not read
+	edits   []edit  // to be written
+	written []Written
+}
+
+// edit is a state on its way.
+type edit struct {
+	State
+	base string // the revision that it replaces
+	body []byte
+}
+
+func (out *outward) deadline() instant.Time {
+	if out.call != nil || out.asking || !out.run.in.opened {
+		return instant.Never
+	}
+	if out.retry != 0 {
+		return max(min(out.next, out.retry), out.run.w.now)
+	}
+	return max(out.next, out.run.w.now)
+}
+
+func (out *outward) ask(q Request) {
+	out.asking = true
+	out.run.w.ask(out.run, q)
+}
+
+// advance begins the next step, if none is under way.
+func (out *outward) advance() {
+	r := out.run
+	switch {
+	case out.call != nil || out.asking || !r.in.opened:
+	case len(out.edits) > 0:
+		op := peer.EditDocs{}
+		for _, e := range out.edits {
+			op.Docs = append(op.Docs, peer.NewEdit{ID: e.ID, Body: e.body})
+		}
+		out.call = r.call(op)
+	case len(out.written) > 0:
+		out.ask(Sent{r.Held, out.written})
+	case len(out.states) > 0:
+		ids := make([]string, len(out.states))
+		for i, s := range out.states {
+			ids[i] = s.ID
+		}
+		out.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
+	case out.passing && out.paging:
+		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true, After: out.after})
+	default:
+		out.rest()
+	}
+}
+
+// rest ends a pass, and begins another one or looks at the mirror if the time for that has come.
+func (out *outward) rest() {
+	r := out.run
+	switch {
+	case out.skipped:
+		if out.passing {
+			out.fails++
+		}
+		if out.retry == 0 || out.passing {
+			out.retry = r.w.now.Add(pauses.Jittered(max(out.fails, 1), &r.w.rng))
+		}
+	case out.passing:
+		out.fails, out.troubled = 0, false
+	}
+	out.passing, out.skipped = false, false
+	switch {
+	case out.retry != 0 && out.retry <= r.w.now:
+		out.passing, out.retry = true, 0
+		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
+	case out.next <= r.w.now:
+		out.ask(Look{r.Held, out.looked})
+	}
+}
+
+// seen has the states of documents that changed prepared.
+func (out *outward) seen(got Seen) {
+	out.asking = false
+	if !got.More {
+		out.next = out.run.w.now.Add(lookEvery)
+	}
+	if got.Looked != out.looked {
+		out.looked = got.Looked
+		out.ask(Prepare{Held: out.run.Held, Changed: got.Changed, Looked: got.Looked})
+	}
+}
+
+func (out *outward) prepared(got Prepared) {
+	out.asking = false
+	out.states, out.after, out.paging = got.States, got.After, got.More
+}
+
+func (out *outward) reply(c *call, reply peer.Reply) {
+	if f := reply.Failure; f != nil {
+		t := replication.TroubleOf(c.op, f)
+		out.trouble(t.Error, t.Reason)
+		out.states, out.edits, out.paging = nil, nil, false
+		return
+	}
+	switch got := reply.Result.(type) {
+	case peer.DocsRead:
+		out.read(got)
+	case peer.Edited:
+		out.edited(got)
+	}
+}
+
+// trouble tells that states cannot be written, once in a series.
+func (out *outward) trouble(err, reason string) {
+	if !out.troubled {
+		out.run.w.note("follow_states_failed", out.run.ID, err, reason)
+	}
+	out.skipped, out.troubled = true, true
+}
+
+// read makes edits of documents that are as the mirror knows them, but for the state. The feed brings the others.
+func (out *outward) read(got peer.DocsRead) {
+	if len(got.Docs) == 0 || len(got.Docs) > len(out.states) {
+		out.trouble("malformed_response", "the server answered about other documents than it was asked for")
+		out.states = nil
+		return
+	}
+	for i, d := range got.Docs {
+		s := out.states[i]
+		if d.Rev == "" || d.Deleted || d.TooLarge {
+			out.skipped = true
+			continue
+		}
+		_, digest, state, err := split(d.Body)
+		switch {
+		case err == nil && d.Rev != s.Rev && digest != s.Body:
+			out.skipped = true
+		case err != nil:
+			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
+		case state == s.Digest:
+			out.written = append(out.written, Written{s.ID, s.Rev, d.Rev, s.Digest})
+		case d.Rev == s.Rev || state == s.Was[0] || state == s.Was[1]:
+			body, _ := withState(d.Body, s.Members) // it was read before
+			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
+		default:
+			out.skipped = true
+		}
+	}
+	out.states = out.states[len(got.Docs):]
+}
+
+// edited notes what was written. A conflict means that the document has changed: the feed brings it.
+func (out *outward) edited(got peer.Edited) {
+	edits := out.edits
+	out.edits = nil
+	if len(got.Docs) != len(edits) {
+		out.trouble("malformed_response", "the server answered about other documents than it was sent")
+		return
+	}
+	for i, d := range got.Docs {
+		switch {
+		case d.Error == "" && d.Rev != "":
+			out.written = append(out.written, Written{edits[i].ID, edits[i].Rev, d.Rev, edits[i].Digest})
+		case d.Error == "conflict":
+			out.skipped = true
+		default:
+			if _, known := explain.ClassOf(d.Error); !known {
+				d.Error = "doc_write_failed"
+			}
+			out.trouble(d.Error, fmt.Sprintf("the state of document %q cannot be written: %s", d.ID, d.Reason))
+		}
+	}
+}
+
+func (out *outward) recorded() { out.asking, out.written = false, nil }

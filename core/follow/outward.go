@@ -1,0 +1,208 @@
+package follow
+
+import (
+	"fmt"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
+	"couchrelay/core/instant"
+	"couchrelay/core/kv"
+)
+
+type (
+	// Look reads which documents of the mirror have changed after Looked. It answers Seen.
+	Look struct {
+		Held
+		Looked string
+	}
+	// Prepare notes that the states of documents of the mirror are known up to Looked, and reads which are to be
+	// written back: of those that Changed, or a page of All, behind After in the order of ids. It answers Prepared.
+	Prepare struct {
+		Held
+		Changed []string
+		Looked  string
+		All     bool
+		After   string
+	}
+	// Sent notes states that the followed database has. It answers Done.
+	Sent struct {
+		Held
+		Docs []Written
+	}
+)
+
+type (
+	// Seen are ids of documents that changed, up to Looked.
+	Seen struct {
+		Changed []string
+		Looked  string
+		More    bool
+	}
+	// Prepared are states to be written back, and the id up to where there are no others.
+	Prepared struct {
+		States []State
+		After  string
+		More   bool
+	}
+)
+
+// State is the state of a replication for its document.
+type State struct {
+	ID      string
+	Rev     string    // of the document, as it was applied last
+	Body    string    // digest of its body
+	Was     [2]string // digests of the states that were sent before
+	Members []ejson.Member
+	Digest  string // of Members
+}
+
+// Written says that a document has a state: its revision Rev, which followed on Base.
+type Written struct{ ID, Base, Rev, Digest string }
+
+func (Seen) result()     {}
+func (Prepared) result() {}
+
+func (q Look) String() string { return fmt.Sprintf("look at %s after %s", q.Held, q.Looked) }
+func (q Prepare) String() string {
+	return fmt.Sprintf("prepare %s, %d changed, looked %s, after %q", q.Held, len(q.Changed), q.Looked, q.After)
+}
+func (q Sent) String() string { return fmt.Sprintf("sent %d states of %s", len(q.Docs), q.Held) }
+
+// Bounds of what is looked at, and written, at once.
+const (
+	lookAtOnce = 100
+	sendAtOnce = 50
+)
+
+// perform reads the mirror's feed in a transaction of its own, which conflicts with no writer.
+func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
+	if _, _, err := q.read(tx, s); err != nil {
+		return nil, err
+	}
+	db, err := s.mirror(tx, q.ID)
+	if err != nil {
+		return nil, err
+	}
+	since, err := docs.ParseSeq(q.Looked)
+	if err != nil {
+		return nil, err
+	}
+	page, err := db.Changes(docs.Query{Since: since, Limit: lookAtOnce})
+	if err != nil {
+		return nil, err
+	}
+	seen := Seen{Looked: page.Last.String(), More: page.More}
+	for _, row := range page.Rows {
+		if !row.Deleted {
+			seen.Changed = append(seen.Changed, row.ID)
+		}
+	}
+	return seen, nil
+}
+
+func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
+	_, data, err := q.read(tx, s)
+	if err != nil {
+		return nil, err
+	}
+	if data.Looked != q.Looked {
+		data.Looked = q.Looked
+		if err := s.Queue.Update(tx, q.ID, q.Lock, data.encode()); err != nil {
+			return nil, err
+		}
+	}
+	got, ids := Prepared{After: q.After}, q.Changed
+	if q.All {
+		if ids, err = s.due(tx, q); err != nil {
+			return nil, err
+		}
+		if got.More = len(ids) == sendAtOnce; len(ids) > 0 {
+			got.After = ids[len(ids)-1]
+		}
+	}
+	got.States, err = s.states(tx, q.ID, ids)
+	return got, err
+}
+
+// due reads a page of the documents whose states are to be written back.
+func (s *Store) due(tx kv.Tx, q Prepare) ([]string, error) {
+	all := s.Keys.Rows.Sub(q.ID, "due")
+	at := all.Range()
+	if q.After != "" {
+		at.Begin = kv.KeyAfter(all.Pack(q.After))
+	}
+	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: sendAtOnce})
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(rows))
+	for i, row := range rows {
+		if err := all.Scan(row.Key, &ids[i]); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// foresee prefetches rows and documents.
+func (s *Store) foresee(tx kv.Tx, db *docs.Database, job string, ids []string) {
+	var keys [][]byte
+	var bodies []kv.Range
+	for _, id := range ids {
+		record, body := s.Relay.Docs.Reads(db.Instance, id)
+		keys, bodies = append(append(keys, record...), s.Keys.doc(job, id)), append(bodies, body)
+	}
+	tx.Prefetch(keys, bodies)
+}
+
+// states reads which of the documents have another state in the mirror, and notes that it is about to be sent.
+func (s *Store) states(tx kv.Tx, job string, ids []string) ([]State, error) {
+	db, err := s.mirror(tx, job)
+	if err != nil {
+		return nil, err
+	}
+	s.foresee(tx, db, job, ids)
+	var list []State
+	for _, id := range ids {
+		members, digest, err := stateIn(db, id)
+		if err != nil {
+			return nil, err
+		}
+		r, err := s.Keys.row(tx, job, id)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || digest == "" || r.State == digest {
+			tx.Clear(s.Keys.due(job, id))
+			continue
+		}
+		tx.Set(s.Keys.due(job, id), nil)
+		list = append(list, State{
+			ID: id, Rev: r.Rev, Body: r.Digest, Was: [2]string{r.Sent, r.Was}, Members: members, Digest: digest,
+		})
+		if r.Sent != digest {
+			r.Was, r.Sent = r.Sent, digest
+			s.Keys.put(tx, job, id, *r)
+		}
+	}
+	return list, nil
+}
+
+func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
+	if _, _, err := q.read(tx, s); err != nil {
+		return nil, err
+	}
+	for _, d := range q.Docs {
+		r, err := s.Keys.row(tx, q.ID, d.ID)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || r.Rev != d.Base {
+			continue // the feed was faster
+		}
+		r.Rev, r.State, r.Was = d.Rev, d.Digest, ""
+		s.Keys.put(tx, q.ID, d.ID, *r)
+		tx.Clear(s.Keys.due(q.ID, d.ID))
+	}
+	return Done{}, nil
+}

@@ -1,0 +1,55 @@
+package peers
+
+import (
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+)
+
+// readDocs reads the winners of documents. A read may be stale: then the first document is not found.
+func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
+	var got peer.DocsRead
+	size := 0
+	for i, id := range op.IDs {
+		if f == LeavesOut && i > 0 && i > len(op.IDs)/2 || i > 0 && size >= op.Budget {
+			break
+		}
+		d := peer.DocRead{ID: id}
+		if doc := db.Latest(id); doc != nil && !(f == RevMissing && i == 0) {
+			d.Rev, d.Deleted = doc.Rev.String(), doc.Deleted
+			if !doc.Deleted {
+				d.Body = doc.AppendJSON(nil, docs.Format{})
+			}
+		}
+		got.Docs = append(got.Docs, d)
+		size += len(d.Body)
+	}
+	return peer.Reply{Result: got}
+}
+
+// editDocs writes documents as users do.
+func editDocs(db *DB, op peer.EditDocs, f Fault) peer.Reply {
+	var got peer.Edited
+	for i, e := range op.Docs {
+		if f == WritesPart && i >= len(op.Docs)/2 {
+			return peer.Reply{Failure: answer(500, "error", "timeout")}
+		}
+		d := peer.EditedDoc{ID: e.ID}
+		doc, err := docs.ParseDocument(e.Body, docs.ReplicationMembers...)
+		switch {
+		case err != nil:
+			d.Error, d.Reason = "bad_request", err.Error()
+		case f == Conflict409:
+			d.Error, d.Reason = docs.ErrConflict.Name, docs.ErrConflict.Reason
+		case f == FailsSome && i%2 == 1:
+			d.Error, d.Reason = "internal_server_error", "No DB shards could be opened."
+		default:
+			if w := db.Write([]docs.Edit{{Document: *doc}})[0]; w.Err != nil {
+				d.Error, d.Reason = w.Err.Name, w.Err.Reason
+			} else {
+				d.Rev = w.Rev.String()
+			}
+		}
+		got.Docs = append(got.Docs, d)
+	}
+	return peer.Reply{Result: got}
+}
