@@ -70,7 +70,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	if from.Credentials.IsSet() && from.Credentials.Password.Reference() == "" {
 		e.setCredentials(from.Credentials.User.Reveal(), from.Credentials.Password.Reveal())
 	}
-	if from.Bearer.IsSet() {
+	if from.Bearer.IsSet() && from.Bearer.Reference() == "" {
 		e.header["Authorization"] = []string{"Bearer " + from.Bearer.Reveal()}
 		e.hideHeader("Authorization", "Bearer "+from.Bearer.Reveal())
 	}

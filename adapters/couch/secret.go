@@ -102,6 +102,7 @@ type references struct {
 	secrets  Secrets
 	user     string                // whose password is named
 	password string                // its name; empty for none
+	bearer   string                // name of the token that is sent in place of a user; empty for none
 	headers  map[string]string     // names of secrets by header
 	found    atomic.Pointer[found] // what they stood for last; nil before
 }
@@ -133,7 +134,7 @@ func (f *found) follow(last *found) {
 
 // referencesOf are those of an endpoint.
 func referencesOf(s Secrets, from spec.Endpoint) *references {
-	n := &references{secrets: s, headers: map[string]string{}}
+	n := &references{secrets: s, bearer: from.Bearer.Reference(), headers: map[string]string{}}
 	if c := from.Credentials; c.Password.Reference() != "" {
 		n.user, n.password = c.User.Reveal(), c.Password.Reference()
 	}
@@ -148,7 +149,7 @@ func referencesOf(s Secrets, from spec.Endpoint) *references {
 
 // lookUp finds what the references stand for now. It fails if one of them stands for nothing.
 func (n *references) lookUp() error {
-	if n.password == "" && len(n.headers) == 0 {
+	if n.password == "" && n.bearer == "" && len(n.headers) == 0 {
 		return nil
 	}
 	now := &found{header: map[string]string{}}
@@ -159,6 +160,13 @@ func (n *references) lookUp() error {
 		}
 		token := base64.StdEncoding.EncodeToString([]byte(n.user + ":" + text))
 		now.password, now.authorization, now.own = text, "Basic "+token, append(now.own, token)
+	}
+	if n.bearer != "" {
+		text, err := n.get(n.bearer, now)
+		if err != nil {
+			return err
+		}
+		now.header["Authorization"] = "Bearer " + text
 	}
 	for header, name := range n.headers {
 		text, err := n.get(name, now)

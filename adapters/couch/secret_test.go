@@ -75,6 +75,27 @@ func TestSecretsAreLookedUpForEachRequest(t *testing.T) {
 	}, refer)
 }
 
+// TestNamedBearer: the token is looked up for each request, and goes in place of a user.
+func TestNamedBearer(t *testing.T) {
+	text, seen := "tok-1", ""
+	source := func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":"unauthorized","reason":"not ` + seen + `"}`))
+	}
+	environ := func(string) string { return text }
+	inRigWith(t, Options{Secrets: Secrets{Environ: environ}}, source, nil, func(r *rig) {
+		for _, text = range []string{"tok-1", "tok-2"} {
+			f := r.do(peer.Open{Side: peer.Source}).Failure
+			if seen != "Bearer "+text || f == nil || strings.Contains(f.String(), "tok-") {
+				t.Errorf("sent %q, %v", seen, f)
+			}
+		}
+	}, func(rep *spec.Replication) {
+		rep.Source.Credentials, rep.Source.Bearer = spec.Credentials{}, spec.Refer("api-token")
+	})
+}
+
 // TestStrangersGetNoSecrets: a server that a redirect leads to gets none.
 func TestStrangersGetNoSecrets(t *testing.T) {
 	environ := func(string) string { return "pw" }

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,23 @@ func TestBearer(t *testing.T) {
 		_, err := parse(`{"url":"http://s/a",` + c.members + `}`)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3") {
 			t.Errorf("%s: %v", c.members, err)
+		}
+	}
+}
+
+// TestNamedBearer: a token may be named.
+func TestNamedBearer(t *testing.T) {
+	parse := func(auth string) (*Replication, error) {
+		source := `{"url":"http://s/a","auth":{"bearer":` + auth + `}}`
+		return ParseRequest([]byte(`{"source":`+source+`,"target":"http://t/b"}`), DefaultConfig())
+	}
+	r, err := parse(`{"secret":"orders"}`)
+	if err != nil || r.Source.Bearer.Reference() != "orders" || !slices.Equal(r.References(), []string{"orders"}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, auth := range []string{`{}`, `{"secret":"../x"}`, `{"secret":"a","more":1}`, `["a"]`, `true`} {
+		if _, err := parse(auth); err == nil || !strings.Contains(err.Error(), "`source.auth.bearer`") {
+			t.Errorf("%s: %v", auth, err)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (p *parser) basicAuth(side string, v ejson.Value) Credentials {
 	return NewCredentials(user.Text, text)
 }
 
-// bearerOf reads a token, which RFC 6750 makes of certain characters.
+// bearerOf reads a token, which RFC 6750 makes of certain characters, or the name of the secret that is one.
 func bearerOf(p *parser, side string, v ejson.Value) Secret {
 	auth, _ := v.Get("auth")
 	token, has := auth.Get("bearer")
@@ -136,12 +136,16 @@ func bearerOf(p *parser, side string, v ejson.Value) Secret {
 		return Secret{}
 	}
 	const characters = "-._~+/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	plain := strings.TrimRight(token.Text, "=")
-	if token.Kind != ejson.String || plain == "" || strings.Trim(plain, characters) != "" {
-		p.badRequest("parameter `%s.auth.bearer` must be a string, a token of letters, digits and -._~+/ that may end "+
-			"with =", side)
+	text, name := secretOf(p, side+".auth.bearer", token)
+	if name != "" {
+		return Refer(name)
 	}
-	return Hide(token.Text)
+	plain := strings.TrimRight(text, "=")
+	if token.Kind != ejson.Object && (token.Kind != ejson.String || plain == "" || strings.Trim(plain, characters) != "") {
+		p.badRequest("parameter `%s.auth.bearer` must be a string, a token of letters, digits and -._~+/ that may end "+
+			"with =, or name a secret: {\"secret\": NAME}", side)
+	}
+	return Hide(text)
 }
 
 // tlsName reads the name of a section [tls NAME]: documents do not name files of the machine.
