@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
+	"couchrelay/core/replication"
 	"couchrelay/sim/world"
 )
 
@@ -15,7 +16,8 @@ import (
 // run, since the healing ends every fault: a fault that goes on would be a mistake of the world.
 type settling struct {
 	*chronicle
-	behind string // the job that was not settled when the world was last asked
+	behind  string          // the job that was not settled when the world was last asked
+	rotated map[string]bool // jobs that had to give a slot back since the healing
 }
 
 var settlingSubject = subject{
@@ -33,7 +35,12 @@ var settlingSubject = subject{
 			"know."},
 	},
 	begin: func(c *chronicle) {
-		s := &settling{chronicle: c}
+		s := &settling{chronicle: c, rotated: map[string]bool{}}
+		c.on.runSaidEnd.add(func(e ending) {
+			if e.end.Cause == replication.Stopped && c.w.Now() > c.w.End() {
+				s.rotated[e.JobID()] = true
+			}
+		})
 		c.on.unsettled = append(c.on.unsettled, s.queueUnsettled, s.jobsUnsettled, s.runsUnsettled)
 		c.on.atRest.add(func(struct{}) { s.checkHeld() })
 	},
@@ -135,7 +142,8 @@ func (s *settling) orphaned(id string, job *shadow) bool {
 
 // unfinished describes the work that a job has left: everything that its source selects must be on the
 // target, and a one-shot must be over. A job is excused while a database is missing that it may not make, and
-// while its filter does not work.
+// while its filter does not work. One without checkpoints begins anew with each turn, which may be too short for
+// what a slow server refuses.
 func (s *settling) unfinished(id string, job *shadow) string {
 	if job.record.State.Terminal() || job.pausedByUser() || s.behindPaused(job) {
 		return ""
@@ -150,7 +158,7 @@ func (s *settling) unfinished(id string, job *shadow) string {
 		return ""
 	case target == nil:
 		return fmt.Sprintf("job %s is %s, and %s does not exist", id, job.record.State, rep.Target.URL)
-	case source.FilterWorks(rep.Filter) != nil:
+	case source.FilterWorks(rep.Filter) != nil, !rep.UseCheckpoints && s.rotated[id]:
 		return ""
 	case !rep.Continuous:
 		return fmt.Sprintf("job %s is %s: %s", id, job.record.State, job.record.Reason)

@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/replication"
 	"couchrelay/sim/world"
 )
 
@@ -30,6 +31,17 @@ func TestSettling(t *testing.T) {
 			change(r, s)
 			r.atRest()
 		}
+	}
+	// rotated has a job give its slot back after the healing.
+	rotated := func(r *rig, members map[string]any) {
+		busy(r)
+		r.pass(r.w.End().Sub(r.now()) + time.Second)
+		run := r.runOf(r.node(1), jobstore.Work{
+			JobID: r.request(members), Replication: r.replication(members), Record: &jobstore.Record{},
+		})
+		r.ends(run, replication.Stopped, replication.Info{})
+		r.see(world.RunEnded{Run: run})
+		r.atRest()
 	}
 	over := func(_ *rig, s *shadow) { s.record.State, s.header.State = jobstore.Completed, jobs.Finished }
 	as := func(*rig, *shadow) {}
@@ -73,6 +85,12 @@ func TestSettling(t *testing.T) {
 		}, as), "L1"},
 		{"a filter that does not work", job(map[string]any{"filter": "none/none"}, as), ""},
 		{"a document that has not arrived", job(map[string]any{"continuous": true}, as), "L1"},
+		{"one that has not arrived in a turn", func(r *rig) {
+			rotated(r, map[string]any{"continuous": true, "use_checkpoints": false})
+		}, ""},
+		{"one with checkpoints that has not arrived in a turn", func(r *rig) {
+			rotated(r, map[string]any{"continuous": true})
+		}, "L1"},
 	})
 }
 
