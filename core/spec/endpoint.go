@@ -137,11 +137,11 @@ func bearerOf(p *parser, side string, v ejson.Value) Secret {
 	}
 	const characters = "-._~+/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	text, name := secretOf(p, side+".auth.bearer", token)
-	if name != "" {
+	if token.Kind == ejson.Object {
 		return Refer(name)
 	}
 	plain := strings.TrimRight(text, "=")
-	if token.Kind != ejson.Object && (token.Kind != ejson.String || plain == "" || strings.Trim(plain, characters) != "") {
+	if token.Kind != ejson.String || plain == "" || strings.Trim(plain, characters) != "" {
 		p.badRequest("parameter `%s.auth.bearer` must be a string, a token of letters, digits and -._~+/ that may end "+
 			"with =, or name a secret: {\"secret\": NAME}", side)
 	}
