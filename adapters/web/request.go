@@ -37,6 +37,7 @@ type Request struct {
 	// database. The route's Access sets it.
 	Admin bool
 
+	access  Access // of the route
 	params  []param
 	budget  *budget
 	held    int64 // of the budget
@@ -44,6 +45,15 @@ type Request struct {
 	status  int  // of the answer, once its status line is written
 	changes bool // the route changes something
 	sent    bool // a transaction that may change something came as far as its commit
+}
+
+// StillMay asks again whether the client may use what the path names. Answers that last ask it before they go on, since
+// a right may have been taken away meanwhile.
+func (q *Request) StillMay() error {
+	if q.access == nil {
+		return nil
+	}
+	return q.access(q)
 }
 
 // Param returns the part of the path that a name of the route's pattern took, empty for unknown names.

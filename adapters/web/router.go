@@ -201,10 +201,9 @@ func (e *endpoint) serve(q *Request) error {
 	if !served {
 		route.Access = e.access
 	}
-	if route.Access != nil {
-		if err := route.Access(q); err != nil {
-			return err
-		}
+	q.access = route.Access
+	if err := q.StillMay(); err != nil {
+		return err
 	}
 	if served {
 		return route.Handler(q)

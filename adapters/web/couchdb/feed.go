@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -23,6 +24,9 @@ type feedPage struct {
 // run sends the feed page by page and waits in between.
 func (f *feed) run() error {
 	for {
+		if f.Began() && locksOut(f.StillMay()) {
+			return f.end(false) // the client learns why when it comes back
+		}
 		p, err := f.read()
 		if f.Began() && (errors.Is(err, docs.ErrNoDatabase) || err == nil && p.instance != f.instance) {
 			return f.end(false) // the database was deleted under the feed
@@ -53,6 +57,12 @@ func (f *feed) run() error {
 			}
 		}
 	}
+}
+
+// locksOut reports whether an error says that the client may not go on.
+func locksOut(err error) bool {
+	var e *web.Error
+	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
 // waits reports whether the feed goes on when there are no more changes.

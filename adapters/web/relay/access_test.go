@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bufio"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -89,6 +90,14 @@ func newSite(t *testing.T) *site {
 // ask sends a request as one of the walkers.
 func (s *site) ask(who rune, method, path, body string) *httptest.ResponseRecorder {
 	s.Helper()
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, s.request(who, method, path, body))
+	return w
+}
+
+// request makes a request of one of the walkers.
+func (s *site) request(who rune, method, path, body string) *http.Request {
+	s.Helper()
 	q := httptest.NewRequestWithContext(s.Context(), method, path, strings.NewReader(body))
 	q.Host = "relay:5980"
 	q.Header.Set("Content-Type", "application/json")
@@ -96,9 +105,7 @@ func (s *site) ask(who rune, method, path, body string) *httptest.ResponseRecord
 	if header := s.header(who); header != "" {
 		q.Header.Set("Authorization", header)
 	}
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, q)
-	return w
+	return q
 }
 
 // header is the Authorization of a walker.
@@ -129,6 +136,36 @@ func (s *site) must(who rune, method, path, body string) *httptest.ResponseRecor
 		s.Fatalf("%c %s %s: %d %s", who, method, path, w.Code, w.Body)
 	}
 	return w
+}
+
+// TestFeedEndsWithItsRight: a member who is none any more is told of no later change.
+func TestFeedEndsWithItsRight(t *testing.T) {
+	s := newSite(t)
+	server := httptest.NewServer(s.handler)
+	defer server.Close()
+	q := s.request('M', "GET", server.URL+"/team%2F_replicator/_changes?feed=continuous&timeout=60000", "")
+	q.RequestURI = ""
+	answer, err := server.Client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for range 2 {
+		if !lines.Scan() || !strings.Contains(lines.Text(), `"changes"`) {
+			t.Fatal(lines.Text())
+		}
+	}
+	s.must('A', "PUT", "/team%2F_replicator/_security", `{"members":{"names":["another"]}}`)
+	s.must('A', "PUT", "/team%2F_replicator/later", `{"source":"http://h/x","target":"http://h/y"}`)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "later") {
+			t.Error(lines.Text())
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
 }
 
 // pathOf is a path for a route.
