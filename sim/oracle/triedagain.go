@@ -216,14 +216,14 @@ func (t *triedAgain) untried(id string) *Violation {
 }
 
 // lost is the other half of L13: a revision that the target refused to the job, and is neither listed nor on the
-// target. If it refused the revision to another job with the same checkpoints, too, these may cover it: the list
+// target. What it refused before the job became another replication is of the list that went then. If it refused the revision to another job with the same checkpoints, too, these may cover it: the list
 // of that job has it.
 func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peers.DB) *Violation {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		for _, rev := range offer.Revs {
 			name := peers.Revision{ID: offer.ID, Rev: rev}
-			refused := func(r *run) bool { return r.verdicts.refused[name] }
-			others := func(r *run) bool { return r.JobID() != id && r.Base() == t.jobs[id].base && refused(r) }
+			refused := func(r *run) bool { return r.Base() == t.jobs[id].base && r.verdicts.refused[name] }
+			others := func(r *run) bool { return r.JobID() != id && refused(r) }
 			if !target.Has(offer.ID, rev) && slices.ContainsFunc(t.jobs[id].runs, refused) &&
 				!slices.ContainsFunc(t.ran, others) {
 				return missed("L13", "%s refused %s, and has not got it, nor has the list of job %s", target, name, id)

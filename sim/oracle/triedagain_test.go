@@ -117,6 +117,7 @@ func TestHealed(t *testing.T) {
 			id := r.request(map[string]any{"continuous": true, "on_refusal": "retry"})
 			run := r.runOf(r.node(1), jobstore.Work{JobID: id, Lock: aLock, Record: r.o.shadows[id].record,
 				Replication: r.replication(map[string]any{"continuous": true, "on_refusal": "retry"})})
+			run.Identify(r.o.shadows[id].record.BaseID + "+continuous")
 			got := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &peer.Refusal{Status: 413}}}}
 			r.does(run, peer.CopyDoc{ID: "a", Revs: []string{rev}}, got)
 			r.atRest()
