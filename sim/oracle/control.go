@@ -53,6 +53,7 @@ var controlSubject = subject{
 type orders struct {
 	paused  instant.Time // since when a user knows that the job is paused, while no user asks for the end of that
 	resumed instant.Time // when a user asked last for the end of a pause
+	resumes bool         // no answer has come to that, so that it may end a later pause
 	reset   instant.Time // since when a user knows that the job is to start over, while no run has
 }
 
@@ -68,7 +69,7 @@ func (k *control) of(id string) *orders {
 func (o *orders) asked(f world.Ordered) {
 	switch f.Verb {
 	case world.Resume:
-		o.paused, o.resumed = 0, f.At
+		o.paused, o.resumed, o.resumes = 0, f.At, true
 	case world.Cancel:
 		*o = orders{resumed: f.At}
 	}
@@ -82,8 +83,10 @@ func (k *control) obeyed(f world.Obeyed) {
 		return
 	}
 	switch f.Verb {
+	case world.Resume:
+		o.resumes = o.resumes && o.resumed != f.Asked
 	case world.Pause:
-		if o.resumed < f.Asked {
+		if o.resumed < f.Asked && !o.resumes {
 			o.paused = k.w.Now()
 		}
 	case world.Reset:

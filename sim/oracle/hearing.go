@@ -119,6 +119,7 @@ type call struct {
 	*run
 	id uint64
 	op peer.Op
+	by replication.Event // nil in a test that does not care
 }
 
 // cancel is a request that a run gives up.
@@ -226,7 +227,7 @@ func (c *chronicle) seeRun(f world.Fact) {
 	case world.RunCalls:
 		c.senders.note(f, c.logs)
 		c.of[f.Run].noteList(f)
-		c.on.runCalls.tell(call{c.of[f.Run], f.ID, f.Op})
+		c.on.runCalls.tell(call{c.of[f.Run], f.ID, f.Op, f.By})
 	case world.RunCancels:
 		c.on.runCancels.tell(cancel{c.of[f.Run], f})
 	case world.RunReplied:

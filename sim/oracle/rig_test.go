@@ -24,6 +24,7 @@ type rig struct {
 	o *Oracle
 	// runs and calls so far, for their ids.
 	runs, calls uint64
+	heard       replication.Event // by which the last run that heard something goes on
 }
 
 // case_ are facts and the invariant that they break; empty when they break none.
@@ -119,17 +120,17 @@ func (r *rig) runOf(n *world.Node, work jobstore.Work) *world.Run {
 // call has a run send a request, and answers its id.
 func (r *rig) call(run *world.Run, op peer.Op) uint64 {
 	r.calls++
-	r.see(world.RunCalls{Run: run, ID: r.calls, Op: op})
+	r.see(world.RunCalls{Run: run, ID: r.calls, Op: op, By: r.heard})
 	run.SetInFlight(r.calls, op)
 	return r.calls
 }
 
 // answer has the answer to a request arrive, and the run step by it.
 func (r *rig) answer(run *world.Run, id uint64, op peer.Op, reply peer.Reply, effects ...replication.Effect) {
+	r.heard = replication.Reply{ID: id, Reply: reply}
 	r.see(world.RunReplied{Run: run, Op: op, Reply: reply})
 	run.SetInFlight(id, nil)
-	r.see(world.RunStepped{Run: run, Asked: op, Event: replication.Reply{ID: id, Reply: reply},
-		Effects: effects})
+	r.see(world.RunStepped{Run: run, Asked: op, Event: r.heard, Effects: effects})
 }
 
 // commit has a transaction of a request land; nil is one of users.

@@ -216,8 +216,8 @@ func (t *triedAgain) untried(id string) *Violation {
 }
 
 // lost is the other half of L13: a revision that the target refused to the job, and is neither listed nor on the
-// target. What it refused before the job became another replication is of the list that went then. If it refused the revision to another job with the same checkpoints, too, these may cover it: the list
-// of that job has it.
+// target. What it refused before the job became another replication is of the list that went then. If it refused the
+// revision to another job with the same checkpoints, too, these may cover it: the list of that job has it.
 func (t *triedAgain) lost(id string, rep *spec.Replication, source, target *peers.DB) *Violation {
 	for _, offer := range source.OffersAfter(beginsAt(rep, source), rep.Filter, rep.WinningRevsOnly) {
 		for _, rev := range offer.Revs {

@@ -42,12 +42,7 @@ var verdictSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		o := &onRefusal{c, map[string]*run{}, map[string]counted{}}
-		c.on.runCalls.add(func(x call) { x.verdicts.called(x.id, x.op) })
-		c.on.runReplied.add(func(a reply) {
-			if open, is := a.op.(peer.Open); is && open.Side == peer.Target && a.Failure == nil {
-				a.verdicts.admitted = true
-			}
-		})
+		c.on.runCalls.add(func(x call) { x.verdicts.called(x) })
 		c.on.runStepped.add(func(s runStep) { o.checkGoesOn(s) })
 		c.on.runSaidEnd.add(func(e ending) {
 			o.checkEnd(e)
@@ -65,11 +60,11 @@ var verdictSubject = subject{
 // verdicts are what the target of a run said about revisions, as far as the run has heard. Only onRefusal changes
 // them.
 type verdicts struct {
-	refused  map[peers.Revision]bool // for good
-	took     map[peers.Revision]bool // when they were sent alone, and has not refused since
-	doubted  map[peers.Revision]bool // refused over credentials
-	admitted bool                    // the target has been opened since the last of these
-	sure     map[again]bool          // sent once more after that
+	refused map[peers.Revision]bool // for good
+	took    map[peers.Revision]bool // when they were sent alone, and has not refused since
+	doubted map[peers.Revision]bool // refused over credentials
+	sure    map[again]bool          // sent once more after the target was opened
+	copies  []peer.CopyDoc          // those that sent them
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
@@ -82,17 +77,35 @@ type again struct {
 }
 
 // called notes a request that is about to leave: a copy of a document that was refused over credentials counts, if
-// the target was asked meanwhile whether it knows them.
-func (v *verdicts) called(id uint64, op peer.Op) {
-	copied, is := op.(peer.CopyDoc)
-	if !is || !v.admitted {
+// the target was asked before whether it knows them, and answered that it does. Another copy of the document, which a
+// later change brought about, has to ask for itself.
+func (v *verdicts) called(c call) {
+	copied, is := c.op.(peer.CopyDoc)
+	if !is || !v.repeats(copied, c.by) {
 		return
 	}
+	v.copies = append(v.copies, copied)
 	for _, rev := range copied.Revs {
 		if name := (peers.Revision{ID: copied.ID, Rev: rev}); v.doubted[name] {
-			v.sure[again{id, name}] = true
+			v.sure[again{c.id, name}] = true
 		}
 	}
+}
+
+// repeats reports whether a copy is one that was sent after the target was opened, or that once more after a pause.
+func (v *verdicts) repeats(op peer.CopyDoc, by replication.Event) bool {
+	switch by := by.(type) {
+	case replication.Reply:
+		_, opened := by.Result.(peer.Opened)
+		return opened
+	case replication.Wake:
+		return slices.ContainsFunc(v.copies, func(before peer.CopyDoc) bool {
+			return before.ID == op.ID && !slices.ContainsFunc(op.Revs, func(rev string) bool {
+				return !slices.Contains(before.Revs, rev)
+			})
+		})
+	}
+	return false
 }
 
 // tooLarge stands for the document of a bulk write that had no other and was too large: it is not named.
@@ -151,7 +164,7 @@ func (v *verdicts) forGood(sent again, r *peer.Refusal) bool {
 		for other := range v.doubted {
 			v.newer[name] = v.newer[name] || other != name && other.ID == name.ID
 		}
-		v.doubted[name], v.admitted = true, false
+		v.doubted[name] = true
 		return false
 	case 413, 415:
 		return true

@@ -73,6 +73,21 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			r.call(run, copyOf("a"))
 			r.answer(run, other, copyOf("a"), peer.Reply{Result: forbidden()})
 		}, ""},
+		{"goes on after a copy of a later change", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			r.does(run, peer.DiffRevs{}, peer.Diff{})
+			r.does(run, copyOf("a"), forbidden())
+		}, ""},
+		{"goes on though a second copy after a pause was refused", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			r.fails(run, copyOf("a"), kind(peer.Broken))
+			r.heard = replication.Wake{}
+			r.does(run, copyOf("a"), forbidden())
+		}, "S73a"},
 		{"goes on after something else", copies(spec.FailRefused, nothing, refused(409)), ""},
 		{"goes on after a bulk write", func(r *rig) {
 			r.does(r.under(spec.FailRefused), peer.WriteDocs{}, inBulk)
