@@ -62,10 +62,10 @@ func (n *Node) charge(r *run) {
 }
 
 // grow brings the place of a run up to date (RFC 017, step 3). It waits for a survey that knows the run's
-// account.
+// account. A run that has not begun, since an old run of its job still stops, does not use its slot.
 func (n *Node) grow(r *run) {
 	ran := n.clock.Steady.Sub(r.grown)
-	if a, known := n.share.accounts[r.account]; known && ran > 0 {
+	if a, known := n.share.accounts[r.account]; known && r.start == nil && ran > 0 {
 		a.Weight = r.job.Weight
 		r.place = n.share.order.Next(r.turn(), ran, n.clock.Wall, a)
 		r.grown = n.clock.Steady

@@ -321,14 +321,42 @@ func TestLastChargesAreStored(t *testing.T) {
 	}
 }
 
+// useMuch has the account of _replicator have used much.
+func (w *world) useMuch() {
+	w.do(func(tx kv.Tx) error {
+		at := (w.now / 60_000_000 * 60_000_000).Add(-2 * time.Minute)
+		return w.s.Charge(tx, []schedule.Charge{{Account: "_replicator", At: at, Worker: "x", Used: 1 << 40}}, w.now)
+	})
+}
+
+// TestWaitingRunDoesNotGrow: a run that waits for an old run of its job to stop uses nothing of its slot.
+func TestWaitingRunDoesNotGrow(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
+	w.useMuch()
+	n := w.start("n1", nil)
+	w.pass(time.Second)
+	w.put("r", `{"source":"http://h/c","target":"http://h/b","continuous":true}`)
+	w.pass(100 * time.Millisecond)
+	r := n.runs[len(n.runs)-1]
+	if r.start == nil || n.Running() != 2 {
+		t.Fatalf("%d runs", n.Running())
+	}
+	before := r.place
+	for range 3 {
+		w.pass(time.Second)
+		n.step(Configure{Settings: n.cfg.Settings}) // grows
+	}
+	if r.start == nil || r.place != before {
+		t.Errorf("begun: %t, at %+v instead of %+v", r.start == nil, r.place, before)
+	}
+}
+
 // TestPlaceGrowsWithTime, not with the number of looks at the queue.
 func TestPlaceGrowsWithTime(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(1, true)
-	w.do(func(tx kv.Tx) error {
-		at := w.now / 60_000_000 * 60_000_000
-		return w.s.Charge(tx, []schedule.Charge{{Account: "_replicator", At: at.Add(-2 * time.Minute), Worker: "x", Used: 1 << 40}}, w.now)
-	})
+	w.useMuch()
 	n := w.start("n1", nil)
 	look := func() int64 {
 		n.step(Configure{Settings: n.cfg.Settings})

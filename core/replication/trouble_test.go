@@ -290,6 +290,25 @@ func TestRunBeforeStillStops(t *testing.T) {
 	}
 }
 
+// TestRunAfterHasGoneOn: the answer to a write of the log is lost, and by the time that the run asks for it, its job's
+// next run has put a newer checkpoint before that. The older one does not come before it.
+func TestRunAfterHasGoneOn(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	for w.run.commits.step != writingSource {
+		w.proceed(first)
+	}
+	log := w.logOn(peer.Target)
+	log.SessionID, log.SourceLastSeq = "after", `"2-opaque"`
+	log.History = append([]checkpoint.Entry{{SessionID: "after", RecordedSeq: `"2-opaque"`}}, log.History...)
+	w.dbs[peer.Source].local["four"] = localDoc{7, log.Encode(false)}
+	w.wantEnd(Completed, "")
+	if source := w.logOn(peer.Source); source.SessionID != "after" || len(source.History) != 2 {
+		t.Errorf("the source has %+v", source)
+	}
+}
+
 // TestLookFindsRunBefore: an idle run that finds such a checkpoint goes on, and takes a backup for one still.
 func TestLookFindsRunBefore(t *testing.T) {
 	w := newWorld(t)
