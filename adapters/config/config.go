@@ -25,10 +25,9 @@ type Config struct {
 	Limits    Limits
 	SSL       SSL
 	CORS      CORS
-	// FrontCouchDB is the URL of the CouchDB behind this address ([front] couchdb); empty for none.
-	FrontCouchDB string
-	KeyPrefix    string     // [store] key_prefix: the name below which all keys lie in the store
-	Roles        node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
+	Beside    Beside     // [front], [fauxton]
+	KeyPrefix string     // [store] key_prefix: the name below which all keys lie in the store
+	Roles     node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
 	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
 	Maintenance string
 	// Admins are user names with passwords, in clear or hashed by CouchDB ([admins]).
@@ -53,6 +52,12 @@ type Named struct {
 	Profiles map[string]config.TLS
 	// Follow are servers with replication documents of their own, by the NAME of [follow NAME].
 	Follow map[string]Follow
+}
+
+// Beside is what else is to be had at the address of the service.
+type Beside struct {
+	CouchDB string // URL of the CouchDB behind it ([front] couchdb); empty for none
+	Fauxton string // directory of Fauxton's files ([fauxton] docroot); empty for none
 }
 
 // Secrets are the settings of [secrets].
@@ -176,10 +181,10 @@ func (c *Config) Check() error {
 	}
 	c.Replicator.Server.UUID, c.Replicator.Server.Port = c.UUID, c.Port
 	if c.Replicator.Parse.Local == "" {
-		c.Replicator.Parse.Local = c.FrontCouchDB
+		c.Replicator.Parse.Local = c.Beside.CouchDB
 	}
 	if c.Auth.Couch.URL == "" && !c.Auth.Couch.None {
-		c.Auth.Couch.URL = strings.TrimSuffix(c.FrontCouchDB, "/")
+		c.Auth.Couch.URL = strings.TrimSuffix(c.Beside.CouchDB, "/")
 	}
 	if err := errors.Join(c.checkProfiles(), c.checkSSL()); err != nil {
 		return err

@@ -15,13 +15,19 @@ const rolePrefix = "COUCHDB_NODE_TYPE_"
 // foreignRoles are the roles that only CouchDB's nodes have.
 var foreignRoles = []string{"view_indexing", "search_indexing"}
 
-// Environ reads the environment, whose variables override files: COUCHDB_NODE_TYPE_API_FRONTEND and
-// COUCHDB_NODE_TYPE_REPLICATION, true or false. CouchDB takes any value but false for true; here that is an
-// error, since a misspelt false would give the node the role that it is to be kept from. A node without a
-// role is an error too.
+// docroot is the variable by which CouchDB is told where Fauxton is.
+const docroot = "COUCHDB_FAUXTON_DOCROOT"
+
+// Environ reads the environment, whose variables override files: COUCHDB_FAUXTON_DOCROOT, and
+// COUCHDB_NODE_TYPE_API_FRONTEND and COUCHDB_NODE_TYPE_REPLICATION, true or false. CouchDB takes any value but
+// false for true; here that is an error, since a misspelt false would give the node the role that it is to be kept
+// from. A node without a role is an error too.
 func (c *Config) Environ(environ []string) error {
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
+		if name == docroot {
+			c.Beside.Fauxton = value
+		}
 		label, is := strings.CutPrefix(name, rolePrefix)
 		if !is {
 			continue

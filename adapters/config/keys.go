@@ -79,11 +79,20 @@ var sections = map[string]config.Section[Config]{
 			Kind: config.Text(func(c *Config) *string { return &c.AuditFile }, "the path of a file"),
 		},
 	},
+	"fauxton": {
+		{
+			Name: "docroot",
+			Says: "The directory of Fauxton, CouchDB's web interface, which is then at /_utils/; " +
+				"COUCHDB_FAUXTON_DOCROOT wins over it.",
+			Kind: config.Text(func(c *Config) *string { return &c.Beside.Fauxton },
+				"the path of a directory with index.html"),
+		},
+	},
 	"front": {
 		{
 			Name: "couchdb",
 			Says: "The CouchDB to which all requests go that are not about replications: one address for both.",
-			Kind: couchdbURL(func(c *Config) *string { return &c.FrontCouchDB }),
+			Kind: couchdbURL(func(c *Config) *string { return &c.Beside.CouchDB }),
 		},
 	},
 	"local": {

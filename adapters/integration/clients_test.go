@@ -45,11 +45,8 @@ func newSite(t *testing.T, settings string, extra ...string) site {
 	r := serve(t, dir, append([]string{"--config", config, "--sandbox", box}, extra...)...)
 	host := strings.TrimSuffix(strings.TrimPrefix(r.url, "http://"), "/")
 	s := site{url: "http://adm:pass@" + host + "/", host: host, databases: "http://127.0.0.1:" + box + "/", relay: r}
-	for _, name := range []string{"_users", "_replicator"} {
-		if status, answer := call(t, "PUT", s.url+name, nil); status != 201 && status != 412 {
-			t.Fatalf("%s: %d %v", name, status, answer)
-		}
-	}
+	call(t, "PUT", s.url+"_users", nil) // a CouchDB behind a front has its own
+	want(t, 412, "PUT", s.url+"_replicator", nil)
 	return s
 }
 
@@ -115,3 +112,43 @@ func TestKivik(t *testing.T) {
 			[]string{"GOFLAGS=-mod=readonly"}, "go", "test", "-count=1", "-timeout", "5m", "-v", ".")
 	})
 }
+
+// TestFauxton: CouchDB's web interface works in a browser, with its files served by the service, and by a CouchDB that
+// the service is in front of.
+func TestFauxton(t *testing.T) {
+	needNode(t)
+	if browser == "" {
+		t.Skip(noBrowser)
+	}
+	t.Run("docroot", func(t *testing.T) {
+		if os.Getenv("COUCHDB_FAUXTON_DOCROOT") == "" {
+			t.Skip(noFauxton)
+		}
+		newSite(t, "").script(t, "fauxton.js", "CHROMIUM="+browser, "ADDED=fauxton/_replicator")
+	})
+	t.Run("front", func(t *testing.T) {
+		needCouch(t)
+		u, err := url.Parse(couch)
+		check(err)
+		login := u.User.String() + "@"
+		u.User = nil
+		s := newSite(t, "[front]\ncouchdb = "+strings.TrimSuffix(u.String(), "/")+"\n")
+		s.url, s.databases = "http://"+login+s.host+"/", couch
+		s.script(t, "fauxton.js", "CHROMIUM="+browser, "ADDED=fauxton")
+	})
+}
+
+const (
+	noBrowser = "SKIPPED: Fauxton, since there is no chromium, and CHROMIUM does not name one"
+	noFauxton = "SKIPPED: Fauxton, since COUCHDB_FAUXTON_DOCROOT does not name its files, share/www of a CouchDB"
+)
+
+// browser is the path of Chromium; empty if there is none.
+var browser = func() string {
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}()

@@ -51,8 +51,13 @@ func run(m *testing.M) int {
 	} else {
 		fmt.Println("SKIPPED: all tests against CouchDB, since COUCHDB_URL does not name one")
 	}
-	if noNode != "" {
+	switch {
+	case noNode != "":
 		fmt.Println(noNode)
+	case browser == "":
+		fmt.Println(noBrowser)
+	case os.Getenv("COUCHDB_FAUXTON_DOCROOT") == "":
+		fmt.Println(noFauxton)
 	}
 	return m.Run()
 }

@@ -142,11 +142,11 @@ func (r *Router) find(q *Request, path []string) *endpoint {
 	return nil
 }
 
-// splitPath decodes a path's segments. An empty last one does not count.
+// splitPath decodes a path's segments. Empty ones do not count, as in CouchDB: Fauxton asks for //_cluster_setup.
 func splitPath(escaped string) ([]string, error) {
-	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	if n := len(segments); n > 1 && segments[n-1] == "" {
-		segments = segments[:n-1]
+	segments := slices.DeleteFunc(strings.Split(escaped, "/"), func(s string) bool { return s == "" })
+	if len(segments) == 0 {
+		return []string{""}, nil
 	}
 	for i, s := range segments {
 		var err error

@@ -45,6 +45,9 @@ func TestRouter(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /":                `200 ["GET"]`,
 		"GET /_up/":            `200 ["GET"]`,
+		"GET //_up":            `200 ["GET"]`,
+		"GET //":               `200 ["GET"]`,
+		"PUT //a//doc//f//":    `200 ["PUT","a","doc","f","f"]`,
 		"HEAD /_up":            `200 ["HEAD"]`,
 		"PATCH /_odd":          `200 ["PATCH",""]`,
 		"PATCH /_odd/a/b%2Fc":  `200 ["PATCH","a/b/c","a","b/c"]`,

@@ -306,7 +306,7 @@ const startGrace = time.Second
 func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog.Logger,
 	began func() error) error {
 	defer svc.entrance.audit.Close()
-	entry, err := newEntry(svc.started.FrontCouchDB, svc)
+	entry, err := newEntry(svc.started.Beside.CouchDB, svc)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
@@ -72,6 +74,8 @@ type machines struct {
 type entrance struct {
 	audit *audit.Log
 	tls   *certs.Server // of the listener; nil if that has none
+	// fauxton has the files of [fauxton] docroot; nil without.
+	fauxton fs.FS
 }
 
 // newService returns a service that is prepared.
@@ -97,6 +101,13 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		if s.entrance.tls, err = certs.NewServer(c.SSL.Listening, clock.New(), logger); err != nil {
 			return nil, err
 		}
+	}
+	if c.Beside.Fauxton != "" {
+		files, err := relay.OpenFauxton(c.Beside.Fauxton)
+		if err != nil {
+			return nil, fmt.Errorf("[fauxton] docroot = %s: %w", c.Beside.Fauxton, err)
+		}
+		s.entrance.fauxton = files
 	}
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
@@ -153,7 +164,7 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
-		Available: s.available, Record: s.entrance.audit.Record,
+		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
 			s.mu.Lock()
 			l := s.loop

@@ -52,7 +52,7 @@ func TestPaths(t *testing.T) {
 		request string
 		status  int
 	}{
-		{"GET /..", 404}, {"GET /../etc/passwd", 404}, {"GET /db/../db", 404}, {"GET /db/..", 404}, {"GET /db/%2e%2e%2fx", 404}, {"GET /db//", 404}, {"GET //db", 404},
+		{"GET /..", 404}, {"GET /../etc/passwd", 404}, {"GET /db/../db", 404}, {"GET /db/..", 404}, {"GET /db/%2e%2e%2fx", 404}, {"GET /db//", 200}, {"GET //db", 200},
 		{"GET /db/a/../../x", 404}, {"GET /%00", 404}, {"GET /db/%00", 404}, {"PUT /db/%ff {}", 400}, {"PUT /db/_x {}", 400}, {"GET /db/%ff", 404},
 		{"PUT /db/" + strings.Repeat("x", 5000) + " {}", 400}, {"GET /db/" + strings.Repeat("x", 9000), 404}, {"GET /" + strings.Repeat("x", 20000), 404}, {"PUT /" + strings.Repeat("x", 20000), 400},
 		{"GET /db/" + strings.Repeat("x", 9000) + "/f", 404}, {"GET /db/_local/" + strings.Repeat("x", 9000), 404}, {"DELETE /db/" + strings.Repeat("x", 9000), 404},

@@ -93,7 +93,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // isService reports whether a path is of the replication service.
 func (f *front) isService(escaped string) bool {
-	first, rest, _ := strings.Cut(strings.TrimPrefix(escaped, "/"), "/")
+	first, rest, _ := strings.Cut(strings.TrimLeft(escaped, "/"), "/")
 	name, err := url.PathUnescape(first)
 	if err != nil {
 		return false
@@ -102,7 +102,7 @@ func (f *front) isService(escaped string) bool {
 	case "_replicate", "_scheduler", "_active_tasks":
 		return true
 	case "_node":
-		node, _, _ := strings.Cut(rest, "/")
+		node, _, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		node, err := url.PathUnescape(node)
 		return err == nil && node == f.Node()
 	}

@@ -61,6 +61,7 @@ func TestPaths(t *testing.T) {
 		"/db/_design/d/_view/v?key=%22a;b":   "couch /p/db/_design/d/_view/v?key=%22a;b",
 		"/db/doc%2F1/a%20b?x=1&y=%zz":        "couch /p/db/doc%2F1/a%20b?x=1&y=%zz",
 		"/_replicatorx":                      "couch /p/_replicatorx",
+		"//_scheduler//jobs":                 "service //_scheduler//jobs",
 		"/_scheduler2":                       "couch /p/_scheduler2",
 		"/db//x/../y":                        "couch /p/db//x/../y",
 		"/a+b/_changes?feed=longpoll&since=": "couch /p/a+b/_changes?feed=longpoll&since=",

@@ -49,6 +49,7 @@ var rules = []rule{
 	{"GET", "/_up", toAll, everywhere},
 	{"*", "/_session", toAll, 0},
 	{"GET", "/_uuids", toAll, 0},
+	{"GET", "/_utils/", toAll, 0},
 
 	{"*", "/_node/", toAdmins, everywhere},
 	{"GET", "/_membership", toAdmins, everywhere},

@@ -4,6 +4,7 @@ package relay
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -31,6 +32,8 @@ type Options struct {
 	// Numbers are what the runs of this node say of themselves at present, by job; the store hears of it some
 	// seconds later. Nil stands for a node that runs none.
 	Numbers func(context.Context) map[string]jobstore.Stats
+	// Fauxton has the files of CouchDB's web interface; nil for none.
+	Fauxton fs.FS
 	// Keys seal credentials in the store.
 	Keys *seal.Keeper
 	// Logger tells operators what users do. Nil discards it.
@@ -111,6 +114,7 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: "/_scheduler/{list...}", Handler: noList},
 		{Method: "GET", Path: "/_active_tasks", Handler: s.activeTasks},
 		{Method: "POST", Path: "/_replicate", Handler: s.replicate},
+		{Method: "GET", Path: "/_utils/{file...}", Handler: s.fauxton},
 	}, s.Login.Routes(), databases{s}.routes())
 	for i := range routes {
 		routes[i] = gate{s}.guarded(routes[i])
