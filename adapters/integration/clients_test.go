@@ -134,7 +134,7 @@ func TestFauxton(t *testing.T) {
 		u.User = nil
 		s := newSite(t, "[front]\ncouchdb = "+strings.TrimSuffix(u.String(), "/")+"\n")
 		s.url, s.databases = "http://"+login+s.host+"/", couch
-		s.script(t, "fauxton.js", "CHROMIUM="+browser, "ADDED=fauxton")
+		s.script(t, "fauxton.js", "CHROMIUM="+browser, "ADDED=fauxton/_replicator")
 	})
 }
 

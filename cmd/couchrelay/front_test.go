@@ -46,8 +46,8 @@ func TestFront(t *testing.T) {
 	r.want(200, "GET", "again/doc1", "")
 	var names []string
 	err := request("GET", r.url+"_all_dbs", nil, &names)
-	if err != nil || strings.Join(names, " ") != "again copy orders" {
-		t.Errorf("databases of the CouchDB: %v, %v", names, err)
+	if err != nil || strings.Join(names, " ") != "_replicator again copy orders" {
+		t.Errorf("databases of both: %v, %v", names, err)
 	}
 	if info := r.want(200, "GET", "_scheduler/jobs", ""); info["total_rows"] == nil {
 		t.Errorf("jobs: %v", info)

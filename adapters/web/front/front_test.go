@@ -152,3 +152,41 @@ func TestParseURL(t *testing.T) {
 		}
 	}
 }
+
+// TestAllDatabases: the list has the CouchDB's databases and the service's replicator databases, for those who may see
+// both; otherwise the CouchDB's answer is the answer.
+func TestAllDatabases(t *testing.T) {
+	const theirs = `["_replicator","_users","a/_replicator","orders"]`
+	const ours = `["_replicator","_users","team/_replicator"]`
+	for _, c := range []struct {
+		query          string
+		status, second int // of the two answers
+		want           string
+	}{
+		{"", 200, 200, `200 ["_replicator","_users","orders","team/_replicator"]`},
+		{"", 200, 401, "200 " + theirs},
+		{"", 401, 200, "401 " + theirs},
+		{"?limit=9", 200, 200, "200 " + theirs},
+	} {
+		answer := func(status int, list string) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Status", fmt.Sprint(status))
+				w.WriteHeader(status)
+				fmt.Fprintln(w, list)
+			}
+		}
+		behind := httptest.NewServer(answer(c.status, theirs))
+		t.Cleanup(behind.Close)
+		u, err := ParseURL(behind.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		service := answer(c.second, ours)
+		s := webtest.New(t, New(Options{CouchDB: u, Service: service, Logger: slog.New(slog.DiscardHandler)}))
+		r := s.Ask("GET /_all_dbs" + c.query)
+		got := fmt.Sprint(r.StatusCode, " ", strings.TrimSpace(read(t, r)))
+		if got != c.want || r.Header.Get("X-Status") != fmt.Sprint(c.status) {
+			t.Errorf("%+v: %s %v", c, got, r.Header)
+		}
+	}
+}

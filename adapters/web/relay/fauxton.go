@@ -12,9 +12,9 @@ import (
 	"couchrelay/adapters/web"
 )
 
-// policyOfFauxton is what CouchDB lets the pages of Fauxton load.
+// policyOfFauxton is what CouchDB lets the pages of Fauxton load; other pages must not show them.
 const policyOfFauxton = "child-src 'self' data: blob:; default-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline';"
+	"script-src 'self' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
 
 // OpenFauxton returns the files of Fauxton in a directory, which cannot be left by any name or link.
 func OpenFauxton(directory string) (fs.FS, error) {
@@ -57,7 +57,6 @@ func (s *service) fauxton(q *web.Request) error {
 	h := q.W.Header()
 	h.Set("Cache-Control", "private, must-revalidate")
 	h.Set("Content-Security-Policy", policyOfFauxton)
-	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(q.W, q.Request, name, info.ModTime(), content)
 	return nil
 }
