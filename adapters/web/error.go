@@ -28,6 +28,8 @@ var statuses = map[docs.Kind]int{
 	docs.Precondition: http.StatusPreconditionFailed,
 	docs.TooLarge:     http.StatusRequestEntityTooLarge,
 	docs.Internal:     http.StatusInternalServerError,
+
+	docs.Unauthenticated: http.StatusUnauthorized,
 }
 
 // Answers that are given in several places.

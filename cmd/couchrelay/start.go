@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/couch"
+	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/loop"
 	coreconfig "couchrelay/core/config"
 	"couchrelay/core/docs"
@@ -86,6 +87,7 @@ func (s *service) prepareOnce(ctx context.Context) error {
 	}
 	s.uuid = c.Replicator.Server.UUID
 	s.store = jobstore.New(root, c.Replicator)
+	s.store.Functions = javascript.New()
 	err = s.db.keeper.Register(ctx, func(tx kv.Tx) { jobstore.Sealed(tx, s.store.Keys) })
 	if err != nil {
 		return err

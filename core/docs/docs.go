@@ -201,6 +201,12 @@ func (s *Store) Reads(instance tuple.UUID, id string) (keys [][]byte, bodies kv.
 	return keys, tuple.Subspace(db.idKey(keyBody, id)).Range()
 }
 
+// Designs are the rows that tell which design documents a database has. They change with every one of these.
+func (s *Store) Designs(instance tuple.UUID) kv.Range {
+	db := &Database{instance: s.instances.Sub(instance)}
+	return kv.Range{Begin: db.idKey(keyAlive, "_design/"), End: db.idKey(keyAlive, "_design0")}
+}
+
 // IsContent reports whether the value under a key is what a client wrote: a document's body, a local document, a piece
 // of an attachment or the security object. root is what New was given.
 func IsContent(root tuple.Subspace, key []byte) bool {

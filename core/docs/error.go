@@ -7,13 +7,14 @@ type Kind int
 
 // Kinds of refusals.
 const (
-	Invalid      Kind = iota // the request makes no sense, whatever is stored
-	Denied                   // the client may not do this
-	NotFound                 // what the request names does not exist
-	Conflict                 // the request is about a revision that is not the newest any more
-	Precondition             // what is stored is not as the request needs it
-	TooLarge                 // there is a limit on how large this may be
-	Internal                 // the request is in order, and cannot be served all the same
+	Invalid         Kind = iota // the request makes no sense, whatever is stored
+	Denied                      // the client may not do this
+	NotFound                    // what the request names does not exist
+	Conflict                    // the request is about a revision that is not the newest any more
+	Precondition                // what is stored is not as the request needs it
+	TooLarge                    // there is a limit on how large this may be
+	Internal                    // the request is in order, and cannot be served all the same
+	Unauthenticated             // the client may do this if it logs in as somebody else
 )
 
 // Error is a refusal in CouchDB's words. Every other error of this package comes from the store.

@@ -97,14 +97,16 @@ type Format struct {
 // AppendJSON appends the document as CouchDB writes it.
 func (d *Document) AppendJSON(dst []byte, f Format) []byte {
 	dst = AppendQuoted(append(dst, `{"_id":`...), d.ID)
-	dst = appendRev(append(dst, `,"_rev":`...), d.Rev)
+	if !d.Rev.IsZero() { // a new document, before it is written
+		dst = appendRev(append(dst, `,"_rev":`...), d.Rev)
+	}
 	if inner := d.Body[1 : len(d.Body)-1]; len(inner) > 0 {
 		dst = append(append(dst, ','), inner...)
 	}
 	if d.Deleted {
 		dst = append(dst, `,"_deleted":true`...)
 	}
-	if f.Revisions {
+	if f.Revisions && !d.Rev.IsZero() {
 		dst = strconv.AppendInt(append(dst, `,"_revisions":{"start":`...), d.Rev.Gen, 10)
 		dst = AppendQuoted(append(dst, `,"ids":[`...), d.Rev.ID)
 		for _, id := range d.Ancestors {

@@ -60,6 +60,24 @@ func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
 	return rows, more, err
 }
 
+// Designs reads all design documents of a database that are not deleted, before the transaction has written any.
+func Designs(db *Database) (found []*Document, err error) {
+	const page = 100
+	from, to := "_design/", "_design0"
+	l := Listing{From: &from, To: &to, Before: true, Limit: page, Docs: true}
+	for more := true; more; {
+		var rows []Listed
+		if rows, more, err = db.List(l); err != nil || len(rows) == 0 {
+			return found, err
+		}
+		for i := range rows {
+			found = append(found, rows[i].Doc)
+		}
+		l.From, l.After = &rows[len(rows)-1].ID, true
+	}
+	return found, nil
+}
+
 func (db *Database) listRange(l Listing) kv.Range {
 	all := kv.Range{Begin: db.key(keyAlive), End: append(db.key(keyAlive), 0xff)}
 	from, to, notFrom, notTo := l.From, l.To, l.After, l.Before

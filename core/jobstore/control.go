@@ -103,7 +103,9 @@ func (o Operator) unfinish(rec *Record) error {
 
 // write writes a document of a replicator database.
 func (o Operator) write(db *docs.Database, doc docs.Document) error {
-	by := Writer{Name: o.By, Admin: true, forOthers: db.Follows != "" && !db.Trusted}
+	by := Writer{
+		Name: o.By, Admin: true, Roles: []string{"_admin"}, forOthers: db.Follows != "" && !db.Trusted,
+	}
 	written, err := writeDocs(o.Store, o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
 	if err != nil {
 		return err

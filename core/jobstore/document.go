@@ -20,6 +20,7 @@ import (
 type Writer struct {
 	Name  string // empty without a login
 	Admin bool   // may write documents of other owners
+	Roles []string
 	// forOthers marks an admin who gives an order about a document that others wrote.
 	forOthers bool
 }
@@ -97,7 +98,10 @@ func writeDocs(
 	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
 	db.Validate = func(next, prev *docs.Document, replicated bool) error {
 		if exempt(next.ID) {
-			return w.mayDesign()
+			if err := w.mayDesign(); err != nil {
+				return err
+			}
+			return checkDesign(next)
 		}
 		if err := w.mayReplace(next.ID); err != nil {
 			return err
@@ -107,6 +111,9 @@ func writeDocs(
 		}
 		c, err := w.check(next, replicated)
 		if err == nil {
+			err = w.ask(next, prev, by)
+		}
+		if err == nil {
 			accepted[next.ID] = c
 		}
 		return err
@@ -114,13 +121,17 @@ func writeDocs(
 	if err := w.foresee(edits); err != nil {
 		return nil, err
 	}
-	written, err := db.Update(edits)
+	var err error
+	if w.validators, err = s.validatorsOf(db); err != nil {
+		return nil, err
+	}
+	written, err := db.Update(edits[:w.most(len(edits))])
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range written {
-		if w.Changed && !exempt(w.ID) {
-			if err := s.follow(tx, db, w.ID, accepted[w.ID], now); err != nil {
+	for _, done := range written {
+		if done.Changed && !exempt(done.ID) {
+			if err := w.follow(done.ID, accepted[done.ID], now); err != nil {
 				return nil, err
 			}
 		}
@@ -214,7 +225,8 @@ func stateOf(body ejson.Value) string {
 // follow brings the job of a document in line with the document's winning revision: no document, no job; a
 // new or changed replication, a new job; a terminal state that a user wrote, a job that is over. written is
 // the body that was written last, which need not be the winner's.
-func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content, now instant.Time) error {
+func (w *writing) follow(id string, written *content, now instant.Time) error {
+	s, tx, db := w.s, w.tx, w.db
 	jobID := documentJobID(db.Instance, id)
 	doc, err := db.Read(id, docs.Want{Deleted: true})
 	if err != nil {
@@ -242,7 +254,7 @@ func (s *Store) follow(tx kv.Tx, db *docs.Database, id string, written *content,
 	}
 	rep, err := c.replication(s.Config.Parse)
 	if err != nil { // a replicated revision, or one that was written when other rules held
-		return s.putFailed(tx, jobID, rec, c, err.Error(), now)
+		return w.putFailed(jobID, rec, c, err.Error(), now)
 	}
 	if old != nil && !old.State.Terminal() {
 		running, err := s.Spec(tx, jobID)
@@ -304,9 +316,8 @@ func (s *Store) putTerminal(
 
 // putFailed stores a failed job for a document that asks for no valid replication, and says so in the
 // document.
-func (s *Store) putFailed(
-	tx kv.Tx, jobID string, rec *Record, c *content, reason string, now instant.Time,
-) error {
+func (w *writing) putFailed(jobID string, rec *Record, c *content, reason string, now instant.Time) error {
+	s, tx := w.s, w.tx
 	if err := s.remove(tx, jobID); err != nil {
 		return err
 	}
@@ -316,7 +327,7 @@ func (s *Store) putFailed(
 	if err := s.Jobs.AddFinished(tx, jobID, rec.encode()); err != nil {
 		return err
 	}
-	return s.writeTerminal(tx, rec, now)
+	return s.writeTerminal(tx, rec, w.validators, now)
 }
 
 // databaseOf opens the database that a job's document is in. It is nil if that is gone, or was made again since.
@@ -353,8 +364,9 @@ func documentOf(s *Store, tx kv.Tx, rec *Record) (*docs.Database, *docs.Document
 
 // writeTerminal writes the terminal state of a job into its document, unless the document or its database
 // is gone, or the database was made again since. It is in the transaction that ends the job, so that both
-// say the same at any time.
-func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
+// say the same at any time; but a validation function may keep the state out of the document, as in CouchDB. Then the
+// job's record alone has it. v is nil if the transaction has not read the functions yet.
+func (s *Store) writeTerminal(tx kv.Tx, rec *Record, v *validators, now instant.Time) error {
 	db, doc, body, err := documentOf(s, tx, rec)
 	if err != nil || doc == nil {
 		return err
@@ -379,7 +391,17 @@ func (s *Store) writeTerminal(tx kv.Tx, rec *Record, now instant.Time) error {
 			set(&body, name, v)
 		}
 	}
+	prev := *doc
 	doc.Body = body.Append(nil)
+	if v == nil {
+		if v, err = s.validatorsOf(db); err != nil {
+			return err
+		}
+	}
+	if v.ask(doc, &prev, replicator) != nil {
+		// Reached: a validation function keeps the state of a job out of its document
+		return nil
+	}
 	_, err = db.Update([]docs.Edit{{Document: *doc}}) // a refusal leaves the job's own state to tell
 	return err
 }

@@ -48,7 +48,7 @@ func (f *foreseen) document(jobID string) {
 		return
 	}
 	keys, bodies := f.s.Docs.Reads(tuple.UUID(instance), docID)
-	f.keys, f.ranges = append(f.keys, keys...), append(f.ranges, bodies)
+	f.keys, f.ranges = append(f.keys, keys...), append(f.ranges, bodies, f.s.Docs.Designs(tuple.UUID(instance)))
 }
 
 // writing is one call of WriteDocs.
@@ -58,6 +58,7 @@ type writing struct {
 	db      *docs.Database
 	by      Writer
 	checked map[checkedBody]*check
+	*validators
 }
 
 // checkedBody is a body that was checked in this call, as the edit has it.
@@ -109,6 +110,7 @@ func (w *writing) foresee(edits []docs.Edit) error {
 	}
 	if len(all.ranges) > 0 {
 		all.order(w.db.Name)
+		all.ranges = append(all.ranges, w.s.Docs.Designs(w.db.Instance))
 	}
 	w.db.Prefetch(edits, all.keys, all.ranges)
 	for _, jobID := range old {

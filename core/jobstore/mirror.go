@@ -116,6 +116,8 @@ func (m *mirroring) write(tx kv.Tx) error {
 	}
 	m.order(m.db.Name)
 	m.db.Prefetch(edits, m.keys, m.ranges)
+	// Validation functions decide where the documents are written.
+	following := writing{s: m.s, tx: tx, db: m.db, validators: &validators{}}
 	for len(edits) > 0 {
 		written, err := m.db.Update(edits)
 		if err != nil {
@@ -126,7 +128,7 @@ func (m *mirroring) write(tx kv.Tx) error {
 				return w.Err
 			}
 			if w.Changed {
-				if err := m.s.follow(tx, m.db, w.ID, m.contents[w.ID], m.now); err != nil {
+				if err := following.follow(w.ID, m.contents[w.ID], m.now); err != nil {
 					return err
 				}
 			}

@@ -209,7 +209,7 @@ func (h Owned) finish(rec *Record, state State, turn Turn) error {
 	if rec.Transient() {
 		return nil
 	}
-	return h.s.writeTerminal(h.tx, rec, h.now)
+	return h.s.writeTerminal(h.tx, rec, nil, h.now)
 }
 
 // bequeath hands the replication of a job that is over to one that waits for it. Without one the row of the claim

@@ -85,6 +85,8 @@ type Store struct {
 	Docs   *docs.Store
 	Keys   Keys
 	Config Config
+	// Functions runs validation functions. Without it no document is written where there are any.
+	Functions Functions
 }
 
 // New is the store below root.

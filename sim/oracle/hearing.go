@@ -253,6 +253,8 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.on.documentReplicated.tell(f)
 	case world.DocumentRepeated:
 		c.on.documentRepeated.tell(f)
+	case world.FunctionAsked:
+		c.forbidden.note(f)
 	case world.ReplicatedRefused:
 		c.on.replicatedRefused.tell(f)
 	case world.WriteRefused:

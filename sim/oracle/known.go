@@ -25,17 +25,19 @@ type known struct {
 	runs    []*run             // under way, in the order in which they began
 	shadows map[string]*shadow // of all jobs that ever were, by id
 	docs    map[string]*docTruth
-	denied  map[string]bool         // "URL ID REV" that a target did not take
-	lists   map[string]refusedList  // of refused documents, by job; kept by refusedLists
-	dropped map[string]instant.Time // when databases were deleted, by the prefix of their jobs
-	leases  map[string]lease        // by worker; kept by leases
-	sharing sharing
-	bills   bills              // kept by charges
-	tabs    map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
-	logs    logs
-	senders senders
-	moves   int                  // of jobs to nodes that run fewer; kept by balancing
-	rules   map[string]*holdRule // by id, of all that users ever asked for; kept by control
+	// forbidden are the tags that functions ever forbade; kept by validation.
+	forbidden forbiddenTags
+	denied    map[string]bool         // "URL ID REV" that a target did not take
+	lists     map[string]refusedList  // of refused documents, by job; kept by refusedLists
+	dropped   map[string]instant.Time // when databases were deleted, by the prefix of their jobs
+	leases    map[string]lease        // by worker; kept by leases
+	sharing   sharing
+	bills     bills              // kept by charges
+	tabs      map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
+	logs      logs
+	senders   senders
+	moves     int                  // of jobs to nodes that run fewer; kept by balancing
+	rules     map[string]*holdRule // by id, of all that users ever asked for; kept by control
 	// firstTurns is kept by waits.
 	firstTurns firstTurns
 }
@@ -131,7 +133,8 @@ type docTruth struct {
 func newKnown(w world.View) known {
 	k := known{
 		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
-		denied: map[string]bool{}, lists: map[string]refusedList{}, dropped: map[string]instant.Time{},
+		forbidden: forbiddenTags{},
+		denied:    map[string]bool{}, lists: map[string]refusedList{}, dropped: map[string]instant.Time{},
 		leases: map[string]lease{},
 		logs:   logs{}, senders: senders{}, sharing: sharing{Sharing: w.Config().Sharing}, bills: bills{},
 		tabs: map[node.Held]*tab{}, rules: map[string]*holdRule{}, firstTurns: firstTurns{had: map[string]bool{}},

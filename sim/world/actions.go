@@ -73,8 +73,9 @@ var actions = []action{
 }
 
 // allActions is the table with the rows of users who steer jobs, of those who wait, of those who change what databases
-// refuse, and of those who replicate documents into the service.
-var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions)
+// refuse, of those who replicate documents into the service, and of those who write validation functions.
+var allActions = slices.Concat(actions, controlActions, waitActions, refusalActions, replicatedActions,
+	validationActions)
 
 // AllActions are the names of all that users can do.
 var AllActions = namesOf(allActions, func(a action) string { return a.name })

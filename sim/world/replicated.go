@@ -21,6 +21,12 @@ var replicatedActions = []action{
 		what: "a replication document comes from another server as it is, valid or not, or once more"},
 }
 
+// drawWrites draws which writes there are besides those of users who write their own documents.
+func (c *Config) drawWrites(seed uint64) {
+	c.drawReplicated(seed)
+	c.drawValidation(seed)
+}
+
 // drawReplicated has one world of four be one into which documents are replicated.
 func (c *Config) drawReplicated(seed uint64) {
 	if r := prng.Fork(seed, "replicated"); r.Intn(4) == 0 {

@@ -106,7 +106,7 @@ func Swarm(seed uint64, p Profile) Config {
 		c.Actions[JobWait] = 1 + waits.Intn(actionNamed(JobWait).most)
 	}
 	c.drawRefusals(seed)
-	c.drawReplicated(seed)
+	c.drawWrites(seed)
 	c.Sharing.Policy = schedule.Policy(max(0, r.Intn(6)-3)) // mostly fair share
 	c.drawPeriods(seed, p)
 	c.drawRounds(seed, p)

@@ -27,6 +27,7 @@ type users struct {
 	refuses *decide.Site // what targets refuse, and what becomes of it
 	slips   *decide.Site // what documents have that they should not
 	weights *decide.Site // of jobs
+	tags    *decide.Site // of replication documents
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	faults  []chance
@@ -65,7 +66,7 @@ type JobDoc struct {
 func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
 	u.refuses = w.Decider.Site("refusals")
-	u.slips, u.weights = w.Decider.Site("slips"), w.Decider.Site("weights")
+	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -272,6 +273,9 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	keeps := j.keeps
 	if j.keeps = false; body != nil && !keeps {
 		slip(u.slips, wanted)
+	}
+	if body != nil && !u.w.storeWorld.undisturbed {
+		tag(u, wanted)
 	}
 	var seen *docs.Document // what the user saw before writing
 	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {

@@ -99,6 +99,7 @@ func New(c Config, d *decide.Decider) *World {
 	rc.Parse.RetriesPerRequest = c.Retries
 	w.store = jobstore.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
 	w.store.Jobs.Incarnation = 1
+	w.store.Functions = tables{}
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
 	w.buildServers()

@@ -99,7 +99,8 @@ func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []do
 		}
 		return db.Update(edits)
 	}
-	return s.Store.WriteDocs(tx, db, edits, jobstore.Writer{Name: q.User.Name, Admin: q.Admin}, s.now())
+	by := jobstore.Writer{Name: q.User.Name, Admin: q.Admin, Roles: q.User.Roles}
+	return s.Store.WriteDocs(tx, db, edits, by, s.now())
 }
 
 // drop notes that the jobs of a database have to go with it.

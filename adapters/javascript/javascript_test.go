@@ -1,0 +1,171 @@
+package javascript
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/json"
+)
+
+// asked shows a document to a function.
+func asked(t testing.TB, function string, more map[string]any) jobstore.Asked {
+	t.Helper()
+	design := map[string]any{"_id": "_design/v", "validate_doc_update": function}
+	for name, v := range more {
+		design[name] = v
+	}
+	text, err := json.Encode(design)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobstore.Asked{
+		Design: text, DesignID: "_design/v", New: []byte(`{"_id":"r","source":"http://u:p@h/a"}`), Old: []byte("null"),
+		User: []byte(`{"db":"_replicator","name":"adm","roles":["_admin"]}`), Security: []byte(`{"admins":{}}`),
+	}
+}
+
+// TestAsCouchDB: functions, and what CouchDB 3.5 answers where they are. The reasons of exceptions are better here.
+func TestAsCouchDB(t *testing.T) {
+	e := New()
+	for _, c := range [][2]string{
+		{`function(n,o,u,s){}`, ""},
+		{`function(n,o,u,s){ throw {forbidden: "no"} }`, "denied forbidden: no"},
+		{`function(n,o,u,s){ throw {unauthorized: "who"} }`, "login unauthorized: who"},
+		{`function(n){ throw {other: "x"} }`, "failed unknown_error: x"},
+		{`function(n){ throw {forbidden: {a:1}} }`, `denied forbidden: {"a":1}`},
+		{`function(n){ throw {forbidden: 5} }`, "denied forbidden: 5"},
+		{`function(n){ throw "plain" }`, "failed unknown_error: plain"},
+		{`function(n){ throw 1 }`, ""},
+		{`function(n){ throw true }`, ""},
+		{`function(n){ throw 7 }`, "failed unknown_error: 7"},
+		{`function(n){ throw false }`, "failed unknown_error: false"},
+		{`function(n){ throw null }`, "failed TypeError: "},
+		{`function(n){ throw {} }`, "failed unknown_error: "},
+		{`function(n){ throw ["error","a","b"] }`, "failed a: b"},
+		{`function(n){ throw new Error("boom") }`, "failed Error: boom"},
+		{`function(n){ var e=new Error("x"); e.forbidden=1; throw e }`, "failed Error: x"},
+		{`function(n){ n.a.b.c }`, "failed TypeError: Cannot read property 'b' of undefined"},
+		{`function(n){ `, "failed compilation_error: SyntaxError"},
+		{`5`, "failed compilation_error: Expression does not eval to a function."},
+		{``, "missing not_found: missing validate_doc_update function"},
+		{`(n) => { throw {forbidden: "arrow"} }`, "denied forbidden: arrow"},
+		{`function named(n){ throw {forbidden: "x"} };` + "\n", "denied forbidden: x"},
+		{"function(n){ throw {forbidden: 'x'} } // a comment", "denied forbidden: x"},
+		{`function(n,o,u,s){ throw {forbidden:
+		[n.source, o, u.db, u.name, u.roles[0], toJSON(s), this._id].join()} }`,
+			`denied forbidden: http://u:p@h/a,,_replicator,adm,_admin,{"admins":{}},_design/v`},
+		{`function(n){ throw {forbidden: [isArray([1]), isArray({}), sum([1,2]), toJSON({a:[1]}), log("x")].join()} }`,
+			`denied forbidden: true,false,3,{"a":[1]},`},
+		{`function(n){ throw {forbidden: require("lib/a").x} }`, "denied forbidden: required 3"},
+		{`function(n){ throw {forbidden: require("lib/none")} }`,
+			`failed invalid_require_path: Object has no property "none".`},
+		{`function(n){ throw {forbidden: require("../x")} }`,
+			"failed invalid_require_path: Object has no parent"},
+		{`function(n){ throw {forbidden: require("lib")} }`,
+			"failed invalid_require_path: Must require a JavaScript string"},
+		{`function(n){ throw {forbidden: require("lib/cycle").x} }`, "denied forbidden: first"},
+		{`function(n){ throw {forbidden: typeof console + typeof setTimeout + typeof process} }`,
+			"denied forbidden: undefinedundefinedundefined"},
+	} {
+		function, want := c[0], c[1]
+		refusal := e.Validate(asked(t, function, map[string]any{"lib": map[string]any{
+			"a": `exports.x = "required " + require("./b").y`, "b": "exports.y = 3",
+			"cycle": `exports.x = "first"; require("lib/cycle")`,
+		}}))
+		if got := told(refusal); want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%s\nanswers %q, want %q", function, got, want)
+		}
+	}
+	for _, language := range []string{"erlang", "python"} {
+		a := asked(t, `function(n){}`, map[string]any{"language": language})
+		if got := told(e.Validate(a)); got != "failed unknown_query_language: "+language {
+			t.Errorf("%s: %s", language, got)
+		}
+	}
+	if got := told(e.Validate(asked(t, `function(n){}`, map[string]any{"language": "javascript"}))); got != "" {
+		t.Error(got)
+	}
+}
+
+func told(refusal *docs.Error) string {
+	if refusal == nil {
+		return ""
+	}
+	kinds := map[docs.Kind]string{
+		docs.Denied: "denied", docs.Unauthenticated: "login", docs.Internal: "failed", docs.NotFound: "missing",
+	}
+	return kinds[refusal.Kind] + " " + refusal.Name + ": " + refusal.Reason
+}
+
+// TestBounds: whatever a function does, the call ends soon, and says why in few words.
+func TestBounds(t *testing.T) {
+	e := New()
+	e.maxTime = 100 * time.Millisecond
+	for _, c := range [][2]string{
+		{`function(n){ for (;;) {} }`, "did not end within"},
+		{`function f(n){ f(n) }`, "too much recursion"},
+		{`function(n){ var a = []; for (;;) { a.push(new Array(1000).join("x")) } }`, "os_process_error"},
+		{`function(n){ "x".repeat(1e9) }`, "the result is too long"},
+		{`function(n){ "x".padEnd(1e9) }`, "the result is too long"},
+		{`function(n){ throw {forbidden: "x".repeat(1e6)} }`, "x..."},
+		{`function(n){ throw {forbidden: toJSON({get a() { for (;;) {} }})} }`, "did not end within"},
+		{`function(n){ throw {get forbidden() { for (;;) {} }} }`, "os_process_error"},
+		{`function(n){ /^(?=(a+)+$)b/.test("a".repeat(40) + "!") }`, ""},
+	} {
+		function, want := c[0], c[1]
+		begin := time.Now()
+		got := told(e.Validate(asked(t, function, nil)))
+		if took := time.Since(begin); took > 2*time.Second || !strings.Contains(got, want) || len(got) > maxText+100 {
+			t.Errorf("%s\nanswers %.100q after %v", function, got, took)
+		}
+	}
+}
+
+// TestStray: calls that cannot be interrupted are few, and others go on beside them.
+func TestStray(t *testing.T) {
+	e := New()
+	e.stray.Store(maxStray - 1)
+	if got := told(e.Validate(asked(t, `function(n){}`, nil))); got != "" {
+		t.Error(got)
+	}
+	e.stray.Store(maxStray)
+	if got := told(e.Validate(asked(t, `function(n){}`, nil))); !strings.Contains(got, "still run") {
+		t.Error(got)
+	}
+}
+
+// TestApart: calls leave nothing behind, and may run at once.
+func TestApart(t *testing.T) {
+	e := New()
+	a := asked(t, `function(n){ if (globalThis.left) { throw {forbidden: "left"} } globalThis.left = 1; isArray = null;
+		JSON.parse = null; Object.prototype.left = 1 }`, nil)
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			if got := told(e.Validate(a)); got != "" {
+				t.Error(i, got)
+			}
+		})
+	}
+	all.Wait()
+	for i := range maxCached + 5 {
+		e.Validate(asked(t, fmt.Sprintf("function(n){ %d }", i), nil))
+	}
+	if len(e.compiled) > maxCached {
+		t.Errorf("%d functions are kept", len(e.compiled))
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	e, a := New(), asked(b, `function(n,o,u){ if (!n.source) { throw {forbidden: "no source"} } }`, nil)
+	for b.Loop() {
+		if e.Validate(a) != nil {
+			b.Fatal()
+		}
+	}
+}
