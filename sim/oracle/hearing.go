@@ -67,6 +67,7 @@ type hearing struct {
 
 // hearsUsers has the topics of what users do and are told.
 type hearsUsers struct {
+	followCalls  topic[world.FollowCalls]
 	writeRefused topic[world.WriteRefused]
 	hearsReplicated
 	requestAnswered topic[world.RequestAnswered]
@@ -257,6 +258,8 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.forbidden.note(f)
 	case world.ReplicatedRefused:
 		c.on.replicatedRefused.tell(f)
+	case world.FollowCalls:
+		c.on.followCalls.tell(f)
 	case world.WriteRefused:
 		c.on.writeRefused.tell(f)
 	case world.DatabaseDropped:

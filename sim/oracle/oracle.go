@@ -91,7 +91,7 @@ var subjects = []*subject{
 	&verdictSubject, &triedAgainSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
 	&reportSubject, &quietSubject,
-	&queueSubject, &sequenceSubject, &databaseSubject, &settlingSubject, &probingSubject,
+	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
 }
 
 // Invariants are all promises, in the order of their ids.

@@ -26,8 +26,9 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 	return peer.Reply{Result: got}
 }
 
-// editDocs writes documents as users do.
+// editDocs writes documents as users do, durably.
 func editDocs(db *DB, op peer.EditDocs, f Fault) peer.Reply {
+	defer db.Sync()
 	var got peer.Edited
 	for i, e := range op.Docs {
 		if f == WritesPart && i >= len(op.Docs)/2 {

@@ -19,9 +19,9 @@ type Config struct {
 	Namesakes                     int // processes that have the name of the first one
 	Servers                       int
 	Databases                     int // on each server
-	Tenants                       int // replicator databases
-	Jobs                          int // replication documents at the beginning
-	Docs                          int // documents in each database at the beginning
+	Replicators
+	Jobs int // replication documents at the beginning
+	Docs int // documents in each database at the beginning
 
 	// Users act and faults happen for Duration. Then everything is healed, and must have converged within
 	// Settle, or so long after all jobs had a turn.
@@ -66,6 +66,12 @@ type Config struct {
 	Sample int
 }
 
+// Replicators are the databases that have replication documents.
+type Replicators struct {
+	Tenants  int // replicator databases of the service
+	Followed int // databases of servers that it follows
+}
+
 // Processes is the number of all processes, whatever their roles. Those with both come first.
 func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.ReplicationOnly }
 
@@ -105,7 +111,7 @@ func Default() Config {
 	s := node.DefaultSettings()
 	s.MaxJobs, s.MaxChurn, s.StartupJitter = 10, 3, time.Second
 	return Config{
-		Nodes: 2, Servers: 3, Databases: 2, Tenants: 2, Jobs: 8, Docs: 5,
+		Nodes: 2, Servers: 3, Databases: 2, Replicators: Replicators{Tenants: 2}, Jobs: 8, Docs: 5,
 		Duration: 10 * time.Minute, Settle: 6 * time.Hour,
 		Continuous: 70, Filtered: 20, Attached: 10, Refusals: Refusals{Denied: 5}, NumericServers: 30, BareServers: 20,
 		Think: 20 * time.Second, StoreLatency: 5 * time.Millisecond, NetLatency: 30 * time.Millisecond, SlowReads: 100,

@@ -16,7 +16,8 @@ import (
 
 // allOps has one operation of each kind.
 var allOps = []peer.Op{peer.Open{}, peer.Create{}, peer.GetLocal{}, peer.PutLocal{}, peer.GetFilter{}, peer.ReadChanges{}, peer.DiffRevs{},
-	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}, peer.FindRev{}}
+	peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.Commit{}, peer.CountPending{}, peer.FindRev{},
+	peer.ReadDocs{}, peer.EditDocs{}}
 
 // network is between the processes and the servers.
 type network struct {
@@ -217,11 +218,15 @@ func (n *network) hangup(s *peers.Server) {
 	}
 }
 
-// databases are all databases, in order.
+// databases are all databases, in order, but those with replication documents that are followed.
 func (n *network) databases() []*peers.DB {
 	var all []*peers.DB
 	for _, s := range n.servers {
-		all = append(all, s.DBs()...)
+		for _, db := range s.DBs() {
+			if !isFollowed(db.Name) {
+				all = append(all, db)
+			}
+		}
 	}
 	return all
 }

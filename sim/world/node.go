@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"couchrelay/core/follow"
 	"couchrelay/core/host"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
@@ -50,6 +51,7 @@ type life struct {
 	draining bool       // it was told to leave
 	worker   string     // its name as a worker, which no other life of any node has
 	host     *host.Host // nil before the first start
+	follower *follower  // nil if the node follows no databases
 	runs     []*Run     // whose connections are open, in the order in which they started
 	limiter  ratelimit.Limiter
 	booted   instant.Time
@@ -79,6 +81,7 @@ func (w *World) nodeOf(owner *engine.Process) *Node {
 func (p *Node) boot() {
 	p.live()
 	p.handle(node.Start{})
+	p.bootFollower()
 }
 
 // live begins a life. The machine is made, but not started.
@@ -134,6 +137,9 @@ func (p *Node) drain() {
 		if p.alive && !p.draining {
 			p.draining = true
 			p.w.emit(NodeChanged{p, NodeDraining, ""})
+			if p.follower != nil {
+				p.follower.handle(follow.Drain{})
+			}
 			p.handle(node.Drain{})
 		}
 	})

@@ -29,6 +29,7 @@ func (c *Config) drawWrites(seed uint64) {
 
 // drawReplicated has one world of four be one into which documents are replicated.
 func (c *Config) drawReplicated(seed uint64) {
+	c.drawFollowed(seed)
 	if r := prng.Fork(seed, "replicated"); r.Intn(4) == 0 {
 		for _, a := range replicatedActions {
 			c.Actions[a.name] = 1 + r.Intn(a.most)

@@ -94,6 +94,7 @@ func (u *users) begin() {
 		for _, t := range u.tenants {
 			u.create(t)
 		}
+		u.w.follows.begin()
 		for range u.w.Config.Jobs {
 			u.w.storeWorld.undisturbed = true
 			j := u.newJob(u.newBody(u.site), u.site)

@@ -48,7 +48,13 @@ func (v View) ClocksWereSet() bool { return v.w.clocksWereSet }
 func (v View) Nodes() []*Node { return v.w.nodes }
 
 // Tenants returns the replicator databases, also those that are being deleted or made again.
-func (v View) Tenants() []*Tenant { return v.w.users.tenants }
+func (v View) Tenants() []*Tenant {
+	all := v.w.users.tenants
+	for _, f := range v.w.follows.list {
+		all = append(all[:len(all):len(all)], f.tenant)
+	}
+	return all
+}
 
 // Store returns the format of what the store holds.
 func (v View) Store() *jobstore.Store { return v.w.store }

@@ -35,6 +35,7 @@ type World struct {
 	net        *network
 	nodes      []*Node
 	users      *users
+	follows    *followings
 	asks       asks
 	observers  []func(Fact)
 	healed     bool
@@ -102,7 +103,9 @@ func New(c Config, d *decide.Decider) *World {
 	w.store.Functions = tables{}
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
+	w.follows = newFollowings(w, tuple.Subspace(tuple.Pack("couchrelay")))
 	w.buildServers()
+	w.follows.build()
 	for i := range c.Processes() {
 		p := newNode(w, fmt.Sprint("n", i+1), c.rolesOf(i))
 		if i <= c.Namesakes {

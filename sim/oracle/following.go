@@ -1,0 +1,202 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/peer"
+	"couchrelay/sim/world"
+)
+
+// following are the invariants of databases with replication documents that nodes follow. They compare the documents,
+// as their users wrote them last, with the jobs of the mirror.
+type following struct {
+	*chronicle
+	ended map[string]bool // "job n state" of all ends of jobs whose document had the number n
+	made  map[string]int  // how often a job was made, by id
+}
+
+var followingSubject = subject{
+	invariants: []Invariant{
+		{"S82", "Nothing of a document of a followed database changes but its members `_replication_...`, none is " +
+			"written into a design document, and none that was deleted comes back."},
+		{"S83", "A document of a followed database says only what became of the job of this very document."},
+		{"S84", "A job of a followed document is made no more often than users wrote that."},
+		{"S85", "Only the worker that has the job of a followed database, by the store, writes into that."},
+		{"L14", "Once all trouble is over, each document of a followed database has a job that does what it says, " +
+			"or says why not."},
+		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
+		{"L16", "Once all trouble is over, no document is in a mirror that is not in the followed database."},
+	},
+	begin: func(c *chronicle) {
+		f := &following{c, map[string]bool{}, map[string]int{}}
+		c.on.jobChanged.add(f.note)
+		c.on.followCalls.add(f.checkCall)
+		c.on.ticked.add(func(world.Ticked) { f.checkDocuments() })
+		c.on.atRest.add(func(struct{}) { f.checkDocuments() })
+		c.on.unsettled = append(c.on.unsettled, f.unsettled)
+	},
+}
+
+// followedBody is a document of a followed database, or its mirror: what users wrote, and what the replicator did.
+type followedBody struct {
+	users      map[string]any
+	n          float64
+	state      string
+	reason     string
+	replicated bool // it has a member that a replicator writes
+}
+
+func readFollowed(raw []byte) (b followedBody) {
+	_ = json.Unmarshal(raw, &b.users) // a body that is no object has no members
+	b.n, _ = b.users["n"].(float64)
+	b.state, _ = b.users["_replication_state"].(string)
+	b.reason, _ = b.users["_replication_state_reason"].(string)
+	for name := range b.users {
+		if strings.HasPrefix(name, "_replication") {
+			b.replicated = true
+			delete(b.users, name)
+		}
+	}
+	return b
+}
+
+// of finds the followed database of a job of a document; nil for all other jobs.
+func (f *following) of(record *jobstore.Record) *world.Following {
+	for _, one := range f.w.Followings() {
+		if record != nil && record.Database == one.Mirror().Name() {
+			return one
+		}
+	}
+	return nil
+}
+
+// note keeps how often a job was made, and how it ended. It is S84.
+func (f *following) note(j jobChange) {
+	one := f.of(j.after.record)
+	if one == nil || j.after.header == nil {
+		return
+	}
+	rec := j.after.record
+	again := slices.ContainsFunc(rec.History, func(e jobstore.Event) bool { return e.Type == "retried" })
+	if j.before.header == nil || j.before.record.Created != rec.Created {
+		if f.made[j.id]++; again {
+			f.made[j.id]--
+		}
+		if d := one.Docs[rec.DocID]; d == nil || f.made[j.id] > d.Written {
+			f.Fail("S84", "job %s was made %d times, and users wrote its document %+v", j.id, f.made[j.id], d)
+		}
+	}
+	if j.after.isOver() {
+		if doc := f.document(one.Mirror(), rec.DocID); doc != nil {
+			f.ended[fmt.Sprint(j.id, readFollowed(doc.Body).n, rec.State)] = true
+		}
+	}
+}
+
+// checkCall is S85. A worker whose clock stood still, and the process did not, may write for a moment longer: the
+// revision that it names lets nothing be overwritten.
+func (f *following) checkCall(c world.FollowCalls) {
+	if _, edits := c.Op.(peer.EditDocs); !edits {
+		return
+	}
+	f.checkDocuments()
+	j, err := f.w.FollowStore().Queue.Get(f.w.Present(), c.Of.ID())
+	if err != nil || j == nil {
+		f.unreadable("job "+c.Of.ID(), err)
+		return
+	}
+	holder := j.Lock.Worker
+	if holder != c.Worker && !strings.HasPrefix(holder, c.Worker+"-") && !f.w.ClocksWereSet() {
+		f.Fail("S85", "%s writes into %s, whose job %q has", c.Worker, c.Of.URL, holder)
+	}
+}
+
+// checkDocuments is S82 and S83.
+func (f *following) checkDocuments() {
+	for _, one := range f.w.Followings() {
+		db := one.DB()
+		for _, id := range slices.Sorted(maps.Keys(one.Docs)) {
+			if db == nil {
+				break
+			}
+			wrote, latest := one.Docs[id], db.Latest(id)
+			if gone := latest == nil || latest.Deleted; gone != (wrote.Body == nil) {
+				f.Fail("S82", "document %s of %s is deleted: %v, as its user has left it: %v", id, db, gone, !gone)
+				return
+			} else if gone {
+				continue
+			}
+			is, want := readFollowed(latest.Body), readFollowed(wrote.Body)
+			if !reflect.DeepEqual(is.users, want.users) || wrote.Design && is.replicated {
+				f.Fail("S82", "document %s of %s is %s, its user wrote %s", id, db, latest.Body, wrote.Body)
+			}
+			job := jobstore.DocumentJobs(one.Mirror().Instance()) + id
+			if is.state != "" && !f.ended[fmt.Sprint(job, is.n, is.state)] {
+				f.Fail("S83", "document %s of %s says %q, and no job of it has ended so", id, db, is.state)
+			}
+		}
+	}
+}
+
+// unsettled is what is not done yet of what followed databases ask for: L14 to L16.
+func (f *following) unsettled() *Violation {
+	for _, one := range f.w.Followings() {
+		if one.DB() == nil {
+			return missed("L14", "database %s is not there", one.URL)
+		}
+		for _, id := range slices.Sorted(maps.Keys(one.Docs)) {
+			if why := f.behind(one, id); why != nil {
+				return why
+			}
+		}
+	}
+	return nil
+}
+
+// behind is what is not done yet of one document.
+func (f *following) behind(one *world.Following, id string) *Violation {
+	wrote, mirrored := one.Docs[id], f.document(one.Mirror(), id)
+	job := jobstore.DocumentJobs(one.Mirror().Instance()) + id
+	s := f.shadows[job]
+	has := s != nil && s.header != nil
+	switch {
+	case wrote.Body == nil || wrote.Design:
+		if mirrored != nil || has {
+			return missed("L16", "document %s of %s is no replication, and the mirror has %v", id, one.URL, mirrored)
+		}
+		return nil
+	case mirrored == nil || !has:
+		return missed("L14", "document %s of %s has no job", id, one.URL)
+	}
+	want, is := readFollowed(wrote.Body), readFollowed(mirrored.Body)
+	there := readFollowed(latestBody(one, id))
+	over := s.record.State.Terminal()
+	switch {
+	case is.n != want.n:
+		return missed("L14", "document %s of %s is %s, and its mirror %s", id, one.URL, wrote.Body, mirrored.Body)
+	case !wrote.Valid && (s.record.State != jobstore.Failed || there.reason == ""):
+		return missed("L14", "document %s of %s asks for nothing, its job is %s, and it does not say why: %q", id,
+			one.URL, s.record.State, there.reason)
+	case wrote.Valid && !over && !(&documents{f.chronicle}).follows(job, mirrored):
+		return missed("L14", "the job of document %s of %s does something else than %s", id, one.URL, wrote.Body)
+	case over && max(s.over, s.record.Created) < wrote.At && !f.w.ClocksWereSet():
+		return missed("L14", "document %s of %s was written at %s, and its job is over since %s", id, one.URL, wrote.At,
+			s.over)
+	case over && there.state != string(s.record.State), !over && there.replicated:
+		return missed("L15", "document %s of %s says %q, and its job is %s", id, one.URL, there.state, s.record.State)
+	}
+	return nil
+}
+
+func latestBody(one *world.Following, id string) []byte {
+	if doc := one.DB().Latest(id); doc != nil && !doc.Deleted {
+		return doc.Body
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package oracle
+
+import (
+	"fmt"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+	"couchrelay/sim/world"
+)
+
+// TestFollowing: the documents of a followed database, their mirror and its jobs, in a world in which nothing happens.
+func TestFollowing(t *testing.T) {
+	const body, bad = `{"source":"http://s1/a1/","target":"http://s2/b1/","n":%d}`, `{"n":%d}`
+	c := world.Default()
+	c.Followed = 1
+	for _, c_ := range []struct {
+		name string
+		tell func(*rig, *world.Following)
+		// breaks is an invariant that breaks at once, left one of those that wait for the world to settle.
+		breaks, left string
+	}{
+		{"nothing but a design document", func(*rig, *world.Following) {}, "", ""},
+		{"no job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+		}, "", "L14"},
+		{"its job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+		}, "", ""},
+		{"a job of an earlier document", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 2), true)
+		}, "", "L14"},
+		{"a document of the mirror alone", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			world.WriteFollowed(r.w, f, "d", "", true)
+		}, "", "L16"},
+		{"a failure that is not told", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+		}, "", "L14"},
+		{"a state that is gone", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			state(f, "d", fmt.Sprintf(body, 1), `"_replication_id":"x"`)
+		}, "", "L15"},
+		{"a job made twice for one write", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
+			r.pass(1e9)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+		}, "S84", ""},
+		{"another member", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			state(f, "d", fmt.Sprintf(body, 1), `"x":1`)
+			r.see(world.Ticked{})
+		}, "S82", ""},
+		{"a document that comes back", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.WriteFollowed(r.w, f, "d", "", true)
+			state(f, "d", fmt.Sprintf(body, 1), `"_replication_state":"completed"`)
+			r.see(world.Ticked{})
+		}, "S82", ""},
+		{"a state in a design document", func(r *rig, f *world.Following) {
+			state(f, "_design/x", `{"n":0}`, `"_replication_state":"failed"`)
+			r.see(world.Ticked{})
+		}, "S82", ""},
+		{"a state that no job had", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			state(f, "d", fmt.Sprintf(body, 1), `"_replication_state":"completed"`)
+			r.see(world.Ticked{})
+		}, "S83", ""},
+		{"a write without the job", func(r *rig, f *world.Following) {
+			r.see(world.FollowCalls{Node: r.node(1), Worker: "n1/1", Of: f, Op: peer.EditDocs{}})
+		}, "S85", ""},
+		{"a look without the job", func(r *rig, f *world.Following) {
+			r.see(world.FollowCalls{Node: r.node(1), Worker: "n1/1", Of: f, Op: peer.ReadDocs{}})
+		}, "", ""},
+	} {
+		t.Run(c_.name, func(t *testing.T) {
+			r := newRigIn(t, c, &followingSubject)
+			world.MakeFollowed(r.w)
+			c_.tell(r, r.w.View().Followings()[0])
+			broken := ""
+			if v := r.o.Violation(); v != nil {
+				broken = v.ID
+			}
+			left := ""
+			if v := r.o.Unsettled(); v != nil {
+				left = v.ID
+			}
+			if broken != c_.breaks || c_.breaks == "" && left != c_.left {
+				t.Errorf("breaks %q, leaves %q", broken, left)
+			}
+		})
+	}
+}
+
+// state writes a document as a run does, with members more.
+func state(f *world.Following, id, body, more string) {
+	e := docs.Edit{Document: docs.Document{ID: id, Body: []byte(body[:len(body)-1] + "," + more + "}")}}
+	if latest := f.DB().Latest(id); !latest.Deleted {
+		e.Rev = latest.Rev
+	}
+	f.DB().Write([]docs.Edit{e})
+}

@@ -1,0 +1,47 @@
+package world
+
+import (
+	"couchrelay/core/ejson"
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+)
+
+// MakeFollowed makes the mirrors of followed databases, without faults and without time passing.
+func MakeFollowed(w *World) {
+	list, instances, _ := w.follows.databases()
+	calmly(w, func(tx kv.Tx) error {
+		_, _, err := follow.Follow(tx, w.follows.store, list, instances, w.Engine.Now())
+		return err
+	})
+}
+
+// WriteFollowed writes a document of a followed database as its user does; no body deletes it.
+func WriteFollowed(w *World, f *Following, id, body string, valid bool) {
+	d := &FollowedDoc{Valid: valid}
+	if body != "" {
+		d.Body = []byte(body)
+	}
+	w.follows.put(f, id, d)
+}
+
+// MirrorFollowed writes a document into the mirror of a followed database.
+func MirrorFollowed(w *World, f *Following, id, body string) {
+	parsed, _ := ejson.Parse([]byte(body))
+	calmly(w, func(tx kv.Tx) error {
+		db, err := w.store.Docs.Open(tx, f.tenant.name)
+		if err != nil {
+			return err
+		}
+		_, err = jobstore.Mirror(w.store, tx, db, []jobstore.Mirrored{{ID: id, Body: parsed}}, w.Engine.Now())
+		return err
+	})
+}
+
+// calmly carries out a transaction, without faults and without time passing.
+func calmly(w *World, f func(kv.Tx) error) {
+	w.storeWorld.undisturbed = true
+	defer func() { w.storeWorld.undisturbed = false }()
+	w.users.untilDone(f)
+	w.emit(Stepped{})
+}
