@@ -199,7 +199,7 @@ func (o *onRefusal) checkEnd(e ending) {
 		named = named || slices.Contains(refused, nameOf(r.Refusal)) || e.verdicts.newer[nameOf(r.Refusal)]
 	}
 	switch {
-	case fails && !blames && len(refused) > 0 && (answer.Failure == nil || is413(answer.Failure)):
+	case fails && !blames && len(refused) > 0 && !fatal(answer):
 		o.Fail("S73a", "%s ends as %v with %s, though its target refused %v",
 			e.run, e.end.Cause, e.end.Trouble, refused)
 	case !blames:
@@ -208,6 +208,15 @@ func (o *onRefusal) checkEnd(e ending) {
 	case !named || e.end.Cause != replication.Failed || e.end.Trouble.Error != "refused":
 		o.Fail("S73b", "%s was refused %v, and ends with %+v", e.run, refused, e.end)
 	}
+}
+
+// fatal reports whether an answer has what ends a run beside refusals: a failure, or a revision that the target did
+// not take though it must.
+func fatal(r replication.Reply) bool {
+	copied, _ := r.Result.(peer.Copied)
+	return r.Failure != nil && !is413(r.Failure) || slices.ContainsFunc(copied.Revs, func(rev peer.CopiedRev) bool {
+		return rev.Refused != nil && !slices.Contains([]int{401, 403, 413, 415, 500}, rev.Refused.Status)
+	})
 }
 
 // most is how long the list of a job may be.

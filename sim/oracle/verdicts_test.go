@@ -105,6 +105,11 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			reply := peer.Reply{Result: refused(413), Failure: kind(peer.Broken)}
 			r.crashes(r.under(spec.FailRefused), copyOf("a"), reply, replication.Trouble{})
 		}, ""},
+		{"crashes for another document that must be taken", func(r *rig) {
+			both := refused(413)
+			both.Revs = append(both.Revs, peer.CopiedRev{Rev: "1-b", Refused: &peer.Refusal{Status: 418}})
+			r.crashes(r.under(spec.FailRefused), copyOf("a"), peer.Reply{Result: both}, replication.Trouble{})
+		}, ""},
 		{"fails", ends(spec.FailRefused, copyOf("a"), tooLong, "1-a"), ""},
 		{"fails for another revision", ends(spec.FailRefused, copyOf("a"), tooLong, "2-b"), "S73b"},
 		{"fails under skip", ends(spec.SkipRefused, copyOf("a"), tooLong, "1-a"), "S73b"},
