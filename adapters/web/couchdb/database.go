@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
@@ -82,6 +83,10 @@ func (q *request) allDatabases() error {
 }
 
 func (q *request) createDatabase() error {
+	system := strings.HasPrefix(q.database, "_") || strings.HasSuffix(q.database, "/_replicator")
+	if system && q.flag("partitioned") {
+		return web.BadRequest("Cannot partition a system database")
+	}
 	instance := newUUID()
 	_, err := web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) (struct{}, error) {
 		return struct{}{}, q.Docs.Create(tx, q.database, instance, q.now())

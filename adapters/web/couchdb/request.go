@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"mime"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -204,8 +205,16 @@ func (q *request) location(segments ...string) {
 	q.W.Header().Set("Location", scheme+"://"+q.Host+"/"+strings.Join(segments, "/"))
 }
 
-// written answers a write.
+// written answers a write. With batch=ok, as in CouchDB, the answer does not tell the revision; the document is written
+// all the same.
 func (q *request) written(status int, w docs.Written) error {
+	if q.Query.Get("batch") == "ok" && q.Method != http.MethodDelete {
+		q.W.Header().Del("ETag")
+		return q.SendJSON(http.StatusAccepted, struct {
+			OK bool   `json:"ok"`
+			ID string `json:"id"`
+		}{true, w.ID})
+	}
 	return q.SendJSON(status, okay{true, w.ID, w.Rev.String()})
 }
 
