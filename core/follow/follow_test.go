@@ -262,6 +262,20 @@ func TestLeave(t *testing.T) {
 	w.expect("d", jobstore.Pending, "")
 }
 
+// TestLeaveDuringOutage: a worker that drains, and hears nothing of the store, waits.
+func TestLeaveDuringOutage(t *testing.T) {
+	w := newWorld(t)
+	a := w.start()
+	w.settle(10 * time.Second)
+	a.tell(follow.Drain{})
+	for range 200 {
+		w.pass(250 * time.Millisecond)
+	}
+	if len(a.open) != 0 { // its lease is over
+		t.Error("it has not dropped its runs")
+	}
+}
+
 // TestSections: a section that goes takes its mirror along, and one that stays keeps it; a database of ours is no
 // mirror.
 func TestSections(t *testing.T) {

@@ -111,7 +111,10 @@ func (w *Worker) Deadline() instant.Time {
 	}
 	at := instant.Never
 	if w.lease == live {
-		at = min(w.ends, w.beat, w.scan)
+		at = min(w.ends, w.beat)
+		if !w.draining {
+			at = min(at, w.scan)
+		}
 		if !w.draining && len(w.free()) > 0 && !w.asking(func(q Request) bool { _, is := q.(Accept); return is }) {
 			at = min(at, w.poll)
 		}

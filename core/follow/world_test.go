@@ -210,7 +210,9 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for _, k := range slices.Clone(w.workers) {
 		if k.m.Deadline() <= w.now {
-			k.tell(follow.Wake{})
+			if k.tell(follow.Wake{}); k.m.Deadline() <= w.now {
+				w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
+			}
 		}
 	}
 }

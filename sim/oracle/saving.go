@@ -321,7 +321,7 @@ func (sv *savings) checkTold(r *run, info replication.Info) {
 	s, at := &r.saving, info.CheckpointedSeq
 	last := s.put[s.second()]
 	sent := last.seq == string(at) && last.session == s.put[peer.Target].session
-	whole := s.whole.seq == string(at) || s.there == s.put
+	whole := s.whole.seq == string(at) || sv.has(r, peer.Source) && sv.has(r, peer.Target)
 	if s.lone {
 		whole = s.there[peer.Target].seq == string(at)
 	}
@@ -332,6 +332,15 @@ func (sv *savings) checkTold(r *run, info replication.Info) {
 	case sent && !whole:
 		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has %v written of %v", r, at, s.there, s.put)
 	}
+}
+
+// has reports whether a side has the checkpoint that the run asked it to write last, also behind one of another run of
+// the job that has gone on from it.
+func (sv *savings) has(r *run, side peer.Side) bool {
+	rep, put := r.Replication(), r.saving.put[side]
+	db := sv.w.Database([]string{rep.Source.URL, rep.Target.URL}[side])
+	return r.saving.there[side] == put ||
+		db != nil && put.session != "" && slices.Contains(sv.logs.entries(db.Log(r.Base())), put)
 }
 
 // checkStopped is S21h: a run that moves to another node must not begin far back. Excused are runs without
