@@ -137,6 +137,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for target in $$($(GO) test -list '^Fuzz' ./fuzz | grep ^Fuzz); do \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./fuzz || exit 1; done
 	$(GO) test -run '^$$' -fuzz '^FuzzOpen$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./adapters/seal
+	$(GO) test -run '^$$' -fuzz '^FuzzDocument$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./core/follow
 
 # Some mutants append for ever: the limit ends them before the machine's memory does.
 mutation: ## how much deliberate damage to the pure packages their tests notice
