@@ -222,6 +222,29 @@ func TestAnotherDatabase(t *testing.T) {
 	}
 }
 
+// TestAnotherDatabaseBehindCutPolls: a database that was made again is noticed though it has no change behind the last
+// one that was read, and each long poll is cut.
+func TestAnotherDatabaseBehindCutPolls(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	a := w.start()
+	w.settle(10 * time.Second)
+	_, before := w.job("d")
+	w.couch = newCouch("2")
+	w.write("e", other)
+	poll := a.calls[len(a.calls)-1]
+	if op, is := poll.Op.(peer.ReadChanges); !is || !op.Wait {
+		t.Fatalf("it waits for %v", a.calls)
+	}
+	a.calls = a.calls[:len(a.calls)-1]
+	a.tell(follow.Reply{Run: poll.Run, ID: poll.ID, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}})
+	w.settle(time.Minute)
+	w.expect("e", jobstore.Pending, "")
+	if job, _ := w.job("d"); job != "" || before == "" {
+		t.Errorf("d has job %q", job)
+	}
+}
+
 // TestTakeover: a worker that is gone, and one that only seems to be, has its job taken over; it then writes nothing.
 func TestTakeover(t *testing.T) {
 	w := newWorld(t)

@@ -120,7 +120,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Changes)
 	if f := reply.Failure; f != nil && len(got.Rows) == 0 {
 		if op.Wait && in.run.w.now.Sub(c.sent) >= time.Second && cut(f) {
-			in.pause = in.run.w.now.Add(stalePause)
+			in.pause, in.verify = in.run.w.now.Add(stalePause), true // behind the cut may be another database
 			return
 		}
 		in.run.fail(op, f)
