@@ -252,15 +252,15 @@ func (d *documents) checkLists() {
 }
 
 // instances are those of the replicator databases that the store has.
-func (d *documents) instances() map[string]bool {
+func (c *chronicle) instances() map[string]bool {
 	there := map[string]bool{}
-	for _, t := range d.w.Tenants() {
-		err := d.w.ReadDatabase(t, func(db *docs.Database) error {
+	for _, t := range c.w.Tenants() {
+		err := c.w.ReadDatabase(t, func(db *docs.Database) error {
 			there[jobstore.DocumentJobs(db.Instance)] = true
 			return nil
 		})
 		if err != nil {
-			d.unreadable("database "+t.Name(), err)
+			c.unreadable("database "+t.Name(), err)
 		}
 	}
 	return there

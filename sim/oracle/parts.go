@@ -346,6 +346,12 @@ func (o *parts) checkLeft(l landing, known asking, beside string) {
 	}
 }
 
+// isDropped reports whether the database of a job was deleted, or may have been by a deletion that is not answered yet.
+func (o *parts) isDropped(s *shadow) bool {
+	_, dropped := o.dropped[s.instance()]
+	return dropped || !s.record.Transient() && !o.instances()[s.instance()]
+}
+
 // checkOwnFirst is S32b, as far as all jobs that wait are among the first.
 func (o *parts) checkOwnFirst(l landing, own jobs.Part, q node.Accept, beside string) {
 	if len(o.ready) > q.Demand.Window {
@@ -353,8 +359,7 @@ func (o *parts) checkOwnFirst(l landing, own jobs.Part, q node.Accept, beside st
 	}
 	read := o.w.Now().Add(-readAge)
 	for id, since := range o.ready { // in any order: one is enough
-		_, dropped := o.dropped[o.shadows[id].instance()]
-		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) && !dropped {
+		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) && !o.isDropped(o.shadows[id]) {
 			o.Fail("S32b", "job %s is taken by %v beside its part %x, and %s in it waits since %s",
 				beside, q, own, id, since)
 		}
