@@ -85,8 +85,8 @@ func (v *verdicts) called(c call) {
 		return
 	}
 	v.copies = append(v.copies, copied)
-	for _, rev := range copied.Revs {
-		if name := (peers.Revision{ID: copied.ID, Rev: rev}); v.doubted[name] {
+	for name := range v.doubted { // in any order; newer leaves come in place of those that are asked for
+		if name.ID == copied.ID {
 			v.sure[again{c.id, name}] = true
 		}
 	}
