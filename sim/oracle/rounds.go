@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -199,11 +198,9 @@ func (r *rounds) ends() queueEnds {
 	return e
 }
 
-// moves reports whether a commit also changes other jobs that wait, in an order of its own: the first of all may have
-// been one of them, which is elsewhere now.
-func (r *rounds) moves(j jobChange) bool {
-	return slices.ContainsFunc(j.jobs, func(id string) bool { return id != j.id && r.waiting[id] != nil })
-}
+// writesSeveral reports whether a commit writes several documents: a job of one may enter where another one of them was
+// the first, and give that place on when its own document comes.
+func writesSeveral(l landing) bool { return l.Request == nil && len(l.jobs) > 1 }
 
 // checkTag is S10n. The floor of tags is another one while no job waits, or one that was queued under another policy.
 func (r *rounds) checkTag(j jobChange, got schedule.Place) {
@@ -215,7 +212,7 @@ func (r *rounds) checkTag(j jobChange, got schedule.Place) {
 		base = min(base, r.base)
 	}
 	_, sweeps := j.Request.(node.Sweep) // it may have removed all that waited when an heir comes back
-	if e := r.ends(); e.surely && !e.old && !sweeps && !r.moves(j) {
+	if e := r.ends(); e.surely && !e.old && !sweeps && !writesSeveral(j.landing) {
 		base = max(base, min(e.first[0], r.firstDue(j.landing)))
 	}
 	if got.Key < base {
