@@ -245,6 +245,48 @@ func TestAnotherDatabaseBehindCutPolls(t *testing.T) {
 	}
 }
 
+// TestReadBeforeOurWrite: a document that was read before its state was written back, and is applied after that, is no
+// document from which a user has removed the state.
+func TestReadBeforeOurWrite(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", `{"source":7}`)
+	read := follow.Incoming{ID: "d", Rev: w.couch.docs["d"].rev(), Body: []byte(`{"source":7}`)}
+	var last follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is {
+			last = q
+		}
+		return false
+	}
+	w.start()
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Failed, "failed")
+	revision := func() (rev string) {
+		w.do(func(tx kv.Tx) error {
+			db, err := w.relay.Docs.Open(tx, mirror)
+			if err != nil {
+				return err
+			}
+			doc, err := db.Read("d", docs.Want{})
+			if err == nil {
+				rev = doc.Rev.String()
+			}
+			return err
+		})
+		return rev
+	}
+	before := revision()
+	read.Seq = last.Since
+	w.do(func(tx kv.Tx) error {
+		q := follow.Apply{Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since}
+		_, err := follow.Perform(tx, w.store, q, w.now)
+		return err
+	})
+	if after := revision(); after != before {
+		t.Errorf("the mirror had %s, and has %s", before, after)
+	}
+}
+
 // TestTakeover: a worker that is gone, and one that only seems to be, has its job taken over; it then writes nothing.
 func TestTakeover(t *testing.T) {
 	w := newWorld(t)

@@ -198,8 +198,11 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		})
 		return nil
 	}
-	if old != nil && old.Rev == d.Rev {
-		a.note(d.ID, row{old.Rev, old.Digest, old.State, old.Sent, old.Was, a.epoch}, old.Epoch == a.epoch)
+	if old != nil && (old.Rev == d.Rev || old.Over == d.Rev && old.Epoch == a.epoch) {
+		// A document that was read before ours was written over it says nothing new either.
+		seen := *old
+		seen.Epoch = a.epoch
+		a.note(d.ID, seen, *old == seen)
 		return nil
 	}
 	body, digest, state, err := split(d.Body)

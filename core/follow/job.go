@@ -92,13 +92,14 @@ type row struct {
 	Sent   string // digest of the state that was sent last; empty if none was since the last edit
 	Was    string // digest of the one sent before, while it is not known whether that arrived
 	Epoch  int64  // of the job, when the document was last seen
+	Over   string // revision that ours, Rev, was written over; empty if Rev is not ours
 }
 
 func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }
 func (k Keys) due(job, id string) []byte { return k.Rows.Pack(job, "due", id) }
 
 func (k Keys) put(tx kv.Tx, job, id string, r row) {
-	tx.Set(k.doc(job, id), tuple.Pack(r.Rev, r.Digest, r.State, r.Sent, r.Was, r.Epoch))
+	tx.Set(k.doc(job, id), tuple.Pack(r.Rev, r.Digest, r.State, r.Sent, r.Was, r.Epoch, r.Over))
 }
 
 // row reads a row; nil if there is none.
@@ -108,7 +109,7 @@ func (k Keys) row(tx kv.Tx, job, id string) (*row, error) {
 		return nil, err
 	}
 	var r row
-	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch)
+	err = tuple.Subspace(nil).Scan(value, &r.Rev, &r.Digest, &r.State, &r.Sent, &r.Was, &r.Epoch, &r.Over)
 	return &r, err
 }
 

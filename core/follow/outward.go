@@ -200,7 +200,7 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		if r == nil || r.Rev != d.Base {
 			continue // the feed was faster
 		}
-		r.Rev, r.State, r.Was = d.Rev, d.Digest, ""
+		r.Rev, r.Over, r.State, r.Was = d.Rev, d.Base, d.Digest, ""
 		s.Keys.put(tx, q.ID, d.ID, *r)
 		tx.Clear(s.Keys.due(q.ID, d.ID))
 	}
