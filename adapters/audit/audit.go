@@ -153,7 +153,7 @@ func describe(q *web.Request, took time.Duration) []any {
 	return append(attrs, slog.String("request", q.ID), slog.String("took", took.String()))
 }
 
-// address is that of a client without its port.
+// address returns a client's address without the port.
 func address(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host

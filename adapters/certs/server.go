@@ -19,8 +19,8 @@ type Listening struct {
 	CertFile, KeyFile string // of the service
 	Password          spec.Secret
 	CAFile            string // of clients; needed if they are verified
-	// VerifyClients asks clients for certificates, and has those that show one verified; RequireClients closes
-	// connections of those that show none.
+	// VerifyClients has the server ask clients for certificates and verify each certificate that a client shows;
+	// RequireClients has it close the connections of clients without one.
 	VerifyClients, RequireClients bool
 	Depth                         int // how many certificates may lie between a client's and a trusted one
 
@@ -29,7 +29,7 @@ type Listening struct {
 	Curves                 []tls.CurveID // likewise
 }
 
-// files are those that are read.
+// files are the paths of the certificate, its key and the CA certificates.
 func (l *Listening) files() []string {
 	files := []string{l.CertFile, l.KeyFile}
 	if l.CAFile != "" {
@@ -143,7 +143,7 @@ func (s *Server) now() *tls.Config {
 	return s.current
 }
 
-// look returns what the system knows of files; nil for those that are not there.
+// look returns the states of files, by which a change is noticed; nil for a file that does not exist.
 func look(files []string) []os.FileInfo {
 	found := make([]os.FileInfo, len(files))
 	for i, name := range files {

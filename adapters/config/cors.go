@@ -18,7 +18,7 @@ type CORS struct {
 	Methods     []string
 	Headers     []string // of requests, in lower case
 	Exposed     []string // headers of answers
-	MaxAge      int      // seconds for which browsers may remember what is allowed
+	MaxAge      int      // for how many seconds browsers may keep the answer to a preflight
 }
 
 func defaultCORS() CORS {
@@ -34,8 +34,7 @@ func defaultCORS() CORS {
 	}
 }
 
-// Contradicts reports whether cookies are allowed to pages of all origins. They are allowed to those that are named
-// only.
+// Contradicts reports whether pages of all origins may send cookies. Only pages of origins with a name may.
 func (c CORS) Contradicts() bool { return c.Credentials && slices.Contains(c.Origins, "*") }
 
 // ErrCORS is why a change to such settings is refused.

@@ -127,20 +127,7 @@ func (c *Config) setFollow(section, name, value string) error {
 
 // follows describes the sections [follow NAME], or any if there is none, without values.
 func (c *Config) follows() []config.Row {
-	var byDefault Follow
-	if len(c.Follow) == 0 {
-		rows := followKeys.Rows(followPrefix+"name", &byDefault, &byDefault)
-		for i := range rows {
-			rows[i].Value = ""
-		}
-		return rows
-	}
-	var rows []config.Row
-	for _, name := range slices.Sorted(maps.Keys(c.Follow)) {
-		f := c.Follow[name]
-		rows = append(rows, followKeys.Rows(followPrefix+name, &f, &byDefault)...)
-	}
-	return rows
+	return namedRows(followKeys, followPrefix, "name", c.Follow, Follow{})
 }
 
 // Followed is a database to follow, and how to connect to it.
@@ -171,7 +158,7 @@ func (c *Config) Followed() (list []Followed, err error) {
 	return list, nil
 }
 
-// database makes the endpoint of a database, as that of a document.
+// database reads the settings of a followed database as those of an endpoint in a replication document.
 func (f *Follow) database(section, name string, c spec.Config) (Followed, error) {
 	text := func(s string) ejson.Value { return ejson.Value{Kind: ejson.String, Text: s} }
 	endpoint := ejson.Value{Kind: ejson.Object, Members: []ejson.Member{

@@ -136,5 +136,5 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Is says that a refused value is ErrForeign.
+// Is reports whether target is ErrForeign, which each refused value is.
 func (r refusal) Is(target error) bool { return target == ErrForeign }

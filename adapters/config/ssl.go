@@ -12,10 +12,10 @@ import (
 	"couchrelay/core/spec"
 )
 
-// SSL says whether and how the service is reached with TLS, besides or instead of the plain port ([ssl]).
+// SSL are the settings of the port with TLS, which is beside the plain one or in its place ([ssl]).
 type SSL struct {
 	Enable      bool
-	BindAddress string // empty for that of [chttpd]
+	BindAddress string // [ssl] bind_address; empty for the address of [chttpd]
 	Port        int
 	certs.Listening
 }

@@ -67,18 +67,24 @@ func (c *Config) setProfile(section, name, value string) error {
 
 // profiles describes the sections [tls NAME], or any if there is none, without values.
 func (c *Config) profiles() []config.Row {
-	byDefault := config.Default().TLS
-	if len(c.Profiles) == 0 {
-		rows := tlsKeys.Rows(tlsPrefix+"NAME", &byDefault, &byDefault)
+	return namedRows(tlsKeys, tlsPrefix, "NAME", c.Profiles, config.Default().TLS)
+}
+
+// namedRows describes the sections of one kind, each of which has a name of its own; if there is none, one with an
+// example of a name, without values.
+func namedRows[T any](
+	keys config.Section[T], prefix, example string, all map[string]T, byDefault T,
+) (rows []config.Row) {
+	if len(all) == 0 {
+		rows = keys.Rows(prefix+example, &byDefault, &byDefault)
 		for i := range rows {
 			rows[i].Value = ""
 		}
 		return rows
 	}
-	var rows []config.Row
-	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
-		t := c.Profiles[name]
-		rows = append(rows, tlsKeys.Rows(tlsPrefix+name, &t, &byDefault)...)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one := all[name]
+		rows = append(rows, keys.Rows(prefix+name, &one, &byDefault)...)
 	}
 	return rows
 }
