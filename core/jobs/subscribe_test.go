@@ -84,30 +84,40 @@ func TestSubscribe(t *testing.T) {
 		{"state, by its data", Interest{Data: true, Until: never}, finish, true},
 		{"removal", In(Finished), remove, true},
 	} {
-		db, q := newQueue(t)
-		register(t, db, q, "w")
-		add(t, db, q, "a")
-		lock := must(t, db, accept(q, "w", 1, 1))[0].Lock
-		must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Update(tx, "a", lock, big) })
-		look := func() subscription {
-			return must(t, db, func(tx kv.Tx) (subscription, error) {
-				j, w, err := q.Subscribe(tx, "a", c.until)
-				return subscription{j, w}, err
-			})
+		told := func() bool {
+			db, q := newQueue(t)
+			register(t, db, q, "w")
+			add(t, db, q, "a")
+			lock := must(t, db, accept(q, "w", 1, 1))[0].Lock
+			must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, q.Update(tx, "a", lock, big) })
+			look := func() subscription {
+				return must(t, db, func(tx kv.Tx) (subscription, error) {
+					j, w, err := q.Subscribe(tx, "a", c.until)
+					return subscription{j, w}, err
+				})
+			}
+			seen := look()
+			must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, c.change(q, tx, lock) })
+			patience := 10 * time.Second
+			if !c.told {
+				patience = 10 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			err := fired(ctx, seen.watch)
+			again := look()
+			over := again.job == nil || again.job.State == Finished
+			if (again.watch == nil) != over && !c.until.Data {
+				t.Errorf("%s: afterwards the subscriber gets %v and a watch %v", c.name, again.job, again.watch)
+			}
+			return err == nil
 		}
-		seen := look()
-		must(t, db, func(tx kv.Tx) (struct{}, error) { return struct{}{}, c.change(q, tx, lock) })
-		patience := 10 * time.Second
-		if !c.told {
-			patience = 10 * time.Millisecond
+		is := told()
+		for n := 0; is && !c.told && n < 10; n++ {
+			is = told() // a client that loses a watch lets it fire, which is allowed, but not each time
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		if err := fired(ctx, seen.watch); c.told != (err == nil) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		cancel()
-		if again := look(); (again.watch == nil) != (again.job == nil || again.job.State == Finished) && !c.until.Data {
-			t.Errorf("%s: afterwards the subscriber gets %v and a watch %v", c.name, again.job, again.watch)
+		if is != c.told {
+			t.Errorf("%s: told %t", c.name, is)
 		}
 	}
 }
