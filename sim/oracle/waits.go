@@ -158,7 +158,7 @@ func (w *waits) handover() time.Duration {
 func (w *waits) late() bool { return w.w.Now() >= w.w.End().Add(w.w.Config().Settle) }
 
 // excused reports whether jobs may have to wait for more than turns: no run gives way, nodes come back or leave,
-// settings change, or one-shots run, which keep their slots until they end.
+// a dead one still has its part of all jobs, settings change, or one-shots run, which keep their slots until they end.
 func (w *waits) excused(turn time.Duration) bool {
 	if w.late() {
 		return false
@@ -171,8 +171,20 @@ func (w *waits) excused(turn time.Duration) bool {
 			return true
 		}
 	}
-	return !w.sharing.settled(w.w.Now()) ||
+	return w.mourns() || !w.sharing.settled(w.w.Now()) ||
 		slices.ContainsFunc(w.runs, func(r *run) bool { return !r.Replication().Continuous })
+}
+
+// mourns reports whether the fleet still waits for the lease of a dead worker to end. Until then the others leave its
+// part of the jobs to it while they have jobs of their own.
+func (w *waits) mourns() bool {
+	for worker, l := range w.leases {
+		dead := !slices.ContainsFunc(w.nodes, func(p *process) bool { return p.Alive() && isOf(worker, p.Worker()) })
+		if dead && !l.gone && w.w.Now() < l.end().Add(time.Minute) {
+			return true
+		}
+	}
+	return false
 }
 
 // Limit is when a world must have come to rest: settle after the end of all trouble, and after the first turn that each

@@ -77,6 +77,14 @@ func TestWaits(t *testing.T) {
 			r.see(world.SharingAsked{})
 			more(r)
 		}), ""},
+		{"while a dead worker has a lease", then(waits(tags, 0, 17*turn+late), func(r *rig) {
+			r.o.leases["n9/1"] = lease{beat: r.now(), timeout: 2 * tickOfWorld}
+			ticks(r, 3*tickOfWorld)
+		}), ""},
+		{"after the lease of a dead worker", then(waits(tags, 0, 17*turn+late), func(r *rig) {
+			r.o.leases["n9/1"] = lease{beat: r.now(), timeout: 2 * tickOfWorld}
+			ticks(r, 5*tickOfWorld)
+		}), "L11"},
 		{"long after a world should rest", then(waits(tags, 0, 17*turn+late), func(r *rig) {
 			r.run(nil)
 			ticks(r, 2*time.Hour)
