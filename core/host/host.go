@@ -44,15 +44,17 @@ type Host struct {
 	// queue holds the events that were told or brought about and are not handled yet, oldest first.
 	queue []Event
 	out   []Effect // of the present step
+	tally replication.Tally
 }
 
 // run is a run of the node.
 type run struct {
 	start   node.StartRun
-	machine *replication.Run // nil until its first step
-	calls   []uint64         // ids of the calls in flight, ascending: the machine counts its calls
-	due     instant.Time     // the machine's deadline after its last step; Never before the first
-	index   int              // in Host.wakes
+	machine *replication.Run  // nil until its first step
+	calls   []uint64          // ids of the calls in flight, ascending: the machine counts its calls
+	due     instant.Time      // the machine's deadline after its last step; Never before the first
+	index   int               // in Host.wakes
+	counted replication.Tally // of the machine, that the host has counted
 }
 
 // New prepares a host.
@@ -155,6 +157,7 @@ func (h *Host) stepRun(now instant.Time, ev RunEvent) {
 	effects := r.machine.Step(now, ev.Event)
 	r.due = r.machine.Deadline()
 	heap.Fix(&h.wakes, r.index)
+	h.count(r)
 	if h.cfg.Observer != nil {
 		h.cfg.Observer.RunStepped(ev.Run, now, ev.Event, effects)
 	}

@@ -138,6 +138,24 @@ func (q *Queue) move(tx kv.Tx, old, to *Job) {
 	if q.Moved != nil {
 		q.Moved(tx, old, to)
 	}
+	tally(tx, old, to)
+}
+
+// Kinds of tallies of a queue; see kv.Tally. A job is at work until it is finished or goes away.
+const (
+	TallyAdded   = "jobs_added"   // jobs that are at work from now on: new ones, and finished ones that run again
+	TallyRemoved = "jobs_removed" // jobs that are not at work any more
+)
+
+// tally counts a job that is at work from now on, or not any more.
+func tally(tx kv.Tx, old, to *Job) {
+	was, is := old != nil && old.State != Finished, to != nil && to.State != Finished
+	switch {
+	case !was && is:
+		kv.Tally(tx, TallyAdded, 1)
+	case was && !is:
+		kv.Tally(tx, TallyRemoved, 1)
+	}
 }
 
 // index returns the index row that a job stands in, nil for a finished one.

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/instant"
@@ -169,6 +170,19 @@ func (r *Record) note(limit int, events ...Event) {
 			break
 		}
 	}
+}
+
+// Waited returns how long a job that was just accepted had been waiting for its turn; known is false after a crash, for
+// the wait for another attempt is no matter of the queue, and if the history does not tell. Time under a hold counts.
+func (r *Record) Waited() (d time.Duration, known bool) {
+	if len(r.History) < 2 || r.History[0].Type != "started" {
+		return 0, false
+	}
+	switch before := r.History[1]; before.Type {
+	case "added", "pending", "resumed", "retried":
+		return max(0, r.History[0].At.Sub(before.At)), true
+	}
+	return 0, false
 }
 
 // clip shortens a text to a number of bytes and shows that it did.

@@ -88,6 +88,7 @@ func (p *pipeline) sortFetched(b *batch, g *group, asked []peer.DocRev, got []pe
 			g.came[i] = cmp.Or(got[i].Rev, d.Rev)
 			g.bytes += got[i].Size
 			p.info.DocsRead++
+			p.tally.read(1, int64(got[i].Size))
 			p.info.BulkGetDocs++
 		case peer.Left:
 			left = append(left, d)

@@ -291,6 +291,7 @@ func (k *committer) logWritten(on peer.Side, rev string) {
 	k.next = k.now.Add(k.plan.CheckpointInterval)
 	k.watch.lookLater()
 	k.info.CheckpointedSeq = k.committed
+	k.tally.Checkpoints++
 	k.reports.next = k.now
 }
 
@@ -305,6 +306,9 @@ func failure(f *peer.Failure, format string, args ...any) Trouble {
 // fail ends the run because a checkpoint or a look failed. A run that is stopping anyway only loses time: the
 // next one starts at the checkpoint before.
 func (k *committer) fail(t Trouble) {
+	if k.busy() {
+		k.tally.CheckpointFailures++
+	}
 	if k.stopping {
 		// Reached: a checkpoint fails while the run stops
 		k.end(k.stalls.stopped())

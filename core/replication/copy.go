@@ -53,6 +53,7 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 	op := c.call.op.(peer.CopyDoc)
 	c.info.BytesWritten += got.Bytes
+	c.tally.read(0, got.Bytes)
 	for _, rev := range got.Revs {
 		switch {
 		case rev.Missing:
@@ -87,6 +88,7 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 	}
 	c.counted[rev.Rev] = rev.Refused == nil
 	c.info.DocsRead++
+	c.tally.read(1, 0)
 	id := c.call.op.(peer.CopyDoc).ID
 	if rev.Refused == nil {
 		c.info.wrote(1)

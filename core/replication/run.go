@@ -54,7 +54,14 @@ type Run struct {
 	stalls  stallWatch // ends a run that gets nowhere
 	reports reporter
 	refused refusals // keeps the list of refused documents
-	info    Info
+	figures
+}
+
+// figures are what the run tells of itself.
+type figures struct {
+	info   Info
+	tally  Tally
+	behind instant.Time // see Lag
 }
 
 // identity is what the run is known by, once it is identified.
@@ -98,6 +105,7 @@ func (r *Run) Step(now instant.Time, ev Event) []Effect {
 
 func (r *Run) step(ev Event) {
 	r.stalls.look()
+	r.noteLag()
 	if r.phase != ended {
 		r.handle(ev)
 	}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/node"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// copyOne has a run go on until it has read one document of 100 bytes.
+func (w *world) copyOne(run uint64) {
+	w.t.Helper()
+	w.open(run)
+	for _, id := range w.calls(run) {
+		w.reply(run, id, peer.Reply{Result: peer.Opened{InstanceStartTime: "0", UpdateSeq: "1"}})
+	}
+	for steps := 0; w.h.Tally().DocsRead == 0; steps++ {
+		if steps > 20 || len(w.calls(run)) == 0 {
+			w.t.Fatalf("it waits for %v", w.links[run])
+		}
+		ids := w.calls(run)
+		id := ids[0]
+		if _, feed := w.links[run][id].(peer.ReadChanges); feed {
+			id = ids[len(ids)-1] // what it has read comes first
+		}
+		var result peer.Result
+		switch op := w.links[run][id].(type) {
+		case peer.GetLocal:
+			result = peer.Local{}
+		case peer.ReadChanges:
+			rows := []peer.Change{{Seq: "1", ID: "a", Revs: []string{"1-a"}}}
+			result = peer.Changes{Rows: rows, LastSeq: "1", Pending: 7}
+		case peer.DiffRevs:
+			result = peer.Diff{Docs: []peer.DocMissing{{ID: "a", Missing: []string{"1-a"}}}}
+		case peer.FetchDocs:
+			result = peer.Fetched{Docs: []peer.FetchedDoc{{Fate: peer.Taken, Size: 100, Rev: "1-a"}}}
+		default:
+			w.t.Fatalf("it asks for %s", op)
+		}
+		w.reply(run, id, peer.Reply{Result: result})
+	}
+}
+
+// TestTallyOfRuns: the host counts what its runs have done, and goes on counting when they are gone. Lags are those of
+// the runs there are, by database.
+func TestTallyOfRuns(t *testing.T) {
+	one := work(t, "a", `,"continuous":true`)
+	one.Record.Database = "team/_replicator"
+	w := running(t, one)
+	if got := w.h.Tally(); got != (replication.Tally{}) {
+		t.Errorf("before anything it counts %+v", got)
+	}
+	w.copyOne(1)
+	want := replication.Tally{DocsRead: 1, BytesRead: 100}
+	if got := w.h.Tally(); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	now := w.now.Steady.Add(time.Minute)
+	lag := w.h.Lags(now)["team/_replicator"]
+	if lag.Runs != 1 || lag.Changes != 8 || lag.Behind < time.Minute || lag.Behind > time.Minute+time.Second {
+		t.Errorf("the lag is %+v", lag)
+	}
+	w.tell(node.Notified{Topic: node.WorkerCalls})
+	w.h.Tell(node.Done{ID: w.asks[len(w.asks)-1].ID, Fault: node.LeaseLost})
+	w.tell(node.Wake{})
+	if w.h.Run(1) != nil {
+		t.Fatal("the run is not gone")
+	}
+	if got := w.h.Tally(); got != want || len(w.h.Lags(now)) > 0 {
+		t.Errorf("afterwards it counts %+v, lags %v", got, w.h.Lags(now))
+	}
+}

@@ -1,0 +1,78 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// TestTally: a run counts what it has done itself, and nothing of earlier runs.
+func TestTally(t *testing.T) {
+	w := newWorld(t)
+	w.fill(5)
+	w.refuses["doc1"], w.attachments["doc2"] = true, true
+	w.plan.Resumed = checkpoint.Counters{DocsRead: 70, DocsWritten: 70, DocWriteFailures: 7}
+	w.begin()
+	w.wantEnd(Completed, "")
+	got := w.run.Tally()
+	read, written := got.BytesRead, got.BytesWritten
+	got.BytesRead, got.BytesWritten = 0, 0
+	want := Tally{DocsRead: 5, DocsWritten: 4, DocsRefused: 1, Checkpoints: 1}
+	if got != want || read < 5*int64(w.docSize)-200 || written < 4*int64(w.docSize)-200 || read < written {
+		t.Errorf("counted %+v with %d bytes read and %d written, want %+v", got, read, written, want)
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if got := w.run.Tally(); got != (Tally{}) {
+		t.Errorf("with nothing to do it counts %+v", got)
+	}
+	sum := Tally{DocsRead: 1, Checkpoints: 2}
+	sum.Add(want)
+	if sum.DocsRead != 6 || sum.Checkpoints != 3 || sum.Since(want) != (Tally{DocsRead: 1, Checkpoints: 2}) {
+		t.Errorf("the sum is %+v", sum)
+	}
+}
+
+// TestTallyOfFailures: a checkpoint that cannot be written counts as that.
+func TestTallyOfFailures(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	w.failOn("put target _local", 0, status(500))
+	w.begin()
+	w.wantEnd(Crashed, "checkpoint_commit_failure")
+	if got := w.run.Tally(); got.Checkpoints != 0 || got.CheckpointFailures != 1 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
+// TestLag: a run is behind from its beginning until it has everything, and again from the next change on.
+func TestLag(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.fill(30)
+	w.begin()
+	began := w.now
+	for _, behind := w.run.Lag(w.now); behind > 0 || w.now == began; _, behind = w.run.Lag(w.now) {
+		if want := w.now.Sub(began); behind != want {
+			t.Fatalf("after %s it is behind by %s", want, behind)
+		}
+		w.proceed(first)
+	}
+	if changes, _ := w.run.Lag(w.now); changes != 0 || len(w.dbs[peer.Target].leafs) != 30 {
+		t.Errorf("with %d documents it is up to date, and lacks %d changes", len(w.dbs[peer.Target].leafs), changes)
+	}
+	for end := w.now.Add(time.Hour); w.now < end; w.proceed(first) {
+		if changes, behind := w.run.Lag(w.now); changes != 0 || behind != 0 {
+			t.Fatalf("idle it lacks %d changes for %s", changes, behind)
+		}
+	}
+	w.dbs[peer.Source].write("late", "1-a")
+	w.dbs[peer.Source].write("later", "1-a")
+	w.proceed(first)
+	changes, behind := w.run.Lag(w.now.Add(time.Minute))
+	if changes != 2 || behind != time.Minute {
+		t.Errorf("a minute after 2 changes it lacks %d for %s", changes, behind)
+	}
+}
