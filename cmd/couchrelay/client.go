@@ -27,7 +27,11 @@ const (
 	badUsage = 2
 	notFound = 3 // there is no such job, document, hold or database
 	refused  = 4 // the service refuses the request, or its user
+	differs  = 5 // there are differences
 )
+
+// errDifferent ends a comparison that finds differences.
+var errDifferent = errors.New("there are differences")
 
 // remote are the flags of commands that ask a running service.
 type remote struct {
@@ -68,6 +72,8 @@ func exitStatus(err error) int {
 		return notFound
 	case is && r.status >= 400 && r.status < 500:
 		return refused
+	case errors.Is(err, errDifferent):
+		return differs
 	}
 	return failed
 }

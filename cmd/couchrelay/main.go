@@ -16,9 +16,20 @@ var version = "0.1.0-dev"
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the service: replicator databases, /_replicate, /_scheduler."`
 	Replicate replicateCommand `cmd:"" help:"Replicate one database into another, and wait for it."`
+	Verify    verifyCommand    `cmd:"" help:"Compare two databases: does the target have all that the source has?"`
 	Config    configCommand    `cmd:"" help:"Print all keys of the configuration, as a configuration file."`
 	Demo      demoCommand      `cmd:"" help:"Show a service at work between two databases of its own, in memory."`
 
+	serviceCommands
+
+	Import importCommand `cmd:"" group:"Moving in" help:"Take the replications of a CouchDB over."`
+	Export exportCommand `cmd:"" group:"Moving in" help:"Give replications back to a CouchDB."`
+
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// serviceCommands are the subcommands that ask a running service.
+type serviceCommands struct {
 	Jobs     jobsCommand     `cmd:"" group:"A running service" help:"List jobs: replications that are not over."`
 	Docs     docsCommand     `cmd:"" group:"A running service" help:"List replication documents, or show one."`
 	Job      jobCommand      `cmd:"" group:"A running service" help:"Show a job with its history."`
@@ -32,11 +43,6 @@ type commands struct {
 	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
 	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
 	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
-
-	Import importCommand `cmd:"" group:"Moving in" help:"Take the replications of a CouchDB over."`
-	Export exportCommand `cmd:"" group:"Moving in" help:"Give replications back to a CouchDB."`
-
-	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
 type versionCommand struct{}
@@ -62,6 +68,10 @@ func newParser(c *commands, exit func(status int)) *kong.Kong {
 	return kong.Must(c, kong.Name("couchrelay"), kong.UsageOnError(),
 		kong.Vars{
 			"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980",
+			"filter": "What this filter function of the source lets pass: DDOC/NAME, or a built-in one.",
+			"verify_replication": "Compare what this replication document copies, instead of SOURCE and TARGET; " +
+				"- is standard input.",
+			"ca_file":     "PEM file of the certificates to trust instead of the system's.",
 			"credentials": "only its owner may read it. Else COUCHRELAY_USER and COUCHRELAY_PASSWORD count.",
 		},
 		kong.Exit(func(status int) {
@@ -72,5 +82,5 @@ func newParser(c *commands, exit func(status int)) *kong.Kong {
 		}),
 		kong.Description("Replication as a service for CouchDB-compatible servers.\n\n"+
 			"Exit status: 0 done; 1 it failed, or the service gave no answer; 2 the command line is wrong; "+
-			"3 there is no such thing; 4 the service refuses it."))
+			"3 there is no such thing; 4 the service refuses it; 5 there are differences."))
 }

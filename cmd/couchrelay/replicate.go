@@ -11,10 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"couchrelay/adapters/certs"
-	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
-	coreconfig "couchrelay/core/config"
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/peer"
@@ -35,30 +32,21 @@ type replicateCommand struct {
 	Source string `arg:"" help:"URL of the database to read, with user:password@ if needed."`
 	Target string `arg:"" help:"URL of the database to write, with user:password@ if needed."`
 
-	Continuous      bool              `help:"Go on copying changes until interrupted."`
-	CreateTarget    bool              `help:"Create the target database if it is missing."`
-	DocIDs          []string          `name:"doc-ids" help:"Copy these documents only." placeholder:"ID"`
-	Selector        string            `help:"Copy documents that match this Mango selector only." placeholder:"JSON"`
-	Filter          string            `help:"Copy what this filter function of the source lets pass: DDOC/NAME, or a built-in one." placeholder:"NAME"`
-	QueryParam      map[string]string `help:"Parameters of the filter." placeholder:"NAME=VALUE"`
-	SinceSeq        string            `help:"Where to start without a checkpoint." placeholder:"SEQ"`
-	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
-	Checkpoints     bool              `help:"Remember in both databases how far the replication came." default:"true" negatable:""`
-	BulkGet         bool              `help:"Read documents in bulk." default:"true" negatable:""`
+	Continuous   bool   `help:"Go on copying changes until interrupted."`
+	CreateTarget bool   `help:"Create the target database if it is missing."`
+	SinceSeq     string `help:"Where to start without a checkpoint." placeholder:"SEQ"`
+	Checkpoints  bool   `help:"Remember in both databases how far the replication came." default:"true" negatable:""`
+	BulkGet      bool   `help:"Read documents in bulk." default:"true" negatable:""`
+	choiceFlags
 
 	OnRefusal string `enum:"skip,fail,retry" default:"skip" help:"What to do with documents that the target refuses."`
 
 	CheckpointInterval time.Duration `help:"Time between checkpoints." default:"30s"`
-	Timeout            time.Duration `help:"Longest silence of a server." default:"30s"`
-	Retries            int           `help:"Further attempts of a failed request." default:"5"`
 	Workers            int           `help:"Batches at work at once." default:"4"`
 	BatchSize          int           `help:"Changes in a batch." default:"500"`
-	Connections        int           `help:"Connections to each server." default:"20"`
-	Proxy              string        `help:"Proxy for both servers: http, https or socks5." placeholder:"URL"`
+	networkFlags
 
-	UUID     string `help:"Server uuid that goes into the replication id; that of a CouchDB server continues its checkpoints." default:"${terminal_uuid}" placeholder:"UUID"`
-	Insecure bool   `help:"Do not verify TLS certificates."`
-	CAFile   string `name:"ca-file" help:"PEM file of the certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
+	UUID string `help:"Server uuid that goes into the replication id; that of a CouchDB server continues its checkpoints." default:"${terminal_uuid}" placeholder:"UUID"`
 }
 
 func (c *replicateCommand) Run() error {
@@ -66,14 +54,11 @@ func (c *replicateCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	trust := coreconfig.Default().TLS
-	trust.Verify, trust.CAFile = !c.Insecure, c.CAFile
 	wall := clock.New()
-	tlsOf, err := certs.NewSource(map[string]coreconfig.TLS{"": trust}, wall, func(string, error) {})
+	client, err := c.client(wall)
 	if err != nil {
 		return err
 	}
-	client := couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsOf.Config})
 	defer client.Close()
 	pair, err := client.Pair(*rep)
 	if err != nil {
@@ -114,32 +99,16 @@ func (c *replicateCommand) Run() error {
 func (c *replicateCommand) parse() (*spec.Replication, error) {
 	body := map[string]any{
 		"source": c.Source, "target": c.Target, "continuous": c.Continuous, "create_target": c.CreateTarget,
-		"winning_revs_only": c.WinningRevsOnly, "use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
+		"use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
 		"checkpoint_interval": c.CheckpointInterval.Milliseconds(),
-		"connection_timeout":  c.Timeout.Milliseconds(),
-		"retries_per_request": c.Retries, "worker_processes": c.Workers, "worker_batch_size": c.BatchSize,
-		"http_connections": c.Connections, "on_refusal": c.OnRefusal,
-	}
-	if c.DocIDs != nil {
-		body["doc_ids"] = c.DocIDs
-	}
-	if c.Filter != "" {
-		body["filter"] = c.Filter
-	}
-	if c.QueryParam != nil {
-		body["query_params"] = c.QueryParam
-	}
-	if c.Proxy != "" {
-		body["proxy"] = c.Proxy
+		"worker_processes":    c.Workers, "worker_batch_size": c.BatchSize, "on_refusal": c.OnRefusal,
 	}
 	if c.SinceSeq != "" {
 		body["since_seq"] = seqJSON(c.SinceSeq)
 	}
-	if c.Selector != "" {
-		if !json.Valid([]byte(c.Selector)) {
-			return nil, errors.New("--selector is not JSON")
-		}
-		body["selector"] = json.RawMessage(c.Selector)
+	c.networkFlags.into(body)
+	if err := c.choiceFlags.into(body); err != nil {
+		return nil, err
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {

@@ -39,7 +39,7 @@ func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
 	if got, is := reply.Result.(peer.Copied); is {
 		c.takeCopied(got, reply.Failure == nil)
 	}
-	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && transient(reply.Failure) {
+	if c.obstacle != nil && skippable(c.obstacle) && reply.Failure != nil && Transient(reply.Failure) {
 		// Reached: a copy breaks off, and the target may know us no longer
 		reply.Failure = nil
 	}
@@ -104,7 +104,7 @@ func (c *docCopy) count(rev peer.CopiedRev) {
 func (c *docCopy) onCopied(reply peer.Reply) {
 	op := c.call.op.(peer.CopyDoc)
 	if f := reply.Failure; f != nil {
-		if c.batch.retries && transient(f) && ofBulk(f) && !c.stopping {
+		if c.batch.retries && Transient(f) && ofBulk(f) && !c.stopping {
 			// Reached: a document that was refused before cannot be copied at all
 			c.leave(peer.Refusal{Status: f.Status, Error: f.Kind.String(), Reason: f.String()})
 			return

@@ -56,7 +56,7 @@ func (r *Run) grantRetry(c *call, f *peer.Failure) bool {
 		first, growth = copyPause, 4
 	}
 	// The target answers 409 to a document when a concurrent write to it got in between; it is sent again.
-	if !transient(f) && !(copies && f.Status == 409) {
+	if !Transient(f) && !(copies && f.Status == 409) {
 		return false
 	}
 	if c.failed == 0 {
@@ -117,8 +117,8 @@ func (r *Run) grantThrottled(c *call, f *peer.Failure) bool {
 // missingPause is the time given to the source to find what it announced.
 func (r *Run) missingPause() time.Duration { return cmp.Or(r.plan.MissingPause, defaultMissingPause) }
 
-// transient reports whether a failure may pass by itself within seconds.
-func transient(f *peer.Failure) bool {
+// Transient reports whether a failure may pass by itself within seconds.
+func Transient(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
 		return f.Status == 408 || f.Status >= 500

@@ -1,0 +1,338 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"couchrelay/adapters/couch"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
+)
+
+// Kind says how a document differs.
+type Kind string
+
+// Kinds of difference.
+const (
+	// Missing: the source had the revisions before the comparison began, and the target has not.
+	Missing Kind = "missing"
+	// Extra: the target had the revisions before the comparison began, and the source has not.
+	Extra Kind = "only_on_target"
+	// Changed: the document was changed while it was compared, so a replication may still be about to copy it.
+	Changed Kind = "changed_meanwhile"
+	// Repaired: the revisions were missing, and the target has them now.
+	Repaired Kind = "repaired"
+)
+
+// Difference is a document with the leaf revisions that one database has and the other has not.
+type Difference struct {
+	Kind Kind     `json:"kind"`
+	ID   string   `json:"id"`
+	Revs []string `json:"revs"`
+}
+
+// Counts are numbers of documents.
+type Counts struct {
+	Source     int64          `json:"source"` // rows of its changes feed that were read at first
+	Target     int64          `json:"target"` // 0 if only one way is compared
+	Difference map[Kind]int64 `json:"differences"`
+}
+
+// Comparison compares two databases.
+type Comparison struct {
+	Client *couch.Client
+	// Replication names both databases and says which documents count. With a filter or a since_seq, and if OneWay is
+	// set, nothing is looked for that only the target has.
+	Replication spec.Replication
+	OneWay      bool
+	// Retries is how many times in a row a request is repeated that failed in a way that may pass.
+	Retries int
+	Clock   clock.Clock
+	Key     [16]byte // random
+	// Found is told of differences as they are found. An error from it ends the comparison.
+	Found func(Difference) error
+	// Progress is told of rows read, from several goroutines; it may be nil.
+	Progress func(side peer.Side, rows int)
+	// Repair copies what these documents lack at the target. If it is nil nothing is repaired.
+	Repair func(ctx context.Context, ids []string) error
+}
+
+// way is one direction of a comparison: documents of the pair's source are looked for at its target.
+type way struct {
+	*Comparison
+	pair  *couch.Pair
+	rep   spec.Replication // of the pair
+	from  peer.Side        // of the comparison that is this pair's source
+	kind  Kind             // of what the target lacks
+	begun peer.Seq         // the source's sequence when the comparison began
+}
+
+// atOnce is the number of documents in a question about revisions, and of rows in one read.
+const atOnce = 500
+
+// Run compares the databases. Documents that are changed meanwhile may be told of as Changed, or not at all.
+func (c *Comparison) Run(ctx context.Context) (n Counts, err error) {
+	n.Difference = map[Kind]int64{}
+	ways := []*way{{Comparison: c, rep: c.Replication, from: peer.Source, kind: Missing}}
+	if !c.OneWay && c.Replication.Filter.Kind == spec.NoFilter && c.Replication.SinceSeq == nil {
+		back := c.Replication
+		back.Source, back.Target = back.Target, back.Source
+		ways = append(ways, &way{Comparison: c, rep: back, from: peer.Target, kind: Extra})
+	}
+	for _, w := range ways {
+		if w.pair, err = c.Client.Pair(w.rep); err != nil {
+			return n, err
+		}
+		defer w.pair.Close()
+	}
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		opened, err := ask[peer.Opened](ctx, ways[0], peer.Open{Side: side})
+		if err != nil {
+			return n, err
+		}
+		if int(side) < len(ways) {
+			ways[side].begun = opened.UpdateSeq
+		}
+	}
+	parts, err := c.readBoth(ctx, ways, &n)
+	if err != nil || parts == nil && len(ways) > 1 {
+		return n, err
+	}
+	for _, w := range ways {
+		if err := w.look(ctx, parts, &n); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// readBoth reads both feeds into sums and returns which parts of the documents differ, nil if none do. It reads
+// nothing, and returns nil, if only one way is compared: then the target may have more.
+func (c *Comparison) readBoth(ctx context.Context, ways []*way, n *Counts) (*[buckets]bool, error) {
+	if len(ways) == 1 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var of [2]*sums
+	var read [2]int64
+	var errs [2]error
+	var all sync.WaitGroup
+	for i, w := range ways {
+		all.Go(func() {
+			of[i] = newSums(c.Key)
+			errs[i] = w.rows(ctx, w.pair, peer.Zero, func(rows []peer.Change) error {
+				for _, row := range rows {
+					of[i].add(row)
+				}
+				read[i] += int64(len(rows))
+				return nil
+			})
+			if errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	n.Source, n.Target = read[0], read[1]
+	for _, err := range errs { // the other one's is of the cancelled context
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	if parts, differ := of[0].differs(of[1]); differ > 0 {
+		return parts, nil
+	}
+	return nil, nil
+}
+
+// look asks the target about all documents of the source in some parts, or in all if parts is nil.
+func (w *way) look(ctx context.Context, parts *[buckets]bool, n *Counts) error {
+	var batch []peer.DocRevs
+	since := cmp.Or(peer.Seq(w.rep.SinceSeq), peer.Zero)
+	err := w.rows(ctx, w.pair, since, func(rows []peer.Change) error {
+		if parts == nil {
+			n.Source += int64(len(rows))
+		}
+		for _, row := range rows {
+			if parts == nil || parts[bucket(w.Key, row.ID)] {
+				batch = append(batch, peer.DocRevs{ID: row.ID, Revs: row.Revs})
+			}
+		}
+		if len(batch) < atOnce {
+			return nil
+		}
+		err := w.judge(ctx, batch, n)
+		batch = batch[:0]
+		return err
+	})
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	return w.judge(ctx, batch, n)
+}
+
+// judge tells what the target lacks of some documents. The source is asked afterwards which of them were changed since
+// the beginning, so that no revision counts as missing that was written meanwhile.
+func (w *way) judge(ctx context.Context, docs []peer.DocRevs, n *Counts) error {
+	diff, err := ask[peer.Diff](ctx, w, peer.DiffRevs{Docs: docs})
+	if err != nil || len(diff.Docs) == 0 {
+		return err
+	}
+	changed, err := w.changed(ctx, diff.Docs)
+	if err != nil {
+		return err
+	}
+	var lacking []peer.DocRevs
+	for _, d := range diff.Docs {
+		if !changed[d.ID] {
+			lacking = append(lacking, peer.DocRevs{ID: d.ID, Revs: d.Missing})
+		} else if err := w.tell(Difference{Changed, d.ID, d.Missing}, n); err != nil {
+			return err
+		}
+	}
+	still := map[string][]string{}
+	if w.kind == Missing && w.Repair != nil && len(lacking) > 0 {
+		if still, err = w.repair(ctx, lacking); err != nil {
+			return err
+		}
+	} else {
+		for _, d := range lacking {
+			still[d.ID] = d.Revs
+		}
+	}
+	for _, d := range lacking {
+		found := Difference{w.kind, d.ID, still[d.ID]}
+		if len(found.Revs) == 0 {
+			found = Difference{Repaired, d.ID, d.Revs}
+		}
+		if err := w.tell(found, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *way) tell(d Difference, n *Counts) error {
+	n.Difference[d.Kind]++
+	return w.Found(d)
+}
+
+// repair has documents copied, and returns which revisions the target lacks even so.
+func (w *way) repair(ctx context.Context, docs []peer.DocRevs) (map[string][]string, error) {
+	ids := make([]string, len(docs))
+	for i, d := range docs {
+		ids[i] = d.ID
+	}
+	if err := w.Repair(ctx, ids); err != nil {
+		return nil, err
+	}
+	diff, err := ask[peer.Diff](ctx, w, peer.DiffRevs{Docs: docs})
+	still := map[string][]string{}
+	for _, d := range diff.Docs {
+		still[d.ID] = d.Missing
+	}
+	return still, err
+}
+
+// changed returns which documents the source has changed since the comparison began.
+func (w *way) changed(ctx context.Context, docs []peer.DocMissing) (map[string]bool, error) {
+	rep := w.rep
+	rep.Filter = spec.Filter{Kind: spec.DocIDs}
+	for _, d := range docs {
+		rep.Filter.DocIDs = append(rep.Filter.DocIDs, d.ID)
+	}
+	pair, err := w.Client.Pair(rep)
+	if err != nil {
+		return nil, err
+	}
+	defer pair.Close()
+	changed := map[string]bool{}
+	return changed, w.rows(ctx, pair, w.begun, func(rows []peer.Change) error {
+		for _, row := range rows {
+			changed[row.ID] = true
+		}
+		return nil
+	})
+}
+
+// rows reads a pair's changes feed to its end. After a failure that may pass it goes on behind the last row.
+func (w *way) rows(ctx context.Context, pair *couch.Pair, since peer.Seq, take func([]peer.Change) error) error {
+	for failures := 0; ; {
+		op := peer.ReadChanges{Since: since, Limit: atOnce}
+		reply := pair.Do(ctx, 0, op)
+		got, _ := reply.Result.(peer.Changes)
+		if len(got.Rows)+got.Skipped > 0 {
+			failures = 0
+		}
+		if err := take(got.Rows); err != nil {
+			return err
+		}
+		if w.Progress != nil {
+			w.Progress(w.from, len(got.Rows))
+		}
+		if got.LastSeq != "" {
+			since = got.LastSeq
+		}
+		if reply.Failure == nil && got.End {
+			return nil
+		}
+		if reply.Failure != nil {
+			if err := w.pause(ctx, op, reply.Failure, failures); err != nil {
+				return err
+			}
+			failures++
+		}
+	}
+}
+
+// ask sends a request of a way until it is answered.
+func ask[R peer.Result](ctx context.Context, w *way, op peer.Op) (R, error) {
+	for failures := 0; ; failures++ {
+		reply := w.pair.Do(ctx, 0, op)
+		if reply.Failure == nil {
+			return reply.Result.(R), nil
+		}
+		if err := w.pause(ctx, op, reply.Failure, failures); err != nil {
+			var none R
+			return none, err
+		}
+	}
+}
+
+const (
+	firstPause = 250 * time.Millisecond
+	// maxPause bounds the pauses between two attempts, also those that a server asks for.
+	maxPause = time.Minute
+)
+
+// pause waits before the next attempt of a request: twice as long after each failure, or as the server asks. It
+// returns an error instead if another attempt is no use.
+func (w *way) pause(ctx context.Context, op peer.Op, f *peer.Failure, failures int) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	throttled := f.Kind == peer.Status && f.Status == 429
+	if failures >= w.Retries || !throttled && !replication.Transient(f) {
+		t := replication.TroubleOf(op, f)
+		return fmt.Errorf("%s: %s", t.Error, t.Reason)
+	}
+	timer := w.Clock.Timer(min(max(firstPause<<min(failures, 8), f.RetryAfter), maxPause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

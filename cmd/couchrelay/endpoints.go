@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"couchrelay/adapters/certs"
+	"couchrelay/adapters/couch"
+	coreconfig "couchrelay/core/config"
+
+	"github.com/benbjohnson/clock"
+)
+
+// choiceFlags say which documents of the source count.
+type choiceFlags struct {
+	DocIDs          []string          `name:"doc-ids" help:"These documents only." placeholder:"ID"`
+	Selector        string            `help:"Documents that match this Mango selector only." placeholder:"JSON"`
+	Filter          string            `help:"${filter}" placeholder:"NAME"`
+	QueryParam      map[string]string `help:"Parameters of the filter." placeholder:"NAME=VALUE"`
+	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
+}
+
+// into puts the flags into a request to /_replicate.
+func (c *choiceFlags) into(body map[string]any) error {
+	if c.DocIDs != nil {
+		body["doc_ids"] = c.DocIDs
+	}
+	if c.Filter != "" {
+		body["filter"] = c.Filter
+	}
+	if c.QueryParam != nil {
+		body["query_params"] = c.QueryParam
+	}
+	if c.WinningRevsOnly {
+		body["winning_revs_only"] = true
+	}
+	if c.Selector == "" {
+		return nil
+	}
+	if !json.Valid([]byte(c.Selector)) {
+		return errors.New("--selector is not JSON")
+	}
+	body["selector"] = json.RawMessage(c.Selector)
+	return nil
+}
+
+// networkFlags say how to talk to the two servers.
+type networkFlags struct {
+	Timeout     time.Duration `help:"Longest silence of a server." default:"30s"`
+	Retries     int           `help:"Further attempts of a failed request." default:"5"`
+	Connections int           `help:"Connections to each server." default:"20"`
+	Proxy       string        `help:"Proxy for both servers: http, https or socks5." placeholder:"URL"`
+	Insecure    bool          `help:"Do not verify TLS certificates."`
+	CAFile      string        `name:"ca-file" help:"${ca_file}" type:"existingfile" placeholder:"FILE"`
+}
+
+// into puts the flags into a request to /_replicate.
+func (f *networkFlags) into(body map[string]any) {
+	body["connection_timeout"] = f.Timeout.Milliseconds()
+	body["retries_per_request"], body["http_connections"] = f.Retries, f.Connections
+	if f.Proxy != "" {
+		body["proxy"] = f.Proxy
+	}
+}
+
+// client returns a client for both servers. The caller closes it.
+func (f *networkFlags) client(wall clock.Clock) (*couch.Client, error) {
+	trust := coreconfig.Default().TLS
+	trust.Verify, trust.CAFile = !f.Insecure, f.CAFile
+	tlsOf, err := certs.NewSource(map[string]coreconfig.TLS{"": trust}, wall, func(string, error) {})
+	if err != nil {
+		return nil, err
+	}
+	return couch.New(couch.Options{Version: version, Clock: wall, TLS: tlsOf.Config}), nil
+}

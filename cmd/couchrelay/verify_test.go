@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestVerify compares two databases from the terminal, repairs the copy, and compares again.
+func TestVerify(t *testing.T) {
+	r := &rig{t: t}
+	b := r.sandbox()
+	for _, db := range []string{"orders", "copy"} {
+		if err := request("PUT", b.url+db, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var documents []object
+	for n := range 600 {
+		documents = append(documents, object{"_id": fmt.Sprintf("order-%03d", n), "_rev": "1-abc", "n": n})
+	}
+	extra := []object{{"_id": "more\x1b[2J", "_rev": "1-abc"}}
+	err := errors.Join(writeAll(b.url+"orders", documents, false), writeAll(b.url+"copy", documents[:597], false),
+		writeAll(b.url+"copy", extra, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(flags ...string) (string, error) {
+		var c commands
+		if _, err := newParser(&c, func(int) {}).Parse(append([]string{"verify"}, flags...)); err != nil {
+			return "", err
+		}
+		var out strings.Builder
+		err := c.Verify.Run(&window{&out, 0})
+		return out.String(), err
+	}
+	document := filepath.Join(t.TempDir(), "replication.json")
+	text := fmt.Sprintf(`{"_id": "x", "_replication_state": "completed", "doc_ids": ["order-598"],
+		"source": %q, "target": {"url": %q}}`, b.url+"orders", b.url+"copy")
+	if err := os.WriteFile(document, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both := []string{b.url + "orders", b.url + "copy"}
+	lines := func(kind string) (text string) {
+		for n := 597; n < 600; n++ {
+			text += fmt.Sprintf("%-16s order-%d  1-abc\n", kind, n)
+		}
+		return text
+	}
+	const more = "only_on_target   more\ufffd[2J  1-abc\n"
+	sum := func(source, target int, differences string) string {
+		return fmt.Sprintf("%d documents read at the source, %d at the target, %s\n", source, target, differences)
+	}
+	for _, c := range []struct {
+		flags  []string
+		out    string
+		status int
+		err    string
+	}{
+		{both, lines("missing") + more + sum(600, 598, "3 missing, 1 only_on_target"), differs, "differences"},
+		{append(both, "--one-way"), lines("missing") + sum(600, 0, "3 missing"), differs, "differences"},
+		{
+			append(both, "--json", "--doc-ids", "order-599"),
+			`{"kind":"missing","id":"order-599","revs":["1-abc"]}` + "\n" +
+				`{"source":1,"target":0,"differences":{"missing":1}}` + "\n",
+			differs, "differences",
+		},
+		{
+			[]string{"--replication", document},
+			"missing          order-598  1-abc\n" + sum(1, 0, "1 missing"), differs, "differences",
+		},
+		{append(both, "--repair", "--one-way"), lines("repaired") + sum(600, 0, "3 repaired"), 0, ""},
+		{append(both, "--one-way"), sum(600, 0, "no difference"), 0, ""},
+		{both[:1], "", failed, "give SOURCE and TARGET"},
+		{append(both, "--replication", document), "", failed, "give SOURCE and TARGET"},
+		{append(both, "--selector", "{"), "", failed, "--selector is not JSON"},
+		{[]string{both[0], b.url + "gone"}, "", failed, "db_not_found"},
+		{[]string{both[0], "copy"}, "", failed, "target"},
+	} {
+		out, err := verify(c.flags...)
+		if out != c.out || exitStatus(err) != c.status || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q prints\n%sand ends with %d, %v", c.flags, out, exitStatus(err), err)
+		}
+	}
+}
