@@ -34,17 +34,19 @@ type Follower struct {
 	FollowOptions
 	time   clockTime
 	worker *follow.Worker
-	links  map[uint64]*link  // by run
-	events chan follow.Event // from other goroutines to Run
-	ended  chan struct{}     // closed when Run returns: events are dropped from then on
-	ctx    context.Context   // of all effects; ends with Run
+	links  map[uint64]*link              // by run
+	waits  map[uint64]context.CancelFunc // of runs that wait for changes of their mirrors
+	events chan follow.Event             // from other goroutines to Run
+	ended  chan struct{}                 // closed when Run returns: events are dropped from then on
+	ctx    context.Context               // of all effects; ends with Run
 	exited bool
 }
 
 // NewFollower prepares a follower. It does nothing before Run, and follows nothing before Configure.
 func NewFollower(o FollowOptions) *Follower {
 	return &Follower{
-		FollowOptions: o, time: newTime(o.Clock), worker: follow.New(o.Worker), links: map[uint64]*link{},
+		FollowOptions: o, time: newTime(o.Clock), worker: follow.New(o.Worker),
+		links: map[uint64]*link{}, waits: map[uint64]context.CancelFunc{},
 		events: make(chan follow.Event, 64), ended: make(chan struct{}),
 	}
 }
@@ -108,7 +110,13 @@ func (f *Follower) handle(ev follow.Event) {
 				f.pass(e.Run, replication.Call{ID: e.ID, Op: e.Op})
 			case follow.Cancel:
 				f.pass(e.Run, replication.Cancel{ID: e.ID})
+			case follow.Await:
+				f.stopAwaiting(e.Run)
+				ctx, cancel := context.WithCancel(f.ctx)
+				f.waits[e.Run] = cancel
+				go f.await(ctx, e)
 			case follow.Close:
+				f.stopAwaiting(e.Run)
 				if k := f.links[e.Run]; k != nil {
 					k.close()
 					delete(f.links, e.Run)
@@ -126,6 +134,35 @@ func (f *Follower) handle(ev follow.Event) {
 func (f *Follower) pass(run uint64, e replication.Effect) {
 	if k := f.links[run]; k != nil {
 		k.perform(e)
+	}
+}
+
+func (f *Follower) stopAwaiting(run uint64) {
+	if cancel := f.waits[run]; cancel != nil {
+		cancel()
+		delete(f.waits, run)
+	}
+}
+
+// await waits until the mirror of a run changes, or its watch is lost, and posts Changed. replaced ends when nothing
+// waits for that any more.
+func (f *Follower) await(replaced context.Context, a follow.Await) {
+	ctx, cancel := context.WithTimeout(replaced, awaitLimit)
+	defer cancel()
+	watch, err := kv.Run(ctx, f.DB, func(tx kv.Tx) (kv.Watch, error) { return follow.Arm(tx, f.Store, a) })
+	if err == nil && watch != nil {
+		err = watch.Wait(ctx)
+	}
+	if err != nil && ctx.Err() == nil { // there is no watch
+		timer := f.Clock.Timer(follow.Unwatched)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	if replaced.Err() == nil {
+		f.post(follow.Changed{Run: a.Run})
 	}
 }
 

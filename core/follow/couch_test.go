@@ -2,6 +2,7 @@ package follow_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -14,21 +15,31 @@ type couch struct {
 	instance string
 	docs     map[string]*document
 	seq      int64
+	made     int64           // revisions so far, also those that a backup does not have
 	deny     map[string]bool // documents that nobody may write
+	known    map[string]bool // revisions, also those that have others behind them
 }
 
 type document struct {
 	gen     int
 	seq     int64
+	made    int64  // before it, in this database and its backups
 	body    string // without _id and _rev
 	deleted bool
 }
 
 func newCouch(instance string) *couch {
-	return &couch{instance: instance, docs: map[string]*document{}, deny: map[string]bool{}}
+	return &couch{instance: instance, docs: map[string]*document{}, deny: map[string]bool{}, known: map[string]bool{}}
 }
 
-func (d *document) rev() string { return fmt.Sprintf("%d-%04x", d.gen, d.seq) }
+// backup is the database as it is now.
+func (c *couch) backup() *couch {
+	is := *c
+	is.docs, is.known = maps.Clone(c.docs), maps.Clone(c.known)
+	return &is
+}
+
+func (d *document) rev() string { return fmt.Sprintf("%d-%04x", d.gen, d.made) }
 
 // put writes a revision in the place of another one, and returns its name; empty for a conflict.
 func (c *couch) put(id, over, body string, deleted bool) string {
@@ -41,7 +52,9 @@ func (c *couch) put(id, over, body string, deleted bool) string {
 		return ""
 	}
 	c.seq++
-	c.docs[id] = &document{gen, c.seq, body, deleted}
+	c.made++
+	c.docs[id] = &document{gen, c.seq, c.made, body, deleted}
+	c.known[id+" "+c.docs[id].rev()] = true
 	return c.docs[id].rev()
 }
 
@@ -67,6 +80,8 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 		reply.Result = peer.Opened{InstanceStartTime: c.instance}
 	case peer.ReadChanges:
 		reply.Result = c.changes(op)
+	case peer.FindRev:
+		reply.Result = peer.RevFound{Found: c.known[op.ID+" "+op.Rev] && f != missing}
 	case peer.ReadDocs:
 		reply.Result = c.read(op, f)
 	case peer.EditDocs:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/backoff"
+	"couchrelay/core/docs"
 	"couchrelay/core/peer"
 )
 
@@ -39,6 +40,8 @@ type (
 		Run    uint64
 		Reason string
 	}
+	// Changed answers an Await: the mirror may have changed.
+	Changed struct{ Run uint64 }
 	// Wake says that the deadline has come.
 	Wake struct{}
 	// Drain asks the worker to give its jobs back and to leave.
@@ -49,6 +52,7 @@ func (Configure) event() {}
 func (Answer) event()    {}
 func (Reply) event()     {}
 func (Refused) event()   {}
+func (Changed) event()   {}
 func (Wake) event()      {}
 func (Drain) event()     {}
 
@@ -64,6 +68,7 @@ func (e Reply) String() string {
 	return s
 }
 func (e Refused) String() string { return fmt.Sprintf("run %d refused: %s", e.Run, e.Reason) }
+func (e Changed) String() string { return fmt.Sprintf("run %d: the mirror changed", e.Run) }
 func (Wake) String() string      { return "wake" }
 func (Drain) String() string     { return "drain" }
 
@@ -91,7 +96,14 @@ type (
 	}
 	// Cancel gives a call up. Its reply is not wanted any more.
 	Cancel struct{ Run, ID uint64 }
-	// Close closes the connections of a run. It is the last effect of the run.
+	// Await waits for a change of the mirror after At, with the watch of Arm; Changed answers it. If there can be no
+	// watch, the answer comes after Unwatched. It takes the place of an earlier Await of the run.
+	Await struct {
+		Run uint64
+		Job string
+		At  docs.Seq
+	}
+	// Close closes the connections of a run and ends its Await. It is the last effect of the run.
 	Close struct{ Run uint64 }
 	// Note is something that operators want to know.
 	Note struct {
@@ -108,6 +120,7 @@ func (Ask) effect()    {}
 func (Open) effect()   {}
 func (Call) effect()   {}
 func (Cancel) effect() {}
+func (Await) effect()  {}
 func (Close) effect()  {}
 func (Note) effect()   {}
 func (Exit) effect()   {}
@@ -116,7 +129,10 @@ func (e Ask) String() string    { return fmt.Sprintf("ask %d %s", e.ID, e.Reques
 func (e Open) String() string   { return fmt.Sprintf("open run %d of %s", e.Run, e.Job.ID()) }
 func (e Call) String() string   { return fmt.Sprintf("run %d call %d %s", e.Run, e.ID, e.Op) }
 func (e Cancel) String() string { return fmt.Sprintf("run %d cancel %d", e.Run, e.ID) }
-func (e Close) String() string  { return fmt.Sprintf("close run %d", e.Run) }
+func (e Await) String() string {
+	return fmt.Sprintf("run %d await changes of %s after %s", e.Run, e.Job, e.At)
+}
+func (e Close) String() string { return fmt.Sprintf("close run %d", e.Run) }
 func (e Note) String() string {
 	return fmt.Sprintf("note %s %s %s: %s", e.What, e.Job, e.Error, e.Text)
 }
@@ -135,8 +151,12 @@ const (
 	scanEvery = ActivityTimeout / 4
 	// pollEvery is between two looks at jobs that nobody runs.
 	pollEvery = 3 * time.Second
-	// lookEvery is between two looks at states in the mirror.
-	lookEvery = 2 * time.Second
+	// lookEvery is between two looks at states in the mirror while it does not change: a watch may be lost. After a
+	// change the next look comes at once, but lookPause after the last one.
+	lookEvery = 30 * time.Second
+	lookPause = 200 * time.Millisecond
+	// Unwatched is the time after which the answer to an Await comes without a watch.
+	Unwatched = 2 * time.Second
 
 	// rowsAtOnce is how many changes are read and applied at once, and readBudget of how many bytes.
 	rowsAtOnce = 100

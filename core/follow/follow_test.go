@@ -9,7 +9,6 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/follow"
-	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -133,35 +132,15 @@ func TestRetried(t *testing.T) {
 	w.write("d", one)
 	w.start()
 	w.settle(10 * time.Second)
-	_, jobID := w.job("d")
-	w.batch++
-	w.do(func(tx kv.Tx) error {
-		if err := w.relay.Jobs.Register(tx, "node", nil); err != nil {
-			return err
-		}
-		got, err := w.relay.Accept(tx, "node", "node", jobs.Demand{Batch: w.batch, Max: 1}, w.now)
-		if err != nil {
-			return err
-		}
-		return w.relay.Owned(tx, jobID, got.Work[0].Lock, w.now).Fail(trouble, jobstore.Turn{})
-	})
+	w.fail("d")
 	w.settle(10 * time.Second)
 	w.expect("d", jobstore.Failed, "failed")
-	retry := func(id string) error {
-		_, jobID := w.job(id)
-		var refused error
-		w.do(func(tx kv.Tx) error {
-			_, refused = jobstore.Operator{Store: w.relay, Tx: tx, By: "adm", Now: w.now}.Retry(jobID, "")
-			return nil
-		})
-		return refused
-	}
-	if err := retry("d"); err != nil {
+	if err := w.retry("d"); err != nil {
 		t.Fatal(err)
 	}
 	w.settle(10 * time.Second)
 	w.expect("d", jobstore.Pending, "")
-	if err := retry("bad"); err == nil {
+	if err := w.retry("bad"); err == nil {
 		t.Error("a document that asks for nothing is run")
 	}
 }

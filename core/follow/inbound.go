@@ -20,6 +20,8 @@ type inward struct {
 
 	opened bool
 	verify bool     // whether it still is the same database, before what was read counts
+	prove  bool     // and whether it has not been put back to an earlier state
+	missed int      // how often the last change was not to be had
 	since  peer.Seq // up to where changes are applied
 	stored peer.Seq // as the job has it
 	flush  bool     // through is to be stored, though it brought no documents
@@ -29,6 +31,7 @@ type inward struct {
 	rows    []peer.Change // read, whose documents are not
 	docs    []Incoming    // read, and not applied
 	through peer.Seq      // since, once all of these are applied
+	last    Change        // that through covers
 	end     bool          // there is nothing behind them
 
 	compared string // up to where the mirror was compared
@@ -39,8 +42,12 @@ type inward struct {
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
 const stalePause = 250 * time.Millisecond
 
-// maxStale is how often a document is read in vain before the run gives up.
-const maxStale = 6
+// maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
+// before the database counts as put back: for a moment a node of a cluster may not have it yet.
+const (
+	maxStale  = 6
+	maxMissed = 3
+)
 
 func (in *inward) deadline() instant.Time {
 	if in.call != nil || in.asking {
@@ -61,13 +68,15 @@ func (in *inward) advance() {
 	case in.call != nil || in.asking || in.pause > r.w.now:
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
+	case in.prove:
+		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Rev: r.job.Last.Rev})
 	case len(in.docs) > 0:
-		since := in.through
+		q := Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end}
 		if len(in.rows) > 0 {
-			since = in.docs[len(in.docs)-1].Seq
+			newest := in.docs[len(in.docs)-1]
+			q.Since, q.Last, q.AtEnd = newest.Seq, newest.change(), false
 		}
-		end := in.end && len(in.rows) == 0
-		in.ask(Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: since, AtEnd: end})
+		in.ask(q)
 	case len(in.rows) > 0:
 		ids := make([]string, len(in.rows))
 		for i, row := range in.rows {
@@ -77,7 +86,7 @@ func (in *inward) advance() {
 	case in.end && r.job.Reconciling:
 		in.ask(Sweep{r.Held, in.compared})
 	case in.flush, in.end && !in.told:
-		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, AtEnd: in.end})
+		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end})
 	default:
 		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: rowsAtOnce, Wait: in.wait})
 	}
@@ -90,11 +99,16 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.verify = false
+		in.verify, in.prove = false, in.opened && in.run.job.Last != Change{}
 		if now := reply.Result.(peer.Opened).InstanceStartTime; !in.opened || now != in.run.job.Instance {
-			in.rows, in.docs, in.end, in.wait, in.told = nil, nil, false, false, false
-			in.ask(Opened{in.run.Held, now})
+			in.open(Opened{Held: in.run.Held, Instance: now})
 		}
+	case peer.FindRev:
+		if reply.Failure != nil {
+			in.run.fail(op, reply.Failure)
+			return
+		}
+		in.proved(reply.Result.(peer.RevFound).Found)
 	case peer.ReadChanges:
 		in.read(c, op, reply)
 	case peer.ReadDocs:
@@ -106,10 +120,28 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 	}
 }
 
+// open forgets what was read, and notes which database is there.
+func (in *inward) open(q Opened) {
+	in.rows, in.docs, in.end, in.wait, in.told = nil, nil, false, false, false
+	in.ask(q)
+}
+
+// proved goes on if the database knows the last change.
+func (in *inward) proved(found bool) {
+	if found {
+		in.prove, in.missed = false, 0
+	} else if in.missed++; in.missed < maxMissed {
+		in.pause = in.run.w.now.Add(stalePause << in.missed)
+	} else {
+		in.open(Opened{in.run.Held, in.run.job.Instance, in.run.job.Last})
+	}
+}
+
 // noted begins where the job says.
 func (in *inward) noted(n Noted) {
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.since, in.stored, in.through = n.Job.Since, n.Job.Since, n.Job.Since
+	in.prove, in.missed, in.compared = n.Job.Last != Change{}, 0, ""
+	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
 	}
@@ -141,6 +173,9 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.through = got.LastSeq
 	} else if n := len(got.Rows); n > 0 {
 		in.through = got.Rows[n-1].Seq
+	}
+	if n := len(got.Rows); n > 0 && len(got.Rows[n-1].Revs) > 0 {
+		in.last = Change{got.Rows[n-1].ID, got.Rows[n-1].Revs[0]}
 	}
 	in.end = reply.Failure == nil && got.End
 	in.verify = in.end
@@ -194,9 +229,9 @@ func (in *inward) fetched(got peer.DocsRead) {
 func (in *inward) retreat(i int) {
 	rows := in.rows
 	in.rows, in.end, in.wait = nil, false, false
-	in.through = in.since
+	in.through, in.last = in.since, in.run.job.Last
 	if n := len(in.docs); n > 0 {
-		in.through = in.docs[n-1].Seq
+		in.through, in.last = in.docs[n-1].Seq, in.docs[n-1].change()
 		return
 	}
 	if in.stale++; in.stale > maxStale {
@@ -220,14 +255,14 @@ func (in *inward) applied(q Apply, got Applied) {
 	in.docs = slices.Clone(in.docs[got.N:])
 	switch {
 	case len(in.docs) == 0:
-		in.since, in.stored, in.flush = q.Since, q.Since, false
+		in.since, in.stored, in.flush, in.run.job.Last = q.Since, q.Since, false, q.Last
 		if q.AtEnd && !in.told {
 			in.told, in.run.job.Errors = true, 0
 			in.run.w.note("follow_current", in.run.ID, "", "all documents are known")
 		}
 	case got.N > 0:
 		in.since = q.Docs[got.N-1].Seq
-		in.stored = in.since
+		in.stored, in.run.job.Last = in.since, q.Docs[got.N-1].change()
 	}
 	if got.Due {
 		in.run.out.retry, in.run.out.fails = max(in.run.w.now, 1), 0

@@ -23,10 +23,12 @@ type Incoming struct {
 }
 
 type (
-	// Opened notes which database it is that the job follows. It answers Noted.
+	// Opened notes which database it is that the job follows, and, unless Lost is empty, that it does not know this
+	// change any more. It answers Noted.
 	Opened struct {
 		Held
 		Instance string
+		Lost     Change
 	}
 	// Apply brings changes after From into the mirror, as many as one transaction should. After the last of them the
 	// mirror has all up to Since. AtEnd says that there were no more, so the run has got through. It answers Applied.
@@ -35,6 +37,7 @@ type (
 		Docs  []Incoming
 		From  peer.Seq // as the job has it
 		Since peer.Seq
+		Last  Change // that Since covers
 		AtEnd bool
 	}
 	// Sweep removes documents that the followed database has not any more, behind After in the order of ids. It
@@ -64,7 +67,11 @@ func (Noted) result()   {}
 func (Applied) result() {}
 func (Swept) result()   {}
 
-func (q Opened) String() string { return fmt.Sprintf("opened %s, instance %s", q.Held, q.Instance) }
+func (in Incoming) change() Change { return Change{in.ID, in.Rev} }
+
+func (q Opened) String() string {
+	return fmt.Sprintf("opened %s, instance %s, lost %q", q.Held, q.Instance, q.Lost)
+}
 func (q Apply) String() string {
 	return fmt.Sprintf("apply %d to %s, since %s, at end %v", len(q.Docs), q.Held, q.Since, q.AtEnd)
 }
@@ -72,23 +79,21 @@ func (q Sweep) String() string { return fmt.Sprintf("sweep %s after %q", q.Held,
 
 func (q Opened) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	_, data, err := q.read(tx, s)
-	if err != nil || data.Instance == q.Instance {
-		return noted(data), err
-	}
-	if data.Instance == "" {
+	switch {
+	case err != nil:
+		return nil, err
+	case data.Instance == "":
 		data.Instance = q.Instance
-	} else {
+	case data.Instance != q.Instance:
 		// Reached: the followed database was deleted and made again
 		data.another(q.Instance)
+	case q.Lost != Change{} && q.Lost == data.Last:
+		// Reached: the followed database was put back to an earlier state
+		data.another(q.Instance)
+	default:
+		return Noted{*data}, nil
 	}
-	return noted(data), s.Queue.Update(tx, q.ID, q.Lock, data.encode())
-}
-
-func noted(data *Job) Result {
-	if data == nil {
-		return nil
-	}
-	return Noted{*data}
+	return Noted{*data}, s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 }
 
 func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
@@ -121,12 +126,12 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	}
 	was := *data
 	if done == len(q.Docs) {
-		data.Since = q.Since
+		data.Since, data.Last = q.Since, q.Last
 		if q.AtEnd {
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
-		data.Since = q.Docs[done-1].Seq
+		data.Since, data.Last = q.Docs[done-1].Seq, q.Docs[done-1].change()
 	}
 	if *data != was {
 		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
@@ -226,10 +231,14 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	if err != nil {
 		return err
 	}
+	kept := state == old.State && state != noState // by a user who wrote the document as it was
 	switch {
-	case state == own, state == old.Sent, state == old.Was, own == noState && !over(body):
+	case state == own, state == old.Sent, state == old.Was, kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
-		if now.Sent, now.Was = old.Sent, old.Was; state != own {
+		if now.Sent, now.Was = old.Sent, old.Was; state == old.Sent {
+			now.Sent, now.Was = "", ""
+		}
+		if state != own {
 			a.tx.Set(a.s.Keys.due(a.job, d.ID), nil)
 			a.due = true
 		}

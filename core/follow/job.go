@@ -40,12 +40,18 @@ type Job struct {
 	// read again, and documents that are in none of them go at the end.
 	Epoch       int64
 	Reconciling bool
+	// Last is the newest change that Since covers; empty if there is none. A followed database that does not know its
+	// revision any more was put back to an earlier state.
+	Last Change `json:",omitzero"`
 	// Looked is up to where the states in the mirror are known.
 	Looked string `json:",omitempty"`
 	// Errors counts failures in a row; Error and Reason are the last one's, empty once the run got through.
 	Errors        int    `json:",omitempty"`
 	Error, Reason string `json:",omitempty"`
 }
+
+// Change names a revision of a document of the followed database.
+type Change struct{ ID, Rev string }
 
 func (j *Job) encode() []byte {
 	b, err := json.Encode(j)
@@ -89,10 +95,10 @@ type row struct {
 	Rev    string // that was applied, or written, last
 	Digest string // of its body, but for owner and state
 	State  string // digest of the state that it has there
-	Sent   string // digest of the state that was sent last; empty if none was since the last edit
-	Was    string // digest of the one sent before, while it is not known whether that arrived
+	Sent   string // digest of the state that was sent last, while it is not known whether that arrived
+	Was    string // digest of the one sent before, likewise
 	Epoch  int64  // of the job, when the document was last seen
-	Over   string // revision that ours, Rev, was written over; empty if Rev is not ours
+	Over   string // revision that ours, Rev, was written over; empty if Rev is not ours or the feed has brought it
 }
 
 func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }
@@ -252,7 +258,7 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Reconciling = instance, "", true
+	j.Instance, j.Since, j.Last, j.Reconciling = instance, "", Change{}, true
 	j.Epoch++
 }
 

@@ -17,6 +17,7 @@ type outward struct {
 
 	looked string       // up to where the mirror's changes are known
 	next   instant.Time // when it looks at them again
+	pause  instant.Time // and not before
 	retry  instant.Time // when it goes through all that is due; 0 if nothing is
 	fails  int          // how often in a row that left something
 
@@ -104,11 +105,16 @@ func (out *outward) rest() {
 	}
 }
 
-// seen has the states of documents that changed prepared.
+// changed has the mirror looked at soon.
+func (out *outward) changed() { out.next = max(out.pause, 1) }
+
+// seen has the states of documents that changed prepared, and waits for other changes.
 func (out *outward) seen(got Seen) {
 	out.asking = false
 	if !got.More {
-		out.next = out.run.w.now.Add(lookEvery)
+		r := out.run
+		out.next, out.pause = r.w.now.Add(lookEvery), r.w.now.Add(lookPause)
+		r.w.do(Await{r.id, r.ID, got.At})
 	}
 	if got.Looked != out.looked {
 		out.looked = got.Looked
@@ -164,7 +170,7 @@ func (out *outward) read(got peer.DocsRead) {
 		case err != nil:
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
 		case state == s.Digest:
-			out.written = append(out.written, Written{s.ID, s.Rev, d.Rev, s.Digest})
+			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})
 		case d.Rev == s.Rev || state == s.Was[0] || state == s.Was[1]:
 			body, _ := withState(d.Body, s.Members) // it was read before
 			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
@@ -186,7 +192,8 @@ func (out *outward) edited(got peer.Edited) {
 	for i, d := range got.Docs {
 		switch {
 		case d.Error == "" && d.Rev != "":
-			out.written = append(out.written, Written{edits[i].ID, edits[i].Rev, d.Rev, edits[i].Digest})
+			e := edits[i]
+			out.written = append(out.written, Written{e.ID, e.Rev, e.base, d.Rev, e.Digest})
 		case d.Error == "conflict":
 			out.skipped = true
 		default:

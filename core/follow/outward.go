@@ -32,11 +32,12 @@ type (
 )
 
 type (
-	// Seen are ids of documents that changed, up to Looked.
+	// Seen are ids of documents that changed, up to Looked. Unless there is More, the mirror is as it was At.
 	Seen struct {
 		Changed []string
 		Looked  string
 		More    bool
+		At      docs.Seq
 	}
 	// Prepared are states to be written back, and the id up to where there are no others.
 	Prepared struct {
@@ -56,8 +57,8 @@ type State struct {
 	Digest  string // of Members
 }
 
-// Written says that a document has a state: its revision Rev, which followed on Base.
-type Written struct{ ID, Base, Rev, Digest string }
+// Written says that a document has a state: its revision Rev was written over Over. Base was applied last then.
+type Written struct{ ID, Base, Over, Rev, Digest string }
 
 func (Seen) result()     {}
 func (Prepared) result() {}
@@ -91,13 +92,31 @@ func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := Seen{Looked: page.Last.String(), More: page.More}
+	info, err := db.Info()
+	if err != nil {
+		return nil, err
+	}
+	seen := Seen{Looked: page.Last.String(), More: page.More, At: info.UpdateSeq}
 	for _, row := range page.Rows {
 		if !row.Deleted {
 			seen.Changed = append(seen.Changed, row.ID)
 		}
 	}
 	return seen, nil
+}
+
+// Arm sets a watch for an Await. It returns nil if the mirror has changed already. The mirror is read in the
+// transaction that sets the watch, so that no change between the two goes unnoticed.
+func Arm(tx kv.Tx, s *Store, a Await) (kv.Watch, error) {
+	db, err := s.mirror(tx, a.Job)
+	if err != nil {
+		return nil, err
+	}
+	info, err := db.Info()
+	if err != nil || info.UpdateSeq != a.At {
+		return nil, err
+	}
+	return db.Watch(), nil
 }
 
 func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
@@ -200,7 +219,7 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		if r == nil || r.Rev != d.Base {
 			continue // the feed was faster
 		}
-		r.Rev, r.Over, r.State, r.Was = d.Rev, d.Base, d.Digest, ""
+		r.Rev, r.Over, r.State, r.Sent, r.Was = d.Rev, d.Over, d.Digest, "", ""
 		s.Keys.put(tx, q.ID, d.ID, *r)
 		tx.Clear(s.Keys.due(q.ID, d.ID))
 	}

@@ -91,6 +91,10 @@ func (w *Worker) Step(now instant.Time, ev Event) []Effect {
 		if r := w.find(e.Run); r != nil {
 			r.reply(e)
 		}
+	case Changed:
+		if r := w.find(e.Run); r != nil {
+			r.out.changed()
+		}
 	case Refused:
 		if r := w.find(e.Run); r != nil {
 			r.end("invalid_replication", e.Reason)

@@ -44,7 +44,8 @@ type world struct {
 	// done is told of each transaction of a worker that committed; true loses the answer.
 	done func(q follow.Request) bool
 	ops  []peer.Op
-	runs int // started so far
+	runs int  // started so far
+	deaf bool // watches are lost
 }
 
 type worker struct {
@@ -53,6 +54,7 @@ type worker struct {
 	asks  []follow.Ask
 	calls []follow.Call
 	open  map[uint64]string // databases by run
+	waits map[uint64]follow.Await
 	notes []follow.Note
 	left  bool
 }
@@ -101,7 +103,7 @@ func (w *world) start() *worker {
 	w.names++
 	name := fmt.Sprint("w", w.names)
 	machine := follow.New(follow.Config{Worker: name, Seed: uint64(w.names)})
-	k := &worker{w: w, m: machine, open: map[uint64]string{}}
+	k := &worker{w: w, m: machine, open: map[uint64]string{}, waits: map[uint64]follow.Await{}}
 	w.workers = append(w.workers, k)
 	k.tell(follow.Configure{Jobs: w.ids()})
 	return k
@@ -124,8 +126,11 @@ func (k *worker) tell(ev follow.Event) {
 			k.calls = append(k.calls, e)
 		case follow.Cancel:
 			k.calls = slices.DeleteFunc(k.calls, func(c follow.Call) bool { return c.Run == e.Run && c.ID == e.ID })
+		case follow.Await:
+			k.waits[e.Run] = e
 		case follow.Close:
 			delete(k.open, e.Run)
+			delete(k.waits, e.Run)
 		case follow.Note:
 			k.notes = append(k.notes, e)
 		case follow.Exit:
@@ -205,10 +210,26 @@ func (k *worker) carry(c follow.Call) {
 	k.tell(follow.Reply{Run: c.Run, ID: c.ID, Reply: reply})
 }
 
+// fire answers waits for changes that have come.
+func (k *worker) fire() {
+	for _, a := range k.waits {
+		watch, err := kv.Run(context.Background(), k.w.db, func(tx kv.Tx) (kv.Watch, error) {
+			return follow.Arm(tx, k.w.store, a)
+		})
+		if watch != nil && err == nil {
+			watch.Cancel()
+		} else if !k.w.deaf {
+			delete(k.waits, a.Run)
+			k.tell(follow.Changed{Run: a.Run})
+		}
+	}
+}
+
 // pass has time pass.
 func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 	for _, k := range slices.Clone(w.workers) {
+		k.fire()
 		if k.m.Deadline() <= w.now {
 			if k.tell(follow.Wake{}); k.m.Deadline() <= w.now {
 				w.t.Fatalf("a worker that was woken wants to be woken at once: a busy loop")
@@ -299,4 +320,31 @@ func (w *world) complete(id string) {
 		}
 		return nil
 	})
+}
+
+// fail ends the job of a document, the first in the queue, for good.
+func (w *world) fail(id string) {
+	w.t.Helper()
+	_, jobID := w.job(id)
+	w.batch++
+	w.do(func(tx kv.Tx) error {
+		if err := w.relay.Jobs.Register(tx, "node", nil); err != nil {
+			return err
+		}
+		got, err := w.relay.Accept(tx, "node", "node", jobs.Demand{Batch: w.batch, Max: 1}, w.now)
+		if err != nil {
+			return err
+		}
+		return w.relay.Owned(tx, jobID, got.Work[0].Lock, w.now).Fail(trouble, jobstore.Turn{})
+	})
+}
+
+// retry has the job of a document run again, as an operator does.
+func (w *world) retry(id string) (refused error) {
+	_, jobID := w.job(id)
+	w.do(func(tx kv.Tx) error {
+		_, refused = jobstore.Operator{Store: w.relay, Tx: tx, By: "adm", Now: w.now}.Retry(jobID, "")
+		return nil
+	})
+	return refused
 }

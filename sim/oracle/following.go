@@ -27,7 +27,7 @@ var followingSubject = subject{
 			"written into a design document, and none that was deleted comes back."},
 		{"S83", "A document of a followed database says only what became of the job of this very document."},
 		{"S84", "A job of a followed document is made no more often than users wrote that."},
-		{"S85", "Only the worker that has the job of a followed database, by the store, writes into that."},
+		{"S85", "Only the worker that has the job of a followed database, by the store, reads that or writes into it."},
 		{"L14", "Once all trouble is over, each document of a followed database has a job that does what it says, " +
 			"or says why not."},
 		{"L15", "Once all trouble is over, the documents of a followed database say which jobs are over, and how."},
@@ -102,10 +102,9 @@ func (f *following) note(j jobChange) {
 // checkCall is S85. A worker whose clock stood still, and the process did not, may write for a moment longer: the
 // revision that it names lets nothing be overwritten.
 func (f *following) checkCall(c world.FollowCalls) {
-	if _, edits := c.Op.(peer.EditDocs); !edits {
-		return
+	if _, edits := c.Op.(peer.EditDocs); edits {
+		f.checkDocuments()
 	}
-	f.checkDocuments()
 	j, err := f.w.FollowStore().Queue.Get(f.w.Present(), c.Of.ID())
 	if err != nil || j == nil {
 		f.unreadable("job "+c.Of.ID(), err)
@@ -113,7 +112,7 @@ func (f *following) checkCall(c world.FollowCalls) {
 	}
 	holder := j.Lock.Worker
 	if holder != c.Worker && !strings.HasPrefix(holder, c.Worker+"-") && !f.w.ClocksWereSet() {
-		f.Fail("S85", "%s writes into %s, whose job %q has", c.Worker, c.Of.URL, holder)
+		f.Fail("S85", "%s has %s of %s, whose job %q has", c.Worker, c.Op, c.Of.URL, holder)
 	}
 }
 

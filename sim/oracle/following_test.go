@@ -78,7 +78,7 @@ func TestFollowing(t *testing.T) {
 		}, "S85", ""},
 		{"a look without the job", func(r *rig, f *world.Following) {
 			r.see(world.FollowCalls{Node: r.node(1), Worker: "n1/1", Of: f, Op: peer.ReadDocs{}})
-		}, "", ""},
+		}, "S85", ""},
 	} {
 		t.Run(c_.name, func(t *testing.T) {
 			r := newRigIn(t, c, &followingSubject)

@@ -14,7 +14,11 @@ func readDocs(db *DB, op peer.ReadDocs, f Fault) peer.Reply {
 			break
 		}
 		d := peer.DocRead{ID: id}
-		if doc := db.Latest(id); doc != nil && !(f == RevMissing && i == 0) {
+		doc := db.Latest(id)
+		if f == RevMissing && i == 0 {
+			doc = db.Server.Lags[db.Name][id]
+		}
+		if doc != nil {
 			d.Rev, d.Deleted = doc.Rev.String(), doc.Deleted
 			if !doc.Deleted {
 				d.Body = doc.AppendJSON(nil, docs.Format{})

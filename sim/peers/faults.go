@@ -75,7 +75,7 @@ var Catalogue = []Entry{
 
 	{Repeats, "databases", "_changes", "rows come twice"},
 	{LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},
-	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment"},
+	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment, or the one before is"},
 	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
 	{WritesPart, "databases", "_bulk_docs", "fails half-way"},
 	{FailsSome, "databases", "_bulk_docs", "something goes wrong with some documents, which are not written"},

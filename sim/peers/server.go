@@ -71,6 +71,9 @@ type Server struct {
 	Origins *Origins
 	// Logged, when not nil, is called for every checkpoint before it is written.
 	Logged func(db *DB, id string, body []byte)
+	// Lags has, by the names of some databases, documents as they were before their last write: a node of the server
+	// may not know that yet.
+	Lags map[string]map[string]*docs.Document
 
 	dbs   map[string]*DB
 	names []string // of dbs, sorted
@@ -79,7 +82,7 @@ type Server struct {
 
 // NewServer returns a server without databases.
 func NewServer(name string, t Traits, now func() instant.Time) *Server {
-	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}}
+	return &Server{Name: name, Traits: t, now: now, dbs: map[string]*DB{}, Lags: map[string]map[string]*docs.Document{}}
 }
 
 // Logs in DB.Deny has the database refuse to store logs, with the status of its server.
@@ -189,6 +192,11 @@ func read[T any](db *DB, f func(*docs.Database) (T, error)) T {
 // each.
 func (db *DB) Write(edits []docs.Edit) []docs.Written {
 	var all []docs.Written
+	for _, e := range edits {
+		if lags := db.Server.Lags[db.Name]; lags != nil {
+			lags[e.ID] = db.Latest(e.ID)
+		}
+	}
 	for len(edits) > 0 {
 		written := read(db, func(open *docs.Database) ([]docs.Written, error) {
 			open.Validate = func(next, _ *docs.Document, _ bool) error {

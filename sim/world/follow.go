@@ -1,8 +1,6 @@
 package world
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,8 +85,10 @@ func (f *followings) build() {
 // fill makes a followed database with a design document.
 func (f *followings) fill(one *Following) {
 	one.server.Create(one.Name)
-	for _, d := range one.Docs {
-		d.Body = nil
+	one.server.Lags[one.Name] = map[string]*docs.Document{}
+	for id, d := range one.Docs {
+		gone := *d
+		gone.Body, one.Docs[id] = nil, &gone
 	}
 	f.put(one, "_design/x", &FollowedDoc{Body: []byte(`{"n":0}`), Design: true})
 }
@@ -101,97 +101,6 @@ func (f *followings) databases() (list []follow.Database, instances []tuple.UUID
 	return list, instances, ids
 }
 
-// begin makes the mirrors, as the first node does that starts, and has users act.
-func (f *followings) begin() {
-	if len(f.list) == 0 {
-		return
-	}
-	list, instances, _ := f.databases()
-	f.w.users.untilDone(func(tx kv.Tx) error {
-		_, _, err := follow.Follow(tx, f.store, list, instances, f.w.Engine.Now())
-		return err
-	})
-	f.w.Engine.Go(nil, "users of followed databases", func() {
-		for !f.w.healed {
-			_ = f.w.Engine.Sleep(context.Background(), f.site.Duration(f.w.Config.Think/10, f.w.Config.Think/2))
-			if !f.w.healed {
-				f.act(f.list[f.site.Int(len(f.list))])
-			}
-		}
-		for _, one := range f.list {
-			if one.DB() == nil {
-				f.fill(one)
-			}
-		}
-	})
-}
-
-// act has a user do something to a document.
-func (f *followings) act(one *Following) {
-	if one.DB() == nil {
-		f.fill(one)
-		return
-	}
-	id := fmt.Sprint("f", 1+f.site.Int(5))
-	d := one.Docs[id]
-	switch what := f.site.Int(12); {
-	case what == 11:
-		f.w.Engine.Logf(one.DB().String(), "deleted")
-		one.server.Delete(one.Name)
-		if f.site.Int(2) == 1 {
-			f.fill(one)
-		}
-	case d == nil || d.Body == nil || what < 5:
-		f.put(one, id, f.newBody(id))
-	case what < 7:
-		f.put(one, id, &FollowedDoc{})
-	default: // it is written as before, without a state
-		f.put(one, id, d)
-	}
-}
-
-// newBody makes up a document.
-func (f *followings) newBody(id string) *FollowedDoc {
-	u := f.w.users
-	body := map[string]any{"source": u.pick(f.site, true), "continuous": f.site.Int(3) == 0}
-	d := &FollowedDoc{Valid: f.site.Int(6) > 0}
-	if d.Valid {
-		target := u.pick(f.site, false)
-		if target == body["source"] {
-			target = strings.Replace(target, "/b", "/bb", 1)
-		}
-		body["target"], body["create_target"] = target, true
-	}
-	f.n++
-	body["n"], body["user_ctx"] = f.n, map[string]any{"name": UserOf(id)}
-	d.Body, _ = json.Marshal(body)
-	return d
-}
-
-// put writes a document as its user does, at once.
-func (f *followings) put(one *Following, id string, d *FollowedDoc) {
-	e := docs.Edit{Document: docs.Document{ID: id, Body: d.Body, Deleted: d.Body == nil}}
-	if e.Deleted {
-		e.Body = []byte("{}")
-	}
-	if latest := one.DB().Latest(id); latest != nil && !latest.Deleted {
-		e.Rev = latest.Rev
-	} else if e.Deleted {
-		return
-	}
-	written := one.DB().Write([]docs.Edit{e})[0]
-	one.DB().Sync() // what users wrote is theirs to lose
-	f.w.Engine.Logf(one.DB().String(), "user wrote %s %s as %s: %v", id, e.Body, written.Rev, written.Err)
-	if written.Err == nil {
-		is := *d
-		if old := one.Docs[id]; old != nil {
-			is.Written = old.Written
-		}
-		is.Written, is.At = is.Written+1, f.w.Engine.Now()
-		one.Docs[id] = &is
-	}
-}
-
 // follower drives a node's machine that follows databases, as the production runtime does.
 type follower struct {
 	p      *Node
@@ -200,6 +109,7 @@ type follower struct {
 	runs   map[uint64]*peers.Pair
 	of     map[uint64]*Following
 	calls  map[[2]uint64]*engine.Context // by run and id
+	waits  map[uint64]*engine.Context    // by run, for changes of its mirror
 	wakeAt instant.Time
 }
 
@@ -212,7 +122,7 @@ func (p *Node) bootFollower() {
 	c := follow.Config{Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: f.site.Seed64()}
 	p.follower = &follower{
 		p: p, worker: p.worker, m: follow.New(c), runs: map[uint64]*peers.Pair{}, of: map[uint64]*Following{},
-		calls: map[[2]uint64]*engine.Context{}, wakeAt: instant.Never,
+		calls: map[[2]uint64]*engine.Context{}, waits: map[uint64]*engine.Context{}, wakeAt: instant.Never,
 	}
 	_, _, ids := f.databases()
 	p.follower.handle(follow.Configure{Jobs: ids})
@@ -238,7 +148,10 @@ func (f *follower) handle(ev follow.Event) {
 			if c := f.calls[[2]uint64{e.Run, e.ID}]; c != nil {
 				c.Cancel()
 			}
+		case follow.Await:
+			f.await(e)
 		case follow.Close:
+			f.stopAwaiting(e.Run)
 			delete(f.runs, e.Run)
 			delete(f.of, e.Run)
 		}
@@ -262,12 +175,41 @@ func (f *follower) call(c follow.Call) {
 	key := [2]uint64{c.Run, c.ID}
 	f.calls[key] = ctx
 	p.w.emit(FollowCalls{p, f.worker, f.of[c.Run], c.Op})
+	p.w.follows.meet(f.of[c.Run], c.Op)
 	p.w.Engine.Go(p.Process, "follow call", func() {
 		reply := pair.Do(ctx, c.ID, c.Op)
 		if delete(f.calls, key); ctx.Err() == nil {
 			p.w.Engine.After(0, p.Process, "follow reply", func() {
 				f.handle(follow.Reply{Run: c.Run, ID: c.ID, Reply: reply})
 			})
+		}
+	})
+}
+
+func (f *follower) stopAwaiting(run uint64) {
+	if ctx := f.waits[run]; ctx != nil {
+		ctx.Cancel()
+		delete(f.waits, run)
+	}
+}
+
+func (f *follower) await(a follow.Await) {
+	f.stopAwaiting(a.Run)
+	p := f.p
+	ctx := p.w.Engine.NewContext(p.Process, AwaitLimit)
+	f.waits[a.Run] = ctx
+	p.w.Engine.Go(p.Process, "follow await", func() {
+		watch, err := kv.Run(ctx, p.w.db, func(tx kv.Tx) (kv.Watch, error) {
+			return follow.Arm(tx, p.w.follows.store, a)
+		})
+		if err == nil && watch != nil {
+			err = watch.Wait(ctx)
+		}
+		if err != nil && ctx.Err() == nil { // there is no watch
+			_ = p.w.Engine.Sleep(ctx, follow.Unwatched)
+		}
+		if f.waits[a.Run] == ctx {
+			p.w.Engine.After(0, p.Process, "follow changed", func() { f.handle(follow.Changed{Run: a.Run}) })
 		}
 	})
 }
@@ -312,9 +254,15 @@ type FollowCalls struct {
 
 func (FollowCalls) fact() {}
 
-// drawFollowed has one world of four follow databases.
+// drawFollowed has one world of four follow databases. Half of these have few other jobs, and an answer for each of
+// their documents that are duplicates.
 func (c *Config) drawFollowed(seed uint64) {
-	if r := prng.Fork(seed, "followed"); r.Intn(4) == 0 {
-		c.Followed = 1 + r.Intn(2)
+	r := prng.Fork(seed, "followed")
+	if r.Intn(4) > 0 {
+		return
+	}
+	c.Followed = 1 + r.Intn(2)
+	if r.Intn(2) == 0 {
+		c.Jobs, c.DuplicatesFail = min(c.Jobs, 2), r.Intn(2) == 0
 	}
 }

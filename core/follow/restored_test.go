@@ -1,0 +1,305 @@
+package follow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+)
+
+// restore puts the followed database back to a backup.
+func (w *world) restore(backup *couch) {
+	made := w.couch.made
+	w.couch = backup.backup()
+	w.couch.made = made
+}
+
+// cut ends the long poll of a worker, as the restart of its server does.
+func (k *worker) cut() {
+	for i, c := range k.calls {
+		if op, is := c.Op.(peer.ReadChanges); is && op.Wait {
+			k.calls = append(k.calls[:i:i], k.calls[i+1:]...)
+			k.tell(follow.Reply{Run: c.Run, ID: c.ID, Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.Broken}}})
+			return
+		}
+	}
+}
+
+// TestRestored: a followed database that is put back to an earlier state is noticed by the next look, also when it has
+// had more changes since than it had lost, and also by a worker that takes over. Documents that the backup has do what
+// they say there; others lose their jobs.
+func TestRestored(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		later    int // changes after the backup was put back
+		takeover bool
+	}{{"no change", 0, false}, {"less changes", 2, false}, {"more changes", 30, false}, {"takeover", 150, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			for _, id := range []string{"kept", "edited", "deleted", "done"} {
+				w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
+			}
+			k := w.start()
+			w.settle(10 * time.Second)
+			backup := w.couch.backup()
+			_, kept := w.job("kept")
+			w.write("edited", other)
+			w.write("deleted", "")
+			w.write("later", one)
+			w.complete("done")
+			w.write("_design/x", `{}`)
+			w.settle(10 * time.Second)
+			w.expect("done", jobstore.Completed, "completed")
+			if c.takeover {
+				w.kill(k)
+			}
+			w.restore(backup)
+			for i := range c.later {
+				w.write(fmt.Sprint("new", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+			}
+			if c.takeover {
+				w.start()
+			} else {
+				k.cut()
+			}
+			w.settle(3 * time.Minute)
+			for _, id := range []string{"kept", "edited", "deleted", "done"} {
+				w.expect(id, jobstore.Pending, "")
+			}
+			if job, id := w.job("kept"); job == "" || id != kept {
+				t.Errorf("the job of a document that is as it was is %s %q", id, job)
+			}
+			if target := w.target("edited"); target != "http://b/x/" {
+				t.Errorf("the job of the edited document copies to %s", target)
+			}
+			if job, _ := w.job("later"); job != "" {
+				t.Errorf("a document that is not in the backup has job %q", job)
+			}
+			for i := range c.later {
+				w.expect(fmt.Sprint("new", i), jobstore.Pending, "")
+			}
+		})
+	}
+}
+
+// target is the target of a document's job.
+func (w *world) target(id string) (url string) {
+	_, jobID := w.job(id)
+	w.do(func(tx kv.Tx) error {
+		rec, err := w.relay.Record(tx, jobID)
+		if err == nil && rec != nil {
+			url = rec.Target
+		}
+		return err
+	})
+	return url
+}
+
+// TestNotRestored: a change that is not to be had for a moment is no sign of a backup.
+func TestNotRestored(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	before := w.followed()
+	failed := 0
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.FindRev); is && failed < 2 {
+			failed++
+			return missing
+		}
+		return ""
+	}
+	k.cut()
+	w.settle(time.Minute)
+	if after := w.followed(); failed != 2 || after.Epoch != before.Epoch {
+		t.Errorf("after %d failures the epoch is %d, was %d", failed, after.Epoch, before.Epoch)
+	}
+}
+
+// followed is the job of the followed database.
+func (w *world) followed() (j follow.Job) {
+	w.do(func(tx kv.Tx) error {
+		raw, err := w.store.Queue.Get(tx, mirror)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(raw.Data, &j)
+	})
+	return j
+}
+
+// TestRemovedAfterRetry: an operator has a job run again, so its state is removed, and another one is written later. A
+// user who removes that one, or who writes the document before it comes, starts the replication again, whatever became
+// of the writes.
+func TestRemovedAfterRetry(t *testing.T) {
+	for _, removal := range []fault{"", lost, refused} {
+		for _, answer := range []fault{"", lost, "edit"} {
+			if removal == refused && answer == "edit" {
+				continue // the user's removal looks as ours would, which may have arrived
+			}
+			w := newWorld(t)
+			w.write("d", one)
+			w.start()
+			w.settle(10 * time.Second)
+			w.fail("d")
+			w.settle(10 * time.Second)
+			w.expect("d", jobstore.Failed, "failed")
+			next := removal
+			w.fault = func(op peer.Op) (f fault) {
+				if _, is := op.(peer.EditDocs); is {
+					if f, next = next, ""; f == "edit" {
+						w.write("d", one)
+						return ""
+					}
+				}
+				return f
+			}
+			if err := w.retry("d"); err != nil {
+				t.Fatal(err)
+			}
+			for w.settle(250 * time.Millisecond); next != ""; {
+				w.settle(250 * time.Millisecond)
+			}
+			if removal == "" {
+				w.settle(10 * time.Second)
+			}
+			next = answer
+			w.complete("d")
+			w.settle(time.Minute)
+			if answer != "edit" {
+				w.expect("d", jobstore.Completed, "completed")
+				w.write("d", one)
+				w.settle(10 * time.Second)
+			}
+			if job, _ := w.job("d"); job != jobstore.Pending {
+				t.Errorf("removal %q, answer %q: the job is %s", removal, answer, job)
+			}
+		}
+	}
+}
+
+// TestWrittenAsItWas: a user who writes a document with the state that it had, while an operator has had its job run
+// again, ends no job; the state goes.
+func TestWrittenAsItWas(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one[:len(one)-1]+`,"_replication_state":"completed"}`)
+	w.write("f", other[:len(other)-1]+`,"_replication_state":"failed"}`)
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("f", jobstore.Failed, "failed")
+	stale := true
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.EditDocs); is && stale {
+			stale = false
+			w.write("f", w.couch.docs["f"].body)
+		}
+		return ""
+	}
+	w.retry("f")
+	w.settle(time.Minute)
+	w.expect("f", jobstore.Pending, "")
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestReadBeforeSecondWrite: of two writes of ours, the answer to the first was lost. What was read between them, and
+// is applied after both, is no edit.
+func TestReadBeforeSecondWrite(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	var last follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is {
+			last = q
+		}
+		return false
+	}
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.fail("d")
+	wrote := 0
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.EditDocs); is {
+			if wrote++; wrote == 1 {
+				return lost
+			}
+		}
+		return ""
+	}
+	work := func() { // without the feed
+		for range 100 {
+			for n := len(k.asks) + len(k.calls); n > 0; n-- {
+				if len(k.asks) > 0 {
+					k.act(first)
+				} else if op, is := k.calls[0].Op.(peer.ReadChanges); is && op.Wait {
+					k.calls = append(k.calls[1:], k.calls[0])
+				} else {
+					k.act(first)
+				}
+			}
+			w.pass(250 * time.Millisecond)
+		}
+	}
+	for wrote == 0 {
+		w.pass(time.Second)
+		k.act(first)
+	}
+	between := w.couch.docs["d"]
+	if err := w.retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	w.complete("d")
+	work()
+	w.expect("d", jobstore.Completed, "completed")
+	body := fmt.Appendf(nil, `{"_id":"d","_rev":"%s",%s`, between.rev(), between.body[1:])
+	read := follow.Incoming{Seq: last.Since, ID: "d", Rev: between.rev(), Body: body}
+	w.do(func(tx kv.Tx) error {
+		q := follow.Apply{Held: last.Held, Docs: []follow.Incoming{read}, From: last.Since, Since: last.Since}
+		_, err := follow.Perform(tx, w.store, q, w.now)
+		return err
+	})
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestSoon: a state is in its document at once after its job's end; and before long when watches are lost.
+func TestSoon(t *testing.T) {
+	w := newWorld(t)
+	w.write("a", one)
+	w.write("b", other)
+	w.start()
+	w.settle(10 * time.Second)
+	w.complete("a")
+	w.settle(500 * time.Millisecond)
+	w.expect("a", jobstore.Completed, "completed")
+	w.deaf = true
+	w.complete("b")
+	w.settle(31 * time.Second)
+	w.expect("b", jobstore.Completed, "completed")
+}
+
+// TestLooksAreBounded: a mirror that changes all the time is looked at now and then.
+func TestLooksAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.settle(10 * time.Second)
+	looks := 0
+	w.done = func(q follow.Request) bool {
+		if _, is := q.(follow.Look); is {
+			looks++
+		}
+		return false
+	}
+	for i := range 100 {
+		w.write(fmt.Sprint("d", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+		w.settle(20 * time.Millisecond)
+		w.now = w.now.Add(-230 * time.Millisecond) // it passes 250
+	}
+	if looks > 12 {
+		t.Errorf("%d looks in two seconds", looks)
+	}
+}

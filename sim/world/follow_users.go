@@ -1,0 +1,188 @@
+package world
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+)
+
+// begin makes the mirrors, as the first node does that starts, and has users act.
+func (f *followings) begin() {
+	if len(f.list) == 0 {
+		return
+	}
+	list, instances, _ := f.databases()
+	f.w.users.untilDone(func(tx kv.Tx) error {
+		_, _, err := follow.Follow(tx, f.store, list, instances, f.w.Engine.Now())
+		return err
+	})
+	f.w.Engine.Go(nil, "users of followed databases", func() {
+		for !f.w.healed {
+			_ = f.w.Engine.Sleep(context.Background(), f.site.Duration(f.w.Config.Think/10, f.w.Config.Think/2))
+			if !f.w.healed {
+				f.act(f.list[f.site.Int(len(f.list))])
+			}
+		}
+		for _, one := range f.list {
+			if one.DB() == nil {
+				f.fill(one)
+			}
+		}
+	})
+}
+
+// act has a user do something to a document, or to the database.
+func (f *followings) act(one *Following) {
+	if one.DB() == nil {
+		f.fill(one)
+		return
+	}
+	id := fmt.Sprint("f", 1+f.site.Int(5))
+	switch what := f.site.Int(15); what {
+	case 11:
+		f.remake(one)
+	case 12:
+		f.restore(one)
+	case 13, 14:
+		f.retry(one, id)
+	default:
+		f.edit(one, id, what)
+	}
+}
+
+// edit has a user write a document anew, delete it, or write it as before without a state.
+func (f *followings) edit(one *Following, id string, what int) {
+	switch d := one.Docs[id]; {
+	case d == nil || d.Body == nil || what < 5:
+		f.put(one, id, f.newBody(id))
+	case what < 7:
+		f.put(one, id, &FollowedDoc{})
+	default:
+		f.put(one, id, d)
+	}
+}
+
+// meet has a user write a document in the moment in which a node reads or writes it.
+func (f *followings) meet(one *Following, op peer.Op) {
+	var ids []string
+	switch op := op.(type) {
+	case peer.ReadDocs:
+		ids = op.IDs
+	case peer.EditDocs:
+		for _, e := range op.Docs {
+			ids = append(ids, e.ID)
+		}
+	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, "f") })
+	if len(ids) == 0 || f.w.healed || f.site.Int(4) < 3 {
+		return
+	}
+	id, what := ids[f.site.Int(len(ids))], f.site.Int(11)
+	f.w.Engine.After(f.site.Duration(0, 2*f.w.Config.NetLatency), nil, "user meets a follower", func() {
+		if one.DB() != nil && !f.w.healed {
+			f.edit(one, id, what)
+		}
+	})
+}
+
+// remake deletes a database. It may be made again at once, and may then have the documents that it had, without states.
+func (f *followings) remake(one *Following) {
+	f.w.Engine.Logf(one.DB().String(), "deleted")
+	one.server.Delete(one.Name)
+	had := maps.Clone(one.Docs)
+	switch f.site.Int(3) {
+	case 1:
+		f.fill(one)
+	case 2:
+		f.fill(one)
+		for _, id := range slices.Sorted(maps.Keys(had)) {
+			if d := had[id]; d.Body != nil && !d.Design {
+				f.put(one, id, d)
+			}
+		}
+	}
+}
+
+// restore puts a database back to what it is now, after a while.
+func (f *followings) restore(one *Following) {
+	db, backup, had := one.DB(), one.DB().Snapshot(), maps.Clone(one.Docs)
+	lasts := f.site.Duration(time.Second, 2*time.Minute)
+	f.w.Engine.After(lasts, nil, "followed database restored", func() {
+		if one.DB() != db || f.w.healed {
+			return
+		}
+		f.w.Engine.Logf(db.String(), "restored")
+		db.Restore(backup)
+		db.Sync()
+		for id, now := range one.Docs {
+			is := FollowedDoc{}
+			if had[id] != nil {
+				is = *had[id]
+			}
+			is.Written = now.Written + 1
+			one.Docs[id] = &is
+		}
+	})
+}
+
+// retry has an operator run the job of a document again.
+func (f *followings) retry(one *Following, id string) {
+	if p := f.w.users.frontend(f.site); p != nil {
+		f.w.Engine.Go(p.Process, "api", func() {
+			ctx := f.w.Engine.NewContext(p.Process, RequestLimit)
+			_, _, _ = steering{f.w.users}.send(ctx, Retry, jobstore.DocumentJobs(one.tenant.instance)+id)
+		})
+	}
+}
+
+// newBody makes up a document.
+func (f *followings) newBody(id string) *FollowedDoc {
+	u := f.w.users
+	body := map[string]any{"source": u.pick(f.site, true), "continuous": f.site.Int(3) == 0}
+	d := &FollowedDoc{Valid: f.site.Int(6) > 0}
+	if d.Valid {
+		target := u.pick(f.site, false)
+		if target == body["source"] {
+			target = strings.Replace(target, "/b", "/bb", 1)
+		}
+		body["target"], body["create_target"] = target, true
+	}
+	f.n++
+	body["n"], body["user_ctx"] = f.n, map[string]any{"name": UserOf(id)}
+	d.Body, _ = json.Marshal(body)
+	return d
+}
+
+// put writes a document as its user does, at once.
+func (f *followings) put(one *Following, id string, d *FollowedDoc) {
+	e := docs.Edit{Document: docs.Document{ID: id, Body: d.Body, Deleted: d.Body == nil}}
+	if e.Deleted {
+		e.Body = []byte("{}")
+	}
+	if latest := one.DB().Latest(id); latest != nil && !latest.Deleted {
+		e.Rev = latest.Rev
+	} else if e.Deleted {
+		return
+	}
+	written := one.DB().Write([]docs.Edit{e})[0]
+	one.DB().Sync() // what users wrote is theirs to lose
+	f.w.Engine.Logf(one.DB().String(), "user wrote %s %s as %s: %v", id, e.Body, written.Rev, written.Err)
+	if written.Err == nil {
+		is := *d
+		if old := one.Docs[id]; old != nil {
+			is.Written = old.Written
+		}
+		is.Written, is.At = is.Written+1, f.w.Engine.Now()
+		one.Docs[id] = &is
+	}
+}
