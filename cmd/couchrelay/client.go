@@ -65,9 +65,12 @@ func (r *rejection) Error() string {
 // exitStatus is the status of a process that ends with an error.
 func exitStatus(err error) int {
 	r, is := errors.AsType[*rejection](err)
+	own, isOwn := errors.AsType[statusError](err)
 	switch {
 	case err == nil:
 		return 0
+	case isOwn:
+		return own.status
 	case is && r.status == http.StatusNotFound:
 		return notFound
 	case is && r.status >= 400 && r.status < 500:
@@ -114,6 +117,32 @@ func (r *remote) fetch(method, path string, query url.Values, body any) ([]byte,
 		return nil, r.explain(ctx, err)
 	}
 	return read(q, resp, raw)
+}
+
+// stream sends a request whose answer may take as long as it likes, and hands that on, unless it tells of an error.
+func (r *remote) stream(method, path string, take func(io.Reader) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	q, err := r.request(ctx, method, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		return r.explain(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return take(resp.Body)
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		_, err = read(q, resp, raw)
+	}
+	if err == nil {
+		err = fmt.Errorf("%s answers %s: is it a couchrelay?", r.shown(), resp.Status)
+	}
+	return err
 }
 
 // request is a request with the user's credentials.
@@ -239,6 +268,15 @@ type window struct {
 func (w *window) json(raw []byte) error {
 	_, err := w.to.Write(append(bytes.TrimRight(raw, "\n"), '\n'))
 	return err
+}
+
+// object prints an object with one member on a line.
+func (w *window) object(name string, value any) error {
+	raw, err := json.Marshal(map[string]any{name: value})
+	if err != nil {
+		return err
+	}
+	return w.json(raw)
 }
 
 // standardOutput is the window of the process.

@@ -21,6 +21,7 @@ type commands struct {
 	Demo      demoCommand      `cmd:"" help:"Show a service at work between two databases of its own, in memory."`
 
 	serviceCommands
+	storeCommands
 
 	Import importCommand `cmd:"" group:"Moving in" help:"Take the replications of a CouchDB over."`
 	Export exportCommand `cmd:"" group:"Moving in" help:"Give replications back to a CouchDB."`
@@ -43,6 +44,11 @@ type serviceCommands struct {
 	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
 	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
 	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
+}
+
+// storeCommands are those that look after the store.
+type storeCommands struct {
+	Check checkCommand `cmd:"" group:"The store" help:"Check that all rows of the store fit together, and repair it."`
 }
 
 type versionCommand struct{}

@@ -181,17 +181,23 @@ func (s *Store) Open(tx kv.Tx, name string) (*Database, error) {
 		return nil, ErrNoDatabase
 	}
 	db := &Database{Name: name, tx: tx, store: s}
+	if err := describe(db, value); err != nil {
+		return nil, fmt.Errorf("database %q: %w", name, err)
+	}
+	db.instance = s.instances.Sub(db.Instance)
+	return db, nil
+}
+
+// describe reads the description of a database.
+func describe(db *Database, value []byte) error {
 	var created int64
 	fields := []any{&db.Instance, &created, &db.RevsLimit, &db.Follows, &db.Trusted}
-	err = tuple.Subspace(nil).Scan(value, fields[:3]...)
+	err := tuple.Subspace(nil).Scan(value, fields[:3]...)
 	if err != nil {
 		err = tuple.Subspace(nil).Scan(value, fields...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("database %q: %w", name, err)
-	}
-	db.Created, db.instance = instant.Time(created), s.instances.Sub(db.Instance)
-	return db, nil
+	db.Created = instant.Time(created)
+	return err
 }
 
 // Reads returns what a transaction reads that reads a document of a database and replaces it.

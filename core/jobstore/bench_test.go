@@ -51,6 +51,9 @@ func (b *bench) do(f func(kv.Tx) error) {
 		b.t.Error("the repetition changed the store")
 	}
 	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
+	for _, f := range b.findings() {
+		b.t.Fatalf("a check finds %s: %s", f.Key, f.What)
+	}
 }
 
 func (b *bench) do1(f func(kv.Tx) error) {

@@ -95,7 +95,7 @@ func writeDocs(
 ) ([]docs.Written, error) {
 	edits = edits[:atOnce(edits)]
 	accepted := map[string]*content{} // by document, the last that passed the validation
-	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*check{}}
+	w := &writing{s: s, tx: tx, db: db, by: by, checked: map[checkedBody]*outcome{}}
 	db.Validate = func(next, prev *docs.Document, replicated bool) error {
 		if exempt(next.ID) {
 			if err := w.mayDesign(); err != nil {

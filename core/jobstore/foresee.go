@@ -57,7 +57,7 @@ type writing struct {
 	tx      kv.Tx
 	db      *docs.Database
 	by      Writer
-	checked map[checkedBody]*check
+	checked map[checkedBody]*outcome
 	*validators
 }
 
@@ -67,7 +67,8 @@ type checkedBody struct {
 	deleted, replicated bool
 }
 
-type check struct {
+// outcome is what became of a check.
+type outcome struct {
 	content *content
 	err     error
 }
@@ -77,7 +78,7 @@ func (w *writing) check(next *docs.Document, replicated bool) (*content, error) 
 	body := checkedBody{string(next.Body), next.Deleted, replicated}
 	c := w.checked[body]
 	if c == nil {
-		c = &check{}
+		c = &outcome{}
 		c.content, c.err = w.s.validate(next, replicated, w.by)
 		w.checked[body] = c
 	}

@@ -167,7 +167,10 @@ func TestEndWithoutDocument(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)
 	w := b.accept()
-	b.do(func(tx kv.Tx) error { return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1}) })
+	b.do(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
 	b.do(func(tx kv.Tx) error { return b.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, b.now) })
 	b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(replication.End{}, Turn{}) })
 	b.wantState(w.JobID, Completed)

@@ -59,6 +59,9 @@ func (v View) Tenants() []*Tenant {
 // Store returns the format of what the store holds.
 func (v View) Store() *jobstore.Store { return v.w.store }
 
+// Root is below which the store is.
+func (v View) Root() tuple.Subspace { return tuple.Subspace(tuple.Pack(root)) }
+
 // Present reads the store as of the last commit that landed, outside of all transactions. It must not be used
 // while Landed is told.
 func (v View) Present() kv.Reader { return v.w.db.Present() }

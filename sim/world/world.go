@@ -19,6 +19,9 @@ import (
 )
 
 // start is when every run begins.
+// root is the prefix of all keys of the store.
+const root = "couchrelay"
+
 const start instant.Time = 1_800_000_000_000_000
 
 // World is everything that acts in one run of the simulator. Its methods are called by one goroutine at a
@@ -98,12 +101,12 @@ func New(c Config, d *decide.Decider) *World {
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
 	rc.Parse.RetriesPerRequest = c.Retries
-	w.store = jobstore.New(tuple.Subspace(tuple.Pack("couchrelay")), rc)
+	w.store = jobstore.New(tuple.Subspace(tuple.Pack(root)), rc)
 	w.store.Jobs.Incarnation = 1
 	w.store.Functions = tables{}
 	w.net = newNetwork(w)
 	w.users = newUsers(w)
-	w.follows = newFollowings(w, tuple.Subspace(tuple.Pack("couchrelay")))
+	w.follows = newFollowings(w, tuple.Subspace(tuple.Pack(root)))
 	w.buildServers()
 	w.follows.build()
 	for i := range c.Processes() {

@@ -36,6 +36,8 @@ type Options struct {
 	Fauxton fs.FS
 	// Keys seal credentials in the store.
 	Keys *seal.Keeper
+	// Upkeep looks after the store; nil for none.
+	Upkeep Upkeep
 	// Logger tells operators what users do. Nil discards it.
 	Logger *slog.Logger
 	// Record, unless nil, is told of each request that changes something, and of each refused login; see web.Router.
@@ -92,6 +94,8 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.status)},
 		{Method: "POST", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.rekey)},
 		{Method: "DELETE", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.drop)},
+		{Method: "GET", Path: checkPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.check)},
+		{Method: "POST", Path: checkPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.repair)},
 		{Method: "GET", Path: "/_node/{node}", Handler: s.oneNode},
 		{Method: "GET", Path: "/_node/{node}/_stats", Handler: configAPI{s}.forThis(monitor{s}.stats)},
 		{Method: "GET", Path: "/_node/{node}/_stats/{metric...}", Handler: configAPI{s}.forThis(monitor{s}.stats)},

@@ -1,0 +1,137 @@
+// Package inspect has a whole store checked, and repaired if that is wanted, while the service works on it.
+//
+// A store that can be read as of one moment is. Of others each page is a transaction of its own; what is summed up
+// over pages is not judged then, unless nothing has changed.
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"couchrelay/adapters/embedded"
+	"couchrelay/core/check"
+	"couchrelay/core/check/whole"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Options say what is checked, and how.
+type Options struct {
+	DB   kv.Database // with values as they are stored
+	Root tuple.Subspace
+	// Open returns what a value was before it was sealed; nil leaves sealed values alone.
+	Open   func(key, value []byte) ([]byte, error)
+	Beside []check.Section // rows of adapters
+	Repair bool
+	// Tell is told of each finding. Its error ends the check.
+	Tell func(Told) error
+}
+
+// Told is a finding, and whether it was repaired.
+type Told struct {
+	check.Finding
+	Repaired bool `json:"repaired"`
+}
+
+// Summary is the result of a check.
+type Summary struct {
+	check.Summary
+	Repaired int64 `json:"repaired"`
+	// AtOnce says that all was read as of one moment. Otherwise Unsure sums could not be judged.
+	AtOnce  bool    `json:"at_once"`
+	Seconds float64 `json:"seconds"`
+	// Sound says that nothing wrong is left, as far as it could be judged.
+	Sound bool `json:"sound"`
+}
+
+// Moments is a store that can be read as of one moment.
+type Moments interface {
+	Moment() (*embedded.Moment, error)
+}
+
+// maxPasses bounds how often a store is looked at that was repaired: a repair can show what is wrong besides.
+const maxPasses = 3
+
+// Run checks a store. With Repair it looks again after it has repaired something, until nothing can be repaired; the
+// findings of the last look count.
+func Run(ctx context.Context, o Options) (s Summary, err error) {
+	began := time.Now()
+	repaired := int64(0)
+	for range maxPasses {
+		p := pass{Options: o}
+		if err := p.run(ctx); err != nil {
+			return s, err
+		}
+		repaired += p.repaired
+		s = Summary{Summary: p.checker.Summary, Repaired: repaired, AtOnce: p.checker.AtOnce,
+			Seconds: time.Since(began).Seconds()}
+		s.Sound = s.Findings == 0
+		if p.repaired == 0 {
+			break
+		}
+	}
+	return s, nil
+}
+
+// pass is one look at the whole store.
+type pass struct {
+	Options
+	checker  *check.Checker
+	repaired int64
+}
+
+func (p *pass) run(ctx context.Context) error {
+	read := p.transaction
+	moments, atOnce := p.DB.(Moments)
+	if atOnce {
+		moment, err := moments.Moment()
+		if err != nil {
+			return err
+		}
+		defer moment.Close()
+		read = func(_ context.Context, f func(kv.Reader) error) error { return f(moment) }
+	}
+	p.checker = whole.New(p.Root, p.Open, atOnce, p.Beside...)
+	for done := false; !done; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var found []check.Finding
+		err := read(ctx, func(r kv.Reader) (err error) { found, done, err = p.checker.Step(r); return err })
+		if err != nil {
+			return fmt.Errorf("read the store: %w", err)
+		}
+		for i := range found {
+			if err := p.tell(ctx, &found[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// transaction reads a page.
+func (p *pass) transaction(ctx context.Context, f func(kv.Reader) error) error {
+	_, err := kv.RunWith(ctx, p.DB, background, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, f(tx.Snapshot())
+	})
+	return err
+}
+
+var background = kv.Options{Priority: kv.PriorityBatch, Tag: "check"}
+
+// tell repairs a finding, if that is wanted, and passes it on.
+func (p *pass) tell(ctx context.Context, f *check.Finding) error {
+	told := Told{Finding: *f}
+	if p.Repair && f.Mends() {
+		mended, err := kv.RunWith(ctx, p.DB, background, func(tx kv.Tx) (bool, error) { return check.Mended(tx, f) })
+		if err != nil {
+			return fmt.Errorf("repair %s: %w", f.Key, err)
+		}
+		if told.Repaired = mended; mended {
+			p.repaired++
+		}
+	}
+	return p.Tell(told)
+}

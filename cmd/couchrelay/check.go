@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/inspect"
+)
+
+// checkCommand checks a store.
+type checkCommand struct {
+	remote
+	Store     string   `help:"Open this store itself, instead of asking a service." placeholder:"STORE"`
+	Config    []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
+	KeyPrefix string   `help:"Name below which all keys lie, for --store." placeholder:"NAME"`
+	Repair    bool     `help:"Put right what follows from other rows."`
+}
+
+// Help is kong's.
+func (checkCommand) Help() string {
+	return "Reads the whole store and compares all rows with each other: jobs, their places in queues and lists, " +
+		"counters, leases, documents, encrypted values. A running service goes on meanwhile. What is wrong is told " +
+		"row by row, with what --repair does about it.\n\nExit status: 0 the store is sound; 1 something is wrong " +
+		"with it; 2 it could not be checked.\n\nExample: couchrelay check --repair"
+}
+
+// Exit statuses of a check.
+const (
+	unsound   = 1
+	unchecked = 2
+)
+
+// statusError is an error with the exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (v statusError) Unwrap() error { return v.error }
+
+var errUnsound = statusError{errors.New("the store is not sound"), unsound}
+
+func (c *checkCommand) Run(w *window) error {
+	var s inspect.Summary
+	var err error
+	if c.Store == "" {
+		s, err = c.ask(w)
+	} else {
+		s, err = c.look(w)
+	}
+	switch {
+	case err != nil:
+		return statusError{err, unchecked}
+	case !s.Sound:
+		return errUnsound
+	}
+	return nil
+}
+
+// ask has a running service check its store.
+func (c *checkCommand) ask(w *window) (s inspect.Summary, err error) {
+	method := "GET"
+	if c.Repair {
+		method = "POST"
+	}
+	whole := false
+	err = c.stream(method, "/_node/_local/_check", func(body io.Reader) error {
+		for lines := json.NewDecoder(body); ; {
+			var line struct {
+				Finding *inspect.Told
+				Summary *inspect.Summary
+			}
+			err := lines.Decode(&line)
+			switch {
+			case err == io.EOF && whole:
+				return nil
+			case err != nil:
+				return fmt.Errorf("the service broke the check off: see its log (%w)", err)
+			case line.Finding != nil:
+				err = c.tell(w, *line.Finding)
+			case line.Summary != nil:
+				s, whole = *line.Summary, true
+				err = c.sum(w, s)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	return s, err
+}
+
+// look checks a store itself.
+func (c *checkCommand) look(w *window) (inspect.Summary, error) {
+	u, err := openUpkeep(c.Store, c.Config, c.KeyPrefix)
+	if err != nil {
+		return inspect.Summary{}, err
+	}
+	defer u.db.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := u.Check(ctx, c.Repair, func(t inspect.Told) error { return c.tell(w, t) })
+	if err != nil {
+		return s, err
+	}
+	return s, c.sum(w, s)
+}
+
+// openUpkeep opens a store without a service, with the keys of its values.
+func openUpkeep(name string, files []string, prefix string) (*upkeep, error) {
+	if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, "fdb:") {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	command := serveCommand{Config: files, Store: name, KeyPrefix: prefix, Port: -1}
+	layers, err := command.load()
+	if err != nil {
+		return nil, err
+	}
+	settings, err := layers.config()
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	settings.Secrets.MakeKey = false
+	logger := slog.New(slog.DiscardHandler)
+	db, err := openStore(name, settings.KeyPrefix, logger)
+	if errors.Is(err, embedded.ErrInUse) {
+		err = fmt.Errorf("%w: without --store the service that uses it is asked", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	u := &upkeep{db: sealing(db, settings, logger), root: rootOf(settings)}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := u.db.keeper.Check(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+// tell prints a finding.
+func (c *checkCommand) tell(w *window, t inspect.Told) error {
+	if c.JSON {
+		return w.object("finding", t)
+	}
+	then := "not repaired, since no other row says how it was"
+	switch {
+	case t.Repaired:
+		then = "repaired: " + t.Repair
+	case t.Repair != "" && c.Repair:
+		then = "changed meanwhile, and was left alone"
+	case t.Repair != "":
+		then = "--repair would " + t.Repair
+	}
+	_, err := fmt.Fprintf(w.to, "%s\n    %s; %s\n", t.Key, t.What, then)
+	return err
+}
+
+// sum prints the summary.
+func (c *checkCommand) sum(w *window, s inspect.Summary) error {
+	if c.JSON {
+		return w.object("summary", s)
+	}
+	text := fmt.Sprintf("%d rows in %.1f s", s.Rows, s.Seconds)
+	if s.Repaired > 0 {
+		text += fmt.Sprintf(", %d repaired", s.Repaired)
+	}
+	if text += ": sound"; !s.Sound {
+		text = strings.TrimSuffix(text, "sound") + fmt.Sprintf("%d things are wrong", s.Findings)
+	}
+	if s.Unsure > 0 {
+		text += fmt.Sprintf("; %d counters could not be judged while the store is in use", s.Unsure)
+	}
+	_, err := fmt.Fprintln(w.to, text)
+	return err
+}

@@ -1,0 +1,104 @@
+//go:build !fdb
+
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// newStoredRig is a service that keeps its store and its key in a directory, which is returned.
+func newStoredRig(t testing.TB) (*rig, string) {
+	command := serveCommand{Store: filepath.Join(t.TempDir(), "data")}
+	layers, err := command.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := layers.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "couchrelay", open: func() store {
+		db, err := openStore(command.Store, "couchrelay", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}}
+	r.start(c)
+	return r, command.Store
+}
+
+// checked runs a check, and demands its exit status and output.
+func checked(t *testing.T, status int, wants string, args ...string) string {
+	t.Helper()
+	out, _, err := typed(t, 0, append([]string{"check"}, args...)...)
+	said := out
+	if err != nil {
+		said += err.Error()
+	}
+	if exitStatus(err) != status || !strings.Contains(said, wants) {
+		t.Fatalf("check %s: status %d, %q; want %d, %q", args, exitStatus(err), said, status, wants)
+	}
+	return out
+}
+
+// TestCheck: a running service checks its store, and so does the command when none runs. What is damaged is told and
+// repaired.
+func TestCheck(t *testing.T) {
+	r, dir := newStoredRig(t)
+	for _, id := range []string{"a", "b", "c"} {
+		r.want(201, "PUT", "_replicator/"+id,
+			`{"source":"http://u:hunter2@127.0.0.1:1/`+id+`","target":"http://127.0.0.1:1/b"}`)
+	}
+	checked(t, 0, ": sound\n", "--server", r.url)
+	checked(t, unchecked, "--store", "--store", dir) // it is in use
+	ready := jobstore.KeysBelow(tuple.Subspace(tuple.Pack("couchrelay"))).Index
+	damage := func(db kv.Database) {
+		t.Helper()
+		err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
+			rows, err := tx.GetRange(ready.Range(), kv.RangeOptions{})
+			if err == nil {
+				tx.Clear(rows[len(rows)-1].Key)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(r.svc.db)
+	out := checked(t, unsound, `"mendable":1`, "--server", r.url, "--json")
+	var line struct {
+		Finding struct{ Key, What, Repair string }
+	}
+	if err := json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &line); err != nil ||
+		!strings.HasPrefix(line.Finding.Key, "index/") || line.Finding.Repair == "" {
+		t.Errorf("a finding is %+v, %v", line, err)
+	}
+	checked(t, unsound, "--repair would", "--server", r.url)
+	checked(t, 0, "1 repaired: sound\n", "--server", r.url, "--repair")
+	checked(t, 0, ": sound\n", "--server", r.url)
+	r.stop()
+	checked(t, unchecked, "no answer", "--server", r.url)
+	checked(t, 0, ": sound\n", "--store", dir)
+	db := r.open()
+	damage(db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, 0, "repaired: write the row", "--store", dir, "--repair")
+	checked(t, unchecked, "no such file", "--store", dir+"x")
+	if err := os.Remove(filepath.Join(dir, "secret.key")); err != nil {
+		t.Fatal(err)
+	}
+	checked(t, unchecked, "secret.key", "--store", dir)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"couchrelay/adapters/config"
+	"couchrelay/adapters/inspect"
+	"couchrelay/adapters/web/relay"
+	"couchrelay/core/check"
+	"couchrelay/core/kv/tuple"
+)
+
+// upkeep is relay.Upkeep of a service.
+type upkeep struct {
+	db   sealedStore
+	root tuple.Subspace
+}
+
+// rootOf is below which a service has its rows.
+func rootOf(c config.Config) tuple.Subspace { return tuple.Subspace(tuple.Pack(c.KeyPrefix)) }
+
+// checking is held during a check: one takes all that the disk can give.
+var checking sync.Mutex
+
+// Check is relay.Upkeep's.
+func (u *upkeep) Check(
+	ctx context.Context, repair bool, tell func(inspect.Told) error,
+) (inspect.Summary, error) {
+	if !checking.TryLock() {
+		return inspect.Summary{}, relay.ErrBusy
+	}
+	defer checking.Unlock()
+	return inspect.Run(ctx, u.inspection(repair, tell))
+}
+
+// inspection is a check of the store below the encryption.
+func (u *upkeep) inspection(repair bool, tell func(inspect.Told) error) inspect.Options {
+	return inspect.Options{
+		DB: u.db.store, Root: u.root, Open: u.db.sealed.Open, Repair: repair, Tell: tell,
+		Beside: []check.Section{u.db.keeper.Section()},
+	}
+}

@@ -1,0 +1,262 @@
+// Package check compares the rows of a store with each other: whether each row has the others that belong to it, and
+// each counter the number of what it counts. The packages that write rows say what belongs to them (Section); this
+// one goes through the store in pages, keeps the findings, and mends what follows from other rows.
+//
+// A Checker is stepped: each Step looks at a page of rows, with all reads from one reader. Where all steps read the
+// store as of one moment (Options.AtOnce), everything is compared. Where each step has a transaction of its own and
+// the store is in use, rows are compared within a page; what is summed up over pages may have changed in between, and
+// is not judged then.
+//
+// What a Checker keeps is a page of rows, some numbers for each account, each database and each attachment, and the
+// findings of the last step.
+package check
+
+import (
+	"bytes"
+	"slices"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// Section is the rows below a prefix, and what they have to be.
+type Section struct {
+	Space tuple.Subspace
+	// Row judges a row. It may be called again for the same row when a step is repeated, so all that it remembers is
+	// changed by Page.Later.
+	Row func(p *Page, key, value []byte)
+	// End, if set, judges what the rows came to. It is called once after the last one.
+	End func(p *Page)
+}
+
+// Options say what a Checker reads.
+type Options struct {
+	Root     tuple.Subspace // all rows of the store are below it
+	Sections []Section      // in the order in which they are looked at; none is within another
+	// Open returns what a value was before it was sealed. The error of one that cannot be opened is a finding.
+	Open func(key, value []byte) ([]byte, error)
+	// AtOnce says that all steps read the store as of one moment.
+	AtOnce bool
+}
+
+// Checker goes through a store once.
+type Checker struct {
+	Options
+	Summary
+	gaps  []kv.Range // of the root, in no section
+	part  int        // index of the section that is looked at; those behind are the gaps
+	at    []byte     // the first key of the part that was not looked at; nil at its beginning
+	limit int        // rows of the next page
+}
+
+// Summary is what a Checker has seen so far.
+type Summary struct {
+	Rows     int64 `json:"rows"`
+	Findings int64 `json:"findings"`
+	Mendable int64 `json:"mendable"` // of the findings
+	// Unsure is the number of sums that differ, but may have changed while they were counted.
+	Unsure int64 `json:"unsure"`
+}
+
+// Bounds of a page. One of large rows is followed by shorter ones.
+const (
+	maxRows   = 256
+	minRows   = 8
+	pageBytes = 2 << 20
+)
+
+// New returns a Checker that has seen nothing.
+func New(o Options) *Checker {
+	c := &Checker{Options: o, limit: maxRows}
+	spaces := make([]kv.Range, len(o.Sections))
+	for i, s := range o.Sections {
+		spaces[i] = kv.PrefixRange(s.Space)
+	}
+	slices.SortFunc(spaces, func(a, b kv.Range) int { return bytes.Compare(a.Begin, b.Begin) })
+	all := kv.PrefixRange(o.Root)
+	for _, s := range spaces {
+		c.gaps = append(c.gaps, kv.Range{Begin: all.Begin, End: s.Begin})
+		all.Begin = s.End
+	}
+	c.gaps = append(c.gaps, all)
+	return c
+}
+
+// Step looks at the next rows. It returns what it found, and whether nothing is left. After an error nothing has
+// happened, and the step can be repeated, with another reader unless the Checker reads at once.
+func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
+	if c.part == len(c.Sections)+len(c.gaps) {
+		return nil, true, nil
+	}
+	p := &Page{Checker: c, r: r, values: map[string][]byte{}}
+	at, row := c.current()
+	if c.at != nil {
+		at.Begin = c.at
+	}
+	rows, err := r.GetRange(at, kv.RangeOptions{Limit: c.limit})
+	if err != nil {
+		return nil, false, err
+	}
+	size := 0
+	for _, pair := range rows {
+		size += len(pair.Key) + len(pair.Value)
+		p.values[string(pair.Key)] = pair.Value
+	}
+	for _, pair := range rows {
+		p.begin(pair)
+		row(p, pair.Key, pair.Value)
+	}
+	last := len(rows) < c.limit
+	if p.run(); last && c.part < len(c.Sections) && c.Sections[c.part].End != nil {
+		p.begin(kv.KeyValue{})
+		c.Sections[c.part].End(p)
+		p.run()
+	}
+	if p.err != nil {
+		return nil, false, p.err
+	}
+	c.count(p, int64(len(rows)), size)
+	if c.at = nil; last {
+		c.part++
+	} else {
+		c.at = kv.KeyAfter(rows[len(rows)-1].Key)
+	}
+	return p.found, c.part == len(c.Sections)+len(c.gaps), nil
+}
+
+// current is the part that is looked at.
+func (c *Checker) current() (kv.Range, func(p *Page, key, value []byte)) {
+	if c.part < len(c.Sections) {
+		s := c.Sections[c.part]
+		return kv.PrefixRange(s.Space), s.Row
+	}
+	return c.gaps[c.part-len(c.Sections)], func(p *Page, key, _ []byte) {
+		p.Report(key, "no row of the service has such a key")
+	}
+}
+
+func (c *Checker) count(p *Page, rows int64, size int) {
+	c.Rows += rows
+	c.Unsure += p.unsure
+	for i := range p.found {
+		c.Findings++
+		if p.found[i].Mends() {
+			c.Mendable++
+		}
+	}
+	if size > pageBytes {
+		c.limit = max(minRows, c.limit/2)
+	} else {
+		c.limit = min(maxRows, 2*c.limit)
+	}
+}
+
+// Page is the look at some rows.
+type Page struct {
+	*Checker
+	r      kv.Reader
+	err    error // of the first read that failed; what was found is worth nothing then
+	values map[string][]byte
+	later  []func()
+	found  []Finding
+	unsure int64
+	seen   evidence // of the row that is judged
+}
+
+// begin is called before a row is judged.
+func (p *Page) begin(row kv.KeyValue) {
+	p.seen = evidence{}
+	if row.Key != nil {
+		p.seen.rows = append(p.seen.rows, row)
+	}
+}
+
+// run does what was left for later.
+func (p *Page) run() {
+	if p.err == nil {
+		for _, f := range p.later {
+			p.begin(kv.KeyValue{})
+			f()
+		}
+	}
+	p.later = nil
+}
+
+// Later has f called once the page is done without an error, in the order of the calls. f may report, but not read.
+func (p *Page) Later(f func()) { p.later = append(p.later, f) }
+
+// Prefetch names rows that will be read.
+func (p *Page) Prefetch(keys [][]byte, ranges []kv.Range) { p.r.Prefetch(keys, ranges) }
+
+// Get reads a row as it is stored, nil if there is none.
+func (p *Page) Get(key []byte) []byte {
+	value, known := p.values[string(key)]
+	if !known && p.err == nil {
+		if value, p.err = p.r.Get(key); len(p.values) < 16*maxRows {
+			p.values[string(key)] = value
+		}
+	}
+	p.seen.rows = append(p.seen.rows, kv.KeyValue{Key: key, Value: value})
+	return value
+}
+
+// Has reports whether there is a row.
+func (p *Page) Has(key []byte) bool { return p.Get(key) != nil }
+
+// Range reads up to limit rows as they are stored.
+func (p *Page) Range(at kv.Range, limit int) []kv.KeyValue {
+	if p.err != nil {
+		return nil
+	}
+	var rows []kv.KeyValue
+	if rows, p.err = p.r.GetRange(at, kv.RangeOptions{Limit: limit}); p.err != nil {
+		return nil
+	}
+	p.seen.ranges = append(p.seen.ranges, span{at, limit, rows})
+	return rows
+}
+
+// Plain returns the value of a row before it was sealed. ok is false if it does not open, which is reported where the
+// row itself is judged.
+func (p *Page) Plain(key, value []byte) (plain []byte, ok bool) {
+	if p.Open == nil || value == nil {
+		return value, value != nil
+	}
+	plain, err := p.Open(key, value)
+	return plain, err == nil
+}
+
+// Opens reports a row whose value does not open, and returns the value if it does.
+func (p *Page) Opens(key, value []byte) (plain []byte, ok bool) {
+	if p.Open == nil {
+		return value, true
+	}
+	plain, err := p.Open(key, value)
+	if err != nil {
+		p.Report(key, "the value cannot be read: "+err.Error())
+	}
+	return plain, err == nil
+}
+
+// Report notes that something is wrong with a row which does not follow from others. It stays as it is.
+func (p *Page) Report(key []byte, what string) { p.Mend(key, what, Mend{}) }
+
+// Mend notes that something is wrong with a row, and what puts it right as long as all rows that were read for the row
+// that is judged are as they were.
+func (p *Page) Mend(key []byte, what string, m Mend) {
+	p.found = append(p.found, Finding{
+		Key: Readable(p.Root, key), What: what, Repair: m.What, key: key, mend: m, seen: p.seen.clone(),
+	})
+}
+
+// Sum reports a row whose number is not what was counted, and puts the difference right. Unless everything is read at
+// once it may have changed in between, and no more is known.
+func (p *Page) Sum(key []byte, got, want int64, what string) {
+	switch {
+	case got == want:
+	case !p.AtOnce:
+		p.unsure++
+	default:
+		p.Mend(key, what, Mend{What: "add the difference", Add: want - got, Sum: key})
+	}
+}
