@@ -73,6 +73,8 @@ type Options struct {
 	Logger *slog.Logger // for Pebble's messages and the store's failure; nil: none
 	Cache  int64        // bytes of memory for blocks read from the disk; 0 or less: 64 MiB
 	FS     vfs.FS       // the file system, for tests; nil: the system's
+
+	restored func(*Database) error // writes the rows of a store that is restored, before it is loaded
 }
 
 // window is the age from which on a transaction is too old to read and to commit. The conflict log reaches
@@ -144,7 +146,15 @@ func open(dir string, o Options) (db *Database, err error) {
 		db.cache.Unref()
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := errors.Join(db.load(), db.failure.err()); err != nil {
+	if o.restored != nil {
+		if err := db.whileGood(func() error { return o.restored(db) }); err != nil {
+			if db.failure.err() != nil {
+				return nil, err // goroutines of Pebble may have stopped for good
+			}
+			return nil, errors.Join(err, db.closePebble())
+		}
+	}
+	if err := errors.Join(db.load(o.restored != nil), db.failure.err()); err != nil {
 		return nil, errors.Join(err, db.closePebble())
 	}
 	db.failure.arm()

@@ -20,10 +20,9 @@ import (
 // checkCommand checks a store.
 type checkCommand struct {
 	remote
-	Store     string   `help:"Open this store itself, instead of asking a service." placeholder:"STORE"`
-	Config    []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
-	KeyPrefix string   `help:"Name below which all keys lie, for --store." placeholder:"NAME"`
-	Repair    bool     `help:"Put right what follows from other rows."`
+	opening
+	Store  string `help:"Open this store itself, instead of asking a service." placeholder:"STORE"`
+	Repair bool   `help:"Put right what follows from other rows."`
 }
 
 // Help is kong's.
@@ -102,7 +101,7 @@ func (c *checkCommand) ask(w *window) (s inspect.Summary, err error) {
 
 // look checks a store itself.
 func (c *checkCommand) look(w *window) (inspect.Summary, error) {
-	u, err := openUpkeep(c.Store, c.Config, c.KeyPrefix)
+	u, err := openUpkeep(c.Store, c.opening, true)
 	if err != nil {
 		return inspect.Summary{}, err
 	}
@@ -116,12 +115,12 @@ func (c *checkCommand) look(w *window) (inspect.Summary, error) {
 	return s, c.sum(w, s)
 }
 
-// openUpkeep opens a store without a service, with the keys of its values.
-func openUpkeep(name string, files []string, prefix string) (*upkeep, error) {
+// openUpkeep opens a store without a service, with the keys of its values if they are needed.
+func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, "fdb:") {
 		return nil, fmt.Errorf("--store: %w", err)
 	}
-	command := serveCommand{Config: files, Store: name, KeyPrefix: prefix, Port: -1}
+	command := serveCommand{Config: o.Config, Store: name, KeyPrefix: o.KeyPrefix, Port: -1}
 	layers, err := command.load()
 	if err != nil {
 		return nil, err
@@ -139,7 +138,10 @@ func openUpkeep(name string, files []string, prefix string) (*upkeep, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upkeep{db: sealing(db, settings, logger), root: rootOf(settings)}
+	u := &upkeep{sealing(db, settings, logger), settings.KeyPrefix}
+	if !keys {
+		return u, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := u.db.keeper.Check(ctx); err != nil {

@@ -17,7 +17,13 @@ import (
 
 // newStoredRig is a service that keeps its store and its key in a directory, which is returned.
 func newStoredRig(t testing.TB) (*rig, string) {
-	command := serveCommand{Store: filepath.Join(t.TempDir(), "data")}
+	dir := filepath.Join(t.TempDir(), "data")
+	return onStore(t, dir), dir
+}
+
+// onStore is a service on the store and the key in a directory.
+func onStore(t testing.TB, dir string) *rig {
+	command := serveCommand{Store: dir}
 	layers, err := command.load()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +40,7 @@ func newStoredRig(t testing.TB) (*rig, string) {
 		return db
 	}}
 	r.start(c)
-	return r, command.Store
+	return r
 }
 
 // checked runs a check, and demands its exit status and output.

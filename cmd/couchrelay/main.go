@@ -49,6 +49,9 @@ type serviceCommands struct {
 // storeCommands are those that look after the store.
 type storeCommands struct {
 	Check checkCommand `cmd:"" group:"The store" help:"Check that all rows of the store fit together, and repair it."`
+
+	Backup  backupCommand  `cmd:"" group:"The store" help:"Write a backup of the embedded store."`
+	Restore restoreCommand `cmd:"" group:"The store" help:"Make an embedded store of a backup."`
 }
 
 type versionCommand struct{}

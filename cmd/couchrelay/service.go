@@ -164,7 +164,7 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
-		Upkeep:    &upkeep{s.db, rootOf(s.started)},
+		Upkeep:    &upkeep{s.db, s.started.KeyPrefix},
 		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
 			s.mu.Lock()

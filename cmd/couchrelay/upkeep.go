@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"couchrelay/adapters/config"
 	"couchrelay/adapters/inspect"
 	"couchrelay/adapters/web/relay"
 	"couchrelay/core/check"
@@ -13,12 +12,12 @@ import (
 
 // upkeep is relay.Upkeep of a service.
 type upkeep struct {
-	db   sealedStore
-	root tuple.Subspace
+	db     sealedStore
+	prefix string
 }
 
-// rootOf is below which a service has its rows.
-func rootOf(c config.Config) tuple.Subspace { return tuple.Subspace(tuple.Pack(c.KeyPrefix)) }
+// rootOf is where a service has its rows.
+func rootOf(keyPrefix string) tuple.Subspace { return tuple.Subspace(tuple.Pack(keyPrefix)) }
 
 // checking is held during a check: one takes all that the disk can give.
 var checking sync.Mutex
@@ -37,7 +36,7 @@ func (u *upkeep) Check(
 // inspection is a check of the store below the encryption.
 func (u *upkeep) inspection(repair bool, tell func(inspect.Told) error) inspect.Options {
 	return inspect.Options{
-		DB: u.db.store, Root: u.root, Open: u.db.sealed.Open, Repair: repair, Tell: tell,
+		DB: u.db.store, Root: rootOf(u.prefix), Open: u.db.sealed.Open, Repair: repair, Tell: tell,
 		Beside: []check.Section{u.db.keeper.Section()},
 	}
 }

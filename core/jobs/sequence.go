@@ -109,6 +109,26 @@ func (k Keys) Incarnate(tx kv.Tx) (int64, error) {
 	return n + 1, nil
 }
 
+// Reincarnate raises the incarnation of a store that was restored from a backup: changes to come are after all that the
+// store has, and after those that it had before it was lost, whatever clocks say. It does nothing to a queue that has
+// no incarnation.
+func (k Keys) Reincarnate(tx kv.Tx) error {
+	row, err := tx.Get(k.Incarnation)
+	if err != nil || row == nil {
+		return err
+	}
+	n, _, err := decodeIncarnation(row)
+	if err != nil {
+		return err
+	}
+	beat, err := k.newestBeat(tx)
+	if err != nil {
+		return err
+	}
+	tx.Set(k.Incarnation, tuple.AppendInt(tuple.AppendInt(nil, n+1), beat))
+	return nil
+}
+
 // decodeIncarnation reads the row of the incarnation, which also has the version of the newest heartbeat when it was
 // raised: that is of the cluster before, and no sign that the versions have gone back once more.
 func decodeIncarnation(row []byte) (n, beat int64, err error) {

@@ -17,6 +17,9 @@ import (
 const (
 	schemaVersion = 2
 	sealedSchema  = 3
+
+	// NewestSchema is the highest version that this release knows.
+	NewestSchema = sealedSchema
 )
 
 var (
@@ -59,6 +62,15 @@ func Init(tx kv.Tx, root tuple.Subspace, newUUID string) (uuid string, err error
 	}
 	tx.Set(keys.UUID, []byte(newUUID))
 	return newUUID, nil
+}
+
+// Identity reads what a backup is told apart by: the server's UUID, and the version of the layout.
+func Identity(r kv.Reader, k Keys) (uuid string, schema int64, err error) {
+	values, err := r.GetAll([][]byte{k.UUID, k.Schema})
+	if err != nil {
+		return "", 0, err
+	}
+	return string(values[0]), number(values[1]), nil
 }
 
 // Sealed notes that the store encrypts values from now on, so that releases do not start which cannot read them.

@@ -96,6 +96,7 @@ func (s *service) routes() []web.Route {
 		{Method: "DELETE", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.drop)},
 		{Method: "GET", Path: checkPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.check)},
 		{Method: "POST", Path: checkPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.repair)},
+		{Method: "POST", Path: backupPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.backup)},
 		{Method: "GET", Path: "/_node/{node}", Handler: s.oneNode},
 		{Method: "GET", Path: "/_node/{node}/_stats", Handler: configAPI{s}.forThis(monitor{s}.stats)},
 		{Method: "GET", Path: "/_node/{node}/_stats/{metric...}", Handler: configAPI{s}.forThis(monitor{s}.stats)},

@@ -142,7 +142,8 @@ func (backend) Roles() node.Roles { return node.Replication }
 // TestNodesWithoutRole: a node without the role api_frontend answers operators, and nothing else.
 func TestNodesWithoutRole(t *testing.T) {
 	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
-		"/_node/{node}/{part...}", rekeyPath, checkPath, configPath, configPath + "/_reload", configPath + "/{section}",
+		"/_node/{node}/{part...}", rekeyPath, checkPath, backupPath,
+		configPath, configPath + "/_reload", configPath + "/{section}",
 		configPath + "/{section}/{key...}", "/_node/{node}/_stats", "/_node/{node}/_stats/{metric...}",
 		"/_node/{node}/_system", "/_node/{node}/_prometheus"}
 	store := jobstore.New(tuple.Subspace("service"), jobstore.DefaultConfig(repid.Server{}))

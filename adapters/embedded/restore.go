@@ -1,0 +1,157 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// unfinishedKey is in a store that is being restored. Its last write removes it.
+var unfinishedKey = []byte("\xffunfinished")
+
+// Errors of stores that are restored.
+var (
+	// ErrUnfinished means that a restore was broken off. The store is of no use.
+	ErrUnfinished = errors.New("a restore into this directory did not come to its end: remove all files in it but " +
+		"secret.key, and restore again")
+	// ErrNotEmpty means that there is something where a store is to be restored.
+	ErrNotEmpty = errors.New("the directory is not empty; a store is restored into an empty one")
+)
+
+// beside are files that may be in the directory of a store that is restored.
+var beside = map[string]bool{"lost+found": true, "secret.key": true}
+
+// restoreBytes is about how many bytes of rows are written at once.
+const restoreBytes = 4 << 20
+
+// Restore makes a store in an empty directory, of the rows that fill puts in ascending order, and of what finish does
+// with the store then. Versions go on above the one that is given. Until all has succeeded nothing opens the store,
+// also after a crash; after an error no file is left.
+func Restore(dir string, o Options, version int64, fill func(put func(key, value []byte) error) error,
+	finish func(*Database) error) error {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	err := restore(dir, o, version, fill, finish)
+	if err != nil && !errors.Is(err, ErrNotEmpty) && !errors.Is(err, ErrInUse) {
+		err = errors.Join(err, clean(dir, o.FS))
+	}
+	if err != nil {
+		return fmt.Errorf("restore into %s: %w", dir, err)
+	}
+	return nil
+}
+
+func restore(dir string, o Options, version int64, fill func(put func(key, value []byte) error) error,
+	finish func(*Database) error) error {
+	if err := o.FS.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	names, err := o.FS.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !beside[name] {
+			return fmt.Errorf("%w: there is %q", ErrNotEmpty, name)
+		}
+	}
+	lock, err := pebble.LockDirectory(dir, o.FS)
+	if err != nil {
+		return lockError(err)
+	}
+	if err := lock.Close(); err != nil { // its file makes the directory that of a store
+		return err
+	}
+	o.restored = func(db *Database) error { return db.fill(version, fill) }
+	db, err := open(dir, o)
+	if err != nil {
+		return err
+	}
+	if err := finish(db); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	last := func() error { return db.pebble.Delete(unfinishedKey, pebble.Sync) }
+	if err := db.whileGood(last); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return db.Close()
+}
+
+// clean removes the files of a store that was not restored.
+func clean(dir string, files vfs.FS) error {
+	names, err := files.List(dir)
+	for _, name := range names {
+		if !beside[name] {
+			err = errors.Join(err, files.RemoveAll(files.PathJoin(dir, name)))
+		}
+	}
+	return err
+}
+
+// whileGood calls f, which may wait for ever once the store has failed.
+func (db *Database) whileGood(f func() error) error {
+	db.failure.arm()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			if r := recover(); r != nil { // Pebble panics when it cannot write its log
+				err = fmt.Errorf("%v", r)
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	select {
+	case err := <-done:
+		return errors.Join(err, db.failure.err())
+	case <-db.failure.happened:
+		return db.failure.err()
+	}
+}
+
+// fill writes the rows of a restored store, and its own.
+func (db *Database) fill(version int64, rows func(put func(key, value []byte) error) error) error {
+	if err := db.pebble.Set(unfinishedKey, nil, pebble.Sync); err != nil {
+		return err
+	}
+	batch := db.pebble.NewBatch()
+	flush := func(o *pebble.WriteOptions) error {
+		err := batch.Commit(o)
+		batch.Reset()
+		return err
+	}
+	err := rows(func(key, value []byte) error {
+		if len(key) == 0 || key[0] == 0xff {
+			return fmt.Errorf("the row %q is none of a store", key)
+		}
+		if err := batch.Set(key, value, nil); err != nil {
+			return err
+		}
+		if batch.Len() < restoreBytes {
+			return nil
+		}
+		return flush(pebble.NoSync)
+	})
+	if err != nil {
+		return err
+	}
+	if err := flush(pebble.NoSync); err != nil {
+		return err
+	}
+	if err := db.pebble.Flush(); err != nil { // all rows are on the disk
+		return err
+	}
+	own := binary.BigEndian.AppendUint64(nil, uint64(version))
+	if err := batch.Set(versionKey, own, nil); err != nil {
+		return err
+	}
+	if err := batch.Set(formatKey, fmt.Appendf(nil, "%s%d", formatName, format), nil); err != nil {
+		return err
+	}
+	return flush(pebble.Sync)
+}

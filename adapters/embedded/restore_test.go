@@ -1,0 +1,217 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"couchrelay/core/kv"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// rowsOf fills a store that is restored with so many rows of a kilobyte.
+func rowsOf(n int) func(put func(key, value []byte) error) error {
+	return func(put func(key, value []byte) error) error {
+		for i := range n {
+			if err := put(fmt.Appendf(nil, "row/%06d", i), bytes.Repeat([]byte{'x'}, 1000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func nothing(*Database) error { return nil }
+
+// count is the number of rows of a store.
+func count(t testing.TB, db *Database) (n int) {
+	t.Helper()
+	m, err := db.Moment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := m.Rows(func(_, _ []byte) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestMoment: a moment shows what was committed before it, whatever comes later, and also when it is old.
+func TestMoment(t *testing.T) {
+	db := mustOpen(t, t.TempDir(), Options{})
+	defer mustClose(t, db)
+	for i := range rowsAtOnce + 10 {
+		if i%1000 == 0 {
+			do(t, db, func(tx kv.Tx) {
+				for n := range min(1000, rowsAtOnce+10-i) {
+					tx.Set(fmt.Appendf(nil, "k%06d", i+n), []byte("old"))
+				}
+			})
+		}
+	}
+	m, err := db.Moment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, db, func(tx kv.Tx) {
+		tx.ClearRange(kv.Range{Begin: []byte("k"), End: []byte("k000100")})
+		tx.Set([]byte("k000200"), []byte("new"))
+		tx.Set([]byte("z"), nil)
+	})
+	n := 0
+	err = m.Rows(func(key, value []byte) error {
+		if want := fmt.Sprintf("k%06d", n); string(key) != want || string(value) != "old" {
+			return fmt.Errorf("row %d is %s: %s", n, key, value)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != rowsAtOnce+10 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	values, err := m.GetAll([][]byte{[]byte("k000200"), []byte("z")})
+	if err != nil || string(values[0]) != "old" || values[1] != nil {
+		t.Errorf("%q, %v", values, err)
+	}
+	rows, err := m.GetRange(kv.Range{End: []byte{0xff}}, kv.RangeOptions{Limit: 3})
+	if err != nil || len(rows) != 3 || string(rows[0].Key) != "k000000" {
+		t.Errorf("%q, %v", rows, err)
+	}
+	if m.Version() == 0 {
+		t.Error("it has no version")
+	}
+	m.Close()
+	if got := count(t, db); got != rowsAtOnce+10-100+1 {
+		t.Errorf("there are %d rows now", got)
+	}
+}
+
+// TestRestore: a restored store has the rows, goes on above the version, and can be opened again.
+func TestRestore(t *testing.T) {
+	dir := t.TempDir() + "/new"
+	const version = 9e15
+	err := Restore(dir, Options{}, version, rowsOf(10_000), func(db *Database) error {
+		return set(db, "finished", "yes")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := mustOpen(t, dir, Options{})
+	defer mustClose(t, db)
+	if n := count(t, db); n != 10_001 {
+		t.Errorf("there are %d rows", n)
+	}
+	got, err := kv.Run(bg, db, func(tx kv.Tx) (int64, error) { return tx.ReadVersion() })
+	if err != nil || got <= version {
+		t.Errorf("the version is %d, %v", got, err)
+	}
+	again := Restore(dir, Options{}, 1, rowsOf(1), nothing)
+	if !errors.Is(again, ErrNotEmpty) && !errors.Is(again, ErrInUse) {
+		t.Errorf("restored over a store: %v", again)
+	}
+}
+
+// TestRestoreThatFails: after an error nothing is left but what was there.
+func TestRestoreThatFails(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		fill   func(put func(key, value []byte) error) error
+		finish func(*Database) error
+	}{
+		"rows": {func(put func(key, value []byte) error) error {
+			return errors.Join(rowsOf(5000)(put), broken)
+		}, nothing},
+		"finish":      {rowsOf(10), func(*Database) error { return broken }},
+		"foreign row": {func(put func(key, value []byte) error) error { return put([]byte("\xffx"), nil) }, nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			if err := fs.MkdirAll("dir", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			f, err := fs.Create(fs.PathJoin("dir", "secret.key"), vfs.WriteCategoryUnspecified)
+			if err != nil || f.Close() != nil {
+				t.Fatal(err)
+			}
+			err = Restore("dir", Options{FS: fs}, 1, c.fill, c.finish)
+			if err == nil || name != "foreign row" && !errors.Is(err, broken) {
+				t.Errorf("the error is %v", err)
+			}
+			if names, _ := fs.List("dir"); fmt.Sprint(names) != "[secret.key]" {
+				t.Errorf("there are %v", names)
+			}
+			if err := Restore("dir", Options{FS: fs}, 1, rowsOf(3), nothing); err != nil {
+				t.Errorf("restored again: %v", err)
+			}
+		})
+	}
+}
+
+// TestRestoreOntoFullDisk: the error comes at once, and names the disk's.
+func TestRestoreOntoFullDisk(t *testing.T) {
+	for name, hook := range map[string]func(op, name string) error{
+		"log": failing("write", ".log", errDisk), "table": failing("write", ".sst", errDisk),
+		"everything": failingLater(5, errDisk),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := &faultyFS{FS: vfs.NewMem()}
+			armed := false
+			err := Restore("dir", Options{FS: fs}, 1, func(put func(key, value []byte) error) error {
+				if !armed {
+					armed = true
+					fs.set(hook)
+				}
+				return rowsOf(20_000)(put)
+			}, nothing)
+			if !errors.Is(err, errDisk) && (err == nil || !strings.Contains(err.Error(), errDisk.Error())) {
+				t.Errorf("the error is %v", err)
+			}
+			fs.set(nil)
+			if names, _ := fs.List("dir"); len(names) > 0 {
+				t.Errorf("there are %v", names)
+			}
+		})
+	}
+}
+
+// TestRestoreThatCrashes: after a crash at any moment the directory has the whole store, or is refused.
+func TestRestoreThatCrashes(t *testing.T) {
+	for at := 0; ; at++ {
+		mem := vfs.NewCrashableMem()
+		fs := &faultyFS{FS: mem}
+		writes, crashed := 0, (*vfs.MemFS)(nil)
+		fs.set(func(string, string) error {
+			if writes++; writes == at+1 {
+				crashed = mem.CrashClone(vfs.CrashCloneCfg{})
+			}
+			return nil
+		})
+		if err := Restore("dir", Options{FS: fs}, 1, rowsOf(500), nothing); err != nil {
+			t.Fatal(err)
+		}
+		if crashed == nil {
+			if at < 10 {
+				t.Errorf("there are %d writes", at)
+			}
+			return
+		}
+		if names, err := crashed.List("dir"); err != nil || len(names) == 0 {
+			continue // nothing was begun
+		}
+		db, err := Open("dir", Options{FS: crashed})
+		switch {
+		case errors.Is(err, ErrUnfinished):
+		case err != nil:
+			t.Fatalf("crash at write %d: %v", at, err)
+		default:
+			if n := count(t, db); n != 500 && n != 0 { // 0: the marker was not on the disk yet
+				t.Fatalf("crash at write %d: %d rows", at, n)
+			}
+			mustClose(t, db)
+		}
+	}
+}

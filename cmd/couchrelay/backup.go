@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"couchrelay/adapters/archive"
+	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/inspect"
+	"couchrelay/adapters/web/relay"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+)
+
+// opening are the flags of commands that open a store themselves.
+type opening struct {
+	Config    []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
+	KeyPrefix string   `help:"Name below which all keys lie, for --store." placeholder:"NAME"`
+}
+
+// backupCommand writes a backup.
+type backupCommand struct {
+	remote
+	opening
+	Store string `help:"Open this store itself, instead of asking a service." placeholder:"DIRECTORY"`
+	File  string `arg:"" help:"The backup, which is replaced once the new one is whole; - for standard output."`
+}
+
+// Help is kong's.
+func (backupCommand) Help() string {
+	return "Writes the embedded store as of one moment into a file, while the service goes on. Credentials stay " +
+		"encrypted in it, and their key is not in it: keep a copy of secret.key apart. A store on FoundationDB is " +
+		"backed up with fdbbackup.\n\nExample: couchrelay backup /backups/relay.backup"
+}
+
+func (c *backupCommand) Run(w *window) error {
+	began := time.Now()
+	if c.File == "-" {
+		_, err := c.write(w.to)
+		return err
+	}
+	tail, err := replaceFile(c.File, c.write)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return w.object("backup", tail)
+	}
+	_, err = fmt.Fprintf(w.to, "%d rows, %d bytes in %.1f s: %s\n", tail.Rows, tail.Bytes,
+		time.Since(began).Seconds(), c.File)
+	return err
+}
+
+// replaceFile has a file written under another name, and gives it its own once it is whole and on the disk. After an
+// error nothing is left of it.
+func replaceFile(path string, write func(io.Writer) (archive.Tail, error)) (tail archive.Tail, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return tail, err
+	}
+	tail, err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return tail, fmt.Errorf("no backup was written: %w", err)
+	}
+	return tail, nil
+}
+
+// syncDirectory makes what became of the names in a directory durable.
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// write writes the backup of a store, or of a service.
+func (c *backupCommand) write(to io.Writer) (tail archive.Tail, err error) {
+	if c.Store != "" {
+		u, err := openUpkeep(c.Store, c.opening, false)
+		if err != nil {
+			return tail, err
+		}
+		defer u.db.Close()
+		return u.Backup(context.Background(), to)
+	}
+	err = c.stream("POST", "/_node/_local/_backup", func(body io.Reader) error {
+		copied := bufio.NewWriterSize(to, 1<<20)
+		if tail, err = passOn(io.TeeReader(body, copied)); err != nil {
+			return err
+		}
+		return copied.Flush()
+	})
+	return tail, err
+}
+
+// passOn reads a backup to its end, so that one which is not whole is none.
+func passOn(r io.Reader) (archive.Tail, error) {
+	a, err := archive.NewReader(r)
+	for err == nil {
+		_, _, err = a.Next()
+	}
+	if err != io.EOF {
+		return archive.Tail{}, fmt.Errorf("what the service sent: %w", err)
+	}
+	return a.Tail(), nil
+}
+
+// Backup is relay.Upkeep's.
+func (u *upkeep) Backup(ctx context.Context, to io.Writer) (tail archive.Tail, err error) {
+	moments, can := u.db.store.(inspect.Moments)
+	if !can {
+		return tail, relay.ErrNoBackup
+	}
+	moment, err := moments.Moment()
+	if err != nil {
+		return tail, err
+	}
+	defer moment.Close()
+	h := archive.Head{Release: version, Made: time.Now().UTC().Truncate(time.Second), KeyPrefix: u.prefix,
+		Version: moment.Version()}
+	if h.UUID, h.Schema, err = jobstore.Identity(moment, jobstore.KeysBelow(rootOf(u.prefix))); err != nil {
+		return tail, err
+	}
+	buffered := bufio.NewWriterSize(to, 1<<20)
+	w, err := archive.NewWriter(buffered, h)
+	if err != nil {
+		return tail, err
+	}
+	if err := moment.Rows(func(key, value []byte) error {
+		return errors.Join(ctx.Err(), w.Row(key, value))
+	}); err != nil {
+		return tail, err
+	}
+	if tail, err = w.Close(); err == nil {
+		err = buffered.Flush()
+	}
+	return tail, err
+}
+
+// restoreCommand makes a store of a backup.
+type restoreCommand struct {
+	opening
+	Store string `required:"" help:"Empty directory, which the store is made in." placeholder:"DIRECTORY"`
+	JSON  bool   `name:"json" help:"Print a JSON object for each finding and for the summary."`
+	File  string `arg:"" help:"The backup; - for standard input."`
+}
+
+// Help is kong's.
+func (restoreCommand) Help() string {
+	return "Makes a store of a backup, in an empty directory, and checks it. Put the key of the store's credentials, " +
+		"secret.key, into the directory, or where [secrets] key_file says, before that. Exit status: as " +
+		"that of check.\n\nExample: couchrelay restore /backups/relay.backup --store /var/lib/couchrelay"
+}
+
+func (c *restoreCommand) Run(w *window) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := c.restore(ctx, w); err != nil {
+		return statusError{err, unchecked}
+	}
+	look := checkCommand{remote: remote{JSON: c.JSON}, Store: c.Store, opening: c.opening}
+	return look.Run(w)
+}
+
+// restore makes the store.
+func (c *restoreCommand) restore(ctx context.Context, w *window) error {
+	file := os.Stdin
+	if c.File != "-" {
+		var err error
+		if file, err = os.Open(c.File); err != nil {
+			return err
+		}
+		defer file.Close()
+	}
+	a, err := archive.NewReader(bufio.NewReaderSize(file, 1<<20))
+	if err != nil {
+		return err
+	}
+	if a.Head.Schema > jobstore.NewestSchema {
+		return jobstore.ErrSchema
+	}
+	fill := func(put func(key, value []byte) error) error {
+		for {
+			key, value, err := a.Next()
+			switch {
+			case err == io.EOF:
+				return nil
+			case err != nil:
+				return err
+			}
+			if err := errors.Join(ctx.Err(), put(key, value)); err != nil {
+				return err
+			}
+		}
+	}
+	err = embedded.Restore(c.Store, embedded.Options{}, a.Head.Version, fill, func(db *embedded.Database) error {
+		return reincarnate(ctx, db, a.Head.KeyPrefix)
+	})
+	if err != nil || c.JSON {
+		return err
+	}
+	_, err = fmt.Fprintf(w.to, "%d rows of %s, server uuid %s, restored into %s\n", a.Tail().Rows,
+		a.Head.Made.Format(time.RFC3339), a.Head.UUID, c.Store)
+	return err
+}
+
+// reincarnate has changes of jobs come after all that there were before the backup, and after those that were lost with
+// the store.
+func reincarnate(ctx context.Context, db kv.Database, prefix string) error {
+	return kv.Do(ctx, db, func(tx kv.Tx) error {
+		return jobstore.KeysBelow(rootOf(prefix)).Jobs.Reincarnate(tx)
+	})
+}

@@ -1,0 +1,241 @@
+//go:build !fdb
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"couchrelay/adapters/archive"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+)
+
+// typedIn types a command that must end with a status, and returns what it printed and its error.
+func typedIn(t *testing.T, status int, line ...string) string {
+	t.Helper()
+	out, _, err := typed(t, 0, line...)
+	if err != nil {
+		out += err.Error()
+	}
+	if exitStatus(err) != status {
+		t.Fatalf("%s: status %d, want %d: %s", line, exitStatus(err), status, out)
+	}
+	return out
+}
+
+// restored is the directory of a store that is made of a backup, with the key of another one. It has been checked.
+func restored(t *testing.T, file, key string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := os.ReadFile(filepath.Join(key, "secret.key"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "secret.key"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := typedIn(t, 0, "restore", file, "--store", dir); !strings.Contains(out, ": sound\n") {
+		t.Errorf("restore prints %q", out)
+	}
+	return dir
+}
+
+// incarnation is that of a store.
+func incarnation(t *testing.T, r *rig) int64 {
+	t.Helper()
+	n, err := kv.Run(t.Context(), r.svc.db, func(tx kv.Tx) (int64, error) {
+		return jobstore.Incarnate(tx, jobstore.KeysBelow(rootOf("couchrelay")))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestBackupUnderLoad: backups that are taken while documents come and complete, the key changes, an older store is
+// indexed and a deleted database is swept are sound, and a service on the last one has every document that was written
+// before it, and completes it.
+func TestBackupUnderLoad(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.source, r.target = r.sandbox(), r.sandbox()
+	r.fill(20)
+	r.want(201, "PUT", "old%2F_replicator", "")
+	var bulk []string
+	for i := range 300 {
+		bulk = append(bulk,
+			fmt.Sprintf(`{"_id":"o%d","source":"http://127.0.0.1:1/a%d","target":"http://127.0.0.1:1/b"}`, i, i))
+	}
+	r.want(201, "POST", "old%2F_replicator/_bulk_docs", `{"docs":[`+strings.Join(bulk, ",")+`]}`)
+	r.stop()
+	age(t, r)
+	r.start(r.svc.started)
+	ask := func(method, path, body string) int { status, _ := r.call(method, path, body); return status }
+	var written atomic.Int64
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	load.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			n := written.Load()
+			body := fmt.Sprintf(`{"source":%q,"target":%q,"create_target":true}`, r.source.url+"db",
+				fmt.Sprint(r.target.url, "copy", n))
+			if status := ask("PUT", fmt.Sprint("_replicator/load", n), body); status != 201 {
+				t.Errorf("document %d is answered %d", n, status)
+				return
+			}
+			written.Add(1)
+		}
+	})
+	before := int64(0)
+	var files []string
+	for i, meanwhile := range []func(){
+		func() {},
+		func() { ask("POST", "_node/_local/_rekey", "") },
+		func() { ask("DELETE", "old%2F_replicator", "") },
+	} {
+		r.await("some documents", func() bool { return written.Load() >= before+5 })
+		before = written.Load()
+		meanwhile()
+		files = append(files, filepath.Join(t.TempDir(), fmt.Sprint(i)))
+		if out := typedIn(t, 0, "backup", files[i], "--server", r.url); !strings.Contains(out, " rows, ") {
+			t.Errorf("backup prints %q", out)
+		}
+	}
+	close(stop)
+	load.Wait()
+	was := incarnation(t, r)
+	r.stop()
+	var last string
+	for _, file := range files {
+		last = restored(t, file, dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	again := onStore(t, last)
+	for i := range before {
+		id := fmt.Sprint("load", i)
+		again.await("document "+id, func() bool { return again.docState(id) == "completed" })
+	}
+	if n := incarnation(t, again); n != was+1 {
+		t.Errorf("the incarnation is %d, and was %d", n, was)
+	}
+	checked(t, 0, ": sound\n", "--server", again.url)
+}
+
+// age makes the store of a service that has stopped one of a release without indexes.
+func age(t *testing.T, r *rig) {
+	t.Helper()
+	k := jobstore.KeysBelow(rootOf("couchrelay"))
+	db := r.open()
+	err := kv.Do(t.Context(), db, func(tx kv.Tx) error {
+		tx.Set(k.Reindex, []byte{})
+		tx.ClearRange(k.Index.Range())
+		tx.ClearRange(k.Tally.Range())
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBackupOfStoppedStore: the same rows come of a store that no service uses, also through a pipe.
+func TestBackupOfStoppedStore(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.want(201, "PUT", "_replicator/r", `{"source":"http://u:hunter2@127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+	r.stop()
+	file := filepath.Join(t.TempDir(), "backup")
+	typedIn(t, 0, "backup", file, "--store", dir)
+	piped := typedIn(t, 0, "backup", "-", "--store", dir)
+	text, err := os.ReadFile(file)
+	if err != nil || bytes.Contains(text, []byte("hunter2")) || !strings.HasPrefix(piped, "couchrelay backup\n") {
+		t.Errorf("the backup shows the password, or is none: %v", err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup has mode %v, %v", info.Mode(), err)
+	}
+	again := onStore(t, restored(t, file, dir))
+	doc := again.want(200, "GET", "_replicator/r", "")
+	if doc["source"] != "http://u:hunter2@127.0.0.1:1/a" {
+		t.Errorf("the document came back as %v", doc)
+	}
+}
+
+// TestRestoreRefuses: what is no whole backup, or is to go where something is, changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.stop()
+	file := filepath.Join(t.TempDir(), "backup")
+	typedIn(t, 0, "backup", file, "--store", dir)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(good)/2] ^= 1
+	for wants, text := range map[string][]byte{
+		"the checksum is wrong": flipped, "ends there": good[:len(good)-1], "no backup of couchrelay": []byte("x"),
+	} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		empty := t.TempDir()
+		if out := typedIn(t, unchecked, "restore", file, "--store", empty); !strings.Contains(out, wants) {
+			t.Errorf("it says %q, want %q", out, wants)
+		}
+		if names, err := os.ReadDir(empty); err != nil || len(names) > 0 {
+			t.Errorf("%s: there are %v, %v", wants, names, err)
+		}
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := typedIn(t, unchecked, "restore", file, "--store", dir); !strings.Contains(out, "not empty") {
+		t.Errorf("over a store it says %q", out)
+	}
+	checked(t, 0, ": sound\n", "--store", dir)
+}
+
+// TestFullDisk: a backup that cannot be written leaves nothing, and the one before it stays.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := replaceFile(path, func(w io.Writer) (tail archive.Tail, err error) {
+		_, err = w.Write([]byte("half"))
+		return tail, errors.Join(err, syscall.ENOSPC)
+	})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the error is %v", err)
+	}
+	names, err := os.ReadDir(filepath.Dir(path))
+	text, wrong := os.ReadFile(path)
+	if err != nil || wrong != nil || len(names) != 1 || string(text) != "before" {
+		t.Errorf("there are %v with %q, %v", names, text, wrong)
+	}
+	r, _ := newStoredRig(t)
+	full := &window{to: diskFull{}}
+	if err := (&backupCommand{remote: remote{Server: r.url}, File: "-"}).Run(full); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("of a service the error is %v", err)
+	}
+}
+
+type diskFull struct{}
+
+func (diskFull) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
