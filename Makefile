@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration dist test-dist lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ build: ## build bin/couchrelay
 build-fdb: ## build bin/couchrelay with FoundationDB support; needs FoundationDB's client package, 7.3 or newer
 	$(GO) build -tags fdb -o bin/ ./cmd/...
 
-test: lint test-go test-fdb sim integration ## all tests: lint, packages, simulations, servers that nobody here wrote
+test: lint test-go test-fdb sim integration test-dist ## all tests: lint, packages, simulations, servers that nobody here wrote, installation
 
 # Packages with goroutines run under the race detector; the core has none, which a test proves.
 test-go:
@@ -74,6 +74,12 @@ integration: $(PEER)/node_modules/.package-lock.json
 
 $(PEER)/node_modules/.package-lock.json: $(PEER)/package-lock.json
 	cd $(PEER) && npm ci --omit=optional
+
+dist: ## what is published: archives for Linux and macOS, Debian and RPM packages, checksums
+	packaging/dist.sh
+
+test-dist: ## install the Debian package on a copy of this system that is thrown away; needs root, or is skipped
+	$(GO) test -count=1 -v ./packaging
 
 # All sets of build tags but the empty one; internal/lint knows when one is missing here.
 TAGS := fdb fdbctest fdb,fdbctest

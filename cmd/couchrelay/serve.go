@@ -27,6 +27,7 @@ import (
 	"couchrelay/core/kv/tuple"
 
 	"github.com/benbjohnson/clock"
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // serveCommand runs the service.
@@ -93,6 +94,9 @@ func (s *serveCommand) Run() error {
 	go s.reload(ctx, ended, svc, logger)
 	return serve(ctx, stop, svc, doors, logger, func() error {
 		fmt.Printf("couchrelay %s serves %s (jobs in %s, server uuid %s)\n", version, doors, s.Store, svc.uuid)
+		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+			logger.Warn("systemd_not_told", "error", err)
+		}
 		return s.openSandbox(ended, doors.plain.Addr().String(), logger)
 	})
 }

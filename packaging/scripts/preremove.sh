@@ -1,0 +1,7 @@
+#!/bin/sh
+# Before removal, and on Debian before an upgrade, which goes on without a stop.
+set -e
+[ -d /run/systemd/system ] || exit 0
+case "$1" in
+remove | 0) systemctl disable --now couchrelay.service ;;
+esac
