@@ -43,6 +43,7 @@ type serviceCommands struct {
 	Cancel   cancelCommand   `cmd:"" group:"A running service" help:"Remove a job for good."`
 	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
 	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
+	Follows  followsCommand  `cmd:"" group:"A running service" help:"List the followed databases."`
 	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
 }
 

@@ -163,7 +163,8 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 // serve lets a store's handler answer from now on.
 func (s *service) serve(store *jobstore.Store) {
 	h := relay.New(relay.Options{
-		DB: s.db, Keys: s.db.keeper, Store: store, Clock: clock.New(), Login: s.login, Host: s, Logger: s.logger,
+		DB: s.db, Keys: s.db.keeper, Store: store, Followed: followStore(s), Clock: clock.New(),
+		Login: s.login, Host: s, Logger: s.logger,
 		Upkeep:    &upkeep{s.db, s.started.KeyPrefix},
 		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {

@@ -347,6 +347,24 @@ func (c *nodesCommand) Run(w *window) error {
 	})
 }
 
+// followsCommand lists the databases that the service follows.
+type followsCommand struct{ remote }
+
+// Help is kong's.
+func (followsCommand) Help() string {
+	return "Lists the databases whose documents are followed: the node that does it, how many changes and states are " +
+		"to come, and the last error.\n\nExample: couchrelay follows"
+}
+
+func (c *followsCommand) Run(w *window) error {
+	return c.show(w, "GET", "/_scheduler/follow", nil, nil, func(s *screen, v ejson.Value) {
+		list := member(v, "follow")
+		s.list(list, "name!", "node", "changes changes_pending", "states states_pending", "error", "next next_try",
+			"url", "sequence", "reason")
+		s.end("followed databases", len(list.Elems), v)
+	})
+}
+
 // Validate is kong's.
 func (o *one) Validate() error {
 	if o.ID == "" {

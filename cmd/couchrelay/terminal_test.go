@@ -80,7 +80,7 @@ func TestGoldenOutput(t *testing.T) {
 		"failures 01|x/y --limit 2",
 		"pause c3ea --reason disks", "pause run", "resume c3ea", "retry c3ea", "reset c3ea", "cancel c3ea", "hold list",
 		"hold add --server-host db1:5984 --reason upgrade", "hold add --database _replicator --reason disks",
-		"hold lift server:db1:5984", "nodes",
+		"hold lift server:db1:5984", "nodes", "follows",
 		"jobs --state crashing --state paused --server-host h:1 --user u --error x --node n --database a/_replicator " +
 			"--limit 5 --cursor abc --descending",
 	} {
@@ -139,6 +139,7 @@ func TestJSONOutput(t *testing.T) {
 	server, answers := cannedServer(t), canned(t)
 	for request, line := range map[string]string{
 		"GET /_scheduler/nodes": "nodes", "GET /_scheduler/holds": "hold list",
+		"GET /_scheduler/follow":               "follows",
 		`POST /_scheduler/jobs/c3ea/resume {}`: "resume c3ea",
 		"GET /_scheduler/jobs?limit=100":       "jobs", "GET /_scheduler/jobs/c3ea/explain": "explain c3ea",
 	} {
@@ -234,7 +235,7 @@ func TestUsage(t *testing.T) {
 	}
 	for _, line := range []string{
 		"jobs", "docs", "job", "explain", "failures", "pause", "resume", "retry", "reset", "cancel",
-		"hold", "hold list", "hold add", "hold lift", "nodes",
+		"hold", "hold list", "hold add", "hold lift", "nodes", "follows",
 	} {
 		out, status, _ := typed(t, 80, append(strings.Fields(line), "--help")...)
 		if status != 0 || !strings.Contains(out, "Example: couchrelay "+line) {

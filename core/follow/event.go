@@ -107,7 +107,9 @@ type (
 	Close struct{ Run uint64 }
 	// Note is something that operators want to know.
 	Note struct {
-		What  string // follow_started, follow_current, follow_failed, follow_states_failed, follow_lease_lost
+		// What is follow_started, follow_current, follow_reread, follow_failed, follow_states_failed or
+		// follow_lease_lost.
+		What  string
 		Job   string
 		Error string // in one word, as errors of replications; empty for none
 		Text  string

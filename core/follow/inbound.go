@@ -20,8 +20,7 @@ type inward struct {
 
 	opened bool
 	verify bool     // whether it still is the same database, before what was read counts
-	prove  bool     // and whether it has not been put back to an earlier state
-	missed int      // how often the last change was not to be had
+	proof  proof    // and whether it has not been put back to an earlier state
 	since  peer.Seq // up to where changes are applied
 	stored peer.Seq // as the job has it
 	flush  bool     // through is to be stored, though it brought no documents
@@ -32,11 +31,18 @@ type inward struct {
 	docs    []Incoming    // read, and not applied
 	through peer.Seq      // since, once all of these are applied
 	last    Change        // that through covers
+	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
 	compared string // up to where the mirror was compared
 	stale    int    // how often the first row's revision was not to be had
 	pause    instant.Time
+}
+
+// proof is the search for the last change, which a database that was put back to an earlier state does not know.
+type proof struct {
+	due    bool
+	missed int // how often the change was not to be had
 }
 
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
@@ -68,10 +74,11 @@ func (in *inward) advance() {
 	case in.call != nil || in.asking || in.pause > r.w.now:
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
-	case in.prove:
+	case in.proof.due:
 		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Rev: r.job.Last.Rev})
 	case len(in.docs) > 0:
-		q := Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end}
+		q := Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end,
+			Behind: more(in.behind, len(in.rows))}
 		if len(in.rows) > 0 {
 			newest := in.docs[len(in.docs)-1]
 			q.Since, q.Last, q.AtEnd = newest.Seq, newest.change(), false
@@ -86,7 +93,7 @@ func (in *inward) advance() {
 	case in.end && r.job.Reconciling:
 		in.ask(Sweep{r.Held, in.compared})
 	case in.flush, in.end && !in.told:
-		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end})
+		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end, Behind: in.behind})
 	default:
 		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: rowsAtOnce, Wait: in.wait})
 	}
@@ -99,7 +106,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.verify, in.prove = false, in.opened && in.run.job.Last != Change{}
+		in.verify, in.proof.due = false, in.opened && in.run.job.Last != Change{}
 		if now := reply.Result.(peer.Opened).InstanceStartTime; !in.opened || now != in.run.job.Instance {
 			in.open(Opened{Held: in.run.Held, Instance: now})
 		}
@@ -129,9 +136,9 @@ func (in *inward) open(q Opened) {
 // proved goes on if the database knows the last change.
 func (in *inward) proved(found bool) {
 	if found {
-		in.prove, in.missed = false, 0
-	} else if in.missed++; in.missed < maxMissed {
-		in.pause = in.run.w.now.Add(stalePause << in.missed)
+		in.proof = proof{}
+	} else if in.proof.missed++; in.proof.missed < maxMissed {
+		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
 	} else {
 		in.open(Opened{in.run.Held, in.run.job.Instance, in.run.job.Last})
 	}
@@ -139,8 +146,11 @@ func (in *inward) proved(found bool) {
 
 // noted begins where the job says.
 func (in *inward) noted(n Noted) {
+	if n.Job.Epoch > in.run.job.Epoch {
+		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
+	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.prove, in.missed, in.compared = n.Job.Last != Change{}, 0, ""
+	in.proof, in.compared = proof{due: n.Job.Last != Change{}}, ""
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
@@ -176,6 +186,9 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	}
 	if n := len(got.Rows); n > 0 && len(got.Rows[n-1].Revs) > 0 {
 		in.last = Change{got.Rows[n-1].ID, got.Rows[n-1].Revs[0]}
+	}
+	if in.behind = got.Pending; reply.Failure != nil {
+		in.behind = -1
 	}
 	in.end = reply.Failure == nil && got.End
 	in.verify = in.end
@@ -228,7 +241,7 @@ func (in *inward) fetched(got peer.DocsRead) {
 // retreat has the feed read again from the row before the i-th.
 func (in *inward) retreat(i int) {
 	rows := in.rows
-	in.rows, in.end, in.wait = nil, false, false
+	in.rows, in.end, in.wait, in.behind = nil, false, false, -1
 	in.through, in.last = in.since, in.run.job.Last
 	if n := len(in.docs); n > 0 {
 		in.through, in.last = in.docs[n-1].Seq, in.docs[n-1].change()

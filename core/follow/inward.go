@@ -39,6 +39,8 @@ type (
 		Since peer.Seq
 		Last  Change // that Since covers
 		AtEnd bool
+		// Behind is how many changes follow on Since, -1 if the server did not tell.
+		Behind int64
 	}
 	// Sweep removes documents that the followed database has not any more, behind After in the order of ids. It
 	// answers Swept.
@@ -126,17 +128,26 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	}
 	was := *data
 	if done == len(q.Docs) {
-		data.Since, data.Last = q.Since, q.Last
+		data.Since, data.Last, data.Behind = q.Since, q.Last, q.Behind
 		if q.AtEnd {
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
 		data.Since, data.Last = q.Docs[done-1].Seq, q.Docs[done-1].change()
+		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
 	if *data != was {
 		err = s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 	}
 	return Applied{N: done, Due: a.due}, err
+}
+
+// more adds n changes to those that follow, unless these are not known.
+func more(behind int64, n int) int64 {
+	if behind < 0 {
+		return behind
+	}
+	return behind + int64(n)
 }
 
 // done is how many of the documents an attempt before has applied, by what the job says. Another attempt must not apply

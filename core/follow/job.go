@@ -43,6 +43,8 @@ type Job struct {
 	// Last is the newest change that Since covers; empty if there is none. A followed database that does not know its
 	// revision any more was put back to an earlier state.
 	Last Change `json:",omitzero"`
+	// Behind is how many changes followed on Since when it was stored, -1 if the server did not tell.
+	Behind int64 `json:",omitempty"`
 	// Looked is up to where the states in the mirror are known.
 	Looked string `json:",omitempty"`
 	// Errors counts failures in a row; Error and Reason are the last one's, empty once the run got through.

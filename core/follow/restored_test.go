@@ -3,6 +3,7 @@ package follow_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,11 +64,14 @@ func TestRestored(t *testing.T) {
 				w.write(fmt.Sprint("new", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
 			}
 			if c.takeover {
-				w.start()
+				k = w.start()
 			} else {
 				k.cut()
 			}
 			w.settle(3 * time.Minute)
+			if !k.noted("follow_reread") {
+				t.Errorf("operators are told %v", k.notes)
+			}
 			for _, id := range []string{"kept", "edited", "deleted", "done"} {
 				w.expect(id, jobstore.Pending, "")
 			}
@@ -100,6 +104,11 @@ func (w *world) target(id string) (url string) {
 	return url
 }
 
+// noted reports whether operators were told of something.
+func (k *worker) noted(what string) bool {
+	return slices.ContainsFunc(k.notes, func(n follow.Note) bool { return n.What == what })
+}
+
 // TestNotRestored: a change that is not to be had for a moment is no sign of a backup.
 func TestNotRestored(t *testing.T) {
 	w := newWorld(t)
@@ -117,7 +126,7 @@ func TestNotRestored(t *testing.T) {
 	}
 	k.cut()
 	w.settle(time.Minute)
-	if after := w.followed(); failed != 2 || after.Epoch != before.Epoch {
+	if after := w.followed(); failed != 2 || after.Epoch != before.Epoch || k.noted("follow_reread") {
 		t.Errorf("after %d failures the epoch is %d, was %d", failed, after.Epoch, before.Epoch)
 	}
 }

@@ -254,8 +254,8 @@ type FollowCalls struct {
 
 func (FollowCalls) fact() {}
 
-// drawFollowed has one world of four follow databases. Half of these have few other jobs, and an answer for each of
-// their documents that are duplicates.
+// drawFollowed has one world of four follow databases. Half of these are short and have few other jobs; in half of
+// those, duplicates fail.
 func (c *Config) drawFollowed(seed uint64) {
 	r := prng.Fork(seed, "followed")
 	if r.Intn(4) > 0 {
@@ -263,6 +263,6 @@ func (c *Config) drawFollowed(seed uint64) {
 	}
 	c.Followed = 1 + r.Intn(2)
 	if r.Intn(2) == 0 {
-		c.Jobs, c.DuplicatesFail = min(c.Jobs, 2), r.Intn(2) == 0
+		c.Jobs, c.Duration, c.DuplicatesFail = min(c.Jobs, 2), c.Duration/4, r.Intn(2) == 0
 	}
 }

@@ -54,6 +54,7 @@ var rules = []rule{
 	{"*", "/_node/", toAdmins, everywhere},
 	{"GET", "/_membership", toAdmins, everywhere},
 	{"GET", "/_scheduler/nodes", toAdmins, everywhere},
+	{"GET", "/_scheduler/follow", toAdmins, everywhere},
 	{"*", "/_scheduler/holds", toAdmins, 0},
 	{"*", "/_scheduler/holds/", toAdmins, 0},
 	{"*", "/_scheduler/", toUsers, 0},

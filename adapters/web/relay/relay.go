@@ -14,6 +14,7 @@ import (
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
+	"couchrelay/core/follow"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
@@ -25,7 +26,9 @@ import (
 type Options struct {
 	DB    kv.Database
 	Store *jobstore.Store
-	Clock clock.Clock
+	// Followed has the databases that are followed. Nil stands for a service that follows none.
+	Followed *follow.Store
+	Clock    clock.Clock
 	// Login finds out which user sends a request. Nil stands for one that knows no admin.
 	Login *login.Login
 	Host  Host
@@ -110,6 +113,7 @@ func (s *service) routes() []web.Route {
 		// The slashes of an id, which has that of a document, need not be escaped.
 		{Method: "GET", Path: "/_scheduler/jobs/{id...}", Handler: s.oneJob},
 		{Method: "POST", Path: "/_scheduler/jobs/{id...}", Handler: control{s}.order},
+		{Method: "GET", Path: "/_scheduler/follow", Handler: s.listFollowed},
 		{Method: "GET", Path: "/_scheduler/holds", Handler: control{s}.listHolds},
 		{Method: "POST", Path: "/_scheduler/holds", Handler: control{s}.makeHold},
 		{Method: "GET", Path: "/_scheduler/holds/{id...}", Handler: control{s}.oneHold},

@@ -141,7 +141,7 @@ func (backend) Roles() node.Roles { return node.Replication }
 
 // TestNodesWithoutRole: a node without the role api_frontend answers operators, and nothing else.
 func TestNodesWithoutRole(t *testing.T) {
-	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_node/{node}",
+	everywhere := []string{"/", "/_up", "/_membership", "/_scheduler/nodes", "/_scheduler/follow", "/_node/{node}",
 		"/_node/{node}/{part...}", rekeyPath, checkPath, backupPath,
 		configPath, configPath + "/_reload", configPath + "/{section}",
 		configPath + "/{section}/{key...}", "/_node/{node}/_stats", "/_node/{node}/_stats/{metric...}",

@@ -1,0 +1,46 @@
+package follow
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// View is a followed database as operators see it.
+type View struct {
+	Job
+	Worker string       // that has the job; empty for none
+	Due    instant.Time // when the job is tried again, by the store's record; 0 unless it waits
+	States int          // of jobs that its documents do not have yet; ManyStates for more
+}
+
+// ManyStates is up to where states are counted.
+const ManyStates = 1000
+
+// List reads all jobs, in the order of their names.
+func List(tx kv.Tx, s *Store) ([]View, error) {
+	list, err := s.Queue.List(tx, jobs.Page{Limit: MaxDatabases})
+	if err != nil {
+		return nil, err
+	}
+	var views []View
+	for _, j := range list {
+		data, err := decodeJob(j)
+		if err != nil {
+			return nil, err
+		}
+		due, err := tx.GetRange(s.Keys.Rows.Sub(j.ID, "due").Range(), kv.RangeOptions{Limit: ManyStates})
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, View{*data, j.Lock.Worker, j.Due, len(due)})
+	}
+	slices.SortFunc(views, func(a, b View) int { return strings.Compare(a.ID(), b.ID()) })
+	return views, nil
+}
+
+// Node is the name of the node that follows the database; empty for none.
+func (v *View) Node() string { return v.Worker[:max(0, strings.LastIndexByte(v.Worker, '/'))] }
