@@ -38,7 +38,8 @@ type Told struct {
 type Summary struct {
 	check.Summary
 	Repaired int64 `json:"repaired"`
-	// AtOnce says that all was read as of one moment. Otherwise Unsure sums could not be judged.
+	// AtOnce says that all was read as of one moment, or that nothing has changed meanwhile. Otherwise sums that
+	// differ could not be judged.
 	AtOnce  bool    `json:"at_once"`
 	Seconds float64 `json:"seconds"`
 	// Sound says that nothing wrong is left, as far as it could be judged.
@@ -51,7 +52,7 @@ type Moments interface {
 }
 
 // maxPasses bounds how often a store is looked at that was repaired: a repair can show what is wrong besides.
-const maxPasses = 3
+const maxPasses = 5
 
 // Run checks a store. With Repair it looks again after it has repaired something, until nothing can be repaired; the
 // findings of the last look count.
@@ -64,8 +65,7 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 			return s, err
 		}
 		repaired += p.repaired
-		s = Summary{Summary: p.checker.Summary, Repaired: repaired, AtOnce: p.checker.AtOnce,
-			Seconds: time.Since(began).Seconds()}
+		s = Summary{Summary: p.summary, Repaired: repaired, AtOnce: p.still, Seconds: time.Since(began).Seconds()}
 		s.Sound = s.Findings == 0
 		if p.repaired == 0 {
 			break
@@ -77,12 +77,18 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 // pass is one look at the whole store.
 type pass struct {
 	Options
-	checker  *check.Checker
+	read     func(ctx context.Context, f func(kv.Reader) error) error
+	summary  check.Summary
+	held     []check.Finding // doubtful ones
+	still    bool            // nothing has changed during the pass
 	repaired int64
 }
 
+// maxHeld bounds how many doubtful findings are kept until it is known whether they count.
+const maxHeld = 10_000
+
 func (p *pass) run(ctx context.Context) error {
-	read := p.transaction
+	p.read = p.transaction
 	moments, atOnce := p.DB.(Moments)
 	if atOnce {
 		moment, err := moments.Moment()
@@ -90,15 +96,19 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 		defer moment.Close()
-		read = func(_ context.Context, f func(kv.Reader) error) error { return f(moment) }
+		p.read = func(_ context.Context, f func(kv.Reader) error) error { return f(moment) }
 	}
-	p.checker = whole.New(p.Root, p.Open, atOnce, p.Beside...)
+	before, err := p.mark(ctx)
+	if err != nil {
+		return err
+	}
+	c := whole.New(p.Root, p.Open, atOnce, p.Beside...)
 	for done := false; !done; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var found []check.Finding
-		err := read(ctx, func(r kv.Reader) (err error) { found, done, err = p.checker.Step(r); return err })
+		err := p.read(ctx, func(r kv.Reader) (err error) { found, done, err = c.Step(r); return err })
 		if err != nil {
 			return fmt.Errorf("read the store: %w", err)
 		}
@@ -106,6 +116,33 @@ func (p *pass) run(ctx context.Context) error {
 			if err := p.tell(ctx, &found[i]); err != nil {
 				return err
 			}
+		}
+	}
+	after, err := p.mark(ctx)
+	p.summary, p.still = c.Summary, atOnce || before == after && before != ""
+	if err != nil || !p.still || p.repaired > 0 {
+		return err // after repairs another pass follows
+	}
+	return p.release(ctx)
+}
+
+// mark returns the mark of the store; see whole.Mark.
+func (p *pass) mark(ctx context.Context) (mark string, err error) {
+	err = p.read(ctx, func(r kv.Reader) (err error) { mark, err = whole.Mark(r, p.Root); return err })
+	if err != nil {
+		return "", fmt.Errorf("read the store: %w", err)
+	}
+	return mark, nil
+}
+
+// release tells of findings that turned out to be none of a change.
+func (p *pass) release(ctx context.Context) error {
+	p.summary.Unsure -= int64(len(p.held))
+	for i := range p.held {
+		p.held[i].Doubtful = false
+		p.summary.Add(&p.held[i])
+		if err := p.tell(ctx, &p.held[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -121,11 +158,31 @@ func (p *pass) transaction(ctx context.Context, f func(kv.Reader) error) error {
 
 var background = kv.Options{Priority: kv.PriorityBatch, Tag: "check"}
 
-// tell repairs a finding, if that is wanted, and passes it on.
+// mend repairs a finding. A sum is tried once: after an unknown result the difference could be added twice.
+func (p *pass) mend(ctx context.Context, f *check.Finding) (bool, error) {
+	if !f.Once() {
+		return kv.RunWith(ctx, p.DB, background, func(tx kv.Tx) (bool, error) { return check.Mended(tx, f) })
+	}
+	tx := p.DB.Begin(ctx, background)
+	defer tx.Cancel()
+	mended, err := check.Mended(tx, f)
+	if err == nil {
+		err = tx.Commit()
+	}
+	return mended, err
+}
+
+// tell repairs a finding, if that is wanted, and passes it on. A doubtful one is kept.
 func (p *pass) tell(ctx context.Context, f *check.Finding) error {
+	if f.Doubtful {
+		if len(p.held) < maxHeld {
+			p.held = append(p.held, *f)
+		}
+		return nil
+	}
 	told := Told{Finding: *f}
 	if p.Repair && f.Mends() {
-		mended, err := kv.RunWith(ctx, p.DB, background, func(tx kv.Tx) (bool, error) { return check.Mended(tx, f) })
+		mended, err := p.mend(ctx, f)
 		if err != nil {
 			return fmt.Errorf("repair %s: %w", f.Key, err)
 		}

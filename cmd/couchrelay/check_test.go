@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -102,6 +104,33 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked(t, 0, "repaired: write the row", "--store", dir, "--repair")
+	forged := r.open() // its values as they are stored
+	spec := jobstore.KeysBelow(rootOf("couchrelay")).Spec
+	var was []kv.KeyValue
+	write := func(change func(value []byte) []byte) {
+		t.Helper()
+		err := kv.Do(t.Context(), forged, func(tx kv.Tx) (err error) {
+			if was == nil {
+				was, err = tx.GetRange(spec.Range(), kv.RangeOptions{Limit: 1})
+			}
+			if err == nil {
+				tx.Set(was[0].Key, change(was[0].Value))
+			}
+			return err
+		})
+		if err := errors.Join(err, forged.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(value []byte) []byte {
+		value = bytes.Clone(value)
+		value[len(value)/2] ^= 1
+		return value
+	})
+	checked(t, unsound, "a sealed value does not open", "--store", dir, "--repair")
+	forged = r.open()
+	write(func(value []byte) []byte { return value })
+	checked(t, 0, ": sound\n", "--store", dir)
 	checked(t, unchecked, "no such file", "--store", dir+"x")
 	if err := os.Remove(filepath.Join(dir, "secret.key")); err != nil {
 		t.Fatal(err)

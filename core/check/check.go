@@ -4,8 +4,8 @@
 //
 // A Checker is stepped: each Step looks at a page of rows, with all reads from one reader. Where all steps read the
 // store as of one moment (Options.AtOnce), everything is compared. Where each step has a transaction of its own and
-// the store is in use, rows are compared within a page; what is summed up over pages may have changed in between, and
-// is not judged then.
+// the store is in use, rows are compared within a page; what is wrong by what was summed up over pages is doubtful
+// (Finding.Doubtful), since it may have changed in between.
 //
 // What a Checker keeps is a page of rows, some numbers for each account, each database and each attachment, and the
 // findings of the last step.
@@ -54,7 +54,7 @@ type Summary struct {
 	Rows     int64 `json:"rows"`
 	Findings int64 `json:"findings"`
 	Mendable int64 `json:"mendable"` // of the findings
-	// Unsure is the number of sums that differ, but may have changed while they were counted.
+	// Unsure is the number of doubtful findings, which are not among the others.
 	Unsure int64 `json:"unsure"`
 }
 
@@ -137,18 +137,26 @@ func (c *Checker) current() (kv.Range, func(p *Page, key, value []byte)) {
 
 func (c *Checker) count(p *Page, rows int64, size int) {
 	c.Rows += rows
-	c.Unsure += p.unsure
 	for i := range p.found {
-		c.Findings++
-		if p.found[i].Mends() {
-			c.Mendable++
-		}
+		c.Summary.Add(&p.found[i])
 	}
 	if size > pageBytes {
 		c.limit = max(minRows, c.limit/2)
 	} else {
 		c.limit = min(maxRows, 2*c.limit)
 	}
+}
+
+// Add counts a finding.
+func (s *Summary) Add(f *Finding) {
+	switch {
+	case f.Doubtful:
+		s.Unsure++
+		return
+	case f.Mends():
+		s.Mendable++
+	}
+	s.Findings++
 }
 
 // Page is the look at some rows.
@@ -159,7 +167,6 @@ type Page struct {
 	values map[string][]byte
 	later  []func()
 	found  []Finding
-	unsure int64
 	seen   evidence // of the row that is judged
 }
 
@@ -190,13 +197,20 @@ func (p *Page) Prefetch(keys [][]byte, ranges []kv.Range) { p.r.Prefetch(keys, r
 
 // Get reads a row as it is stored, nil if there is none.
 func (p *Page) Get(key []byte) []byte {
+	value := p.Look(key)
+	p.seen.rows = append(p.seen.rows, kv.KeyValue{Key: key, Value: value})
+	return value
+}
+
+// Look is Get of a row from which nothing follows for others: a repair of other rows does not ask whether it has
+// changed.
+func (p *Page) Look(key []byte) []byte {
 	value, known := p.values[string(key)]
 	if !known && p.err == nil {
 		if value, p.err = p.r.Get(key); len(p.values) < 16*maxRows {
 			p.values[string(key)] = value
 		}
 	}
-	p.seen.rows = append(p.seen.rows, kv.KeyValue{Key: key, Value: value})
 	return value
 }
 
@@ -244,19 +258,25 @@ func (p *Page) Report(key []byte, what string) { p.Mend(key, what, Mend{}) }
 // Mend notes that something is wrong with a row, and what puts it right as long as all rows that were read for the row
 // that is judged are as they were.
 func (p *Page) Mend(key []byte, what string, m Mend) {
+	seen := p.seen.clone()
+	for _, row := range m.Set {
+		seen.rows = append(seen.rows, kv.KeyValue{Key: row.Key, Value: p.Look(row.Key)})
+	}
 	p.found = append(p.found, Finding{
-		Key: Readable(p.Root, key), What: what, Repair: m.What, key: key, mend: m, seen: p.seen.clone(),
+		Key: Readable(p.Root, key), What: what, Repair: m.What, key: key, mend: m, seen: seen,
 	})
 }
 
-// Sum reports a row whose number is not what was counted, and puts the difference right. Unless everything is read at
-// once it may have changed in between, and no more is known.
+// Doubt notes that something is wrong with a row by what was read in other pages: unless everything is read at once it
+// may have changed in between.
+func (p *Page) Doubt(key []byte, what string, m Mend) {
+	p.Mend(key, what, m)
+	p.found[len(p.found)-1].Doubtful = !p.AtOnce
+}
+
+// Sum reports a row whose number is not what was counted, and puts the difference right.
 func (p *Page) Sum(key []byte, got, want int64, what string) {
-	switch {
-	case got == want:
-	case !p.AtOnce:
-		p.unsure++
-	default:
-		p.Mend(key, what, Mend{What: "add the difference", Add: want - got, Sum: key})
+	if got != want {
+		p.Doubt(key, what, Mend{What: "add the difference", Add: want - got, Sum: key})
 	}
 }

@@ -16,6 +16,9 @@ type Finding struct {
 	Key    string `json:"key"`  // as people read it
 	What   string `json:"what"` // is wrong
 	Repair string `json:"repair,omitempty"`
+	// Doubtful says that rows which were read at different moments tell of it: it may be wrong unless none of them has
+	// changed in between.
+	Doubtful bool `json:"-"`
 
 	key  []byte
 	mend Mend

@@ -25,6 +25,17 @@ func Sections(root tuple.Subspace, judge func(p *check.Page, d Checked)) []check
 	}
 }
 
+// Named is where the names of the databases below a root are.
+func Named(root tuple.Subspace) kv.Range { return New(root).names.Range() }
+
+// UpdateSeqOf is the key of the update sequence of a database, by the value of the row of its name.
+func UpdateSeqOf(root tuple.Subspace, value []byte) []byte {
+	db := &Database{}
+	_ = describe(db, value) // one that cannot be read has no sequence either
+	db.instance = New(root).instances.Sub(db.Instance)
+	return db.key(keySeq)
+}
+
 // Checked is a document that a check comes past.
 type Checked struct {
 	Key      []byte // of its record
@@ -112,8 +123,8 @@ func (c *checking) enter(p *check.Page, key []byte, id tuple.UUID) {
 	}
 	c.conclude(p)
 	c.one = &instance{id: id, blobs: map[tuple.UUID]bool{}, lost: map[string][]byte{}, strays: map[tuple.UUID]bool{}}
-	if _, has := c.names[id]; !has && p.AtOnce {
-		p.Report(key, "the rows from here on are of a database that has no name")
+	if _, has := c.names[id]; !has {
+		p.Doubt(key, "the rows from here on are of a database that has no name", check.Mend{})
 	}
 }
 
@@ -442,13 +453,13 @@ func (r *checkedRow) blob() {
 		return
 	}
 	blob, _ := r.rest[0].(tuple.UUID)
-	if r.Has(r.db.uploadKey(blob)) || !r.AtOnce {
+	if r.Has(r.db.uploadKey(blob)) {
 		return
 	}
 	r.Later(func() {
 		if !r.one.blobs[blob] && !r.one.strays[blob] {
 			r.one.strays[blob] = true
-			r.Report(r.key, "no document has this attachment: it only takes place")
+			r.Doubt(r.key, "no document has this attachment: it only takes place", check.Mend{})
 		}
 	})
 }

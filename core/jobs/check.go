@@ -140,7 +140,7 @@ func (c *checking) job(p *check.Page, key, value []byte) {
 // needs demands a row that follows from a header.
 func (c *checking) needs(p *check.Page, row kv.KeyValue) {
 	put := check.Mend{What: "write the row", Set: []kv.KeyValue{row}}
-	switch value := p.Get(row.Key); {
+	switch value := p.Look(row.Key); {
 	case value == nil:
 		p.Mend(row.Key, "the row of a job is missing, by which it is found", put)
 	case !bytes.Equal(value, row.Value):

@@ -203,7 +203,7 @@ func (c *checking) needs(p *check.Page, key, value []byte, what string) {
 	if value == nil {
 		value = []byte{}
 	}
-	if got := p.Get(key); got == nil || !bytes.Equal(got, value) {
+	if got := p.Look(key); got == nil || !bytes.Equal(got, value) {
 		p.Mend(key, "a row is missing or wrong: "+what,
 			check.Mend{What: "write the row", Set: []kv.KeyValue{{Key: key, Value: value}}})
 	}
@@ -248,7 +248,7 @@ func (c *checking) labels(p *check.Page, j *jobs.Job, rec *Record) {
 	}
 	p.Prefetch(keys, nil)
 	for i, l := range list {
-		if p.Has(keys[i]) {
+		if p.Look(keys[i]) != nil {
 			continue
 		}
 		p.Mend(keys[i], fmt.Sprintf("job %q is not listed by its %s", j.ID, l.field), check.Mend{

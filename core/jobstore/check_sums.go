@@ -80,9 +80,9 @@ func (c *checking) refusal(p *check.Page, key, value []byte) {
 // refusedOf compares the list of the last job with its record, and goes on to the next one.
 func (c *checking) refusedOf(p *check.Page, next []byte) {
 	last := c.refused
-	if last.key != nil && last.got >= 0 && last.got != last.count && p.AtOnce {
-		p.Report(last.key,
-			fmt.Sprintf("the job lists %d refused documents, of which there are %d", last.got, last.count))
+	if last.key != nil && last.got >= 0 && last.got != last.count {
+		what := fmt.Sprintf("the job lists %d refused documents, of which there are %d", last.got, last.count)
+		p.Doubt(last.key, what, check.Mend{})
 	}
 	c.refused = tallied{key: next}
 }
