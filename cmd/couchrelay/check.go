@@ -129,7 +129,7 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	settings.Secrets.MakeKey = false
+	settings.Secrets.MakeKey, settings.Secrets.Encrypt = false, false // values are only opened
 	logger := slog.New(slog.DiscardHandler)
 	db, err := openStore(name, settings.KeyPrefix, logger)
 	if errors.Is(err, embedded.ErrInUse) {

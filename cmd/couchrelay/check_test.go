@@ -137,3 +137,18 @@ func TestCheck(t *testing.T) {
 	}
 	checked(t, unchecked, "secret.key", "--store", dir)
 }
+
+// TestCheckOfClearStore: a store that was never encrypted needs no key.
+func TestCheckOfClearStore(t *testing.T) {
+	r, dir := newStoredRig(t)
+	r.stop()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	c := r.svc.started
+	c.Secrets.Encrypt, c.Secrets.MakeKey = false, false
+	r.start(c)
+	r.want(201, "PUT", "_replicator/r", `{"source":"http://u:p@127.0.0.1:1/a","target":"http://127.0.0.1:1/b"}`)
+	r.stop()
+	checked(t, 0, ": sound\n", "--store", dir)
+}
