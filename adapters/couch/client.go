@@ -55,7 +55,7 @@ type Options struct {
 	Auth session.Settings
 	// Reach says where the jobs of a user may connect: the same policy as long as connections may be shared. Without it
 	// they may connect everywhere.
-	Reach func(user string) *reach.Policy
+	Reach func(user string, admin bool) *reach.Policy
 	// RequestTimeout ends requests that take longer as a whole, but those to the changes feed; 0 ends none.
 	RequestTimeout time.Duration
 	// IdleTimeout closes connections that are not used for so long; 0 stands for 90 seconds.

@@ -40,7 +40,7 @@ func (c *Client) Pair(r spec.Replication) (*Pair, error) {
 	}
 	policy := &everywhere
 	if c.options.Reach != nil {
-		policy = c.options.Reach(userOf(r))
+		policy = c.options.Reach(userOf(r), r.User.Admin)
 	}
 	var err error
 	if p.source, err = c.newEndpoint(peer.Source, r.Source, policy); err != nil {

@@ -37,8 +37,8 @@ func TestGuard(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	port := address[strings.LastIndexByte(address, ':'):]
 	guarded, open := policy(t, "", "", true), policy(t, "", "", false)
-	client := New(Options{Reach: func(user string) *reach.Policy {
-		if user == "adm" {
+	client := New(Options{Reach: func(user string, admin bool) *reach.Policy {
+		if user == "adm" || admin {
 			return open
 		}
 		return guarded
@@ -93,7 +93,7 @@ func TestDeniedPlaces(t *testing.T) {
 		http.Redirect(w, r, "http://inner.test/db/", http.StatusPermanentRedirect)
 	}
 	rules := policy(t, "", "inner.test", false)
-	inRigWith(t, Options{Reach: func(user string) *reach.Policy { return rules }}, moves, nil, func(r *rig) {
+	inRigWith(t, Options{Reach: func(user string, _ bool) *reach.Policy { return rules }}, moves, nil, func(r *rig) {
 		r.net.serve("inner.test:80", nil)
 		f := r.do(peer.Open{}).Failure
 		const want = "no connection to inner.test: endpoint_deny has inner.test"
@@ -102,7 +102,7 @@ func TestDeniedPlaces(t *testing.T) {
 		}
 	})
 	users := map[string]*reach.Policy{"adm": policy(t, "", "", false), "bob": policy(t, "", "source.test", false)}
-	inRigWith(t, Options{Reach: func(user string) *reach.Policy { return users[user] }},
+	inRigWith(t, Options{Reach: func(user string, _ bool) *reach.Policy { return users[user] }},
 		says(200, `{"update_seq":"1-a"}`), nil, func(r *rig) {
 			must[peer.Opened](r, peer.Open{})
 			rep := testReplication()
@@ -133,7 +133,7 @@ func TestConnectTo(t *testing.T) {
 	if p.Detours, err = reach.ParseDetours("db.test:5984:" + strings.TrimPrefix(server.URL, "http://")); err != nil {
 		t.Fatal(err)
 	}
-	client := New(Options{Reach: func(string) *reach.Policy { return p }})
+	client := New(Options{Reach: func(string, bool) *reach.Policy { return p }})
 	defer client.Close()
 	rep := testReplication()
 	rep.Source.URL = "http://db.test:5984/db/"

@@ -49,9 +49,10 @@ func ownServer(address string) reach.Server {
 }
 
 // of returns the policy for the jobs of a user. Without logins the service answers its own machine only, whose users
-// may do everything. Otherwise the jobs of all but the admins of [admins] stay away from the machine: it trusts itself.
-func (g *gates) of(user string) *reach.Policy {
-	if _, admin := g.admins[user]; admin {
+// may do everything. Otherwise the jobs of all but admins stay away from the machine: it trusts itself. Admins are
+// those of [admins], and users who were admins as they wrote the job, by a token or the CouchDB that knows them.
+func (g *gates) of(user string, wasAdmin bool) *reach.Policy {
+	if _, admin := g.admins[user]; admin || wasAdmin {
 		return &g.open
 	}
 	return &g.guarded

@@ -6,6 +6,8 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/core/reach"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // TestGates: admins go everywhere that rules allow, and so does everybody where there are none.
@@ -16,23 +18,27 @@ func TestGates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if g := newGates(c); g.of("").Guarded || g.of("bob").Guarded {
+	if g := newGates(c); g.of("", false).Guarded || g.of("bob", false).Guarded {
 		t.Error("a service without admins is guarded")
 	}
 	c.Admins["adm"] = "x"
 	g := newGates(c)
 	for user, guarded := range map[string]bool{"adm": false, "bob": true, "": true, "ADM": true} {
-		if p := g.of(user); p.Guarded != guarded || p.Allow.String() != "*.a.test, 10.0.0.0/8" || len(p.Deny) != 1 {
+		p := g.of(user, false)
+		if p.Guarded != guarded || p.Allow.String() != "*.a.test, 10.0.0.0/8" || len(p.Deny) != 1 {
 			t.Errorf("%q: %+v", user, p)
 		}
+	}
+	if g.of("bob", true).Guarded {
+		t.Error("an admin of a token or a CouchDB is guarded")
 	}
 	c.Admins = nil
 	c.Auth.Couch.URL, c.Replicator.Parse.Local = "http://couch", "http://Couch"
 	own := reach.Server{Host: "couch", Port: 80}
-	if p := newGates(c).of("bob"); !p.Guarded || p.Own != own {
+	if p := newGates(c).of("bob", false); !p.Guarded || p.Own != own {
 		t.Errorf("users of a CouchDB without an admin here: %+v", p)
 	}
-	if bob, eve := g.of("bob"), g.of("eve"); bob != eve {
+	if bob, eve := g.of("bob", false), g.of("eve", false); bob != eve {
 		t.Error("connections are not shared")
 	}
 }
@@ -57,5 +63,49 @@ func TestGatesOfRequests(t *testing.T) {
 	answer := r.want(500, "POST", "_replicate", r.body(`,"user_ctx":{"name":"adm"}`))
 	if answer["error"] != "endpoint_denied" {
 		t.Errorf("an ordinary user that names an admin: %v", answer)
+	}
+}
+
+// TestGatesOfTokens: a user whom a token makes an admin may have its jobs go to the machine itself as an admin of the
+// configuration may, by requests and by documents; a token without the role opens nothing.
+func TestGatesOfTokens(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	c := config.Default()
+	c.Admins["adm"] = "secret"
+	if err := c.Set("jwt_keys", "hmac:_default", "aGVsbG8="); err != nil {
+		t.Fatal(err)
+	}
+	r.start(c)
+	r.fill(1)
+	bearer := func(roles ...string) string {
+		claims := jwt.MapClaims{"sub": "token", "exp": 1 << 40, "_couchdb.roles": roles}
+		text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + text
+	}
+	open := `{"members":{"roles":[]},"admins":{"roles":["_admin"]}}`
+	status, answer := r.call("PUT", "_replicator/_security", open, "Authorization", bearer("_admin"))
+	if status != 200 {
+		t.Fatal(status, answer)
+	}
+	for _, role := range []string{"_admin", "_admins"} {
+		want, state := 200, "completed"
+		if role != "_admin" {
+			want, state = 500, "crashing"
+		}
+		as := []string{"Authorization", bearer(role)}
+		if status, answer := r.call("POST", "_replicate", r.body(`,"user_ctx":{"admin":true}`), as...); status != want {
+			t.Errorf("%s: %d %v", role, status, answer)
+		}
+		if status, answer := r.call("PUT", "_replicator/"+role[1:], r.body(""), as...); status != 201 {
+			t.Fatal(status, answer)
+		}
+		r.await("the end of the document of "+role, func() bool {
+			_, view := r.call("GET", "_scheduler/docs/_replicator/"+role[1:], "", as...)
+			return view["state"] == state
+		})
 	}
 }

@@ -142,7 +142,7 @@ func clientOptions(s *service, broken func(*invariant.Broken)) couch.Options {
 		Secrets:        couch.Secrets{Directory: s.started.Secrets.Directory},
 		RequestTimeout: s.started.Client.RequestTimeout, IdleTimeout: s.started.Client.IdleTimeout,
 		Auth:      s.started.Client.Auth,
-		Reach:     func(user string) *reach.Policy { return s.outside.gates.Load().of(user) },
+		Reach:     func(user string, admin bool) *reach.Policy { return s.outside.gates.Load().of(user, admin) },
 		PlainHTTP: plainHTTP(s.started.Client, s.logger),
 	}
 }

@@ -25,6 +25,15 @@ type Writer struct {
 	forOthers bool
 }
 
+// answersFor reports whether a replication is a server admin's: its owner is the writer, or was one when it was written
+// before.
+func (by Writer) answersFor(rep, before *spec.Replication) bool {
+	if !slices.Contains(by.Roles, "_admin") || rep.Owner == "" {
+		return false
+	}
+	return rep.Owner == by.Name || before != nil && before.User.Admin && before.Owner == rep.Owner
+}
+
 // exempt reports whether a document of a replicator database is no replication: a design document or a
 // local one.
 func exempt(id string) bool { return docs.IsLocal(id) || strings.HasPrefix(id, "_design/") }
@@ -103,7 +112,7 @@ func writeDocs(
 			}
 			return checkDesign(next)
 		}
-		if err := w.mayReplace(next.ID); err != nil {
+		if err := w.mayReplace(next.ID, prev); err != nil {
 			return err
 		}
 		if err := unmask(next, prev); err != nil && !replicated {
@@ -179,13 +188,14 @@ func MayRefer(names []string, admin bool) error {
 	return nil
 }
 
-// unmask puts secrets of the revision that is replaced back into the next one where that has ***** instead.
+// unmask puts secrets of the revision that is replaced back into the next one where that has ***** instead. A tombstone
+// has none to give: whoever writes a deleted document anew is its owner, and need not have been before.
 func unmask(next, prev *docs.Document) error {
 	if next.Deleted || !spec.MayBeMasked(next.Body, prev == nil) {
 		return nil
 	}
 	var was ejson.Value
-	if prev != nil {
+	if prev != nil && !prev.Deleted {
 		was, _ = ejson.Parse(prev.Body) // which was checked when it was written
 	}
 	body, err := ejson.Parse(next.Body)
@@ -256,21 +266,24 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	if err != nil { // a replicated revision, or one that was written when other rules held
 		return w.putFailed(jobID, rec, c, err.Error(), now)
 	}
-	if old != nil && !old.State.Terminal() {
-		running, err := s.Spec(tx, jobID)
-		if err != nil {
+	if db.Follows != "" && !db.Trusted {
+		rep.Owner = "" // whoever may write there can name any
+	}
+	var before *spec.Replication
+	if old != nil {
+		if before, err = s.Spec(tx, jobID); err != nil {
 			return err
 		}
-		if running != nil && spec.Equal(running, rep) {
+	}
+	rep.User.Admin = w.by.answersFor(rep, before)
+	if old != nil && !old.State.Terminal() {
+		if before != nil && spec.Equal(before, rep) {
 			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
 				return err
 			}
 			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep)
 		}
 		rec.Pause, rec.Reset = old.Pause, old.Reset // an operator's orders outlive edits
-	}
-	if db.Follows != "" && !db.Trusted {
-		rep.Owner = "" // whoever may write there can name any
 	}
 	rec.User = rep.User.Name
 	rep.DocID = id // the body has none

@@ -36,10 +36,14 @@ func OwnerOfJob(s *Store, tx kv.Tx, rec *Record) (string, error) {
 }
 
 // mayReplace refuses a write to a document of another owner. What the new body says does not count: it may leave the
-// owner out, be a tombstone, or a branch that would win.
-func (w *writing) mayReplace(id string) error {
-	if w.by.Admin {
+// owner out, be a tombstone, or a branch that would win. prev is the revision that it replaces, which may be a conflict
+// of another owner's: what that hides behind ***** would be the writer's.
+func (w *writing) mayReplace(id string, prev *docs.Document) error {
+	switch {
+	case w.by.Admin:
 		return nil
+	case prev != nil && !prev.Deleted && OwnerOf(prev.Body) != w.by.Name:
+		return errOthers
 	}
 	winner, err := w.db.Read(id, docs.Want{Deleted: true})
 	switch {

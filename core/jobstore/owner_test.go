@@ -1,10 +1,13 @@
 package jobstore
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
 )
 
 // TestRedact: nothing of an endpoint is left that could be secret.
@@ -48,6 +51,76 @@ func TestOthersDocuments(t *testing.T) {
 		t.Errorf("a design document: %v", refusal)
 	}
 	if refusal := b.put("r", `{"source":"http://h/y","target":"http://h/b"}`, joe); refusal != nil {
+		t.Error(refusal)
+	}
+}
+
+// TestOthersConflicts: a conflict of another owner stays, too, though the winner is the writer's. What is hidden in it
+// would be the writer's otherwise.
+func TestOthersConflicts(t *testing.T) {
+	b := newBench(t)
+	eve, bobs := Writer{Name: "eve"}, revtree.Rev{Gen: 1, ID: "aaaa"}
+	write := func(by Writer, e docs.Edit) (refusal *docs.Error) {
+		t.Helper()
+		e.ID, e.Token = "r", token
+		token++
+		b.do1(func(tx kv.Tx) error {
+			db, err := b.s.Docs.Open(tx, "_replicator")
+			if err != nil {
+				return err
+			}
+			written, err := b.s.WriteDocs(tx, db, []docs.Edit{e}, by, b.now)
+			if err == nil {
+				refusal = written[0].Err
+			}
+			return err
+		})
+		return refusal
+	}
+	branch := func(rev revtree.Rev, owner, password string) docs.Edit {
+		const body = `{"source":"http://u:%s@h/a","target":"http://h/b","owner":%q}`
+		text := fmt.Appendf(nil, body, password, owner)
+		return docs.Edit{Replicated: true, Document: docs.Document{Rev: rev, Body: text}}
+	}
+	for rev, owner := range map[revtree.Rev]string{bobs: "bob", {Gen: 1, ID: "bbbb"}: "eve"} {
+		if refusal := write(admin, branch(rev, owner, "hidden")); refusal != nil {
+			t.Fatal(refusal)
+		}
+	}
+	edit := branch(bobs, "eve", "*****")
+	edit.Replicated = false
+	if refusal := write(eve, edit); refusal == nil || refusal.Kind != docs.Denied {
+		t.Errorf("eve replaced bob's revision: %v", refusal)
+	}
+	edit = branch(revtree.Rev{Gen: 2, ID: "cccc"}, "eve", "*****")
+	edit.Ancestors = []string{bobs.ID}
+	if refusal := write(eve, edit); refusal == nil || refusal.Kind != docs.Denied {
+		t.Errorf("eve replicated over bob's revision: %v", refusal)
+	}
+	edit = branch(revtree.Rev{Gen: 1, ID: "bbbb"}, "eve", "*****")
+	edit.Replicated = false
+	if refusal := write(eve, edit); refusal != nil {
+		t.Errorf("eve may not replace her own: %v", refusal)
+	}
+}
+
+// TestOthersTombstones: a document that was deleted is free for all, and what its tombstone hides is not.
+func TestOthersTombstones(t *testing.T) {
+	b := newBench(t)
+	bob, eve := Writer{Name: "bob"}, Writer{Name: "eve"}
+	const body = `{"source":"http://u:hidden@h/a","target":"http://h/b"`
+	masked := strings.Replace(body, "hidden", "*****", 1)
+	if refusal := b.put("r", body+"}", bob); refusal != nil {
+		t.Fatal(refusal)
+	}
+	// Many clients delete so: they set _deleted, and leave the rest as it is.
+	if refusal := b.put("r", body+`,"_deleted":true}`, bob); refusal != nil {
+		t.Fatal(refusal)
+	}
+	if refusal := b.put("r", masked+"}", eve); refusal == nil || refusal.Kind != docs.Denied {
+		t.Errorf("eve's document has bob's password: %s", b.doc("r"))
+	}
+	if refusal := b.put("r", `{"source":"http://h/a","target":"http://h/b"}`, eve); refusal != nil {
 		t.Error(refusal)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Replicate makes the job of a request to /_replicate, and returns its id. A request that is repeated while
 // its job is not over joins that job; otherwise the job of the same request is replaced. While another job is known
-// to have the replication, there is no job to make, and the error is a *Duplicate.
+// to have the replication, there is no job to make, and the error is a *Duplicate. rep.User.Admin says whether the user
+// is an admin of the server.
 func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now instant.Time) (string, error) {
 	jobID := repid.JobID(s.Config.Server, rep, user)
 	old, err := s.Record(tx, jobID)
@@ -19,7 +20,7 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 		return "", err
 	}
 	rec := &Record{User: user}
-	rep.User = spec.UserCtx{Name: user} // whatever the request says: rights depend on it
+	rep.User = spec.UserCtx{Name: user, Admin: rep.User.Admin} // whatever the request says: rights depend on it
 	if old != nil && !old.State.Terminal() {
 		rec.Pause, rec.Reset = old.Pause, old.Reset
 		running, err := s.Spec(tx, jobID)

@@ -82,7 +82,8 @@ func (r *Replication) places() (all []*Secret) {
 }
 
 // Equal reports whether two replications are the same work: their endpoints, with credentials, and all
-// options are equal. Their document, owner and user, and whether they are paused, do not count.
+// options are equal. Their document, owner and user do not count, but for an admin's rights, nor whether they are
+// paused.
 func Equal(a, b *Replication) bool {
 	x, errX := a.withoutOrigin()
 	y, errY := b.withoutOrigin()
@@ -91,6 +92,6 @@ func Equal(a, b *Replication) bool {
 
 func (r *Replication) withoutOrigin() ([]byte, error) {
 	c := *r
-	c.DocID, c.Owner, c.User, c.Paused = "", "", UserCtx{}, false
+	c.DocID, c.Owner, c.User, c.Paused = "", "", UserCtx{Admin: c.User.Admin}, false
 	return Encode(&c)
 }

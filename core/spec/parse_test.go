@@ -91,7 +91,8 @@ func TestEveryField(t *testing.T) {
 	}`)
 	endpoint := Endpoint{Timeout: time.Second, Connections: 7, SocketOptions: SocketOptions{NoDelay: true, SendBuffer: 1000, ReceiveBuffer: 2000, Buffer: 3000, Priority: 6}}
 	want := &Replication{
-		DocID: "rep", Owner: "jan", User: UserCtx{"jan", []string{"a", "b"}}, Source: endpoint, Target: endpoint,
+		DocID: "rep", Owner: "jan", User: UserCtx{Name: "jan", Roles: []string{"a", "b"}},
+		Source: endpoint, Target: endpoint,
 		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
 		Filter:          Filter{Kind: FunctionFilter, Name: "dd/f/g", QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
 		WinningRevsOnly: true, SinceSeq: jsontext.Value(`[3,"x"]`), CheckpointInterval: 5 * time.Second,

@@ -80,6 +80,9 @@ const (
 type UserCtx struct {
 	Name  string   `json:"name,omitempty"` // empty for an anonymous user
 	Roles []string `json:"roles,omitempty"`
+	// Admin reports that a server admin wrote this: who sent the request, or is the document's owner. jobstore sets
+	// it, and nothing that a body says.
+	Admin bool `json:"admin,omitempty"`
 }
 
 // Endpoint is the address of one of the two databases, with the options of requests to it.

@@ -39,6 +39,7 @@ func (s *service) replicate(q *web.Request) error {
 		return s.cancel(q, rep)
 	}
 	now := s.now()
+	rep.User.Admin = q.User.Admin()
 	jobID, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (string, error) {
 		return s.Store.Replicate(tx, rep, q.User.Name, now)
 	})

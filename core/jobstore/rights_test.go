@@ -1,0 +1,54 @@
+package jobstore
+
+import (
+	"testing"
+
+	"couchrelay/core/kv"
+	"couchrelay/core/spec"
+)
+
+// TestAdminsAnswerForTheirOwn: a document has an admin's rights if an admin of the server who wrote it is its owner.
+// They stay when another admin edits it, and go with an edit of anybody else.
+func TestAdminsAnswerForTheirOwn(t *testing.T) {
+	root := []string{"_admin"}
+	token := Writer{Name: "token", Admin: true, Roles: root} // of no configuration
+	other := Writer{Name: "other", Admin: true, Roles: root}
+	former := Writer{Name: "token", Roles: []string{"dev", "_admins"}}
+	ofDB := Writer{Name: "token", Admin: true, Roles: []string{"dev"}}
+	const a = `{"source":"http://h/a","target":"http://h/b"}`
+	const ann = `{"source":"http://h/c","target":"http://h/b","owner":"ann"}`
+	const tokens = `{"source":"http://h/c","target":"http://h/b","owner":"token"}`
+	const claims = `{"source":"http://h/a","target":"http://h/b",` +
+		`"user_ctx":{"name":"x","roles":["_admin"],"admin":true}}`
+	type write struct {
+		body string
+		by   Writer
+		want bool
+	}
+	for name, writes := range map[string][]write{
+		"an admin":                {{a, token, true}},
+		"an ordinary user":        {{a, Writer{Name: "ann"}, false}},
+		"who claims to be one":    {{claims, Writer{Name: "ann"}, false}},
+		"an admin of a database":  {{a, ofDB, false}},
+		"without a login":         {{a, Writer{Admin: true, Roles: root}, false}},
+		"an admin for a user":     {{ann, token, false}},
+		"for another admin":       {{tokens, other, false}},
+		"edited by another admin": {{a, token, true}, {tokens, other, true}},
+		"given away":              {{a, token, true}, {ann, other, false}},
+		"no admin any more":       {{a, token, true}, {tokens, former, false}},
+		"the same, no more":       {{a, token, true}, {a, former, false}},
+		"an admin now":            {{a, former, false}, {a, token, true}},
+		"of a database now":       {{a, token, true}, {tokens, ofDB, false}},
+	} {
+		bench := newBench(t)
+		for i, w := range writes {
+			if refusal := bench.put("r", w.body, w.by); refusal != nil {
+				t.Fatalf("%s: %v", name, refusal)
+			}
+			rep := get(bench, func(tx kv.Tx) (*spec.Replication, error) { return bench.s.Spec(tx, jobID("r")) })
+			if rep.User.Admin != w.want {
+				t.Errorf("%s: after write %d an admin's: %t", name, i+1, rep.User.Admin)
+			}
+		}
+	}
+}
