@@ -117,6 +117,22 @@ func TestAnswersCount(t *testing.T) {
 	r.want("GET /who", 401, wrong, header...)
 }
 
+// TestAnotherAuthority: what one CouchDB has said of its users is nothing that another one says.
+func TestAnotherAuthority(t *testing.T) {
+	a, b := newAuthority(t), newAuthority(t)
+	b.says(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	r := newRig(t, "couch_auth/url="+a.URL+"/couch")
+	header := []string{"Authorization", basic("ann", "secret")}
+	r.want("GET /who", 200, ann, header...)
+	r.set("chttpd_auth/timeout=100")
+	r.want("GET /who", 200, ann, header...)
+	if n := a.asked.Load(); n != 1 {
+		t.Errorf("asked %d times, and the CouchDB is the same", n)
+	}
+	r.set("couch_auth/url=" + b.URL + "/couch")
+	r.want("GET /who", 401, wrong, header...)
+}
+
 // TestAuthorityIsAway: a CouchDB that does not answer, or is none, is a 503 with the reason, in a bounded time, and is
 // asked again a second later. What needs no answer goes on.
 func TestAuthorityIsAway(t *testing.T) {
@@ -143,6 +159,10 @@ func TestAuthorityIsAway(t *testing.T) {
 		`its answer is not that of /_session, but \"application/json\"`: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"ok":true,"userCtx":`+strings.Repeat("[", 2<<20))
+		},
+		`its answer is not that of /_session, but \"application/x-json\"`: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-json")
+			fmt.Fprint(w, `{"ok":false,"userCtx":{"name":"ann","roles":["_admin"]}}`)
 		},
 		"EOF": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {

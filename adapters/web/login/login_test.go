@@ -57,8 +57,10 @@ func TestPasswordsOfUsers(t *testing.T) {
 		`"password_scheme":"pbkdf2","derived_key":"a1a13d2e997707df400aa271c37c5df897264e16"`: true,
 		`"password_scheme":"simple+pbkdf2","pbkdf2_prf":"sha","iterations":10,"derived_key":` +
 			`"d141e1a9322178b13c175b04fce111ef8861b6f7"`: true,
-		derived("sha256", "4", key):                          false,
-		derived("sha256", "20001", key):                      false,
+		derived("sha256", "5", "d56728c9c6562b74e41852f68c8325fb05ed817e611e5b015f974568b2e7d093"):     true,
+		derived("sha256", "4", "699f220df0a4c464df310e013d74a8ba1ffad5c5fcb1332dad78ab3c06fa4b13"):     false,
+		derived("sha256", "20000", "49d6ccc1b5e7f807e90a51157e1a84d03a2052cdc537ef7ef22e59480d442034"): true,
+		derived("sha256", "20001", "5618ea57125e65ef25cc403a6c1e66b08e6d9b418b109c8152dd0548d5aab13b"): false,
 		derived("md5", "10", key):                            false,
 		derived("sha256", "10", ""):                          false,
 		derived("sha256", `"10"`, key):                       false,
@@ -179,6 +181,9 @@ func TestThrottle(t *testing.T) {
 	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // else a guess would be told apart
 	r.want(`POST /_session {"name":"adm","password":"secret"}`, 429, locked)
 	r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret")) // another name
+	r.user("bob", strings.Replace(annsDocument, "ann", "bob", 1))
+	r.want("GET /who", 200, strings.Replace(ann, "ann", "bob", 1), "Authorization", basic("bob", "secret"))
+	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // which another login does not end
 	r.from = "192.0.2.2:1"
 	r.want("GET /who", 200, adm, "Authorization", basic("adm", "secret"))
 	r.from = "192.0.2.1:2"

@@ -216,6 +216,11 @@ func TestAttributesOfCookies(t *testing.T) {
 	if set != "Path=/; Domain=example.com; HttpOnly; SameSite=Strict" {
 		t.Error(set)
 	}
+	w = r.ask(`POST https://relay:5980/_session {"name":"adm","password":"secret"}`)
+	_, set, _ = strings.Cut(w.Header().Get("Set-Cookie"), "; ")
+	if set != "Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Strict" {
+		t.Errorf("over TLS: %s", set)
+	}
 }
 
 // TestSecretOfTheStore: without a configured one the nodes of a fleet make one and share it.

@@ -87,6 +87,7 @@ func TestTokens(t *testing.T) {
 		{"other issuer", hs("iss", "you"), 400, "bad_request: Invalid iss claim"},
 		{"no issuer", hs("iss", nil), 400, "bad_request: Missing iss claim"},
 		{"no sub", hs("sub", nil), 401, "unauthorized: Token missing sub claim."},
+		{"empty sub", hs("sub", ""), 401, "unauthorized: Token missing sub claim."},
 		{"sub of numbers", hs("sub", 7), 401, "unauthorized: Token missing sub claim."},
 		{"roles in a text", hs("_couchdb.roles", "dev ,ops"), 200, `{"name":"joe","roles":["dev","ops"]}`},
 		{"no roles", hs("_couchdb.roles", nil), 200, `{"name":"joe","roles":[]}`},
