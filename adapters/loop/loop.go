@@ -179,7 +179,8 @@ func (l *Loop) perform(e host.Effect) {
 	case node.StartRun:
 		rec := e.Work.Record
 		l.Logger.Info("started", "job", e.Work.JobID, "database", rec.Database, "document", rec.DocID,
-			"replication", rec.RepID, "source", rec.Source, "target", rec.Target)
+			"replication", rec.RepID, "source", jobstore.RedactURL(rec.Source),
+			"target", jobstore.RedactURL(rec.Target)) // a query may hold a token
 		l.open(e)
 	case host.RunEffect:
 		l.links[e.Run].perform(e.Effect)
