@@ -27,7 +27,7 @@ const feedPoll = 5 * time.Second
 type feed struct {
 	*request
 	ask      docs.Query
-	kind     string // normal, longpoll, continuous
+	kind     string // normal, longpoll, continuous, eventsource
 	left     int64  // rows that may still be sent
 	wait     time.Duration
 	beat     bool // after wait the feed sends a sign of life; without beat it ends
@@ -53,9 +53,9 @@ func (f *feed) readQuery() (err error) {
 		f.kind = "normal"
 	case "live", "continuous":
 		f.kind = "continuous"
-	case "longpoll":
+	case "longpoll", "eventsource":
 	default:
-		return web.BadRequest("Supported `feed` types: normal, continuous, live, longpoll")
+		return web.BadRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource")
 	}
 	if f.left, err = f.Number("limit", 1<<60); err != nil {
 		return err
@@ -179,6 +179,9 @@ func fieldsOf(d *docs.Document) []mango.Field {
 // readSince reads where the feed begins. A descending one always begins at the end.
 func (f *feed) readSince() (err error) {
 	since := f.Query.Get("since")
+	if last := f.Header.Get("Last-Event-ID"); f.kind == "eventsource" && last != "" {
+		since = last // a browser goes on so
+	}
 	since = strings.Trim(since, `"`) // some clients send it as JSON
 	if f.ask.Descending {
 		return nil

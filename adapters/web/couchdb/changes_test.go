@@ -72,7 +72,7 @@ func TestChangesNormal(t *testing.T) {
 func TestChangesRefused(t *testing.T) {
 	s := newSite(t)
 	for query, reason := range map[string]string{
-		"?feed=eventsource": "Supported `feed` types: normal, continuous, live, longpoll", "?style=x": "Supported `style` values: main_only, all_docs",
+		"?feed=x": "Supported `feed` types: normal, continuous, live, longpoll, eventsource", "?style=x": "Supported `style` values: main_only, all_docs",
 		"?since=x": "Malformed sequence supplied in 'since' parameter.", "?since=99-x": "Malformed sequence supplied in 'since' parameter.",
 		"?heartbeat=x": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).", "?heartbeat=0": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
 		"?filter=_nope": "unknown builtin filter name", "?filter=_doc_ids": "`doc_ids` filter parameter is not a list of doc ids.",
@@ -152,6 +152,41 @@ func TestChangesContinuous(t *testing.T) {
 	s.expect(next, `{"seq":S,"id":"doc","changes":[{"rev":"1-*"}],"doc":{"_id":"doc","_rev":"1-*","x":1}}`)
 	s.Want("DELETE /db", 200, `{"ok":true}`)
 	s.expect(next, `{"last_seq":S,"pending":0}`, "END")
+}
+
+// TestChangesEventSource: the feed is what browsers read as server-sent events, and goes on where they say.
+func TestChangesEventSource(t *testing.T) {
+	s := filled(t, stopped)
+	answer := s.Ask("GET /db/_changes?feed=eventsource&timeout=0")
+	events := strings.SplitAfter(s.Text(answer)+"\n", "\n\n")
+	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" || len(events) != 5 || events[4] != "" ||
+		answer.Header.Get("Cache-Control") != "no-cache" {
+		t.Fatalf("%s %q", kind, events)
+	}
+	for i, row := range []string{rowA, rowC, rowE, rowD} {
+		if want := "data: " + row + "\nid: " + last(t, events[i]) + "\n\n"; events[i] != want {
+			t.Errorf("%q, want %q", events[i], want)
+		}
+	}
+	s.Want("GET /db/_changes?feed=eventsource&timeout=0&since=0", 200, strings.TrimSuffix(events[3], "\n"),
+		"Last-Event-ID", last(t, events[2]))
+	s.Want("GET /db/_changes?timeout=0&limit=1", 200, results("3", rowA), "Last-Event-ID", last(t, events[2]))
+
+	next, _ := s.lines("?feed=eventsource&since=now")
+	s.Want("PUT /db/new {}", 201, `{"ok":true,"id":"new","rev":"1-*"}`)
+	s.expect(next, `data: {"seq":S,"id":"new","changes":[{"rev":"1-*"}]}`)
+	next, _ = newSite(t).lines("?feed=eventsource&heartbeat=10")
+	s.expect(next, "event: heartbeat", "data: ", "")
+}
+
+// last is the id of an event, which is JSON.
+func last(t *testing.T, event string) string {
+	t.Helper()
+	_, id, found := strings.Cut(strings.TrimSpace(event), "\nid: ")
+	if !found || !strings.HasPrefix(id, `"`) {
+		t.Fatalf("%q", event)
+	}
+	return id
 }
 
 // TestChangesRecreated: a feed does not go on in another database of the same name.

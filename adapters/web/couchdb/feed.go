@@ -67,8 +67,11 @@ func locksOut(err error) bool {
 
 // waits reports whether the feed goes on when there are no more changes.
 func (f *feed) waits() bool {
-	return !f.ask.Descending && (f.kind == "continuous" || f.kind == "longpoll" && f.sent == 0)
+	return !f.ask.Descending && (f.streams() || f.kind == "longpoll" && f.sent == 0)
 }
+
+// streams reports whether rows stand alone, and not in an array.
+func (f *feed) streams() bool { return f.kind == "continuous" || f.kind == "eventsource" }
 
 func (f *feed) read() (feedPage, error) {
 	query := f.ask
@@ -98,8 +101,13 @@ func (f *feed) start(p feedPage) error {
 	if f.kind == "normal" && !f.ask.Descending {
 		f.ask.Until = p.end // later changes are for the next request
 	}
+	if f.kind == "eventsource" {
+		f.W.Header().Set("Cache-Control", "no-cache")
+		f.Begin(http.StatusOK, "text/event-stream")
+		return nil
+	}
 	f.Begin(http.StatusOK, "application/json")
-	if f.kind == "continuous" {
+	if f.streams() {
 		return nil
 	}
 	_, err := io.WriteString(f.W, `{"results":[`+"\n")
@@ -109,7 +117,7 @@ func (f *feed) start(p feedPage) error {
 // send writes rows.
 func (f *feed) send(rows []docs.Change) error {
 	for _, c := range rows {
-		if f.sent > 0 && f.kind != "continuous" {
+		if f.sent > 0 && !f.streams() {
 			if _, err := io.WriteString(f.W, ",\r\n"); err != nil {
 				return err
 			}
@@ -144,6 +152,9 @@ func (f *feed) row(c docs.Change) error {
 		revs[i].Rev = rev.String()
 	}
 	row := unclosed(encode(changeRow{c.Seq.String(), c.ID, revs, c.Deleted}))
+	if f.kind == "eventsource" {
+		row = append([]byte("data: "), row...)
+	}
 	if c.Doc = f.viewed(f.request, c.Doc); c.Doc != nil {
 		f.shown.mark(c.Doc, docs.Inline)
 		if _, err := f.W.Write(append(row, `,"doc":`...)); err != nil {
@@ -155,8 +166,11 @@ func (f *feed) row(c docs.Change) error {
 		row = row[:0]
 	}
 	row = append(row, '}')
-	if f.kind == "continuous" {
+	switch f.kind {
+	case "continuous":
 		row = append(row, '\n')
+	case "eventsource":
+		row = append(append(append(row, "\nid: "...), encode(c.Seq.String())...), "\n\n"...)
 	}
 	_, err := f.W.Write(row)
 	return err
@@ -165,6 +179,9 @@ func (f *feed) row(c docs.Change) error {
 // end ends the answer with the place where the next request goes on. more says that there are changes
 // behind it.
 func (f *feed) end(more bool) error {
+	if f.kind == "eventsource" {
+		return nil // each event has its sequence
+	}
 	pending := int64(0)
 	if more && !f.ask.Descending {
 		var err error
@@ -179,7 +196,7 @@ func (f *feed) end(more bool) error {
 		Seq     string `json:"last_seq"`
 		Pending int64  `json:"pending"`
 	}{f.ask.Since.String(), pending})
-	if f.kind != "continuous" {
+	if !f.streams() {
 		last = append([]byte("\n],\n"), last[1:]...)
 	}
 	_, err := f.W.Write(append(last, '\n'))
@@ -191,7 +208,11 @@ func (f *feed) quiet() time.Duration { return f.wait - f.Clock.Since(f.alive) }
 
 func (f *feed) giveSign() error {
 	f.alive = f.Clock.Now()
-	if _, err := io.WriteString(f.W, "\n"); err != nil {
+	sign := "\n"
+	if f.kind == "eventsource" {
+		sign = "event: heartbeat\ndata: \n\n"
+	}
+	if _, err := io.WriteString(f.W, sign); err != nil {
 		return err
 	}
 	return http.NewResponseController(f.W).Flush()

@@ -182,6 +182,7 @@ func TestThrottle(t *testing.T) {
 	r.want(`POST /_session {"name":"adm","password":"secret"}`, 429, locked)
 	r.want("GET /who", 200, ann, "Authorization", basic("ann", "secret")) // another name
 	r.user("bob", strings.Replace(annsDocument, "ann", "bob", 1))
+	r.want("GET /who", 401, wrong, "Authorization", basic("bob", "guess"))
 	r.want("GET /who", 200, strings.Replace(ann, "ann", "bob", 1), "Authorization", basic("bob", "secret"))
 	r.want("GET /who", 429, locked, "Authorization", basic("adm", "secret")) // which another login does not end
 	r.from = "192.0.2.2:1"
