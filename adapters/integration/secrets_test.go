@@ -109,7 +109,8 @@ func (s *secretive) plantUsers() {
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("hunter2jwt"))
 	check(err)
 	for text, status := range map[string]int{token: 200, token + "x": 401, "hunter2token": 400} {
-		a := send(s.T, "POST", s.as(nil, "_replicate"), object{"cancel": true, "id": "x"}, "Authorization", "Bearer "+text)
+		a := send(s.T, "POST", s.as(nil, "_replicate"), object{"cancel": true, "id": "x"},
+			"Authorization", "Bearer "+text)
 		if a.status != status && (status != 200 || a.status != http.StatusNotFound) {
 			s.Fatalf("%d %s", a.status, a.raw)
 		}
@@ -124,15 +125,17 @@ func (s *secretive) plantJobs() {
 	basic := object{"basic": object{"username": "u", "password": "hunter2basic"}}
 	refused := strings.TrimSuffix(s.box, s.port+"/") + "1/" // where nothing listens
 	for id, body := range map[string]object{
-		"copy":   {"source": with("copy") + "example", "target": with("target") + "copy", "create_target": true},
-		"follow": {"source": with("follow") + "example", "target": with("t") + "f", "create_target": true, "continuous": true},
+		"copy": {"source": with("copy") + "example", "target": with("target") + "copy", "create_target": true},
+		"follow": {"source": with("follow") + "example", "target": with("t") + "f", "create_target": true,
+			"continuous": true},
 		"auth": {"source": object{"url": s.box + "example", "auth": basic, "headers": object{"X-Key": "hunter2header"}},
 			"target": with("auth") + "auth", "create_target": true},
 		"bearer": {"source": object{"url": s.box + "example", "auth": object{"bearer": "hunter2bearer"}},
 			"target": s.box + "none"},
 		"away": {"source": strings.Replace(refused, "://", "://u:hunter2away@", 1) + "a?token=hunter2query",
 			"target": s.box + "b", "create_target": true},
-		"proxy": {"source": s.box + "example", "target": s.box + "p", "source_proxy": "http://u:hunter2proxy@127.0.0.1:1/"},
+		"proxy": {"source": s.box + "example", "target": s.box + "p",
+			"source_proxy": "http://u:hunter2proxy@127.0.0.1:1/"},
 		"over": {"source": with("over") + "x", "target": s.box + "y", "_replication_state": "failed",
 			"_replication_state_reason": "hunter2reason"},
 		"refused": {"source": s.box + "example", "target": s.relay.url + "_users"},

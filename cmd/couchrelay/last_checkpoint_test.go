@@ -21,7 +21,9 @@ func TestLastCheckpoint(t *testing.T) {
 			r.want(201, "PUT", "x%2F_replicator/doc?rev="+rev, r.body(`,"continuous":true,"paused":true`))
 		},
 		"database deleted": func(r *rig, _, _ string) { r.want(200, "DELETE", "x%2F_replicator", "") },
-		"canceled":         func(r *rig, _, id string) { r.want(200, "POST", "_replicate", `{"cancel":true,"id":"`+id+`"}`) },
+		"canceled": func(r *rig, _, id string) {
+			r.want(200, "POST", "_replicate", `{"cancel":true,"id":"`+id+`"}`)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

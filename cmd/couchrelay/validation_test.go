@@ -20,7 +20,8 @@ func TestValidationFunctions(t *testing.T) {
 	r.want(201, "PUT", "x%2F_replicator", "")
 	r.want(200, "PUT", "x%2F_replicator/_security", `{"members":{"roles":["dev"]},"note":"told"}`)
 	r.want(201, "PUT", "_users", "")
-	r.want(201, "PUT", "_users/org.couchdb.user:ann", `{"name":"ann","type":"user","roles":["dev"],"password":"hidden"}`)
+	r.want(201, "PUT", "_users/org.couchdb.user:ann",
+		`{"name":"ann","type":"user","roles":["dev"],"password":"hidden"}`)
 	design := r.want(201, "PUT", "x%2F_replicator/_design/v", fmt.Sprintf(`{"validate_doc_update":%q}`,
 		`function (doc, old, user, sec) {
 			if (doc.no) throw({forbidden: [doc._id, old === null, user.name, user.roles, user.db, sec.note].join()});

@@ -160,7 +160,7 @@ func TestAuthorityIsAway(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"ok":true,"userCtx":`+strings.Repeat("[", 2<<20))
 		},
-		`its answer is not that of /_session, but \"application/x-json\"`: func(w http.ResponseWriter, _ *http.Request) {
+		`but \"application/x-json\"`: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-json")
 			fmt.Fprint(w, `{"ok":false,"userCtx":{"name":"ann","roles":["_admin"]}}`)
 		},
