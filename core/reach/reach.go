@@ -83,7 +83,9 @@ const (
 var guarded = []netip.Prefix{
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), // loopback
 	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"), // link-local, metadata of clouds
-	netip.MustParsePrefix("fd00:ec2::/32"),                              // metadata of a cloud
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::/32"), // metadata of clouds
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("::/128"), // unspecified: this machine
 	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("ff00::/8"), // multicast
 	netip.MustParsePrefix("255.255.255.255/32"), // broadcast

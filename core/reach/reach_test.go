@@ -54,6 +54,9 @@ func TestPolicy(t *testing.T) {
 		{"", "", user, "::ffff:127.0.0.1", "", 80, "kept away"},
 		{"", "", user, "::ffff:a9fe:a9fe", "", 80, "kept away"}, {"", "", user, "::127.0.0.1", "", 80, "kept away"},
 		{"", "", user, "64:ff9b::7f00:1", "", 80, "kept away"}, {"", "", user, "fd00:ec2::254", "", 80, "kept away"},
+		{"", "", user, "100.100.100.200", "", 80, "kept away"}, {"", "", user, "100.100.100.201", "", 80, ""},
+		{"", "", user, "168.63.129.16", "", 80, "kept away"}, {"", "", user, "192.0.0.192", "", 80, "kept away"},
+		{"", "", user, "fd20:ce::254", "", 80, "kept away"},
 		{"", "", user, "255.255.255.255", "", 80, "kept away"}, {"", "", user, "ff02::1", "", 80, "kept away"},
 		{"", "", user, "fd00::1", "", 80, ""}, {"", "", user, "64:ff9b::cb00:7105", "", 80, ""},
 
