@@ -18,7 +18,11 @@ func TestSecurity(t *testing.T) {
 		{some, "x", "ops", true, true},
 		{some, "bob", "", true, false},
 		{some, "x", "dev", true, false},
-		{some, "dev", "bob", false, false}, // a name is no role
+		{some, "dev", "bob", false, false},         // a name is no role
+		{some, "bobby", "developer", false, false}, // and part of one is none
+		{some, "BOB", "DEV", false, false},
+		{some, "ad", "op", false, false},
+		{some, "ada ", "ops ", false, false},
 		{some, "", "", false, false},
 		{`{"members":{"names":[""]}}`, "", "", false, false}, // no login is no name
 		{`{"readers":{"names":["bob"]}}`, "bob", "", true, false},
