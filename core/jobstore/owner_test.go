@@ -23,11 +23,28 @@ func TestRedact(t *testing.T) {
 			`"http://p:1","source_proxy":"socks5://p","selector":{"a":1}}`,
 		`{"_replication_state_reason":"GET http://u:hidden@h/a?t=hidden: 500"}`: `{"_replication_state_reason":` +
 			`"GET http://h/a 500"}`,
+		`{"_replication_state_reason":"http://u:hidden@hidden@h/ and https://h:1?x=hidden."}`: `{` +
+			`"_replication_state_reason":"http://h/ and https://h:1"}`,
 	} {
 		got, err := Redact([]byte(body))
 		if err != nil || string(got) != want || strings.Contains(string(got), "hidden") {
 			t.Errorf("%s\n got %s, %v", body, got, err)
 		}
+	}
+}
+
+// TestRedactedView: who may know of a job and no more sees no query of its URLs, and none in its errors, of now and of
+// before; the view of others stays as it is.
+func TestRedactedView(t *testing.T) {
+	const address, text = "http://h/a?t=hidden", "GET http://h/a?t=hidden: 500"
+	v := View{Source: address, Target: address, SourceProxy: address, TargetProxy: address, Problem: text,
+		History: []Event{{Type: "crashed", Reason: text}, {Type: "crashed", Reason: text}}}
+	if shown := fmt.Sprintf("%+v", v.Redacted()); strings.Contains(shown, "hidden") ||
+		strings.Count(shown, "http://h/a") != 7 {
+		t.Error(shown)
+	}
+	if shown := fmt.Sprintf("%+v", v); strings.Count(shown, "hidden") != 7 {
+		t.Errorf("the view itself: %s", shown)
 	}
 }
 
