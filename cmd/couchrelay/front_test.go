@@ -55,7 +55,7 @@ func TestFront(t *testing.T) {
 }
 
 // TestFrontLogin: the CouchDB of a front knows the users of both, and its databases are open to their jobs, though it
-// is on this machine. All else of the machine is not.
+// is on this machine. All else of the machine is for the jobs of its admins only.
 func TestFrontLogin(t *testing.T) {
 	r := newRig(t)
 	r.stop()
@@ -70,15 +70,17 @@ func TestFrontLogin(t *testing.T) {
 			proxy.ServeHTTP(w, q)
 		case name == "root" && password == "relax":
 			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"root","roles":["_admin"]}}`)
+		case name == "joe" && password == "relax":
+			fmt.Fprint(w, `{"ok":true,"userCtx":{"name":"joe","roles":["_admins"]}}`)
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
 	t.Cleanup(couch.Close)
 	r.start(frontOf(t, couch.URL))
-	as := func(password string) []string {
+	as := func(name, password string) []string {
 		q := http.Request{Header: http.Header{}}
-		q.SetBasicAuth("root", password)
+		q.SetBasicAuth(name, password)
 		return []string{"Authorization", q.Header.Get("Authorization")}
 	}
 	r.want(201, "PUT", "orders", "")
@@ -89,16 +91,19 @@ func TestFrontLogin(t *testing.T) {
 		header []string
 	}{
 		{401, names, nil},
-		{401, names, as("wrong")},
-		{200, names, as("relax")},
+		{401, names, as("root", "wrong")},
+		{200, names, as("root", "relax")},
+		{200, names, as("joe", "relax")},
 	} {
 		if status, answer := r.call("POST", "_replicate", c.body, c.header...); status != c.status {
 			t.Errorf("%s %v: %d %v, want %d", c.body, c.header, status, answer, c.status)
 		}
 	}
 	elsewhere := fmt.Sprintf(`{"source":"orders","target":"%scopy"}`, r.target.url)
-	_, answer := r.call("POST", "_replicate", elsewhere, as("relax")...)
-	if reason := fmt.Sprint(answer); !strings.Contains(reason, "endpoint_denied") {
-		t.Errorf("to another service of the machine: %v", reason)
+	for name, want := range map[string]string{"joe": "endpoint_denied", "root": "db_not_found"} {
+		_, answer := r.call("POST", "_replicate", elsewhere, as(name, "relax")...)
+		if answer["error"] != want {
+			t.Errorf("%s to another service of the machine: %v", name, answer)
+		}
 	}
 }
