@@ -99,6 +99,7 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkReplication|BenchmarkHugeAttachment' -benchtime 3x ./cmd/couchrelay ./adapters/couch
 	$(GO) test -run '^$$' -bench 'BenchmarkCommit|BenchmarkQueueHead|BenchmarkJobs' ./adapters/embedded
 	$(GO) test -run '^$$' -bench 'BenchmarkBackup' -benchtime 3x ./adapters/archive
+	$(GO) test -run '^$$' -bench 'BenchmarkCheck' -benchtime 1x ./adapters/embedded
 	$(GO) test -run '^$$' -bench 'BenchmarkSealed' -benchtime 10x ./adapters/seal
 	$(GO) test -run '^$$' -bench 'BenchmarkVerify' -benchtime 2x ./adapters/verify
 	$(GO) test -run '^$$' -bench 'BenchmarkLists|BenchmarkAdds|BenchmarkSteps' -benchtime 20x ./adapters/embedded

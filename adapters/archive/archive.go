@@ -79,7 +79,7 @@ type Writer struct {
 	tail  Tail
 }
 
-// NewWriter begins a backup.
+// NewWriter begins a backup. It writes a frame at a time, so a buffer before w is of no use.
 func NewWriter(w io.Writer, h Head) (*Writer, error) {
 	h.Format = format
 	text, err := json.Marshal(h)

@@ -1,7 +1,6 @@
 package archive_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -61,15 +60,14 @@ func toFile(db *embedded.Database, path string) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	buffered := bufio.NewWriterSize(file, 1<<20)
-	w, err := archive.NewWriter(buffered, archive.Head{})
+	w, err := archive.NewWriter(file, archive.Head{})
 	if err == nil {
 		err = moment.Rows(w.Row)
 	}
 	if err == nil {
 		_, err = w.Close()
 	}
-	err = errors.Join(err, buffered.Flush(), file.Sync())
+	err = errors.Join(err, file.Sync())
 	info, wrong := file.Stat()
 	if err = errors.Join(err, wrong, file.Close()); err != nil {
 		return 0, err

@@ -14,6 +14,8 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/repid"
 	"couchrelay/sim/fakefdb"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 var root = tuple.Subspace(tuple.Pack("test"))
@@ -83,7 +85,7 @@ func damage(t *testing.T, db kv.Database, k jobstore.Keys) {
 
 // stores are one that is read at once, and one that is read in pages.
 func stores(t *testing.T) map[string]kv.Database {
-	db, err := embedded.Open(t.TempDir(), embedded.Options{})
+	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func TestRepairUnderLoad(t *testing.T) {
 	var load sync.WaitGroup
 	for c := range 3 {
 		load.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
+			for i := 0; ctx.Err() == nil && i < 200; i++ {
 				put(t, db, s, fmt.Sprint("load", c, "-", i))
 			}
 		})

@@ -141,8 +141,7 @@ func (u *upkeep) Backup(ctx context.Context, to io.Writer) (tail archive.Tail, e
 	if h.UUID, h.Schema, err = jobstore.Identity(moment, jobstore.KeysBelow(rootOf(u.prefix))); err != nil {
 		return tail, err
 	}
-	buffered := bufio.NewWriterSize(to, 1<<20)
-	w, err := archive.NewWriter(buffered, h)
+	w, err := archive.NewWriter(to, h)
 	if err != nil {
 		return tail, err
 	}
@@ -151,10 +150,7 @@ func (u *upkeep) Backup(ctx context.Context, to io.Writer) (tail archive.Tail, e
 	}); err != nil {
 		return tail, err
 	}
-	if tail, err = w.Close(); err == nil {
-		err = buffered.Flush()
-	}
-	return tail, err
+	return w.Close()
 }
 
 // restoreCommand makes a store of a backup.
