@@ -81,6 +81,9 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	case peer.ReadChanges:
 		reply.Result = c.changes(op)
 	case peer.FindRev:
+		if docs.ValidID(op.ID) != nil {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 400, Error: "illegal_docid"}}
+		}
 		reply.Result = peer.RevFound{Found: c.known[op.ID+" "+op.Rev] && f != missing}
 	case peer.ReadDocs:
 		reply.Result = c.read(op, f)

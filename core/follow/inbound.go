@@ -174,8 +174,10 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 	}
 	in.rows = nil
 	for i, row := range got.Rows {
-		exempt := strings.HasPrefix(row.ID, "_design/") || docs.ValidID(row.ID) != nil
-		if last[row.ID] == i && len(row.Revs) > 0 && !exempt {
+		if last[row.ID] != i || len(row.Revs) == 0 || docs.ValidID(row.ID) != nil {
+			continue
+		}
+		if in.last = (Change{row.ID, row.Revs[0]}); !strings.HasPrefix(row.ID, "_design/") {
 			in.rows = append(in.rows, row)
 		}
 	}
@@ -183,9 +185,6 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.through = got.LastSeq
 	} else if n := len(got.Rows); n > 0 {
 		in.through = got.Rows[n-1].Seq
-	}
-	if n := len(got.Rows); n > 0 && len(got.Rows[n-1].Revs) > 0 {
-		in.last = Change{got.Rows[n-1].ID, got.Rows[n-1].Revs[0]}
 	}
 	if in.behind = got.Pending; reply.Failure != nil {
 		in.behind = -1

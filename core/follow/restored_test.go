@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -310,5 +311,57 @@ func TestLooksAreBounded(t *testing.T) {
 	}
 	if looks > 12 {
 		t.Errorf("%d looks in two seconds", looks)
+	}
+}
+
+// TestOddID: a change that no document can have is not asked for.
+func TestOddID(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("_odd", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	k.cut()
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+	if w.runs != 1 {
+		t.Errorf("operators are told %v", k.notes)
+	}
+}
+
+// TestKilledInTheMiddle: documents that were read, and are not in the mirror, are not lost with the worker: neither
+// those that one transaction leaves to the next, nor those of an answer that has a part of them.
+func TestKilledInTheMiddle(t *testing.T) {
+	for _, part := range []fault{"", leavesOut} {
+		w := newWorld(t)
+		for i := range 30 {
+			body := fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d","x":"%s"}`, i, strings.Repeat("x", 1e5))
+			w.write(fmt.Sprint("d", i), body)
+		}
+		w.fault = func(op peer.Op) fault {
+			if _, is := op.(peer.ReadDocs); is {
+				return part
+			}
+			return ""
+		}
+		applied := 0
+		w.done = func(q follow.Request) bool {
+			if q, is := q.(follow.Apply); is {
+				applied += len(q.Docs)
+			}
+			return false
+		}
+		k := w.start()
+		for applied == 0 && k.act(first) {
+		}
+		w.kill(k)
+		w.fault, w.done = nil, nil
+		w.start()
+		w.settle(2 * time.Minute)
+		for i := range 30 {
+			if job, _ := w.job(fmt.Sprint("d", i)); job == "" {
+				t.Fatalf("%q: d%d has no job", part, i)
+			}
+		}
 	}
 }

@@ -42,6 +42,7 @@ type FollowedDoc struct {
 	Body    []byte // with the member n, which is another one in each edit; nil if it is deleted
 	Valid   bool   // it asks for a replication
 	Design  bool   // it is a design document
+	State   string // that its user wrote into it
 	Written int    // how often users wrote it, in all databases that had the name
 	At      instant.Time
 }
@@ -90,7 +91,7 @@ func (f *followings) fill(one *Following) {
 		gone := *d
 		gone.Body, one.Docs[id] = nil, &gone
 	}
-	f.put(one, "_design/x", &FollowedDoc{Body: []byte(`{"n":0}`), Design: true})
+	f.put(one, "_design/x", &FollowedDoc{Body: []byte(`{"n":0}`), Design: true}, false)
 }
 
 // databases is the configuration of all nodes.
@@ -255,7 +256,7 @@ type FollowCalls struct {
 func (FollowCalls) fact() {}
 
 // drawFollowed has one world of four follow databases. Half of these are short and have few other jobs; in half of
-// those, duplicates fail.
+// those, duplicates fail. Their servers have more of the troubles that runs which follow can have.
 func (c *Config) drawFollowed(seed uint64) {
 	r := prng.Fork(seed, "followed")
 	if r.Intn(4) > 0 {
@@ -264,5 +265,10 @@ func (c *Config) drawFollowed(seed uint64) {
 	c.Followed = 1 + r.Intn(2)
 	if r.Intn(2) == 0 {
 		c.Jobs, c.Duration, c.DuplicatesFail = min(c.Jobs, 2), c.Duration/4, r.Intn(2) == 0
+		for _, fault := range []string{
+			peers.RevMissing, peers.LeavesOut, peers.Conflict409, peers.Slow, peers.LostAfter,
+		} {
+			c.Rates[fault] = max(c.Rates[fault], max(0, r.Intn(decide.Scale/5)-decide.Scale/10))
+		}
 	}
 }

@@ -48,27 +48,35 @@ func (f *followings) act(one *Following) {
 		return
 	}
 	id := fmt.Sprint("f", 1+f.site.Int(5))
-	switch what := f.site.Int(15); what {
+	switch what := f.site.Int(16); what {
 	case 11:
 		f.remake(one)
 	case 12:
 		f.restore(one)
 	case 13, 14:
 		f.retry(one, id)
+	case 15: // many at once
+		for i := range 5 {
+			f.edit(one, fmt.Sprint("f", 1+i), f.site.Int(11))
+		}
 	default:
 		f.edit(one, id, what)
 	}
 }
 
-// edit has a user write a document anew, delete it, or write it as before without a state.
+// edit has a user write a document anew, delete it, or write it as before, with its state or without.
 func (f *followings) edit(one *Following, id string, what int) {
 	switch d := one.Docs[id]; {
-	case d == nil || d.Body == nil || what < 5:
-		f.put(one, id, f.newBody(id))
+	case d == nil || d.Body == nil || what < 4:
+		f.put(one, id, f.newBody(id), false)
+	case what == 4:
+		f.put(one, id, f.newBody(id), true)
 	case what < 7:
-		f.put(one, id, &FollowedDoc{})
+		f.put(one, id, &FollowedDoc{}, false)
+	case what == 7:
+		f.put(one, id, d, true)
 	default:
-		f.put(one, id, d)
+		f.put(one, id, d, false)
 	}
 }
 
@@ -107,7 +115,7 @@ func (f *followings) remake(one *Following) {
 		f.fill(one)
 		for _, id := range slices.Sorted(maps.Keys(had)) {
 			if d := had[id]; d.Body != nil && !d.Design {
-				f.put(one, id, d)
+				f.put(one, id, d, false)
 			}
 		}
 	}
@@ -152,6 +160,9 @@ func (f *followings) newBody(id string) *FollowedDoc {
 	d := &FollowedDoc{Valid: f.site.Int(6) > 0}
 	if d.Valid {
 		target := u.pick(f.site, false)
+		if f.w.Config.DuplicatesFail && f.site.Int(2) == 1 {
+			body["source"], target = URL("s1", "a1"), URL("s1", "b1")
+		}
 		if target == body["source"] {
 			target = strings.Replace(target, "/b", "/bb", 1)
 		}
@@ -163,14 +174,18 @@ func (f *followings) newBody(id string) *FollowedDoc {
 	return d
 }
 
-// put writes a document as its user does, at once.
-func (f *followings) put(one *Following, id string, d *FollowedDoc) {
+// put writes a document as its user does, at once, and with the state that it has if that is to be kept.
+func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
+	d = &FollowedDoc{Body: d.Body, Valid: d.Valid, Design: d.Design}
 	e := docs.Edit{Document: docs.Document{ID: id, Body: d.Body, Deleted: d.Body == nil}}
 	if e.Deleted {
 		e.Body = []byte("{}")
 	}
 	if latest := one.DB().Latest(id); latest != nil && !latest.Deleted {
 		e.Rev = latest.Rev
+		if keep && d.Valid {
+			e.Body, d.State = withStateOf(latest.Body, d.Body)
+		}
 	} else if e.Deleted {
 		return
 	}
@@ -185,4 +200,19 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc) {
 		is.Written, is.At = is.Written+1, f.w.Engine.Now()
 		one.Docs[id] = &is
 	}
+}
+
+// withStateOf returns a body with the members of state of another one, and the state.
+func withStateOf(other, body []byte) (with []byte, state string) {
+	var had, is map[string]any
+	_ = json.Unmarshal(other, &had) // objects
+	_ = json.Unmarshal(body, &is)
+	for name, value := range had {
+		if strings.HasPrefix(name, "_replication") {
+			is[name] = value
+		}
+	}
+	state, _ = is["_replication_state"].(string)
+	with, _ = json.Marshal(is)
+	return with, state
 }

@@ -22,7 +22,7 @@ func WriteFollowed(w *World, f *Following, id, body string, valid bool) {
 	if body != "" {
 		d.Body = []byte(body)
 	}
-	w.follows.put(f, id, d)
+	w.follows.put(f, id, d, false)
 }
 
 // MirrorFollowed writes a document into the mirror of a followed database.
