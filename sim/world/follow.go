@@ -268,7 +268,9 @@ func (c *Config) drawFollowed(seed uint64) {
 		for _, fault := range []string{
 			peers.RevMissing, peers.LeavesOut, peers.Conflict409, peers.Slow, peers.LostAfter,
 		} {
-			c.Rates[fault] = max(c.Rates[fault], max(0, r.Intn(decide.Scale/5)-decide.Scale/10))
+			if rate := r.Intn(decide.Scale/5) - decide.Scale/10; rate > c.Rates[fault] {
+				c.Rates[fault] = rate
+			}
 		}
 	}
 }
