@@ -3,10 +3,10 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration dist test-dist lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build and serve on loopback, with the store under ./data and databases in memory to try it with
 	$(GO) run ./cmd/couchrelay serve --store ./data --sandbox 5981
@@ -71,6 +71,10 @@ $(FDBC_LIB)/libfdb_c.a:
 
 integration: $(PEER)/node_modules/.package-lock.json
 	$(GO) test -count=1 ./$(PEER)/ $(RECORD)
+
+record-couchdb: ## record the answers of the CouchDB of COUCHDB_URL, which couchrelay's are compared with
+	@test -n "$$COUCHDB_URL" || { echo "COUCHDB_URL must be http://ADMIN:PASSWORD@HOST:5984 of a CouchDB"; exit 1; }
+	$(GO) test -count=1 -timeout 20m -v -run TestAsCouchDB ./$(PEER) -record
 
 $(PEER)/node_modules/.package-lock.json: $(PEER)/package-lock.json
 	cd $(PEER) && npm ci --omit=optional
