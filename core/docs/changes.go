@@ -21,6 +21,9 @@ type Query struct {
 	// Match, if set, selects revisions. A row has those that match, and is left out if none does.
 	Match func(d *Document) bool
 	Docs  bool // read the winners
+	// Leaves has all documents read that a row is about: the winner, and with AllDocs the other leaves.
+	Leaves    bool
+	Conflicts bool // name the other leaves of winners that are read
 }
 
 // Change is a row of the feed: a document at its last change.
@@ -30,6 +33,7 @@ type Change struct {
 	Revs    []revtree.Rev // the winner first
 	Deleted bool          // the winner is deleted
 	Doc     *Document     // the winner, if it was asked for
+	Leaves  []*Document   // those of Revs, if they were asked for without Match
 
 	conflicted bool
 }
@@ -53,7 +57,7 @@ const (
 // that change while the pages of a descending feed are read.
 func (db *Database) Changes(q Query) (Page, error) {
 	look := scanRows
-	if q.Docs || q.Match != nil {
+	if q.Docs || q.Leaves || q.Match != nil {
 		look = scanDocs
 	}
 	if q.ID == nil && q.Match == nil {
@@ -159,7 +163,7 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	var ids []string
 	for i, c := range rows {
 		opened[i].Change = c
-		if q.Docs || q.Match != nil || q.AllDocs && c.conflicted {
+		if q.Docs || q.Leaves || q.Match != nil || q.AllDocs && c.conflicted {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -183,11 +187,11 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 		if !q.AllDocs {
 			o.leaves = o.leaves[:1]
 		}
-		if !q.Docs && q.Match == nil {
+		if !q.Docs && !q.Leaves && q.Match == nil {
 			continue
 		}
 		needed := o.leaves
-		if q.Match == nil {
+		if q.Match == nil && !q.Leaves {
 			needed = needed[:1]
 		}
 		for _, leaf := range needed {
@@ -201,7 +205,12 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	docs, err := db.leaves(want)
 	for i := range opened {
 		n := copy(opened[i].docs, docs)
-		docs = docs[n:]
+		if n > 0 && q.Conflicts {
+			if err := db.addMeta(docs[0], want[0].record, Want{Conflicts: true}); err != nil {
+				return nil, err
+			}
+		}
+		docs, want = docs[n:], want[n:]
 	}
 	return opened, err
 }
@@ -219,6 +228,9 @@ func (o *openChange) change(q Query) (Change, bool) {
 	}
 	if q.Docs {
 		c.Doc = o.docs[0]
+	}
+	if q.Leaves {
+		c.Leaves = o.docs
 	}
 	return c, len(c.Revs) > 0
 }

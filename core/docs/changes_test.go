@@ -179,7 +179,10 @@ func TestPagesAreBounded(t *testing.T) {
 			}
 			return len(rows), err
 		},
-		"by id": func(db *Database) (int, error) { rows, err := db.ListIDs(ids(edits), true); return len(rows), err },
+		"by id": func(db *Database) (int, error) {
+			rows, err := db.ListIDs(ids(edits), Listing{Docs: true})
+			return len(rows), err
+		},
 		"opened": func(db *Database) (int, error) {
 			rows, err := db.OpenRevs(wantedOf(edits), false)
 			return len(rows), err

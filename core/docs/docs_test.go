@@ -173,7 +173,9 @@ func TestList(t *testing.T) {
 			}
 		}
 	}
-	rows := must(t, w, func(db *Database) ([]Listed, error) { return db.ListIDs([]string{"c", "b", "nope", "c", ""}, true) })
+	rows := must(t, w, func(db *Database) ([]Listed, error) {
+		return db.ListIDs([]string{"c", "b", "nope", "c", ""}, Listing{Docs: true})
+	})
 	var got []string
 	for _, r := range rows {
 		got = append(got, fmt.Sprint(r.ID, " ", r.Rev, " ", r.Deleted, " ", r.Doc != nil))

@@ -15,6 +15,7 @@ type Listing struct {
 	Descending bool    // From is then the highest id, To the lowest
 	Limit      int     // rows at most; a page may well have fewer
 	Docs       bool    // read the documents
+	Conflicts  bool    // with these, name their other leaves that are not deleted
 }
 
 // Listed is a row of the list.
@@ -27,7 +28,7 @@ type Listed struct {
 
 // List reads the documents that are not deleted. more reports whether the list goes on after the last row.
 func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
-	r, look := db.listRange(l), scanRows
+	r, look := db.listRange(keyAlive, l), scanRows
 	if l.Docs {
 		look = scanDocs
 	}
@@ -54,7 +55,7 @@ func (db *Database) List(l Listing) (rows []Listed, more bool, err error) {
 	more = len(rows) == look
 	if l.Docs {
 		n := len(rows)
-		rows, err = db.listDocs(rows)
+		rows, err = db.listDocs(rows, l.Conflicts)
 		more = more || len(rows) < n
 	}
 	return rows, more, err
@@ -78,27 +79,52 @@ func Designs(db *Database) (found []*Document, err error) {
 	return found, nil
 }
 
-func (db *Database) listRange(l Listing) kv.Range {
-	all := kv.Range{Begin: db.key(keyAlive), End: append(db.key(keyAlive), 0xff)}
+// CountDesigns counts the design documents of a database that are not deleted, and those before an id.
+func CountDesigns(db *Database, id string) (total, before int64, err error) {
+	from, to := "_design/", "_design0"
+	l := Listing{From: &from, To: &to, Before: true, Limit: scanRows}
+	for more := true; more; {
+		var rows []Listed
+		if rows, more, err = db.List(l); err != nil || len(rows) == 0 {
+			return total, before, err
+		}
+		total += int64(len(rows))
+		for i := range rows {
+			if rows[i].ID < id {
+				before++
+			}
+		}
+		l.From, l.After = &rows[len(rows)-1].ID, true
+	}
+	return total, before, nil
+}
+
+// listRange is the range of the rows of a kind that a listing is about. Other rows with an id may follow its first.
+func (db *Database) listRange(kind int, l Listing) kv.Range {
+	all := kv.Range{Begin: db.key(kind), End: append(db.key(kind), 0xff)}
+	after := kv.KeyAfter
+	if kind == keyLocal {
+		after = func(key []byte) []byte { return append(key, 0xff) }
+	}
 	from, to, notFrom, notTo := l.From, l.To, l.After, l.Before
 	if l.Descending {
 		from, to, notFrom, notTo = to, from, notTo, notFrom
 	}
 	if from != nil {
-		if all.Begin = db.idKey(keyAlive, *from); notFrom {
-			all.Begin = kv.KeyAfter(all.Begin)
+		if all.Begin = db.idKey(kind, *from); notFrom {
+			all.Begin = after(all.Begin)
 		}
 	}
 	if to != nil {
-		if all.End = db.idKey(keyAlive, *to); !notTo {
-			all.End = kv.KeyAfter(all.End)
+		if all.End = db.idKey(kind, *to); !notTo {
+			all.End = after(all.End)
 		}
 	}
 	return all
 }
 
 // listDocs reads the winners of as many rows as one transaction should read, at least of the first.
-func (db *Database) listDocs(rows []Listed) ([]Listed, error) {
+func (db *Database) listDocs(rows []Listed, conflicts bool) ([]Listed, error) {
 	ids := make([]string, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID
@@ -120,13 +146,16 @@ func (db *Database) listDocs(rows []Listed) ([]Listed, error) {
 	docs, err := db.leaves(want)
 	for i := range docs {
 		rows[i].Doc = docs[i]
+		if err := db.addMeta(docs[i], want[i].record, Want{Conflicts: conflicts}); err != nil {
+			return nil, err
+		}
 	}
 	return rows, err
 }
 
 // ListIDs looks documents up by their ids, also deleted ones: as many as one transaction should read, at
-// least the first. A document that never existed has no revision.
-func (db *Database) ListIDs(ids []string, docs bool) ([]Listed, error) {
+// least the first. A document that never existed has no revision. Of the listing counts what is to be read.
+func (db *Database) ListIDs(ids []string, l Listing) ([]Listed, error) {
 	ids = ids[:min(len(ids), scanDocs)]
 	records, err := db.records(ids)
 	if err != nil {
@@ -139,7 +168,7 @@ func (db *Database) ListIDs(ids []string, docs bool) ([]Listed, error) {
 	for i, r := range records {
 		winner, exists := r.tree.Winner()
 		rows = append(rows, Listed{ID: ids[i], Rev: winner.Rev, Deleted: winner.Deleted})
-		if docs && exists && !winner.Deleted {
+		if l.Docs && exists && !winner.Deleted {
 			want, read = append(want, leafOf{r, winner}), append(read, i)
 			if chunks += winner.Chunks; chunks >= readChunks {
 				break
@@ -149,6 +178,9 @@ func (db *Database) ListIDs(ids []string, docs bool) ([]Listed, error) {
 	found, err := db.leaves(want)
 	for i, d := range found {
 		rows[read[i]].Doc = d
+		if err := db.addMeta(d, want[i].record, Want{Conflicts: l.Conflicts}); err != nil {
+			return nil, err
+		}
 	}
 	return rows, err
 }

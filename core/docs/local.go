@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"couchrelay/core/docs/revtree"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // The value of a local document: its number, the token of its last edit, the JSON text. The number is
@@ -75,4 +77,72 @@ func (db *Database) putLocal(e *Edit) (revtree.Rev, error) {
 	key := db.idKey(keyLocal, e.ID)
 	clearSplit(db.tx, key, putSplit(db.tx, key, value), l.chunks)
 	return localRev(number), nil
+}
+
+// localsAtOnce is how many local documents one transaction looks at.
+const localsAtOnce = 64
+
+// Locals reads a page of the list of local documents, and returns what is left to list; more reports whether that may
+// be anything. A local document that was deleted takes time, and is no row.
+func Locals(db *Database, l Listing) (rows []Listed, rest Listing, more bool, err error) {
+	chunks := 0
+	for range localsAtOnce {
+		if len(rows) >= l.Limit || chunks >= readChunks {
+			break
+		}
+		id, err := nextLocal(db, l)
+		if err != nil || id == "" {
+			return rows, l, false, err
+		}
+		found, err := db.local(id)
+		if err != nil {
+			return nil, l, false, err
+		}
+		l.From, l.After, chunks = &id, true, chunks+found.chunks
+		if found.exists() {
+			doc := &Document{ID: id, Rev: localRev(found.number), Body: found.body}
+			rows = append(rows, Listed{ID: id, Rev: doc.Rev, Doc: doc})
+		}
+	}
+	return rows, l, true, nil
+}
+
+// LocalsByID looks local documents up by their ids: as many as one transaction should read, at least the first. One that
+// does not exist has no revision.
+func LocalsByID(db *Database, ids []string) (rows []Listed, err error) {
+	chunks := 0
+	for _, id := range ids[:min(len(ids), localsAtOnce)] {
+		found, err := db.local(id)
+		if err != nil {
+			return nil, err
+		}
+		row := Listed{ID: id}
+		if found.exists() {
+			row.Rev = localRev(found.number)
+			row.Doc = &Document{ID: id, Rev: row.Rev, Body: found.body}
+		}
+		rows = append(rows, row)
+		if chunks += found.chunks; chunks >= readChunks {
+			break
+		}
+	}
+	return rows, nil
+}
+
+// nextLocal returns the id of the first local document of a listing, deleted or not; empty if there is none.
+func nextLocal(db *Database, l Listing) (id string, err error) {
+	r := db.listRange(keyLocal, l)
+	if r.Empty() {
+		return "", nil
+	}
+	pairs, err := db.tx.GetRange(r, kv.RangeOptions{Limit: 1, Reverse: l.Descending})
+	if err != nil || len(pairs) == 0 {
+		return "", err
+	}
+	space := tuple.Subspace(db.key(keyLocal))
+	if space.Scan(pairs[0].Key, &id) != nil { // a further chunk, which has a number
+		var chunk int64
+		err = space.Scan(pairs[0].Key, &id, &chunk)
+	}
+	return id, err
 }

@@ -1,9 +1,11 @@
 package couchdb
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"couchrelay/adapters/web"
@@ -13,48 +15,118 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// allDocs lists documents, by their order or by their ids.
-func (q *request) allDocs() error {
-	keys, given, err := q.listKeys()
-	if err != nil {
-		return err
+// namespace is which documents a list is of: those whose ids begin with it; all but local ones if it is empty.
+type namespace string
+
+const (
+	everything namespace = ""
+	designs    namespace = "_design/"
+	locals     namespace = "_local/"
+)
+
+// listOf returns the handler of a list.
+func listOf(of namespace) func(*request) error {
+	return func(q *request) error {
+		if err := q.listParameters(); err != nil {
+			return err
+		}
+		l, err := newLister(q, of)
+		if err != nil {
+			return err
+		}
+		if err := l.count(); err != nil {
+			return err
+		}
+		q.Begin(http.StatusOK, "application/json")
+		return l.run("\n")
 	}
-	if given {
-		return q.listByID(keys)
-	}
-	list, err := q.keyRange()
-	if err != nil {
-		return err
-	}
-	limit, skip, err := q.Page(web.Unlimited)
-	if err != nil {
-		return err
-	}
-	return q.listRange(list, limit, skip)
 }
 
-// listKeys are the ids that are asked for, by the query or a body. Other members of a body count as
-// parameters.
-func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
-	wrong := web.BadRequest("`keys` parameter must be an array.")
-	if text := q.Query.Get("keys"); text != "" {
-		if json.Unmarshal([]byte(text), &keys) != nil {
-			return nil, false, wrong
+// maxQueries bounds the lists that one request may ask for.
+const maxQueries = 1000
+
+// queriesOf returns the handler of several lists in one request.
+func queriesOf(of namespace) func(*request) error {
+	return func(q *request) error {
+		list, err := readQueries(q, of)
+		if err != nil {
+			return err
+		}
+		for _, l := range list {
+			if err := l.count(); err != nil {
+				return err
+			}
+		}
+		q.Begin(http.StatusOK, "application/json")
+		separator := `{"results":[` + "\n"
+		for _, l := range list {
+			if _, err := io.WriteString(q.W, separator); err != nil {
+				return err
+			}
+			if err := l.run(""); err != nil {
+				return err
+			}
+			separator = ",\n"
+		}
+		if len(list) > 0 {
+			separator = ""
+		}
+		_, err = io.WriteString(q.W, separator+"\n]}\n")
+		return err
+	}
+}
+
+// readQueries reads the member queries of the body: parameters of lists, each in the place of the request's own.
+func readQueries(q *request, of namespace) (list []*lister, err error) {
+	body, err := q.jsonBody()
+	if err != nil {
+		return nil, err
+	}
+	given := false
+	wrong := web.BadRequest("`queries` must be an array of objects")
+	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
+		if name != "queries" {
+			return skip(d)
 		}
 		given = true
+		return arrayElements(d, wrong, func(raw []byte) error {
+			if len(list) == maxQueries {
+				return web.BadRequest("`queries` may have %d elements", maxQueries)
+			}
+			each, parameters := *q, *q.Request
+			each.Request, parameters.Query = &parameters, url.Values{}
+			if jsontext.Value(raw).Kind() != '{' {
+				return wrong
+			}
+			if err := each.readParameters(bytes.Clone(raw)); err != nil {
+				return err
+			}
+			l, err := newLister(&each, of)
+			list = append(list, l)
+			return err
+		})
+	})
+	if err == nil && !given {
+		err = web.BadRequest("Missing `queries` parameter, an array of objects with the parameters of a list each")
 	}
+	return list, err
+}
+
+// listParameters adds the parameters of the body of a POST to those of the query.
+func (q *request) listParameters() error {
 	if q.Method != http.MethodPost {
-		return keys, given, nil
+		return nil
 	}
 	body, err := q.jsonBody()
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	err = objectMembers(body, func(name string, d *jsontext.Decoder) error {
-		if name == "keys" {
-			given = true
-			return decode(d, &keys, wrong)
-		}
+	return q.readParameters(body)
+}
+
+// readParameters takes the members of an object for parameters. Those with ids and ranges stay JSON.
+func (q *request) readParameters(body []byte) error {
+	return objectMembers(body, func(name string, d *jsontext.Decoder) error {
 		value, err := d.ReadValue()
 		if err != nil {
 			return docs.ErrJSON
@@ -66,157 +138,237 @@ func (q *request) listKeys() (keys []jsontext.Value, given bool, err error) {
 		q.Query.Set(name, text)
 		return nil
 	})
-	return keys, given, err
 }
 
-// idRange is a range of ids.
-type idRange struct {
-	docs.Listing
-	empty bool
-}
-
-// keyRange reads key, start_key, end_key, inclusive_end and descending.
-func (q *request) keyRange() (r idRange, err error) {
-	r.Descending = q.flag("descending")
-	r.Before = q.Query.Get("inclusive_end") == "false"
-	if r.From, err = q.key(&r, !r.Descending, "key", "start_key", "startkey"); err != nil {
-		return r, err
+// switchOf is a parameter that is true or false.
+func (q *request) switchOf(name string, absent bool) (bool, error) {
+	switch value := strings.ToLower(q.Query.Get(name)); {
+	case value == "true", value == "false":
+		return value == "true", nil
+	case !q.Query.Has(name):
+		return absent, nil
+	default:
+		return false, web.QueryError(name + " must be true or false")
 	}
-	if q.Query.Has("key") {
-		r.To = r.From
-		return r, nil
-	}
-	r.To, err = q.key(&r, r.Descending, "end_key", "endkey")
-	return r, err
 }
 
-// key is the first of some parameters that is given. What is no string lies before all ids; lower says
-// that the key bounds the range from below.
-func (q *request) key(r *idRange, lower bool, names ...string) (*string, error) {
-	for _, name := range names {
-		text := q.Query.Get(name)
-		if text == "" {
-			continue
+// lister answers with one list of documents.
+type lister struct {
+	*request
+	of          namespace
+	idRange                      // what is listed in order, and what is read of each
+	keys        []jsontext.Value // what is listed by its ids, nil for a range
+	limit, skip int64
+	shown       *shown // nil when no documents are asked for
+	updateSeq   bool
+
+	info      docs.Info
+	offset    *int64
+	separator string
+}
+
+// newLister reads the parameters of a list.
+func newLister(q *request, of namespace) (l *lister, err error) {
+	l = &lister{request: q, of: of}
+	for _, name := range []string{"attachments", "att_encoding_info"} {
+		if _, err := q.switchOf(name, false); err != nil {
+			return nil, err
 		}
-		if !jsontext.Value(text).IsValid() {
-			return nil, docs.ErrJSON
-		}
-		var key string
-		if json.Unmarshal([]byte(text), &key) == nil && text != "null" {
-			return &key, nil
-		}
-		r.empty = r.empty || !lower || name == "key"
-		return nil, nil
 	}
-	return nil, nil
+	if l.updateSeq, err = q.switchOf("update_seq", false); err != nil {
+		return nil, err
+	}
+	if l.limit, l.skip, err = q.Page(web.Unlimited); err != nil {
+		return nil, err
+	}
+	if l.idRange, err = q.keyRange(); err != nil {
+		return nil, err
+	}
+	if l.Docs, err = q.switchOf("include_docs", false); err != nil {
+		return nil, err
+	}
+	if l.Conflicts, err = q.switchOf("conflicts", false); err != nil {
+		return nil, err
+	}
+	if l.Docs {
+		s, err := q.shown()
+		if err != nil {
+			return nil, err
+		}
+		l.shown = &s
+	}
+	return l, l.readKeys()
 }
 
-func (r *idRange) contains(id string) bool {
-	from, to := r.From, r.To
-	if r.Descending {
-		from, to = to, from
+// readKeys reads the parameter keys. As in CouchDB, ids of another kind than the list's are left out.
+func (l *lister) readKeys() error {
+	text := l.Query.Get("keys")
+	if text == "" {
+		l.idRange.within(l.of)
+		return nil
 	}
-	beyond := to != nil && (id > *to || id == *to && r.Before && !r.Descending)
-	return !r.empty && !beyond && (from == nil || *from < id || *from == id && !(r.Before && r.Descending))
+	wrong := web.BadRequest("`keys` parameter must be an array.")
+	if json.Unmarshal([]byte(text), &l.keys) != nil || l.keys == nil {
+		return wrong
+	}
+	if l.Descending {
+		return web.BadRequest("`keys` and descending cannot be combined")
+	}
+	if l.of == everything {
+		return nil
+	}
+	kept := l.keys[:0]
+	for _, key := range l.keys {
+		if strings.HasPrefix(idOf(key), string(l.of)) {
+			kept = append(kept, key)
+		}
+	}
+	l.keys = kept
+	return nil
 }
 
-func (q *request) listRange(r idRange, limit, skip int64) error {
-	l, s, err := q.listing(r.Listing)
-	if err != nil {
+// idOf is the id that a key is; a key that is no string names no document.
+func idOf(key jsontext.Value) (id string) {
+	_ = json.Unmarshal(key, &id)
+	return id
+}
+
+// count reads what stands before the rows.
+func (l *lister) count() (err error) {
+	l.info, err = do(l.request, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
+	if err != nil || l.of == locals {
 		return err
 	}
-	info, err := do(q, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
-	if err != nil {
+	if l.keys == nil && l.From == nil && !l.empty {
+		// Else the offset is unknown: counting would read all rows before the first.
+		l.offset = new(min(l.skip, l.info.Docs))
+	}
+	if l.of == designs {
+		return l.countDesigns()
+	}
+	return nil
+}
+
+// countDesigns counts the design documents, which are few.
+func (l *lister) countDesigns() error {
+	from := ""
+	if l.From != nil && !l.Descending {
+		from = *l.From
+	}
+	total, err := do(l.request, func(_ kv.Tx, db *docs.Database) (int64, error) {
+		total, before, err := docs.CountDesigns(db, from)
+		if l.keys == nil && !l.Descending {
+			l.offset = new(min(before+l.skip, total))
+		}
+		return total, err
+	})
+	l.info.Docs = total
+	return err
+}
+
+// run writes the list.
+func (l *lister) run(end string) error {
+	type head struct {
+		Total     *int64  `json:"total_rows"`
+		Offset    *int64  `json:"offset"`
+		UpdateSeq *string `json:"update_seq,omitzero"`
+	}
+	h := head{Total: &l.info.Docs, Offset: l.offset}
+	if l.of == locals {
+		h.Total = nil
+	}
+	if l.updateSeq {
+		h.UpdateSeq = new(l.info.UpdateSeq.String())
+	}
+	l.separator = string(unclosed(encode(h))) + `,"rows":[` + "\n"
+	list := l.byRange
+	if l.keys != nil {
+		list = l.byID
+	}
+	if err := list(); err != nil {
 		return err
 	}
-	var offset *int64 // unknown when the list begins at a key: counting would read all rows before it
-	if l.From == nil && !r.empty {
-		offset = new(min(skip, info.Docs))
+	begin := l.separator
+	if begin == ",\r\n" {
+		begin = ""
 	}
-	w := q.rows(info, offset)
-	more := !r.empty
-	for more && skip > 0 {
-		var rows []docs.Listed
-		if rows, more, err = q.list(&l, skip, false); err != nil {
-			return err
-		}
-		skip -= int64(len(rows))
-	}
+	_, err := io.WriteString(l.W, begin+"\n]}"+end)
+	return err
+}
+
+// byRange writes the rows of a range.
+func (l *lister) byRange() error {
+	skip, limit, more := l.skip, l.limit, !l.empty
 	for more && limit > 0 {
 		var rows []docs.Listed
-		if rows, more, err = q.list(&l, limit, s != nil); err != nil {
+		var err error
+		if skip > 0 {
+			rows, more, err = l.page(skip, false)
+			skip -= int64(len(rows))
+			rows = nil
+		} else {
+			rows, more, err = l.page(limit, l.Docs)
+			limit -= int64(len(rows))
+		}
+		if err != nil {
 			return err
 		}
-		limit -= int64(len(rows))
 		for _, row := range rows {
-			if err := w.row(row, s); err != nil {
+			if err := l.row(row); err != nil {
 				return err
 			}
 		}
 	}
-	return w.end()
+	return nil
 }
 
-// list reads a page and moves the listing behind it.
-func (q *request) list(l *docs.Listing, limit int64, withDocs bool) (rows []docs.Listed, more bool, err error) {
-	l.Limit, l.Docs = int(min(limit, 1<<20)), withDocs
-	rows, err = do(q, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
-		rows, more, err = db.List(*l)
+// page reads a page and moves the range behind it.
+func (l *lister) page(limit int64, withDocs bool) (rows []docs.Listed, more bool, err error) {
+	ask := l.Listing
+	ask.Limit, ask.Docs = int(min(limit, 1<<20)), withDocs
+	rest := ask
+	rows, err = do(l.request, func(_ kv.Tx, db *docs.Database) (rows []docs.Listed, err error) {
+		if l.of == locals {
+			rows, rest, more, err = docs.Locals(db, ask)
+		} else {
+			rows, more, err = db.List(ask)
+		}
 		return rows, err
 	})
-	if len(rows) > 0 {
+	if l.of == locals {
+		l.From, l.After = rest.From, rest.After
+	} else if len(rows) > 0 {
 		l.From, l.After = &rows[len(rows)-1].ID, true
 	}
 	return rows, more, err
 }
 
-// listing completes a listing; shown is nil when no documents are asked for.
-func (q *request) listing(l docs.Listing) (docs.Listing, *shown, error) {
-	if !q.flag("include_docs") {
-		return l, nil, nil
-	}
-	s, err := q.shown()
-	return l, &s, err
-}
-
-func (q *request) listByID(keys []jsontext.Value) error {
-	limit, skip, err := q.Page(web.Unlimited)
-	if err != nil {
-		return err
-	}
-	_, s, err := q.listing(docs.Listing{})
-	if err != nil {
-		return err
-	}
-	if q.flag("descending") {
-		return web.BadRequest("`keys` and descending cannot be combined")
-	}
-	keys = keys[min(skip, int64(len(keys))):]
-	keys = keys[:min(limit, int64(len(keys)))]
+// byID writes the rows of ids.
+func (l *lister) byID() error {
+	keys := l.keys[min(l.skip, int64(len(l.keys))):]
+	keys = keys[:min(l.limit, int64(len(keys)))]
 	ids := make([]string, len(keys))
 	for i, key := range keys {
-		_ = json.Unmarshal(key, &ids[i]) // a key that is no string names no document
+		ids[i] = idOf(key)
 	}
-	info, err := do(q, func(_ kv.Tx, db *docs.Database) (docs.Info, error) { return db.Info() })
-	if err != nil {
-		return err
-	}
-	w := q.rows(info, nil)
 	for len(ids) > 0 {
-		rows, err := do(q, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) {
-			return db.ListIDs(ids, s != nil)
+		rows, err := do(l.request, func(_ kv.Tx, db *docs.Database) ([]docs.Listed, error) {
+			if l.of == locals {
+				return docs.LocalsByID(db, ids)
+			}
+			return db.ListIDs(ids, l.Listing)
 		})
 		if err != nil {
 			return err
 		}
 		for i, row := range rows {
 			if row.Rev.IsZero() {
-				err = w.raw(encode(struct {
+				err = l.raw(encode(struct {
 					Key   jsontext.Value `json:"key"`
 					Error string         `json:"error"`
 				}{keys[i], "not_found"}))
 			} else {
-				err = w.row(row, s)
+				err = l.row(row)
 			}
 			if err != nil {
 				return err
@@ -224,28 +376,12 @@ func (q *request) listByID(keys []jsontext.Value) error {
 		}
 		ids, keys = ids[len(rows):], keys[len(rows):]
 	}
-	return w.end()
+	return nil
 }
 
-// rowWriter writes the answer of a list.
-type rowWriter struct {
-	q         *request
-	separator string
-}
-
-// rows begins the answer.
-func (q *request) rows(info docs.Info, offset *int64) *rowWriter {
-	q.Begin(http.StatusOK, "application/json")
-	head := encode(struct {
-		Total  int64  `json:"total_rows"`
-		Offset *int64 `json:"offset"`
-	}{info.Docs, offset})
-	return &rowWriter{q, string(unclosed(head)) + `,"rows":[` + "\n"}
-}
-
-func (w *rowWriter) raw(row []byte) error {
-	_, err := io.WriteString(w.q.W, w.separator+string(row))
-	w.separator = ",\r\n"
+func (l *lister) raw(row []byte) error {
+	_, err := io.WriteString(l.W, l.separator+string(row))
+	l.separator = ",\r\n"
 	return err
 }
 
@@ -261,31 +397,22 @@ type rowValue struct {
 	Deleted bool   `json:"deleted,omitzero"`
 }
 
-func (w *rowWriter) row(r docs.Listed, s *shown) error {
+func (l *lister) row(r docs.Listed) error {
 	text := encode(listRow{r.ID, r.ID, rowValue{r.Rev.String(), r.Deleted}})
-	if s == nil {
-		return w.raw(text)
+	if l.shown == nil {
+		return l.raw(text)
 	}
 	text = append(unclosed(text), `,"doc":`...)
-	if r.Doc = w.q.viewed(w.q, r.Doc); r.Doc == nil { // the document is deleted, or not for this client
-		return w.raw(append(text, "null}"...))
+	if r.Doc = l.viewed(l.request, r.Doc); r.Doc == nil { // the document is deleted, or not for this client
+		return l.raw(append(text, "null}"...))
 	}
-	if err := w.raw(text); err != nil {
+	if err := l.raw(text); err != nil {
 		return err
 	}
-	s.mark(r.Doc, docs.Inline)
-	if err := w.q.writeDocument(w.q.W, r.Doc, *s); err != nil {
+	l.shown.mark(r.Doc, docs.Inline)
+	if err := l.writeDocument(l.W, r.Doc, *l.shown); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w.q.W, "}")
-	return err
-}
-
-func (w *rowWriter) end() error {
-	begin := w.separator
-	if begin == ",\r\n" {
-		begin = ""
-	}
-	_, err := io.WriteString(w.q.W, begin+"\n]}\n")
+	_, err := io.WriteString(l.W, "}")
 	return err
 }

@@ -68,7 +68,7 @@ func (f *feed) readQuery() (err error) {
 		return web.BadRequest("Supported `style` values: main_only, all_docs")
 	}
 	f.ask.Descending = f.flag("descending")
-	f.ask.Docs = f.flag("include_docs")
+	f.ask.Docs, f.ask.Conflicts = f.flag("include_docs"), f.flag("conflicts")
 	f.shown, err = f.request.shown()
 	return err
 }

@@ -232,7 +232,7 @@ func TestAllDocs(t *testing.T) {
 	s.Want(`POST /db/_all_docs {"start_key":"b","limit":1}`, 200, `{"total_rows":3,"offset":null,"rows":[`+"\n"+row("b")+"\n]}")
 	s.Fails(`POST /db/_all_docs {"keys":3}`, 400, "bad_request", "`keys` parameter must be an array.")
 	s.Fails("GET /db/_all_docs?limit=-1", 400, "query_parse_error", "limit not in range of [0,infinity]")
-	s.Fails("GET /db/_all_docs?key=x", 400, "bad_request", "invalid UTF-8 JSON")
+	s.Fails("GET /db/_all_docs?key=x", 400, "bad_request", "key must be JSON: the id of a document in double quotes")
 }
 
 // TestManyDocuments asks for more than one transaction reads.
