@@ -75,7 +75,7 @@ func (e *Engine) Validate(a jobstore.Asked) *docs.Error {
 	if err != nil {
 		return failure("compilation_error", err.Error()+" ("+a.DesignID+")")
 	}
-	return e.bounded(a.DesignID, func(m *machine) *docs.Error { return m.validate(program, a) })
+	return e.bounded(a.DesignID, e.maxTime, func(m *machine) *docs.Error { return m.validate(program, a) })
 }
 
 // failure is an answer for a function that neither allows nor forbids.
@@ -115,7 +115,7 @@ func (e *Engine) compile(text string) (*goja.Program, error) {
 
 // bounded runs a call beside its caller, who waits for as long as a call may take and no longer: code of the
 // interpreter itself, such as a search by a regular expression, cannot be interrupted. Few calls may go on like that.
-func (e *Engine) bounded(id string, call func(*machine) *docs.Error) *docs.Error {
+func (e *Engine) bounded(id string, limit time.Duration, call func(*machine) *docs.Error) *docs.Error {
 	if e.stray.Load() >= maxStray {
 		return failure("os_process_error", "too many functions did not end in time and still run; restart the service")
 	}
@@ -128,9 +128,9 @@ func (e *Engine) bounded(id string, call func(*machine) *docs.Error) *docs.Error
 		}()
 		done <- call(m)
 	}()
-	stop := m.watch(id, e.maxTime)
+	stop := m.watch(id, limit)
 	defer stop()
-	timer := time.NewTimer(e.maxTime + grace)
+	timer := time.NewTimer(limit + grace)
 	defer timer.Stop()
 	select {
 	case refusal := <-done:
@@ -141,7 +141,7 @@ func (e *Engine) bounded(id string, call func(*machine) *docs.Error) *docs.Error
 			<-done
 			e.stray.Add(-1)
 		}()
-		return failure("os_process_error", tooSlow(id, e.maxTime))
+		return failure("os_process_error", tooSlow(id, limit))
 	}
 }
 
@@ -161,24 +161,33 @@ func newMachine() *machine {
 	return m
 }
 
-// validate calls a function with its arguments.
-func (m *machine) validate(program *goja.Program, a jobstore.Asked) *docs.Error {
+// load returns the function that a program is, and the design document, which is its this.
+func (m *machine) load(program *goja.Program, text []byte, id string) (goja.Callable, goja.Value, *docs.Error) {
 	start, err := m.RunProgram(prelude)
 	if err != nil {
-		return m.said(err)
+		return nil, nil, m.fault(err)
 	}
 	begin, _ := goja.AssertFunction(start)
-	design, err := begin(goja.Undefined(), m.ToValue(string(a.Design)))
+	design, err := begin(goja.Undefined(), m.ToValue(string(text)))
 	if err != nil {
-		return m.said(err)
+		return nil, nil, m.fault(err)
 	}
 	found, err := m.RunProgram(program)
 	if err != nil {
-		return m.said(err)
+		return nil, nil, m.fault(err)
 	}
 	function, is := goja.AssertFunction(found)
 	if !is {
-		return failure("compilation_error", "Expression does not eval to a function. ("+a.DesignID+")")
+		return nil, nil, failure("compilation_error", "Expression does not eval to a function. ("+id+")")
+	}
+	return function, design, nil
+}
+
+// validate calls a function with its arguments.
+func (m *machine) validate(program *goja.Program, a jobstore.Asked) *docs.Error {
+	function, design, refusal := m.load(program, a.Design, a.DesignID)
+	if refusal != nil {
+		return refusal
 	}
 	var arguments []goja.Value
 	for _, text := range [][]byte{a.New, a.Old, a.User, a.Security} {
@@ -188,7 +197,7 @@ func (m *machine) validate(program *goja.Program, a jobstore.Asked) *docs.Error 
 		}
 		arguments = append(arguments, v)
 	}
-	_, err = function(design, arguments...)
+	_, err := function(design, arguments...)
 	return m.said(err)
 }
 

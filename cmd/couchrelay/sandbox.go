@@ -14,6 +14,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
+	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/web/couchdb"
 	"couchrelay/core/docs"
 	"couchrelay/core/kv/tuple"
@@ -42,7 +43,8 @@ func openSandbox(port int, logger *slog.Logger) (*sandbox, error) {
 	b := &sandbox{db: db, url: "http://" + listener.Addr().String() + "/"}
 	b.server = newServer(couchdb.New(couchdb.Options{
 		Store: db, Docs: docs.New(tuple.Subspace(tuple.Pack("sandbox"))), UUID: randomHex(16),
-		Members: docs.ReplicationMembers, // as in all databases of a CouchDB
+		Members:   docs.ReplicationMembers, // as in all databases of a CouchDB
+		Functions: javascript.New(),
 	}), config.Default().Limits, logger)
 	go func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

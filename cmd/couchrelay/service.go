@@ -20,6 +20,7 @@ import (
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
+	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/loop"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
@@ -162,11 +163,12 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 
 // serve lets a store's handler answer from now on.
 func (s *service) serve(store *jobstore.Store) {
+	functions, _ := store.Functions.(*javascript.Engine) // none before the store is prepared
 	h := relay.New(relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Followed: followStore(s), Clock: clock.New(),
 		Login: s.login, Host: s, Logger: s.logger,
 		Upkeep:    &upkeep{s.db, s.started.KeyPrefix},
-		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton,
+		Available: s.available, Record: s.entrance.audit.Record, Fauxton: s.entrance.fauxton, Functions: functions,
 		Numbers: func(ctx context.Context) map[string]jobstore.Stats {
 			s.mu.Lock()
 			l := s.loop

@@ -1,8 +1,7 @@
 package couchdb
 
 import (
-	"encoding/json"
-	"net/http"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +10,6 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
-	"couchrelay/core/mango"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxFeedWait is how long a feed waits for changes without a sign of life, and the longest that a
@@ -27,8 +23,10 @@ const feedPoll = 5 * time.Second
 type feed struct {
 	*request
 	ask      docs.Query
-	kind     string // normal, longpoll, continuous, eventsource
-	left     int64  // rows that may still be sent
+	kind     string     // normal, longpoll, continuous, eventsource
+	left     int64      // rows that may still be sent
+	interval int64      // of rows with a sequence; the others have null
+	choose   *selection // the function that selects revisions, nil for none
 	wait     time.Duration
 	beat     bool // after wait the feed sends a sign of life; without beat it ends
 	shown    shown
@@ -60,6 +58,9 @@ func (f *feed) readQuery() (err error) {
 	if f.left, err = f.Number("limit", 1<<60); err != nil {
 		return err
 	}
+	if f.interval, err = f.Number("seq_interval", 1); err != nil || f.interval == 0 {
+		return cmp.Or(err, error(web.QueryError("seq_interval must be at least 1")))
+	}
 	switch f.Query.Get("style") {
 	case "", "main_only":
 	case "all_docs":
@@ -67,8 +68,13 @@ func (f *feed) readQuery() (err error) {
 	default:
 		return web.BadRequest("Supported `style` values: main_only, all_docs")
 	}
-	f.ask.Descending = f.flag("descending")
-	f.ask.Docs, f.ask.Conflicts = f.flag("include_docs"), f.flag("conflicts")
+	for name, value := range map[string]*bool{
+		"descending": &f.ask.Descending, "include_docs": &f.ask.Docs, "conflicts": &f.ask.Conflicts,
+	} {
+		if *value, err = f.switchOf(name, false); err != nil {
+			return err
+		}
+	}
 	f.shown, err = f.request.shown()
 	return err
 }
@@ -95,92 +101,11 @@ func (f *feed) readWait() error {
 	return nil
 }
 
-// readFilter reads the filter and its arguments, from the query or the body.
-func (f *feed) readFilter() error {
-	var body []byte
-	if f.Method == http.MethodPost && f.ContentLength != 0 {
-		var err error
-		if body, err = f.jsonBody(); err != nil {
-			return err
-		}
-	}
-	members := map[string]jsontext.Value{}
-	if len(body) > 0 {
-		err := objectMembers(body, func(name string, d *jsontext.Decoder) error {
-			value, err := d.ReadValue()
-			if members[name] = value.Clone(); err != nil {
-				return docs.ErrJSON
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	switch filter := f.Query.Get("filter"); filter {
-	case "":
-	case "_design":
-		f.ask.ID = func(id string) bool { return strings.HasPrefix(id, "_design/") }
-	case "_doc_ids":
-		return f.filterIDs(members["doc_ids"])
-	case "_selector":
-		return f.filterSelector(members["selector"])
-	default:
-		if strings.HasPrefix(filter, "_") && filter != "_view" {
-			return web.BadRequest("unknown builtin filter name")
-		}
-		return errNotBuilt // a function of a design document
-	}
-	return nil
-}
-
-func (f *feed) filterIDs(list jsontext.Value) error {
-	if list == nil {
-		list = jsontext.Value(f.Query.Get("doc_ids"))
-	}
-	var ids []string
-	if json.Unmarshal(list, &ids) != nil {
-		return web.BadRequest("`doc_ids` filter parameter is not a list of doc ids.")
-	}
-	f.ask.ID = docs.IDs(ids)
-	return nil
-}
-
-func (f *feed) filterSelector(raw jsontext.Value) error {
-	if raw == nil {
-		return web.BadRequest("Selector error: expected a JSON object")
-	}
-	selector, err := mango.Compile(raw)
-	if err != nil {
-		return web.BadRequest("%v", err)
-	}
-	f.ask.Match = func(d *docs.Document) bool {
-		if d = f.viewed(f.request, d); d == nil { // else a selector would find out what the client may not see
-			return false
-		}
-		matches, err := selector.Match(d.Body, fieldsOf(d)...)
-		return matches && err == nil
-	}
-	return nil
-}
-
-// fieldsOf are the members that a selector sees besides the body's.
-func fieldsOf(d *docs.Document) []mango.Field {
-	fields := []mango.Field{
-		{Name: "_id", Value: docs.AppendQuoted(nil, d.ID)},
-		{Name: "_rev", Value: docs.AppendQuoted(nil, d.Rev.String())},
-	}
-	if d.Deleted {
-		fields = append(fields, mango.Field{Name: "_deleted", Value: jsontext.Value("true")})
-	}
-	return fields
-}
-
 // readSince reads where the feed begins. A descending one always begins at the end.
 func (f *feed) readSince() (err error) {
 	since := f.Query.Get("since")
-	if last := f.Header.Get("Last-Event-ID"); f.kind == "eventsource" && last != "" {
-		since = last // a browser goes on so
+	if last := f.Header.Get("Last-Event-ID"); last != "" && f.kind == "eventsource" {
+		since = last // a browser connects again
 	}
 	since = strings.Trim(since, `"`) // some clients send it as JSON
 	if f.ask.Descending {

@@ -82,7 +82,15 @@ func TestChangesRefused(t *testing.T) {
 	}
 	s.Fails("GET /db/_changes?limit=x", 400, "query_parse_error", "limit must be an integer")
 	s.Fails("GET /db/_changes?timeout=-1", 400, "query_parse_error", "timeout not in range of [0,infinity]")
-	s.Fails("GET /db/_changes?filter=d/f", 501, "not_implemented", "this feature is not yet implemented")
+	s.Fails("GET /db/_changes?filter=d/f", 501, "not_implemented", "this server runs no functions of design documents")
+	for _, name := range []string{"descending", "include_docs", "conflicts"} {
+		s.Fails("GET /db/_changes?"+name+"=x", 400, "query_parse_error", name+" must be true or false")
+	}
+	s.Fails("GET /db/_changes?seq_interval=0", 400, "query_parse_error", "seq_interval must be at least 1")
+	s.Fails("GET /db/_changes?filter=f", 400, "bad_request", "`filter` must be of the form `designname/filtername`")
+	s.Fails("GET /db/_changes?filter=d/f/x", 400, "bad_request", "`filter` must be of the form `designname/filtername`")
+	s.Fails("GET /db/_changes?filter=_view", 400, "bad_request", "`view` filter parameter is not provided.")
+	s.Fails("GET /db/_changes?filter=_view&view=d", 400, "bad_request", "`view` must be of the form `designname/viewname`")
 	s.Fails(`POST /db/_changes?filter=_selector {"selector":{"a":{"$foo":1}}}`, 400, "bad_request", "Invalid operator: $foo")
 	s.Fails(`POST /db/_changes {`, 400, "bad_request", "invalid UTF-8 JSON")
 	s.Fails(`POST /db/_changes {}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 
+	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/web"
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
@@ -45,6 +46,9 @@ type Options struct {
 	Drop func(tx kv.Tx, db *docs.Database)
 	// Dropped is called after a deletion was tried, with a context that lives on when the client goes.
 	Dropped func(ctx context.Context)
+
+	// Functions runs filters of feeds, which are refused without it.
+	Functions *javascript.Engine
 
 	UUID     string   // of the server, as GET / tells
 	Features []string // likewise

@@ -157,15 +157,17 @@ type cluster struct {
 	R int `json:"r"`
 }
 
+func describe(db *docs.Database) (description, error) {
+	info, err := db.Info()
+	return description{
+		StartTime: db.StartTime(), Name: db.Name, PurgeSeq: "0",
+		UpdateSeq: info.UpdateSeq.String(), Deleted: info.Deleted,
+		Docs: info.Docs, DiskFormatVersion: 8, Cluster: cluster{1, 1, 1, 1},
+	}, err
+}
+
 func (q *request) databaseInfo() error {
-	d, err := do(q, func(_ kv.Tx, db *docs.Database) (description, error) {
-		info, err := db.Info()
-		return description{
-			StartTime: db.StartTime(), Name: db.Name, PurgeSeq: "0",
-			UpdateSeq: info.UpdateSeq.String(), Deleted: info.Deleted,
-			Docs: info.Docs, DiskFormatVersion: 8, Cluster: cluster{1, 1, 1, 1},
-		}, err
-	})
+	d, err := do(q, func(_ kv.Tx, db *docs.Database) (description, error) { return describe(db) })
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package couchdb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -33,6 +34,9 @@ func (f *feed) run() error {
 		}
 		if f.Began() && errors.Is(err, kv.ErrUnavailable) && f.waits() {
 			return f.end(false) // the client comes back with last_seq, as after a time without changes
+		}
+		if err == nil {
+			err = f.cut(&p)
 		}
 		if err == nil && !f.Began() {
 			err = f.start(p)
@@ -70,12 +74,15 @@ func (f *feed) waits() bool {
 	return !f.ask.Descending && (f.streams() || f.kind == "longpoll" && f.sent == 0)
 }
 
-// streams reports whether rows stand alone, and not in an array.
+// streams reports whether the feed goes on after it has sent rows.
 func (f *feed) streams() bool { return f.kind == "continuous" || f.kind == "eventsource" }
 
 func (f *feed) read() (feedPage, error) {
 	query := f.ask
 	query.Limit = int(min(f.left, 1<<20))
+	if f.choose != nil {
+		query.Limit = 1 << 20 // the function may select few of them
+	}
 	return do(f.request, func(_ kv.Tx, db *docs.Database) (p feedPage, err error) {
 		p.instance = db.Instance
 		if p.Page, err = db.Changes(query); err != nil {
@@ -93,6 +100,20 @@ func (f *feed) read() (feedPage, error) {
 		}
 		return p, nil
 	})
+}
+
+// cut leaves of a page what a function selects, and as many rows as may be sent.
+func (f *feed) cut(p *feedPage) (err error) {
+	if p.Rows, err = f.selected(p.Rows); err != nil {
+		return err
+	}
+	if int64(len(p.Rows)) > f.left {
+		p.Rows, p.More, p.Last = p.Rows[:f.left], true, f.ask.Since
+		if f.left > 0 {
+			p.Last = p.Rows[f.left-1].Seq
+		}
+	}
+	return nil
 }
 
 // start begins the answer.
@@ -136,7 +157,7 @@ func (f *feed) send(rows []docs.Change) error {
 
 // changeRow is a row of a feed; the document may follow.
 type changeRow struct {
-	Seq     string    `json:"seq"`
+	Seq     *string   `json:"seq"`
 	ID      string    `json:"id"`
 	Changes []leafRev `json:"changes"`
 	Deleted bool      `json:"deleted,omitzero"`
@@ -151,7 +172,11 @@ func (f *feed) row(c docs.Change) error {
 	for i, rev := range c.Revs {
 		revs[i].Rev = rev.String()
 	}
-	row := unclosed(encode(changeRow{c.Seq.String(), c.ID, revs, c.Deleted}))
+	var seq *string
+	if int64(f.sent)%f.interval == 0 {
+		seq = new(c.Seq.String())
+	}
+	row := unclosed(encode(changeRow{seq, c.ID, revs, c.Deleted}))
 	if f.kind == "eventsource" {
 		row = append([]byte("data: "), row...)
 	}
@@ -170,7 +195,7 @@ func (f *feed) row(c docs.Change) error {
 	case "continuous":
 		row = append(row, '\n')
 	case "eventsource":
-		row = append(append(append(row, "\nid: "...), encode(c.Seq.String())...), "\n\n"...)
+		row = fmt.Appendf(row, "\nid: %q\n\n", c.Seq)
 	}
 	_, err := f.W.Write(row)
 	return err

@@ -20,7 +20,7 @@ func (s databases) routes() []web.Route {
 		Store: s.DB, Docs: s.Store.Docs, Clock: s.Clock, UUID: s.Store.Config.Server.UUID,
 		Features: []string{"scheduler"},
 		Members:  docs.ReplicationMembers, View: s.view, Prepare: s.prepare, Write: s.write,
-		Drop: s.drop, Dropped: s.sweep,
+		Drop: s.drop, Dropped: s.sweep, Functions: s.Functions,
 		Wrote: func(q *web.Request, edits []docs.Edit, written []docs.Written) {
 			reportUnknown(s.Logger, q, edits, written)
 		},

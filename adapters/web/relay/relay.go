@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
@@ -37,6 +38,8 @@ type Options struct {
 	Numbers func(context.Context) map[string]jobstore.Stats
 	// Fauxton has the files of CouchDB's web interface; nil for none.
 	Fauxton fs.FS
+	// Functions runs filters of feeds; nil for none.
+	Functions *javascript.Engine
 	// Keys seal credentials in the store.
 	Keys *seal.Keeper
 	// Upkeep looks after the store; nil for none.
