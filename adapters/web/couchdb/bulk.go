@@ -181,9 +181,29 @@ func (q *request) parseBulk(body []byte) (edits []docs.Edit, uploads []*docs.Upl
 
 // revsDiff answers which revisions are missing.
 func (q *request) revsDiff() error {
-	body, err := q.jsonBody()
+	answer, err := q.diff()
 	if err != nil {
 		return err
+	}
+	return q.SendJSON(http.StatusOK, answer)
+}
+
+// missingRevs answers that, too, as clients of CouchDB 1 ask it.
+func missingRevs(q *request) error {
+	answer, err := q.diff()
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		Missing lists `json:"missing_revs"`
+	}{lists(answer)})
+}
+
+// diff finds the revisions of the body that are missing.
+func (q *request) diff() (answer differences, err error) {
+	body, err := q.jsonBody()
+	if err != nil {
+		return nil, err
 	}
 	wrong := web.BadRequest("the revisions of a document must be an array of strings")
 	var wanted []docs.Wanted
@@ -197,9 +217,8 @@ func (q *request) revsDiff() error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var answer differences
 	type page struct {
 		diffs []docs.Diff
 		n     int
@@ -213,12 +232,12 @@ func (q *request) revsDiff() error {
 			return page{diffs, n}, err
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		answer = append(answer, p.diffs...)
 		wanted = wanted[p.n:]
 	}
-	return q.SendJSON(http.StatusOK, answer)
+	return answer, nil
 }
 
 // differences are written as an object, in the order of the request.
@@ -234,6 +253,25 @@ func (d differences) MarshalJSONTo(e *jsontext.Encoder) error {
 			return err
 		}
 		if err := e.WriteValue(encode(missing{texts(diff.Missing), texts(diff.Ancestors)})); err != nil {
+			return err
+		}
+	}
+	return e.WriteToken(jsontext.EndObject)
+}
+
+// lists are differences without ancestors.
+type lists []docs.Diff
+
+// MarshalJSONTo writes a member for each document.
+func (l lists) MarshalJSONTo(e *jsontext.Encoder) error {
+	if err := e.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, diff := range l {
+		if err := e.WriteToken(jsontext.String(diff.ID)); err != nil {
+			return err
+		}
+		if err := e.WriteValue(encode(texts(diff.Missing))); err != nil {
 			return err
 		}
 	}

@@ -99,8 +99,9 @@ func (s *server) routes() []web.Route {
 	rows := []row{
 		{"GET", "/", anybody, (*request).welcome},
 		{"GET", "/_uuids", anybody, (*request).uuids},
-		{"GET", "/_all_dbs", list, (*request).allDatabases},
-		{web.Any, "/_dbs_info", anybody, notBuilt},
+		{"GET", "/_all_dbs", list, allDatabases},
+		{"GET", "/_dbs_info", list, databasesInfo},
+		{"POST", "/_dbs_info", list, namedDatabasesInfo},
 		{web.Any, "/_db_updates", anybody, notBuilt},
 		{web.Any, "/_search_analyze", anybody, notBuilt},
 		{web.Any, "/_nouveau_analyze", anybody, notBuilt},
@@ -123,21 +124,31 @@ func (s *server) routes() []web.Route {
 		{"POST", "/{db}/_bulk_docs", database, (*request).bulkDocs},
 		{"POST", "/{db}/_bulk_get", database, (*request).bulkGet},
 		{"POST", "/{db}/_revs_diff", database, (*request).revsDiff},
+		{"POST", "/{db}/_missing_revs", database, missingRevs},
 		{"POST", "/{db}/_ensure_full_commit", database, (*request).ensureFullCommit},
+		{"POST", "/{db}/_compact", database, compact},
+		{"POST", "/{db}/_compact/{rest...}", database, compactViews},
+		{"POST", "/{db}/_view_cleanup", database, cleanUp},
+		{"GET", "/{db}/_temp_view", database, noTemporaryViews},
+		{"POST", "/{db}/_temp_view", database, noTemporaryViews},
+		{web.Any, "/{db}/_partition/{rest...}", database, notPartitioned},
+		{"POST", "/{db}/_purge", database, noPurge},
 		{"GET", "/{db}/_security", database, (*request).security},
 		{"PUT", "/{db}/_security", database, (*request).setSecurity},
 		{"GET", "/{db}/_revs_limit", database, (*request).revsLimit},
 		{"PUT", "/{db}/_revs_limit", database, (*request).setRevsLimit},
 	}
 	for _, name := range reserved {
-		rows = append(rows, row{web.Any, "/{db}/" + name + "/{rest...}", database, notBuilt})
+		if name != "_compact" && name != "_partition" {
+			rows = append(rows, row{web.Any, "/{db}/" + name + "/{rest...}", database, notBuilt})
+		}
 	}
 	rows = append(rows, []row{
 		{"GET", "/{db}/{docid}", document, (*request).getDocument},
 		{"PUT", "/{db}/{docid}", document, (*request).putDocument},
 		{"DELETE", "/{db}/{docid}", document, (*request).deleteDocument},
 		{"POST", "/{db}/{docid}", document, notBuilt},
-		{"COPY", "/{db}/{docid}", document, notBuilt},
+		{"COPY", "/{db}/{docid}", document, copyDocument},
 		{"GET", "/{db}/{docid}/{attachment...}", attachment, (*request).getAttachment},
 		{"PUT", "/{db}/{docid}/{attachment...}", attachment, (*request).putAttachment},
 		{"DELETE", "/{db}/{docid}/{attachment...}", attachment, (*request).deleteAttachment},
@@ -203,7 +214,8 @@ func (s *server) mayUseAttachment(q *web.Request) error {
 	case docs.IsLocal(id):
 		return web.BadRequest("_local documents do not accept attachments.")
 	case strings.HasPrefix(id, "_design/") && strings.HasPrefix(q.Param("attachment"), "_"):
-		return errNotBuilt
+		return web.NotImplemented("this service runs no views, shows, lists, updates and rewrites of design documents; " +
+			"_all_docs, _changes and _find show its documents")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"couchrelay/adapters/web"
@@ -46,40 +45,6 @@ func (q *request) uuids() error {
 	return q.SendJSON(http.StatusOK, struct {
 		IDs []string `json:"uuids"`
 	}{ids})
-}
-
-// allDatabases lists the databases. All names are read: there are not that many. Access is not asked for
-// each, since it may be a matter of deriving a password's key.
-func (q *request) allDatabases() error {
-	keys, err := q.keyRange()
-	if err != nil {
-		return err
-	}
-	limit, skip, err := q.Page(web.Unlimited)
-	if err != nil {
-		return err
-	}
-	const page = 1000
-	names := []string{}
-	for start := ""; ; {
-		some, err := web.Run(q.Request, q.Store, kv.Options{}, func(tx kv.Tx) ([]string, error) {
-			return q.Docs.Names(tx, start, page)
-		})
-		if err != nil {
-			return err
-		}
-		names = append(names, some...)
-		if len(some) < page {
-			break
-		}
-		start = some[len(some)-1] + "\x00"
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
-	if keys.Descending {
-		slices.Reverse(names)
-	}
-	names = names[min(skip, int64(len(names))):]
-	return q.SendJSON(http.StatusOK, names[:min(limit, int64(len(names)))])
 }
 
 func (q *request) createDatabase() error {

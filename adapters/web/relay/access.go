@@ -50,6 +50,7 @@ var rules = []rule{
 	{"*", "/_session", toAll, 0},
 	{"GET", "/_uuids", toAll, 0},
 	{"GET", "/_utils/", toAll, 0},
+	{"*", "/_dbs_info", toAdmins, reads},
 
 	{"*", "/_node/", toAdmins, everywhere},
 	{"GET", "/_membership", toAdmins, everywhere},
@@ -72,7 +73,12 @@ var rules = []rule{
 	{"*", "/{db}/_changes", toListers, reads},
 	{"POST", "/{db}/_bulk_get", toMembers, reads},
 	{"POST", "/{db}/_revs_diff", toMembers, reads},
+	{"POST", "/{db}/_missing_revs", toMembers, reads},
 	{"POST", "/{db}/_ensure_full_commit", toMembers, reads},
+	{"POST", "/{db}/_compact", toAdminsOfDB, reads}, // which has nothing to do here
+	{"POST", "/{db}/_compact/{rest...}", toAdminsOfDB, reads},
+	{"POST", "/{db}/_view_cleanup", toAdminsOfDB, reads},
+	{"POST", "/{db}/_purge", toAdmins, 0},
 	{"PUT", "/{db}/_security", toAdminsOfDB, 0},
 	{"PUT", "/{db}/_revs_limit", toAdminsOfDB, 0},
 	{"*", "/{db}/", toMembers, 0},

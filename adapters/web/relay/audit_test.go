@@ -23,7 +23,8 @@ func audited(t *testing.T) (s *site, lines *[]*web.Request) {
 var reading = []string{
 	"POST /{db}/_all_docs", "POST /{db}/_all_docs/queries", "POST /{db}/_design_docs", "POST /{db}/_design_docs/queries",
 	"POST /{db}/_local_docs", "POST /{db}/_local_docs/queries", "POST /{db}/_changes", "POST /{db}/_bulk_get", "POST /{db}/_revs_diff",
-	"POST /{db}/_ensure_full_commit",
+	"POST /{db}/_ensure_full_commit", "POST /{db}/_missing_revs", "POST /{db}/_compact", "POST /{db}/_compact/{rest...}",
+	"POST /{db}/_view_cleanup", "POST /_dbs_info",
 }
 
 // TestEveryChangeIsRecorded: each route that changes something leaves one line, whoever asks and whether it is refused,
