@@ -63,7 +63,8 @@ func (s side) all(goal map[string]answered) map[string]answered {
 		if c.kind == "doc" {
 			s.database("compare-t-" + c.name)
 			result["doc "+c.name] = s.write(casesDB, c)
-			if status := result["doc "+c.name].Status; status < 300 && !strings.Contains(c.rest, `"_replication_state"`) {
+			if status := result["doc "+c.name].Status; status < 300 &&
+				!strings.Contains(c.rest, `"_replication_state"`) {
 				s.identify(c)
 			}
 		}
@@ -199,7 +200,8 @@ func answerOf(status int, raw []byte) answered {
 	}
 	for line := range strings.Lines(string(raw)) { // of an event source, or a continuous feed
 		var row object
-		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &row) == nil && row["changes"] != nil && !isObject {
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &row) == nil && row["changes"] != nil &&
+			!isObject {
 			list, isList = append(list, row), true
 		}
 	}

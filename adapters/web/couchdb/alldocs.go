@@ -107,7 +107,7 @@ func readQueries(q *request, of namespace) (list []*lister, err error) {
 		})
 	})
 	if err == nil && !given {
-		err = web.BadRequest("Missing `queries` parameter, an array of objects with the parameters of a list each")
+		err = web.BadRequest("Missing `queries` parameter, an array of objects with parameters of a list")
 	}
 	return list, err
 }

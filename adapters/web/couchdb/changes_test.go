@@ -72,7 +72,8 @@ func TestChangesNormal(t *testing.T) {
 func TestChangesRefused(t *testing.T) {
 	s := newSite(t)
 	for query, reason := range map[string]string{
-		"?feed=x": "Supported `feed` types: normal, continuous, live, longpoll, eventsource", "?style=x": "Supported `style` values: main_only, all_docs",
+		"?feed=x":  "Supported `feed` types: normal, continuous, live, longpoll, eventsource",
+		"?style=x": "Supported `style` values: main_only, all_docs",
 		"?since=x": "Malformed sequence supplied in 'since' parameter.", "?since=99-x": "Malformed sequence supplied in 'since' parameter.",
 		"?heartbeat=x": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).", "?heartbeat=0": "Invalid heartbeat value. Expecting a positive integer value (in milliseconds).",
 		"?filter=_nope": "unknown builtin filter name", "?filter=_doc_ids": "`doc_ids` filter parameter is not a list of doc ids.",
@@ -90,7 +91,8 @@ func TestChangesRefused(t *testing.T) {
 	s.Fails("GET /db/_changes?filter=f", 400, "bad_request", "`filter` must be of the form `designname/filtername`")
 	s.Fails("GET /db/_changes?filter=d/f/x", 400, "bad_request", "`filter` must be of the form `designname/filtername`")
 	s.Fails("GET /db/_changes?filter=_view", 400, "bad_request", "`view` filter parameter is not provided.")
-	s.Fails("GET /db/_changes?filter=_view&view=d", 400, "bad_request", "`view` must be of the form `designname/viewname`")
+	s.Fails("GET /db/_changes?filter=_view&view=d", 400, "bad_request",
+		"`view` must be of the form `designname/viewname`")
 	s.Fails(`POST /db/_changes?filter=_selector {"selector":{"a":{"$foo":1}}}`, 400, "bad_request", "Invalid operator: $foo")
 	s.Fails(`POST /db/_changes {`, 400, "bad_request", "invalid UTF-8 JSON")
 	s.Fails(`POST /db/_changes {}`, 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")

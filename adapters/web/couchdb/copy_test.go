@@ -40,7 +40,8 @@ func TestCopy(t *testing.T) {
 	fails("a", "_x", 400, "illegal_docid", "Only reserved document ids may start with underscore.")
 	s.Fails("COPY /db/a", 400, "bad_request", "Destination header is mandatory for COPY.")
 	answer := s.Ask("COPY /db/a", "Destination", "e/f")
-	if place := answer.Header.Get("Location"); !strings.HasSuffix(place, "/db/e%2Ff") || answer.Header.Get("ETag") == "" {
+	if place := answer.Header.Get("Location"); !strings.HasSuffix(place, "/db/e%2Ff") ||
+		answer.Header.Get("ETag") == "" {
 		t.Error(answer.Header)
 	}
 }
@@ -69,12 +70,14 @@ func TestMaintenance(t *testing.T) {
 		s.Fails("GET "+path, 405, "method_not_allowed", "Only POST allowed")
 		s.Fails("POST "+strings.Replace(path, "db", "gone", 1), 404, "not_found", "Database does not exist.")
 	}
-	s.Fails("POST /db/_compact", 415, "bad_content_type", "Content-Type must be application/json", "Content-Type", "text/plain")
+	s.Fails("POST /db/_compact", 415, "bad_content_type", "Content-Type must be application/json", "Content-Type",
+		"text/plain")
 	s.Fails("POST /db/_compact/none", 404, "not_found", "missing")
 	s.Want(`POST /db/_missing_revs {"a":["1-aa","2-bb"],"x":["1-cc"],"y":[]}`, 200,
 		`{"missing_revs":{"a":["1-aa","2-bb"],"x":["1-cc"]}}`)
 	s.Want(`POST /db/_missing_revs {}`, 200, `{"missing_revs":{}}`)
-	s.Fails(`POST /db/_missing_revs {"a":"x"}`, 400, "bad_request", "the revisions of a document must be an array of strings")
+	s.Fails(`POST /db/_missing_revs {"a":"x"}`, 400, "bad_request",
+		"the revisions of a document must be an array of strings")
 	s.Fails(`POST /db/_missing_revs {"a":["x"]}`, 400, "bad_request", "Invalid rev format")
 	s.Fails(`POST /db/_temp_view {}`, 410, "gone", "Temporary views are not supported in CouchDB")
 	s.Fails(`GET /db/_partition/x`, 400, "bad_request", "database is not partitioned")
@@ -103,7 +106,8 @@ func TestDatabasesInfo(t *testing.T) {
 	s.Fails("POST /_dbs_info {}", 400, "bad_request", "`keys` member must exist.")
 	s.Fails(`POST /_dbs_info {"keys":"x"}`, 400, "bad_request", "`keys` member must be an array.")
 	s.Fails("POST /_dbs_info []", 400, "bad_request", "Request body must be a JSON object")
-	s.Fails(`POST /_dbs_info {"keys":[`+strings.Repeat("1,", 100)+`1]}`, 400, "bad_request", "`keys` may have 100 names of databases")
+	s.Fails(`POST /_dbs_info {"keys":[`+strings.Repeat("1,", 100)+`1]}`, 400, "bad_request",
+		"`keys` may have 100 names of databases")
 	s.Fails("GET /_dbs_info?limit=x", 400, "query_parse_error", "limit must be an integer")
 	s.Fails("GET /_dbs_info?keys=1", 400, "query_parse_error", "keys must be in the body of a POST")
 	s.Fails("PUT /_dbs_info", 405, "method_not_allowed", "Only GET,HEAD,POST allowed")

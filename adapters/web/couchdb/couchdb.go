@@ -214,8 +214,8 @@ func (s *server) mayUseAttachment(q *web.Request) error {
 	case docs.IsLocal(id):
 		return web.BadRequest("_local documents do not accept attachments.")
 	case strings.HasPrefix(id, "_design/") && strings.HasPrefix(q.Param("attachment"), "_"):
-		return web.NotImplemented("this service runs no views, shows, lists, updates and rewrites of design documents; " +
-			"_all_docs, _changes and _find show its documents")
+		return web.NotImplemented("this service runs no views, shows, lists, updates and rewrites of design " +
+			"documents; _all_docs, _changes and _find show its documents")
 	}
 	return nil
 }

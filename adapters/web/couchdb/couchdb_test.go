@@ -113,8 +113,8 @@ func TestDocument(t *testing.T) {
 		s.Want(request, 201, `{"ok":true,"id":"`+id+`","rev":"1-*"}`)
 		s.Want("GET /db/"+id, 200, `{"_id":"`+id+`","_rev":"1-*","x":1}`)
 	}
-	s.Fails("GET /db/_design/d/_view/v", 501, "not_implemented", "this service runs no views, shows, lists, updates and "+
-		"rewrites of design documents; _all_docs, _changes and _find show its documents")
+	s.Fails("GET /db/_design/d/_view/v", 501, "not_implemented", "this service runs no views, shows, lists, updates "+
+		"and rewrites of design documents; _all_docs, _changes and _find show its documents")
 }
 
 func TestReplicatedDocument(t *testing.T) {

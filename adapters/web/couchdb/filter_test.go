@@ -26,17 +26,18 @@ func TestFilterFunctions(t *testing.T) {
 	rowCB := `{"seq":S,"id":"c","changes":[{"rev":"2-c"},{"rev":"2-b"}]}`
 	designRow := `{"seq":S,"id":"_design/d","changes":[{"rev":"1-*"}]}`
 	for query, want := range map[string]string{
-		"filter=d/two":                         results("0", rowC),
-		"filter=d/two&style=all_docs":          results("0", rowCB),
-		"filter=d/asked&n=1":                   results("0", rowA),
-		"filter=d/asked&n=3":                   results("0"),
-		"filter=d/asked&n=3&style=all_docs":    results("0", rowB),
-		"filter=_view&view=d/v":                results("0", rowA, rowC),
-		"filter=_view&view=d/v&limit=1":        results("4", rowA),
-		"filter=d/all":                         results("0", rowA, rowC, rowE, rowD, designRow),
-		"filter=d/all&limit=2":                 results("3", rowA, rowC),
-		"filter=d/all&limit=0":                 results("5"),
-		"filter=d/two&include_docs=true":       results("0", strings.TrimSuffix(rowC, "}")+`,"doc":{"_id":"c","_rev":"2-c","n":2}}`),
+		"filter=d/two":                      results("0", rowC),
+		"filter=d/two&style=all_docs":       results("0", rowCB),
+		"filter=d/asked&n=1":                results("0", rowA),
+		"filter=d/asked&n=3":                results("0"),
+		"filter=d/asked&n=3&style=all_docs": results("0", rowB),
+		"filter=_view&view=d/v":             results("0", rowA, rowC),
+		"filter=_view&view=d/v&limit=1":     results("4", rowA),
+		"filter=d/all":                      results("0", rowA, rowC, rowE, rowD, designRow),
+		"filter=d/all&limit=2":              results("3", rowA, rowC),
+		"filter=d/all&limit=0":              results("5"),
+		"filter=d/two&include_docs=true": results("0", strings.TrimSuffix(rowC,
+			"}")+`,"doc":{"_id":"c","_rev":"2-c","n":2}}`),
 		"filter=d/two&descending=true&limit=1": results("0", rowC),
 		"filter=d/two&feed=longpoll":           results("0", rowC),
 		"filter=_design":                       results("0", rowE, designRow),
@@ -48,7 +49,8 @@ func TestFilterFunctions(t *testing.T) {
 	s.Fails("GET /db/_changes?filter=d/none", 404, "not_found", "missing json key: none")
 	s.Fails("GET /db/_changes?filter=_view&view=d/none", 404, "not_found", "missing json key: none")
 	s.Fails("GET /db/_changes?filter=d/fails", 500, "TypeError", "Cannot read property 'b' of undefined")
-	if text := s.Text(s.Ask("GET /db/_changes?filter=d/syntax&since=now")); !strings.HasPrefix(text, `{"error":"compilation_error"`) {
+	if text := s.Text(s.Ask("GET /db/_changes?filter=d/syntax&since=now")); !strings.HasPrefix(text,
+		`{"error":"compilation_error"`) {
 		t.Error(text)
 	}
 }
@@ -65,7 +67,8 @@ func TestToldRequest(t *testing.T) {
 			t.Errorf("%s is not told: %s", part, text)
 		}
 	}
-	if strings.Contains(text, "secret") || strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "Authorization") {
+	if strings.Contains(text, "secret") || strings.Contains(text, "c2VjcmV0") ||
+		strings.Contains(text, "Authorization") {
 		t.Errorf("a login is told: %s", text)
 	}
 }
@@ -87,11 +90,13 @@ func TestManyFiltered(t *testing.T) {
 func TestEventSource(t *testing.T) {
 	s := withFunctions(t)
 	answer := s.Ask("GET /db/_changes?feed=eventsource&timeout=1&limit=2")
-	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" || answer.Header.Get("Cache-Control") != "no-cache" {
+	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" ||
+		answer.Header.Get("Cache-Control") != "no-cache" {
 		t.Error(answer.Header)
 	}
 	lines := strings.Split(s.Text(answer), "\n")
-	if len(lines) < 6 || lines[0] != "data: "+rowA || !strings.HasPrefix(lines[1], `id: "`) || lines[2] != "" || lines[3] != "data: "+rowC {
+	if len(lines) < 6 || lines[0] != "data: "+rowA || !strings.HasPrefix(lines[1], `id: "`) || lines[2] != "" ||
+		lines[3] != "data: "+rowC {
 		t.Errorf("%q", lines)
 	}
 	last := strings.TrimPrefix(lines[4], "id: ")
@@ -112,7 +117,8 @@ func TestEventSource(t *testing.T) {
 // TestSeqInterval: only some rows have sequences.
 func TestSeqInterval(t *testing.T) {
 	s := filled(t)
-	if text := s.Text(s.Ask("GET /db/_changes?seq_interval=2")); strings.Count(text, `"seq":S`) != 2 || strings.Count(text, `"seq":null`) != 2 {
+	if text := s.Text(s.Ask("GET /db/_changes?seq_interval=2")); strings.Count(text, `"seq":S`) != 2 ||
+		strings.Count(text, `"seq":null`) != 2 {
 		t.Error(text)
 	}
 }

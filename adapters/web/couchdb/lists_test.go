@@ -36,19 +36,20 @@ func TestOtherLists(t *testing.T) {
 		`_design_docs?key=%22_design/d%22`:       `"offset":0,` + rows("1-*", d),
 		`_design_docs?descending=true&end_key=%22_design/e%22&inclusive_end=false`: `"offset":null,` + rows("1-*"),
 		`_design_docs?keys=%5B%22_design/e%22,%22a%22,3%5D`:                        `"offset":null,` + rows("1-*", e),
-		`_design_docs?update_seq=true&limit=0`:                                     `"offset":0,"update_seq":S,` + rows(""),
-		"_local_docs":                                                              rows("0-1", k, l, m),
-		"_local_docs?limit=1":                                                      rows("0-1", k),
-		"_local_docs?descending=true&limit=2":                                      rows("0-1", m, l),
-		"_local_docs?skip=2":                                                       rows("0-1", m),
-		`_local_docs?start_key=%22_local/l%22`:                                     rows("0-1", l, m),
-		`_local_docs?end_key=%22_local/l%22`:                                       rows("0-1", k, l),
-		`_local_docs?end_key=%22_local/l%22&inclusive_end=false`:                   rows("0-1", k),
-		`_local_docs?descending=true&start_key=%22_local/l%22`:                     rows("0-1", l, k),
-		`_local_docs?descending=true&end_key=%22_local/l%22&inclusive_end=false`:   rows("0-1", m),
-		`_local_docs?key=%22_local/l%22`:                                           rows("0-1", l),
-		`_local_docs?key=%22_local/gone%22`:                                        rows("0-1"),
-		`_local_docs?keys=%5B%22_local/m%22,%22a%22,%22k%22%5D`:                    rows("0-1", m),
+		`_design_docs?update_seq=true&limit=0`: `"offset":0,"update_seq":S,` +
+			rows(""),
+		"_local_docs":                                                            rows("0-1", k, l, m),
+		"_local_docs?limit=1":                                                    rows("0-1", k),
+		"_local_docs?descending=true&limit=2":                                    rows("0-1", m, l),
+		"_local_docs?skip=2":                                                     rows("0-1", m),
+		`_local_docs?start_key=%22_local/l%22`:                                   rows("0-1", l, m),
+		`_local_docs?end_key=%22_local/l%22`:                                     rows("0-1", k, l),
+		`_local_docs?end_key=%22_local/l%22&inclusive_end=false`:                 rows("0-1", k),
+		`_local_docs?descending=true&start_key=%22_local/l%22`:                   rows("0-1", l, k),
+		`_local_docs?descending=true&end_key=%22_local/l%22&inclusive_end=false`: rows("0-1", m),
+		`_local_docs?key=%22_local/l%22`:                                         rows("0-1", l),
+		`_local_docs?key=%22_local/gone%22`:                                      rows("0-1"),
+		`_local_docs?keys=%5B%22_local/m%22,%22a%22,%22k%22%5D`:                  rows("0-1", m),
 	} {
 		head := `{"total_rows":2,`
 		if strings.HasPrefix(query, "_local") {
@@ -61,7 +62,8 @@ func TestOtherLists(t *testing.T) {
 		`{"total_rows":null,"offset":null,"rows":[`+"\n"+`{"id":"_local/m","key":"_local/m","value":{"rev":"0-1"},`+
 			`"doc":{"_id":"_local/m","_rev":"0-1","n":1}},`+"\r\n"+`{"key":"_local/gone","error":"not_found"}`+"\n]}")
 	s.Want(`GET /db/_design_docs?include_docs=true&limit=1`, 200, `{"total_rows":2,"offset":0,"rows":[`+"\n"+
-		`{"id":"_design/d","key":"_design/d","value":{"rev":"1-*"},"doc":{"_id":"_design/d","_rev":"1-*","n":1}}`+"\n]}")
+		`{"id":"_design/d","key":"_design/d","value":{"rev":"1-*"},"doc":{"_id":"_design/d","_rev":"1-*","n":1}}`+
+		"\n]}")
 }
 
 // TestManyLocals: a list of local documents takes as many transactions as it needs, also over deleted and large ones.
@@ -100,9 +102,10 @@ func TestQueries(t *testing.T) {
 	s.Want(`POST /db/_design_docs/queries {"queries":[{}]}`, 200,
 		`{"results":[`+"\n"+`{"total_rows":0,"offset":0,"rows":[`+"\n\n]}\n]}")
 	s.Want(`POST /db/_local_docs/queries {"queries":[{}]}`, 200, `{"results":[`+"\n"+
-		`{"total_rows":null,"offset":null,"rows":[`+"\n"+`{"id":"_local/l","key":"_local/l","value":{"rev":"0-1"}}`+"\n]}\n]}")
+		`{"total_rows":null,"offset":null,"rows":[`+"\n"+`{"id":"_local/l","key":"_local/l","value":{"rev":"0-1"}}`+
+		"\n]}\n]}")
 	for body, reason := range map[string]string{
-		`{}`:                         "Missing `queries` parameter, an array of objects with the parameters of a list each",
+		`{}`:                         "Missing `queries` parameter, an array of objects with parameters of a list",
 		`{"queries":1}`:              "`queries` must be an array of objects",
 		`{"queries":[[]]}`:           "`queries` must be an array of objects",
 		`{"queries":[{"keys":"a"}]}`: "`keys` parameter must be an array.",
@@ -115,7 +118,8 @@ func TestQueries(t *testing.T) {
 func TestListParameters(t *testing.T) {
 	s := newSite(t)
 	for _, list := range []string{"_all_docs", "_design_docs", "_local_docs"} {
-		for _, name := range []string{"descending", "include_docs", "inclusive_end", "update_seq", "conflicts", "attachments"} {
+		for _, name := range []string{"descending", "include_docs", "inclusive_end", "update_seq", "conflicts",
+			"attachments"} {
 			s.Fails("GET /db/"+list+"?"+name+"=maybe", 400, "query_parse_error", name+" must be true or false")
 		}
 		s.Fails("GET /db/"+list+"?limit=x", 400, "query_parse_error", "limit must be an integer")
@@ -133,7 +137,8 @@ func TestConflictsInLists(t *testing.T) {
 	s.Want(`POST /db/_bulk_docs {"new_edits":false,"docs":[{"_id":"a","_rev":"1-a"},{"_id":"a","_rev":"1-b"},`+
 		`{"_id":"b","_rev":"1-c"}]}`, 201, `[]`)
 	for _, request := range []string{
-		"GET /db/_all_docs?include_docs=true&conflicts=true", `POST /db/_all_docs {"keys":["a"],"include_docs":true,"conflicts":true}`,
+		"GET /db/_all_docs?include_docs=true&conflicts=true",
+		`POST /db/_all_docs {"keys":["a"],"include_docs":true,"conflicts":true}`,
 		"GET /db/_changes?include_docs=true&conflicts=true",
 	} {
 		if text := s.Text(s.Ask(request)); strings.Count(text, `"_conflicts":["1-a"]`) != 1 ||

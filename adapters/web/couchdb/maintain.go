@@ -50,6 +50,6 @@ func notPartitioned(*request) error { return web.BadRequest("database is not par
 // noPurge refuses to remove revisions without a trace: jobs, feeds and copies of a database learn of documents by its
 // feed, which would not tell them.
 func noPurge(*request) error {
-	return web.NotImplemented("databases of this service cannot be purged, since their jobs and copies would not learn " +
-		"of it; delete the document, which ends its job, or the database, of which nothing stays")
+	return web.NotImplemented("databases of this service cannot be purged, since their jobs and copies would not " +
+		"learn of it; delete the document, which ends its job, or the database, of which nothing stays")
 }

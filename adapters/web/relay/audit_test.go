@@ -21,9 +21,12 @@ func audited(t *testing.T) (s *site, lines *[]*web.Request) {
 
 // reading are the requests that change nothing though their method is not GET.
 var reading = []string{
-	"POST /{db}/_all_docs", "POST /{db}/_all_docs/queries", "POST /{db}/_design_docs", "POST /{db}/_design_docs/queries",
-	"POST /{db}/_local_docs", "POST /{db}/_local_docs/queries", "POST /{db}/_changes", "POST /{db}/_bulk_get", "POST /{db}/_revs_diff",
-	"POST /{db}/_ensure_full_commit", "POST /{db}/_missing_revs", "POST /{db}/_compact", "POST /{db}/_compact/{rest...}",
+	"POST /{db}/_all_docs", "POST /{db}/_all_docs/queries", "POST /{db}/_design_docs",
+	"POST /{db}/_design_docs/queries",
+	"POST /{db}/_local_docs", "POST /{db}/_local_docs/queries", "POST /{db}/_changes", "POST /{db}/_bulk_get",
+	"POST /{db}/_revs_diff",
+	"POST /{db}/_ensure_full_commit", "POST /{db}/_missing_revs", "POST /{db}/_compact",
+	"POST /{db}/_compact/{rest...}",
 	"POST /{db}/_view_cleanup", "POST /_dbs_info",
 }
 

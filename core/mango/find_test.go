@@ -1,0 +1,131 @@
+package mango
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"couchrelay/core/ejson"
+
+	"pgregory.net/rapid"
+)
+
+// TestFields: what CouchDB 3.5 shows of a document for some fields.
+func TestFields(t *testing.T) {
+	doc, err := ejson.Parse([]byte(`{"_id":"a","n":1,"o":{"p":[{"q":1},{"q":2}]},"x.y":5,"z":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fields []string
+		want   string
+	}{
+		{[]string{"_id", "n", "nope", "a.b"}, `{"_id":"a","n":1}`},
+		{[]string{"o.p.0.q", "o.p.1", `x\.y`, "o.p", "_rev", "o.z"}, `{"o":{"p":[{"q":1},{"q":2}]},"x.y":5}`},
+		{[]string{"o.p.0", "o.p.0.q"}, `{"o":{"p":{"0":{"q":1}}}}`},
+		{[]string{"o.p", "o.p.0.q"}, `{"o":{"p":[{"q":1},{"q":2}]}}`},
+		{[]string{"n", "n"}, `{"n":1}`},
+		{[]string{"z", "n.x", "o.p.9"}, `{"z":null}`},
+		{nil, `{}`},
+	} {
+		f, err := ParseFields(c.fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(f.Of(doc).Append(nil)); got != c.want {
+			t.Errorf("%q: %s, want %s", c.fields, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "a..b", ".a", "a."} {
+		if _, err := ParseFields([]string{bad}); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// TestBounds: cases whose ranges CouchDB 3.5 shows in _explain.
+func TestBounds(t *testing.T) {
+	for selector, want := range map[string]string{
+		`{"n":1}`:                                "- - false",
+		`{"_id":{"$gt":"a","$lte":"q"}}`:         "(a q] true",
+		`{"_id":"a"}`:                            "[a a] true",
+		`{"_id":5}`:                              "none true",
+		`{"_id":{"$gt":null}}`:                   "- - true",
+		`{"_id":{"$lt":null}}`:                   "none true",
+		`{"_id":{"$gt":"z","$lt":"a"}}`:          "none true",
+		`{"_id":{"$gte":"a","$lt":"a"}}`:         "none true",
+		`{"_id":{"$exists":true}}`:               "- - true",
+		`{"_id":{"$beginsWith":"ab"}}`:           "[ab ac) true",
+		`{"$or":[{"_id":"a"},{"_id":"b"}]}`:      "- - false",
+		`{"_id":{"$in":["a"]}}`:                  "- - false",
+		`{"$not":{"_id":{"$lt":"b"}}}`:           "[b - true",
+		`{"$not":{"_id":{"$beginsWith":"b"}}}`:   "- - false",
+		`{"$and":[{"_id":{"$gt":"b"}},{"n":1}]}`: "(b - true",
+		`{"_id":{"x":"a"}}`:                      "- - false",
+		`{}`:                                     "- - false",
+	} {
+		s, err := Compile([]byte(selector))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := s.Bounds()
+		got := "- -"
+		switch {
+		case b.None:
+			got = "none"
+		default:
+			low, high := "-", "-"
+			if b.Low != nil {
+				low = map[bool]string{true: "(", false: "["}[b.LowIsOut] + *b.Low
+			}
+			if b.High != nil {
+				high = *b.High + map[bool]string{true: ")", false: "]"}[b.HighIsOut]
+			}
+			got = low + " " + high
+		}
+		if got = fmt.Sprint(got, " ", b.Indexed); got != want {
+			t.Errorf("%s: %s, want %s", selector, got, want)
+		}
+	}
+}
+
+// TestBoundsLoseNothing: a document that a selector matches lies within its bounds.
+func TestBoundsLoseNothing(t *testing.T) {
+	ids := []string{"a", "ab", "abc", "b", "ÿ", "z\xff"}
+	rapid.Check(t, func(t *rapid.T) {
+		leaf := rapid.Custom(func(t *rapid.T) string {
+			op := rapid.SampledFrom([]string{"$lt", "$lte", "$eq", "$ne", "$gt", "$gte", "$beginsWith",
+				"$in"}).Draw(t, "op")
+			arg := rapid.SampledFrom([]string{`"a"`, `"ab"`, `"b"`, `"c"`, `""`, `null`, `5`}).Draw(t, "arg")
+			if op == "$in" {
+				arg = "[" + arg + "]"
+			} else if op == "$beginsWith" && arg[0] != '"' {
+				arg = `"a"`
+			}
+			return `{"_id":{"` + op + `":` + arg + `}}`
+		})
+		leaves := rapid.SliceOfN(leaf, 1, 4).Draw(t, "leaves")
+		list := leaves[0]
+		for _, l := range leaves[1:] {
+			list += "," + l
+		}
+		selector := `{"` + rapid.SampledFrom([]string{"$and", "$or", "$nor"}).Draw(t, "how") + `":[` + list + `]}`
+		s, err := Compile([]byte(selector))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := s.Bounds()
+		for _, id := range slices.Sorted(slices.Values(ids)) {
+			quoted := ejson.Value{Kind: ejson.String, Text: id}.Append(nil)
+			matches, err := s.Match([]byte(`{}`), Field{"_id", quoted})
+			if err != nil {
+				continue // no valid text
+			}
+			within := !b.None && (b.Low == nil || id > *b.Low || id == *b.Low && !b.LowIsOut) &&
+				(b.High == nil || id < *b.High || id == *b.High && !b.HighIsOut)
+			if matches && !within {
+				t.Fatalf("%s matches %q, which is not within %+v", selector, id, b)
+			}
+		}
+	})
+}
