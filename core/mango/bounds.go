@@ -1,6 +1,8 @@
 package mango
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"couchrelay/core/ejson"
@@ -21,6 +23,38 @@ type Bounds struct {
 
 // Normal is the selector's normal form in the order in which it was written.
 func (s *Selector) Normal() jsontext.Value { return s.root.render().Append(nil) }
+
+// Hints are the fields of a selector: those that an index could be searched by, and all others.
+func (s *Selector) Hints() (indexable, others []string) {
+	usable := map[string]bool{}
+	var walk func(n *node, all bool)
+	walk = func(n *node, all bool) {
+		for _, child := range n.children {
+			if !n.op.isCondition() {
+				walk(child, all && n.op == opAnd)
+			}
+		}
+		if n.op.isCondition() {
+			usable[n.path.written] = usable[n.path.written] || all && n.searchable()
+		}
+	}
+	if s.root != nil {
+		walk(s.root, true)
+	}
+	for _, name := range slices.Sorted(maps.Keys(usable)) {
+		if usable[name] {
+			indexable = append(indexable, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return indexable, others
+}
+
+// searchable reports whether an index can be searched by a condition.
+func (n *node) searchable() bool {
+	return !n.negated && slices.Contains([]op{opLt, opLte, opEq, opGte, opGt, opBeginsWith, opExists}, n.op)
+}
 
 // Bounds finds them by the conditions on ids that all matched documents fulfil.
 func (s *Selector) Bounds() Bounds {
@@ -44,9 +78,9 @@ func (b *Bounds) narrow(n *node) {
 	if n.negated || len(n.path.names) != 1 || n.path.names[0] != "_id" {
 		return
 	}
+	b.Indexed = b.Indexed || n.searchable()
 	switch n.op {
 	case opLt, opLte, opEq:
-		b.Indexed = true
 		if n.arg.Kind != ejson.String { // ids come behind all other values
 			b.None = true
 			return
@@ -56,18 +90,14 @@ func (b *Bounds) narrow(n *node) {
 			b.above(n.arg.Text, false)
 		}
 	case opGt, opGte:
-		b.Indexed = true
 		if n.arg.Kind == ejson.String {
 			b.above(n.arg.Text, n.op == opGt)
 		}
 	case opBeginsWith:
-		b.Indexed = true
 		b.above(n.arg.Text, false)
 		if end := behind(n.arg.Text); end != "" {
 			b.below(end, true)
 		}
-	case opExists:
-		b.Indexed = true
 	}
 }
 

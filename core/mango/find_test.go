@@ -129,3 +129,23 @@ func TestBoundsLoseNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestHints: the fields that CouchDB 3.5 names in _explain.
+func TestHints(t *testing.T) {
+	for selector, want := range map[string]string{
+		`{"n":{"$gt":1},"_id":"a"}`:                  "[_id n] []",
+		`{"$or":[{"_id":"a"},{"n":"b"}]}`:            "[] [_id n]",
+		`{"a":{"$in":[1]},"b":{"$exists":true}}`:     "[b] [a]",
+		`{"a":{"$elemMatch":{"b":1}},"c.d":{"e":1}}`: "[c.d.e] [a]",
+		`{}`: "[] []",
+	} {
+		s, err := Compile([]byte(selector))
+		if err != nil {
+			t.Fatal(err)
+		}
+		indexable, others := s.Hints()
+		if got := fmt.Sprint(indexable, " ", others); got != want {
+			t.Errorf("%s: %s, want %s", selector, got, want)
+		}
+	}
+}

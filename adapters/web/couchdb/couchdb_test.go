@@ -67,7 +67,6 @@ func TestDatabase(t *testing.T) {
 	s.Want("PUT /db/_revs_limit 7", 200, `{"ok":true}`)
 	s.Want("GET /db/_revs_limit", 200, `7`)
 	s.Fails(`PUT /db/_revs_limit "x"`, 400, "bad_request", "revs_limit must be a positive integer")
-	s.Fails("POST /db/_find {}", 501, "not_implemented", "this feature is not yet implemented")
 	s.Fails("DELETE /db?rev=1-x", 400, "bad_request", "You tried to DELETE a database with a ?=rev parameter. Did you mean to DELETE a document instead?")
 	s.Want("DELETE /db", 200, `{"ok":true}`)
 	for _, request := range []string{"GET /db", "DELETE /db", "GET /db/a", "PUT /db/a {}", "GET /db/_changes", "GET /db/_all_docs", "POST /db/_revs_diff {}",

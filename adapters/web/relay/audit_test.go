@@ -27,7 +27,7 @@ var reading = []string{
 	"POST /{db}/_revs_diff",
 	"POST /{db}/_ensure_full_commit", "POST /{db}/_missing_revs", "POST /{db}/_compact",
 	"POST /{db}/_compact/{rest...}",
-	"POST /{db}/_view_cleanup", "POST /_dbs_info",
+	"POST /{db}/_view_cleanup", "POST /{db}/_find", "POST /{db}/_explain", "POST /_dbs_info",
 }
 
 // TestEveryChangeIsRecorded: each route that changes something leaves one line, whoever asks and whether it is refused,
