@@ -54,6 +54,23 @@ func (s *Store) validatorsOf(db *docs.Database) (*validators, error) {
 	return v, err
 }
 
+// Validators are the validation functions of a database that holds no replications, as a transaction finds them before
+// it writes: what they say of a document, and how many of some edits the transaction should write.
+func Validators(
+	s *Store, db *docs.Database, by Writer,
+) (ask func(next, prev *docs.Document) error, most func(edits int) int, err error) {
+	v, err := s.validatorsOf(db)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(next, prev *docs.Document) error {
+		if err := checkDesign(next); err != nil {
+			return err
+		}
+		return v.ask(next, prev, by)
+	}, v.most, nil
+}
+
 // validates reports whether a design document has a validation function.
 func validates(body []byte) bool {
 	const member = "validate_doc_update"

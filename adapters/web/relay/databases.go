@@ -86,7 +86,13 @@ func (s databases) prepare(q *web.Request, edits []docs.Edit) error {
 func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []docs.Edit) ([]docs.Written, error) {
 	if db.Name == users.Database {
 		by := users.By{Name: q.User.Name, Admin: q.Admin}
+		writer := jobstore.Writer{Name: q.User.Name, Admin: q.Admin, Roles: q.User.Roles}
+		ask, most, err := jobstore.Validators(s.Store, db, writer)
+		if err != nil {
+			return nil, err
+		}
 		db.Validate = func(next, prev *docs.Document, _ bool) error {
+			replaced := prev
 			if prev == nil && !by.Admin {
 				// A branch of its own replaces nothing and may win: what it would win over counts.
 				winner, err := db.Read(next.ID, docs.Want{Deleted: true})
@@ -95,9 +101,12 @@ func (s databases) write(q *web.Request, tx kv.Tx, db *docs.Database, edits []do
 				}
 				prev = winner
 			}
-			return by.Validate(next, prev)
+			if err := by.Validate(next, prev); err != nil {
+				return err
+			}
+			return ask(next, replaced)
 		}
-		return db.Update(edits)
+		return db.Update(edits[:most(len(edits))])
 	}
 	by := jobstore.Writer{Name: q.User.Name, Admin: q.Admin, Roles: q.User.Roles}
 	return s.Store.WriteDocs(tx, db, edits, by, s.now())
