@@ -47,7 +47,15 @@ func databaseNames(q *request) ([]string, error) {
 		}
 		start = some[len(some)-1] + "\x00"
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
+	if q.Query.Has("keys") {
+		var wanted []string
+		if json.Unmarshal([]byte(q.Query.Get("keys")), &wanted) != nil {
+			return nil, web.BadRequest("`keys` parameter must be an array.")
+		}
+		names = slices.DeleteFunc(wanted, func(name string) bool { return !slices.Contains(names, name) })
+	} else {
+		names = slices.DeleteFunc(names, func(name string) bool { return !keys.contains(name) })
+	}
 	if keys.Descending {
 		slices.Reverse(names)
 	}

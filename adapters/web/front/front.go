@@ -86,8 +86,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(strings.Join(r.Header.Values("Via"), ","), f.via):
 		web.Refuse(w, r, &web.Error{Status: http.StatusLoopDetected, Name: "loop_detected",
 			Reason: "[front] couchdb leads back to this service; it must be the address of a CouchDB"})
-	case isWholeList(r):
-		f.allDatabases(w, r)
+	case listsDatabases(r):
+		f.databases(w, r)
 	default:
 		f.proxy.ServeHTTP(w, r)
 	}

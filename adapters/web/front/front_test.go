@@ -2,6 +2,7 @@ package front
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/adapters/web/couchdb"
 	"couchrelay/adapters/web/webtest"
+	"couchrelay/core/docs"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/fakefdb"
 )
 
 // newSite is a front before a CouchDB that couch plays, at prefix.
@@ -153,40 +158,94 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestAllDatabases: the list has the CouchDB's databases and the service's replicator databases, for those who may see
-// both; otherwise the CouchDB's answer is the answer.
-func TestAllDatabases(t *testing.T) {
-	const theirs = `["_replicator","_users","a/_replicator","orders"]`
-	const ours = `["_replicator","_users","team/_replicator"]`
-	for _, c := range []struct {
-		query          string
-		status, second int // of the two answers
-		want           string
-	}{
-		{"", 200, 200, `200 ["_replicator","_users","orders","team/_replicator"]`},
-		{"", 200, 401, "200 " + theirs},
-		{"", 401, 200, "401 " + theirs},
-		{"?limit=9", 200, 200, "200 " + theirs},
-	} {
-		answer := func(status int, list string) http.HandlerFunc {
-			return func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Status", fmt.Sprint(status))
-				w.WriteHeader(status)
-				fmt.Fprintln(w, list)
-			}
-		}
-		behind := httptest.NewServer(answer(c.status, theirs))
-		t.Cleanup(behind.Close)
-		u, err := ParseURL(behind.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		service := answer(c.second, ours)
-		s := webtest.New(t, New(Options{CouchDB: u, Service: service, Logger: slog.New(slog.DiscardHandler)}))
-		r := s.Ask("GET /_all_dbs" + c.query)
-		got := fmt.Sprint(r.StatusCode, " ", strings.TrimSpace(read(t, r)))
-		if got != c.want || r.Header.Get("X-Status") != fmt.Sprint(c.status) {
-			t.Errorf("%+v: %s %v", c, got, r.Header)
+// behind is a CouchDB with databases, and ours the service with its own, each as a server of databases answers. Their
+// answers have a status of their own.
+func behind(t *testing.T, status int, names ...string) http.Handler {
+	t.Helper()
+	store := fakefdb.New()
+	server := couchdb.New(couchdb.Options{Store: store, Docs: docs.New(tuple.Subspace("docs"))})
+	for _, name := range names {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest("PUT", "/"+url.PathEscape(name), nil))
+		if w.Code != 201 {
+			t.Fatalf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Status", fmt.Sprint(status))
+		if status != 200 {
+			w.WriteHeader(status)
+			fmt.Fprint(w, `{"error":"refused"}`)
+			return
+		}
+		server.ServeHTTP(w, r)
+	})
+}
+
+func between(t *testing.T, status, second int) *webtest.Site {
+	t.Helper()
+	server := httptest.NewServer(behind(t, status, "_replicator", "_users", "a/_replicator", "m", "orders"))
+	t.Cleanup(server.Close)
+	u, err := ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := behind(t, second, "_replicator", "_users", "b/_replicator", "n/_replicator")
+	return webtest.New(t, New(Options{CouchDB: u, Service: ours, Logger: slog.New(slog.DiscardHandler)}))
+}
+
+// TestAllDatabases: the list has the CouchDB's databases and the service's replicator databases, for those who may see
+// both, in the order and as many as are asked for; otherwise the CouchDB's answer is the answer.
+func TestAllDatabases(t *testing.T) {
+	s := between(t, 200, 200)
+	for query, want := range map[string]string{
+		"":                                 `["_replicator","_users","b/_replicator","m","n/_replicator","orders"]`,
+		"?limit=3":                         `["_replicator","_users","b/_replicator"]`,
+		"?skip=2&limit=2":                  `["b/_replicator","m"]`,
+		"?skip=9":                          `[]`,
+		"?limit=0":                         `[]`,
+		"?descending=true":                 `["orders","n/_replicator","m","b/_replicator","_users","_replicator"]`,
+		"?descending=true&limit=1&skip=1":  `["n/_replicator"]`,
+		"?start_key=%22b%22&limit=2":       `["b/_replicator","m"]`,
+		"?startkey=%22b%22&endkey=%22n%22": `["b/_replicator","m"]`,
+		"?end_key=%22m%22&inclusive_end=false&start_key=%22a%22": `["b/_replicator"]`,
+		"?key=%22m%22":             `["m"]`,
+		"?key=%22n/_replicator%22": `["n/_replicator"]`,
+		"?key=%22a/_replicator%22": `[]`,
+		"?keys=%5B%22orders%22,%22b/_replicator%22,%22a/_replicator%22%5D": `["orders","b/_replicator"]`,
+	} {
+		s.Want("GET /_all_dbs"+query, 200, want)
+	}
+	s.Fails("GET /_all_dbs?limit=x", 400, "query_parse_error", "limit must be an integer")
+	s.Fails("GET /_all_dbs?descending=x", 400, "query_parse_error", "descending must be true or false")
+	between(t, 200, 401).Want("GET /_all_dbs", 200, `["_replicator","_users","a/_replicator","m","orders"]`)
+	between(t, 200, 401).Want("GET /_all_dbs?skip=1&limit=1", 200, `["_users"]`)
+	between(t, 401, 200).Want("GET /_all_dbs", 401, `{"error":"refused"}`)
+}
+
+// TestDatabasesInfo: what there is to know of replicator databases is told by the service.
+func TestDatabasesInfo(t *testing.T) {
+	s := between(t, 200, 200)
+	names := func(request string) string {
+		var rows []struct{ Key, Error string }
+		if err := json.Unmarshal([]byte(read(t, s.Ask(request))), &rows); err != nil {
+			t.Fatalf("%s: %v", request, err)
+		}
+		var list []string
+		for _, row := range rows {
+			list = append(list, row.Key+strings.Replace(row.Error, "not_found", "?", 1))
+		}
+		return strings.Join(list, " ")
+	}
+	for request, want := range map[string]string{
+		"GET /_dbs_info":                         "_replicator _users b/_replicator m n/_replicator orders",
+		"GET /_dbs_info?limit=2&descending=true": "orders n/_replicator",
+		`POST /_dbs_info {"keys":["m","b/_replicator","a/_replicator","none","_users"]}`:
+			"m b/_replicator a/_replicator? none? _users",
+	} {
+		if got := names(request); got != want {
+			t.Errorf("%s: %s, want %s", request, got, want)
+		}
+	}
+	s.Fails("POST /_dbs_info {}", 400, "bad_request", "`keys` member must exist.")
 }

@@ -17,7 +17,8 @@ func TestUsersAreValidated(t *testing.T) {
 	}
 	s.must('A', "PUT", "/_users", "")
 	s.must('A', "PUT", "/_users/_security", `{}`)
-	s.must('A', "PUT", "/_users/_design/v", `{"validate_doc_update":"function(n, o, u, s) { if (n.tells) { throw({forbidden:`+
+	s.must('A', "PUT", "/_users/_design/v",
+		`{"validate_doc_update":"function(n, o, u, s) { if (n.tells) { throw({forbidden:`+
 		` [n.password, typeof n.derived_key, o && o.name, u.db, u.name, toJSON(u.roles)].join()}) }`+
 		` if (n.bad) { throw({unauthorized: 'bad'}) } }"}`)
 	const path = "/_users/org.couchdb.user:"
@@ -60,7 +61,8 @@ func TestUsersAreValidated(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	s.service.Store.Functions = nil
-	if w := s.ask('A', "PUT", path+"z", user("z", "")); w.Code != 500 || !strings.Contains(w.Body.String(), "unknown_query") {
+	if w := s.ask('A', "PUT", path+"z", user("z", "")); w.Code != 500 ||
+		!strings.Contains(w.Body.String(), "unknown_query") {
 		t.Errorf("written without asking: %d %s", w.Code, w.Body)
 	}
 }
