@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,9 @@ const (
 	idsDB   = "compare-ids%2F_replicator"
 	hostDB  = "compare-host%2F_replicator"
 )
+
+// userPrefix begins the ids of users that cases make.
+const userPrefix = "org.couchdb.user:compare-"
 
 // compared is a case of cases.txt.
 type compared struct{ kind, name, rest string }
@@ -149,6 +153,7 @@ func text(v any) string {
 // destination.
 func (s side) send(method, path, body, user string) (raw []byte, a answered) {
 	s.t.Helper()
+	ctx := context.WithoutCancel(s.t.Context()) // which is over when the test cleans up
 	path = strings.NewReplacer(`"`, "%22", "[", "%5B", "]", "%5D").Replace(path)
 	u, err := url.Parse(strings.TrimSuffix(s.url, "/") + path)
 	check(err)
@@ -160,7 +165,7 @@ func (s side) send(method, path, body, user string) (raw []byte, a answered) {
 	case "bad":
 		u.User = url.UserPassword("compare-nobody", "wrong") // CouchDB locks out a name that exists
 	}
-	q, err := http.NewRequestWithContext(s.t.Context(), method, u.String(), strings.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, method, u.String(), strings.NewReader(body))
 	check(err)
 	if method == "COPY" && body != "" {
 		q.Body, q.ContentLength = nil, 0
@@ -323,6 +328,11 @@ func (s side) clean() {
 	}
 	for _, db := range []string{lateDB, casesDB, listsDB, idsDB, hostDB} {
 		remove(strings.TrimSuffix(s.url, "/") + "/" + db)
+	}
+	for _, id := range []string{"_design/compare", userPrefix + "good", userPrefix + "bad", userPrefix + "a", userPrefix + "b"} {
+		if status, doc := s.object("GET", "/_users/"+id); status == 200 {
+			remove(strings.TrimSuffix(s.url, "/") + "/_users/" + id + "?rev=" + text(doc["_rev"]))
+		}
 	}
 	q, err := http.NewRequest("GET", s.peer+`_all_dbs?start_key=%22compare-%22&end_key=%22compare-~%22`, nil)
 	check(err)

@@ -124,10 +124,9 @@ func compareAnswers(t *testing.T, theirs, ours map[string]answered) {
 	t.Logf("%d cases", len(ours))
 }
 
-// needsCouch reports whether what becomes of a case depends on functions, users and sequences of a CouchDB.
+// needsCouch reports whether what becomes of a case depends on users and sequences of a CouchDB.
 func needsCouch(name string) bool {
-	return strings.Contains(name, "filter") || strings.Contains(name, "password") ||
-		strings.Contains(name, "refuses") || strings.Contains(name, "since-")
+	return strings.Contains(name, "password") || strings.Contains(name, "refuses") || strings.HasPrefix(name, "doc since-")
 }
 
 // differences words how an answer differs from CouchDB's.

@@ -3,7 +3,6 @@ package mango
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"couchrelay/core/ejson"
 
@@ -115,10 +114,10 @@ func (b *Bounds) below(id string, isOut bool) {
 
 // behind is the first string, in the order of bytes, behind all that begin with a prefix; empty if there is none.
 func behind(prefix string) string {
-	end := strings.TrimRight(prefix, "\xff")
-	if end == "" {
-		return ""
+	for last := len(prefix) - 1; last >= 0; last-- {
+		if prefix[last] < 0xff {
+			return prefix[:last] + string([]byte{prefix[last] + 1})
+		}
 	}
-	last := len(end) - 1
-	return end[:last] + string([]byte{end[last] + 1})
+	return ""
 }

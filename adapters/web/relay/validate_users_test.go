@@ -19,8 +19,8 @@ func TestUsersAreValidated(t *testing.T) {
 	s.must('A', "PUT", "/_users/_security", `{}`)
 	s.must('A', "PUT", "/_users/_design/v",
 		`{"validate_doc_update":"function(n, o, u, s) { if (n.tells) { throw({forbidden:`+
-		` [n.password, typeof n.derived_key, o && o.name, u.db, u.name, toJSON(u.roles)].join()}) }`+
-		` if (n.bad) { throw({unauthorized: 'bad'}) } }"}`)
+			` [n.password, typeof n.derived_key, o && o.name, u.db, u.name, toJSON(u.roles)].join()}) }`+
+			` if (n.bad) { throw({unauthorized: 'bad'}) } }"}`)
 	const path = "/_users/org.couchdb.user:"
 	user := func(name, more string) string {
 		return `{"type":"user","name":"` + name + `","roles":[],"password":"planted"` + more + `}`
