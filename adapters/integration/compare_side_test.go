@@ -329,7 +329,10 @@ func (s side) clean() {
 	for _, db := range []string{lateDB, casesDB, listsDB, idsDB, hostDB} {
 		remove(strings.TrimSuffix(s.url, "/") + "/" + db)
 	}
-	for _, id := range []string{"_design/compare", userPrefix + "good", userPrefix + "bad", userPrefix + "a", userPrefix + "b"} {
+	for _, id := range []string{"_design/compare", "good", "bad", "a", "b"} {
+		if !strings.HasPrefix(id, "_") {
+			id = userPrefix + id
+		}
 		if status, doc := s.object("GET", "/_users/"+id); status == 200 {
 			remove(strings.TrimSuffix(s.url, "/") + "/_users/" + id + "?rev=" + text(doc["_rev"]))
 		}

@@ -126,7 +126,8 @@ func compareAnswers(t *testing.T, theirs, ours map[string]answered) {
 
 // needsCouch reports whether what becomes of a case depends on users and sequences of a CouchDB.
 func needsCouch(name string) bool {
-	return strings.Contains(name, "password") || strings.Contains(name, "refuses") || strings.HasPrefix(name, "doc since-")
+	return strings.Contains(name, "password") || strings.Contains(name, "refuses") ||
+		strings.HasPrefix(name, "doc since-")
 }
 
 // differences words how an answer differs from CouchDB's.

@@ -110,15 +110,6 @@ func (s *server) routes() []web.Route {
 		{"PUT", "/{db}", database, (*request).createDatabase},
 		{"POST", "/{db}", database, (*request).postDocument},
 		{"DELETE", "/{db}", database, (*request).deleteDatabase},
-		{"GET", "/{db}/_all_docs", database, listOf(everything)},
-		{"POST", "/{db}/_all_docs", database, listOf(everything)},
-		{"POST", "/{db}/_all_docs/queries", database, queriesOf(everything)},
-		{"GET", "/{db}/_design_docs", database, listOf(designs)},
-		{"POST", "/{db}/_design_docs", database, listOf(designs)},
-		{"POST", "/{db}/_design_docs/queries", database, queriesOf(designs)},
-		{"GET", "/{db}/_local_docs", database, listOf(locals)},
-		{"POST", "/{db}/_local_docs", database, listOf(locals)},
-		{"POST", "/{db}/_local_docs/queries", database, queriesOf(locals)},
 		{"GET", "/{db}/_changes", database, (*request).changes},
 		{"POST", "/{db}/_changes", database, (*request).changes},
 		{"POST", "/{db}/_bulk_docs", database, (*request).bulkDocs},
@@ -133,16 +124,8 @@ func (s *server) routes() []web.Route {
 		{"POST", "/{db}/_temp_view", database, noTemporaryViews},
 		{web.Any, "/{db}/_partition/{rest...}", database, notPartitioned},
 		{"POST", "/{db}/_purge", database, noPurge},
-		{"POST", "/{db}/_find", database, find},
-		{"POST", "/{db}/_explain", database, explainFind},
-		{"GET", "/{db}/_index", database, indexes},
-		{"POST", "/{db}/_index", database, noIndex},
-		{"DELETE", "/{db}/_index/{rest...}", database, noSuchIndex},
-		{"GET", "/{db}/_security", database, (*request).security},
-		{"PUT", "/{db}/_security", database, (*request).setSecurity},
-		{"GET", "/{db}/_revs_limit", database, (*request).revsLimit},
-		{"PUT", "/{db}/_revs_limit", database, (*request).setRevsLimit},
 	}
+	rows = append(rows, listings(database)...)
 	for _, name := range reserved {
 		if name != "_compact" && name != "_partition" {
 			rows = append(rows, row{web.Any, "/{db}/" + name + "/{rest...}", database, notBuilt})
@@ -163,6 +146,30 @@ func (s *server) routes() []web.Route {
 		routes[i] = web.Route{Method: r.method, Path: r.path, Access: r.access, Handler: s.handler(r.handler)}
 	}
 	return routes
+}
+
+// listings are the endpoints that show many documents.
+func listings(database web.Access) []row {
+	return []row{
+		{"GET", "/{db}/_all_docs", database, listOf(everything)},
+		{"POST", "/{db}/_all_docs", database, listOf(everything)},
+		{"POST", "/{db}/_all_docs/queries", database, queriesOf(everything)},
+		{"GET", "/{db}/_design_docs", database, listOf(designs)},
+		{"POST", "/{db}/_design_docs", database, listOf(designs)},
+		{"POST", "/{db}/_design_docs/queries", database, queriesOf(designs)},
+		{"GET", "/{db}/_local_docs", database, listOf(locals)},
+		{"POST", "/{db}/_local_docs", database, listOf(locals)},
+		{"POST", "/{db}/_local_docs/queries", database, queriesOf(locals)},
+		{"POST", "/{db}/_find", database, find},
+		{"POST", "/{db}/_explain", database, explainFind},
+		{"GET", "/{db}/_index", database, indexes},
+		{"POST", "/{db}/_index", database, noIndex},
+		{"DELETE", "/{db}/_index/{rest...}", database, noSuchIndex},
+		{"GET", "/{db}/_security", database, (*request).security},
+		{"PUT", "/{db}/_security", database, (*request).setSecurity},
+		{"GET", "/{db}/_revs_limit", database, (*request).revsLimit},
+		{"PUT", "/{db}/_revs_limit", database, (*request).setRevsLimit},
+	}
 }
 
 // reserved are the names below a database that are no documents. Paths with them that have no row of their

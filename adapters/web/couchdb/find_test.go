@@ -223,7 +223,8 @@ func TestIndexes(t *testing.T) {
 		`{"selector":{"_id":{"$gt":"a","$lte":"q"}},"sort":[{"_id":"desc"}]}`: head +
 			`"selector":{"$and":[{"_id":{"$gt":"a"}},{"_id":{"$lte":"q"}}]},` + opts("", `"_id":"desc"`) +
 			`"index_candidates":[],` + hints(`"_id"`) + "," + view(`"q"`, `"a"`, "rev"),
-		`{"selector":{"n":1},"sort":["_id"]}`: `{"dbname":"db","index":null,"partitioned":false,"selector":{"n":{"$eq":1}},` +
+		`{"selector":{"n":1},"sort":["_id"]}`: `{"dbname":"db","index":null,"partitioned":false,` +
+			`"selector":{"n":{"$eq":1}},` +
 			opts("", `"_id":"asc"`) + `"index_candidates":[{"index":` + all + `,"analysis":{"usable":false,` +
 			`"reasons":[{"name":"field_mismatch"}],"ranking":1,"covering":null}}],` + hints(`"n"`) + `}`,
 	} {

@@ -240,7 +240,8 @@ func TestDatabasesInfo(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /_dbs_info":                         "_replicator _users b/_replicator m n/_replicator orders",
 		"GET /_dbs_info?limit=2&descending=true": "orders n/_replicator",
-		`POST /_dbs_info {"keys":["m","b/_replicator","a/_replicator","none","_users"]}`: "m b/_replicator a/_replicator? none? _users",
+		`POST /_dbs_info {"keys":["m","b/_replicator","a/_replicator","none","_users"]}`: "m b/_replicator " +
+			"a/_replicator? none? _users",
 	} {
 		if got := names(request); got != want {
 			t.Errorf("%s: %s, want %s", request, got, want)
