@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"unicode/utf8"
 
 	"couchrelay/core/ejson"
 	"couchrelay/core/mango"
@@ -39,6 +40,62 @@ func FuzzSelector(f *testing.F) {
 		first, err := s.Match(doc)
 		if again, errAgain := s.Match(doc); first != again || (err == nil) != (errAgain == nil) {
 			t.Fatalf("%s on %s: %v and %v", selector, doc, first, again)
+		}
+	})
+}
+
+// FuzzBounds: a document that any selector matches lies within the bounds of ids that the selector has.
+func FuzzBounds(f *testing.F) {
+	for selector, id := range map[string]string{
+		`{"_id":{"$gt":"a","$lte":"q"}}`:                      "b",
+		`{"$not":{"$or":[{"_id":{"$lt":"b"}},{"_id":"x"}]}}`:  "c",
+		`{"_id":{"$beginsWith":"ab"},"$and":[{"_id":"abc"}]}`: "abc",
+		`{"$nor":[{"_id":{"$gte":null}}],"n":1}`:              "a",
+	} {
+		f.Add([]byte(selector), id)
+	}
+	f.Fuzz(func(t *testing.T, selector []byte, id string) {
+		s, err := mango.Compile(selector)
+		if err != nil || !utf8.ValidString(id) {
+			return
+		}
+		quoted := ejson.Value{Kind: ejson.String, Text: id}.Append(nil)
+		matches, err := s.Match([]byte(`{"n":1}`), mango.Field{Name: "_id", Value: quoted})
+		if err != nil || !matches {
+			return
+		}
+		b := s.Bounds()
+		if b.None || b.Low != nil && (id < *b.Low || id == *b.Low && b.LowIsOut) ||
+			b.High != nil && (id > *b.High || id == *b.High && b.HighIsOut) {
+			t.Fatalf("%s matches %q, which is out of %+v", selector, id, b)
+		}
+		s.Hints()
+	})
+}
+
+// FuzzFields: some fields of a document are an object with values that the document has, and of these the same fields
+// are the same, unless a part of an array was asked for.
+func FuzzFields(f *testing.F) {
+	f.Add(`o.p.0.q`, `o.p`, []byte(`{"o":{"p":[{"q":1},{"q":2}]},"x.y":5}`))
+	f.Add(`x\.y`, `x`, []byte(`{"x.y":{"x":null},"x":[]}`))
+	f.Fuzz(func(t *testing.T, one, other string, doc []byte) {
+		fields, err := mango.ParseFields([]string{one, other})
+		if err != nil {
+			if _, is := errors.AsType[*mango.Error](err); !is {
+				t.Fatalf("%T", err)
+			}
+			return
+		}
+		v, err := ejson.Parse(doc)
+		if err != nil {
+			return
+		}
+		some := fields.Of(v)
+		if _, err := ejson.Parse(some.Append(nil)); err != nil || some.Kind != ejson.Object {
+			t.Fatalf("%s: %v", some.Append(nil), err)
+		}
+		if again := fields.Of(some); !bytes.Contains(doc, []byte("[")) && mango.Compare(again, some) != 0 {
+			t.Fatalf("%q %q of %s: %s, and of that %s", one, other, doc, some.Append(nil), again.Append(nil))
 		}
 	})
 }

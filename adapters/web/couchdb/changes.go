@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/docs"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/mango"
 )
 
 // maxFeedWait is how long a feed waits for changes without a sign of life, and the longest that a
@@ -30,7 +31,8 @@ type feed struct {
 	wait     time.Duration
 	beat     bool // after wait the feed sends a sign of life; without beat it ends
 	shown    shown
-	instance tuple.UUID // of the database at the first page
+	fields   *mango.Fields // of documents; nil for all
+	instance tuple.UUID    // of the database at the first page
 	sent     int
 	alive    time.Time // when something was last sent
 }

@@ -65,6 +65,10 @@ func TestChangesNormal(t *testing.T) {
 	s.Want(`POST /db/_changes?filter=_selector&style=all_docs {"selector":{"n":3}}`, 200, results("0", `{"seq":S,"id":"c","changes":[{"rev":"2-b"}]}`))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"_id":"a"}}`, 200, results("0", rowA))
 	s.Want(`POST /db/_changes?filter=_selector {"selector":{"_deleted":true}}`, 200, results("0", rowD))
+	s.Want(`POST /db/_changes?filter=_selector&include_docs=true {"selector":{"_id":"a"},"fields":["n","x"]}`, 200,
+		results("0", strings.TrimSuffix(rowA, "}")+`,"doc":{"n":1}}`))
+	s.Fails(`POST /db/_changes?filter=_selector {"selector":{},"fields":"n"}`, 400, "bad_request",
+		"`fields` must be an array of strings")
 	s.Want(`POST /db/_changes?limit=1 {}`, 200, results("3", rowA))
 	s.Want(`POST /db/_changes?limit=1`, 200, results("3", rowA))
 }

@@ -185,7 +185,7 @@ func (f *feed) row(c docs.Change) error {
 		if _, err := f.W.Write(append(row, `,"doc":`...)); err != nil {
 			return err
 		}
-		if err := f.writeDocument(f.W, c.Doc, f.shown); err != nil {
+		if err := f.document(c.Doc); err != nil {
 			return err
 		}
 		row = row[:0]
@@ -198,6 +198,15 @@ func (f *feed) row(c docs.Change) error {
 		row = fmt.Appendf(row, "\nid: %q\n\n", c.Seq)
 	}
 	_, err := f.W.Write(row)
+	return err
+}
+
+// document writes the document of a row, or the fields of it that the client wants.
+func (f *feed) document(d *docs.Document) error {
+	if f.fields == nil {
+		return f.writeDocument(f.W, d, f.shown)
+	}
+	_, err := f.W.Write(onlyFields(*f.fields, asStubs(d).AppendJSON(nil, docs.Format{})))
 	return err
 }
 

@@ -44,7 +44,7 @@ func (f *feed) readFilter() error {
 	case "_doc_ids":
 		return f.filterIDs(members["doc_ids"])
 	case "_selector":
-		return f.filterSelector(members["selector"])
+		return f.filterSelector(members["selector"], members["fields"])
 	case "_view":
 		return f.filterFunction("view", f.Query.Get("view"), body)
 	default:
@@ -68,13 +68,25 @@ func (f *feed) filterIDs(list jsontext.Value) error {
 	return nil
 }
 
-func (f *feed) filterSelector(raw jsontext.Value) error {
+// filterSelector reads a selector, and the fields of documents that rows shall have.
+func (f *feed) filterSelector(raw, fields jsontext.Value) error {
 	if raw == nil {
 		return web.BadRequest("Selector error: expected a JSON object")
 	}
 	selector, err := mango.Compile(raw)
 	if err != nil {
 		return web.BadRequest("%v", err)
+	}
+	var names []string
+	if fields != nil && json.Unmarshal(fields, &names) != nil {
+		return web.BadRequest("`fields` must be an array of strings")
+	}
+	if len(names) > 0 {
+		some, err := mango.ParseFields(names)
+		if err != nil {
+			return web.BadRequest("`fields`: %v", err)
+		}
+		f.fields = &some
 	}
 	f.ask.Match = func(d *docs.Document) bool {
 		if d = f.viewed(f.request, d); d == nil { // else a selector would find out what the client may not see
