@@ -122,9 +122,9 @@ func TestHostileBodies(t *testing.T) {
 		multi(`{"_attachments":{"f":{"follows":true,"length":1}}}`, "x")}
 	paths := []string{"POST /db", "PUT /db/x", "PUT /db/x?new_edits=false", "POST /db/_bulk_docs", "POST /db/_bulk_get", "POST /db/_revs_diff", "POST /db/_all_docs?include_docs=true",
 		"POST /db/_changes?filter=_selector", "POST /db/_changes?filter=_doc_ids", "PUT /db/_security",
-			"PUT /db/_revs_limit", "PUT /db/_local/x",
+		"PUT /db/_revs_limit", "PUT /db/_local/x",
 		"POST /db/_find", "POST /db/_explain", "POST /db/_missing_revs", "POST /db/_all_docs/queries",
-			"POST /db/_local_docs",
+		"POST /db/_local_docs",
 		"POST /db/_changes?filter=d/f", "POST /_dbs_info", "POST /db/_compact", "POST /db/_index"}
 	rapid.Check(t, func(t *rapid.T) {
 		body := []byte(rapid.SampledFrom(seeds).Draw(t, "seed"))
