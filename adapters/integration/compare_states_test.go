@@ -20,9 +20,12 @@ const (
 func (s side) follow(result, goal map[string]answered) {
 	for began := time.Now(); time.Since(began) < mostSettling; time.Sleep(time.Second) {
 		s.look(result)
-		if goal != nil && reached(result, goal) || time.Since(began) > leastSettling && settled(result) {
+		if goal != nil && reached(result, goal) || time.Since(began) > leastSettling && len(unsettled(result)) == 0 {
 			break
 		}
+	}
+	if left := unsettled(result); len(left) > 0 {
+		s.t.Logf("not settled: %v", left)
 	}
 	for name, a := range result {
 		if id, is := strings.CutPrefix(name, "doc "); is && a.Status < 300 {
@@ -65,22 +68,20 @@ func ended(state string) bool { return state == "completed" || state == "failed"
 
 func crashes(state string) bool { return state == "crashing" || strings.HasPrefix(state, "error") }
 
-// settled reports whether all documents have reached states in which they stay. A continuous job runs.
-func settled(result map[string]answered) bool {
+// unsettled are the documents that have not reached states in which they stay. A continuous job runs.
+func unsettled(result map[string]answered) (names []string) {
 	for _, c := range compareCases() {
 		a := result["doc "+c.name]
 		if c.kind != "doc" || a.Status >= 300 {
 			continue
 		}
 		runs := a.State == "running" && strings.Contains(c.rest, `"continuous":true`)
-		if !runs && !crashes(a.State) && !ended(a.State) {
-			return false
-		}
-		if a.ID == "" && a.State == "completed" && !strings.Contains(c.rest, `"_replication_state"`) {
-			return false
+		named := a.ID != "" || a.State != "completed" || strings.Contains(c.rest, `"_replication_state"`)
+		if !runs && !crashes(a.State) && !ended(a.State) || !named {
+			names = append(names, fmt.Sprint(c.name, "=", a.State, a.ID))
 		}
 	}
-	return true
+	return names
 }
 
 // reached reports whether all documents have the states and ids that they have in CouchDB, as far as they have any.

@@ -81,6 +81,7 @@ func TestMaintenance(t *testing.T) {
 	s.Fails(`POST /db/_missing_revs {"a":["x"]}`, 400, "bad_request", "Invalid rev format")
 	s.Fails(`POST /db/_temp_view {}`, 410, "gone", "Temporary views are not supported in CouchDB")
 	s.Fails(`GET /db/_partition/x`, 400, "bad_request", "database is not partitioned")
+	s.Want("GET /db/_purged_infos", 200, `{"purged_infos":[]}`)
 	if text := s.Text(s.Ask(`POST /db/_purge {"a":["1-aa"]}`)); !strings.Contains(text, "not_implemented") ||
 		!strings.Contains(text, "cannot be purged") {
 		t.Error(text)

@@ -124,6 +124,7 @@ func (s *server) routes() []web.Route {
 		{"POST", "/{db}/_temp_view", database, noTemporaryViews},
 		{web.Any, "/{db}/_partition/{rest...}", database, notPartitioned},
 		{"POST", "/{db}/_purge", database, noPurge},
+		{"GET", "/{db}/_purged_infos", database, purged},
 	}
 	rows = append(rows, listings(database)...)
 	for _, name := range reserved {

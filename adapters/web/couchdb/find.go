@@ -165,7 +165,22 @@ func indexes(q *request) error {
 }
 
 // noIndex refuses to make an index, which nothing here would use: a client that asks for one counts on it.
-func noIndex(*request) error {
+func noIndex(q *request) error {
+	raw, err := q.jsonBody()
+	if err != nil {
+		return err
+	}
+	given := false
+	err = objectMembers(raw, func(name string, d *jsontext.Decoder) error {
+		given = given || name == "index"
+		return skip(d)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !given:
+		return invalid("missing_required_key", "Missing required key: index")
+	}
 	return web.NotImplemented("this service keeps no indexes of documents: _find looks at all of them, and " +
 		"sorts by _id")
 }

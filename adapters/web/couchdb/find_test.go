@@ -199,6 +199,8 @@ func TestIndexes(t *testing.T) {
 	s.Fails("GET /db/_index?limit=0", 400, "query_parse_error", "limit must be at least 1")
 	s.Fails("GET /none/_index", 404, "not_found", "Database does not exist.")
 	s.Fails("DELETE /db/_index/_design/d/json/x", 404, "not_found", "missing")
+	s.Fails(`POST /db/_index {}`, 400, "missing_required_key", "Missing required key: index")
+	s.Fails(`POST /db/_index []`, 400, "bad_request", "Request body must be a JSON object")
 	s.Fails(`POST /db/_index {"index":{"fields":["n"]}}`, 501, "not_implemented",
 		"this service keeps no indexes of documents: _find looks at all of them, and sorts by _id")
 	opts := func(index, sort string) string {

@@ -47,6 +47,17 @@ func noTemporaryViews(*request) error {
 
 func notPartitioned(*request) error { return web.BadRequest("database is not partitioned") }
 
+// purged tells what was purged, which is nothing.
+func purged(q *request) error {
+	_, err := do(q, func(kv.Tx, *docs.Database) (struct{}, error) { return struct{}{}, nil })
+	if err != nil {
+		return err
+	}
+	return q.SendJSON(http.StatusOK, struct {
+		Infos []string `json:"purged_infos"`
+	}{[]string{}})
+}
+
 // noPurge refuses to remove revisions without a trace: jobs, feeds and copies of a database learn of documents by its
 // feed, which would not tell them.
 func noPurge(*request) error {
