@@ -87,17 +87,7 @@ func recordCouchDB(t *testing.T) recorded {
 
 // compareAnswers fails the test for differences without a reason, and for reasons without a difference.
 func compareAnswers(t *testing.T, theirs, ours map[string]answered) {
-	reasons, reason := map[string]string{}, ""
-	raw, err := os.ReadFile(filepath.Join(compareDir, "differences.txt"))
-	check(err)
-	for line := range strings.Lines(string(raw)) {
-		line = strings.TrimSpace(line)
-		if text, is := strings.CutPrefix(line, "# "); is {
-			reason = text
-		} else if line != "" {
-			reasons[line] = reason
-		}
-	}
+	reasons := readReasons()
 	cases := map[string]map[string]bool{} // by reason
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		for _, d := range differences(theirs[name], ours[name]) {
@@ -122,6 +112,22 @@ func compareAnswers(t *testing.T, theirs, ours map[string]answered) {
 		t.Logf("%3d cases: %s", len(cases[reason]), reason)
 	}
 	t.Logf("%d cases", len(ours))
+}
+
+// readReasons returns the differences that are known, each with its reason.
+func readReasons() map[string]string {
+	reasons, reason := map[string]string{}, ""
+	raw, err := os.ReadFile(filepath.Join(compareDir, "differences.txt"))
+	check(err)
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if text, is := strings.CutPrefix(line, "# "); is {
+			reason = text
+		} else if line != "" {
+			reasons[line] = reason
+		}
+	}
+	return reasons
 }
 
 // needsCouch reports whether what becomes of a case depends on users and sequences of a CouchDB.
