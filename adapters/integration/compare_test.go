@@ -180,7 +180,7 @@ func kinds(prefix string, o object, into map[string]string) map[string]string {
 			}
 		case []any:
 			into[name] = "array"
-			if len(v) > 0 {
+			if len(v) > 0 && !strings.HasSuffix(name, "history") {
 				if first, is := v[0].(object); is {
 					kinds(name+".", first, into)
 				}
