@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDifferencesAreTold: DESIGN.md has each reason for differences from CouchDB, with the number of cases, and how many
-// cases there are.
+// TestDifferencesAreTold: DESIGN.md has each reason for differences from CouchDB, with the number of cases, and how
+// many cases there are.
 func TestDifferencesAreTold(t *testing.T) {
 	raw, err := os.ReadFile("../../DESIGN.md")
 	check(err)
@@ -35,7 +35,8 @@ func TestDifferencesAreTold(t *testing.T) {
 		seen[name] = true
 	}
 	for _, said := range []string{
-		fmt.Sprint(len(seen), " documents and requests, each with"), fmt.Sprint(len(differ), " differ, each for a reason"),
+		fmt.Sprint(len(seen), " documents and requests, each with"),
+		fmt.Sprint(len(differ), " differ, each for a reason"),
 	} {
 		if !strings.Contains(design, said) {
 			t.Errorf("DESIGN.md does not say %q", said)
