@@ -14,9 +14,14 @@ func TestRights(t *testing.T) {
 		toUsers: {"POST /_replicate", "GET /_active_tasks", "GET /_scheduler/jobs", "GET /_scheduler/jobs/{id...}",
 			"POST /_scheduler/jobs/{id...}", "GET /_scheduler/docs", "GET /_scheduler/docs/{doc...}",
 			"GET /_scheduler/{list...}"},
-		toAdminsOfDB: {"PUT /{db}/_security", "PUT /{db}/_revs_limit"},
-		toListers:    {"GET /{db}/_all_docs", "POST /{db}/_all_docs", "GET /{db}/_changes", "POST /{db}/_changes"},
-		toAdmins:     {"PUT /{db}", "DELETE /{db}"}, // and all else that is not below a database
+		toAdminsOfDB: {"PUT /{db}/_security", "PUT /{db}/_revs_limit", "POST /{db}/_compact",
+			"POST /{db}/_compact/{rest...}", "POST /{db}/_view_cleanup"},
+		toListers: {"GET /{db}/_all_docs", "POST /{db}/_all_docs", "POST /{db}/_all_docs/queries",
+			"GET /{db}/_design_docs", "POST /{db}/_design_docs", "POST /{db}/_design_docs/queries",
+			"GET /{db}/_local_docs", "POST /{db}/_local_docs", "POST /{db}/_local_docs/queries",
+			"GET /{db}/_changes", "POST /{db}/_changes", "POST /{db}/_find", "POST /{db}/_explain",
+			"GET /{db}/_index", "POST /{db}/_index", "DELETE /{db}/_index/{rest...}", "* /{db}/_index/{rest...}"},
+		toAdmins: {"PUT /{db}", "DELETE /{db}", "POST /{db}/_purge"}, // and all else that is not below a database
 	}
 	found := 0
 	for _, route := range newSite(t).service.routes() {
