@@ -162,6 +162,9 @@ func (s side) ask(name, line string) answered {
 		body = strings.ReplaceAll(body, "$R", text(doc["_rev"]))
 	}
 	_, a := s.send(method, s.filled(name, "r", s.peer, path), s.filled(name, "r", s.peer, body), user)
+	if path == "/_active_tasks" {
+		a.Rows = "" // it depends on the moment what runs
+	}
 	return a
 }
 
