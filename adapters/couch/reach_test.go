@@ -146,3 +146,50 @@ func TestConnectTo(t *testing.T) {
 		t.Error(f)
 	}
 }
+
+// TestGuardedPools: a connection that an admin's job has open to this machine is not for others, who would not be let
+// through to its address.
+func TestGuardedPools(t *testing.T) {
+	server := httptest.NewServer(says(200, `{"update_seq":"1-a"}`))
+	defer server.Close()
+	users := map[string]*reach.Policy{"adm": policy(t, "", "", false), "bob": policy(t, "", "", true)}
+	client := New(Options{Reach: func(user string, _ bool) *reach.Policy { return users[user] }})
+	defer client.Close()
+	for _, user := range []string{"adm", "bob"} {
+		rep := testReplication()
+		rep.Source.URL, rep.User.Name = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)+"/db/", user
+		pair, err := client.Pair(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair.Close() // the admin's stays open meanwhile
+		f := pair.Do(t.Context(), 1, peer.Open{}).Failure
+		if denied := f != nil && f.Kind == peer.Denied; denied != (user == "bob") || f != nil && !denied {
+			t.Errorf("%s: %v", user, f)
+		}
+	}
+}
+
+// TestProxiedHops: behind a proxy, which resolves names itself, redirects are checked by name.
+func TestProxiedHops(t *testing.T) {
+	asked := 0
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "http://inner.test/db/", http.StatusPermanentRedirect)
+	}))
+	defer proxy.Close()
+	rules := policy(t, "", "inner.test", false)
+	client := New(Options{Reach: func(string, bool) *reach.Policy { return rules }})
+	defer client.Close()
+	rep := testReplication()
+	rep.Source.URL, rep.Source.Proxy = "http://db.test/db/", &spec.Proxy{URL: proxy.URL}
+	pair, err := client.Pair(rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pair.Close()
+	f := pair.Do(t.Context(), 1, peer.Open{}).Failure
+	if f == nil || f.Kind != peer.Denied || asked != 1 {
+		t.Errorf("%v after %d requests", f, asked)
+	}
+}
