@@ -113,6 +113,15 @@ func (s *Server) Config() *tls.Config {
 	}
 }
 
+// Expires returns when the certificate in use expires.
+func (s *Server) Expires() time.Time {
+	leaf := s.now().Certificates[0].Leaf
+	if leaf == nil {
+		return time.Time{}
+	}
+	return leaf.NotAfter
+}
+
 // lookEach is how often it is seen whether the files have changed, at most.
 const lookEach = time.Second
 

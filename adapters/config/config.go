@@ -25,7 +25,7 @@ type Config struct {
 	Limits    Limits
 	SSL       SSL
 	CORS      CORS
-	Beside    Beside     // [front], [fauxton]
+	Beside    Beside     // [front], [fauxton], [prometheus]
 	KeyPrefix string     // [store] key_prefix: the name below which all keys lie in the store
 	Roles     node.Roles // [node_types], and COUCHDB_NODE_TYPE_* in the environment
 	// Maintenance is one of MaintenanceModes ([couchdb] maintenance_mode).
@@ -58,6 +58,7 @@ type Named struct {
 type Beside struct {
 	CouchDB string // URL of the CouchDB behind it ([front] couchdb); empty for none
 	Fauxton string // directory of Fauxton's files ([fauxton] docroot); empty for none
+	Scrapes Scrapes
 }
 
 // Secrets are the settings of [secrets].
@@ -83,6 +84,7 @@ func Default() Config {
 		Secrets:  Secrets{Encrypt: true},
 		Settings: config.Default(), Roles: node.AllRoles, Maintenance: "false",
 	}
+	c.Beside.Scrapes = Scrapes{BindAddress: "127.0.0.1", Port: 17986}
 	c.Named = Named{map[string]config.TLS{}, map[string]Follow{}}
 	c.Replicator.Server.Port = c.Port
 	return c

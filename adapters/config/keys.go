@@ -51,6 +51,8 @@ var sections = map[string]config.Section[Config]{
 	"cors":   corsKeys,
 	"limits": limitKeys,
 	"ssl":    sslKeys,
+
+	"prometheus": scrapeKeys,
 	"node_types": {
 		{
 			Name: "api_frontend",

@@ -62,6 +62,9 @@ type Options struct {
 	IdleTimeout time.Duration
 	// PlainHTTP is told of each endpoint without TLS, as runs begin. It may be nil.
 	PlainHTTP func(side peer.Side, url string)
+	// Attempted is told of each HTTP request, once its answer has begun or there will be none. It may be nil. Several
+	// goroutines call it.
+	Attempted func(Attempt)
 	// Broken is told of a broken invariant of the rate limiter, which then starts anew. If it is nil, a
 	// broken invariant ends the process.
 	Broken func(*invariant.Broken)

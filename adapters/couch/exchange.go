@@ -136,10 +136,12 @@ func (e *endpoint) once(parent context.Context, r request, to *url.URL, p sessio
 		w.wait()
 	}}
 	w.wait()
+	began := e.client.clock.Now()
 	resp, err := e.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	w.end()
 	if err != nil {
 		f := e.failed(ctx, r, err)
+		attempted(e, r, Attempt{Kind: f.Kind}, began)
 		a.end()
 		if r.stream != nil {
 			e.moved.Store(nil)
@@ -147,6 +149,7 @@ func (e *endpoint) once(parent context.Context, r request, to *url.URL, p sessio
 		return nil, f
 	}
 	a.Response = resp
+	attempted(e, r, Attempt{Status: resp.StatusCode}, began)
 	e.client.report(e.key(r), resp.StatusCode, a.retryAfter())
 	if resp.StatusCode < 300 && up != nil && up.sent.Load() < r.size {
 		defer a.close()

@@ -15,7 +15,7 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// FollowOptions are the parts of the process that a Follower works with. All but Broken are required.
+// FollowOptions are the parts of the process that a Follower works with. All but Broken and Noted are required.
 type FollowOptions struct {
 	DB     kv.Database
 	Store  *follow.Store
@@ -26,6 +26,8 @@ type FollowOptions struct {
 	Connect func(jobID string) (*couch.Pair, error)
 	// Broken is told of broken invariants in transactions, which then fail.
 	Broken func(*invariant.Broken)
+	// Noted is told of each event that goes to the log. It may be nil.
+	Noted func(event string)
 }
 
 // Follower drives the machine that follows databases. Only the goroutine of Run uses its fields, except events and
@@ -192,6 +194,9 @@ func (f *Follower) ask(a follow.Ask) {
 
 // log writes a note to the log.
 func (f *Follower) log(e follow.Note) {
+	if f.Noted != nil {
+		f.Noted(e.What)
+	}
 	level := slog.LevelInfo
 	if e.Warns() {
 		level = slog.LevelWarn

@@ -22,7 +22,7 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
-// Options are the parts of the process that a loop works with. All but Log and Broken are required.
+// Options are the parts of the process that a loop works with. All but Log, Meter and Broken are required.
 type Options struct {
 	DB     kv.Database
 	Store  *jobstore.Store
@@ -32,6 +32,8 @@ type Options struct {
 	Node   node.Config
 	// Log records all events and decisions of the machines; nil records nothing.
 	Log *eventlog.Writer
+	// Meter counts what the machines do; nil counts nothing.
+	Meter Meter
 	// Broken is told of broken invariants in runs and transactions, which then fail. If it is nil, a broken
 	// invariant ends the process. Several goroutines call it.
 	Broken func(*invariant.Broken)
@@ -55,7 +57,7 @@ type Loop struct {
 	host   *host.Host
 	links  map[uint64]*link       // by run; a run whose pair could not be made has none
 	events chan host.Event        // from other goroutines to Run
-	looks  chan chan numbers      // questions of other goroutines to Run
+	looks  chan func()            // by which other goroutines look at the host, for Run to call
 	ended  chan struct{}          // closed when Run returns: events are dropped from then on
 	ctx    context.Context        // of all effects; ends with Run
 	waits  [2]context.CancelFunc  // ends the wait in flight, by topic
@@ -68,13 +70,11 @@ type Loop struct {
 func New(o Options) *Loop {
 	l := &Loop{
 		Options: o, time: newTime(o.Clock), links: map[uint64]*link{},
-		events: make(chan host.Event, 256), looks: make(chan chan numbers), ended: make(chan struct{}),
+		events: make(chan host.Event, 256), looks: make(chan func()), ended: make(chan struct{}),
 		waits: [2]context.CancelFunc{func() {}, func() {}},
 	}
 	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Broken: o.Broken}
-	if o.Log != nil {
-		c.Observer = o.Log
-	}
+	c.Observer = observerOf(o)
 	l.host = host.New(c)
 	l.name.Store(&o.Node.Name)
 	return l
@@ -104,8 +104,8 @@ func (l *Loop) Run(ctx context.Context) {
 		select {
 		case ev := <-l.events:
 			l.handle(ev)
-		case answer := <-l.looks:
-			answer <- l.numbers()
+		case look := <-l.looks:
+			look()
 		case <-timer.C:
 		case <-ctx.Done():
 			return
@@ -123,31 +123,6 @@ func (l *Loop) Drain() { l.post(node.Drain{}) }
 // Configure changes the node's settings.
 func (l *Loop) Configure(s node.Settings) { l.post(node.Configure{Settings: s}) }
 
-// numbers are what runs say of themselves at present, by job.
-type numbers map[string]jobstore.Stats
-
-func (l *Loop) numbers() numbers {
-	n := numbers{}
-	l.host.Numbers(func(jobID string, info replication.Info) { n[jobID] = jobstore.StatsOf(info) })
-	return n
-}
-
-// Numbers returns what the runs that copy say of themselves at present, by job: the store hears of it later. It is
-// empty before Run and after it, when ctx ends, and of a nil Loop. Any goroutine may call it.
-func (l *Loop) Numbers(ctx context.Context) map[string]jobstore.Stats {
-	if l == nil {
-		return nil
-	}
-	answer := make(chan numbers, 1)
-	select {
-	case l.looks <- answer:
-		return <-answer // Run answers each question that it takes
-	case <-l.ended:
-	case <-ctx.Done():
-	}
-	return nil
-}
-
 // post hands an event to Run, and drops it if Run has returned. Any goroutine may call it except Run's own,
 // which would wait for itself when events is full.
 func (l *Loop) post(ev host.Event) {
@@ -163,6 +138,9 @@ func (l *Loop) handle(ev host.Event) {
 		for _, e := range l.host.Step(l.time.both()) {
 			l.perform(e)
 		}
+	}
+	if l.Meter != nil {
+		l.Meter.Tallied(l.host.Tally())
 	}
 }
 

@@ -93,6 +93,23 @@ func (q *Request) Begin(status int, contentType string) {
 // Began reports whether the status line is written.
 func (q *Request) Began() bool { return q.status != 0 }
 
+// Writer returns what handlers of net/http write the answer to, so that its status is known.
+func (q *Request) Writer() http.ResponseWriter { return writer{q.W, q} }
+
+type writer struct {
+	http.ResponseWriter
+	q *Request
+}
+
+// WriteHeader is http.ResponseWriter's.
+func (w writer) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	w.q.status = status
+}
+
+// Unwrap is for http.ResponseController.
+func (w writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // Unchanged answers 304, and returns true, when the client has the version that tag names.
 func (q *Request) Unchanged(tag string) bool {
 	q.W.Header().Set("ETag", tag)

@@ -41,6 +41,9 @@ type Router struct {
 	// it is over.
 	Record func(q *Request, took time.Duration)
 
+	// Answered, unless nil, is told of each request when it is over.
+	Answered func(q *Request, took time.Duration)
+
 	// Limits are those of requests, which may change at any time. Nil stands for the defaults.
 	Limits func() Limits
 
@@ -89,16 +92,20 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	h.Set("X-Couch-Request-ID", q.ID)
 	h.Set("X-CouchDB-Body-Time", "0")
 	protect(h)
-	if r.Record != nil {
-		began := time.Now()
-		defer func() {
-			if q.changes || q.Denied {
-				r.Record(q, time.Since(began))
-			}
-		}()
-	}
+	began := time.Now()
+	defer func() { r.over(q, time.Since(began)) }()
 	if err := r.serve(q); err != nil {
 		q.fail(err)
+	}
+}
+
+// over tells of a request that is over.
+func (r *Router) over(q *Request, took time.Duration) {
+	if r.Record != nil && (q.changes || q.Denied) {
+		r.Record(q, took)
+	}
+	if r.Answered != nil {
+		r.Answered(q, took)
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *service) checkSafe(c config.Config) error {
 		}
 	}
 	if !reflect.DeepEqual(old.TLS, c.TLS) || !reflect.DeepEqual(old.Profiles, c.Profiles) {
-		if _, err := newTrust(c, s.logger); err != nil {
+		if _, err := newTrust(c, s.telling); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,7 @@ func newFollows(s *service, broken func(*invariant.Broken)) *follows {
 	client := couch.New(options)
 	f.follower = loop.NewFollower(loop.FollowOptions{
 		DB: s.db, Store: followStore(s), Clock: options.Clock, Logger: s.logger, Broken: broken,
+		Noted:  s.meter.FollowNoted,
 		Worker: corefollow.Config{Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed()},
 		Connect: func(job string) (*couch.Pair, error) {
 			f.mu.Lock()
@@ -73,6 +74,13 @@ func (f *follows) run(ctx context.Context) <-chan struct{} {
 		f.follower.Run(ctx)
 	}()
 	return left
+}
+
+// count returns how many databases are followed.
+func (f *follows) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.list)
 }
 
 func (f *follows) drain() { f.follower.Drain() }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -258,8 +259,8 @@ func checkExposure(c config.Config) error {
 	return nil
 }
 
-// doors are where clients come in. There may be none with TLS.
-type doors struct{ plain, secure net.Listener }
+// doors are where clients come in. There may be none with TLS, and none for metrics alone.
+type doors struct{ plain, secure, scrapes net.Listener }
 
 // listen opens the ports.
 func listen(c config.Config) (d doors, err error) {
@@ -276,6 +277,13 @@ func listen(c config.Config) (d doors, err error) {
 			return d, fmt.Errorf("[ssl] port: %w", err)
 		}
 	}
+	if s := c.Beside.Scrapes; s.Enable {
+		d.scrapes, err = net.Listen("tcp", net.JoinHostPort(s.BindAddress, strconv.Itoa(s.Port)))
+		if err != nil {
+			_ = d.Close()
+			return d, fmt.Errorf("[prometheus] port: %w", err)
+		}
+	}
 	return d, nil
 }
 
@@ -290,10 +298,13 @@ func (d doors) String() string {
 
 // Close closes the ports.
 func (d doors) Close() error {
-	if d.secure == nil {
-		return d.plain.Close()
+	err := d.plain.Close()
+	for _, more := range []net.Listener{d.secure, d.scrapes} {
+		if more != nil {
+			err = errors.Join(err, more.Close())
+		}
 	}
-	return errors.Join(d.plain.Close(), d.secure.Close())
+	return err
 }
 
 // startGrace is the time that a store takes at most which answers as it should.
@@ -321,14 +332,8 @@ func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog
 		started <- err // for below
 	case <-time.After(startGrace):
 	}
-	server := newServer(entry, svc.started.Limits, logger)
-	connections := door.NewConnections(limits(svc), logger)
-	failed := make(chan error, 2)
-	go func() { failed <- server.Serve(connections.Listener(d.plain, true)) }()
-	if d.secure != nil {
-		secure := tls.NewListener(connections.Listener(d.secure, false), svc.entrance.tls.Config())
-		go func() { failed <- server.Serve(secure) }()
-	}
+	server, failed := serveAt(d, entry, svc, logger)
+	defer server.Close()
 	err = <-started
 	if err == nil && began != nil {
 		err = began()
@@ -342,11 +347,38 @@ func serve(ctx context.Context, stop func(), svc *service, d doors, logger *slog
 	}
 	short, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if server.Shutdown(short) != nil {
-		_ = server.Close()
-	}
+	_ = server.Shutdown(short)
 	return err
 }
+
+// servers answer at all doors.
+type servers struct{ all, scrapes *http.Server }
+
+// serveAt serves at all doors, and returns a channel that gets the errors by which that ends.
+func serveAt(d doors, entry http.Handler, svc *service, logger *slog.Logger) (servers, <-chan error) {
+	l := svc.started.Limits
+	s := servers{newServer(entry, l, logger),
+		newServer(door.Bounded(limits(svc), &svc.handlers.scrapes), l, logger)}
+	connections := door.NewConnections(limits(svc), logger)
+	failed := make(chan error, 3)
+	go func() { failed <- s.all.Serve(connections.Listener(d.plain, true)) }()
+	if d.secure != nil {
+		secure := tls.NewListener(connections.Listener(d.secure, false), svc.entrance.tls.Config())
+		go func() { failed <- s.all.Serve(secure) }()
+	}
+	if d.scrapes != nil {
+		go func() { failed <- s.scrapes.Serve(connections.Listener(d.scrapes, true)) }()
+	}
+	return s, failed
+}
+
+// Shutdown lets the requests under way end until ctx does.
+func (s servers) Shutdown(ctx context.Context) error {
+	return errors.Join(s.all.Shutdown(ctx), s.scrapes.Shutdown(ctx))
+}
+
+// Close cuts all connections.
+func (s servers) Close() { _ = errors.Join(s.all.Close(), s.scrapes.Close()) }
 
 // start prepares the service unless it is.
 func (s *service) start(ctx context.Context) error {

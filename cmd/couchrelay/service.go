@@ -22,6 +22,7 @@ import (
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/javascript"
 	"couchrelay/adapters/loop"
+	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/door"
@@ -41,13 +42,12 @@ import (
 type service struct {
 	db       sealedStore // closed by its opener, not by the service
 	name     string      // of the node, as configured
-	log      *eventlog.Writer
-	logger   *slog.Logger
-	roles    node.Roles // of this process; the configuration can change them at the next start only
+	roles    node.Roles  // of this process; the configuration can change them at the next start only
 	outside  outside
 	started  config.Config // with which the process began
-	handler  atomic.Pointer[http.Handler]
+	handlers handlers
 	login    *login.Login
+	telling
 	entrance entrance
 
 	// Set by prepare, before it closes prepared.
@@ -64,6 +64,22 @@ type service struct {
 	machines
 	delayed error // the last error of the start
 }
+
+// telling is where the service tells what it does.
+type telling struct {
+	log    *eventlog.Writer
+	logger *slog.Logger
+	meter  *metrics.Meter
+}
+
+// handlers answer requests: all of them, and those that come in by [prometheus] port.
+type handlers struct{ all, scrapes handler }
+
+// handler is one that another one may take the place of.
+type handler struct{ atomic.Pointer[http.Handler] }
+
+// ServeHTTP answers a request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*h.Load()).ServeHTTP(w, r) }
 
 // machines are what a prepared service runs; nil until then.
 type machines struct {
@@ -91,8 +107,10 @@ func newService(ctx context.Context, db store, c config.Config, name string,
 
 // assemble returns a service that has yet to be prepared. It does not ask the store. log may be nil.
 func assemble(db store, c config.Config, name string, log *eventlog.Writer, logger *slog.Logger) (*service, error) {
-	s := &service{db: sealing(db, c, logger), name: name, log: log, logger: logger, roles: c.Roles, config: c,
-		started: c, prepared: make(chan struct{}), layers: layers{files: c}}
+	meter := metrics.New(version, time.Now())
+	s := &service{db: sealing(db, c, logger), name: name, roles: c.Roles, config: c,
+		telling: telling{log, logger, meter}, started: c, prepared: make(chan struct{}), layers: layers{files: c}}
+	s.db.counted = meter.Store(s.db.sealed)
 	s.entrance.audit = audit.New(logger)
 	if err := s.entrance.audit.Open(c.AuditFile); err != nil {
 		return nil, err
@@ -113,7 +131,7 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 	s.read = func() (layers, error) { return readLayers(c, s.layers.path, nil) }
 	var err error
 	s.outside.gates.Store(newGates(c))
-	if s.outside.trust, err = newTrust(c, logger); err != nil {
+	if s.outside.trust, err = newTrust(c, s.telling); err != nil {
 		return nil, err
 	}
 	trust, err := s.outside.trust.Config("")
@@ -132,30 +150,32 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 }
 
 // newTrust reads the certificates and keys for connections to endpoints.
-func newTrust(c config.Config, logger *slog.Logger) (*certs.Source, error) {
+func newTrust(c config.Config, t telling) (*certs.Source, error) {
 	profiles := map[string]coreconfig.TLS{"": c.TLS}
 	maps.Copy(profiles, c.Profiles)
 	return certs.NewSource(profiles, clock.New(), func(what string, err error) {
-		logger.Warn("certificate", "of", what, "error", err)
+		t.meter.CertificateFailed()
+		t.logger.Warn("certificate", "of", what, "error", err)
 	})
 }
 
 // sealedStore is a store that seals credentials, with the keeper of its keys.
 type sealedStore struct {
 	store
-	sealed *seal.Database
-	keeper *seal.Keeper
+	counted kv.Database // sealed, or what counts its transactions
+	sealed  *seal.Database
+	keeper  *seal.Keeper
 }
 
 // Begin is kv.Database's.
 func (s sealedStore) Begin(ctx context.Context, o kv.Options) kv.Transaction {
-	return s.sealed.Begin(ctx, o)
+	return s.counted.Begin(ctx, o)
 }
 
 // sealing puts the encryption of credentials around a store.
 func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 	sealed := seal.New(db, seal.ServiceRows(tuple.Pack(c.KeyPrefix)))
-	return sealedStore{db, sealed, seal.NewKeeper(sealed, seal.Options{
+	return sealedStore{db, sealed, sealed, seal.NewKeeper(sealed, seal.Options{
 		File: c.Secrets.KeyFile, Encrypt: c.Secrets.Encrypt, Create: c.Secrets.MakeKey && db.Exclusive(),
 		Exclusive: db.Exclusive(), Logger: logger,
 	})}
@@ -164,7 +184,7 @@ func sealing(db store, c config.Config, logger *slog.Logger) sealedStore {
 // serve lets a store's handler answer from now on.
 func (s *service) serve(store *jobstore.Store) {
 	functions, _ := store.Functions.(*javascript.Engine) // none before the store is prepared
-	h := relay.New(relay.Options{
+	o := relay.Options{
 		DB: s.db, Keys: s.db.keeper, Store: store, Followed: followStore(s), Clock: clock.New(),
 		Login: s.login, Host: s, Logger: s.logger,
 		Upkeep:    &upkeep{s.db, s.started.KeyPrefix},
@@ -180,14 +200,31 @@ func (s *service) serve(store *jobstore.Store) {
 			return web.Limits{Request: int64(l.Request), Document: int64(l.Document), Attachment: int64(l.Attachment),
 				Depth: l.Depth, Memory: int64(l.Memory)}
 		},
-	})
-	h = door.BehindProxies(limits(s), h)
-	s.handler.Store(&h)
+		Meter: s.meter, Present: func(ctx context.Context) metrics.State { return presentOf(ctx, s) },
+	}
+	h, scrapes := door.BehindProxies(limits(s), relay.New(o)), relay.NewScrapes(o)
+	s.handlers.all.Store(&h)
+	s.handlers.scrapes.Store(&scrapes)
+}
+
+// presentOf is what this process knows of its present, for metrics.
+func presentOf(ctx context.Context, s *service) metrics.State {
+	s.mu.Lock()
+	m := s.machines
+	s.mu.Unlock()
+	state := metrics.State{Lags: m.loop.Lags(ctx)}
+	if m.follows != nil {
+		state.Follows = m.follows.count()
+	}
+	if s.entrance.tls != nil {
+		state.Certificate = s.entrance.tls.Expires()
+	}
+	return state
 }
 
 // ServeHTTP answers a request.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	(*s.handler.Load()).ServeHTTP(w, r)
+	s.handlers.all.ServeHTTP(w, r)
 }
 
 // leaveTime bounds the time that a node takes to give its jobs and its lease back, once its runs have

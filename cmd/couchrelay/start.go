@@ -121,17 +121,21 @@ func (s *service) begin() {
 	defer s.mu.Unlock()
 	wall := clock.New()
 	breaches := loop.NewBreaches(s.logger, wall)
+	broken := func(b *invariant.Broken) {
+		s.meter.InvariantBroken()
+		breaches.Report(b)
+	}
 	s.loop = loop.New(loop.Options{
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
-		Broken: breaches.Report,
-		Client: couch.New(clientOptions(s, breaches.Report)),
+		Broken: broken, Meter: s.meter.Engine,
+		Client: couch.New(clientOptions(s, broken)),
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
 			Settling: s.started.Settling,
 		},
 	})
-	s.follows = newFollows(s, breaches.Report)
+	s.follows = newFollows(s, broken)
 	s.serve(s.store)
 }
 
@@ -144,6 +148,7 @@ func clientOptions(s *service, broken func(*invariant.Broken)) couch.Options {
 		Auth:      s.started.Client.Auth,
 		Reach:     func(user string, admin bool) *reach.Policy { return s.outside.gates.Load().of(user, admin) },
 		PlainHTTP: plainHTTP(s.started.Client, s.logger),
+		Attempted: s.meter.Attempted,
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	toAdminsOfDB              // of the database in the path, and those of the server
 	toListers                 // members; of _replicator and _users, as in CouchDB, only admins of the server
 	toMembers                 // of the database in the path, and its admins
+	toMonitors                // admins of the server, and users with the role _metrics
 	toUsers                   // with a login
 	toAll
 )
@@ -52,6 +53,10 @@ var rules = []rule{
 	{"GET", "/_utils/", toAll, 0},
 	{"*", "/_dbs_info", toAdmins, reads},
 
+	{"GET", "/_node/{node}/_stats", toMonitors, everywhere},
+	{"GET", "/_node/{node}/_stats/", toMonitors, everywhere},
+	{"GET", "/_node/{node}/_system", toMonitors, everywhere},
+	{"GET", "/_node/{node}/_prometheus", toMonitors, everywhere},
 	{"*", "/_node/", toAdmins, everywhere},
 	{"GET", "/_membership", toAdmins, everywhere},
 	{"GET", "/_scheduler/nodes", toAdmins, everywhere},
@@ -102,6 +107,9 @@ func ruleOf(method, path string) rule {
 	return rule{methods: method, path: path, right: toAdmins}
 }
 
+// metricsRole is CouchDB's role of users that may read metrics and nothing else.
+const metricsRole = "_metrics"
+
 // gate is the part of the service that keeps users from what is not theirs.
 type gate struct{ *service }
 
@@ -137,6 +145,11 @@ func (s gate) admit(q *web.Request, needed right) error {
 			return nil
 		}
 		return web.Unauthorized("You are not an authenticated user.")
+	case toMonitors:
+		if q.Admin || q.User.Has(metricsRole) {
+			return nil
+		}
+		return web.Unauthorized("You are not a server admin or read-only metrics user")
 	case toAdmins:
 		if !q.Admin {
 			return web.Unauthorized("You are not a server admin.")

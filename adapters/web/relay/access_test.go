@@ -22,14 +22,15 @@ import (
 )
 
 // The users of a walk, by letters: Nobody, a User, a Member of the database, the Owner of the document and of the
-// request, an owner of X, another document, an admin of the Database, an Admin of the server.
-const walkers = "NUMOXDA"
+// request, an owner of X, another document, an admin of the Database, an Admin of the server, a reader of Statistics.
+const walkers = "NUMOXDAS"
 
-var walkerNames = map[rune]string{'U': "usr", 'M': "mem", 'O': "own", 'X': "oth", 'D': "dba", 'A': "adm"}
+var walkerNames = map[rune]string{'U': "usr", 'M': "mem", 'O': "own", 'X': "oth", 'D': "dba", 'A': "adm", 'S': "mon"}
 
 // mayUse has the users of a walk to whom a right lets a route be used.
 var mayUse = map[right]string{
-	toAll: "NUMOXDA", toUsers: "UMOXDA", toMembers: "MOXDA", toListers: "MOXDA", toAdminsOfDB: "DA", toAdmins: "A",
+	toAll: "NUMOXDAS", toMonitors: "AS", toUsers: "UMOXDAS", toMembers: "MOXDA", toListers: "MOXDA",
+	toAdminsOfDB: "DA", toAdmins: "A",
 }
 
 // site is a small service with a database, documents and a request, whose endpoints have secrets everywhere.
@@ -119,6 +120,8 @@ func (s *site) header(who rune) string {
 	switch who {
 	case 'A':
 		claims["_couchdb.roles"] = []string{"_admin"}
+	case 'S':
+		claims["_couchdb.roles"] = []string{"_metrics"}
 	case 'O', 'X':
 		claims["_couchdb.roles"] = []string{"team"}
 	}

@@ -39,7 +39,7 @@ func (s *service) fauxton(q *web.Request) error {
 	name := q.Param("file")
 	if name == "" {
 		if !strings.HasSuffix(q.URL.Path, "/") {
-			http.Redirect(q.W, q.Request, "/_utils/", http.StatusMovedPermanently)
+			http.Redirect(q.Writer(), q.Request, "/_utils/", http.StatusMovedPermanently)
 			return nil
 		}
 		name = "index.html"
@@ -57,6 +57,6 @@ func (s *service) fauxton(q *web.Request) error {
 	h := q.W.Header()
 	h.Set("Cache-Control", "private, must-revalidate")
 	h.Set("Content-Security-Policy", policyOfFauxton)
-	http.ServeContent(q.W, q.Request, name, info.ModTime(), content)
+	http.ServeContent(q.Writer(), q.Request, name, info.ModTime(), content)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"couchrelay/adapters/config"
 	"couchrelay/adapters/javascript"
+	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
 	"couchrelay/adapters/web/login"
@@ -50,6 +51,11 @@ type Options struct {
 	Record func(q *web.Request, took time.Duration)
 	// Limits are those of requests; see web.Router.
 	Limits func() web.Limits
+	// Meter counts what the process does. Nil stands for one of its own, which counts requests alone.
+	Meter *metrics.Meter
+	// Present returns what the process knows of its present, for metrics: a State without what is stored. Nil stands
+	// for nothing.
+	Present func(context.Context) metrics.State
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
 	// web.WhileAvailable. Nil stands for a store that never does.
 	Available func() context.Context
@@ -58,6 +64,14 @@ type Options struct {
 // New returns the server of the replication service. A node without the role api_frontend serves only what
 // operators need.
 func New(o Options) http.Handler {
+	s := assemble(o)
+	router := web.NewRouter(s.Login.Guard, s.routes())
+	router.Record, router.Limits, router.Answered = s.Record, s.Limits, s.Meter.Answered
+	return s.whileAvailable(router)
+}
+
+// assemble returns the service of options, with what stands for those that are nil.
+func assemble(o Options) *service {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -67,13 +81,18 @@ func New(o Options) http.Handler {
 	if o.Numbers == nil {
 		o.Numbers = func(context.Context) map[string]jobstore.Stats { return nil }
 	}
-	s := &service{Options: o, began: o.Clock.Now()}
-	router := web.NewRouter(o.Login.Guard, s.routes())
-	router.Record, router.Limits = o.Record, o.Limits
-	if o.Available == nil {
-		return router
+	if o.Meter == nil {
+		o.Meter = metrics.New("", o.Clock.Now())
 	}
-	return web.WhileAvailable(o.Available, router)
+	return &service{Options: o, began: o.Clock.Now(), scrapes: make(chan struct{}, maxScrapes)}
+}
+
+// whileAvailable has the requests of a handler end when the store goes away.
+func (s *service) whileAvailable(h http.Handler) http.Handler {
+	if s.Available == nil {
+		return h
+	}
+	return web.WhileAvailable(s.Available, h)
 }
 
 // openDoor is a Login that takes every client for an admin.
@@ -89,12 +108,13 @@ func openDoor(o Options) *login.Login {
 
 type service struct {
 	Options
-	began time.Time
+	began   time.Time
+	scrapes chan struct{} // has one for each answer with metrics under way
 }
 
 // routes lists the endpoints, each behind its rule. Those of databases come last, since they take every path.
 func (s *service) routes() []web.Route {
-	routes := slices.Concat(configAPI{s}.routes(), []web.Route{
+	routes := slices.Concat(configAPI{s}.routes(), monitor{s}.routes(), []web.Route{
 		{Method: "GET", Path: "/_up", Handler: s.up},
 		{Method: "GET", Path: "/_membership", Handler: s.membership},
 		{Method: "GET", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.status)},
@@ -104,10 +124,6 @@ func (s *service) routes() []web.Route {
 		{Method: "POST", Path: checkPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.repair)},
 		{Method: "POST", Path: backupPath, Handler: configAPI{s}.forThis(upkeepAPI{s}.backup)},
 		{Method: "GET", Path: "/_node/{node}", Handler: s.oneNode},
-		{Method: "GET", Path: "/_node/{node}/_stats", Handler: configAPI{s}.forThis(monitor{s}.stats)},
-		{Method: "GET", Path: "/_node/{node}/_stats/{metric...}", Handler: configAPI{s}.forThis(monitor{s}.stats)},
-		{Method: "GET", Path: "/_node/{node}/_system", Handler: configAPI{s}.forThis(monitor{s}.system)},
-		{Method: "GET", Path: "/_node/{node}/_prometheus", Handler: configAPI{s}.forThis(monitor{s}.prometheus)},
 		{Method: web.Any, Path: "/_node/{node}/{part...}", Handler: noPart},
 		{Method: "GET", Path: "/_cluster_setup", Handler: s.clusterSetup},
 		{Method: "POST", Path: "/_cluster_setup", Handler: noSetup},

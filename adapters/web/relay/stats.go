@@ -1,77 +1,159 @@
 package relay
 
 import (
-	"fmt"
+	"context"
 	"net/http"
-	"runtime/metrics"
+	runtime "runtime/metrics"
 	"strings"
+	"time"
 
+	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/web"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/node"
 )
-
-// gauge is a number of jobs, with the name and the words that it has in CouchDB. It is of all jobs in the store.
-type gauge struct {
-	name, desc string
-	states     []jobstore.State // empty for all
-}
-
-var gauges = []gauge{
-	{"crashed", "replicator scheduler crashed jobs", []jobstore.State{jobstore.Crashing}},
-	{"pending", "replicator scheduler pending jobs", []jobstore.State{jobstore.Pending}},
-	{"running", "replicator scheduler running jobs", []jobstore.State{jobstore.Running}},
-	{"total", "total number of replicator scheduler jobs", nil},
-}
 
 // monitor is the part of the service that tells numbers of a node where CouchDB does.
 type monitor struct{ *service }
 
-// count reads the gauges.
-func (s monitor) count(q *web.Request) ([]int64, error) {
-	return web.Run(q, s.DB, glance, func(tx kv.Tx) ([]int64, error) {
-		r, values := jobstore.Lists{Store: s.Store, Reader: tx.Snapshot()}, make([]int64, len(gauges))
-		for i, g := range gauges {
-			n, known, err := r.Total(jobstore.Filter{States: g.states})
-			if err != nil {
-				return nil, err
-			}
-			if !known {
-				return nil, &web.Error{Status: http.StatusServiceUnavailable, Name: "indexing",
-					Reason: jobstore.ErrReindexing.Error()}
-			}
-			values[i] = n
-		}
-		return values, nil
-	})
+const (
+	// scrapeTime bounds the look at the store, so that metrics are told while it does not answer.
+	scrapeTime = 2 * time.Second
+	// sendTime bounds the time in which a client has to take the answer.
+	sendTime = 10 * time.Second
+	// maxScrapes bounds the answers that are under way, each of which is held in memory until the client has it.
+	maxScrapes = 16
+)
+
+// routes lists the endpoints.
+func (s monitor) routes() []web.Route {
+	get := func(path string, h web.Handler) web.Route {
+		return web.Route{Method: "GET", Path: "/_node/{node}/" + path, Handler: configAPI{s.service}.forThis(h)}
+	}
+	return []web.Route{
+		get("_stats", s.bounded(s.stats)), get("_stats/{metric...}", s.bounded(s.stats)),
+		get("_system", s.system), get("_prometheus", s.bounded(s.prometheus)),
+	}
 }
 
-// statsAt is where the gauges are in CouchDB's tree of statistics.
-var statsAt = []string{"couch_replicator", "jobs"}
+// NewScrapes returns a server that answers GET /_node/NAME/_prometheus to everybody and nothing else, as CouchDB does
+// on [prometheus] port.
+func NewScrapes(o Options) http.Handler {
+	s := assemble(o)
+	route := web.Route{Method: "GET", Path: "/_node/{node}/_prometheus"}
+	route.Handler = configAPI{s}.forThis(monitor{s}.bounded(monitor{s}.prometheus))
+	return s.whileAvailable(web.NewRouter(nil, []web.Route{route}))
+}
 
-// stats answers GET /_node/NAME/_stats with a part of CouchDB's tree: all, or what is below a path.
+// bounded refuses requests while there are too many of them.
+func (s monitor) bounded(h web.Handler) web.Handler {
+	return func(q *web.Request) error {
+		select {
+		case s.scrapes <- struct{}{}:
+		default:
+			return &web.Error{Status: http.StatusServiceUnavailable, Name: "busy",
+				Reason: "too many clients are reading metrics"}
+		}
+		defer func() { <-s.scrapes }()
+		return h(q)
+	}
+}
+
+// state is what there is to tell of the present.
+func (s monitor) state(q *web.Request) metrics.State {
+	// The context of a request ends with the store.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), scrapeTime)
+	defer cancel()
+	var state metrics.State
+	if s.Present != nil {
+		state = s.Present(ctx)
+	}
+	if q.Context().Err() != nil {
+		return state
+	}
+	stored, err := kv.RunWith(ctx, s.DB, kv.Options{Tag: "metrics", Stale: true}, s.stored)
+	if err == nil {
+		state.Store = stored
+	}
+	return state
+}
+
+// stored reads counters and leases: what it costs does not depend on the number of jobs.
+func (s monitor) stored(tx kv.Tx) (*metrics.Stored, error) {
+	r, found := tx.Snapshot(), &metrics.Stored{}
+	var err error
+	if found.Queue, err = s.Store.Jobs.Counts(r); err != nil {
+		return nil, err
+	}
+	holds, err := s.Store.Keys.Holds(r)
+	if err != nil {
+		return nil, err
+	}
+	found.Holds = len(holds)
+	members, err := node.Members(r, s.Store)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range members {
+		if m.Expired {
+			found.Lost++
+		} else {
+			found.Nodes = append(found.Nodes, m.Info)
+		}
+	}
+	found.Jobs, err = s.count(r)
+	return found, err
+}
+
+var allStates = []jobstore.State{jobstore.Pending, jobstore.Running, jobstore.Crashing, jobstore.Paused,
+	jobstore.Completed, jobstore.Failed}
+
+// count returns how many jobs there are by state, nil while the index of an older store is being built.
+func (s monitor) count(r kv.Reader) (map[jobstore.State]int64, error) {
+	lists, counts := jobstore.Lists{Store: s.Store, Reader: r}, map[jobstore.State]int64{}
+	for _, state := range allStates {
+		n, known, err := lists.Total(jobstore.Filter{States: []jobstore.State{state}})
+		if err != nil || !known {
+			return nil, err
+		}
+		counts[state] = n
+	}
+	return counts, nil
+}
+
+// stats answers GET /_node/NAME/_stats with CouchDB's tree of statistics, or with the part of it below a path.
 func (s monitor) stats(q *web.Request) error {
-	values, err := s.count(q)
+	all, err := s.Meter.Stats(s.state(q), s.Clock.Now())
 	if err != nil {
 		return err
 	}
-	type metric struct {
-		Value int64  `json:"value"`
-		Type  string `json:"type"`
-		Desc  string `json:"desc"`
-	}
-	jobs := map[string]any{}
-	for i, g := range gauges {
-		jobs[g.name] = metric{values[i], "gauge", g.desc}
-	}
-	var tree any = map[string]any{statsAt[0]: map[string]any{statsAt[1]: jobs}}
-	for _, name := range q.Rest {
-		below, _ := tree.(map[string]any)
-		if tree = below[name]; tree == nil {
-			return web.NotFound("of CouchDB's statistics there is " + strings.Join(statsAt, "/"))
+	var tree any = all
+	for i, name := range q.Rest {
+		if tree = metrics.Below(tree, name); tree == nil {
+			return web.NotFound("there is no statistic " + strings.Join(q.Rest[:i+1], "/") +
+				"; see /_node/_local/_stats")
 		}
 	}
 	return q.SendJSON(http.StatusOK, tree)
+}
+
+// prometheus answers GET /_node/NAME/_prometheus.
+func (s monitor) prometheus(q *web.Request) error {
+	text, mediaType, err := s.Meter.Text(s.state(q), s.Clock.Now(), q.Header.Get("Accept"))
+	if err != nil {
+		return err
+	}
+	connection := http.NewResponseController(q.W)
+	_ = connection.SetWriteDeadline(time.Now().Add(sendTime)) // of those that have one
+	q.Begin(http.StatusOK, mediaType)
+	if _, err := q.W.Write(text); err != nil {
+		return err
+	}
+	if connection.Flush() == nil {
+		_ = connection.SetWriteDeadline(time.Time{})
+	}
+	return nil
 }
 
 // process is what the process says of itself, in CouchDB's words where those fit.
@@ -93,8 +175,8 @@ func (s monitor) process() (p process) {
 		"/gc/cycles/total:gc-cycles":         &p.Collections,
 		"/sched/goroutines:goroutines":       &p.Goroutines,
 	} {
-		sample := []metrics.Sample{{Name: name}}
-		if metrics.Read(sample); sample[0].Value.Kind() == metrics.KindUint64 {
+		sample := []runtime.Sample{{Name: name}}
+		if runtime.Read(sample); sample[0].Value.Kind() == runtime.KindUint64 {
 			*field = int64(sample[0].Value.Uint64())
 		}
 	}
@@ -103,24 +185,3 @@ func (s monitor) process() (p process) {
 
 // system answers GET /_node/NAME/_system.
 func (s monitor) system(q *web.Request) error { return q.SendJSON(http.StatusOK, s.process()) }
-
-// prometheus answers GET /_node/NAME/_prometheus, with CouchDB's names.
-func (s monitor) prometheus(q *web.Request) error {
-	values, err := s.count(q)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	write := func(name, kind, desc string, value int64) {
-		fmt.Fprintf(&text, "# HELP couchdb_%[1]s %[3]s\n# TYPE couchdb_%[1]s %[2]s\ncouchdb_%[1]s %[4]d\n",
-			name, kind, desc, value)
-	}
-	for i, g := range gauges {
-		write("couch_replicator_jobs_"+g.name, "gauge", g.desc, values[i])
-	}
-	p := s.process()
-	write("uptime_seconds", "counter", "couchdb uptime", p.Uptime)
-	q.W.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, err = q.W.Write([]byte(text.String()))
-	return err
-}

@@ -1,13 +1,27 @@
 package relay
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"couchrelay/adapters/metrics"
+	"couchrelay/adapters/web/webtest"
+	"couchrelay/core/host"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // TestStats: a node tells CouchDB's numbers of jobs where CouchDB's clients look for them, and says what there is when
@@ -18,26 +32,37 @@ func TestStats(t *testing.T) {
 		owned := o.Store.Owned(tx, work["a"].JobID, work["a"].Lock, instant.Of(o.Clock.Now()))
 		return owned.Crash(replication.Trouble{Error: "db_not_found", Reason: "why"}, nil, jobstore.Turn{}, 1)
 	})
-	running := `{"value":3,"type":"gauge","desc":"replicator scheduler running jobs"}`
+	running := `{"value":3,"type":"gauge","desc":"jobs that run, on all nodes"}`
 	s.Want("GET /_node/_local/_stats/couch_replicator/jobs/running", 200, running)
-	s.Want("GET /_node/n/_stats", 200, `{"couch_replicator":{"jobs":{`+
-		`"crashed":{"value":1,"type":"gauge","desc":"replicator scheduler crashed jobs"},`+
-		`"pending":{"value":0,"type":"gauge","desc":"replicator scheduler pending jobs"},"running":`+running+`,`+
-		`"total":{"value":4,"type":"gauge","desc":"total number of replicator scheduler jobs"}}}}`)
-	s.Fails("GET /_node/_local/_stats/couchdb/httpd", 404, "not_found",
-		"of CouchDB's statistics there is couch_replicator/jobs")
-	s.Fails("GET /_node/other/_stats", 404, "not_found", "no such node: other; see /_membership")
-
-	answer := s.Ask("GET /_node/_local/_prometheus")
-	text := s.Text(answer)
-	for _, line := range []string{"# TYPE couchdb_couch_replicator_jobs_running gauge\n",
-		"\ncouchdb_couch_replicator_jobs_running 3\n", "\ncouchdb_couch_replicator_jobs_crashed 1\n",
-		"\ncouchdb_couch_replicator_jobs_total 4\n", "# TYPE couchdb_uptime_seconds counter\n"} {
-		if !strings.Contains(text, line) {
-			t.Errorf("metrics lack %q:\n%s", line, text)
+	s.Want("GET /_node/_local/_stats/couch_replicator/jobs/running/value", 200, `3`)
+	s.Want("GET /_node/n/_stats/couchrelay/jobs/crashing/value", 200, `1`)
+	s.Want("GET /_node/n/_stats/couchdb/httpd_request_methods/PUT/value", 200, `5`)
+	jobs := show(s, "GET /_node/n/_stats/couch_replicator/jobs")
+	for name, n := range map[string]float64{"running": 3, "crashed": 1, "pending": 0, "total": 4, "starts": 0} {
+		if one, _ := jobs[name].(map[string]any); one["value"] != n {
+			t.Errorf("%s: %v, want %v", name, one, n)
 		}
 	}
-	if kind := answer.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain; version=") {
+	s.Fails("GET /_node/_local/_stats/couchdb/nothing/at/all", 404, "not_found",
+		"there is no statistic couchdb/nothing; see /_node/_local/_stats")
+	s.Fails("GET /_node/_local/_stats/couch_replicator/jobs/running/value/x", 404, "not_found",
+		"there is no statistic couch_replicator/jobs/running/value/x; see /_node/_local/_stats")
+	s.Fails("GET /_node/other/_stats", 404, "not_found", "no such node: other; see /_membership")
+
+	families, kind := scrape(t, s, "")
+	for name, n := range map[string]float64{
+		"couchdb_couch_replicator_jobs_running": 3, "couchdb_couch_replicator_jobs_crashed": 1,
+		"couchdb_couch_replicator_jobs_total": 4, "couchrelay_store_up": 1, "couchrelay_holds": 0,
+	} {
+		if f := families[name]; f == nil || f.Metric[0].GetGauge().GetValue() != n {
+			t.Errorf("%s is %v, want %v", name, f, n)
+		}
+	}
+	if !strings.HasPrefix(kind, "text/plain; version=0.0.4") {
+		t.Errorf("metrics are %s", kind)
+	}
+	if _, kind := scrape(t, s, "application/openmetrics-text; version=1.0.0"); !strings.HasPrefix(kind,
+		"application/openmetrics-text") {
 		t.Errorf("metrics are %s", kind)
 	}
 	system := show(s, "GET /_node/_local/_system")
@@ -47,6 +72,105 @@ func TestStats(t *testing.T) {
 	}
 	s.Fails("GET /_node/_local/_versions", 501, "not_implemented", "of a node there are its state (/_node/NAME), "+
 		"_config, _stats, _system and _prometheus; see also /_scheduler/nodes")
+}
+
+// scrape reads metrics, which must be such as Prometheus takes.
+func scrape(t *testing.T, s *webtest.Site, accept string) (map[string]*dto.MetricFamily, string) {
+	t.Helper()
+	answer := s.Ask("GET /_node/_local/_prometheus", "Accept", accept)
+	text, kind := s.Text(answer), answer.Header.Get("Content-Type")
+	if answer.StatusCode != 200 {
+		t.Fatalf("%d %s", answer.StatusCode, text)
+	}
+	if strings.HasPrefix(kind, "application/openmetrics-text") {
+		if !strings.HasSuffix(text, "# EOF") {
+			t.Errorf("the end is missing: %s", text)
+		}
+		return nil, kind
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text + "\n"))
+	if err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return families, kind
+}
+
+// TestScrapeWithoutStore: while the store is away metrics are told all the same, but those of what it has.
+func TestScrapeWithoutStore(t *testing.T) {
+	available, leave := context.WithCancelCause(context.Background())
+	s := newService(t, func(o *Options) {
+		o.Available = func() context.Context { return available }
+		o.Present = func(context.Context) metrics.State {
+			return metrics.State{Lags: map[string]host.Lag{"a/_replicator": {Runs: 2, Changes: 7, Behind: time.Minute}}}
+		}
+	})
+	if families, _ := scrape(t, s, ""); families["couchrelay_jobs"] == nil {
+		t.Error("jobs are not told")
+	}
+	leave(fmt.Errorf("%w: gone", kv.ErrUnavailable))
+	families, _ := scrape(t, s, "")
+	if up := families["couchrelay_store_up"]; up == nil || up.Metric[0].GetGauge().GetValue() != 0 {
+		t.Errorf("the store: %v", up)
+	}
+	if lag := families["couchrelay_lag_seconds"]; lag == nil || lag.Metric[0].GetGauge().GetValue() != 60 {
+		t.Errorf("the lag: %v", lag)
+	}
+	for _, unknown := range []string{"couchrelay_jobs", "couchdb_couch_replicator_jobs_running", "couchrelay_nodes"} {
+		if f := families[unknown]; f != nil {
+			t.Errorf("%s is told: %v", unknown, f)
+		}
+	}
+}
+
+// TestScrapesWithoutLogin: the handler of [prometheus] port asks for no login, and has nothing else.
+func TestScrapesWithoutLogin(t *testing.T) {
+	var handler http.Handler
+	s := newService(t, withAdmin, func(o *Options) { handler = NewScrapes(*o) })
+	s.Fails("GET /_node/_local/_prometheus", 401, "unauthorized",
+		"You are not a server admin or read-only metrics user")
+	for path, status := range map[string]int{
+		"/_node/_local/_prometheus": 200, "/_node/n/_prometheus": 200, "/_node/other/_prometheus": 404,
+		"/_node/_local/_stats": 404, "/_all_dbs": 404, "/": 404, "/_up": 404,
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != status {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// TestScrapesAreBounded: clients that do not read their metrics hold a bounded number of answers and nothing else; when
+// they are gone there is room again.
+func TestScrapesAreBounded(t *testing.T) {
+	var stuck atomic.Bool
+	stuck.Store(true)
+	release, waiting := make(chan struct{}), make(chan struct{}, maxScrapes)
+	s := newService(t, func(o *Options) {
+		o.Present = func(context.Context) (none metrics.State) {
+			if stuck.Load() {
+				waiting <- struct{}{}
+				<-release
+			}
+			return none
+		}
+	})
+	var all sync.WaitGroup
+	for range maxScrapes {
+		all.Go(func() { _, _ = http.Get(s.URL + "/_node/_local/_prometheus") })
+	}
+	for range maxScrapes {
+		<-waiting
+	}
+	stuck.Store(false)
+	s.Fails("GET /_node/_local/_prometheus", 503, "busy", "too many clients are reading metrics")
+	s.Want("GET /_up", 200, `{"status":"ok"}`)
+	close(release)
+	all.Wait()
+	if families, _ := scrape(t, s, ""); families["couchrelay_store_up"] == nil {
+		t.Error("there is no room afterwards")
+	}
 }
 
 // TestClusterSetup: pages that would set a cluster up are told that this was done.
