@@ -90,7 +90,7 @@ TAGS := fdb fdbctest fdb,fdbctest
 
 lint: $(FDBC_LIB)/libfdb_c.a ## formatting, vet and staticcheck with every set of build tags, and the rules of internal/lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet ./... && cd $(PEER)/kivik && $(GO) vet ./...
+	$(GO) vet ./... && cd $(PEER)/kivik && $(GO) vet ./... && cd ../prometheus && $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	@for tags in $(TAGS); do echo "vet and staticcheck with -tags $$tags" && \
 		$(FDBC_ENV) $(GO) vet -tags $$tags ./... && $(FDBC_ENV) $(GO) tool staticcheck -tags $$tags ./... || exit 1; done
@@ -107,6 +107,8 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkSealed' -benchtime 10x ./adapters/seal
 	$(GO) test -run '^$$' -bench 'BenchmarkVerify' -benchtime 2x ./adapters/verify
 	$(GO) test -run '^$$' -bench 'BenchmarkLists|BenchmarkAdds|BenchmarkSteps' -benchtime 20x ./adapters/embedded
+	$(GO) test -run '^$$' -bench 'BenchmarkScrape' -benchtime 100x ./adapters/web/relay -jobs 1000000
+	$(GO) test -run '^$$' -bench 'BenchmarkMetered' -benchtime 20x ./adapters/metrics
 	$(GO) test -run '^$$' -bench 'BenchmarkDeletion' -benchtime 1x ./adapters/embedded -jobs 100000
 	GOGC=600 $(GO) test -run '^$$' -bench . -benchtime 1x ./sim/campaign ./sim/lab
 

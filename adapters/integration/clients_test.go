@@ -113,6 +113,13 @@ func TestKivik(t *testing.T) {
 	})
 }
 
+// TestPrometheus: Prometheus itself takes the alert rules and the dashboard's expressions, and finds that each alert
+// fires when it should. These tests are in a module of their own.
+func TestPrometheus(t *testing.T) {
+	site{}.execute(t, regexp.MustCompile(`(?m)^\s*--- (PASS|FAIL): TestAlerts/\w+ `), "prometheus",
+		[]string{"GOFLAGS=-mod=readonly"}, "go", "test", "-count=1", "-timeout", "10m", "-v", ".")
+}
+
 // TestFauxton: CouchDB's web interface works in a browser, with its files served by the service, and by a CouchDB that
 // the service is in front of.
 func TestFauxton(t *testing.T) {

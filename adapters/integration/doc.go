@@ -4,4 +4,5 @@
 // server share would go unnoticed without them.
 //
 // The tests of clients of CouchDB (clients, kivik) are written for CouchDB, and run against it too where there is one.
+// Those of prometheus have Prometheus evaluate the alert rules.
 package integration

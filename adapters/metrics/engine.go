@@ -81,8 +81,7 @@ func newCounters(m *Meter) counters {
 		return m.counter(Family{Name: "couchrelay_" + name, Help: help})
 	}
 	return counters{
-		ends: m.counters(Family{Name: "couchrelay_run_ends_total", Labels: []string{"outcome", "class"},
-			Help: "runs that have ended, by outcome and by the class of their error (none without one)"}),
+		ends: newEnds(m),
 		queueWait: m.histograms(Family{Name: "couchrelay_queue_wait_seconds",
 			Help: "how long jobs that began to run had been ready; waits after a crash are left out"},
 			[]float64{1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600}).WithLabelValues(),
@@ -101,6 +100,25 @@ func newCounters(m *Meter) counters {
 			"times that this node could not renew its lease and dropped its runs"),
 		nodesGivenUp: of("nodes_given_up_total", "nodes that this one found silent and gave up"),
 	}
+}
+
+// classes are those of explain.ErrorClass.
+var classes = []string{"network", "server", "throttled", "stalled", "credentials", "missing", "refused",
+	"configuration", "checkpoint", "service", other}
+
+// newEnds makes the counters of ends. All are there from the beginning: the increase from nothing to 1 is none to
+// Prometheus, and alerts would miss it.
+func newEnds(m *Meter) *prometheus.CounterVec {
+	ends := m.counters(Family{Name: "couchrelay_run_ends_total", Labels: []string{"outcome", "class"},
+		Help: "runs that have ended, by outcome and by the class of their error (none without one)"})
+	for _, outcome := range []string{"completed", "stopped", "waiting", "halted"} {
+		ends.WithLabelValues(outcome, "none")
+	}
+	for _, class := range classes {
+		ends.WithLabelValues("crashed", class)
+		ends.WithLabelValues("failed", class)
+	}
+	return ends
 }
 
 func newEngine(m *Meter) *Engine {
@@ -158,13 +176,14 @@ func (e *Engine) Tallied(now replication.Tally) {
 	}
 	did := now.Since(e.tallied)
 	e.tallied = now
-	for counter, n := range map[prometheus.Counter]int64{
-		e.docsRead: did.DocsRead, e.docsWritten: did.DocsWritten, e.docsRefused: did.DocsRefused,
-		e.bytesRead: did.BytesRead, e.bytesWritten: did.BytesWritten,
-		e.checkpoints: did.Checkpoints + did.CheckpointFailures, e.checkpointFailures: did.CheckpointFailures,
-	} {
-		counter.Add(float64(n))
-	}
+	add := func(c prometheus.Counter, n int64) { c.Add(float64(max(0, n))) } // less would be of another host
+	add(e.docsRead, did.DocsRead)
+	add(e.docsWritten, did.DocsWritten)
+	add(e.docsRefused, did.DocsRefused)
+	add(e.bytesRead, did.BytesRead)
+	add(e.bytesWritten, did.BytesWritten)
+	add(e.checkpoints, did.Checkpoints+did.CheckpointFailures)
+	add(e.checkpointFailures, did.CheckpointFailures)
 }
 
 func (e *Engine) started(s node.StartRun) {

@@ -53,7 +53,7 @@ var gaugeFamilies = []Family{
 	{Name: inJobs + "total", Couch: "couch_replicator/jobs/total",
 		Help: "jobs that run, wait, have crashed or are paused, on all nodes"},
 	{Name: "couchrelay_jobs", Labels: []string{"state"},
-		Help: "jobs of all nodes by their state, in the words of lists"},
+		Help: "jobs of all nodes by their state; completed and failed ones are those of documents alone"},
 	{Name: "couchrelay_queue_jobs", Labels: []string{"standing"},
 		Help: "pending jobs of all nodes: ready, waiting (after a crash), or parked (paused, held, duplicates)"},
 	{Name: "couchrelay_holds", Help: "holds in force"},

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +57,9 @@ func New(version string, now time.Time) *Meter {
 		follow: m.counters(Family{Name: "couchrelay_follow_errors_total", Labels: []string{"kind"},
 			Help: "troubles with followed databases, by the event of the log"}),
 	}
+	for _, kind := range followErrors {
+		m.faults.follow.WithLabelValues(kind)
+	}
 	m.gauges = newGauges(m)
 	info := m.describe(Family{Name: "couchrelay_build_info", Kind: "gauge", Labels: []string{"version", "go_version"},
 		Help: "1, for the version of couchrelay and that of Go which compiled it"})
@@ -76,11 +80,12 @@ func (m *Meter) CertificateFailed() { m.faults.certificates.Inc() }
 
 // FollowNoted counts what the log says of followed databases, as far as it is trouble.
 func (m *Meter) FollowNoted(event string) {
-	switch event {
-	case "follow_failed", "follow_states_failed", "follow_lease_lost":
+	if slices.Contains(followErrors, event) {
 		m.faults.follow.WithLabelValues(event).Inc()
 	}
 }
+
+var followErrors = []string{"follow_failed", "follow_states_failed", "follow_lease_lost"}
 
 // Families returns the families that couchrelay makes itself. Those of Go and the process are the client library's.
 func (m *Meter) Families() []Family {

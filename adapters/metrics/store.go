@@ -19,7 +19,7 @@ type transactions struct {
 
 func newTransactions(m *Meter) transactions {
 	tag := []string{"tag"}
-	return transactions{
+	t := transactions{
 		total: m.counters(Family{Name: "couchrelay_store_transactions_total", Labels: []string{"tag", "outcome"},
 			Help: "transactions of this process, by the kind of work and whether they committed in the end"}),
 		conflicts: m.counters(Family{Name: "couchrelay_store_conflicts_total", Labels: tag,
@@ -36,7 +36,19 @@ func newTransactions(m *Meter) transactions {
 				Help: "jobs that this node has ended for good or removed"}),
 		},
 	}
+	for _, tag := range append(tags, untagged, other) {
+		t.total.WithLabelValues(tag, "committed")
+		t.total.WithLabelValues(tag, "failed")
+		t.conflicts.WithLabelValues(tag)
+		t.retries.WithLabelValues(tag)
+	}
+	return t
 }
+
+// tags are those of kv.Options that the process uses, and untagged stands for none: most requests have none.
+var tags = []string{"follow", "list", "login", "metrics", "node", "security", "sweep"}
+
+const untagged = "request"
 
 // Store returns a database whose transactions count. It is to be the outermost one, which its users see.
 func (m *Meter) Store(db kv.Database) kv.Database { return database{db, &m.store} }
@@ -48,11 +60,9 @@ type database struct {
 
 // Begin is kv.Database's.
 func (d database) Begin(ctx context.Context, o kv.Options) kv.Transaction {
-	tag := o.Tag
-	if tag == "" {
-		tag = "request"
-	} else {
-		tag = oneOf(tag, "follow", "list", "login", "metrics", "node", "seal", "security", "sweep")
+	tag := untagged
+	if o.Tag != "" {
+		tag = oneOf(o.Tag, tags...)
 	}
 	return &transaction{Transaction: d.Database.Begin(ctx, o), meter: d.meter, tag: tag}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	runtime "runtime/metrics"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +18,12 @@ import (
 // monitor is the part of the service that tells numbers of a node where CouchDB does.
 type monitor struct{ *service }
 
+// sendTime bounds the time in which a client has to take the answer. Tests shorten it.
+var sendTime = 10 * time.Second
+
 const (
 	// scrapeTime bounds the look at the store, so that metrics are told while it does not answer.
 	scrapeTime = 2 * time.Second
-	// sendTime bounds the time in which a client has to take the answer.
-	sendTime = 10 * time.Second
 	// maxScrapes bounds the answers that are under way, each of which is held in memory until the client has it.
 	maxScrapes = 16
 )
@@ -113,7 +115,9 @@ var allStates = []jobstore.State{jobstore.Pending, jobstore.Running, jobstore.Cr
 func (s monitor) count(r kv.Reader) (map[jobstore.State]int64, error) {
 	lists, counts := jobstore.Lists{Store: s.Store, Reader: r}, map[jobstore.State]int64{}
 	for _, state := range allStates {
-		n, known, err := lists.Total(jobstore.Filter{States: []jobstore.State{state}})
+		// Requests that are over are in no list, and are forgotten after a while.
+		filter := jobstore.Filter{States: []jobstore.State{state}, Documents: state.Terminal()}
+		n, known, err := lists.Total(filter)
 		if err != nil || !known {
 			return nil, err
 		}
@@ -145,7 +149,8 @@ func (s monitor) prometheus(q *web.Request) error {
 		return err
 	}
 	connection := http.NewResponseController(q.W)
-	_ = connection.SetWriteDeadline(time.Now().Add(sendTime)) // of those that have one
+	_ = connection.SetWriteDeadline(time.Now().Add(sendTime))   // of those that have one
+	q.W.Header().Set("Content-Length", strconv.Itoa(len(text))) // so that nothing is left to send after the deadline
 	q.Begin(http.StatusOK, mediaType)
 	if _, err := q.W.Write(text); err != nil {
 		return err

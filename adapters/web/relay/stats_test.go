@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -170,6 +172,37 @@ func TestScrapesAreBounded(t *testing.T) {
 	all.Wait()
 	if families, _ := scrape(t, s, ""); families["couchrelay_store_up"] == nil {
 		t.Error("there is no room afterwards")
+	}
+}
+
+// TestReadersThatStandStill: a client that reads no answer is left after sendTime, and others get theirs.
+func TestReadersThatStandStill(t *testing.T) {
+	old := sendTime
+	sendTime = 200 * time.Millisecond
+	s := newService(t)
+	t.Cleanup(func() { sendTime = old })
+	var cut sync.WaitGroup
+	for range maxScrapes {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
+		cut.Go(func() {
+			defer c.Close()
+			const ask = "GET /_node/_local/_prometheus HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			_, err := io.WriteString(c, strings.Repeat(ask, 5_000)) // far more answers than buffers hold
+			for end := time.Now().Add(30 * time.Second); err == nil; time.Sleep(50 * time.Millisecond) {
+				if _, err = io.WriteString(c, "x"); time.Now().After(end) {
+					t.Error("a client that reads nothing is not left")
+					return
+				}
+			}
+		})
+	}
+	cut.Wait()
+	if families, _ := scrape(t, s, ""); families["couchrelay_store_up"] == nil {
+		t.Error("there are no metrics afterwards")
 	}
 }
 
