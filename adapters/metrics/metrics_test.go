@@ -29,7 +29,7 @@ type readings map[string]float64
 // read parses what a Meter tells.
 func read(t *testing.T, m *Meter, s State) readings {
 	t.Helper()
-	text, _, err := m.Text(s, time.Now(), "")
+	text, err := m.Text(s, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ var couchNames = []string{"couchdb_httpd_status_codes", "couchdb_httpd_request_m
 
 // TestNames: names, units and helps are as Prometheus advises, but where CouchDB's are otherwise.
 func TestNames(t *testing.T) {
-	text, _, err := exercised().Text(whole(), time.Now(), "")
+	text, err := exercised().Text(whole(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,28 +20,22 @@ func (m *Meter) gather(s State, now time.Time) ([]*dto.MetricFamily, error) {
 	return prometheus.Gatherers{m.registry, present}.Gather()
 }
 
-// Text returns all metrics in Prometheus' text format, or in the one of OpenMetrics if accept, the header of a request,
-// asks for that; and its media type.
-func (m *Meter) Text(s State, now time.Time, accept string) (text []byte, mediaType string, err error) {
+// MediaType is that of Text.
+const MediaType = string(expfmt.FmtText)
+
+// Text returns all metrics in Prometheus' text format. OpenMetrics would give some of CouchDB's another name.
+func (m *Meter) Text(s State, now time.Time) ([]byte, error) {
 	families, err := m.gather(s, now)
 	if err != nil {
-		return nil, "", err
-	}
-	format := expfmt.NegotiateIncludingOpenMetrics(map[string][]string{"Accept": {accept}})
-	if format.FormatType() == expfmt.TypeProtoDelim || format.FormatType() == expfmt.TypeProtoText {
-		format = expfmt.NewFormat(expfmt.TypeTextPlain) // which people read, too
+		return nil, err
 	}
 	var b bytes.Buffer
-	encoder := expfmt.NewEncoder(&b, format)
 	for _, f := range families {
-		if err := encoder.Encode(f); err != nil {
-			return nil, "", err
+		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
+			return nil, err
 		}
 	}
-	if end, is := encoder.(expfmt.Closer); is {
-		err = end.Close()
-	}
-	return b.Bytes(), string(format), err
+	return b.Bytes(), nil
 }
 
 // Stats returns all metrics of couchrelay as CouchDB's tree of statistics. Those that CouchDB does not have are below

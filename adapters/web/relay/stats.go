@@ -31,7 +31,7 @@ const (
 // routes lists the endpoints.
 func (s monitor) routes() []web.Route {
 	get := func(path string, h web.Handler) web.Route {
-		return web.Route{Method: "GET", Path: "/_node/{node}/" + path, Handler: configAPI{s.service}.forThis(h)}
+		return web.Route{Method: "GET", Path: "/_node/{node}/" + path, Handler: configAPI(s).forThis(h)}
 	}
 	return []web.Route{
 		get("_stats", s.bounded(s.stats)), get("_stats/{metric...}", s.bounded(s.stats)),
@@ -144,14 +144,14 @@ func (s monitor) stats(q *web.Request) error {
 
 // prometheus answers GET /_node/NAME/_prometheus.
 func (s monitor) prometheus(q *web.Request) error {
-	text, mediaType, err := s.Meter.Text(s.state(q), s.Clock.Now(), q.Header.Get("Accept"))
+	text, err := s.Meter.Text(s.state(q), s.Clock.Now())
 	if err != nil {
 		return err
 	}
 	connection := http.NewResponseController(q.W)
 	_ = connection.SetWriteDeadline(time.Now().Add(sendTime))   // of those that have one
 	q.W.Header().Set("Content-Length", strconv.Itoa(len(text))) // so that nothing is left to send after the deadline
-	q.Begin(http.StatusOK, mediaType)
+	q.Begin(http.StatusOK, metrics.MediaType)
 	if _, err := q.W.Write(text); err != nil {
 		return err
 	}
