@@ -21,6 +21,8 @@ func TestRights(t *testing.T) {
 			"GET /{db}/_local_docs", "POST /{db}/_local_docs", "POST /{db}/_local_docs/queries",
 			"GET /{db}/_changes", "POST /{db}/_changes", "POST /{db}/_find", "POST /{db}/_explain",
 			"GET /{db}/_index", "POST /{db}/_index", "DELETE /{db}/_index/{rest...}", "* /{db}/_index/{rest...}"},
+		toMonitors: {"GET /_node/{node}/_stats", "GET /_node/{node}/_stats/{metric...}", "GET /_node/{node}/_system",
+			"GET /_node/{node}/_prometheus"},
 		toAdmins: {"PUT /{db}", "DELETE /{db}", "POST /{db}/_purge"}, // and all else that is not below a database
 	}
 	found := 0
@@ -40,7 +42,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	if named := len(slices.Concat(published[toAll], published[toUsers], published[toAdminsOfDB], published[toListers],
-		published[toAdmins])); found != named {
+		published[toMonitors], published[toAdmins])); found != named {
 		t.Errorf("%d of %d routes are there", found, named)
 	}
 }
