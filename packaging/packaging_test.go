@@ -165,6 +165,9 @@ func TestDebianPackage(t *testing.T) {
 		}
 		s.serve()
 	}
+	for _, name := range []string{"alerts.yml", "dashboard.json", "METRICS.md"} {
+		s.has("/usr/share/doc/couchrelay/ops/"+name, true)
+	}
 	s.run("dpkg", "--remove", "couchrelay")
 	s.has("/usr/bin/couchrelay", false)
 	s.has("/etc/couchrelay/couchrelay.ini", true)

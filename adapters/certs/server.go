@@ -75,6 +75,9 @@ func (l *Listening) Read() (*tls.Config, error) {
 // Server has the TLS configuration of a listener, and reads its files again when they change. It is safe for
 // concurrent use.
 type Server struct {
+	// Failed is told of files that could not be read again. It may be nil, and is not changed once connections come.
+	Failed func()
+
 	clock  clock.Clock
 	logger *slog.Logger
 
@@ -142,6 +145,9 @@ func (s *Server) now() *tls.Config {
 		s.seen = nil // a certificate may be there before its key
 		if s.failed != err.Error() {
 			s.failed = err.Error()
+			if s.Failed != nil {
+				s.Failed()
+			}
 			s.logger.Warn("certificate", "of", "the listener, of which the last one stays in use", "error", err)
 		}
 		return s.current

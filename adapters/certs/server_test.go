@@ -82,6 +82,8 @@ func TestServerReadsAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	failed := 0
+	s.Failed = func() { failed++ }
 	client := &tls.Config{InsecureSkipVerify: true}
 	shows := func(when string, want tls.Certificate) {
 		t.Helper()
@@ -112,6 +114,10 @@ func TestServerReadsAgain(t *testing.T) {
 		if strings.Count(log.String(), "msg="+event+" ") != n {
 			t.Errorf("not %d of %s: %s", n, event, &log)
 		}
+	}
+	shown, err := x509.ParseCertificate(second.Certificate[0])
+	if expires := s.Expires(); err != nil || failed != 2 || !expires.Equal(shown.NotAfter) {
+		t.Errorf("it told of %d failures, and expires at %s; want 2 and %s, %v", failed, expires, shown.NotAfter, err)
 	}
 	if err := s.Configure(Listening{CertFile: "none", KeyFile: "none"}); err == nil {
 		t.Error("took files that are not there")

@@ -61,7 +61,7 @@ var gaugeFamilies = []Family{
 		Help: "nodes with a lease by their status; lost are those that are given up"},
 	{Name: "couchrelay_slots", Help: "jobs that all nodes which take some can run at a time (max_jobs)"},
 	{Name: "couchrelay_slots_used", Help: "jobs that these nodes run, as they have told last"},
-	{Name: "couchdb_membership", Labels: []string{"nodes"}, Couch: "membership",
+	{Name: "couchdb_membership", Labels: []string{"nodes"},
 		Help: "nodes: all_nodes are alive, cluster_nodes also those whose jobs are being given to others"},
 	{Name: "couchrelay_store_up", Help: "1 if the store answered this scrape, else 0"},
 	{Name: "couchrelay_runs", Labels: []string{"database"},

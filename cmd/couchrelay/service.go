@@ -120,6 +120,7 @@ func assemble(db store, c config.Config, name string, log *eventlog.Writer, logg
 		if s.entrance.tls, err = certs.NewServer(c.SSL.Listening, clock.New(), logger); err != nil {
 			return nil, err
 		}
+		s.entrance.tls.Failed = meter.CertificateFailed
 	}
 	if c.Beside.Fauxton != "" {
 		files, err := relay.OpenFauxton(c.Beside.Fauxton)
