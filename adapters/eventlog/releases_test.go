@@ -35,7 +35,7 @@ func playRelease(t *testing.T, log []byte) {
 	}
 	for _, happened := range []string{
 		"end completed", "end crashed: db_not_found", "end crashed: invalid_replication",
-		"end crashed: http_request_failed", "note halted", "run 4 identifies", "configure ", "drain",
+		"end crashed: changes_req_failed", "note halted", "run 4 identifies", "configure ", "drain",
 		"stop run",
 		"end stopped", "write 5 docs", "copy ", "exit",
 	} {
