@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/follow"
 	"couchrelay/core/instant"
 	"couchrelay/core/kv"
@@ -44,7 +45,10 @@ type FollowedDoc struct {
 	Design  bool   // it is a design document
 	State   string // that its user wrote into it
 	Written int    // how often users wrote it, in all databases that had the name
-	At      instant.Time
+	// At is when its user wrote it. A revision that is written once more, into a database made anew, is as old as ever:
+	// in no way can it be told from what was there.
+	At  instant.Time
+	Rev revtree.Rev // that its user wrote
 }
 
 // DB is the database as it is now, nil while there is none.

@@ -194,10 +194,13 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 	f.w.Engine.Logf(one.DB().String(), "user wrote %s %s as %s: %v", id, e.Body, written.Rev, written.Err)
 	if written.Err == nil {
 		is := *d
+		is.Written, is.At, is.Rev = 1, f.w.Engine.Now(), written.Rev
 		if old := one.Docs[id]; old != nil {
-			is.Written = old.Written
+			is.Written += old.Written
+			if old.Rev == is.Rev {
+				is.At = old.At
+			}
 		}
-		is.Written, is.At = is.Written+1, f.w.Engine.Now()
 		one.Docs[id] = &is
 	}
 }
