@@ -92,6 +92,8 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log, s.logRev = log, doc.Rev
+		// The target's log says which one the source has, or counts for nothing without one of ours there.
+		w.commits.moved = w.commits.moved || op.Side == peer.Source && w.commits.lone.counts
 	}
 	if !doc.Found || err != nil || log.SessionID != s.log.SessionID {
 		// Reached: an idle run finds another database

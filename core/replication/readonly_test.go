@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
@@ -195,6 +196,49 @@ func TestSourceBecomesReadOnly(t *testing.T) {
 	w.wantEnd(Completed, "")
 	if from := w.feedStart(); from != `"4-opaque"` {
 		t.Errorf("the run began at %s", from)
+	}
+}
+
+// TestRunBeforeWritesLogs: the run before writes its last checkpoint on both sides when this one has begun, which then
+// is not allowed to ask the source for a commit. The log that it writes alone counts for the next run even so.
+func TestRunBeforeWritesLogs(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	w.begin()
+	w.wantEnd(Completed, "")
+	w.plan.Continuous, w.calls = true, nil
+	w.begin()
+	for w.feedStart() == "nowhere" {
+		w.proceed(first)
+	}
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		log := w.logOn(side)
+		before := log.History[0]
+		before.SessionID, log.SessionID = "before", "before"
+		log.History = append([]checkpoint.Entry{before}, log.History...)
+		doc := w.dbs[side].local["four"]
+		w.dbs[side].local["four"] = localDoc{rev: doc.rev + 1, body: log.Encode(false)}
+	}
+	w.answer = func(c Call) *peer.Failure {
+		refused := status(403)
+		if c.Op == (peer.Commit{Side: peer.Source}) {
+			return &refused
+		}
+		return nil
+	}
+	w.dbs[peer.Source].write("new", "1-a")
+	for end := w.now.Add(time.Hour); w.now < end; {
+		w.proceed(first)
+	}
+	if w.end != nil {
+		t.Fatalf("ended with %+v", w.end)
+	}
+	w.calls = nil
+	w.plan.Continuous = false
+	w.begin()
+	w.wantEnd(Completed, "")
+	if from := w.feedStart(); from != `"3-opaque"` {
+		t.Errorf("the next run began at %s", from)
 	}
 }
 
