@@ -102,10 +102,6 @@ func newCounters(m *Meter) counters {
 	}
 }
 
-// classes are those of explain.ErrorClass.
-var classes = []string{"network", "server", "throttled", "stalled", "credentials", "missing", "refused",
-	"configuration", "checkpoint", "service", other}
-
 // newEnds makes the counters of ends. All are there from the beginning: the increase from nothing to 1 is none to
 // Prometheus, and alerts would miss it.
 func newEnds(m *Meter) *prometheus.CounterVec {
@@ -114,7 +110,7 @@ func newEnds(m *Meter) *prometheus.CounterVec {
 	for _, outcome := range []string{"completed", "stopped", "waiting", "halted"} {
 		ends.WithLabelValues(outcome, "none")
 	}
-	for _, class := range classes {
+	for _, class := range append(explain.Classes(), other) {
 		ends.WithLabelValues("crashed", class)
 		ends.WithLabelValues("failed", class)
 	}

@@ -1,6 +1,9 @@
 package explain
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ErrorClass is what an error of a job means: its class in one word, and what to do about it.
 type ErrorClass struct{ Class, Advice string }
@@ -62,6 +65,15 @@ var errorClasses = map[string]ErrorClass{
 	"worker_lost":      {"service", "look for the end of the nodes that ran it (memory, signals), in their logs"},
 	"invariant_broken": {"service", "report it, with the log of the node: it is a defect of couchrelay"},
 	"cancelled":        {"service", "nothing: the run was given up, and the job runs again"},
+}
+
+// Classes are the classes of all errors, in alphabetical order.
+func Classes() (names []string) {
+	for _, c := range errorClasses { // order does not matter: the names are sorted below
+		names = append(names, c.Class)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ClassOf tells what an error means; known is false for an error without a class.
