@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -185,14 +186,13 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 	r.write("b", "old1", rev("a"))
 	c := r.comparison()
-	wrote := false
+	var once sync.Once
 	c.Progress = func(peer.Side, int) {
-		if !wrote {
-			wrote = true
+		once.Do(func() {
 			r.write("a", "new", rev("a"))
 			r.write("a", "old1", history("ab")...)
 			r.write("b", "newer", rev("a"))
-		}
+		})
 	}
 	got := r.run(c)
 	for _, must := range []string{"missing old0 " + rev("a"), "missing old2 " + rev("a")} {
