@@ -46,8 +46,8 @@ test-fdb: $(FDBC_LIB)/libfdb_c.a ## the FoundationDB adapter over a test double;
 BUGGIFY := FDB_NETWORK_OPTION_CLIENT_BUGGIFY_ENABLE= FDB_NETWORK_OPTION_CLIENT_BUGGIFY_SECTION_ACTIVATED_PROBABILITY=100 \
 	FDB_NETWORK_OPTION_CLIENT_BUGGIFY_SECTION_FIRED_PROBABILITY=10
 
-# The model of core/jobs knows what each operation answers; repeated after an unknown result, it answers otherwise.
-EXACT := ^TestModel$$
+# These tests of core/jobs know what each operation answers; repeated after an unknown result, it answers otherwise.
+EXACT := ^(TestModel|TestTally)$$
 
 FDB_REAL := $(GO) test -count=1 -timeout 20m -tags fdb ./adapters/fdb/... ./cmd/couchrelay ./core/jobs
 
