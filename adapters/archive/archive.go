@@ -11,7 +11,7 @@
 // length of the value; then the rest of the key and the value.
 //
 // The number of rows is in the tail, since it is known at the end only: a store is not read twice for it. Values are as
-// the store has them, so what is sealed there is sealed here.
+// the store has them: those that are sealed there are sealed in the backup.
 package archive
 
 import (
@@ -33,7 +33,7 @@ const (
 
 	// frameSize is about how long a frame of rows is.
 	frameSize = 256 << 10
-	// maxFrame bounds what is read at once: a row is far below it.
+	// maxFrame is the longest frame that is read. The largest row fits into it many times.
 	maxFrame = 4 << 20
 
 	frameHeader, checksumSize = 5, 4
@@ -214,8 +214,8 @@ func (a *Reader) fill(b []byte) error {
 	return err
 }
 
-// Next returns the next row, whose key and value are good until the next call. After the last one it returns io.EOF,
-// which says that the backup is whole.
+// Next returns the next row, whose key and value are good until the next call. After the last one it returns io.EOF;
+// then the backup is whole.
 func (a *Reader) Next() (key, value []byte, err error) {
 	for len(a.frame) == 0 {
 		if a.ended {

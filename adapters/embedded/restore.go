@@ -63,7 +63,7 @@ func restore(dir string, o Options, version int64, fill func(put func(key, value
 	if err != nil {
 		return lockError(err)
 	}
-	if err := lock.Close(); err != nil { // its file makes the directory that of a store
+	if err := lock.Close(); err != nil { // with the lock's file the directory counts as a store
 		return err
 	}
 	o.restored = func(db *Database) error { return db.fill(version, fill) }

@@ -1,7 +1,7 @@
 // Package inspect has a whole store checked, and repaired if that is wanted, while the service works on it.
 //
-// A store that can be read as of one moment is. Of others each page is a transaction of its own; what is summed up
-// over pages is not judged then, unless nothing has changed.
+// The embedded store is read as of one moment. FoundationDB is read in pages, each in a transaction of its own; then
+// sums over several pages are judged only if nothing has changed meanwhile.
 package inspect
 
 import (
@@ -38,11 +38,11 @@ type Told struct {
 type Summary struct {
 	check.Summary
 	Repaired int64 `json:"repaired"`
-	// AtOnce says that all was read as of one moment, or that nothing has changed meanwhile. Otherwise sums that
+	// AtOnce reports whether all was read as of one moment, or nothing has changed meanwhile. Otherwise sums that
 	// differ could not be judged.
 	AtOnce  bool    `json:"at_once"`
 	Seconds float64 `json:"seconds"`
-	// Sound says that nothing wrong is left, as far as it could be judged.
+	// Sound reports whether nothing wrong is left, as far as it could be judged.
 	Sound bool `json:"sound"`
 }
 
@@ -51,7 +51,7 @@ type Moments interface {
 	Moment() (*embedded.Moment, error)
 }
 
-// maxPasses bounds how often a store is looked at that was repaired: a repair can show what is wrong besides.
+// maxPasses bounds how often a store is checked again after repairs: a repair can bring other findings to light.
 const maxPasses = 5
 
 // Run checks a store. With Repair it looks again after it has repaired something, until nothing can be repaired; the

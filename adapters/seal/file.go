@@ -3,11 +3,13 @@ package seal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"couchrelay/adapters/durable"
 )
 
 // A key file has a key a line, the first of which seals and all of which open. Lines that begin with # are comments.
@@ -70,41 +72,21 @@ func parseFile(text string) (keys []Key, err error) {
 	return keys, nil
 }
 
-// WriteFile puts keys into a key file that only its owner may read, at once as a whole.
-func WriteFile(path string, keys []Key) (err error) {
+// WriteFile puts keys into a key file that only its owner may read, at once as a whole. When it returns the file is
+// sure to stay: a key must not be used before.
+func WriteFile(path string, keys []Key) error {
 	text := fileHeader
 	for _, k := range keys {
 		text += k.text() + "\n"
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	err := durable.Replace(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("key file: %w", err)
-	}
-	_, err = file.WriteString(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(path))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
 		return fmt.Errorf("key file %s: %w", path, err)
 	}
 	return nil
-}
-
-// syncDirectory makes a rename in dir durable: a key must not be used before its file is sure to stay.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // isAbsent reports whether a key file is not there, as opposed to one that cannot be read.

@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"couchrelay/adapters/archive"
+	"couchrelay/adapters/durable"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/inspect"
 	"couchrelay/adapters/web/relay"
@@ -47,9 +47,13 @@ func (c *backupCommand) Run(w *window) error {
 		_, err := c.write(w.to)
 		return err
 	}
-	tail, err := replaceFile(c.File, c.write)
-	if err != nil {
+	var tail archive.Tail
+	err := durable.Replace(c.File, func(to io.Writer) (err error) {
+		tail, err = c.write(to)
 		return err
+	})
+	if err != nil {
+		return fmt.Errorf("no backup was written: %w", err)
 	}
 	if c.JSON {
 		return w.object("backup", tail)
@@ -57,40 +61,6 @@ func (c *backupCommand) Run(w *window) error {
 	_, err = fmt.Fprintf(w.to, "%d rows, %d bytes in %.1f s: %s\n", tail.Rows, tail.Bytes,
 		time.Since(began).Seconds(), c.File)
 	return err
-}
-
-// replaceFile has a file written under another name, and gives it its own once it is whole and on the disk. After an
-// error nothing is left of it.
-func replaceFile(path string, write func(io.Writer) (archive.Tail, error)) (tail archive.Tail, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return tail, err
-	}
-	tail, err = write(file)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(path))
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return tail, fmt.Errorf("no backup was written: %w", err)
-	}
-	return tail, nil
-}
-
-// syncDirectory makes what became of the names in a directory durable.
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // write writes the backup of a store, or of a service.

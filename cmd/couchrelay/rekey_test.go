@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,24 +16,8 @@ import (
 // after the old one was dropped. The directory's files show no password.
 func TestKeyOfAService(t *testing.T) {
 	seal.LateCommits = 0
-	command := serveCommand{Store: filepath.Join(t.TempDir(), "data")}
-	layers, err := command.load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := layers.config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, log: &syncBuffer{}, keyPrefix: "couchrelay", open: func() store {
-		db, err := openStore(command.Store, "couchrelay", slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return db
-	}}
-	r.start(c)
-	path := filepath.Join(command.Store, "secret.key")
+	r, dir := newStoredRig(t)
+	path := filepath.Join(dir, "secret.key")
 	first, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +43,7 @@ func TestKeyOfAService(t *testing.T) {
 	if err != nil || bytes.Equal(first, second) || len(first) != len(second) {
 		t.Errorf("the key file is as it was, or has both keys: %v", err)
 	}
-	names, err := filepath.Glob(filepath.Join(command.Store, "*"))
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(names) < 3 {
 		t.Fatal(names, err)
 	}
@@ -69,7 +52,7 @@ func TestKeyOfAService(t *testing.T) {
 			t.Errorf("%s shows the password", name)
 		}
 	}
-	r.start(c)
+	r = onStore(t, dir)
 	if source := r.want(200, "GET", "_replicator/r", "")["source"]; source != "http://u:hunter2@127.0.0.1:1/a" {
 		t.Errorf("the document came back with source %v", source)
 	}

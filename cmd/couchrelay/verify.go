@@ -45,7 +45,8 @@ func (verifyCommand) Help() string {
 		"by --repair. A document that was changed since the command began counts as changed_meanwhile and not as " +
 		"missing.\n\n" +
 		"With a filter, only what the target lacks is looked for.\n\n" +
-		"Exit status: 0 the target lacks nothing; 5 there are differences; 1 it could not be told."
+		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 5 there are others; " +
+		"1 the comparison failed."
 }
 
 func (c *verifyCommand) Run(w *window) error {

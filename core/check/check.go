@@ -35,7 +35,7 @@ type Options struct {
 	Sections []Section      // in the order in which they are looked at; none is within another
 	// Open returns what a value was before it was sealed. The error of one that cannot be opened is a finding.
 	Open func(key, value []byte) ([]byte, error)
-	// AtOnce says that all steps read the store as of one moment.
+	// AtOnce reports whether all steps read the store as of one moment.
 	AtOnce bool
 }
 

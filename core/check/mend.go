@@ -16,8 +16,8 @@ type Finding struct {
 	Key    string `json:"key"`  // as people read it
 	What   string `json:"what"` // is wrong
 	Repair string `json:"repair,omitempty"`
-	// Doubtful says that rows which were read at different moments tell of it: it may be wrong unless none of them has
-	// changed in between.
+	// Doubtful reports whether the finding follows from rows that were read at different moments. It is true only if
+	// none of them has changed in between.
 	Doubtful bool `json:"-"`
 
 	key  []byte

@@ -1,0 +1,40 @@
+// Package durable replaces files so that a crash at any moment leaves either the old content or the new one.
+package durable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Replace has write make a file's new content, under another name in the same directory. The file gets the content
+// once all of it is on the disk, and only its owner may read it. After an error the file is as it was.
+func Replace(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err == nil {
+		return syncDirectory(filepath.Dir(path))
+	}
+	_ = os.Remove(file.Name())
+	return err
+}
+
+// syncDirectory makes what became of the names in a directory durable.
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,49 @@
+package durable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestReplace: a file has the new content and a private mode, or after an error what it had, and nothing lies beside
+// it.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	has := func(want string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil || string(text) != want {
+			t.Errorf("the file has %q, %v, and not %q", text, err, want)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+			t.Errorf("the mode is %v, %v", info.Mode(), err)
+		}
+		if names, _ := os.ReadDir(dir); len(names) != 1 {
+			t.Errorf("the directory has %v", names)
+		}
+	}
+	put := func(text string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, failed := io.WriteString(w, text)
+			return errors.Join(failed, err)
+		}
+	}
+	for _, text := range []string{"one", "two"} {
+		if err := Replace(path, put(text, nil)); err != nil {
+			t.Fatal(err)
+		}
+		has(text)
+	}
+	if err := Replace(path, put("half", syscall.ENOSPC)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("on a full disk the error is %v", err)
+	}
+	has("two")
+	if Replace(filepath.Join(dir, "none", "file"), put("", nil)) == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}
