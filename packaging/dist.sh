@@ -20,7 +20,7 @@ for platform; do
 	dir=$DIST/$name
 	mkdir "$dir"
 	go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$dir/couchrelay" ./cmd/couchrelay
-	cp -r README.md LICENSE ops packaging/couchrelay.ini packaging/couchrelay.service "$dir"
+	cp -r README.md docs LICENSE ops packaging/couchrelay.ini packaging/couchrelay.service "$dir"
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
 		-C "$DIST" -c "$name" | gzip -9n >"$DIST/$name.tar.gz"
 	if [ "$GOOS" = linux ]; then

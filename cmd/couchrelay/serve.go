@@ -34,7 +34,7 @@ import (
 // serveCommand runs the service.
 type serveCommand struct {
 	Config      []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
-	LocalConfig string   `help:"Keeps what requests to _config set; see README.md." placeholder:"FILE"`
+	LocalConfig string   `help:"Keeps what requests to _config set; see docs/run.md." placeholder:"FILE"`
 	Store       string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
 	KeyPrefix   string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
 	Bind        string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`

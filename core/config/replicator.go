@@ -57,7 +57,7 @@ var jobKeys = Section[Settings]{
 		period(func(s *Settings) *time.Duration { return &s.Replicator.Sharing.Periods.Priority })},
 	{"growth_interval", "How long a job runs until its priority has grown by its account's use (t3 of RFC 017).",
 		period(func(s *Settings) *time.Duration { return &s.Replicator.Sharing.Periods.Growth })},
-	{"scheduling_policy", "The order in which waiting jobs get their turn; README.md explains each policy.",
+	{"scheduling_policy", "The order in which waiting jobs get their turn; docs/scheduling.md explains each policy.",
 		policy},
 	{"usage_coeff", "The part of an account's use that is still remembered one interval later (fairshare).",
 		Coefficient(usageCoeff, 0, schedule.MaxUsageCoeff)},

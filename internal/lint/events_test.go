@@ -15,14 +15,17 @@ var logged = []string{"Info", "Warn", "Error", "note"}
 // eventName tells names of events from other texts.
 var eventName = regexp.MustCompile(`^[a-z]+([_ ][a-z]+)*$`)
 
+// eventsTable is the chapter of the manual that lists all events.
+const eventsTable = "docs/troubleshoot.md"
+
 var events = rule{
 	name: "events",
-	why: "operators look up a log line by its event in the table of README.md; an event that is not there tells them " +
-		"nothing, and one that is there alone sends them to look for it",
+	why: "operators look up a log line by its event in the table of " + eventsTable + "; an event that is not " +
+		"there tells them nothing, and one that is there alone sends them to look for it",
 	canaries: []string{
 		`adapters/a/a.go: package a; func f() { logger.Warn("not_in_the_table", "key", 1) }`,
 		`core/node/a.go: package node; func (n *Node) f() { n.note("not_in_the_table", "", "") }`,
-		"README.md: | `never_logged` | info | a | b |\n",
+		eventsTable + ": | `never_logged` | info | a | b |\n",
 	},
 	check: func(s *source) (found []finding) {
 		told := toldEvents(s)
@@ -38,7 +41,7 @@ var events = rule{
 					return true
 				}
 				if _, is := told[name]; !is {
-					found = append(found, finding{at: s.at(n.Pos()), text: name + " is missing in README.md's table"})
+					found = append(found, finding{at: s.at(n.Pos()), text: name + " is missing in " + eventsTable})
 				}
 				told[name] = true
 				return true
@@ -46,7 +49,7 @@ var events = rule{
 		}
 		for _, name := range slices.Sorted(maps.Keys(told)) {
 			if !told[name] {
-				found = append(found, finding{at: "README.md", text: "no code logs " + name})
+				found = append(found, finding{at: eventsTable, text: "no code logs " + name})
 			}
 		}
 		return found
@@ -56,11 +59,11 @@ var events = rule{
 // row is a line of the table of events: names in backquotes, and their levels.
 var row = regexp.MustCompile("(?m)^\\| ((?:`[^`|]+`(?:, )?)+) \\| (?:info|warning|error)\\b")
 
-// toldEvents returns the events of README.md's table, all false.
+// toldEvents returns the events of the manual's table, all false.
 func toldEvents(s *source) map[string]bool {
 	told := map[string]bool{}
 	for _, f := range s.files {
-		if f.path != "README.md" {
+		if f.path != eventsTable {
 			continue
 		}
 		for _, match := range row.FindAllStringSubmatch(f.text, -1) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRights: the table gives away what README says, and nothing else. TestWalk tells that routes keep to the table.
+// TestRights: the table gives away what docs/security.md says, and nothing else. TestWalk tells that routes keep to
+// the table.
 func TestRights(t *testing.T) {
 	published := map[right][]string{
 		toAll: {"GET /", "GET /_up", "GET /_uuids", "GET /_utils/{file...}", "GET /_session", "POST /_session",
