@@ -214,8 +214,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		})
 		return nil
 	}
-	if old != nil && (old.Rev == d.Rev || old.Over == d.Rev && old.Epoch == a.epoch) {
-		// A document that was read before ours was written over it says nothing new either.
+	before := old != nil && old.Over == d.Rev && old.Epoch == a.epoch
+	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
 		seen := *old
 		seen.Epoch = a.epoch
 		a.note(d.ID, seen, *old == seen)
@@ -238,6 +238,16 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		a.note(d.ID, now, false)
 		return nil
 	}
+	if before {
+		// Reached: a document is as it was before our state was written over it
+		// Either it was read before that, or the state went with a backup: the server knows.
+		if now.Sent, now.Was = old.State, ""; old.Sent != "" {
+			now.Sent, now.Was = old.Sent, old.State
+		}
+		a.again(d.ID)
+		a.note(d.ID, now, false)
+		return nil
+	}
 	own, err := a.own(d.ID)
 	if err != nil {
 		return err
@@ -250,14 +260,19 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 			now.Sent, now.Was = "", ""
 		}
 		if state != own {
-			a.tx.Set(a.s.Keys.due(a.job, d.ID), nil)
-			a.due = true
+			a.again(d.ID)
 		}
 	default:
 		a.write(i, m) // a user has removed the state, or another replicator has written one
 	}
 	a.note(d.ID, now, false)
 	return nil
+}
+
+// again has the state of a document written back.
+func (a *applying) again(id string) {
+	a.tx.Set(a.s.Keys.due(a.job, id), nil)
+	a.due = true
 }
 
 // own is the digest of the state that the mirror has of a document.
