@@ -88,6 +88,13 @@ func (s *system) has(path string, want bool) {
 	}
 }
 
+// inShare are some of the files below /usr/share, and of the directory share in archives.
+var inShare = []string{
+	"man/man1/couchrelay.1.gz", "man/man1/couchrelay-hold-add.1.gz", "man/man5/couchrelay.ini.5.gz",
+	"bash-completion/completions/couchrelay", "zsh/vendor-completions/_couchrelay",
+	"fish/vendor_completions.d/couchrelay.fish",
+}
+
 // builds makes the packages of a version for this machine, and returns the Debian one.
 func builds(t *testing.T, version string) []byte {
 	build := exec.Command("./dist.sh", "linux/"+runtime.GOARCH)
@@ -100,6 +107,16 @@ func builds(t *testing.T, version string) []byte {
 	sums.Dir = dist
 	if out, err := sums.CombinedOutput(); err != nil || strings.Count(string(out), "OK") != 3 {
 		t.Errorf("checksums: %v\n%s", err, out)
+	}
+	name := "couchrelay-" + version + "-linux-" + runtime.GOARCH
+	list, err := exec.Command("tar", "-tzf", filepath.Join(dist, name+".tar.gz")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range inShare {
+		if !strings.Contains(string(list), "\n"+name+"/share/"+file+"\n") {
+			t.Errorf("%s is not in the archive:\n%s", file, list)
+		}
 	}
 	deb, err := os.ReadFile(filepath.Join(dist, "couchrelay_"+version+"_"+runtime.GOARCH+".deb"))
 	if err != nil {
@@ -165,11 +182,19 @@ func TestDebianPackage(t *testing.T) {
 		}
 		s.serve()
 	}
-	for _, name := range []string{"alerts.yml", "dashboard.json", "METRICS.md"} {
-		s.has("/usr/share/doc/couchrelay/ops/"+name, true)
+	for _, name := range inShare {
+		s.has("/usr/share/"+name, true)
 	}
+	for _, name := range []string{"ops/alerts.yml", "ops/dashboard.json", "ops/METRICS.md", "docs/configuration.md"} {
+		s.has("/usr/share/doc/couchrelay/"+name, true)
+	}
+	if got := s.run("zcat", "/usr/share/man/man1/couchrelay-jobs.1.gz"); !strings.Contains(got, "couchrelay 1.1.0") {
+		t.Errorf("the manual page is %.200s", got)
+	}
+	s.run("bash", "-c", ". /usr/share/bash-completion/completions/couchrelay && complete -p couchrelay")
 	s.run("dpkg", "--remove", "couchrelay")
 	s.has("/usr/bin/couchrelay", false)
+	s.has("/usr/share/"+inShare[0], false)
 	s.has("/etc/couchrelay/couchrelay.ini", true)
 	s.run("dpkg", "--purge", "couchrelay")
 	s.has("/etc/couchrelay/couchrelay.ini", false)

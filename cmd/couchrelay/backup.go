@@ -23,22 +23,24 @@ import (
 // opening are the flags of commands that open a store themselves.
 type opening struct {
 	Config    []string `help:"The service's configuration, for --store." type:"existingfile" placeholder:"FILE"`
-	KeyPrefix string   `help:"Name below which all keys lie, for --store." placeholder:"NAME"`
+	KeyPrefix string   `help:"Name below which all keys lie in the store, for --store." placeholder:"NAME"`
 }
 
 // backupCommand writes a backup.
 type backupCommand struct {
 	remote
 	opening
-	Store string `help:"Open this store itself, instead of asking a service." placeholder:"DIRECTORY"`
-	File  string `arg:"" help:"The backup, which is replaced once the new one is whole; - for standard output."`
+	Store string `help:"${backup_store}" placeholder:"DIRECTORY" complete:"directory"`
+	File  string `arg:"" complete:"file" help:"${backup_file}"`
 }
 
 // Help is kong's.
 func (backupCommand) Help() string {
 	return "Writes the embedded store as of one moment into a file, while the service goes on. Credentials stay " +
 		"encrypted in it, and their key is not in it: keep a copy of secret.key apart. A store on FoundationDB is " +
-		"backed up with fdbbackup.\n\nExample: couchrelay backup /backups/relay.backup"
+		"backed up with fdbbackup. --timeout bounds the connection only." + examples(
+		"Every night, from the service of this machine:", "couchrelay backup /backups/relay.backup",
+		"Compressed:", "couchrelay backup - | zstd > /backups/relay.backup.zst")
 }
 
 func (c *backupCommand) Run(w *window) error {
@@ -126,16 +128,18 @@ func (u *upkeep) Backup(ctx context.Context, to io.Writer) (tail archive.Tail, e
 // restoreCommand makes a store of a backup.
 type restoreCommand struct {
 	opening
-	Store string `required:"" help:"Empty directory, which the store is made in." placeholder:"DIRECTORY"`
+	Store string `required:"" help:"${restore_store}" placeholder:"DIRECTORY" complete:"directory"`
 	JSON  bool   `name:"json" help:"Print a JSON object for each finding and for the summary."`
-	File  string `arg:"" help:"The backup; - for standard input."`
+	File  string `arg:"" complete:"file" help:"The backup; - for standard input."`
 }
 
 // Help is kong's.
 func (restoreCommand) Help() string {
 	return "Makes a store of a backup, in an empty directory, and checks it. Put the key of the store's credentials, " +
-		"secret.key, into the directory, or where [secrets] key_file says, before that. Exit status: as " +
-		"that of check.\n\nExample: couchrelay restore /backups/relay.backup --store /var/lib/couchrelay"
+		"secret.key, into the directory, or where [secrets] key_file says, before that.\n\nExit status: 0 the store " +
+		"is made and sound; 1 something is wrong with it; 2 it could not be made or checked." + examples(
+		"With the key of its credentials:", "install -D -m 0600 secret.key /var/lib/couchrelay/store/secret.key",
+		"Then:", "couchrelay restore /backups/relay.backup --store /var/lib/couchrelay/store")
 }
 
 func (c *restoreCommand) Run(w *window) error {

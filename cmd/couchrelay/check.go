@@ -21,16 +21,20 @@ import (
 type checkCommand struct {
 	remote
 	opening
-	Store  string `help:"Open this store itself, instead of asking a service." placeholder:"STORE"`
-	Repair bool   `help:"Put right what follows from other rows."`
+	Store  string `help:"${check_store}" placeholder:"STORE" complete:"directory"`
+	Repair bool   `help:"Put right what other rows say how it must be."`
 }
 
 // Help is kong's.
 func (checkCommand) Help() string {
 	return "Reads the whole store and compares all rows with each other: jobs, their places in queues and lists, " +
 		"counters, leases, documents, encrypted values. A running service goes on meanwhile. What is wrong is told " +
-		"row by row, with what --repair does about it.\n\nExit status: 0 the store is sound; 1 something is wrong " +
-		"with it; 2 it could not be checked.\n\nExample: couchrelay check --repair"
+		"row by row, with what --repair does about it. --timeout bounds the connection only.\n\nExit status: 0 the " +
+		"store is sound; 1 something is wrong with it; 2 it could not be checked." + examples(
+		"Look at the store of a running service:", "couchrelay check",
+		"Look at a store that no service uses, and put right what can be:",
+		"couchrelay check --store /var/lib/couchrelay/store --repair",
+		"On FoundationDB:", "couchrelay check --store fdb:/etc/foundationdb/fdb.cluster")
 }
 
 // Exit statuses of a check.
@@ -120,7 +124,7 @@ func openUpkeep(name string, o opening, keys bool) (*upkeep, error) {
 	if _, err := os.Stat(name); err != nil && !strings.HasPrefix(name, "fdb:") {
 		return nil, fmt.Errorf("--store: %w", err)
 	}
-	command := serveCommand{Config: o.Config, Store: name, KeyPrefix: o.KeyPrefix, Port: -1}
+	command := serveCommand{Config: o.Config, Store: name, KeyPrefix: o.KeyPrefix}
 	layers, err := command.load()
 	if err != nil {
 		return nil, err

@@ -35,9 +35,9 @@ var errDifferent = errors.New("there are differences")
 
 // remote are the flags of commands that ask a running service.
 type remote struct {
-	Server      string        `help:"Node (${default})." default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
-	Credentials string        `help:"File with user:password; ${credentials}" placeholder:"FILE"`
-	Timeout     time.Duration `help:"The longest wait for an answer (${default})." default:"30s" placeholder:"TIME"`
+	Server      string        `help:"${remote_server}" default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
+	Credentials string        `help:"File with USER:PASSWORD; ${credentials}" placeholder:"FILE" complete:"file"`
+	Timeout     time.Duration `help:"${remote_timeout}" default:"30s" placeholder:"TIME"`
 	JSON        bool          `name:"json" help:"Print the service's answer as it is, one JSON value."`
 }
 
@@ -127,7 +127,10 @@ func (r *remote) stream(method, path string, take func(io.Reader) error) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultTransport.RoundTrip(q)
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: r.Timeout,
+		DialContext: (&net.Dialer{Timeout: r.Timeout}).DialContext}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(q)
 	if err != nil {
 		return r.explain(ctx, err)
 	}

@@ -8,23 +8,39 @@ import (
 
 	"couchrelay/adapters/config"
 	coreconfig "couchrelay/core/config"
+
+	"github.com/alecthomas/kong"
 )
 
 // configCommand prints the configuration.
 type configCommand struct {
-	Key         string   `arg:"" optional:"" help:"Only this section, or this key of it." placeholder:"SECTION[/KEY]"`
+	Key         string   `arg:"" optional:"" help:"${config_key}" placeholder:"SECTION[/KEY]" complete:"key"`
 	Config      []string `help:"Print what these files say; later ones win." type:"existingfile" placeholder:"FILE"`
-	LocalConfig string   `help:"What requests have set; NAME.local.ini by default." placeholder:"FILE"`
+	LocalConfig string   `help:"${config_local_config}" placeholder:"FILE" complete:"file"`
+	Markdown    bool     `help:"Print the reference of all keys, in Markdown, with when a change takes effect."`
 }
 
 // Help is kong's.
 func (configCommand) Help() string {
-	return `What is printed is a configuration file itself. Keys without a default, and passwords, are commented out.
-With --config the values are those that the service would use: the files', then what requests have set, then the
-environment's.`
+	return "What is printed is a configuration file itself. Keys without a default, and passwords, are commented " +
+		"out. With --config the values are those that the service would use: the files', then what requests have " +
+		"set, then the environment's." + examples(
+		"All keys with their defaults, as a file to begin with:", "couchrelay config > couchrelay.ini",
+		"One key:", "couchrelay config replicator/max_jobs",
+		"What is in force:", "couchrelay config replicator --config /etc/couchrelay/couchrelay.ini")
 }
 
-func (c *configCommand) Run() error { return c.print(os.Stdout, os.Stderr, os.Environ()) }
+func (c *configCommand) Run(w *window, k *kong.Context) error {
+	if !c.Markdown {
+		return c.print(w.to, os.Stderr, os.Environ())
+	}
+	p, err := program(k.Model)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w.to, p.Markdown())
+	return err
+}
 
 // print writes the keys to out, and the names of sections and variables that mean nothing to problems.
 func (c *configCommand) print(out, problems io.Writer, environ []string) error {

@@ -337,12 +337,16 @@ func (s *service) needsRestart(section, key, value string) bool {
 	if config.IsSecret(config.Name{Section: section, Key: key}) {
 		return false
 	}
-	c := s.started.Clone()
-	return c.Set(section, key, value) == nil && !reflect.DeepEqual(s.fixed(s.started), s.fixed(c))
+	old := s.started.Clone()
+	if old.UUID == "" && s.loop != nil {
+		old.UUID = s.uuid
+	}
+	c := old.Clone()
+	return c.Set(section, key, value) == nil && !reflect.DeepEqual(fixed(old), fixed(c))
 }
 
 // fixed are the settings that a process keeps until it ends. All others put puts in force.
-func (s *service) fixed(c config.Config) config.Config {
+func fixed(c config.Config) config.Config {
 	c.Node, c.Replicator.Sharing, c.Maintenance = node.Settings{}, jobstore.Sharing{}, ""
 	c.Admins, c.Auth, c.Skipped, c.Ignored, c.LogLevel = nil, config.Auth{}, nil, nil, ""
 	c.AuditFile = ""
@@ -350,9 +354,6 @@ func (s *service) fixed(c config.Config) config.Config {
 	c.Limits = config.Limits{HeaderTime: c.Limits.HeaderTime, HeaderBytes: c.Limits.HeaderBytes,
 		IdleTime: c.Limits.IdleTime}
 	c.Client.Allow, c.Client.Deny, c.Client.Detours = nil, nil, nil // gates has them
-	if c.UUID == "" && s.loop != nil {
-		c.UUID = s.uuid
-	}
 	c.Replicator.Server.UUID, c.Follow = c.UUID, nil
 	return c
 }

@@ -441,7 +441,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	write(file, "[replicator]\nmax_jobs = 7\nmax_churn = 8\ncert_file = /c\n[chttpd]\nport = 6000\n")
-	s := &serveCommand{Config: []string{file}, Port: 6001, Store: dir}
+	s := &serveCommand{Config: []string{file}, Port: new(6001), Store: dir}
 	local := filepath.Join(dir, "relay.local.ini")
 	write(local, "[replicator]\nmax_jobs = 9\nkey_file = /k\n[chttpd]\nport = 6002\n[node_types]\nreplication = true\n")
 	t.Setenv("COUCHDB_NODE_TYPE_REPLICATION", "false")

@@ -19,7 +19,13 @@ import (
 
 // demoCommand shows a whole replication: two servers, a service, a replication document, and the result.
 type demoCommand struct {
-	Docs int `help:"Plain documents in the source." default:"5000"`
+	Docs int `help:"How many plain documents the source has." default:"5000" placeholder:"N"`
+}
+
+// Help is kong's.
+func (demoCommand) Help() string {
+	return "Starts two databases and a service in memory, writes a replication document, and compares both sides at " +
+		"the end. Nothing is left behind." + examples("With more documents:", "couchrelay demo --docs 50000")
 }
 
 func (d *demoCommand) Run() error {

@@ -14,10 +14,10 @@ import (
 
 // choiceFlags say which documents of the source count.
 type choiceFlags struct {
-	DocIDs          []string          `name:"doc-ids" help:"These documents only." placeholder:"ID"`
-	Selector        string            `help:"Documents that match this Mango selector only." placeholder:"JSON"`
+	DocIDs          []string          `name:"doc-ids" help:"Only documents with these ids." placeholder:"ID"`
+	Selector        string            `help:"Only documents that match this Mango selector." placeholder:"JSON"`
 	Filter          string            `help:"${filter}" placeholder:"NAME"`
-	QueryParam      map[string]string `help:"Parameters of the filter." placeholder:"NAME=VALUE"`
+	QueryParam      map[string]string `help:"${choice_query_param}" placeholder:"NAME=VALUE"`
 	WinningRevsOnly bool              `help:"Leave conflicting revisions out."`
 }
 
@@ -47,11 +47,11 @@ func (c *choiceFlags) into(body map[string]any) error {
 
 // networkFlags say how to talk to the two servers.
 type networkFlags struct {
-	Timeout     time.Duration `help:"Longest silence of a server." default:"30s"`
-	Retries     int           `help:"Further attempts of a failed request." default:"5"`
-	Connections int           `help:"Connections to each server." default:"20"`
-	Proxy       string        `help:"Proxy for both servers: http, https or socks5." placeholder:"URL"`
-	Insecure    bool          `help:"Do not verify TLS certificates."`
+	Timeout     time.Duration `help:"${network_timeout}" default:"30s" placeholder:"TIME"`
+	Retries     int           `help:"How often a failed request is repeated." default:"5" placeholder:"N"`
+	Connections int           `help:"How many connections there are to each server." default:"20" placeholder:"N"`
+	Proxy       string        `help:"${network_proxy}" placeholder:"URL"`
+	Insecure    bool          `help:"Do not verify the certificates of the servers."`
 	CAFile      string        `name:"ca-file" help:"${ca_file}" type:"existingfile" placeholder:"FILE"`
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"couchrelay/adapters/manual"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -16,50 +18,58 @@ var version = "0.1.0-dev"
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the service: replicator databases, /_replicate, /_scheduler."`
 	Replicate replicateCommand `cmd:"" help:"Replicate one database into another, and wait for it."`
-	Verify    verifyCommand    `cmd:"" help:"Compare two databases: does the target have all that the source has?"`
+	Verify    verifyCommand    `cmd:"" help:"Say whether a target has all that its source has."`
 	Config    configCommand    `cmd:"" help:"Print all keys of the configuration, as a configuration file."`
 	Demo      demoCommand      `cmd:"" help:"Show a service at work between two databases of its own, in memory."`
 
 	serviceCommands
 	storeCommands
 
-	Import importCommand `cmd:"" group:"Moving in" help:"Take the replications of a CouchDB over."`
-	Export exportCommand `cmd:"" group:"Moving in" help:"Give replications back to a CouchDB."`
+	Import importCommand `cmd:"" group:"Moving in:" help:"Take the replications of a CouchDB over."`
+	Export exportCommand `cmd:"" group:"Moving in:" help:"Give replications back to a CouchDB."`
 
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Completion completionCommand `cmd:"" group:"This program:" help:"${commands_completion}"`
+	Man        manCommand        `cmd:"" group:"This program:" help:"Print a manual page."`
+	Version    versionCommand    `cmd:"" group:"This program:" help:"Print the version."`
 }
 
 // serviceCommands are the subcommands that ask a running service.
 type serviceCommands struct {
-	Jobs     jobsCommand     `cmd:"" group:"A running service" help:"List jobs: replications that are not over."`
-	Docs     docsCommand     `cmd:"" group:"A running service" help:"List replication documents, or show one."`
-	Job      jobCommand      `cmd:"" group:"A running service" help:"Show a job with its history."`
-	Explain  explainCommand  `cmd:"" group:"A running service" help:"Say why a job runs or does not."`
-	Failures failuresCommand `cmd:"" group:"A running service" help:"List documents that a job's target refused."`
-	Pause    pauseCommand    `cmd:"" group:"A running service" help:"Stop a job until it is resumed."`
-	Resume   resumeCommand   `cmd:"" group:"A running service" help:"Let a paused job run again."`
-	Retry    retryCommand    `cmd:"" group:"A running service" help:"Run a crashed job again now."`
-	Reset    resetCommand    `cmd:"" group:"A running service" help:"Discard a job's checkpoints and start over."`
-	Cancel   cancelCommand   `cmd:"" group:"A running service" help:"Remove a job for good."`
-	Hold     holdCommand     `cmd:"" group:"A running service" help:"Keep jobs from running during maintenance."`
-	Nodes    nodesCommand    `cmd:"" group:"A running service" help:"List the nodes of the service."`
-	Follows  followsCommand  `cmd:"" group:"A running service" help:"List the followed databases."`
-	Rekey    rekeyCommand    `cmd:"" group:"A running service" help:"Change the key that encrypts credentials."`
+	Jobs     jobsCommand     `cmd:"" group:"A running service:" help:"List jobs: replications that are not over."`
+	Docs     docsCommand     `cmd:"" group:"A running service:" help:"List replication documents, or show one."`
+	Job      jobCommand      `cmd:"" group:"A running service:" help:"Show a job with its history."`
+	Explain  explainCommand  `cmd:"" group:"A running service:" help:"Say why a job runs or does not."`
+	Failures failuresCommand `cmd:"" group:"A running service:" help:"List documents that a job's target refused."`
+	Pause    pauseCommand    `cmd:"" group:"A running service:" help:"Stop a job until it is resumed."`
+	Resume   resumeCommand   `cmd:"" group:"A running service:" help:"Let a paused job run again."`
+	Retry    retryCommand    `cmd:"" group:"A running service:" help:"Run a crashed job again now."`
+	Reset    resetCommand    `cmd:"" group:"A running service:" help:"Discard a job's checkpoints and start over."`
+	Cancel   cancelCommand   `cmd:"" group:"A running service:" help:"Remove a job for good."`
+	Hold     holdCommand     `cmd:"" group:"A running service:" help:"Keep jobs from running during maintenance."`
+	Nodes    nodesCommand    `cmd:"" group:"A running service:" help:"List the nodes of the service."`
+	Follows  followsCommand  `cmd:"" group:"A running service:" help:"List the followed databases."`
+	Rekey    rekeyCommand    `cmd:"" group:"A running service:" help:"Change the key that encrypts credentials."`
 }
 
 // storeCommands are those that look after the store.
 type storeCommands struct {
-	Check checkCommand `cmd:"" group:"The store" help:"Check that all rows of the store fit together, and repair it."`
+	Check checkCommand `cmd:"" group:"The store:" help:"${storecommands_check}"`
 
-	Backup  backupCommand  `cmd:"" group:"The store" help:"Write a backup of the embedded store."`
-	Restore restoreCommand `cmd:"" group:"The store" help:"Make an embedded store of a backup."`
+	Backup  backupCommand  `cmd:"" group:"The store:" help:"Write a backup of the embedded store."`
+	Restore restoreCommand `cmd:"" group:"The store:" help:"Make an embedded store of a backup."`
 }
 
 type versionCommand struct{}
 
-func (versionCommand) Run() error {
-	fmt.Println("couchrelay", version)
-	return nil
+// Help is kong's.
+func (versionCommand) Help() string {
+	return "Prints the name of the program and its version, which nodes also tell in /_scheduler/nodes." +
+		examples("Print it:", "couchrelay version")
+}
+
+func (versionCommand) Run(w *window) error {
+	_, err := fmt.Fprintln(w.to, "couchrelay", version)
+	return err
 }
 
 func main() {
@@ -76,20 +86,14 @@ func main() {
 // newParser reads command lines into c. It calls exit after a mistake, and after help.
 func newParser(c *commands, exit func(status int)) *kong.Kong {
 	return kong.Must(c, kong.Name("couchrelay"), kong.UsageOnError(),
-		kong.Vars{
-			"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980",
-			"filter": "What this filter function of the source lets pass: DDOC/NAME, or a built-in one.",
-			"verify_replication": "Compare what this replication document copies, instead of SOURCE and TARGET; " +
-				"- is standard input.",
-			"ca_file":     "PEM file of the certificates to trust instead of the system's.",
-			"credentials": "only its owner may read it. Else COUCHRELAY_USER and COUCHRELAY_PASSWORD count.",
-		},
+		sentences,
 		kong.Exit(func(status int) {
 			if status != 0 {
 				status = badUsage
 			}
 			exit(status)
 		}),
+		kong.ValueFormatter(manual.Explain),
 		kong.Description("Replication as a service for CouchDB-compatible servers.\n\n"+
 			"Exit status: 0 done; 1 it failed, or the service gave no answer; 2 the command line is wrong; "+
 			"3 there is no such thing; 4 the service refuses it; 5 there are differences."))

@@ -27,14 +27,16 @@ func (importCommand) Help() string {
 	return "Copies the replicator databases of a CouchDB with their revisions, their _security, shares and " +
 		"settings of the scheduler. The jobs wait behind holds until --take-over stops the CouchDB's own " +
 		"replicator (its max_jobs becomes 0) and lifts them; each goes on from its checkpoint then. May be " +
-		"repeated. export is the way back.\n\nExample: couchrelay import http://adm@couch:5984 --take-over"
+		"repeated. export is the way back." + examples(
+		"See what there is to do:", "couchrelay import http://adm@couch:5984 --dry-run",
+		"Do it:", "couchrelay import http://adm@couch:5984 --take-over")
 }
 
 // Help is kong's.
 func (exportCommand) Help() string {
 	return "Copies the replicator databases of a couchrelay into a CouchDB, with their revisions and _security. With " +
 		"--take-over it holds the jobs here first, waits for their last checkpoints, and lets the CouchDB's own " +
-		"replicator run again.\n\nExample: couchrelay export http://adm@couch:5984 --take-over"
+		"replicator run again." + examples("Give all back:", "couchrelay export http://adm@couch:5984 --take-over")
 }
 
 func (c *importCommand) Run(w *window) error { return c.run(w, true) }
@@ -43,7 +45,7 @@ func (c *exportCommand) Run(w *window) error { return c.run(w, false) }
 // move are the flags of both ways, and what both need.
 type move struct {
 	remote
-	CouchDB  string `arg:"" help:"URL with an admin; the password may be in COUCHDB_PASSWORD." placeholder:"URL"`
+	CouchDB  string `arg:"" name:"couchdb" help:"${move_couch_db}" placeholder:"URL"`
 	DryRun   bool   `help:"Only say what there is to do."`
 	TakeOver bool   `help:"Stop the replications where they run, and start them where they are copied to."`
 

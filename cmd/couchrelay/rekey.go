@@ -19,7 +19,9 @@ type rekeyCommand struct {
 func (rekeyCommand) Help() string {
 	return "Has a new key encrypt credentials in the store from now on. What is stored is encrypted again in the " +
 		"background; --status shows how far that is. Then --drop forgets the old key, which copies of the store from " +
-		"before still need.\n\nExample: couchrelay rekey --status"
+		"before still need." + examples(
+		"Begin with a new key:", "couchrelay rekey", "See how far that is:", "couchrelay rekey --status",
+		"Forget the old key, when all is done:", "couchrelay rekey --drop")
 }
 
 func (c *rekeyCommand) Run(w *window) error {

@@ -34,19 +34,29 @@ type replicateCommand struct {
 
 	Continuous   bool   `help:"Go on copying changes until interrupted."`
 	CreateTarget bool   `help:"Create the target database if it is missing."`
-	SinceSeq     string `help:"Where to start without a checkpoint." placeholder:"SEQ"`
+	SinceSeq     string `help:"${replicate_since_seq}" placeholder:"SEQ"`
 	Checkpoints  bool   `help:"Remember in both databases how far the replication came." default:"true" negatable:""`
-	BulkGet      bool   `help:"Read documents in bulk." default:"true" negatable:""`
+	BulkGet      bool   `help:"Read documents with _bulk_get where the source has it." default:"true" negatable:""`
 	choiceFlags
 
-	OnRefusal string `enum:"skip,fail,retry" default:"skip" help:"What to do with documents that the target refuses."`
+	OnRefusal string `enum:"skip,fail,retry" default:"skip" help:"${replicate_on_refusal}" placeholder:"WAY"`
 
-	CheckpointInterval time.Duration `help:"Time between checkpoints." default:"30s"`
-	Workers            int           `help:"Batches at work at once." default:"4"`
-	BatchSize          int           `help:"Changes in a batch." default:"500"`
+	CheckpointInterval time.Duration `help:"Time between two checkpoints." default:"30s" placeholder:"TIME"`
+	Workers            int           `help:"${replicate_workers}" default:"4" placeholder:"N"`
+	BatchSize          int           `help:"How many changes a batch has at most." default:"500" placeholder:"N"`
 	networkFlags
 
-	UUID string `help:"Server uuid that goes into the replication id; that of a CouchDB server continues its checkpoints." default:"${terminal_uuid}" placeholder:"UUID"`
+	UUID string `help:"${replicate_uuid}" default:"${terminal_uuid}" placeholder:"UUID"`
+}
+
+// Help is kong's.
+func (replicateCommand) Help() string {
+	return "Copies what the target lacks, with a bar on a terminal, and ends when nothing is left to copy. A later call " +
+		"goes on from the checkpoint of this one, on any machine. For replications that stay, run the service." +
+		examples("Copy a database, which is made if it is missing:",
+			"couchrelay replicate http://db1:5984/orders http://adm:secret@db2:5984/orders --create-target",
+			"Copy some documents only:",
+			`couchrelay replicate http://db1:5984/orders http://db2:5984/open --selector '{"state": "open"}'`)
 }
 
 func (c *replicateCommand) Run() error {

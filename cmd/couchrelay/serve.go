@@ -33,16 +33,28 @@ import (
 
 // serveCommand runs the service.
 type serveCommand struct {
-	Config      []string `help:"Configuration files, CouchDB's INI; later ones win." type:"existingfile" placeholder:"FILE"`
-	LocalConfig string   `help:"Keeps what requests to _config set; see docs/run.md." placeholder:"FILE"`
-	Store       string   `help:"Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster." default:"./data" placeholder:"STORE"`
+	Config      []string `help:"${serve_config}" type:"existingfile" placeholder:"FILE"`
+	LocalConfig string   `help:"${serve_local_config}" placeholder:"FILE" complete:"file"`
+	Store       string   `help:"${serve_store}" default:"./data" placeholder:"STORE" complete:"directory"`
 	KeyPrefix   string   `help:"Name below which all keys lie in the store ([store] key_prefix)." placeholder:"NAME"`
 	Bind        string   `help:"Address to serve on ([chttpd] bind_address)." placeholder:"ADDRESS"`
-	Port        int      `help:"Port to serve on ([chttpd] port)." default:"-1" placeholder:"PORT"`
-	Name        string   `help:"Name of this node; the host's by default." placeholder:"NAME"`
-	Record      string   `help:"Write all that the node is told and decides into this new file, for couchsim replay --log." type:"path" placeholder:"FILE"`
-	RecordLimit int64    `help:"Largest size of that file in MB, after which nothing more is recorded; 0 for none." default:"1024" placeholder:"MB"`
-	Sandbox     int      `help:"Serve databases in memory on this port too, to try things with; 0 for none." default:"0" placeholder:"PORT"`
+	Port        *int     `help:"TCP port to serve on ([chttpd] port)." placeholder:"PORT"`
+	Name        string   `help:"${serve_name}" placeholder:"NAME"`
+	Record      string   `help:"${serve_record}" type:"path" placeholder:"FILE"`
+	RecordLimit int64    `help:"${serve_record_limit}" default:"1024" placeholder:"MB"`
+	Sandbox     int      `help:"${serve_sandbox}" placeholder:"PORT"`
+}
+
+// Help is kong's.
+func (serveCommand) Help() string {
+	return "Runs the service until SIGTERM or SIGINT, which let each run write a checkpoint; a second one ends the " +
+		"process at once. SIGHUP reads the configuration again. The environment and flags win over files. Without an " +
+		"admin in [admins] only this machine is answered." + examples(
+		"Try it, with databases in memory on port 5981:", "couchrelay serve --store ./data --sandbox 5981",
+		"As packages run it:",
+		"couchrelay serve --config /etc/couchrelay/couchrelay.ini --store /var/lib/couchrelay/store",
+		"One of several nodes that share a FoundationDB cluster:",
+		"couchrelay serve --config couchrelay.ini --store fdb:/etc/foundationdb/fdb.cluster --name relay1")
 }
 
 func (s *serveCommand) Run() error {
@@ -228,8 +240,8 @@ func (s *serveCommand) override(c *config.Config) (err error) {
 	if s.Bind != "" {
 		c.BindAddress = s.Bind
 	}
-	if s.Port >= 0 {
-		c.Port = s.Port
+	if s.Port != nil {
+		c.Port = *s.Port
 	}
 	if s.Name == "" {
 		if s.Name, err = os.Hostname(); err != nil {

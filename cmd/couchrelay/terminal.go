@@ -14,19 +14,19 @@ const jobsPath, docsPath, holdsPath = "/_scheduler/jobs", "/_scheduler/docs", "/
 
 // page are the flags of a list.
 type page struct {
-	Limit  int    `help:"How many to show at most (${default})." default:"100" placeholder:"N"`
-	Cursor string `help:"Go on where an earlier list ended: its last line has the cursor." placeholder:"CURSOR"`
+	Limit  int    `help:"How many to show at most." default:"100" placeholder:"N"`
+	Cursor string `help:"Go on where an earlier list ended; its last line has the cursor." placeholder:"CURSOR"`
 }
 
 // filters are the flags that choose jobs.
 type filters struct {
 	page
-	State      []string `help:"Only jobs in these states, such as crashing,paused." placeholder:"STATE"`
+	State      []string `help:"${filters_state}" placeholder:"STATE" complete:"state"`
 	ServerHost string   `help:"Only jobs that touch this server." placeholder:"HOST[:PORT]"`
 	User       string   `help:"Only jobs of this user." placeholder:"NAME"`
 	Error      string   `help:"Only jobs with this error, such as db_not_found." placeholder:"ERROR"`
 	Node       string   `help:"Only jobs that this node runs." placeholder:"NAME"`
-	Descending bool     `help:"The last ones first."`
+	Descending bool     `help:"List the last ones first."`
 }
 
 // query is the query that a list is asked for with.
@@ -75,8 +75,13 @@ type jobsCommand struct {
 
 // Help is kong's.
 func (jobsCommand) Help() string {
-	return "Lists replications that are not over, of documents and of requests to _replicate.\n\n" +
-		"Example: couchrelay jobs --state crashing --server-host db1.example.com"
+	return "Lists the jobs of documents and of requests to _replicate, the more important columns first; on a " +
+		"terminal those without room are left out. --json has all of them." + examples(
+		"All jobs, a page of them:", "couchrelay jobs",
+		"Those that crash or were paused, at one server:",
+		"couchrelay jobs --state crashing,paused --server-host db1.example.com",
+		"The ids of those with an error, for a script:",
+		"couchrelay jobs --error unauthorized --limit 10000 --json | jq -r '.jobs[].id'")
 }
 
 func (c *jobsCommand) Run(w *window) error {
@@ -94,14 +99,16 @@ func (c *jobsCommand) Run(w *window) error {
 type docsCommand struct {
 	remote
 	filters
-	Database string `arg:"" optional:"" default:"_replicator" help:"Its name, or * for all." placeholder:"DB"`
-	Doc      string `arg:"" optional:"" help:"Only this document, with all that is known." placeholder:"DOC"`
+	Database string `arg:"" optional:"" default:"_replicator" help:"${docs_database}" placeholder:"DATABASE"`
+	Doc      string `arg:"" optional:"" help:"The id of a document: show all that is known of it." placeholder:"DOC"`
 }
 
 // Help is kong's.
 func (docsCommand) Help() string {
-	return "Lists the replications of documents in any state, with the reasons of failures.\n\n" +
-		"Example: couchrelay docs _replicator --state failed"
+	return "Lists the replications of documents in any state, with the reasons of failures, or all that is known of " +
+		"one document." + examples(
+		"Documents of all replicator databases that failed:", "couchrelay docs '*' --state failed",
+		"One document:", "couchrelay docs _replicator nightly-orders")
 }
 
 func (c *docsCommand) Run(w *window) error {
@@ -135,8 +142,8 @@ type jobCommand struct{ one }
 
 // Help is kong's.
 func (jobCommand) Help() string {
-	return "Shows all that is known of a job, with its history.\n\n" +
-		"Example: couchrelay job c3ea6b4cefdc0f0804973a398c3178c0+continuous"
+	return "Shows all that is known of a job, with its history." +
+		examples("Show a job:", "couchrelay job "+someJob)
 }
 
 func (c *jobCommand) Run(w *window) error {
@@ -148,8 +155,8 @@ type explainCommand struct{ one }
 
 // Help is kong's.
 func (explainCommand) Help() string {
-	return "Says in a sentence why a job runs or does not, and what that follows from.\n\n" +
-		"Example: couchrelay explain c3ea6b4cefdc0f0804973a398c3178c0+continuous"
+	return "Says in a sentence why a job runs or does not, and what that follows from." +
+		examples("Explain a job:", "couchrelay explain "+someJob)
 }
 
 func (c *explainCommand) Run(w *window) error {
@@ -164,8 +171,8 @@ type failuresCommand struct {
 
 // Help is kong's.
 func (failuresCommand) Help() string {
-	return "Lists the documents that the target of a job refused, and why.\n\n" +
-		"Example: couchrelay failures c3ea6b4cefdc0f0804973a398c3178c0+continuous --limit 20"
+	return "Lists the documents that the target of a job refused, and why." +
+		examples("The first twenty:", "couchrelay failures "+someJob+" --limit 20")
 }
 
 func (c *failuresCommand) Run(w *window) error {
@@ -216,9 +223,11 @@ type (
 	cancelCommand struct{ order }
 )
 
+// someJob is an id for examples.
+const someJob = "c3ea6b4cefdc0f0804973a398c3178c0+continuous"
+
 func orderHelp(what, name, reason string) string {
-	return what + "\n\n" +
-		"Example: couchrelay " + name + ` c3ea6b4cefdc0f0804973a398c3178c0+continuous --reason "` + reason + `"`
+	return what + examples("Say why, too:", "couchrelay "+name+" "+someJob+` --reason "`+reason+`"`)
 }
 
 const again = " Given again, it changes nothing, with status 0."
@@ -269,14 +278,20 @@ type holdCommand struct {
 
 // Help is kong's.
 func (holdCommand) Help() string {
-	return "A hold keeps all jobs of a replicator database, or all that touch a server, from running.\n\n" +
-		"Example: couchrelay hold add --server-host db1.example.com:5984 --reason upgrade"
+	return "A hold keeps all jobs of a replicator database, or all that touch a server, from running; those that run " +
+		"stop with a checkpoint." + examples(
+		"Before and after the maintenance of a server:",
+		"couchrelay hold add --server-host db1.example.com:5984 --reason upgrade",
+		"Afterwards:", "couchrelay hold lift server:db1.example.com:5984")
 }
 
 type holdListCommand struct{ remote }
 
 // Help is kong's.
-func (holdListCommand) Help() string { return "Example: couchrelay hold list" }
+func (holdListCommand) Help() string {
+	return "Lists the holds with their ids, reasons and the number of jobs that each keeps from running." +
+		examples("List them:", "couchrelay hold list")
+}
 
 func (c *holdListCommand) Run(w *window) error {
 	return c.show(w, "GET", holdsPath, nil, nil, func(s *screen, v ejson.Value) {
@@ -295,7 +310,9 @@ type holdAddCommand struct {
 
 // Help is kong's.
 func (holdAddCommand) Help() string {
-	return `Example: couchrelay hold add --database nightly/_replicator --reason "move to new disks"`
+	return "Stops the jobs of a replicator database, or those that touch a server, until the hold is lifted. Jobs " +
+		"that come later are held, too." + examples("Hold the jobs of a database:",
+		`couchrelay hold add --database nightly/_replicator --reason "move to new disks"`)
 }
 
 func (c *holdAddCommand) Run(w *window) error {
@@ -321,7 +338,8 @@ type holdLiftCommand struct {
 
 // Help is kong's.
 func (holdLiftCommand) Help() string {
-	return "Example: couchrelay hold lift server:db1.example.com:5984"
+	return "Lets the jobs of a hold run again. They come back over a minute, and not all at once." +
+		examples("Lift a hold:", "couchrelay hold lift server:db1.example.com:5984")
 }
 
 func (c *holdLiftCommand) Run(w *window) error {
@@ -335,7 +353,8 @@ type nodesCommand struct{ remote }
 
 // Help is kong's.
 func (nodesCommand) Help() string {
-	return "Lists the nodes, with the jobs that each runs and when it was last seen.\n\nExample: couchrelay nodes"
+	return "Lists the nodes, with the jobs that each runs and when it was last seen." +
+		examples("List them:", "couchrelay nodes")
 }
 
 func (c *nodesCommand) Run(w *window) error {
@@ -353,7 +372,7 @@ type followsCommand struct{ remote }
 // Help is kong's.
 func (followsCommand) Help() string {
 	return "Lists the databases whose documents are followed: the node that does it, how many changes and states are " +
-		"to come, and the last error.\n\nExample: couchrelay follows"
+		"to come, and the last error." + examples("List them:", "couchrelay follows")
 }
 
 func (c *followsCommand) Run(w *window) error {

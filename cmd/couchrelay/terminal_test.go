@@ -238,7 +238,8 @@ func TestUsage(t *testing.T) {
 		"hold", "hold list", "hold add", "hold lift", "nodes", "follows",
 	} {
 		out, status, _ := typed(t, 80, append(strings.Fields(line), "--help")...)
-		if status != 0 || !strings.Contains(out, "Example: couchrelay "+line) {
+		if status != 0 || !strings.Contains(out, "Examples:\n") ||
+			!strings.Contains(out, "\n    couchrelay "+line) {
 			t.Errorf("%s --help: %d\n%s", line, status, out)
 		}
 	}

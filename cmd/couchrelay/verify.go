@@ -29,7 +29,7 @@ import (
 // verifyCommand compares two databases.
 type verifyCommand struct {
 	Source string `arg:"" optional:"" help:"URL of the database that was copied, with user:password@ if needed."`
-	Target string `arg:"" optional:"" help:"URL of the copy."`
+	Target string `arg:"" optional:"" help:"URL of the copy, with user:password@ if needed."`
 
 	Replication string `help:"${verify_replication}" type:"existingfile" placeholder:"FILE"`
 	OneWay      bool   `help:"Do not look for what only the target has."`
@@ -45,8 +45,11 @@ func (verifyCommand) Help() string {
 		"by --repair. A document that was changed since the command began counts as changed_meanwhile and not as " +
 		"missing.\n\n" +
 		"With a filter, only what the target lacks is looked for.\n\n" +
-		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 5 there are others; " +
-		"1 the comparison failed."
+		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 5 there are other differences; " +
+		"1 the comparison failed." + examples(
+		"Two databases:", "couchrelay verify http://adm:secret@db1:5984/orders http://adm:secret@db2:5984/orders",
+		"What a replication document copies, with its filter; what is missing is copied:",
+		"couchrelay verify --replication nightly-orders.json --repair")
 }
 
 func (c *verifyCommand) Run(w *window) error {
