@@ -221,6 +221,12 @@ func (c *Client) delay(k ratelimit.Key) (verdict ratelimit.Verdict) {
 	return verdict
 }
 
+// Pauses are the endpoints whose requests wait, since their servers have asked for fewer.
+func (c *Client) Pauses() (list []ratelimit.Kept) {
+	c.limit(func() { list = c.limiter.Pauses(c.steady()) })
+	return list
+}
+
 // report tells the rate limiter of an answer. A server that answers 408 or 5xx has trouble of another kind,
 // so these neither lengthen nor shorten the pauses.
 func (c *Client) report(k ratelimit.Key, status int, retryAfter time.Duration) {

@@ -18,6 +18,7 @@ import (
 	"couchrelay/adapters/audit"
 	"couchrelay/adapters/certs"
 	"couchrelay/adapters/config"
+	"couchrelay/adapters/couch"
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/eventlog"
 	"couchrelay/adapters/javascript"
@@ -33,6 +34,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
+	"couchrelay/core/ratelimit"
 
 	"github.com/benbjohnson/clock"
 )
@@ -84,6 +86,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*h.Load()
 // machines are what a prepared service runs; nil until then.
 type machines struct {
 	loop    *loop.Loop
+	client  *couch.Client // of the loop
 	follows *follows
 }
 
@@ -202,6 +205,12 @@ func (s *service) serve(store *jobstore.Store) {
 				Depth: l.Depth, Memory: int64(l.Memory)}
 		},
 		Meter: s.meter, Present: func(ctx context.Context) metrics.State { return presentOf(ctx, s) },
+		Pauses: func() []ratelimit.Kept {
+			s.mu.Lock()
+			client := s.client
+			s.mu.Unlock()
+			return client.Pauses()
+		},
 	}
 	h, scrapes := door.BehindProxies(limits(s), relay.New(o)), relay.NewScrapes(o)
 	s.handlers.all.Store(&h)

@@ -125,10 +125,11 @@ func (s *service) begin() {
 		s.meter.InvariantBroken()
 		breaches.Report(b)
 	}
+	s.client = couch.New(clientOptions(s, broken))
 	s.loop = loop.New(loop.Options{
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
 		Broken: broken, Meter: s.meter.Engine,
-		Client: couch.New(clientOptions(s, broken)),
+		Client: s.client,
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),

@@ -65,6 +65,9 @@ func (e *Hold) Matches(r *Record) bool {
 	return e.touches(r.Source) || e.touches(r.Target)
 }
 
+// On reports whether the hold is on a server, "host:port", or on all ports of its host.
+func (e *Hold) On(server string) bool { return e.Server != "" && e.touches("http://"+server+"/") }
+
 // touches reports whether an endpoint is on the server.
 func (e *Hold) touches(endpoint string) bool {
 	with, without := Servers(endpoint)

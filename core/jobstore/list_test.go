@@ -337,6 +337,49 @@ func (m *lists) check(t *rapid.T) {
 	if n := len(b.told(l)); known && total != int64(n) || !known && complete && l.single() {
 		t.Fatalf("%+v has %d jobs (known: %t), and should have %d", l.Filter, total, known, n)
 	}
+	m.count(t, l.Filter)
+}
+
+// count compares what is counted with what a reader of all records finds.
+func (m *lists) count(t *rapid.T, f Filter) {
+	b, limit := m.b, rapid.IntRange(1, 3).Draw(t, "limit of counts")
+	all := len(b.told(Listing{Filter: f}))
+	b.do1(func(tx kv.Tx) error {
+		n, more, err := Lists{b.s, tx}.Count(f, limit)
+		if err == nil && (n > min(all, limit) || !more && n != all) {
+			t.Fatalf("%+v: counted are %d (more: %t), and there are %d", f, n, more, all)
+		}
+		return err
+	})
+	if !get(b, func(tx kv.Tx) (bool, error) { return b.s.Keys.complete(tx) }) {
+		return
+	}
+	active, over := Filter{}, Filter{Documents: true, States: []State{Completed, Failed}}
+	for field, values := range map[string][]string{
+		byServer: {"one:1", "one:80", "two:80"}, byError: {"bang", "boom", "failed"},
+	} {
+		want, got := []Counted{}, []Counted{}
+		for _, v := range values {
+			f, g := active, over
+			if f.Server, g.Server = v, v; field == byError {
+				f.Server, g.Server, f.Error, g.Error = "", "", v, v
+			}
+			c := Counted{v, int64(len(b.told(Listing{Filter: f}))), int64(len(b.told(Listing{Filter: g})))}
+			if c.Active+c.Over > 0 {
+				want = append(want, c)
+			}
+		}
+		for after, first := "", true; first || after != ""; first = false {
+			b.do1(func(tx kv.Tx) error {
+				part, next, err := Lists{b.s, tx}.counted(field, after, limit)
+				got, after = append(got, part...), next
+				return err
+			})
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("by %s, in pages of %d: %v, and should be %v", field, limit, got, want)
+		}
+	}
 }
 
 // noJob is an id that no job has.

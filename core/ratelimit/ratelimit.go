@@ -12,6 +12,8 @@
 package ratelimit
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -89,6 +91,16 @@ func (l *Limiter) Delay(k Key, now instant.Time) Verdict {
 	if !known || p.expired(now) {
 		return Verdict{}
 	}
+	if v := p.verdict(now); v != (Verdict{}) || p.pause < MaxPause {
+		return v
+	}
+	p.probe = now.Add(MaxPause)
+	l.put(k, p, now)
+	return Verdict{}
+}
+
+// verdict is what holds a request back; nothing does that of a closed key whose probe is due.
+func (p pace) verdict(now instant.Time) Verdict {
 	quiet := max(0, p.notTill.Sub(now))
 	if p.pause < MaxPause {
 		wait := max(p.pause, quiet)
@@ -97,9 +109,26 @@ func (l *Limiter) Delay(k Key, now instant.Time) Verdict {
 	if wait := max(quiet, p.probe.Sub(now)); wait > 0 {
 		return Verdict{Wait: wait, Closed: true}
 	}
-	p.probe = now.Add(MaxPause)
-	l.put(k, p, now)
 	return Verdict{}
+}
+
+// Kept is a key whose requests are held back, and how.
+type Kept struct {
+	Key
+	Verdict
+}
+
+// Pauses are the keys whose requests are held back, in their order. Looking at them lets no probe through.
+func (l *Limiter) Pauses(now instant.Time) (list []Kept) {
+	for k, p := range l.keys { // order does not matter: sorted below
+		if v := p.verdict(now); !p.expired(now) && (v != (Verdict{}) || p.pause == MaxPause) {
+			list = append(list, Kept{k, Verdict{v.Wait, v.Closed || p.pause == MaxPause}})
+		}
+	}
+	slices.SortFunc(list, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(a.Endpoint, b.Endpoint), cmp.Compare(a.Method, b.Method))
+	})
+	return list
 }
 
 // Failure notes an answer 429. retryAfter is the time that its Retry-After asked for, 0 without one.

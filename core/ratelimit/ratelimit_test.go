@@ -213,3 +213,38 @@ func TestBounds(t *testing.T) {
 		}
 	})
 }
+
+// TestPauses: what is told of the keys is what their requests meet, and telling it lets no probe through.
+func TestPauses(t *testing.T) {
+	l, now := &Limiter{}, start
+	other := Key{Endpoint: "http://a/db/", Method: "POST"}
+	l.Failure(other, now, 0)
+	l.Failure(Key{Endpoint: "http://z/"}, now, time.Minute)
+	for range 60 {
+		now = now.Add(apart)
+		l.Failure(key, now, 0)
+	}
+	l.Success(other, start.Add(apart))
+	l.Success(other, start.Add(2*apart))
+	want := "[{{http://h/db/ GET} {25s true}} {{http://z/ } {55.14s true}}]"
+	for range 2 {
+		if got := fmt.Sprint(l.Pauses(now)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	now = now.Add(MaxPause)
+	for range 2 {
+		if got := l.Pauses(now)[0]; got != (Kept{key, Verdict{0, true}}) {
+			t.Errorf("a probe is due: %v", got)
+		}
+	}
+	if v := l.Delay(key, now); v != (Verdict{}) {
+		t.Errorf("the probe: %v", v)
+	}
+	if got := l.Pauses(now)[0]; got != (Kept{key, Verdict{MaxPause, true}}) {
+		t.Errorf("behind the probe: %v", got)
+	}
+	if got := l.Pauses(now.Add(time.Hour)); len(got) != 0 {
+		t.Errorf("an hour later: %v", got)
+	}
+}

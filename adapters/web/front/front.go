@@ -101,7 +101,7 @@ func (f *front) isService(escaped string) bool {
 		return false
 	}
 	switch name {
-	case "_replicate", "_scheduler", "_active_tasks":
+	case "_replicate", "_scheduler", "_active_tasks", "_dashboard":
 		return true
 	case "_node":
 		node, _, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")

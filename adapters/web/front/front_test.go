@@ -59,6 +59,7 @@ func TestPaths(t *testing.T) {
 		"/team%2freplicator/doc":             "couch /p/team%2freplicator/doc",
 		"/_scheduler/jobs":                   "service /_scheduler/jobs",
 		"/_active_tasks":                     "service /_active_tasks",
+		"/_dashboard/main.js":                "service /_dashboard/main.js",
 		"/_node/relay@host/_config":          "service /_node/relay@host/_config",
 		"/_node/_local/_config":              "couch /p/_node/_local/_config",
 		"/_node":                             "couch /p/_node",

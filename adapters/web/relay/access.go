@@ -51,6 +51,7 @@ var rules = []rule{
 	{"*", "/_session", toAll, 0},
 	{"GET", "/_uuids", toAll, 0},
 	{"GET", "/_utils/", toAll, 0},
+	{"GET", "/_dashboard/", toAll, 0},
 	{"*", "/_dbs_info", toAdmins, reads},
 
 	{"GET", "/_node/{node}/_stats", toMonitors, everywhere},
@@ -61,6 +62,9 @@ var rules = []rule{
 	{"GET", "/_membership", toAdmins, everywhere},
 	{"GET", "/_scheduler/nodes", toAdmins, everywhere},
 	{"GET", "/_scheduler/follow", toAdmins, everywhere},
+	{"GET", "/_scheduler/accounts", toAdmins, 0},
+	{"GET", "/_scheduler/servers", toAdmins, 0},
+	{"GET", "/_scheduler/errors", toAdmins, 0},
 	{"*", "/_scheduler/holds", toAdmins, 0},
 	{"*", "/_scheduler/holds/", toAdmins, 0},
 	{"*", "/_scheduler/", toUsers, 0},

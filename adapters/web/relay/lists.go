@@ -2,7 +2,6 @@ package relay
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -116,11 +115,7 @@ func (s *service) newList(q *web.Request, f jobstore.Filter, database string, mo
 	if l.byKeys {
 		read = l.readKeys
 	}
-	err = read()
-	if errors.Is(err, jobstore.ErrReindexing) {
-		err = &web.Error{Status: http.StatusServiceUnavailable, Name: "indexing", Reason: err.Error()}
-	}
-	return l, err
+	return l, indexing(read())
 }
 
 // read reads the rows, in as many transactions as it takes.

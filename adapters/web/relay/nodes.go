@@ -91,7 +91,8 @@ func (s *service) listNodes(q *web.Request) error {
 	return q.SendJSON(http.StatusOK, struct {
 		Total int        `json:"total_rows"`
 		Nodes []nodeView `json:"nodes"`
-	}{len(views), views})
+		By    string     `json:"answered_by"`
+	}{len(views), views, s.Host.NodeName()})
 }
 
 // membership answers GET /_membership as CouchDB does: all_nodes are the nodes that are alive,

@@ -15,11 +15,13 @@ import (
 	"couchrelay/adapters/metrics"
 	"couchrelay/adapters/seal"
 	"couchrelay/adapters/web"
+	"couchrelay/adapters/web/dashboard"
 	"couchrelay/adapters/web/login"
 	"couchrelay/core/follow"
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/ratelimit"
 
 	"github.com/benbjohnson/clock"
 )
@@ -56,6 +58,9 @@ type Options struct {
 	// Present returns what the process knows of its present, for metrics: a State without what is stored. Nil stands
 	// for nothing.
 	Present func(context.Context) metrics.State
+	// Pauses are the endpoints whose requests this node holds back, since their servers have asked for fewer. Nil
+	// stands for none.
+	Pauses func() []ratelimit.Kept
 	// Available returns a context that ends when the store goes away, with the reason as its cause; see
 	// web.WhileAvailable. Nil stands for a store that never does.
 	Available func() context.Context
@@ -114,7 +119,7 @@ type service struct {
 
 // routes lists the endpoints, each behind its rule. Those of databases come last, since they take every path.
 func (s *service) routes() []web.Route {
-	routes := slices.Concat(configAPI{s}.routes(), monitor{s}.routes(), []web.Route{
+	routes := slices.Concat(configAPI{s}.routes(), monitor{s}.routes(), standing{s}.routes(), []web.Route{
 		{Method: "GET", Path: "/_up", Handler: s.up},
 		{Method: "GET", Path: "/_membership", Handler: s.membership},
 		{Method: "GET", Path: rekeyPath, Handler: configAPI{s}.forThis(keyAPI{s}.status)},
@@ -143,6 +148,7 @@ func (s *service) routes() []web.Route {
 		{Method: "GET", Path: "/_active_tasks", Handler: s.activeTasks},
 		{Method: "POST", Path: "/_replicate", Handler: s.replicate},
 		{Method: "GET", Path: "/_utils/{file...}", Handler: s.fauxton},
+		{Method: "GET", Path: "/_dashboard/{file...}", Handler: dashboard.Serve},
 	}, s.Login.Routes(), databases{s}.routes())
 	for i := range routes {
 		routes[i] = gate{s}.guarded(routes[i])

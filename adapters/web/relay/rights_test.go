@@ -10,7 +10,8 @@ import (
 // the table.
 func TestRights(t *testing.T) {
 	published := map[right][]string{
-		toAll: {"GET /", "GET /_up", "GET /_uuids", "GET /_utils/{file...}", "GET /_session", "POST /_session",
+		toAll: {"GET /", "GET /_up", "GET /_uuids", "GET /_utils/{file...}", "GET /_dashboard/{file...}",
+			"GET /_session", "POST /_session",
 			"DELETE /_session"},
 		toUsers: {"POST /_replicate", "GET /_active_tasks", "GET /_scheduler/jobs", "GET /_scheduler/jobs/{id...}",
 			"POST /_scheduler/jobs/{id...}", "GET /_scheduler/docs", "GET /_scheduler/docs/{doc...}",

@@ -59,7 +59,7 @@ func (s *service) docs(q *web.Request) error {
 // noList answers requests for all other lists.
 func noList(*web.Request) error {
 	return &web.Error{Status: http.StatusNotFound, Name: "not found",
-		Reason: "known are _scheduler/jobs, _scheduler/docs, _scheduler/holds and _scheduler/nodes"}
+		Reason: "known are below _scheduler: jobs, docs, holds, nodes, accounts, servers, errors and follow"}
 }
 
 // prefixOf is the beginning of the ids of a database's jobs.
