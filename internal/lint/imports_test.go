@@ -35,6 +35,7 @@ var exceptions = []exception{
 	{"adapters/capture/", false, "sim/workload", "what is captured is a workload; its types are data"},
 	{"adapters/", true, "sim/", "stores are compared with the simulator's and pass one conformance suite"},
 	{"adapters/fdb/fdbctest/", false, "sim/fakefdb", "tag fdbctest: the double of the C client is this store"},
+	{"cmd/", true, "internal/handbook", "tests compare the manual with the commands that it shows"},
 	{"adapters/fdb/fdbtest/", false, "sim/fakefdb", "tag fdbctest: gives tests that double, with its faults"},
 }
 

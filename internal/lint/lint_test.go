@@ -72,7 +72,7 @@ func (s *source) add(name, text string) error {
 }
 
 // other are the files beside Go's that rules look at.
-var other = []string{"go.mod", "staticcheck.conf", eventsTable, "Makefile"}
+var other = []string{"go.mod", "staticcheck.conf", "Makefile"}
 
 // load reads the module's source.
 func load(t *testing.T) *source {
@@ -85,7 +85,7 @@ func load(t *testing.T) *source {
 			return err
 		case d.IsDir() && (hidden || d.Name() == "node_modules" || below == "bin"):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") && !slices.Contains(other, below):
+		case d.IsDir() || !slices.Contains([]string{".go", ".md"}, path.Ext(below)) && !slices.Contains(other, below):
 			return nil
 		}
 		text, err := os.ReadFile(name)
@@ -101,7 +101,7 @@ func load(t *testing.T) *source {
 }
 
 var rules = []rule{imports, groups, width, sizes, purity, invariants, packageComments, tools, exclusions, tagSets,
-	events}
+	events, links}
 
 func TestRules(t *testing.T) {
 	s := load(t)

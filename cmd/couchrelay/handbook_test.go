@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"couchrelay/adapters/config"
+	"couchrelay/internal/handbook"
+)
+
+// TestHandbook: every command, flag and key of a configuration that the documents show is there.
+func TestHandbook(t *testing.T) {
+	documents, err := handbook.Documents("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents {
+		for _, mistake := range mistakes(t, d) {
+			t.Error(mistake)
+		}
+	}
+}
+
+// TestHandbookCanaries: TestHandbook finds mistakes.
+func TestHandbookCanaries(t *testing.T) {
+	for _, text := range []string{
+		"    couchrelay jbos\n",
+		"    sudo -u couchrelay couchrelay serve \\\n      --stroe data\n",
+		"    zstdcat a | bin/couchrelay restore - --into data\n",
+		"See `couchrelay\nhold drop ID`.\n",
+		"With `--no-such-flag` ...\n",
+		"    [replicator]\n    max_job = 5\n",
+		"    [replikator]\n    max_jobs = 5\n",
+		"    [chttpd]\n    port = five\n",
+		"    [chttpd\n    port = 5\n",
+		"Text\n\n    [ssl]\n    port = 5 = 6\n",
+		"    ; text\n    [couchdb]\n    max_dbs_open = 7\n",
+		"The key `[chttpd] prot` says\n",
+		"as does `[limits] max_headers = many`\n",
+	} {
+		if len(mistakes(t, handbook.Document{Path: "canary", Text: text})) == 0 {
+			t.Errorf("no mistake is found in %q", text)
+		}
+	}
+}
+
+// key is a key of the configuration in a text: [section] key, with or without a value.
+var key = regexp.MustCompile(`^(\[[a-z_. ]+\]) ([a-z_]+)(?: = (.+))?$`)
+
+// ofSimulator are documents in which a flag without a command is one of couchsim.
+var ofSimulator = regexp.MustCompile(`^(scenarios/.*|docs/simulator.md|DESIGN.md)$`)
+
+// mistakes returns what a document shows and couchrelay has not.
+func mistakes(t *testing.T, d handbook.Document) (list []string) {
+	program := newParser(&commands{}, func(int) {}).Model
+	code := append(d.Blocks(), d.Spans()...)
+	for _, c := range handbook.Commands("couchrelay", code) {
+		if err := handbook.Check(program, c.Args); err != nil {
+			list = append(list, fmt.Sprintf("%s: %v", c.At, err))
+		}
+	}
+	if !ofSimulator.MatchString(d.Path) {
+		list = append(list, handbook.Flags(program, d.Spans())...)
+	}
+	for _, s := range d.Spans() {
+		if m := key.FindStringSubmatch(s.Text); m != nil {
+			c := handbook.Code{At: s.At, Text: m[1] + "\n" + m[2] + " = " + m[3]}
+			list = append(list, wrongKeys(t, c, m[3] == "")...)
+		}
+	}
+	for _, b := range d.Blocks() {
+		if configuration.MatchString(b.Text) {
+			list = append(list, wrongKeys(t, b, false)...)
+		}
+	}
+	return list
+}
+
+// configuration finds blocks that are configurations: their first line which is no comment begins a section.
+var configuration = regexp.MustCompile(`^(?:;.*\n)*\[[a-z]`)
+
+// wrongKeys reads a configuration. Where there are only names of keys, values do not matter.
+func wrongKeys(t *testing.T, c handbook.Code, names bool) []string {
+	file := filepath.Join(t.TempDir(), "couchrelay.ini")
+	if err := os.WriteFile(file, []byte(c.Text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := config.Read(file)
+	if err != nil && (!names || strings.Contains(err.Error(), "no such key")) {
+		return []string{fmt.Sprintf("%s: %v", c.At, err)}
+	}
+	if unknown := append(read.Skipped, read.Ignored...); len(unknown) > 0 {
+		return []string{fmt.Sprintf("%s: means nothing to couchrelay: %v", c.At, unknown)}
+	}
+	return nil
+}
