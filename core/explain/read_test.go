@@ -176,7 +176,10 @@ func TestWaitingJobs(t *testing.T) {
 		return err
 	})
 	b.node(0, 0)
-	b.want(ids[4], "All 0 slots of 1 node are in use", Queued, AllInUse)
+	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, AllInUse)
+	if e.Wait != nil || !e.saysUnknown("estimated_wait_seconds") {
+		t.Errorf("%+v", e)
+	}
 	if got := b.explain("none"); got != nil {
 		t.Errorf("a job that there is not: %+v", got)
 	}

@@ -76,7 +76,7 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: MaxAhead, More: true},
 			Slots: Slots{Nodes: 1}},
 			"The job is ready, and more than 10000 jobs are before it; how long it waits cannot be told. " +
-				"All 0 slots of 1 node are in use."},
+				"No node takes jobs: max_jobs is 0 on 1 node."},
 		{Explanation{Why: []Cause{Queued, NoNode, Crashed}, Position: &Position{Ahead: 2}, Problem: problem},
 			"The job is ready, and 2 jobs are before it; how long it waits cannot be told. No node takes jobs: " +
 				"none that is up has the role replication. It crashed before, last with unauthorized (no); what " +

@@ -73,7 +73,7 @@ func (x *explaining) estimate() {
 		x.unknown(field, "the job does not start when its turn comes, but waits until what stops it ends")
 	case p.More:
 		x.unknown(field, "more ready jobs stand before it than are counted")
-	case x.Slots.Nodes == 0:
+	case x.Slots.MaxJobs == 0:
 		x.unknown(field, "no node takes jobs")
 	case p.Ahead < x.Slots.Free:
 		x.Wait = new(time.Duration)
