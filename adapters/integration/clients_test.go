@@ -61,11 +61,12 @@ func needNode(t *testing.T) {
 // noNode says why scripts cannot run; empty if they can.
 var noNode = func() string {
 	if _, err := exec.LookPath("node"); err != nil {
-		return "SKIPPED: nano, PouchDB and Fauxton, since there is no node"
+		return "SKIPPED: nano, PouchDB, Fauxton and the dashboard, since there is no node"
 	}
 	for _, name := range []string{"nano", "pouchdb", "playwright-core"} {
 		if _, err := os.Stat(filepath.Join("node_modules", name)); err != nil {
-			return "SKIPPED: nano, PouchDB and Fauxton, since node_modules has no " + name + "; `make test` installs it"
+			return "SKIPPED: nano, PouchDB, Fauxton and the dashboard, since node_modules has no " + name +
+				"; `make test` installs it"
 		}
 	}
 	return ""
@@ -145,8 +146,17 @@ func TestFauxton(t *testing.T) {
 	})
 }
 
+// TestDashboard: the service's page for people works in a browser, with good and bad users, nodes and names.
+func TestDashboard(t *testing.T) {
+	needNode(t)
+	if browser == "" {
+		t.Skip(noBrowser)
+	}
+	site{}.script(t, "dashboard.js", "CHROMIUM="+browser, "BINARY="+binary)
+}
+
 const (
-	noBrowser = "SKIPPED: Fauxton, since there is no chromium, and CHROMIUM does not name one"
+	noBrowser = "SKIPPED: the dashboard and Fauxton, since there is no chromium, and CHROMIUM does not name one"
 	noFauxton = "SKIPPED: Fauxton, since COUCHDB_FAUXTON_DOCROOT does not name its files, share/www of a CouchDB"
 )
 

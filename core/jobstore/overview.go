@@ -131,7 +131,7 @@ func (s Lists) Count(f Filter, limit int) (n int, more bool, err error) {
 type Use struct {
 	Account string
 	Shares  int64
-	Jobs    int64   // that are not over
+	Jobs    int64   // that are not over, paused or held
 	Usage   int64   // in microseconds of slots; see schedule.Forgetting. 0 of policies that do not go by it
 	Spent   []Spent // oldest first; intervals without use are left out
 }

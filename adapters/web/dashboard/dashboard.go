@@ -56,7 +56,7 @@ var mediaTypes = map[string]string{
 }
 
 // Serve answers requests for the page and its files, which the parameter file of the route names. All of them are
-// public, and asked for anew each time, so that the parts of two releases never meet.
+// public, and all but the icon are asked for anew each time, so that the parts of two releases never meet.
 func Serve(q *web.Request) error {
 	name := q.Param("file")
 	if name == "" {
@@ -75,6 +75,9 @@ func Serve(q *web.Request) error {
 	h := q.W.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "no-cache")
+	if f.kind == mediaTypes[".svg"] {
+		h.Set("Cache-Control", "max-age=86400") // browsers ask for an icon at each change of the address
+	}
 	if q.Unchanged(f.tag) {
 		return nil
 	}

@@ -4,7 +4,7 @@ const root = new URL('../', document.baseURI)
 
 // Refusal is an answer that is an error, in CouchDB's words.
 export class Refusal extends Error {
-  constructor (status, body) {
+  constructor(status, body) {
     super(body?.reason ?? `the answer has status ${status}`)
     this.status = status
     this.error = body?.error ?? 'unknown'
@@ -18,9 +18,14 @@ export class Silence extends Error {}
 const longest = 20000
 
 // ask sends a request and returns the answer. The signal, if there is one, gives it up.
-export async function ask (method, path, body, signal) {
+export async function ask(method, path, body, signal) {
   const late = AbortSignal.timeout(longest)
-  const options = { method, headers: { accept: 'application/json' }, signal: signal ? AbortSignal.any([signal, late]) : late, cache: 'no-store' }
+  const options = {
+    method,
+    headers: { accept: 'application/json' },
+    signal: signal ? AbortSignal.any([signal, late]) : late,
+    cache: 'no-store'
+  }
   if (body !== undefined) {
     options.headers['content-type'] = 'application/json'
     options.body = JSON.stringify(body)
@@ -47,9 +52,10 @@ export async function ask (method, path, body, signal) {
 export const get = (path, signal) => ask('GET', path, undefined, signal)
 
 // query writes parameters of a request, without those that are empty.
-export function query (parameters) {
+export function query(parameters) {
   const list = new URLSearchParams()
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined && value !== '' && value !== null) list.set(name, value)
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== undefined && value !== '' && value !== null) list.set(name, value)
   const text = list.toString()
   return text ? '?' + text : ''
 }
@@ -61,7 +67,7 @@ export const jobPath = (id, part = '') => `_scheduler/jobs/${encodeURIComponent(
 export const session = { name: null, roles: [], admin: false, monitor: false, known: false }
 
 // readSession asks who the user is, and reports whether it may use the service at all.
-export async function readSession () {
+export async function readSession() {
   let context
   try {
     context = (await get('_session')).userCtx

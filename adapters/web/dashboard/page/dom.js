@@ -5,7 +5,7 @@ const svgNames = 'http://www.w3.org/2000/svg'
 
 // build gives an element its properties and children. Names that begin with "on" are handlers; false, null and
 // undefined leave a property out.
-function build (element, properties, children) {
+function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === false || value === null || value === undefined) continue
     if (name.startsWith('on')) element[name] = value
@@ -25,15 +25,15 @@ export const s = (name, properties, ...children) =>
 const handlers = ['onclick', 'onchange', 'oninput', 'onsubmit', 'onkeydown']
 
 // show makes the children of an element those given. What stays the same is kept, with its focus and selection.
-export function show (parent, ...children) {
+export function show(parent, ...children) {
   const next = document.createElement('div')
   build(next, null, children)
   morphChildren(parent, next)
 }
 
-const keyOf = node => node.nodeType === Node.ELEMENT_NODE ? node.getAttribute('data-key') : null
+const keyOf = node => (node.nodeType === Node.ELEMENT_NODE ? node.getAttribute('data-key') : null)
 
-function morphChildren (parent, next) {
+function morphChildren(parent, next) {
   const keyed = new Map()
   for (const child of parent.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child)
   let at = parent.firstChild
@@ -58,14 +58,15 @@ function morphChildren (parent, next) {
 
 const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b)
 
-function morph (old, next) {
+function morph(old, next) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== next.data) old.data = next.data
     return
   }
   for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name)
   for (const { name, value } of next.attributes) {
-    if (old.getAttribute(name) !== value && !(name === 'open' && old.nodeName === 'DETAILS')) old.setAttribute(name, value)
+    if (old.getAttribute(name) !== value && !(name === 'open' && old.nodeName === 'DETAILS'))
+      old.setAttribute(name, value)
   }
   for (const name of handlers) if (old[name] !== next[name]) old[name] = next[name]
   if (old.nodeName === 'SELECT') morphChildren(old, next)
@@ -76,14 +77,38 @@ function morph (old, next) {
 }
 
 // table makes a table of rows. A column is its title, what a cell has, and a class; key names a row.
-export function table (caption, columns, rows, key, attributes) {
-  return h('div', { class: 'scroll', 'data-key': caption },
-    h('table', attributes,
+export function table(caption, columns, rows, key, attributes) {
+  return h(
+    'div',
+    { class: 'scroll', 'data-key': caption },
+    h(
+      'table',
+      attributes,
       h('caption', { class: 'unseen' }, caption),
-      h('thead', null, h('tr', null, columns.map(c => h('th', { scope: 'col', class: c.class, title: c.hint }, c.title)))),
-      h('tbody', null, rows.map(row => h('tr', { 'data-key': key(row) },
-        columns.map((c, i) => h(i === 0 ? 'th' : 'td', { scope: i === 0 && 'row', class: c.class }, c.cell(row))))))))
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          columns.map(c => h('th', { scope: 'col', class: c.class, title: c.hint }, c.title))
+        )
+      ),
+      h(
+        'tbody',
+        null,
+        rows.map(row =>
+          h(
+            'tr',
+            { 'data-key': key(row) },
+            columns.map((c, i) => h(i === 0 ? 'th' : 'td', { scope: i === 0 && 'row', class: c.class }, c.cell(row)))
+          )
+        )
+      )
+    )
+  )
 }
 
 // empty says that there is nothing, and what to do about it.
-export const empty = (what, advice) => h('div', { class: 'empty', 'data-key': what }, h('p', { class: 'what' }, what), h('p', null, advice))
+export const empty = (what, advice) =>
+  h('div', { class: 'empty', 'data-key': what }, h('p', { class: 'what' }, what), h('p', null, advice))

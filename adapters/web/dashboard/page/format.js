@@ -5,10 +5,10 @@ const numbers = new Intl.NumberFormat('en-US')
 const compactNumbers = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 
 // count writes a whole number with separators.
-export const count = n => n === null || n === undefined ? '–' : numbers.format(n)
+export const count = n => (n === null || n === undefined ? '–' : numbers.format(n))
 
 // compact writes a large number short, with all its digits in the title.
-export function compact (n) {
+export function compact(n) {
   if (n === null || n === undefined) return '–'
   return n < 10000 ? count(n) : h('span', { title: count(n) }, compactNumbers.format(n))
 }
@@ -16,10 +16,15 @@ export function compact (n) {
 // plural writes a number with its noun.
 export const plural = (n, one, many = one + 's') => `${count(n)} ${n === 1 ? one : many}`
 
-const units = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]]
+const units = [
+  ['d', 86400],
+  ['h', 3600],
+  ['min', 60],
+  ['s', 1]
+]
 
 // duration writes seconds in the two largest units: "3 min 12 s".
-export function duration (seconds) {
+export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return '–'
   if (seconds < 0) return '0 s'
   if (seconds < 10 && !Number.isInteger(seconds)) return `${seconds.toFixed(1)} s`
@@ -36,12 +41,24 @@ export function duration (seconds) {
 }
 
 // exactly is a duration with all its seconds in the title.
-export const exactly = seconds => seconds === null || seconds === undefined
-  ? '–'
-  : h('span', { title: `${numbers.format(seconds)} s` }, duration(seconds))
+export const exactly = seconds =>
+  seconds === null || seconds === undefined
+    ? '–'
+    : h('span', { title: `${numbers.format(seconds)} s` }, duration(seconds))
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false })
-const day = new Intl.DateTimeFormat(undefined, { day: '2-digit', month: 'short', hour: '2-digit', minute: '2-digit', hour12: false })
+const clock = new Intl.DateTimeFormat(undefined, {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hour12: false
+})
+const day = new Intl.DateTimeFormat(undefined, {
+  day: '2-digit',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+  hour12: false
+})
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' })
 
 // known reports whether a text is a time that is meant: the service writes 1970 for moments that there were not.
@@ -53,14 +70,14 @@ const utc = date => date.toISOString().replace('T', ' ').replace('.000Z', ' UTC'
 export const local = date => (Math.abs(Date.now() - date) < 86400e3 ? clock : day).format(date)
 
 // moment is a time in the browser's time zone, with UTC in the title.
-export function moment (text) {
+export function moment(text) {
   if (!known(text)) return '–'
   const date = new Date(text)
   return h('time', { datetime: text, title: `${utc(date)} · ${whole.format(date)}` }, local(date))
 }
 
 // ago is how long ago something was, with the time itself in the title.
-export function ago (text, suffix = '') {
+export function ago(text, suffix = '') {
   if (!known(text)) return '–'
   const date = new Date(text)
   const seconds = Math.max(0, Math.round((Date.now() - date) / 1000))
@@ -71,10 +88,28 @@ export function ago (text, suffix = '') {
 export const seconds = text => Date.parse(text) / 1000
 
 const signs = {
-  running: '●', pending: '○', crashing: '▲', paused: '‖', completed: '✓', failed: '✕', error: '▲', initializing: '○',
-  up: '●', maintenance: '‖', draining: '◐', lost: '✕', canceled: '✕', held: '‖', waiting: '○'
+  running: '●',
+  pending: '○',
+  crashing: '▲',
+  paused: '‖',
+  completed: '✓',
+  failed: '✕',
+  error: '▲',
+  initializing: '○',
+  up: '●',
+  maintenance: '‖',
+  draining: '◐',
+  lost: '✕',
+  canceled: '✕',
+  held: '‖',
+  waiting: '○'
 }
 
 // state is a state in colour and in words.
-export const state = name => h('span', { class: `state ${signs[name] ? name : ''}` },
-  h('span', { class: 'sign', 'aria-hidden': 'true' }, signs[name] ?? '·'), name)
+export const state = name =>
+  h(
+    'span',
+    { class: `state ${signs[name] ? name : ''}` },
+    h('span', { class: 'sign', 'aria-hidden': 'true' }, signs[name] ?? '·'),
+    name
+  )

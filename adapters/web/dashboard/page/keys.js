@@ -17,11 +17,33 @@ const known = [
   ['?', 'these keys']
 ]
 
-const help = () => inform('Keys', h('table', { class: 'keys' }, h('tbody', null,
-  known.map(([keys, what]) => h('tr', null, h('th', { scope: 'row' }, keys.split(', ').map((k, i) => [i > 0 && ' ', h('kbd', null, k)])), h('td', null, what))))))
+const help = () =>
+  inform(
+    'Keys',
+    h(
+      'table',
+      { class: 'keys' },
+      h(
+        'tbody',
+        null,
+        known.map(([keys, what]) =>
+          h(
+            'tr',
+            null,
+            h(
+              'th',
+              { scope: 'row' },
+              keys.split(', ').map((k, i) => [i > 0 && ' ', h('kbd', null, k)])
+            ),
+            h('td', null, what)
+          )
+        )
+      )
+    )
+  )
 
 // listen acts on keys from now on.
-export function listen ({ main, nextTheme, up }) {
+export function listen({ main, nextTheme, up }) {
   const rows = () => [...main.querySelectorAll('tbody tr')].map(row => row.querySelector('a, button')).filter(Boolean)
   const step = by => {
     const list = rows()
@@ -40,7 +62,9 @@ export function listen ({ main, nextTheme, up }) {
     ArrowUp: () => step(-1),
     n: () => main.querySelector('[rel=next]')?.click(),
     p: () => main.querySelector('[rel=prev]')?.click(),
-    g: () => { going = Date.now() },
+    g: () => {
+      going = Date.now()
+    },
     t: nextTheme,
     '?': help,
     Escape: up

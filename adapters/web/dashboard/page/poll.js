@@ -7,16 +7,18 @@ const longestPause = 30000
 export class Poller {
   // look is what is done, with a signal that gives it up; every is the pause between two looks, in milliseconds. told
   // hears after each look the error, if any, and how long it is until the next.
-  constructor (look, every, told) {
+  constructor(look, every, told) {
     Object.assign(this, { look, every, told, failures: 0, timer: 0, busy: false, again: false, over: false })
     this.control = new AbortController()
-    this.awake = () => { if (!document.hidden) this.now() }
+    this.awake = () => {
+      if (!document.hidden) this.now()
+    }
     document.addEventListener('visibilitychange', this.awake)
     this.now()
   }
 
   // now looks at once, or once more when the present look is over.
-  async now () {
+  async now() {
     clearTimeout(this.timer)
     if (this.over) return
     if (this.busy) {
@@ -42,7 +44,7 @@ export class Poller {
     if (!document.hidden && !this.over) this.timer = setTimeout(() => this.now(), pause)
   }
 
-  stop () {
+  stop() {
     this.over = true
     clearTimeout(this.timer)
     this.control.abort()

@@ -4,7 +4,7 @@ import { get, session } from './api.js'
 let node = null
 
 // nodeName is the name of the node that answers. Behind [front] only that, and not _local, is this service's.
-export async function nodeName () {
+export async function nodeName() {
   if (!session.admin) return '_local'
   return node ?? (await get('_scheduler/nodes')).answered_by
 }
@@ -13,7 +13,7 @@ let last = { at: 0, tree: null }
 let asking = null
 
 // statsOf reads the tree: once for all that ask at a time, and at most once in two seconds.
-export async function statsOf () {
+export async function statsOf() {
   if (Date.now() - last.at < 2000) return last.tree
   asking ??= (async () => {
     try {
@@ -33,14 +33,14 @@ export async function statsOf () {
 }
 
 // stat is the value at a path of the tree, undefined if there is none.
-export function stat (tree, path) {
+export function stat(tree, path) {
   let at = tree
   for (const name of path.split('/')) at = at?.[name]
   return at?.value
 }
 
 // sum adds up the values below a path of the tree, of one label or of two; of may choose among the labels.
-export function sum (tree, path, of = () => true) {
+export function sum(tree, path, of = () => true) {
   let at = tree
   for (const name of path.split('/')) at = at?.[name]
   const below = (part, labels) => {
@@ -62,7 +62,7 @@ const counters = {
 const longest = 720
 const history = []
 
-function record (tree) {
+function record(tree) {
   const sample = { at: Date.now() }
   for (const [name, read] of Object.entries(counters)) sample[name] = read(tree) ?? 0
   if (history.length > 0 && sample.starts < history.at(-1).starts) history.length = 0 // the node began anew, or is another one
@@ -74,7 +74,7 @@ function record (tree) {
 export const latest = () => history.at(-1)
 
 // rates are how fast a counter grew, in a second, since the page is open: points of time and rate.
-export function rates (name) {
+export function rates(name) {
   const points = []
   for (let i = 1; i < history.length; i++) {
     const [a, b] = [history[i - 1], history[i]]

@@ -3,4 +3,6 @@
 try {
   const chosen = localStorage.getItem('couchrelay-theme')
   if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen
-} catch { /* without storage the system decides */ }
+} catch {
+  /* without storage the system decides */
+}

@@ -4,14 +4,22 @@ import { duration, local } from './format.js'
 
 // after is the state behind an event; others change none.
 const after = {
-  added: 'pending', pending: 'pending', stopped: 'pending', resumed: 'pending', retried: 'pending', waiting: 'pending', started: 'running', crashed: 'crashing', paused: 'paused'
+  added: 'pending',
+  pending: 'pending',
+  stopped: 'pending',
+  resumed: 'pending',
+  retried: 'pending',
+  waiting: 'pending',
+  started: 'running',
+  crashed: 'crashing',
+  paused: 'paused'
 }
 
 const width = 1000
 const height = 34
 
 // spans are the stretches of a history, oldest first, with the state of each and the events at its beginning.
-export function spans (history, state, now) {
+export function spans(history, state, now) {
   const list = []
   for (const e of [...history].reverse()) {
     const at = Date.parse(e.timestamp)
@@ -26,21 +34,58 @@ export function spans (history, state, now) {
   return list
 }
 
-export function timeline (history, state) {
+export function timeline(history, state) {
   const now = Date.now()
   const list = spans(history, state, now)
   if (list.length === 0) return h('p', { class: 'dim' }, 'No events are known.')
   const from = list[0].at
   const all = Math.max(now - from, 1000)
-  const x = t => (t - from) / all * width
-  const bars = list.map(({ at, until, state, event }) => s('rect',
-    { x: x(at).toFixed(1), y: 6, width: Math.max(x(until) - x(at), 1.5).toFixed(1), height: height - 12, class: `span ${state}` },
-    s('title', null, `${event.type} ${local(at)}: ${state} for ${duration((until - at) / 1000)}${event.reason ? '\n' + event.reason : ''}`)))
-  const marks = list.filter(e => e.event.type === 'crashed').map(e => s('path', { d: `M${x(e.at).toFixed(1)} 0l4 6h-8z`, class: 'mark crashing' }))
+  const x = t => ((t - from) / all) * width
+  const bars = list.map(({ at, until, state, event }) =>
+    s(
+      'rect',
+      {
+        x: x(at).toFixed(1),
+        y: 6,
+        width: Math.max(x(until) - x(at), 1.5).toFixed(1),
+        height: height - 12,
+        class: `span ${state}`
+      },
+      s(
+        'title',
+        null,
+        `${event.type} ${local(at)}: ${state} for ${duration((until - at) / 1000)}${event.reason ? '\n' + event.reason : ''}`
+      )
+    )
+  )
+  const marks = list
+    .filter(e => e.event.type === 'crashed')
+    .map(e => s('path', { d: `M${x(e.at).toFixed(1)} 0l4 6h-8z`, class: 'mark crashing' }))
   const sums = {}
   for (const e of list) sums[e.state] = (sums[e.state] ?? 0) + (e.until - e.at) / 1000
-  const words = Object.entries(sums).map(([name, t]) => `${name} ${duration(t)}`).join(', ')
-  return h('figure', { class: 'timeline' },
-    s('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': `History since ${local(from)}: ${words}` }, bars, marks),
-    h('div', { class: 'ends' }, h('span', null, local(from)), h('span', { class: 'dim' }, words), h('span', null, 'now')))
+  const words = Object.entries(sums)
+    .map(([name, t]) => `${name} ${duration(t)}`)
+    .join(', ')
+  return h(
+    'figure',
+    { class: 'timeline' },
+    s(
+      'svg',
+      {
+        viewBox: `0 0 ${width} ${height}`,
+        preserveAspectRatio: 'none',
+        role: 'img',
+        'aria-label': `History since ${local(from)}: ${words}`
+      },
+      bars,
+      marks
+    ),
+    h(
+      'div',
+      { class: 'ends' },
+      h('span', null, local(from)),
+      h('span', { class: 'dim' }, words),
+      h('span', null, 'now')
+    )
+  )
 }
