@@ -48,6 +48,10 @@ type proof struct {
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
 const stalePause = 250 * time.Millisecond
 
+// pollAtMost bounds a long poll. Its server may send heartbeats for ever, and nothing else, if the database is another
+// one by now, or was put back, and has fewer changes: only opening it again tells.
+const pollAtMost = 10 * time.Minute
+
 // maxStale is how often a document is read in vain before the run gives up, and maxMissed how often the last change
 // before the database counts as put back: for a moment a node of a cluster may not have it yet.
 const (
@@ -56,10 +60,21 @@ const (
 )
 
 func (in *inward) deadline() instant.Time {
-	if in.call != nil || in.asking {
+	switch {
+	case in.asking:
 		return instant.Never
+	case in.call != nil:
+		return in.pollEnds()
 	}
 	return max(in.pause, in.run.w.now)
+}
+
+// pollEnds is when the call under way has lasted too long; Never unless it is a long poll.
+func (in *inward) pollEnds() instant.Time {
+	if op, is := in.call.op.(peer.ReadChanges); is && op.Wait {
+		return in.call.sent.Add(pollAtMost)
+	}
+	return instant.Never
 }
 
 func (in *inward) ask(q Request) {
@@ -70,6 +85,11 @@ func (in *inward) ask(q Request) {
 // advance begins the next step, if none is under way.
 func (in *inward) advance() {
 	r := in.run
+	if in.call != nil && in.pollEnds() <= r.w.now {
+		// Reached: a long poll is ended after ten minutes
+		r.w.do(Cancel{r.id, in.call.id})
+		in.call, in.verify = nil, true
+	}
 	switch {
 	case in.call != nil || in.asking || in.pause > r.w.now:
 	case !in.opened, in.verify:

@@ -214,7 +214,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		})
 		return nil
 	}
-	before := old != nil && old.Over == d.Rev && old.Epoch == a.epoch
+	before := old != nil && old.Over == d.Rev
 	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
 		seen := *old
 		seen.Epoch = a.epoch
@@ -240,9 +240,9 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	if before {
 		// Reached: a document is as it was before our state was written over it
-		// Either it was read before that, or the state went with a backup: the server knows.
-		if now.Sent, now.Was = old.State, ""; old.Sent != "" {
-			now.Sent, now.Was = old.Sent, old.State
+		// It was read before that, or the state went with a backup: the server knows.
+		if now.Sent, now.Was = old.Sent, old.State; now.Sent == "" {
+			now.Sent, now.Was = old.State, ""
 		}
 		a.again(d.ID)
 		a.note(d.ID, now, false)
@@ -256,8 +256,8 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	switch {
 	case state == own, state == old.Sent, state == old.Was, kept, own == noState && !over(body):
 		// Reached: a change of the followed database is a write of ours
-		if now.Sent, now.Was = old.Sent, old.Was; state == old.Sent {
-			now.Sent, now.Was = "", ""
+		if state != old.Sent {
+			now.Sent, now.Was = old.Sent, old.Was
 		}
 		if state != own {
 			a.again(d.ID)

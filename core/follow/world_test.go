@@ -253,6 +253,27 @@ func (w *world) settle(d time.Duration) {
 	}
 }
 
+// unfed has the worker work for a while, without the feed's long poll.
+func (k *worker) unfed(d time.Duration) {
+	poll := func(c follow.Call) bool {
+		op, is := c.Op.(peer.ReadChanges)
+		return is && op.Wait
+	}
+	for end := k.w.now.Add(d); k.w.now < end; {
+		for k.w.pass(250 * time.Millisecond); ; {
+			if i := slices.IndexFunc(k.calls, func(c follow.Call) bool { return !poll(c) }); len(k.asks) > 0 {
+				k.act(first)
+			} else if i >= 0 {
+				c := k.calls[i]
+				k.calls = slices.Delete(k.calls, i, i+1)
+				k.carry(c)
+			} else {
+				break
+			}
+		}
+	}
+}
+
 // write writes a document of the followed database as a user does, over its newest revision; no body deletes it.
 func (w *world) write(id, body string) {
 	w.t.Helper()

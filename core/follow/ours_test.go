@@ -1,0 +1,172 @@
+package follow_test
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/peer"
+)
+
+// TestArrivedAfterRetry: a state arrives, its answer is lost, and an operator has the job run again before the feed
+// brings the state. It ends no job, and goes.
+func TestArrivedAfterRetry(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.fail("d")
+	w.loseEdits(1, lost)
+	k.unfed(250 * time.Millisecond)
+	if err := w.retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	k.unfed(250 * time.Millisecond)
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+}
+
+// TestEarlierStateArrived: of two states the first arrived, without an answer, and the second did not. What the feed
+// brings is no edit.
+func TestEarlierStateArrived(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.fail("d")
+	w.loseEdits(1, lost)
+	k.unfed(250 * time.Millisecond)
+	if err := w.retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	w.loseEdits(2, refused)
+	w.complete("d")
+	k.unfed(250 * time.Millisecond)
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// loseEdits has the next n writes of states go wrong.
+func (w *world) loseEdits(n int, how fault) {
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.EditDocs); is && n > 0 {
+			n--
+			return how
+		}
+		return ""
+	}
+}
+
+// TestEditBeforeAnswer: a user edits a document, and the feed brings that, before the answer to the write of its state
+// is noted. The state of the edited document's job is written all the same.
+func TestEditBeforeAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.complete("d")
+	var late []follow.Ask
+	for len(late) == 0 {
+		w.pass(250 * time.Millisecond)
+		k.act(first)
+		for i, a := range k.asks {
+			if _, is := a.Request.(follow.Sent); is {
+				late, k.asks = append(late, a), append(k.asks[:i:i], k.asks[i+1:]...)
+				break
+			}
+		}
+	}
+	w.write("d", other)
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	k.perform(late[0])
+	w.settle(10 * time.Second)
+	w.complete("d")
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+	if target := w.remote("d")["target"]; target != "http://b/y" {
+		t.Errorf("the document copies to %v", target)
+	}
+}
+
+// TestEndlessPoll: a database that was made again has fewer changes than a long poll was asked for, whose server sends
+// heartbeats for ever.
+func TestEndlessPoll(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("c", other)
+	w.start()
+	w.settle(10 * time.Second)
+	w.couch = newCouch("2")
+	w.write("e", other)
+	w.settle(11 * time.Minute)
+	w.expect("e", jobstore.Pending, "")
+	if job, _ := w.job("d"); job != "" {
+		t.Errorf("d has job %q", job)
+	}
+}
+
+// TestAppliedOnce: changes that were applied by an attempt whose answer was lost are not applied again after two states
+// were written over them.
+func TestAppliedOnce(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	var taken []follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
+			taken = append(taken, q)
+		}
+		return false
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	w.fail("d")
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Failed, "failed")
+	if err := w.retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle(10 * time.Second)
+	w.complete("d")
+	w.settle(10 * time.Second)
+	w.do(func(tx kv.Tx) error {
+		_, err := follow.Perform(tx, w.store, taken[0], w.now)
+		return err
+	})
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestRefusedPolls: a server that opens its database and fails all long polls is told of; a poll that something on the
+// way has cut is not.
+func TestRefusedPolls(t *testing.T) {
+	for _, c := range []struct {
+		failure peer.Failure
+		cut     bool
+	}{
+		{peer.Failure{Kind: peer.Broken}, true},
+		{peer.Failure{Kind: peer.TimedOut}, true},
+		{peer.Failure{Kind: peer.Status, Status: 408}, true},
+		{peer.Failure{Kind: peer.Status, Status: 504}, true},
+		{peer.Failure{Kind: peer.Status, Status: 500}, false},
+		{peer.Failure{Kind: peer.Status, Status: 403}, false},
+		{peer.Failure{Kind: peer.Unreachable}, false},
+	} {
+		w := newWorld(t)
+		k := w.start()
+		w.settle(10 * time.Second)
+		for i, call := range k.calls {
+			if op, is := call.Op.(peer.ReadChanges); is && op.Wait {
+				k.calls = append(k.calls[:i:i], k.calls[i+1:]...)
+				k.tell(follow.Reply{Run: call.Run, ID: call.ID, Reply: peer.Reply{Failure: &c.failure}})
+				break
+			}
+		}
+		w.settle(time.Second)
+		if k.noted("follow_failed") == c.cut {
+			t.Errorf("after %+v operators are told %v", c.failure, k.notes)
+		}
+	}
+}
