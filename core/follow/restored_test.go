@@ -34,8 +34,8 @@ func (k *worker) cut() {
 
 // TestRestored: a followed database that is put back to an earlier state is noticed by the next look, also when it has
 // had more changes since than it had lost, and also by a worker that takes over. Documents that the backup has in the
-// revision that is known keep their jobs, and get the states that went; the others do what they say there, and those that
-// it does not have lose their jobs.
+// revision that is known keep their jobs, and get the states that went; the others do what they say there, and those
+// that it does not have lose their jobs.
 func TestRestored(t *testing.T) {
 	for _, c := range []struct {
 		name     string

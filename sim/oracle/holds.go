@@ -18,6 +18,7 @@ type holdRule struct {
 	stored bool
 	since  instant.Time // when it came in force
 	lifted instant.Time // when a user asked last for its end
+	ended  instant.Time // when a user was told of that last
 	// back is since when a user knows that it is lifted, while none asks for it again. looks are the questions
 	// for due jobs that were asked and answered since then.
 	back         instant.Time
@@ -75,10 +76,11 @@ func (k *control) holdAsked(f world.HoldAsked) {
 	}
 }
 
-// holdMade has a hold be in force for certain, unless an end of it for which a user has asked may still come.
+// holdMade has a hold be in force for certain, unless an end of it for which a user has asked may still come, or came
+// meanwhile: of a hold that is there already the answer may say how it was before.
 func (k *control) holdMade(f world.HoldMade) {
 	e, now := k.hold(f.ID), k.w.Now()
-	if e.makes.resolve(f.Asked); e.lifted < f.Asked && !k.doubtful(e.lifts) {
+	if e.makes.resolve(f.Asked); max(e.lifted, e.ended) < f.Asked && !k.doubtful(e.lifts) {
 		if !e.inForce() {
 			e.since = now
 		}
@@ -88,6 +90,7 @@ func (k *control) holdMade(f world.HoldMade) {
 
 func (k *control) holdLifted(f world.HoldLifted) {
 	e, now := k.hold(f.ID), k.w.Now()
+	e.ended = now
 	if e.lifts.resolve(f.Asked); !e.inForce() && e.lifted == f.Asked && !k.doubtful(e.makes) {
 		e.back, e.looks = now, 0
 	}

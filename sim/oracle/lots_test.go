@@ -40,6 +40,19 @@ func TestParkings(t *testing.T) {
 			}
 		}
 	}
+	// overlapping has a user ask for the hold, which is there, while another one ends it.
+	overlapping := func(r *rig) {
+		made(r)
+		r.pass(time.Second)
+		ends := r.now()
+		r.see(world.HoldAsked{ID: id})
+		r.pass(time.Second)
+		asked := r.now()
+		r.see(world.HoldAsked{ID: id, Made: true})
+		r.pass(time.Second)
+		r.see(world.HoldLifted{ID: id, Asked: ends})
+		r.see(world.HoldMade{ID: id, Server: "s2", Asked: asked})
+	}
 	moves := func(q node.Request, from, to *shadow) func(*rig) {
 		return func(r *rig) { r.change(q, from, to) }
 	}
@@ -79,6 +92,7 @@ func TestParkings(t *testing.T) {
 		{"paused under a hold", all(made, moves(nil, parked, inLot("paused", 0, 5))), ""},
 		{"let go as the end may come late", all(lift(false), made, back(0)), ""},
 		{"let go as one end of two may come late", all(made, lift(false), lift(true), made, back(0)), ""},
+		{"let go as the end came meanwhile", all(overlapping, back(0)), ""},
 		{"let go though no end can come any more", all(lift(false), hour, made, back(0)), "S75a"},
 		{"let go under another hold", all(made, moves(node.Promote{}, another, inLot("", 1<<62, 5))), "S75b"},
 		{"back by and by", back(59 * time.Second), ""},

@@ -36,6 +36,9 @@ type Following struct {
 	tenant *Tenant // the mirror
 	// Docs is what users wrote into documents last, by their ids; nil for deleted ones.
 	Docs map[string]*FollowedDoc
+	// restored reports whether the database was put back to a backup. From then on its users write nothing as it
+	// was: a database that has a lost revision again counts as never put back.
+	restored bool
 }
 
 // FollowedDoc is a document as its user wrote it last.

@@ -73,6 +73,8 @@ func (f *followings) edit(one *Following, id string, what int) {
 		f.put(one, id, f.newBody(id), true)
 	case what < 7:
 		f.put(one, id, &FollowedDoc{}, false)
+	case one.restored:
+		f.put(one, id, f.newBody(id), what == 7)
 	case what == 7:
 		f.put(one, id, d, true)
 	default:
@@ -107,6 +109,7 @@ func (f *followings) meet(one *Following, op peer.Op) {
 func (f *followings) remake(one *Following) {
 	f.w.Engine.Logf(one.DB().String(), "deleted")
 	one.server.Delete(one.Name)
+	one.restored = false
 	had := maps.Clone(one.Docs)
 	switch f.site.Int(3) {
 	case 1:
@@ -132,6 +135,7 @@ func (f *followings) restore(one *Following) {
 		f.w.Engine.Logf(db.String(), "restored")
 		db.Restore(backup)
 		db.Sync()
+		one.restored = true
 		for id, now := range one.Docs {
 			is := FollowedDoc{}
 			if had[id] != nil {
@@ -179,7 +183,8 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 	d = &FollowedDoc{Body: d.Body, Valid: d.Valid, Design: d.Design}
 	e := docs.Edit{Document: docs.Document{ID: id, Body: d.Body, Deleted: d.Body == nil}}
 	if e.Deleted {
-		e.Body = []byte("{}")
+		f.n++
+		e.Body = fmt.Appendf(nil, `{"n":%d}`, f.n)
 	}
 	if latest := one.DB().Latest(id); latest != nil && !latest.Deleted {
 		e.Rev = latest.Rev
