@@ -2,13 +2,16 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"couchrelay/adapters/config"
+	"couchrelay/core/explain"
 	"couchrelay/internal/handbook"
 )
 
@@ -45,6 +48,38 @@ func TestHandbookCanaries(t *testing.T) {
 		if len(mistakes(t, handbook.Document{Path: "canary", Text: text})) == 0 {
 			t.Errorf("no mistake is found in %q", text)
 		}
+	}
+}
+
+// TestErrorsOfJobs: the chapter for trouble has all errors of jobs, with their classes and what to do, in these rows.
+func TestErrorsOfJobs(t *testing.T) {
+	rows := map[string]string{}
+	for _, name := range explain.Errors() {
+		c, _ := explain.ClassOf(name)
+		row := fmt.Sprintf("| %s | `%s` | %s |", c.Class, name, c.Advice)
+		first, seen := rows[c.Class+c.Advice]
+		if seen {
+			row = strings.Replace(first, "` |", "`, `"+name+"` |", 1)
+		}
+		rows[c.Class+c.Advice] = row
+	}
+	const path = "../../docs/troubleshoot.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join(slices.Sorted(maps.Values(rows)), "\n") + "\n"
+	_, table, _ := strings.Cut(string(text), "| class | errors | do |\n|---|---|---|\n")
+	had, rest, _ := strings.Cut(table, "\n\n")
+	if had+"\n" == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the errors of jobs are stale; -update writes\n%s", want)
+	}
+	fresh := strings.TrimSuffix(string(text), had+"\n\n"+rest) + want + "\n" + rest
+	if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

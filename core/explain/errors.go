@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -75,6 +76,9 @@ func Classes() (names []string) {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// Errors are the names of all errors that have a class, in alphabetical order.
+func Errors() []string { return slices.Sorted(maps.Keys(errorClasses)) }
 
 // ClassOf tells what an error means; known is false for an error without a class.
 func ClassOf(name string) (c ErrorClass, known bool) {

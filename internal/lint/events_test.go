@@ -56,6 +56,31 @@ var events = rule{
 	},
 }
 
+// idle finds rows of warnings and errors that do not say what to do.
+var idle = regexp.MustCompile(
+	"(?m)^\\| (`[^|]+) \\| [a-z, ]*(?:warning|error)[a-z, ]* \\|[^|]*\\|(?: nothing| as above)? \\|$")
+
+var advice = rule{
+	name: "advice",
+	why:  "a warning or an error is for a person, who wants to know what to do",
+	canaries: []string{
+		eventsTable + ": | `fdb_away`, `fdb_back` | warning, info | a | nothing |\n",
+		eventsTable + ": | `store_ended` | error | a | |\n",
+		eventsTable + ": | `forecast` | info, warning | a | as above |\n",
+	},
+	check: func(s *source) (found []finding) {
+		for _, f := range s.files {
+			if f.path != eventsTable {
+				continue
+			}
+			for _, match := range idle.FindAllStringSubmatch(f.text, -1) {
+				found = append(found, finding{at: f.path, text: "the table does not say what to do about " + match[1]})
+			}
+		}
+		return found
+	},
+}
+
 // row is a line of the table of events: names in backquotes, and their levels.
 var row = regexp.MustCompile("(?m)^\\| ((?:`[^`|]+`(?:, )?)+) \\| (?:info|warning|error)\\b")
 

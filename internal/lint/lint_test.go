@@ -101,7 +101,7 @@ func load(t *testing.T) *source {
 }
 
 var rules = []rule{imports, groups, width, sizes, purity, invariants, packageComments, tools, exclusions, tagSets,
-	events, links}
+	events, advice, links}
 
 func TestRules(t *testing.T) {
 	s := load(t)
