@@ -2,74 +2,17 @@
 // The dashboard in a browser (CHROMIUM), with a service of its own (BINARY), which can be ended and started again.
 // SHOTS, if it is set, is a directory for pictures of the page.
 const assert = require('node:assert/strict')
-const { spawn } = require('node:child_process')
-const fs = require('node:fs')
 const http = require('node:http')
-const net = require('node:net')
-const os = require('node:os')
 const path = require('node:path')
 const { test, before, after } = require('node:test')
-const { setTimeout: pause } = require('node:timers/promises')
 const { chromium } = require('playwright-core')
+const { ask, at: service, begin, end, hostile, jobOf, kill, pause, start, stateOf, until } = require('./dashboard_rig')
 
-const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'couchrelay-dashboard'))
-const hostile = `<img src=x onerror="document.title='run'">`
-let port, box, root, relay, proxy, browser, page
+let proxy, browser, page
 const troubles = [] // what no page should do
 
-const freePort = () =>
-  new Promise(resolve => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address()
-      server.close(() => resolve(port))
-    })
-  })
-
-// until waits for something that comes true.
-async function until(what, holds) {
-  for (const end = Date.now() + 20000; ; await pause(50)) {
-    if (await holds()) return
-    assert.ok(Date.now() < end, `no ${what} in 20 seconds`)
-  }
-}
-
-// start starts the service on its store, and waits for it.
-async function start() {
-  relay = spawn(
-    process.env.BINARY,
-    ['serve', '--config', path.join(dir, 'relay.ini'), '--store', path.join(dir, 'store'), '--port', port, '--sandbox', box, '--name', 'relay1'],
-    { stdio: ['ignore', 'ignore', fs.openSync(path.join(dir, 'log'), 'a')] }
-  )
-  await until('service', () =>
-    fetch(`${root}_up`).then(
-      a => a.ok,
-      () => false
-    )
-  )
-}
-
-// kill ends the service at once.
-const kill = () =>
-  new Promise(resolve => {
-    relay.once('exit', resolve)
-    relay.kill('SIGKILL')
-  })
-
-const as = (name, password) => ({ authorization: 'Basic ' + btoa(`${name}:${password}`), 'content-type': 'application/json' })
-const adm = as('adm', 'pass')
-const eve = as('eve', 'secret')
-
-// ask sends a request past the browser.
-async function ask(method, path, body, headers = adm) {
-  const answer = await fetch(root + path, { method, headers, body: body && JSON.stringify(body) })
-  return answer.json()
-}
-
-const jobOf = async id => (await ask('GET', `_scheduler/docs/_replicator/${encodeURIComponent(id)}`)).job
-const stateOf = async id => (await ask('GET', `_scheduler/docs/_replicator/${encodeURIComponent(id)}`)).state
-
 // open opens the dashboard in a page of its own, without a login.
-async function open(options = {}, address = `${root}_dashboard/`) {
+async function open(options = {}, address = `${service.root}_dashboard/`) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options })
   await context.addInitScript(() => {
     addEventListener('securitypolicyviolation', e => console.error(`POLICY ${e.violatedDirective} ${e.blockedURI}`))
@@ -107,32 +50,16 @@ async function show(fragment, at = page) {
   await at.waitForSelector('main[data-drawn]')
 }
 
+// wake has the page look at once, as one that was hidden does.
+const wake = at => at.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+
 const shoot = async (name, at = page) => process.env.SHOTS && at.screenshot({ path: path.join(process.env.SHOTS, `${name}.png`) })
 const rows = (at = page) => at.locator('main table tbody tr')
 const row = (text, at = page) => at.locator('main tbody tr', { hasText: text }).first()
 const sees = (text, at = page) => at.getByText(text).first().waitFor()
 
 before(async () => {
-  ;[port, box] = [await freePort(), await freePort()]
-  root = `http://127.0.0.1:${port}/`
-  fs.writeFileSync(path.join(dir, 'relay.ini'), '[admins]\nadm = pass\n[replicator]\nendpoint_allow = 127.0.0.0/8\nretries_per_request = 1\n')
-  await start()
-  const sandbox = `http://127.0.0.1:${box}/`
-  for (const database of ['_users', '_replicator']) await ask('PUT', database)
-  await ask('PUT', '_users/org.couchdb.user:eve', { name: 'eve', password: 'secret', roles: [], type: 'user' })
-  await fetch(sandbox + 'source', { method: 'PUT' })
-  await fetch(sandbox + 'source/doc', { method: 'PUT', body: '{}', headers: { 'content-type': 'application/json' } })
-  const replication = target => ({ source: sandbox + 'source', target: sandbox + target, create_target: true, continuous: true })
-  await ask('PUT', '_replicator/runs', replication('copy'))
-  await ask('PUT', `_replicator/${encodeURIComponent(hostile)}`, { ...replication('h'), source: sandbox + 'none%3Cscript%3E' })
-  await ask('PUT', '_replicator/failed', { ...replication('f'), _replication_state: 'failed', _replication_state_reason: hostile })
-  await ask('PUT', '_replicator/doomed', { ...replication('d'), paused: true })
-  await ask('POST', '_replicator/_bulk_docs', {
-    docs: Array.from({ length: 60 }, (_, i) => ({ _id: `page-${String(i).padStart(2, '0')}`, ...replication(`p${i}`), paused: true }))
-  })
-  await ask('POST', '_replicate', replication('eve'), eve)
-  await until('run', async () => (await stateOf('runs')) === 'running')
-  await until('crash', async () => (await stateOf(hostile)) === 'crashing')
+  await begin()
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox'] })
   page = await open()
 })
@@ -140,8 +67,7 @@ before(async () => {
 after(async () => {
   await browser?.close()
   proxy?.close()
-  relay?.kill('SIGKILL')
-  fs.rmSync(dir, { recursive: true, force: true })
+  end()
 })
 
 test('a login that is wrong, and one that is right', async () => {
@@ -276,7 +202,7 @@ test('accounts, nodes, follows', async () => {
 
 test('servers, with a hold that is set and lifted', async () => {
   await show('#/servers')
-  const server = `127.0.0.1:${box}`
+  const server = `127.0.0.1:${service.box}`
   await row(server).getByText('db_not_found').waitFor()
   await page.getByRole('button', { name: `Hold ${server}` }).click()
   await page.getByLabel('Reason').fill('maintenance')
@@ -316,6 +242,7 @@ test('an ordinary user sees its own jobs, and no more', async () => {
   )
   await enter(hers, 'eve', 'secret')
   await hers.context().clearCookies()
+  await wake(hers)
   await sees('log in again', hers)
   await hers.context().close()
 })
@@ -359,7 +286,8 @@ test('by keyboard alone', async () => {
     await at.keyboard.press(key)
     assert.equal(await focused(), names[want], key)
   }
-  await pause(3500) // the rows are drawn again
+  await Promise.all([at.waitForResponse(/_scheduler\/jobs/), wake(at)])
+  await pause(200) // the rows are drawn again
   assert.equal(await focused(), names[0])
   await at.keyboard.press('n')
   await until('the next page', async () => (await at.locator('.range').innerText()).startsWith('26–50'))
@@ -406,7 +334,7 @@ test('never two requests of a kind at once, and none while the page is hidden', 
   })
   await show('#/jobs', at)
   for (let i = 0; i < 8; i++) {
-    await at.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+    await wake(at)
     await pause(200)
   }
   assert.equal(most, 1)
@@ -426,6 +354,60 @@ test('never two requests of a kind at once, and none while the page is hidden', 
   await at.context().close()
 })
 
+test('refused documents, and a node of the fleet that is lost', async () => {
+  const at = await open()
+  const id = await jobOf('runs')
+  const refused = i => ({
+    id: `${hostile}${i}`,
+    rev: '1-a',
+    status: 403,
+    error: 'forbidden',
+    reason: hostile,
+    first: '2026-03-01T10:00:00Z',
+    last: '2026-03-01T10:00:00Z',
+    attempts: 3
+  })
+  await at.route(/_scheduler\/jobs\/[^/]+$/, async route => route.fulfill({ json: { ...(await (await route.fetch()).json()), refused: 2000 } }))
+  await at.route(/\/failures/, route => {
+    const second = route.request().url().includes('cursor=more')
+    route.fulfill({
+      json: {
+        total_rows: 2000,
+        stored: 51,
+        failures: second ? [refused(50)] : Array.from({ length: 50 }, (_, i) => refused(i)),
+        cursor: second ? null : 'more'
+      }
+    })
+  })
+  let lost = false
+  await at.route(/_scheduler\/nodes/, async route => {
+    const answer = await (await route.fetch()).json()
+    const second = { ...answer.nodes[0], name: 'relay2', status: lost ? 'lost' : 'up', last_seen: '2026-03-01T10:00:00Z' }
+    route.fulfill({ json: { ...answer, nodes: [...answer.nodes, second] } })
+  })
+  await enter(at, 'adm', 'pass')
+  await show(`#/job/${encodeURIComponent(id)}`, at)
+  await sees('2,000 refused, 51 listed', at)
+  const listed = at.locator('[data-key=refusals] tbody tr')
+  assert.equal(await listed.count(), 50)
+  await at.getByRole('link', { name: 'Next' }).click()
+  await until('the second page', async () => (await listed.count()) === 1)
+  assert.match(await listed.innerText(), /<img src=x.*50/)
+  await shoot('refused-documents', at)
+  lost = true
+  await pause(1600) // the last answer is old
+  await wake(at)
+  await at
+    .locator('#lost')
+    .getByText(/Node relay2 is lost since/)
+    .waitFor()
+  await at.locator('#lost').getByRole('button', { name: 'Close' }).click()
+  await pause(1600)
+  await Promise.all([at.waitForResponse(/_scheduler\/nodes/), wake(at)])
+  assert.equal(await at.locator('#lost .banner').count(), 0)
+  await at.context().close()
+})
+
 test('below a path of a proxy', async () => {
   const outside = []
   proxy = http.createServer((request, answer) => {
@@ -435,7 +417,7 @@ test('below a path of a proxy', async () => {
       return
     }
     const on = http.request(
-      { port, host: '127.0.0.1', method: request.method, headers: request.headers, path: request.url.slice('/relay'.length) },
+      { port: service.port, host: '127.0.0.1', method: request.method, headers: request.headers, path: request.url.slice('/relay'.length) },
       from => {
         answer.writeHead(from.statusCode, from.headers)
         from.pipe(answer)

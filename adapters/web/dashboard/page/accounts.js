@@ -44,7 +44,7 @@ function entitled(accounts) {
   }))
 }
 
-const percent = n => (n === null ? '–' : `${(n * 100).toFixed(n < 0.1 ? 1 : 0)} %`)
+const percent = n => (n === null ? '–' : `${+(n * 100).toFixed(n < 0.1 ? 1 : 0)} %`)
 const user = 'user:'
 
 // jobsOf leads to the jobs of an account, as far as a filter can say that.
@@ -92,13 +92,10 @@ export const accounts = {
   every: 5000,
   read,
   draw(answer, { place: { parameters } }) {
-    const rows = entitled(answer.accounts)
+    const rows = entitled(answer.accounts).sort((a, b) => b.has - a.has || b.shares - a.shares)
     const times = answer.accounts.flatMap(a => [...(used.get(a.name)?.keys() ?? [])])
     const from = times.length > 0 ? Math.min(...times) : answer.whole
-    const most = [...rows]
-      .sort((a, b) => (b.usage_seconds ?? 0) - (a.usage_seconds ?? 0))
-      .slice(0, 6)
-      .filter(a => used.get(a.name)?.size > 0)
+    const most = rows.filter(a => used.get(a.name)?.size > 0).slice(0, 6)
     const width = Math.max(320, document.getElementById('main').clientWidth - 76)
     if (rows.length === 0)
       return [

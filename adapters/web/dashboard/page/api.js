@@ -51,6 +51,30 @@ export async function ask(method, path, body, signal) {
 
 export const get = (path, signal) => ask('GET', path, undefined, signal)
 
+// answers are those that several views use, by their paths: the last one, and the one that is asked for.
+const answers = new Map()
+
+// shared reads a path once for all that ask at a time, and again only when the last answer is older than fresh, in
+// milliseconds.
+export function shared(path, fresh) {
+  const known = answers.get(path) ?? { at: 0 }
+  answers.set(path, known)
+  if (known.asking) return known.asking
+  if (Date.now() - known.at < fresh) return Promise.resolve(known.value)
+  known.asking = get(path)
+    .then(value => {
+      Object.assign(known, { value, at: Date.now() })
+      return value
+    })
+    .finally(() => {
+      known.asking = null
+    })
+  return known.asking
+}
+
+// forget drops what was shared: another user may not see it.
+export const forget = () => answers.clear()
+
 // query writes parameters of a request, without those that are empty.
 export function query(parameters) {
   const list = new URLSearchParams()

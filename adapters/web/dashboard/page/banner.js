@@ -44,10 +44,42 @@ export function back() {
   since = null
 }
 
+const lostAt = document.getElementById('lost')
+const live = new Map() // nodes that were alive while the page is open, by name, and when they were lost
+const closed = new Set() // names of lost nodes that the user does not want to be told of
+
+// watch looks for nodes that were alive and are lost.
+export function watch(nodes) {
+  for (const { name, status, last_seen: seen } of nodes) {
+    if (status !== 'lost') {
+      live.set(name, null)
+      closed.delete(name)
+    } else if (live.has(name)) live.set(name, seen)
+  }
+  const lost = [...live].filter(([name, seen]) => seen && !closed.has(name))
+  const close = () => {
+    for (const [name] of lost) closed.add(name)
+    show(lostAt)
+  }
+  show(
+    lostAt,
+    lost.length > 0 &&
+      h(
+        'div',
+        { class: 'banner' },
+        lost.map(([name, seen]) =>
+          h('strong', { 'data-key': name }, `Node ${name} is lost since ${local(new Date(seen))}`)
+        ),
+        h('span', null, 'Other nodes take over its jobs, from their last checkpoints.'),
+        h('button', { class: 'quiet counting', 'aria-label': 'Close', onclick: close }, '✕')
+      )
+  )
+}
+
 let fading = 0
 
 // tell says what became of something, for a while.
-export function tell(text, kind = 'good') {
+export function tell(text, kind = 'done') {
   clearTimeout(fading)
   show(
     toldAt,

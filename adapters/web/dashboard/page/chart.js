@@ -68,23 +68,22 @@ export function lines(title, series, { width, height = 170, unit = '', from, to 
       ticks,
       drawn
     ),
-    series.length > 1 &&
-      h(
-        'figcaption',
-        null,
-        series.map((line, i) =>
-          h(
-            'span',
-            { class: 'key' },
-            s(
-              'svg',
-              { width: 26, height: 8, 'aria-hidden': 'true' },
-              s('path', { d: 'M0 4h26', class: `line s${i % kinds}`, 'stroke-dasharray': dashes[i % kinds] })
-            ),
-            line.name
-          )
+    h(
+      'figcaption',
+      null,
+      series.map((line, i) =>
+        h(
+          'span',
+          { class: 'key' },
+          s(
+            'svg',
+            { width: 26, height: 8, 'aria-hidden': 'true' },
+            s('path', { d: 'M0 4h26', class: `line s${i % kinds}`, 'stroke-dasharray': dashes[i % kinds] })
+          ),
+          line.name
         )
       )
+    )
   )
 }
 

@@ -10,7 +10,7 @@ export const count = n => (n === null || n === undefined ? '–' : numbers.forma
 // compact writes a large number short, with all its digits in the title.
 export function compact(n) {
   if (n === null || n === undefined) return '–'
-  return n < 10000 ? count(n) : h('span', { title: count(n) }, compactNumbers.format(n))
+  return n < 1e6 ? count(n) : h('span', { title: count(n) }, compactNumbers.format(n))
 }
 
 // plural writes a number with its noun.
@@ -84,32 +84,37 @@ export function ago(text, suffix = '') {
   return h('time', { datetime: text, title: `${utc(date)} · ${whole.format(date)}` }, duration(seconds) + suffix)
 }
 
-// seconds are those since 1970 of a time.
-export const seconds = text => Date.parse(text) / 1000
-
 const signs = {
   running: '●',
   pending: '○',
   crashing: '▲',
-  paused: '‖',
+  paused: '❙❙',
   completed: '✓',
   failed: '✕',
   error: '▲',
   initializing: '○',
   up: '●',
-  maintenance: '‖',
+  maintenance: '❙❙',
   draining: '◐',
   lost: '✕',
   canceled: '✕',
-  held: '‖',
+  held: '❙❙',
   waiting: '○'
 }
 
-// state is a state in colour and in words.
-export const state = name =>
+// state is a state in colour and in words, which are its name unless others are given.
+export const state = (name, words = name) =>
   h(
     'span',
     { class: `state ${signs[name] ? name : ''}` },
     h('span', { class: 'sign', 'aria-hidden': 'true' }, signs[name] ?? '·'),
-    name
+    words
   )
+
+// marked makes what is between backticks code.
+export const marked = text => text.split('`').map((part, i) => (i % 2 ? h('code', null, part) : part))
+
+const times = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)/
+
+// sentence has the times of a text in the browser's time zone.
+export const sentence = text => text.split(times).map((part, i) => (i % 2 ? moment(part) : marked(part)))

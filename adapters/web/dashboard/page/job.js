@@ -1,10 +1,10 @@
 // One job: why it runs or does not, its history, its numbers, what its target refused, and what can be done to it.
 import { h, table } from './dom.js'
 import { ask, get, jobPath, query, Refusal } from './api.js'
-import { ago, compact, count, exactly, moment, plural, state } from './format.js'
+import { ago, compact, count, exactly, marked, moment, plural, sentence, state } from './format.js'
 import { go, to } from './route.js'
 import { confirm } from './dialog.js'
-import { timeline } from './timeline.js'
+import { after, timeline } from './timeline.js'
 import { nameOf } from './jobs.js'
 
 const over = j => j.state === 'completed' || j.state === 'failed'
@@ -172,7 +172,7 @@ function reasons({ why }) {
     'section',
     { class: 'card why', 'data-key': 'why' },
     h('h2', null, 'Why'),
-    h('p', { class: 'sentence' }, why.sentence),
+    h('p', { class: 'sentence' }, sentence(why.sentence)),
     h(
       'dl',
       null,
@@ -192,7 +192,7 @@ function reasons({ why }) {
           ` · ${plural(why.error.count, 'time')}`
         ]
       ),
-      fact('What to do', why.error?.advice),
+      fact('What to do', why.error?.advice && marked(why.error.advice)),
       fact('Runs again', why.due && [moment(why.due)]),
       fact('Place in the queue', why.position && `${count(why.position)}${why.ahead_bounded ? ' or later' : ''}`),
       fact('Wait, about', why.estimated_wait_seconds !== null && exactly(why.estimated_wait_seconds)),
@@ -260,7 +260,7 @@ function numbersOf({ job }) {
     { class: 'card', 'data-key': 'numbers' },
     h('h2', null, 'Numbers'),
     info?.error
-      ? h('p', { class: 'error' }, info.error)
+      ? h('p', { class: 'dim' }, 'They are told again once the job runs.')
       : info
         ? h(
             'dl',
@@ -276,10 +276,7 @@ function numbersOf({ job }) {
 function events({ job }) {
   const columns = [
     { title: 'When', class: 'num', cell: e => moment(e.timestamp) },
-    {
-      title: 'Event',
-      cell: e => state({ started: 'running', crashed: 'crashing', paused: 'paused' }[e.type] ? e.type : e.type)
-    },
+    { title: 'Event', cell: e => state(after[e.type] ?? 'pending', e.type) },
     { title: 'By', class: 'text', cell: e => e.by ?? '' },
     { title: 'Reason', class: 'text reason', cell: e => e.reason ?? '' }
   ]

@@ -1,6 +1,6 @@
 // The list of jobs: those that are not over, or the documents in any state when completed or failed ones are asked for.
 import { h, table, empty } from './dom.js'
-import { get, query, session, Refusal } from './api.js'
+import { get, query, session, shared, Refusal } from './api.js'
 import { ago, compact, count, plural, state } from './format.js'
 import { go, to } from './route.js'
 import { statsOf, stat } from './stats.js'
@@ -44,13 +44,12 @@ function listPath(p) {
   )
 }
 
-// suggestions are read once in a while: names of errors and nodes.
-const suggestions = { errors: [], nodes: [], read: 0 }
+// suggestions are names of errors and nodes.
+const suggestions = { errors: [], nodes: [] }
 
-async function suggest(signal) {
-  if (!session.admin || Date.now() - suggestions.read < 30000) return
-  suggestions.read = Date.now()
-  const [errors, nodes] = await Promise.all([get('_scheduler/errors', signal), get('_scheduler/nodes', signal)])
+async function suggest() {
+  if (!session.admin) return
+  const [errors, nodes] = await Promise.all([shared('_scheduler/errors', 30000), shared('_scheduler/nodes', 30000)])
   suggestions.errors = errors.errors.map(e => e.error)
   suggestions.nodes = nodes.nodes.map(n => n.name)
 }
@@ -63,7 +62,7 @@ async function read({ parameters }, signal) {
       throw e
     }),
     session.monitor ? statsOf() : null,
-    suggest(signal)
+    suggest()
   ])
   return { ...list, rows: list.jobs ?? list.docs ?? [], stats }
 }
@@ -145,7 +144,7 @@ function fieldFilters(p) {
 }
 
 // short is a URL without what all of them have.
-export const short = url => (url ?? '').replace(/^http:\/\//, '').replace(/\/$/, '')
+const short = url => (url ?? '').replace(/^http:\/\//, '').replace(/\/$/, '')
 
 export const nameOf = j => j.doc_id ?? `request ${(j.id ?? j.job).slice(0, 12)}…`
 
@@ -159,15 +158,13 @@ function progress(j) {
   ]
 }
 
+const pausedBy = ({ by, reason }) => `by ${by ?? 'an unknown user'}${reason ? ': ' + reason : ''}`
+
 // remark is what there is to know beside the state.
 function remark(j) {
   if (j.info?.error) return h('span', { class: 'error', title: j.info.error }, j.info.error)
-  if (j.pause)
-    return h(
-      'span',
-      { title: j.pause.reason },
-      `paused by ${j.pause.by ?? 'the document'}${j.pause.reason ? ': ' + j.pause.reason : ''}`
-    )
+  if (j.pause && !j.pause.at) return 'by its document'
+  if (j.pause) return h('span', { title: j.pause.reason }, pausedBy(j.pause))
   if (j.held_by) return `held by ${j.held_by}`
   if (j.waits_for) return 'waits for another job with the same replication'
   if (j.reset) return 'starts over'

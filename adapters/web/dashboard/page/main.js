@@ -1,9 +1,9 @@
 // The frame of the page: who uses it, which view it shows, whether the node answers.
 import { h, show } from './dom.js'
-import { Refusal, Silence, login, logout, readSession, session } from './api.js'
+import { Refusal, Silence, forget, login, logout, readSession, session } from './api.js'
 import { Poller } from './poll.js'
 import { go, here, to } from './route.js'
-import { away, back, tell } from './banner.js'
+import { away, back, tell, watch } from './banner.js'
 import { listen } from './keys.js'
 import { overview } from './overview.js'
 import { jobs } from './jobs.js'
@@ -12,7 +12,7 @@ import { accounts } from './accounts.js'
 import { servers } from './servers.js'
 import { nodes } from './nodes.js'
 import { follows } from './follows.js'
-import { statsOf } from './stats.js'
+import { nodesOf, statsOf } from './stats.js'
 
 // A view reads what it shows, and draws it: both know nothing of the rest of the page. Views that are for admins say so.
 const views = { overview, jobs, job, accounts, servers, nodes, follows }
@@ -21,6 +21,7 @@ const shown = ['overview', 'jobs', 'accounts', 'servers', 'nodes', 'follows']
 const main = document.getElementById('main')
 let poller = null
 let current = null // the name of the view that is drawn
+let opened = 0 // how many places the user has been to
 
 const themes = ['system', 'light', 'dark']
 const theme = () => document.documentElement.dataset.theme ?? 'system'
@@ -155,6 +156,7 @@ function open() {
   const place = here()
   if (!views[place.name]) return location.replace(to(session.monitor ? 'overview' : 'jobs'))
   const view = views[place.name]
+  opened++
   poller?.stop()
   poller = null
   frame()
@@ -221,7 +223,7 @@ function refuse(view) {
     h(
       'section',
       { class: 'empty' },
-      h('p', { class: 'what' }, `${view.title} are shown to admins of the server only.`),
+      h('p', { class: 'what' }, `“${view.title}” is shown to admins of the server only.`),
       h(
         'p',
         null,
@@ -237,22 +239,23 @@ function refuse(view) {
 const listening = listen({
   main,
   nextTheme,
-  up: () => here().name === 'job' && (history.length > 1 ? history.back() : go('jobs'))
+  up: () => here().name === 'job' && (opened > 1 ? history.back() : go('jobs'))
 })
 
 let remembering = null
 
-// start begins with the session of a user. Statistics are remembered whatever view is open.
+// remember reads what is kept, and watched, whatever view is open.
+async function remember() {
+  await statsOf()
+  if (session.admin) watch((await nodesOf()).nodes)
+}
+
+// start begins with the session of a user.
 function start() {
   main.replaceChildren()
+  forget()
   remembering?.stop()
-  remembering = session.monitor
-    ? new Poller(
-        () => statsOf(),
-        10000,
-        () => {}
-      )
-    : null
+  remembering = session.monitor ? new Poller(remember, 5000, () => {}) : null
   open()
 }
 

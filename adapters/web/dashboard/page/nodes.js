@@ -1,9 +1,9 @@
 // Nodes of the fleet.
 import { h, table, empty } from './dom.js'
-import { get } from './api.js'
 import { ago, count, moment, state } from './format.js'
 import { to } from './route.js'
 import { bar } from './chart.js'
+import { nodesOf } from './stats.js'
 
 function columns(by) {
   return [
@@ -45,19 +45,9 @@ export const nodes = {
   title: 'Nodes',
   admin: true,
   every: 2000,
-  read: (place, signal) => get('_scheduler/nodes', signal),
+  read: nodesOf,
   draw(data) {
-    const lost = data.nodes.filter(n => n.status === 'lost')
     return [
-      lost.length > 0 &&
-        h(
-          'p',
-          { class: 'alarm', role: 'alert', 'data-key': 'lost' },
-          state('lost'),
-          ' ',
-          lost.map(n => n.name).join(', '),
-          ': silent. Jobs that ran there go on on other nodes, from their last checkpoints.'
-        ),
       data.nodes.length > 0
         ? table('Nodes', columns(data.answered_by), data.nodes, n => `${n.name} ${n.start_time}`)
         : empty('No nodes', 'None has joined yet.')

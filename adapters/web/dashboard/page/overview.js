@@ -1,16 +1,16 @@
 // How it goes, all in all.
 import { h, table, empty } from './dom.js'
 import { get, session } from './api.js'
-import { ago, compact, count, duration, plural, state } from './format.js'
+import { ago, compact, count, duration, marked, plural, state } from './format.js'
 import { to } from './route.js'
 import { bar, spark } from './chart.js'
-import { latest, rates, stat, statsOf } from './stats.js'
+import { latest, nodesOf, rates, stat, statsOf } from './stats.js'
 
 async function read(place, signal) {
   const [stats, errors, nodes] = await Promise.all([
     statsOf(),
     session.admin ? get('_scheduler/errors?limit=200', signal) : null,
-    session.admin ? get('_scheduler/nodes', signal) : null
+    session.admin ? nodesOf() : null
   ])
   return { stats, errors, nodes }
 }
@@ -124,7 +124,7 @@ function thisNode(stats, nodes) {
             { 'data-key': name },
             h('th', { scope: 'row' }, title),
             h('td', { class: 'num right' }, points.length > 0 ? write(points.at(-1)[1]) : '–'),
-            h('td', null, spark(title, points)),
+            h('td', null, spark(title, points, 240)),
             h('td', { class: 'num right' }, compact(latest()?.[name]))
           )
         })
@@ -151,7 +151,7 @@ const errorColumns = [
     class: 'num right',
     cell: e => (e.failed ? h('a', { href: listOf(e, 'failed') }, compact(e.failed)) : '0')
   },
-  { title: 'What to do', class: 'text', cell: e => e.advice ?? 'see the reason of one of the jobs' }
+  { title: 'What to do', class: 'text', cell: e => (e.advice ? marked(e.advice) : 'see the reason of one of the jobs') }
 ]
 
 function errorsOf(errors) {
@@ -167,7 +167,7 @@ function errorsOf(errors) {
   )
 }
 
-function nodesOf(nodes) {
+function fleetOf(nodes) {
   if (!nodes) return h('p', { class: 'dim', 'data-key': 'less' }, 'Errors and nodes are shown to admins of the server.')
   const lost = nodes.nodes.filter(n => n.status === 'lost')
   const live = nodes.nodes.filter(n => n.status !== 'lost')
@@ -178,11 +178,11 @@ function nodesOf(nodes) {
     lost.length > 0 &&
       h(
         'p',
-        { class: 'alarm', role: 'alert' },
+        { class: 'alarm' },
         state('lost'),
         ' ',
         lost.map((n, i) => [i > 0 && ', ', `${n.name}, last seen `, ago(n.last_seen, ' ago')]),
-        ': its jobs go on on the other nodes.'
+        ': other nodes take over its jobs.'
       ),
     live.length > 0
       ? h(
@@ -220,7 +220,7 @@ export const overview = {
       slots(stats),
       thisNode(stats, nodes),
       errorsOf(errors),
-      nodesOf(nodes)
+      fleetOf(nodes)
     )
   ]
 }

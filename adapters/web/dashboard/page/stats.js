@@ -1,35 +1,18 @@
 // The statistics of the node that answers, in CouchDB's tree, and how they went while the page is open.
-import { get, session } from './api.js'
+import { session, shared } from './api.js'
 
-let node = null
+// nodesOf are the nodes as _scheduler/nodes has them.
+export const nodesOf = () => shared('_scheduler/nodes', 1500)
 
-// nodeName is the name of the node that answers. Behind [front] only that, and not _local, is this service's.
-export async function nodeName() {
-  if (!session.admin) return '_local'
-  return node ?? (await get('_scheduler/nodes')).answered_by
-}
+let recorded = null
 
-let last = { at: 0, tree: null }
-let asking = null
-
-// statsOf reads the tree: once for all that ask at a time, and at most once in two seconds.
+// statsOf reads the tree of the node that answers. Behind [front] only its own name, and not _local, is this service's.
 export async function statsOf() {
-  if (Date.now() - last.at < 2000) return last.tree
-  asking ??= (async () => {
-    try {
-      node = await nodeName()
-      const tree = await get(`_node/${encodeURIComponent(node)}/_stats`)
-      last = { at: Date.now(), tree }
-      record(tree)
-      return tree
-    } catch (e) {
-      node = null
-      throw e
-    } finally {
-      asking = null
-    }
-  })()
-  return asking
+  const node = session.admin ? (await nodesOf()).answered_by : '_local'
+  const tree = await shared(`_node/${encodeURIComponent(node)}/_stats`, 2000)
+  if (tree !== recorded) record(tree)
+  recorded = tree
+  return tree
 }
 
 // stat is the value at a path of the tree, undefined if there is none.
@@ -40,7 +23,7 @@ export function stat(tree, path) {
 }
 
 // sum adds up the values below a path of the tree, of one label or of two; of may choose among the labels.
-export function sum(tree, path, of = () => true) {
+function sum(tree, path, of = () => true) {
   let at = tree
   for (const name of path.split('/')) at = at?.[name]
   const below = (part, labels) => {

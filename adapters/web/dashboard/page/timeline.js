@@ -1,9 +1,9 @@
 // The history of a job as a picture: one bar, from the oldest event that is known to now, coloured by states.
 import { h, s } from './dom.js'
-import { duration, local } from './format.js'
+import { duration, local, state as stateOf } from './format.js'
 
 // after is the state behind an event; others change none.
-const after = {
+export const after = {
   added: 'pending',
   pending: 'pending',
   stopped: 'pending',
@@ -19,7 +19,7 @@ const width = 1000
 const height = 34
 
 // spans are the stretches of a history, oldest first, with the state of each and the events at its beginning.
-export function spans(history, state, now) {
+function spans(history, state, now) {
   const list = []
   for (const e of [...history].reverse()) {
     const at = Date.parse(e.timestamp)
@@ -60,7 +60,9 @@ export function timeline(history, state) {
   )
   const marks = list
     .filter(e => e.event.type === 'crashed')
-    .map(e => s('path', { d: `M${x(e.at).toFixed(1)} 0l4 6h-8z`, class: 'mark crashing' }))
+    .map(e =>
+      s('path', { d: `M${Math.min(Math.max(x(e.at), 4), width - 4).toFixed(1)} 6l4 -6h-8z`, class: 'mark crashing' })
+    )
   const sums = {}
   for (const e of list) sums[e.state] = (sums[e.state] ?? 0) + (e.until - e.at) / 1000
   const words = Object.entries(sums)
@@ -84,7 +86,11 @@ export function timeline(history, state) {
       'div',
       { class: 'ends' },
       h('span', null, local(from)),
-      h('span', { class: 'dim' }, words),
+      h(
+        'span',
+        { class: 'sums' },
+        Object.entries(sums).map(([name, t]) => h('span', null, stateOf(name), ' ', duration(t)))
+      ),
       h('span', null, 'now')
     )
   )
