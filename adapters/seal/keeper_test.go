@@ -1,6 +1,7 @@
 package seal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/adapters/embedded"
 	"couchrelay/adapters/seal"
@@ -248,6 +250,55 @@ func TestRekey(t *testing.T) {
 		if got := leaks(rows(t, db)); !slices.Equal(got, want) {
 			t.Error("rows cannot be read any more")
 		}
+	}
+}
+
+// TestDropWaits: a key is not dropped while a transaction may still commit that seals with it, nor while the only row
+// that was sealed with it is not rewritten.
+func TestDropWaits(t *testing.T) {
+	h := started(t, open(t, embedded.Options{}), keyFile(t))
+	place := newPlace(t, h.db)
+	h.finish()
+	place.write(`{"_id":"d","source":{"url":"http://a/x","headers":{"X-Key":"s3cr3t"}},"target":"http://b/y"}`, false)
+	for _, row := range rows(t, h.below) { // but one
+		sealed := bytes.HasPrefix(row.Value, []byte("\xffcrs\x01")) && !bytes.Contains(row.Key, []byte("key"))
+		if sealed && h.status().Keys[0].Rows > 1 {
+			place.do(func(tx kv.Tx) error {
+				tx.Clear(row.Key)
+				return nil
+			})
+		}
+	}
+	sealed := h.status().Keys[0].Rows
+	if err := h.Rekey(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	seal.LateCommits = time.Hour
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	dropped, _, err := h.Drop(ctx)
+	cancel()
+	if seal.LateCommits = 0; !errors.Is(err, context.DeadlineExceeded) || len(dropped) > 0 {
+		t.Errorf("dropped %v, %v", dropped, err)
+	}
+	dropped, needed, err := h.Drop(context.Background())
+	if len(dropped) > 0 || len(needed) != 1 || err != nil || sealed != 1 {
+		t.Errorf("with %d rows: dropped %v, needed %v, %v", sealed, dropped, needed, err)
+	}
+}
+
+// TestRegisteredBeforeUse: the store asks for a new key before anything is sealed with it.
+func TestRegisteredBeforeUse(t *testing.T) {
+	below, o := open(t, embedded.Options{}), keyFile(t)
+	h := started(t, below, o)
+	if err := h.Rekey(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Fields(keys(h.file())[1])
+	if err := os.WriteFile(o.File, []byte(old[0]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(t, below, o); !errors.Is(err, seal.ErrUnknownKey) {
+		t.Errorf("a service without the new key: %v", err)
 	}
 }
 

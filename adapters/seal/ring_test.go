@@ -90,10 +90,11 @@ func TestUnknownKey(t *testing.T) {
 }
 
 // TestNonces checks that no two values of a ring, nor of two rings with one key, have salt and count in common, also
-// across the change of a salt.
+// across the change of a salt, which comes before the count is too high; and that the count makes a nonce of its own,
+// which the tag of an empty text tells.
 func TestNonces(t *testing.T) {
 	k := NewKey()
-	seen := map[string]bool{}
+	seen, salts := map[string]bool{}, map[string]bool{}
 	for range 3 {
 		r := ringOf(k)
 		for i := range 100 {
@@ -102,14 +103,18 @@ func TestNonces(t *testing.T) {
 			}
 			stored := r.seal(nil, nil)
 			used := string(stored[len(sealedMark) : len(stored)-tagSize])
-			if seen[used] {
+			tag := string(stored[len(stored)-tagSize:])
+			if seen[used] || seen[tag] {
 				t.Fatal("a nonce comes twice")
 			}
-			seen[used] = true
+			seen[used], seen[tag], salts[used[:len(used)-countSize]] = true, true, true
 			if _, err := r.open(nil, stored); err != nil {
 				t.Fatal(err)
 			}
 		}
+	}
+	if len(salts) != 6 {
+		t.Errorf("three rings, each of which came to the last count once, had %d salts", len(salts))
 	}
 }
 

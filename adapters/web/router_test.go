@@ -82,6 +82,18 @@ func TestRouter(t *testing.T) {
 	}
 }
 
+// TestGuardComesFirst: a client that the guard refuses does not learn which paths there are.
+func TestGuardComesFirst(t *testing.T) {
+	guard := func(*Request) error { return Unauthorized("guarded") }
+	r := NewRouter(guard, []Route{{Method: "GET", Path: "/_up", Handler: told()}})
+	for _, path := range []string{"/_up", "/nothing"} {
+		w := httptest.NewRecorder()
+		if r.ServeHTTP(w, httptest.NewRequest("GET", path, nil)); w.Code != http.StatusUnauthorized {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
+
 // TestRouterWithoutPath: what no route takes is not found.
 func TestRouterWithoutPath(t *testing.T) {
 	w := httptest.NewRecorder()

@@ -43,6 +43,7 @@ func TestPolicy(t *testing.T) {
 		// The machine itself, its links, and what stands for them.
 		{"", "", user, "127.0.0.1", "", 80, "no connection to 127.0.0.1: jobs of users"},
 		{"", "", user, "127.200.3.4", "", 80, "kept away from loopback"},
+		{"", "", user, "127.0.0.1.", "", 80, "kept away from loopback"},
 		{"", "", user, "localhost", "127.0.0.1", 80, "no connection to localhost (127.0.0.1): jobs of users"},
 		{"", "", user, "localhost", "::1", 80, "kept away"},
 		{"", "", user, "::1", "", 80, "kept away"},

@@ -42,5 +42,11 @@ func TestBehindProxies(t *testing.T) {
 		if secure != (c.peer != "192.0.2.1:9") {
 			t.Errorf("%s: over TLS is %v", c.peer, secure)
 		}
+		r.TLS = nil
+		r.RemoteAddr = c.peer
+		r.Header.Set("X-Forwarded-Proto", "http")
+		if h.ServeHTTP(httptest.NewRecorder(), r); secure {
+			t.Errorf("%s: plain HTTP counts as TLS", c.peer)
+		}
 	}
 }

@@ -86,11 +86,14 @@ func TestHeaders(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintln(w, r.Method, r.Host, r.Header["Authorization"], r.Header["Cookie"],
-			r.Header["X-Forwarded-Host"], r.Header["Accept-Encoding"], string(body))
+			r.Header["X-Forwarded-Host"], r.Header["X-Forwarded-For"], r.Header["Accept-Encoding"],
+			string(body))
 	}, "")
-	r := s.Ask("COPY /db/doc {}", "Authorization", "Basic eDp5", "Cookie", "AuthSession=old")
+	r := s.Ask("COPY /db/doc {}", "Authorization", "Basic eDp5", "Cookie", "AuthSession=old",
+		"X-Forwarded-For", "192.0.2.7")
 	host := strings.TrimPrefix(s.URL, "http://")
-	want := fmt.Sprintf("COPY %s [Basic eDp5] [AuthSession=old] [%s] [identity] {}\n", host, host)
+	want := fmt.Sprintf("COPY %s [Basic eDp5] [AuthSession=old] [%s] [192.0.2.7, 127.0.0.1] [identity] {}\n",
+		host, host)
 	if got := read(t, r); got != want || r.StatusCode != http.StatusTeapot {
 		t.Errorf("%d %s, want %s", r.StatusCode, got, want)
 	}
