@@ -38,7 +38,7 @@ type remote struct {
 	Server      string        `help:"${remote_server}" default:"${server}" env:"COUCHRELAY_SERVER" placeholder:"URL"`
 	Credentials string        `help:"File with USER:PASSWORD; ${credentials}" placeholder:"FILE" complete:"file"`
 	Timeout     time.Duration `help:"${remote_timeout}" default:"30s" placeholder:"TIME"`
-	JSON        bool          `name:"json" help:"Print the service's answer as it is, one JSON value."`
+	JSON        bool          `name:"json" help:"${json}"`
 }
 
 // maxAnswer bounds what is read of an answer.

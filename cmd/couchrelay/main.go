@@ -35,6 +35,7 @@ type commands struct {
 
 // serviceCommands are the subcommands that ask a running service.
 type serviceCommands struct {
+	Top      topCommand      `cmd:"" group:"A running service:" set:"json=${json_top}" help:"${top}"`
 	Jobs     jobsCommand     `cmd:"" group:"A running service:" help:"List jobs: replications that are not over."`
 	Docs     docsCommand     `cmd:"" group:"A running service:" help:"List replication documents, or show one."`
 	Job      jobCommand      `cmd:"" group:"A running service:" help:"Show a job with its history."`

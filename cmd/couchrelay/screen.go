@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
+	"couchrelay/adapters/terminal"
 	"couchrelay/core/ejson"
 )
 
@@ -216,13 +216,13 @@ func (s *screen) fields(object ejson.Value) {
 		longest = max(longest, utf8.RuneCountInString(name))
 	}
 	for i, name := range names {
-		s.line("%-*s  %s", longest, clean(name), s.wrapped(values[i], longest+gap))
+		s.line("%-*s  %s", longest, terminal.Clean(name), s.wrapped(values[i], longest+gap))
 	}
 	for _, l := range lists {
-		s.line("\n%s:", clean(l.Name))
+		s.line("\n%s:", terminal.Clean(l.Name))
 		var columns []column
 		for _, name := range membersOf(l.Value) {
-			c := column{title: clean(name)}
+			c := column{title: terminal.Clean(name)}
 			for _, e := range l.Value.Elems {
 				v, _ := e.Get(name)
 				c.cells = append(c.cells, plain(v))
@@ -268,7 +268,7 @@ func plain(v ejson.Value) string {
 	case 0, ejson.Null:
 		return ""
 	case ejson.String:
-		return clean(v.Text)
+		return terminal.Clean(v.Text)
 	case ejson.Array:
 		list := make([]string, len(v.Elems))
 		for i, e := range v.Elems {
@@ -276,18 +276,5 @@ func plain(v ejson.Value) string {
 		}
 		return strings.Join(list, ", ")
 	}
-	return clean(string(v.Append(nil)))
-}
-
-// clean replaces what would move the cursor or change colours: texts of servers and documents come here.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		if !unicode.IsPrint(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
+	return terminal.Clean(string(v.Append(nil)))
 }

@@ -1,6 +1,12 @@
 package main
 
-import "github.com/alecthomas/kong"
+import (
+	"strings"
+
+	"couchrelay/adapters/top"
+
+	"github.com/alecthomas/kong"
+)
 
 // sentences are what the help says of flags and arguments, where that is too long for their fields.
 var sentences = kong.Vars{
@@ -19,6 +25,8 @@ var sentences = kong.Vars{
 	"docs_database":        "The replicator database, or * for all.",
 	"filter":               "Only what this filter function of the source lets pass: DDOC/NAME, or a built-in one.",
 	"filters_state":        "Only jobs in these states, such as crashing,paused.",
+	"json":                 "Print the service's answer as it is, one JSON value.",
+	"json_top":             "Print an object a line for each interval, until interrupted.",
 	"man_command":          "A command, or couchrelay.ini; else all of couchrelay.",
 	"man_directory":        "Write all pages into man1 and man5 of this directory.",
 	"move_couch_db":        "URL of the CouchDB with an admin; the password may be in COUCHDB_PASSWORD.",
@@ -41,6 +49,10 @@ var sentences = kong.Vars{
 	"serve_sandbox":       "Serve databases in memory on this TCP port too, to try things with.",
 	"serve_store":         "Where jobs are kept: a directory, or fdb:CLUSTERFILE for a FoundationDB cluster.",
 	"storecommands_check": "Check that all rows of the store fit together, and repair it.",
+	"top":                 "Show jobs, nodes and rates, live.",
+	"top_interval":        "The time between two looks at the service, from 500ms to 1h.",
+	"top_sort":            "The column by which the jobs of a page are sorted.",
+	"top_sorts":           strings.Join(top.Sorts, ","),
 	"verify_replication": "Compare what this replication document copies, instead of SOURCE and TARGET; - is " +
 		"standard input.",
 }

@@ -18,15 +18,20 @@ type page struct {
 	Cursor string `help:"Go on where an earlier list ended; its last line has the cursor." placeholder:"CURSOR"`
 }
 
-// filters are the flags that choose jobs.
-type filters struct {
-	page
+// choice are the flags that choose jobs.
+type choice struct {
 	State      []string `help:"${filters_state}" placeholder:"STATE" complete:"state"`
 	ServerHost string   `help:"Only jobs that touch this server." placeholder:"HOST[:PORT]"`
 	User       string   `help:"Only jobs of this user." placeholder:"NAME"`
 	Error      string   `help:"Only jobs with this error, such as db_not_found." placeholder:"ERROR"`
 	Node       string   `help:"Only jobs that this node runs." placeholder:"NAME"`
-	Descending bool     `help:"List the last ones first."`
+}
+
+// filters are the flags of a list of jobs.
+type filters struct {
+	page
+	choice
+	Descending bool `help:"List the last ones first."`
 }
 
 // query is the query that a list is asked for with.

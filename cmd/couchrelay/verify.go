@@ -16,6 +16,7 @@ import (
 
 	"couchrelay/adapters/couch"
 	"couchrelay/adapters/loop"
+	"couchrelay/adapters/terminal"
 	"couchrelay/adapters/verify"
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -128,7 +129,7 @@ func (c *verifyCommand) tell(w io.Writer, d verify.Difference) (err error) {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(d)
 	}
-	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, clean(d.ID), strings.Join(d.Revs, " "))
+	_, err = fmt.Fprintf(w, "%-16s %s  %s\n", d.Kind, terminal.Clean(d.ID), strings.Join(d.Revs, " "))
 	return err
 }
 
