@@ -28,10 +28,35 @@ func TestHandbook(t *testing.T) {
 	}
 }
 
+// advised finds the commands of an alert's description.
+var advised = regexp.MustCompile("(?:[Ss]ee|and) couchrelay ([a-z]+(?: '[*]'| --[a-z-]+ [a-z_]+| JOB)*)")
+
+// TestAlerts: the commands that alerts advise are there.
+func TestAlerts(t *testing.T) {
+	text, err := os.ReadFile("../../ops/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	n := 0
+	for _, m := range advised.FindAllStringSubmatch(string(text), -1) {
+		n++
+		fmt.Fprintln(&code, "    couchrelay", m[1])
+	}
+	if n < 5 {
+		t.Errorf("there are %d commands in %q", n, code.String())
+	}
+	d := handbook.Document{Path: "ops/alerts.yml", Text: code.String()}
+	for _, mistake := range mistakes(t, d) {
+		t.Error(mistake)
+	}
+}
+
 // TestHandbookCanaries: TestHandbook finds mistakes.
 func TestHandbookCanaries(t *testing.T) {
 	for _, text := range []string{
 		"    couchrelay jbos\n",
+		"    couchrelay jobs --state crashing,failed\n",
 		"    sudo -u couchrelay couchrelay serve \\\n      --stroe data\n",
 		"    zstdcat a | bin/couchrelay restore - --into data\n",
 		"See `couchrelay\nhold drop ID`.\n",
@@ -86,6 +111,9 @@ func TestErrorsOfJobs(t *testing.T) {
 // key is a key of the configuration in a text: [section] key, with or without a value.
 var key = regexp.MustCompile(`^(\[[a-z_. ]+\]) ([a-z_]+)(?: = (.+))?$`)
 
+// over finds lists of jobs in a state that no job has.
+var over = regexp.MustCompile(`^jobs .*--state[ =]\S*(completed|failed)`)
+
 // ofSimulator are documents in which a flag without a command is one of couchsim.
 var ofSimulator = regexp.MustCompile(`^(scenarios/.*|docs/simulator.md|DESIGN.md)$`)
 
@@ -96,6 +124,9 @@ func mistakes(t *testing.T, d handbook.Document) (list []string) {
 	for _, c := range handbook.Commands("couchrelay", code) {
 		if err := handbook.Check(program, c.Args); err != nil {
 			list = append(list, fmt.Sprintf("%s: %v", c.At, err))
+		}
+		if over.MatchString(strings.Join(c.Args, " ")) {
+			list = append(list, c.At+": jobs that are over are not in the list of jobs, but in that of documents")
 		}
 	}
 	if !ofSimulator.MatchString(d.Path) {
