@@ -30,6 +30,21 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"one two  three", 7, "one two|three"}, {"one", 2, "on|e"}, {"", 5, ""}, {"漢字漢 字", 4, "漢字|漢|字"},
+		{"漢字", 1, "漢|字"}, {"a bcdefg", 3, "a|bcd|efg"},
+	} {
+		if got := strings.Join(Wrap(c.text, c.width), "|"); got != c.want {
+			t.Errorf("%q in %d: %q", c.text, c.width, got)
+		}
+	}
+}
+
 func TestLines(t *testing.T) {
 	line := Line{{"red", Red}, {" plain ", Plain}, {"漢字", Bold}}
 	for width, want := range map[int]string{

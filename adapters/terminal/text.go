@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 )
@@ -46,4 +47,31 @@ func Fit(text string, width int) string {
 		text = Head(text, width-1) + "…"
 	}
 	return text + strings.Repeat(" ", width-Width(text))
+}
+
+// Wrap breaks a text at blanks into lines that take no more than width columns, and words that take more anywhere.
+func Wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && Width(line+" "+word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for Width(word) > width {
+			head := Head(word, width)
+			if head == "" { // a wide character in a narrow column
+				_, n := utf8.DecodeRuneInString(word)
+				head = word[:n]
+			}
+			lines, word = append(lines, head), word[len(head):]
+		}
+		line = word
+	}
+	if line != "" || len(lines) == 0 {
+		lines = append(lines, line)
+	}
+	return lines
 }

@@ -3,7 +3,6 @@ package top
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"couchrelay/adapters/terminal"
 )
@@ -91,29 +90,13 @@ func (e *explained) facts() (list [][2]string) {
 	return list
 }
 
-// wrapped breaks a text into lines that are no wider than width, at blanks where there are some.
+// wrapped breaks a text into lines that are no wider than width, if that is bounded.
 func wrapped(text string, width int, style terminal.Style) (lines []terminal.Line) {
 	if width <= 0 {
 		return []terminal.Line{terminal.Text(text, style)}
 	}
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && terminal.Width(line+" "+word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, terminal.Text(line, style))
-		}
-		for terminal.Width(word) > width {
-			head := terminal.Head(word, width)
-			if head == "" { // a wide character in a narrow column
-				_, n := utf8.DecodeRuneInString(word)
-				head = word[:n]
-			}
-			lines, word = append(lines, terminal.Text(head, style)), word[len(head):]
-		}
-		line = word
+	for _, line := range terminal.Wrap(text, width) {
+		lines = append(lines, terminal.Text(line, style))
 	}
-	return append(lines, terminal.Text(line, style))
+	return lines
 }

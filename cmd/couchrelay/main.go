@@ -25,8 +25,8 @@ type commands struct {
 	serviceCommands
 	storeCommands
 
-	Import importCommand `cmd:"" group:"Moving in:" help:"Take the replications of a CouchDB over."`
-	Export exportCommand `cmd:"" group:"Moving in:" help:"Give replications back to a CouchDB."`
+	Import importCommand `cmd:"" set:"json=${json_none}" group:"Moving in:" help:"${import}"`
+	Export exportCommand `cmd:"" set:"json=${json_none}" group:"Moving in:" help:"Give replications back to a CouchDB."`
 
 	Completion completionCommand `cmd:"" group:"This program:" help:"${commands_completion}"`
 	Man        manCommand        `cmd:"" group:"This program:" help:"Print a manual page."`
@@ -54,9 +54,9 @@ type serviceCommands struct {
 
 // storeCommands are those that look after the store.
 type storeCommands struct {
-	Check checkCommand `cmd:"" group:"The store:" help:"${storecommands_check}"`
+	Check checkCommand `cmd:"" set:"json=${json_check}" group:"The store:" help:"${storecommands_check}"`
 
-	Backup  backupCommand  `cmd:"" group:"The store:" help:"Write a backup of the embedded store."`
+	Backup  backupCommand  `cmd:"" set:"json=${json_backup}" group:"The store:" help:"${backup}"`
 	Restore restoreCommand `cmd:"" group:"The store:" help:"Make an embedded store of a backup."`
 }
 

@@ -153,6 +153,8 @@ var environment = []manual.Entry{
 		Of: []string{"serve", "config"}},
 	{Name: "COUCHRELAY_SECRET_NAME", Says: "The secret NAME of replications, where [secrets] directory has none.",
 		Of: []string{"serve"}},
+	{Name: "NO_COLOR", Says: "Not empty: top shows no colours.", Of: []string{"top"}},
+	{Name: "TERM", Says: "With dumb, or empty, top prints one picture and ends.", Of: []string{"top"}},
 	{Name: "SOURCE_DATE_EPOCH", Says: "The date of manual pages, in seconds since 1970; else they have today's.",
 		Of: []string{"man"}},
 }

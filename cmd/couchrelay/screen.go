@@ -38,11 +38,11 @@ type column struct {
 // measure finds how wide a column must be for all its cells, and how narrow it may become.
 func (c *column) measure() {
 	isText := false
-	c.width = utf8.RuneCountInString(c.title)
+	c.width = terminal.Width(c.title)
 	for _, cell := range c.cells {
 		_, err := time.Parse(time.RFC3339, cell)
 		isText = isText || cell != "" && err != nil
-		c.width = max(c.width, utf8.RuneCountInString(cell))
+		c.width = max(c.width, terminal.Width(cell))
 	}
 	c.least = c.width
 	if isText && !c.whole {
@@ -73,7 +73,7 @@ func (s *screen) table(columns []column, fitted func(cell string, width int) []s
 				if n >= len(lines) {
 					lines = make([]string, n+1)
 				}
-				line += fmt.Sprintf("%-*s", c.width+gap, lines[n])
+				line += padded(lines[n], c.width+gap)
 			}
 			s.line("%s", strings.TrimRight(line, " "))
 		}
@@ -124,40 +124,29 @@ func (s *screen) lacking(columns []column, width func(column) int) int {
 	return sum - s.width
 }
 
+// padded is a text with blanks behind it, so that it takes width columns, or more.
+func padded(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-terminal.Width(text)))
+}
+
 // cut leaves out the middle of a word that is longer than width, and the end of a sentence.
 func cut(text string, width int) []string {
-	runes := []rune(text)
-	if len(runes) <= width {
+	if terminal.Width(text) <= width {
 		return []string{text}
 	}
 	if width < 2 {
 		return []string{"…"}
 	}
-	head := width / 2
 	if strings.Contains(text, " ") {
-		head = width - 1
+		return []string{terminal.Head(text, width-1) + "…"}
 	}
-	return []string{string(runes[:head]) + "…" + string(runes[len(runes)-(width-head-1):])}
-}
-
-// broken breaks a text at blanks into lines that are no longer than width, and words that are longer anywhere.
-func broken(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line+" "+word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		runes := []rune(word)
-		for len(runes) > width {
-			lines, runes = append(lines, string(runes[:width])), runes[width:]
-		}
-		line = string(runes)
+	head := terminal.Head(text, width/2)
+	tail := text[len(head):]
+	for terminal.Width(tail) > width-width/2-1 {
+		_, n := utf8.DecodeRuneInString(tail)
+		tail = tail[n:]
 	}
-	return append(lines, line)
+	return []string{head + "…" + tail}
 }
 
 // list prints the objects of a list as a table. Each spec of a column is its title, unless it is that of a member,
@@ -213,10 +202,10 @@ func (s *screen) fields(object ejson.Value) {
 	collect("", object)
 	longest := 0
 	for _, name := range names {
-		longest = max(longest, utf8.RuneCountInString(name))
+		longest = max(longest, terminal.Width(terminal.Clean(name)))
 	}
 	for i, name := range names {
-		s.line("%-*s  %s", longest, terminal.Clean(name), s.wrapped(values[i], longest+gap))
+		s.line("%s  %s", padded(terminal.Clean(name), longest), s.wrapped(values[i], longest+gap))
 	}
 	for _, l := range lists {
 		s.line("\n%s:", terminal.Clean(l.Name))
@@ -229,7 +218,7 @@ func (s *screen) fields(object ejson.Value) {
 			}
 			columns = append(columns, c)
 		}
-		s.table(columns, broken)
+		s.table(columns, terminal.Wrap)
 	}
 }
 
@@ -239,7 +228,7 @@ func (s *screen) wrapped(text string, column int) string {
 	if s.width == 0 || room < 20 {
 		return text
 	}
-	return strings.Join(broken(text, room), "\n"+strings.Repeat(" ", column))
+	return strings.Join(terminal.Wrap(text, room), "\n"+strings.Repeat(" ", column))
 }
 
 // membersOf are the names of all members of the objects of a list.

@@ -12,6 +12,8 @@ import (
 var sentences = kong.Vars{
 	"terminal_uuid": terminalUUID, "server": "http://127.0.0.1:5980",
 
+	"backup":              "Write a backup of the embedded store.",
+	"import":              "Take the replications of a CouchDB over.",
 	"backup_file":         "The backup, which is replaced once the new one is whole; - for standard output.",
 	"backup_store":        "Open this store itself, instead of asking a service.",
 	"ca_file":             "PEM file of the certificates to trust instead of the system's.",
@@ -26,6 +28,9 @@ var sentences = kong.Vars{
 	"filter":               "Only what this filter function of the source lets pass: DDOC/NAME, or a built-in one.",
 	"filters_state":        "Only jobs in these states, such as crashing,paused.",
 	"json":                 "Print the service's answer as it is, one JSON value.",
+	"json_backup":          "Print how many rows and bytes were written, as a JSON object.",
+	"json_check":           "Print a JSON object for each finding, and one for the summary.",
+	"json_none":            "Refused: there is no answer of the service to print.",
 	"json_top":             "Print an object a line for each interval, until interrupted.",
 	"man_command":          "A command, or couchrelay.ini; else all of couchrelay.",
 	"man_directory":        "Write all pages into man1 and man5 of this directory.",

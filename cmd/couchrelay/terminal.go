@@ -285,7 +285,7 @@ type holdCommand struct {
 func (holdCommand) Help() string {
 	return "A hold keeps all jobs of a replicator database, or all that touch a server, from running; those that run " +
 		"stop with a checkpoint." + examples(
-		"Before and after the maintenance of a server:",
+		"Before the maintenance of a server:",
 		"couchrelay hold add --server-host db1.example.com:5984 --reason upgrade",
 		"Afterwards:", "couchrelay hold lift server:db1.example.com:5984")
 }

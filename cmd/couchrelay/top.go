@@ -62,7 +62,8 @@ func (c *topCommand) Run(w *window) error {
 		return err
 	}
 	m.Take(round.ID, answers, time.Now())
-	onTerminal := w.to == io.Writer(os.Stdout) && w.width > 0 && os.Getenv("TERM") != "dumb"
+	kind := os.Getenv("TERM")
+	onTerminal := w.to == io.Writer(os.Stdout) && w.width > 0 && kind != "dumb" && kind != ""
 	colours := onTerminal && os.Getenv("NO_COLOR") == ""
 	switch {
 	case c.JSON:

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -229,6 +230,37 @@ func TestTopWithoutTerminal(t *testing.T) {
 			t.Errorf("%s: %d %v %s", line, status, err, out)
 		}
 	}
+}
+
+// TestCompletionInBash: keys in a real bash complete what is typed.
+func TestCompletionInBash(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	out, _, err := typed(t, 0, "completion", "bash")
+	if err != nil || os.WriteFile(script, []byte(out), 0o600) != nil {
+		t.Fatal(err)
+	}
+	p := newPTY(t, 200, 24)
+	bash := exec.Command("bash", "--noprofile", "--norc", "-i")
+	bash.Env = append(os.Environ(), "PS1=ready> ", "TERM=xterm", "INPUTRC=/dev/null")
+	bash.Dir = filepath.Dir(script)
+	p.start(bash)
+	p.types("set +o history; bind 'set enable-bracketed-paste off'; . ./script; echo load''ed\n")
+	p.sees("loaded\r\n")
+	for keys, want := range map[string]string{
+		"couchrelay ho\t": "couchrelay hold ", "couchrelay jobs --state=cras\t": "couchrelay jobs --state=crashing ",
+		"couchrelay jobs --state paused,cras\t":       "couchrelay jobs --state paused,crashing ",
+		"couchrelay config replicator/max_chu\t":      "couchrelay config replicator/max_churn ",
+		"couchrelay serve --config=scr\t":             "couchrelay serve --config=script ",
+		"couchrelay pause 'an id' --reas\t":           "couchrelay pause 'an id' --reason ",
+		"couchrelay hold add --server-host h:1 --d\t": "couchrelay hold add --server-host h:1 --database ",
+	} {
+		p.forget()
+		p.types(keys)
+		p.sees(want)
+		p.types("\x15")
+	}
+	p.types("exit\n")
+	_ = bash.Wait()
 }
 
 // TestTopPanic: the terminal is given back before the program dies, also of what another goroutine does.

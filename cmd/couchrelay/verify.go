@@ -46,8 +46,8 @@ func (verifyCommand) Help() string {
 		"by --repair. A document that was changed since the command began counts as changed_meanwhile and not as " +
 		"missing.\n\n" +
 		"With a filter, only what the target lacks is looked for.\n\n" +
-		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 5 there are other differences; " +
-		"1 the comparison failed." + examples(
+		"Exit status: 0 no difference, or only changed_meanwhile and repaired ones; 1 the comparison failed; 2 the " +
+		"command line is wrong; 5 there are other differences." + examples(
 		"Two databases:", "couchrelay verify http://adm:secret@db1:5984/orders http://adm:secret@db2:5984/orders",
 		"What a replication document copies, with its filter; what is missing is copied:",
 		"couchrelay verify --replication nightly-orders.json --repair")
