@@ -102,6 +102,7 @@ export const accounts = {
         empty('No accounts', 'Each replicator database with jobs is one, and each user with requests to _replicate.')
       ]
     return [
+      h('h1', { class: 'unseen' }, 'Accounts'),
       h(
         'section',
         { class: 'card', 'data-key': 'chart' },

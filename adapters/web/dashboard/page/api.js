@@ -45,7 +45,7 @@ export async function ask(method, path, body, signal) {
     throw new Silence(`something else than couchrelay answers here (status ${answer.status})`)
   }
   if (answer.ok) return value
-  if ([500, 502, 503, 504].includes(answer.status)) throw new Silence(value.reason ?? `status ${answer.status}`)
+  if ([502, 503, 504].includes(answer.status)) throw new Silence(value.reason ?? `status ${answer.status}`)
   throw new Refusal(answer.status, value)
 }
 

@@ -39,6 +39,7 @@ export const follows = {
   every: 4000,
   read: (place, signal) => get('_scheduler/follow', signal),
   draw: data => [
+    h('h1', { class: 'unseen' }, 'Followed databases'),
     data.follow.length > 0
       ? table('Followed databases', columns, data.follow, f => f.name)
       : empty('No database is followed', [

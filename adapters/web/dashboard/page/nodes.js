@@ -48,6 +48,7 @@ export const nodes = {
   read: nodesOf,
   draw(data) {
     return [
+      h('h1', { class: 'unseen' }, 'Nodes'),
       data.nodes.length > 0
         ? table('Nodes', columns(data.answered_by), data.nodes, n => `${n.name} ${n.start_time}`)
         : empty('No nodes', 'None has joined yet.')

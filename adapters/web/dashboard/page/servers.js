@@ -185,6 +185,7 @@ export const servers = {
   draw(data, page) {
     const { parameters } = page.place
     return [
+      h('h1', { class: 'unseen' }, 'Servers'),
       holdsOf(data.holds, page),
       data.servers.length > 0
         ? table('Servers', columns(data, page), data.servers, v => v.server)
