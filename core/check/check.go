@@ -63,6 +63,7 @@ const (
 	maxRows   = 256
 	minRows   = 8
 	pageBytes = 2 << 20
+	maxKnown  = 16 * maxRows // rows of a page, and of others that these ask for, which are kept
 )
 
 // New returns a Checker that has seen nothing.
@@ -101,6 +102,9 @@ func (c *Checker) Step(r kv.Reader) (found []Finding, done bool, err error) {
 	for _, pair := range rows {
 		size += len(pair.Key) + len(pair.Value)
 		p.values[string(pair.Key)] = pair.Value
+	}
+	if !c.AtOnce {
+		p.foresee(rows, row)
 	}
 	for _, pair := range rows {
 		p.begin(pair)
@@ -168,6 +172,55 @@ type Page struct {
 	later  []func()
 	found  []Finding
 	seen   evidence // of the row that is judged
+	wanted *wanted  // if not nil, nothing is judged, and what is not known is noted here
+}
+
+// wanted is what rows ask for.
+type wanted struct {
+	keys   [][]byte
+	ranges []kv.Range
+	known  map[string]bool
+}
+
+// foresights is how often a page's rows are asked what they will read: what a row asks for may depend on what it has
+// read.
+const foresights = 3
+
+// foresee reads what a page's rows will ask for in few round trips, instead of one for each. It judges the rows as if
+// all that is not known were not there, and forgets the result.
+func (p *Page) foresee(rows []kv.KeyValue, row func(p *Page, key, value []byte)) {
+	w := &wanted{known: map[string]bool{}}
+	for range foresights {
+		w.keys, w.ranges = nil, nil
+		trial := &Page{Checker: p.Checker, r: p.r, values: p.values, wanted: w}
+		for _, pair := range rows {
+			trial.begin(pair)
+			row(trial, pair.Key, pair.Value)
+		}
+		if len(w.keys)+len(w.ranges) == 0 {
+			return
+		}
+		p.r.Prefetch(w.keys, w.ranges)
+		values, err := p.r.GetAll(w.keys)
+		if err != nil {
+			return // the reads that count meet it, too
+		}
+		for i, key := range w.keys {
+			p.values[string(key)] = values[i]
+		}
+	}
+}
+
+func (w *wanted) key(key []byte) {
+	if !w.known[string(key)] && len(w.known) < maxKnown {
+		w.known[string(key)], w.keys = true, append(w.keys, key)
+	}
+}
+
+func (w *wanted) span(at kv.Range) {
+	if id := string(at.Begin) + "\x00" + string(at.End); !w.known[id] {
+		w.known[id], w.ranges = true, append(w.ranges, at)
+	}
 }
 
 // begin is called before a row is judged.
@@ -193,7 +246,11 @@ func (p *Page) run() {
 func (p *Page) Later(f func()) { p.later = append(p.later, f) }
 
 // Prefetch names rows that will be read.
-func (p *Page) Prefetch(keys [][]byte, ranges []kv.Range) { p.r.Prefetch(keys, ranges) }
+func (p *Page) Prefetch(keys [][]byte, ranges []kv.Range) {
+	if p.wanted == nil {
+		p.r.Prefetch(keys, ranges)
+	}
+}
 
 // Get reads a row as it is stored, nil if there is none.
 func (p *Page) Get(key []byte) []byte {
@@ -206,8 +263,12 @@ func (p *Page) Get(key []byte) []byte {
 // changed.
 func (p *Page) Look(key []byte) []byte {
 	value, known := p.values[string(key)]
-	if !known && p.err == nil {
-		if value, p.err = p.r.Get(key); len(p.values) < 16*maxRows {
+	switch {
+	case known:
+	case p.wanted != nil:
+		p.wanted.key(key)
+	case p.err == nil:
+		if value, p.err = p.r.Get(key); len(p.values) < maxKnown {
 			p.values[string(key)] = value
 		}
 	}
@@ -219,7 +280,10 @@ func (p *Page) Has(key []byte) bool { return p.Get(key) != nil }
 
 // Range reads up to limit rows as they are stored.
 func (p *Page) Range(at kv.Range, limit int) []kv.KeyValue {
-	if p.err != nil {
+	if p.wanted != nil {
+		p.wanted.span(at)
+	}
+	if p.wanted != nil || p.err != nil {
 		return nil
 	}
 	var rows []kv.KeyValue

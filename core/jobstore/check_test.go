@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,19 +15,31 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// findings are what a check of the store finds.
-func (b *bench) findings() (all []check.Finding) {
+// findings are what a check of the store finds. One that reads in pages, with few round trips, finds the same.
+func (b *bench) findings() []check.Finding {
+	b.t.Helper()
+	all, paged := b.check(true, b.db.Present()), b.check(false, b.db.Present())
+	for i := range all {
+		if len(paged) != len(all) || paged[i].What != all[i].What {
+			b.t.Errorf("at once %v is found, in pages %v", all, paged)
+			break
+		}
+	}
+	return all
+}
+
+func (b *bench) check(atOnce bool, r kv.Reader) (all []check.Finding) {
 	b.t.Helper()
 	root := tuple.Subspace(tuple.Pack("test"))
-	c := check.New(check.Options{Root: root, Sections: Sections(root), AtOnce: true})
+	c := check.New(check.Options{Root: root, Sections: Sections(root), AtOnce: atOnce})
 	for done := false; !done; {
-		found, last, err := c.Step(b.db.Present())
+		found, last, err := c.Step(r)
 		if err != nil {
 			b.t.Fatal(err)
 		}
 		all, done = append(all, found...), last
 	}
-	if int64(len(all)) != c.Findings || c.Rows == 0 {
+	if int64(len(all)) != c.Findings+c.Unsure || c.Rows == 0 {
 		b.t.Errorf("the summary is %+v, and there are %d findings", c.Summary, len(all))
 	}
 	return all
@@ -341,5 +354,61 @@ func TestCheckInPages(t *testing.T) {
 	}
 	if c.Findings != 1 || c.Unsure != 1 {
 		t.Errorf("the summary is %+v", c.Summary)
+	}
+}
+
+// travelling is a reader that counts round trips: reads of what has not been read, or named before.
+type travelling struct {
+	kv.Reader
+	here  map[string]bool
+	trips int
+}
+
+func (r *travelling) trip(keys [][]byte, ranges ...kv.Range) {
+	far := false
+	for _, at := range ranges {
+		keys = append(keys, append(append([]byte("range "), at.Begin...), at.End...))
+	}
+	for _, key := range keys {
+		far = far || !r.here[string(key)]
+		r.here[string(key)] = true
+	}
+	if far {
+		r.trips++
+	}
+}
+
+func (r *travelling) Get(key []byte) ([]byte, error) {
+	r.trip([][]byte{key})
+	return r.Reader.Get(key)
+}
+
+func (r *travelling) GetAll(keys [][]byte) ([][]byte, error) {
+	r.trip(slices.Clone(keys))
+	return r.Reader.GetAll(keys)
+}
+
+func (r *travelling) GetRange(at kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	r.trip(nil, at)
+	return r.Reader.GetRange(at, o)
+}
+
+func (r *travelling) Prefetch(keys [][]byte, ranges []kv.Range) {
+	r.trip(slices.Clone(keys), ranges...)
+}
+
+// TestRoundTripsOfCheck: a check in pages takes a few round trips for each page, not some for each row.
+func TestRoundTripsOfCheck(t *testing.T) {
+	b := newFullBench(t)
+	for i := range 60 {
+		b.put(fmt.Sprint("many", i), fmt.Sprintf(`{"source":"http://h/a","target":"http://t/b%d"}`, i), admin)
+	}
+	rows := get(b, func(tx kv.Tx) (int, error) {
+		all, err := tx.GetRange(kv.PrefixRange(tuple.Pack("test")), kv.RangeOptions{})
+		return len(all), err
+	})
+	r := &travelling{b.db.Present(), map[string]bool{}, 0}
+	if found := b.check(false, r); len(found) > 0 || r.trips > rows/10 {
+		t.Errorf("%d rows take %d round trips; found %v", rows, r.trips, found)
 	}
 }
