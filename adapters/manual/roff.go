@@ -66,10 +66,12 @@ func blocks(text string) (list []string) {
 
 func isCode(paragraph string) bool { return strings.HasPrefix(paragraph, " ") }
 
+// unindented is a paragraph without the blanks that its first line begins with.
 func unindented(paragraph string) string {
+	indent := paragraph[:len(paragraph)-len(strings.TrimLeft(paragraph, " "))]
 	lines := strings.Split(paragraph, "\n")
 	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
+		lines[i] = strings.TrimPrefix(lines[i], indent)
 	}
 	return strings.Join(lines, "\n")
 }

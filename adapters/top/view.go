@@ -248,12 +248,8 @@ func helpLines() []terminal.Line {
 	return lines
 }
 
-// help is the page of help.
-const help = `The first lines tell the nodes and jobs of the whole service, and the rates of
-the node that is asked. Of the jobs a page of 100 is read, and sorted; filters
-choose among all of them.
-
-↑ ↓ j k         move, or scroll; as do PageUp, PageDown, Home, End
+// Keys tell what keys do, one or more a line.
+const Keys = `↑ ↓ j k         move, or scroll; as do PageUp, PageDown, Home, End
 < >             the page of 100 before, or behind
 enter           show a job: why it runs or does not, its numbers, its history
 esc             go back to the jobs
@@ -271,7 +267,14 @@ n a v e h f     nodes, accounts, servers, errors, holds, followed databases
 space           freeze the picture, go on
 ctrl-l          ask at once
 ctrl-z          suspend
-q, ctrl-c       quit
+q, ctrl-c       quit`
+
+// help is the page of help.
+const help = `The first lines tell the nodes and jobs of the whole service, and the rates of
+the node that is asked. Of the jobs a page of 100 is read, and sorted; filters
+choose among all of them.
+
+` + Keys + `
 
 ERRORS are the crashes in a job's history, and the documents that its target
 refused. DOCS/S is of the last 15 seconds.`

@@ -32,10 +32,10 @@ const shortestInterval, longestInterval = 500 * time.Millisecond, time.Hour
 
 // Help is kong's.
 func (topCommand) Help() string {
-	return "Shows jobs, nodes and rates of a service, live. The key ? tells the others, by which jobs are sorted, " +
-		"chosen, explained, paused, resumed, retried, reset and canceled. However many jobs there are, a page of 100 " +
-		"is read at a time. A service that goes away may come back. Without a terminal, or on one that is dumb, one " +
-		"picture is printed." + examples(
+	return "Shows jobs, nodes and rates of a service, live. Keys sort, choose, explain, pause, resume, retry, reset " +
+		"and cancel jobs; ? tells them, too. However many jobs there are, a page of 100 is read at a time. A service " +
+		"that goes away may come back. Without a terminal, or on one that is dumb, one picture is printed.\n\n" +
+		"Keys:\n\n    " + strings.ReplaceAll(top.Keys, "\n", "\n    ") + examples(
 		"Look at the service of this machine:", "couchrelay top",
 		"Only what is in trouble at one server, the most errors first:",
 		"couchrelay top --state crashing,paused --server-host db1.example.com --sort errors",
