@@ -133,7 +133,8 @@ func (s control) order(q *web.Request) error {
 
 func noJob(id string) error {
 	return web.NotFound("no job has the id " + id + ", neither its own nor that of its replication: " +
-		"it is over and forgotten, was canceled, or never was")
+		"it is over and forgotten, was canceled, or never was; " +
+		"/_scheduler/docs/DB/DOC has that of a document")
 }
 
 // hold is a hold as GET /_scheduler/holds shows it.

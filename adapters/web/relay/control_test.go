@@ -80,7 +80,8 @@ func TestOrders(t *testing.T) {
 	s.Fails("GET /_replicator/a%2Fb%20c", 404, "not_found", "deleted")
 	s.Fails("POST /_scheduler/jobs/gone/cancel", 404, "not_found",
 		"no job has the id gone, neither its own nor that of its replication: "+
-			"it is over and forgotten, was canceled, or never was")
+			"it is over and forgotten, was canceled, or never was; "+
+			"/_scheduler/docs/DB/DOC has that of a document")
 }
 
 // TestOrdersRefused: the answer to a wrong order names its mistake, and nothing changes.

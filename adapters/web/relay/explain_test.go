@@ -80,5 +80,6 @@ func TestExplain(t *testing.T) {
 	}
 	s.Fails("GET /_scheduler/jobs/gone/explain", 404, "not_found", "no job has the id gone, neither its own nor "+
 		"that of its "+
-		"replication: it is over and forgotten, was canceled, or never was")
+		"replication: it is over and forgotten, was canceled, or never was; "+
+		"/_scheduler/docs/DB/DOC has that of a document")
 }

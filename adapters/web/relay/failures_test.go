@@ -62,7 +62,8 @@ func TestFailures(t *testing.T) {
 		s.Fails("GET "+path+"?"+query, 400, "query_parse_error", reason)
 	}
 	s.Fails("GET /_scheduler/jobs/none/failures", 404, "not_found", "no job has the id none, neither its own nor "+
-		"that of its replication: it is over and forgotten, was canceled, or never was")
+		"that of its replication: it is over and forgotten, was canceled, or never was; "+
+		"/_scheduler/docs/DB/DOC has that of a document")
 }
 
 func do(t *testing.T, db kv.Database, f func(kv.Tx) error) {
