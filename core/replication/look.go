@@ -55,15 +55,16 @@ func (w *watcher) lookWhenDue() {
 
 // lookAtDatabases reads the databases' descriptions and logs. A log alone would not do where the description
 // tells: it may have been written to a database that was made again in between, and what was not made durable
-// may be lost when a server restarts. The description alone would not tell of a backup.
+// may be lost when a server restarts. The description alone would not tell of a backup. A read-only source may have got
+// a log since from another run, which the target's log has to name.
 func (w *watcher) lookAtDatabases() {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
-		logs := w.plan.UseCheckpoints && w.sides[side].logRev != ""
-		if logs {
+		has := w.plan.UseCheckpoints && w.sides[side].logRev != ""
+		if has || side == peer.Source && w.commits.lone.counts {
 			op := peer.GetLocal{Side: side, ID: w.ids.Bases[0]}
 			w.lookBy(op, func(reply peer.Reply) { w.sawLog(op, reply) })
 		}
-		if !logs || known(w.sides[side].start) {
+		if !has || known(w.sides[side].start) {
 			op := peer.Open{Side: side}
 			w.lookBy(op, func(reply peer.Reply) { w.sawDatabase(op, reply) })
 		}
@@ -89,6 +90,10 @@ func (w *watcher) sawLog(op peer.GetLocal, reply peer.Reply) {
 	doc := reply.Result.(peer.Local)
 	log, err := checkpoint.Parse(doc.Body)
 	s := &w.sides[op.Side]
+	if !doc.Found && s.logRev == "" {
+		w.looked()
+		return
+	}
 	if doc.Found && err == nil && log.SessionID != s.log.SessionID && s.wentOn(log) {
 		// Reached: the run before has written a checkpoint since this one began
 		s.log, s.logRev = log, doc.Rev

@@ -199,46 +199,62 @@ func TestSourceBecomesReadOnly(t *testing.T) {
 	}
 }
 
-// TestRunBeforeWritesLogs: the run before writes its last checkpoint on both sides when this one has begun, which then
-// is not allowed to ask the source for a commit. The log that it writes alone counts for the next run even so.
-func TestRunBeforeWritesLogs(t *testing.T) {
-	w := newWorld(t)
-	w.fill(2)
-	w.begin()
-	w.wantEnd(Completed, "")
-	w.plan.Continuous, w.calls = true, nil
-	w.begin()
-	for w.feedStart() == "nowhere" {
-		w.proceed(first)
-	}
+// runBeforeWrites writes the logs of a run before this one, or on the source alone if this one has found none: it writes
+// over the first log of a target that is not in a cluster.
+func (w *world) runBeforeWrites(found bool) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		log := w.logOn(side)
-		before := log.History[0]
-		before.SessionID, log.SessionID = "before", "before"
+		before := checkpoint.Entry{RecordedSeq: `"2-opaque"`}
+		if found {
+			before = log.History[0]
+		} else if side == peer.Target {
+			return
+		}
+		before.SessionID, log.SessionID, log.SourceLastSeq = "before", "before", before.RecordedSeq
 		log.History = append([]checkpoint.Entry{before}, log.History...)
 		doc := w.dbs[side].local["four"]
 		w.dbs[side].local["four"] = localDoc{rev: doc.rev + 1, body: log.Encode(false)}
 	}
-	w.answer = func(c Call) *peer.Failure {
-		refused := status(403)
-		if c.Op == (peer.Commit{Side: peer.Source}) {
-			return &refused
+}
+
+// TestRunBeforeWritesLogs: the run before writes its last checkpoint on both sides when this one has begun, which then
+// is not allowed to ask the source for a commit. The log that it writes alone counts for the next run even so, also if
+// it was the first checkpoint.
+func TestRunBeforeWritesLogs(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		w := newWorld(t)
+		w.fill(2)
+		if found {
+			w.begin()
+			w.wantEnd(Completed, "")
 		}
-		return nil
-	}
-	w.dbs[peer.Source].write("new", "1-a")
-	for end := w.now.Add(time.Hour); w.now < end; {
-		w.proceed(first)
-	}
-	if w.end != nil {
-		t.Fatalf("ended with %+v", w.end)
-	}
-	w.calls = nil
-	w.plan.Continuous = false
-	w.begin()
-	w.wantEnd(Completed, "")
-	if from := w.feedStart(); from != `"3-opaque"` {
-		t.Errorf("the next run began at %s", from)
+		w.plan.Continuous, w.calls = true, nil
+		w.begin()
+		for w.feedStart() == "nowhere" {
+			w.proceed(first)
+		}
+		w.runBeforeWrites(found)
+		w.answer = func(c Call) *peer.Failure {
+			refused := status(403)
+			if c.Op == (peer.Commit{Side: peer.Source}) {
+				return &refused
+			}
+			return nil
+		}
+		w.dbs[peer.Source].write("new", "1-a")
+		for end := w.now.Add(time.Hour); w.now < end; {
+			w.proceed(first)
+		}
+		if w.end != nil {
+			t.Fatalf("ended with %+v", w.end)
+		}
+		w.calls = nil
+		w.plan.Continuous = false
+		w.begin()
+		w.wantEnd(Completed, "")
+		if from := w.feedStart(); from != `"3-opaque"` {
+			t.Errorf("a checkpoint was found: %v, the next run began at %s", found, from)
+		}
 	}
 }
 
