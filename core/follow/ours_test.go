@@ -108,6 +108,32 @@ func TestEndlessPoll(t *testing.T) {
 	}
 }
 
+// TestReadAhead: a document is read in a later revision than its change has, and a backup without that is put back
+// before the feed brings it. The state of its job is written all the same.
+func TestReadAhead(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	var last follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is {
+			last = q
+		}
+		return false
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	ahead := last
+	ahead.From, ahead.Last = last.Since, w.followed().Last
+	ahead.Docs = []follow.Incoming{{Seq: last.Since, ID: "d", Rev: "9-f", Body: []byte(`{"_id":"d","_rev":"9-f",` + one[1:])}}
+	w.do(func(tx kv.Tx) error {
+		_, err := follow.Perform(tx, w.store, ahead, w.now)
+		return err
+	})
+	w.complete("d")
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
 // TestAppliedOnce: changes that were applied by an attempt whose answer was lost are not applied again after two states
 // were written over them.
 func TestAppliedOnce(t *testing.T) {

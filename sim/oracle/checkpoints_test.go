@@ -104,14 +104,8 @@ func TestCheckpoints(t *testing.T) {
 			r.edit(r.db("s1", "a1"), "later")
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
-		{"done, and not covered since another run wrote over its log", func(r *rig) {
-			run := r.run(map[string]any{})
-			run.Identify(logID)
-			r.edit(r.db("s1", "a1"), "later")
-			r.call(run, peer.PutLocal{Side: peer.Target, ID: logID, Body: []byte(`{"session_id":"own"}`)})
-			peers.PutLog(r.db("s2", "b1"), logID, []byte(`{"session_id":"other"}`))
-			r.ends(run, replication.Completed, replication.Info{})
-		}, ""},
+		{"done, and not covered since another run wrote over its log", writtenOver(false), ""},
+		{"done, and not covered though it wrote its log again", writtenOver(true), "S21j"},
 		{"stopped and not covered", func(r *rig) {
 			r.ends(r.run(map[string]any{}), replication.Stopped, replication.Info{})
 		}, ""},
@@ -120,6 +114,22 @@ func TestCheckpoints(t *testing.T) {
 		{"at rest, a log that is ahead", func(r *rig) { rests(r, true) }, "S12"},
 		{"at rest, no log", func(r *rig) { rests(r, false) }, ""},
 	})
+}
+
+// writtenOver has another run write its log over a run's, which then sends its log once more, and ends.
+func writtenOver(again bool) func(*rig) {
+	return func(r *rig) {
+		run := r.run(map[string]any{})
+		run.Identify(logID)
+		r.edit(r.db("s1", "a1"), "later")
+		own := []byte(`{"session_id":"own"}`)
+		r.call(run, peer.PutLocal{Side: peer.Target, ID: logID, Body: own})
+		peers.PutLog(r.db("s2", "b1"), logID, []byte(`{"session_id":"other"}`))
+		if r.call(run, peer.PutLocal{Side: peer.Target, ID: logID, Body: own}); again {
+			peers.PutLog(r.db("s2", "b1"), logID, own)
+		}
+		r.ends(run, replication.Completed, replication.Info{})
+	}
 }
 
 // oneSide has a run write its log to the target only.

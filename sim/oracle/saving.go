@@ -53,7 +53,7 @@ type saving struct {
 	put, there [2]entry
 	whole      entry
 	puts       []peer.Seq
-	// shared is whether another run has written its log over the run's since that was last sent to the target: two
+	// shared is whether another run has written its log over the run's since that was last written to the target: two
 	// jobs whose ids differ in create_target or continuous alone have one log.
 	shared bool
 
@@ -118,7 +118,6 @@ func (s *saving) sends(op peer.PutLocal, logs logs) {
 		s.puts = append(s.puts[max(0, len(s.puts)-3):], at)
 	}
 	s.put[op.Side] = head
-	s.shared = s.shared && op.Side == peer.Source
 }
 
 // begins notes the progress when a checkpoint began: with the question to the source to make its writes
@@ -204,6 +203,7 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 				s.shared = s.shared || f.ID == r.Base()
 				continue
 			}
+			s.shared = s.shared && peer.Side(side) == peer.Source
 			if s.there[side] = s.put[side]; s.there[peer.Source] == s.there[peer.Target] {
 				s.whole = s.there[side]
 			}

@@ -70,13 +70,14 @@ func (t *triedAgain) of(id string) *trials {
 	return t.jobs[id]
 }
 
-// follow forgets what was known of a job when its list begins anew.
+// follow forgets what was known of a job that comes anew, or gets another replication. That a user has asked to try
+// what is listed counts on: if the list is the one before, it remembers that.
 func (t *triedAgain) follow(id string) {
 	s, j := t.shadows[id], t.of(id)
 	if s.header != nil && s.came < t.w.Now() && s.record.BaseID == j.base {
 		return
 	}
-	*j = trials{}
+	*j = trials{asks: j.asks}
 	if s.header == nil {
 		return
 	}

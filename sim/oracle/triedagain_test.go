@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
@@ -51,7 +52,17 @@ func TestTriedAgain(t *testing.T) {
 		r.pass(time.Second)
 		r.see(world.Ordered{Verb: world.Retry, ID: "job", At: r.now()})
 	}
+	// identified has the job's first run tell its replication.
+	identified := func(r *rig) {
+		asks(r)
+		r.pass(time.Second)
+		of := jobstore.Record{State: jobstore.Running}
+		before := aJob(of)
+		of.BaseID = "base"
+		r.change(node.Claim{}, before, aJob(of))
+	}
 	check(t, along(&counterSubject, &verdictSubject, &triedAgainSubject), []case_{
+		{"on request, before its first run was identified", passes(spec.SkipRefused, 1, time.Minute, identified), ""},
 		{"after three quarters of a minute", passes(spec.RetryRefused, 1, 45*time.Second, nothing), ""},
 		{"before that", passes(spec.RetryRefused, 1, 44*time.Second, nothing), "S72a"},
 		{"before that, on request", passes(spec.RetryRefused, 1, 40*time.Second, asks), ""},
