@@ -13,7 +13,7 @@
 //
 //	("jobs", "follow", ...)     package jobs: the queue; the id of a job is the name of its mirror
 //	("follow", job, "doc", id)  a document of the followed database, as it was applied last; see row
-//	("follow", job, "due", id)  a document whose state is to be written back
+//	("follow", job, "due", id)  a document whose state is to be written back, or was and has not come by the feed
 //
 // # Whose write was it
 //

@@ -249,6 +249,9 @@ func (in *inward) fetched(got peer.DocsRead) {
 		}
 		in.stale = 0
 		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
+		if d.Rev != row.Revs[0] {
+			inc.Announced = row.Revs[0]
+		}
 		if d.TooLarge {
 			inc.Refusal = "the document is too large to be read"
 		}

@@ -20,6 +20,8 @@ type Incoming struct {
 	Body    []byte // as the server has it
 	// Refusal, if not empty, says why there is no body.
 	Refusal string
+	// Announced is the revision that the change has, if the document was read in a later one; else empty.
+	Announced string
 }
 
 type (
@@ -219,6 +221,9 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		seen := *old
 		seen.Epoch = a.epoch
 		a.note(d.ID, seen, *old == seen)
+		if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
+			a.arrived(d.ID)
+		}
 		return nil
 	}
 	body, digest, state, err := split(d.Body)
@@ -232,7 +237,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 		m.Refusal, m.Body = fmt.Sprintf("the document has %d bytes, more than %d", len(d.Body), maxBody),
 			ejson.Value{Kind: ejson.Object}
 	}
-	now := row{Rev: d.Rev, Digest: digest, State: state, Epoch: a.epoch}
+	now := row{Rev: d.Rev, Digest: digest, State: state, Epoch: a.epoch, Over: d.Announced}
 	if old == nil || old.Digest != digest {
 		a.write(i, m)
 		a.note(d.ID, now, false)
@@ -267,6 +272,16 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	a.note(d.ID, now, false)
 	return nil
+}
+
+// arrived notes that the feed has brought the state that was written into a document last.
+func (a *applying) arrived(id string) {
+	last := len(a.rows) - 1
+	note := a.rows[last]
+	a.rows[last] = func() {
+		note()
+		a.tx.Clear(a.s.Keys.due(a.job, id))
+	}
 }
 
 // again has the state of a document written back.

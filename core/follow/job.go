@@ -100,7 +100,7 @@ type row struct {
 	Sent   string // digest of the state that was sent last, while it is not known whether that arrived
 	Was    string // digest of the one sent before, likewise
 	Epoch  int64  // of the job, when the document was last seen
-	Over   string // revision that ours, Rev, was written over; empty if Rev is not ours or the feed has brought it
+	Over   string // the revision before Rev: that ours was written over, or that was announced when Rev was read
 }
 
 func (k Keys) doc(job, id string) []byte { return k.Rows.Pack(job, "doc", id) }

@@ -124,7 +124,9 @@ func TestReadAhead(t *testing.T) {
 	w.settle(10 * time.Second)
 	ahead := last
 	ahead.From, ahead.Last = last.Since, w.followed().Last
-	ahead.Docs = []follow.Incoming{{Seq: last.Since, ID: "d", Rev: "9-f", Body: []byte(`{"_id":"d","_rev":"9-f",` + one[1:])}}
+	body := []byte(`{"_id":"d","_rev":"9-f",` + one[1:])
+	was := w.couch.docs["d"].rev()
+	ahead.Docs = []follow.Incoming{{Seq: last.Since, ID: "d", Rev: "9-f", Body: body, Announced: was}}
 	w.do(func(tx kv.Tx) error {
 		_, err := follow.Perform(tx, w.store, ahead, w.now)
 		return err

@@ -150,9 +150,9 @@ func (out *outward) trouble(err, reason string) {
 	out.skipped, out.troubled = true, true
 }
 
-// read makes edits of documents that are as the mirror knows them, but for the state. The feed brings the others, but not
-// those whose newest revision went with a backup before it came: they are written over, which is a conflict if a node
-// that lags behind has answered.
+// read makes edits of documents that are as the mirror knows them, but for the state, or as they were just before: what
+// came then may have gone with a backup, and if a node that lags behind has answered, the edit is a conflict. The feed
+// brings the others.
 func (out *outward) read(got peer.DocsRead) {
 	if len(got.Docs) == 0 || len(got.Docs) > len(out.states) {
 		out.trouble("malformed_response", "the server answered about other documents than it was asked for")
@@ -173,7 +173,7 @@ func (out *outward) read(got peer.DocsRead) {
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
 		case state == s.Digest:
 			out.written = append(out.written, Written{s.ID, s.Rev, s.Rev, d.Rev, s.Digest})
-		case d.Rev == s.Rev || newer(s.Rev, d.Rev) || state == s.Was[0] || state == s.Was[1]:
+		case d.Rev == s.Rev || d.Rev == s.Over || state == s.Was[0] || state == s.Was[1]:
 			body, _ := withState(d.Body, s.Members) // it was read before
 			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
 		default:

@@ -24,7 +24,7 @@ type (
 		All     bool
 		After   string
 	}
-	// Sent notes states that the followed database has. It answers Done.
+	// Sent notes states that the followed database has. They stay due until the feed has brought them. It answers Done.
 	Sent struct {
 		Held
 		Docs []Written
@@ -55,6 +55,7 @@ type State struct {
 	Was     [2]string // digests of the states that were sent before
 	Members []ejson.Member
 	Digest  string // of Members
+	Over    string // as in row
 }
 
 // Written says that a document has a state: its revision Rev was written over Over. Base was applied last then.
@@ -139,7 +140,7 @@ func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 			got.After = ids[len(ids)-1]
 		}
 	}
-	got.States, err = s.states(tx, q.ID, ids)
+	got.States, err = s.states(tx, q.ID, ids, q.All)
 	return got, err
 }
 
@@ -174,8 +175,9 @@ func (s *Store) foresee(tx kv.Tx, db *docs.Database, job string, ids []string) {
 	tx.Prefetch(keys, bodies)
 }
 
-// states reads which of the documents have another state in the mirror, and notes that it is about to be sent.
-func (s *Store) states(tx kv.Tx, job string, ids []string) ([]State, error) {
+// states reads which of the documents have another state in the mirror, and notes that it is about to be sent. With
+// all, what was written, but has not come by the feed, is looked at again: it may have gone with a backup or a crash.
+func (s *Store) states(tx kv.Tx, job string, ids []string, all bool) ([]State, error) {
 	db, err := s.mirror(tx, job)
 	if err != nil {
 		return nil, err
@@ -191,15 +193,20 @@ func (s *Store) states(tx kv.Tx, job string, ids []string) ([]State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r == nil || digest == "" || r.State == digest {
+		written := r != nil && r.State == digest
+		if r == nil || digest == "" || written && r.Over == "" {
 			tx.Clear(s.Keys.due(job, id))
 			continue
 		}
+		if written && !all {
+			continue // it stays due until the feed has brought it
+		}
 		tx.Set(s.Keys.due(job, id), nil)
 		list = append(list, State{
-			ID: id, Rev: r.Rev, Body: r.Digest, Was: [2]string{r.Sent, r.Was}, Members: members, Digest: digest,
+			ID: id, Rev: r.Rev, Over: r.Over, Body: r.Digest, Was: [2]string{r.Sent, r.Was},
+			Members: members, Digest: digest,
 		})
-		if r.Sent != digest {
+		if r.Sent != digest && !written {
 			r.Was, r.Sent = r.Sent, digest
 			s.Keys.put(tx, job, id, *r)
 		}
@@ -219,9 +226,11 @@ func (q Sent) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		if r == nil || r.Rev != d.Base {
 			continue // the feed was faster
 		}
-		r.Rev, r.Over, r.State, r.Sent, r.Was = d.Rev, d.Over, d.Digest, "", ""
+		if d.Rev != d.Base {
+			r.Rev, r.Over = d.Rev, d.Over
+		}
+		r.State, r.Sent, r.Was = d.Digest, "", ""
 		s.Keys.put(tx, q.ID, d.ID, *r)
-		tx.Clear(s.Keys.due(q.ID, d.ID))
 	}
 	return Done{}, nil
 }

@@ -199,8 +199,8 @@ func TestSourceBecomesReadOnly(t *testing.T) {
 	}
 }
 
-// runBeforeWrites writes the logs of a run before this one, or on the source alone if this one has found none: it writes
-// over the first log of a target that is not in a cluster.
+// runBeforeWrites writes the logs of a run before this one, or on the source alone if this one has found none: it
+// writes over the first log of a target that is not in a cluster.
 func (w *world) runBeforeWrites(found bool) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		log := w.logOn(side)
