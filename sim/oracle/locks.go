@@ -56,8 +56,12 @@ func (k *locks) mayOverlap(old, r *run) bool {
 	if old.p.Paused() || now.Sub(old.p.PausedLast()) < old.p.Settings().ActivityTimeout {
 		return true // the old run's node has not noticed the time that passed
 	}
-	if s := k.shadows[old.JobID()]; s == nil || s.gone >= old.Began() {
+	s := k.shadows[old.JobID()]
+	if s == nil || s.gone >= old.Began() {
 		return true // the job was removed and added again: the old run is told soon
+	}
+	if timeout := r.p.Settings().ActivityTimeout; !k.holds(r) && s.gone > 0 && now.Sub(s.gone) < timeout {
+		return true // so is the new one, which waited for an earlier run on its node to stop
 	}
 	// While an upgrade changes the timeout, nodes disagree on how long a worker may be silent.
 	return old.p.Settings().ActivityTimeout != r.p.Settings().ActivityTimeout

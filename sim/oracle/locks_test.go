@@ -60,6 +60,24 @@ func TestLocks(t *testing.T) {
 			take(r, "n2/1")
 			start(r, 2, "n2/1")
 		}, ""},
+		{"made anew by its user, and started late where it was before", func(r *rig) {
+			take(r, "n1/1")
+			r.remove("job")
+			r.pass(time.Second)
+			take(r, "n2/1")
+			start(r, 2, "n2/1")
+			r.pass(time.Second)
+			start(r, 1, "n1/1")
+		}, ""},
+		{"made anew by its user, and started far too late", func(r *rig) {
+			take(r, "n1/1")
+			r.remove("job")
+			r.pass(time.Second)
+			take(r, "n2/1")
+			start(r, 2, "n2/1")
+			r.pass(time.Hour)
+			start(r, 1, "n1/1")
+		}, "S1"},
 		{"taken over while an upgrade changes the activity timeout", func(r *rig) {
 			take(r, "n1/1")
 			start(r, 1, "n1/1")
