@@ -72,11 +72,16 @@ func (o *opener) findLast(last checkpoint.Change) {
 }
 
 // sourceRefuses looks at the log of a source that did not take a new one: an earlier attempt whose answer was
-// lost may have written it. A source that does not show its log either has locked us out.
+// lost may have written it. A source that does not let us see its log either has locked us out.
 func (k *committer) sourceRefuses(refusal *peer.Failure) {
-	k.insist(peer.GetLocal{Side: peer.Source, ID: k.ids.Bases[0]}, func(reply peer.Reply) {
-		if reply.Failure != nil {
+	op := peer.GetLocal{Side: peer.Source, ID: k.ids.Bases[0]}
+	k.insist(op, func(reply peer.Reply) {
+		switch f := reply.Failure; {
+		case f != nil && refusesLog(f):
 			k.fail(failure(refusal, "Error updating the source checkpoint document: %s", refusal))
+			return
+		case f != nil:
+			k.fail(trouble(op, f))
 			return
 		}
 		doc := reply.Result.(peer.Local)

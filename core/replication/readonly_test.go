@@ -364,3 +364,31 @@ func TestTargetMadeAgainBeforeRefusal(t *testing.T) {
 		t.Errorf("the target's log is %+v", log)
 	}
 }
+
+// TestRefusedLogBehindTooManyRequests: a source that does not store a log, and asks the run to slow down when that
+// looks for it, has not locked the run out.
+func TestRefusedLogBehindTooManyRequests(t *testing.T) {
+	w := newWorld(t)
+	w.fill(2)
+	refused := false
+	w.answer = func(c Call) *peer.Failure {
+		no, slow := status(405), status(429)
+		switch op := c.Op.(type) {
+		case peer.PutLocal:
+			if op.Side == peer.Source {
+				refused = true
+				return &no
+			}
+		case peer.GetLocal:
+			if refused {
+				return &slow
+			}
+		}
+		return nil
+	}
+	w.begin()
+	w.wantEnd(Crashed, "max_backoff")
+	if !w.end.Trouble.Throttled {
+		t.Errorf("it does not say that it was asked to slow down: %+v", w.end)
+	}
+}
