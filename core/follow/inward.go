@@ -218,12 +218,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	}
 	before := old != nil && old.Over == d.Rev
 	if old != nil && (old.Rev == d.Rev || before && old.Was != "") {
-		seen := *old
-		seen.Epoch = a.epoch
-		a.note(d.ID, seen, *old == seen)
-		if old.Rev == d.Rev && old.Over != "" && old.Sent == "" {
-			a.arrived(d.ID)
-		}
+		a.unchanged(d, *old)
 		return nil
 	}
 	body, digest, state, err := split(d.Body)
@@ -240,7 +235,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	now := row{Rev: d.Rev, Digest: digest, State: state, Epoch: a.epoch, Over: d.Announced}
 	if old == nil || old.Digest != digest {
 		a.write(i, m)
-		a.note(d.ID, now, false)
+		a.note(d.ID, now)
 		return nil
 	}
 	if before {
@@ -250,7 +245,7 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 			now.Sent, now.Was = old.State, ""
 		}
 		a.again(d.ID)
-		a.note(d.ID, now, false)
+		a.note(d.ID, now)
 		return nil
 	}
 	own, err := a.own(d.ID)
@@ -270,18 +265,22 @@ func (a *applying) one(i int, d Incoming, old *row) error {
 	default:
 		a.write(i, m) // a user has removed the state, or another replicator has written one
 	}
-	a.note(d.ID, now, false)
+	a.note(d.ID, now)
 	return nil
 }
 
-// arrived notes that the feed has brought the state that was written into a document last.
-func (a *applying) arrived(id string) {
-	last := len(a.rows) - 1
-	note := a.rows[last]
-	a.rows[last] = func() {
-		note()
-		a.tx.Clear(a.s.Keys.due(a.job, id))
-	}
+// unchanged notes a document that is as old says, or as it was before that.
+func (a *applying) unchanged(d Incoming, old row) {
+	seen := old
+	seen.Epoch = a.epoch
+	a.rows = append(a.rows, func() {
+		if seen != old {
+			a.s.Keys.put(a.tx, a.job, d.ID, seen)
+		}
+		if old.Rev == d.Rev && old.Over != "" && old.Sent == "" { // the state that was written last is there
+			a.tx.Clear(a.s.Keys.due(a.job, d.ID))
+		}
+	})
 }
 
 // again has the state of a document written back.
@@ -314,13 +313,9 @@ func (a *applying) write(i int, m jobstore.Mirrored) {
 	a.writes, a.places = append(a.writes, m), append(a.places, i)
 }
 
-// note has a row written with its document, unless it is as it was.
-func (a *applying) note(id string, r row, same bool) {
-	a.rows = append(a.rows, func() {
-		if !same {
-			a.s.Keys.put(a.tx, a.job, id, r)
-		}
-	})
+// note has a row written with its document.
+func (a *applying) note(id string, r row) {
+	a.rows = append(a.rows, func() { a.s.Keys.put(a.tx, a.job, id, r) })
 }
 
 // sweepAtOnce is how many rows one Sweep looks at.
