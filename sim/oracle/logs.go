@@ -6,7 +6,6 @@ import (
 	json "github.com/go-json-experiment/json/v1"
 
 	"couchrelay/core/checkpoint"
-	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
@@ -200,20 +199,20 @@ func (k *known) writer(base string) (r *run, source, target *peers.DB) {
 	return nil, nil, nil
 }
 
-// senders are when the runs began that last sent a checkpoint, by its session. Only the chronicle changes
-// them.
-type senders map[string]instant.Time
+// senders are the runs that last sent a checkpoint, by its session. Only the chronicle changes them.
+type senders map[string]*world.Run
 
 // note notes the run that sends a checkpoint to a side.
 func (s senders) note(f world.RunCalls, logs logs) {
 	if put, is := f.Op.(peer.PutLocal); is {
 		head, _ := logs.head(put.Body) // a body that is no log has no session
-		s[head.session] = f.Run.Began()
+		s[head.session] = f.Run
 	}
 }
 
 // madeSince reports whether one of the databases was made again since a run began, or since the run began
 // that sent this checkpoint. The run will notice, and take the checkpoint back; if it does not, S12 tells.
 func (s senders) madeSince(r *run, session string, source, target *peers.DB) bool {
-	return max(source.Since, target.Since) >= min(r.Began(), s[session])
+	of := s[session]
+	return of == nil || max(source.Since, target.Since) >= min(r.Began(), of.Began())
 }

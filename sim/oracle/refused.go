@@ -107,8 +107,7 @@ func (l *refusedLists) note(r *run, v peer.Refusal) {
 func (l *refusedLists) checkCovered(f world.LogWritten) {
 	r, source, target := l.writer(f.ID)
 	head, err := l.logs.head(f.Body)
-	if err != nil || r == nil || len(l.inRun[r]) == 0 || l.senders[head.session] != r.Began() || !l.asBegun(r) ||
-		l.mayBeOf(r, f.ID) {
+	if err != nil || r == nil || len(l.inRun[r]) == 0 || l.senders[head.session] != r.Run || !l.asBegun(r) {
 		return
 	}
 	s := l.shadows[r.JobID()]
@@ -126,13 +125,6 @@ func (l *refusedLists) checkCovered(f world.LogWritten) {
 			}
 		}
 	}
-}
-
-// mayBeOf reports whether a run with the same log began at the same moment, so that its logs are taken for those of r.
-func (l *refusedLists) mayBeOf(r *run, base string) bool {
-	return slices.ContainsFunc(l.runs, func(other *run) bool {
-		return other != r && other.Base() == base && other.Began() == r.Began()
-	})
 }
 
 // follow reads the list of a job again that a commit changed.

@@ -87,7 +87,8 @@ func TestRefusedLists(t *testing.T) {
 		{"covered and listed", refuses(func(s *saver) { s.lists(s.rev(), 1, listed); saves(s) }), ""},
 		{"covered and not listed", refuses(saves), "S42a"},
 		{"covered by another run of that moment", refuses(func(s *saver) {
-			s.rig.run(nil).Identify(logID)
+			s.run = s.rig.run(nil)
+			s.run.Identify(logID)
 			saves(s)
 		}), ""},
 		{"covered and on the target", refuses(func(s *saver) { arrives(s); saves(s) }), ""},
