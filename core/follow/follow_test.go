@@ -230,13 +230,7 @@ func TestReadBeforeOurWrite(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", `{"source":7}`)
 	read := follow.Incoming{ID: "d", Rev: w.couch.docs["d"].rev(), Body: []byte(`{"source":7}`)}
-	var last follow.Apply
-	w.done = func(q follow.Request) bool {
-		if q, is := q.(follow.Apply); is {
-			last = q
-		}
-		return false
-	}
+	last := w.lastApply()
 	w.start()
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Failed, "failed")

@@ -6,7 +6,6 @@ import (
 
 	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
-	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 )
 
@@ -113,24 +112,15 @@ func TestEndlessPoll(t *testing.T) {
 func TestReadAhead(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
-	var last follow.Apply
-	w.done = func(q follow.Request) bool {
-		if q, is := q.(follow.Apply); is {
-			last = q
-		}
-		return false
-	}
+	last := w.lastApply()
 	w.start()
 	w.settle(10 * time.Second)
-	ahead := last
+	ahead := *last
 	ahead.From, ahead.Last = last.Since, w.followed().Last
 	body := []byte(`{"_id":"d","_rev":"9-f",` + one[1:])
 	was := w.couch.docs["d"].rev()
 	ahead.Docs = []follow.Incoming{{Seq: last.Since, ID: "d", Rev: "9-f", Body: body, Announced: was}}
-	w.do(func(tx kv.Tx) error {
-		_, err := follow.Perform(tx, w.store, ahead, w.now)
-		return err
-	})
+	w.perform(ahead)
 	w.complete("d")
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Completed, "completed")
@@ -159,10 +149,7 @@ func TestAppliedOnce(t *testing.T) {
 	w.settle(10 * time.Second)
 	w.complete("d")
 	w.settle(10 * time.Second)
-	w.do(func(tx kv.Tx) error {
-		_, err := follow.Perform(tx, w.store, taken[0], w.now)
-		return err
-	})
+	w.perform(taken[0])
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Completed, "completed")
 }

@@ -224,13 +224,7 @@ func TestWrittenAsItWas(t *testing.T) {
 func TestReadBeforeSecondWrite(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)
-	var last follow.Apply
-	w.done = func(q follow.Request) bool {
-		if q, is := q.(follow.Apply); is {
-			last = q
-		}
-		return false
-	}
+	last := w.lastApply()
 	k := w.start()
 	w.settle(10 * time.Second)
 	w.fail("d")
@@ -271,13 +265,7 @@ func TestStateLost(t *testing.T) {
 	for _, c := range []struct{ restored, fed bool }{{true, true}, {true, false}, {false, true}} {
 		w := newWorld(t)
 		w.write("d", one)
-		var last follow.Apply
-		w.done = func(q follow.Request) bool {
-			if q, is := q.(follow.Apply); is {
-				last = q
-			}
-			return false
-		}
+		last := w.lastApply()
 		k := w.start()
 		w.settle(10 * time.Second)
 		before, backup := w.couch.docs["d"], w.couch.backup()
@@ -295,10 +283,7 @@ func TestStateLost(t *testing.T) {
 			Docs: []follow.Incoming{{Seq: last.Since, ID: "d", Rev: before.rev(), Body: body}},
 		}
 		if c.fed {
-			w.do(func(tx kv.Tx) error {
-				_, err := follow.Perform(tx, w.store, q, w.now)
-				return err
-			})
+			w.perform(q)
 		}
 		w.kill(k)
 		w.start()

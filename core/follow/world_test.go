@@ -274,6 +274,27 @@ func (k *worker) unfed(d time.Duration) {
 	}
 }
 
+// lastApply points to what a worker has asked to apply last.
+func (w *world) lastApply() *follow.Apply {
+	last := &follow.Apply{}
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is {
+			*last = q
+		}
+		return false
+	}
+	return last
+}
+
+// perform carries a request out as an attempt does that lands late.
+func (w *world) perform(q follow.Request) {
+	w.t.Helper()
+	w.do(func(tx kv.Tx) error {
+		_, err := follow.Perform(tx, w.store, q, w.now)
+		return err
+	})
+}
+
 // write writes a document of the followed database as a user does, over its newest revision; no body deletes it.
 func (w *world) write(id, body string) {
 	w.t.Helper()
