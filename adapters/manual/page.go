@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Marks of help texts: what is behind these has a section of its own in pages.
+// These begin the parts of a help text that have sections of their own in a manual page.
 const (
 	examplesMark = "Examples:"
 	statusMark   = "Exit status: "
@@ -217,7 +217,7 @@ func (r *roff) entries(section string, list []Entry, n *kong.Node) {
 	}
 }
 
-// seeAlso names the pages of the command's parent and of the commands beside it, and that of the configuration.
+// seeAlso writes the names of related pages: of the parent command, its other commands and the configuration.
 func (p *Program) seeAlso(r *roff, n *kong.Node) {
 	r.section("SEE ALSO")
 	var list []string

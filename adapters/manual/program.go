@@ -67,7 +67,7 @@ func (p *Program) Command(path string) (*kong.Node, bool) {
 	return nil, false
 }
 
-// flags are those that a command takes.
+// flags returns the flags that a command takes, its own and those of the commands above it.
 func flags(n *kong.Node) (list []*kong.Flag) {
 	for _, group := range n.AllFlags(true) {
 		list = append(list, group...)

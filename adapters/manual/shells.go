@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Shells are those that there are completion scripts for.
+// Shells are the shells for which Completion has scripts.
 var Shells = []string{"bash", "zsh", "fish"}
 
 // Completion is a script that completes the program's command lines in a shell. It needs nothing but the shell, and

@@ -84,7 +84,7 @@ else
 fi
 `
 
-// zshBelow completes the commands below a command, and what is theirs.
+// zshBelow writes the functions that complete the subcommands of a command, and their flags and arguments.
 func (p *Program) zshBelow(b *strings.Builder, n *kong.Node, function string) {
 	if len(n.Children) == 0 {
 		return

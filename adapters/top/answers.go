@@ -79,7 +79,7 @@ type Counters struct {
 	Uptime float64
 }
 
-// figures are what is read of a node's statistics.
+// figures are the numbers that the view reads from the statistics of a node.
 type figures struct {
 	known    bool
 	counters Counters
@@ -150,7 +150,7 @@ func (t tree) at(path ...string) tree {
 	return t
 }
 
-// sum is that of all values below.
+// sum returns the sum of all values in the tree.
 func (t tree) sum() float64 {
 	sum := t.value
 	for _, b := range t.below {

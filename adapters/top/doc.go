@@ -1,4 +1,3 @@
-// Package top is the live view of a service in a terminal: what is asked, what answers mean, what keys do, and the
-// lines of the picture. It is a function of what it is told: requests are sent, keys are read and lines are drawn
-// elsewhere.
+// Package top is the live view of a service in a terminal. It decides which requests are sent, what their answers mean
+// and what keys do, and makes the lines of the picture. It is pure: another package sends requests, reads keys, draws.
 package top

@@ -45,7 +45,7 @@ func (k *known) jobLines(width int) (lines []terminal.Line) {
 	return lines
 }
 
-// facts are names and values of what is known of a job.
+// facts returns the known properties of a job, as names and values.
 func (j *Job) facts(k *known) [][2]string {
 	list := [][2]string{
 		{"state", terminal.Clean(j.State)}, {"document", text(j.DocID)}, {"database", text(j.Database)},

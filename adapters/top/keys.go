@@ -210,7 +210,7 @@ func (m *Model) command(key string, now time.Time) []Effect {
 	return nil
 }
 
-// give sends an order. It goes before what is under way: the answers of that are forgotten.
+// give sends an order at once. The answers to requests under way are ignored, since they may be from before it.
 func (m *Model) give(verb, id string, now time.Time) []Effect {
 	m.message, m.ordering = verb+" ...", true
 	return m.ask(now, []Request{{What: "verb", Method: "POST", Body: map[string]string{},

@@ -66,7 +66,7 @@ type Model struct {
 	message string
 }
 
-// poll is what is under way, and when something is asked again.
+// poll is the state of the requests under way, and the time of the next round.
 type poll struct {
 	interval time.Duration
 	frozen   bool
