@@ -12,6 +12,7 @@ import (
 // TestFollowing: the documents of a followed database, their mirror and its jobs, in a world in which nothing happens.
 func TestFollowing(t *testing.T) {
 	const body, bad = `{"source":"http://s1/a1/","target":"http://s2/b1/","n":%d}`, `{"n":%d}`
+	const failed = `"_replication_state":"failed","_replication_state_reason":"no target"`
 	c := world.Default()
 	c.Followed = 1
 	for _, c_ := range []struct {
@@ -42,6 +43,16 @@ func TestFollowing(t *testing.T) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
 		}, "", "L14"},
+		{"a revision that was there before", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+			r.pass(1e9)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.RemakeFollowed(r.w, f)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+		}, "", ""},
 		{"a state that is gone", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))

@@ -107,6 +107,15 @@ func TestStalls(t *testing.T) {
 			r.pass(timeout)
 			stalled(r, run, begins)
 		}, ""},
+		{"stalled with changes that the last answer told of", func(r *rig) {
+			run, last := begin(r, map[string]any{"continuous": true})
+			whole := ended(last, "a", "b")
+			whole.Pending = 1
+			r.does(run, peer.ReadChanges{}, whole)
+			r.call(run, peer.ReadChanges{Since: last})
+			r.pass(timeout)
+			stalled(r, run, last)
+		}, ""},
 		{"stalled with rows that are not done", func(r *rig) {
 			run, last := begin(r, filtered)
 			r.does(run, peer.ReadChanges{}, rows(last, "a", "b"))

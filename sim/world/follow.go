@@ -39,6 +39,13 @@ type Following struct {
 	// restored reports whether the database was put back to a backup. From then on its users write nothing as it
 	// was: a database that has a lost revision again counts as never put back.
 	restored bool
+	first    map[firstWrite]instant.Time
+}
+
+// firstWrite is a revision of a document, which users may write several times, into databases made anew.
+type firstWrite struct {
+	id  string
+	rev revtree.Rev
 }
 
 // FollowedDoc is a document as its user wrote it last.
@@ -48,10 +55,9 @@ type FollowedDoc struct {
 	Design  bool   // it is a design document
 	State   string // that its user wrote into it
 	Written int    // how often users wrote it, in all databases that had the name
-	// At is when its user wrote it. A revision that is written once more, into a database made anew, is as old as ever:
-	// in no way can it be told from what was there.
-	At  instant.Time
-	Rev revtree.Rev // that its user wrote
+	// At is when a user first wrote its revision. One that is written once more, into a database made anew, is as old
+	// as ever: in no way can it be told from what was there.
+	At instant.Time
 }
 
 // DB is the database as it is now, nil while there is none.
@@ -83,7 +89,7 @@ func (f *followings) build() {
 		s := f.w.net.servers[i%len(f.w.net.servers)]
 		d := follow.Database{Section: s.Name, Name: fmt.Sprint("r", i+1)}
 		d.URL = URL(s.Name, d.Name)
-		one := &Following{Database: d, server: s, Docs: map[string]*FollowedDoc{}}
+		one := &Following{Database: d, server: s, Docs: map[string]*FollowedDoc{}, first: map[firstWrite]instant.Time{}}
 		one.tenant = &Tenant{name: d.ID(), instance: tuple.UUID{8, byte(i)}}
 		f.list = append(f.list, one)
 		f.fill(one)

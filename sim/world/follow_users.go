@@ -198,13 +198,13 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 	one.DB().Sync() // what users wrote is theirs to lose
 	f.w.Engine.Logf(one.DB().String(), "user wrote %s %s as %s: %v", id, e.Body, written.Rev, written.Err)
 	if written.Err == nil {
-		is := *d
-		is.Written, is.At, is.Rev = 1, f.w.Engine.Now(), written.Rev
+		is, write := *d, firstWrite{id, written.Rev}
+		if _, known := one.first[write]; !known {
+			one.first[write] = f.w.Engine.Now()
+		}
+		is.Written, is.At = 1, one.first[write]
 		if old := one.Docs[id]; old != nil {
 			is.Written += old.Written
-			if old.Rev == is.Rev {
-				is.At = old.At
-			}
 		}
 		one.Docs[id] = &is
 	}

@@ -25,6 +25,12 @@ func WriteFollowed(w *World, f *Following, id, body string, valid bool) {
 	w.follows.put(f, id, d, false)
 }
 
+// RemakeFollowed deletes a followed database and makes it again.
+func RemakeFollowed(w *World, f *Following) {
+	f.server.Delete(f.Name)
+	w.follows.fill(f)
+}
+
 // MirrorFollowed writes a document into the mirror of a followed database.
 func MirrorFollowed(w *World, f *Following, id, body string) {
 	parsed, _ := ejson.Parse([]byte(body))
