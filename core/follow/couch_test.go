@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ type couch struct {
 	made     int64           // revisions so far, also those that a backup does not have
 	deny     map[string]bool // documents that nobody may write
 	known    map[string]bool // revisions, also those that have others behind them
+	page     int             // rows in an answer at most; 0 for as many as are asked for
 }
 
 type document struct {
@@ -105,9 +107,9 @@ func (c *couch) changes(op peer.ReadChanges) peer.Changes {
 		}
 	}
 	slices.SortFunc(got.Rows, func(a, b peer.Change) int { return int(c.docs[a.ID].seq - c.docs[b.ID].seq) })
-	if len(got.Rows) > op.Limit {
-		got.Rows, got.End = got.Rows[:op.Limit], false
-		got.LastSeq = got.Rows[op.Limit-1].Seq
+	if n := min(op.Limit, cmp.Or(c.page, op.Limit)); len(got.Rows) > n {
+		got.Rows, got.End = got.Rows[:n], false
+		got.LastSeq = got.Rows[n-1].Seq
 	}
 	return got
 }

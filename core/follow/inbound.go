@@ -30,7 +30,7 @@ type inward struct {
 	rows    []peer.Change // read, whose documents are not
 	docs    []Incoming    // read, and not applied
 	through peer.Seq      // since, once all of these are applied
-	last    Change        // that through covers
+	last    Change        // newest one that was announced, also behind through: the database must know it
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
@@ -100,8 +100,7 @@ func (in *inward) advance() {
 		q := Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end,
 			Behind: more(in.behind, len(in.rows))}
 		if len(in.rows) > 0 {
-			newest := in.docs[len(in.docs)-1]
-			q.Since, q.Last, q.AtEnd = newest.Seq, newest.change(), false
+			q.Since, q.AtEnd = in.docs[len(in.docs)-1].Seq, false
 		}
 		in.ask(q)
 	case len(in.rows) > 0:
@@ -260,15 +259,16 @@ func (in *inward) fetched(got peer.DocsRead) {
 	in.rows = in.rows[len(got.Docs):]
 }
 
-// retreat has the feed read again from the row before the i-th.
+// retreat has the feed read again from the row before the i-th. The last change that was announced is stored: if the
+// database was put back meanwhile, documents may be as they were before that row, behind which nobody would look.
 func (in *inward) retreat(i int) {
 	rows := in.rows
 	in.rows, in.end, in.wait, in.behind = nil, false, false, -1
-	in.through, in.last = in.since, in.run.job.Last
 	if n := len(in.docs); n > 0 {
-		in.through, in.last = in.docs[n-1].Seq, in.docs[n-1].change()
+		in.through = in.docs[n-1].Seq
 		return
 	}
+	in.through, in.flush = in.since, true
 	if in.stale++; in.stale > maxStale {
 		in.run.end("missing_doc", fmt.Sprintf("the server announces revision %s of document %q, which it does not have",
 			rows[i].Revs[0], rows[i].ID))
@@ -297,7 +297,7 @@ func (in *inward) applied(q Apply, got Applied) {
 		}
 	case got.N > 0:
 		in.since = q.Docs[got.N-1].Seq
-		in.stored, in.run.job.Last = in.since, q.Docs[got.N-1].change()
+		in.stored, in.run.job.Last = in.since, q.Last
 	}
 	if got.Due {
 		in.run.out.retry, in.run.out.fails = max(in.run.w.now, 1), 0

@@ -39,7 +39,7 @@ type (
 		Docs  []Incoming
 		From  peer.Seq // as the job has it
 		Since peer.Seq
-		Last  Change // that Since covers
+		Last  Change // newest one that was announced, also behind Since
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
@@ -70,8 +70,6 @@ type (
 func (Noted) result()   {}
 func (Applied) result() {}
 func (Swept) result()   {}
-
-func (in Incoming) change() Change { return Change{in.ID, in.Rev} }
 
 func (q Opened) String() string {
 	return fmt.Sprintf("opened %s, instance %s, lost %q", q.Held, q.Instance, q.Lost)
@@ -135,7 +133,7 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
-		data.Since, data.Last = q.Docs[done-1].Seq, q.Docs[done-1].change()
+		data.Since, data.Last = q.Docs[done-1].Seq, q.Last
 		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
 	if *data != was {

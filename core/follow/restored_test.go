@@ -94,6 +94,41 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// TestRestoredBehindFeed: a followed database is put back after its changes were read, and before their documents are.
+// The document whose change went is older again, and its change lies where the feed is not read any more.
+func TestRestoredBehindFeed(t *testing.T) {
+	for _, c := range []struct{ alone, crash bool }{{}, {true, false}, {false, true}, {true, true}} {
+		w := newWorld(t)
+		w.write("d", one)
+		w.write("e", other)
+		backup := w.couch.backup()
+		w.write("d", one)
+		if c.alone { // d's change comes in an answer of its own
+			w.couch.page = 1
+		}
+		k := w.start()
+		put := false
+		w.fault = func(op peer.Op) fault {
+			if read, is := op.(peer.ReadDocs); is && slices.Contains(read.IDs, "d") && !put {
+				put = true
+				w.restore(backup)
+			}
+			return ""
+		}
+		for !put {
+			w.settle(250 * time.Millisecond)
+		}
+		if c.crash {
+			w.settle(time.Second)
+			w.kill(k)
+			w.start()
+		}
+		w.settle(time.Minute)
+		w.expect("d", jobstore.Pending, "")
+		w.expect("e", jobstore.Pending, "")
+	}
+}
+
 // target is the target of a document's job.
 func (w *world) target(id string) (url string) {
 	_, jobID := w.job(id)

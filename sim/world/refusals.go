@@ -79,6 +79,7 @@ func correctAll(u *users) {
 	}
 	wait := time.Duration(u.refuses.Int(3)) * 40 * time.Minute
 	u.w.Engine.After(wait, nil, "corrected", func() {
+		u.corrected = true
 		for _, db := range u.w.net.databases() {
 			allow(u.w, db)
 		}

@@ -20,7 +20,7 @@ func (u *users) fill(db *peers.DB) {
 		}
 	}
 	u.editFilter(db)
-	if !isSource(db.Name) && u.site.Chance(u.w.Config.Denied*decide.Scale/100) {
+	if !isSource(db.Name) && !u.corrected && u.site.Chance(u.w.Config.Denied*decide.Scale/100) {
 		db.Deny["doc2"] = docs.Forbidden("not here")
 		if u.site.Chance(decide.Scale / 2) { // its validation function fails over this document
 			db.Deny["doc2"] = &docs.Error{Kind: docs.Internal, Name: "TypeError", Reason: "{[]}"}

@@ -41,6 +41,7 @@ type users struct {
 	sharing  bool             // an operator is putting other settings in force
 	// releasing is while pauses and holds are ended after the healing.
 	releasing bool
+	corrected bool // no database that is made from now on refuses documents
 }
 
 // Tenant is a replicator database, as the world knows it.
