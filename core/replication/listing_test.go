@@ -64,7 +64,7 @@ func compareRevs(a, b peerRev) int {
 func (w *world) keep(f Finding) {
 	at := peerRev{f.ID, f.Rev}
 	if f.Over {
-		if w.refuses[f.ID] && w.dbs[peer.Source].latest(f.ID, f.Rev) == f.Rev {
+		if w.refuses[f.ID] && w.dbs[peer.Source].latest(f.ID, f.Rev) == f.Rev && !w.dbs[peer.Target].has(f.ID, f.Rev) {
 			w.t.Fatalf("%v leaves the list, and the target refuses it", at)
 		}
 		delete(w.list, at)
@@ -76,6 +76,16 @@ func (w *world) keep(f Finding) {
 		w.list[at] = row
 	}
 	*row = entry{f, row.attempts + 1, w.now}
+}
+
+// lists reports whether a revision is in the list, or one that has replaced it.
+func (w *world) lists(id, rev string) bool {
+	for at := range w.list {
+		if at.id == id && slices.Contains(w.dbs[peer.Source].path(id, at.rev), rev) {
+			return true
+		}
+	}
+	return false
 }
 
 // unlisted is a document changed up to seq that the target refuses, and that has a leaf which is not listed.

@@ -366,7 +366,7 @@ func (w *world) checkCompleted() {
 	}
 	for id, leafs := range w.before {
 		for _, rev := range leafs {
-			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && w.list[peerRev{id, rev}] == nil {
+			if w.wanted(id) && !w.dbs[peer.Target].has(id, rev) && !w.lists(id, rev) {
 				w.t.Fatalf("completed without %s %s", id, rev)
 			}
 		}
