@@ -30,7 +30,7 @@ type inward struct {
 	rows    []peer.Change // read, whose documents are not
 	docs    []Incoming    // read, and not applied
 	through peer.Seq      // since, once all of these are applied
-	last    Change        // newest one that was announced, also behind through: the database must know it
+	last    Change        // newest one that was announced or read, also behind through: the database must know it
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
@@ -249,7 +249,12 @@ func (in *inward) fetched(got peer.DocsRead) {
 		in.stale = 0
 		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
 		if d.Rev != row.Revs[0] {
-			inc.Announced = row.Revs[0]
+			if slices.ContainsFunc(in.docs, func(before Incoming) bool { return before.Announced != "" }) {
+				// Reached: two documents are newer than their rows in the feed
+				in.retreat(i) // only one of them can be the last change
+				return
+			}
+			inc.Announced, in.last = row.Revs[0], Change{row.ID, d.Rev}
 		}
 		if d.TooLarge {
 			inc.Refusal = "the document is too large to be read"

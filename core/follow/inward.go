@@ -39,7 +39,7 @@ type (
 		Docs  []Incoming
 		From  peer.Seq // as the job has it
 		Since peer.Seq
-		Last  Change // newest one that was announced, also behind Since
+		Last  Change // newest one that was announced or read, also behind Since
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64

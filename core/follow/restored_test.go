@@ -129,6 +129,46 @@ func TestRestoredBehindFeed(t *testing.T) {
 	}
 }
 
+// TestRestoredBeforeRead: a followed database is put back after documents were read that were newer than their changes,
+// by edits of which it has none, or only the first. Each document has its job again.
+func TestRestoredBeforeRead(t *testing.T) {
+	for _, kept := range []int{0, 1} {
+		for _, order := range [][]string{{"d", "e"}, {"e", "d"}} {
+			w := newWorld(t)
+			w.write("d", one)
+			w.write("e", other)
+			k := w.start()
+			backup := w.couch.backup()
+			edited := false
+			w.fault = func(op peer.Op) fault {
+				if read, is := op.(peer.ReadDocs); is && slices.Contains(read.IDs, "d") && !edited {
+					edited = true
+					for n, id := range order {
+						if n == kept {
+							backup = w.couch.backup()
+						}
+						w.write(id, "")
+					}
+				}
+				return ""
+			}
+			for !edited || len(k.asks) > 0 {
+				w.pass(250 * time.Millisecond)
+				k.act(first)
+			}
+			w.fault = nil
+			w.restore(backup)
+			k.cut()
+			w.settle(11 * time.Minute)
+			for n, id := range order {
+				if job, _ := w.job(id); (job == "") != (n < kept) {
+					t.Errorf("%d of the deletions of %v kept: the job of %s is %q", kept, order, id, job)
+				}
+			}
+		}
+	}
+}
+
 // target is the target of a document's job.
 func (w *world) target(id string) (url string) {
 	_, jobID := w.job(id)
