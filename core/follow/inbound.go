@@ -126,6 +126,10 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			return
 		}
 		in.verify, in.proof.due = false, in.opened && in.run.job.Last != Change{}
+		if in.opened && len(in.rows) == 0 {
+			// Reached: a database at rest is opened again
+			in.run.out.again() // a backup may have no state that was written, and all changes that are known
+		}
 		if now := reply.Result.(peer.Opened).InstanceStartTime; !in.opened || now != in.run.job.Instance {
 			in.open(Opened{Held: in.run.Held, Instance: now})
 		}
@@ -305,7 +309,7 @@ func (in *inward) applied(q Apply, got Applied) {
 		in.stored, in.run.job.Last = in.since, q.Last
 	}
 	if got.Due {
-		in.run.out.retry, in.run.out.fails = max(in.run.w.now, 1), 0
+		in.run.out.again()
 	}
 }
 

@@ -108,6 +108,9 @@ func (out *outward) rest() {
 // changed has the mirror looked at soon.
 func (out *outward) changed() { out.next = max(out.pause, 1) }
 
+// again has all that is due looked at now.
+func (out *outward) again() { out.retry, out.fails = max(out.run.w.now, 1), 0 }
+
 // seen has the states of documents that changed prepared, and waits for other changes.
 func (out *outward) seen(got Seen) {
 	out.asking = false

@@ -334,10 +334,12 @@ func TestReadBeforeSecondWrite(t *testing.T) {
 }
 
 // TestStateLost: a followed database is put back so that nothing but a state is lost, which the feed has not brought.
-// It is written again, whether the feed brings the document or not. A document that was read before its state was
+// It is written again, whether the feed brings the document or not, and the worker stays or not. A document that was read before its state was
 // written is no edit.
 func TestStateLost(t *testing.T) {
-	for _, c := range []struct{ restored, fed bool }{{true, true}, {true, false}, {false, true}} {
+	for _, c := range []struct{ restored, fed, stays bool }{
+		{true, true, false}, {true, false, false}, {false, true, false}, {true, false, true},
+	} {
 		w := newWorld(t)
 		w.write("d", one)
 		last := w.lastApply()
@@ -360,9 +362,11 @@ func TestStateLost(t *testing.T) {
 		if c.fed {
 			w.perform(q)
 		}
-		w.kill(k)
-		w.start()
-		w.settle(10 * time.Minute)
+		if !c.stays {
+			w.kill(k)
+			w.start()
+		}
+		w.settle(11 * time.Minute)
 		w.expect("d", jobstore.Completed, "completed")
 		w.write("d", one)
 		w.settle(10 * time.Second)
