@@ -40,8 +40,8 @@ type Job struct {
 	// read again, and documents that are in none of them go at the end.
 	Epoch       int64
 	Reconciling bool
-	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed database that does not know its
-	// revision any more was put back to an earlier state.
+	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
+	// database that does not know its revision any more was put back to an earlier state.
 	Last Change `json:",omitzero"`
 	// Behind is how many changes followed on Since when it was stored, -1 if the server did not tell.
 	Behind int64 `json:",omitempty"`

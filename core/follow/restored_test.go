@@ -334,8 +334,8 @@ func TestReadBeforeSecondWrite(t *testing.T) {
 }
 
 // TestStateLost: a followed database is put back so that nothing but a state is lost, which the feed has not brought.
-// It is written again, whether the feed brings the document or not, and the worker stays or not. A document that was read before its state was
-// written is no edit.
+// It is written again, whether the feed brings the document or not, and the worker stays or not. A document that was
+// read before its state was written is no edit.
 func TestStateLost(t *testing.T) {
 	for _, c := range []struct{ restored, fed, stays bool }{
 		{true, true, false}, {true, false, false}, {false, true, false}, {true, false, true},
