@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ var leaseSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		l := &leases{c, map[node.Held]bool{}, map[string]takes{}}
-		c.on.nodeUp.add(func(p *process) { p.monitor = monitoring{givingUp: map[string]uint64{}} })
+		c.on.nodeUp.add(func(p *process) { p.monitor = monitoring{givingUp: map[string]expiry{}} })
 		c.on.landed.add(l.landed)
 		c.on.jobChanged.add(l.checkTakes)
 		c.on.nodeStepped.add(l.checkGivesUp)
@@ -71,9 +72,12 @@ type lease struct {
 // end is when others may give the worker up.
 func (l lease) end() instant.Time { return l.beat.Add(l.timeout) }
 
+// expiry is a request to give up a worker, by its ids: a node repeats it under another one while the store is away.
+type expiry struct{ first, latest uint64 }
+
 // monitoring is a node's knowledge of other workers.
 type monitoring struct {
-	givingUp map[string]uint64  // workers that it is about to give up, and by which request
+	givingUp map[string]expiry  // workers that it is about to give up, and by which request
 	beats    map[string]sighted // by worker, at the last look
 	looked   instant.Time       // when that was, by the node's steady clock
 	worker   string             // that the node is at present, or is about to be
@@ -160,12 +164,13 @@ func (l *leases) checkGivesUp(s nodeStep) {
 	p := s.p
 	done, _ := s.ev.(node.Done)
 	if done.Fault != node.StoreDown { // else the request is repeated
-		maps.DeleteFunc(p.monitor.givingUp, func(_ string, id uint64) bool { return id == done.ID })
+		maps.DeleteFunc(p.monitor.givingUp, func(_ string, a expiry) bool { return a.latest == done.ID })
 	}
 	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)
 		if expire, is := ask.Request.(node.Expire); is {
-			p.monitor.givingUp[expire.Worker] = ask.ID
+			a := p.monitor.givingUp[expire.Worker]
+			p.monitor.givingUp[expire.Worker] = expiry{first: cmp.Or(a.first, ask.ID), latest: ask.ID}
 		}
 	}
 	seen, is := done.Result.(node.Leases)
@@ -178,8 +183,8 @@ func (l *leases) checkGivesUp(s nodeStep) {
 			continue
 		}
 		limit := max(p.applied.ActivityTimeout, m.Info.ActivityTimeout)
-		if id, givesUp := p.monitor.givingUp[m.Worker]; givesUp {
-			begins := id > done.ID && !m.Expired && !l.w.Config().Exclusive()
+		if a, givesUp := p.monitor.givingUp[m.Worker]; givesUp {
+			begins := a.first > done.ID && !m.Expired && !l.w.Config().Exclusive()
 			if begins && silent[m.Worker] < limit {
 				l.Fail("S25b", "%s gives up %s, and has seen it silent for %s only", p.Name, m.Worker, silent[m.Worker])
 			}

@@ -214,6 +214,11 @@ func TestSilentWorkers(t *testing.T) {
 		{"silent for the activity timeout", look("n2/1", 20*time.Second, 1), "L3b"},
 		{"given up", look("n2/1", 20*time.Second, 1, expire), ""},
 		{"given up too early", look("n2/1", 19*time.Second, 1, expire), "S25b"},
+		{"given up, by a request that was repeated after a heartbeat had come", func(r *rig) {
+			look("n2/1", 20*time.Second, 1, expire)(r)
+			r.step(failed(2), ask(5, node.Expire{Worker: "n2/1", Beat: &[10]byte{1}}))
+			r.step(done(4, seen(r, "n2/1", 2).(node.Done).Result))
+		}, ""},
 		{"given up too early, and others began with that", func(r *rig) {
 			member := node.Member{Worker: "n2/1", Expired: true, Info: infoOf(r, 2)}
 			r.step(done(1, node.Leases{List: []node.Member{member}}), expire)
