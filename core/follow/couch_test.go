@@ -79,7 +79,7 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	}
 	switch op := op.(type) {
 	case peer.Open:
-		reply.Result = peer.Opened{InstanceStartTime: c.instance}
+		reply.Result = peer.Opened{UpdateSeq: peer.Seq(fmt.Sprint(c.seq)), InstanceStartTime: c.instance}
 	case peer.ReadChanges:
 		reply.Result = c.changes(op)
 	case peer.FindRev:

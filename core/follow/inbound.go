@@ -21,6 +21,7 @@ type inward struct {
 	opened bool
 	verify bool     // whether it still is the same database, before what was read counts
 	proof  proof    // and whether it has not been put back to an earlier state
+	goal   peer.Seq // where it was when it was opened last
 	since  peer.Seq // up to where changes are applied
 	stored peer.Seq // as the job has it
 	flush  bool     // through is to be stored, though it brought no documents
@@ -97,8 +98,8 @@ func (in *inward) advance() {
 	case in.proof.due:
 		in.call = r.call(peer.FindRev{ID: r.job.Last.ID, Rev: r.job.Last.Rev})
 	case len(in.docs) > 0:
-		q := Apply{Held: r.Held, Docs: in.docs, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end,
-			Behind: more(in.behind, len(in.rows))}
+		q := in.apply()
+		q.Docs, q.Behind = in.docs, more(in.behind, len(in.rows))
 		if len(in.rows) > 0 {
 			q.Since, q.AtEnd = in.docs[len(in.docs)-1].Seq, false
 		}
@@ -112,9 +113,17 @@ func (in *inward) advance() {
 	case in.end && r.job.Reconciling:
 		in.ask(Sweep{r.Held, in.compared})
 	case in.flush, in.end && !in.told:
-		in.ask(Apply{Held: r.Held, From: in.stored, Since: in.through, Last: in.last, AtEnd: in.end, Behind: in.behind})
+		in.ask(in.apply())
 	default:
 		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: rowsAtOnce, Wait: in.wait})
+	}
+}
+
+// apply stores how far the feed is read.
+func (in *inward) apply() Apply {
+	return Apply{
+		Held: in.run.Held, From: in.stored, Since: in.through, Goal: in.goal, Last: in.last, AtEnd: in.end,
+		Behind: in.behind,
 	}
 }
 
@@ -130,8 +139,13 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			// Reached: a database at rest is opened again
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
 		}
-		if now := reply.Result.(peer.Opened).InstanceStartTime; !in.opened || now != in.run.job.Instance {
+		got := reply.Result.(peer.Opened)
+		in.goal = got.UpdateSeq
+		switch now := got.InstanceStartTime; {
+		case !in.opened, now != in.run.job.Instance:
 			in.open(Opened{Held: in.run.Held, Instance: now})
+		default:
+			in.checkGoal()
 		}
 	case peer.FindRev:
 		if reply.Failure != nil {
@@ -147,6 +161,14 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			return
 		}
 		in.fetched(reply.Result.(peer.DocsRead))
+	}
+}
+
+// checkGoal begins anew if the database was put back while its feed was read, of which a part is applied.
+func (in *inward) checkGoal() {
+	if job := in.run.job; in.goal.Before(job.Goal) && job.Last != (Change{}) {
+		// Reached: the followed database was put back while its changes were read
+		in.open(Opened{in.run.Held, job.Instance, job.Last})
 	}
 }
 
@@ -178,6 +200,7 @@ func (in *inward) noted(n Noted) {
 	if in.since == "" {
 		in.since = peer.Zero
 	}
+	in.checkGoal()
 }
 
 // read takes rows of the feed. Each document is taken once, at its last row.
@@ -299,14 +322,17 @@ func (in *inward) applied(q Apply, got Applied) {
 	in.docs = slices.Clone(in.docs[got.N:])
 	switch {
 	case len(in.docs) == 0:
-		in.since, in.stored, in.flush, in.run.job.Last = q.Since, q.Since, false, q.Last
+		in.since, in.stored, in.flush, in.run.job.Last, in.run.job.Goal = q.Since, q.Since, false, q.Last, q.Goal
+		if q.AtEnd {
+			in.run.job.Goal = ""
+		}
 		if q.AtEnd && !in.told {
 			in.told, in.run.job.Errors = true, 0
 			in.run.w.note("follow_current", in.run.ID, "", "all documents are known")
 		}
 	case got.N > 0:
 		in.since = q.Docs[got.N-1].Seq
-		in.stored, in.run.job.Last = in.since, q.Last
+		in.stored, in.run.job.Last, in.run.job.Goal = in.since, q.Last, q.Goal
 	}
 	if got.Due {
 		in.run.out.again()

@@ -39,7 +39,8 @@ type (
 		Docs  []Incoming
 		From  peer.Seq // as the job has it
 		Since peer.Seq
-		Last  Change // newest one that was announced or read, also behind Since
+		Goal  peer.Seq // where the database was before the feed was read
+		Last  Change   // newest one that was announced or read, also behind Since
 		AtEnd bool
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
@@ -128,12 +129,13 @@ func (q Apply) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	}
 	was := *data
 	if done == len(q.Docs) {
-		data.Since, data.Last, data.Behind = q.Since, q.Last, q.Behind
+		data.Since, data.Last, data.Goal, data.Behind = q.Since, q.Last, q.Goal, q.Behind
 		if q.AtEnd {
+			data.Goal = ""
 			data.Errors, data.Error, data.Reason = 0, "", ""
 		}
 	} else if done > 0 {
-		data.Since, data.Last = q.Docs[done-1].Seq, q.Last
+		data.Since, data.Last, data.Goal = q.Docs[done-1].Seq, q.Last, q.Goal
 		data.Behind = more(q.Behind, len(q.Docs)-done)
 	}
 	if *data != was {

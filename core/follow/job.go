@@ -43,6 +43,9 @@ type Job struct {
 	// Last is the newest change that was announced or read, also behind Since; empty if there is none. A followed
 	// database that does not know its revision any more was put back to an earlier state.
 	Last Change `json:",omitzero"`
+	// Goal is where the followed database was when a feed began that has not been read to its end; empty once it has. A
+	// database that is behind that was put back to an earlier state, from which changes up to Since may be missing.
+	Goal peer.Seq `json:",omitempty"`
 	// Behind is how many changes followed on Since when it was stored, -1 if the server did not tell.
 	Behind int64 `json:",omitempty"`
 	// Looked is up to where the states in the mirror are known.
@@ -260,7 +263,7 @@ func (s *Store) add(tx kv.Tx, d Database, instance tuple.UUID, now instant.Time)
 
 // another begins to reconcile the mirror with another database.
 func (j *Job) another(instance string) {
-	j.Instance, j.Since, j.Last, j.Reconciling = instance, "", Change{}, true
+	j.Instance, j.Since, j.Last, j.Goal, j.Reconciling = instance, "", Change{}, "", true
 	j.Epoch++
 }
 

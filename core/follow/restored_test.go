@@ -169,6 +169,40 @@ func TestRestoredBeforeRead(t *testing.T) {
 	}
 }
 
+// TestRestoredWithinFeed: a followed database is put back while its changes are read, page by page. The change of the
+// page that was read last is in the backup; one that came earlier was hidden, and is there again.
+func TestRestoredWithinFeed(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		w := newWorld(t)
+		for _, id := range []string{"d", "e", "f"} {
+			w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
+		}
+		backup := w.couch.backup()
+		w.write("d", one)
+		w.couch.page = 1
+		k := w.start()
+		put := false
+		w.fault = func(op peer.Op) fault {
+			if read, is := op.(peer.ReadChanges); is && read.Since == "3" && !put {
+				put = true
+				w.restore(backup)
+				if crash {
+					w.kill(k)
+				}
+			}
+			return ""
+		}
+		w.settle(10 * time.Second)
+		if crash {
+			w.start()
+		}
+		w.settle(time.Minute)
+		for _, id := range []string{"d", "e", "f"} {
+			w.expect(id, jobstore.Pending, "")
+		}
+	}
+}
+
 // target is the target of a document's job.
 func (w *world) target(id string) (url string) {
 	_, jobID := w.job(id)

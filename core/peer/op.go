@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +29,23 @@ type Seq string
 
 // Zero is the sequence before every change.
 const Zero Seq = "0"
+
+// Ordinal returns the number in front of a sequence, as digits; it is empty if there is none.
+func (s Seq) Ordinal() string {
+	n, _, _ := strings.Cut(strings.Trim(string(s), `"`), "-")
+	if _, err := strconv.ParseUint(n, 10, 64); err != nil {
+		return ""
+	}
+	return n
+}
+
+// Before reports whether a sequence has a smaller number in front than another one. In a cluster that does not mean
+// that it is older: another copy may have answered.
+func (s Seq) Before(t Seq) bool {
+	m, noS := strconv.ParseUint(s.Ordinal(), 10, 64)
+	n, noT := strconv.ParseUint(t.Ordinal(), 10, 64)
+	return noS == nil && noT == nil && m < n
+}
 
 // Param is one query parameter, in the user's order.
 type Param struct{ Name, Value string }

@@ -86,6 +86,6 @@ func (d *database) changes(since int64) (rows []peer.Change) {
 func seqOf(n int64) peer.Seq { return peer.Seq(fmt.Sprintf(`"%d-opaque"`, n)) }
 
 func numberOf(s peer.Seq) int64 {
-	n, _ := strconv.ParseInt(ordinal(s), 10, 64)
+	n, _ := strconv.ParseInt(s.Ordinal(), 10, 64)
 	return n
 }

@@ -200,19 +200,10 @@ func numericDistance(from, to peer.Seq) int64 {
 
 // sameMoment reports whether two sequences surely name the same moment of a feed: they are equal, or have the
 // same number in front. The rest of a clustered server's sequence depends on which of its nodes answered.
-func sameMoment(a, b peer.Seq) bool { return a == b || ordinal(a) != "" && ordinal(a) == ordinal(b) }
+func sameMoment(a, b peer.Seq) bool { return a == b || a.Ordinal() != "" && a.Ordinal() == b.Ordinal() }
 
 // clustered reports whether a sequence is a clustered server's: a number, then the sequences of the shards,
 // encoded.
 func clustered(s peer.Seq) bool {
-	return ordinal(s) != "" && strings.Contains(string(s), "-")
-}
-
-// ordinal returns the number in front of a sequence, empty if there is none.
-func ordinal(s peer.Seq) string {
-	n, _, _ := strings.Cut(strings.Trim(string(s), `"`), "-")
-	if _, err := strconv.ParseUint(n, 10, 64); err != nil {
-		return ""
-	}
-	return n
+	return s.Ordinal() != "" && strings.Contains(string(s), "-")
 }

@@ -2,7 +2,6 @@ package replication
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"couchrelay/core/instant"
@@ -74,14 +73,7 @@ func (s *stallWatch) awaitsChanges() bool {
 	if s.plan.Filtered || f.caught || f.over {
 		return false
 	}
-	return f.pending > 0 || f.pending < 0 && before(f.since, f.goal)
-}
-
-// before reports whether a sequence has a smaller number in front than another.
-func before(a, b peer.Seq) bool {
-	m, noA := strconv.ParseUint(ordinal(a), 10, 64)
-	n, noB := strconv.ParseUint(ordinal(b), 10, 64)
-	return noA == nil && noB == nil && m < n
+	return f.pending > 0 || f.pending < 0 && f.since.Before(f.goal)
 }
 
 // open reports whether rows were read that are not done.
