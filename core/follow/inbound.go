@@ -21,7 +21,6 @@ type inward struct {
 	opened bool
 	verify bool     // whether it still is the same database, before what was read counts
 	proof  proof    // and whether it has not been put back to an earlier state
-	goal   peer.Seq // where it was when it was opened last
 	since  peer.Seq // up to where changes are applied
 	stored peer.Seq // as the job has it
 	flush  bool     // through is to be stored, though it brought no documents
@@ -43,7 +42,8 @@ type inward struct {
 // proof is the search for the last change, which a database that was put back to an earlier state does not know.
 type proof struct {
 	due    bool
-	missed int // how often the change was not to be had
+	missed int      // how often the change was not to be had
+	goal   peer.Seq // where the database was when it was opened last
 }
 
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
@@ -122,7 +122,7 @@ func (in *inward) advance() {
 // apply stores how far the feed is read.
 func (in *inward) apply() Apply {
 	return Apply{
-		Held: in.run.Held, From: in.stored, Since: in.through, Goal: in.goal, Last: in.last, AtEnd: in.end,
+		Held: in.run.Held, From: in.stored, Since: in.through, Goal: in.proof.goal, Last: in.last, AtEnd: in.end,
 		Behind: in.behind,
 	}
 }
@@ -140,7 +140,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
 		}
 		got := reply.Result.(peer.Opened)
-		in.goal = got.UpdateSeq
+		in.proof.goal = got.UpdateSeq
 		switch now := got.InstanceStartTime; {
 		case !in.opened, now != in.run.job.Instance:
 			in.open(Opened{Held: in.run.Held, Instance: now})
@@ -166,7 +166,7 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 
 // checkGoal begins anew if the database was put back while its feed was read, of which a part is applied.
 func (in *inward) checkGoal() {
-	if job := in.run.job; in.goal.Before(job.Goal) && job.Last != (Change{}) {
+	if job := in.run.job; in.proof.goal.Before(job.Goal) && job.Last != (Change{}) {
 		// Reached: the followed database was put back while its changes were read
 		in.open(Opened{in.run.Held, job.Instance, job.Last})
 	}
@@ -181,7 +181,7 @@ func (in *inward) open(q Opened) {
 // proved goes on if the database knows the last change.
 func (in *inward) proved(found bool) {
 	if found {
-		in.proof = proof{}
+		in.proof.due, in.proof.missed = false, 0
 	} else if in.proof.missed++; in.proof.missed < maxMissed {
 		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
 	} else {
@@ -195,7 +195,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.proof, in.compared = proof{due: n.Job.Last != Change{}}, ""
+	in.proof, in.compared = proof{due: n.Job.Last != Change{}, goal: in.proof.goal}, ""
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
