@@ -112,8 +112,11 @@ var jobKeys = Section[Settings]{
 
 // replicationKeys are about each replication.
 var replicationKeys = Section[Settings]{
-	{"worker_processes", "How many batches of changes one replication has in flight at once.",
+	{"worker_processes", "How many batches of changes one replication has at its servers at once.",
 		Integer(func(s *Settings) *int { return &parse(s).WorkerProcesses }, 1, 1000)},
+	{"max_worker_processes", "How many batches one replication that does not set worker_processes has in flight at " +
+		"most, when its servers are far away; 0 is 32, or worker_processes where that is set here.",
+		Integer(func(s *Settings) *int { return &parse(s).MaxWorkers }, 0, 1000)},
 	{"worker_batch_size", "How many changes one batch holds at most.",
 		Integer(func(s *Settings) *int { return &parse(s).WorkerBatchSize }, 1, 100_000)},
 	{"http_connections", "How many requests one replication has in flight at each of its two endpoints.",

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -40,9 +41,11 @@ type pipeline struct {
 	memory  int
 	copies  int // CopyDoc calls; at most the connections that workers and feed leave, see pump
 	docSize int // running average of the bytes of a fetched document, at least 1
+	largest int // bytes of the largest one so far; 0 before the first
 
-	skipDiff ratio // how often _revs_diff told nothing
-	skipBulk ratio // how often _bulk_get brought nothing
+	window   window // how many batches are worked on at once
+	skipDiff ratio  // how often _revs_diff told nothing
+	skipBulk ratio  // how often _bulk_get brought nothing
 }
 
 type stage uint8
@@ -77,6 +80,11 @@ type batch struct {
 	// unstored is the number of its refused revisions that the list of these does not have yet. The batch is
 	// not done before this is 0.
 	unstored int
+	// For the window: when a worker began with the batch, how many requests to each side followed each other, and
+	// whether documents were copied one by one.
+	began instant.Time
+	trips [2]int // by peer.Side
+	alone bool
 	// retries is set for copies of revisions that the target refused before. Such a batch is in no order, and
 	// no checkpoint depends on it.
 	retries bool
@@ -102,18 +110,19 @@ func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 	p.batches = append(p.batches, b)
 }
 
-// startBatches moves every batch on as far as it goes, at most Workers of them at a time, and then passes
-// through those that are done.
+// startBatches moves every batch on as far as it goes, begins as many as the window has room for, and then passes
+// through those that are done. Batches that were begun go on while the window is smaller.
 func (p *pipeline) startBatches() {
-	busy := 0
+	busy, workers := 0, p.window.size()
 	for _, b := range p.batches {
 		if b.stage == done {
 			continue
 		}
-		if busy++; busy > p.plan.Workers {
+		if busy++; busy > workers && b.stage == queued {
 			break
 		}
 		if b.stage == queued {
+			b.began = p.now
 			p.diff(b)
 		}
 		if b.stage == moving {
@@ -171,6 +180,7 @@ func (p *pipeline) diff(b *batch) {
 	}
 	if p.skipDiff.worthwhile(diffThreshold, p.now) {
 		op := peer.DiffRevs{Docs: b.docs}
+		b.trips[peer.Target]++
 		p.ask(op, func(reply peer.Reply) { p.onDiff(b, op, reply) })
 		return
 	}
@@ -237,17 +247,15 @@ func (p *pipeline) queueCopy(b *batch, doc peer.CopyDoc) {
 // pump starts all that the batch can do next, within the limits of memory and connections, and notes when it
 // is done.
 func (p *pipeline) pump(b *batch) {
-	budget := p.fetchBudget()
+	n, budget := p.nextFetch(b)
 	if len(b.fetch) > 0 && !b.fetching && (p.memory == 0 || p.memory+budget <= p.plan.Memory) {
-		n := min(len(b.fetch), max(1, budget/p.docSize))
 		b.fetching, b.pending = true, b.pending+1
 		p.memory += budget
 		p.fetchDocs(b, peer.FetchDocs{Docs: b.fetch[:n:n], Budget: budget})
 		b.fetch = b.fetch[n:]
 	}
-	// Besides copies, each worker has a connection for its bulk requests, and the feed has one.
-	slots := max(1, p.plan.Connections-p.plan.Workers-1)
-	for len(b.copies) > 0 && p.copies < slots {
+	for len(b.copies) > 0 && p.copies < p.copySlots() {
+		b.alone = true
 		p.copies++
 		b.pending++
 		p.copyDoc(b, b.copies[0])
@@ -255,11 +263,16 @@ func (p *pipeline) pump(b *batch) {
 	}
 	if b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 && b.unstored == 0 {
 		b.stage = done
+		p.window.done(b)
 		if b.number > p.furthest {
 			p.furthest, p.info.SourceSeq = b.number, b.last
 		}
 	}
 }
+
+// copySlots is how many documents may be copied one by one at once. Besides copies, each batch that is worked on has a
+// connection for its bulk requests, and the feed has one.
+func (p *pipeline) copySlots() int { return max(1, p.plan.Connections-p.plan.Workers-1) }
 
 func union(revs, more []string) []string {
 	all := slices.Clone(revs)

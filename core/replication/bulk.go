@@ -16,11 +16,21 @@ type group struct {
 	writes int           // WriteDocs calls for bodies of the group; at 0 it is released
 }
 
-// fetchBudget bounds the bodies that one FetchDocs may bring, in bytes, but for a single larger one.
-func (p *pipeline) fetchBudget() int { return max(1, p.plan.Memory/4) }
+// nextFetch returns how many of the documents are to be fetched next, and the budget of their bodies in bytes: a
+// quarter of the memory until a size is known, and then room for twice what they should have, so that many fetches can
+// be in flight. The last document that is taken may exceed the budget, so there is room for the largest one, too.
+func (p *pipeline) nextFetch(b *batch) (n, budget int) {
+	most := max(1, p.plan.Memory/4)
+	n = min(len(b.fetch), max(1, most/p.docSize))
+	if p.largest == 0 {
+		return n, most
+	}
+	return n, min(2*n*p.docSize+p.largest, most)
+}
 
 // fetchDocs reads documents in bulk ("Fetch Changed Documents", _bulk_get).
 func (p *pipeline) fetchDocs(b *batch, op peer.FetchDocs) {
+	b.trips[peer.Source]++
 	c := &call{op: op}
 	c.then = func(reply peer.Reply) { p.onFetched(b, c.id, op, reply) }
 	p.issue(c)
@@ -30,7 +40,7 @@ func (p *pipeline) fetchDocs(b *batch, op peer.FetchDocs) {
 func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.Reply) {
 	b.fetching = false
 	b.pending--
-	p.memory -= p.fetchBudget()
+	p.memory -= op.Budget
 	p.info.BulkGetAttempts += int64(len(op.Docs))
 	if f := reply.Failure; f != nil {
 		if !ofBulk(f) {
@@ -54,6 +64,7 @@ func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.
 	}
 	p.docSize = max(1, (3*p.docSize+g.bytes/len(kept))/4)
 	p.memory += g.bytes
+	b.trips[peer.Target]++
 	p.write(b, g, kept)
 }
 
@@ -87,6 +98,7 @@ func (p *pipeline) sortFetched(b *batch, g *group, asked []peer.DocRev, got []pe
 			kept = append(kept, peer.Kept{Fetch: g.id, Index: i})
 			g.came[i] = cmp.Or(got[i].Rev, d.Rev)
 			g.bytes += got[i].Size
+			p.largest = max(p.largest, got[i].Size)
 			p.info.DocsRead++
 			p.tally.read(1, int64(got[i].Size))
 			p.info.BulkGetDocs++

@@ -86,6 +86,7 @@ func (r *Run) onReply(e Reply) {
 
 // answered makes another attempt if the policy grants one, and else hands the answer to the part that asked.
 func (r *Run) answered(c *call, reply peer.Reply) {
+	r.work.window.answered(c, reply.Failure)
 	if c.absorb != nil {
 		reply = c.absorb(reply)
 	}

@@ -59,13 +59,14 @@ func (f *feed) notBefore(now instant.Time) instant.Time {
 // readMore asks for the next rows, unless there is enough to do: as many batches waiting as there are
 // workers.
 func (f *feed) readMore() {
-	if f.reading != nil || f.over || f.work.waiting() > f.plan.Workers || f.now < f.resume {
+	workers := f.work.window.size()
+	if f.reading != nil || f.over || f.work.waiting() > workers || f.now < f.resume {
 		return
 	}
 	f.begun, f.from, f.resume = f.now, f.since, 0
 	op := peer.ReadChanges{
 		Since: f.since,
-		Limit: f.plan.BatchSize * f.plan.Workers,
+		Limit: f.plan.BatchSize * workers,
 		Wait:  f.caught && f.plan.Continuous,
 	}
 	f.reading = &call{op: op, absorb: f.absorb, then: func(reply peer.Reply) { f.onChanges(op, reply) }}

@@ -11,7 +11,7 @@ const (
 	memoryAgrees invariant.ID = "replication.memory: memory covers the fetches in flight, and is 0 without work"
 	copiesAgree  invariant.ID = "replication.copies: copies counts the CopyDoc calls, and is within their slots"
 	workAgrees   invariant.ID = "replication.pending: a batch's pending counts its calls"
-	withinLimit  invariant.ID = "replication.workers: at most Workers batches are worked on at once"
+	withinLimit  invariant.ID = "replication.workers: at most MaxWorkers batches are worked on at once"
 	inOrder      invariant.ID = "replication.order: batches follow each other in the feed's order, without a gap"
 	doneFirst    invariant.ID = "replication.done: a batch is done, with no work left, when it is passed"
 	forward      invariant.ID = "replication.forward: committed <= writing <= through, in the order of the feed"
@@ -52,7 +52,7 @@ func (r *Run) audit() {
 // FetchDocs calls.
 func (p *pipeline) audit(work, copies, budgets int) {
 	invariant.Check(p.memory >= budgets && (work > 0 || p.memory == 0), memoryAgrees, p.memory, budgets, work)
-	slots := max(1, p.plan.Connections-p.plan.Workers-1)
+	slots := p.copySlots()
 	invariant.Check(p.copies == copies && copies <= slots, copiesAgree, p.copies, copies, slots)
 	if p.refused.asking {
 		work--
@@ -74,5 +74,5 @@ func (p *pipeline) audit(work, copies, budgets int) {
 	}
 	invariant.Check(before == p.numbered, inOrder, int(before), int(p.numbered))
 	invariant.Check(work == 0, workAgrees, work)
-	invariant.Check(busy <= p.plan.Workers, withinLimit, busy)
+	invariant.Check(busy <= p.plan.MaxWorkers, withinLimit, busy)
 }

@@ -15,7 +15,7 @@ func TestBreachEndsTheRun(t *testing.T) {
 		"replication.memory":  func(r *Run) { r.work.memory -= 1 << 30 },
 		"replication.copies":  func(r *Run) { r.work.copies-- },
 		"replication.pending": func(r *Run) { r.work.batches[0].pending-- },
-		"replication.workers": func(r *Run) { r.plan.Workers = 0 },
+		"replication.workers": func(r *Run) { r.plan.MaxWorkers = 0 },
 		"replication.order":   func(r *Run) { r.work.batches = r.work.batches[1:] },
 		"replication.commits": func(r *Run) { r.commits.step = syncing },
 		"replication.looks":   func(r *Run) { r.watch.answers-- },

@@ -62,7 +62,10 @@ type Options struct {
 	// SinceSeq is where to start if there is no checkpoint; empty means at the beginning.
 	SinceSeq peer.Seq
 
-	Workers     int // batches worked on at once, at least 1
+	// Workers is the number of batches that are to be at the servers at once, at least 1; see window.
+	Workers int
+	// MaxWorkers bounds the batches that are worked on at once, on the line or at a server. It is at least Workers.
+	MaxWorkers  int
 	BatchSize   int // rows in a batch at most, at least 1
 	Connections int // requests to one database at once, at least 1
 	Retries     int // further attempts of a failed request, 0 or more
@@ -117,7 +120,8 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		Continuous: rep.Continuous, CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,
 		UseCheckpoints: rep.UseCheckpoints, UseBulkGet: rep.UseBulkGet, FlatLog: rep.Filter.Kind == spec.DocIDs,
 		OnRefusal: rep.OnRefusal,
-		SinceSeq:  peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, BatchSize: rep.WorkerBatchSize,
+		SinceSeq:  peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, MaxWorkers: rep.MaxWorkers,
+		BatchSize:   rep.WorkerBatchSize,
 		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: t.ProgressInterval, Memory: t.Memory,
 		StallTimeout: t.StallTimeout, Filtered: rep.Filter.Kind != spec.NoFilter,
@@ -128,7 +132,9 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.Filter = &peer.GetFilter{DesignDoc: ddoc, Name: name}
 	}
 	if t.Throttled {
-		o.Workers, o.BatchSize = min(o.Workers, throttledWorkers), min(o.BatchSize, throttledBatch)
+		o.Workers = min(o.Workers, throttledWorkers)
+		o.MaxWorkers = o.Workers
+		o.BatchSize = min(o.BatchSize, throttledBatch)
 		o.Connections, o.CheckpointInterval = min(o.Connections, throttledConnections), min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	if t.Reset {

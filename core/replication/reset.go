@@ -25,7 +25,7 @@ func (o *opener) discard(on peer.Side) {
 		case f.Kind == peer.Status && f.Status == 409 && !o.reread[on]:
 			// A request of an earlier run arrived late, or this one did and its answer was lost.
 			// Reached: a log changes while it is discarded
-			o.reread[on], o.version[on] = true, 0
+			o.reread[on] = true
 			s.log, s.logRev = checkpoint.Log{}, ""
 			o.lookForLog(on)
 		default:

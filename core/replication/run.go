@@ -84,9 +84,10 @@ type side struct {
 // New prepares a run.
 func New(plan Plan) *Run {
 	plan.Memory = cmp.Or(plan.Memory, DefaultMemory)
+	plan.MaxWorkers = max(plan.Workers, min(plan.MaxWorkers, plan.Connections-2)) // for the feed and a checkpoint
 	r := &Run{plan: plan}
 	r.opener.Run, r.feed.Run, r.work.Run, r.commits.Run, r.watch.Run, r.reports.Run = r, r, r, r, r, r
-	r.refused.Run, r.stalls.Run = r, r
+	r.refused.Run, r.stalls.Run, r.work.window.Run = r, r, r
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
 	r.info.Counters = plan.Resumed
 	return r

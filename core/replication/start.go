@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"slices"
+
 	"couchrelay/core/checkpoint"
 	"couchrelay/core/peer"
 )
@@ -11,7 +13,6 @@ type opener struct {
 	*Run
 
 	opened  [2]bool // databases that were opened, by peer.Side
-	version [2]int  // index into ids.Bases of the id under which the side's checkpoint is looked for
 	located [2]bool // sides whose checkpoint was found and, in a reset, discarded, or is known not to exist
 	kept    bool    // the source refused to have its checkpoint discarded
 	reread  [2]bool // sides whose checkpoint was looked for again, since another writer changed it in a reset
@@ -105,39 +106,64 @@ func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 	}
 }
 
-// lookForLog reads a side's checkpoint ("Retrieve Replication Logs") under the id that is next to try.
+// lookForLog looks for a side's checkpoint ("Retrieve Replication Logs"), first under the present id.
 func (o *opener) lookForLog(on peer.Side) {
-	op := peer.GetLocal{Side: on, ID: o.ids.Bases[o.version[on]]}
-	o.ask(op, func(reply peer.Reply) { o.onLog(op, reply) })
+	o.readLog(on, 0, func(doc peer.Local) {
+		switch {
+		case !doc.Found:
+			o.lookForOlder(on)
+		case o.takeLog(on, 0, doc):
+			o.sides[on].logRev = doc.Rev
+			o.locate(on)
+		}
+	})
 }
 
-func (o *opener) onLog(op peer.GetLocal, reply peer.Reply) {
-	if reply.Failure != nil {
-		o.crash(trouble(op, reply.Failure))
-		return
+// lookForOlder looks for a checkpoint under the ids of older versions, under all of them at once. That of the newest
+// version counts.
+func (o *opener) lookForOlder(on peer.Side) {
+	docs, left := make([]peer.Local, len(o.ids.Bases)), len(o.ids.Bases)-1
+	if left == 0 {
+		o.locate(on)
 	}
-	doc := reply.Result.(peer.Local)
-	if !doc.Found {
-		if o.version[op.Side]++; o.version[op.Side] < len(o.ids.Bases) {
-			o.lookForLog(op.Side)
+	for version := 1; version < len(docs); version++ {
+		o.readLog(on, version, func(doc peer.Local) {
+			docs[version] = doc
+			if left--; left > 0 {
+				return
+			}
+			newest := slices.IndexFunc(docs, func(d peer.Local) bool { return d.Found })
+			if newest < 0 {
+				o.locate(on)
+			} else if o.takeLog(on, newest, docs[newest]) {
+				o.migrate(on)
+			}
+		})
+	}
+}
+
+// readLog reads the document that would have a side's checkpoint under an id.
+func (o *opener) readLog(on peer.Side, version int, then func(peer.Local)) {
+	op := peer.GetLocal{Side: on, ID: o.ids.Bases[version]}
+	o.ask(op, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			o.crash(trouble(op, reply.Failure))
 			return
 		}
-		o.locate(op.Side)
-		return
-	}
+		then(reply.Result.(peer.Local))
+	})
+}
+
+// takeLog takes the checkpoint that was found under an id, and reports whether it can be read.
+func (o *opener) takeLog(on peer.Side, version int, doc peer.Local) bool {
 	log, err := checkpoint.Parse(doc.Body)
 	if err != nil {
-		o.crash(Trouble{Error: "checkpoint_unreadable", Reason: op.Side.String() + " _local/" + op.ID + ": " + err.Error()})
-		return
+		reason := on.String() + " _local/" + o.ids.Bases[version] + ": " + err.Error()
+		o.crash(Trouble{Error: "checkpoint_unreadable", Reason: reason})
+		return false
 	}
-	s := &o.sides[op.Side]
-	s.log = log
-	if o.version[op.Side] == 0 {
-		s.logRev = doc.Rev
-		o.locate(op.Side)
-		return
-	}
-	o.migrate(op.Side)
+	o.sides[on].log = log
+	return true
 }
 
 // migrate copies a checkpoint that was found under the id of an older version to the present id, so that it
@@ -201,6 +227,7 @@ func (o *opener) copyFrom(since peer.Seq, history []checkpoint.Entry) {
 	o.watch.lookLater()
 	o.info.ThroughSeq, o.info.SourceSeq, o.info.CheckpointedSeq = since, since, since
 	o.feed.begin(since)
+	o.work.window.begin()
 	o.refused.begin()
 	o.phase = copying
 	o.reports.begin()

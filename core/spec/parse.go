@@ -103,6 +103,9 @@ func (p *parser) options(r *Replication) {
 	r.CheckpointInterval = p.milliseconds("checkpoint_interval", c.CheckpointInterval)
 	r.UseBulkGet = p.boolean("use_bulk_get", c.UseBulkGet)
 	r.WorkerProcesses = p.integer("worker_processes", c.WorkerProcesses, 1, maxWorkers)
+	if _, bounded := p.body.Get("worker_processes"); !bounded {
+		r.MaxWorkers = c.maxWorkers()
+	}
 	r.WorkerBatchSize = p.integer("worker_batch_size", c.WorkerBatchSize, 1, maxBatch)
 	r.Weight = weightOf(p)
 	r.OnRefusal = onRefusal(p)

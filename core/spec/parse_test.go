@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 	endpoint := Endpoint{URL: "http://s/a/", Timeout: 30 * time.Second, Connections: 20, Retries: 5, SocketOptions: SocketOptions{KeepAlive: true, NoDelay: true}}
 	want := &Replication{
 		Source: endpoint, Target: endpoint, UseCheckpoints: true, CheckpointInterval: 30 * time.Second, UseBulkGet: true,
-		WorkerProcesses: 4, WorkerBatchSize: 500,
+		Batches: Batches{WorkerProcesses: 4, MaxWorkers: 32, WorkerBatchSize: 500},
 	}
 	want.Target.URL = "https://t/b/"
 	if got := document(t, "{"+ends+"}"); !reflect.DeepEqual(got, want) {
@@ -96,7 +96,7 @@ func TestEveryField(t *testing.T) {
 		Continuous: true, CreateTarget: true, CreateTargetParams: []peer.Param{{Name: "q", Value: "2"}, {Name: "n", Value: "1"}, {Name: "partitioned", Value: "true"}},
 		Filter:          Filter{Kind: FunctionFilter, Name: "dd/f/g", QueryParams: jsontext.Value(`{"z":[1,2],"a":"x y"}`)},
 		WinningRevsOnly: true, SinceSeq: jsontext.Value(`[3,"x"]`), CheckpointInterval: 5 * time.Second,
-		WorkerProcesses: 2, WorkerBatchSize: 100, Orders: Orders{Weight: 1000},
+		Batches: Batches{WorkerProcesses: 2, WorkerBatchSize: 100}, Orders: Orders{Weight: 1000},
 		Unknown: []string{"id", "coment", "Continuous"},
 	}
 	want.Source.URL, want.Source.Credentials = "http://s:1/a?x=y", NewCredentials("u", "p")

@@ -111,7 +111,7 @@ func TestEqual(t *testing.T) {
 		base: true,
 		base + `,"_id":"x","_rev":"1-x","owner":"o","user_ctx":{"name":"n","roles":["r"]},"comment":1`:                                  true,
 		`"doc_ids":["a","b","a"],"target":"http://t/b/","source":{"url":"http://h/a","auth":{"basic":{"username":"u","password":"p"}}}`: true,
-		base + `,"worker_processes":"4","use_bulk_get":true`:                                                                            true,
+		base + `,"worker_batch_size":"500","use_bulk_get":true`:                                                                         true,
 		base + `,"continuous":true`:    false,
 		base + `,"worker_processes":3`: false,
 		base + `,"since_seq":null`:     false,

@@ -34,8 +34,7 @@ type Replication struct {
 	UseCheckpoints     bool          `json:"use_checkpoints"`
 	CheckpointInterval time.Duration `json:"checkpoint_interval_ns"`
 	UseBulkGet         bool          `json:"use_bulk_get"`
-	WorkerProcesses    int           `json:"worker_processes"`  // batches worked on at once, at least 1
-	WorkerBatchSize    int           `json:"worker_batch_size"` // changes in a batch, at least 1
+	Batches
 	// OnRefusal is not a part of the replication id: it changes nothing of what a checkpoint covers.
 	OnRefusal OnRefusal `json:"on_refusal,omitempty"`
 
@@ -54,6 +53,15 @@ type Replication struct {
 
 	// Unknown names the fields without a meaning, see Unknown: CouchDB ignores them, but they may be misspelled.
 	Unknown []string `json:"-"`
+}
+
+// Batches say how many changes are worked on at once.
+type Batches struct {
+	WorkerProcesses int `json:"worker_processes"`  // batches at the servers at once, at least 1
+	WorkerBatchSize int `json:"worker_batch_size"` // changes in a batch, at least 1
+	// MaxWorkers bounds the batches that are worked on at once while the servers are far away; the bound is never
+	// less than WorkerProcesses, and is that if this is 0, as it is if the user sets worker_processes.
+	MaxWorkers int `json:"max_worker_processes,omitempty"`
 }
 
 // Orders are what a document or a request says of the job. They are no part of the work (Equal), so that a change of
@@ -124,7 +132,10 @@ type Proxy struct {
 // Config has the settings of the [replicator] section that parsing needs. The Replication takes them over, so
 // a later change reaches new jobs only.
 type Config struct {
-	WorkerProcesses    int
+	WorkerProcesses int
+	// MaxWorkers is Replication.MaxWorkers of replications that do not set worker_processes. If it is 0, it is
+	// farWorkers, or 0 if WorkerProcesses is not nearWorkers.
+	MaxWorkers         int
 	WorkerBatchSize    int
 	HTTPConnections    int
 	RetriesPerRequest  int
@@ -143,11 +154,26 @@ type Config struct {
 	Local string
 }
 
+const (
+	// nearWorkers is CouchDB's default of worker_processes.
+	nearWorkers = 4
+	// farWorkers are enough for 10,000 documents a second in batches of 500, with 1.5 seconds on the line.
+	farWorkers = 32
+)
+
+// maxWorkers is MaxWorkers, or its default.
+func (c Config) maxWorkers() int {
+	if c.MaxWorkers == 0 && c.WorkerProcesses == nearWorkers {
+		return farWorkers
+	}
+	return c.MaxWorkers
+}
+
 // DefaultConfig returns CouchDB's defaults, but with nodelay: while sockets delay small packets, a request
 // takes 40 ms longer if the server delays its acknowledgement.
 func DefaultConfig() Config {
 	return Config{
-		WorkerProcesses: 4, WorkerBatchSize: 500, HTTPConnections: 20, RetriesPerRequest: 5,
+		WorkerProcesses: nearWorkers, WorkerBatchSize: 500, HTTPConnections: 20, RetriesPerRequest: 5,
 		ConnectionTimeout: 30 * time.Second, CheckpointInterval: 30 * time.Second,
 		UseCheckpoints: true, UseBulkGet: true,
 		SocketOptions:      SocketOptions{KeepAlive: true, NoDelay: true},

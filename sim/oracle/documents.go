@@ -317,7 +317,17 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 		bytes.Equal(rep.SinceSeq, w.SinceSeq) && rep.WinningRevsOnly == w.WinningRevsOnly
 	manner := rep.Continuous == w.Continuous && rep.UseCheckpoints == w.UseCheckpoints &&
 		rep.UseBulkGet == w.UseBulkGet && rep.WorkerBatchSize == w.BatchSize &&
-		rep.WorkerProcesses == conf.Workers && rep.Source.Retries == conf.Retries &&
+		rep.WorkerProcesses == conf.Workers && rep.MaxWorkers == mostWorkers(conf) &&
+		rep.Source.Retries == conf.Retries &&
 		rep.CheckpointInterval == conf.CheckpointInterval
 	return databases && selection && manner && string(rep.OnRefusal) == w.OnRefusal
+}
+
+// mostWorkers is the bound of the batches of a replication whose user set none: 32, unless another number of workers or
+// a bound is configured.
+func mostWorkers(c *world.Config) int {
+	if c.MaxWorkers == 0 && c.Workers == 4 {
+		return 32
+	}
+	return c.MaxWorkers
 }

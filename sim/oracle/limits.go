@@ -16,7 +16,7 @@ var limitSubject = subject{
 			"allows."},
 		{"S30t", "A run holds and asks for no more bytes of documents at once than the memory of a run " +
 			"allows."},
-		{"S30u", "A run reads changes ahead for no more than one batch for each of its workers."},
+		{"S30u", "A run reads changes ahead for no more batches than it may work on at once."},
 		{"S30v", "A run asks for nothing that the options of its replication rule out."},
 		{"S30w", "A run compares no more documents at once than worker_batch_size."},
 	},
@@ -39,7 +39,16 @@ const (
 	slowCheckpoint  = 5 * time.Second
 )
 
-// workers is how many batches the run may work on at once.
+// batches is how many batches the run may work on at once, while they are on their way to servers that are far away.
+// The feed and a checkpoint have connections of their own.
+func (r *run) batches() int {
+	if r.Record().Throttled {
+		return r.workers()
+	}
+	return max(r.workers(), min(r.Replication().MaxWorkers, r.connections()-2))
+}
+
+// workers is how many batches the run may work on at once between near servers.
 func (r *run) workers() int {
 	if r.Record().Throttled {
 		return min(r.Replication().WorkerProcesses, slowWorkers)
@@ -76,11 +85,10 @@ func (ls *limits) checkParallel(r *run, op peer.Op) {
 	for _, op := range r.InFlight() {
 		count(op)
 	}
-	workers := r.workers()
-	if batches > workers {
-		ls.Fail("S30s", "%s works on %d batches at once, and may on %d", r, batches, workers)
+	if most := r.batches(); batches > most {
+		ls.Fail("S30s", "%s works on %d batches at once, and may on %d", r, batches, most)
 	}
-	if most := max(1, r.connections()-workers-1); copies > most {
+	if most := max(1, r.connections()-r.workers()-1); copies > most {
 		ls.Fail("S30s", "%s copies %d documents at once, and may %d", r, copies, most)
 	}
 }
@@ -112,7 +120,7 @@ func (ls *limits) checkAhead(r *run, op peer.Op) {
 	if _, reads := op.(peer.ReadChanges); !reads || r.counts.diffs >= unasked || r.WentBack() {
 		return
 	}
-	ahead, most := r.counts.rows-r.counts.compared, int64(r.workers()*r.Replication().WorkerBatchSize)
+	ahead, most := r.counts.rows-r.counts.compared, int64(r.batches()*r.Replication().WorkerBatchSize)
 	if ahead > most {
 		ls.Fail("S30u", "%s reads more changes, and has %d that it has not looked at; it may have %d",
 			r, ahead, most)

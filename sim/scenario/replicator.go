@@ -16,7 +16,7 @@ var settings = []string{
 	"stats_update_interval_sec",
 	"health_threshold_sec", "min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec",
 	"duplicates_wait",
-	"checkpoint_interval", "worker_batch_size", "worker_processes", "retries_per_request",
+	"checkpoint_interval", "worker_batch_size", "worker_processes", "max_worker_processes", "retries_per_request",
 }
 
 // otherHealth is another name of health_threshold_sec, which is not written.
@@ -34,6 +34,7 @@ func production(c world.Config) config.Settings {
 	p.Replicator.DuplicatesWait = !c.DuplicatesFail
 	parse := &p.Replicator.Parse
 	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
+	parse.MaxWorkers = c.MaxWorkers
 	return p
 }
 
@@ -48,4 +49,5 @@ func adopt(c *world.Config, p config.Settings) {
 	c.DuplicatesFail = !p.Replicator.DuplicatesWait
 	parse := p.Replicator.Parse
 	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest
+	c.MaxWorkers = parse.MaxWorkers
 }

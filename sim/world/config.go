@@ -49,10 +49,10 @@ type Config struct {
 	Backoff            backoff.Policy
 	TransientMaxAge    time.Duration
 	CheckpointInterval time.Duration
-	BatchSize, Workers int
-	Retries            int
-	Memory             int  // bytes of bodies that a run holds
-	DuplicatesFail     bool // duplicates_wait = false
+	Batches
+	Retries        int
+	Memory         int  // bytes of bodies that a run holds
+	DuplicatesFail bool // duplicates_wait = false
 
 	// Rates is how often each fault happens, out of decide.Scale: in each request or operation of the store
 	// that can have it, or in each turn of the nemesis.
@@ -106,6 +106,9 @@ type Event struct {
 // NemesisTick is the time between turns of the nemesis.
 const NemesisTick = 5 * time.Second
 
+// Batches are worker_batch_size, worker_processes and max_worker_processes.
+type Batches struct{ BatchSize, Workers, MaxWorkers int }
+
 // Default is a small cluster without faults.
 func Default() Config {
 	s := node.DefaultSettings()
@@ -118,7 +121,7 @@ func Default() Config {
 		Settings: s, Sharing: jobstore.DefaultSharing(),
 		Backoff:         backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
 		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second,
-		BatchSize: 10, Workers: 2, Retries: 3, Memory: replication.DefaultMemory,
+		Batches: Batches{BatchSize: 10, Workers: 2}, Retries: 3, Memory: replication.DefaultMemory,
 		Rates:   map[string]int{},
 		Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}

@@ -65,9 +65,7 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRates(&r)
 	roles := prng.Fork(seed, "roles")
 	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
-	if memory := prng.Fork(seed, "memory"); memory.Intn(2) == 1 {
-		c.Memory = 1 << (10 + memory.Intn(8)) // fetches of one document and of some hundreds
-	}
+	c.drawRuns(seed)
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
 	}
@@ -175,5 +173,15 @@ func (c *Config) drawRates(r *prng.Source) {
 		if rate := 1 + r.Intn(a.most); on("act") {
 			c.Actions[a.name] = rate
 		}
+	}
+}
+
+// drawRuns has runs of some worlds hold few documents, and of most have more batches on the line than at the servers.
+func (c *Config) drawRuns(seed uint64) {
+	if memory := prng.Fork(seed, "memory"); memory.Intn(2) == 1 {
+		c.Memory = 1 << (10 + memory.Intn(8)) // fetches of one document and of some hundreds
+	}
+	if window := prng.Fork(seed, "window"); window.Intn(3) > 0 {
+		c.MaxWorkers = 1 + window.Intn(24)
 	}
 }

@@ -100,7 +100,7 @@ func New(c Config, d *decide.Decider) *World {
 	}
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
-	rc.Parse.RetriesPerRequest = c.Retries
+	rc.Parse.RetriesPerRequest, rc.Parse.MaxWorkers = c.Retries, c.MaxWorkers
 	w.store = jobstore.New(tuple.Subspace(tuple.Pack(root)), rc)
 	w.store.Jobs.Incarnation = 1
 	w.store.Functions = tables{}

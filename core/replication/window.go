@@ -1,0 +1,155 @@
+package replication
+
+import (
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+const (
+	// firstWork is the guess of the time that the servers work on a batch, before the first batch is done.
+	firstWork = 100 * time.Millisecond
+	// leastWork bounds what is measured of it from below.
+	leastWork = time.Millisecond
+	// tripAge is how long a round trip time counts at least, and twice that at most once there is a newer one.
+	tripAge = 10 * time.Second
+)
+
+// window says how many batches the run works on at once.
+//
+// Options.Workers batches are to be at the servers, so that these have always something to do, and no more wait there
+// than CouchDB's replicator would have them. The longer the line, the more batches are on it instead: by Little's law,
+// of n batches that each take the time work at the servers and the time line on the way, n*work/(work+line) are at the
+// servers. So with near servers the window is Workers, with a line of 750 ms and work of 100 ms it is 8.5 times that,
+// and with slow servers Workers again, however far away they are. It never exceeds Options.MaxWorkers.
+//
+// The time on the line is the number of a batch's requests that follow each other, times the round trip time of their
+// side: the shortest time in which the side has lately answered a request that is little work. What is left of a
+// batch's time is work: that of the servers, and also what it waited for memory, since more batches would not help
+// there either.
+//
+// A server that asks to slow down, or fails, halves the part at the servers; every batch that is done gives a bit of
+// it back (additive increase, multiplicative decrease). So runs that share a server come to equal parts of it.
+type window struct {
+	*Run
+
+	part  int64         // batches to have at the servers, in millionths: from unit to Workers*unit
+	work  time.Duration // average of what a batch takes at the servers, at least leastWork
+	line  time.Duration // average of what a batch takes on the line
+	trips [2]trip       // by peer.Side
+	// slowed is when part was last halved. What was sent before that says nothing of how the server is since.
+	slowed instant.Time
+}
+
+// trip is the round trip time of a side: the shortest of the present span of time and the one before, each of tripAge.
+type trip struct {
+	now, before time.Duration // 0 while nothing is known
+	since       instant.Time  // when the present span began
+}
+
+// observe takes a time that a small request took.
+func (t *trip) observe(took time.Duration, now instant.Time) {
+	took = max(took, 1)
+	switch {
+	case t.now == 0, now.Sub(t.since) >= 2*tripAge:
+		t.since, t.before, t.now = now, 0, took
+	case now.Sub(t.since) >= tripAge:
+		t.since, t.before, t.now = now, t.now, took
+	default:
+		t.now = min(t.now, took)
+	}
+}
+
+// bound takes a time that another request took.
+func (t *trip) bound(took time.Duration) {
+	t.now, t.before = min(t.now, max(took, 1)), min(t.before, max(took, 1))
+}
+
+// time is the round trip time as it is known; 0 if it is not.
+func (t *trip) time() time.Duration {
+	if t.before == 0 {
+		return t.now
+	}
+	return min(t.now, t.before)
+}
+
+func (w *window) begin() {
+	w.part, w.work = int64(w.plan.Workers)*unit, firstWork
+	w.line = 2*w.trips[peer.Target].time() + w.trips[peer.Source].time() // _revs_diff, _bulk_get, _bulk_docs
+}
+
+// size is the number of batches that the run may work on at once, from 1 to MaxWorkers.
+func (w *window) size() int {
+	n := w.part + w.part*int64(w.line/time.Microsecond)/int64(w.work/time.Microsecond)
+	return max(1, min(int((n+unit/2)/unit), w.plan.MaxWorkers))
+}
+
+// answered takes what an answer tells about its server.
+func (w *window) answered(c *call, f *peer.Failure) {
+	if f != nil {
+		if w.phase == copying && ofBatches(c.op) && (Transient(f) || f.Status == 429) && c.sent > w.slowed {
+			// Reached: fewer batches are worked on after a failure
+			w.part, w.slowed = max(unit, w.part/2), w.now
+		}
+		return
+	}
+	switch side, small := isSmall(c.op); {
+	case small:
+		w.trips[side].observe(w.now.Sub(c.sent), w.now)
+	case ofBatches(c.op) && side != both: // nothing is answered sooner than a round trip takes
+		w.trips[side].bound(w.now.Sub(c.sent))
+	}
+}
+
+// both stands for the sides of an operation that is carried out at both of them, or is none of the window's.
+const both peer.Side = 2
+
+// isSmall returns the side at which an operation is carried out, and reports whether it is little work there, so that
+// the time until its answer is that of the line.
+func isSmall(op peer.Op) (side peer.Side, small bool) {
+	switch op := op.(type) {
+	case peer.FetchDocs:
+		return peer.Source, false
+	case peer.WriteDocs:
+		return peer.Target, false
+	case peer.Open:
+		return op.Side, true
+	case peer.GetLocal:
+		return op.Side, true
+	case peer.PutLocal:
+		return op.Side, true
+	case peer.Commit:
+		return op.Side, true
+	case peer.DiffRevs:
+		return peer.Target, true
+	}
+	return both, false
+}
+
+// ofBatches reports whether an operation is about the documents of a batch.
+func ofBatches(op peer.Op) bool {
+	_, diff := op.(peer.DiffRevs)
+	return diff || ofDocuments(op)
+}
+
+// done takes how long a batch has taken. Of one whose documents were copied alone it is not known how many requests
+// followed each other.
+func (w *window) done(b *batch) {
+	if b.began > w.slowed {
+		w.part = min(w.part+unit/int64(w.size()), int64(w.plan.Workers)*unit) // 1 when all have been done
+	}
+	if b.alone || b.trips == [2]int{} {
+		return
+	}
+	line := time.Duration(0)
+	for side, n := range b.trips {
+		line += time.Duration(n) * w.trips[side].time()
+	}
+	took := w.now.Sub(b.began)
+	line = min(line, took)
+	// What the present size does shows in a batch that has not begun yet, so the averages are over two times as many.
+	n := time.Duration(2 * w.size())
+	w.work += (max(took-line, leastWork) - w.work) / n
+	w.line += (line - w.line) / n
+}
