@@ -108,16 +108,20 @@ func FuzzBulkDocs(f *testing.F) {
 }
 
 // FuzzBulkGet answers _bulk_get with any bytes and writes the documents that were taken. The target gets the
-// very bytes, and only documents that answer a question.
+// very bytes, and only documents that answer a question. With attachments, none is larger than the budget.
 func FuzzBulkGet(f *testing.F) {
 	for _, answer := range recordings(f, "bulk_get*") {
-		f.Add([]byte(answer.body), uint16(1000))
-		f.Add([]byte(answer.body), uint16(10))
+		f.Add([]byte(answer.body), uint16(1000), false)
+		f.Add([]byte(answer.body), uint16(10), false)
+		f.Add([]byte(answer.body), uint16(1000), true)
 	}
-	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`), uint16(10))
+	f.Add([]byte(`{"results":[{"id":"doc","docs":[{"ok":{"_id":"doc","_rev":"2-b","_revisions":{"start":2,`+
+		`"ids":["b","a"]},"_attachments":{"x":{"revpos":1,"length":3,"stub":true},"y":{"data":"aGk="}}}}]}]}`),
+		uint16(200), true)
+	f.Add([]byte(`{"results":[{"docs":[{"ok":{"_id":"doc","_rev":"9-z","_revisions":{"start":9,"ids":["z","x"]},"a":1e400}},{"error":{"id":"gone","rev":"2-e","error":"not_found","reason":"missing"}}],"id":"doc"}]}`), uint16(10), false)
 	asked := []peer.DocRev{{ID: "doc", Rev: "2-c"}, {ID: "doc", Rev: "2-b", Since: []string{"1-a"}},
 		{ID: "gone", Rev: "2-e"}, {ID: "nope", Rev: "1-a"}, {ID: "doc", Rev: "7-x"}}
-	f.Fuzz(func(t *testing.T, body []byte, budget uint16) {
+	f.Fuzz(func(t *testing.T, body []byte, budget uint16, attachments bool) {
 		var written []byte
 		w := wire{answer: func(r *http.Request, sent []byte) []byte {
 			if r.URL.Path == "/db/_bulk_get" {
@@ -127,7 +131,7 @@ func FuzzBulkGet(f *testing.F) {
 			return says(201, "application/json", []byte("[]"))
 		}}
 		w.pair(t, func(do func(peer.Op) peer.Reply) {
-			reply := do(peer.FetchDocs{Docs: asked, Budget: int(budget)})
+			reply := do(peer.FetchDocs{Docs: asked, Budget: int(budget), Attachments: attachments})
 			if reply.Failure != nil {
 				return
 			}
@@ -138,7 +142,8 @@ func FuzzBulkGet(f *testing.F) {
 			var kept []peer.Kept
 			size, last := 0, 0
 			for i, d := range got {
-				if (d.Fate == peer.Taken) != (d.Size > 0) {
+				if d.Fate == peer.Taken && d.Size == 0 || d.Size > 0 && d.Fate != peer.Taken &&
+					d.Fate != peer.Attachments {
 					t.Fatalf("%+v", d)
 				}
 				if d.Fate == peer.Taken {
@@ -146,7 +151,7 @@ func FuzzBulkGet(f *testing.F) {
 					size, last = size+d.Size, max(last, d.Size)
 				}
 			}
-			if size-last > int(budget) {
+			if size-last > int(budget) || attachments && last > int(budget) {
 				t.Fatalf("%d bytes taken with a budget of %d", size, budget)
 			}
 			if len(kept) == 0 {

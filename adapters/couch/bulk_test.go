@@ -184,14 +184,21 @@ func TestFetchDocs(t *testing.T) {
 }
 
 func TestFetchDocsRequest(t *testing.T) {
-	body := `{"docs":[{"id":"a\"b","rev":"1-a"},{"id":"b","rev":"2-b","atts_since":["1-x","1-y"]}],` +
-		`"latest":true,"revs":true,"attachments":false}`
-	answer := asked{"POST", "/db/_bulk_get?revs=true&latest=true&attachments=false",
-		body, 200, `{"results":[]}`}
-	inRig(t, answer.serve(t), nil, func(r *rig) {
-		must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: `a"b`, Rev: "1-a"},
-			{ID: "b", Rev: "2-b", Since: []string{"1-x", "1-y"}}}})
-	})
+	body := `{"docs":[{"id":"a\"b","rev":"1-a"},{"id":"b","rev":"2-b"%s}],` +
+		`"latest":true,"revs":true,"attachments":%v}`
+	for _, inline := range []bool{false, true} {
+		since := ""
+		if inline {
+			since = `,"atts_since":["1-x","1-y"]`
+		}
+		answer := asked{"POST", fmt.Sprint("/db/_bulk_get?revs=true&latest=true&att_encoding_info=true&attachments=",
+			inline),
+			fmt.Sprintf(body, since, inline), 200, `{"results":[]}`}
+		inRig(t, answer.serve(t), nil, func(r *rig) {
+			must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: `a"b`, Rev: "1-a"},
+				{ID: "b", Rev: "2-b", Since: []string{"1-x", "1-y"}}}, Attachments: inline})
+		})
+	}
 }
 
 func TestFetchDocsFailures(t *testing.T) {

@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"couchrelay/core/peer"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// fetchDocs reads documents in one request, and keeps the bodies of those without attachments under id.
-// Documents with attachments are left to CopyDoc. When the budget of op is used up it stops reading: the
-// documents that it has not seen keep the fate with which a result starts, and the core asks for them again.
+// fetchDocs reads documents in one request, and keeps the bodies of those that are complete under id: which
+// have no attachments, or whose attachments came too if op asks for these. When the budget of op is used up it
+// stops reading: the documents that it has not seen keep the fate with which a result starts, and the core
+// asks for them again.
 func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (peer.Fetched, *peer.Failure) {
 	if len(op.Docs) == 0 {
 		return peer.Fetched{}, nil
 	}
-	const query = "revs=true&latest=true&attachments=false"
-	r := request{method: http.MethodPost, path: "_bulk_get", query: query}.posting(bulkGetBody(op.Docs))
+	query := "revs=true&latest=true&att_encoding_info=true&attachments=" + strconv.FormatBool(op.Attachments)
+	r := request{method: http.MethodPost, path: "_bulk_get", query: query}.posting(bulkGetBody(op))
 	a, f := p.source.ask(ctx, r, http.StatusOK)
 	if f != nil {
 		return peer.Fetched{}, f
@@ -38,20 +40,23 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 	return b.got, nil
 }
 
-func bulkGetBody(docs []peer.DocRev) []byte {
+// bulkGetBody returns the body of a request. The revisions that the target has are named only if attachments
+// are wanted: CouchDB takes them for the wish to have those that are newer, whatever else the request says.
+func bulkGetBody(op peer.FetchDocs) []byte {
 	body := []byte(`{"docs":[`)
-	for i, d := range docs {
+	for i, d := range op.Docs {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = appendQuoted(append(body, `{"id":`...), d.ID)
 		body = appendQuoted(append(body, `,"rev":`...), d.Rev)
-		if len(d.Since) > 0 {
+		if op.Attachments && len(d.Since) > 0 {
 			body = appendStrings(append(body, `,"atts_since":`...), d.Since)
 		}
 		body = append(body, '}')
 	}
-	return append(body, `],"latest":true,"revs":true,"attachments":false}`...)
+	body = append(body, `],"latest":true,"revs":true,"attachments":`...)
+	return append(strconv.AppendBool(body, op.Attachments), '}')
 }
 
 // bulkGet matches the documents of an answer to the questions, which are the elements of docs. Servers answer
@@ -61,6 +66,8 @@ type bulkGet struct {
 	*stream // over the answer
 	scanner scanner
 	docs    []peer.DocRev
+	inline  int              // bytes of the largest document with attachments inside to take; 0 if not asked for
+	most    int              // bytes that an element of the answer may have
 	budget  int              // bytes of bodies that may still be taken; the last body may exceed it
 	more    int              // elements that the answer may still have before it counts as endless
 	pending map[string][]int // unanswered questions: sorted indexes of docs by document id, never empty
@@ -74,8 +81,13 @@ var errBudget = errors.New("budget used up")
 func newBulkGet(op peer.FetchDocs, s *stream) *bulkGet {
 	n := len(op.Docs)
 	b := &bulkGet{
-		stream: s, docs: op.Docs, budget: op.Budget, more: manyFor(n), pending: make(map[string][]int, n),
-		bodies: make([][]byte, n), got: peer.Fetched{Docs: make([]peer.FetchedDoc, n)},
+		stream: s, docs: op.Docs, most: maxDoc, budget: op.Budget, more: manyFor(n),
+		pending: make(map[string][]int, n), bodies: make([][]byte, n),
+		got: peer.Fetched{Docs: make([]peer.FetchedDoc, n)},
+	}
+	if op.Attachments {
+		// The source has told their sizes, so what is larger is none of them.
+		b.inline, b.most = op.Budget, min(maxDoc, op.Budget+maxItem)
 	}
 	for i, d := range op.Docs {
 		b.pending[d.ID] = append(b.pending[d.ID], i)
@@ -146,7 +158,7 @@ type element struct {
 // that answers no question is ignored, and so is a document that cannot be read: its question then counts as
 // unanswered.
 func (b *bulkGet) element(id string) error {
-	b.allow(maxDoc)
+	b.allow(b.most)
 	if b.more--; b.more < 0 {
 		return malformed("answered with many more documents than it was asked for")
 	}
@@ -215,8 +227,11 @@ func (b *bulkGet) take(doc document) error {
 	}
 	b.close(doc.id, i)
 	if doc.hasAttachments() {
-		b.got.Docs[i] = peer.FetchedDoc{Fate: peer.Attachments}
-		return nil
+		whole, here := b.scanner.measure(doc, b.docs[i].Since)
+		if !here || len(doc.raw) > b.inline {
+			b.got.Docs[i] = peer.FetchedDoc{Fate: peer.Attachments, Size: whole}
+			return nil
+		}
 	}
 	b.bodies[i] = doc.raw
 	b.got.Docs[i] = peer.FetchedDoc{Fate: peer.Taken, Size: len(doc.raw), Rev: doc.rev}

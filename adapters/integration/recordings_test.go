@@ -42,7 +42,7 @@ var exchanges = []struct{ name, method, path, body string }{
 	{"changes_doc_ids", "POST", "/_changes?filter=_doc_ids&since=0", `{"doc_ids":["gone"]}`},
 	{"changes_end", "GET", "/_changes?since=100", ""},
 	{"revs_diff", "POST", "/_revs_diff", `{"doc":["2-b","3-x","1-y"],"new":["1-z"],"gone":["2-e"]}`},
-	{"bulk_get", "POST", "/_bulk_get?revs=true&latest=true&attachments=false",
+	{"bulk_get", "POST", "/_bulk_get?revs=true&latest=true&att_encoding_info=true&attachments=false",
 		`{"docs":[{"id":"doc","rev":"2-c"},{"id":"doc","rev":"2-b"},{"id":"gone","rev":"2-e"}]}`},
 	// pouchdb-server crashes when it is asked with latest=true for a revision that it does not have.
 	{"bulk_get_missing", "POST", "/_bulk_get?revs=true",

@@ -110,12 +110,15 @@ type (
 	// DiffRevs asks the target which revisions it lacks, POST /db/_revs_diff. It answers Diff.
 	DiffRevs struct{ Docs []DocRevs }
 
-	// FetchDocs reads documents without the bodies of attachments, POST /db/_bulk_get, and keeps their bodies
-	// under the id of the call until the run releases them. It takes no more documents once Budget bytes have
-	// arrived. It answers Fetched.
+	// FetchDocs reads documents, POST /db/_bulk_get, and keeps their bodies under the id of the call until the
+	// run releases them. It takes no more documents once Budget bytes have arrived. It answers Fetched.
 	FetchDocs struct {
 		Docs   []DocRev
 		Budget int // bytes; the first document is taken whatever its size
+		// Attachments asks for the bytes of attachments too, inside of the bodies, but for those that came with
+		// a revision in DocRev.Since or before it. No document larger than Budget is taken then. Without it no
+		// document that has attachments is taken.
+		Attachments bool `eventlog:"later"`
 	}
 
 	// WriteDocs writes bodies that FetchDocs kept, POST /db/_bulk_docs with new_edits=false. It answers
@@ -207,8 +210,13 @@ func (o ReadChanges) String() string {
 	}
 	return fmt.Sprintf("read changes since %s limit %d %s", o.Since, o.Limit, feed)
 }
-func (o DiffRevs) String() string  { return fmt.Sprintf("diff revs of %d docs", len(o.Docs)) }
-func (o FetchDocs) String() string { return fmt.Sprintf("fetch %d docs", len(o.Docs)) }
+func (o DiffRevs) String() string { return fmt.Sprintf("diff revs of %d docs", len(o.Docs)) }
+func (o FetchDocs) String() string {
+	if o.Attachments {
+		return fmt.Sprintf("fetch %d docs with attachments", len(o.Docs))
+	}
+	return fmt.Sprintf("fetch %d docs", len(o.Docs))
+}
 func (o WriteDocs) String() string { return fmt.Sprintf("write %d docs", len(o.Docs)) }
 func (o CopyDoc) String() string {
 	return fmt.Sprintf("copy %q revs %s", o.ID, strings.Join(o.Revs, ","))

@@ -108,7 +108,7 @@ type Fate uint8
 const (
 	Left        Fate = iota // not read: the answer ended, or the budget was used up, before it
 	Taken                   // its body is kept
-	Attachments             // it has attachments, whose bodies this operation does not carry
+	Attachments             // it has attachments whose bytes did not come
 	Missing                 // the source does not have it
 	Unreadable              // the source answered something that is no document
 )
@@ -116,7 +116,9 @@ const (
 // FetchedDoc is the fate of one document.
 type FetchedDoc struct {
 	Fate Fate
-	Size int    // bytes of the body, if Taken
+	// Size is the bytes of the body, if Taken. If Attachments, it is about those of the body that FetchDocs
+	// brings with Attachments set; 0 if that is not known, or bringing them would be of no use.
+	Size int
 	Rev  string // of the body, if Taken: a newer leaf may come in place of the revision that was asked for
 }
 
