@@ -24,8 +24,8 @@ const (
 
 // pipeline brings what the feed read to the target, in batches of which several are worked on at once:
 // "Calculate Revision Difference" and "Replicate Changes" in CouchDB's replication protocol. This file has
-// the way of a batch, bulk.go its documents that are fetched and written together, copy.go those that are
-// copied one by one.
+// the way of a batch, bulk.go its documents that are fetched and written together, inline.go those of them
+// that have attachments, copy.go those that are copied one by one.
 type pipeline struct {
 	*Run
 
@@ -41,11 +41,12 @@ type pipeline struct {
 	memory  int
 	copies  int // CopyDoc calls; at most the connections that workers and feed leave, see pump
 	docSize int // running average of the bytes of a fetched document, at least 1
-	largest int // bytes of the largest one so far; 0 before the first
+	maxDoc  int // bytes of the largest one so far; 0 before the first
 
-	window   window // how many batches are worked on at once
-	skipDiff ratio  // how often _revs_diff told nothing
-	skipBulk ratio  // how often _bulk_get brought nothing
+	window     window // how many batches are worked on at once
+	skipDiff   ratio  // how often _revs_diff told nothing
+	skipBulk   ratio  // how often _bulk_get brought nothing
+	skipInline ratio  // how often attachments could not be read or written in bulk
 }
 
 type stage uint8
@@ -71,6 +72,7 @@ type batch struct {
 	docs  []peer.DocRevs    // documents of its rows, each once; nil once it is known what the target lacks
 
 	fetch    []peer.DocRev  // revisions still to be fetched in bulk
+	inline   []inlined      // revisions still to be fetched in bulk with their attachments
 	copies   []peer.CopyDoc // documents still to be copied one by one
 	fetching bool           // a FetchDocs is in flight or waits for its next attempt; at most one per batch
 	// pending is the number of the batch's calls for documents: FetchDocs, WriteDocs and CopyDoc, in flight
@@ -247,12 +249,13 @@ func (p *pipeline) queueCopy(b *batch, doc peer.CopyDoc) {
 // pump starts all that the batch can do next, within the limits of memory and connections, and notes when it
 // is done.
 func (p *pipeline) pump(b *batch) {
-	n, budget := p.nextFetch(b)
-	if len(b.fetch) > 0 && !b.fetching && (p.memory == 0 || p.memory+budget <= p.plan.Memory) {
-		b.fetching, b.pending = true, b.pending+1
-		p.memory += budget
-		p.fetchDocs(b, peer.FetchDocs{Docs: b.fetch[:n:n], Budget: budget})
-		b.fetch = b.fetch[n:]
+	if len(b.fetch)+len(b.inline) > 0 && !b.fetching {
+		if op := p.nextFetch(b); p.memory == 0 || p.memory+op.Budget <= p.plan.Memory {
+			b.fetching, b.pending = true, b.pending+1
+			p.memory += op.Budget
+			b.take(op)
+			p.fetchDocs(b, op)
+		}
 	}
 	for len(b.copies) > 0 && p.copies < p.copySlots() {
 		b.alone = true
@@ -261,7 +264,7 @@ func (p *pipeline) pump(b *batch) {
 		p.copyDoc(b, b.copies[0])
 		b.copies = b.copies[1:]
 	}
-	if b.pending == 0 && len(b.fetch) == 0 && len(b.copies) == 0 && b.unstored == 0 {
+	if b.pending == 0 && len(b.fetch)+len(b.inline)+len(b.copies) == 0 && b.unstored == 0 {
 		b.stage = done
 		p.window.done(b)
 		if b.number > p.furthest {

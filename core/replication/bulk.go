@@ -12,20 +12,39 @@ type group struct {
 	id     uint64        // of the FetchDocs's last attempt, by which the driver knows the bodies
 	docs   []peer.DocRev // that were asked for; Kept.Index is an index into this and came
 	came   []string      // revisions that came for them, which may be newer ones; empty for those that did not
+	inline bool          // the documents have attachments, whose bytes are in the bodies or at the target
 	bytes  int           // of all bodies that are kept; counted in pipeline.memory while writes > 0
 	writes int           // WriteDocs calls for bodies of the group; at 0 it is released
 }
 
-// nextFetch returns how many of the documents are to be fetched next, and the budget of their bodies in bytes: a
-// quarter of the memory until a size is known, and then room for twice what they should have, so that many fetches can
-// be in flight. The last document that is taken may exceed the budget, so there is room for the largest one, too.
-func (p *pipeline) nextFetch(b *batch) (n, budget int) {
-	most := max(1, p.plan.Memory/4)
-	n = min(len(b.fetch), max(1, most/p.docSize))
-	if p.largest == 0 {
-		return n, most
+// fetchBudget bounds the bodies that one FetchDocs may bring, in bytes, but for a single larger one.
+func (p *pipeline) fetchBudget() int { return max(1, p.plan.Memory/4) }
+
+// nextFetch returns the next bulk read of the batch, of documents that the batch still has. Those with attachments wait
+// until the others have been read, so that they are together. Its budget is a quarter of the memory until a size is
+// known, and then room for twice what the documents should have, so that many reads can be in flight. The last document
+// that is taken may exceed the budget, so there is room for the largest one, too.
+func (p *pipeline) nextFetch(b *batch) peer.FetchDocs {
+	most := p.fetchBudget()
+	if len(b.fetch) == 0 {
+		docs, size := b.inlineWithin(most)
+		return peer.FetchDocs{Docs: docs, Budget: min(size+p.maxInline(), most), Attachments: true}
 	}
-	return n, min(2*n*p.docSize+p.largest, most)
+	n := min(len(b.fetch), max(1, most/p.docSize))
+	op := peer.FetchDocs{Docs: b.fetch[:n:n], Budget: most}
+	if p.maxDoc > 0 {
+		op.Budget = min(2*n*p.docSize+p.maxDoc, most)
+	}
+	return op
+}
+
+// take takes the documents of a bulk read off the batch.
+func (b *batch) take(op peer.FetchDocs) {
+	if op.Attachments {
+		b.inline = b.inline[len(op.Docs):]
+	} else {
+		b.fetch = b.fetch[len(op.Docs):]
+	}
 }
 
 // fetchDocs reads documents in bulk ("Fetch Changed Documents", _bulk_get).
@@ -50,22 +69,35 @@ func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.
 		// Reached: documents are had one by one
 		// A server without _bulk_get, or one that fails on it or takes too long: the documents are copied one
 		// by one.
-		p.skipBulk.observe(1, 1, bulkDecay, p.now)
+		p.useless(op.Attachments, 1, 1)
 		for _, d := range op.Docs {
-			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			p.queueAlone(b, d)
 		}
 		return
 	}
-	g := &group{id: id, docs: op.Docs, came: make([]string, len(op.Docs))}
-	kept := p.sortFetched(b, g, op.Docs, reply.Result.(peer.Fetched).Docs)
+	g := &group{id: id, docs: op.Docs, came: make([]string, len(op.Docs)), inline: op.Attachments}
+	kept := p.sortFetched(b, g, reply.Result.(peer.Fetched).Docs)
 	if len(kept) == 0 {
 		p.emit(Release{ID: g.id})
 		return
 	}
-	p.docSize = max(1, (3*p.docSize+g.bytes/len(kept))/4)
+	if !g.inline {
+		p.docSize = max(1, (3*p.docSize+g.bytes/len(kept))/4)
+	}
 	p.memory += g.bytes
 	b.trips[peer.Target]++
 	p.write(b, g, kept)
+}
+
+// useless notes how many of the documents that were asked for did not come with a bulk read, or with one that
+// brings attachments. That they came tells nothing of whether the target takes attachments in bulk: see judge.
+func (p *pipeline) useless(attachments bool, n, asked int64) {
+	switch {
+	case !attachments:
+		p.skipBulk.observe(n, asked, bulkDecay, p.now)
+	case n > 0:
+		p.skipInline.observe(n, asked, bulkDecay, p.now)
+	}
 }
 
 // ofBulk reports whether documents may be had one by one after this failure of a bulk read. 429 asks to slow
@@ -81,44 +113,57 @@ func ofBulk(f *peer.Failure) bool {
 	return false
 }
 
-// sortFetched splits the answer of a FetchDocs into bodies to write, which it returns, documents to copy one
-// by one, and documents to ask for again, because they did not fit into the budget or the answer ended before
-// them.
-func (p *pipeline) sortFetched(b *batch, g *group, asked []peer.DocRev, got []peer.FetchedDoc) []peer.Kept {
+// sortFetched splits the answer of a FetchDocs into bodies to write, which it returns, documents to read with
+// their attachments, documents to copy one by one, and documents to ask for again, because they did not fit
+// into the budget or the answer ended before them.
+func (p *pipeline) sortFetched(b *batch, g *group, got []peer.FetchedDoc) []peer.Kept {
 	var kept []peer.Kept
 	var left []peer.DocRev
-	useless := int64(0)
-	for i, d := range asked {
-		fate := peer.Left
+	useless, asked := int64(0), int64(len(g.docs))
+	for i, d := range g.docs {
+		var came peer.FetchedDoc // Left
 		if i < len(got) {
-			fate = got[i].Fate
+			came = got[i]
 		}
-		switch fate {
-		case peer.Taken:
+		switch {
+		case came.Fate == peer.Taken:
 			kept = append(kept, peer.Kept{Fetch: g.id, Index: i})
-			g.came[i] = cmp.Or(got[i].Rev, d.Rev)
-			g.bytes += got[i].Size
-			p.largest = max(p.largest, got[i].Size)
+			g.came[i] = cmp.Or(came.Rev, d.Rev)
+			g.bytes += came.Size
 			p.info.DocsRead++
-			p.tally.read(1, int64(got[i].Size))
+			p.tally.read(1, int64(came.Size))
 			p.info.BulkGetDocs++
-		case peer.Left:
+			if !g.inline {
+				p.maxDoc = max(p.maxDoc, came.Size)
+			}
+		case came.Fate == peer.Left:
 			left = append(left, d)
+		case came.Fate == peer.Attachments && !g.inline && p.inlines(came.Size):
+			b.inline = append(b.inline, inlined{d, came.Size})
 		default:
 			useless++
-			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			p.queueAlone(b, d)
 		}
 	}
-	if len(left) == len(asked) { // asking for the same again would never end
+	if int64(len(left)) == asked { // asking for the same again would never end
 		// Reached: a bulk read brings nothing at all
 		for _, d := range left {
-			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			p.queueAlone(b, d)
 		}
-		useless, left = int64(len(asked)), nil
+		useless, left = asked, nil
 	}
-	b.fetch = append(left, b.fetch...)
-	p.skipBulk.observe(useless, int64(len(asked)), bulkDecay, p.now)
+	if g.inline {
+		b.inline = append(p.largest(left), b.inline...)
+	} else {
+		b.fetch = append(left, b.fetch...)
+	}
+	p.useless(g.inline, useless, asked)
 	return kept
+}
+
+// queueAlone has a revision copied by itself that cannot be had or written in bulk.
+func (p *pipeline) queueAlone(b *batch, d peer.DocRev) {
+	p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
 }
 
 // write sends bodies of a group to the target ("Upload Batch of Changed Documents", _bulk_docs).
@@ -132,14 +177,17 @@ func (p *pipeline) write(b *batch, g *group, docs []peer.Kept) {
 func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.Reply) {
 	b.pending--
 	g.writes--
-	if f := reply.Failure; f != nil {
-		if f.Kind != peer.Status || f.Status != 413 {
-			p.crash(trouble(op, f))
-			return
-		}
-		p.writeSmaller(b, g, op, f)
-	} else {
+	switch f := reply.Failure; {
+	case f == nil:
 		p.judge(b, g, op, reply.Result.(peer.Written).Refused)
+	case f.Kind == peer.Status && f.Status == 413:
+		p.writeSmaller(b, g, op, f)
+	case g.inline && ofAttachments(f):
+		// Reached: a bulk write fails for its attachments
+		p.writeAlone(b, g, op)
+	default:
+		p.crash(trouble(op, f))
+		return
 	}
 	if g.writes == 0 {
 		p.memory -= g.bytes
@@ -165,10 +213,12 @@ func (p *pipeline) judge(b *batch, g *group, op peer.WriteDocs, verdicts []peer.
 		}
 		// Reached: a document is not written in bulk, and not refused
 		for _, k := range about {
-			d := g.docs[k.Index]
-			p.queueCopy(b, peer.CopyDoc{ID: d.ID, Revs: []string{d.Rev}, Since: d.Since})
+			p.queueAlone(b, g.docs[k.Index])
 			written = slices.DeleteFunc(written, func(w peer.Kept) bool { return w == k })
 		}
+	}
+	if g.inline {
+		p.skipInline.observe(int64(len(op.Docs)-len(written)), int64(len(op.Docs)), bulkDecay, p.now)
 	}
 	written = slices.DeleteFunc(written, func(k peer.Kept) bool { return slices.Contains(out, k) })
 	p.info.wrote(len(written))
@@ -197,12 +247,18 @@ func (g *group) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
 }
 
 // writeSmaller halves a write that is too large for the target. A single document that is too large is
-// refused.
+// refused, unless it may be that only the request is: one with attachments is smaller when it is copied alone,
+// and some servers bound documents and requests, but not attachments.
 func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.Failure) {
 	if n := len(op.Docs); n > 1 {
 		// Reached: a bulk write is halved
 		p.write(b, g, op.Docs[:n/2])
 		p.write(b, g, op.Docs[n/2:])
+		return
+	}
+	if g.inline {
+		// Reached: a single document is too large with its attachments inside
+		p.writeAlone(b, g, op)
 		return
 	}
 	// Reached: a single document is too large

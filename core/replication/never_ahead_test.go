@@ -38,6 +38,7 @@ func chaos(t *testing.T, draw func(int) int) {
 	for i := range draw(6) {
 		w.refuses[fmt.Sprint("doc", 3*i)] = draw(2) == 0
 		w.attachments[fmt.Sprint("doc", 3*i+1)] = true
+		w.inline[fmt.Sprint("doc", 3*i+2)] = 1 + draw(2000)
 	}
 	w.plan.OnRefusal = []spec.OnRefusal{spec.SkipRefused, spec.RetryRefused}[draw(2)]
 	w.begin()

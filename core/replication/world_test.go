@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,16 +40,23 @@ type world struct {
 	identified string // id that the run last claimed
 	maxWrite   int    // documents that the target takes in one request, 0 for any
 	tooLarge   string // document that it takes in none
-	docSize    int    // bytes of a document
 	since      int64  // changes up to here are not wanted
 	vanished   bool   // the source has none of the revisions that it announced
 	// odd lets a request that works bring less than it could; it may be nil.
-	odd func() bool
+	odd   func() bool
+	steps int
+
+	bodies
+	listing
+}
+
+// bodies are the sizes of documents.
+type bodies struct {
+	docSize int // bytes of a document
 	// attachments names documents that FetchDocs does not carry.
 	attachments map[string]bool
-	steps       int
-
-	listing
+	// inline has documents that FetchDocs carries only with their attachments, and their sizes then.
+	inline map[string]int
 }
 
 // openAnswer is what is left of the answer that is being read.
@@ -75,7 +83,7 @@ const (
 func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, dbs: [2]*database{newDatabase(), newDatabase()}, now: instant.Seconds(1_700_000_000),
-		docSize: 100, attachments: map[string]bool{},
+		bodies:  bodies{docSize: 100, attachments: map[string]bool{}, inline: map[string]int{}},
 		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}},
 		plan: Plan{
 			IDs: func(string) IDs { return IDs{Bases: []string{"four", "three"}} },
@@ -238,6 +246,9 @@ func (w *world) apply(c Call, half bool) peer.Reply {
 		if w.maxWrite > 0 && len(op.Docs) > w.maxWrite || len(op.Docs) == 1 && w.kept[last.Fetch][last.Index].ID == w.tooLarge {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 413}}
 		}
+		if w.inline[w.kept[last.Fetch][last.Index].ID] > 0 && w.isOdd() {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 412, Error: "missing_stub"}}
+		}
 		return peer.Reply{Result: w.writeDocs(target, op.Docs[:part(len(op.Docs))])}
 	case peer.CopyDoc:
 		return peer.Reply{Result: w.copyDoc(source, target, op, part(len(op.Revs)))}
@@ -301,16 +312,22 @@ func (w *world) fetch(id uint64, op peer.FetchDocs, n int) peer.Fetched {
 	n = min(n, max(1, op.Budget/w.docSize))
 	w.kept[id] = slices.Clone(op.Docs)
 	var f peer.Fetched
+	room := op.Budget
 	for i, d := range op.Docs {
-		fate := peer.FetchedDoc{Fate: peer.Taken, Size: w.docSize, Rev: source.latest(d.ID, d.Rev)}
+		size := cmp.Or(w.inline[d.ID], w.docSize)
+		fate := peer.FetchedDoc{Fate: peer.Taken, Size: size, Rev: source.latest(d.ID, d.Rev)}
 		w.kept[id][i].Rev = fate.Rev
 		switch {
-		case i >= n:
+		case i >= n, room <= 0:
 			fate = peer.FetchedDoc{Fate: peer.Left}
+		case w.inline[d.ID] > 0 && (!op.Attachments || w.isOdd()):
+			fate = peer.FetchedDoc{Fate: peer.Attachments, Size: size}
 		case w.attachments[d.ID]:
 			fate = peer.FetchedDoc{Fate: peer.Attachments}
 		case w.isOdd():
 			fate = peer.FetchedDoc{Fate: peer.Missing}
+		default:
+			room -= size
 		}
 		f.Docs = append(f.Docs, fate)
 	}
