@@ -20,6 +20,8 @@ var bulkSubject = subject{
 		{"S30p", "Attachments are not read again when the target has older revisions of the document with " +
 			"them."},
 		{"S30q", "When documents are too large together for the target, at most half of them are sent next."},
+		{"S30z", "A bulk read with attachments asks for documents that its source called small, and for no " +
+			"more at once than it may bring."},
 		{"S30r", "A bulk read that was answered 429 is not replaced by reads of single documents."},
 	},
 	begin: func(c *chronicle) {
@@ -30,9 +32,10 @@ var bulkSubject = subject{
 				br.checkStubs(c.run, op)
 			case peer.FetchDocs:
 				br.checkRefused(c.run, op)
+				br.checkInline(c.run, c.id, op)
 			}
 		})
-		c.on.runReplied.add(func(a reply) { a.bulk.note(a.run, a.op, a.Reply) })
+		c.on.runReplied.add(func(a reply) { a.bulk.note(a.run, a.op, a.Reply, br.w.Config().Memory) })
 		c.on.runStepped.add(func(s runStep) {
 			answer, _ := s.ev.(replication.Reply)
 			switch op := s.asked.(type) {
@@ -52,6 +55,8 @@ type bulk struct {
 	alone     map[string]bool // "ID REV" to be copied alone: the source refused bulk reads when they came
 	partial   map[string]bool // "ID REV" of which the target has ancestors, and so maybe attachments
 	copied    map[string]bool // ids of documents that were copied alone
+	sizes     map[string]int  // "ID REV" that can be read in bulk with attachments: their sizes
+	inline    map[uint64]bool // ids of the bulk reads with attachments
 	excused   bool            // something could not be read or written in bulk
 	scanty    int             // answers in a row that brought a fifth of their request at most
 	unheard   []peer.DocRev   // the first document of each bulk read that failed: the read may be repeated
@@ -66,13 +71,16 @@ const (
 	manyScanty  = 6
 )
 
-// note notes an answer.
-func (b *bulk) note(r *run, op peer.Op, reply peer.Reply) {
-	if fetch, is := op.(peer.FetchDocs); is {
-		b.fetched(reply, r.p.Steady())
+// note notes an answer to a run that may hold an amount of memory.
+func (b *bulk) note(r *run, op peer.Op, reply peer.Reply, memory int) {
+	switch op := op.(type) {
+	case peer.FetchDocs:
+		b.fetched(op, reply, r.p.Steady(), memory)
 		if reply.Failure != nil {
-			b.unheard = append(b.unheard, fetch.Docs[0])
+			b.unheard = append(b.unheard, op.Docs[0])
 		}
+	case peer.WriteDocs:
+		b.excused = b.excused || reply.Failure != nil && reply.Failure.Kind == peer.Status
 	}
 	switch got := reply.Result.(type) {
 	case peer.Written:
@@ -86,25 +94,41 @@ func (b *bulk) note(r *run, op peer.Op, reply peer.Reply) {
 
 // fetched notes the answer to a bulk read. A failure that may pass counts only when the read was repeated in
 // vain.
-func (b *bulk) fetched(reply peer.Reply, now instant.Time) {
+func (b *bulk) fetched(op peer.FetchDocs, reply peer.Reply, now instant.Time, memory int) {
 	b.excused = b.excused || reply.Failure != nil
 	switch f := reply.Failure; {
 	case f == nil:
 		b.refused, b.alone = 0, nil
-		b.brought(reply.Result.(peer.Fetched).Docs)
+		b.brought(op, reply.Result.(peer.Fetched).Docs, memory)
 	case f.Kind == peer.Status && f.Status != 429 && !passes(f):
 		b.refused, b.refusedAt = b.refused+1, now
 	}
 }
 
-// brought notes for how much of its request an answer had room.
-func (b *bulk) brought(docs []peer.FetchedDoc) {
+// A document that is read in bulk with its attachments has inlineMost bytes at most, and a sixteenth of what a
+// run may hold, so that several of them are read at once.
+const (
+	inlineMost  = 256 << 10
+	inlineShare = 16
+)
+
+// brought notes for how much of its request an answer had room, and what can be read once more with
+// attachments.
+func (b *bulk) brought(op peer.FetchDocs, docs []peer.FetchedDoc, memory int) {
 	left := 0
-	for _, d := range docs {
-		if d.Fate == peer.Left {
+	for i, d := range docs {
+		small := d.Size > 0 && d.Size <= inlineMost && inlineShare*d.Size <= memory
+		switch {
+		case d.Fate == peer.Left:
 			left++
+		case d.Fate == peer.Attachments && !op.Attachments && small:
+			if b.sizes == nil {
+				b.sizes = map[string]int{}
+			}
+			b.sizes[op.Docs[i].ID+" "+op.Docs[i].Rev] = d.Size
+		case d.Fate != peer.Taken:
+			b.excused = true
 		}
-		b.excused = b.excused || d.Fate != peer.Left && d.Fate != peer.Taken
 	}
 	b.excused = b.excused || left == len(docs)
 	if b.scanty++; left < 8 || left < 4*(len(docs)-left) {
@@ -157,6 +181,30 @@ func (br *bulkReads) checkRefused(r *run, op peer.FetchDocs) {
 		if b.alone[d.ID+" "+d.Rev] {
 			br.Fail("S30o", "%s reads %s %s in bulk, which its source refused %d times",
 				r, d.ID, d.Rev, b.refused)
+		}
+	}
+}
+
+// checkInline is S30z and S30p, for bulk reads with attachments. One document is read whatever its size: it may
+// have grown since its source told that.
+func (br *bulkReads) checkInline(r *run, id uint64, op peer.FetchDocs) {
+	if !op.Attachments {
+		return
+	}
+	b, sum := &r.bulk, 0
+	if b.inline == nil {
+		b.inline = map[uint64]bool{}
+	}
+	b.inline[id] = true
+	for _, d := range op.Docs {
+		name := d.ID + " " + d.Rev
+		size, told := b.sizes[name]
+		if sum += size; !told || sum > op.Budget && len(op.Docs) > 1 {
+			br.Fail("S30z", "%s reads %s in bulk with its attachments, %d bytes; with others %d, and has room for %d",
+				r, name, size, sum, op.Budget)
+		}
+		if len(d.Since) == 0 && b.partial[name] && r.counts.diffs < unasked {
+			br.Fail("S30p", "%s reads all attachments of %s, of which its target has older revisions", r, name)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/world"
 )
 
 func TestBulk(t *testing.T) {
@@ -53,7 +54,38 @@ func TestBulk(t *testing.T) {
 			r.fails(r.run(nil), reads("a"), status(code), replication.Call{Op: copyOf("a")})
 		}
 	}
+	// inline has a source tell how large documents are with their attachments, which are then read with them.
+	inline := func(budget int, since []string, sizes ...int) func(*rig) {
+		return func(r *rig) {
+			run := r.run(nil)
+			var told peer.Fetched
+			var lacking peer.Diff
+			names := ids(len(sizes))
+			for i, size := range sizes {
+				told.Docs = append(told.Docs, peer.FetchedDoc{Fate: peer.Attachments, Size: size})
+				lacking.Docs = append(lacking.Docs, peer.DocMissing{
+					ID: names[i], Missing: []string{"1-a"}, Ancestors: []string{"0-a"},
+				})
+			}
+			r.does(run, asked(names...), lacking)
+			op := reads(names...)
+			r.does(run, op, told)
+			op.Attachments, op.Budget = true, budget
+			for i := range op.Docs {
+				op.Docs[i].Since = since
+			}
+			r.call(run, op)
+		}
+	}
+	known, most := []string{"0-a"}, min(inlineMost, world.Default().Memory/inlineShare)
 	check(t, along(&bulkSubject, &countsOnly), []case_{
+		{"two small ones with attachments", inline(30, known, 10, 20), ""},
+		{"two that are too much", inline(29, known, 10, 20), "S30z"},
+		{"one that is too much", inline(9, known, 10), ""},
+		{"the largest with attachments", inline(2*most, known, most), ""},
+		{"one that is larger", inline(2*most, known, most+1), "S30z"},
+		{"of unknown size", inline(30, known, 0), "S30z"},
+		{"with attachments that the target has", inline(30, nil, 10), "S30p"},
 		{"six scanty answers", scanty(6), ""},
 		{"a seventh read", scanty(7), "S30n"},
 		{"three refusals", refusing(3, 0), ""},

@@ -64,6 +64,21 @@ func TestCopies(t *testing.T) {
 			r.does(r.run(nil), copyOf("_design/a"), refused(401), call(peer.Open{Side: peer.Target}))
 		}, ""},
 		{"copied alone", func(r *rig) { r.call(bulk(r), copyOf("a")) }, "S30m"},
+		{"copied alone for attachments that are small", func(r *rig) {
+			run := bulk(r)
+			r.does(run, reads("a"), peer.Fetched{Docs: []peer.FetchedDoc{{Fate: peer.Attachments, Size: 100}}})
+			r.call(run, copyOf("a"))
+		}, "S30m"},
+		{"copied alone for attachments of unknown size", func(r *rig) {
+			run := bulk(r)
+			r.does(run, reads("a"), peer.Fetched{Docs: []peer.FetchedDoc{{Fate: peer.Attachments}}})
+			r.call(run, copyOf("a"))
+		}, ""},
+		{"copied alone after a bulk write was refused", func(r *rig) {
+			run := bulk(r)
+			r.fails(run, peer.WriteDocs{Docs: make([]peer.Kept, 1)}, status(412))
+			r.call(run, copyOf("a"))
+		}, ""},
 		{"a design document copied alone", func(r *rig) { r.call(bulk(r), copyOf("_design/a")) }, ""},
 		{"copied alone after a bulk read failed", func(r *rig) {
 			run := bulk(r)

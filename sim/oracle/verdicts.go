@@ -174,6 +174,11 @@ func (v *verdicts) forGood(sent again, r *peer.Refusal) bool {
 
 // heard is hear for the event of a step.
 func (r *run) heard(asked peer.Op, ev replication.Event) []peers.Revision {
+	if write, is := asked.(peer.WriteDocs); is && len(write.Docs) > 0 && r.bulk.inline[write.Docs[0].Fetch] {
+		if reply := ev.(replication.Reply); is413(reply.Failure) {
+			return nil // with attachments inside; smaller parts of it may be taken, or copies of single documents
+		}
+	}
 	if reply, is := ev.(replication.Reply); is && asked != nil {
 		return r.verdicts.hear(reply.ID, asked, reply.Reply)
 	}

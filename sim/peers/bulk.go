@@ -41,6 +41,9 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
 		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
 	}
+	if failure := p.refuseInline(db, list, f); failure != nil {
+		return peer.Reply{Failure: failure}
+	}
 	if f == WritesPart {
 		list = list[:len(list)/2]
 	}
@@ -54,10 +57,41 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 		taken = append(taken, d)
 	}
 	for _, w := range db.replicated(taken) {
+		if w.Err != nil && w.Err.Name == "missing_stub" {
+			return peer.Reply{Failure: missingStub()} // as in a cluster, others may have been written
+		}
 		if w.Err != nil {
 			p.net.Refused(p.rep.Target.URL, w.ID, w.Rev.String())
 			written.Refused = append(written.Refused, peer.Refusal{ID: w.ID, Rev: w.Rev.String(), Error: w.Err.Name, Reason: w.Err.Reason})
 		}
 	}
 	return peer.Reply{Result: written}
+}
+
+// fetch carries out a bulk read.
+func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
+	if db.Server.NoBulkGet {
+		return peer.Reply{Failure: answer(404, "not_found", "missing")}
+	}
+	kept := make([]*docs.Document, len(op.Docs))
+	var got peer.Fetched
+	bytes := 0
+	for i, d := range op.Docs {
+		fate := peer.FetchedDoc{Fate: peer.Left}
+		found := db.revs(d.ID, []string{d.Rev})
+		switch {
+		case bytes > op.Budget || f == LeavesOut && i >= len(op.Docs)/2:
+		case f == RevMissing && i == 0, len(found) == 0, found[0] == nil:
+			fate.Fate = peer.Missing
+		case len(found[0].Attachments) > 0 && !db.Server.sends(op):
+			fate = peer.FetchedDoc{Fate: peer.Attachments, Size: size(since(found[0], d.Since))}
+		default:
+			kept[i] = since(found[0], d.Since)
+			fate = peer.FetchedDoc{Fate: peer.Taken, Size: size(kept[i]), Rev: found[0].Rev.String()}
+			bytes += fate.Size
+		}
+		got.Docs = append(got.Docs, fate)
+	}
+	p.kept[id] = kept
+	return peer.Reply{Result: got}
 }

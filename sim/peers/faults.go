@@ -78,7 +78,7 @@ var Catalogue = []Entry{
 	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment, or the one before is"},
 	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
 	{WritesPart, "databases", "_bulk_docs", "fails half-way"},
-	{FailsSome, "databases", "_bulk_docs", "something goes wrong with some documents, which are not written"},
+	{FailsSome, "databases", "_bulk_docs", "some documents are not written, or an attachment is missing"},
 	{StubMissing, "databases", "write of a document", "the target wants an attachment that was sent as a stub"},
 	{Conflict409, "databases", "write of a document", "meets another write"},
 	{NotSynced, "databases", "_ensure_full_commit", "fails"},

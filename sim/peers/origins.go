@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/docs/revtree"
 	"couchrelay/core/kv/mix"
 	"couchrelay/core/spec"
 )
@@ -47,7 +48,7 @@ func (db *DB) remember(e docs.Edit, w docs.Written) {
 	if _, has := db.known[newest]; !has { // or it may have been superseded before
 		db.known[newest] = false
 	}
-	db.trace(newest, content(&e.Document))
+	db.trace(newest, written(db, &e.Document, w.Rev))
 	before := e.Ancestors
 	if !e.Replicated && !e.Rev.IsZero() {
 		before = []string{e.Rev.ID}
@@ -57,6 +58,19 @@ func (db *DB) remember(e docs.Edit, w docs.Written) {
 		db.known[r] = true
 		db.trace(r, 0)
 	}
+}
+
+// written is the content of a document that is being written, with the attachments that its stubs stand for. It
+// is 0 if that cannot be told, since the revision is no leaf.
+func written(db *DB, d *docs.Document, rev revtree.Rev) uint64 {
+	if !hasStub(d) {
+		return content(d)
+	}
+	found := db.revs(d.ID, []string{rev.String()})
+	if len(found) != 1 || found[0] == nil || found[0].Rev != rev {
+		return 0
+	}
+	return content(found[0])
 }
 
 // trace compares a revision that is being written with what users made.

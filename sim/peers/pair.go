@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"encoding/base64"
 	"time"
 
 	"couchrelay/core/docs"
@@ -103,16 +104,35 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 	return sum
 }
 
-// size is the length of a document in an answer, for budgets and counts.
-func size(d *docs.Document) int { return len(d.Body) + 100 }
+// sizeOf is the length of all bodies that a bulk write sends.
+func (p *Pair) sizeOf(op peer.WriteDocs) (sum int64) {
+	for _, k := range op.Docs {
+		sum += int64(size(p.kept[k.Fetch][k.Index]))
+	}
+	return sum
+}
+
+// size is the length of a document in an answer, for budgets and counts. Attachments are base64 text.
+func size(d *docs.Document) int {
+	sum := len(d.Body) + 100
+	for _, a := range d.Attachments {
+		sum += base64.StdEncoding.EncodedLen(len(a.Data))
+	}
+	return sum
+}
 
 // Do carries out an operation in a coroutine of the process.
 func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	switch op := op.(type) {
 	case peer.WriteDocs:
 		reply := p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
-		if f := reply.Failure; f != nil && f.Status == 413 && len(op.Docs) == 1 {
-			doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
+		doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
+		switch f := reply.Failure; {
+		case f == nil:
+		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && len(doc.Attachments) > 0:
+			p.Told.Failed += int64(len(op.Docs))
+			p.Told.Bytes += p.sizeOf(op)
+		case f.Status == 413 && len(op.Docs) == 1:
 			p.net.Refused(p.rep.Target.URL, doc.ID, doc.Rev.String())
 			p.Told.refuse(doc.ID, doc.Rev.String())
 			p.Told.LeftOut++
@@ -120,9 +140,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		}
 		if written, ok := reply.Result.(peer.Written); ok && reply.Failure == nil {
 			p.Told.written(len(op.Docs), written.Refused)
-			for _, k := range op.Docs {
-				p.Told.Bytes += int64(size(p.kept[k.Fetch][k.Index]))
-			}
+			p.Told.Bytes += p.sizeOf(op)
 		}
 		return reply
 	case peer.FetchDocs:
@@ -403,31 +421,4 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 	}
 	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending}
 	return peer.Reply{Result: peer.Changes{Rows: rows, Pending: -1}}
-}
-
-func (p *Pair) fetch(db *DB, id uint64, op peer.FetchDocs, f Fault) peer.Reply {
-	if db.Server.NoBulkGet {
-		return peer.Reply{Failure: answer(404, "not_found", "missing")}
-	}
-	kept := make([]*docs.Document, len(op.Docs))
-	var got peer.Fetched
-	bytes := 0
-	for i, d := range op.Docs {
-		fate := peer.FetchedDoc{Fate: peer.Left}
-		found := db.revs(d.ID, []string{d.Rev})
-		switch {
-		case bytes > op.Budget || f == LeavesOut && i >= len(op.Docs)/2:
-		case f == RevMissing && i == 0, len(found) == 0, found[0] == nil:
-			fate.Fate = peer.Missing
-		case len(found[0].Attachments) > 0:
-			fate.Fate = peer.Attachments
-		default:
-			kept[i] = found[0]
-			fate = peer.FetchedDoc{Fate: peer.Taken, Size: size(found[0]), Rev: found[0].Rev.String()}
-			bytes += fate.Size
-		}
-		got.Docs = append(got.Docs, fate)
-	}
-	p.kept[id] = kept
-	return peer.Reply{Result: got}
 }

@@ -50,6 +50,8 @@ type Traits struct {
 	AnswerLimit time.Duration
 	// RefusesLogs is the status with which databases of users refuse to store logs; 0 if they store them.
 	RefusesLogs int
+	// Inline is what the server makes of attachments in bulk.
+	Inline Inline
 	// Rewords servers end answers with a sequence that is worded in another way each time, as clusters do.
 	Rewords bool
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
@@ -43,9 +44,23 @@ func (u *users) edit(db *peers.DB, id string, site *decide.Site) {
 		edit.Rev = doc.Rev
 	}
 	if site.Chance(u.w.Config.Attached * decide.Scale / 100) {
-		edit.Attachments = []docs.Attachment{{Name: "a", Type: "text/plain", Content: docs.Inline, Data: []byte(fmt.Sprint("data ", u.n))}}
+		edit.Attachments = []docs.Attachment{{Name: []string{"a", "b", "c"}[u.n%3], Type: "text/plain", Content: docs.Inline,
+			Data: []byte(fmt.Sprint("data ", u.n))}}
+	}
+	if doc != nil && !doc.Deleted && u.n%3 > 0 {
+		edit.Attachments = carried(doc, edit.Attachments)
 	}
 	db.Write([]docs.Edit{edit})
+}
+
+// carried adds the attachments that a document has to those of its next revision, but for the one that is replaced.
+func carried(doc *docs.Document, list []docs.Attachment) []docs.Attachment {
+	for _, a := range doc.Attachments {
+		if !slices.ContainsFunc(list, func(b docs.Attachment) bool { return a.Name == b.Name }) {
+			list = append(list, docs.Attachment{Name: a.Name, Type: a.Type, RevPos: a.RevPos, Content: docs.Stub})
+		}
+	}
+	return list
 }
 
 // editFilter changes the text of the database's filter function.

@@ -137,6 +137,9 @@ var answerLimits = []time.Duration{0, 0, 0, 0, 0, 10 * time.Second, 30 * time.Se
 // refusals are the statuses with which a server refuses to store logs of its sources; 0 is never.
 var refusals = []int{0, 0, 0, 0, 0, 0, 0, 401, 403, 405}
 
+// inlines are what servers make of attachments in bulk.
+var inlines = []peers.Inline{0, 0, 0, 0, 0, peers.SendsStubs, peers.TooMuch, peers.WantsAll}
+
 // buildServers makes the servers with their databases and first documents.
 func (w *World) buildServers() {
 	c := &w.Config
@@ -144,6 +147,7 @@ func (w *World) buildServers() {
 	site, choppy, fussy, brittle := d.Site("setup"), d.Site("choppy"), d.Site("fussy"), d.Site("brittle")
 	readOnly := d.Site("read-only")
 	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
+	inlining := d.Site("inlining")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.emit(Altered{db, name, what})
 	}}
@@ -153,6 +157,7 @@ func (w *World) buildServers() {
 		}
 		t.CutsFeeds, t.FailsInBulk, t.CutsRevs = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
 		t.Trickles = slow.Int(8) == 7
+		t.Inline = inlines[inlining.Int(len(inlines))]
 		t.RefusesLogs = refusals[readOnly.Int(len(refusals))]
 		t.AnswerLimit = answerLimits[cutting.Int(len(answerLimits))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // clients cannot tell that a number is used again
