@@ -59,7 +59,7 @@ func TestVerdictsOnTheRun(t *testing.T) {
 		return func(r *rig) { r.blames(r.under(policy), op, reply, rev) }
 	}
 	tooLong := peer.Reply{Result: refused(413)}
-	check(t, &verdictSubject, []case_{
+	check(t, along(&bulkSubject, &verdictSubject), []case_{
 		{"goes on under skip", copies(spec.SkipRefused, nothing, refused(413)), ""},
 		{"goes on under retry", copies(spec.RetryRefused, nothing, refused(413)), ""},
 		{"goes on under fail", copies(spec.FailRefused, nothing, refused(413)), "S73a"},
@@ -95,6 +95,14 @@ func TestVerdictsOnTheRun(t *testing.T) {
 		{"goes on after a document that was too large", func(r *rig) {
 			r.fails(r.under(spec.FailRefused), single, status(413))
 		}, "S73a"},
+		{"copies a document alone that was too large with its attachments", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			r.does(run, reads("a"), peer.Fetched{Docs: []peer.FetchedDoc{{Fate: peer.Attachments, Size: 10}}})
+			op := reads("a")
+			op.Attachments, op.Budget = true, 100
+			id := r.call(run, op)
+			r.fails(run, peer.WriteDocs{Docs: []peer.Kept{{Fetch: id}}}, status(413))
+		}, ""},
 		{"halves a write that was too large", func(r *rig) {
 			r.fails(r.under(spec.FailRefused), peer.WriteDocs{Docs: make([]peer.Kept, 2)}, status(413))
 		}, ""},
