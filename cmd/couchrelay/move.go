@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -264,7 +265,7 @@ func (m *move) settings() error {
 		}
 		for _, key := range slices.Sorted(maps.Keys(theirs)) {
 			value := theirs[key]
-			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || ours[key] == value {
+			if section == "replicator" && !slices.Contains(settingsOfScheduler, key) || sameSetting(value, ours[key]) {
 				continue
 			}
 			m.say("[%s] %s = %s (here %s)", section, key, value, orNone(ours[key]))
@@ -280,6 +281,16 @@ func (m *move) settings() error {
 		}
 	}
 	return nil
+}
+
+// sameSetting compares a value of the CouchDB with one of the service, which tells a number of milliseconds as a time.
+func sameSetting(theirs, ours string) bool {
+	if theirs == ours {
+		return true
+	}
+	ms, err := strconv.ParseInt(theirs, 10, 64)
+	d, notTime := time.ParseDuration(ours)
+	return err == nil && notTime == nil && d%time.Millisecond == 0 && d.Milliseconds() == ms
 }
 
 func orNone(value string) string {
@@ -306,6 +317,14 @@ func (m *move) stopCouchDB() error {
 	}
 	if before != "0" {
 		mark := map[string]any{"couchdb": redacted(m.CouchDB), "max_jobs": before}
+		var old struct { // of a move before that was not given back
+			Rev string `json:"_rev"`
+		}
+		if err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &old); err == nil {
+			mark["_rev"] = old.Rev
+		} else if !isMissing(err) {
+			return err
+		}
 		if err := m.remote.into("PUT", "/_replicator/"+markID, nil, mark, nil); err != nil {
 			return err
 		}
@@ -353,6 +372,7 @@ func (m *move) maxJobs() ([]string, error) {
 // startCouchDB sets max_jobs to what it was before an import.
 func (m *move) startCouchDB() error {
 	var mark struct {
+		Rev     string `json:"_rev"`
 		MaxJobs string `json:"max_jobs"`
 	}
 	err := m.remote.into("GET", "/_replicator/"+markID, nil, nil, &mark)
@@ -368,7 +388,8 @@ func (m *move) startCouchDB() error {
 			return err
 		}
 	}
-	return nil
+	// The next move begins anew: what the CouchDB's max_jobs is until then is for its admins to say.
+	return m.remote.into("DELETE", "/_replicator/"+markID, url.Values{"rev": {mark.Rev}}, nil, nil)
 }
 
 // await waits until a server runs no replication any more.

@@ -95,6 +95,43 @@ func TestImportAndExport(t *testing.T) {
 	couch.add(25, 5)
 	couch.await("the end", func() bool { return read(couch) == 30.0 })
 	couch.same()
+
+	// Once more there and back: of the first time nothing is left.
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"8"`)
+	said, err = r.shift(couch, true, takeOver)
+	if err != nil || !strings.Contains(said, "becomes 0, and was 8") || !strings.Contains(said, "taken over") {
+		t.Fatalf("taking over again: %v\n%s", err, said)
+	}
+	if said, err := r.shift(couch, false, takeOver); err != nil || !strings.Contains(said, "given back") {
+		t.Fatalf("export again: %v\n%s", err, said)
+	}
+	maxJobs := func() string {
+		code, view := couch.call("GET", "_node/_local/_config/replicator", "")
+		return fmt.Sprintf("%d %v", code, view["max_jobs"])
+	}
+	if got := maxJobs(); got != "200 8" {
+		t.Errorf("max_jobs after the second way back: %s", got)
+	}
+	// An export that no take-over went before leaves max_jobs alone.
+	couch.want(200, "PUT", "_node/_local/_config/replicator/max_jobs", `"9"`)
+	if said, err := r.shift(couch, false, takeOver); err != nil {
+		t.Fatalf("export once more: %v\n%s", err, said)
+	}
+	if got := maxJobs(); got != "200 9" {
+		t.Errorf("max_jobs after an export alone: %s", got)
+	}
+}
+
+func TestSameSetting(t *testing.T) {
+	for _, c := range []struct {
+		theirs, ours string
+		want         bool
+	}{{"5000", "5s", true}, {"100000", "1m40s", true}, {"30000", "5s", false}, {"500", "500", true},
+		{"5", "5s", false}, {"0.98", "auto", false}, {"0", "", false}, {"true", "true", true}} {
+		if got := sameSetting(c.theirs, c.ours); got != c.want {
+			t.Errorf("%s and %s: %t", c.theirs, c.ours, got)
+		}
+	}
 }
 
 func TestMistakesInMoves(t *testing.T) {
