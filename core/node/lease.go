@@ -111,7 +111,9 @@ func (n *Node) await(a Await) {
 // their locks or by their worker's missing lease. So no job needs to wait until others take the old name
 // for silent: the node itself gives back what it held.
 func (n *Node) loseLease(why string) {
-	n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
+	if n.lease != leaving { // a heartbeat under way may be overtaken by this node's own Retire
+		n.note("lease_lost", "", "worker %s with %d jobs: %s", n.worker, len(n.runs), why)
+	}
 	for _, r := range n.runs {
 		if r.state != over {
 			n.charge(r)

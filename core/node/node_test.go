@@ -414,6 +414,27 @@ func TestDrainWithoutRuns(t *testing.T) {
 	})
 }
 
+// TestDrainOvertakesHeartbeat: that a node's own Retire took the lease from its last heartbeat is no trouble to note.
+func TestDrainOvertakesHeartbeat(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	n.hold = func(q Request) bool {
+		_, beat := q.(Beat)
+		_, retire := q.(Retire)
+		return beat || retire
+	}
+	n.step(Drain{})
+	if len(n.held) != 2 {
+		t.Fatalf("asked for %v", n.held)
+	}
+	retired := n.perform(n.held[1])
+	n.step(n.perform(n.held[0]))
+	n.step(retired)
+	if !n.exited || slices.Contains(n.notes, "lease_lost") {
+		t.Errorf("exited: %v; %q", n.exited, n.notes)
+	}
+}
+
 // TestPoisonedJob: a job whose workers keep vanishing is held back.
 func TestPoisonedJob(t *testing.T) {
 	w := newWorld(t)
