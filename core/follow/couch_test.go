@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"couchrelay/core/docs"
+	"couchrelay/core/ejson"
 	"couchrelay/core/peer"
 )
 
@@ -143,7 +145,7 @@ func (c *couch) edit(op peer.EditDocs, f fault) (got peer.Edited) {
 			d.Error = "internal_server_error"
 		case f != conflicts:
 			rev := fmt.Sprintf("%d-%s", doc.Rev.Gen, doc.Rev.ID)
-			d.Rev = c.put(e.ID, rev, string(doc.Body), doc.Deleted)
+			d.Rev = c.put(e.ID, rev, attached(string(doc.Body), e.Body), doc.Deleted)
 		}
 		if d.Rev == "" && d.Error == "" {
 			d.Error = "conflict"
@@ -151,4 +153,21 @@ func (c *couch) edit(op peer.EditDocs, f fault) (got peer.Edited) {
 		got.Docs = append(got.Docs, d)
 	}
 	return got
+}
+
+// attached is a body with the attachments of the edit that it is from.
+func attached(body string, edit []byte) string {
+	doc, err := ejson.Parse(edit)
+	if err != nil {
+		return body
+	}
+	for _, m := range doc.Members {
+		if rest := strings.TrimPrefix(body, "{"); m.Name == "_attachments" && rest != body {
+			if rest != "}" {
+				rest = "," + rest
+			}
+			return `{"_attachments":` + string(m.Value.Append(nil)) + rest
+		}
+	}
+	return body
 }

@@ -20,7 +20,8 @@ func FuzzDocument(f *testing.F) {
 		`"source":"http://h/a","target":"http://h/b","_replication_state":"completed"}`,
 		`"source":"http://h/a","target":"http://h/b","_replication_state":{"a":[]},"_replication_id":5}`,
 		`"source":{"url":"http://u:p@h/a","headers":{"A":"b"}},"target":{"url":""},"owner":["x"],"n":1e400}`,
-		`"a":1,"a":2,"_attachments":{"x":{"stub":true}},"_unknown":null}`, "\"\xff\":\"\\ud800\"}", `"a":`, "",
+		`"a":1,"a":2,"_attachments":{"x":{"stub":true}},"_unknown":null}`,
+		`"source":7,"_attachments":{"x":{"stub":true}}}`, "\"\xff\":\"\\ud800\"}", `"a":`, "",
 	} {
 		f.Add(members)
 	}
