@@ -113,6 +113,20 @@ func (s side) idle() (resume func()) {
 	}
 }
 
+// oneShard has a CouchDB make databases of one shard, until the function that it returns is called: rows of several
+// come in any order, and lists of some keys are answered 500.
+func (s side) oneShard() (restore func()) {
+	const key = "/_node/_local/_config/cluster/q"
+	before, a := s.send("GET", key, "", "")
+	s.send("PUT", key, `"1"`, "")
+	return func() {
+		if a.Status != 200 {
+			before = []byte(`"2"`) // the default
+		}
+		s.send("PUT", key, string(before), "")
+	}
+}
+
 // write writes the document of a case.
 func (s side) write(db string, c compared) answered {
 	_, a := s.send("PUT", "/"+db+"/"+c.name, s.document(c.name, "t", s.peer, c.rest), "")
