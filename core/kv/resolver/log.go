@@ -33,28 +33,32 @@ func (l *Log) Record(version int64, spans []Span) {
 	}
 }
 
-// Conflicts reports whether a commit after readVersion wrote in one of reads. It takes one step for every
-// single key that was read, and one for every pair of a read and a later write of which at least one is a
-// range.
+// Conflicts reports whether a commit after readVersion wrote in one of reads, which are as Normalize leaves them.
+// It takes one step for every single key that was read, and a binary search among the reads for every later
+// write if one of both is a range: two bulk writes at once read thousands of ranges and write thousands of keys.
 func (l *Log) Conflicts(readVersion int64, reads []Span) bool {
-	ranges := l.ranges.since(readVersion)
-	var all []write
+	var ranges []Span
 	for _, r := range reads {
-		others := ranges
-		if r.End == nil {
-			if v, written := l.latest[hash(r.Begin)]; written && v > readVersion {
-				return true
-			}
-		} else {
-			if all == nil {
-				all = l.all.since(readVersion)
-			}
-			others = all
+		if r.End != nil {
+			ranges = append(ranges, r)
+		} else if v, written := l.latest[hash(r.Begin)]; written && v > readVersion {
+			return true
 		}
-		for i := range others {
-			if r.Overlaps(others[i].span) {
-				return true
-			}
+	}
+	return meet(l.ranges.since(readVersion), reads) || meet(l.all.since(readVersion), ranges)
+}
+
+// meet reports whether one of writes overlaps with one of spans, which are in order and disjoint: only the first
+// span that does not end before the write can be the one.
+func meet(writes []write, spans []Span) bool {
+	if len(spans) == 0 {
+		return false
+	}
+	for i := range writes {
+		w := writes[i].span
+		at := sort.Search(len(spans), func(i int) bool { return !spans[i].before(w.Begin) })
+		if at < len(spans) && !w.before(spans[at].Begin) {
+			return true
 		}
 	}
 	return false

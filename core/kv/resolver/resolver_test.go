@@ -4,39 +4,42 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
 
-const universe = 12 // the keys "a" to "l"
+// universe has all keys of the tests, in order: "a", "a\x00", "b", ... So a range may begin right behind a key.
+var universe = func() (all []string) {
+	for c := byte('a'); c <= 'l'; c++ {
+		all = append(all, string(c), string([]byte{c, 0}))
+	}
+	return all
+}()
 
 func span() *rapid.Generator[Span] {
 	return rapid.Custom(func(t *rapid.T) Span {
-		from := rapid.IntRange(0, universe-1).Draw(t, "from")
-		n := rapid.IntRange(1, 4).Draw(t, "n")
-		s := Span{Begin: []byte{byte('a' + from)}}
-		switch rapid.IntRange(0, 2).Draw(t, "form") {
-		case 1:
-			s.End = []byte{byte('a' + from), 0} // the key alone, in the general form
-		case 2:
-			s.End = []byte{byte('a' + from + n)}
+		from := rapid.IntRange(0, len(universe)-2).Draw(t, "from")
+		s := Span{Begin: []byte(universe[from])}
+		if rapid.Bool().Draw(t, "range") {
+			s.End = []byte(universe[min(len(universe)-1, from+rapid.IntRange(1, 7).Draw(t, "n"))])
 		}
 		return s
 	})
 }
 
 // keys is the dumb form of a span: which keys it holds.
-func keys(s Span) map[byte]bool {
-	set := map[byte]bool{}
-	for k := byte('a'); k < 'a'+universe; k++ {
-		if s.End == nil && s.Begin[0] == k || s.End != nil && string(s.Begin) <= string(k) && string(k) < string(s.End) {
+func keys(s Span) map[string]bool {
+	set := map[string]bool{}
+	for _, k := range universe {
+		if s.End == nil && string(s.Begin) == k || s.End != nil && string(s.Begin) <= k && k < string(s.End) {
 			set[k] = true
 		}
 	}
 	return set
 }
 
-func intersect(a, b map[byte]bool) bool {
+func intersect(a, b map[string]bool) bool {
 	for k := range a {
 		if b[k] {
 			return true
@@ -48,13 +51,13 @@ func intersect(a, b map[byte]bool) bool {
 func TestNormalize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spans := rapid.SliceOfN(span(), 0, 8).Draw(t, "spans")
-		want := map[byte]bool{}
+		want := map[string]bool{}
 		for _, s := range spans {
 			for k := range keys(s) {
 				want[k] = true
 			}
 		}
-		got := map[byte]bool{}
+		got := map[string]bool{}
 		normal := Normalize(spans)
 		for i, s := range normal {
 			if i > 0 && !normal[i-1].before(s.Begin) {
@@ -75,7 +78,7 @@ func TestConflicts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type commit struct {
 			version int64
-			keys    []map[byte]bool
+			keys    []map[string]bool
 		}
 		var (
 			log     Log
@@ -99,7 +102,7 @@ func TestConflicts(t *testing.T) {
 				log.Forget(floor)
 			case 3:
 				at := rapid.Int64Range(floor, version).Draw(t, "read version")
-				reads := Normalize(rapid.SliceOfN(span(), 0, 3).Draw(t, "reads"))
+				reads := Normalize(rapid.SliceOfN(span(), 0, 8).Draw(t, "reads"))
 				want := false
 				for _, c := range commits {
 					for _, w := range c.keys {
@@ -114,6 +117,43 @@ func TestConflicts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// bulk returns the n ranges that one bulk write reads, and the n keys between them that another writes.
+func bulk(n int) (reads, writes []Span) {
+	for i := range n {
+		doc := fmt.Appendf(nil, "docs/%08d", 2*i)
+		reads = append(reads, Span{Begin: append(doc[:len(doc):len(doc)], '/'), End: append(doc, '0')})
+		writes = append(writes, Span{Begin: fmt.Appendf(nil, "docs/%08d/leaf", 2*i+1)})
+	}
+	return reads, writes
+}
+
+// TestBulk: what a bulk write costs grows hardly faster than its size when others commit bulk writes, too: 16
+// times as large, it takes some 20 times as long and not 256 times.
+func TestBulk(t *testing.T) {
+	took := func(n int) time.Duration {
+		var log Log
+		reads, writes := bulk(n)
+		log.Record(1, writes)
+		best := time.Duration(1<<63 - 1)
+		for range 5 {
+			start := time.Now()
+			if log.Conflicts(0, reads) {
+				t.Fatal("writes beside all reads conflict with them")
+			}
+			best = min(best, time.Since(start))
+		}
+		log.Record(2, []Span{{Begin: fmt.Appendf(nil, "docs/%08d/leaf", n)}})
+		if !log.Conflicts(1, reads) || log.Conflicts(2, reads) {
+			t.Error("a write in the middle is not found, or still found by who read it")
+		}
+		return best
+	}
+	small := took(1000)
+	if large := took(16_000); large > 80*small {
+		t.Errorf("1,000 ranges and writes take %v, 16,000 take %v", small, large)
+	}
 }
 
 func TestForgetBoundsMemory(t *testing.T) {
@@ -163,6 +203,22 @@ func BenchmarkConflicts(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkBulk compares what a bulk write of ranges costs beside as many written keys, for each range: the
+// quadratic way it would be 16 times as much for one that is 16 times as large.
+func BenchmarkBulk(b *testing.B) {
+	each := func(n int) float64 {
+		var log Log
+		reads, writes := bulk(n)
+		log.Record(1, writes)
+		start := time.Now()
+		for range b.N {
+			log.Conflicts(0, reads)
+		}
+		return float64(time.Since(start)) / float64(n)
+	}
+	b.ReportMetric(each(16_000)/each(1000), "x-range-of-16000-vs-1000")
 }
 
 func TestCovers(t *testing.T) {
