@@ -10,9 +10,9 @@ import (
 
 // digest returns the first 8 bytes of a SHA-256 over the fields of effects in order, with the names of types
 // where there may be several. A value that was written as JSON and read again has the same digest: empty
-// lists count as nil, and strings as what JSON makes of them. So fields must not change their order. A bool with the
-// tag eventlog:"later" counts only when it is true: logs of releases that do not have it stay what they are. It
-// takes and returns scratch memory.
+// lists count as nil, and strings as what JSON makes of them. So fields must not change their order, and a new one
+// has the tag `eventlog:"omitzero"`: it counts only where it is set, as logs of before do not know it. It takes and
+// returns scratch memory.
 func digest[E any](effects []E, scratch []byte) (uint64, []byte) {
 	b := scratch[:0]
 	for _, e := range effects {
@@ -54,17 +54,15 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		return appendValue(appendString(b, v.Elem().Type().Name()), v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Field(i); f.Kind() != reflect.Bool || f.Bool() || !isLater(v.Type().Field(i)) {
-				b = appendValue(b, f)
+			if v.Type().Field(i).Tag.Get("eventlog") == "omitzero" && v.Field(i).IsZero() {
+				continue
 			}
+			b = appendValue(b, v.Field(i))
 		}
 		return b
 	}
 	panic(fmt.Sprintf("eventlog: no digest of %s", v.Type()))
 }
-
-// isLater reports whether a field came after logs were written that have its struct.
-func isLater(f reflect.StructField) bool { return f.Tag.Get("eventlog") == "later" }
 
 func appendString(b []byte, s string) []byte {
 	s = valid(s)

@@ -450,3 +450,19 @@ func TestAddressesAreRedacted(t *testing.T) {
 		t.Error("the job itself is changed")
 	}
 }
+
+// TestDigestOfNewFields: a field that came later changes the digest only where it is set.
+func TestDigestOfNewFields(t *testing.T) {
+	type before struct{ A, C int }
+	type after struct {
+		A int
+		B string `eventlog:"omitzero"`
+		C int
+	}
+	old, _ := digest([]before{{1, 2}}, nil)
+	unset, _ := digest([]after{{A: 1, C: 2}}, nil)
+	set, _ := digest([]after{{A: 1, B: "b", C: 2}}, nil)
+	if unset != old || set == old {
+		t.Errorf("%x without the field, %x where it is empty, %x where it is set", old, unset, set)
+	}
+}

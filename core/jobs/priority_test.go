@@ -105,7 +105,8 @@ func (p passing) Passes(id string) bool { return p[id] }
 
 func (passing) Judge(*Job) (Verdict, error) { return Verdict{}, nil }
 
-// TestPassedOver: jobs behind some that are passed over are found, and an accept looks at no more rows than it may.
+// TestPassedOver: jobs behind some that are passed over are found, and an accept looks at no more rows than it may; the
+// next one finds those behind.
 func TestPassedOver(t *testing.T) {
 	const window = 16
 	for _, c := range []struct {
@@ -124,12 +125,21 @@ func TestPassedOver(t *testing.T) {
 			addWith(t, db, q, fmt.Sprint("job", i), 2)
 		}
 		rows := 0
-		taken := must(t, db, func(tx kv.Tx) (Taken, error) {
-			rows = 0
-			return q.Accept(reads{tx, tx.Snapshot(), &rows}, "w", Demand{Batch: 1, Max: 2, Window: window}, gone)
-		})
-		if len(taken.Jobs) == 2 != c.found || taken.Short == c.found || rows > MaxPassed+window {
-			t.Errorf("behind %d others: took %d, short %v, %d rows", c.passed, len(taken.Jobs), taken.Short, rows)
+		accept := func(behind string) Taken {
+			return must(t, db, func(tx kv.Tx) (Taken, error) {
+				rows = 0
+				d := Demand{Batch: 1, Max: 2, Window: window, Behind: behind}
+				return q.Accept(reads{tx, tx.Snapshot(), &rows}, "w", d, gone)
+			})
+		}
+		taken := accept("")
+		if len(taken.Jobs) == 2 != c.found || taken.Passed == "" != c.found || rows > MaxPassed+window {
+			t.Errorf("behind %d others: took %d, passed %q, %d rows", c.passed, len(taken.Jobs), taken.Passed, rows)
+		}
+		if taken.Passed != "" {
+			if taken = accept(taken.Passed); len(taken.Jobs) != 2 || rows > 2*window+MaxPassed {
+				t.Errorf("behind %d others: the next one took %d, %d rows", c.passed, len(taken.Jobs), rows)
+			}
 		}
 		counts := must(t, db, func(tx kv.Tx) (Counts, error) { return q.Counts(tx) })
 		if want := int64(c.passed + window - len(taken.Jobs)); counts.Ready != want {

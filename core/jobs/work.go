@@ -37,6 +37,8 @@ type Demand struct {
 	// not looked at. Where a priority is a time, an accept up to now leaves the jobs of later. The first elements
 	// of a priority stand for all that begin with them.
 	MaxPriority string
+	// Behind, if not empty, has the accept look behind a place that an accept before it has Passed.
+	Behind string `eventlog:"omitzero"`
 }
 
 // within is where in the ready queue the jobs stand that may be taken.
@@ -44,6 +46,9 @@ func (d Demand) within(ready tuple.Subspace) kv.Range {
 	all := ready.Range()
 	if len(d.MaxPriority) > 0 { // elements begin with bytes below 0xff
 		all.End = append(append(bytes.Clone(ready), d.MaxPriority...), 0xff)
+	}
+	if d.Behind != "" {
+		all.Begin = kv.KeyAfter(append(bytes.Clone(ready), d.Behind...))
 	}
 	return all
 }
@@ -56,9 +61,9 @@ type Taken struct {
 	// Parked is how many ready jobs went into lots instead of being taken. There may be more ready jobs behind
 	// those that were looked at.
 	Parked int
-	// Short reports that the accept looked no further, since it passed over MaxPassed jobs that are about to be
-	// removed.
-	Short bool
+	// Passed is set if the accept found nothing but jobs that it passed over, MaxPassed of them, and looked no
+	// further: behind this place there may be others; see Demand.Behind.
+	Passed string
 }
 
 // Judge decides which jobs an accept takes.
@@ -106,12 +111,12 @@ func (q *Queue) Accept(
 	if judge != nil {
 		passes = judge.Passes
 	}
-	rows, short, err := firstReady(tx.Snapshot(), d.within(q.Keys.Ready), max(d.Max, d.Window), passes)
+	rows, passed, err := q.Keys.firstReady(tx.Snapshot(), d.within(q.Keys.Ready), max(d.Max, d.Window), passes)
 	if err != nil {
 		return t, err
 	}
 	chosen, left := d.choose(rows)
-	t.Left, t.Short = left, short
+	t.Left, t.Passed = left, passed
 	for n, id := range chosen {
 		if n%atOnce == 0 {
 			q.Keys.prefetch(tx, chosen[n:], q.Along)
@@ -145,15 +150,15 @@ func (q *Queue) Accept(
 	return t, nil
 }
 
-// firstReady reads up to n rows of the ready queue, and leaves out those of jobs that it passes over. It reports
-// whether there may be others behind MaxPassed of these.
-func firstReady(
+// firstReady reads up to n rows of the ready queue, and leaves out those of jobs that it passes over. If it found no
+// other and looked no further, since it passed over MaxPassed of these, it returns how far it came.
+func (k Keys) firstReady(
 	r kv.Reader, at kv.Range, n int, passes func(id string) bool,
-) (rows []kv.KeyValue, short bool, err error) {
-	for passed, limit := 0, n; ; limit = MaxPassed {
+) (rows []kv.KeyValue, upTo string, err error) {
+	for passed, limit := 0, n; bytes.Compare(at.Begin, at.End) < 0; limit = MaxPassed {
 		page, err := r.GetRange(at, kv.RangeOptions{Limit: limit})
 		if err != nil {
-			return nil, false, err
+			return nil, "", err
 		}
 		for _, row := range page {
 			switch {
@@ -164,11 +169,16 @@ func firstReady(
 				rows = append(rows, row)
 			}
 		}
-		if len(page) < limit || len(rows) == n || passed >= MaxPassed {
-			return rows, len(page) == limit && len(rows) < n, nil
+		if len(page) < limit || len(rows) == n || len(rows) > 0 && passed >= MaxPassed {
+			break
 		}
-		at.Begin = kv.KeyAfter(page[len(page)-1].Key)
+		last := page[len(page)-1].Key
+		if passed >= MaxPassed {
+			return nil, string(last[len(k.Ready):]), nil
+		}
+		at.Begin = kv.KeyAfter(last)
 	}
+	return rows, "", nil
 }
 
 // choose picks jobs of rows of the ready queue, and the first one that it leaves to others.
@@ -215,7 +225,7 @@ func (k Keys) First(r kv.Reader, n int, passes func(id string) bool) ([][]byte, 
 	if n <= 0 {
 		return nil, nil
 	}
-	rows, _, err := firstReady(r, k.Ready.Range(), n, passes)
+	rows, _, err := k.firstReady(r, k.Ready.Range(), n, passes)
 	return k.priorities(rows), err
 }
 

@@ -35,7 +35,7 @@ type Taken struct {
 	Work   []Work
 	Left   string
 	Parked int
-	Short  bool
+	Passed string
 }
 
 // Accept gives the worker jobs, which are running from then on; see jobs.Queue.Accept for how they are
@@ -72,7 +72,7 @@ func (s *Store) Accept(tx kv.Tx, worker, node string, d jobs.Demand, now instant
 	if err := s.Keys.claim(tx, t.list); err != nil {
 		return Taken{}, err
 	}
-	return Taken{Work: t.list, Left: taken.Left, Parked: taken.Parked, Short: taken.Short}, t.begin(node, now)
+	return Taken{Work: t.list, Left: taken.Left, Parked: taken.Parked, Passed: taken.Passed}, t.begin(node, now)
 }
 
 // taking is an accept under way.

@@ -25,6 +25,11 @@ type intake struct {
 	awaited   jobs.Part    // that the Await for ready jobs in flight is about
 	published Info         // of the last heartbeat that is known to have committed
 	spared    spared
+	// behind is where an accept begins: behind jobs of deleted databases, of which there may be a million. passing
+	// says that the accept before found nothing else. A job that comes to stand before them waits for the next poll
+	// after they are passed, with which accepts begin at the head again.
+	behind  string
+	passing bool
 }
 
 // accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
@@ -33,6 +38,9 @@ type intake struct {
 func (n *Node) accept() {
 	if n.due(&n.timers.poll, n.cfg.PollInterval) {
 		n.hungry = true
+		if !n.passing {
+			n.behind = ""
+		}
 	}
 	n.lookAfter(n.clock.Steady)
 	free := n.cfg.MaxJobs - len(n.runs)
@@ -41,6 +49,7 @@ func (n *Node) accept() {
 		return
 	}
 	d := jobs.Demand{Batch: n.batch, Max: min(free, cmp.Or(n.cfg.MaxAcceptors, AcceptLimit)), Seed: n.rng.Uint64()}
+	d.Behind = n.behind
 	if f := n.fleet(); !f.alone() {
 		d.Window = max(acceptWindow, windowPerWorker*len(f.loads))
 		d.Part, d.Yield, d.Left = f.own(), f.othersFree(), n.waited()
@@ -58,15 +67,16 @@ func (n *Node) onAccepted(a Accepted) {
 	if n.spare(a.Left, n.clock.Steady) { // the other nodes may have told since that they take none
 		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
 	}
+	if n.passing = a.Passed != ""; n.passing {
+		n.behind, n.hungry = a.Passed, true
+		return
+	}
 	if len(a.Work) == 0 && a.Parked > 0 {
 		// Reached: all jobs at the head of the queue were parked
 		n.hungry = true
 		return
 	}
 	if len(a.Work) == 0 {
-		if a.Short {
-			n.timers.poll = min(n.timers.poll, n.clock.Steady.Add(sweepRest))
-		}
 		if !n.awaiting[ReadyJobs] || !n.awaited.Covers(n.part) {
 			n.awaiting[ReadyJobs], n.awaited = true, n.part
 			n.emit(Await{Topic: ReadyJobs, Seen: a.Signal, Part: n.part})

@@ -85,35 +85,38 @@ func TestLookAtManyAccounts(t *testing.T) {
 	}
 }
 
-// TestBehindDeletedDatabases: a node that found nothing but jobs of deleted databases asks again a second later, and
-// is told of others meanwhile.
+// TestBehindDeletedDatabases: a node that found nothing but jobs of deleted databases looks behind them at once, for
+// however long, stays there, and begins at the head again with the next poll.
 func TestBehindDeletedDatabases(t *testing.T) {
 	w := newWorld(t)
-	d := w.start("n", func(c *Config) { c.PollInterval = time.Hour })
+	d := w.start("n", func(c *Config) { c.PollInterval = 5 * time.Second })
 	w.pass(10 * time.Second)
-	accepts := 0
+	var asked []string
 	d.hold = func(q Request) bool {
-		_, is := q.(Accept)
+		accept, is := q.(Accept)
 		if is {
-			accepts++
+			asked = append(asked, accept.Demand.Behind)
 		}
 		return is
 	}
+	answer := func(a Accepted) { d.step(Done{ID: d.held[len(asked)-1].ID, Result: a}) }
 	d.hungry = true
 	d.step(Wake{})
-	for i := range 5 {
-		if accepts != i+1 || len(d.held) != i+1 {
-			t.Fatalf("%d accepts after %d seconds", accepts, i)
-		}
-		d.step(Done{ID: d.held[i].ID, Result: Accepted{Short: true}})
-		if len(d.awaits) == 0 || !d.awaiting[ReadyJobs] {
-			t.Error("it does not wait to be told of jobs")
-		}
-		w.pass(sweepRest)
+	for _, passed := range []string{"b", "e", "h"} { // longer than a poll takes
+		w.pass(4 * time.Second)
+		answer(Accepted{Passed: passed})
 	}
-	d.step(Done{ID: d.held[5].ID, Result: Accepted{}})
-	if w.pass(time.Minute); accepts != 6 {
-		t.Errorf("%d accepts in all", accepts)
+	answer(Accepted{})
+	if !d.awaiting[ReadyJobs] {
+		t.Error("it does not wait to be told of jobs")
+	}
+	d.timers.poll = w.now.Add(time.Second)
+	d.hungry = true
+	d.step(Wake{})
+	answer(Accepted{})
+	w.pass(2 * time.Second)
+	if want := []string{"", "b", "e", "h", "h", ""}; !slices.Equal(asked, want) {
+		t.Errorf("accepts look behind %q, want %q", asked, want)
 	}
 }
 
@@ -147,31 +150,37 @@ func TestNoneGivesWayToDropped(t *testing.T) {
 	}
 }
 
-// TestJobBehindDropped: a job behind more jobs of a deleted database than an accept passes over runs once a sweep has
-// removed some, and none of the others ever does.
+// TestJobBehindDropped: a job behind many jobs of a deleted database runs before a sweep has removed any of them, and
+// so does one that comes to stand before them later; none of the others ever does.
 func TestJobBehindDropped(t *testing.T) {
 	w := newWorld(t)
-	w.putMany(jobs.MaxPassed+100, true)
+	w.putMany(2*jobs.MaxPassed+100, true)
 	w.do(func(tx kv.Tx) error {
 		w.s.Drop(tx, tuple.UUID{1})
 		return w.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
 	})
+	before := w.now.Add(-time.Second)
 	w.now = w.now.Add(time.Second)
 	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, w.now) })
 	w.put("behind", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
-	d := w.start("n", func(c *Config) { c.PollInterval = time.Hour })
-	w.pass(10 * time.Second)
-	if len(d.running) != 0 {
-		t.Fatalf("%d jobs run behind those of a deleted database", len(d.running))
-	}
-	w.do(func(tx kv.Tx) error { _, err := w.s.SweepDropped(tx, 200); return err })
-	w.pass(2 * time.Second)
-	if len(d.running) != 1 || len(d.awaits) > 2 {
-		t.Errorf("%d jobs run, after %d waits", len(d.running), len(d.awaits))
-	}
-	for _, work := range d.running {
-		if work.Record.DocID != "behind" {
-			t.Errorf("job of document %s runs", work.Record.DocID)
+	d := w.start("n", func(c *Config) { c.PollInterval = 5 * time.Second })
+	running := func() (list []string) {
+		for _, work := range d.running { // order does not matter: it is sorted
+			list = append(list, work.Record.DocID)
 		}
+		slices.Sort(list)
+		return list
+	}
+	w.pass(3 * time.Second)
+	if got := running(); !slices.Equal(got, []string{"behind"}) {
+		t.Fatalf("%q run", got)
+	}
+	now := w.now
+	w.now = before
+	w.put("before", `{"source":"http://h/e","target":"http://h/f","continuous":true}`)
+	w.now = now
+	w.pass(6 * time.Second)
+	if got := running(); !slices.Equal(got, []string{"before", "behind"}) {
+		t.Errorf("%q run", got)
 	}
 }

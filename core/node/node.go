@@ -147,8 +147,6 @@ const (
 	// spread is the mean time between the starts of two runs of one accept.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute
-	// sweepRest is when a node asks again for jobs that stand behind many of deleted databases.
-	sweepRest = time.Second
 	// maxLost is how many workers may vanish with a job, one after the other, before the job is suspected
 	// of bringing them down and has to wait. A run that was healthy for long enough sets the count back.
 	maxLost = 5

@@ -23,8 +23,8 @@ type Accepted struct {
 	Work   []jobstore.Work
 	Signal int64
 	Left   string
-	Parked int  // ready jobs that were parked instead; there may be others behind them
-	Short  bool // it looked no further behind jobs of deleted databases; see jobs.Taken
+	Parked int    // ready jobs that were parked instead; there may be others behind them
+	Passed string // where it ended among jobs of deleted databases; see jobs.Taken
 }
 
 func (q Accept) String() string {
@@ -42,7 +42,7 @@ func (q Accept) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, 
 		return nil, err
 	}
 	signal, err := s.Jobs.Signal(tx.Snapshot(), q.Demand.Part)
-	return Accepted{Work: taken.Work, Signal: signal, Left: taken.Left, Parked: taken.Parked, Short: taken.Short}, err
+	return Accepted{Work: taken.Work, Signal: signal, Left: taken.Left, Parked: taken.Parked, Passed: taken.Passed}, err
 }
 
 func (q Accept) answered(n *Node, _ *call, e Done) { n.onAccepted(e.Result.(Accepted)) }

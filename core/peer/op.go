@@ -118,7 +118,7 @@ type (
 		// Attachments asks for the bytes of attachments too, inside of the bodies, but for those that came with
 		// a revision in DocRev.Since or before it. No document larger than Budget is taken then. Without it no
 		// document that has attachments is taken.
-		Attachments bool `eventlog:"later"`
+		Attachments bool `eventlog:"omitzero"`
 	}
 
 	// WriteDocs writes bodies that FetchDocs kept, POST /db/_bulk_docs with new_edits=false. It answers
