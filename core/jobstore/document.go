@@ -255,7 +255,7 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	if err != nil {
 		return err
 	}
-	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id}
+	rec := &Record{Database: db.Name, Instance: instancePrefix(db.Instance), DocID: id, User: userOf(c.body)}
 	if state := State(stateOf(c.body)); state.Terminal() {
 		if old != nil && old.State.Terminal() && db.Follows == "" {
 			return nil
@@ -278,25 +278,26 @@ func (w *writing) follow(id string, written *content, now instant.Time) error {
 	rep.User.Admin = w.by.answersFor(rep, before)
 	if old != nil && !old.State.Terminal() {
 		if before != nil && spec.Equal(before, rep) {
-			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
+			if err := retell(s, tx, jobID, rec.User, rep.Unknown); err != nil {
 				return err
 			}
 			return Operator{Store: s, Tx: tx, Now: now}.byDocument(jobID, rep)
 		}
 		rec.Pause, rec.Reset = old.Pause, old.Reset // an operator's orders outlive edits
 	}
-	rec.User = rep.User.Name
 	rep.DocID = id // the body has none
 	return s.put(tx, jobID, rec, rep, now)
 }
 
-// tellUnknown notes which fields mean nothing in the document or request of a job, which goes on as it is.
-func tellUnknown(s *Store, tx kv.Tx, jobID string, names []string) error {
+// retell notes whose the job of a document or request is, and which fields there mean nothing. It goes on as it is.
+func retell(s *Store, tx kv.Tx, jobID, user string, unknown []string) error {
 	j, rec, err := readJob(s, tx, jobID)
-	if err != nil || j == nil || slices.Equal(rec.Unknown, names) {
+	if err != nil || j == nil || rec.User == user && slices.Equal(rec.Unknown, unknown) {
 		return err
 	}
-	rec.Unknown = names
+	before := rec.lasting()
+	rec.User, rec.Unknown = user, unknown
+	marks{s.Keys, tx, jobID}.change(false, before, rec.lasting())
 	if j.State == jobs.Running {
 		return s.Jobs.Update(tx, jobID, j.Lock, rec.encode())
 	}

@@ -106,9 +106,12 @@ func (m *lists) document(t *rapid.T) {
 	name := rapid.SampledFrom([]string{"_replicator", "a/_replicator"}).Draw(t, "database")
 	host := rapid.SampledFrom([]string{"one", "one:1", "two:80"}).Draw(t, "host")
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}).Draw(t, "id")
-	m.made++
+	if rapid.IntRange(0, 3).Draw(t, "the same") > 0 {
+		m.made++
+	}
 	more := rapid.SampledFrom([]string{
 		"", `,"_deleted":true`, `,"_replication_state":"failed"`, `,"_replication_state":"completed"`,
+		`,"owner":"eve"`,
 	}).Draw(t, "more")
 	body := fmt.Sprintf(`{"source":"http://%s/x%d","target":"http://one/b"%s}`, host, m.made, more)
 	user := rapid.SampledFrom([]string{"", "joe"}).Draw(t, "user")

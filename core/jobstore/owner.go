@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strings"
@@ -23,6 +24,21 @@ func OwnerOf(body []byte) string {
 	}
 	owner, _ := value.Get("owner")
 	return owner.Text
+}
+
+// maxUser bounds the name of the user that a record has, in bytes; a longer one is that of no user.
+const maxUser = 4096
+
+// userOf returns the user that the job of a document is listed under: the owner or, without one, who user_ctx names.
+// It grants nothing.
+func userOf(body ejson.Value) string {
+	owner, _ := body.Get("owner")
+	context, _ := body.Get("user_ctx")
+	name, _ := context.Get("name")
+	if user := cmp.Or(owner.Text, name.Text); len(user) <= maxUser {
+		return user
+	}
+	return ""
 }
 
 // OwnerOfJob returns the owner of a job's document, empty without one.

@@ -2,6 +2,8 @@ package jobstore
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,4 +142,60 @@ func TestOthersTombstones(t *testing.T) {
 	if refusal := b.put("r", `{"source":"http://h/a","target":"http://h/b"}`, eve); refusal != nil {
 		t.Error(refusal)
 	}
+}
+
+// TestUserOfDocuments: the job of a document is listed under its owner, under who user_ctx names only without one,
+// and under the new owner from then on, though the job goes on.
+func TestUserOfDocuments(t *testing.T) {
+	with := func(more string) string { return strings.TrimSuffix(simple, "}") + more + "}" }
+	b := newBench(t)
+	wanted, long := map[string]string{}, strings.Repeat("c", 300)
+	check := func(what string) {
+		t.Helper()
+		for _, user := range []string{"joe", "eve", "ctx", "adm"} {
+			var want []string
+			for _, id := range slices.Sorted(maps.Keys(wanted)) { // order does not matter: it is sorted
+				if wanted[id] == user {
+					want = append(want, jobID(id))
+				}
+			}
+			got := b.pages(Listing{Filter: Filter{User: user, Documents: true}, Limit: 2})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: of %s are %q, want %q", what, user, got, want)
+			}
+		}
+		b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
+	}
+	for _, c := range []struct {
+		body string
+		by   Writer
+		want string
+	}{
+		{simple, Writer{Name: "joe"}, "joe"},
+		{with(`,"user_ctx":{"name":"ctx"}`), Writer{Name: "joe"}, "joe"},
+		{with(`,"owner":"eve"`), admin, "eve"},
+		{with(`,"user_ctx":{"name":"ctx"}`), Writer{Admin: true}, "ctx"},
+		{with(`,"_replication_state":"completed"`), admin, "adm"},
+		{simple, Writer{Admin: true}, ""},
+		{with(`,"user_ctx":{"name":"` + long + `"}`), Writer{Admin: true}, long},
+		{with(`,"owner":"` + strings.Repeat("o", maxUser+1) + `"`), admin, ""},
+	} {
+		id := fmt.Sprint("r", len(wanted))
+		b.put(id, c.body, c.by)
+		if wanted[id] = c.want; b.record(jobID(id)).User != c.want {
+			t.Errorf("%s by %s is of %q, want %q", c.body, c.by.Name, b.record(jobID(id)).User, c.want)
+		}
+	}
+	check("at first")
+	b.tryAccept()
+	history := len(b.record(jobID("r0")).History)
+	b.put("r0", with(`,"owner":"eve"`), admin)
+	wanted["r0"] = "eve"
+	check("of another owner")
+	if rec := b.record(jobID("r0")); rec.State != Running || len(rec.History) != history {
+		t.Errorf("a new owner makes the job anew: %+v", rec)
+	}
+	b.put("r0", `{"_deleted":true}`, admin)
+	delete(wanted, "r0")
+	check("after a deletion")
 }

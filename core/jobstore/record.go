@@ -39,7 +39,7 @@ type Record struct {
 	Database string `json:"database,omitempty"` // of the document; empty for a job of a request
 	Instance string `json:"instance,omitempty"` // of the database, as jobs' ids begin with it
 	DocID    string `json:"doc_id,omitempty"`
-	User     string `json:"user,omitempty"` // the user that made it, empty if the request had none
+	User     string `json:"user,omitempty"` // who sent the request, or whose the document is (userOf); empty for none
 
 	// Source and the others describe the replication for lists, without users and passwords.
 	Source      string `json:"source"`

@@ -28,7 +28,7 @@ func (s *Store) Replicate(tx kv.Tx, rep *spec.Replication, user string, now inst
 			return "", err
 		}
 		if running != nil && spec.Equal(running, rep) {
-			if err := tellUnknown(s, tx, jobID, rep.Unknown); err != nil {
+			if err := retell(s, tx, jobID, user, rep.Unknown); err != nil {
 				return "", err
 			}
 			return jobID, Operator{Store: s, Tx: tx, By: user, Now: now}.byDocument(jobID, rep)

@@ -25,7 +25,7 @@ func DocumentJobs(instance tuple.UUID) string { return instancePrefix(instance) 
 type View struct {
 	Database string // of the document; empty for a job of a request
 	DocID    string
-	User     string // the user that made the job
+	User     string // who sent the request, or whose the document is
 
 	Source, Target           string // URLs without credentials
 	SourceProxy, TargetProxy string

@@ -47,6 +47,11 @@ func TestNewJobs(t *testing.T) {
 		{"made at another time", made(func(s *shadow) { s.record.LastUpdated++ }), "S29a"},
 		{"made without history", made(func(s *shadow) { s.record.History = nil }), "S29a"},
 		{"of another user", made(func(s *shadow) { s.record.User = "nobody" }), "S29b"},
+		{"of an operator", made(func(s *shadow) { s.record.User = world.Requester }), "S29b"},
+		{"of the operator who retried it", made(func(s *shadow) {
+			s.record.User = world.Requester
+			s.record.History = append([]jobstore.Event{{Type: "retried"}}, s.record.History...)
+		}), ""},
 		{"of a request", made(func(s *shadow) { s.record.Database, s.record.User = "", "nobody" }), ""},
 		{"another source", made(func(s *shadow) { s.record.Source = "http://s3/a1" }), "S29c"},
 		{"another interval", made(func(s *shadow) { s.record.CheckpointInterval++ }), "S29c"},
