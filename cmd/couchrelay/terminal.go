@@ -250,8 +250,9 @@ func (resumeCommand) Help() string {
 
 // Help is kong's.
 func (retryCommand) Help() string {
-	return orderHelp("Ends the wait of a job that crashed, and runs one that failed again, when there is a slot. "+
-		"Refused documents are tried again too."+again, "retry", "password is corrected")
+	return orderHelp("Ends the wait of a job that crashed, and runs one again that failed or completed without "+
+		"refused documents, when there is a slot. Refused documents are tried again."+again,
+		"retry", "password is corrected")
 }
 
 // Help is kong's.

@@ -23,6 +23,9 @@ func (e *Explanation) Sentence() string {
 func (e *Explanation) words(c Cause) string {
 	switch c {
 	case Completed:
+		if e.Is(Refused) {
+			return "The job is completed without some documents, and runs again only if it is retried"
+		}
 		return "The job is completed, and does not run again"
 	case Failed:
 		return "The job has failed for good, with " + e.troubled()

@@ -20,7 +20,7 @@ func TestSentences(t *testing.T) {
 		want string
 	}{
 		{Explanation{Why: []Cause{Completed, Refused}, View: jobstore.View{Refused: 6}},
-			"The job is completed, and does not run again. " +
+			"The job is completed without some documents, and runs again only if it is retried. " +
 				"The target refused 6 revisions of documents and has not got them since."},
 		{Explanation{Why: []Cause{Failed}, Problem: problem},
 			"The job has failed for good, with unauthorized (no); what to do: correct it."},

@@ -7,16 +7,19 @@ import (
 	"couchrelay/core/jobs"
 )
 
-// Retry ends the wait of a job, at the place that it has in the queue. A job that failed for good runs again: a
-// new job is made of its document, whose terminal state goes, or of its request. It reports whether there was
-// anything to end. Documents that the target refused are tried again as well. Crashes are still counted, so that
-// the next one is followed by a longer wait.
+// Retry ends the wait of a job, at the place that it has in the queue. A job that failed for good runs again, and so
+// does one that completed without documents that its target refused: a new job is made of its document, whose
+// terminal state goes, or of its request. It reports whether there was anything to end. Documents that the target
+// refused are tried again as well. Crashes are still counted, so that the next one is followed by a longer wait.
 func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	switch {
 	case err != nil || j == nil:
 		return false, err
 	case rec.State == Failed:
+		return o.runAgain(jobID, rec, reason)
+	case rec.State == Completed && rec.lists():
+		// Reached: a job that completed without refused documents runs again
 		return o.runAgain(jobID, rec, reason)
 	case rec.State.Terminal():
 		return false, isOver(rec)
@@ -61,25 +64,28 @@ func (o Operator) barred(rec *Record) error {
 	return nil
 }
 
-// runAgain makes a job of one that failed.
-func (o Operator) runAgain(jobID string, failed *Record, reason string) (changed bool, err error) {
-	if failed.Transient() {
+// runAgain makes a job of one that is over, which tries at once what the target refused.
+func (o Operator) runAgain(jobID string, over *Record, reason string) (changed bool, err error) {
+	if over.Transient() {
 		rep, err := o.Store.Spec(o.Tx, jobID)
 		if err != nil || rep == nil {
 			return false, err
 		}
-		if other, err := o.Store.claimedBy(o.Tx, jobID, failed.RepID); err != nil || other != nil {
-			return false, cmp.Or(err, error(Obstacle("another job has replication "+failed.RepID)))
+		if other, err := o.Store.claimedBy(o.Tx, jobID, over.RepID); err != nil || other != nil {
+			return false, cmp.Or(err, error(Obstacle("another job has replication "+over.RepID)))
 		}
-		rep.Weight = failed.Weight
-		if err := o.Store.put(o.Tx, jobID, &Record{User: failed.User}, rep, o.Now); err != nil {
+		rep.Weight = over.Weight
+		if err := o.Store.put(o.Tx, jobID, &Record{User: over.User}, rep, o.Now); err != nil {
 			return false, err
 		}
-	} else if err := o.unfinish(failed); err != nil {
+	} else if err := o.unfinish(over); err != nil {
 		return false, err
 	}
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	if err != nil || j == nil || rec.State.Terminal() {
+		return false, err
+	}
+	if _, err := o.retryRefused(jobID, rec); err != nil {
 		return false, err
 	}
 	o.note(rec, "retried", reason)

@@ -43,6 +43,9 @@ func (r *Record) RefusedTotal() int64 {
 	return r.Refused.Listed + r.Refused.Beyond
 }
 
+// lists reports whether there are refused documents that can be tried again.
+func (r *Record) lists() bool { return r.Refused != nil && r.Refused.Listed > 0 }
+
 // Refusal is a row of the list of refused documents. Status is that of the target's answer, 0 if it was part of
 // a bulk answer. Times are of the wall clocks of the nodes that ran the job.
 type Refusal struct {
@@ -187,7 +190,7 @@ func (h Owned) held() error {
 // retryRefused has all listed documents of a job tried again at once, or as soon as the job runs, unless the job
 // fails at refused documents. It reports whether there are any, and this is a new demand.
 func (o Operator) retryRefused(jobID string, rec *Record) (bool, error) {
-	if rec.Refused == nil || rec.Refused.Listed == 0 {
+	if !rec.lists() {
 		return false, nil
 	}
 	k := o.Store.Keys

@@ -250,3 +250,45 @@ func TestRetryRefused(t *testing.T) {
 		t.Errorf("got %+v, want %+v", page, want)
 	}
 }
+
+// TestRetryOfCompleted: a one-shot that completed without documents that its target refused runs again and tries
+// these, whether it is a document's or a request's; the list stays until they got through. One without is over.
+func TestRetryOfCompleted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(b *bench) string
+	}{
+		{"a document", func(b *bench) string { b.put("r", simple, admin); return jobID("r") }},
+		{"a request", func(b *bench) string { return b.replicate("joe") }},
+	} {
+		b := newBench(t)
+		id := c.make(b)
+		run := func(by int, over bool) {
+			b.t.Helper()
+			b.now = b.now.Add(time.Second)
+			w := b.accept()
+			page := get(b, func(tx kv.Tx) (replication.RefusedPage, error) {
+				return b.s.Owned(tx, w.JobID, w.Lock, b.now).Refused("", "", 5)
+			})
+			if by > 1 && (len(page.Docs) != 1 || !page.Docs[0].Asked) {
+				t.Errorf("%s: run %d is to try %+v", c.name, by, page.Docs)
+			}
+			b.list(w, by, refusalOf("a", over))
+			b.end(w, func(h Owned) error { return h.Complete(crash, Turn{Place: w.Place}) })
+			b.wantState(id, Completed)
+			b.now = b.now.Add(time.Second)
+		}
+		run(1, false)
+		for by := range 2 {
+			if changed, obstacle := b.retry(id); !changed || b.record(id).History[0].Type != "retried" {
+				t.Fatalf("%s: nothing changed: %q", c.name, obstacle)
+			}
+			b.wantState(id, Pending)
+			run(by+2, by == 1)
+		}
+		if changed, obstacle := b.retry(id); changed || obstacle != "the job is over: it is completed" {
+			t.Errorf("%s that lacks nothing: changed %v, %q", c.name, changed, obstacle)
+		}
+		b.do1(func(tx kv.Tx) error { return b.s.Audit(tx) })
+	}
+}

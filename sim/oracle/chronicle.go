@@ -171,12 +171,15 @@ func (c *chronicle) dropDatabase(t *world.Tenant) {
 	maps.DeleteFunc(c.docs, func(_ string, truth *docTruth) bool { return truth.j.Tenant() == t })
 }
 
-// madeAnew reports whether the history of a job begins with its making, or with the retry of one that had failed: two
-// users who retry a job at the same moment make it at the same time, though it may have failed in between.
+// madeAnew reports whether the history of a job begins with its making, or with the retry of one that was over, because
+// it had failed or had a list of refused documents: two users who retry a job at the same moment make it at the same
+// time, though it may have ended in between.
 func madeAnew(before, after *jobstore.Record) bool {
 	if len(after.History) == 0 {
 		return false
 	}
-	retried := after.History[0].Type == "retried" && before != nil && before.State == jobstore.Failed
-	return after.History[0].Type == "added" || retried && after.State != jobstore.Failed
+	ended := before != nil && (before.State == jobstore.Failed ||
+		before.State == jobstore.Completed && before.Refused != nil && before.Refused.Listed > 0)
+	retried := after.History[0].Type == "retried" && ended
+	return after.History[0].Type == "added" || retried && !after.State.Terminal()
 }

@@ -77,7 +77,11 @@ func (t *triedAgain) follow(id string) {
 	if s.header != nil && s.came < t.w.Now() && s.record.BaseID == j.base {
 		return
 	}
-	*j = trials{asks: j.asks}
+	again := trials{asks: j.asks}
+	if s.header != nil && s.record.BaseID == j.base {
+		again.asked = j.asked // a job that was over runs again, with its list
+	}
+	*j = again
 	if s.header == nil {
 		return
 	}
