@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,7 +125,55 @@ func TestRefusedDocuments(t *testing.T) {
 		return failures(id)["total_rows"] == 0.0 &&
 			request("GET", r.target.url+"retry", nil, &info) == nil && info["doc_count"] == 60.0
 	})
+	done := r.want(200, "GET", "_scheduler/docs/_replicator/skip", "")
+	r.want(200, "POST", "_scheduler/jobs/"+url.PathEscape(done["job"].(string))+"/retry", "{}")
+	r.await("the documents that a completed one-shot left out", func() bool {
+		var info object
+		return request("GET", r.target.url+"skip", nil, &info) == nil && info["doc_count"] == 60.0
+	})
+	r.await("its end", func() bool { return r.docState("skip") == "completed" })
 	if status, answer := r.call("GET", "_scheduler/jobs/"+id+"/failures?limit=0", ""); status != 400 {
 		t.Errorf("limit 0: %d %v", status, answer)
+	}
+}
+
+// TestRefusedFromTerminal: a run from the terminal that left documents out fails; a later one, which does not read
+// them again, says that there were some, and what copies them.
+func TestRefusedFromTerminal(t *testing.T) {
+	r := newRig(t)
+	r.fill(20)
+	target := newValidator(t, r.target.url)
+	run := func(line ...string) (printed string, err error) {
+		t.Helper()
+		var c commands
+		ctx, err := newParser(&c, func(int) {}).Parse(append(line, r.source.url+"db", target.URL+"/copy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.CreateTemp(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stderr := os.Stderr
+		os.Stderr = file
+		err = ctx.Run(standardOutput())
+		os.Stderr = stderr
+		text, _ := os.ReadFile(file.Name())
+		return string(text), err
+	}
+	const before = "in earlier runs"
+	if printed, err := run("replicate", "--create-target"); err == nil || strings.Contains(printed, before) {
+		t.Errorf("the first run: %v, %s", err, printed)
+	}
+	if printed, err := run("replicate"); err != nil || !strings.Contains(printed, before) {
+		t.Errorf("the second run: %v, %s", err, printed)
+	}
+	target.corrected.Store(true)
+	if printed, err := run("verify", "--repair"); err != nil {
+		t.Errorf("the repair: %v, %s", err, printed)
+	}
+	var info object
+	if err := request("GET", r.target.url+"copy", nil, &info); err != nil || info["doc_count"] != 20.0 {
+		t.Errorf("the target has %v, %v", info, err)
 	}
 }

@@ -51,8 +51,9 @@ type replicateCommand struct {
 
 // Help is kong's.
 func (replicateCommand) Help() string {
-	return "Copies what the target lacks, with a bar on a terminal, and ends when nothing is left to copy. A later call " +
-		"goes on from the checkpoint of this one, on any machine. For replications that stay, run the service." +
+	return "Copies what the target lacks, with a bar on a terminal, and ends when nothing is left to copy. A later " +
+		"call goes on from the checkpoint of this one, on any machine, and does not read again what the target " +
+		"refused. For replications that stay, run the service." +
 		examples("Copy a database, which is made if it is missing:",
 			"couchrelay replicate http://db1:5984/orders http://adm:secret@db2:5984/orders --create-target",
 			"Copy some documents only:",
@@ -101,6 +102,9 @@ func (c *replicateCommand) Run() error {
 	}}
 	end := loop.Replicate(ctx, stop, wall, plan, pair, out.show, &refused)
 	out.finish(end.Info)
+	if i := end.Info; i.DocWriteFailures > i.Refused {
+		fmt.Fprintln(os.Stderr, refusedBefore)
+	}
 	return verdict(end, refused.Len(), c.Continuous)
 }
 
@@ -142,8 +146,13 @@ func wordsOf(r peer.Refusal) string {
 	return fmt.Sprintf("%s %s: %s %s", r.ID, r.Rev, r.Error, r.Reason)
 }
 
-// verdict returns nil only if all selected documents are on the target, of which refused are not. A continuous
-// replication that is stopped counts as such.
+// refusedBefore is told when the checkpoint that this run began from counts more refusals than happened in it. It
+// does not say which documents these were, nor whether the target has got them since.
+const refusedBefore = "the target refused documents in earlier runs, which are not read again: " +
+	"`couchrelay verify` tells which of them it lacks, and copies them with --repair"
+
+// verdict returns nil only if all selected documents that were read are on the target, of which refused are not. A
+// continuous replication that is stopped counts as such.
 func verdict(end replication.End, refused int, continuous bool) error {
 	switch {
 	case end.Cause == replication.Crashed || end.Cause == replication.Failed:
