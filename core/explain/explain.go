@@ -5,6 +5,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/ratelimit"
 	"couchrelay/core/schedule"
 )
 
@@ -29,6 +30,7 @@ const (
 	Next      Cause = "next"               // no ready job stands before it
 	NoNode    Cause = "no_node"            // no node takes jobs
 	AllInUse  Cause = "slots_in_use"       // all slots of the nodes that take jobs are in use
+	Slowed    Cause = "slowed_down"        // a server has asked the node that runs it for fewer requests (429)
 	Throttled Cause = "throttled"          // its last crash came of answers 429
 	Crashed   Cause = "crashed_before"     // its last crash is not forgotten yet
 	Refused   Cause = "documents_refused"  // the target refused some and has not got them since
@@ -113,6 +115,9 @@ type Endpoint struct {
 	URL, Server string
 	Holds       []string // ids of those in force for its server
 	Checkpoints *bool    // whether it stores the checkpoints of the job
+	// Limiter is which requests the node that runs the job holds back, since the server has asked for fewer; nil if
+	// that is not known.
+	Limiter []ratelimit.Kept
 }
 
 // Unknown is a field that applies and that the store does not tell, with the reason.

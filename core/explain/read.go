@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"couchrelay/core/instant"
@@ -9,6 +10,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
+	"couchrelay/core/ratelimit"
 	"couchrelay/core/schedule"
 )
 
@@ -17,6 +19,10 @@ type Asking struct {
 	Now instant.Time
 	// MaxChurn is max_churn of the node that answers, taken for that of all; 0 if it is not known.
 	MaxChurn int
+	// Node is the name of the node that answers, and Pauses are the requests that it holds back after answers 429.
+	// Without a name they are not known.
+	Node   string
+	Pauses []ratelimit.Kept
 }
 
 // Read explains a job by its id or its replication's; nil when there is none, or its database is deleted. Give a
@@ -202,9 +208,36 @@ func (x *explaining) endpoints() error {
 	if x.over() {
 		return nil
 	}
-	x.unknown("servers.limiter", "the node that runs the job keeps the pauses between its requests in its memory")
+	x.limiters()
 	x.unknown("rates", "the store has the totals of all runs, and not when they grew")
 	return nil
+}
+
+// limiters tells which requests of the job wait, if it runs on the node that is asked.
+func (x *explaining) limiters() {
+	switch {
+	case x.job.State != jobs.Running || x.Node == nil:
+		return
+	case x.asking.Node != x.Node.Name:
+		x.unknown("servers.limiter", "node "+x.Node.Name+", which runs the job, keeps the pauses between its requests "+
+			"in its memory: ask that node")
+		return
+	}
+	for i := range x.Endpoint {
+		e := &x.Endpoint[i]
+		e.Limiter = []ratelimit.Kept{}
+		for _, p := range x.asking.Pauses {
+			if database(p.Endpoint) == database(e.URL) {
+				e.Limiter = append(e.Limiter, p)
+			}
+		}
+	}
+}
+
+// database is a URL of one without its query and the slash at its end.
+func database(url string) string {
+	path, _, _ := strings.Cut(url, "?")
+	return strings.TrimSuffix(path, "/")
 }
 
 // problem is the error of the last crash, until a healthy run makes up for it.

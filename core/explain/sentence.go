@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/ratelimit"
 )
 
 // Sentence tells in words why the job runs or does not, from the fields alone.
@@ -33,6 +34,8 @@ func (e *Explanation) words(c Cause) string {
 		return e.runs()
 	case Lost:
 		return "That node is silent and was given up, so the job is about to be queued again"
+	case Slowed:
+		return e.slowed()
 	case Stopping:
 		return "Its run is about to stop, with a checkpoint"
 	case Paused:
@@ -91,6 +94,28 @@ func (e *Explanation) runs() string {
 		text += ", since " + e.View.LastStart.ISO8601()
 	}
 	return text
+}
+
+// slowed tells of the longest pause at each server that has asked for fewer requests.
+func (e *Explanation) slowed() string {
+	var parts []string
+	for i, side := range []string{"source", "target"} {
+		var longest ratelimit.Verdict
+		for _, p := range e.Endpoint[i].Limiter {
+			longest.Wait, longest.Closed = max(longest.Wait, p.Wait), longest.Closed || p.Closed
+		}
+		if len(e.Endpoint[i].Limiter) == 0 {
+			continue
+		}
+		text := "The " + side + " has asked for fewer requests (429): "
+		if longest.Closed {
+			text += "a probe goes there"
+		} else {
+			text += "the next one goes there"
+		}
+		parts = append(parts, text+" within "+inWords(max(longest.Wait, time.Second)))
+	}
+	return strings.Join(parts, ". ")
 }
 
 func (e *Explanation) held() string {

@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/ratelimit"
 )
 
 const at = instant.Time(1_700_000_000_000_000) // 2023-11-14T22:13:20Z
@@ -53,6 +54,15 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Waits}, Behind: &Behind{RepID: "rep", JobID: "j", State: "pending"}},
 			"The job waits for the end of another one, which has its replication rep: job j of a request, which " +
 				"is pending."},
+		{Explanation{Why: []Cause{Running, Slowed}, Node: &Node{Name: "n1"}, Endpoint: [2]Endpoint{
+			{Limiter: []ratelimit.Kept{
+				{Verdict: ratelimit.Verdict{Wait: 200 * time.Millisecond}},
+				{Verdict: ratelimit.Verdict{Wait: 10 * time.Second}},
+			}},
+			{Limiter: []ratelimit.Kept{{Verdict: ratelimit.Verdict{Wait: time.Minute, Closed: true}}}},
+		}},
+			"The job runs on n1. The source has asked for fewer requests (429): the next one goes there within 10s. " +
+				"The target has asked for fewer requests (429): a probe goes there within 1m."},
 		{Explanation{At: at, Due: at.Add(4 * time.Minute), Why: []Cause{Backoff, Throttled}, Problem: problem},
 			"The job waits until 2023-11-14T22:17:20Z (in 4m) after 3 crashes in a row, the last with " +
 				"unauthorized (no); " +

@@ -27,6 +27,7 @@ func (x *explaining) why() {
 	inQueue := !runs && x.job.Lot == ""
 	add(runs, Running)
 	add(lost, Lost)
+	add(len(x.Endpoint[0].Limiter)+len(x.Endpoint[1].Limiter) > 0, Slowed)
 	add(runs && (x.job.Stop || paused || len(x.Holds) > 0), Stopping)
 	add(x.rec.Pause != nil, Paused)
 	add(x.rec.PausedByDocument, ByDoc)

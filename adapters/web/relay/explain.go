@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/ratelimit"
 )
 
 // explanation is why a job runs or does not, as GET /_scheduler/jobs/ID/explain shows it. Null is a member that does
@@ -100,6 +101,8 @@ type (
 		Server      string   `json:"server"`
 		Holds       []string `json:"holds"`
 		Checkpoints *bool    `json:"checkpoints"` // whether checkpoints are stored there
+		// Limiter is which requests the node that runs the job holds back, null if that is not known.
+		Limiter *[]limiterView `json:"limiter"`
 	}
 	checkpoints struct {
 		SourceSeq *string `json:"source_seq"`
@@ -116,6 +119,9 @@ func (s *service) explainJob(q *web.Request, id string) error {
 		return err
 	}
 	asking := explain.Asking{Now: s.now()}
+	if s.Pauses != nil {
+		asking.Node, asking.Pauses = s.Host.NodeName(), s.Pauses()
+	}
 	churn := s.Host.Config(q.Context())["replicator"]["max_churn"].Value
 	asking.MaxChurn, _ = strconv.Atoi(churn) // 0, which is unknown, for a host that does not tell
 	found, err := web.Run(q, s.DB, kv.Options{}, func(tx kv.Tx) (*explain.Explanation, error) {
@@ -157,12 +163,24 @@ func explanationOf(e *explain.Explanation) explanation {
 	for i, side := range []string{"source", "target"} {
 		at := e.Endpoint[i]
 		v.Servers = append(v.Servers, endpoint{side, at.URL, at.Server, append([]string{}, at.Holds...),
-			at.Checkpoints})
+			at.Checkpoints, limiterOf(at.Limiter)})
 	}
 	for _, u := range e.Unknown {
 		v.Unknown = append(v.Unknown, unknown(u))
 	}
 	return v
+}
+
+// limiterOf is null for what is not known.
+func limiterOf(pauses []ratelimit.Kept) *[]limiterView {
+	if pauses == nil {
+		return nil
+	}
+	list := []limiterView{}
+	for _, p := range pauses {
+		list = append(list, limiterView{p.Endpoint, p.Method, p.Wait.Seconds(), p.Closed})
+	}
+	return &list
 }
 
 func turnOf(e *explain.Explanation) turn {

@@ -2,14 +2,18 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/node"
+	"couchrelay/core/ratelimit"
 	"couchrelay/core/replication"
 )
 
@@ -20,10 +24,21 @@ func (churning) Config(context.Context) map[string]map[string]Setting {
 	return map[string]map[string]Setting{"replicator": {"max_churn": {Value: "5"}}}
 }
 
+// named is a process of a node with another name.
+type named struct {
+	churning
+	name string
+}
+
+func (n *named) NodeName() string { return n.name }
+
 // TestExplain: a job is explained under both ids, with all members whatever its state, and 404 when it is gone.
 func TestExplain(t *testing.T) {
 	var o *Options
-	s := newService(t, func(with *Options) { with.Host, o = churning{}, with })
+	host, kept := &named{name: "n"}, []ratelimit.Kept(nil)
+	s := newService(t, func(with *Options) {
+		with.Host, with.Pauses, o = host, func() []ratelimit.Kept { return kept }, with
+	})
 	id := makeJob(s, "a/b c", oneShot)
 	path := "GET /_scheduler/jobs/" + url.PathEscape(id) + "/explain"
 	v := show(s, path)
@@ -58,6 +73,27 @@ func TestExplain(t *testing.T) {
 		work = taken.Work[0]
 		return err
 	})
+	limiters := func(at string, pauses []ratelimit.Kept) (why string, source, target any, unknown string) {
+		host.name, kept = at, pauses
+		v := show(s, path)
+		servers := v["servers"].([]any)
+		return fmt.Sprint(v["why"]), servers[0].(map[string]any)["limiter"], servers[1].(map[string]any)["limiter"],
+			fmt.Sprint(v["unknown"])
+	}
+	held := []ratelimit.Kept{
+		{Key: ratelimit.Key{Endpoint: "http://h/b/", Method: "GET"}, Verdict: ratelimit.Verdict{Wait: time.Second}},
+		{Key: ratelimit.Key{Endpoint: "http://h/other/", Method: "GET"}, Verdict: ratelimit.Verdict{Wait: time.Second}},
+	}
+	why, source, target, unknown := limiters("n1", held)
+	row := map[string]any{"url": "http://h/b/", "method": "GET", "pause_seconds": 1., "closed": false}
+	if why != "[running slowed_down]" || !reflect.DeepEqual(source, []any{}) ||
+		!reflect.DeepEqual(target, []any{row}) || strings.Contains(unknown, "limiter") {
+		t.Errorf("on the node that is asked: %s, %v, %v, %s", why, source, target, unknown)
+	}
+	why, source, target, unknown = limiters("n2", held)
+	if why != "[running]" || source != nil || target != nil || !strings.Contains(unknown, "node n1, which runs") {
+		t.Errorf("on another node: %s, %v, %v, %s", why, source, target, unknown)
+	}
 	s.Ask("POST /_scheduler/holds " + `{"server":"h","reason":"disks"}`)
 	v = show(s, path)
 	on, _ := v["node"].(map[string]any)
