@@ -113,14 +113,15 @@ func (p *pipeline) queueBatch(rows []peer.Change, last peer.Seq) {
 }
 
 // startBatches moves every batch on as far as it goes, begins as many as the window has room for, and then passes
-// through those that are done. Batches that were begun go on while the window is smaller.
+// through those that are done. Batches that were begun go on while the window is smaller. A batch that is done may make
+// the window larger, and what it has room for then begins at once, not with whatever happens next.
 func (p *pipeline) startBatches() {
-	busy, workers := 0, p.window.size()
+	busy := 0
 	for _, b := range p.batches {
 		if b.stage == done {
 			continue
 		}
-		if busy++; busy > workers && b.stage == queued {
+		if busy++; busy > p.window.size() && b.stage == queued {
 			break
 		}
 		if b.stage == queued {
