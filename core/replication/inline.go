@@ -54,9 +54,16 @@ func (p *pipeline) largest(docs []peer.DocRev) []inlined {
 
 // ofAttachments reports whether a bulk write may have failed for an attachment of one of its documents. A
 // stub whose attachment the target does not have fails the whole write with 412 missing_stub, a name that it
-// does not allow with 400, an encoding with 415.
+// does not allow with 400, an encoding with 415. A target, or a proxy before it, that fails on large requests may
+// take the documents one by one.
 func ofAttachments(f *peer.Failure) bool {
-	return f.Kind == peer.Status && (f.Status == 400 || f.Status == 412 || f.Status == 415)
+	switch f.Kind {
+	case peer.Status:
+		return f.Status == 400 || f.Status == 412 || f.Status == 415 || f.Status >= 500
+	case peer.Broken, peer.TimedOut:
+		return true
+	}
+	return false
 }
 
 // writeAlone gives up a bulk write of documents with attachments, which are copied one by one instead.

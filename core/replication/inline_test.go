@@ -158,6 +158,8 @@ func TestInlineDropped(t *testing.T) {
 		"a name is not right": {fails: failing(status(400), writes)},
 		"encoded":             {fails: failing(status(415), writes)},
 		"too large":           {fails: failing(status(413), writes)},
+		"writes fail":         {fails: failing(status(500), writes)},
+		"writes are cut":      {fails: failing(peer.Failure{Kind: peer.Broken}, writes)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w = attached(t, 400, 500)
