@@ -176,7 +176,7 @@ func TestWaitingJobs(t *testing.T) {
 		return err
 	})
 	b.node(0, 0)
-	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, AllInUse)
+	e = b.want(ids[4], "No node takes jobs: max_jobs is 0 on 1 node", Queued, NoNode)
 	if e.Wait != nil || !e.saysUnknown("estimated_wait_seconds") {
 		t.Errorf("%+v", e)
 	}

@@ -67,11 +67,11 @@ func (e *Explanation) queue(c Cause) string {
 	case Next:
 		return "The job is ready, and none is before it" + e.wait()
 	case NoNode:
-		return "No node takes jobs: none that is up has the role replication"
-	case AllInUse:
-		if e.Slots.MaxJobs == 0 {
+		if e.Slots.Nodes > 0 {
 			return "No node takes jobs: max_jobs is 0 on " + count(e.Slots.Nodes, "node")
 		}
+		return "No node takes jobs: none that is up has the role replication"
+	case AllInUse:
 		return fmt.Sprintf("All %d slots of %s are in use", e.Slots.MaxJobs, count(e.Slots.Nodes, "node"))
 	case Throttled:
 		return "Its last run ended since a server asked for fewer requests (429), and the next is gentler"

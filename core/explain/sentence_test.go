@@ -83,7 +83,7 @@ func TestSentences(t *testing.T) {
 		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: 1}, Wait: minutes(2), Slots: slots},
 			"The job is ready, and 1 job is before it; it waits for about 2m if no running job ends before. " +
 				"All 8 slots of 2 nodes are in use."},
-		{Explanation{Why: []Cause{Queued, AllInUse}, Position: &Position{Ahead: MaxAhead, More: true},
+		{Explanation{Why: []Cause{Queued, NoNode}, Position: &Position{Ahead: MaxAhead, More: true},
 			Slots: Slots{Nodes: 1}},
 			"The job is ready, and more than 10000 jobs are before it; how long it waits cannot be told. " +
 				"No node takes jobs: max_jobs is 0 on 1 node."},

@@ -39,8 +39,8 @@ func (x *explaining) why() {
 	if inQueue && !paused && len(x.Holds) == 0 {
 		add(x.Position != nil && x.Position.Ahead > 0, Queued)
 		add(x.Position != nil && x.Position.Ahead == 0, Next)
-		add(x.Slots.Nodes == 0, NoNode)
-		add(x.Slots.Nodes > 0 && x.Slots.Free == 0, AllInUse)
+		add(x.Slots.MaxJobs == 0, NoNode)
+		add(x.Slots.MaxJobs > 0 && x.Slots.Free == 0, AllInUse)
 	}
 	add(x.rec.Throttled, Throttled)
 	add(x.Problem != nil && x.Due == 0 && !x.rec.Throttled, Crashed)
