@@ -21,8 +21,11 @@ func (n *Node) note(what, job, format string, args ...any) {
 func noteEnd(n *Node, q Request) {
 	switch q := q.(type) {
 	case Complete:
-		i := q.End.Info
-		n.note("completed", q.Held.JobID, "%d documents written, %d refused", i.DocsWritten, i.DocWriteFailures)
+		i, of := q.End.Info, ""
+		if i.DocWriteFailures > 0 {
+			of = " of all attempts" // one document may have been refused several times
+		}
+		n.note("completed", q.Held.JobID, "%d documents written, %d%s refused", i.DocsWritten, i.DocWriteFailures, of)
 	case Crash:
 		n.note("crashed", q.Held.JobID, "%s", q.Trouble)
 	case Fail:

@@ -2,9 +2,12 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 )
 
@@ -33,5 +36,29 @@ func TestNotesOfEnds(t *testing.T) {
 	}
 	if want := (Note{What: "failed", Job: "j", Text: "unauthorized: no", Class: "unauthorized"}); told != want {
 		t.Errorf("%+v, want %+v", told, want)
+	}
+}
+
+// TestNotesOfRefusals: a refusal of a bulk write has no status to tell, and what was refused at several attempts is
+// not told as that many documents.
+func TestNotesOfRefusals(t *testing.T) {
+	tell := &Node{}
+	bulk := replication.Finding{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Error: "forbidden", Reason: "no"}}
+	single := bulk
+	single.Status = 403
+	listing{tell}.note(&run{}, bulk)
+	listing{tell}.note(&run{}, single)
+	noteEnd(tell, Complete{End: replication.End{Info: replication.Info{
+		Counters: checkpoint.Counters{DocsWritten: 54, DocWriteFailures: 12},
+	}}})
+	var got []string
+	for _, e := range tell.out {
+		got = append(got, e.(Note).Text)
+	}
+	if want := []string{
+		`document "d", revision 1-a: forbidden: no`, `document "d", revision 1-a: 403 forbidden: no`,
+		"54 documents written, 12 of all attempts refused",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -88,8 +88,11 @@ func (n listing) onRefused(e RunRefused) {
 // note tells the log of a refused document.
 func (n listing) note(r *run, f replication.Finding) {
 	if r.listed.refusals++; r.listed.refusals <= maxRefusedNotes {
-		n.Node.note("refused", r.held.JobID, "document %q, revision %s: %d %s: %s",
-			f.ID, f.Rev, f.Status, f.Error, f.Reason)
+		word := f.Error
+		if f.Status != 0 { // a bulk write answers each document without one
+			word = fmt.Sprintf("%d %s", f.Status, f.Error)
+		}
+		n.Node.note("refused", r.held.JobID, "document %q, revision %s: %s: %s", f.ID, f.Rev, word, f.Reason)
 	}
 }
 
