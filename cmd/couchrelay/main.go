@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"couchrelay/adapters/manual"
 
@@ -76,12 +77,23 @@ func (versionCommand) Run(w *window) error {
 func main() {
 	var c commands
 	parser := newParser(&c, os.Exit)
-	ctx, err := parser.Parse(os.Args[1:])
+	ctx, err := parser.Parse(spelled(os.Args[1:]))
 	parser.FatalIfErrorf(err)
 	if err := ctx.Run(standardOutput()); err != nil {
 		fmt.Fprintln(os.Stderr, "couchrelay:", err)
 		os.Exit(exitStatus(err))
 	}
+}
+
+// spelled takes help as a command, and --version, as other programs have them.
+func spelled(args []string) []string {
+	switch {
+	case len(args) > 0 && args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) == 1 && args[0] == "--version":
+		return []string{"version"}
+	}
+	return args
 }
 
 // newParser reads command lines into c. It calls exit after a mistake, and after help.

@@ -317,8 +317,9 @@ type holdAddCommand struct {
 // Help is kong's.
 func (holdAddCommand) Help() string {
 	return "Stops the jobs of a replicator database, or those that touch a server, until the hold is lifted. Jobs " +
-		"that come later are held, too." + examples("Hold the jobs of a database:",
-		`couchrelay hold add --database nightly/_replicator --reason "move to new disks"`)
+		"that come later are held, too. Exactly one of --database and --server-host is needed." +
+		examples("Hold the jobs of a database:",
+			`couchrelay hold add --database nightly/_replicator --reason "move to new disks"`)
 }
 
 func (c *holdAddCommand) Run(w *window) error {

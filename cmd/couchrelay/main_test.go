@@ -1,0 +1,20 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestSpelled: help and --version are what other programs have; what is behind a command is left alone.
+func TestSpelled(t *testing.T) {
+	for _, c := range [][2]string{
+		{"[help]", "[--help]"}, {"[help hold add]", "[hold add --help]"}, {"[--version]", "[version]"},
+		{"[]", "[]"}, {"[jobs help]", "[jobs help]"}, {"[jobs --version]", "[jobs --version]"},
+	} {
+		args := strings.Fields(strings.Trim(c[0], "[]"))
+		if got := fmt.Sprint(spelled(args)); got != c[1] {
+			t.Errorf("%s is read as %s, want %s", c[0], got, c[1])
+		}
+	}
+}
