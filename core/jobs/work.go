@@ -220,13 +220,16 @@ func (q *Queue) Head(r kv.Reader, n int, fromEnd bool) ([][]byte, error) {
 	return q.Keys.priorities(rows), nil
 }
 
-// First is Head for jobs that an accept would not pass over; see Judge.
-func (k Keys) First(r kv.Reader, n int, passes func(id string) bool) ([][]byte, error) {
+// First is Head for jobs that an accept would not pass over; see Judge. It looks behind a place as an accept does, and
+// tells how far it came if it passed over all; see Demand.Behind and Taken.Passed.
+func (k Keys) First(
+	r kv.Reader, n int, behind string, passes func(id string) bool,
+) (list [][]byte, passed string, err error) {
 	if n <= 0 {
-		return nil, nil
+		return nil, "", nil
 	}
-	rows, _, err := k.firstReady(r, k.Ready.Range(), n, passes)
-	return k.priorities(rows), err
+	rows, passed, err := k.firstReady(r, Demand{Behind: behind}.within(k.Ready), n, passes)
+	return k.priorities(rows), passed, err
 }
 
 // priorities are those of rows of the ready queue.

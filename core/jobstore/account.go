@@ -313,17 +313,19 @@ func (s *Store) dispatched(tx kv.Tx, accepted []Work) error {
 	return nil
 }
 
-// Ready reads the places of the first n ready jobs, but for those of deleted databases, as Accept finds them.
-func (s *Store) Ready(r kv.Reader, n int) ([]schedule.Place, error) {
+// Ready reads the places of the first n ready jobs, but for those of deleted databases, as Accept finds them; see
+// jobs.Keys.First.
+func (s *Store) Ready(r kv.Reader, n int, behind string) (list []schedule.Place, passed string, err error) {
 	dropped, err := s.Keys.DroppedDBs(r)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	head, err := s.Keys.Jobs.First(r, n, dropped.Has)
+	head, passed, err := s.Keys.Jobs.First(r, n, behind, dropped.Has)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return placesOf(head)
+	list, err = placesOf(head)
+	return list, passed, err
 }
 
 func placesOf(head [][]byte) ([]schedule.Place, error) {

@@ -50,7 +50,7 @@ func (b *bench) share(change func(*Sharing)) {
 // first is the place of the first ready job.
 func (b *bench) first() schedule.Place {
 	b.t.Helper()
-	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
 	if len(places) == 0 {
 		b.t.Fatal("nothing is ready")
 	}
@@ -118,7 +118,7 @@ func TestNewJobPaysForItsAccount(t *testing.T) {
 		t.Errorf("the job of another account at %v", got)
 	}
 	b.put("s", simple, admin)
-	if got := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) }); got[1].Key != clock+schedule.Log2(120) {
+	if got := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) }); got[1].Key != clock+schedule.Log2(120) {
 		t.Errorf("with 1000 shares and two jobs at %v", got)
 	}
 }
@@ -176,7 +176,7 @@ func TestPolicyChange(t *testing.T) {
 	b.share(func(c *Sharing) { c.Policy = schedule.FIFO })
 	b.share(func(c *Sharing) { c.Policy = schedule.FairShare })
 	b.requeue(w, Turn{Place: w.Place, Owed: time.Minute})
-	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
 	want := []schedule.Place{{Key: places[0].Key}, {Epoch: 2, Key: b.order().Decay.At(b.now)}}
 	if !slices.Equal(places, want) {
 		t.Errorf("places %v, want %v", places, want)

@@ -14,6 +14,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/repid"
+	"couchrelay/core/schedule"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -167,4 +168,10 @@ func (b *bench) claim(w Work, repID string) error {
 		return err
 	})
 	return refused
+}
+
+// ready is where the first ready jobs stand.
+func (b *bench) ready(tx kv.Tx, n int) ([]schedule.Place, error) {
+	list, _, err := b.s.Ready(tx, n, "")
+	return list, err
 }

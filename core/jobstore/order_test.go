@@ -66,7 +66,7 @@ func TestEndRound(t *testing.T) {
 		t.Fatalf("the second round is %+v, want %+v", got, want)
 	}
 	b.replicate("joe")
-	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
 	if len(places) != 3 || places[2].Key != last {
 		t.Errorf("%v, and a new job should be behind the two that waited", places)
 	}

@@ -275,9 +275,9 @@ func TestReturnUnderTags(t *testing.T) {
 		b.do(func(tx kv.Tx) error { return b.s.Owned(tx, w.JobID, w.Lock, b.now).Complete(crash, turn) })
 	}
 	b.put("last", `{"source":"http://h/last","target":"http://h/z"}`, admin)
-	first := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 1) })[0]
+	first := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 1) })[0]
 	b.resume(jobID("r"))
-	again := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 1) })[0]
+	again := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 1) })[0]
 	if again.Compare(first) < 0 {
 		t.Errorf("it comes back at %v, before %v, which waits", again, first)
 	}

@@ -248,7 +248,7 @@ func TestDroppedAreNotAccepted(t *testing.T) {
 		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
 	})
 	ready := func() int {
-		return len(get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) }))
+		return len(get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) }))
 	}
 	if n := ready(); n != 1 {
 		t.Errorf("%d jobs are ready for slots, want 1", n)

@@ -93,7 +93,7 @@ func TestTagOfWeight(t *testing.T) {
 		b.put(id, simple, admin) // when the mean is 125, 350/3 and 112.5, and the next tag 60, 120 and 180 s
 	}
 	b.requeue(w, Turn{Place: w.Place, Owed: time.Minute, Began: w.Place}) // the next tag is 240 s
-	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.s.Ready(tx, 5) })
+	places := get(b, func(tx kv.Tx) ([]schedule.Place, error) { return b.ready(tx, 5) })
 	for i, want := range []int64{75_000_000, 127_500_000, 240_000_000 * 1125 / 1500, 193_125_000} {
 		if got := places[i].Key; got != want {
 			t.Errorf("number %d stands at %d, want %d", i, got, want)

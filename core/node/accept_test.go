@@ -184,3 +184,39 @@ func TestJobBehindDropped(t *testing.T) {
 		t.Errorf("%q run", got)
 	}
 }
+
+// TestRotationBehindDropped: a look at the queue goes on behind jobs of a deleted database, so that runs give way for
+// the jobs there.
+func TestRotationBehindDropped(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(jobs.MaxPassed+100, true)
+	w.do(func(tx kv.Tx) error {
+		w.s.Drop(tx, tuple.UUID{1})
+		return w.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	w.now = w.now.Add(time.Second)
+	w.do(func(tx kv.Tx) error { return w.s.Docs.Create(tx, "_replicator", tuple.UUID{2}, w.now) })
+	d := w.start("n", func(c *Config) { c.MaxJobs, c.MaxChurn, c.Interval = 0, 1, time.Hour })
+	var places []int // of the answers
+	w.pass(10 * time.Second)
+	d.hold = func(q Request) bool {
+		survey, is := q.(Survey)
+		if is {
+			places = append(places, len(survey.Behind))
+		}
+		return false
+	}
+	look := func(waiting bool, surveys int) {
+		t.Helper()
+		places = nil
+		d.timers.rotate = w.now
+		d.step(Wake{})
+		w.pass(time.Second)
+		if len(places) != surveys || places[0] != 0 || places[1] == 0 || d.share.waiting != waiting {
+			t.Errorf("surveys begin %v bytes behind the head, jobs wait: %t", places, d.share.waiting)
+		}
+	}
+	look(false, 2)
+	w.put("behind", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
+	look(true, 2)
+}

@@ -126,18 +126,22 @@ func (q Sweep) answered(n *Node, c *call, e Done) {
 	}
 }
 
-// Survey looks at the queue: at its First ready jobs, and at where the Accounts of this worker's jobs stand.
+// Survey looks at the queue: at its First ready jobs, and at where the Accounts of this worker's jobs stand. Behind is
+// the place that the survey before it has Passed; see jobs.Demand.
 type Survey struct {
 	First    int
 	Accounts []string
+	Behind   string `eventlog:"omitzero"`
 }
 
-// Surveyed is the answer to a Survey. Accounts are in the order of the question.
+// Surveyed is the answer to a Survey. Accounts are in the order of the question. Passed is set if it looked at jobs of
+// deleted databases only, and there may be others behind them.
 type Surveyed struct {
 	jobs.Counts
 	First    []schedule.Place
 	Order    schedule.Order
 	Accounts []schedule.Account
+	Passed   string
 }
 
 func (Survey) String() string { return "survey" }
@@ -149,10 +153,10 @@ func (q Survey) perform(tx kv.Tx, s *jobstore.Store, now instant.Time) (Result, 
 	if seen.Counts, err = s.Jobs.Counts(r); err != nil {
 		return nil, err
 	}
-	if seen.First, err = s.Ready(r, q.First); err != nil {
+	if seen.First, seen.Passed, err = s.Ready(r, q.First, q.Behind); err != nil {
 		return nil, err
 	}
-	if len(seen.First) == 0 && q.First > 0 {
+	if len(seen.First) == 0 && q.First > 0 && seen.Passed == "" {
 		// Reached: all ready jobs are of deleted databases, and no run gives way for them
 		seen.Counts.Ready = 0
 	}

@@ -99,7 +99,7 @@ Accept Worker Node Demand: accept 0 as /0
 Resume Held: resume  under /0
 Promote Limit: promote
 Sweep Limit Drop: sweep
-Survey First Accounts: survey
+Survey First Accounts Behind: survey
 Charge Charges: charge []
 Tune Seen HalfLife: tune half-life to 0s
 EndRound Seen: end of a round

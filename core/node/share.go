@@ -147,6 +147,10 @@ func (n *Node) onSurveyed(q Survey, s Surveyed) {
 		n.survey()
 		return
 	}
+	if s.Passed != "" && n.lease == live {
+		n.ask(Survey{First: q.First, Behind: s.Passed})
+		return
+	}
 	n.share.order, n.share.accounts = s.Order, n.share.next
 	for _, r := range n.runs {
 		if r.state != over {
