@@ -299,7 +299,8 @@ func tap(t *testing.T, server string) *wiretap {
 	})}
 	go func() { _ = front.Serve(listener) }()
 	t.Cleanup(func() { _ = front.Close() })
-	w.url = "http://" + listener.Addr().String() + "/"
+	through := url.URL{Scheme: "http", User: to.User, Host: listener.Addr().String(), Path: "/"}
+	w.url = through.String()
 	return w
 }
 

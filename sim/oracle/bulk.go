@@ -80,7 +80,7 @@ func (b *bulk) note(r *run, op peer.Op, reply peer.Reply, memory int) {
 			b.unheard = append(b.unheard, op.Docs[0])
 		}
 	case peer.WriteDocs:
-		b.excused = b.excused || reply.Failure != nil && reply.Failure.Kind == peer.Status
+		b.excused = b.excused || reply.Failure != nil
 	}
 	switch got := reply.Result.(type) {
 	case peer.Written:

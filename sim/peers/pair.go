@@ -127,6 +127,9 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	case peer.WriteDocs:
 		reply := p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
 		doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
+		for _, k := range op.Docs {
+			p.Told.sent(p.kept[k.Fetch][k.Index], reply.Failure)
+		}
 		switch f := reply.Failure; {
 		case f == nil:
 		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && len(doc.Attachments) > 0:

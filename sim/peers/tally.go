@@ -1,6 +1,9 @@
 package peers
 
-import "couchrelay/core/peer"
+import (
+	"couchrelay/core/docs"
+	"couchrelay/core/peer"
+)
 
 // Tally counts what a target did with the revisions that were sent to it, each time that they were sent.
 type Tally struct {
@@ -11,6 +14,22 @@ type Tally struct {
 	Failed        int64             // sent in bulk and not written, though not refused either
 	Again         int64             // taken by a copy of one document, though such a copy had brought them before
 	had           map[Revision]bool // taken by a copy of one document
+	unheard       map[Revision]int  // the sizes of those that were sent in bulk, and of which no answer came
+}
+
+// sent notes a revision that was sent in bulk, and how the request ended. One that is copied alone after no answer came
+// counts as not written: the run has given it up.
+func (t *Tally) sent(d *docs.Document, f *peer.Failure) {
+	if t.unheard == nil {
+		t.unheard = map[Revision]int{}
+	}
+	rev := Revision{d.ID, d.Rev.String()}
+	switch {
+	case f == nil || f.Status == 412 || f.Status == 413:
+		delete(t.unheard, rev)
+	case f.Status != 429:
+		t.unheard[rev] = size(d)
+	}
 }
 
 // refuse counts a revision that was refused.
@@ -33,6 +52,11 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 func (t *Tally) copied(id string, c peer.Copied) {
 	t.Bytes += c.Bytes
 	for _, r := range c.Revs {
+		if rev := (Revision{id, r.Rev}); t.unheard[rev] > 0 && !r.Missing {
+			t.Failed++
+			t.Bytes += int64(t.unheard[rev])
+			delete(t.unheard, rev)
+		}
 		switch {
 		case r.Refused != nil:
 			t.refuse(r.Refused.ID, r.Rev)
