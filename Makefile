@@ -25,7 +25,7 @@ test: lint test-go test-fdb sim integration test-dist ## all tests: lint, packag
 # Packages with goroutines run under the race detector; the core has none, which a test proves.
 test-go:
 	$(GO) test ./core/... ./fuzz/... ./sim/conformance/...
-	$(GO) test -race ./sim/fakefdb/... $$($(GO) list ./adapters/... ./cmd/... | grep -v /integration)
+	$(GO) test -race $$($(GO) list ./cmd/... ./adapters/... ./sim/fakefdb/... | grep -v /integration) # the longest first
 
 # The FoundationDB adapter with the real Go bindings over a test double of the C client: its header, and an
 # archive without contents where the linker looks for the library.
@@ -114,8 +114,8 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkDeletion' -benchtime 1x ./adapters/embedded -jobs 100000
 	GOGC=600 $(GO) test -run '^$$' -bench . -benchtime 1x ./sim/campaign ./sim/lab
 
-SIMTIME ?= 90s
-sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (90s), each of them twice
+SIMTIME ?= 60s
+sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
 	$(GO) test ./sim/... ./scenarios/... ./cmd/couchsim/...
 	$(GO) run ./cmd/couchsim run --seeds 1000 --duration $(SIMTIME) --twice
 
