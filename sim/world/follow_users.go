@@ -134,6 +134,7 @@ func (f *followings) restore(one *Following) {
 		}
 		f.w.Engine.Logf(db.String(), "restored")
 		db.Restore(backup)
+		one.server.Lags[one.Name] = map[string]*docs.Document{} // no copy has what is in no backup
 		db.Sync()
 		one.restored = true
 		for id, now := range one.Docs {
