@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// fetchDocs reads documents in one request, and keeps the bodies of those that are complete under id: which
-// have no attachments, or whose attachments came too if op asks for these. When the budget of op is used up it
-// stops reading: the documents that it has not seen keep the fate with which a result starts, and the core
+// fetchDocs reads documents in one request, and keeps complete bodies under id. A body is complete if its document
+// has no attachments, or if op asks for attachments and they came with it. When the budget of op is used up,
+// fetchDocs stops reading: documents that it has not seen keep the fate with which a result starts, and the core
 // asks for them again.
 func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (peer.Fetched, *peer.Failure) {
 	if len(op.Docs) == 0 {
@@ -40,8 +40,8 @@ func (p *Pair) fetchDocs(ctx context.Context, id uint64, op peer.FetchDocs) (pee
 	return b.got, nil
 }
 
-// bulkGetBody returns the body of a request. The revisions that the target has are named only if attachments
-// are wanted: CouchDB takes them for the wish to have those that are newer, whatever else the request says.
+// bulkGetBody returns the body of a request. It has atts_since only if op asks for attachments: CouchDB sends
+// attachments that are newer than atts_since even if the request says attachments=false.
 func bulkGetBody(op peer.FetchDocs) []byte {
 	body := []byte(`{"docs":[`)
 	for i, d := range op.Docs {
@@ -86,7 +86,8 @@ func newBulkGet(op peer.FetchDocs, s *stream) *bulkGet {
 		got: peer.Fetched{Docs: make([]peer.FetchedDoc, n)},
 	}
 	if op.Attachments {
-		// The source has told their sizes, so what is larger is none of them.
+		// The core asks for documents whose sizes the source has told, and their sum fits into the budget. A larger
+		// element of the answer is not what was asked for.
 		b.inline, b.most = op.Budget, min(maxDoc, op.Budget+maxItem)
 	}
 	for i, d := range op.Docs {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestSpelled: help and --version are what other programs have; what is behind a command is left alone.
+// TestSpelled: the command help and the flag --version work as in other programs. Arguments of another command are
+// left as they are, also if they are named help.
 func TestSpelled(t *testing.T) {
 	for _, c := range [][2]string{
 		{"[help]", "[--help]"}, {"[help hold add]", "[hold add --help]"}, {"[--version]", "[version]"},

@@ -138,7 +138,7 @@ func TestRefusedDocuments(t *testing.T) {
 }
 
 // TestRefusedFromTerminal: a run from the terminal that left documents out fails; a later one, which does not read
-// them again, says that there were some, and what copies them.
+// them again, warns of them and names the command that copies them.
 func TestRefusedFromTerminal(t *testing.T) {
 	r := newRig(t)
 	r.fill(20)

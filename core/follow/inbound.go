@@ -291,8 +291,9 @@ func (in *inward) fetched(got peer.DocsRead) {
 	in.rows = in.rows[len(got.Docs):]
 }
 
-// retreat has the feed read again from the row before the i-th. The last change that was announced is stored: if the
-// database was put back meanwhile, documents may be as they were before that row, behind which nobody would look.
+// retreat has the feed read again from the row before the i-th. The newest change that the feed has announced is stored
+// as the job's last one. If the database was put back meanwhile, that change is gone, and the search for it tells so:
+// the feed alone would not bring documents whose older revisions lie before the place that it is read from.
 func (in *inward) retreat(i int) {
 	rows := in.rows
 	in.rows, in.end, in.wait, in.behind = nil, false, false, -1

@@ -26,7 +26,7 @@ func OwnerOf(body []byte) string {
 	return owner.Text
 }
 
-// maxUser bounds the name of the user that a record has, in bytes; a longer one is that of no user.
+// maxUser bounds the name of a record's user, in bytes. A record has no user if the document names a longer one.
 const maxUser = 4096
 
 // userOf returns the user that the job of a document is listed under: the owner or, without one, who user_ctx names.

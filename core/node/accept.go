@@ -25,9 +25,10 @@ type intake struct {
 	awaited   jobs.Part    // that the Await for ready jobs in flight is about
 	published Info         // of the last heartbeat that is known to have committed
 	spared    spared
-	// behind is where an accept begins: behind jobs of deleted databases, of which there may be a million. passing
-	// says that the accept before found nothing else. A job that comes to stand before them waits for the next poll
-	// after they are passed, with which accepts begin at the head again.
+	// behind is where the next accept begins in the queue: behind jobs of deleted databases, of which there may be a
+	// million; empty for the head. passing reports whether the accept before found only such jobs. While it does,
+	// behind moves on; afterwards the next poll sets it back to the head, so a job that was queued before the deleted
+	// ones meanwhile waits for that poll.
 	behind  string
 	passing bool
 }

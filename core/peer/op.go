@@ -115,9 +115,9 @@ type (
 	FetchDocs struct {
 		Docs   []DocRev
 		Budget int // bytes; the first document is taken whatever its size
-		// Attachments asks for the bytes of attachments too, inside of the bodies, but for those that came with
-		// a revision in DocRev.Since or before it. No document larger than Budget is taken then. Without it no
-		// document that has attachments is taken.
+		// Attachments asks for the bytes of attachments, as base64 text inside of the bodies. Attachments that are
+		// no newer than a revision in DocRev.Since remain stubs. A document larger than Budget is not taken then.
+		// If Attachments is false, no document that has attachments is taken.
 		Attachments bool `eventlog:"omitzero"`
 	}
 

@@ -24,8 +24,8 @@ const (
 
 // pipeline brings what the feed read to the target, in batches of which several are worked on at once:
 // "Calculate Revision Difference" and "Replicate Changes" in CouchDB's replication protocol. This file has
-// the way of a batch, bulk.go its documents that are fetched and written together, inline.go those of them
-// that have attachments, copy.go those that are copied one by one.
+// the way of a batch. Of its documents bulk.go has those that are fetched and written together, inline.go those that
+// are so with their attachments, copy.go those that are copied one by one.
 type pipeline struct {
 	*Run
 
@@ -274,8 +274,9 @@ func (p *pipeline) pump(b *batch) {
 	}
 }
 
-// copySlots is how many documents may be copied one by one at once. Besides copies, each batch that is worked on has a
-// connection for its bulk requests, and the feed has one.
+// copySlots is how many documents may be copied one by one at once. Besides copies, Workers bulk requests and the feed
+// have a connection each. With a larger window bulk requests and copies share what is left, and wait for each other in
+// the adapter.
 func (p *pipeline) copySlots() int { return max(1, p.plan.Connections-p.plan.Workers-1) }
 
 func union(revs, more []string) []string {

@@ -152,7 +152,7 @@ func (r *road) rate(t *testing.T, from, to time.Duration) float64 {
 	return float64(written) / r.now.Sub(since).Seconds()
 }
 
-// there is the mean number of requests for documents at a server, in the last span of time.
+// there returns how many requests for documents were at a server on average, during the last span of time.
 func (r *road) there(side peer.Side, last time.Duration) float64 {
 	from, sum := r.now.Add(-last), time.Duration(0)
 	for _, s := range r.spans[side] {

@@ -171,7 +171,7 @@ func explanationOf(e *explain.Explanation) explanation {
 	return v
 }
 
-// limiterOf is null for what is not known.
+// limiterOf returns the member limiter of an endpoint; nil, which is null in JSON, if the pauses are not known.
 func limiterOf(pauses []ratelimit.Kept) *[]limiterView {
 	if pauses == nil {
 		return nil
