@@ -23,6 +23,9 @@ func (p *Pair) writeDocs(ctx context.Context, op peer.WriteDocs) (peer.Written, 
 		r.size += int64(len(piece))
 	}
 	r.open = func() io.Reader { return &pieceReader{pieces: pieces} }
+	if op.Gzip {
+		r = r.gzipBody()
+	}
 	// 202 means that fewer nodes of the target's cluster than its quorum have the documents by now; the
 	// cluster brings them to the others. 417 means that some documents were refused.
 	a, f := p.target.ask(ctx, r,

@@ -45,6 +45,7 @@ type endpoint struct {
 
 	named *references // secrets that are looked up for each request
 
+	plain   bool     // answers are asked for uncompressed
 	secrets []string // texts that redact takes out of failures
 
 	timeout time.Duration // after which a server that sends and takes nothing is given up; above 0
@@ -62,7 +63,7 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	}
 	e := &endpoint{
 		client: c, side: side, base: base, header: http.Header{}, timeout: from.Timeout,
-		slots: make(chan struct{}, max(1, from.Connections)),
+		slots: make(chan struct{}, max(1, from.Connections)), plain: from.Compression == spec.CompressOff,
 	}
 	e.shown = base.Scheme + "://" + base.Host + base.EscapedPath()
 	e.setHeaders(from.Headers)
@@ -90,7 +91,7 @@ func (e *endpoint) close() { e.client.release(e.route) }
 // ownHeaders are the headers that the client must control itself to read answers and send bodies. The user's
 // are left out.
 var ownHeaders = []string{
-	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer",
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Expect", "Keep-Alive", "Te", "Trailer",
 	"Transfer-Encoding",
 	"Upgrade",
 }
@@ -170,6 +171,9 @@ func (e *endpoint) headers(r request, p session.Pass, stranger bool) http.Header
 	}
 	if !stranger {
 		e.named.put(h, p)
+	}
+	if e.plain {
+		h["Accept-Encoding"] = []string{"identity"} // else net/http asks for gzip
 	}
 	for _, own := range r.header {
 		h[own.Name] = []string{own.Value}

@@ -33,6 +33,9 @@ const (
 // errTrickle ends an answer that comes slower than trickleRate.
 var errTrickle = errors.New("hardly anything came")
 
+// unknownSize is the size of a body whose size is not known before it has been sent, as net/http has it.
+const unknownSize = -1
+
 // request is what to ask of an endpoint.
 type request struct {
 	method string
@@ -45,7 +48,9 @@ type request struct {
 	// stream is a body that can be sent just once, as it comes from another server. At most one of open and
 	// stream is set.
 	stream *upload
-	size   int64 // of the body in bytes, exact; sent as Content-Length
+	// size is that of the body in bytes, exact, and sent as Content-Length; or unknownSize, which only open allows:
+	// then the body is sent in chunks.
+	size int64
 	// admitted is set when the caller already holds a slot of the endpoint, which this request then uses.
 	admitted bool
 	// unhurried exempts the answer from trickleRate, as for a feed in which changes are rare.
@@ -151,7 +156,7 @@ func (e *endpoint) once(parent context.Context, r request, to *url.URL, p sessio
 	a.Response = resp
 	attempted(e, r, Attempt{Status: resp.StatusCode}, began)
 	e.client.report(e.key(r), resp.StatusCode, a.retryAfter())
-	if resp.StatusCode < 300 && up != nil && up.sent.Load() < r.size {
+	if resp.StatusCode < 300 && up != nil && !up.hasSent(r.size) {
 		defer a.close()
 		return nil, e.failure(r, peer.Malformed, "answered success before it had the request")
 	}

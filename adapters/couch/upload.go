@@ -48,6 +48,7 @@ func (w *watch) end() {
 type upload struct {
 	watch *watch                    // of the attempt that sends the body; set before net/http reads
 	sent  atomic.Int64              // bytes that net/http has read, which the server need not have
+	ended atomic.Bool               // net/http has read from to its end
 	broke atomic.Pointer[brokenOff] // set when from failed, nil until then
 
 	mu      sync.Mutex // guards the fields below, and is held during a Read of from
@@ -74,8 +75,17 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.broke.Store(&brokenOff{err})
 		return n, err
 	}
+	u.ended.Store(err == io.EOF)
 	u.watch.wait()
 	return n, err
+}
+
+// hasSent reports whether net/http has read all of a body of this size.
+func (u *upload) hasSent(size int64) bool {
+	if size == unknownSize {
+		return u.ended.Load()
+	}
+	return u.sent.Load() >= size
 }
 
 // Close does nothing: net/http may call it while the body's source is still needed. The caller that made the

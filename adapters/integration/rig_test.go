@@ -272,6 +272,7 @@ type wiretap struct {
 	mu     sync.Mutex
 	since  []string // of the requests for changes
 	alone  int      // requests that read or write one document
+	packed int      // compressed bulk writes
 	log    string   // path of the checkpoint document, once it was written
 	flying int      // requests in flight
 }
@@ -315,6 +316,8 @@ func (w *wiretap) note(q *http.Request, begins int) {
 		w.since = append(w.since, q.URL.Query().Get("since"))
 	case q.Method == "PUT" && strings.Contains(q.URL.Path, "/_local/"):
 		w.log = q.URL.Path
+	case q.Header.Get("Content-Encoding") == "gzip" && strings.HasSuffix(q.URL.Path, "/_bulk_docs"):
+		w.packed++
 	case q.URL.Query().Has("open_revs"), q.Method == "PUT" && strings.Count(q.URL.Path, "/") > 1:
 		w.alone++
 	}

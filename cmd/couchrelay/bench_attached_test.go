@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// BenchmarkAttached replicates documents with an attachment each, of 50 kB that do not compress, between servers that are
-// beside the replicator or farther away. With COUCHDB_URL the servers are that CouchDB, and its own replicator does the
-// same for comparison.
+// BenchmarkAttached replicates documents with an attachment each, of 50 kB that do not compress, between servers that
+// are beside the replicator or farther away. With COUCHDB_URL the servers are that CouchDB, and its own replicator does
+// the same for comparison.
 func BenchmarkAttached(b *testing.B) {
 	const count, size = 1000, 50_000
 	peers := newBenchPeers(b)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -15,14 +16,15 @@ import (
 type benchPeers struct {
 	source, target string // URLs that end in a slash
 	couch          bool   // both are the CouchDB
+	compression    string // of the target; empty for the default
 }
 
 func newBenchPeers(b *testing.B) benchPeers {
 	if at := os.Getenv("COUCHDB_URL"); at != "" {
 		at = strings.TrimSuffix(at, "/") + "/"
-		return benchPeers{at, at, true}
+		return benchPeers{source: at, target: at, couch: true}
 	}
-	return benchPeers{benchSandbox(b).url, benchSandbox(b).url, false}
+	return benchPeers{source: benchSandbox(b).url, target: benchSandbox(b).url}
 }
 
 // fill makes a database at the source with documents of these fields.
@@ -55,7 +57,10 @@ func (p benchPeers) compare(b *testing.B, db string, count int, source, target l
 	}
 	engine, couch := 0.0, 0.0
 	for b.Loop() {
-		engine += rate(func(from, to string) { replicateOnce(b, from, to, int64(count)) })
+		engine += rate(func(from, to string) {
+			target := object{"url": to, "compression": cmp.Or(p.compression, "auto")}
+			replicateOnce(b, object{"source": from, "target": target}, int64(count))
+		})
 		if p.couch {
 			couch += rate(func(from, to string) {
 				must(b, request("POST", p.source+"_replicate", object{"source": from, "target": to}, nil))
@@ -70,6 +75,9 @@ func (p benchPeers) compare(b *testing.B, db string, count int, source, target l
 	b.ReportMetric(0, "ns/op")
 	return engine / float64(b.N)
 }
+
+// near is the line between processes of one machine.
+var near = line{}
 
 // line is the way to a server.
 type line struct {

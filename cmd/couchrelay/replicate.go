@@ -42,8 +42,9 @@ type replicateCommand struct {
 	OnRefusal string `enum:"skip,fail,retry" default:"skip" help:"${replicate_on_refusal}" placeholder:"WAY"`
 
 	CheckpointInterval time.Duration `help:"Time between two checkpoints." default:"30s" placeholder:"TIME"`
-	Workers            int           `help:"${replicate_workers}" default:"4" placeholder:"N"`
+	Workers            *int          `help:"${replicate_workers}" placeholder:"N"`
 	BatchSize          int           `help:"How many changes a batch has at most." default:"500" placeholder:"N"`
+	Compression        string        `enum:"auto,on,off" default:"auto" help:"${replicate_compression}" placeholder:"WHEN"`
 	networkFlags
 
 	UUID string `help:"${replicate_uuid}" default:"${terminal_uuid}" placeholder:"UUID"`
@@ -115,7 +116,10 @@ func (c *replicateCommand) parse() (*spec.Replication, error) {
 		"source": c.Source, "target": c.Target, "continuous": c.Continuous, "create_target": c.CreateTarget,
 		"use_checkpoints": c.Checkpoints, "use_bulk_get": c.BulkGet,
 		"checkpoint_interval": c.CheckpointInterval.Milliseconds(),
-		"worker_processes":    c.Workers, "worker_batch_size": c.BatchSize, "on_refusal": c.OnRefusal,
+		"worker_batch_size":   c.BatchSize, "on_refusal": c.OnRefusal,
+	}
+	if c.Workers != nil {
+		body["worker_processes"] = *c.Workers
 	}
 	if c.SinceSeq != "" {
 		body["since_seq"] = seqJSON(c.SinceSeq)
@@ -128,7 +132,9 @@ func (c *replicateCommand) parse() (*spec.Replication, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spec.ParseRequest(raw, spec.DefaultConfig())
+	config := spec.DefaultConfig()
+	config.Compression = c.Compression
+	return spec.ParseRequest(raw, config)
 }
 
 // seqJSON returns a sequence that a user copied: JSON as it is, other text as a string.

@@ -131,6 +131,9 @@ var replicationKeys = Section[Settings]{
 		Boolean(func(s *Settings) *bool { return &parse(s).UseCheckpoints })},
 	{"use_bulk_get", "Whether documents are read with _bulk_get from sources that have it.",
 		Boolean(func(s *Settings) *bool { return &parse(s).UseBulkGet })},
+	{"compression", "Whether bodies travel compressed by gzip, where an endpoint does not say it: documents to " +
+		"targets (auto: while that is faster), and answers of servers that do so (auto and on).",
+		OneOf(func(s *Settings) *string { return &parse(s).Compression }, "auto", "on", "off")},
 	{"socket_options", "TCP options of connections to endpoints; buffer sizes are bytes.",
 		socketOptions},
 	{"valid_socket_options", "The socket options that a replication document may set.",

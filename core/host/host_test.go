@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/core/spec"
 )
 
 // since are the steps after the first n.
@@ -161,6 +162,7 @@ func TestPlanComplete(t *testing.T) {
 	for i, more := range []string{`,"filter":"d/f"`, `,"doc_ids":["a"]`} {
 		w := newWorld(t, func(c *Config) { c.Memory, c.Broken = 77, func(*invariant.Broken) {} })
 		job, mine, read := work(t, "a", common+more), rec, int64(3)
+		job.Replication.Target.Compression = spec.CompressOn
 		if job.Record = &mine; i == 1 {
 			mine.Reset, read = 9, 0
 		}

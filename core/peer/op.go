@@ -123,7 +123,11 @@ type (
 
 	// WriteDocs writes bodies that FetchDocs kept, POST /db/_bulk_docs with new_edits=false. It answers
 	// Written.
-	WriteDocs struct{ Docs []Kept }
+	WriteDocs struct {
+		Docs []Kept
+		// Gzip asks for a compressed request (Content-Encoding). It may travel as it is, where that is hardly smaller.
+		Gzip bool `eventlog:"omitzero"`
+	}
 
 	// CopyDoc streams revisions of one document with their attachments from source to target, GET with
 	// open_revs and a PUT for each revision, holding none of them whole. It answers Copied.
@@ -217,7 +221,12 @@ func (o FetchDocs) String() string {
 	}
 	return fmt.Sprintf("fetch %d docs", len(o.Docs))
 }
-func (o WriteDocs) String() string { return fmt.Sprintf("write %d docs", len(o.Docs)) }
+func (o WriteDocs) String() string {
+	if o.Gzip {
+		return fmt.Sprintf("write %d docs, compressed", len(o.Docs))
+	}
+	return fmt.Sprintf("write %d docs", len(o.Docs))
+}
 func (o CopyDoc) String() string {
 	return fmt.Sprintf("copy %q revs %s", o.ID, strings.Join(o.Revs, ","))
 }

@@ -43,10 +43,11 @@ type pipeline struct {
 	docSize int // running average of the bytes of a fetched document, at least 1
 	maxDoc  int // bytes of the largest one so far; 0 before the first
 
-	window     window // how many batches are worked on at once
-	skipDiff   ratio  // how often _revs_diff told nothing
-	skipBulk   ratio  // how often _bulk_get brought nothing
-	skipInline ratio  // how often attachments could not be read or written in bulk
+	window     window      // how many batches are worked on at once
+	packing    compression // which bulk writes are compressed
+	skipDiff   ratio       // how often _revs_diff told nothing
+	skipBulk   ratio       // how often _bulk_get brought nothing
+	skipInline ratio       // how often attachments could not be read or written in bulk
 }
 
 type stage uint8

@@ -15,6 +15,10 @@ type group struct {
 	inline bool          // the documents have attachments, whose bytes are in the bodies or at the target
 	bytes  int           // of all bodies that are kept; counted in pipeline.memory while writes > 0
 	writes int           // WriteDocs calls for bodies of the group; at 0 it is released
+	// plain is set when all of the group is written once more as it is, since that failed compressed.
+	plain bool
+	// parted is set when the group was too large for the target, and is written in parts.
+	parted bool
 }
 
 // fetchBudget bounds the bodies that one FetchDocs may bring, in bytes, but for a single larger one.
@@ -86,7 +90,7 @@ func (p *pipeline) onFetched(b *batch, id uint64, op peer.FetchDocs, reply peer.
 	}
 	p.memory += g.bytes
 	b.trips[peer.Target]++
-	p.write(b, g, kept)
+	p.write(b, g, peer.WriteDocs{Docs: kept, Gzip: p.packing.next(g.bytes)})
 }
 
 // useless notes how many of the documents that were asked for did not come with a bulk read, or with one that
@@ -167,11 +171,25 @@ func (p *pipeline) queueAlone(b *batch, d peer.DocRev) {
 }
 
 // write sends bodies of a group to the target ("Upload Batch of Changed Documents", _bulk_docs).
-func (p *pipeline) write(b *batch, g *group, docs []peer.Kept) {
+func (p *pipeline) write(b *batch, g *group, op peer.WriteDocs) {
 	g.writes++
 	b.pending++
-	op := peer.WriteDocs{Docs: docs}
-	p.ask(op, func(reply peer.Reply) { p.onWritten(b, g, op, reply) })
+	alike := p.packing.began(op.Gzip)
+	c := &call{op: op, brief: op.Gzip}
+	c.then = func(reply peer.Reply) {
+		p.packing.ended(op.Gzip, g.measured(c, reply), alike)
+		p.onWritten(b, g, op, reply)
+	}
+	p.issue(c)
+}
+
+// measured is the number of bytes of a bulk write that says how fast writes are; 0 if it failed, be it once, and for
+// the parts of a group that was too large for the target, whose sizes are not known.
+func (g *group) measured(c *call, reply peer.Reply) int {
+	if reply.Failure != nil || c.failed > 0 || c.answers > 0 || g.parted {
+		return 0
+	}
+	return g.bytes
 }
 
 func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.Reply) {
@@ -179,7 +197,14 @@ func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.R
 	g.writes--
 	switch f := reply.Failure; {
 	case f == nil:
+		if g.plain {
+			p.packing.refused()
+		}
 		p.judge(b, g, op, reply.Result.(peer.Written).Refused)
+	case op.Gzip && ofEncoding(f):
+		// Reached: a compressed write fails
+		g.plain = true
+		p.write(b, g, peer.WriteDocs{Docs: op.Docs})
 	case f.Kind == peer.Status && f.Status == 413:
 		p.writeSmaller(b, g, op, f)
 	case g.inline && ofAttachments(f):
@@ -252,8 +277,9 @@ func (g *group) meant(sent []peer.Kept, v peer.Refusal) []peer.Kept {
 func (p *pipeline) writeSmaller(b *batch, g *group, op peer.WriteDocs, f *peer.Failure) {
 	if n := len(op.Docs); n > 1 {
 		// Reached: a bulk write is halved
-		p.write(b, g, op.Docs[:n/2])
-		p.write(b, g, op.Docs[n/2:])
+		g.parted, g.plain = true, false
+		p.write(b, g, peer.WriteDocs{Docs: op.Docs[:n/2]})
+		p.write(b, g, peer.WriteDocs{Docs: op.Docs[n/2:]})
 		return
 	}
 	if g.inline {

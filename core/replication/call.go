@@ -21,7 +21,8 @@ type call struct {
 	held bool
 	// survives is set for the parts of a checkpoint and of a look, which a stop lets finish.
 	survives bool
-	// brief is set for calls that have one retry at most if what fails may be this one document.
+	// brief is set for calls that have one retry at most if what fails may be this one document, or that it is
+	// compressed.
 	brief bool
 
 	id   uint64       // of the attempt in flight, 0 between attempts

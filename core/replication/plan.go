@@ -48,9 +48,8 @@ type IDs struct {
 
 // Options are the settings of a replication that the run acts on.
 type Options struct {
-	Continuous     bool
-	CreateTarget   bool
-	CreateParams   []peer.Param
+	Continuous bool
+	Creation
 	UseCheckpoints bool
 	UseBulkGet     bool
 	// FlatLog adds the fields of CouchDB 1.0 to checkpoints. It is set for doc_ids replications.
@@ -69,6 +68,8 @@ type Options struct {
 	BatchSize   int // rows in a batch at most, at least 1
 	Connections int // requests to one database at once, at least 1
 	Retries     int // further attempts of a failed request, 0 or more
+	// Compression is that of the target.
+	Compression spec.Compression
 	Memory      int // bytes of bodies held at once, but for one larger answer; 0 means DefaultMemory
 
 	CheckpointInterval time.Duration // between checkpoints while there is something to checkpoint
@@ -81,6 +82,12 @@ type Options struct {
 	Filtered bool
 	// MissingPause is the time that the source has for finding what it announced; 0 is CouchDB's.
 	MissingPause time.Duration
+}
+
+// Creation says whether a run makes its target, and how.
+type Creation struct {
+	CreateTarget bool
+	CreateParams []peer.Param
 }
 
 // Settings of a run whose job's last run ended because an endpoint answered 429 until patience ran out, as in
@@ -117,12 +124,12 @@ type Terms struct {
 // NewPlan returns the plan of a run.
 func NewPlan(rep *spec.Replication, t Terms) Plan {
 	o := Options{
-		Continuous: rep.Continuous, CreateTarget: rep.CreateTarget, CreateParams: rep.CreateTargetParams,
+		Continuous: rep.Continuous, Creation: Creation{rep.CreateTarget, rep.CreateTargetParams},
 		UseCheckpoints: rep.UseCheckpoints, UseBulkGet: rep.UseBulkGet, FlatLog: rep.Filter.Kind == spec.DocIDs,
 		OnRefusal: rep.OnRefusal,
 		SinceSeq:  peer.Seq(rep.SinceSeq), Workers: rep.WorkerProcesses, MaxWorkers: rep.MaxWorkers,
 		BatchSize:   rep.WorkerBatchSize,
-		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries,
+		Connections: min(rep.Source.Connections, rep.Target.Connections), Retries: rep.Source.Retries, Compression: rep.Target.Compression,
 		CheckpointInterval: rep.CheckpointInterval, ProgressInterval: t.ProgressInterval, Memory: t.Memory,
 		StallTimeout: t.StallTimeout, Filtered: rep.Filter.Kind != spec.NoFilter,
 		MissingPause: t.MissingPause,
@@ -135,7 +142,8 @@ func NewPlan(rep *spec.Replication, t Terms) Plan {
 		o.Workers = min(o.Workers, throttledWorkers)
 		o.MaxWorkers = o.Workers
 		o.BatchSize = min(o.BatchSize, throttledBatch)
-		o.Connections, o.CheckpointInterval = min(o.Connections, throttledConnections), min(o.CheckpointInterval, throttledCheckpoint)
+		o.Connections = min(o.Connections, throttledConnections)
+		o.CheckpointInterval = min(o.CheckpointInterval, throttledCheckpoint)
 	}
 	if t.Reset {
 		t.Resumed = checkpoint.Counters{}

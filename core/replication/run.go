@@ -87,7 +87,8 @@ func New(plan Plan) *Run {
 	plan.MaxWorkers = max(plan.Workers, min(plan.MaxWorkers, plan.Connections-2)) // for the feed and a checkpoint
 	r := &Run{plan: plan}
 	r.opener.Run, r.feed.Run, r.work.Run, r.commits.Run, r.watch.Run, r.reports.Run = r, r, r, r, r, r
-	r.refused.Run, r.stalls.Run, r.work.window.Run = r, r, r
+	r.refused.Run, r.stalls.Run, r.work.window.Run, r.work.packing.Run = r, r, r, r
+	r.work.packing.gap = firstGap
 	r.feed.pending, r.work.docSize, r.commits.rng = -1, firstDocSize, prng.New(plan.Seed)
 	r.info.Counters = plan.Resumed
 	return r

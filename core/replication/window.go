@@ -136,10 +136,13 @@ func ofBatches(op peer.Op) bool {
 // done takes how long a batch has taken. Of one whose documents were copied alone it is not known how many requests
 // followed each other.
 func (w *window) done(b *batch) {
+	if !b.alone && b.trips == [2]int{} {
+		return // it had no documents, so no server was asked
+	}
 	if b.began > w.slowed {
 		w.part = min(w.part+unit/int64(w.size()), int64(w.plan.Workers)*unit) // 1 when all have been done
 	}
-	if b.alone || b.trips == [2]int{} {
+	if b.alone {
 		return
 	}
 	line := time.Duration(0)

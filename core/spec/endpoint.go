@@ -70,7 +70,7 @@ func (p *parser) address(side string, v ejson.Value, e *Endpoint) {
 	if !strings.HasSuffix(e.URL, "/") && !strings.Contains(e.URL, "?") {
 		e.URL += "/"
 	}
-	e.Bearer, e.TLS = bearerOf(p, side, v), tlsName(p, side, v)
+	e.Bearer, e.TLS, e.Compression = bearerOf(p, side, v), tlsName(p, side, v), compression(p, side, v)
 	headers, fromHeader := splitAuthorization(p.headers(side, v))
 	e.Headers = headers
 	for _, found := range []Credentials{p.basicAuth(side, v), url.credentials(), fromHeader} {
@@ -161,6 +161,22 @@ func tlsName(p *parser, side string, v ejson.Value) string {
 func IsTLSName(text string) bool {
 	const characters = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	return text != "" && len(text) <= 100 && strings.Trim(text, characters) == ""
+}
+
+// compression reads whether bodies are compressed, which the configuration says where the endpoint does not.
+func compression(p *parser, side string, v ejson.Value) Compression {
+	word, has := v.Get("compression")
+	if !has {
+		word = ejson.Value{Kind: ejson.String, Text: p.config.Compression}
+	}
+	switch {
+	case word.Kind == ejson.String && (word.Text == "auto" || word.Text == "" && !has):
+		return CompressAuto
+	case word.Kind == ejson.String && (word.Text == string(CompressOn) || word.Text == string(CompressOff)):
+		return Compression(word.Text)
+	}
+	p.badRequest("parameter `%s.compression` must be \"auto\", \"on\" or \"off\", and is %s", side, shown(word))
+	return CompressAuto
 }
 
 // proxy reads a field with a proxy's URL. It returns nil if the field is absent or empty.

@@ -115,7 +115,19 @@ type Endpoint struct {
 	Bearer Secret `json:"bearer,omitzero"`
 	// TLS names the section of the configuration that says how to connect; empty for [replicator].
 	TLS string `json:"tls,omitempty"`
+	// Compression says whether bodies travel compressed by gzip: documents to a target, answers from either.
+	Compression Compression `json:"compression,omitempty" eventlog:"omitzero"`
 }
+
+// Compression says when bodies travel compressed.
+type Compression string
+
+// Values of Compression.
+const (
+	CompressAuto Compression = ""    // while that is faster, and answers as the server likes; written as "auto"
+	CompressOn   Compression = "on"  // wherever the server takes it
+	CompressOff  Compression = "off" // never, and answers are asked for as they are
+)
 
 // Header is an HTTP header from the document. Its value is hidden, since it may be a token.
 type Header struct {
@@ -140,6 +152,7 @@ type Config struct {
 	HTTPConnections    int
 	RetriesPerRequest  int
 	ConnectionTimeout  time.Duration
+	Compression        string // auto, on or off, of endpoints that do not say it
 	CheckpointInterval time.Duration
 	UseCheckpoints     bool
 	UseBulkGet         bool
@@ -175,7 +188,7 @@ func DefaultConfig() Config {
 	return Config{
 		WorkerProcesses: nearWorkers, WorkerBatchSize: 500, HTTPConnections: 20, RetriesPerRequest: 5,
 		ConnectionTimeout: 30 * time.Second, CheckpointInterval: 30 * time.Second,
-		UseCheckpoints: true, UseBulkGet: true,
+		UseCheckpoints: true, UseBulkGet: true, Compression: "auto",
 		SocketOptions:      SocketOptions{KeepAlive: true, NoDelay: true},
 		ValidSocketOptions: []string{"buffer", "keepalive", "nodelay", "priority", "recbuf", "sndbuf"},
 		EndpointProtocols:  []string{"http", "https"},

@@ -26,7 +26,7 @@ var (
 )
 
 // endpointFields are the fields of a source or target that is an object.
-var endpointFields = []string{"url", "headers", "auth", "tls"}
+var endpointFields = []string{"url", "headers", "auth", "tls", "compression"}
 
 // Bounds of what Unknown tells.
 const (

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -318,10 +319,14 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 	manner := rep.Continuous == w.Continuous && rep.UseCheckpoints == w.UseCheckpoints &&
 		rep.UseBulkGet == w.UseBulkGet && rep.WorkerBatchSize == w.BatchSize &&
 		rep.WorkerProcesses == conf.Workers && rep.MaxWorkers == mostWorkers(conf) &&
-		rep.Source.Retries == conf.Retries &&
+		rep.Source.Retries == conf.Retries && shownCompression(rep.Source) == conf.Compression &&
+		shownCompression(rep.Target) == conf.Compression &&
 		rep.CheckpointInterval == conf.CheckpointInterval
 	return databases && selection && manner && string(rep.OnRefusal) == w.OnRefusal
 }
+
+// shownCompression is the compression of an endpoint, as it is written.
+func shownCompression(e spec.Endpoint) string { return cmp.Or(string(e.Compression), "auto") }
 
 // mostWorkers is the bound of the batches of a replication whose user set none: 32, unless another number of workers or
 // a bound is configured.

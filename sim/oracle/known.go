@@ -109,6 +109,7 @@ type attempts struct {
 	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
 	verdicts  verdicts
+	packed    packed
 	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/spec"
 )
 
 // limits judge the requests of a run by the options of its replication.
@@ -148,6 +149,10 @@ func (ls *limits) checkOptions(r *run, op peer.Op) {
 	case peer.FetchDocs:
 		if !rep.UseBulkGet {
 			ls.Fail("S30v", "%s reads in bulk without use_bulk_get", r)
+		}
+	case peer.WriteDocs:
+		if op.Gzip && rep.Target.Compression == spec.CompressOff {
+			ls.Fail("S30v", "%s writes %d documents compressed, with compression off", r, len(op.Docs))
 		}
 	case peer.DiffRevs:
 		if len(op.Docs) > rep.WorkerBatchSize {

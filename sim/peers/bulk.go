@@ -41,6 +41,9 @@ func (p *Pair) write(db *DB, op peer.WriteDocs, f Fault) peer.Reply {
 	if db.Server.MaxWrite > 0 && len(op.Docs) > db.Server.MaxWrite || slices.ContainsFunc(list, db.Server.tooLarge) {
 		return peer.Reply{Failure: answer(413, "too_large", "the request entity is too large")}
 	}
+	if failure := db.Server.refuseGzip(op); failure != nil {
+		return peer.Reply{Failure: failure}
+	}
 	if failure := p.refuseInline(db, list, f); failure != nil {
 		return peer.Reply{Failure: failure}
 	}

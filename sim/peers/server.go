@@ -52,6 +52,8 @@ type Traits struct {
 	RefusesLogs int
 	// Inline is what the server makes of attachments in bulk.
 	Inline Inline
+	// Gzip is what it makes of compressed requests.
+	Gzip Gzip
 	// Rewords servers end answers with a sequence that is worded in another way each time, as clusters do.
 	Rewords bool
 }

@@ -17,6 +17,7 @@ var settings = []string{
 	"health_threshold_sec", "min_backoff_penalty_sec", "max_backoff_penalty_sec", "transient_job_max_age_sec",
 	"duplicates_wait",
 	"checkpoint_interval", "worker_batch_size", "worker_processes", "max_worker_processes", "retries_per_request",
+	"compression",
 }
 
 // otherHealth is another name of health_threshold_sec, which is not written.
@@ -34,7 +35,7 @@ func production(c world.Config) config.Settings {
 	p.Replicator.DuplicatesWait = !c.DuplicatesFail
 	parse := &p.Replicator.Parse
 	parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest = c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries
-	parse.MaxWorkers = c.MaxWorkers
+	parse.MaxWorkers, parse.Compression = c.MaxWorkers, c.Compression
 	return p
 }
 
@@ -49,5 +50,5 @@ func adopt(c *world.Config, p config.Settings) {
 	c.DuplicatesFail = !p.Replicator.DuplicatesWait
 	parse := p.Replicator.Parse
 	c.CheckpointInterval, c.BatchSize, c.Workers, c.Retries = parse.CheckpointInterval, parse.WorkerBatchSize, parse.WorkerProcesses, parse.RetriesPerRequest
-	c.MaxWorkers = parse.MaxWorkers
+	c.MaxWorkers, c.Compression = parse.MaxWorkers, parse.Compression
 }

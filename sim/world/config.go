@@ -106,8 +106,11 @@ type Event struct {
 // NemesisTick is the time between turns of the nemesis.
 const NemesisTick = 5 * time.Second
 
-// Batches are worker_batch_size, worker_processes and max_worker_processes.
-type Batches struct{ BatchSize, Workers, MaxWorkers int }
+// Batches are worker_batch_size, worker_processes, max_worker_processes and compression.
+type Batches struct {
+	BatchSize, Workers, MaxWorkers int
+	Compression                    string
+}
 
 // Default is a small cluster without faults.
 func Default() Config {
@@ -121,7 +124,7 @@ func Default() Config {
 		Settings: s, Sharing: jobstore.DefaultSharing(),
 		Backoff:         backoff.Policy{Min: 5 * time.Second, Max: 10 * time.Minute, Health: 2 * time.Minute},
 		TransientMaxAge: 10 * time.Minute, CheckpointInterval: 10 * time.Second,
-		Batches: Batches{BatchSize: 10, Workers: 2}, Retries: 3, Memory: replication.DefaultMemory,
+		Batches: Batches{BatchSize: 10, Workers: 2, Compression: "auto"}, Retries: 3, Memory: replication.DefaultMemory,
 		Rates:   map[string]int{},
 		Actions: map[string]int{EditDoc: 500_000, DeleteDoc: 50_000, ConflictDoc: 50_000},
 	}

@@ -176,6 +176,9 @@ func (c *Config) drawRates(r *prng.Source) {
 	}
 }
 
+// compressions are settings of compression. That of production needs more writes than most runs here make.
+var compressions = []string{"on", "on", "auto", "off"}
+
 // drawRuns has runs of some worlds hold few documents, and of most have more batches on the line than at the servers.
 func (c *Config) drawRuns(seed uint64) {
 	if memory := prng.Fork(seed, "memory"); memory.Intn(2) == 1 {
@@ -184,4 +187,6 @@ func (c *Config) drawRuns(seed uint64) {
 	if window := prng.Fork(seed, "window"); window.Intn(3) > 0 {
 		c.MaxWorkers = 1 + window.Intn(24)
 	}
+	packing := prng.Fork(seed, "compression")
+	c.Compression = compressions[packing.Intn(len(compressions))]
 }

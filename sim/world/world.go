@@ -100,7 +100,7 @@ func New(c Config, d *decide.Decider) *World {
 	}
 	rc.Parse = spec.DefaultConfig()
 	rc.Parse.CheckpointInterval, rc.Parse.WorkerBatchSize, rc.Parse.WorkerProcesses = c.CheckpointInterval, c.BatchSize, c.Workers
-	rc.Parse.RetriesPerRequest, rc.Parse.MaxWorkers = c.Retries, c.MaxWorkers
+	rc.Parse.RetriesPerRequest, rc.Parse.MaxWorkers, rc.Parse.Compression = c.Retries, c.MaxWorkers, c.Compression
 	w.store = jobstore.New(tuple.Subspace(tuple.Pack(root)), rc)
 	w.store.Jobs.Incarnation = 1
 	w.store.Functions = tables{}
@@ -140,6 +140,9 @@ var refusals = []int{0, 0, 0, 0, 0, 0, 0, 401, 403, 405}
 // inlines are what servers make of attachments in bulk.
 var inlines = []peers.Inline{0, 0, 0, 0, 0, peers.SendsStubs, peers.TooMuch, peers.WantsAll}
 
+// gzips are what servers make of compressed requests.
+var gzips = []peers.Gzip{0, 0, 0, 0, peers.NoGzip, peers.GzipAsJSON, peers.GzipBreaks, peers.GzipTooMuch}
+
 // buildServers makes the servers with their databases and first documents.
 func (w *World) buildServers() {
 	c := &w.Config
@@ -147,7 +150,7 @@ func (w *World) buildServers() {
 	site, choppy, fussy, brittle := d.Site("setup"), d.Site("choppy"), d.Site("fussy"), d.Site("brittle")
 	readOnly := d.Site("read-only")
 	cutting, rewording, slow := d.Site("cutting"), d.Site("rewording"), d.Site("trickling")
-	inlining := d.Site("inlining")
+	inlining, packing := d.Site("inlining"), d.Site("packing")
 	origins := &peers.Origins{Made: map[peers.Revision]uint64{}, Wrong: func(db *peers.DB, name peers.Revision, what string) {
 		w.emit(Altered{db, name, what})
 	}}
@@ -158,6 +161,7 @@ func (w *World) buildServers() {
 		t.CutsFeeds, t.FailsInBulk, t.CutsRevs = choppy.Int(8) == 7, fussy.Int(8) == 7, brittle.Int(4) == 3
 		t.Trickles = slow.Int(8) == 7
 		t.Inline = inlines[inlining.Int(len(inlines))]
+		t.Gzip = gzips[packing.Int(len(gzips))]
 		t.RefusesLogs = refusals[readOnly.Int(len(refusals))]
 		t.AnswerLimit = answerLimits[cutting.Int(len(answerLimits))]
 		t.Forgets = c.Rates[ServerRestarts] > 0 && !t.Numeric // clients cannot tell that a number is used again
