@@ -44,7 +44,8 @@ type replicateCommand struct {
 	CheckpointInterval time.Duration `help:"Time between two checkpoints." default:"30s" placeholder:"TIME"`
 	Workers            *int          `help:"${replicate_workers}" placeholder:"N"`
 	BatchSize          int           `help:"How many changes a batch has at most." default:"500" placeholder:"N"`
-	Compression        string        `enum:"auto,on,off" default:"auto" help:"${replicate_compression}" placeholder:"WHEN"`
+
+	Compression string `enum:"auto,on,off" default:"auto" help:"${replicate_compression}" placeholder:"WHEN"`
 	networkFlags
 
 	UUID string `help:"${replicate_uuid}" default:"${terminal_uuid}" placeholder:"UUID"`

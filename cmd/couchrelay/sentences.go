@@ -44,8 +44,8 @@ var sentences = kong.Vars{
 	"replicate_since_seq":   "Start behind this update sequence of the source, if there is no checkpoint.",
 	"replicate_uuid": "Server uuid that goes into the replication id; that of a CouchDB server continues its " +
 		"checkpoints.",
-	"replicate_workers": "How many batches of changes are in flight at once; if not told, 4 at the servers, and more on " +
-		"the way to them while these are far away.",
+	"replicate_workers": "How many batches of changes are in flight at once; if not told, 4 at the servers, and more " +
+		"on the way to them while these are far away.",
 	"restore_store":      "The store: a directory that is empty but for secret.key.",
 	"serve_config":       "Configuration file, CouchDB's INI; may be repeated: later ones win.",
 	"serve_local_config": "Keeps what requests to _config set; NAME.local.ini beside NAME.ini if not told.",
