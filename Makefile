@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,12 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkMetered' -benchtime 20x ./adapters/metrics
 	$(GO) test -run '^$$' -bench 'BenchmarkDeletion' -benchtime 1x ./adapters/embedded -jobs 100000
 	GOGC=600 $(GO) test -run '^$$' -bench . -benchtime 1x ./sim/campaign ./sim/lab
+
+OLD ?= HEAD~1
+COUNT ?= 6
+BENCH ?= BenchmarkReplication|BenchmarkAttached|BenchmarkDistance|BenchmarkSlowLine|BenchmarkHugeAttachment
+bench-compare: ## what became slower since OLD (HEAD~1), a commit: COUNT (6) turns of BENCH, with 95 % intervals
+	internal/bench/compare.sh "$(OLD)" "$(COUNT)" '$(BENCH)'
 
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice
