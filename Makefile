@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ COUNT ?= 6
 BENCH ?= BenchmarkReplication|BenchmarkAttached|BenchmarkDistance|BenchmarkSlowLine|BenchmarkHugeAttachment
 bench-compare: ## what became slower since OLD (HEAD~1), a commit: COUNT (6) turns of BENCH, with 95 % intervals
 	internal/bench/compare.sh "$(OLD)" "$(COUNT)" '$(BENCH)'
+
+traces: ## draw what a run's window does at its start, a jump of latency, 429, and beside another run, into bin/traces
+	$(GO) run ./internal/traces core/replication/testdata/traces bin/traces
 
 SIMTIME ?= 60s
 sim: ## simulations: the simulator's tests, all scenarios, new worlds for SIMTIME (60s), each of them twice

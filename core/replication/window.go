@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"math"
 	"time"
 
 	"couchrelay/core/instant"
@@ -14,6 +15,8 @@ const (
 	leastWork = time.Millisecond
 	// tripAge is how long a round trip time counts at least, and twice that at most once there is a newer one.
 	tripAge = 10 * time.Second
+	// probes is how many answers tell that the line has become longer: one may be late for another reason.
+	probes = 3
 )
 
 // window says how many batches the run works on at once.
@@ -40,6 +43,7 @@ type window struct {
 	trips [2]trip       // by peer.Side
 	// slowed is when part was last halved. What was sent before that says nothing of how the server is since.
 	slowed instant.Time
+	probed instant.Time // when the run last asked for the round trip times
 }
 
 // trip is the round trip time of a side: the shortest of the present span of time and the one before, each of tripAge.
@@ -102,6 +106,34 @@ func (w *window) answered(c *call, f *peer.Failure) {
 	}
 }
 
+// probe asks both sides for little, to learn whether a batch has taken so long because the line has become longer.
+// While the target lacks all and no checkpoint is due, no other request would tell.
+func (w *window) probe() {
+	if w.plan.MaxWorkers == w.plan.Workers || w.now.Sub(w.probed) < tripAge {
+		return
+	}
+	// Reached: a batch takes much longer than those before
+	w.probed = w.now
+	w.measure(peer.Source, probes, math.MaxInt64)
+	w.measure(peer.Target, probes, math.MaxInt64)
+}
+
+// measure asks a side so many times, one after the other. Then the shortest time, or best, takes the place of what was
+// known.
+func (w *window) measure(side peer.Side, times int, best time.Duration) {
+	began := w.now
+	w.ask(peer.Open{Side: side}, func(reply peer.Reply) {
+		if reply.Failure != nil {
+			return // it shows where it matters
+		}
+		if best = min(best, w.now.Sub(began)); times > 1 {
+			w.measure(side, times-1, best)
+			return
+		}
+		w.trips[side] = trip{now: max(best, 1), since: w.now}
+	})
+}
+
 // both stands for the sides of an operation that is carried out at both of them, or is none of the window's.
 const both peer.Side = 2
 
@@ -150,6 +182,9 @@ func (w *window) done(b *batch) {
 		line += time.Duration(n) * w.trips[side].time()
 	}
 	took := w.now.Sub(b.began)
+	if took > 2*(w.work+w.line) {
+		w.probe()
+	}
 	line = min(line, took)
 	// What the present size does shows in a batch that has not begun yet, so the averages are over two times as many.
 	n := time.Duration(2 * w.size())

@@ -128,7 +128,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		reply := p.request(ctx, peer.Target, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.write(db, op, f) }))
 		doc := p.kept[op.Docs[0].Fetch][op.Docs[0].Index]
 		for _, k := range op.Docs {
-			p.Told.sent(p.kept[k.Fetch][k.Index], reply.Failure)
+			p.Told.sent(k.Fetch, p.kept[k.Fetch][k.Index], reply.Failure)
 		}
 		switch f := reply.Failure; {
 		case f == nil:

@@ -14,21 +14,34 @@ type Tally struct {
 	Failed        int64             // sent in bulk and not written, though not refused either
 	Again         int64             // taken by a copy of one document, though such a copy had brought them before
 	had           map[Revision]bool // taken by a copy of one document
-	unheard       map[Revision]int  // the sizes of those that were sent in bulk, and of which no answer came
+	unheard       map[Revision]sent // those that were sent in bulk, and of which no answer came
+	givenUp       map[Revision]sent // those of them that count as Failed
+}
+
+// sent is a revision in a bulk write.
+type sent struct {
+	read uint64 // the bulk read that brought it
+	size int
 }
 
 // sent notes a revision that was sent in bulk, and how the request ended. One that is copied alone after no answer came
-// counts as not written: the run has given it up.
-func (t *Tally) sent(d *docs.Document, f *peer.Failure) {
+// counts as not written: the run has given it up. If the write is repeated after all, and succeeds, another batch had
+// copied it.
+func (t *Tally) sent(read uint64, d *docs.Document, f *peer.Failure) {
 	if t.unheard == nil {
-		t.unheard = map[Revision]int{}
+		t.unheard, t.givenUp = map[Revision]sent{}, map[Revision]sent{}
 	}
-	rev := Revision{d.ID, d.Rev.String()}
+	rev, now := Revision{d.ID, d.Rev.String()}, sent{read, size(d)}
+	if f == nil && t.givenUp[rev] == now {
+		t.Failed--
+		t.Bytes -= int64(now.size)
+		delete(t.givenUp, rev)
+	}
 	switch {
 	case f == nil || f.Status == 412 || f.Status == 413:
 		delete(t.unheard, rev)
 	case f.Status != 429:
-		t.unheard[rev] = size(d)
+		t.unheard[rev] = now
 	}
 }
 
@@ -52,9 +65,10 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 func (t *Tally) copied(id string, c peer.Copied) {
 	t.Bytes += c.Bytes
 	for _, r := range c.Revs {
-		if rev := (Revision{id, r.Rev}); t.unheard[rev] > 0 && !r.Missing {
+		if rev := (Revision{id, r.Rev}); t.unheard[rev].size > 0 && !r.Missing {
 			t.Failed++
-			t.Bytes += int64(t.unheard[rev])
+			t.Bytes += int64(t.unheard[rev].size)
+			t.givenUp[rev] = t.unheard[rev]
 			delete(t.unheard, rev)
 		}
 		switch {
