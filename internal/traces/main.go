@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -57,7 +56,7 @@ func run(from, to string) error {
 // trace is a table. The first column is the time in seconds.
 type trace struct {
 	columns []string
-	values  []plotter.XYs // by column but the first
+	values  [][]point // by column but the first
 }
 
 func read(file string) (*trace, error) {
@@ -67,7 +66,7 @@ func read(file string) (*trace, error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
 	t := &trace{columns: strings.Split(lines[0], "\t")[1:]}
-	t.values = make([]plotter.XYs, len(t.columns))
+	t.values = make([][]point, len(t.columns))
 	for n, line := range lines[1:] {
 		cells := strings.Split(line, "\t")
 		if len(cells) != len(t.columns)+1 {
@@ -80,7 +79,7 @@ func read(file string) (*trace, error) {
 			}
 		}
 		for i := range t.columns {
-			t.values[i] = append(t.values[i], plotter.XY{X: numbers[0], Y: numbers[i+1]})
+			t.values[i] = append(t.values[i], point{numbers[0], numbers[i+1]})
 		}
 	}
 	return t, nil
@@ -88,6 +87,38 @@ func read(file string) (*trace, error) {
 
 // colors can be told apart by people who do not see all of them (Okabe and Ito).
 var colors = []color.Color{color.RGBA{G: 114, B: 178, A: 255}, color.RGBA{R: 213, G: 94, A: 255}}
+
+// curve is the line through the values of a column.
+type curve struct {
+	points []point
+	style  draw.LineStyle
+}
+
+type point struct{ x, y float64 }
+
+// Plot is gonum's.
+func (c curve) Plot(canvas draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&canvas)
+	line := make([]vg.Point, len(c.points))
+	for i, at := range c.points {
+		line[i] = vg.Point{X: x(at.x), Y: y(at.y)}
+	}
+	canvas.StrokeLines(c.style, line)
+}
+
+// DataRange is gonum's.
+func (c curve) DataRange() (xmin, xmax, ymin, ymax float64) {
+	for _, at := range c.points {
+		xmax, ymax = max(xmax, at.x), max(ymax, at.y)
+	}
+	return 0, xmax, 0, ymax
+}
+
+// Thumbnail is gonum's.
+func (c curve) Thumbnail(canvas *draw.Canvas) {
+	middle := canvas.Center().Y
+	canvas.StrokeLine2(c.style, canvas.Min.X, middle, canvas.Max.X, middle)
+}
 
 // draw writes three charts below each other: batches, documents in a second, requests at the servers.
 func (t *trace) draw(name, file string) error {
@@ -104,11 +135,7 @@ func (t *trace) draw(name, file string) error {
 			if !strings.HasPrefix(column, kind) {
 				continue
 			}
-			line, err := plotter.NewLine(t.values[i])
-			if err != nil {
-				return err
-			}
-			line.Color, line.Width = colors[drawn%len(colors)], vg.Points(1.5)
+			line := curve{t.values[i], draw.LineStyle{Color: colors[drawn%len(colors)], Width: vg.Points(1.5)}}
 			p.Add(line)
 			p.Legend.Add(column, line)
 			drawn++

@@ -22,8 +22,8 @@ func TestGivenUp(t *testing.T) {
 		story func(*Tally)
 		want  int64
 	}{
-		"copied alone":            {func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied) }, 1},
-		"repeated":                {func(t *Tally) { t.sent(1, doc, lost); t.sent(1, doc, nil) }, 0},
+		"copied alone": {func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied) }, 1},
+		"repeated":     {func(t *Tally) { t.sent(1, doc, lost); t.sent(1, doc, nil) }, 0},
 		"copied by another batch": {
 			func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied); t.sent(1, doc, nil) }, 0,
 		},
