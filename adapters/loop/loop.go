@@ -30,6 +30,8 @@ type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
 	Node   node.Config
+	// Memory bounds the documents that a run holds at once, in bytes; 0 means replication.DefaultMemory.
+	Memory int
 	// Log records all events and decisions of the machines; nil records nothing.
 	Log *eventlog.Writer
 	// Meter counts what the machines do; nil counts nothing.
@@ -73,7 +75,7 @@ func New(o Options) *Loop {
 		events: make(chan host.Event, 256), looks: make(chan func()), ended: make(chan struct{}),
 		waits: [2]context.CancelFunc{func() {}, func() {}},
 	}
-	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Broken: o.Broken}
+	c := host.Config{Node: o.Node, Server: o.Store.Config.Server, Memory: o.Memory, Broken: o.Broken}
 	c.Observer = observerOf(o)
 	l.host = host.New(c)
 	l.name.Store(&o.Node.Name)

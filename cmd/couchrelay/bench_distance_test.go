@@ -20,7 +20,8 @@ func BenchmarkDistance(b *testing.B) {
 		peers.fill(b, db, count, func(int) object { return object{"text": strings.Repeat("x", docs.size)} })
 		base := 0.0
 		for _, trips := range [][2]time.Duration{
-			{0, 0}, {0, 80 * time.Millisecond}, {80 * time.Millisecond, 0}, {80 * time.Millisecond, 80 * time.Millisecond},
+			{0, 0}, {0, 80 * time.Millisecond}, {80 * time.Millisecond, 0},
+			{80 * time.Millisecond, 80 * time.Millisecond},
 			{0, 250 * time.Millisecond}, {250 * time.Millisecond, 250 * time.Millisecond},
 		} {
 			b.Run(fmt.Sprintf("bytes=%d,source=%s,target=%s", docs.size, trips[0], trips[1]), func(b *testing.B) {

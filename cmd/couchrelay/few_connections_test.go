@@ -43,8 +43,8 @@ func TestFewConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		body := fmt.Sprintf(`{"source":%q,"target":%q%s}`, allowing(t, s.url, 2)+"source", allowing(t, s.url, 1)+"target",
-			member)
+		from, to := allowing(t, s.url, 2)+"source", allowing(t, s.url, 1)+"target"
+		body := fmt.Sprintf(`{"source":%q,"target":%q%s}`, from, to, member)
 		rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
 		if err != nil {
 			t.Fatal(err)

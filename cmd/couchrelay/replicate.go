@@ -27,6 +27,10 @@ import (
 // "couchrelay-termi".
 const terminalUUID = "636f75636872656c61792d7465726d69"
 
+// terminalMemory is the bytes of documents that a replication from the terminal may hold: four times those of a
+// service's, since it is alone in its process, and often far from its servers.
+const terminalMemory = 4 * replication.DefaultMemory
+
 // replicateCommand runs one replication without a service, and waits for it.
 type replicateCommand struct {
 	Source string `arg:"" help:"URL of the database to read, with user:password@ if needed."`
@@ -80,7 +84,7 @@ func (c *replicateCommand) Run() error {
 	out := newProgress(os.Stderr, wall)
 	plan := replication.NewPlan(rep, replication.Terms{
 		Server:  repid.Server{UUID: c.UUID, HostName: "localhost", Port: 5984},
-		Created: instant.Of(wall.Now()), Seed: randomSeed(), ProgressInterval: out.interval,
+		Created: instant.Of(wall.Now()), Seed: randomSeed(), ProgressInterval: out.interval, Memory: terminalMemory,
 		Broken: func(b *invariant.Broken) { out.say("invariant_broken: " + b.Error()) },
 	})
 

@@ -129,7 +129,7 @@ func (s *service) begin() {
 	s.loop = loop.New(loop.Options{
 		DB: s.db, Store: s.store, Clock: wall, Logger: s.logger, Log: s.log, Away: s.db.Err,
 		Broken: broken, Meter: s.meter.Engine,
-		Client: s.client,
+		Client: s.client, Memory: s.started.RunMemory,
 		Node: node.Config{
 			Settings: s.config.Node, Name: s.name, Version: version, Roles: s.roles,
 			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),

@@ -83,7 +83,7 @@ func TestRows(t *testing.T) {
 // is one of the units that the key's name says.
 func TestEachKeySetsItsOwn(t *testing.T) {
 	values := []string{"150", "30", "3", "0.25", "true", "false", "fifo", "[{sndbuf, 65536}]", "/a",
-		string(session.Cookie), "a.test", "a.test:443:b.test:80", "off"}
+		string(session.Cookie), "a.test", "a.test:443:b.test:80", "off", "2000000"}
 	byDefault := Default()
 	for _, k := range Replicator {
 		if slices.Contains(fixed, k.Name) {

@@ -11,6 +11,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
 	"couchrelay/core/repid"
+	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
 )
@@ -25,6 +26,8 @@ type Settings struct {
 	Settling time.Duration
 	// CreateReplicatorDB says whether a start makes the database _replicator (create_replicator_db).
 	CreateReplicatorDB bool
+	// RunMemory bounds the documents that a run holds at once, in bytes (max_run_memory).
+	RunMemory int
 	// Simulated settings may be such that a service refuses them: a policy that is there for comparison.
 	Simulated bool
 }
@@ -34,7 +37,7 @@ func Default() Settings {
 	s := Settings{
 		Replicator: jobstore.DefaultConfig(repid.Server{HostName: "localhost", Port: 5980}),
 		Node:       node.DefaultSettings(), TLS: defaultTLS, Client: defaultClient, Settling: node.DefaultSettling,
-		CreateReplicatorDB: true,
+		CreateReplicatorDB: true, RunMemory: replication.DefaultMemory,
 	}
 	s.Replicator.Sharing.Shares = map[string]int64{}
 	return s
@@ -131,6 +134,9 @@ var replicationKeys = Section[Settings]{
 		Boolean(func(s *Settings) *bool { return &parse(s).UseCheckpoints })},
 	{"use_bulk_get", "Whether documents are read with _bulk_get from sources that have it.",
 		Boolean(func(s *Settings) *bool { return &parse(s).UseBulkGet })},
+	{"max_run_memory", "How many bytes of documents one run holds at most, but for a single larger one; what is on " +
+		"the way counts, so large documents travel faster over long distances with more.",
+		Integer(func(s *Settings) *int { return &s.RunMemory }, 1<<20, 1<<40)},
 	{"compression", "Whether bodies travel compressed by gzip, where an endpoint does not say it: documents to " +
 		"targets (auto: while that is faster), and answers of servers that do so (auto and on).",
 		OneOf(func(s *Settings) *string { return &parse(s).Compression }, "auto", "on", "off")},
