@@ -12,8 +12,11 @@ import (
 // replicator does the same for comparison.
 func BenchmarkDistance(b *testing.B) {
 	peers := newBenchPeers(b)
-	for _, docs := range []struct{ size, many, few int }{{960, 100_000, 40_000}, {11_500, 20_000, 10_000}} {
-		count, db := docs.many, fmt.Sprint("distance", docs.size)
+	for _, docs := range []struct{ size, many, few, memory int }{
+		{960, 100_000, 40_000, 16}, {11_500, 30_000, 10_000, 16}, {11_500, 30_000, 10_000, 64},
+	} {
+		count, db := docs.many, fmt.Sprintf("distance-%d-%d", docs.size, docs.memory)
+		peers.memory = docs.memory << 20
 		if peers.couch {
 			count = docs.few
 		}
@@ -24,7 +27,8 @@ func BenchmarkDistance(b *testing.B) {
 			{80 * time.Millisecond, 80 * time.Millisecond},
 			{0, 250 * time.Millisecond}, {250 * time.Millisecond, 250 * time.Millisecond},
 		} {
-			b.Run(fmt.Sprintf("bytes=%d,source=%s,target=%s", docs.size, trips[0], trips[1]), func(b *testing.B) {
+			name := fmt.Sprintf("bytes=%d,MiB=%d,source=%s,target=%s", docs.size, docs.memory, trips[0], trips[1])
+			b.Run(name, func(b *testing.B) {
 				rate := peers.compare(b, db, count, line{trip: trips[0]}, line{trip: trips[1]})
 				if trips[0]+trips[1] == 0 {
 					base = rate

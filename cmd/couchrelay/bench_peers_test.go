@@ -17,6 +17,7 @@ type benchPeers struct {
 	source, target string // URLs that end in a slash
 	couch          bool   // both are the CouchDB
 	compression    string // of the target; empty for the default
+	memory         int    // bytes of documents that a run may hold; 0 for the default
 }
 
 func newBenchPeers(b *testing.B) benchPeers {
@@ -59,7 +60,7 @@ func (p benchPeers) compare(b *testing.B, db string, count int, source, target l
 	for b.Loop() {
 		engine += rate(func(from, to string) {
 			target := object{"url": to, "compression": cmp.Or(p.compression, "auto")}
-			replicateOnce(b, object{"source": from, "target": target}, int64(count))
+			replicateOnce(b, object{"source": from, "target": target}, p.memory, int64(count))
 		})
 		if p.couch {
 			couch += rate(func(from, to string) {

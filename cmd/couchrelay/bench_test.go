@@ -36,7 +36,7 @@ func BenchmarkReplication(b *testing.B) {
 		copied, pushed := fmt.Sprintf("%scopy%d", target.url, n), fmt.Sprintf("%spushed%d", target.url, n)
 		must(b, request("PUT", copied, nil, nil))
 		must(b, request("PUT", pushed, nil, nil))
-		engine += timed(func() { replicateOnce(b, object{"source": source.url + "db", "target": copied}, count) })
+		engine += timed(func() { replicateOnce(b, object{"source": source.url + "db", "target": copied}, 0, count) })
 		plain += timed(func() { must(b, writeAll(pushed, documents, false)) })
 		must(b, request("DELETE", copied, nil, nil))
 		must(b, request("DELETE", pushed, nil, nil))
@@ -68,8 +68,9 @@ func benchSandbox(b *testing.B) *sandbox {
 	return s
 }
 
-// replicateOnce runs the replication that a request to _replicate would, which writes so many documents.
-func replicateOnce(b *testing.B, request object, count int64) {
+// replicateOnce runs the replication that a request to _replicate would, with so many bytes of memory (0 for the
+// default). It must write so many documents.
+func replicateOnce(b *testing.B, request object, memory int, count int64) {
 	body, err := json.Marshal(request)
 	must(b, err)
 	rep, err := spec.ParseRequest(body, spec.DefaultConfig())
@@ -81,7 +82,7 @@ func replicateOnce(b *testing.B, request object, count int64) {
 	must(b, err)
 	plan := replication.NewPlan(rep,
 		replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(),
-			ProgressInterval: time.Second})
+			ProgressInterval: time.Second, Memory: memory})
 	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
 	if end.Cause != replication.Completed || end.Info.Written != count {
 		b.Fatalf("%s, %d written", end, end.Info.Written)
