@@ -17,7 +17,7 @@ type group struct {
 	writes int           // WriteDocs calls for bodies of the group; at 0 it is released
 	// plain is set when all of the group is written once more as it is, since that failed compressed.
 	plain bool
-	// parted is set when the group was too large for the target, and is written in parts.
+	// parted is set when the group was too large for the target, and is written in parts, whose bytes are not known.
 	parted bool
 }
 
@@ -174,22 +174,13 @@ func (p *pipeline) queueAlone(b *batch, d peer.DocRev) {
 func (p *pipeline) write(b *batch, g *group, op peer.WriteDocs) {
 	g.writes++
 	b.pending++
-	alike := p.packing.began(op.Gzip)
+	alike := p.packing.began(op.Gzip, g.bytes)
 	c := &call{op: op, brief: op.Gzip}
 	c.then = func(reply peer.Reply) {
-		p.packing.ended(op.Gzip, g.measured(c, reply), alike)
+		p.packing.ended(op.Gzip, g.bytes, reply.Failure == nil && !c.stumbled() && !g.parted, alike)
 		p.onWritten(b, g, op, reply)
 	}
 	p.issue(c)
-}
-
-// measured is the number of bytes of a bulk write that says how fast writes are; 0 if it failed, be it once, and for
-// the parts of a group that was too large for the target, whose sizes are not known.
-func (g *group) measured(c *call, reply peer.Reply) int {
-	if reply.Failure != nil || c.failed > 0 || c.answers > 0 || g.parted {
-		return 0
-	}
-	return g.bytes
 }
 
 func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.Reply) {

@@ -89,8 +89,13 @@ func (z *compression) next(bytes int) bool {
 	return gzip
 }
 
-// began notes that a bulk write is in flight, and reports whether all others in flight go the same way.
-func (z *compression) began(gzip bool) (alike bool) {
+// began notes that a bulk write of so many bytes is in flight, and reports whether all others in flight go the same
+// way. Small ones are left out here and in ended: they are hardly in the way of others, and what they take is not for
+// their bytes.
+func (z *compression) began(gzip bool, bytes int) (alike bool) {
+	if bytes < leastCompressed {
+		return false
+	}
 	z.pass()
 	z.flying[kind(gzip)]++
 	return z.flying[kind(!gzip)] == 0
@@ -106,17 +111,20 @@ func (z *compression) pass() {
 	z.noted = z.now
 }
 
-// ended notes that a bulk write is over: of so many bytes, or of none if it says nothing of how fast its way is. It
-// began while all others in flight went the same way if alike is set.
-func (z *compression) ended(gzip bool, bytes int, alike bool) {
+// ended notes that a bulk write is over. Smooth says that nothing went wrong, so that its time was for its bytes;
+// alike, that it began while all others in flight went the same way.
+func (z *compression) ended(gzip bool, bytes int, smooth, alike bool) {
+	if bytes < leastCompressed {
+		return
+	}
 	z.pass()
 	k := kind(gzip)
 	z.flying[k]--
 	p := &z.paces[k]
-	if bytes == 0 {
+	if !smooth {
 		*p = pace{}
 	}
-	if bytes < leastCompressed || z.flying[1-k] > 0 {
+	if !smooth || z.flying[1-k] > 0 {
 		return
 	}
 	if p.bytes += int64(bytes); alike {

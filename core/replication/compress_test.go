@@ -153,17 +153,39 @@ func TestCompressionGrowsRare(t *testing.T) {
 	other, last, end := 0, z.now, z.now.Add(2*time.Hour)
 	for z.now < end {
 		gzip := z.next(10_000)
-		alike := z.began(gzip)
+		alike := z.began(gzip, 10_000)
 		took := 10 * time.Millisecond
 		if gzip {
 			other, last, took = other+1, z.now, 5*took
 		}
 		z.now = z.now.Add(took)
-		z.ended(gzip, 10_000, alike)
+		z.ended(gzip, 10_000, true, alike)
 		z.now = z.now.Add(time.Second) // without anything to write
 	}
 	if other > 4*21 || end.Sub(last) > 11*time.Minute {
 		t.Errorf("%d writes go the slower way, the last of them %s before the end", other, end.Sub(last))
+	}
+}
+
+// TestCompressionOfLargeWrites: small writes, whose time is not for their bytes, do not make plain ones look slow.
+func TestCompressionOfLargeWrites(t *testing.T) {
+	z := compression{Run: New(Plan{Options: Options{Workers: 1, Connections: 4}}), gap: firstGap}
+	z.now = instant.Seconds(1000)
+	packed := 0
+	for n := range 10_000 {
+		bytes := 100
+		if n%5 == 0 {
+			bytes = 100_000
+		}
+		gzip := z.next(bytes)
+		alike := z.began(gzip, bytes)
+		if z.now = z.now.Add(20 * time.Millisecond); gzip {
+			packed++
+		}
+		z.ended(gzip, bytes, true, alike)
+	}
+	if packed == 0 || packed > 100 {
+		t.Errorf("%d writes are compressed, which are as fast as plain ones; want those of a few trials", packed)
 	}
 }
 
