@@ -183,6 +183,7 @@ func (p *pipeline) diff(b *batch) {
 		return
 	}
 	if p.skipDiff.worthwhile(diffThreshold, p.now) {
+		p.skipDiff.tried(p.now)
 		op := peer.DiffRevs{Docs: b.docs}
 		b.trips[peer.Target]++
 		p.ask(op, func(reply peer.Reply) { p.onDiff(b, op, reply) })

@@ -16,7 +16,7 @@ const forceAfter = 37 * time.Second
 // does for _revs_diff and _bulk_get: it follows the share of useless answers with an exponential average.
 type ratio struct {
 	value int64        // the average, from 0 (all answers were of use) to unit (none was)
-	last  instant.Time // when the operation was last observed
+	last  instant.Time // when the operation was last asked for or observed
 }
 
 // worthwhile reports whether to ask: the average is not above threshold, or the operation was left out for so
@@ -24,6 +24,10 @@ type ratio struct {
 func (a *ratio) worthwhile(threshold int64, now instant.Time) bool {
 	return a.value <= threshold || now.Sub(a.last) > forceAfter
 }
+
+// tried notes that the operation is asked for. When that is only since it was left out for so long, one request shows
+// whether things have changed, and all others need not wait for its answer.
+func (a *ratio) tried(now instant.Time) { a.last = now }
 
 // observe moves the average by decay, a share of unit, towards useless/all.
 func (a *ratio) observe(useless, all, decay int64, now instant.Time) {

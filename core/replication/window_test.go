@@ -272,3 +272,16 @@ func TestBoundOfWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestOneBatchAsksAgain: when a target that lacked all is asked again after 37 seconds, one batch waits for its answer,
+// and all others go on.
+func TestOneBatchAsksAgain(t *testing.T) {
+	r := newRoad(t, 1, 20_000)
+	r.trip = [2]time.Duration{250 * time.Millisecond, 250 * time.Millisecond}
+	r.rate(t, 0, 30*time.Second)
+	before := r.runs[0].count("diff")
+	r.rate(t, 0, 20*time.Second)
+	if asked := r.runs[0].count("diff") - before; asked != 1 {
+		t.Errorf("%d batches are compared with the target again, want 1", asked)
+	}
+}
