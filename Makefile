@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation mutation-core
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,3 +168,8 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 # Some mutants append for ever: the limit ends them before the machine's memory does.
 mutation: ## how much deliberate damage to the pure packages their tests notice
 	ulimit -v 4000000; $(GO) run ./fuzz/mutation core/repid core/backoff core/checkpoint core/kv/tuple
+
+SAMPLE ?= 300
+SEED ?= 1
+mutation-core: ## how much damage to SAMPLE (300) random places of the core tests and simulator notice; goes on where it was ended
+	$(GO) run ./fuzz/mutagen -sample $(SAMPLE) -seed $(SEED) $(MUTAGEN)

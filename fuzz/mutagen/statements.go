@@ -1,0 +1,133 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// statements finds statements and cases that can be left out, and neighbours that can change places.
+func (f *finder) statements(n ast.Node) {
+	var list []ast.Stmt
+	switch n := n.(type) {
+	case *ast.BlockStmt:
+		list = n.List
+	case *ast.CommClause:
+		list = n.Body
+	case *ast.CaseClause:
+		list = n.Body
+		f.add("remove-case", n, []edit{f.remove(n)})
+	}
+	for i, s := range list {
+		f.statement(s)
+		if i > 0 && f.depend(list[i-1], s) {
+			before := list[i-1]
+			f.add("swap", before, []edit{f.replace(before, f.text(s)), f.replace(s, f.text(before))})
+		}
+	}
+}
+
+// statement finds out how a statement can be left out.
+func (f *finder) statement(s ast.Stmt) {
+	if f.guards(s) {
+		return
+	}
+	switch s := s.(type) {
+	case *ast.AssignStmt:
+		if s.Tok != token.DEFINE {
+			f.add("remove-assign", s, []edit{f.remove(s)})
+		}
+	case *ast.IncDecStmt:
+		f.add("remove-assign", s, []edit{f.remove(s)})
+	case *ast.IfStmt:
+		if f.looksAtError(s.Cond) == nil {
+			f.add("remove-statement", s, []edit{f.remove(s)})
+		}
+	case *ast.ExprStmt, *ast.SendStmt, *ast.DeferStmt, *ast.GoStmt, *ast.BranchStmt, *ast.ReturnStmt, *ast.ForStmt,
+		*ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt:
+		f.add("remove-statement", s, []edit{f.remove(s)})
+	}
+}
+
+// depend reports whether the order of two neighbouring statements may matter: both call something, and not only to
+// get the values of new variables, or one changes what the other names. What declares a variable for the other does
+// not compile in another order. An end of a function or loop in front of the other is the same as leaving that out.
+func (f *finder) depend(a, b ast.Stmt) bool {
+	switch b.(type) {
+	case *ast.ReturnStmt, *ast.BranchStmt:
+		return false
+	}
+	if f.guards(a) || f.guards(b) {
+		return false
+	}
+	one, other := f.touched(a), f.touched(b)
+	if one.calls && other.calls && !(declares(a) && declares(b)) {
+		return true
+	}
+	for name, changed := range one.names {
+		if also, both := other.names[name]; both && (changed || also || one.calls || other.calls) {
+			return true
+		}
+	}
+	return false
+}
+
+func declares(s ast.Stmt) bool {
+	a, is := s.(*ast.AssignStmt)
+	return is && a.Tok == token.DEFINE
+}
+
+// touch is what a statement does.
+type touch struct {
+	calls bool
+	names map[types.Object]bool // true for those that it changes
+}
+
+func (f *finder) touched(s ast.Stmt) touch {
+	t := touch{names: map[types.Object]bool{}}
+	ast.Inspect(s, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			fun := f.file.info.Types[n.Fun]
+			t.calls = t.calls || !fun.IsType() && !fun.IsBuiltin()
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				t.changes(f.root(left))
+			}
+		case *ast.IncDecStmt:
+			t.changes(f.root(n.X))
+		case *ast.Ident:
+			if v, is := f.file.info.Uses[n].(*types.Var); is && !v.IsField() && !t.names[v] {
+				t.names[v] = false
+			}
+		}
+		return true
+	})
+	return t
+}
+
+func (t touch) changes(o types.Object) {
+	if o != nil {
+		t.names[o] = true
+	}
+}
+
+// root returns the variable that an assignment changes, or something in it.
+func (f *finder) root(e ast.Expr) types.Object {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			return f.file.info.Uses[x]
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
