@@ -19,6 +19,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
+	"couchrelay/core/ratelimit"
 	"couchrelay/core/repid"
 	"couchrelay/core/replication"
 	"couchrelay/sim/fakefdb"
@@ -390,5 +391,44 @@ func checkExplained(t *rapid.T, e *Explanation) {
 	}
 	if e.Pending == nil && !e.saysUnknown("pending_changes") {
 		t.Fatalf("no number of changes, and no reason: %+v", e)
+	}
+}
+
+// TestPausesExplained: the node that runs a job tells which of the job's requests it holds back after answers 429, and
+// of no other job's; another node tells that it does not know them.
+func TestPausesExplained(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	id := b.put("r", "b", "")
+	pauses := []ratelimit.Kept{}
+	for _, url := range []string{"http://h/a", "http://h/a/", "http://h:81/b/", "http://h/other/"} {
+		pauses = append(pauses, ratelimit.Kept{Key: ratelimit.Key{Endpoint: url, Method: "GET"}})
+	}
+	ask := func(asking Asking) *Explanation {
+		t.Helper()
+		asking.Now = b.now
+		e, err := kv.Run(t.Context(), b.db, func(tx kv.Tx) (*Explanation, error) {
+			return Read(tx.Snapshot(), b.s, id, asking)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := ask(Asking{Node: "n1", Pauses: pauses})
+	if e.Endpoint[0].Limiter != nil || e.Endpoint[1].Limiter != nil || e.saysUnknown("servers.limiter") {
+		t.Errorf("a job that waits: %+v", e)
+	}
+	b.accept(1)
+	e = ask(Asking{Node: "n1", Pauses: pauses})
+	if !slices.Equal(e.Endpoint[0].Limiter, pauses[:2]) || !slices.Equal(e.Endpoint[1].Limiter, pauses[2:3]) ||
+		e.saysUnknown("servers.limiter") {
+		t.Errorf("on the node of the job: %+v", e)
+	}
+	if e = ask(Asking{Node: "n1"}); e.Endpoint[0].Limiter == nil || len(e.Endpoint[0].Limiter) > 0 {
+		t.Errorf("without pauses, where a client expects a list: %+v", e)
+	}
+	if e = ask(Asking{Node: "n2", Pauses: pauses}); e.Endpoint[0].Limiter != nil || !e.saysUnknown("servers.limiter") {
+		t.Errorf("on another node: %+v", e)
 	}
 }
