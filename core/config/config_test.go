@@ -136,6 +136,12 @@ func TestFixed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, k := range Replicator { // the manual tells the one value that they take
+		one := k.Name == "update_docs" || k.Name == "max_document_id_length"
+		if s := Default(); one && (k.Takes != k.Get(&s) || k.Set(&s, k.Takes) != nil) {
+			t.Errorf("%s takes %s, and is %s", k.Name, k.Takes, k.Get(&s))
+		}
+	}
 }
 
 // TestPasswordIsNotShown: neither in rows nor in errors.
