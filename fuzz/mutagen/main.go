@@ -31,6 +31,7 @@ type options struct {
 	sample, seeds, jobs int
 	seed                uint64
 	both, again, list   bool
+	scenarios           bool
 	out                 string
 	patterns            []string
 }
@@ -43,6 +44,7 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "mutants at once, each on one core")
 	flag.BoolVar(&o.both, "both", false, "play seeds also for mutants that tests noticed")
 	flag.BoolVar(&o.again, "again", false, "try survivors again, after a test was added")
+	flag.BoolVar(&o.scenarios, "scenarios", true, "play scenarios when seeds did not notice; without, a later run does")
 	flag.BoolVar(&o.list, "list", false, "only print the sample, as patches")
 	flag.StringVar(&o.out, "out", "bin/mutagen", "directory of results")
 	flag.Parse()
@@ -80,7 +82,8 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Println(drawn)
 	l := &lab{module: m, out: filepath.Join(root, o.out), jobs: o.jobs, seeds: o.seeds, simulator: true, both: o.both,
-		suites: map[string]*suite{}, say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
+		scenarios: o.scenarios, suites: map[string]*suite{},
+		say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	results, err := l.all(ctx, drawn.mutants, known, o.again)
 	if err != nil {
 		return err
@@ -126,7 +129,7 @@ func (l *lab) all(ctx context.Context, mutants []*mutant, known exceptions, agai
 		if again && !r.killed() && r.Unit.Verdict != uncompiled && known[r.text()] == "" {
 			r.Unit, r.Seeds, r.Scenarios = outcome{}, outcome{}, outcome{}
 		}
-		if err := l.judge(ctx, mutants[i], r); err != nil {
+		if err := l.judge(ctx, mutants[i], r, ledger.write); err != nil {
 			return err
 		}
 		results[i] = r
@@ -136,7 +139,7 @@ func (l *lab) all(ctx context.Context, mutants []*mutant, known exceptions, agai
 		telling.Lock()
 		defer telling.Unlock()
 		l.say("%6.1f s  %3d %s:%d: %s: %s", r.cpu(), i+1, r.File, r.Line, r.Operator, r)
-		return ledger.write(r)
+		return nil
 	})
 	if err != nil {
 		return nil, err

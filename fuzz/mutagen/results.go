@@ -99,7 +99,8 @@ func (l *ledger) find(m *mutant) *result {
 func (l *ledger) write(r *result) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.results[r.Key] = r
+	kept := *r // r may change
+	l.results[r.Key] = &kept
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -61,11 +61,12 @@ func (f *finder) depend(a, b ast.Stmt) bool {
 		return false
 	}
 	one, other := f.touched(a), f.touched(b)
-	if one.calls && other.calls && !(declares(a) && declares(b)) {
+	values := declares(a) && declares(b)
+	if one.calls && other.calls && !values {
 		return true
 	}
 	for name, changed := range one.names {
-		if also, both := other.names[name]; both && (changed || also || one.calls || other.calls) {
+		if also, both := other.names[name]; both && (changed || also || !values && (one.calls || other.calls)) {
 			return true
 		}
 	}

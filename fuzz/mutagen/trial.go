@@ -22,6 +22,7 @@ type lab struct {
 	seeds     int
 	simulator bool // the module has one
 	both      bool
+	scenarios bool
 	suites    map[string]*suite
 	say       func(format string, args ...any)
 }
@@ -171,8 +172,8 @@ func (l *lab) packages(p *pkg) []string {
 	return names
 }
 
-// judge does what is missing of a mutant's trial.
-func (l *lab) judge(ctx context.Context, m *mutant, r *result) error {
+// judge does what is missing of a mutant's trial. It saves what each stage found, since the next may take long.
+func (l *lab) judge(ctx context.Context, m *mutant, r *result, save func(*result) error) error {
 	t, err := l.begin(m)
 	if err != nil {
 		return err
@@ -180,6 +181,9 @@ func (l *lab) judge(ctx context.Context, m *mutant, r *result) error {
 	defer t.end()
 	if r.Unit.Verdict == "" {
 		if r.Unit, err = t.try(ctx, l.packages(m.file.pkg)); err != nil {
+			return err
+		}
+		if err := save(r); err != nil {
 			return err
 		}
 	}
@@ -190,11 +194,17 @@ func (l *lab) judge(ctx context.Context, m *mutant, r *result) error {
 		if r.Seeds, err = t.try(ctx, []string{seeds}); err != nil {
 			return err
 		}
+		if err := save(r); err != nil {
+			return err
+		}
 	}
-	if r.Scenarios.Verdict == "" && !r.killed() {
-		r.Scenarios, err = t.try(ctx, []string{scenarios})
+	if l.scenarios && r.Scenarios.Verdict == "" && !r.killed() {
+		if r.Scenarios, err = t.try(ctx, []string{scenarios}); err != nil {
+			return err
+		}
+		return save(r)
 	}
-	return err
+	return nil
 }
 
 // inParallel calls a function for 0 to n-1, some at once, and ends at the first error.
