@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -31,7 +32,7 @@ type options struct {
 	sample, seeds, jobs int
 	seed                uint64
 	both, again, list   bool
-	scenarios           bool
+	until               string
 	out                 string
 	patterns            []string
 }
@@ -44,7 +45,7 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "mutants at once, each on one core")
 	flag.BoolVar(&o.both, "both", false, "play seeds also for mutants that tests noticed")
 	flag.BoolVar(&o.again, "again", false, "try survivors again, after a test was added")
-	flag.BoolVar(&o.scenarios, "scenarios", true, "play scenarios when seeds did not notice; without, a later run does")
+	flag.StringVar(&o.until, "until", scenarios, "last stage: tests, seeds or scenarios; a later run may do the others")
 	flag.BoolVar(&o.list, "list", false, "only print the sample, as patches")
 	flag.StringVar(&o.out, "out", "bin/mutagen", "directory of results")
 	flag.Parse()
@@ -80,9 +81,13 @@ func run(ctx context.Context, o options) error {
 		}
 		return nil
 	}
+	stage := slices.Index([]string{"tests", seeds, scenarios}, o.until)
+	if stage < 0 {
+		return fmt.Errorf("-until %s is no stage", o.until)
+	}
 	fmt.Println(drawn)
 	l := &lab{module: m, out: filepath.Join(root, o.out), jobs: o.jobs, seeds: o.seeds, simulator: true, both: o.both,
-		scenarios: o.scenarios, suites: map[string]*suite{},
+		until: stage, suites: map[string]*suite{},
 		say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	results, err := l.all(ctx, drawn.mutants, known, o.again)
 	if err != nil {

@@ -22,7 +22,7 @@ type lab struct {
 	seeds     int
 	simulator bool // the module has one
 	both      bool
-	scenarios bool
+	until     int // 0 ends with tests, 1 with seeds, 2 with scenarios
 	suites    map[string]*suite
 	say       func(format string, args ...any)
 }
@@ -190,7 +190,7 @@ func (l *lab) judge(ctx context.Context, m *mutant, r *result, save func(*result
 	if !l.simulator || r.Unit.Verdict == uncompiled {
 		return nil
 	}
-	if r.Seeds.Verdict == "" && (l.both || r.Unit.Verdict != killed) {
+	if l.until >= 1 && r.Seeds.Verdict == "" && (l.both || r.Unit.Verdict != killed) {
 		if r.Seeds, err = t.try(ctx, []string{seeds}); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (l *lab) judge(ctx context.Context, m *mutant, r *result, save func(*result
 			return err
 		}
 	}
-	if l.scenarios && r.Scenarios.Verdict == "" && !r.killed() {
+	if l.until >= 2 && r.Scenarios.Verdict == "" && !r.killed() {
 		if r.Scenarios, err = t.try(ctx, []string{scenarios}); err != nil {
 			return err
 		}
