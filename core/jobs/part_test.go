@@ -35,6 +35,16 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestBucketsStay: a job is in the bucket where earlier releases put it, since nodes of two releases may share the jobs
+// of a store.
+func TestBucketsStay(t *testing.T) {
+	for id, want := range map[string]int64{"": 42, "a": 6, "0123456789abcdef|doc-1": 56, "0123456789abcdef|doc-2": 8} {
+		if got := Bucket(id); got != want {
+			t.Errorf("%q is in bucket %d, and was in %d", id, got, want)
+		}
+	}
+}
+
 // TestSignalOfPart: a job that becomes ready changes the signal of every part that it is in, and of no other,
 // and wakes the watch of that part.
 func TestSignalOfPart(t *testing.T) {

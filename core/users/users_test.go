@@ -65,7 +65,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
-	for id, by := range map[string]By{"_design/d": ann, "other": ann} {
+	for id, by := range map[string]By{"_design/d": ann, "_design/e": nobody, "other": ann} {
 		if by.Validate(&docs.Document{ID: id, Body: []byte("{}")}, nil) == nil {
 			t.Errorf("%s by %s is written", id, by.Name)
 		}

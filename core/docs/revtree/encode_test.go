@@ -1,0 +1,17 @@
+package revtree
+
+import "testing"
+
+// TestLastGeneration: a revision of the last generation that there may be is stored and read like any other.
+func TestLastGeneration(t *testing.T) {
+	rev, err := ParseRev("1000000000000000-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree Tree
+	tree.Insert(rev, nil, Leaf{})
+	got, rest, err := Decode(tree.Append(nil))
+	if err != nil || len(rest) > 0 || !got.Has(rev) {
+		t.Errorf("%v, %d bytes left, %+v", err, len(rest), got)
+	}
+}

@@ -1,0 +1,61 @@
+package jobstore
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// TestRepeatedAcceptTellsOfAStop: a node that did not hear the answer of an accept, and asks again, hears that a job
+// which it got was paused in between. Otherwise it would run it, and stop it only at the next heartbeat.
+func TestRepeatedAcceptTellsOfAStop(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	again := func() []Work {
+		return get(b, func(tx kv.Tx) ([]Work, error) {
+			taken, err := b.s.Accept(tx, "w", "node1", jobs.Demand{Batch: 7, Max: 5}, b.now)
+			return taken.Work, err
+		})
+	}
+	if w := again(); len(w) != 1 || w[0].Stop {
+		t.Fatalf("accepted %+v", w)
+	}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).Pause(jobID("r"), ""); return err })
+	if w := again(); len(w) != 1 || !w[0].Stop {
+		t.Errorf("accepted again %+v", w)
+	}
+}
+
+// TestPromoteKeepsItsLimit: one transaction moves no more jobs than it was asked to, of those that waited after a crash
+// and those of a lifted hold together.
+func TestPromoteKeepsItsLimit(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Crash(crash.Trouble, nil, Turn{Place: w.Place}, 1)
+	})
+	hold := Hold{Server: "held"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	for _, id := range []string{"x", "y", "z"} {
+		b.put(id, `{"source":"http://held/`+id+`","target":"http://h/`+id+`"}`, admin)
+	}
+	b.tryAccept() // parks them
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	b.now = b.now.Add(time.Hour)
+	total := 0
+	for range 4 {
+		b.do1(func(tx kv.Tx) error {
+			moved, _, err := b.s.Promote(tx, b.now, 2)
+			if total += moved; moved > 2 {
+				t.Errorf("%d jobs were moved, 2 at most were to be", moved)
+			}
+			return err
+		})
+	}
+	if total != 4 {
+		t.Errorf("%d jobs were moved, there are 4", total)
+	}
+}
