@@ -385,6 +385,11 @@ func checkExplained(t *rapid.T, e *Explanation) {
 			t.Fatalf("cause %q says nothing new in %v", c, e.Why)
 		}
 	}
+	for i, u := range e.Unknown {
+		if slices.ContainsFunc(e.Unknown[:i], func(o Unknown) bool { return o.Field == u.Field }) {
+			t.Fatalf("%s is twice among what is not known", u.Field)
+		}
+	}
 	waits := !e.View.State.Terminal() && !e.Is(Running)
 	if waits && e.Wait == nil && !e.saysUnknown("estimated_wait_seconds") {
 		t.Fatalf("no estimate, and no reason: %+v", e)
@@ -392,6 +397,39 @@ func checkExplained(t *rapid.T, e *Explanation) {
 	if e.Pending == nil && !e.saysUnknown("pending_changes") {
 		t.Fatalf("no number of changes, and no reason: %+v", e)
 	}
+}
+
+// TestCheckpointsExplained: where checkpoints are stored, by what the replication asks for and by what the source lets
+// the run do.
+func TestCheckpointsExplained(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	want := func(id string, source, target bool) {
+		t.Helper()
+		if e := b.explain(id); *e.Endpoint[0].Checkpoints != source || *e.Endpoint[1].Checkpoints != target {
+			t.Errorf("at the source %v, at the target %v", *e.Endpoint[0].Checkpoints, *e.Endpoint[1].Checkpoints)
+		}
+	}
+	want(b.put("none", "a", `,"use_checkpoints":false`), false, false)
+	b.accept(1)
+	id := b.put("r", "b", "")
+	want(id, true, true)
+	b.accept(1)
+	w := b.work[1]
+	b.do(func(tx kv.Tx) error {
+		return b.s.Owned(tx, w.JobID, w.Lock, b.now).Progress(jobstore.Stats{SourceReadOnly: true})
+	})
+	want(id, false, true)
+}
+
+// TestStopOfAResetExplained: a run that is to stop for an order which leaves its job in force is told to be stopping.
+func TestStopOfAResetExplained(t *testing.T) {
+	b := newBench(t)
+	b.node(5, 0)
+	id := b.put("r", "b", "")
+	b.accept(1)
+	b.order(func(o jobstore.Operator) error { _, err := o.Reset(id, ""); return err })
+	b.want(id, "about to stop", Running, Stopping)
 }
 
 // TestPausesExplained: the node that runs a job tells which of the job's requests it holds back after answers 429, and

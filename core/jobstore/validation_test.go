@@ -79,6 +79,11 @@ func TestValidation(t *testing.T) {
 	for _, wrong := range []string{"5", "null", "{}"} {
 		b.wantRefusal(b.put("_design/e", `{"validate_doc_update":`+wrong+`}`, admin), "must have string type")
 	}
+	b = newBench(t)
+	const noFunction = `,"validate_doc_update":5}` // neither of a job nor of what is gone
+	b.wantRefusal(b.put("r", simple[:len(simple)-1]+noFunction, joe), "")
+	b.put("_design/a", `{"views":{}}`, admin)
+	b.wantRefusal(b.put("_design/a", `{"_deleted":true`+noFunction, admin), "")
 }
 
 // TestNewestValidation: a document does not pass by a function that was replaced before the commit.
