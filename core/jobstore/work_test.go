@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -57,5 +58,20 @@ func TestPromoteKeepsItsLimit(t *testing.T) {
 	}
 	if total != 4 {
 		t.Errorf("%d jobs were moved, there are 4", total)
+	}
+}
+
+// TestParkedRowWithoutJob: a store that lacks a job which a lifted hold let go is told to be corrupt.
+func TestParkedRowWithoutJob(t *testing.T) {
+	b := newBench(t)
+	hold := Hold{Server: "h"}
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(hold); return err })
+	b.put("r", simple, admin)
+	b.tryAccept() // parks it
+	b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold(hold.ID()); return err })
+	b.do1(func(tx kv.Tx) error { tx.ClearRange(b.s.Keys.Jobs.Job.Sub(jobID("r")).Range()); return nil })
+	err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
+	if !errors.Is(err, jobs.ErrCorrupt) {
+		t.Error(err)
 	}
 }
