@@ -130,14 +130,17 @@ func (l *lab) all(ctx context.Context, mutants []*mutant, known exceptions, agai
 	results := make([]*result, len(mutants))
 	err = inParallel(ctx, l.jobs, len(mutants), func(ctx context.Context, i int) error {
 		r := ledger.find(mutants[i])
+		results[i] = r
+		if known[r.text()] != "" && r.Unit.Verdict != "" {
+			return nil // no bug that seeds could find
+		}
 		before := *r
-		if again && !r.killed() && r.Unit.Verdict != uncompiled && known[r.text()] == "" {
+		if again && !r.killed() && r.Unit.Verdict != uncompiled {
 			r.Unit, r.Seeds, r.Scenarios = outcome{}, outcome{}, outcome{}
 		}
 		if err := l.judge(ctx, mutants[i], r, ledger.write); err != nil {
 			return err
 		}
-		results[i] = r
 		if r.Unit == before.Unit && r.Seeds == before.Seeds && r.Scenarios == before.Scenarios {
 			return nil
 		}
