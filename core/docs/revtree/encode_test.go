@@ -15,3 +15,14 @@ func TestLastGeneration(t *testing.T) {
 		t.Errorf("%v, %d bytes left, %+v", err, len(rest), got)
 	}
 }
+
+// TestEmptyTree: a tree without revisions is read as it was written, with what stands behind it.
+func TestEmptyTree(t *testing.T) {
+	var tree Tree
+	for _, behind := range []string{"", "x"} {
+		got, rest, err := Decode(append(tree.Append(nil), behind...))
+		if err != nil || got.Len() != 0 || string(rest) != behind {
+			t.Errorf("%v, %q is left, %d revisions", err, rest, got.Len())
+		}
+	}
+}
