@@ -134,7 +134,7 @@ func (b *bench) readsFail() {
 		b.unread("promote", func(tx kv.Tx) error { _, _, err := b.s.Promote(tx, b.now, 5); return err })
 	}
 	order := func(name string, f func(Operator) (bool, error)) {
-		b.unread(name, func(tx kv.Tx) error { _, err := f(Operator{Store: b.s, Tx: tx, By: "ann", Now: b.now}); return err })
+		b.unread(name, func(tx kv.Tx) error { _, err := f(b.by(tx)); return err })
 	}
 	finding := []replication.Finding{{Refusal: peer.Refusal{ID: "d", Rev: "1-x", Status: 403}}}
 	w := accept()

@@ -28,6 +28,9 @@ func readExceptions(path string) (exceptions, error) {
 			}
 			known[last.String()] += strings.TrimSpace(line) + " "
 		case strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "+ "):
+			if known[last.String()] != "" || last.Len() == 0 {
+				return nil, fmt.Errorf("%s:%d: lines without package, function and operator", path, n+1)
+			}
 			delete(known, last.String())
 			last.WriteString(line + "\n")
 			known[last.String()] = ""

@@ -31,7 +31,8 @@ type program struct {
 	overtime bool // it was ended
 }
 
-// run runs the program on one processor, with more memory and less time than usual for its garbage. The error is about the command, not about the program's failure.
+// run runs the program on one processor, with more memory and less time than usual for its garbage. The error is
+// about the command, not about the program's failure.
 func (p *program) run(ctx context.Context, b bounds) error {
 	limited, cancel := context.WithTimeout(ctx, b.wall)
 	defer cancel()

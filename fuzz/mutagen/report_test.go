@@ -81,7 +81,8 @@ func TestExceptions(t *testing.T) {
 	if stale := known.stale(m); len(stale) != 1 || stale[0] != gone {
 		t.Errorf("stale: %q", stale)
 	}
-	for _, wrong := range []string{"\talone\n", "fixture: f: shift\n- a\n"} {
+	for _, wrong := range []string{"\talone\n", "fixture: f: shift\n- a\n", "- a\n\tone\n",
+		"fixture: f: shift\n- a\n\tone\n- b\n\ttwo\n"} {
 		if err := os.WriteFile(path, []byte(wrong), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,8 @@ func TestConflicted(t *testing.T) {
 		leaf      Leaf
 		want      bool
 	}{
-		{"1-a", nil, Leaf{}, false}, {"2-b", []string{"a"}, Leaf{}, false}, {"2-c", []string{"a"}, Leaf{Deleted: true}, true},
+		{"1-a", nil, Leaf{}, false}, {"2-b", []string{"a"}, Leaf{}, false},
+		{"2-c", []string{"a"}, Leaf{Deleted: true}, true},
 	} {
 		tree.Insert(mustRev(t, c.rev), c.ancestors, c.leaf)
 		if tree.Conflicted() != c.want {
