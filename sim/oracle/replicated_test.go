@@ -66,6 +66,12 @@ func TestReplicated(t *testing.T) {
 				Body: []byte(`{"_replication_state":"completed","comment":1}`)})
 			r.atRest()
 		}, "S92c"},
+		{"written in another way on arrival", func(r *rig) {
+			j := r.replicated("doc", completed+`,"proxy":"a&b"`)
+			r.see(world.DocumentReplicated{Doc: j, Token: r.o.docs[j.Tenant().Name()+" doc"].token,
+				Body: []byte(`{"_replication_state":"completed","proxy":"a\u0026b"}`)})
+			r.atRest()
+		}, ""},
 		{"refused", func(r *rig) {
 			r.see(world.ReplicatedRefused{Doc: r.w.NewDocument("doc", nil), Err: docs.Forbidden("no")})
 		}, "S92a"},

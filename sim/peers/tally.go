@@ -25,14 +25,13 @@ type sent struct {
 }
 
 // sent notes a revision that was sent in bulk, and how the request ended. One that is copied alone after no answer came
-// counts as not written: the run has given it up. If the write is repeated after all, and succeeds, another batch had
-// copied it.
+// counts as not written: the run has given it up. If the write is repeated after all, another batch had copied it.
 func (t *Tally) sent(read uint64, d *docs.Document, f *peer.Failure) {
 	if t.unheard == nil {
 		t.unheard, t.givenUp = map[Revision]sent{}, map[Revision]sent{}
 	}
 	rev, now := Revision{d.ID, d.Rev.String()}, sent{read, size(d)}
-	if f == nil && t.givenUp[rev] == now {
+	if t.givenUp[rev] == now {
 		t.Failed--
 		t.Bytes -= int64(now.size)
 		delete(t.givenUp, rev)

@@ -27,6 +27,13 @@ func TestGivenUp(t *testing.T) {
 		"copied by another batch": {
 			func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied); t.sent(1, doc, nil) }, 0,
 		},
+		"copied by another batch, twice": {func(t *Tally) {
+			for range 2 {
+				t.sent(1, doc, lost)
+				t.copied("a", copied)
+			}
+			t.sent(1, doc, nil)
+		}, 0},
 		"copied alone, and read again later": {
 			func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied); t.sent(2, doc, nil) }, 1,
 		},
