@@ -1,0 +1,182 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// newWindow returns the window of a run between near servers: four batches at once.
+func newWindow() *window {
+	r := New(Plan{Options: Options{Workers: 4, MaxWorkers: 40, Connections: 50}})
+	r.now, r.phase = instant.Seconds(1000), copying
+	w := &r.work.window
+	w.begin()
+	return w
+}
+
+// fails has a request fail that was sent some time ago.
+func (w *window) fails(op peer.Op, f peer.Failure, ago time.Duration) {
+	w.answered(&call{op: op, sent: w.now.Add(-ago)}, &f)
+}
+
+// works has a request answered that was sent some time ago.
+func (w *window) works(op peer.Op, ago time.Duration) {
+	w.answered(&call{op: op, sent: w.now.Add(-ago)}, nil)
+}
+
+// does has some batches done, one after the other, each of which took some time.
+func (w *window) does(n int, took time.Duration) {
+	for range n {
+		began := w.now
+		w.now = w.now.Add(took)
+		b := batch{began: began}
+		b.trips[peer.Source], b.trips[peer.Target] = 1, 2
+		w.done(&b)
+	}
+}
+
+// TestHalvedOnce: however many requests fail of those that were under way at once, they halve the window once. It is
+// never below one batch.
+func TestHalvedOnce(t *testing.T) {
+	broken := peer.Failure{Kind: peer.Broken}
+	for _, f := range []peer.Failure{status(429), status(503), broken} {
+		for _, op := range []peer.Op{peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.DiffRevs{}} {
+			w := newWindow()
+			for want := int64(4); want > 0; want /= 2 {
+				if w.part != want*unit || w.size() != int(want) {
+					t.Fatalf("%v: %T: %d millionths, %d batches; want %d", f, op, w.part, w.size(), want)
+				}
+				w.now = w.now.Add(time.Second)
+				for range 5 {
+					w.fails(op, f, time.Millisecond)
+				}
+				w.now = w.now.Add(time.Millisecond)
+				w.fails(op, f, 2*time.Millisecond) // sent before the others failed
+			}
+			if w.part != unit {
+				t.Errorf("%v: %T: %d millionths", f, op, w.part)
+			}
+		}
+	}
+}
+
+// TestNotHalved: what says nothing of the load that batches are does not halve the window.
+func TestNotHalved(t *testing.T) {
+	w := newWindow()
+	w.now = w.now.Add(time.Second)
+	for _, op := range []peer.Op{peer.ReadChanges{}, peer.PutLocal{}, peer.Open{}, peer.Commit{}, peer.CountPending{}} {
+		w.fails(op, status(429), time.Millisecond)
+	}
+	w.fails(peer.WriteDocs{}, status(413), time.Millisecond)
+	w.fails(peer.FetchDocs{}, status(404), time.Millisecond)
+	if w.part != 4*unit {
+		t.Errorf("%d millionths", w.part)
+	}
+}
+
+// TestGivenBack: only batches that began after the server was slow give something back: about one when all of the
+// window are done, up to the number of workers.
+func TestGivenBack(t *testing.T) {
+	w := newWindow()
+	old := batch{began: w.now, trips: [2]int{1, 2}}
+	w.now = w.now.Add(time.Second)
+	w.fails(peer.WriteDocs{}, status(429), time.Millisecond)
+	w.now = w.now.Add(time.Second)
+	w.done(&old)
+	w.done(&batch{began: w.now}) // without documents
+	if w.part != 2*unit {
+		t.Errorf("%d millionths after batches that tell nothing", w.part)
+	}
+	w.does(2, 100*time.Millisecond)
+	if w.part < 2.7*unit || w.part > 3*unit {
+		t.Errorf("%d millionths after two batches", w.part)
+	}
+	for range 20 {
+		w.done(&batch{began: w.now, alone: true})
+	}
+	if w.part != 4*unit {
+		t.Errorf("%d millionths at last", w.part)
+	}
+}
+
+// TestSizeFollows: each request of a batch that follows another is a time on the line. Where that is not known to the
+// batch, or the servers need no time at all, the window remains as it should be.
+func TestSizeFollows(t *testing.T) {
+	w := newWindow()
+	w.works(peer.DiffRevs{}, 100*time.Millisecond)
+	w.works(peer.GetLocal{Side: peer.Source}, 50*time.Millisecond)
+	w.begin()
+	if n := w.size(); n != 14 { // 4 + 4*(2*100+50)/100
+		t.Errorf("%d batches with what is guessed of the servers", n)
+	}
+	w.does(1000, 350*time.Millisecond)
+	if n := w.size(); n != 14 {
+		t.Errorf("%d batches with 250 ms on the line and 100 ms of work", n)
+	}
+	w.does(1000, 750*time.Millisecond)
+	if n := w.size(); n != 6 { // 4 + 4*250/500
+		t.Errorf("%d batches with 250 ms on the line and 500 ms of work", n)
+	}
+	for range 100 {
+		w.done(&batch{began: w.now.Add(-time.Minute), alone: true, trips: [2]int{1, 1}})
+	}
+	if n := w.size(); n != 6 {
+		t.Errorf("%d batches after some that were copied alone", n)
+	}
+	w.works(peer.FetchDocs{}, 10*time.Millisecond)
+	w.works(peer.WriteDocs{}, 10*time.Millisecond)
+	w.does(2000, 230*time.Millisecond)
+	if n := w.size(); n != 5 { // 4 + 4*30/200
+		t.Errorf("%d batches after answers that took 10 ms", n)
+	}
+	w = newWindow()
+	if w.does(10_000, 0); w.size() != 4 {
+		t.Errorf("%d batches with servers that answer at once", w.size())
+	}
+}
+
+// TestTrip: the shortest time counts for ten seconds at least, and for twenty at most once there is a newer one.
+func TestTrip(t *testing.T) {
+	var r trip
+	begin := instant.Seconds(1000)
+	for _, step := range []struct{ at, took, want time.Duration }{
+		{0, 100, 100}, {5, 50, 50}, {9, 80, 50}, {10, 80, 50}, {19, 80, 50}, {20, 90, 80}, {30, 90, 90},
+		{31, 40, 40}, {51, 95, 95}, {52, 0, 1},
+	} {
+		if r.observe(step.took, begin.Add(step.at*time.Second)); r.time() != step.want {
+			t.Errorf("%d after %d s, want %d", r.time(), step.at, step.want)
+		}
+	}
+	r = trip{}
+	if r.bound(7); r.time() != 0 {
+		t.Errorf("%d, and nothing is known", r.time())
+	}
+}
+
+// TestSmallRequests: the time until the answer to a request is that of the line if there is hardly any work to do for
+// it, at the side that has been asked.
+func TestSmallRequests(t *testing.T) {
+	for _, side := range []peer.Side{peer.Source, peer.Target} {
+		small := []peer.Op{peer.Open{Side: side}, peer.GetLocal{Side: side}, peer.PutLocal{Side: side}, peer.Commit{Side: side}}
+		if side == peer.Target {
+			small = append(small, peer.DiffRevs{})
+		}
+		for _, op := range small {
+			w := newWindow()
+			w.works(op, time.Second)
+			if w.trips[side].time() != time.Second || w.trips[1-side].time() != 0 {
+				t.Errorf("%v: %v", op, w.trips)
+			}
+		}
+	}
+	for _, op := range []peer.Op{peer.FetchDocs{}, peer.WriteDocs{}, peer.CopyDoc{}, peer.ReadChanges{}} {
+		w := newWindow()
+		w.works(op, time.Second)
+		if w.trips != [2]trip{} {
+			t.Errorf("%v: %v", op, w.trips)
+		}
+	}
+}
