@@ -31,7 +31,7 @@ const (
 // enough of them began and ended in such a time. Times without any do not count: then there was nothing to write.
 //
 // A target that does not take a compressed write gets it once more as it is. If it takes that, nothing is compressed
-// for 37 seconds, and twice as long after each further time.
+// for 37 seconds, and twice as long after each further time. Writes that were in flight together count as one.
 type compression struct {
 	*Run
 
@@ -164,6 +164,9 @@ func (z *compression) conclude() {
 
 // refused notes that the target took a write only as it was.
 func (z *compression) refused() {
+	if z.now < z.until { // it was in flight when the pause began, which begins anew
+		z.refusals--
+	}
 	pause := longestRefusal
 	if z.refusals < 7 { // 37 s doubled seven times is more than an hour
 		pause = forceAfter << z.refusals

@@ -141,7 +141,7 @@ func TestCompressionIsNotToBlame(t *testing.T) {
 	}
 	r.play(func() bool { return false })
 	w.wantEnd(Completed, "")
-	if w.run.work.packing.refusals > 4 {
+	if w.run.work.packing.refusals > 1 {
 		t.Errorf("%d writes count as not taken for being compressed", w.run.work.packing.refusals)
 	}
 }
@@ -202,5 +202,24 @@ func TestCompressionPauses(t *testing.T) {
 			t.Errorf("after %d refusals: compressed before %s", n+1, pause)
 		}
 		z.now = z.now.Add(time.Millisecond)
+	}
+}
+
+// TestRefusalsAtOnce: however many writes are in flight when a target turns out to take none compressed, the pause is
+// that of one, from the last of them on.
+func TestRefusalsAtOnce(t *testing.T) {
+	z := compression{Run: New(Plan{Options: Options{Workers: 1, Connections: 4, Compression: spec.CompressOn}})}
+	for n, pause := range []time.Duration{37 * time.Second, 74 * time.Second} {
+		for range 10 {
+			z.refused()
+			z.now = z.now.Add(time.Second)
+		}
+		z.now = z.now.Add(pause - time.Second - time.Millisecond)
+		if z.next(10_000) {
+			t.Errorf("burst %d: compressed before %s", n, pause)
+		}
+		if z.now = z.now.Add(time.Millisecond); !z.next(10_000) {
+			t.Errorf("burst %d: not compressed after %s", n, pause)
+		}
 	}
 }
