@@ -17,6 +17,7 @@ const (
 	forward      invariant.ID = "replication.forward: committed <= writing <= through, in the order of the feed"
 	rowsAgree    invariant.ID = "replication.rows: a checkpoint covers no more rows than were passed"
 	commitsAgree invariant.ID = "replication.commits: there are calls of a checkpoint or a look exactly while one is under way"
+	writesAgree  invariant.ID = "replication.writes: flying counts the WriteDocs calls, plain and compressed ones"
 	looksAgree   invariant.ID = "replication.looks: answers counts those that a look at the databases waits for"
 )
 
@@ -24,6 +25,7 @@ const (
 // calls that there are.
 func (r *Run) audit() {
 	var survivors, copies, work, memory int
+	var writes [2]int
 	for _, c := range r.calls {
 		if c.survives {
 			survivors++
@@ -35,7 +37,10 @@ func (r *Run) audit() {
 		case peer.FetchDocs:
 			memory += op.Budget
 			work++
-		case peer.DiffRevs, peer.WriteDocs:
+		case peer.WriteDocs:
+			writes[kind(op.Gzip)]++
+			work++
+		case peer.DiffRevs:
 			work++
 		}
 	}
@@ -45,6 +50,8 @@ func (r *Run) audit() {
 	if r.stopping {
 		return // the work was given up, and its counters with it
 	}
+	flying := r.work.packing.flying
+	invariant.Check(flying == writes, writesAgree, flying[0], writes[0], flying[1], writes[1])
 	r.work.audit(work, copies, memory)
 }
 

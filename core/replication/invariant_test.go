@@ -19,6 +19,7 @@ func TestBreachEndsTheRun(t *testing.T) {
 		"replication.order":   func(r *Run) { r.work.batches = r.work.batches[1:] },
 		"replication.commits": func(r *Run) { r.commits.step = syncing },
 		"replication.looks":   func(r *Run) { r.watch.answers-- },
+		"replication.writes":  func(r *Run) { r.work.packing.flying[0]++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := halfway(t)

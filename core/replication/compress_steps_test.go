@@ -1,0 +1,178 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+func newCompression(mode spec.Compression) *compression {
+	r := New(Plan{Options: Options{Workers: 1, Connections: 4, Compression: mode}})
+	r.now = instant.Seconds(1000)
+	return &r.work.packing
+}
+
+// line is how long a write takes, by whether it is compressed.
+type line map[bool]time.Duration
+
+// writes makes bulk writes of 10,000 bytes, one after the other, and returns how many were compressed.
+func (z *compression) writes(n int, took line) (packed int) {
+	for range n {
+		gzip := z.next(10_000)
+		if gzip {
+			packed++
+		}
+		alike := z.began(gzip)
+		z.now = z.now.Add(took[gzip])
+		z.ended(gzip, 10_000, alike)
+	}
+	return packed
+}
+
+const ms = time.Millisecond
+
+// TestFirstTrial: the other way of writing is tried when a second has passed, and it is known how fast the first one
+// is.
+func TestFirstTrial(t *testing.T) {
+	z := newCompression(spec.CompressAuto)
+	if n := z.writes(99, line{false: 10 * ms}); n > 0 {
+		t.Errorf("%d of the writes of the first second are compressed", n)
+	}
+	z = newCompression(spec.CompressAuto)
+	if n := z.writes(4, line{false: 10 * time.Second}); n > 0 {
+		t.Errorf("%d of the first four writes are compressed", n)
+	}
+	if n := z.writes(1, line{true: 10 * time.Second}); n != 1 {
+		t.Error("the fifth is not")
+	}
+}
+
+// TestIdleTimeIsNoPace: times in which there is nothing to write tell nothing.
+func TestIdleTimeIsNoPace(t *testing.T) {
+	z := newCompression(spec.CompressAuto)
+	for range 20 {
+		z.writes(1, line{false: 10 * ms, true: 5 * ms})
+		z.now = z.now.Add(time.Second)
+	}
+	if !z.used {
+		t.Errorf("writes are not compressed, though that takes half of the time: %v", z.paces)
+	}
+}
+
+// TestMixedTimesAreNoPace: while writes of both kinds are in flight it cannot be told which one is fast.
+func TestMixedTimesAreNoPace(t *testing.T) {
+	z := newCompression(spec.CompressAuto)
+	pass := func() { z.now = z.now.Add(10 * ms) }
+	plain := z.began(false)
+	pass()
+	packed := z.began(true)
+	pass()
+	z.ended(false, 10_000, plain)
+	pass()
+	z.ended(true, 10_000, packed)
+	pass()
+	if want := [2]pace{{0, 10 * ms, 0}, {10_000, 10 * ms, 0}}; z.paces != want || z.flying != [2]int{} {
+		t.Errorf("%v, want %v; %v in flight", z.paces, want, z.flying)
+	}
+}
+
+// TestFailedWriteIsNoPace: after a write that tells nothing what came before does not count either, since its time
+// does.
+func TestFailedWriteIsNoPace(t *testing.T) {
+	z := newCompression(spec.CompressAuto)
+	z.writes(5, line{false: 10 * ms})
+	alike := z.began(false)
+	z.now = z.now.Add(time.Minute)
+	z.ended(false, 0, alike)
+	if z.paces[0] != (pace{}) || z.flying != [2]int{} {
+		t.Errorf("%v, %v in flight", z.paces, z.flying)
+	}
+}
+
+// TestPaceForgets: a dozen writes show how fast a line is now, whatever it was.
+func TestPaceForgets(t *testing.T) {
+	z := newCompression(spec.CompressOn)
+	for _, took := range []time.Duration{10 * ms, 20 * ms, 5 * ms} {
+		z.writes(200, line{true: 10 * took})
+		z.writes(24, line{true: took})
+		if now := z.paces[1].perByte(); now < int64(took)/10 || now > int64(took)/8 { // of 10,000 bytes, in picoseconds
+			t.Errorf("%d picoseconds for a byte when 10,000 take %s", now, took)
+		}
+	}
+}
+
+// TestChoice: compressed writes have to be faster by a fifth, and remain until they are slower.
+func TestChoice(t *testing.T) {
+	const n = trialWrites
+	for _, test := range []struct {
+		plain, packed pace // bytes, time, writes
+		used, want    bool
+	}{
+		{pace{1000, 100, n}, pace{1000, 79, n}, false, true},
+		{pace{1000, 100, n}, pace{1000, 80, n}, false, false},
+		{pace{1000, 100, n}, pace{1000, 100, n}, true, true},
+		{pace{1000, 100, n}, pace{1000, 101, n}, true, false},
+		{pace{1000, 100, n - 1}, pace{1000, 1, n}, false, false},
+		{pace{1000, 100, n}, pace{1000, 1, n - 1}, false, false},
+		{pace{1000, 1, n}, pace{1000, 100, n - 1}, true, true},
+	} {
+		z := newCompression(spec.CompressAuto)
+		z.paces, z.used, z.trial, z.gap = [2]pace{test.plain, test.packed}, test.used, 7, time.Minute
+		z.conclude()
+		gap := 2 * time.Minute
+		if test.used != test.want {
+			gap = firstGap
+		}
+		if z.used != test.want || z.trial != 0 || z.tried != z.now || z.gap != gap {
+			t.Errorf("%v: compressed %v, next trial after %s", test, z.used, z.gap)
+		}
+	}
+}
+
+// TestLineChanges: when writes have become three times as slow, or fast, the other way is tried at once.
+func TestLineChanges(t *testing.T) {
+	for _, factor := range []float64{4, 0.25} {
+		z := newCompression(spec.CompressAuto)
+		z.writes(20_000, line{false: 10 * ms, true: 20 * ms})
+		took := time.Duration(10 * factor * float64(ms))
+		if n := z.writes(30, line{false: took, true: took / 2}); n < 10 || z.gap > 10*time.Second {
+			t.Errorf("%.1f times as slow: %d of 30 are compressed, next trial after %s", factor, n, z.gap)
+		}
+	}
+}
+
+// TestVainTrialEnds: a trial of which no write tells anything is not for ever.
+func TestVainTrialEnds(t *testing.T) {
+	z := newCompression(spec.CompressAuto)
+	z.writes(4, line{false: time.Second})
+	z.began(false) // one that hangs
+	for range longestTrial {
+		if !z.next(10_000) {
+			t.Fatal("not tried")
+		}
+		z.ended(true, 10_000, z.began(true))
+	}
+	if z.next(10_000) {
+		t.Error("still tried")
+	}
+}
+
+// TestMeasured: only writes that succeed at once, as a whole, show how fast a line is.
+func TestMeasured(t *testing.T) {
+	g, works := &group{bytes: 5000}, peer.Reply{Result: peer.Written{}}
+	if n := g.measured(&call{}, works); n != 5000 {
+		t.Errorf("%d bytes", n)
+	}
+	for _, n := range []int{
+		g.measured(&call{}, peer.Reply{Failure: &peer.Failure{}}), g.measured(&call{failed: 1}, works),
+		g.measured(&call{throttled: throttled{answers: 1}}, works),
+		(&group{bytes: 5000, parted: true}).measured(&call{}, works),
+	} {
+		if n != 0 {
+			t.Errorf("%d bytes of a write that tells nothing", n)
+		}
+	}
+}
