@@ -160,7 +160,9 @@ func TestTrip(t *testing.T) {
 // it, at the side that has been asked.
 func TestSmallRequests(t *testing.T) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
-		small := []peer.Op{peer.Open{Side: side}, peer.GetLocal{Side: side}, peer.PutLocal{Side: side}, peer.Commit{Side: side}}
+		small := []peer.Op{
+			peer.Open{Side: side}, peer.GetLocal{Side: side}, peer.PutLocal{Side: side}, peer.Commit{Side: side},
+		}
 		if side == peer.Target {
 			small = append(small, peer.DiffRevs{})
 		}

@@ -1,0 +1,123 @@
+package replication
+
+import (
+	"fmt"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+)
+
+// TestReserved: a bulk read reserves twice what its documents should have, and room for the largest one, so that many
+// are in flight; one with attachments, whose sizes are known, what they have and room for one more.
+func TestReserved(t *testing.T) {
+	w := attached(t, 100, 2000)
+	w.fill(400)
+	w.plan.Memory, w.docSize = 1<<20, 1000
+	plain, inline := 0, 0
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.FetchDocs)
+		if !is {
+			return nil
+		}
+		n := len(op.Docs)
+		switch {
+		case op.Attachments:
+			if inline++; op.Budget != 2000*n+1<<16 {
+				t.Errorf("%d reserved for %d documents with attachments", op.Budget, n)
+			}
+		default:
+			plain++
+			if known := plain > 2*w.plan.Workers; known && (op.Budget < 2000*n+1000 || op.Budget > 2050*n+1000) {
+				t.Errorf("%d reserved for %d documents", op.Budget, n)
+			}
+		}
+		return nil
+	}
+	w.begin()
+	if w.wantEnd(Completed, ""); plain < 8 || inline < 2 {
+		t.Errorf("%d reads, %d with attachments", plain, inline)
+	}
+}
+
+// TestSizesApart: the sizes of documents with attachments do not count for reads of others.
+func TestSizesApart(t *testing.T) {
+	w := attached(t, 100, 4000)
+	w.fill(300)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if p := w.run.work; len(w.fetches()) == 0 || p.docSize > 200 || p.maxDoc != 100 {
+		t.Errorf("documents of 100 bytes count as %d, and the largest one as %d", p.docSize, p.maxDoc)
+	}
+}
+
+// TestNothingKept: an answer that brings nothing to write is released like any other.
+func TestNothingKept(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	for i := range 20 {
+		w.attachments[fmt.Sprint("doc", i)] = true
+	}
+	w.begin()
+	if w.wantEnd(Completed, ""); len(w.kept) > 0 {
+		t.Errorf("%d answers are kept", len(w.kept))
+	}
+}
+
+// TestInlineRefused: that a target does not want documents tells nothing of whether it takes attachments in bulk.
+func TestInlineRefused(t *testing.T) {
+	w := attached(t, 400, 500)
+	for id := range w.inline {
+		w.refuses[id] = true
+	}
+	w.plan.BatchSize = 20
+	w.begin()
+	w.wantEnd(Completed, "")
+	if n := len(w.fetches()); n != 20 || w.count("copy") > 0 || w.run.info.DocWriteFailures != 400 {
+		t.Errorf("%d reads with attachments, %d copies, %d refused", n, w.count("copy"), w.run.info.DocWriteFailures)
+	}
+}
+
+// TestInlineFailsEach: a target that fails on each document with attachments, but on no write as a whole, gets no more
+// of them in bulk.
+func TestInlineFailsEach(t *testing.T) {
+	w := attached(t, 400, 500)
+	w.plan.BatchSize = 20
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.WriteDocs)
+		if !is {
+			return nil
+		}
+		var got peer.Written
+		for _, k := range op.Docs {
+			d := w.kept[k.Fetch][k.Index]
+			got.Refused = append(got.Refused, peer.Refusal{ID: d.ID, Rev: d.Rev, Error: "internal_server_error"})
+		}
+		return &peer.Reply{Result: got}
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if n := len(w.fetches()); n > 5 || w.count("copy") != 400 || w.run.info.DocsWritten != 400 {
+		t.Errorf("%d reads with attachments, %d copies, %d written", n, w.count("copy"), w.run.info.DocsWritten)
+	}
+}
+
+// TestTooLargeIsNoRefusal: a write that the target does not take as it is either, since it is too large, tells nothing
+// of compression.
+func TestTooLargeIsNoRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.docSize, w.maxWrite = 1000, 2
+	w.plan.Compression = spec.CompressOn
+	w.answer = func(c Call) *peer.Failure {
+		if op, is := c.Op.(peer.WriteDocs); is && op.Gzip {
+			return &peer.Failure{Kind: peer.Status, Status: 415}
+		}
+		return nil
+	}
+	w.fill(4)
+	w.begin()
+	w.wantEnd(Completed, "")
+	if n := w.run.work.packing.refusals; n > 0 || w.count("write") != 4 {
+		t.Errorf("%d refusals: %v", n, w.calls)
+	}
+}
