@@ -177,10 +177,15 @@ func (p *pipeline) write(b *batch, g *group, op peer.WriteDocs) {
 	alike := p.packing.began(op.Gzip, g.bytes)
 	c := &call{op: op, brief: op.Gzip}
 	c.then = func(reply peer.Reply) {
-		p.packing.ended(op.Gzip, g.bytes, reply.Failure == nil && !c.stumbled() && !g.parted, alike)
+		p.packing.ended(op.Gzip, g.bytes, g.smooth(c, reply), alike)
 		p.onWritten(b, g, op, reply)
 	}
 	p.issue(c)
+}
+
+// smooth reports whether the time of a bulk write was for the bytes of the group: it never failed, and had them all.
+func (g *group) smooth(c *call, reply peer.Reply) bool {
+	return reply.Failure == nil && c.failed == 0 && c.answers == 0 && !g.parted
 }
 
 func (p *pipeline) onWritten(b *batch, g *group, op peer.WriteDocs, reply peer.Reply) {

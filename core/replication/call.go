@@ -102,9 +102,6 @@ func (r *Run) answered(c *call, reply peer.Reply) {
 	c.then(reply)
 }
 
-// stumbled reports whether an attempt of a call has failed since the call last made progress.
-func (c *call) stumbled() bool { return c.failed > 0 || c.answers > 0 }
-
 // finish forgets a call.
 func (r *Run) finish(c *call) {
 	for i := range r.calls {

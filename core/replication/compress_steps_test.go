@@ -25,9 +25,9 @@ func (z *compression) writes(n int, took line) (packed int) {
 		if gzip {
 			packed++
 		}
-		alike := z.began(gzip)
+		alike := z.began(gzip, 10_000)
 		z.now = z.now.Add(took[gzip])
-		z.ended(gzip, 10_000, alike)
+		z.ended(gzip, 10_000, true, alike)
 	}
 	return packed
 }
@@ -66,13 +66,13 @@ func TestIdleTimeIsNoPace(t *testing.T) {
 func TestMixedTimesAreNoPace(t *testing.T) {
 	z := newCompression(spec.CompressAuto)
 	pass := func() { z.now = z.now.Add(10 * ms) }
-	plain := z.began(false)
+	plain := z.began(false, 10_000)
 	pass()
-	packed := z.began(true)
+	packed := z.began(true, 10_000)
 	pass()
-	z.ended(false, 10_000, plain)
+	z.ended(false, 10_000, true, plain)
 	pass()
-	z.ended(true, 10_000, packed)
+	z.ended(true, 10_000, true, packed)
 	pass()
 	if want := [2]pace{{0, 10 * ms, 0}, {10_000, 10 * ms, 0}}; z.paces != want || z.flying != [2]int{} {
 		t.Errorf("%v, want %v; %v in flight", z.paces, want, z.flying)
@@ -84,9 +84,9 @@ func TestMixedTimesAreNoPace(t *testing.T) {
 func TestFailedWriteIsNoPace(t *testing.T) {
 	z := newCompression(spec.CompressAuto)
 	z.writes(5, line{false: 10 * ms})
-	alike := z.began(false)
+	alike := z.began(false, 10_000)
 	z.now = z.now.Add(time.Minute)
-	z.ended(false, 0, alike)
+	z.ended(false, 10_000, false, alike)
 	if z.paces[0] != (pace{}) || z.flying != [2]int{} {
 		t.Errorf("%v, %v in flight", z.paces, z.flying)
 	}
@@ -148,31 +148,27 @@ func TestLineChanges(t *testing.T) {
 func TestVainTrialEnds(t *testing.T) {
 	z := newCompression(spec.CompressAuto)
 	z.writes(4, line{false: time.Second})
-	z.began(false) // one that hangs
+	z.began(false, 10_000) // one that hangs
 	for range longestTrial {
 		if !z.next(10_000) {
 			t.Fatal("not tried")
 		}
-		z.ended(true, 10_000, z.began(true))
+		z.ended(true, 10_000, true, z.began(true, 10_000))
 	}
 	if z.next(10_000) {
 		t.Error("still tried")
 	}
 }
 
-// TestMeasured: only writes that succeed at once, as a whole, show how fast a line is.
-func TestMeasured(t *testing.T) {
-	g, works := &group{bytes: 5000}, peer.Reply{Result: peer.Written{}}
-	if n := g.measured(&call{}, works); n != 5000 {
-		t.Errorf("%d bytes", n)
+// TestSmooth: only writes that succeed at once, as a whole, show how fast a line is.
+func TestSmooth(t *testing.T) {
+	whole, works := &group{}, peer.Reply{Result: peer.Written{}}
+	if !whole.smooth(&call{}, works) {
+		t.Error("a write that works tells nothing")
 	}
-	for _, n := range []int{
-		g.measured(&call{}, peer.Reply{Failure: &peer.Failure{}}), g.measured(&call{failed: 1}, works),
-		g.measured(&call{throttled: throttled{answers: 1}}, works),
-		(&group{bytes: 5000, parted: true}).measured(&call{}, works),
-	} {
-		if n != 0 {
-			t.Errorf("%d bytes of a write that tells nothing", n)
-		}
+	if whole.smooth(&call{}, peer.Reply{Failure: &peer.Failure{}}) || whole.smooth(&call{failed: 1}, works) ||
+		whole.smooth(&call{throttled: throttled{answers: 1}}, works) ||
+		(&group{parted: true}).smooth(&call{}, works) {
+		t.Error("a write that failed, or was in parts, tells how fast a line is")
 	}
 }
