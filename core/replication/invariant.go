@@ -17,7 +17,7 @@ const (
 	forward      invariant.ID = "replication.forward: committed <= writing <= through, in the order of the feed"
 	rowsAgree    invariant.ID = "replication.rows: a checkpoint covers no more rows than were passed"
 	commitsAgree invariant.ID = "replication.commits: there are calls of a checkpoint or a look exactly while one is under way"
-	writesAgree  invariant.ID = "replication.writes: flying counts no more than the WriteDocs calls, plain and compressed ones"
+	writesAgree  invariant.ID = "replication.writes: flying counts WriteDocs calls, plain and compressed, and no others"
 	looksAgree   invariant.ID = "replication.looks: answers counts those that a look at the databases waits for"
 )
 
