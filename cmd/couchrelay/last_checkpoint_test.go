@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,11 @@ func TestLastCheckpoint(t *testing.T) {
 			}
 			r.await("the documents", func() bool {
 				return request("GET", r.target.url+"copy", nil, &info) == nil && info.Count == 5
+			})
+			r.await("the answer to the write, which a run that stops does not wait for", func() bool {
+				_, job := r.call("GET", "_scheduler/jobs/"+url.PathEscape(id), "")
+				info, _ := job["info"].(map[string]any)
+				return info["docs_written"] == 5.0
 			})
 			base, _, _ := strings.Cut(id, "+")
 			log := func() (seq any) {
