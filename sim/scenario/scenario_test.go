@@ -175,7 +175,7 @@ func TestKeys(t *testing.T) {
 		"accept_jitter", "auth_plugins", "cacert_reload_interval_hours", "cluster_start_period",
 		"connect_to", "connection_close_interval", "create_replicator_db", "endpoint_allow",
 		"endpoint_deny", "ibrowse_options", "interval_sec", "max_acceptors", "max_backoff_penalty",
-		"max_document_id_length", "min_backoff_penalty", "missing_doc_retry_msec", "password",
+		"max_document_id_length", "max_run_memory", "min_backoff_penalty", "missing_doc_retry_msec", "password",
 		"request_timeout", "session_min_update_interval", "session_refresh_interval_sec",
 		"ssl_certificate_max_depth", "update_docs", "valid_endpoint_protocols_log",
 		"valid_ibrowse_options", "verify_ssl_certificates_log"}
