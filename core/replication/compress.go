@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
@@ -177,11 +178,12 @@ func (z *compression) refused() {
 }
 
 // ofEncoding reports whether a bulk write may have failed for being compressed: the target does not know that (415),
-// reads the bytes as JSON (400), wants to know their number (411), or something on the way breaks.
+// reads the bytes as JSON (400), wants to know their number (411), waits for more (408), or something on the way
+// breaks. Whatever has fewer retries for a compressed write must be among these, or the run would end too soon.
 func ofEncoding(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
-		return f.Status == 400 || f.Status == 411 || f.Status == 415 || f.Status >= 500
+		return slices.Contains([]int{400, 408, 411, 415}, f.Status) || f.Status >= 500
 	case peer.Broken, peer.TimedOut, peer.Malformed:
 		return true
 	}

@@ -95,6 +95,7 @@ func TestCompressionFollows(t *testing.T) {
 // vain is tried again later only.
 func TestCompressionRefused(t *testing.T) {
 	failures := map[string]*peer.Failure{
+		"408":       {Kind: peer.Status, Status: 408},
 		"411":       {Kind: peer.Status, Status: 411},
 		"415":       {Kind: peer.Status, Status: 415, Error: "bad_content_type"},
 		"400":       {Kind: peer.Status, Status: 400, Error: "bad_request"},

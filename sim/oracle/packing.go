@@ -69,7 +69,7 @@ func (ps *packing) ended(e ending) {
 	if !is || !op.Gzip || f == nil || e.end.Cause != replication.Crashed {
 		return
 	}
-	statuses := f.Status == 400 || f.Status == 411 || f.Status == 415 || f.Status >= 500
+	statuses := f.Status == 400 || f.Status == 408 || f.Status == 411 || f.Status == 415 || f.Status >= 500
 	if f.Kind == peer.Status && statuses || slices.Contains(broken, f.Kind) {
 		ps.Fail("S94b", "%s gives up for %q: %s", e.run, op, e.end.Trouble)
 	}
