@@ -54,14 +54,14 @@ func timed(f func()) time.Duration {
 	return time.Since(began)
 }
 
-func must(b *testing.B, err error) {
+func must(b testing.TB, err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-func benchSandbox(b *testing.B) *sandbox {
+func benchSandbox(b testing.TB) *sandbox {
 	s, err := openSandbox(0, slog.New(slog.DiscardHandler))
 	must(b, err)
 	b.Cleanup(func() { _ = s.Close() })
@@ -70,7 +70,7 @@ func benchSandbox(b *testing.B) *sandbox {
 
 // replicateOnce runs the replication that a request to _replicate would, with so many bytes of memory (0 for the
 // default). It must write so many documents.
-func replicateOnce(b *testing.B, request object, memory int, count int64) {
+func replicateOnce(b testing.TB, request object, memory int, count int64) {
 	body, err := json.Marshal(request)
 	must(b, err)
 	rep, err := spec.ParseRequest(body, spec.DefaultConfig())
@@ -83,7 +83,9 @@ func replicateOnce(b *testing.B, request object, memory int, count int64) {
 	plan := replication.NewPlan(rep,
 		replication.Terms{Server: repid.Server{UUID: terminalUUID}, Seed: randomSeed(),
 			ProgressInterval: time.Second, Memory: memory})
-	end := loop.Replicate(context.Background(), nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Minute)
+	defer cancel()
+	end := loop.Replicate(ctx, nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
 	if end.Cause != replication.Completed || end.Info.Written != count {
 		b.Fatalf("%s, %d written", end, end.Info.Written)
 	}

@@ -1,71 +1,30 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"couchrelay/adapters/couch"
-	"couchrelay/adapters/loop"
-	"couchrelay/core/repid"
-	"couchrelay/core/replication"
-	"couchrelay/core/spec"
-
-	"github.com/benbjohnson/clock"
 )
 
 // TestFewConnections replicates to a target that closes every connection but one, and from a source that allows two,
 // since the changes feed holds one: with connections as many as they allow, and with those of the default.
 func TestFewConnections(t *testing.T) {
-	for _, member := range []string{`,"http_connections":1`, ``} {
-		s, err := openSandbox(0, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		const count = 3000
-		var docs []object
-		for n := range count {
-			docs = append(docs, object{"_id": fmt.Sprintf("doc-%06d", n), "text": strings.Repeat("x", 300)})
-		}
-		for _, err := range []error{
-			request("PUT", s.url+"source", nil, nil), request("PUT", s.url+"target", nil, nil),
-			writeAll(s.url+"source", docs, true),
-		} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		from, to := allowing(t, s.url, 2)+"source", allowing(t, s.url, 1)+"target"
-		body := fmt.Sprintf(`{"source":%q,"target":%q%s}`, from, to, member)
-		rep, err := spec.ParseRequest([]byte(body), spec.DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
-		wall := clock.New()
-		client := couch.New(couch.Options{Version: version, Clock: wall})
-		pair, err := client.Pair(*rep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := replication.NewPlan(rep, replication.Terms{Server: repid.Server{UUID: terminalUUID},
-			Seed: randomSeed(), ProgressInterval: time.Second})
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		began := time.Now()
-		end := loop.Replicate(ctx, nil, wall, plan, pair, func(replication.Info) {}, &loop.Refused{})
-		cancel()
-		client.Close()
-		if end.Cause != replication.Completed || end.Info.Written != count {
-			t.Errorf("%q: %s after %s, %d written", member, end, time.Since(began), end.Info.Written)
-		}
-		t.Logf("%q: %s", member, time.Since(began))
+	const count = 3000
+	var docs []object
+	for n := range count {
+		docs = append(docs, object{"_id": fmt.Sprintf("doc-%06d", n), "text": strings.Repeat("x", 300)})
+	}
+	for _, connections := range []int{1, 20} {
+		s := benchSandbox(t)
+		must(t, request("PUT", s.url+"source", nil, nil))
+		must(t, request("PUT", s.url+"target", nil, nil))
+		must(t, writeAll(s.url+"source", docs, true))
+		replicateOnce(t, object{"source": allowing(t, s.url, 2) + "source", "target": allowing(t, s.url, 1) + "target",
+			"http_connections": connections}, 0, count)
 	}
 }
 
