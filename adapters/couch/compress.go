@@ -20,10 +20,11 @@ var compressors = sync.Pool{New: func() any {
 
 // packer compresses what it reads. So a body is compressed on its way, and no copy of it is in memory.
 type packer struct {
-	from io.Reader
-	z    *gzip.Writer // nil before the first Read, and after the last one that brings something
-	out  bytes.Buffer // compressed, and not yet read
-	err  error        // by which from ended; io.EOF at its end
+	from  io.Reader
+	z     *gzip.Writer   // nil before the first Read, and once from has ended
+	piece [32 << 10]byte // read last
+	out   bytes.Buffer   // compressed, and not yet read
+	err   error          // by which from ended; io.EOF at its end
 }
 
 // gzipBody has a request send its body compressed. The size is then not known beforehand.
@@ -39,10 +40,9 @@ func (p *packer) Read(to []byte) (int, error) {
 		p.z = compressors.Get().(*gzip.Writer)
 		p.z.Reset(&p.out)
 	}
-	piece := make([]byte, 32<<10)
 	for p.out.Len() == 0 && p.err == nil {
-		n, err := p.from.Read(piece)
-		_, _ = p.z.Write(piece[:n]) // a Buffer takes everything
+		n, err := p.from.Read(p.piece[:])
+		_, _ = p.z.Write(p.piece[:n]) // a Buffer takes everything
 		if p.err = err; err == io.EOF {
 			_ = p.z.Close()
 			compressors.Put(p.z)
