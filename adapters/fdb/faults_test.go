@@ -21,14 +21,26 @@ import (
 	"github.com/benbjohnson/clock"
 )
 
+// openCluster opens a cluster of its own and waits for the monitor's first probe: its operations would meet a
+// test's faults, and what it learns of versions would make a stale transaction less stale.
 func openCluster(t *testing.T, o fdb.Options) (*fdbctest.Cluster, *fdb.Database) {
 	t.Helper()
 	c, path := fdbtest.NewCluster(t)
+	probed := make(chan struct{})
+	last := sync.OnceFunc(func() { close(probed) })
+	c.Decide(func(op fakefdb.Op) fakefdb.Outcome {
+		if op.Kind == fakefdb.Read {
+			last()
+		}
+		return fakefdb.Outcome{}
+	})
 	db, err := fdb.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
+	<-probed
+	c.Decide(nil)
 	return c, db
 }
 
@@ -149,16 +161,9 @@ func TestEveryCodeComesThrough(t *testing.T) {
 		{fakefdb.Commit, fakefdb.TimedOutNever, false}, {fakefdb.Commit, fakefdb.ClusterNever, false},
 	} {
 		cluster, db := openCluster(t, fdb.Options{Probe: time.Hour})
-		fault := once(c.kind, fakefdb.Outcome{Fault: c.fault})
-		ours := kv.Options{Tag: "ours"} // the monitor's first probe may still be under way
-		cluster.Decide(func(op fakefdb.Op) fakefdb.Outcome {
-			if op.Options.Tag != ours.Tag {
-				return fakefdb.Outcome{}
-			}
-			return fault(op)
-		})
+		cluster.Decide(once(c.kind, fakefdb.Outcome{Fault: c.fault}))
 		attempts := 0
-		_, err := kv.RunWith(bg, db, ours, func(tx kv.Tx) (any, error) {
+		_, err := kv.Run(bg, db, func(tx kv.Tx) (any, error) {
 			attempts++
 			_, err := tx.Get([]byte("a"))
 			tx.Set([]byte("b"), nil)
@@ -291,7 +296,7 @@ func TestStaleReads(t *testing.T) {
 
 // TestStaleWrites: a stale transaction that conflicts sees in its next attempt what it conflicted with.
 func TestStaleWrites(t *testing.T) {
-	c, db := openCluster(t, fdb.Options{Probe: time.Hour})
+	c, db := openCluster(t, fdb.Options{Probe: time.Hour, Clock: clock.NewMock()})
 	if _, err := kv.Run(bg, db, kv.Tx.ReadVersion); err != nil {
 		t.Fatal(err)
 	}
