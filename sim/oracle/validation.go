@@ -17,7 +17,8 @@ func (f forbiddenTags) note(w world.FunctionAsked) {
 // validation are the invariants of validation functions in replicator databases.
 type validation struct {
 	*chronicle
-	was map[string][]byte // design documents before the present event, by database
+	was   map[string][]byte // design documents before the present event, by database
+	stale bool              // a commit landed since was was read
 }
 
 var validationSubject = subject{
@@ -26,10 +27,11 @@ var validationSubject = subject{
 		{"S93b", "A job that ends while a function keeps its document from changing tells its state all the same."},
 	},
 	begin: func(c *chronicle) {
-		v := &validation{c, map[string][]byte{}}
+		v := &validation{chronicle: c, was: map[string][]byte{}, stale: true}
 		c.on.jobChanged.add(v.checkStored)
 		c.on.jobChanged.add(v.checkEnded)
 		c.on.stepped.add(func(world.Stepped) { v.look() })
+		c.on.landed.add(func(landing) { v.stale = true })
 	},
 }
 
@@ -47,9 +49,10 @@ func (v *validation) design(t *world.Tenant) []byte {
 // look notes the functions before the commits of an event are told. Those of the event itself have landed, so a
 // function counts from the event after its commit on.
 func (v *validation) look() {
-	if len(v.forbidden) == 0 || len(v.landings) > 0 {
+	if !v.stale || len(v.forbidden) == 0 || len(v.landings) > 0 {
 		return
 	}
+	v.stale = false
 	for _, t := range v.w.Tenants() {
 		v.was[t.Name()] = v.design(t)
 	}
