@@ -33,7 +33,7 @@ var explanationSubject = subject{
 	},
 	begin: func(c *chronicle) {
 		x := &explanations{chronicle: c}
-		c.on.ticked.add(func(world.Ticked) { x.askSome() })
+		c.on.ticked.add(func(world.Ticked) { x.askNext() })
 		c.on.jobMoved.add(x.moved)
 		c.on.atRest.add(func(struct{}) {
 			for _, id := range slices.Sorted(maps.Keys(x.shadows)) {
@@ -43,15 +43,14 @@ var explanationSubject = subject{
 	},
 }
 
-// someJobs is how many jobs users ask about at once, and how often they ask about one that has moved.
-const someJobs = 4
+// askedOnce is how often users ask about a job that has moved: one time in so many.
+const askedOnce = 4
 
-// askSome asks about some jobs, others than the last time.
-func (x *explanations) askSome() {
-	ids := slices.Sorted(maps.Keys(x.shadows))
-	after, _ := slices.BinarySearch(ids, x.last+"\x00")
-	for n := range min(someJobs, len(ids)) {
-		x.last = ids[(after+n)%len(ids)]
+// askNext asks about the job behind the one of the last time. To explain reads much.
+func (x *explanations) askNext() {
+	if ids := slices.Sorted(maps.Keys(x.shadows)); len(ids) > 0 {
+		next, _ := slices.BinarySearch(ids, x.last+"\x00")
+		x.last = ids[next%len(ids)]
 		x.ask(x.last)
 	}
 }
@@ -62,7 +61,7 @@ func (x *explanations) moved(j jobChange) {
 	if j.before.header.State == j.after.header.State {
 		return
 	}
-	if x.times++; x.times%someJobs == 0 {
+	if x.times++; x.times%askedOnce == 0 {
 		if e := x.read(j.id); e != nil {
 			x.checkState(j.after, e)
 			x.checkOwn(j.after, e)

@@ -65,6 +65,9 @@ type outlook struct {
 	asked   asking       // what it knew when it asked that
 	left    string       // the job that it left to others; empty for none
 	since   instant.Time // when it left that job first, by its steady clock
+
+	divided fleet     // whose parts were computed last
+	mine    jobs.Part // of the node in that fleet
 }
 
 // sighting is a heartbeat of another worker, and when a node saw it first, by that node's steady clock.
@@ -101,6 +104,14 @@ func (k *outlook) fleet() (f fleet) {
 	}
 	f.nodes = slices.Insert(f.nodes, f.me, room{k.worker, k.own.MaxJobs, k.own.Running})
 	return f
+}
+
+// part is the node's part of a fleet. It is asked for at every step, and rarely changes.
+func (k *outlook) part(f fleet) jobs.Part {
+	if f.me != k.divided.me || !slices.Equal(f.nodes, k.divided.nodes) {
+		k.divided, k.mine = f, f.own()
+	}
+	return k.mine
 }
 
 // othersFree reports whether another node has free slots.
@@ -283,7 +294,7 @@ func (p *process) asksForJobs() bool {
 func (o *parts) checkAwaits(p *process) {
 	k := &p.outlook
 	f := k.fleet()
-	own := f.own()
+	own := k.part(f)
 	covered := k.awaited == 0 || own&^k.awaited == 0
 	if p.takes() && !p.asksForJobs() && k.waits && k.sure && !covered {
 		o.Fail("L9a", "%s waits to be told of jobs in %x, has looked at the others, and its part is %x",
