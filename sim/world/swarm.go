@@ -17,7 +17,7 @@ type Profile struct {
 	Nodes, Jobs      int
 	Servers, Tenants int
 	Docs             int           // half of the most in a database
-	Duration         time.Duration // of each world
+	Duration         time.Duration // of one world in four; the others last a quarter of it
 	// Pace multiplies intervals and timeouts.
 	Pace time.Duration
 }
@@ -44,6 +44,9 @@ func FindProfile(name string) (Profile, error) {
 // of the families in each (Groce et al., Swarm Testing, 2012), so that faults cannot hide each other and
 // calm seeds exist.
 func Swarm(seed uint64, p Profile) Config {
+	if length := prng.Fork(seed, "length"); length.Intn(4) > 0 {
+		p.Duration /= 4 // what users do is as much, and most bugs show soon
+	}
 	r := prng.Fork(seed, "swarm")
 	between := func(least, most int) int { return least + r.Intn(most-least+1) }
 	c := Default()
