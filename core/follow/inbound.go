@@ -27,12 +27,13 @@ type inward struct {
 	wait   bool     // the feed has been read to its end: long polls from now on
 	told   bool     // and the job says so
 
-	rows    []peer.Change // read, whose documents are not
-	docs    []Incoming    // read, and not applied
-	through peer.Seq      // since, once all of these are applied
-	last    Change        // newest one that was announced or read, also behind through: the database must know it
-	behind  int64         // how many changes follow on it, -1 if the server did not tell
-	end     bool          // there is nothing behind them
+	rows    []peer.Change  // read, whose documents are not
+	doubted []peer.DocRead // of these rows, the first newer than its row: taken once the database knows the last change
+	docs    []Incoming     // read, and not applied
+	through peer.Seq       // since, once all of these are applied
+	last    Change         // newest one that was announced or read, also behind through: the database must know it
+	behind  int64          // how many changes follow on it, -1 if the server did not tell
+	end     bool           // there is nothing behind them
 
 	compared string // up to where the mirror was compared
 	stale    int    // how often the first row's revision was not to be had
@@ -104,6 +105,8 @@ func (in *inward) advance() {
 			q.Since, q.AtEnd = in.docs[len(in.docs)-1].Seq, false
 		}
 		in.ask(q)
+	case len(in.doubted) > 0:
+		in.proveFeed()
 	case len(in.rows) > 0:
 		ids := make([]string, len(in.rows))
 		for i, row := range in.rows {
@@ -160,8 +163,20 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.fetched(reply.Result.(peer.DocsRead))
+		in.fetched(reply.Result.(peer.DocsRead).Docs, false)
 	}
+}
+
+// proveFeed asks whether the database still knows the newest change of the feed, which the job notes before: the answer
+// may end this run.
+func (in *inward) proveFeed() {
+	if in.run.job.Last == in.last {
+		in.call = in.run.call(peer.FindRev{ID: in.last.ID, Rev: in.last.Rev})
+		return
+	}
+	q := in.apply()
+	q.Since, q.AtEnd = in.since, false
+	in.ask(q)
 }
 
 // checkGoal begins anew if the database was put back while its feed was read, of which a part is applied.
@@ -174,7 +189,7 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.end, in.wait, in.told = nil, nil, false, false, false
+	in.rows, in.docs, in.doubted, in.end, in.wait, in.told = nil, nil, nil, false, false, false
 	in.ask(q)
 }
 
@@ -182,6 +197,10 @@ func (in *inward) open(q Opened) {
 func (in *inward) proved(found bool) {
 	if found {
 		in.proof.due, in.proof.missed = false, 0
+		if doubted := in.doubted; len(doubted) > 0 {
+			in.doubted = nil
+			in.fetched(doubted, true)
+		}
 	} else if in.proof.missed++; in.proof.missed < maxMissed {
 		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
 	} else {
@@ -260,20 +279,25 @@ func cut(f *peer.Failure) bool {
 }
 
 // fetched takes documents, up to one that is older than its row: a node of a cluster that lags behind has answered, or
-// a newer row will come. The feed, read again from there, tells.
-func (in *inward) fetched(got peer.DocsRead) {
-	if len(got.Docs) == 0 {
+// a newer row will come. The feed, read again from there, tells. One that is newer was edited meanwhile, or the database
+// was put back to a backup that has more edits of it: until the newest change of the feed was found behind the read
+// (sure), nothing that was read counts from there on.
+func (in *inward) fetched(got []peer.DocRead, sure bool) {
+	if len(got) == 0 {
 		in.run.end("malformed_response", "the server answered none of the documents that its changes have")
 		return
 	}
-	for i, d := range got.Docs {
+	for i, d := range got {
 		row := in.rows[i]
 		if d.Rev != row.Revs[0] && !newer(d.Rev, row.Revs[0]) {
 			// Reached: a document is older than its row in the feed
 			in.retreat(i)
 			return
 		}
-		in.stale = 0
+		if in.stale = 0; d.Rev != row.Revs[0] && !sure {
+			in.doubted, in.rows = got[i:], in.rows[i:]
+			return
+		}
 		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
 		if d.Rev != row.Revs[0] {
 			if slices.ContainsFunc(in.docs, func(before Incoming) bool { return before.Announced != "" }) {
@@ -288,7 +312,7 @@ func (in *inward) fetched(got peer.DocsRead) {
 		}
 		in.docs = append(in.docs, inc)
 	}
-	in.rows = in.rows[len(got.Docs):]
+	in.rows = in.rows[len(got):]
 }
 
 // retreat has the feed read again from the row before the i-th. The newest change that the feed has announced is stored

@@ -3,15 +3,18 @@
 // first alternative. So a scenario and the answers that were not benign determine a run, and leaving some of
 // those answers out gives a simpler run of the same kind, which is how failures are shrunk.
 //
-// Answers come from a seed, from a script of recorded choices, or from both. Every site draws from a stream
+// Answers come from a seed, from a script of recorded choices, from both, or from the bytes of a fuzzer. Every site draws from a stream
 // of its own, so that more questions at one site change no answer at another.
 package decide
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
+	"couchrelay/core/kv/mix"
 	"couchrelay/core/prng"
 )
 
@@ -39,6 +42,7 @@ func (c Choice) Happens() bool {
 type Decider struct {
 	seed   *Seed                     // nil when no seed answers
 	script map[string]map[int]string // answers by site and index, preferred to those of the seed; nil without a script
+	guide  map[place]byte            // which alternatives a fuzzer wants; nil without one
 	mask   map[string]map[int]bool   // questions, by site and index, whose answer is benign in any case
 	sites  map[string]*Site
 	record bool
@@ -60,6 +64,33 @@ func Told(seed Seed, choices []Choice) *Decider {
 	d := Script(choices)
 	d.seed = &seed
 	return d
+}
+
+// place is a question as a fuzzer names it: bits of the hash of a site's name, and the number of the question.
+type place struct {
+	site  byte
+	index uint16
+}
+
+// Guided returns a decider for a fuzzer. Groups of four bytes answer Pick and Chance: the site, the number of the
+// question there in two bytes, and the alternative. Nothing else happens, and the seed draws the other answers, as
+// with Told. So any bytes mean something, and a change of one group leaves the others as they were.
+func Guided(seed Seed, data []byte) *Decider {
+	d := New(seed)
+	d.guide = map[place]byte{}
+	for ; len(data) >= 4; data = data[4:] {
+		d.guide[place{data[0], binary.BigEndian.Uint16(data[1:])}] = data[3]
+	}
+	return d
+}
+
+// guided is the alternative that a fuzzer wants at the last question; empty for none.
+func (s *Site) guided(t *Table) string {
+	which, wanted := s.d.guide[place{byte(mix.String(s.name)), uint16(s.asked - 1)}]
+	if !wanted || len(t.names) == 0 || s.asked > math.MaxUint16 {
+		return ""
+	}
+	return t.names[int(which)%len(t.names)]
 }
 
 func index[T any](choices []Choice, value func(Choice) T) map[string]map[int]T {
@@ -209,11 +240,14 @@ func (t *Table) Add(name string, rate int) {
 
 // Pick chooses an alternative, or "" for none. With a script it gives any recorded name, in the table or not.
 func (s *Site) Pick(t *Table) string {
-	if len(t.names) == 0 && s.d.script == nil {
+	if len(t.names) == 0 && s.d.script == nil && s.d.guide == nil {
 		return ""
 	}
 	v, words := s.ask(Scale)
-	if words == "" && v > 0 && s.d.script == nil {
+	switch {
+	case s.d.guide != nil:
+		words = s.guided(t)
+	case words == "" && v > 0 && s.d.script == nil:
 		v = Scale - v // so that small draws are benign
 		for i, upTo := range t.upTo {
 			if v <= upTo {

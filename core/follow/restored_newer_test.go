@@ -1,0 +1,46 @@
+package follow_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/jobstore"
+	"couchrelay/core/peer"
+)
+
+// TestRestoredToNewer: a followed database is put back after its changes were read, and before their documents are, to
+// a backup in which one of them has more edits than its change. That edit is known from then on, so it must not be taken
+// for the newest change: the one that is lost would not be missed.
+func TestRestoredToNewer(t *testing.T) {
+	w := newWorld(t)
+	empty := w.couch.backup()
+	for range 20 { // more changes than the database has when it is put back
+		w.write("d", other)
+	}
+	backup := w.couch.backup()
+	w.restore(empty)
+	w.write("e", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	put := false
+	w.fault = func(op peer.Op) fault {
+		if read, is := op.(peer.ReadDocs); is && slices.Contains(read.IDs, "d") && !put {
+			put = true
+			w.restore(backup)
+		}
+		return ""
+	}
+	w.write("d", one)
+	w.write("e", other)
+	w.settle(time.Minute)
+	k.cut()
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+	if job, _ := w.job("e"); !put || job != "" {
+		t.Errorf("put back %v, and document e, which the backup does not have, has job %q", put, job)
+	}
+	if got := w.target("d"); got != "http://b/y/" {
+		t.Errorf("the job of d writes to %s", got)
+	}
+}
