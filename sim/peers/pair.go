@@ -157,7 +157,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 	case peer.CopyDoc:
 		reply := p.copyDoc(ctx, op)
 		copied, _ := reply.Result.(peer.Copied)
-		p.Told.copied(op.ID, copied)
+		p.Told.copied(op, copied)
 		return reply
 	case peer.ReadDocs:
 		return p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply {

@@ -60,11 +60,16 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 	}
 }
 
-// copied counts the results of a copy of one document.
-func (t *Tally) copied(id string, c peer.Copied) {
+// copied counts the results of a copy of one document. It may bring a later revision than the one that it was asked for.
+func (t *Tally) copied(op peer.CopyDoc, c peer.Copied) {
 	t.Bytes += c.Bytes
+	id := op.ID
 	for _, r := range c.Revs {
-		if rev := (Revision{id, r.Rev}); t.unheard[rev].size > 0 && !r.Missing {
+		rev := Revision{id, r.Rev}
+		if len(op.Revs) == 1 {
+			rev.Rev = op.Revs[0]
+		}
+		if t.unheard[rev].size > 0 && !r.Missing {
 			t.Failed++
 			t.Bytes += int64(t.unheard[rev].size)
 			t.givenUp[rev] = t.unheard[rev]

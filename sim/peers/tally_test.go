@@ -17,25 +17,28 @@ func TestGivenUp(t *testing.T) {
 	}
 	doc := &docs.Document{ID: "a", Rev: rev, Body: []byte(`{}`)}
 	lost := &peer.Failure{Kind: peer.Status, Status: 500}
+	copies := peer.CopyDoc{ID: "a", Revs: []string{rev.String()}}
+	later := peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-0000000000000000000000000000000b"}}}
 	copied := peer.Copied{Revs: []peer.CopiedRev{{Rev: rev.String()}}}
 	for name, c := range map[string]struct {
 		story func(*Tally)
 		want  int64
 	}{
-		"copied alone": {func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied) }, 1},
-		"repeated":     {func(t *Tally) { t.sent(1, doc, lost); t.sent(1, doc, nil) }, 0},
+		"copied alone":                     {func(t *Tally) { t.sent(1, doc, lost); t.copied(copies, copied) }, 1},
+		"copied alone in a later revision": {func(t *Tally) { t.sent(1, doc, lost); t.copied(copies, later) }, 1},
+		"repeated":                         {func(t *Tally) { t.sent(1, doc, lost); t.sent(1, doc, nil) }, 0},
 		"copied by another batch": {
-			func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied); t.sent(1, doc, nil) }, 0,
+			func(t *Tally) { t.sent(1, doc, lost); t.copied(copies, copied); t.sent(1, doc, nil) }, 0,
 		},
 		"copied by another batch, twice": {func(t *Tally) {
 			for range 2 {
 				t.sent(1, doc, lost)
-				t.copied("a", copied)
+				t.copied(copies, copied)
 			}
 			t.sent(1, doc, nil)
 		}, 0},
 		"copied alone, and read again later": {
-			func(t *Tally) { t.sent(1, doc, lost); t.copied("a", copied); t.sent(2, doc, nil) }, 1,
+			func(t *Tally) { t.sent(1, doc, lost); t.copied(copies, copied); t.sent(2, doc, nil) }, 1,
 		},
 	} {
 		var tally Tally
