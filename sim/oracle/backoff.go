@@ -55,13 +55,14 @@ func (b *backoffs) check(j jobChange) {
 	ran := is.LastUpdated.Sub(was.LastStart)
 	healthy := ran > b.w.Config().Backoff.Health
 	_, recorded := j.Request.(node.Record)
+	_, completed := j.Request.(node.Complete) // also of a job that begins anew then, as a user asked meanwhile
 	switch {
 	case is.State == jobstore.Crashing && was.State == jobstore.Running:
 		b.checkCrash(j, ran)
 	case recorded && healthy && is.ErrorCount > 0:
 		b.Fail("S8b", "job %s has run for %s, and is still said to have crashed %d times",
 			j.id, ran, is.ErrorCount)
-	case is.ErrorCount < was.ErrorCount && is.State != jobstore.Completed && !healthy:
+	case is.ErrorCount < was.ErrorCount && !completed && !healthy:
 		b.Fail("S8b", "job %s: %d crashes were forgotten by %v",
 			j.id, was.ErrorCount-is.ErrorCount, j.Request)
 	case b.leavesEarly(j):

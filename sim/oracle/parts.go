@@ -48,6 +48,7 @@ type asking struct {
 	fleet fleet
 	sure  bool
 	left  string // the job that the node had left to others for two seconds; empty for none
+	at    instant.Time
 }
 
 // outlook is what a node knows of the nodes that take jobs.
@@ -178,6 +179,18 @@ func (f fleet) anyFree() bool {
 // own is the part of the node itself.
 func (f fleet) own() jobs.Part { return f.parts()[f.me] }
 
+// rejoins reports whether a node finds in a step that its lease is lost.
+func (s nodeStep) rejoins() bool {
+	return slices.ContainsFunc(s.effects, func(e node.Effect) bool {
+		ask, is := e.(node.Ask)
+		if !is {
+			return false
+		}
+		_, joins := ask.Request.(node.Join)
+		return joins
+	})
+}
+
 // stepped follows what a node knows.
 func (o *parts) stepped(s nodeStep) {
 	p, k := s.p, &s.p.outlook
@@ -190,7 +203,7 @@ func (o *parts) stepped(s nodeStep) {
 	case node.Leases:
 		k.look(p, got.List, !o.w.Config().Exclusive())
 	case node.Accepted:
-		if done.ID == k.accept { // and not an accept of a lease that was lost since
+		if done.ID == k.accept && !s.rejoins() { // and not an accept of a lease that was lost since
 			o.checkLeaves(p, got.Left)
 			k.leaves(got.Left, p.Steady())
 		}
@@ -225,7 +238,7 @@ func (o *parts) notes(p *process, ask node.Ask) {
 	case node.Accept:
 		k.accept = ask.ID
 		if o.asked[q.Worker].Demand != q.Demand {
-			known := asking{Demand: q.Demand, fleet: k.fleet(), sure: k.sure}
+			known := asking{Demand: q.Demand, fleet: k.fleet(), sure: k.sure, at: o.w.Now()}
 			if p.Steady().Sub(k.since) >= patience {
 				known.left = k.left
 			}
@@ -342,7 +355,7 @@ func (o *parts) landed(l landing) {
 	}
 	if beside != "" {
 		o.checkLeft(l, known, beside)
-		o.checkOwnFirst(l, own, q, beside)
+		o.checkOwnFirst(l, known, q, beside)
 	}
 }
 
@@ -364,12 +377,12 @@ func (o *parts) isDropped(s *shadow) bool {
 }
 
 // checkOwnFirst is S32b, as far as all jobs that wait are among the first.
-func (o *parts) checkOwnFirst(l landing, own jobs.Part, q node.Accept, beside string) {
+func (o *parts) checkOwnFirst(l landing, known asking, q node.Accept, beside string) {
 	if len(o.ready) > q.Demand.Window {
 		return
 	}
-	read := o.w.Now().Add(-readAge)
-	for id, since := range o.ready { // in any order: one is enough
+	own, read := known.fleet.own(), known.at.Add(-readAge) // the transaction may have read at once
+	for id, since := range o.ready {                       // in any order: one is enough
 		if since < read && own.Has(id) && !slices.Contains(l.jobs, id) && !o.isDropped(o.shadows[id]) {
 			o.Fail("S32b", "job %s is taken by %v beside its part %x, and %s in it waits since %s",
 				beside, q, own, id, since)

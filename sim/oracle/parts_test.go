@@ -119,6 +119,14 @@ func TestParts(t *testing.T) {
 			waits(r, otherJob)
 			takes(r, asks(r), otherJob)
 		}, "S32b"},
+		{"another's before its own, of which it cannot know", func(r *rig) {
+			r.fleetTells(10, 10)
+			waits(r, ownJob)
+			waits(r, otherJob)
+			q := asks(r)
+			r.pass(readAge + time.Second)
+			takes(r, q, otherJob)
+		}, ""},
 		{"leaves a job to a full node", func(r *rig) {
 			r.fleetTells(0, 10)
 			asks(r)
