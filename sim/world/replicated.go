@@ -97,6 +97,11 @@ func bringIn(u *users, a *arrival, site *decide.Site) {
 		return
 	}
 	j.busy = true
+	looking{u}.follow(j.JobID(), j)
+	if !a.arrived {
+		begun := &Write{JobID: j.JobID(), Token: a.token, At: u.w.Engine.Now(), Sent: a.raw, Brought: true}
+		u.w.emit(WriteBegins{begun})
+	}
 	u.w.Engine.Go(p.Process, "api", func() {
 		defer func() { j.busy = false }()
 		doubted := j.unknown

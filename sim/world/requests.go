@@ -36,7 +36,16 @@ func (u *users) request(site *decide.Site) {
 	}
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
-		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) { return u.w.store.Replicate(tx, rep, Requester, now) })
+		begun := false
+		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
+			id, err := u.w.store.Replicate(tx, rep, Requester, now)
+			if err == nil && !begun {
+				begun = true
+				u.w.emit(RequestBegins{id, rep, now})
+				looking{u}.follow(id, nil)
+			}
+			return id, err
+		})
 		if err == nil {
 			u.requests = append(u.requests, id)
 			u.w.emit(RequestAnswered{id, rep})
@@ -62,6 +71,8 @@ func (u *users) cancelRequest(site *decide.Site) {
 func (u *users) cancel(p *Node, id string) {
 	u.w.Engine.Go(p.Process, "api", func() {
 		ctx, now := u.w.Engine.NewContext(p.Process, RequestLimit), u.w.Engine.Now()
+		u.w.emit(CancelBegins{id, now})
+		looking{u}.follow(id, nil)
 		if kv.Do(ctx, u.w.db, func(tx kv.Tx) error { return u.w.store.Cancel(tx, id) }) == nil {
 			u.w.Engine.After(0, nil, "canceled", func() { u.w.emit(RequestCanceled{id, now}) })
 		}

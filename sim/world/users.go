@@ -25,9 +25,6 @@ type users struct {
 	touch   *decide.Site // whether a document is written as it was read
 	query   *decide.Site // what a filter function is told
 	refuses *decide.Site // what targets refuse, and what becomes of it
-	slips   *decide.Site // what documents have that they should not
-	weights *decide.Site // of jobs
-	tags    *decide.Site // of replication documents
 	acts    *decide.Site // which action comes next; apart, since it is not asked when there are none
 	table   *decide.Table
 	faults  []chance
@@ -42,6 +39,15 @@ type users struct {
 	// releasing is while pauses and holds are ended after the healing.
 	releasing bool
 	corrected bool // no database that is made from now on refuses documents
+	aside
+}
+
+// aside are the questions about jobs that came later, each at a site of its own.
+type aside struct {
+	slips   *decide.Site // what documents have that they should not
+	weights *decide.Site // of jobs
+	tags    *decide.Site // of replication documents
+	looks   *decide.Site // who looks at what became of jobs, when and where
 }
 
 // Tenant is a replicator database, as the world knows it.
@@ -68,6 +74,7 @@ func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
+	u.looks = w.Decider.Site("looks")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -99,6 +106,7 @@ func (u *users) begin() {
 		for range u.w.Config.Jobs {
 			u.w.storeWorld.undisturbed = true
 			j := u.newJob(u.newBody(u.site), u.site)
+			looking{u}.follow(j.JobID(), j)
 			j.unknown = u.put(context.Background(), j, j.body) != nil
 		}
 		u.w.storeWorld.undisturbed = false
@@ -230,6 +238,7 @@ func (u *users) write(j *JobDoc, site *decide.Site, remove bool) {
 	if remove {
 		body = nil
 	}
+	looking{u}.follow(j.JobID(), j)
 	u.w.Engine.Go(p.Process, "api", func() {
 		// A frontend that dies in the middle leaves its user in doubt.
 		defer func() { j.busy = false }()
@@ -279,6 +288,8 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	if body != nil && !u.w.storeWorld.undisturbed {
 		tag(u, wanted)
 	}
+	begun := &Write{JobID: j.JobID(), Token: token, At: now}
+	u.w.emit(WriteBegins{begun})
 	var seen *docs.Document // what the user saw before writing
 	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
@@ -291,7 +302,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 			} else if err != nil {
 				return err
 			}
-			if keeps {
+			if begun.Seen = tokenOf(seen); keeps {
 				keep(wanted, seen)
 			}
 		}
@@ -299,6 +310,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 		if err != nil {
 			panic(err)
 		}
+		begun.Sent = raw
 		doc, err := docs.ParseDocument(raw, docs.ReplicationMembers...)
 		if err != nil {
 			return err
@@ -350,6 +362,15 @@ func keep(wanted map[string]any, seen *docs.Document) {
 	}
 }
 
+// tokenOf is the token of the write that made a revision; 0 if a user's order did.
+func tokenOf(d *docs.Document) uint64 {
+	var body struct {
+		N uint64 `json:"n"`
+	}
+	_ = json.Unmarshal(d.Body, &body) // there is no body where there was no document
+	return body.N
+}
+
 // isRefusal reports whether an error is an answer to the user, and not a failure of the store.
 func isRefusal(err error) bool {
 	_, is := errors.AsType[*docs.Error](err)
@@ -384,6 +405,7 @@ func (u *users) recreate(t *Tenant, site *decide.Site) {
 	t.busy = true
 	old, again := t.instance, site.Int(2) == 1
 	u.w.Engine.Go(nil, "drop tenant", func() { // an operator who tries until it is done
+		u.w.emit(DropBegins{old})
 		u.untilDone(func(tx kv.Tx) error {
 			u.w.store.Drop(tx, old)
 			return u.w.store.Docs.Delete(tx, t.name, old)
