@@ -79,6 +79,17 @@ type hearsUsers struct {
 	holdMade        topic[world.HoldMade]
 	holdLifted      topic[world.HoldLifted]
 	hearsWaiters
+	hearsLooks
+}
+
+// hearsLooks has the topics of what users ask for before they are told, and of what they look at.
+type hearsLooks struct {
+	writeBegins     topic[world.WriteBegins]
+	dropBegins      topic[world.DropBegins]
+	databaseDropped topic[world.DatabaseDropped]
+	requestBegins   topic[world.RequestBegins]
+	cancelBegins    topic[world.CancelBegins]
+	looked          topic[world.Looked]
 }
 
 // hearsReplicated has the topics of documents that are replicated into the service.
@@ -264,6 +275,7 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.on.writeRefused.tell(f)
 	case world.DatabaseDropped:
 		c.dropDatabase(f.Tenant)
+		c.on.databaseDropped.tell(f)
 	case world.RequestAnswered:
 		c.on.requestAnswered.tell(f)
 	case world.RequestAccepted:
@@ -294,5 +306,22 @@ func (c *chronicle) seeUser(f world.Fact) {
 		c.sharing.changing, c.sharing.asked = true, c.w.Now()
 	case world.SharingInForce:
 		c.sharing.change(f.Sharing, c.w.Now())
+	default:
+		c.seeLook(f)
+	}
+}
+
+func (c *chronicle) seeLook(f world.Fact) {
+	switch f := f.(type) {
+	case world.WriteBegins:
+		c.on.writeBegins.tell(f)
+	case world.DropBegins:
+		c.on.dropBegins.tell(f)
+	case world.RequestBegins:
+		c.on.requestBegins.tell(f)
+	case world.CancelBegins:
+		c.on.cancelBegins.tell(f)
+	case world.Looked:
+		c.on.looked.tell(f)
 	}
 }
