@@ -110,6 +110,7 @@ type attempts struct {
 	fruitless map[string]fruitless
 	verdicts  verdicts
 	packed    packed
+	spent     spending
 	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
 }
 
