@@ -33,7 +33,8 @@ type spending struct {
 // moved is what the answers to a run demand of it.
 type moved struct {
 	short   int // answers of the feed that had some rows, but fewer than the run asked for
-	full    int // rows of all other answers of the feed
+	full    int // rows of all other answers of the feed that had some
+	moves   int // answers after which the source is at another sequence
 	rows    int
 	lists   int // of documents to compare, each as long as it may be
 	lacking int // documents of which the target lacks revisions
@@ -112,7 +113,10 @@ func (s *spending) replied(a reply, memory int) {
 	s.trouble = s.trouble || a.Failure != nil
 	switch got := a.Result.(type) {
 	case peer.Changes:
-		s.read(len(got.Rows), a.op.(peer.ReadChanges).Limit, a.Replication().WorkerBatchSize)
+		op := a.op.(peer.ReadChanges)
+		if s.read(len(got.Rows), op.Limit, a.Replication().WorkerBatchSize); got.LastSeq != op.Since {
+			s.moves++
+		}
 	case peer.Diff:
 		s.lacking += len(got.Docs)
 	case peer.Fetched:
@@ -166,6 +170,9 @@ const (
 	notWithin   = time.Minute
 	triedAfter  = 10 * time.Second
 	tries       = 3
+	// quickReads is how often a source that does not wait for changes is asked in ten seconds after it had some: each
+	// pause is twice as long as the one before, from a quarter of a second on.
+	quickReads = 6
 )
 
 // demanded is how many requests of each kind a run of this length needs that does nothing in vain: it reads as many
@@ -186,6 +193,9 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	n[logReads] = len(r.spent.logs) + 2*looks
 	n[filterReads] = intervals + looks
 	n[feedReads] = m.short + m.full/batch + 1 + int(took/idlePause)
+	if source := r.begin.source; source != nil && source.Server.NoLongPoll {
+		n[feedReads] += quickReads * (1 + m.moves)
+	}
 	n[comparisons] = m.lists
 	n[bulkReadings] = m.lists + m.heavy + m.bytes/heavy + m.alone
 	n[bulkWrites] = m.bulks

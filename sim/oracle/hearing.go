@@ -57,12 +57,19 @@ type hearing struct {
 
 	hearsUsers
 
+	hearsRest
+	// placing is a job that is about to be made, while nothing else happens.
+	placing topic[placing]
+}
+
+// hearsRest has the topics of the end of a trial.
+type hearsRest struct {
 	// unsettled asks for the work that a world that comes to rest has left; nil when there is none.
 	unsettled []func() *Violation
 	// atRest is told once, when nothing moves any more.
 	atRest topic[struct{}]
-	// placing is a job that is about to be made, while nothing else happens.
-	placing topic[placing]
+	// emptied is told once, some time after all jobs were removed.
+	emptied topic[struct{}]
 }
 
 // hearsUsers has the topics of what users do and are told.

@@ -92,7 +92,7 @@ var subjects = []*subject{
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
 	&reportSubject, &quietSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
-	&storySubject, &costSubject,
+	&storySubject, &costSubject, &emptyingSubject,
 }
 
 // Invariants are all promises, in the order of their ids.

@@ -146,3 +146,15 @@ func (t *Trial) waitForNumbers() {
 	t.pass(2*t.Config.Settings.ProgressInterval + oracle.Soon)
 	t.CheckTold(done)
 }
+
+// empty removes all jobs, and looks for what is left of them.
+func (t *Trial) empty() {
+	removed, err := world.RemoveAll(t.World)
+	t.CheckRemoved(err)
+	if removed && !t.broken() {
+		t.pass(oracle.EmptyLimit)
+	}
+	if removed && !t.broken() {
+		t.CheckEmpty()
+	}
+}

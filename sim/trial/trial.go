@@ -49,6 +49,9 @@ func (t *Trial) settle() {
 			if t.AtRest(); !t.broken() {
 				t.probe()
 			}
+			if !t.broken() {
+				t.empty()
+			}
 			return
 		}
 		if next < limit {

@@ -1,0 +1,53 @@
+package world
+
+import (
+	"fmt"
+
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+)
+
+// RemoveAll deletes all replication documents and cancels all requests, in transactions in which nothing fails and
+// which take no time. It does nothing, and returns false, where jobs of followed databases would stay.
+func RemoveAll(w *World) (bool, error) {
+	if len(w.follows.list) > 0 {
+		return false, nil
+	}
+	all, err := w.store.Jobs.List(w.db.Present(), jobs.Page{Limit: 1 << 20})
+	for _, job := range all {
+		if err == nil {
+			err = remove(w, job.ID)
+		}
+	}
+	return true, err
+}
+
+// mostLeaves bounds how often a document is deleted until it has no leaf left.
+const mostLeaves = 10
+
+// remove removes a job with what it is of.
+func remove(w *World, id string) error {
+	rec, err := w.store.Record(w.db.Present(), id)
+	if err != nil || rec == nil {
+		return err
+	}
+	if rec.Transient() {
+		calmly(w, func(tx kv.Tx) error { return w.store.Cancel(tx, id) })
+		return nil
+	}
+	for _, t := range w.users.tenants {
+		if t.name != rec.Database {
+			continue
+		}
+		for range mostLeaves {
+			if rec, err = w.store.Record(w.db.Present(), id); err != nil || rec == nil {
+				return err
+			}
+			if err := w.WriteNow(&JobDoc{tenant: t, id: rec.DocID}, false); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("job %s is there though its document was deleted", id)
+	}
+	return fmt.Errorf("job %s is of no database", id)
+}
