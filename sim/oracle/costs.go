@@ -173,6 +173,8 @@ const (
 	// quickReads is how often a source that does not wait for changes is asked in ten seconds after it had some: each
 	// pause is twice as long as the one before, from a quarter of a second on.
 	quickReads = 6
+	// countedAfter is how soon the source may be asked once more how many changes are to come.
+	countedAfter = 30 * time.Second
 )
 
 // demanded is how many requests of each kind a run of this length needs that does nothing in vain: it reads as many
@@ -204,7 +206,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 		n[singleCopies] = m.rows
 	}
 	n[saves] = 4 * intervals
-	n[lookups] = 1 + intervals
+	n[lookups] = 1 + intervals + int(took/countedAfter)
 	return n
 }
 

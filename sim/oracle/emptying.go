@@ -92,9 +92,9 @@ func numberIn(value []byte) int64 {
 // checkNodes is S98b.
 func (e *emptying) checkNodes() {
 	for _, p := range e.nodes {
-		if p.Alive() && (len(p.Runs()) > 0 || p.Running() > 0) {
+		if p.Alive() && (len(p.runs) > 0 || p.Running() > 0) {
 			e.Fail("S98b", "all jobs are gone, and %s has %d runs, and %d slots in use",
-				p.Name, len(p.Runs()), p.Running())
+				p.Name, len(p.runs), p.Running())
 		}
 	}
 }

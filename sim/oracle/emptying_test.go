@@ -39,6 +39,10 @@ func TestEmptying(t *testing.T) {
 			})
 			r.o.CheckEmpty()
 		}, ""},
+		{"a run", func(r *rig) {
+			r.run(nil)
+			r.o.CheckEmpty()
+		}, "S98b"},
 		{"cannot be removed", func(r *rig) { r.o.CheckRemoved(errors.New("conflict")) }, "S98c"},
 	})
 }
