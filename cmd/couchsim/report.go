@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -25,6 +26,9 @@ func printReport(out io.Writer, w worlds, r *campaign.Report) {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%d\t\n", family.name, len(family.members), family.enabled, thousands(family.reached), thousands(family.fired), family.never)
 	}
 	table.Flush()
+	if never := r.Protocol.Never(); len(never) > 0 {
+		fmt.Fprintf(out, "\nprotocol: transitions never taken: %s\n", strings.Join(never, "; "))
+	}
 }
 
 // familyTotal adds up the faults of a family.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/sim/decide"
+	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -65,6 +66,8 @@ type Report struct {
 	Took     time.Duration
 	Failures []Failure // by seed
 	Faults   map[string]*Count
+	// Protocol counts the transitions of the replication protocol that runs took.
+	Protocol protocol.Counts
 	// Hashes are the runs' by seed.
 	Hashes map[uint64]uint64
 }
@@ -149,6 +152,7 @@ func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choi
 	r.Events += o.Events
 	r.Virtual += o.Virtual
 	r.Hashes[seed] = o.Hash
+	r.Protocol.Add(&o.Protocol)
 	for _, rates := range []map[string]int{world.Config.Rates, world.Config.Actions} {
 		for name, rate := range rates {
 			if rate > 0 {

@@ -10,6 +10,7 @@ import (
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/oracle"
+	"couchrelay/sim/protocol"
 	"couchrelay/sim/trial"
 	"couchrelay/sim/world"
 )
@@ -30,6 +31,8 @@ type Outcome struct {
 	Events  uint64
 	Virtual time.Duration
 	Faults  world.Tally
+	// Protocol counts the transitions of the replication protocol that runs took.
+	Protocol protocol.Counts
 	// Choices are the decider's, when it records them.
 	Choices []decide.Choice
 }
@@ -74,6 +77,7 @@ func Play(c world.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
 		r := recover()
 		if w != nil {
 			o.Events, o.Virtual, o.Faults, o.Choices = w.Engine.Played(), w.Elapsed(), w.Faults, d.Choices()
+			o.Protocol = w.Protocol()
 		}
 		switch {
 		case r == nil:

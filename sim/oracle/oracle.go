@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"couchrelay/core/instant"
+	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -34,6 +35,15 @@ func judging(w world.View, subjects ...*subject) *Oracle {
 
 // Violation is the first invariant that did not hold; nil while all do.
 func (o *Oracle) Violation() *Violation { return o.violation }
+
+// Protocol counts the transitions of the replication protocol that runs have taken.
+func (o *Oracle) Protocol() protocol.Counts {
+	all := o.conversations
+	for _, r := range o.runs {
+		all.Add(&r.protocol.Counts)
+	}
+	return all
+}
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -90,7 +100,7 @@ var subjects = []*subject{
 	&retrySubject, &limitSubject, &bulkSubject, &packingSubject, &counterSubject, &backlogSubject, &copySubject,
 	&refusedSubject, &verdictSubject, &triedAgainSubject,
 	&historySubject, &checkpointSubject, &savingSubject, &feedSubject, &stallSubject, &completenessSubject,
-	&reportSubject, &quietSubject,
+	&reportSubject, &quietSubject, &protocolSubject,
 	&queueSubject, &sequenceSubject, &databaseSubject, &followingSubject, &settlingSubject, &probingSubject,
 	&storySubject, &costSubject, &emptyingSubject,
 }

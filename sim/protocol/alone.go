@@ -1,0 +1,148 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/peer"
+)
+
+// copies judges a copy of one document by itself.
+func (r *Run) copies(f *flight, op peer.CopyDoc) error {
+	r.took(copiesAlone)
+	if len(op.Revs) == 0 {
+		return breach(Copying, "it copies no revision of %q", op.ID)
+	}
+	var ancestors []string
+	for i, rev := range op.Revs {
+		w := r.pick(name{op.ID, rev}, func(w *want) bool {
+			return r.readable(w) || w.stage == kept && w.failed && w.inline
+		})
+		if w == nil || slices.Contains(op.Revs[:i], rev) {
+			return breach(Copying, "it copies %s of %q, which is not what comes next for it", rev, op.ID)
+		}
+		if w.doubted && !w.admitted {
+			return breach(Copying, "it copies %s of %q once more, and has not asked whether the target lets it in", rev, op.ID)
+		}
+		r.takes(f, w)
+		ancestors = append(ancestors, w.ancestors...)
+	}
+	if !within(op.Since, ancestors) {
+		return breach(Copying, "it takes %v for ancestors of %v of %q, and the target has %v",
+			op.Since, op.Revs, op.ID, ancestors)
+	}
+	return nil
+}
+
+// outcome is what an answer to a copy tells of its revisions.
+type outcome struct {
+	came     map[string]peer.CopiedRev
+	refused  []*refusal // for good
+	obstacle bool       // the target did not take a revision, and that is not the last word
+	doubt    bool       // it may have been for our credentials
+	whole    bool
+}
+
+// copied takes what came of a copy. The source may send a newer revision in the place of one that was asked for, so
+// only a whole answer without an obstacle tells that nothing is left.
+func (r *Run) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
+	got, is := reply.Result.(peer.Copied)
+	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is}
+	admitted := slices.ContainsFunc(f.wants, func(w *want) bool { return w.admitted })
+	for _, rev := range got.Revs {
+		o.came[rev.Rev] = rev
+		switch {
+		case rev.Missing || rev.Refused == nil:
+		case !leavesOut(rev.Refused):
+			o.obstacle = true
+		case credentials(rev.Refused) && !admitted:
+			o.obstacle, o.doubt = true, true
+		default:
+			o.refused = append(o.refused, r.list.refuse(name{op.ID, rev.Rev}))
+		}
+	}
+	r.last.missed = 0
+	for _, w := range f.wants {
+		r.outcomeOf(w, &o)
+		if f := reply.Failure; f != nil && f.Side == peer.Source && f.Kind == peer.Status && f.Status == 404 {
+			w.missed++
+			r.wait.pauses(r.now, missingPause)
+		}
+		r.last.missed = max(r.last.missed, w.missed)
+	}
+	r.pausesAfterCopy(op, &o)
+}
+
+// outcomeOf takes what an answer tells of one revision.
+func (r *Run) outcomeOf(w *want, o *outcome) {
+	rev, came := o.came[w.rev]
+	w.stage = lacking
+	switch {
+	case came && rev.Missing:
+		r.took(sourceLacks)
+		w.missed++
+	case came && rev.Refused == nil:
+		r.took(copied)
+		r.conclude(w)
+	case came && !leavesOut(rev.Refused):
+		r.took(obstacle)
+	case came && credentials(rev.Refused) && !w.admitted && o.doubt:
+		r.took(doubts)
+		w.doubted = true
+	case came:
+		r.took(refusedAlone)
+		r.refuse(name{w.id, rev.Rev}, w)
+	case o.whole && !o.obstacle && len(o.refused) > 0:
+		r.took(refusedNewer)
+		w.stage, w.waits = refused, o.refused
+		r.settle(w)
+	case o.whole && !o.obstacle:
+		r.took(superseded)
+		r.conclude(w)
+	case o.doubt:
+		w.doubted = true
+	}
+}
+
+// pausesAfterCopy notes for what a copy may wait.
+func (r *Run) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
+	if len(o.came) > 0 {
+		r.wait.forgive(op) // it goes on with the rest, or after it has asked whether the target lets it in
+	}
+	for _, rev := range o.came { // in any order: the longest pause counts
+		if rev.Missing {
+			r.wait.pauses(r.now, missingPause)
+		}
+		if rev.Refused != nil && !leavesOut(rev.Refused) {
+			r.wait.fails(r, op, nil)
+		}
+	}
+}
+
+// admitted notes that the target let the run in.
+func (r *Run) admitted() {
+	r.took(letsIn)
+	for _, of := range r.wants { // order does not matter: each is changed by itself
+		for _, w := range of {
+			w.admitted = w.admitted || w.doubted
+		}
+	}
+}
+
+// credentials reports whether a refusal may be about who we are.
+func credentials(v *peer.Refusal) bool { return v.Status == 401 || v.Status == 403 }
+
+// leavesOut reports whether a target refused a document for good: what it says is about this document alone.
+func leavesOut(v *peer.Refusal) bool {
+	switch v.Status {
+	case 401:
+		return v.Error == "unauthorized"
+	case 403:
+		return v.Error == "forbidden"
+	case 413, 415:
+		return true
+	case 400:
+		return v.Error == "bad_request" && strings.HasPrefix(v.Reason, "Attachment name ")
+	}
+	return v.Thrown()
+}

@@ -1,0 +1,341 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+// side is what the run was told of one database.
+type side struct {
+	opened    bool
+	start     string // instance_start_time when it was opened
+	clustered bool   // its sequences are texts, with a number in front
+	asked     []string
+	answered  int    // of those
+	found     string // id under which the log was found; empty for none
+	log       log    // as it was found or written last
+	rev       string // of the log's document
+	older     map[string]log
+	discarded bool
+	again     bool // the log was changed by another writer while the run discarded it, and is looked for once more
+}
+
+// beginning is the state of a run that has not begun to copy.
+type beginning struct {
+	sides [2]side // by peer.Side
+	made  bool    // the target was made, or its server answered that it will not
+	kept  bool    // the source keeps its log over a reset
+	// alone is whether the source stores no logs, asked how often it was asked for the last change that it is known
+	// by, and has whether it had that.
+	alone    bool
+	asked    int
+	has      bool
+	since    peer.Seq
+	ancestor entry // at which both logs agreed; zero when they did not
+}
+
+// olderVersions is how many ids a log may have from older servers.
+const olderVersions = 3
+
+// functionOf is the filter function of a replication; nil without one.
+func (r *Run) functionOf() *peer.GetFilter {
+	if r.Filter.Kind != spec.FunctionFilter {
+		return nil
+	}
+	ddoc, name := r.Filter.DesignDoc()
+	return &peer.GetFilter{DesignDoc: ddoc, Name: name}
+}
+
+// identifies judges a run that asks for the right to run under an id: a filter function is a part of the id.
+func (r *Run) identifies(e replication.Identify) error {
+	if r.functionOf() != nil && r.filter == nil {
+		return breach(Beginning, "it names itself before it has read its filter function")
+	}
+	if r.phase != naming || r.base != "" {
+		return breach(Beginning, "it names itself twice")
+	}
+	r.took(names)
+	r.base = e.Base
+	return nil
+}
+
+func (r *Run) identified() error {
+	if r.base == "" || r.phase != naming {
+		return breach(Beginning, "it was given the right to run, and has not asked for it")
+	}
+	r.phase = opening
+	return nil
+}
+
+// prepares judges a request of a run that does not copy yet.
+func (r *Run) prepares(f *flight) error {
+	switch op := f.op.(type) {
+	case peer.GetFilter:
+		if of := r.functionOf(); r.phase != naming || of == nil || *of != op || r.filter != nil || len(r.flights) > 1 {
+			return breach(Beginning, "it asks to %s, which is not what comes next", op)
+		}
+		r.took(readsFilter)
+		return nil
+	case peer.Open:
+		return r.opens(op)
+	case peer.Create:
+		if r.phase != opening || !r.CreateTarget || !r.start.sides[peer.Source].opened || r.start.made {
+			return breach(Beginning, "it makes its target, which is not what comes next")
+		}
+		if !slices.Equal(op.Params, r.CreateTargetParams) {
+			return breach(Beginning, "it makes its target with %v", op.Params)
+		}
+		r.took(makesTarget)
+		return nil
+	case peer.GetLocal:
+		return r.locates(op)
+	case peer.PutLocal:
+		return r.prepareLog(op)
+	case peer.FindRev:
+		return r.proves(op)
+	}
+	return breach(Beginning, "it asks to %s, and has not begun to read changes", f.op)
+}
+
+// opens judges a look at a database.
+func (r *Run) opens(op peer.Open) error {
+	s := &r.start.sides[op.Side]
+	if r.phase != opening || s.opened || r.another(op) {
+		return breach(Beginning, "it asks to %s, which is not what comes next", op)
+	}
+	if op.Side == peer.Target && r.CreateTarget && !r.start.made {
+		return breach(Beginning, "it opens its target before that was made")
+	}
+	r.took(opensSource + Transition(op.Side))
+	return nil
+}
+
+// another reports whether an equal request is in flight besides.
+func (r *Run) another(op peer.Op) bool {
+	n := 0
+	for _, f := range r.flights { // in any order: they are counted
+		switch f.op.(type) {
+		case peer.Open, peer.GetLocal:
+			if f.op == op {
+				n++
+			}
+		}
+	}
+	return n > 1
+}
+
+// opened takes the description of a database.
+func (r *Run) opened(op peer.Open, reply peer.Reply) {
+	got, is := reply.Result.(peer.Opened)
+	s := &r.start.sides[op.Side]
+	switch {
+	case reply.Failure != nil || !is:
+	case r.phase == opening:
+		s.opened, s.start = true, got.InstanceStartTime
+		s.clustered = got.UpdateSeq.Ordinal() != "" && strings.Contains(string(got.UpdateSeq), "-")
+		if r.start.sides[0].opened && r.start.sides[1].opened {
+			r.phase = locating
+		}
+	case op.Side == peer.Target:
+		r.admitted()
+	}
+}
+
+// locates judges a look for a log: first under the present id, then under those of older versions.
+func (r *Run) locates(op peer.GetLocal) error {
+	s := &r.start.sides[op.Side]
+	first := len(s.asked) == 0
+	switch {
+	case r.phase != locating:
+		return breach(Beginning, "it asks to %s before it has opened both databases", op)
+	case first != (op.ID == r.base) && !slices.Contains(s.asked, op.ID):
+		return breach(Beginning, "it looks for a log as %s, and its own id is %s", op.ID, r.base)
+	case r.another(op), s.found != "", s.older[op.ID].entries != nil:
+		return breach(Beginning, "it asks to %s again", op)
+	case !first && op.ID != r.base && s.answered == 0:
+		return breach(Beginning, "it asks to %s before it knows whether there is a log under its own id", op)
+	}
+	if !slices.Contains(s.asked, op.ID) {
+		s.asked = append(s.asked, op.ID)
+	}
+	r.took(looksForLog)
+	return nil
+}
+
+// gotLog takes a log, or its absence.
+func (r *Run) gotLog(op peer.GetLocal, reply peer.Reply) {
+	got, is := reply.Result.(peer.Local)
+	if reply.Failure != nil || !is {
+		return
+	}
+	if r.phase == copying {
+		r.gotLogAgain(op, got)
+		return
+	}
+	s := &r.start.sides[op.Side]
+	s.answered++
+	switch {
+	case !got.Found:
+	case op.ID == r.base:
+		r.took(findsLog)
+		s.found, s.log, s.rev = op.ID, readLog(got.Body), got.Rev
+	default:
+		if s.older == nil {
+			s.older = map[string]log{}
+		}
+		s.older[op.ID] = readLog(got.Body)
+	}
+	if s.found == "" && s.answered == 1+olderVersions {
+		for _, id := range s.asked[1:] { // the newest version comes first
+			if l, is := s.older[id]; is {
+				r.took(findsOlder)
+				s.found, s.log = id, l
+				return
+			}
+		}
+	}
+}
+
+// prepareLog judges a log that is written before anything is copied: one of an older version under the present
+// id, or none in place of one that is to be forgotten.
+func (r *Run) prepareLog(op peer.PutLocal) error {
+	s, put := &r.start.sides[op.Side], readLog(op.Body)
+	switch {
+	case op.ID != r.base || op.Rev != s.rev || s.found == "":
+		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
+	case r.Reset && len(put.entries) > 0:
+		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
+	case r.Reset:
+		r.took(discardsLog)
+		return nil
+	case s.found == r.base || !r.UseCheckpoints || s.rev != "":
+		return breach(Logging, "it writes a log to the %s before it has copied anything", op.Side)
+	case !slices.Equal(trim(put.entries), trim(s.log.entries)):
+		return breach(Logging, "it found %v under an older id, and writes %v", s.log.entries, put.entries)
+	}
+	r.took(migratesLog)
+	return nil
+}
+
+// trim leaves out the checkpoint above a history if it is the first one in it.
+func trim(l []entry) []entry {
+	if len(l) > 1 && l[0] == l[1] {
+		return l[1:]
+	}
+	return l
+}
+
+// preparedLog takes the answer to prepareLog.
+func (r *Run) preparedLog(op peer.PutLocal, reply peer.Reply) {
+	s := &r.start.sides[op.Side]
+	f := reply.Failure
+	switch {
+	case f == nil:
+		s.rev = reply.Result.(peer.LocalWritten).Rev
+		if s.discarded = r.Reset; r.Reset {
+			s.log = log{}
+		}
+	case op.Side == peer.Source && refuses(f) && r.Reset:
+		r.start.kept = true
+	case op.Side == peer.Source && refuses(f):
+		r.start.alone = true
+	case r.Reset && f.Status == 409 && !s.again:
+		*s = side{opened: true, start: s.start, clustered: s.clustered, again: true}
+	}
+}
+
+// refuses reports whether a server said that it stores no log, now or later.
+func refuses(f *peer.Failure) bool {
+	return f.Kind == peer.Status && (f.Status == 401 || f.Status == 403 || f.Status == 405)
+}
+
+// lone is what the target's log says of a source that stores none; nil if that does not hold.
+func (r *Run) lone() *lone {
+	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
+	l := target.log.lone
+	if l == nil || target.foreign() || l.ID == "" || l.Rev == "" || len(l.Seq) == 0 ||
+		l.Session != source.log.session() || l.Start != source.start || !source.clustered && !known(source.start) {
+		return nil
+	}
+	return l
+}
+
+// proves judges a question for the last change that a source is known by.
+func (r *Run) proves(op peer.FindRev) error {
+	l := r.lone()
+	if r.phase != locating || l == nil || l.ID != op.ID || l.Rev != op.Rev || r.Reset || r.start.has {
+		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Rev, op.ID)
+	}
+	r.took(provesSource)
+	return nil
+}
+
+// foundRev takes the answer to whether the source has a revision by which it is known.
+func (r *Run) foundRev(reply peer.Reply) {
+	got, is := reply.Result.(peer.RevFound)
+	if reply.Failure != nil || !is {
+		return
+	}
+	if r.phase == copying {
+		r.save.lost = r.save.lost || !got.Found
+		return
+	}
+	r.start.asked++
+	r.start.has = got.Found
+	if !got.Found {
+		r.wait.pauses(r.now, missingPause)
+	}
+}
+
+// begins judges the first read of the feed: the run has seen both logs, and begins where they agree.
+func (r *Run) begins(op peer.ReadChanges) error {
+	if r.phase != locating || len(r.flights) > 1 {
+		return breach(Beginning, "it reads changes before it knows the logs of both databases")
+	}
+	for on := range r.start.sides {
+		s := &r.start.sides[on]
+		kept := peer.Side(on) == peer.Source && r.start.kept
+		switch {
+		case s.found == "" && s.answered < 1+olderVersions:
+			return breach(Beginning, "it reads changes and has looked for the log of its %s as %v only",
+				peer.Side(on), s.asked)
+		case r.Reset && !kept && len(s.log.entries) > 0:
+			return breach(Beginning, "it is to start over, and its %s still has checkpoints", peer.Side(on))
+		}
+	}
+	if r.lone() != nil && !r.Reset && !r.start.has && r.start.asked < 2 {
+		return breach(Beginning, "it reads changes before it knows whether its source has the last one it is known by")
+	}
+	want, t := r.beginsAt()
+	if op.Since != want {
+		return breach(Beginning, "it begins at %s, and by the logs it should at %s", op.Since, want)
+	}
+	r.took(t)
+	r.phase, r.start.since = copying, want
+	r.feed.begin(want)
+	r.save.begin(r)
+	return nil
+}
+
+// beginsAt is where the feed is to be read from.
+func (r *Run) beginsAt() (peer.Seq, Transition) {
+	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
+	if !r.Reset {
+		if l := r.lone(); l != nil && r.start.has {
+			r.start.alone = true
+			return peer.Seq(l.Seq), beginsAlone
+		}
+		if e, is := common(source.trusted(), target.trusted()); is && e.seq != peer.Zero {
+			r.start.ancestor = e
+			return e.seq, beginsAtCheckpoint
+		}
+	}
+	if len(r.SinceSeq) > 0 {
+		return peer.Seq(r.SinceSeq), beginsAtSince
+	}
+	return peer.Zero, beginsAnew
+}

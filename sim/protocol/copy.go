@@ -1,0 +1,323 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// name is a revision of a document.
+type name struct{ id, rev string }
+
+// stage is how far a revision has come.
+type stage uint8
+
+const (
+	announced stage = iota // by the feed, and nothing asked yet
+	asking                 // the target is being asked whether it has it
+	lacking                // the target lacks it
+	reading                // it is being read, or copied
+	kept                   // its body was read
+	writing                // its body is being written
+	refused                // the target refused it for good, and the list has to know
+	concluded
+)
+
+// want is a revision that the feed told of, or the list of refused documents.
+type want struct {
+	name
+	position *position // nil for one of the list
+	since    instant.Time
+	stage    stage
+	// concluded, by this way or another; the rows of one document ask for a revision more than once.
+	satisfied bool
+
+	ancestors []string   // that the target has
+	attached  bool       // it has attachments, whose bytes did not come
+	inline    bool       // its body was read with them
+	alone     bool       // it has to be copied by itself
+	failed    bool       // its body was not written in bulk
+	came      string     // the revision that came in its place
+	doubted   bool       // the target may have refused our credentials
+	admitted  bool       // and has let us in since
+	missed    int        // answers in which the source lacked it
+	waits     []*refusal // that the list has to know
+}
+
+// compareSoon is how long after a comparison the next one may be left out, as in CouchDB's replicator.
+const compareSoon = 37 * time.Second
+
+// skips say when the comparison with the target may be left out: nearly all that were compared were missing.
+type skips struct {
+	ratio float64      // of revisions that were missing, as in CouchDB's replicator
+	asked instant.Time // when a comparison was last asked for
+	last  instant.Time // when it was last allowed to leave it out; 0 for never
+}
+
+// look notes whether a comparison may be left out now. A run computes with integers, so a bit less is enough.
+func (s *skips) look(now instant.Time) {
+	if s.ratio > 0.9499 {
+		s.last = max(s.last, min(now, s.asked.Add(compareSoon)))
+	}
+}
+
+// observe takes an answer.
+func (s *skips) observe(absent, checked int, now instant.Time) {
+	s.look(now)
+	if checked > 0 {
+		s.ratio += 0.4 * (float64(absent)/float64(checked) - s.ratio)
+	}
+}
+
+// pick is a want of a name that a test lets through; nil when there is none.
+func (r *Run) pick(n name, may func(*want) bool) *want {
+	for _, w := range r.wants[n] {
+		if may(w) {
+			return w
+		}
+	}
+	return nil
+}
+
+// readable reports whether a want may be read now: the target lacks it, or may be taken to lack it.
+func (r *Run) readable(w *want) bool {
+	if w.stage == announced && w.position != nil {
+		r.skips.look(r.now)
+		return r.skips.last != 0 && r.skips.last >= w.since
+	}
+	return w.stage == lacking
+}
+
+// conclude notes that a revision is on the target, or listed.
+func (r *Run) conclude(w *want) {
+	w.stage = concluded
+	kept := r.wants[w.name][:0]
+	for _, o := range r.wants[w.name] {
+		if !o.satisfied && o.position != nil {
+			o.satisfied = true
+			o.position.left--
+		}
+		if o.stage != concluded {
+			kept = append(kept, o)
+		}
+	}
+	if r.wants[w.name] = kept; len(kept) == 0 {
+		delete(r.wants, w.name)
+	}
+	own := func(f *refusal) bool { return f.name == w.name }
+	if r.list.revs[w.name] && !slices.ContainsFunc(w.waits, own) {
+		r.list.gone[w.name] = false
+	}
+}
+
+// compares judges a question for what the target lacks.
+func (r *Run) compares(f *flight, op peer.DiffRevs) error {
+	if r.list.isPage(op) {
+		r.took(comparesList)
+		f.page = true
+		return nil
+	}
+	r.took(compares)
+	r.skips.asked = r.now
+	seen := map[string]bool{}
+	for _, d := range op.Docs {
+		if seen[d.ID] {
+			return breach(Copying, "it compares document %q twice in one request", d.ID)
+		}
+		seen[d.ID] = true
+		for _, rev := range d.Revs {
+			w := r.pick(name{d.ID, rev}, func(w *want) bool { return w.stage == announced })
+			if w == nil {
+				return breach(Copying, "it compares %s of %q, of which the feed did not tell since", rev, d.ID)
+			}
+			w.stage = asking
+			f.wants = append(f.wants, w)
+		}
+	}
+	return nil
+}
+
+// compared takes what the target lacks.
+func (r *Run) compared(f *flight, reply peer.Reply) {
+	got, is := reply.Result.(peer.Diff)
+	if f.page {
+		r.list.compared(r, got, reply.Failure == nil && is)
+		return
+	}
+	if reply.Failure != nil || !is {
+		for _, w := range f.wants {
+			w.stage = announced
+		}
+		return
+	}
+	missing, absent := map[name][]string{}, 0
+	for _, d := range got.Docs {
+		if len(d.Ancestors) == 0 {
+			absent += len(d.Missing)
+		}
+		for _, rev := range d.Missing {
+			missing[name{d.ID, rev}] = append([]string{}, d.Ancestors...)
+		}
+	}
+	r.skips.observe(absent, len(f.wants), r.now)
+	for _, w := range f.wants {
+		if ancestors, lacks := missing[w.name]; lacks {
+			r.took(isLacking)
+			w.stage, w.ancestors = lacking, ancestors
+			continue
+		}
+		r.took(has)
+		r.conclude(w)
+	}
+}
+
+// fetches judges a bulk read.
+func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
+	if r.took(readsBulk); op.Attachments {
+		r.took(readsInline)
+	}
+	if !r.UseBulkGet || len(op.Docs) == 0 {
+		return breach(Copying, "it reads %d documents in bulk, and use_bulk_get is %v", len(op.Docs), r.UseBulkGet)
+	}
+	for _, d := range op.Docs {
+		w := r.pick(name{d.ID, d.Rev}, func(w *want) bool {
+			return r.readable(w) && !w.alone && w.attached == op.Attachments
+		})
+		switch {
+		case w == nil:
+			return breach(Copying, "it reads %s of %q in bulk (attachments %v), which is not what comes next for it",
+				d.Rev, d.ID, op.Attachments)
+		case strings.HasPrefix(d.ID, "_design/"):
+			return breach(Copying, "it reads %q in bulk; a target may refuse that alone", d.ID)
+		case !within(d.Since, w.ancestors):
+			return breach(Copying, "it takes %v for ancestors of %s of %q, and the target has %v",
+				d.Since, d.Rev, d.ID, w.ancestors)
+		}
+		r.takes(f, w)
+	}
+	return nil
+}
+
+// takes notes that a request is about a revision.
+func (r *Run) takes(f *flight, w *want) {
+	if w.stage == announced {
+		r.took(leavesOutComparison)
+	}
+	w.stage = reading
+	f.wants = append(f.wants, w)
+}
+
+func within(part, whole []string) bool {
+	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
+}
+
+// fetched takes what a bulk read brought.
+func (r *Run) fetched(id uint64, f *flight, reply peer.Reply) {
+	got, is := reply.Result.(peer.Fetched)
+	op := f.op.(peer.FetchDocs)
+	for i, w := range f.wants {
+		w.stage = lacking
+		if reply.Failure != nil || !is || i >= len(got.Docs) {
+			continue
+		}
+		switch d := got.Docs[i]; d.Fate {
+		case peer.Taken:
+			r.took(comes)
+			w.stage, w.inline, w.came, w.failed = kept, op.Attachments, d.Rev, false
+			if w.came == "" {
+				w.came = w.rev
+			}
+			r.bodies[peer.Kept{Fetch: id, Index: i}] = w
+		case peer.Attachments:
+			r.took(hasAttachments)
+			w.attached, w.alone = true, op.Attachments
+		case peer.Left:
+			r.took(doesNotFit)
+		default:
+			r.took(cannotBeRead)
+			w.alone = true
+		}
+	}
+}
+
+// writes judges a bulk write: of bodies that were read, each once.
+func (r *Run) writes(f *flight, op peer.WriteDocs) error {
+	if r.took(writesBulk); op.Gzip {
+		r.took(compresses)
+	}
+	if len(op.Docs) == 0 {
+		return breach(Copying, "it writes nothing")
+	}
+	for _, k := range op.Docs {
+		w := r.bodies[k]
+		if w == nil || w.stage != kept {
+			return breach(Copying, "it writes document %d of read %d, which it has not read or has written", k.Index, k.Fetch)
+		}
+		w.stage = writing
+		f.wants = append(f.wants, w)
+	}
+	return nil
+}
+
+// written takes what the target wrote. A verdict is about the body of that name, or else about all of that
+// document, or else about all.
+func (r *Run) written(f *flight, op peer.WriteDocs, reply peer.Reply) {
+	got, is := reply.Result.(peer.Written)
+	if reply.Failure != nil || !is {
+		for _, w := range f.wants {
+			w.stage, w.failed = kept, true
+			if reply.Failure.Status == 413 && len(op.Docs) == 1 && !w.inline {
+				r.took(tooLarge)
+				r.refuse(name{w.id, w.came}, w)
+			}
+		}
+		return
+	}
+	said := map[*want]bool{} // whether it was refused
+	for _, v := range got.Refused {
+		about := meant(f.wants, said, v)
+		sure := len(about) == 1 && (v.Error == "unauthorized" || v.Error == "forbidden")
+		for _, w := range about {
+			said[w] = sure
+		}
+	}
+	for i, w := range f.wants {
+		delete(r.bodies, op.Docs[i])
+		switch refused, is := said[w]; {
+		case !is:
+			r.took(written)
+			r.conclude(w)
+		case refused:
+			r.took(refusedInBulk)
+			r.refuse(name{w.id, w.came}, w)
+		default:
+			r.took(goesWrongInBulk)
+			w.stage, w.alone = lacking, true
+		}
+	}
+}
+
+// meant are the wants that a verdict of a bulk write may be about.
+func meant(sent []*want, said map[*want]bool, v peer.Refusal) (about []*want) {
+	var open, of []*want
+	for _, w := range sent {
+		if sure, is := said[w]; is && !sure {
+			continue // it is copied alone anyway
+		}
+		open = append(open, w)
+		switch {
+		case w.id != v.ID:
+		case w.came == v.Rev:
+			return []*want{w}
+		default:
+			of = append(of, w)
+		}
+	}
+	if len(of) > 0 {
+		return of
+	}
+	return open
+}

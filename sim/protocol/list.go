@@ -1,0 +1,140 @@
+package protocol
+
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+)
+
+// list is what the run does with the list of refused documents.
+type list struct {
+	refusals  map[name]*refusal
+	questions int // to the store, without an answer
+	listing   []*refusal
+	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
+	revs      map[name]bool  // that pages named
+	// gone are revisions of the list that the target turned out to have, or took, or that the source has replaced:
+	// true once the target has made that durable.
+	gone map[name]bool
+}
+
+// refusal is a revision that the target refused for good.
+type refusal struct {
+	name
+	listed bool
+}
+
+func newList() list {
+	return list{refusals: map[name]*refusal{}, revs: map[name]bool{}, gone: map[name]bool{}}
+}
+
+// refuse notes a refusal.
+func (l *list) refuse(n name) *refusal {
+	if l.refusals[n] == nil {
+		l.refusals[n] = &refusal{name: n}
+	}
+	return l.refusals[n]
+}
+
+// refuse notes a refusal that a want has to wait for until it is listed.
+func (r *Run) refuse(n name, w *want) {
+	w.stage, w.waits = refused, []*refusal{r.list.refuse(n)}
+	r.settle(w)
+}
+
+// settle concludes a want once all that was refused in its place is listed.
+func (r *Run) settle(w *want) {
+	if !slices.ContainsFunc(w.waits, func(f *refusal) bool { return !f.listed }) {
+		r.conclude(w)
+	}
+}
+
+// lists judges what the run has the list know.
+func (r *Run) lists(findings []replication.Finding) error {
+	r.list.questions++
+	for _, f := range findings {
+		n := name{f.ID, f.Rev}
+		if f.Over {
+			r.took(unlists)
+			if !r.list.gone[n] {
+				return breach(Covering, "it takes %s of %q off the list, and the target has not kept it", n.rev, n.id)
+			}
+			delete(r.list.gone, n)
+			continue
+		}
+		r.took(listsRefused)
+		if to := r.list.refusals[n]; to != nil {
+			r.list.listing = append(r.list.listing, to)
+		} else if !r.list.revs[n] {
+			return breach(Covering, "it lists %s of %q, which the target has not refused", n.rev, n.id)
+		}
+	}
+	return nil
+}
+
+// stored takes that the list knows.
+func (r *Run) stored() {
+	r.took(stored)
+	r.list.questions--
+	for _, to := range r.list.listing {
+		to.listed = true
+	}
+	r.list.listing = nil
+	for _, of := range r.wants { // order does not matter: each is concluded by itself
+		for _, w := range slices.Clone(of) {
+			if w.stage == refused {
+				r.settle(w)
+			}
+		}
+	}
+}
+
+// paged takes a page of the list. Revisions of the page before that were not tried stay for another time.
+func (r *Run) paged(ev replication.RefusedPage) {
+	r.list.questions--
+	r.list.page = nil
+	for _, d := range ev.Docs {
+		r.list.revs[name{d.ID, d.Rev}] = true
+		if n := len(r.list.page); n > 0 && r.list.page[n-1].ID == d.ID {
+			r.list.page[n-1].Revs = append(r.list.page[n-1].Revs, d.Rev)
+		} else {
+			r.list.page = append(r.list.page, peer.DocRevs{ID: d.ID, Revs: []string{d.Rev}})
+		}
+	}
+	for n, of := range r.wants { // order does not matter: each is dropped by itself
+		r.wants[n] = slices.DeleteFunc(of, func(w *want) bool { return w.position == nil && w.stage == lacking })
+	}
+}
+
+// isPage reports whether a comparison is that of the present page.
+func (l *list) isPage(op peer.DiffRevs) bool {
+	same := func(a, b peer.DocRevs) bool { return a.ID == b.ID && slices.Equal(a.Revs, b.Revs) }
+	return l.page != nil && slices.EqualFunc(l.page, op.Docs, same)
+}
+
+// compared takes what the target lacks of a page.
+func (l *list) compared(r *Run, got peer.Diff, ok bool) {
+	if !ok {
+		return
+	}
+	lacks := map[name][]string{}
+	for _, d := range got.Docs {
+		for _, rev := range d.Missing {
+			lacks[name{d.ID, rev}] = append([]string{}, d.Ancestors...)
+		}
+	}
+	for _, d := range l.page {
+		for _, rev := range d.Revs {
+			n := name{d.ID, rev}
+			ancestors, missing := lacks[n]
+			if !missing {
+				r.took(gotThrough)
+				l.gone[n] = false
+				continue
+			}
+			r.wants[n] = append(r.wants[n], &want{name: n, stage: lacking, ancestors: ancestors, since: r.now})
+		}
+	}
+	l.page = nil
+}

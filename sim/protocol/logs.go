@@ -1,0 +1,127 @@
+package protocol
+
+import (
+	"slices"
+
+	json "github.com/go-json-experiment/json/v1"
+
+	"couchrelay/core/peer"
+)
+
+// log is a replication log, as far as it decides where a run begins.
+type log struct {
+	entries []entry // the checkpoint above the history, and those in it; none when there is no log
+	history []string
+	made    string // instance_start_time of the database that it was written for
+	lone    *lone
+	head    head
+	fails   bool // it cannot be read
+}
+
+// entry is a checkpoint: up to seq everything is on the target.
+type entry struct {
+	session string
+	seq     peer.Seq
+}
+
+// lone is by what a target's log knows a source that stores none.
+type lone struct {
+	Session string          `json:"session_id"`
+	Start   string          `json:"instance_start_time"`
+	ID      string          `json:"last_id"`
+	Rev     string          `json:"last_rev"`
+	Seq     json.RawMessage `json:"last_seq"`
+}
+
+// head is what the newest entry in a history says of its run.
+type head struct {
+	Start    json.RawMessage `json:"start_last_seq"`
+	End      json.RawMessage `json:"end_last_seq"`
+	Recorded json.RawMessage `json:"recorded_seq"`
+}
+
+func readLog(body []byte) (l log) {
+	var told struct {
+		Session string            `json:"session_id"`
+		Seq     json.RawMessage   `json:"source_last_seq"`
+		Made    string            `json:"instance_start_time"`
+		Lone    *lone             `json:"source_read_only"`
+		History []json.RawMessage `json:"history"`
+	}
+	if len(body) == 0 {
+		return log{}
+	}
+	if err := json.Unmarshal(body, &told); err != nil {
+		return log{fails: true}
+	}
+	l.made, l.lone = told.Made, told.Lone
+	if told.Session != "" {
+		l.entries = append(l.entries, entry{told.Session, peer.Seq(told.Seq)})
+	}
+	for i, raw := range told.History {
+		var e struct {
+			Session string `json:"session_id"`
+			head
+		}
+		if json.Unmarshal(raw, &e) != nil {
+			return log{fails: true}
+		}
+		if i == 0 {
+			l.head = e.head
+		}
+		if told.Session != "" {
+			l.entries = append(l.entries, entry{e.Session, peer.Seq(e.Recorded)})
+		}
+		l.history = append(l.history, string(raw))
+	}
+	return l
+}
+
+// session is that of the newest checkpoint; empty without one.
+func (l *log) session() string {
+	if len(l.entries) == 0 {
+		return ""
+	}
+	return l.entries[0].session
+}
+
+func (l *log) has(session string) bool {
+	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.session == session })
+}
+
+// known reports whether an instance_start_time tells anything.
+func known(start string) bool { return start != "" && start != "0" }
+
+// firstRev is the revision of a _local document that was written once.
+const firstRev = "0-1"
+
+// trusted are the checkpoints of a database's log that count. A log that was written for another database of
+// that name counts for nothing. Servers that number their changes may give the time of their own start instead, but
+// take a log without its revision only as the first one: there only first logs are in doubt.
+func (s *side) trusted() []entry {
+	if s.foreign() {
+		return nil
+	}
+	return s.log.entries
+}
+
+// foreign reports whether a log was written for another database.
+func (s *side) foreign() bool {
+	other := known(s.log.made) && known(s.start) && s.log.made != s.start
+	return other && (s.clustered || s.rev == firstRev)
+}
+
+// common is the newest checkpoint that two logs have, as CouchDB's replicator looks for it: both histories, the
+// newest first, in lockstep, until an entry of one is in the other.
+func common(source, target []entry) (entry, bool) {
+	for len(source) > 0 && len(target) > 0 {
+		if slices.Contains(target, source[0]) {
+			return source[0], true
+		}
+		if slices.Contains(source, target[0]) {
+			return target[0], true
+		}
+		source, target = source[1:], target[1:]
+	}
+	return entry{}, false
+}

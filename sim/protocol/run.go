@@ -1,0 +1,266 @@
+package protocol
+
+import (
+	"fmt"
+
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+// Rule is a kind of demand.
+type Rule uint8
+
+// Rules.
+const (
+	Beginning Rule = iota // what is asked before the feed is read, and where the feed begins
+	Copying               // which changes, revisions and bodies are asked for, and which are written
+	Covering              // what a checkpoint covers, and what comes before it
+	Logging               // what a log says, and in which order both are written
+	Waiting               // when the next request comes at the latest and at the soonest
+	Ending                // what is concluded when the run ends
+)
+
+// Breach is something that the protocol does not allow.
+type Breach struct {
+	Rule Rule
+	Text string
+}
+
+func (b *Breach) Error() string { return b.Text }
+
+func breach(rule Rule, format string, args ...any) error {
+	return &Breach{rule, fmt.Sprintf(format, args...)}
+}
+
+// Terms are what a run is told before it begins.
+type Terms struct {
+	*spec.Replication
+	Reset bool // the run is to discard the checkpoints that it finds, and to copy everything anew
+}
+
+type phase uint8
+
+const (
+	naming   phase = iota // reading the filter function, and waiting for the right to run
+	opening               // looking whether the databases are there
+	locating              // looking for checkpoints
+	copying
+	over
+)
+
+// flight is a request without an answer.
+type flight struct {
+	op     peer.Op
+	wants  []*want // the revisions that it is about
+	marked int     // changes that were concluded when it left
+	page   bool    // it compares a page of the list of refused documents
+	gone   []name  // what the list may forget once this request has made it durable
+}
+
+// told is the answer by which the run makes its present step; op is nil if it makes it by another event.
+type told struct {
+	op     peer.Op
+	reply  peer.Reply
+	missed int // how often the source lacked a revision of it
+}
+
+// Run is what the protocol knows of a run from its requests and their answers so far.
+type Run struct {
+	Terms
+	// Counts are the transitions taken.
+	Counts Counts
+
+	now     instant.Time
+	phase   phase
+	base    string // id of the checkpoints; empty until the run has named itself
+	filter  *peer.Filter
+	flights map[uint64]*flight
+	last    told
+	dropped int  // requests about documents that the run gave up in the present step
+	stopped bool // the run was told to stop
+	gaveUp  bool // the run has canceled its feed by itself, as one that is stalled does
+
+	start  beginning
+	feed   feed
+	wants  map[name][]*want
+	bodies map[peer.Kept]*want
+	skips  skips
+	list   list
+	save   saving
+	wait   waiting
+}
+
+// New is a run that has not begun.
+func New(t Terms) *Run {
+	return &Run{
+		Terms: t, flights: map[uint64]*flight{}, wants: map[name][]*want{}, bodies: map[peer.Kept]*want{},
+		list: newList(),
+	}
+}
+
+// Hear tells of an event before whatever the run does by it.
+func (r *Run) Hear(now instant.Time, ev replication.Event) error {
+	r.now, r.last, r.dropped = now, told{}, 0
+	switch ev := ev.(type) {
+	case replication.Identified:
+		return r.identified()
+	case replication.Reply:
+		return r.replied(ev.ID, ev.Reply)
+	case replication.Stop:
+		r.took(stops)
+		r.stopped = true
+	case replication.Stored:
+		r.stored()
+	case replication.RefusedPage:
+		r.paged(ev)
+	}
+	return nil
+}
+
+// replied takes an answer. One to a request that was given up never reaches the run.
+func (r *Run) replied(id uint64, reply peer.Reply) error {
+	f := r.flights[id]
+	if f == nil {
+		return nil
+	}
+	delete(r.flights, id)
+	r.last = told{op: f.op, reply: reply}
+	r.wait.answered(r, f.op, reply)
+	if reply.Failure != nil {
+		r.took(failures)
+	}
+	switch op := f.op.(type) {
+	case peer.ReadChanges:
+		r.read(op, reply)
+	case peer.DiffRevs:
+		r.compared(f, reply)
+	case peer.FetchDocs:
+		r.fetched(id, f, reply)
+	case peer.WriteDocs:
+		r.written(f, op, reply)
+	case peer.CopyDoc:
+		r.copied(f, op, reply)
+	default:
+		return r.toldOfDatabase(f, reply)
+	}
+	return nil
+}
+
+// toldOfDatabase takes an answer about a database as a whole, or about a log.
+func (r *Run) toldOfDatabase(f *flight, reply peer.Reply) error {
+	switch op := f.op.(type) {
+	case peer.GetFilter:
+		r.filtered(f, reply)
+	case peer.Open:
+		r.opened(op, reply)
+	case peer.Create:
+		r.start.made = r.start.made || reply.Failure == nil || final(reply.Failure)
+	case peer.GetLocal:
+		r.gotLog(op, reply)
+	case peer.PutLocal:
+		r.putLog(op, reply)
+	case peer.Commit:
+		r.committed(f, op, reply)
+	case peer.FindRev:
+		r.foundRev(reply)
+	}
+	return nil
+}
+
+// Call judges a request that is about to leave.
+func (r *Run) Call(now instant.Time, id uint64, op peer.Op) error {
+	r.now = now
+	if err := r.wait.called(r, op); err != nil {
+		return err
+	}
+	f := &flight{op: op}
+	r.flights[id] = f
+	switch {
+	case r.phase == over:
+		return breach(Ending, "it asks to %s, and is over", op)
+	case r.phase == copying:
+		return r.asks(f)
+	}
+	if read, is := op.(peer.ReadChanges); is {
+		if err := r.begins(read); err != nil {
+			return err
+		}
+		return r.asks(f)
+	}
+	return r.prepares(f)
+}
+
+// asks judges a request of a run that copies.
+func (r *Run) asks(f *flight) error {
+	switch f.op.(type) {
+	case peer.ReadChanges, peer.DiffRevs, peer.FetchDocs, peer.WriteDocs, peer.CopyDoc, peer.CountPending:
+		if r.stopped || r.gaveUp {
+			return breach(Copying, "it stops, and asks to %s", f.op)
+		}
+	}
+	switch op := f.op.(type) {
+	case peer.ReadChanges:
+		return r.reads(op)
+	case peer.CountPending:
+		return r.counts(op)
+	case peer.DiffRevs:
+		return r.compares(f, op)
+	case peer.FetchDocs:
+		return r.fetches(f, op)
+	case peer.WriteDocs:
+		return r.writes(f, op)
+	case peer.CopyDoc:
+		return r.copies(f, op)
+	}
+	return r.saves(f)
+}
+
+// Cancel judges a request that the run gives up.
+func (r *Run) Cancel(id uint64) error {
+	f := r.flights[id]
+	if f == nil {
+		return breach(Copying, "it gives up request %d, which has no answer to come", id)
+	}
+	delete(r.flights, id)
+	r.took(givesUp)
+	if len(f.wants) > 0 || f.page {
+		r.dropped++
+	}
+	if _, reads := f.op.(peer.ReadChanges); reads && r.phase == copying && !r.stopped {
+		r.gaveUp = true // it is stalled, or about to end
+	}
+	return nil
+}
+
+// Does tells of an effect that is no request and not the end.
+func (r *Run) Does(e replication.Effect) error {
+	switch e := e.(type) {
+	case replication.Identify:
+		return r.identifies(e)
+	case replication.Refused:
+		return r.lists(e.Findings)
+	case replication.ReadRefused:
+		r.took(readsList)
+		r.list.questions++
+	}
+	return nil
+}
+
+// final reports whether a failure will not pass by itself.
+func final(f *peer.Failure) bool { return !passes(f) && !throttles(f) }
+
+// throttles reports whether a server asks to slow down.
+func throttles(f *peer.Failure) bool { return f.Kind == peer.Status && f.Status == 429 }
+
+// passes reports whether a failure may pass by itself within seconds.
+func passes(f *peer.Failure) bool {
+	switch f.Kind {
+	case peer.Status:
+		return f.Status == 408 || f.Status >= 500
+	case peer.Unresolvable, peer.Unreachable, peer.Broken, peer.TimedOut, peer.Malformed:
+		return true
+	}
+	return false
+}

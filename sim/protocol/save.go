@@ -1,0 +1,311 @@
+package protocol
+
+import (
+	"slices"
+
+	"couchrelay/core/peer"
+)
+
+// saving is how the run writes checkpoints.
+type saving struct {
+	point    point
+	saved    int      // number of the position of the last checkpoint that is whole, or of the beginning
+	agreed   string   // session of the newest checkpoint that both logs have; empty for none
+	durable  [2]int   // by side: how many positions were concluded when it was asked to make that durable
+	looked   int      // the same of the last look at the filter function
+	noCommit bool     // the source refuses to be asked to make its writes durable
+	items    []string // entries of histories that the run found or wrote
+	used     map[string]bool
+
+	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of another
+	// run, or a source that is read only lacks what it had.
+	changed, other, foreign, lost bool
+}
+
+// point is a checkpoint.
+type point struct {
+	session string
+	seq     peer.Seq
+	number  int // of its position
+	there   [2]bool
+	whole   bool
+	alone   bool // the target's copy was written again, for a source that stores none
+}
+
+// maxHistory is how many checkpoints a log has at most.
+const maxHistory = 50
+
+// begin begins with what the logs say.
+func (s *saving) begin(r *Run) {
+	s.used, s.agreed = map[string]bool{}, r.start.ancestor.session
+	for on := range r.start.sides {
+		s.knows(r.start.sides[on].log)
+	}
+}
+
+// knows notes the checkpoints of a log.
+func (s *saving) knows(l log) {
+	s.items = append(s.items, l.history...)
+	for _, e := range l.entries {
+		s.used[e.session] = true
+	}
+}
+
+// saves judges a request of a run that copies, which is not about documents.
+func (r *Run) saves(f *flight) error {
+	switch op := f.op.(type) {
+	case peer.GetFilter:
+		if of := r.functionOf(); of == nil || *of != op {
+			return breach(Covering, "it asks to %s, which is not its filter function", op)
+		}
+		f.marked = r.feed.concluded()
+		r.took(looksAtFilter)
+	case peer.Commit:
+		return r.commits(f, op)
+	case peer.PutLocal:
+		return r.puts(op)
+	case peer.GetLocal:
+		if op.ID != r.base {
+			return breach(Logging, "it copies, and asks to %s", op)
+		}
+		r.took(looksAtLog)
+	case peer.FindRev:
+		if !r.start.alone {
+			return breach(Covering, "it asks to %s, and its source stores logs", op)
+		}
+		r.took(looksAtSource)
+	case peer.Open:
+		r.took(looksAtDatabase)
+	default:
+		return breach(Copying, "it copies, and asks to %s", op)
+	}
+	return nil
+}
+
+// filtered takes the filter function.
+func (r *Run) filtered(f *flight, reply peer.Reply) {
+	got, is := reply.Result.(peer.Filter)
+	switch {
+	case reply.Failure != nil || !is:
+	case r.phase == naming:
+		r.filter = &got
+	case got != *r.filter:
+		r.took(filterChanged)
+		r.save.changed = true
+	default:
+		r.save.looked = max(r.save.looked, f.marked)
+	}
+}
+
+// commits judges a request to make writes durable: for a checkpoint, or on the target for the list of refused
+// documents. What a checkpoint covers was read with one filter function, so the run looks at that first.
+func (r *Run) commits(f *flight, op peer.Commit) error {
+	s := &r.save
+	f.marked = r.feed.concluded()
+	if r.functionOf() != nil {
+		f.marked = min(f.marked, s.looked)
+	}
+	for n, durable := range r.list.gone { // order does not matter: all are kept
+		if op.Side == peer.Target && !durable {
+			f.gone = append(f.gone, n)
+		}
+	}
+	forList := op.Side == peer.Target && len(f.gone) > 0
+	switch {
+	case forList:
+	case !r.UseCheckpoints:
+		return breach(Covering, "it asks to %s, and writes no checkpoints", op)
+	case f.marked == 0:
+		return breach(Covering, "it asks to %s for a checkpoint, and has not looked at its filter function", op)
+	}
+	r.took(commitsSource + Transition(op.Side))
+	return nil
+}
+
+// committed takes that a database has made its writes durable.
+func (r *Run) committed(f *flight, op peer.Commit, reply peer.Reply) {
+	s := &r.save
+	got, is := reply.Result.(peer.Committed)
+	switch fail := reply.Failure; {
+	case fail != nil && op.Side == peer.Source && refuses(fail):
+		r.took(sourceRefusesCommit)
+		r.start.alone, s.noCommit = true, true
+	case fail != nil || !is:
+	case r.isOther(op.Side, got.InstanceStartTime):
+		r.took(findsOther)
+		s.other = true
+	default:
+		s.durable[op.Side] = max(s.durable[op.Side], f.marked)
+		for _, n := range f.gone {
+			if _, is := r.list.gone[n]; is {
+				r.list.gone[n] = true
+			}
+		}
+	}
+}
+
+// isOther reports whether a database is not the one with which the run began.
+func (r *Run) isOther(on peer.Side, start string) bool {
+	began := r.start.sides[on].start
+	return start != began && known(start) && known(began)
+}
+
+// puts judges a log: first on the target and then, with the same checkpoint, on the source, unless that stores none.
+func (r *Run) puts(op peer.PutLocal) error {
+	s, put := &r.save, readLog(op.Body)
+	at := &r.start.sides[op.Side]
+	p := &s.point
+	switch {
+	case !r.UseCheckpoints:
+		return breach(Covering, "it asks to %s, and writes no checkpoints", op)
+	case op.ID != r.base || op.Rev != at.rev:
+		return breach(Logging, "it asks to %s, and its log is %s, in revision %q", op, r.base, at.rev)
+	case put.fails || len(put.history) == 0 || put.session() == "":
+		return breach(Logging, "it writes no log: %s", op.Body)
+	case put.session() != p.session && op.Side == peer.Source:
+		return breach(Logging, "it writes a checkpoint to its source first")
+	case put.session() != p.session:
+		if err := r.covers(&put); err != nil {
+			return err
+		}
+	case op.Side == peer.Source && (r.start.alone && s.noCommit || !p.there[peer.Target]):
+		return breach(Logging, "it writes a checkpoint to its source, and its target has it: %v", p.there[peer.Target])
+	case p.there[op.Side] && (op.Side == peer.Source || !r.start.alone || p.alone):
+		return breach(Logging, "it writes a checkpoint to its %s again", op.Side)
+	case p.there[op.Side]:
+		r.took(writesForReadOnly)
+		p.alone = true
+	}
+	r.took(writesTarget - Transition(peer.Target) + Transition(op.Side))
+	return r.saysRight(op, at, &put)
+}
+
+// covers judges what a new checkpoint covers: all before it is concluded, and was when both databases were asked to
+// make their writes durable.
+func (r *Run) covers(put *log) error {
+	s := &r.save
+	seq := put.entries[0].seq
+	durable := s.durable[peer.Target]
+	if !s.noCommit {
+		durable = min(durable, s.durable[peer.Source])
+	}
+	switch {
+	case s.point.session != "" && !s.point.whole:
+		return breach(Logging, "it begins another checkpoint before the one at %s is whole", s.point.seq)
+	case s.used[put.session()]:
+		return breach(Logging, "it uses the session %s again", put.session())
+	case s.changed || s.other || s.lost || s.foreign:
+		return breach(Covering, "it writes a checkpoint, and was told that it cannot go on")
+	case durable == 0:
+		return breach(Covering, "it writes a checkpoint before both databases have made their writes durable")
+	}
+	number := durable - 1
+	for number >= s.saved && number >= r.feed.first && r.feed.positions[number-r.feed.first].seq != seq {
+		number--
+	}
+	if number < s.saved || number < r.feed.first {
+		return breach(Covering, "it writes a checkpoint at %s, and had done all through %s when it asked to make that durable",
+			seq, r.feed.positions[durable-1-r.feed.first].seq)
+	}
+	s.point = point{session: put.session(), seq: seq, number: number}
+	s.used[put.session()], s.durable, s.looked = true, [2]int{}, 0
+	return nil
+}
+
+// saysRight judges what a log says.
+func (r *Run) saysRight(op peer.PutLocal, at *side, put *log) error {
+	s := &r.save
+	newest := put.entries[0]
+	switch {
+	case len(put.history) > maxHistory:
+		return breach(Logging, "it writes a log of %d checkpoints", len(put.history))
+	case newest != put.entries[1] || newest.seq != s.point.seq:
+		return breach(Logging, "it writes %v above the history, and %v in it", newest, put.entries[1])
+	case string(put.head.Start) != string(r.start.since) || string(put.head.End) != string(newest.seq):
+		return breach(Logging, "it began at %s and has come to %s, and writes %s and %s",
+			r.start.since, newest.seq, put.head.Start, put.head.End)
+	case known(at.start) && put.made != at.start:
+		return breach(Logging, "it writes a log for the database of %q to that of %q", put.made, at.start)
+	case op.Side == peer.Target && put.lone != nil && !r.start.alone:
+		return breach(Logging, "it writes that its source stores no logs, and it was not told so")
+	case s.agreed != "" && !r.start.alone && !put.has(s.agreed):
+		return breach(Logging, "it drops the checkpoint %s, where both sides agree, from its log", s.agreed)
+	}
+	for _, old := range put.history[1:] {
+		if !slices.Contains(s.items, old) {
+			return breach(Logging, "it writes %s into its log, which it has neither found nor written", old)
+		}
+	}
+	if !slices.Contains(s.items, put.history[0]) {
+		s.items = append(s.items, put.history[0])
+	}
+	return nil
+}
+
+// putLog takes the answer to the write of a log.
+func (r *Run) putLog(op peer.PutLocal, reply peer.Reply) {
+	if r.phase != copying {
+		r.preparedLog(op, reply)
+		return
+	}
+	f := reply.Failure
+	switch {
+	case f == nil:
+		r.logIsThere(op.Side, readLog(op.Body), reply.Result.(peer.LocalWritten).Rev)
+	case op.Side == peer.Source && refuses(f):
+		r.took(sourceRefusesLog)
+		r.start.alone = true
+		r.whole()
+	case f.Status == 409:
+		r.took(logConflicts)
+	}
+}
+
+// logIsThere notes a log that a side has.
+func (r *Run) logIsThere(on peer.Side, l log, rev string) {
+	at := &r.start.sides[on]
+	at.log, at.rev = l, rev
+	r.save.point.there[on] = true
+	if on == peer.Source || r.start.alone {
+		r.whole()
+	}
+}
+
+// whole notes a checkpoint that is where it has to be.
+func (r *Run) whole() {
+	s := &r.save
+	s.point.whole = true
+	s.agreed = s.point.session
+	s.saved = max(s.saved, s.point.number)
+	r.feed.forget(s.saved)
+}
+
+// gotLogAgain takes a log that the run looked at while it copies, after a conflict or to see whether the database is
+// still the same.
+func (r *Run) gotLogAgain(op peer.GetLocal, got peer.Local) {
+	s, at := &r.save, &r.start.sides[op.Side]
+	p := &s.point
+	if !got.Found {
+		s.foreign = s.foreign || at.rev != "" || p.session != "" && !p.whole
+		return
+	}
+	l := readLog(got.Body)
+	open := p.session != "" && !p.whole
+	switch {
+	case l.fails:
+		s.foreign = true
+	case open && l.has(p.session):
+		r.took(findsOwnLog)
+		s.knows(l)
+		at.rev = got.Rev
+		r.logIsThere(op.Side, l, got.Rev)
+	case at.log.session() == "" || l.has(at.log.session()):
+		if l.session() != at.log.session() {
+			r.took(findsOthersLog)
+		}
+		s.knows(l)
+		at.log, at.rev = l, got.Rev
+	default:
+		s.foreign = true
+	}
+}
