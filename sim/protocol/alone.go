@@ -15,9 +15,13 @@ func (r *Run) copies(f *flight, op peer.CopyDoc) error {
 	}
 	var ancestors []string
 	for i, rev := range op.Revs {
-		w := r.pick(name{op.ID, rev}, func(w *want) bool {
-			return r.readable(w) || w.stage == kept && w.failed && w.inline
-		})
+		w := r.pick(name{op.ID, rev}, func(w *want) bool { return r.readable(w) && (!w.doubted || w.admitted) })
+		if w == nil {
+			w = r.pick(name{op.ID, rev}, r.readable)
+		}
+		if w == nil {
+			w = r.pick(name{op.ID, rev}, func(w *want) bool { return w.stage == kept && w.failed && w.inline })
+		}
 		if w == nil || slices.Contains(op.Revs[:i], rev) {
 			return breach(Copying, "it copies %s of %q, which is not what comes next for it", rev, op.ID)
 		}
@@ -25,7 +29,7 @@ func (r *Run) copies(f *flight, op peer.CopyDoc) error {
 			return breach(Copying, "it copies %s of %q once more, and has not asked whether the target lets it in", rev, op.ID)
 		}
 		r.takes(f, w)
-		ancestors = append(ancestors, w.ancestors...)
+		ancestors = append(ancestors, w.pool.ancestors...)
 	}
 	if !within(op.Since, ancestors) {
 		return breach(Copying, "it takes %v for ancestors of %v of %q, and the target has %v",
@@ -123,7 +127,7 @@ func (r *Run) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 func (r *Run) admitted() {
 	r.took(letsIn)
 	for _, of := range r.wants { // order does not matter: each is changed by itself
-		for _, w := range of {
+		for _, w := range of.list {
 			w.admitted = w.admitted || w.doubted
 		}
 	}

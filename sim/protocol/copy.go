@@ -35,16 +35,40 @@ type want struct {
 	// concluded, by this way or another; the rows of one document ask for a revision more than once.
 	satisfied bool
 
-	ancestors []string   // that the target has
-	attached  bool       // it has attachments, whose bytes did not come
-	inline    bool       // its body was read with them
-	alone     bool       // it has to be copied by itself
-	failed    bool       // its body was not written in bulk
-	came      string     // the revision that came in its place
-	doubted   bool       // the target may have refused our credentials
-	admitted  bool       // and has let us in since
-	missed    int        // answers in which the source lacked it
-	waits     []*refusal // that the list has to know
+	pool     *pool
+	inline   bool       // its body was read with them
+	alone    bool       // it has to be copied by itself
+	failed   bool       // its body was not written in bulk
+	body     peer.Kept  // where its body is kept
+	came     string     // the revision that came in its place
+	doubted  bool       // the target may have refused our credentials
+	admitted bool       // and has let us in since
+	missed   int        // answers in which the source lacked it
+	waits    []*refusal // that the list has to know
+}
+
+// pool has the wants of one revision: more than one when the feed told of it again before it was concluded. Which of them
+// a request is about is not known then, so what the servers say of a revision holds for all.
+type pool struct {
+	list      []*want
+	doubled   bool     // there was more than one at a time
+	ancestors []string // that the target has
+	attached  bool     // it has attachments, whose bytes did not come
+}
+
+// add adds a want.
+func (r *Run) add(w *want) {
+	if r.wants[w.name] == nil {
+		r.wants[w.name] = &pool{}
+	}
+	w.pool = r.wants[w.name]
+	w.pool.list = append(w.pool.list, w)
+	w.pool.doubled = w.pool.doubled || len(w.pool.list) > 1
+}
+
+// learn notes that the target lacks a revision, and which ancestors of it the target has.
+func (w *want) learn(ancestors []string) {
+	w.stage, w.pool.ancestors = lacking, append(w.pool.ancestors, ancestors...)
 }
 
 // compareSoon is how long after a comparison the next one may be left out, as in CouchDB's replicator.
@@ -74,7 +98,11 @@ func (s *skips) observe(absent, checked int, now instant.Time) {
 
 // pick is a want of a name that a test lets through; nil when there is none.
 func (r *Run) pick(n name, may func(*want) bool) *want {
-	for _, w := range r.wants[n] {
+	of := r.wants[n]
+	if of == nil {
+		return nil
+	}
+	for _, w := range of.list {
 		if may(w) {
 			return w
 		}
@@ -88,14 +116,14 @@ func (r *Run) readable(w *want) bool {
 		r.skips.look(r.now)
 		return r.skips.last != 0 && r.skips.last >= w.since
 	}
-	return w.stage == lacking
+	return w.stage == lacking || w.stage == refused && w.pool.doubled
 }
 
 // conclude notes that a revision is on the target, or listed.
 func (r *Run) conclude(w *want) {
 	w.stage = concluded
-	kept := r.wants[w.name][:0]
-	for _, o := range r.wants[w.name] {
+	kept := []*want{}
+	for _, o := range w.pool.list {
 		if !o.satisfied && o.position != nil {
 			o.satisfied = true
 			o.position.left--
@@ -104,7 +132,7 @@ func (r *Run) conclude(w *want) {
 			kept = append(kept, o)
 		}
 	}
-	if r.wants[w.name] = kept; len(kept) == 0 {
+	if w.pool.list = kept; len(kept) == 0 && r.wants[w.name] == w.pool {
 		delete(r.wants, w.name)
 	}
 	own := func(f *refusal) bool { return f.name == w.name }
@@ -115,9 +143,9 @@ func (r *Run) conclude(w *want) {
 
 // compares judges a question for what the target lacks.
 func (r *Run) compares(f *flight, op peer.DiffRevs) error {
-	if r.list.isPage(op) {
+	if r.isPage(op) {
 		r.took(comparesList)
-		f.page = true
+		f.page, r.list.comparing = true, true
 		return nil
 	}
 	r.took(compares)
@@ -166,7 +194,7 @@ func (r *Run) compared(f *flight, reply peer.Reply) {
 	for _, w := range f.wants {
 		if ancestors, lacks := missing[w.name]; lacks {
 			r.took(isLacking)
-			w.stage, w.ancestors = lacking, ancestors
+			w.learn(ancestors)
 			continue
 		}
 		r.took(has)
@@ -184,7 +212,7 @@ func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
 	}
 	for _, d := range op.Docs {
 		w := r.pick(name{d.ID, d.Rev}, func(w *want) bool {
-			return r.readable(w) && !w.alone && w.attached == op.Attachments
+			return r.readable(w) && (w.pool.doubled || !w.alone && w.pool.attached == op.Attachments)
 		})
 		switch {
 		case w == nil:
@@ -192,9 +220,9 @@ func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
 				d.Rev, d.ID, op.Attachments)
 		case strings.HasPrefix(d.ID, "_design/"):
 			return breach(Copying, "it reads %q in bulk; a target may refuse that alone", d.ID)
-		case !within(d.Since, w.ancestors):
+		case !within(d.Since, w.pool.ancestors):
 			return breach(Copying, "it takes %v for ancestors of %s of %q, and the target has %v",
-				d.Since, d.Rev, d.ID, w.ancestors)
+				d.Since, d.Rev, d.ID, w.pool.ancestors)
 		}
 		r.takes(f, w)
 	}
@@ -230,10 +258,11 @@ func (r *Run) fetched(id uint64, f *flight, reply peer.Reply) {
 			if w.came == "" {
 				w.came = w.rev
 			}
-			r.bodies[peer.Kept{Fetch: id, Index: i}] = w
+			w.body = peer.Kept{Fetch: id, Index: i}
+			r.bodies[w.body] = w
 		case peer.Attachments:
 			r.took(hasAttachments)
-			w.attached, w.alone = true, op.Attachments
+			w.pool.attached, w.alone = true, op.Attachments
 		case peer.Left:
 			r.took(doesNotFit)
 		default:
@@ -252,7 +281,7 @@ func (r *Run) writes(f *flight, op peer.WriteDocs) error {
 		return breach(Copying, "it writes nothing")
 	}
 	for _, k := range op.Docs {
-		w := r.bodies[k]
+		w := r.bodyOf(k)
 		if w == nil || w.stage != kept {
 			return breach(Copying, "it writes document %d of read %d, which it has not read or has written", k.Index, k.Fetch)
 		}
@@ -260,6 +289,21 @@ func (r *Run) writes(f *flight, op peer.WriteDocs) error {
 		f.wants = append(f.wants, w)
 	}
 	return nil
+}
+
+// bodyOf is the want whose body was kept. Of two that wait for one revision, the automaton may have taken the wrong one
+// for that which is copied alone after its body could not be written: then they change places.
+func (r *Run) bodyOf(k peer.Kept) *want {
+	w := r.bodies[k]
+	if w == nil || w.stage == kept {
+		return w
+	}
+	o := r.pick(w.name, func(o *want) bool { return o.stage == kept && o.failed })
+	if o != nil {
+		r.bodies[k], r.bodies[o.body] = o, w
+		o.body, w.body = k, o.body
+	}
+	return o
 }
 
 // written takes what the target wrote. A verdict is about the body of that name, or else about all of that

@@ -72,7 +72,7 @@ func sameMoment(a, b peer.Seq) bool { return a == b || a.Ordinal() != "" && a.Or
 // unfinished names a revision that is not concluded.
 func (r *Run) unfinished() string {
 	for n, of := range r.wants { // order does not matter: one is enough
-		for _, w := range of {
+		for _, w := range of.list {
 			if w.position != nil && !w.satisfied {
 				return n.rev + " of " + n.id
 			}

@@ -109,8 +109,7 @@ func (r *Run) announce(row peer.Change) {
 	r.feed.since = row.Seq
 	r.feed.rows++
 	for _, rev := range row.Revs {
-		n := name{row.ID, rev}
-		r.wants[n] = append(r.wants[n], &want{name: n, position: p, since: r.now})
+		r.add(&want{name: name{row.ID, rev}, position: p, since: r.now})
 	}
 }
 

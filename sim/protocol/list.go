@@ -13,6 +13,8 @@ type list struct {
 	questions int // to the store, without an answer
 	listing   []*refusal
 	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
+	comparing bool           // it is being compared
+	turned    bool           // it came by the present event
 	revs      map[name]bool  // that pages named
 	// gone are revisions of the list that the target turned out to have, or took, or that the source has replaced:
 	// true once the target has made that durable.
@@ -82,7 +84,7 @@ func (r *Run) stored() {
 	}
 	r.list.listing = nil
 	for _, of := range r.wants { // order does not matter: each is concluded by itself
-		for _, w := range slices.Clone(of) {
+		for _, w := range slices.Clone(of.list) {
 			if w.stage == refused {
 				r.settle(w)
 			}
@@ -93,7 +95,7 @@ func (r *Run) stored() {
 // paged takes a page of the list. Revisions of the page before that were not tried stay for another time.
 func (r *Run) paged(ev replication.RefusedPage) {
 	r.list.questions--
-	r.list.page = nil
+	r.list.page, r.list.comparing, r.list.turned = nil, false, true
 	for _, d := range ev.Docs {
 		r.list.revs[name{d.ID, d.Rev}] = true
 		if n := len(r.list.page); n > 0 && r.list.page[n-1].ID == d.ID {
@@ -102,19 +104,26 @@ func (r *Run) paged(ev replication.RefusedPage) {
 			r.list.page = append(r.list.page, peer.DocRevs{ID: d.ID, Revs: []string{d.Rev}})
 		}
 	}
-	for n, of := range r.wants { // order does not matter: each is dropped by itself
-		r.wants[n] = slices.DeleteFunc(of, func(w *want) bool { return w.position == nil && w.stage == lacking })
+	for _, of := range r.wants { // order does not matter: each is dropped by itself
+		of.list = slices.DeleteFunc(of.list, func(w *want) bool { return w.position == nil && w.stage == lacking })
 	}
 }
 
-// isPage reports whether a comparison is that of the present page.
-func (l *list) isPage(op peer.DiffRevs) bool {
+// isPage reports whether a comparison is that of the present page: the one by which the run goes on as soon as it has the
+// page, or that once more.
+func (r *Run) isPage(op peer.DiffRevs) bool {
+	l := &r.list
 	same := func(a, b peer.DocRevs) bool { return a.ID == b.ID && slices.Equal(a.Revs, b.Revs) }
-	return l.page != nil && slices.EqualFunc(l.page, op.Docs, same)
+	if l.page == nil || l.comparing || !slices.EqualFunc(l.page, op.Docs, same) {
+		return false
+	}
+	isAnnounced := func(w *want) bool { return w.stage == announced }
+	return l.turned || r.pick(name{op.Docs[0].ID, op.Docs[0].Revs[0]}, isAnnounced) == nil
 }
 
 // compared takes what the target lacks of a page.
 func (l *list) compared(r *Run, got peer.Diff, ok bool) {
+	l.comparing = false
 	if !ok {
 		return
 	}
@@ -133,7 +142,9 @@ func (l *list) compared(r *Run, got peer.Diff, ok bool) {
 				l.gone[n] = false
 				continue
 			}
-			r.wants[n] = append(r.wants[n], &want{name: n, stage: lacking, ancestors: ancestors, since: r.now})
+			w := &want{name: n, stage: lacking, since: r.now}
+			r.add(w)
+			w.learn(ancestors)
 		}
 	}
 	l.page = nil

@@ -84,7 +84,7 @@ type Run struct {
 
 	start  beginning
 	feed   feed
-	wants  map[name][]*want
+	wants  map[name]*pool
 	bodies map[peer.Kept]*want
 	skips  skips
 	list   list
@@ -95,14 +95,14 @@ type Run struct {
 // New is a run that has not begun.
 func New(t Terms) *Run {
 	return &Run{
-		Terms: t, flights: map[uint64]*flight{}, wants: map[name][]*want{}, bodies: map[peer.Kept]*want{},
+		Terms: t, flights: map[uint64]*flight{}, wants: map[name]*pool{}, bodies: map[peer.Kept]*want{},
 		list: newList(),
 	}
 }
 
 // Hear tells of an event before whatever the run does by it.
 func (r *Run) Hear(now instant.Time, ev replication.Event) error {
-	r.now, r.last, r.dropped = now, told{}, 0
+	r.now, r.last, r.dropped, r.list.turned = now, told{}, 0, false
 	switch ev := ev.(type) {
 	case replication.Identified:
 		return r.identified()

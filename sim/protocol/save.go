@@ -20,6 +20,7 @@ type saving struct {
 	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of another
 	// run, or a source that is read only lacks what it had.
 	changed, other, foreign, lost bool
+	others                        int // logs of other runs that it met when it wrote its own
 }
 
 // point is a checkpoint.
@@ -31,6 +32,9 @@ type point struct {
 	whole   bool
 	alone   bool // the target's copy was written again, for a source that stores none
 }
+
+// maxOthers is how many logs of other runs of its job a run writes over.
+const maxOthers = 3
 
 // maxHistory is how many checkpoints a log has at most.
 const maxHistory = 50
@@ -174,7 +178,7 @@ func (r *Run) puts(op peer.PutLocal) error {
 		return breach(Logging, "it writes a checkpoint to its %s again", op.Side)
 	case p.there[op.Side]:
 		r.took(writesForReadOnly)
-		p.alone = true
+		p.alone, p.there[op.Side] = true, false
 	}
 	r.took(writesTarget - Transition(peer.Target) + Transition(op.Side))
 	return r.saysRight(op, at, &put)
@@ -296,16 +300,23 @@ func (r *Run) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.foreign = true
 	case open && l.has(p.session):
 		r.took(findsOwnLog)
+		if l.session() != p.session {
+			s.others++
+		}
 		s.knows(l)
 		at.rev = got.Rev
 		r.logIsThere(op.Side, l, got.Rev)
 	case at.log.session() == "" || l.has(at.log.session()):
 		if l.session() != at.log.session() {
 			r.took(findsOthersLog)
+			if open {
+				s.others++
+			}
 		}
 		s.knows(l)
 		at.log, at.rev = l, got.Rev
 	default:
 		s.foreign = true
 	}
+	s.foreign = s.foreign || s.others > maxOthers
 }
