@@ -15,23 +15,19 @@ func (r *Run) copies(f *flight, op peer.CopyDoc) error {
 	}
 	var ancestors []string
 	for i, rev := range op.Revs {
-		w := r.pick(name{op.ID, rev}, func(w *want) bool { return r.readable(w) && (!w.doubted || w.admitted) })
-		if w == nil {
-			w = r.pick(name{op.ID, rev}, r.readable)
-		}
-		if w == nil {
-			w = r.pick(name{op.ID, rev}, func(w *want) bool { return w.stage == kept && w.failed && w.inline })
-		}
-		if w == nil || slices.Contains(op.Revs[:i], rev) {
-			return breach(Copying, "it copies %s of %q, which is not what comes next for it", rev, op.ID)
-		}
-		if w.doubted && !w.admitted {
+		w := r.next(name{op.ID, rev}, func(w *want) bool {
+			return r.readable(w) || w.stage == kept && w.failed && w.inline
+		})
+		switch {
+		case w == nil || slices.Contains(op.Revs[:i], rev):
+			return breach(Copying, "it copies %s of %q, which is not what comes next: %s", rev, op.ID, r.stands(op.ID, rev))
+		case w.doubted && !w.admitted && !r.twice[op.ID]:
 			return breach(Copying, "it copies %s of %q once more, and has not asked whether the target lets it in", rev, op.ID)
 		}
 		r.takes(f, w)
 		ancestors = append(ancestors, w.pool.ancestors...)
 	}
-	if !within(op.Since, ancestors) {
+	if !within(op.Since, ancestors) && !r.twice[op.ID] {
 		return breach(Copying, "it takes %v for ancestors of %v of %q, and the target has %v",
 			op.Since, op.Revs, op.ID, ancestors)
 	}
@@ -60,7 +56,7 @@ func (r *Run) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		case !leavesOut(rev.Refused):
 			o.obstacle = true
 		case credentials(rev.Refused) && !admitted:
-			o.obstacle, o.doubt = true, true
+			o.obstacle, o.doubt = true, reply.Failure == nil || passes(reply.Failure)
 		default:
 			o.refused = append(o.refused, r.list.refuse(name{op.ID, rev.Rev}))
 		}
@@ -90,9 +86,9 @@ func (r *Run) outcomeOf(w *want, o *outcome) {
 		r.conclude(w)
 	case came && !leavesOut(rev.Refused):
 		r.took(obstacle)
-	case came && credentials(rev.Refused) && !w.admitted && o.doubt:
+	case came && credentials(rev.Refused) && o.obstacle && !w.admitted:
 		r.took(doubts)
-		w.doubted = true
+		w.doubted = o.doubt
 	case came:
 		r.took(refusedAlone)
 		r.refuse(name{w.id, rev.Rev}, w)

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,11 @@ const (
 	concluded
 )
 
+var stages = [...]string{
+	announced: "announced", asking: "asking", lacking: "lacking", reading: "reading", kept: "read", writing: "writing",
+	refused: "refused", concluded: "concluded",
+}
+
 // want is a revision that the feed told of, or the list of refused documents.
 type want struct {
 	name
@@ -39,7 +45,6 @@ type want struct {
 	inline   bool       // its body was read with them
 	alone    bool       // it has to be copied by itself
 	failed   bool       // its body was not written in bulk
-	body     peer.Kept  // where its body is kept
 	came     string     // the revision that came in its place
 	doubted  bool       // the target may have refused our credentials
 	admitted bool       // and has let us in since
@@ -47,11 +52,11 @@ type want struct {
 	waits    []*refusal // that the list has to know
 }
 
-// pool has the wants of one revision: more than one when the feed told of it again before it was concluded. Which of them
-// a request is about is not known then, so what the servers say of a revision holds for all.
+// pool has the wants of one revision: more than one when the feed told of it again before it was concluded, or the list
+// of refused documents has it too. Which of them a request is about is not known then, so of such a document the
+// automaton judges no more than whether it is concluded in the end.
 type pool struct {
 	list      []*want
-	doubled   bool     // there was more than one at a time
 	ancestors []string // that the target has
 	attached  bool     // it has attachments, whose bytes did not come
 }
@@ -62,8 +67,19 @@ func (r *Run) add(w *want) {
 		r.wants[w.name] = &pool{}
 	}
 	w.pool = r.wants[w.name]
-	w.pool.list = append(w.pool.list, w)
-	w.pool.doubled = w.pool.doubled || len(w.pool.list) > 1
+	if w.pool.list = append(w.pool.list, w); len(w.pool.list) > 1 {
+		r.twice[w.id] = true
+	}
+}
+
+// next is the want of a name that a request may be about; nil when there is none.
+func (r *Run) next(n name, may func(*want) bool) *want {
+	w := r.pick(n, may)
+	if w == nil && r.twice[n.id] {
+		w = &want{name: n, stage: lacking, since: r.now}
+		r.add(w)
+	}
+	return w
 }
 
 // learn notes that the target lacks a revision, and which ancestors of it the target has.
@@ -116,7 +132,7 @@ func (r *Run) readable(w *want) bool {
 		r.skips.look(r.now)
 		return r.skips.last != 0 && r.skips.last >= w.since
 	}
-	return w.stage == lacking || w.stage == refused && w.pool.doubled
+	return w.stage == lacking
 }
 
 // conclude notes that a revision is on the target, or listed.
@@ -211,22 +227,35 @@ func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
 		return breach(Copying, "it reads %d documents in bulk, and use_bulk_get is %v", len(op.Docs), r.UseBulkGet)
 	}
 	for _, d := range op.Docs {
-		w := r.pick(name{d.ID, d.Rev}, func(w *want) bool {
-			return r.readable(w) && (w.pool.doubled || !w.alone && w.pool.attached == op.Attachments)
+		w := r.next(name{d.ID, d.Rev}, func(w *want) bool {
+			return r.readable(w) && !w.alone && w.pool.attached == op.Attachments
 		})
 		switch {
 		case w == nil:
-			return breach(Copying, "it reads %s of %q in bulk (attachments %v), which is not what comes next for it",
-				d.Rev, d.ID, op.Attachments)
+			return breach(Copying, "it reads %s of %q in bulk (attachments %v), which is not what comes next: %s",
+				d.Rev, d.ID, op.Attachments, r.stands(d.ID, d.Rev))
 		case strings.HasPrefix(d.ID, "_design/"):
 			return breach(Copying, "it reads %q in bulk; a target may refuse that alone", d.ID)
-		case !within(d.Since, w.pool.ancestors):
+		case !within(d.Since, w.pool.ancestors) && !r.twice[d.ID]:
 			return breach(Copying, "it takes %v for ancestors of %s of %q, and the target has %v",
 				d.Since, d.Rev, d.ID, w.pool.ancestors)
 		}
 		r.takes(f, w)
 	}
 	return nil
+}
+
+// stands says how far a revision has come.
+func (r *Run) stands(id, rev string) string {
+	of := r.wants[name{id, rev}]
+	if of == nil {
+		return "nothing is open of it"
+	}
+	text := fmt.Sprintf("attachments %v, told twice %v", of.attached, r.twice[id])
+	for _, w := range of.list {
+		text += fmt.Sprintf(", %s (alone %v, failed %v, listed %v)", stages[w.stage], w.alone, w.failed, w.position == nil)
+	}
+	return text
 }
 
 // takes notes that a request is about a revision.
@@ -258,8 +287,7 @@ func (r *Run) fetched(id uint64, f *flight, reply peer.Reply) {
 			if w.came == "" {
 				w.came = w.rev
 			}
-			w.body = peer.Kept{Fetch: id, Index: i}
-			r.bodies[w.body] = w
+			r.bodies[peer.Kept{Fetch: id, Index: i}] = w
 		case peer.Attachments:
 			r.took(hasAttachments)
 			w.pool.attached, w.alone = true, op.Attachments
@@ -281,29 +309,14 @@ func (r *Run) writes(f *flight, op peer.WriteDocs) error {
 		return breach(Copying, "it writes nothing")
 	}
 	for _, k := range op.Docs {
-		w := r.bodyOf(k)
-		if w == nil || w.stage != kept {
+		w := r.bodies[k]
+		if w == nil || w.stage != kept && !r.twice[w.id] {
 			return breach(Copying, "it writes document %d of read %d, which it has not read or has written", k.Index, k.Fetch)
 		}
 		w.stage = writing
 		f.wants = append(f.wants, w)
 	}
 	return nil
-}
-
-// bodyOf is the want whose body was kept. Of two that wait for one revision, the automaton may have taken the wrong one
-// for that which is copied alone after its body could not be written: then they change places.
-func (r *Run) bodyOf(k peer.Kept) *want {
-	w := r.bodies[k]
-	if w == nil || w.stage == kept {
-		return w
-	}
-	o := r.pick(w.name, func(o *want) bool { return o.stage == kept && o.failed })
-	if o != nil {
-		r.bodies[k], r.bodies[o.body] = o, w
-		o.body, w.body = k, o.body
-	}
-	return o
 }
 
 // written takes what the target wrote. A verdict is about the body of that name, or else about all of that

@@ -85,6 +85,7 @@ type Run struct {
 	start  beginning
 	feed   feed
 	wants  map[name]*pool
+	twice  map[string]bool // ids of documents of which a revision was open twice at a time
 	bodies map[peer.Kept]*want
 	skips  skips
 	list   list
@@ -95,7 +96,7 @@ type Run struct {
 // New is a run that has not begun.
 func New(t Terms) *Run {
 	return &Run{
-		Terms: t, flights: map[uint64]*flight{}, wants: map[name]*pool{}, bodies: map[peer.Kept]*want{},
+		Terms: t, flights: map[uint64]*flight{}, wants: map[name]*pool{}, twice: map[string]bool{}, bodies: map[peer.Kept]*want{},
 		list: newList(),
 	}
 }

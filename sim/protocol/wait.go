@@ -106,8 +106,24 @@ func (w *waiting) forgive(op peer.Op) {
 	w.failed = slices.DeleteFunc(w.failed, func(f failure) bool { return reflect.DeepEqual(f.op, op) })
 }
 
-// called judges whether a request that failed is repeated too soon. Several parts of a run may open a database or
-// commit, each for itself.
+// ambiguous reports whether several parts of a run may send the same request, each for itself.
+func (r *Run) ambiguous(op peer.Op) bool {
+	several := func(id, rev string) bool {
+		n := name{id, rev}
+		return r.list.revs[n] || r.list.refusals[n] != nil || r.twice[id]
+	}
+	switch op := op.(type) {
+	case peer.Open, peer.Commit:
+		return true
+	case peer.DiffRevs:
+		return several(op.Docs[0].ID, op.Docs[0].Revs[0])
+	case peer.CopyDoc:
+		return several(op.ID, op.Revs[0])
+	}
+	return false
+}
+
+// called judges whether a request that failed is repeated too soon.
 func (w *waiting) called(r *Run, op peer.Op) error {
 	w.begun, w.rests = true, 0
 	for i, f := range w.failed {
@@ -116,11 +132,7 @@ func (w *waiting) called(r *Run, op peer.Op) error {
 		}
 		r.took(repeats)
 		w.failed = append(w.failed[:i:i], w.failed[i+1:]...)
-		switch op.(type) {
-		case peer.Open, peer.Commit:
-			return nil
-		}
-		if r.now < f.next {
+		if r.now < f.next && !r.ambiguous(op) {
 			return breach(Waiting, "it repeats %s, which failed, %s too soon", op, f.next.Sub(r.now))
 		}
 		return nil
