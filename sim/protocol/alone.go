@@ -54,7 +54,7 @@ func (r *Run) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		switch {
 		case rev.Missing || rev.Refused == nil:
 		case !leavesOut(rev.Refused):
-			o.obstacle = true
+			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
 		case credentials(rev.Refused) && !admitted:
 			o.obstacle, o.doubt = true, reply.Failure == nil || passes(reply.Failure)
 		default:

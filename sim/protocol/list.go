@@ -14,7 +14,6 @@ type list struct {
 	listing   []*refusal
 	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
 	comparing bool           // it is being compared
-	turned    bool           // it came by the present event
 	revs      map[name]bool  // that pages named
 	// gone are revisions of the list that the target turned out to have, or took, or that the source has replaced:
 	// true once the target has made that durable.
@@ -59,7 +58,7 @@ func (r *Run) lists(findings []replication.Finding) error {
 		n := name{f.ID, f.Rev}
 		if f.Over {
 			r.took(unlists)
-			if !r.list.gone[n] {
+			if !r.list.gone[n] && !r.twice[n.id] {
 				return breach(Covering, "it takes %s of %q off the list, and the target has not kept it", n.rev, n.id)
 			}
 			delete(r.list.gone, n)
@@ -68,7 +67,7 @@ func (r *Run) lists(findings []replication.Finding) error {
 		r.took(listsRefused)
 		if to := r.list.refusals[n]; to != nil {
 			r.list.listing = append(r.list.listing, to)
-		} else if !r.list.revs[n] {
+		} else if !r.list.revs[n] && !r.twice[n.id] {
 			return breach(Covering, "it lists %s of %q, which the target has not refused", n.rev, n.id)
 		}
 	}
@@ -95,7 +94,7 @@ func (r *Run) stored() {
 // paged takes a page of the list. Revisions of the page before that were not tried stay for another time.
 func (r *Run) paged(ev replication.RefusedPage) {
 	r.list.questions--
-	r.list.page, r.list.comparing, r.list.turned = nil, false, true
+	r.list.page, r.list.comparing = nil, false
 	for _, d := range ev.Docs {
 		r.list.revs[name{d.ID, d.Rev}] = true
 		if n := len(r.list.page); n > 0 && r.list.page[n-1].ID == d.ID {
@@ -109,16 +108,12 @@ func (r *Run) paged(ev replication.RefusedPage) {
 	}
 }
 
-// isPage reports whether a comparison is that of the present page: the one by which the run goes on as soon as it has the
-// page, or that once more.
+// isPage reports whether a comparison is that of the present page. One of rows may be equal, and is taken for it then:
+// the next one counts for the rows, and both are answered alike.
 func (r *Run) isPage(op peer.DiffRevs) bool {
 	l := &r.list
 	same := func(a, b peer.DocRevs) bool { return a.ID == b.ID && slices.Equal(a.Revs, b.Revs) }
-	if l.page == nil || l.comparing || !slices.EqualFunc(l.page, op.Docs, same) {
-		return false
-	}
-	isAnnounced := func(w *want) bool { return w.stage == announced }
-	return l.turned || r.pick(name{op.Docs[0].ID, op.Docs[0].Revs[0]}, isAnnounced) == nil
+	return l.page != nil && !l.comparing && slices.EqualFunc(l.page, op.Docs, same)
 }
 
 // compared takes what the target lacks of a page.

@@ -103,7 +103,7 @@ func New(t Terms) *Run {
 
 // Hear tells of an event before whatever the run does by it.
 func (r *Run) Hear(now instant.Time, ev replication.Event) error {
-	r.now, r.last, r.dropped, r.list.turned = now, told{}, 0, false
+	r.now, r.last, r.dropped = now, told{}, 0
 	switch ev := ev.(type) {
 	case replication.Identified:
 		return r.identified()
