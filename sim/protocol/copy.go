@@ -93,7 +93,7 @@ const compareSoon = 37 * time.Second
 // skips say when the comparison with the target may be left out: nearly all that were compared were missing.
 type skips struct {
 	ratio float64      // of revisions that were missing, as in CouchDB's replicator
-	asked instant.Time // when a comparison was last asked for
+	asked instant.Time // when a comparison was last asked for, or answered
 	last  instant.Time // when it was last allowed to leave it out; 0 for never
 }
 
@@ -207,6 +207,7 @@ func (r *Run) compared(f *flight, reply peer.Reply) {
 		}
 	}
 	r.skips.observe(absent, len(f.wants), r.now)
+	r.skips.asked = r.now
 	for _, w := range f.wants {
 		if ancestors, lacks := missing[w.name]; lacks {
 			r.took(isLacking)

@@ -65,6 +65,9 @@ func (r *Run) lists(findings []replication.Finding) error {
 			continue
 		}
 		r.took(listsRefused)
+		if r.twice[n.id] {
+			r.refuseAll(n)
+		}
 		if to := r.list.refusals[n]; to != nil {
 			r.list.listing = append(r.list.listing, to)
 		} else if !r.list.revs[n] && !r.twice[n.id] {
@@ -72,6 +75,18 @@ func (r *Run) lists(findings []replication.Finding) error {
 		}
 	}
 	return nil
+}
+
+// refuseAll has all that wait for a revision of a document that was told of twice wait for the list.
+func (r *Run) refuseAll(n name) {
+	to := r.list.refuse(n)
+	if of := r.wants[n]; of != nil {
+		for _, w := range of.list {
+			if w.stage == lacking {
+				w.stage, w.waits = refused, []*refusal{to}
+			}
+		}
+	}
 }
 
 // stored takes that the list knows.

@@ -294,7 +294,7 @@ func (r *Run) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		return
 	}
 	l := readLog(got.Body)
-	open := p.session != "" && !p.whole
+	open := p.session != "" && (!p.whole || !p.there[peer.Target])
 	switch {
 	case l.fails:
 		s.foreign = true

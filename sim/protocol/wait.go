@@ -117,6 +117,8 @@ func (r *Run) ambiguous(op peer.Op) bool {
 		return true
 	case peer.DiffRevs:
 		return several(op.Docs[0].ID, op.Docs[0].Revs[0])
+	case peer.FetchDocs:
+		return several(op.Docs[0].ID, op.Docs[0].Rev)
 	case peer.CopyDoc:
 		return several(op.ID, op.Revs[0])
 	}
