@@ -88,7 +88,6 @@ func (r *Run) outcomeOf(w *want, o *outcome) {
 		r.took(obstacle)
 	case came && credentials(rev.Refused) && o.obstacle && !w.admitted:
 		r.took(doubts)
-		w.doubted = o.doubt
 	case came:
 		r.took(refusedAlone)
 		r.refuse(name{w.id, rev.Rev}, w)
@@ -99,7 +98,8 @@ func (r *Run) outcomeOf(w *want, o *outcome) {
 	case o.whole && !o.obstacle:
 		r.took(superseded)
 		r.conclude(w)
-	case o.doubt:
+	}
+	if w.stage == lacking && o.doubt {
 		w.doubted = true
 	}
 }

@@ -74,7 +74,7 @@ func (r *Run) unfinished() string {
 	for n, of := range r.wants { // order does not matter: one is enough
 		for _, w := range of.list {
 			if w.position != nil && !w.satisfied {
-				return n.rev + " of " + n.id
+				return n.rev + " of " + n.id + ": " + r.stands(n.id, n.rev)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (r *Run) hopeless() bool {
 	case peer.Committed:
 		return r.save.other
 	case peer.Local:
-		return r.save.foreign || readLog(got.Body).fails
+		return r.save.foreign || r.save.others > 0 || readLog(got.Body).fails
 	case peer.RevFound:
 		return r.save.lost
 	case peer.Changes:

@@ -9,6 +9,7 @@ type feed struct {
 	ended   bool // the last answer came to its end
 	over    bool // a one-shot has read all that there was
 	rows    int
+	counted peer.Seq // after which changes were counted last
 
 	// positions are the sequences at which a checkpoint may stand, in the order of the feed, from the number first
 	// on. Of these done are concluded, and all before them.
@@ -115,10 +116,11 @@ func (r *Run) announce(row peer.Change) {
 
 // counts judges a question for how many changes there are.
 func (r *Run) counts(op peer.CountPending) error {
-	if op.Since != r.feed.since && !r.feed.passed(op.Since) {
+	if op.Since != r.feed.since && op.Since != r.feed.counted && !r.feed.passed(op.Since) {
 		return breach(Copying, "it counts changes since %s, where it never was", op.Since)
 	}
 	r.took(countsPending)
+	r.feed.counted = op.Since
 	return nil
 }
 

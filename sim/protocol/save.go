@@ -33,9 +33,6 @@ type point struct {
 	alone   bool // the target's copy was written again, for a source that stores none
 }
 
-// maxOthers is how many logs of other runs of its job a run writes over.
-const maxOthers = 3
-
 // maxHistory is how many checkpoints a log has at most.
 const maxHistory = 50
 
@@ -114,7 +111,7 @@ func (r *Run) commits(f *flight, op peer.Commit) error {
 			f.gone = append(f.gone, n)
 		}
 	}
-	forList := op.Side == peer.Target && len(f.gone) > 0
+	forList := op.Side == peer.Target && len(r.list.revs) > 0
 	switch {
 	case forList:
 	case !r.UseCheckpoints:
@@ -208,8 +205,9 @@ func (r *Run) covers(put *log) error {
 		number--
 	}
 	if number < s.saved || number < r.feed.first {
-		return breach(Covering, "it writes a checkpoint at %s, and had done all through %s when it asked to make that durable",
-			seq, r.feed.positions[durable-1-r.feed.first].seq)
+		return breach(Covering, "it writes a checkpoint at %s, and had done all through %s when it asked to make "+
+			"that durable; not concluded is %s",
+			seq, r.feed.positions[durable-1-r.feed.first].seq, r.unfinished())
 	}
 	s.point = point{session: put.session(), seq: seq, number: number}
 	s.used[put.session()], s.durable, s.looked = true, [2]int{}, 0
@@ -314,9 +312,10 @@ func (r *Run) gotLogAgain(op peer.GetLocal, got peer.Local) {
 			}
 		}
 		s.knows(l)
-		at.log, at.rev = l, got.Rev
+		if at.rev = got.Rev; !open {
+			at.log = l
+		}
 	default:
 		s.foreign = true
 	}
-	s.foreign = s.foreign || s.others > maxOthers
 }
