@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
+	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -22,6 +23,8 @@ type chronicle struct {
 	known
 	on       hearing
 	landings []landing // commits of the present event
+	// conversations are what runs that are over took of the replication protocol; kept by protocols.
+	conversations protocol.Counts
 }
 
 // boot begins a life of a node, which has lost all that it knew.

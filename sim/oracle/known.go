@@ -10,7 +10,6 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
-	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -27,19 +26,18 @@ type known struct {
 	shadows map[string]*shadow // of all jobs that ever were, by id
 	docs    map[string]*docTruth
 	// forbidden are the tags that functions ever forbade; kept by validation.
-	forbidden     forbiddenTags
-	denied        map[string]bool         // "URL ID REV" that a target did not take
-	lists         map[string]refusedList  // of refused documents, by job; kept by refusedLists
-	dropped       map[string]instant.Time // when databases were deleted, by the prefix of their jobs
-	leases        map[string]lease        // by worker; kept by leases
-	sharing       sharing
-	bills         bills              // kept by charges
-	tabs          map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
-	logs          logs
-	senders       senders
-	moves         int                  // of jobs to nodes that run fewer; kept by balancing
-	rules         map[string]*holdRule // by id, of all that users ever asked for; kept by control
-	conversations protocol.Counts      // of runs that are over; kept by protocols
+	forbidden forbiddenTags
+	denied    map[string]bool         // "URL ID REV" that a target did not take
+	lists     map[string]refusedList  // of refused documents, by job; kept by refusedLists
+	dropped   map[string]instant.Time // when databases were deleted, by the prefix of their jobs
+	leases    map[string]lease        // by worker; kept by leases
+	sharing   sharing
+	bills     bills              // kept by charges
+	tabs      map[node.Held]*tab // of runs whose end no node has told yet; kept by turns
+	logs      logs
+	senders   senders
+	moves     int                  // of jobs to nodes that run fewer; kept by balancing
+	rules     map[string]*holdRule // by id, of all that users ever asked for; kept by control
 	// firstTurns is kept by waits.
 	firstTurns firstTurns
 }
@@ -98,12 +96,11 @@ type run struct {
 	rate     callRate
 	failures failures
 	attempts
-	lookup   lookup
-	history  history
-	saving   saving
-	stall    stall
-	reports  reports
-	protocol conversation
+	lookup  lookup
+	history history
+	saving  saving
+	stall   stall
+	reports reports
 }
 
 // attempts are what a run tries again, by the text of the request.
@@ -115,6 +112,7 @@ type attempts struct {
 	packed    packed
 	spent     spending
 	page      instant.Time // when it asked last for a page of the list of refused documents; kept by triedAgain
+	protocol  conversation
 }
 
 // shadow is a job as commits told it.

@@ -9,17 +9,21 @@ import (
 	"couchrelay/sim/world"
 )
 
-// protocols have each run followed by an automaton of the replication protocol, which knows no more than the run.
+// protocols have each run followed by an automaton of the replication protocol, which knows no more than
+// the run.
 type protocols struct{ *chronicle }
 
 var protocolSubject = subject{
 	invariants: []Invariant{
-		{"S95a", "Before a run reads changes it asks what the protocol has it ask, and it begins where that leads it."},
+		{"S95a", "Before a run reads changes it asks what the protocol has it ask, and it begins where " +
+			"that leads it."},
 		{"S95b", "A run asks only for changes and revisions that come next, and writes only what it read, once."},
-		{"S95c", "A checkpoint covers only what was concluded when both databases were asked to make that durable."},
+		{"S95c", "A checkpoint covers only what was concluded when both databases were asked to make that " +
+			"durable."},
 		{"S95d", "A log goes to the target and then to the source, and its history extends what the run found."},
 		{"S95e", "A run with nothing in flight goes on, and what failed is repeated after a pause."},
-		{"S95f", "How a run ends follows from what it was told: it completes only with all concluded and saved, and " +
+		{"S95f", "How a run ends follows from what it was told: it completes only with all concluded and " +
+			"saved, and " +
 			"gives up only for an answer."},
 	},
 	begin: func(c *chronicle) {
@@ -74,7 +78,8 @@ func (ps *protocols) stepped(s runStep) {
 	ps.rests(s.run)
 }
 
-// rests judges a run that may have nothing to do. One whose node stood still since it was last looked at is excused.
+// rests judges a run that may have nothing to do. One whose node stood still since it was last looked at is
+// excused.
 func (ps *protocols) rests(r *run) {
 	p := &r.protocol
 	excused := r.p.PausedLast() >= p.looked

@@ -8,7 +8,7 @@ import (
 )
 
 // copies judges a copy of one document by itself.
-func (r *Run) copies(f *flight, op peer.CopyDoc) error {
+func (r copier) copies(f *flight, op peer.CopyDoc) error {
 	r.took(copiesAlone)
 	if len(op.Revs) == 0 {
 		return breach(Copying, "it copies no revision of %q", op.ID)
@@ -20,9 +20,11 @@ func (r *Run) copies(f *flight, op peer.CopyDoc) error {
 		})
 		switch {
 		case w == nil || slices.Contains(op.Revs[:i], rev):
-			return breach(Copying, "it copies %s of %q, which is not what comes next: %s", rev, op.ID, r.stands(op.ID, rev))
+			return breach(Copying, "it copies %s of %q, which is not what comes next: %s",
+				rev, op.ID, r.stands(op.ID, rev))
 		case w.doubted && !w.admitted && !r.twice[op.ID]:
-			return breach(Copying, "it copies %s of %q once more, and has not asked whether the target lets it in", rev, op.ID)
+			return breach(Copying, "it copies %s of %q once more, and has not asked whether the target lets it in",
+				rev, op.ID)
 		}
 		r.takes(f, w)
 		ancestors = append(ancestors, w.pool.ancestors...)
@@ -43,9 +45,9 @@ type outcome struct {
 	whole    bool
 }
 
-// copied takes what came of a copy. The source may send a newer revision in the place of one that was asked for, so
-// only a whole answer without an obstacle tells that nothing is left.
-func (r *Run) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
+// copied takes what came of a copy. The source may send a newer revision in the place of one that was asked
+// for, so only a whole answer without an obstacle tells that nothing is left.
+func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	got, is := reply.Result.(peer.Copied)
 	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is}
 	admitted := slices.ContainsFunc(f.wants, func(w *want) bool { return w.admitted })
@@ -74,7 +76,7 @@ func (r *Run) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 }
 
 // outcomeOf takes what an answer tells of one revision.
-func (r *Run) outcomeOf(w *want, o *outcome) {
+func (r copier) outcomeOf(w *want, o *outcome) {
 	rev, came := o.came[w.rev]
 	w.stage = lacking
 	switch {
@@ -105,7 +107,7 @@ func (r *Run) outcomeOf(w *want, o *outcome) {
 }
 
 // pausesAfterCopy notes for what a copy may wait.
-func (r *Run) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
+func (r copier) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 	if len(o.came) > 0 {
 		r.wait.forgive(op) // it goes on with the rest, or after it has asked whether the target lets it in
 	}
@@ -114,13 +116,13 @@ func (r *Run) pausesAfterCopy(op peer.CopyDoc, o *outcome) {
 			r.wait.pauses(r.now, missingPause)
 		}
 		if rev.Refused != nil && !leavesOut(rev.Refused) {
-			r.wait.fails(r, op, nil)
+			r.wait.fails(r.Run, op, nil)
 		}
 	}
 }
 
 // admitted notes that the target let the run in.
-func (r *Run) admitted() {
+func (r copier) admitted() {
 	r.took(letsIn)
 	for _, of := range r.wants { // order does not matter: each is changed by itself
 		for _, w := range of.list {

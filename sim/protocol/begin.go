@@ -21,7 +21,8 @@ type side struct {
 	rev       string // of the log's document
 	older     map[string]log
 	discarded bool
-	again     bool // the log was changed by another writer while the run discarded it, and is looked for once more
+	// the log was changed by another writer while the run discarded it, and is looked for once more
+	again bool
 }
 
 // beginning is the state of a run that has not begun to copy.
@@ -29,8 +30,8 @@ type beginning struct {
 	sides [2]side // by peer.Side
 	made  bool    // the target was made, or its server answered that it will not
 	kept  bool    // the source keeps its log over a reset
-	// alone is whether the source stores no logs, asked how often it was asked for the last change that it is known
-	// by, and has whether it had that.
+	// alone is whether the source stores no logs, asked how often it was asked for the last change that it is
+	// known by, and has whether it had that.
 	alone    bool
 	asked    int
 	has      bool
@@ -42,7 +43,7 @@ type beginning struct {
 const olderVersions = 3
 
 // functionOf is the filter function of a replication; nil without one.
-func (r *Run) functionOf() *peer.GetFilter {
+func (r opener) functionOf() *peer.GetFilter {
 	if r.Filter.Kind != spec.FunctionFilter {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (r *Run) functionOf() *peer.GetFilter {
 }
 
 // identifies judges a run that asks for the right to run under an id: a filter function is a part of the id.
-func (r *Run) identifies(e replication.Identify) error {
+func (r opener) identifies(e replication.Identify) error {
 	if r.functionOf() != nil && r.filter == nil {
 		return breach(Beginning, "it names itself before it has read its filter function")
 	}
@@ -63,7 +64,7 @@ func (r *Run) identifies(e replication.Identify) error {
 	return nil
 }
 
-func (r *Run) identified() error {
+func (r opener) identified() error {
 	if r.base == "" || r.phase != naming {
 		return breach(Beginning, "it was given the right to run, and has not asked for it")
 	}
@@ -72,10 +73,11 @@ func (r *Run) identified() error {
 }
 
 // prepares judges a request of a run that does not copy yet.
-func (r *Run) prepares(f *flight) error {
+func (r opener) prepares(f *flight) error {
 	switch op := f.op.(type) {
 	case peer.GetFilter:
-		if of := r.functionOf(); r.phase != naming || of == nil || *of != op || r.filter != nil || len(r.flights) > 1 {
+		if of := r.functionOf(); r.phase != naming || of == nil || *of != op || r.filter != nil ||
+			len(r.flights) > 1 {
 			return breach(Beginning, "it asks to %s, which is not what comes next", op)
 		}
 		r.took(readsFilter)
@@ -102,7 +104,7 @@ func (r *Run) prepares(f *flight) error {
 }
 
 // opens judges a look at a database.
-func (r *Run) opens(op peer.Open) error {
+func (r opener) opens(op peer.Open) error {
 	s := &r.start.sides[op.Side]
 	if r.phase != opening || s.opened || r.another(op) {
 		return breach(Beginning, "it asks to %s, which is not what comes next", op)
@@ -115,7 +117,7 @@ func (r *Run) opens(op peer.Open) error {
 }
 
 // another reports whether an equal request is in flight besides.
-func (r *Run) another(op peer.Op) bool {
+func (r opener) another(op peer.Op) bool {
 	n := 0
 	for _, f := range r.flights { // in any order: they are counted
 		switch f.op.(type) {
@@ -129,7 +131,7 @@ func (r *Run) another(op peer.Op) bool {
 }
 
 // opened takes the description of a database.
-func (r *Run) opened(op peer.Open, reply peer.Reply) {
+func (r opener) opened(op peer.Open, reply peer.Reply) {
 	got, is := reply.Result.(peer.Opened)
 	s := &r.start.sides[op.Side]
 	switch {
@@ -146,7 +148,7 @@ func (r *Run) opened(op peer.Open, reply peer.Reply) {
 }
 
 // locates judges a look for a log: first under the present id, then under those of older versions.
-func (r *Run) locates(op peer.GetLocal) error {
+func (r opener) locates(op peer.GetLocal) error {
 	s := &r.start.sides[op.Side]
 	first := len(s.asked) == 0
 	switch {
@@ -167,7 +169,7 @@ func (r *Run) locates(op peer.GetLocal) error {
 }
 
 // gotLog takes a log, or its absence.
-func (r *Run) gotLog(op peer.GetLocal, reply peer.Reply) {
+func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 	got, is := reply.Result.(peer.Local)
 	if reply.Failure != nil || !is {
 		return
@@ -200,9 +202,9 @@ func (r *Run) gotLog(op peer.GetLocal, reply peer.Reply) {
 	}
 }
 
-// prepareLog judges a log that is written before anything is copied: one of an older version under the present
-// id, or none in place of one that is to be forgotten.
-func (r *Run) prepareLog(op peer.PutLocal) error {
+// prepareLog judges a log that is written before anything is copied: one of an older version under the
+// present id, or none in place of one that is to be forgotten.
+func (r opener) prepareLog(op peer.PutLocal) error {
 	s, put := &r.start.sides[op.Side], readLog(op.Body)
 	switch {
 	case op.ID != r.base || op.Rev != s.rev || s.found == "":
@@ -230,7 +232,7 @@ func trim(l []entry) []entry {
 }
 
 // preparedLog takes the answer to prepareLog.
-func (r *Run) preparedLog(op peer.PutLocal, reply peer.Reply) {
+func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	s := &r.start.sides[op.Side]
 	f := reply.Failure
 	switch {
@@ -254,7 +256,7 @@ func refuses(f *peer.Failure) bool {
 }
 
 // lone is what the target's log says of a source that stores none; nil if that does not hold.
-func (r *Run) lone() *lone {
+func (r opener) lone() *lone {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	l := target.log.lone
 	if l == nil || target.foreign() || l.ID == "" || l.Rev == "" || len(l.Seq) == 0 ||
@@ -265,7 +267,7 @@ func (r *Run) lone() *lone {
 }
 
 // proves judges a question for the last change that a source is known by.
-func (r *Run) proves(op peer.FindRev) error {
+func (r opener) proves(op peer.FindRev) error {
 	l := r.lone()
 	if r.phase != locating || l == nil || l.ID != op.ID || l.Rev != op.Rev || r.Reset || r.start.has {
 		return breach(Beginning, "it asks for %s of %q, by which its source is not known", op.Rev, op.ID)
@@ -275,7 +277,7 @@ func (r *Run) proves(op peer.FindRev) error {
 }
 
 // foundRev takes the answer to whether the source has a revision by which it is known.
-func (r *Run) foundRev(reply peer.Reply) {
+func (r opener) foundRev(reply peer.Reply) {
 	got, is := reply.Result.(peer.RevFound)
 	if reply.Failure != nil || !is {
 		return
@@ -292,7 +294,7 @@ func (r *Run) foundRev(reply peer.Reply) {
 }
 
 // begins judges the first read of the feed: the run has seen both logs, and begins where they agree.
-func (r *Run) begins(op peer.ReadChanges) error {
+func (r opener) begins(op peer.ReadChanges) error {
 	if r.phase != locating || len(r.flights) > 1 {
 		return breach(Beginning, "it reads changes before it knows the logs of both databases")
 	}
@@ -308,7 +310,8 @@ func (r *Run) begins(op peer.ReadChanges) error {
 		}
 	}
 	if r.lone() != nil && !r.Reset && !r.start.has && r.start.asked < 2 {
-		return breach(Beginning, "it reads changes before it knows whether its source has the last one it is known by")
+		return breach(Beginning, "it reads changes before it knows whether its source has the last one it "+
+			"is known by")
 	}
 	want, t := r.beginsAt()
 	if op.Since != want {
@@ -317,12 +320,12 @@ func (r *Run) begins(op peer.ReadChanges) error {
 	r.took(t)
 	r.phase, r.start.since = copying, want
 	r.feed.begin(want)
-	r.save.begin(r)
+	r.save.begin(r.Run)
 	return nil
 }
 
 // beginsAt is where the feed is to be read from.
-func (r *Run) beginsAt() (peer.Seq, Transition) {
+func (r opener) beginsAt() (peer.Seq, Transition) {
 	source, target := &r.start.sides[peer.Source], &r.start.sides[peer.Target]
 	if !r.Reset {
 		if l := r.lone(); l != nil && r.start.has {

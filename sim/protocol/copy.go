@@ -28,7 +28,8 @@ const (
 )
 
 var stages = [...]string{
-	announced: "announced", asking: "asking", lacking: "lacking", reading: "reading", kept: "read", writing: "writing",
+	announced: "announced", asking: "asking", lacking: "lacking", reading: "reading", kept: "read",
+	writing: "writing",
 	refused: "refused", concluded: "concluded",
 }
 
@@ -52,9 +53,9 @@ type want struct {
 	waits    []*refusal // that the list has to know
 }
 
-// pool has the wants of one revision: more than one when the feed told of it again before it was concluded, or the list
-// of refused documents has it too. Which of them a request is about is not known then, so of such a document the
-// automaton judges no more than whether it is concluded in the end.
+// pool has the wants of one revision: more than one when the feed told of it again before it was concluded,
+// or the list of refused documents has it too. Which of them a request is about is not known then, so of
+// such a document the automaton judges no more than whether it is concluded in the end.
 type pool struct {
 	list      []*want
 	ancestors []string // that the target has
@@ -62,7 +63,7 @@ type pool struct {
 }
 
 // add adds a want.
-func (r *Run) add(w *want) {
+func (r copier) add(w *want) {
 	if r.wants[w.name] == nil {
 		r.wants[w.name] = &pool{}
 	}
@@ -73,7 +74,7 @@ func (r *Run) add(w *want) {
 }
 
 // next is the want of a name that a request may be about; nil when there is none.
-func (r *Run) next(n name, may func(*want) bool) *want {
+func (r copier) next(n name, may func(*want) bool) *want {
 	w := r.pick(n, may)
 	if w == nil && r.twice[n.id] {
 		w = &want{name: n, stage: lacking, since: r.now}
@@ -113,7 +114,7 @@ func (s *skips) observe(absent, checked int, now instant.Time) {
 }
 
 // pick is a want of a name that a test lets through; nil when there is none.
-func (r *Run) pick(n name, may func(*want) bool) *want {
+func (r copier) pick(n name, may func(*want) bool) *want {
 	of := r.wants[n]
 	if of == nil {
 		return nil
@@ -127,7 +128,7 @@ func (r *Run) pick(n name, may func(*want) bool) *want {
 }
 
 // readable reports whether a want may be read now: the target lacks it, or may be taken to lack it.
-func (r *Run) readable(w *want) bool {
+func (r copier) readable(w *want) bool {
 	if w.stage == announced && w.position != nil {
 		r.skips.look(r.now)
 		return r.skips.last != 0 && r.skips.last >= w.since
@@ -136,7 +137,7 @@ func (r *Run) readable(w *want) bool {
 }
 
 // conclude notes that a revision is on the target, or listed.
-func (r *Run) conclude(w *want) {
+func (r copier) conclude(w *want) {
 	w.stage = concluded
 	kept := []*want{}
 	for _, o := range w.pool.list {
@@ -158,7 +159,7 @@ func (r *Run) conclude(w *want) {
 }
 
 // compares judges a question for what the target lacks.
-func (r *Run) compares(f *flight, op peer.DiffRevs) error {
+func (r copier) compares(f *flight, op peer.DiffRevs) error {
 	if r.isPage(op) {
 		r.took(comparesList)
 		f.page, r.list.comparing = true, true
@@ -185,10 +186,10 @@ func (r *Run) compares(f *flight, op peer.DiffRevs) error {
 }
 
 // compared takes what the target lacks.
-func (r *Run) compared(f *flight, reply peer.Reply) {
+func (r copier) compared(f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Diff)
 	if f.page {
-		r.list.compared(r, got, reply.Failure == nil && is)
+		r.list.compared(r.Run, got, reply.Failure == nil && is)
 		return
 	}
 	if reply.Failure != nil || !is {
@@ -220,7 +221,7 @@ func (r *Run) compared(f *flight, reply peer.Reply) {
 }
 
 // fetches judges a bulk read.
-func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
+func (r copier) fetches(f *flight, op peer.FetchDocs) error {
 	if r.took(readsBulk); op.Attachments {
 		r.took(readsInline)
 	}
@@ -247,20 +248,21 @@ func (r *Run) fetches(f *flight, op peer.FetchDocs) error {
 }
 
 // stands says how far a revision has come.
-func (r *Run) stands(id, rev string) string {
+func (r copier) stands(id, rev string) string {
 	of := r.wants[name{id, rev}]
 	if of == nil {
 		return "nothing is open of it"
 	}
 	text := fmt.Sprintf("attachments %v, told twice %v", of.attached, r.twice[id])
 	for _, w := range of.list {
-		text += fmt.Sprintf(", %s (alone %v, failed %v, listed %v)", stages[w.stage], w.alone, w.failed, w.position == nil)
+		text += fmt.Sprintf(", %s (alone %v, failed %v, listed %v)", stages[w.stage], w.alone, w.failed,
+			w.position == nil)
 	}
 	return text
 }
 
 // takes notes that a request is about a revision.
-func (r *Run) takes(f *flight, w *want) {
+func (r copier) takes(f *flight, w *want) {
 	if w.stage == announced {
 		r.took(leavesOutComparison)
 	}
@@ -273,7 +275,7 @@ func within(part, whole []string) bool {
 }
 
 // fetched takes what a bulk read brought.
-func (r *Run) fetched(id uint64, f *flight, reply peer.Reply) {
+func (r copier) fetched(id uint64, f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Fetched)
 	op := f.op.(peer.FetchDocs)
 	for i, w := range f.wants {
@@ -302,7 +304,7 @@ func (r *Run) fetched(id uint64, f *flight, reply peer.Reply) {
 }
 
 // writes judges a bulk write: of bodies that were read, each once.
-func (r *Run) writes(f *flight, op peer.WriteDocs) error {
+func (r copier) writes(f *flight, op peer.WriteDocs) error {
 	if r.took(writesBulk); op.Gzip {
 		r.took(compresses)
 	}
@@ -312,7 +314,8 @@ func (r *Run) writes(f *flight, op peer.WriteDocs) error {
 	for _, k := range op.Docs {
 		w := r.bodies[k]
 		if w == nil || w.stage != kept && !r.twice[w.id] {
-			return breach(Copying, "it writes document %d of read %d, which it has not read or has written", k.Index, k.Fetch)
+			return breach(Copying, "it writes document %d of read %d, which it has not read or has written",
+				k.Index, k.Fetch)
 		}
 		w.stage = writing
 		f.wants = append(f.wants, w)
@@ -322,7 +325,7 @@ func (r *Run) writes(f *flight, op peer.WriteDocs) error {
 
 // written takes what the target wrote. A verdict is about the body of that name, or else about all of that
 // document, or else about all.
-func (r *Run) written(f *flight, op peer.WriteDocs, reply peer.Reply) {
+func (r copier) written(f *flight, op peer.WriteDocs, reply peer.Reply) {
 	got, is := reply.Result.(peer.Written)
 	if reply.Failure != nil || !is {
 		for _, w := range f.wants {

@@ -60,7 +60,8 @@ func (r *Run) completes() error {
 	saved := f.positions[r.save.saved-f.first]
 	for _, p := range f.positions[r.save.saved-f.first+1:] {
 		if p.row || !sameMoment(p.seq, saved.seq) {
-			return breach(Ending, "it says that it has done all, through %s, and its last checkpoint is at %s", p.seq, saved.seq)
+			return breach(Ending, "it says that it has done all, through %s, and its last checkpoint is at %s",
+				p.seq, saved.seq)
 		}
 	}
 	return nil

@@ -11,8 +11,8 @@ type feed struct {
 	rows    int
 	counted peer.Seq // after which changes were counted last
 
-	// positions are the sequences at which a checkpoint may stand, in the order of the feed, from the number first
-	// on. Of these done are concluded, and all before them.
+	// positions are the sequences at which a checkpoint may stand, in the order of the feed, from the number
+	// first on. Of these done are concluded, and all before them.
 	positions []*position
 	first     int
 	done      int
@@ -50,9 +50,9 @@ func (f *feed) forget(before int) {
 	}
 }
 
-// reads judges a read of the feed: one at a time, each where the one before ended. A one-shot stops at the end; who
-// waits for changes has read all that there were.
-func (r *Run) reads(op peer.ReadChanges) error {
+// reads judges a read of the feed: one at a time, each where the one before ended. A one-shot stops at the
+// end; who waits for changes has read all that there were.
+func (r copier) reads(op peer.ReadChanges) error {
 	f := &r.feed
 	switch {
 	case f.reading:
@@ -74,7 +74,7 @@ func (r *Run) reads(op peer.ReadChanges) error {
 }
 
 // read takes changes. A part of an answer counts as what it brought.
-func (r *Run) read(op peer.ReadChanges, reply peer.Reply) {
+func (r copier) read(op peer.ReadChanges, reply peer.Reply) {
 	f := &r.feed
 	f.reading = false
 	got, is := reply.Result.(peer.Changes)
@@ -104,7 +104,7 @@ func (r *Run) read(op peer.ReadChanges, reply peer.Reply) {
 }
 
 // announce notes a row of the feed: each of its revisions is to be concluded.
-func (r *Run) announce(row peer.Change) {
+func (r copier) announce(row peer.Change) {
 	p := &position{seq: row.Seq, left: len(row.Revs), row: true}
 	r.feed.positions = append(r.feed.positions, p)
 	r.feed.since = row.Seq
@@ -115,7 +115,7 @@ func (r *Run) announce(row peer.Change) {
 }
 
 // counts judges a question for how many changes there are.
-func (r *Run) counts(op peer.CountPending) error {
+func (r copier) counts(op peer.CountPending) error {
 	if op.Since != r.feed.since && op.Since != r.feed.counted && !r.feed.passed(op.Since) {
 		return breach(Copying, "it counts changes since %s, where it never was", op.Since)
 	}

@@ -15,8 +15,8 @@ type list struct {
 	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
 	comparing bool           // it is being compared
 	revs      map[name]bool  // that pages named
-	// gone are revisions of the list that the target turned out to have, or took, or that the source has replaced:
-	// true once the target has made that durable.
+	// gone are revisions of the list that the target turned out to have, or took, or that the source has
+	// replaced: true once the target has made that durable.
 	gone map[name]bool
 }
 
@@ -39,20 +39,20 @@ func (l *list) refuse(n name) *refusal {
 }
 
 // refuse notes a refusal that a want has to wait for until it is listed.
-func (r *Run) refuse(n name, w *want) {
+func (r lister) refuse(n name, w *want) {
 	w.stage, w.waits = refused, []*refusal{r.list.refuse(n)}
 	r.settle(w)
 }
 
 // settle concludes a want once all that was refused in its place is listed.
-func (r *Run) settle(w *want) {
+func (r lister) settle(w *want) {
 	if !slices.ContainsFunc(w.waits, func(f *refusal) bool { return !f.listed }) {
 		r.conclude(w)
 	}
 }
 
 // lists judges what the run has the list know.
-func (r *Run) lists(findings []replication.Finding) error {
+func (r lister) lists(findings []replication.Finding) error {
 	r.list.questions++
 	for _, f := range findings {
 		n := name{f.ID, f.Rev}
@@ -78,7 +78,7 @@ func (r *Run) lists(findings []replication.Finding) error {
 }
 
 // refuseAll has all that wait for a revision of a document that was told of twice wait for the list.
-func (r *Run) refuseAll(n name) {
+func (r lister) refuseAll(n name) {
 	to := r.list.refuse(n)
 	if of := r.wants[n]; of != nil {
 		for _, w := range of.list {
@@ -90,7 +90,7 @@ func (r *Run) refuseAll(n name) {
 }
 
 // stored takes that the list knows.
-func (r *Run) stored() {
+func (r lister) stored() {
 	r.took(stored)
 	r.list.questions--
 	for _, to := range r.list.listing {
@@ -107,7 +107,7 @@ func (r *Run) stored() {
 }
 
 // paged takes a page of the list. Revisions of the page before that were not tried stay for another time.
-func (r *Run) paged(ev replication.RefusedPage) {
+func (r lister) paged(ev replication.RefusedPage) {
 	r.list.questions--
 	r.list.page, r.list.comparing = nil, false
 	for _, d := range ev.Docs {
@@ -123,9 +123,9 @@ func (r *Run) paged(ev replication.RefusedPage) {
 	}
 }
 
-// isPage reports whether a comparison is that of the present page. One of rows may be equal, and is taken for it then:
-// the next one counts for the rows, and both are answered alike.
-func (r *Run) isPage(op peer.DiffRevs) bool {
+// isPage reports whether a comparison is that of the present page. One of rows may be equal, and is taken
+// for it then: the next one counts for the rows, and both are answered alike.
+func (r lister) isPage(op peer.DiffRevs) bool {
 	l := &r.list
 	same := func(a, b peer.DocRevs) bool { return a.ID == b.ID && slices.Equal(a.Revs, b.Revs) }
 	return l.page != nil && !l.comparing && slices.EqualFunc(l.page, op.Docs, same)

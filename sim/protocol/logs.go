@@ -3,9 +3,9 @@ package protocol
 import (
 	"slices"
 
-	json "github.com/go-json-experiment/json/v1"
-
 	"couchrelay/core/peer"
+
+	json "github.com/go-json-experiment/json/v1"
 )
 
 // log is a replication log, as far as it decides where a run begins.
@@ -95,9 +95,9 @@ func known(start string) bool { return start != "" && start != "0" }
 // firstRev is the revision of a _local document that was written once.
 const firstRev = "0-1"
 
-// trusted are the checkpoints of a database's log that count. A log that was written for another database of
-// that name counts for nothing. Servers that number their changes may give the time of their own start instead, but
-// take a log without its revision only as the first one: there only first logs are in doubt.
+// trusted are the checkpoints of a database's log that count. A log that was written for another database
+// of that name counts for nothing. Servers that number their changes may give the time of their own start
+// instead, but take a log without its revision only as the first one: there only first logs are in doubt.
 func (s *side) trusted() []entry {
 	if s.foreign() {
 		return nil
@@ -111,8 +111,8 @@ func (s *side) foreign() bool {
 	return other && (s.clustered || s.rev == firstRev)
 }
 
-// common is the newest checkpoint that two logs have, as CouchDB's replicator looks for it: both histories, the
-// newest first, in lockstep, until an entry of one is in the other.
+// common is the newest checkpoint that two logs have, as CouchDB's replicator looks for it: both histories,
+// the newest first, in lockstep, until an entry of one is in the other.
 func common(source, target []entry) (entry, bool) {
 	for len(source) > 0 && len(target) > 0 {
 		if slices.Contains(target, source[0]) {

@@ -82,23 +82,42 @@ type Run struct {
 	stopped bool // the run was told to stop
 	gaveUp  bool // the run has canceled its feed by itself, as one that is stalled does
 
-	start  beginning
+	start beginning
+	documents
+	list list
+	save saving
+	wait waiting
+
+	opener
+	copier
+	lister
+	saver
+}
+
+// documents are the changes that the run has read, and how far each revision has come.
+type documents struct {
 	feed   feed
 	wants  map[name]*pool
 	twice  map[string]bool // ids of documents of which a revision was open twice at a time
 	bodies map[peer.Kept]*want
 	skips  skips
-	list   list
-	save   saving
-	wait   waiting
 }
+
+// The parts of a run: what comes before the feed is read, the feed and documents, the list of refused
+// documents, and checkpoints. Their files have the state of each.
+type (
+	opener struct{ *Run }
+	copier struct{ *Run }
+	lister struct{ *Run }
+	saver  struct{ *Run }
+)
 
 // New is a run that has not begun.
 func New(t Terms) *Run {
-	return &Run{
-		Terms: t, flights: map[uint64]*flight{}, wants: map[name]*pool{}, twice: map[string]bool{}, bodies: map[peer.Kept]*want{},
-		list: newList(),
-	}
+	r := &Run{Terms: t, flights: map[uint64]*flight{}, list: newList()}
+	r.wants, r.twice, r.bodies = map[name]*pool{}, map[string]bool{}, map[peer.Kept]*want{}
+	r.opener, r.copier, r.lister, r.saver = opener{r}, copier{r}, lister{r}, saver{r}
+	return r
 }
 
 // Hear tells of an event before whatever the run does by it.

@@ -228,7 +228,8 @@ func TestBeginning(t *testing.T) {
 			both(logAt("a", 5, "0"), logAt("a", 4, "0"))(c)
 			c.asks(read(seq(5)))
 		}, Beginning},
-		{"since_seq", spec.Replication{SinceSeq: []byte("7")}, func(c *talk) { c.located(); c.asks(read("7")) }, legal},
+		{"since_seq", spec.Replication{SinceSeq: []byte("7")}, func(c *talk) { c.located(); c.asks(read("7")) },
+			legal},
 		{"since_seq left out", spec.Replication{SinceSeq: []byte("7")}, func(c *talk) {
 			c.located()
 			c.asks(read("0"))
@@ -259,13 +260,18 @@ func TestCopying(t *testing.T) {
 			c.does(diff("a", "1-a"), peer.Diff{})
 			c.asks(fetch("a", "1-a"))
 		}, Copying},
-		{"read without a comparison", spec.Replication{}, func(c *talk) { c.begun(a); c.asks(fetch("a", "1-a")) }, Copying},
+		{"read without a comparison", spec.Replication{}, func(c *talk) {
+			c.begun(a)
+			c.asks(fetch("a",
+				"1-a"))
+		}, Copying},
 		{"read twice", spec.Replication{}, func(c *talk) {
 			compared(c)
 			c.asks(fetch("a", "1-a"))
 			c.asks(fetch("a", "1-a"))
 		}, Copying},
-		{"written though it was not read", spec.Replication{}, func(c *talk) { compared(c); c.asks(write(99)) }, Copying},
+		{"written though it was not read", spec.Replication{}, func(c *talk) { compared(c); c.asks(write(99)) },
+			Copying},
 		{"written twice", spec.Replication{}, func(c *talk) {
 			compared(c)
 			id := c.does(fetch("a", "1-a"), came("1-a"))
@@ -346,7 +352,12 @@ func TestSaving(t *testing.T) {
 			c.durable()
 			c.asks(put(peer.Target, 2))
 		}, Covering},
-		{"the source first", spec.Replication{}, func(c *talk) { done(c); c.durable(); c.asks(put(peer.Source, 1)) }, Logging},
+		{"the source first", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.durable()
+			c.asks(put(peer.Source,
+				1))
+		}, Logging},
 		{"both at once", spec.Replication{}, func(c *talk) {
 			done(c)
 			c.durable()
@@ -425,14 +436,16 @@ func TestEnding(t *testing.T) {
 	done := func(c *talk) { c.begun(a); c.copiesDoc("a", "1-a"); c.saves(1) }
 	check(t, []conversation{
 		{"all done", spec.Replication{}, completes(done), legal},
-		{"no checkpoint", spec.Replication{}, completes(func(c *talk) { c.begun(a); c.copiesDoc("a", "1-a") }), Ending},
+		{"no checkpoint", spec.Replication{}, completes(func(c *talk) { c.begun(a); c.copiesDoc("a", "1-a") }),
+			Ending},
 		{"not copied", spec.Replication{}, completes(func(c *talk) { c.begun(a) }), Ending},
 		{"continuous", spec.Replication{Continuous: true}, completes(done), Ending},
 		{"before the end of the feed", spec.Replication{}, completes(func(c *talk) {
 			c.located()
 			c.does(peer.ReadChanges{Since: "0", Limit: 1}, peer.Changes{LastSeq: "0"})
 		}), Ending},
-		{"stopped by nobody", spec.Replication{}, func(c *talk) { done(c); c.ends(replication.Stopped, "") }, Ending},
+		{"stopped by nobody", spec.Replication{}, func(c *talk) { done(c); c.ends(replication.Stopped, "") },
+			Ending},
 		{"stopped", spec.Replication{}, func(c *talk) {
 			done(c)
 			c.hears(replication.Stop{})

@@ -17,8 +17,8 @@ type saving struct {
 	items    []string // entries of histories that the run found or wrote
 	used     map[string]bool
 
-	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of another
-	// run, or a source that is read only lacks what it had.
+	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of
+	// another run, or a source that is read only lacks what it had.
 	changed, other, foreign, lost bool
 	others                        int // logs of other runs that it met when it wrote its own
 }
@@ -53,7 +53,7 @@ func (s *saving) knows(l log) {
 }
 
 // saves judges a request of a run that copies, which is not about documents.
-func (r *Run) saves(f *flight) error {
+func (r saver) saves(f *flight) error {
 	switch op := f.op.(type) {
 	case peer.GetFilter:
 		if of := r.functionOf(); of == nil || *of != op {
@@ -84,7 +84,7 @@ func (r *Run) saves(f *flight) error {
 }
 
 // filtered takes the filter function.
-func (r *Run) filtered(f *flight, reply peer.Reply) {
+func (r saver) filtered(f *flight, reply peer.Reply) {
 	got, is := reply.Result.(peer.Filter)
 	switch {
 	case reply.Failure != nil || !is:
@@ -100,7 +100,7 @@ func (r *Run) filtered(f *flight, reply peer.Reply) {
 
 // commits judges a request to make writes durable: for a checkpoint, or on the target for the list of refused
 // documents. What a checkpoint covers was read with one filter function, so the run looks at that first.
-func (r *Run) commits(f *flight, op peer.Commit) error {
+func (r saver) commits(f *flight, op peer.Commit) error {
 	s := &r.save
 	f.marked = r.feed.concluded()
 	if r.functionOf() != nil {
@@ -124,7 +124,7 @@ func (r *Run) commits(f *flight, op peer.Commit) error {
 }
 
 // committed takes that a database has made its writes durable.
-func (r *Run) committed(f *flight, op peer.Commit, reply peer.Reply) {
+func (r saver) committed(f *flight, op peer.Commit, reply peer.Reply) {
 	s := &r.save
 	got, is := reply.Result.(peer.Committed)
 	switch fail := reply.Failure; {
@@ -146,13 +146,14 @@ func (r *Run) committed(f *flight, op peer.Commit, reply peer.Reply) {
 }
 
 // isOther reports whether a database is not the one with which the run began.
-func (r *Run) isOther(on peer.Side, start string) bool {
+func (r saver) isOther(on peer.Side, start string) bool {
 	began := r.start.sides[on].start
 	return start != began && known(start) && known(began)
 }
 
-// puts judges a log: first on the target and then, with the same checkpoint, on the source, unless that stores none.
-func (r *Run) puts(op peer.PutLocal) error {
+// puts judges a log: first on the target and then, with the same checkpoint, on the source, unless that
+// stores none.
+func (r saver) puts(op peer.PutLocal) error {
 	s, put := &r.save, readLog(op.Body)
 	at := &r.start.sides[op.Side]
 	p := &s.point
@@ -170,7 +171,8 @@ func (r *Run) puts(op peer.PutLocal) error {
 			return err
 		}
 	case op.Side == peer.Source && (r.start.alone && s.noCommit || !p.there[peer.Target]):
-		return breach(Logging, "it writes a checkpoint to its source, and its target has it: %v", p.there[peer.Target])
+		return breach(Logging, "it writes a checkpoint to its source, and its target has it: %v",
+			p.there[peer.Target])
 	case p.there[op.Side] && (op.Side == peer.Source || !r.start.alone || p.alone):
 		return breach(Logging, "it writes a checkpoint to its %s again", op.Side)
 	case p.there[op.Side]:
@@ -181,9 +183,9 @@ func (r *Run) puts(op peer.PutLocal) error {
 	return r.saysRight(op, at, &put)
 }
 
-// covers judges what a new checkpoint covers: all before it is concluded, and was when both databases were asked to
-// make their writes durable.
-func (r *Run) covers(put *log) error {
+// covers judges what a new checkpoint covers: all before it is concluded, and was when both databases were
+// asked to make their writes durable.
+func (r saver) covers(put *log) error {
 	s := &r.save
 	seq := put.entries[0].seq
 	durable := s.durable[peer.Target]
@@ -215,7 +217,7 @@ func (r *Run) covers(put *log) error {
 }
 
 // saysRight judges what a log says.
-func (r *Run) saysRight(op peer.PutLocal, at *side, put *log) error {
+func (r saver) saysRight(op peer.PutLocal, at *side, put *log) error {
 	s := &r.save
 	newest := put.entries[0]
 	switch {
@@ -245,7 +247,7 @@ func (r *Run) saysRight(op peer.PutLocal, at *side, put *log) error {
 }
 
 // putLog takes the answer to the write of a log.
-func (r *Run) putLog(op peer.PutLocal, reply peer.Reply) {
+func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 	if r.phase != copying {
 		r.preparedLog(op, reply)
 		return
@@ -264,7 +266,7 @@ func (r *Run) putLog(op peer.PutLocal, reply peer.Reply) {
 }
 
 // logIsThere notes a log that a side has.
-func (r *Run) logIsThere(on peer.Side, l log, rev string) {
+func (r saver) logIsThere(on peer.Side, l log, rev string) {
 	at := &r.start.sides[on]
 	at.log, at.rev = l, rev
 	r.save.point.there[on] = true
@@ -274,7 +276,7 @@ func (r *Run) logIsThere(on peer.Side, l log, rev string) {
 }
 
 // whole notes a checkpoint that is where it has to be.
-func (r *Run) whole() {
+func (r saver) whole() {
 	s := &r.save
 	s.point.whole = true
 	s.agreed = s.point.session
@@ -282,9 +284,9 @@ func (r *Run) whole() {
 	r.feed.forget(s.saved)
 }
 
-// gotLogAgain takes a log that the run looked at while it copies, after a conflict or to see whether the database is
-// still the same.
-func (r *Run) gotLogAgain(op peer.GetLocal, got peer.Local) {
+// gotLogAgain takes a log that the run looked at while it copies, after a conflict or to see whether the
+// database is still the same.
+func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	s, at := &r.save, &r.start.sides[op.Side]
 	p := &s.point
 	if !got.Found {

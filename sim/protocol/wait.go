@@ -69,7 +69,8 @@ func (w *waiting) answered(r *Run, op peer.Op, reply peer.Reply) {
 	}
 }
 
-// fails notes a request that may be repeated after a pause; without a failure the target did not take a document.
+// fails notes a request that may be repeated after a pause; without a failure the target did not take a
+// document.
 func (w *waiting) fails(r *Run, op peer.Op, f *peer.Failure) {
 	k := w.kind(op)
 	least, most, times := firstPause, firstPause, 2
@@ -145,8 +146,9 @@ func (w *waiting) called(r *Run, op peer.Op) error {
 	return nil
 }
 
-// Rests judges a run that goes on, after a step and from time to time. Excused is a run whose node stood still. A run
-// that waits for no answer, for no question to the store and for no pause does something, or is over.
+// Rests judges a run that goes on, after a step and from time to time. Excused is a run whose node stood
+// still. A run that waits for no answer, for no question to the store and for no pause does something, or
+// is over.
 func (r *Run) Rests(now instant.Time, excused bool) error {
 	w := &r.wait
 	r.now = now
