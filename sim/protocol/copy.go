@@ -174,7 +174,7 @@ func (r copier) compares(f *flight, op peer.DiffRevs) error {
 		}
 		seen[d.ID] = true
 		for _, rev := range d.Revs {
-			w := r.pick(name{d.ID, rev}, func(w *want) bool { return w.stage == announced })
+			w := r.next(name{d.ID, rev}, func(w *want) bool { return w.stage == announced })
 			if w == nil {
 				return breach(Copying, "it compares %s of %q, of which the feed did not tell since", rev, d.ID)
 			}
