@@ -27,13 +27,12 @@ type inward struct {
 	wait   bool     // the feed has been read to its end: long polls from now on
 	told   bool     // and the job says so
 
-	rows    []peer.Change  // read, whose documents are not
-	doubted []peer.DocRead // of these rows, the first newer than its row: taken once the database knows the last change
-	docs    []Incoming     // read, and not applied
-	through peer.Seq       // since, once all of these are applied
-	last    Change         // newest one that was announced or read, also behind through: the database must know it
-	behind  int64          // how many changes follow on it, -1 if the server did not tell
-	end     bool           // there is nothing behind them
+	rows    []peer.Change // read, whose documents are not
+	docs    []Incoming    // read, and not applied
+	through peer.Seq      // since, once all of these are applied
+	last    Change        // newest one that was announced or read, also behind through: the database must know it
+	behind  int64         // how many changes follow on it, -1 if the server did not tell
+	end     bool          // there is nothing behind them
 
 	compared string // up to where the mirror was compared
 	stale    int    // how often the first row's revision was not to be had
@@ -45,6 +44,8 @@ type proof struct {
 	due    bool
 	missed int      // how often the change was not to be had
 	goal   peer.Seq // where the database was when it was opened last
+	// docs are those of the first rows, of which the first is newer than its row: taken once the change was found.
+	docs []peer.DocRead
 }
 
 // stalePause is the first pause after a document was read in an older revision than its change has; it doubles.
@@ -105,7 +106,7 @@ func (in *inward) advance() {
 			q.Since, q.AtEnd = in.docs[len(in.docs)-1].Seq, false
 		}
 		in.ask(q)
-	case len(in.doubted) > 0:
+	case len(in.proof.docs) > 0:
 		in.proveFeed()
 	case len(in.rows) > 0:
 		ids := make([]string, len(in.rows))
@@ -189,7 +190,7 @@ func (in *inward) checkGoal() {
 
 // open forgets what was read, and notes which database is there.
 func (in *inward) open(q Opened) {
-	in.rows, in.docs, in.doubted, in.end, in.wait, in.told = nil, nil, nil, false, false, false
+	in.rows, in.docs, in.proof.docs, in.end, in.wait, in.told = nil, nil, nil, false, false, false
 	in.ask(q)
 }
 
@@ -197,9 +198,9 @@ func (in *inward) open(q Opened) {
 func (in *inward) proved(found bool) {
 	if found {
 		in.proof.due, in.proof.missed = false, 0
-		if doubted := in.doubted; len(doubted) > 0 {
-			in.doubted = nil
-			in.fetched(doubted, true)
+		if newer := in.proof.docs; len(newer) > 0 {
+			in.proof.docs = nil
+			in.fetched(newer, true)
 		}
 	} else if in.proof.missed++; in.proof.missed < maxMissed {
 		in.pause = in.run.w.now.Add(stalePause << in.proof.missed)
@@ -279,9 +280,9 @@ func cut(f *peer.Failure) bool {
 }
 
 // fetched takes documents, up to one that is older than its row: a node of a cluster that lags behind has answered, or
-// a newer row will come. The feed, read again from there, tells. One that is newer was edited meanwhile, or the database
-// was put back to a backup that has more edits of it: until the newest change of the feed was found behind the read
-// (sure), nothing that was read counts from there on.
+// a newer row will come. The feed, read again from there, tells. One that is newer was edited meanwhile, or the
+// database was put back to a backup that has more edits of it: until the newest change of the feed was found behind
+// the read (sure), nothing that was read counts from there on.
 func (in *inward) fetched(got []peer.DocRead, sure bool) {
 	if len(got) == 0 {
 		in.run.end("malformed_response", "the server answered none of the documents that its changes have")
@@ -295,7 +296,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			return
 		}
 		if in.stale = 0; d.Rev != row.Revs[0] && !sure {
-			in.doubted, in.rows = got[i:], in.rows[i:]
+			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}
 		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}

@@ -9,9 +9,9 @@ import (
 	"couchrelay/core/peer"
 )
 
-// TestRestoredToNewer: a followed database is put back after its changes were read, and before their documents are, to
-// a backup in which one of them has more edits than its change. That edit is known from then on, so it must not be taken
-// for the newest change: the one that is lost would not be missed.
+// TestRestoredToNewer: a followed database is put back after its changes were read, and before their documents are,
+// to a backup in which one of them has more edits than its change. That edit is known from then on, so it must not be
+// taken for the newest change: the one that is lost would not be missed.
 func TestRestoredToNewer(t *testing.T) {
 	w := newWorld(t)
 	empty := w.couch.backup()

@@ -3,8 +3,8 @@
 // first alternative. So a scenario and the answers that were not benign determine a run, and leaving some of
 // those answers out gives a simpler run of the same kind, which is how failures are shrunk.
 //
-// Answers come from a seed, from a script of recorded choices, from both, or from the bytes of a fuzzer. Every site draws from a stream
-// of its own, so that more questions at one site change no answer at another.
+// Answers come from a seed, from a script of recorded choices, from both, or from the bytes of a fuzzer. Every site
+// draws from a stream of its own, so that more questions at one site change no answer at another.
 package decide
 
 import (

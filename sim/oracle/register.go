@@ -249,6 +249,9 @@ func (c *chronicle) sightOf(f *world.Sight) *saw {
 
 // on has a job end, at the latest, before a user is told that it has.
 func (o *saw) on(s register) (register, bool) {
+	if s.dropped && o.token == 0 && o.view == nil {
+		return s, true // who waits for a job of a deleted database sees it until it is swept
+	}
 	if !o.found {
 		if s.there && s.token == 0 && s.earliest <= o.forgotten {
 			return register{}, true

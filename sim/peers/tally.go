@@ -60,7 +60,7 @@ func (t *Tally) written(n int, verdicts []peer.Refusal) {
 	}
 }
 
-// copied counts the results of a copy of one document. It may bring a later revision than the one that it was asked for.
+// copied counts the results of a copy of one document. It may bring a later revision than the one asked for.
 func (t *Tally) copied(op peer.CopyDoc, c peer.Copied) {
 	t.Bytes += c.Bytes
 	id := op.ID

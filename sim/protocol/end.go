@@ -119,7 +119,7 @@ func (r *Run) hopeless() bool {
 				return true
 			}
 		}
-		return r.last.missed > 1
+		return r.last.missed > 0 // another part of the run may have missed it before
 	}
 	return false
 }

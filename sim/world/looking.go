@@ -60,7 +60,7 @@ func (u looking) look(id string, j *JobDoc, way Way) {
 	case way == AtDocument && j != nil:
 		told = u.readDocument(s, j)
 	case way == InList && j != nil:
-		told = u.readList(s)
+		told = u.readList(s, j)
 	default:
 		_, rec, err := u.w.store.Find(u.w.db.Glance(), id)
 		if told = err == nil; rec != nil {
@@ -98,10 +98,15 @@ func (u looking) readDocument(s *Sight, j *JobDoc) (told bool) {
 // listed is the length of the pages that users read.
 const listed = 5
 
-// readList reads pages until one has the job, or there is none left.
-func (u looking) readList(s *Sight) (told bool) {
+// readList reads pages until one has the job, or there is none left. It tells nothing if the database has been made
+// again: users name it, and see the jobs of the new one.
+func (u looking) readList(s *Sight, j *JobDoc) (told bool) {
 	l := jobstore.Listing{Filter: jobstore.Filter{Documents: true, Instance: s.JobID[:instanceLen]}, Limit: listed}
 	for {
+		db, err := u.w.store.Docs.Open(u.w.db.Glance(), j.tenant.name)
+		if err != nil || jobstore.DocumentJobs(db.Instance)+j.id != s.JobID {
+			return false
+		}
 		page, err := jobstore.Lists{Store: u.w.store, Reader: u.w.db.Present()}.Page(l)
 		if err != nil {
 			return false

@@ -44,9 +44,7 @@ func FindProfile(name string) (Profile, error) {
 // of the families in each (Groce et al., Swarm Testing, 2012), so that faults cannot hide each other and
 // calm seeds exist.
 func Swarm(seed uint64, p Profile) Config {
-	if length := prng.Fork(seed, "length"); length.Intn(4) > 0 {
-		p.Duration /= 4 // what users do is as much, and most bugs show soon
-	}
+	p.Duration = drawDuration(seed, p.Duration)
 	r := prng.Fork(seed, "swarm")
 	between := func(least, most int) int { return least + r.Intn(most-least+1) }
 	c := Default()
@@ -113,6 +111,14 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRounds(seed, p)
 	c.Sharing.Follow(s.Interval, s.UsageInterval)
 	return c
+}
+
+// drawDuration has three worlds of four be short: what users do there is as much, and most bugs show soon.
+func drawDuration(seed uint64, most time.Duration) time.Duration {
+	if r := prng.Fork(seed, "length"); r.Intn(4) > 0 {
+		return most / 4
+	}
+	return most
 }
 
 // drawPeriods has periods of their own in one world of eight. They are not far from the interval, so that a run
