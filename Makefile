@@ -3,7 +3,7 @@ GO ?= go
 PEER := adapters/integration
 export POUCHDB_SERVER := $(CURDIR)/$(PEER)/node_modules/.bin/pouchdb-server
 
-.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation mutation-core
+.PHONY: help run demo build build-fdb test test-go test-fdb test-fdb-real fdb-diff bench-fdb integration record-couchdb dist test-dist lint fmt bench bench-compare traces sim campaign sweep marks mutants mutants-quick mutants-verify fuzz mutation mutation-core arm64
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -158,7 +158,14 @@ mutants-quick: ## the same with 25 seeds for each; exit status 1, since some nee
 mutants-verify: ## whether the seeds that the table names still find the bugs; others are played where they do not
 	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) --verify $(MUTANTS)
 
+ARM64_SEEDS ?= 30
 FUZZTIME ?= 10s
+arm64: ## whether seeds end alike on amd64 and on arm64, which needs qemu-aarch64
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o bin/couchsim-arm64 ./cmd/couchsim
+	qemu-aarch64 bin/couchsim-arm64 run --seeds $(ARM64_SEEDS) --hashes bin/arm64.hashes
+	$(GO) run ./cmd/couchsim run --seeds $(ARM64_SEEDS) --hashes bin/amd64.hashes
+	cmp bin/amd64.hashes bin/arm64.hashes
+
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for target in $$($(GO) test -list '^Fuzz' ./fuzz | grep ^Fuzz); do \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./fuzz || exit 1; done

@@ -36,8 +36,12 @@ func FuzzWorld(f *testing.F) {
 		if o.Violation == nil {
 			return
 		}
-		t.Errorf("%s\n%s%s", o.Violation, o.Stack, scenario.Format(&scenario.Scenario{Broke: o.Violation.ID,
-			First: uint64(seed), Last: uint64(seed), Decisions: happened(o), Config: c}))
+		s := scenario.Scenario{Broke: o.Violation.ID, First: uint64(seed), Last: uint64(seed), Decisions: happened(o),
+			Config: c}
+		if len(s.Decisions) == 0 { // without any, the seed would say what happens
+			s.Decisions = []decide.Choice{{Site: "fuzzer", Value: "nothing"}}
+		}
+		t.Errorf("%.500s\n%s%s", o.Violation, o.Stack, scenario.Format(&s))
 	})
 }
 

@@ -201,7 +201,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	n[comparisons] = m.lists
 	n[bulkReadings] = m.lists + m.heavy + m.bytes/heavy + m.alone
 	n[bulkWrites] = m.bulks
-	n[singleCopies] = m.alone
+	n[singleCopies] = max(m.alone, m.lacking) // an answer does not say which are too large for a bulk read
 	if !rep.UseBulkGet {
 		n[singleCopies] = m.rows
 	}
