@@ -211,15 +211,14 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 }
 
 // allowed is how many requests of a kind a run may send that needs n. How documents share bulk reads and writes is hard
-// to tell from outside where they hardly fit into a run's memory, and a feed may bring its rows one by one.
+// to tell from outside where they hardly fit into a run's memory, and a feed may bring its rows one by one: what
+// is noticed is waste that grows with the documents or with time.
 func (k errand) allowed(n int) int {
 	switch k {
-	case bulkReadings, bulkWrites, singleCopies:
-		return 4*n + 4
-	case feedReads:
-		return 2*n + 4
+	case bulkReadings, bulkWrites, singleCopies, feedReads:
+		return 5*n + 20
 	}
-	return n + n/2 + 4
+	return 2*n + 10
 }
 
 func (cs *costs) check(e ending) {

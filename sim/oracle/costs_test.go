@@ -31,15 +31,15 @@ func TestCosts(t *testing.T) {
 	check(t, &costSubject, []case_{
 		{"full pages", does(30, read, page(10)), ""},
 		{"short pages", does(30, read, page(3)), ""},
-		{"pages of one row", does(30, peer.ReadChanges{Limit: 1}, page(1)), "S97a"},
+		{"pages of one row", does(100, peer.ReadChanges{Limit: 1}, page(1)), "S97a"},
 		{"pages without rows", does(30, read, page(0)), "S97a"},
-		{"compares what nobody changed", does(5, compare, peer.Diff{}), "S97a"},
-		{"opens again and again", does(9, peer.Open{}, peer.Opened{}), "S97a"},
-		{"reads logs again and again", does(9, peer.GetLocal{ID: "a"}, peer.Local{}), "S97a"},
-		{"saves again and again", does(11, peer.Commit{}, peer.Committed{}), "S97a"},
-		{"copies alone", does(5, peer.CopyDoc{ID: "a"}, peer.Copied{}), "S97a"},
-		{"reads in bulk what nobody changed", does(5, peer.FetchDocs{}, peer.Fetched{}), "S97a"},
-		{"writes nothing", does(5, peer.WriteDocs{}, peer.Written{}), "S97a"},
+		{"compares what nobody changed", does(40, compare, peer.Diff{}), "S97a"},
+		{"opens again and again", does(40, peer.Open{}, peer.Opened{}), "S97a"},
+		{"reads logs again and again", does(40, peer.GetLocal{ID: "a"}, peer.Local{}), "S97a"},
+		{"saves again and again", does(40, peer.Commit{}, peer.Committed{}), "S97a"},
+		{"copies alone", does(40, peer.CopyDoc{ID: "a"}, peer.Copied{}), "S97a"},
+		{"reads in bulk what nobody changed", does(40, peer.FetchDocs{}, peer.Fetched{}), "S97a"},
+		{"writes nothing", does(40, peer.WriteDocs{}, peer.Written{}), "S97a"},
 		{"after an error", func(r *rig) {
 			run := r.run(nil)
 			r.fails(run, peer.Open{}, &peer.Failure{Kind: peer.TimedOut})
