@@ -19,7 +19,7 @@ var protocolSubject = subject{
 			"that leads it."},
 		{"S95b", "A run asks only for changes and revisions that come next, and writes only what it read, once."},
 		{"S95c", "A checkpoint covers only what was concluded when both databases were asked to make that " +
-			"durable."},
+			"durable, where the target refuses nothing."},
 		{"S95d", "A log goes to the target and then to the source, and its history extends what the run found."},
 		{"S95e", "A run with nothing in flight goes on, and what failed is repeated after a pause."},
 		{"S95f", "How a run ends follows from what it was told: it completes only with all concluded and " +
@@ -92,6 +92,9 @@ func (ps *protocols) judge(r *run, err error) {
 	var b *protocol.Breach
 	if !errors.As(err, &b) {
 		return
+	}
+	if b.Rule == protocol.Covering && r.Told().Refused > 0 {
+		return // a request does not say for which of two rows it is, so when both are concluded is not known
 	}
 	id := map[protocol.Rule]string{
 		protocol.Beginning: "S95a", protocol.Copying: "S95b", protocol.Covering: "S95c",
