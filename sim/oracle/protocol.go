@@ -59,6 +59,9 @@ type conversation struct {
 	*protocol.Run
 	heard  bool         // the automaton was told of the event of the present step
 	looked instant.Time // when it was last asked whether the run may rest
+	// unknown ends the judgement: the target refused documents, and a request does not say for which of two rows it
+	// is, so that when both are concluded is not known.
+	unknown bool
 }
 
 // hears tells the automaton of the event by which a run makes a step, once for each step.
@@ -90,11 +93,12 @@ func (ps *protocols) rests(r *run) {
 // judge fails for what the automaton does not allow.
 func (ps *protocols) judge(r *run, err error) {
 	var b *protocol.Breach
-	if !errors.As(err, &b) {
+	if r.protocol.unknown || !errors.As(err, &b) {
 		return
 	}
 	if b.Rule == protocol.Covering && r.Told().Refused > 0 {
-		return // a request does not say for which of two rows it is, so when both are concluded is not known
+		r.protocol.unknown = true
+		return
 	}
 	id := map[protocol.Rule]string{
 		protocol.Beginning: "S95a", protocol.Copying: "S95b", protocol.Covering: "S95c",
