@@ -84,7 +84,7 @@ func (u steering) give(v Verb, site *decide.Site) {
 	i := site.Int(n)
 	if i >= len(u.jobs) {
 		id := u.requests[i-len(u.jobs)]
-		looking{u.users}.follow(id, nil)
+		looking(u).follow(id, nil)
 		u.w.Engine.Go(p.Process, "api", func() { u.send(u.w.Engine.NewContext(p.Process, RequestLimit), v, id) })
 		return
 	}
@@ -93,7 +93,7 @@ func (u steering) give(v Verb, site *decide.Site) {
 		return
 	}
 	j.busy = v == Cancel
-	looking{u.users}.follow(j.JobID(), j)
+	looking(u).follow(j.JobID(), j)
 	u.w.Engine.Go(p.Process, "api", func() {
 		if v != Cancel {
 			u.send(u.w.Engine.NewContext(p.Process, RequestLimit), v, j.JobID())
