@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/protocol"
 )
 
 // bulkReads judge how a run reads and writes documents in bulk, and when it copies them alone instead.
@@ -100,7 +101,7 @@ func (b *bulk) fetched(op peer.FetchDocs, reply peer.Reply, now instant.Time, me
 	case f == nil:
 		b.refused, b.alone = 0, nil
 		b.brought(op, reply.Result.(peer.Fetched).Docs, memory)
-	case f.Kind == peer.Status && f.Status != 429 && !passes(f):
+	case f.Kind == peer.Status && f.Status != 429 && !protocol.Passes(f):
 		b.refused, b.refusedAt = b.refused+1, now
 	}
 }
@@ -244,7 +245,7 @@ func (br *bulkReads) checkHalves(s runStep, op peer.WriteDocs, f *peer.Failure) 
 
 // checkWaits is S30r: reading one by one is more to do for a server that has too much to do.
 func (br *bulkReads) checkWaits(s runStep, op peer.FetchDocs, f *peer.Failure) {
-	if f == nil || !is429(f) {
+	if f == nil || !protocol.Throttles(f) {
 		return
 	}
 	for _, e := range s.effects {

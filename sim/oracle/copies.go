@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/protocol"
 )
 
 // copies judge how a run copies documents one by one.
@@ -71,7 +72,7 @@ const manyBatches = 3
 // too.
 func (cs *copies) checkFruitless(r *run, op peer.CopyDoc, reply peer.Reply) {
 	got, _ := reply.Result.(peer.Copied)
-	fails := reply.Failure != nil && passes(reply.Failure) || reply.Failure == nil && inTheWay(got)
+	fails := reply.Failure != nil && protocol.Passes(reply.Failure) || reply.Failure == nil && inTheWay(got)
 	if !fails || brings(op, got) {
 		delete(r.fruitless, op.String())
 		return
@@ -120,7 +121,7 @@ func (cs *copies) checkEnd(e ending) {
 		cs.Fail("S29p", "%s was answered %+v, and ended with %s", e.run, answer.Reply, e.end.Trouble)
 	}
 	op, copies := e.asked.(peer.CopyDoc)
-	if copies && copied && f != nil && (passes(f) || is429(f)) && brings(op, got) {
+	if copies && copied && f != nil && (protocol.Passes(f) || protocol.Throttles(f)) && brings(op, got) {
 		cs.Fail("S30k", "%s gave up, though revisions still came: %s: %s", e.run, op, e.end.Trouble)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/protocol"
 )
 
 // retries judge how soon and how often a run repeats a request, and after which failures it gives up.
@@ -174,9 +175,9 @@ func (f failing) minPause() time.Duration { return min(firstPause<<(f.alike-1), 
 // count counts a failure of any kind.
 func (f *failing) count(failure *peer.Failure) {
 	switch f.longest = 0; {
-	case is429(failure):
+	case protocol.Throttles(failure):
 		f.all429++
-	case passes(failure):
+	case protocol.Passes(failure):
 		f.allFailed++
 	}
 }
@@ -184,7 +185,7 @@ func (f *failing) count(failure *peer.Failure) {
 // pauses notes a failure after which the length of the pause is known.
 func (f *failing) pauses(failure *peer.Failure, now instant.Time) {
 	f.at = now
-	if is429(failure) {
+	if protocol.Throttles(failure) {
 		if f.throttled++; f.throttled == 1 {
 			f.first429 = now
 		}
@@ -276,20 +277,6 @@ type lacking struct {
 	at instant.Time // of that answer
 }
 
-// is429 reports whether a server asks to slow down.
-func is429(f *peer.Failure) bool { return f.Kind == peer.Status && f.Status == 429 }
-
-// passes reports whether a failure may pass by itself.
-func passes(f *peer.Failure) bool {
-	switch f.Kind {
-	case peer.Status:
-		return f.Status == 408 || f.Status >= 500
-	case peer.Unresolvable, peer.Unreachable, peer.Broken, peer.TimedOut, peer.Malformed:
-		return true
-	}
-	return false
-}
-
 // cut reports whether a poll may have failed because of how long it took.
 func cut(f *peer.Failure) bool {
 	switch f.Kind {
@@ -303,9 +290,9 @@ func cut(f *peer.Failure) bool {
 func (t *failures) note(f *peer.Failure, now instant.Time) {
 	switch {
 	case f == nil:
-	case is429(f) && t.throttled == 0:
+	case protocol.Throttles(f) && t.throttled == 0:
 		t.throttled = now
-	case passes(f):
+	case protocol.Passes(f):
 		t.count(now)
 	}
 }
@@ -339,11 +326,11 @@ func (t *feedFailures) note(op peer.ReadChanges, reply peer.Reply, now, steady i
 	}
 	switch {
 	case t.last == nil || waited:
-	case is429(t.last):
+	case protocol.Throttles(t.last):
 		if t.throttled == 0 {
 			t.throttled = now
 		}
-	case passes(t.last):
+	case protocol.Passes(t.last):
 		if t.n++; t.n == 1 {
 			t.since = now
 		}
@@ -370,7 +357,7 @@ func (rt *retries) checkEnd(e ending) {
 	case counts:
 		rt.Fail("S30d", "%s gave up when its source did not count the changes to come: %s",
 			e.run, e.end.Trouble)
-	case passes(f) && f.Kind == peer.Status && e.end.Trouble.Error != "http_request_failed" &&
+	case protocol.Passes(f) && f.Kind == peer.Status && e.end.Trouble.Error != "http_request_failed" &&
 		tellsStatus(e.asked):
 		rt.Fail("S29o", "%s was answered %s, and ended with %s", e.run, f, e.end.Trouble)
 	case creates && refusesToCreate(f):
@@ -379,13 +366,13 @@ func (rt *retries) checkEnd(e ending) {
 	case bulk && (f.Kind == peer.Broken || f.Kind == peer.TimedOut || f.Kind == peer.Malformed):
 		rt.Fail("S30f", "%s gave up when a bulk read failed, and read nothing alone: %s",
 			e.run, e.end.Trouble)
-	case is429(f) && !e.end.Trouble.Throttled:
+	case protocol.Throttles(f) && !e.end.Trouble.Throttled:
 		rt.Fail("S30g", "%s was asked to slow down, and does not say so: %s", e.run, e.end.Trouble)
-	case e.end.Trouble.Throttled || is429(f):
+	case e.end.Trouble.Throttled || protocol.Throttles(f):
 		rt.checkPatience(e, f)
-	case passes(f) && f == e.failures.feed.last:
+	case protocol.Passes(f) && f == e.failures.feed.last:
 		rt.checkRetried(e, "its feed", e.failures.feed.n, e.failures.feed.since)
-	case passes(f):
+	case protocol.Passes(f):
 		rt.checkRetried(e, e.asked.String(), e.failures.n, e.failures.first)
 	}
 }
@@ -405,7 +392,7 @@ func (rt *retries) checkRetried(e ending, what string, failures int, since insta
 // feed count from when it brought something.
 func (rt *retries) checkPatience(e ending, f *peer.Failure) {
 	since := e.failures.throttled
-	if f == e.failures.feed.last && is429(f) {
+	if f == e.failures.feed.last && protocol.Throttles(f) {
 		since = e.failures.feed.throttled
 	}
 	if lasted := rt.w.Now().Sub(since); lasted < patienceLast {

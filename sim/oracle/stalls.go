@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 	"couchrelay/sim/peers"
+	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
 
@@ -51,7 +52,7 @@ func (st *stalls) note(a reply) {
 	now := st.w.Now()
 	changes, _ := a.Result.(peer.Changes)
 	_, reads := a.op.(peer.ReadChanges)
-	slower := a.Failure != nil && is429(a.Failure)
+	slower := a.Failure != nil && protocol.Throttles(a.Failure)
 	if carriesDocuments(a.op) || len(changes.Rows) > 0 || reads && slower {
 		a.stall.gotOn = now
 	}

@@ -58,7 +58,7 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		case !leavesOut(rev.Refused):
 			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
 		case credentials(rev.Refused) && !admitted:
-			o.obstacle, o.doubt = true, reply.Failure == nil || passes(reply.Failure)
+			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)
 		default:
 			o.refused = append(o.refused, r.list.refuse(name{op.ID, rev.Rev}))
 		}

@@ -269,13 +269,13 @@ func (r *Run) Does(e replication.Effect) error {
 }
 
 // final reports whether a failure will not pass by itself.
-func final(f *peer.Failure) bool { return !passes(f) && !throttles(f) }
+func final(f *peer.Failure) bool { return !Passes(f) && !Throttles(f) }
 
-// throttles reports whether a server asks to slow down.
-func throttles(f *peer.Failure) bool { return f.Kind == peer.Status && f.Status == 429 }
+// Throttles reports whether a server asks to slow down.
+func Throttles(f *peer.Failure) bool { return f.Kind == peer.Status && f.Status == 429 }
 
-// passes reports whether a failure may pass by itself within seconds.
-func passes(f *peer.Failure) bool {
+// Passes reports whether a failure may pass by itself within seconds.
+func Passes(f *peer.Failure) bool {
 	switch f.Kind {
 	case peer.Status:
 		return f.Status == 408 || f.Status >= 500

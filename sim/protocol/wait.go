@@ -77,7 +77,7 @@ func (w *waiting) fails(r *Run, op peer.Op, f *peer.Failure) {
 	if _, copies := op.(peer.CopyDoc); copies {
 		least, most, times = firstCopy, firstCopy, 4
 	}
-	if f != nil && throttles(f) {
+	if f != nil && Throttles(f) {
 		if k.throttled++; k.throttled == 1 {
 			k.first429 = r.now
 		}
@@ -92,7 +92,7 @@ func (w *waiting) fails(r *Run, op peer.Op, f *peer.Failure) {
 	}
 	if f != nil && f.RetryAfter > 0 {
 		asked := min(f.RetryAfter, longestPause)
-		if least, most = max(least, asked), max(most, asked); throttles(f) {
+		if least, most = max(least, asked), max(most, asked); Throttles(f) {
 			least = asked
 		}
 	}
@@ -167,7 +167,7 @@ func (r *Run) Rests(now instant.Time, excused bool) error {
 // exhausted reports whether a failure that may pass was met often or long enough to give up.
 func (w *waiting) exhausted(r *Run, op peer.Op, f *peer.Failure) bool {
 	k := w.kind(op)
-	if throttles(f) {
+	if Throttles(f) {
 		return r.now.Sub(k.first429) >= patience
 	}
 	return k.n > r.Source.Retries || r.now.Sub(k.first) >= retriesLast
