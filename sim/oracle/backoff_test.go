@@ -83,6 +83,8 @@ func TestBackoff(t *testing.T) {
 
 		{"crashes are kept in a short run",
 			change(node.Record{Held: ofN1}, 2, 2, jobstore.Running, time.Second), ""},
+		{"completes, and begins anew as a user asked",
+			change(node.Complete{Held: ofN1}, 2, 0, jobstore.Pending, time.Second), ""},
 		{"crashes are forgotten in a short run",
 			change(node.Record{Held: ofN1}, 2, 0, jobstore.Running, time.Second), "S8b"},
 		{"crashes are kept in a healthy run",

@@ -9,7 +9,7 @@ import (
 	"couchrelay/core/kv/tuple"
 )
 
-// emptying judges what is left of a service when its last job is gone.
+// emptying judges the store and the nodes after the removal of the last job.
 type emptying struct{ *chronicle }
 
 var emptyingSubject = subject{

@@ -24,7 +24,7 @@ type register struct {
 	paused           sureness // by an order
 }
 
-// sureness is what is known of something.
+// sureness says whether something about a job is so, by all that users were told.
 type sureness uint8
 
 const (
@@ -55,7 +55,7 @@ func meaningOf(r *spec.Replication) meaning {
 	}
 }
 
-// usualWeight is that of jobs whose users give them none.
+// usualWeight is the weight of a job whose document names none.
 const usualWeight = 100
 
 func orUsual(weight int64) int64 {

@@ -27,7 +27,7 @@ func (s *teller) begins(seen, token uint64, members string) {
 	}})
 }
 
-// writes is begins for a user who is told that it happened.
+// writes has a user write a document, and be told that the write happened.
 func (s *teller) writes(seen, token uint64, members string) {
 	s.begins(seen, token, members)
 	s.pass(time.Second)

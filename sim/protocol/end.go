@@ -40,7 +40,7 @@ func (r *Run) End(now instant.Time, e replication.End) error {
 	return nil
 }
 
-// completes judges a run that says that it has done all.
+// completes is the rule for a run that ends as completed.
 func (r *Run) completes() error {
 	f := &r.feed
 	switch {
@@ -82,7 +82,7 @@ func (r *Run) unfinished() string {
 	return "a row"
 }
 
-// crashes judges a run that says that it cannot go on: an answer has to say why.
+// crashes is the rule for a run that ends as crashed: the last answer has to justify it.
 func (r *Run) crashes(t replication.Trouble) error {
 	op, f := r.last.op, r.last.reply.Failure
 	switch {

@@ -77,7 +77,7 @@ func readLog(body []byte) (l log) {
 	return l
 }
 
-// session is that of the newest checkpoint; empty without one.
+// session is the session id of the log's newest checkpoint; empty for a log without checkpoints.
 func (l *log) session() string {
 	if len(l.entries) == 0 {
 		return ""
