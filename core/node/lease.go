@@ -180,7 +180,7 @@ func (n *Node) onOwned(c *call, o Owned) {
 	for _, r := range slices.Clone(n.runs) {
 		// A job that came after the question was asked need not be in the answer. Neither need one whose
 		// end is being stored.
-		if r.since < c.sent && !r.writing() && r.seen != c.id {
+		if r.accepted < c.sent && !r.writing() && r.seen != c.id {
 			// Reached: a run learns that its job was taken away
 			r.cancel(n, "taken away")
 		}

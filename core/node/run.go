@@ -28,7 +28,8 @@ type run struct {
 	continuous bool   // may have to give way to others
 	state      runState
 	later
-	since    instant.Time // when it started
+	accepted instant.Time // when its job came
+	since    instant.Time // when it began; until then when the node looked last (see unused); accepted <= since
 	deadline instant.Time // when a stopping run is killed
 
 	// seen is the last question for the worker's jobs whose answer had the run's job; 0 before the first.
@@ -90,7 +91,8 @@ func (n *Node) startRun(w jobstore.Work, delay time.Duration) {
 	n.nextRun++
 	r := &run{
 		id: n.nextRun, held: Held{JobID: w.JobID, Lock: w.Lock},
-		continuous: w.Replication.Continuous, since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
+		continuous: w.Replication.Continuous, accepted: n.clock.Steady,
+		since: n.clock.Steady, charged: n.clock.Steady, grown: n.clock.Steady,
 		account: w.Record.Account(), stands: stands{place: w.Place, began: w.Place},
 		job: jobstore.Record{
 			Database: w.Record.Database, Source: w.Record.Source, Target: w.Record.Target,
@@ -132,7 +134,9 @@ func (r *run) begin(n *Node) {
 }
 
 // unused leaves out of the run's use of its slot the time so far, in which an old run of its job stopped.
-func (r *run) unused(n *Node) { r.charged, r.grown = n.clock.Steady, n.clock.Steady }
+func (r *run) unused(n *Node) {
+	r.since, r.charged, r.grown = n.clock.Steady, n.clock.Steady, n.clock.Steady
+}
 
 // kill drops the run at once, if it has begun.
 func (r *run) kill(n *Node) {
@@ -201,7 +205,7 @@ func (n *Node) onIdentify(e RunIdentifies) {
 	if r == nil || r.state == over || r.gone {
 		return
 	}
-	known := r.claimed == e.ID && n.clock.Steady.Sub(r.since) <= claimFresh
+	known := r.claimed == e.ID && n.clock.Steady.Sub(r.accepted) <= claimFresh
 	if r.claimed = ""; known {
 		// Reached: a run goes on by the claim that came with its job
 		n.emit(Confirm{Run: r.id})

@@ -195,6 +195,11 @@ func (n *Node) tune(s Surveyed) {
 // rotate stops the runs that give way to waiting jobs. When no job waits, and no slot is too many, it stops
 // those whose jobs are to move to other nodes; while jobs wait, they move enough as it is.
 func (n *Node) rotate(s Surveyed) {
+	for _, r := range n.runs {
+		if r.start != nil {
+			r.unused(n) // a run that has not begun is the youngest of all
+		}
+	}
 	if s.Ready == 0 && len(n.runs) <= n.cfg.MaxJobs {
 		movers := n.fleet().movers(n.runs, n.cfg.Settings, n.clock.Steady)
 		for _, r := range movers {

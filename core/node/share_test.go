@@ -9,6 +9,7 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
+	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -349,6 +350,39 @@ func TestWaitingRunDoesNotGrow(t *testing.T) {
 	}
 	if r.start == nil || r.place != before {
 		t.Errorf("begun: %t, at %+v instead of %+v", r.start == nil, r.place, before)
+	}
+}
+
+// TestWaitingRunHasNotRun: how long a run waited for an old run of its job to stop is no part of its
+// min_run_time_sec.
+func TestWaitingRunHasNotRun(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
+	n := w.start("n1", func(c *Config) {
+		c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 1, MinRun: 10 * time.Second}
+		c.StopTimeout = time.Hour
+	})
+	w.pass(time.Second)
+	w.put("r", `{"source":"http://h/c","target":"http://h/b","continuous":true}`)
+	w.pass(time.Second)
+	waiting := n.runs[len(n.runs)-1]
+	gives := func() bool {
+		n.step(Configure{Settings: n.cfg.Settings}) // sets the node's clock
+		before := schedule.Place{Epoch: waiting.place.Epoch, Key: waiting.place.Key - 1}
+		n.rotate(Surveyed{Counts: jobs.Counts{Ready: 2}, First: []schedule.Place{before, before}}) // one slot is free
+		return waiting.state != going
+	}
+	w.pass(time.Minute)
+	if waiting.start == nil || gives() {
+		t.Fatal("the run gives way before it has begun")
+	}
+	n.stopAll()
+	w.pass(5 * time.Second)
+	if waiting.start != nil || gives() {
+		t.Fatal("the run gives way 5 seconds after it began")
+	}
+	if w.pass(6 * time.Second); !gives() {
+		t.Error("the run does not give way 11 seconds after it began")
 	}
 }
 
