@@ -171,12 +171,30 @@ const liftSpread = 60_000_000 // microseconds
 // release brings up to limit jobs of lifted holds back into the queue, each due at a moment of its own within
 // liftSpread, which follows from its id so that every attempt chooses it alike. It returns how many.
 func (l lots) release(now instant.Time, limit int) (released int, err error) {
-	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: 1})
-	if err != nil || len(lifted) == 0 || limit <= 0 {
+	if limit <= 0 {
+		return 0, nil
+	}
+	lifted, err := l.tx.GetRange(l.s.Keys.Lifted.Range(), kv.RangeOptions{Limit: limit})
+	if err != nil {
 		return 0, err
 	}
+	for _, row := range lifted {
+		if released == limit {
+			break
+		}
+		n, err := l.releaseOf(row.Key, now, limit-released)
+		if err != nil {
+			return 0, err
+		}
+		released += n
+	}
+	return released, nil
+}
+
+// releaseOf does that for the lifted hold of a row, which it removes with the last of its jobs.
+func (l lots) releaseOf(row []byte, now instant.Time, limit int) (released int, err error) {
 	var hold string
-	if err := l.s.Keys.Lifted.Scan(lifted[0].Key, &hold); err != nil {
+	if err := l.s.Keys.Lifted.Scan(row, &hold); err != nil {
 		return 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 	}
 	ids, err := l.s.Keys.Jobs.InLot(l.tx, lotHeld+hold, "", limit)
@@ -184,7 +202,7 @@ func (l lots) release(now instant.Time, limit int) (released int, err error) {
 		return 0, err
 	}
 	if len(ids) < limit {
-		l.tx.Clear(lifted[0].Key)
+		l.tx.Clear(row)
 	}
 	data := make([]kv.Range, len(ids))
 	for i, id := range ids {

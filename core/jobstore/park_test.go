@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -232,6 +233,33 @@ func TestReleaseIsSpread(t *testing.T) {
 	}
 	if len(due) < 15 {
 		t.Errorf("%d due times of 20 jobs", len(due))
+	}
+}
+
+// TestLiftedAtOnce: the jobs of all lifted holds come back with the next look, within its bound.
+func TestLiftedAtOnce(t *testing.T) {
+	b := newBench(t)
+	for _, server := range []string{"a", "b", "c"} {
+		for i := range 4 {
+			b.put(fmt.Sprint(server, i), fmt.Sprintf(`{"source":"http://%s/x","target":"http://t/%s%d"}`, server, server, i), admin)
+		}
+		b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(Hold{Server: server}); return err })
+	}
+	for parked := 1; parked > 0; {
+		_, parked = b.tryAccept()
+	}
+	for _, server := range []string{"a", "b", "c"} {
+		b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold("server:" + server); return err })
+	}
+	for _, want := range []int{5, 5, 2} {
+		if moved := get(b, func(tx kv.Tx) (int, error) { n, _, err := b.s.Promote(tx, b.now, 5); return n, err }); moved != want {
+			t.Errorf("%d jobs come back, not %d", moved, want)
+		}
+	}
+	if rows := get(b, func(tx kv.Tx) ([]kv.KeyValue, error) {
+		return tx.GetRange(b.s.Keys.Lifted.Range(), kv.RangeOptions{})
+	}); len(rows) > 0 {
+		t.Errorf("%d holds are still lifted", len(rows))
 	}
 }
 

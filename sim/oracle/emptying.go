@@ -14,9 +14,9 @@ type emptying struct{ *chronicle }
 
 var emptyingSubject = subject{
 	invariants: []Invariant{
-		{"S98a", "Three minutes after all jobs were removed the store has no row of any of them, and all numbers of " +
-			"jobs are 0."},
-		{"S98b", "Three minutes after all jobs were removed no node has a run, or a slot in use."},
+		{"S98a", "Three minutes and a poll_interval after all jobs were removed the store has no row of any of them, " +
+			"and all numbers of jobs are 0."},
+		{"S98b", "Three minutes and a poll_interval after all jobs were removed no node has a run, or a slot in use."},
 		{"S98c", "All replication documents can be deleted, and all requests canceled, while nothing fails."},
 	},
 	begin: func(c *chronicle) {
@@ -25,7 +25,8 @@ var emptyingSubject = subject{
 	},
 }
 
-// EmptyLimit is how long after the removal of all jobs nothing is left of them.
+// EmptyLimit is how long after the removal of all jobs nothing is left of them, and a poll_interval, in which
+// nodes look for jobs of lifted holds.
 const EmptyLimit = 3 * time.Minute
 
 // CheckRemoved is S98c.

@@ -152,7 +152,7 @@ func (t *Trial) empty() {
 	removed, err := world.RemoveAll(t.World)
 	t.CheckRemoved(err)
 	if removed && !t.broken() {
-		t.pass(oracle.EmptyLimit)
+		t.pass(oracle.EmptyLimit + t.Config.Settings.PollInterval)
 	}
 	if removed && !t.broken() {
 		t.CheckEmpty()
