@@ -194,7 +194,7 @@ func (r *run) demanded(took time.Duration, heavy int) (n [errands]int) {
 	}
 	n[logReads] = len(r.spent.logs) + 2*looks
 	n[filterReads] = intervals + looks
-	n[feedReads] = m.short + m.full/batch + 1 + int(took/idlePause)
+	n[feedReads] = m.short + m.full/batch + 1 + int(took/idlePause) + m.moves
 	if source := r.begin.source; source != nil && source.Server.NoLongPoll {
 		n[feedReads] += quickReads * (1 + m.moves)
 	}

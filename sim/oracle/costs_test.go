@@ -33,6 +33,7 @@ func TestCosts(t *testing.T) {
 		{"short pages", does(30, read, page(3)), ""},
 		{"pages of one row", does(100, peer.ReadChanges{Limit: 1}, page(1)), "S97a"},
 		{"pages without rows", does(30, read, page(0)), "S97a"},
+		{"pages without rows, of a sequence that moves", does(30, read, peer.Changes{End: true, LastSeq: "1"}), ""},
 		{"compares what nobody changed", does(40, compare, peer.Diff{}), "S97a"},
 		{"opens again and again", does(40, peer.Open{}, peer.Opened{}), "S97a"},
 		{"reads logs again and again", does(40, peer.GetLocal{ID: "a"}, peer.Local{}), "S97a"},

@@ -14,7 +14,8 @@ import (
 // waiters are the invariants of users who wait for a state of a job.
 type waiters struct {
 	*chronicle
-	all []*waiting
+	all     []*waiting
+	changes map[string]instant.Time // by job, of the engine
 }
 
 // waiting is a user who waits. Moments are of the engine, 0 for never.
@@ -39,7 +40,7 @@ var waiterSubject = subject{
 			"once it is so, unless the watch is lost or late."},
 	},
 	begin: func(c *chronicle) {
-		w := &waiters{chronicle: c}
+		w := &waiters{chronicle: c, changes: map[string]instant.Time{}}
 		c.on.waiterLooks.add(func(f world.WaiterLooks) { w.looks(w.of(f.Waiter)) })
 		c.on.waiterWaits.add(func(f world.WaiterWaits) { w.waits(w.of(f.Waiter)) })
 		c.on.waiterWoken.add(func(f world.WaiterWoken) { w.checkWoken(w.of(f.Waiter)) })
@@ -63,7 +64,7 @@ func (w *waiters) of(who *world.Waiter) *waiting {
 	}
 	u := &waiting{Waiter: who, p: w.process(who.Node)}
 	if w.isWanted(u, w.shadows[u.JobID]) {
-		u.so = w.w.Now()
+		u.so = max(1, w.changes[u.JobID])
 	}
 	w.all = append(w.all, u)
 	return u
@@ -91,13 +92,14 @@ func (w *waiters) looks(u *waiting) {
 	u.seen = []*shadow{w.shadows[u.JobID]}
 }
 
-// waits is S79b for a look that did not find what was there. What has become so meanwhile ends the watch at once.
+// waits is S79b for a look that did not find what was there. What has become so meanwhile ends the watch at once, and
+// so does what has at the moment of the look: a look need not see a commit that nobody was told of.
 func (w *waiters) waits(u *waiting) {
 	u.armed = w.w.Now()
 	if u.so == 0 {
 		return
 	}
-	if u.due = u.armed; u.so <= u.looked {
+	if u.due = u.armed; u.so < u.looked {
 		w.Fail("S79b", "a user of %s has looked at job %s at %s, and waits for what is so since %s",
 			u.p.Name, u.JobID, u.looked, u.so)
 	}
@@ -105,6 +107,7 @@ func (w *waiters) waits(u *waiting) {
 
 // changed follows a job for which users wait.
 func (w *waiters) changed(j jobChange) {
+	w.changes[j.id] = w.w.Now()
 	for _, u := range w.all {
 		if u.JobID != j.id {
 			continue

@@ -16,12 +16,14 @@ func TestWaiters(t *testing.T) {
 	named.RepID = "rep"
 	var w *world.Waiter
 	job := func(is *shadow) func(*rig) { return func(r *rig) { r.know("job", is) } }
-	looks := func(wanted world.Wanted) func(*rig) {
+	looksNow := func(wanted world.Wanted) func(*rig) {
 		return func(r *rig) {
 			w = &world.Waiter{JobID: "job", Wanted: wanted, Node: r.node(1)}
-			r.pass(time.Second)
 			r.see(world.WaiterLooks{Waiter: w})
 		}
+	}
+	looks := func(wanted world.Wanted) func(*rig) {
+		return func(r *rig) { r.pass(time.Second); looksNow(wanted)(r) }
 	}
 	waits := func(r *rig) { r.pass(time.Second); r.see(world.WaiterWaits{Waiter: w}) }
 	woken := func(after time.Duration) func(*rig) {
@@ -69,6 +71,9 @@ func TestWaiters(t *testing.T) {
 
 		{"waits for what is not so", all(job(is), looks(world.Running), waits, woken(time.Hour)), ""},
 		{"waits for what is so", all(job(runs), looks(world.Running), waits), "S79b"},
+		{"waits for what is so since before", all(job(is), becomes(is, runs), looks(world.Running), waits), "S79b"},
+		{"waits for what is so at this moment", all(job(is), becomes(is, runs), looksNow(world.Running), waits,
+			woken(0)), ""},
 		{"waits for what is gone", all(looks(world.Running), waits), "S79b"},
 		{"woken at once", all(job(is), looks(world.Running), waits, becomes(is, runs), woken(0)), ""},
 		{"woken late", all(job(is), looks(world.Running), waits, becomes(is, runs), woken(time.Minute)), "S79b"},

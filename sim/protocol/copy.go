@@ -154,7 +154,7 @@ func (r copier) conclude(w *want) {
 	}
 	own := func(f *refusal) bool { return f.name == w.name }
 	if r.list.revs[w.name] && !slices.ContainsFunc(w.waits, own) {
-		r.list.gone[w.name] = false
+		r.list.gone[w.name] = r.list.gone[w.name] // what was durable stays durable
 	}
 }
 
@@ -163,6 +163,11 @@ func (r copier) compares(f *flight, op peer.DiffRevs) error {
 	if r.isPage(op) {
 		r.took(comparesList)
 		f.page, r.list.comparing = true, true
+		for _, d := range op.Docs {
+			for _, rev := range d.Revs {
+				r.twice[d.ID] = r.twice[d.ID] || r.wants[name{d.ID, rev}] != nil // it may be the rows' comparison
+			}
+		}
 		return nil
 	}
 	r.took(compares)

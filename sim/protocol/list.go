@@ -65,6 +65,7 @@ func (r lister) lists(findings []replication.Finding) error {
 			continue
 		}
 		r.took(listsRefused)
+		delete(r.list.gone, n)
 		if r.twice[n.id] {
 			r.refuseAll(n)
 		}

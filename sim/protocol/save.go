@@ -306,7 +306,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.knows(l)
 		at.rev = got.Rev
 		r.logIsThere(op.Side, l, got.Rev)
-	case at.log.session() == "" || l.has(at.log.session()):
+	case at.log.session() == "" || l.has(at.log.session()) || p.session != "" && l.has(p.session):
 		if l.session() != at.log.session() {
 			r.took(findsOthersLog)
 			if open {

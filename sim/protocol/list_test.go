@@ -1,0 +1,96 @@
+package protocol
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+// page has the feed and the list of refused documents be read. The list has one revision, and the feed does not answer:
+// page returns the id of the request.
+func (c *talk) page(id, rev string) (feed uint64) {
+	c.located()
+	feed = c.asks(peer.ReadChanges{Since: peer.Zero, Limit: 10})
+	c.note(c.r.Does(replication.ReadRefused{}))
+	c.hears(replication.RefusedPage{Docs: []replication.Listed{{ID: id, Rev: rev, Attempts: 1}}})
+	return feed
+}
+
+func (c *talk) lists(f replication.Finding) {
+	c.note(c.r.Does(replication.Refused{Findings: []replication.Finding{f}}))
+}
+
+func TestListed(t *testing.T) {
+	a := row(1, "a", "1-a")
+	over := replication.Finding{Refusal: peer.Refusal{ID: "a", Rev: "1-a"}, Over: true}
+	refusal := peer.Refusal{ID: "a", Rev: "1-a", Status: 413, Error: "too_large"}
+	check(t, []conversation{
+		{"off the list before it is durable", spec.Replication{}, func(c *talk) {
+			c.page("a", "1-a")
+			c.does(diff("a", "1-a"), peer.Diff{})
+			c.lists(over)
+		}, Covering},
+		{"off the list", spec.Replication{}, func(c *talk) {
+			c.page("a", "1-a")
+			c.does(diff("a", "1-a"), peer.Diff{})
+			c.does(peer.Commit{Side: peer.Target}, peer.Committed{InstanceStartTime: "2"})
+			c.lists(over)
+		}, legal},
+		{"off the list, and the feed tells of it meanwhile", spec.Replication{}, func(c *talk) {
+			feed := c.page("a", "1-a")
+			c.does(diff("a", "1-a"), peer.Diff{})
+			c.does(peer.Commit{Side: peer.Target}, peer.Committed{InstanceStartTime: "2"})
+			c.gets(feed, peer.Changes{Rows: []peer.Change{a}, End: true, LastSeq: a.Seq})
+			c.does(diff("a", "1-a"), peer.Diff{})
+			c.lists(over)
+		}, legal},
+		{"compared for the list and for the feed at once", spec.Replication{}, func(c *talk) {
+			feed := c.page("a", "1-a")
+			c.fails(diff("a", "1-a"), 500)
+			c.gets(feed, peer.Changes{Rows: []peer.Change{a}, End: true, LastSeq: a.Seq})
+			late := c.asks(diff("a", "1-a"))
+			c.pass(time.Second)
+			c.does(diff("a", "1-a"), lacks("a", "1-a"))
+			c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}},
+				peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: &refusal}}})
+			c.lists(replication.Finding{Refusal: refusal})
+			c.hears(replication.Stored{})
+			c.note(c.r.Does(replication.ReadRefused{}))
+			c.hears(replication.RefusedPage{})
+			c.gets(late, lacks("a", "1-a"))
+			c.asks(fetch("a", "1-a"))
+		}, legal},
+	})
+}
+
+// TestOwnLogOfReadOnlySource: the write of a log timed out and landed all the same, and its repetition was refused. The
+// run finds its own log then, which has nothing of the one that was there before.
+func TestOwnLogOfReadOnlySource(t *testing.T) {
+	check(t, []conversation{{"its own log", spec.Replication{Continuous: true}, func(c *talk) {
+		c.opened()
+		c.finds(peer.Source, logAt("other", 5, "0"))
+		c.finds(peer.Target, "")
+		c.does(peer.ReadChanges{Since: peer.Zero, Limit: 10},
+			peer.Changes{Rows: []peer.Change{row(1, "a", "1-a")}, End: true, LastSeq: seq(1)})
+		c.copiesDoc("a", "1-a")
+		c.durable()
+		c.does(put(peer.Target, 1), peer.LocalWritten{Rev: "0-1"})
+		onSource := put(peer.Source, 1)
+		onSource.Rev = "0-1"
+		c.hears(replication.Reply{ID: c.asks(onSource), Reply: peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}})
+		c.pass(time.Second)
+		c.fails(onSource, 403)
+		c.does(peer.GetLocal{Side: peer.Source, ID: "base"},
+			peer.Local{Found: true, Rev: "0-2", Body: onSource.Body})
+		c.does(peer.ReadChanges{Since: seq(1), Limit: 10, Wait: true},
+			peer.Changes{Rows: []peer.Change{row(2, "b", "1-b")}, End: true, LastSeq: seq(2)})
+		c.copiesDoc("b", "1-b")
+		c.durable()
+		log := logAt("s2", 2, "0")
+		c.asks(peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1",
+			Body: []byte(log[:len(log)-1] + `,"instance_start_time":"2"}`)})
+	}, legal}})
+}
