@@ -241,7 +241,8 @@ func TestLiftedAtOnce(t *testing.T) {
 	b := newBench(t)
 	for _, server := range []string{"a", "b", "c"} {
 		for i := range 4 {
-			b.put(fmt.Sprint(server, i), fmt.Sprintf(`{"source":"http://%s/x","target":"http://t/%s%d"}`, server, server, i), admin)
+			doc := fmt.Sprintf(`{"source":"http://%s/x","target":"http://t/%s%d"}`, server, server, i)
+			b.put(fmt.Sprint(server, i), doc, admin)
 		}
 		b.do(func(tx kv.Tx) error { _, err := b.by(tx).MakeHold(Hold{Server: server}); return err })
 	}
@@ -252,9 +253,13 @@ func TestLiftedAtOnce(t *testing.T) {
 		b.do(func(tx kv.Tx) error { _, err := b.by(tx).LiftHold("server:" + server); return err })
 	}
 	for _, want := range []int{5, 5, 2} {
-		if moved := get(b, func(tx kv.Tx) (int, error) { n, _, err := b.s.Promote(tx, b.now, 5); return n, err }); moved != want {
-			t.Errorf("%d jobs come back, not %d", moved, want)
-		}
+		b.do1(func(tx kv.Tx) error {
+			moved, _, err := b.s.Promote(tx, b.now, 5)
+			if moved != want {
+				t.Errorf("%d jobs come back, not %d", moved, want)
+			}
+			return err
+		})
 	}
 	if rows := get(b, func(tx kv.Tx) ([]kv.KeyValue, error) {
 		return tx.GetRange(b.s.Keys.Lifted.Range(), kv.RangeOptions{})

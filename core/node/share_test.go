@@ -9,7 +9,6 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
-	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -353,39 +352,6 @@ func TestWaitingRunDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestWaitingRunHasNotRun: how long a run waited for an old run of its job to stop is no part of its
-// min_run_time_sec.
-func TestWaitingRunHasNotRun(t *testing.T) {
-	w := newWorld(t)
-	w.put("r", `{"source":"http://h/a","target":"http://h/b","continuous":true}`)
-	n := w.start("n1", func(c *Config) {
-		c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 1, MinRun: 10 * time.Second}
-		c.StopTimeout = time.Hour
-	})
-	w.pass(time.Second)
-	w.put("r", `{"source":"http://h/c","target":"http://h/b","continuous":true}`)
-	w.pass(time.Second)
-	waiting := n.runs[len(n.runs)-1]
-	gives := func() bool {
-		n.step(Configure{Settings: n.cfg.Settings}) // sets the node's clock
-		before := schedule.Place{Epoch: waiting.place.Epoch, Key: waiting.place.Key - 1}
-		n.rotate(Surveyed{Counts: jobs.Counts{Ready: 2}, First: []schedule.Place{before, before}}) // one slot is free
-		return waiting.state != going
-	}
-	w.pass(time.Minute)
-	if waiting.start == nil || gives() {
-		t.Fatal("the run gives way before it has begun")
-	}
-	n.stopAll()
-	w.pass(5 * time.Second)
-	if waiting.start != nil || gives() {
-		t.Fatal("the run gives way 5 seconds after it began")
-	}
-	if w.pass(6 * time.Second); !gives() {
-		t.Error("the run does not give way 11 seconds after it began")
-	}
-}
-
 // TestPlaceGrowsWithTime, not with the number of looks at the queue.
 func TestPlaceGrowsWithTime(t *testing.T) {
 	w := newWorld(t)
@@ -509,17 +475,4 @@ func TestDecayClockOfTheFuture(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// TestLongestRunsFirst: fifo stops who started first, and what is queued again goes behind who waited.
-func TestLongestRunsFirst(t *testing.T) {
-	w := newWorld(t)
-	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.FIFO })
-	w.putMany(4, true)
-	n := w.start("n1", func(c *Config) { c.Limits = schedule.Limits{MaxJobs: 2, MaxChurn: 1} })
-	w.play(10 * time.Minute)
-	if n.Running() != 2 || len(n.stopped) < 8 {
-		t.Errorf("%d run, %d were stopped", n.Running(), len(n.stopped))
-	}
-	w.audit()
 }

@@ -53,6 +53,21 @@ func TestFollowing(t *testing.T) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			state(f, "d", fmt.Sprintf(bad, 1), failed)
 		}, "", ""},
+		{"a document that was repeated before its state came", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+			r.pass(1e9)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+		}, "", ""},
+		{"a document that was repeated after that", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+			r.pass(1e9)
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+		}, "", "L14"},
 		{"a state that is gone", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(body, 1))
