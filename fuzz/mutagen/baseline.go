@@ -35,7 +35,7 @@ const (
 	scenarios = "scenarios"
 )
 
-// baseline measures all suites without damage. What was measured before, with the same source, is read.
+// baseline measures the suites of the stages without damage. What was measured before, with the same source, is read.
 func (l *lab) baseline(ctx context.Context) error {
 	names := []string{}
 	for _, p := range l.module.packages {
@@ -44,7 +44,7 @@ func (l *lab) baseline(ctx context.Context) error {
 		}
 	}
 	if l.simulator {
-		names = append(names, seeds, scenarios)
+		names = append(names, []string{seeds, scenarios}[:l.until]...)
 	}
 	var mutex sync.Mutex
 	return inParallel(ctx, l.jobs, len(names), func(ctx context.Context, i int) error {

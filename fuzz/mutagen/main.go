@@ -86,7 +86,11 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("-until %s is no stage", o.until)
 	}
 	fmt.Println(drawn)
-	l := &lab{module: m, out: filepath.Join(root, o.out), jobs: o.jobs, seeds: o.seeds, simulator: true, both: o.both,
+	out, err := filepath.Abs(o.out)
+	if err != nil {
+		return err
+	}
+	l := &lab{module: m, out: out, jobs: o.jobs, seeds: o.seeds, simulator: true, both: o.both,
 		until: stage, suites: map[string]*suite{},
 		say: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }}
 	results, err := l.all(ctx, drawn.mutants, known, o.again)
