@@ -192,10 +192,12 @@ func (r *checkedRow) check() {
 	case keyBody:
 		r.body()
 	case keyLocal:
-		if plain, opens := r.Opens(r.key, r.value); opens && len(r.rest) == 1 {
-			if n, size := binary.Uvarint(plain); size <= 0 || n == 0 {
-				r.Report(r.key, "the local document cannot be read")
-			}
+		if _, opens := r.Opens(r.key, r.value); !opens || len(r.rest) != 1 {
+			return
+		}
+		value, ok := r.join(r.key, r.value)
+		if l, err := decodeLocal(value); !ok || err != nil || l.exists() && !isObject(l.body) {
+			r.Report(r.key, "the local document cannot be read")
 		}
 	case keyBlob:
 		r.blob()
@@ -313,16 +315,18 @@ func (r *checkedRow) leaf(leaf revtree.LeafRev, wins bool) {
 	if leaf.Chunks > 0 {
 		key := r.db.bodyKey(r.id, leaf.Rev)
 		for i := range leaf.Chunks {
-			if at := chunkKey(key, i); !r.Has(at) {
+			at := chunkKey(key, i)
+			value := r.Get(at)
+			if value == nil {
 				r.Report(at, fmt.Sprintf("the content of document %q is missing, or a part of it", r.id))
 				return
 			}
+			if _, opens := r.Plain(at, value); !opens {
+				return // which is reported
+			}
 		}
 		value, ok := r.join(key, r.Get(key))
-		if !ok {
-			return // its rows are reported
-		}
-		if d.setBody(value, leaf.Attached) != nil || !isObject(d.Body) {
+		if !ok || d.setBody(value, leaf.Attached) != nil || !isObject(d.Body) {
 			r.Report(key, fmt.Sprintf("the content of document %q cannot be read", r.id))
 			return
 		}
@@ -344,8 +348,14 @@ func (r *checkedRow) attachment(a *Attachment) {
 	blob := a.Blob
 	r.Later(func() { r.one.blobs[blob] = true })
 	for n := int64(0); n*pieceSize < a.Size(); n++ {
-		if at := r.db.pieceKey(blob, n); !r.Has(at) {
+		at := r.db.pieceKey(blob, n)
+		value := r.Get(at)
+		piece, opens := r.Plain(at, value)
+		switch size := min(pieceSize, a.Size()-n*pieceSize); {
+		case value == nil || opens && int64(len(piece)) < size:
 			r.Report(at, fmt.Sprintf("bytes of attachment %q of document %q are missing", a.Name, r.id))
+		case opens && int64(len(piece)) > size:
+			r.Report(at, fmt.Sprintf("attachment %q of document %q has more bytes than it should", a.Name, r.id))
 		}
 	}
 }

@@ -28,11 +28,17 @@ func (db *Database) local(id string) (local, error) {
 	if err != nil || chunks == 0 {
 		return local{}, err
 	}
+	l, err := decodeLocal(value)
+	l.chunks = chunks
+	return l, err
+}
+
+func decodeLocal(value []byte) (local, error) {
 	number, n := binary.Uvarint(value)
 	if n <= 0 || len(value) < n+8 {
 		return local{}, errMalformed
 	}
-	return local{number, binary.BigEndian.Uint64(value[n:]), value[n+8:], chunks}, nil
+	return local{number: number, token: binary.BigEndian.Uint64(value[n:]), body: value[n+8:]}, nil
 }
 
 func localRev(number uint64) revtree.Rev {

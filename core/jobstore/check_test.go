@@ -93,7 +93,7 @@ func newFullBench(t *testing.T) *bench {
 	b.do1(func(tx kv.Tx) error {
 		db, err := b.s.Docs.Open(tx, "_replicator")
 		if err == nil {
-			err = db.SetSecurity([]byte(`{"members":{"names":["ann"]}}`))
+			err = db.SetSecurity([]byte(`{"members":{"names":["ann","` + strings.Repeat("x", 100_000) + `"]}}`))
 		}
 		return err
 	})
@@ -167,6 +167,7 @@ func damages(b *bench) []damage {
 		changed("header", false, q.Job, "run", 1, "nonsense"), changed("record", false, q.Job, "run", 2, "{"),
 		changed("owned row", true, q.Owned, "run", 3, "S"), changed("ready row", true, q.Ready, "ready", 4, "other"),
 		changed("lease", false, q.Worker, "w", 1, "?"),
+		changed("incarnation", false, q.Incarnation, "", 0, string(tuple.Pack(0, 5))),
 		added("ready row", true, append(bytes.Clone(q.Ready), tuple.Pack(0, 0, 0, run)...), run),
 		added("waiting row", true, q.Waiting.Pack(5, ready), ""),
 		added("parked row", true, q.Parked.Pack("paused", stray), ""),

@@ -1,0 +1,149 @@
+package jobstore
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/check"
+	"couchrelay/core/docs"
+	"couchrelay/core/jobs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// testRoot is where a bench has its rows.
+var testRoot = tuple.Subspace(tuple.Pack("test"))
+
+// TestEveryRowIsLookedAt: a row with a value that it cannot have is found, whichever row of the store it is, and what
+// can be repaired is sound after one repair. Left out are rows whose values nobody reads, or may be anything.
+func TestEveryRowIsLookedAt(t *testing.T) {
+	b := newFullBench(t)
+	free := map[string][]string{
+		"empty":    {"jobs/replication/call/"},
+		"nonsense": {"jobs/replication/call/", "jobs/replication/signal/", "retry/", "index/", "uuid"},
+	}
+	pairs := b.db.Pairs()
+	for name, value := range map[string][]byte{"empty": {}, "nonsense": []byte("nonsense")} {
+		for _, row := range pairs {
+			key := check.Readable(testRoot, row.Key)
+			mayBe := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			if bytes.Equal(row.Value, value) || slices.ContainsFunc(free[name], mayBe) {
+				continue
+			}
+			b.do1(func(tx kv.Tx) error { tx.Set(row.Key, value); return nil })
+			found := b.check(true, b.db.Present())
+			if len(found) == 0 {
+				t.Errorf("%s is %s, and nothing was found", key, name)
+			}
+			repaired := false
+			for _, f := range found {
+				repaired = b.mend(&f) || repaired
+			}
+			if !repaired {
+				b.do1(func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
+				continue
+			}
+			for _, f := range b.check(true, b.db.Present()) {
+				if f.Mends() {
+					t.Errorf("%s was %s, and after a repair another is needed: %s: %s", key, name, f.Key, f.What)
+				}
+			}
+			b.restore(pairs)
+		}
+	}
+}
+
+// TestSealedRowsAreNamed: a row that does not open is found under its own key, each of those that are sealed.
+func TestSealedRowsAreNamed(t *testing.T) {
+	b := newFullBench(t)
+	opened := map[string]bool{}
+	look := func(closed []byte) (keys []string) {
+		c := check.New(check.Options{Root: testRoot, Sections: Sections(testRoot), AtOnce: true})
+		c.Open = func(key, value []byte) ([]byte, error) {
+			opened[string(key)] = true
+			if string(key) == string(closed) {
+				return nil, errors.New("another key")
+			}
+			return value, nil
+		}
+		for done := false; !done; {
+			found, last, err := c.Step(b.db.Present())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
+				keys = append(keys, f.Key+": "+f.What)
+			}
+			done = last
+		}
+		return keys
+	}
+	if found := look(nil); len(found) > 0 || len(opened) < 20 {
+		t.Fatalf("%d rows were opened, and found is %q", len(opened), found)
+	}
+	for _, row := range b.db.Pairs() {
+		if in := b.s.Keys.Docs; !opened[string(row.Key)] || in.Contains(row.Key) && !docs.IsContent(in, row.Key) {
+			continue
+		}
+		want := check.Readable(testRoot, row.Key) + ": the value cannot be read: another key"
+		if found := look(row.Key); !slices.Contains(found, want) {
+			t.Errorf("found %q, want %q", found, want)
+		}
+	}
+}
+
+// TestContradictions: a job whose record says something else than what stands beside it is reported, with what does
+// not go together.
+func TestContradictions(t *testing.T) {
+	first := newFullBench(t)
+	pairs := first.db.Pairs()
+	over := ""
+	for _, row := range pairs {
+		if id := ""; first.s.Keys.Expire.Scan(row.Key, new(int64), &id) == nil {
+			over = id
+		}
+	}
+	const unforgotten = "the job is over, and it is not known when it is forgotten"
+	for _, c := range []struct {
+		id   string
+		do   func(j *jobs.Job, rec *Record)
+		want string
+	}{
+		{jobID("ready"), func(_ *jobs.Job, rec *Record) { rec.State = Completed },
+			"the record of the job says completed, and its header pending"},
+		{jobID("done"), func(_ *jobs.Job, rec *Record) { rec.State = Pending },
+			"the record of the job says pending, and its header finished"},
+		{jobID("ready"), func(_ *jobs.Job, rec *Record) { rec.DocID = "other" },
+			`the record is of document "other" of "_replicator", and the job is not`},
+		{jobID("ready"), func(_ *jobs.Job, rec *Record) { rec.Database, rec.DocID, rec.Instance = "", "", "" },
+			`the record is of document "" of "", and the job is not`},
+		{over, func(_ *jobs.Job, rec *Record) { rec.Expires = 0 }, unforgotten},
+		{jobID("done"), func(_ *jobs.Job, rec *Record) { rec.Expires = 9 }, unforgotten},
+		{jobID("ready"), func(j *jobs.Job, _ *Record) { j.Priority = []byte("x") },
+			"the place of the job in the queue cannot be read"},
+	} {
+		b := *first
+		b.t = t
+		b.do1(func(tx kv.Tx) error {
+			j, rec, err := readJob(b.s, tx, c.id)
+			if err != nil {
+				return err
+			}
+			state := j.State
+			c.do(j, rec)
+			if state == jobs.Finished {
+				tx.Set(b.s.Keys.Jobs.Job.Pack(c.id, 0), rec.encode())
+				return nil
+			}
+			return b.s.Jobs.Add(tx, c.id, j.Schedule, rec.encode())
+		})
+		found := b.findings()
+		if !slices.ContainsFunc(found, func(f check.Finding) bool { return f.What == c.want }) {
+			t.Errorf("found %v, want %q", found, c.want)
+		}
+		b.restore(pairs)
+	}
+}
