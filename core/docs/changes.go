@@ -206,9 +206,7 @@ func (db *Database) openChanges(rows []Change, q Query) ([]openChange, error) {
 	for i := range opened {
 		n := copy(opened[i].docs, docs)
 		if n > 0 && q.Conflicts {
-			if err := db.addMeta(docs[0], want[0].record, Want{Conflicts: true}); err != nil {
-				return nil, err
-			}
+			docs[0].addLeaves(want[0].record, Want{Conflicts: true})
 		}
 		docs, want = docs[n:], want[n:]
 	}

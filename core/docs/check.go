@@ -232,7 +232,7 @@ func (r *checkedRow) join(key, first []byte) (value []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		value = append(bytes.Clone(value), part...)
+		value = append(value, part...)
 	}
 	return value, true
 }

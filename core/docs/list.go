@@ -146,9 +146,7 @@ func (db *Database) listDocs(rows []Listed, conflicts bool) ([]Listed, error) {
 	docs, err := db.leaves(want)
 	for i := range docs {
 		rows[i].Doc = docs[i]
-		if err := db.addMeta(docs[i], want[i].record, Want{Conflicts: conflicts}); err != nil {
-			return nil, err
-		}
+		docs[i].addLeaves(want[i].record, Want{Conflicts: conflicts})
 	}
 	return rows, err
 }
@@ -178,9 +176,7 @@ func (db *Database) ListIDs(ids []string, l Listing) ([]Listed, error) {
 	found, err := db.leaves(want)
 	for i, d := range found {
 		rows[read[i]].Doc = d
-		if err := db.addMeta(d, want[i].record, Want{Conflicts: l.Conflicts}); err != nil {
-			return nil, err
-		}
+		d.addLeaves(want[i].record, Want{Conflicts: l.Conflicts})
 	}
 	return rows, err
 }

@@ -46,7 +46,8 @@ func (db *Database) Read(id string, want Want) (*Document, error) {
 	return d, db.addMeta(d, r, want)
 }
 
-func (db *Database) addMeta(d *Document, r *record, want Want) error {
+// addLeaves adds the other leaves of a document.
+func (d *Document) addLeaves(r *record, want Want) {
 	for _, leaf := range r.tree.Leaves() {
 		switch {
 		case leaf.Rev == d.Rev:
@@ -56,6 +57,10 @@ func (db *Database) addMeta(d *Document, r *record, want Want) error {
 			d.Meta.DeletedConflicts = append(d.Meta.DeletedConflicts, leaf.Rev)
 		}
 	}
+}
+
+func (db *Database) addMeta(d *Document, r *record, want Want) error {
+	d.addLeaves(r, want)
 	if want.RevsInfo {
 		status := "available"
 		if d.Deleted {
