@@ -322,7 +322,8 @@ func (p *Page) Report(key []byte, what string) { p.Mend(key, what, Mend{}) }
 // Mend notes that something is wrong with a row, and what puts it right as long as all rows that were read for the row
 // that is judged are as they were.
 func (p *Page) Mend(key []byte, what string, m Mend) {
-	seen := p.seen.clone()
+	seen := p.seen
+	seen.rows = slices.Clone(seen.rows) // more is read for the row
 	for _, row := range m.Set {
 		seen.rows = append(seen.rows, kv.KeyValue{Key: row.Key, Value: p.Look(row.Key)})
 	}

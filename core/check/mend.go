@@ -51,10 +51,6 @@ type span struct {
 	rows  []kv.KeyValue
 }
 
-func (e evidence) clone() evidence {
-	return evidence{slices.Clone(e.rows), slices.Clone(e.ranges)}
-}
-
 // Mended puts right what a finding says, and reports whether it did: if any row from which the finding follows has
 // changed since, it writes nothing. The transaction sees rows as they are stored. It must not be repeated after an
 // unknown result if the finding is about a sum; see Finding.Once.

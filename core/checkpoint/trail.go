@@ -1,6 +1,10 @@
 package checkpoint
 
-import "couchrelay/core/invariant"
+import (
+	"slices"
+
+	"couchrelay/core/invariant"
+)
 
 // maxOwn bounds the checkpoints of its own that a run keeps in the log. The rest of MaxHistory is left to the
 // checkpoints of earlier runs.
@@ -34,7 +38,7 @@ func (t *Trail) Add(e Entry, agreed string) []Entry {
 	}
 	t.own, t.numbers = own, numbers
 	invariant.Check(len(own) <= maxOwn && (len(own) < 2 || numbers[1] == t.count-1), trailTidy, len(own), int(t.count))
-	all := append(append([]Entry{}, own...), t.base...)
+	all := slices.Concat(own, t.base)
 	return all[:min(len(all), MaxHistory)]
 }
 

@@ -30,9 +30,6 @@ func Log2(n int64) int64 {
 	digit := tables.digit[x>>55&255]
 	y, _ := bits.Mul64(x, tables.inverse[digit])
 	z := y << 1 // x / 2^(digit/256) = 1+z, from 0 to below 2^-7, with 64 bits behind the point
-	if y < 1<<63 {
-		z = 0 // by rounding
-	}
 	sum := mulHigh(z, series[4])
 	for i := 3; i >= 0; i-- {
 		sum = mulHigh(z, series[i]-sum)
