@@ -118,6 +118,9 @@ func (k *worker) tell(ev follow.Event) {
 	for _, e := range k.m.Step(k.w.now, ev) {
 		switch e := e.(type) {
 		case follow.Ask:
+			if slices.ContainsFunc(k.asks, func(a follow.Ask) bool { return a.ID == e.ID }) {
+				k.w.t.Fatalf("%v is asked for while it is on its way", e.Request)
+			}
 			k.asks = append(k.asks, e)
 		case follow.Open:
 			k.open[e.Run] = e.Job.Name

@@ -143,8 +143,11 @@ func TestRepeatedSteps(t *testing.T) {
 		if len(all) != len(want) || c.Summary != whole.Summary {
 			t.Fatalf("with a failure at read %d: %+v, %+v; want %+v", at, all, c.Summary, whole.Summary)
 		}
-		if failed == 0 {
+		if left > 0 {
 			return
+		}
+		if failed != 1 {
+			t.Errorf("read %d failed, and %d steps did", at, failed)
 		}
 	}
 }
