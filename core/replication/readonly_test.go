@@ -28,8 +28,24 @@ func (w *world) putLocal(op peer.PutLocal) peer.Reply {
 	if id := w.uncovered(numberOf(log.SourceLastSeq)); id != "" {
 		w.t.Fatalf("checkpoint at %s on %s, but %s is not on the target", log.SourceLastSeq, op.Side, id)
 	}
+	w.wantTimes(log)
 	d.local[op.ID] = localDoc{rev: doc.rev + 1, body: op.Body}
 	return peer.Reply{Result: peer.LocalWritten{Rev: fmt.Sprint("0-", doc.rev+1)}}
+}
+
+// wantTimes demands that the newest entry of a log says when the job was created, and when the entry was written.
+func (w *world) wantTimes(log checkpoint.Log) {
+	if len(log.History) == 0 {
+		return // as CouchDB's first releases wrote them
+	}
+	e := log.History[0]
+	end, err := time.Parse(time.RFC1123, e.EndTime)
+	if err != nil || !end.After(w.plan.Created.Std()) || end.After(w.now.Std()) {
+		w.t.Fatalf("a checkpoint of a job of %v was written by %v, and says %q", w.plan.Created, w.now, e.EndTime)
+	}
+	if e.StartTime != w.plan.Created.RFC1123() {
+		w.t.Fatalf("a checkpoint is of a job of %q, want %s", e.StartTime, w.plan.Created.RFC1123())
+	}
 }
 
 // refuseLogs has the source refuse to store logs from now on; 0 has it store them.

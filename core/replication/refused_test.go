@@ -279,7 +279,9 @@ func TestRefusedAndGone(t *testing.T) {
 		w.reply = func(c Call) *peer.Reply { return damage(w, c) }
 		w.begin()
 		end := w.runToEnd(first)
-		if end.Cause != Completed || len(w.list) != 6 || w.list[peerRev{"doc3", "1-a"}].Error != name {
+		row := w.list[peerRev{"doc3", "1-a"}]
+		status := map[string]int{"not_found": 404, "bad": 400}[name]
+		if end.Cause != Completed || len(w.list) != 6 || row.Error != name || row.Status != status {
 			t.Errorf("%s: %s, listed are %v", name, end, w.list)
 		}
 	}

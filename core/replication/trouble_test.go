@@ -410,3 +410,30 @@ func TestFilterChangesBetweenCheckpoints(t *testing.T) {
 		})
 	}
 }
+
+// TestErrorWords: a status that no other rule is about ends a run with the word of what was asked for, under which
+// users look the error up; some statuses have words of their own.
+func TestErrorWords(t *testing.T) {
+	for word, ops := range map[string][]peer.Op{
+		"db_not_found":              {peer.Open{}, peer.Create{}},
+		"changes_req_failed":        {peer.ReadChanges{}},
+		"revs_diff_failed":          {peer.DiffRevs{}},
+		"bulk_docs_failed":          {peer.WriteDocs{}},
+		"open_doc_revs_failed":      {peer.CopyDoc{}},
+		"filter_fetch_error":        {peer.GetFilter{}},
+		"checkpoint_commit_failure": {peer.GetLocal{}, peer.PutLocal{}, peer.Commit{}},
+		"http_error_400":            {peer.CountPending{}, peer.FindRev{}, peer.ReadDocs{}, peer.EditDocs{}},
+	} {
+		for _, op := range ops {
+			for status, want := range map[int]string{
+				400: word, 401: "unauthorized", 403: "forbidden",
+				408: "http_request_failed", 500: "http_request_failed", 599: "http_request_failed",
+			} {
+				f := peer.Failure{Kind: peer.Status, Status: status}
+				if got := TroubleOf(op, &f).Error; got != want {
+					t.Errorf("%s: %d is %s, want %s", op, status, got, want)
+				}
+			}
+		}
+	}
+}
