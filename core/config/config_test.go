@@ -10,6 +10,7 @@ import (
 
 	"couchrelay/core/schedule"
 	"couchrelay/core/session"
+	"couchrelay/core/spec"
 )
 
 // TestKeysAreReadAsWritten: what Get writes Set reads, so that a configuration can be told and told again.
@@ -270,5 +271,25 @@ func TestPeriods(t *testing.T) {
 	const want = "[replicator] usage_interval = 99: must be interval to follow that setting, or a whole number of"
 	if err := s.Set("usage_interval", "99"); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Error(err)
+	}
+}
+
+// TestEmptyTexts: a key that takes a text takes none that is empty, which is a template that was not filled in.
+func TestEmptyTexts(t *testing.T) {
+	type texts struct {
+		text     string
+		password spec.Secret
+	}
+	for name, kind := range map[string]Kind[texts]{
+		"text":     Text(func(c *texts) *string { return &c.text }, "a text"),
+		"password": Password(func(c *texts) *spec.Secret { return &c.password }),
+	} {
+		c := texts{"a", spec.Hide("b")}
+		if err := kind.Set(&c, ""); err == nil || c.text != "a" || c.password.Reveal() != "b" {
+			t.Errorf("an empty %s: %v, %v", name, err, c)
+		}
+		if err := kind.Set(&c, "x"); err != nil || c.text == "a" && c.password.Reveal() == "b" {
+			t.Errorf("%s: %v, %v", name, err, c)
+		}
 	}
 }

@@ -202,8 +202,13 @@ func TestLifeExplained(t *testing.T) {
 	}
 	b.accept(5)
 	e = b.want(id, "The job runs on n1, since 2023", Running)
-	if e.Node.Worker != "w" || e.Position != nil || e.Due != 0 {
+	if e.Position != nil || e.Due != 0 {
 		t.Errorf("%+v", e)
+	}
+	b.node(5, 3)
+	e = b.want(id, "The job runs on n1, since 2023", Running)
+	if want := (Node{Name: "n1", Worker: "w", Status: "up", Seen: b.now, Running: 3, MaxJobs: 5}); *e.Node != want {
+		t.Errorf("it runs on %+v, want %+v", *e.Node, want)
 	}
 	stats, left := jobstore.Stats{CheckpointedSourceSeq: "3-x"}, int64(7)
 	stats.ChangesPending = &left

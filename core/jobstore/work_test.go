@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +89,29 @@ func TestAuditCountsJobs(t *testing.T) {
 			t.Error(err)
 		}
 		b.do1(func(tx kv.Tx) error { tx.Add(numbers.Pack("_replicator"), -1); return b.s.Audit(tx) })
+	}
+}
+
+// TestDamagedRecord: whoever reads a job whose record cannot be read is told so, and does not wait for it or take it
+// for gone.
+func TestDamagedRecord(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	b.do1(func(tx kv.Tx) error { tx.Set(b.s.Keys.Jobs.Job.Pack(id, 0), []byte("{")); return nil })
+	never := func(*Record) bool { return false }
+	for name, read := range map[string]func(kv.Tx) error{
+		"record":       func(tx kv.Tx) error { _, err := b.s.Record(tx, id); return err },
+		"subscription": func(tx kv.Tx) error { _, _, err := Subscribe(tx, b.s, id, true, never); return err },
+		"search":       func(tx kv.Tx) error { _, _, err := b.s.Find(tx, id); return err },
+		"audit":        func(tx kv.Tx) error { return b.s.Audit(tx) },
+		"accept": func(tx kv.Tx) error {
+			_, err := b.s.Accept(tx, "w", "n", jobs.Demand{Batch: 1, Max: 5}, b.now)
+			return err
+		},
+	} {
+		if err := kv.Do(t.Context(), b.db, read); err == nil || !strings.Contains(err.Error(), "record of job") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

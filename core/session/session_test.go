@@ -163,6 +163,13 @@ func TestRefusals(t *testing.T) {
 			t.Error("a request was sent again for ever")
 		}
 	}
+	for _, status := range []int{0, 100, 302, 400, 404, 407, 409, 413, 429, 500, 503} {
+		m := signedIn(t, 0)
+		p := m.Next(at(20))
+		if m.Answered(at(20), p, status, nil, 0) || m.Next(at(20)) != p {
+			t.Errorf("%d was taken for a refusal of the cookie", status)
+		}
+	}
 	m := New(both, false)
 	if m.Answered(0, m.Next(0), 401, nil, 0) {
 		t.Error("a request without a session was sent again")

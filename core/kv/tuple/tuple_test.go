@@ -166,6 +166,16 @@ func TestTypedAppenders(t *testing.T) {
 	}
 }
 
+// TestIntegerTypes: a number is packed alike, whatever its type.
+func TestIntegerTypes(t *testing.T) {
+	want := Pack(int64(5))
+	for _, five := range []any{5, int32(5), uint(5), uint32(5), uint64(5), big.NewInt(5)} {
+		if got := Pack(five); !bytes.Equal(got, want) {
+			t.Errorf("a %T is packed as %x, want %x", five, got, want)
+		}
+	}
+}
+
 func TestUnpackMalformed(t *testing.T) {
 	for _, h := range []string{
 		"01", "0161", "0200ff", "05", "0500ff", "051501", "15", "1600", "0c00", "1d", "1d09", "0b", "0bf6", "20000000", "21", "30", "33",
