@@ -154,7 +154,8 @@ func (r copier) conclude(w *want) {
 	}
 	own := func(f *refusal) bool { return f.name == w.name }
 	if r.list.revs[w.name] && !slices.ContainsFunc(w.waits, own) {
-		r.list.gone[w.name] = r.list.gone[w.name] // what was durable stays durable
+		durable := r.list.gone[w.name] // what was durable stays so
+		r.list.gone[w.name] = durable
 	}
 }
 
