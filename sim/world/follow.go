@@ -56,8 +56,7 @@ type FollowedDoc struct {
 	State   string // that its user wrote into it
 	Written int    // how often users wrote it, in all databases that had the name
 	// At is when a user first wrote its revision. One that is written once more, into a database made anew, is as old
-	// as ever: in no way can it be told from what was there. So is one that repeats what stands there without a state:
-	// as with CouchDB's replicator, it gets the state that was on its way.
+	// as ever: in no way can it be told from what was there.
 	At instant.Time
 }
 

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -188,13 +187,8 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 		f.n++
 		e.Body = fmt.Appendf(nil, `{"n":%d}`, f.n)
 	}
-	old, repeats := one.Docs[id], false
 	if latest := one.DB().Latest(id); latest != nil && !latest.Deleted {
 		e.Rev = latest.Rev
-		if old != nil && !e.Deleted && bytes.Equal(old.Body, d.Body) {
-			_, state := withStateOf(latest.Body, d.Body)
-			repeats = state == ""
-		}
 		if keep && d.Valid {
 			e.Body, d.State = withStateOf(latest.Body, d.Body)
 		}
@@ -210,11 +204,8 @@ func (f *followings) put(one *Following, id string, d *FollowedDoc, keep bool) {
 			one.first[write] = f.w.Engine.Now()
 		}
 		is.Written, is.At = 1, one.first[write]
-		if old != nil {
+		if old := one.Docs[id]; old != nil {
 			is.Written += old.Written
-		}
-		if repeats {
-			is.At = old.At
 		}
 		one.Docs[id] = &is
 	}
