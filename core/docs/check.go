@@ -225,7 +225,7 @@ func (r *checkedRow) join(key, first []byte) (value []byte, ok bool) {
 	if !ok || size <= 0 || n == 0 || n > 1<<20 {
 		return nil, false
 	}
-	value = plain[size:]
+	value = slices.Clip(plain[size:]) // parts are appended to a copy: the store may own what is behind it
 	for i := 1; i < int(n); i++ {
 		next := chunkKey(key, i)
 		part, ok := r.Plain(next, r.Get(next))
