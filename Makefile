@@ -159,13 +159,13 @@ mutants-verify: ## whether the seeds that the table names still find the bugs; o
 	$(GO) run ./cmd/couchsim mutants --seeds $(MUTANT_SEEDS) --verify $(MUTANTS)
 
 ARM64_SEEDS ?= 30
-FUZZTIME ?= 10s
 arm64: ## whether seeds end alike on amd64 and on arm64, which needs qemu-aarch64
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o bin/couchsim-arm64 ./cmd/couchsim
 	qemu-aarch64 bin/couchsim-arm64 run --seeds $(ARM64_SEEDS) --hashes bin/arm64.hashes
 	$(GO) run ./cmd/couchsim run --seeds $(ARM64_SEEDS) --hashes bin/amd64.hashes
 	cmp bin/amd64.hashes bin/arm64.hashes
 
+FUZZTIME ?= 10s
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for target in $$($(GO) test -list '^Fuzz' ./fuzz | grep ^Fuzz); do \
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s ./fuzz || exit 1; done

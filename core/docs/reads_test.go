@@ -24,8 +24,8 @@ func (w *lastRead) Decide(op fakefdb.Op) (out fakefdb.Outcome) {
 	return out
 }
 
-// TestReadsTellFailures: whichever of its reads fails, what reads a database fails with the store's own error, so that
-// the caller reads again; nobody takes the rest for all there is.
+// TestReadsTellFailures: whichever read of the store fails, the reader of a database returns the store's error. The
+// caller then repeats the transaction, and does not take the rows that were read for all rows.
 func TestReadsTellFailures(t *testing.T) {
 	failing := &lastRead{left: 1 << 40}
 	w := &world{Database: fakefdb.New(fakefdb.InWorld(failing)), Store: New(tuple.Subspace("root")), name: "db"}

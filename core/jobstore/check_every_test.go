@@ -17,8 +17,8 @@ import (
 // testRoot is where a bench has its rows.
 var testRoot = tuple.Subspace(tuple.Pack("test"))
 
-// TestEveryRowIsLookedAt: a row with a value that it cannot have is found, whichever row of the store it is, and what
-// can be repaired is sound after one repair. Left out are rows whose values nobody reads, or may be anything.
+// TestEveryRowIsLookedAt: the check reports any row of the store whose value is not valid, and after one repair it
+// has nothing more to repair. The test leaves out rows for which every value is valid, or which are never read.
 func TestEveryRowIsLookedAt(t *testing.T) {
 	b := newFullBench(t)
 	free := map[string][]string{
@@ -56,7 +56,7 @@ func TestEveryRowIsLookedAt(t *testing.T) {
 	}
 }
 
-// TestSealedRowsAreNamed: a row that does not open is found under its own key, each of those that are sealed.
+// TestSealedRowsAreNamed: the check reports each sealed row that cannot be decrypted, under the key of that row.
 func TestSealedRowsAreNamed(t *testing.T) {
 	b := newFullBench(t)
 	opened := map[string]bool{}

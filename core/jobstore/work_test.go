@@ -92,8 +92,8 @@ func TestAuditCountsJobs(t *testing.T) {
 	}
 }
 
-// TestDamagedRecord: whoever reads a job whose record cannot be read is told so, and does not wait for it or take it
-// for gone.
+// TestDamagedRecord: reading a job whose record is damaged, or waiting for it, fails with an error; the job does not
+// count as deleted.
 func TestDamagedRecord(t *testing.T) {
 	b := newBench(t)
 	b.put("r", simple, admin)

@@ -60,7 +60,10 @@ func TestLookAtManyAccounts(t *testing.T) {
 	d := w.start("n", func(c *Config) { c.MaxJobs = 3 + 900; c.MaxChurn = 1; c.Interval = time.Hour })
 	w.pass(10 * time.Second)
 	for i := range 900 {
-		d.runs = append(d.runs, &run{id: uint64(100 + i), account: fmt.Sprintf("t%d/_replicator", i), accepted: w.now, since: w.now, charged: w.now, grown: w.now})
+		d.runs = append(d.runs, &run{
+			id: uint64(100 + i), account: fmt.Sprintf("t%d/_replicator", i),
+			accepted: w.now, since: w.now, charged: w.now, grown: w.now,
+		})
 	}
 	parts := 0
 	d.hold = func(q Request) bool {

@@ -42,7 +42,7 @@ func TestWaitingRunHasNotRun(t *testing.T) {
 	}
 }
 
-// TestLongestRunsFirst: fifo stops who started first, and what is queued again goes behind who waited.
+// TestLongestRunsFirst: fifo stops the run that began first, and queues its job behind the jobs that waited.
 func TestLongestRunsFirst(t *testing.T) {
 	w := newWorld(t)
 	w.share(func(c *jobstore.Sharing) { c.Policy = schedule.FIFO })

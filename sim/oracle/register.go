@@ -24,7 +24,7 @@ type register struct {
 	paused           sureness // by an order
 }
 
-// sureness says whether something about a job is so, by all that users were told.
+// sureness is what follows from all answers to users about one property of a job: it holds, it does not, or it may.
 type sureness uint8
 
 const (

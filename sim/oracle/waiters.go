@@ -92,8 +92,8 @@ func (w *waiters) looks(u *waiting) {
 	u.seen = []*shadow{w.shadows[u.JobID]}
 }
 
-// waits is S79b for a look that did not find what was there. What has become so meanwhile ends the watch at once, and
-// so does what has at the moment of the look: a look need not see a commit that nobody was told of.
+// waits is S79b for a look that did not find what was there. A commit after the look ends the watch at once. So does a
+// commit at the moment of the look, which the look need not see: no user has been told of it yet.
 func (w *waiters) waits(u *waiting) {
 	u.armed = w.w.Now()
 	if u.so == 0 {

@@ -154,8 +154,9 @@ func (r copier) conclude(w *want) {
 	}
 	own := func(f *refusal) bool { return f.name == w.name }
 	if r.list.revs[w.name] && !slices.ContainsFunc(w.waits, own) {
-		durable := r.list.gone[w.name] // what was durable stays so
-		r.list.gone[w.name] = durable
+		if _, known := r.list.gone[w.name]; !known { // what was durable stays so
+			r.list.gone[w.name] = false
+		}
 	}
 }
 
