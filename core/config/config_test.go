@@ -293,3 +293,22 @@ func TestEmptyTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifiedByDefault: where nobody says otherwise, certificates of endpoints are verified.
+func TestVerifiedByDefault(t *testing.T) {
+	if s := Default(); !s.TLS.Verify {
+		t.Error("certificates are not verified")
+	}
+}
+
+// TestBoundsOfShares: an account has from 1 to 1000 shares.
+func TestBoundsOfShares(t *testing.T) {
+	for value, valid := range map[string]bool{
+		"1": true, "1000": true, "0": false, "-1": false, "1001": false, "x": false, "": false,
+	} {
+		s := Default()
+		if err := s.SetShares("_replicator", value); (err == nil) != valid {
+			t.Errorf("%q shares: %v", value, err)
+		}
+	}
+}

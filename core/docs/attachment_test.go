@@ -102,6 +102,10 @@ func TestStubs(t *testing.T) {
 	if got := w.replicate(t, conflict); got != "2-z" {
 		t.Errorf("conflict: %s", got)
 	}
+	other := strings.NewReplacer(`"z"`, `"y"`, "+XxdKZQb+xsv2rCHSQargg", "uKn3Fdu2T9XFbneDxoIKYQ")
+	if got := w.replicate(t, other.Replace(conflict)); got != "missing_stub" {
+		t.Errorf("a stub of other bytes under the same name: %s", got)
+	}
 	// One of the two leaves goes, then the other.
 	third := w.put(t, `{"_id":"a","_rev":"`+second+`","_deleted":true}`)
 	if got := w.keys(t, keyBlob); got != "[1]" || string(w.content(t, &w.doc(t, "a").Attachments[0], 10)) != "one" {

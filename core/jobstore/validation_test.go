@@ -170,3 +170,29 @@ func TestValidationOfMany(t *testing.T) {
 		b.wantState(jobID(list[5].ID), Failed)
 	}
 }
+
+// TestShownAttachments: functions see no bytes of attachments, and the document that is written keeps them.
+func TestShownAttachments(t *testing.T) {
+	b, w := validating(t)
+	b.put("_design/a", `{"validate_doc_update":"red"}`, admin)
+	next := docs.Document{ID: "d", Body: []byte("{}"), Attachments: []docs.Attachment{
+		{Name: "f", Type: "a/b", Content: docs.Inline, Data: []byte("bytes"), Length: 5},
+	}}
+	b.do1(func(tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err != nil {
+			return err
+		}
+		ask, _, err := Validators(b.s, db, admin)
+		if err != nil {
+			return err
+		}
+		return ask(&next, nil)
+	})
+	if a := next.Attachments[0]; a.Content != docs.Inline || string(a.Data) != "bytes" {
+		t.Errorf("the document is left with %+v", a)
+	}
+	if len(w.asked) != 1 || !strings.Contains(string(w.asked[0].New), `"length":5,"stub":true`) {
+		t.Errorf("asked %s", w.asked)
+	}
+}

@@ -21,3 +21,11 @@ func TestSeqOf(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainSeq: a sequence that is a plain string, as nearly all are, is copied and not parsed.
+func TestPlainSeq(t *testing.T) {
+	raw := []byte(`"12-g1AAAACTeJzLYWBgYMpgTmHgz8tPSTV0MDQy1zMAQsMcoARTIkOS"`)
+	if n := testing.AllocsPerRun(100, func() { _, _ = SeqOf(raw) }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -33,7 +33,8 @@ func (w *world) putLocal(op peer.PutLocal) peer.Reply {
 	return peer.Reply{Result: peer.LocalWritten{Rev: fmt.Sprint("0-", doc.rev+1)}}
 }
 
-// wantTimes demands that the newest entry of a log says when the job was created, and when the entry was written.
+// wantTimes demands that the newest entry of a log says when the job was created, when the entry was written,
+// and how far it goes.
 func (w *world) wantTimes(log checkpoint.Log) {
 	if len(log.History) == 0 {
 		return // as CouchDB's first releases wrote them
@@ -45,6 +46,9 @@ func (w *world) wantTimes(log checkpoint.Log) {
 	}
 	if e.StartTime != w.plan.Created.RFC1123() {
 		w.t.Fatalf("a checkpoint is of a job of %q, want %s", e.StartTime, w.plan.Created.RFC1123())
+	}
+	if e.EndSeq != log.SourceLastSeq || e.RecordedSeq != log.SourceLastSeq {
+		w.t.Fatalf("a checkpoint of %s ends at %s, and recorded %s", log.SourceLastSeq, e.EndSeq, e.RecordedSeq)
 	}
 }
 

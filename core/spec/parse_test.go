@@ -285,6 +285,8 @@ func TestRefusals(t *testing.T) {
 		{`"socket_options":"[{potato, true}]",` + ends, "bad_request", "parameter `socket_options`: `potato` is not one of"},
 		{`"socket_options":"[{nodelay, 1}]",` + ends, "bad_request", "parameter `socket_options`: `nodelay` must be true or false"},
 		{`"socket_options":"[{sndbuf, 0}]",` + ends, "bad_request", "parameter `socket_options`: `sndbuf` must be an integer from 1"},
+		{`"socket_options":"[{recbuf, 0}]",` + ends, "bad_request",
+			"parameter `socket_options`: `recbuf` must be an integer from 1"},
 		{`"socket_options":"[{priority, 7}]",` + ends, "bad_request", "parameter `socket_options`: `priority` must be an integer from 0 to 6"},
 		{`"ibrowse_options":"[{prefer_ipv6, yes}]",` + ends, "not_supported", "`ibrowse_options` other than"},
 		{`"ibrowse_options":"[{x, y}]",` + ends, "not_supported", "`ibrowse_options` other than"},

@@ -156,3 +156,15 @@ func TestParseURL(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretNames: a name of a secret can be that of a file, and has 100 characters at most.
+func TestSecretNames(t *testing.T) {
+	for name, valid := range map[string]bool{
+		"a": true, "A-b_c.9": true, strings.Repeat("a", 100): true, strings.Repeat("a", 101): false,
+		"": false, ".a": false, "..": false, "a/b": false, "a b": false, "é": false,
+	} {
+		if ValidSecretName(name) != valid {
+			t.Errorf("%q: %v", name, !valid)
+		}
+	}
+}
