@@ -30,7 +30,7 @@ func (r *Run) End(now instant.Time, e replication.End) error {
 		}
 	case replication.Failed:
 		r.took(fails)
-		if r.OnRefusal != spec.FailRefused || len(r.list.refusals) == 0 {
+		if r.OnRefusal != spec.FailRefused || len(r.list.refusals) == 0 && !r.list.unsure {
 			return breach(Ending, "it fails for a refusal, and is to %q after %d", r.OnRefusal, len(r.list.refusals))
 		}
 	default:
@@ -108,7 +108,7 @@ func (r *Run) hopeless() bool {
 	case peer.Committed:
 		return r.save.other
 	case peer.Local:
-		return r.save.foreign || r.save.others > 0 || readLog(got.Body).fails
+		return r.save.foreign || r.save.behind || r.save.others > 0 || readLog(got.Body).fails
 	case peer.RevFound:
 		return r.save.lost
 	case peer.Changes:

@@ -21,6 +21,9 @@ type saving struct {
 	// another run, or a source that is read only lacks what it had.
 	changed, other, foreign, lost bool
 	others                        int // logs of other runs that it met when it wrote its own
+	// behind is whether the last log that the run looked at had its own, and lacked another run's that it had seen
+	// there: it may go on, or take the database for one that was put back.
+	behind bool
 }
 
 // point is a checkpoint.
@@ -307,6 +310,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		at.rev = got.Rev
 		r.logIsThere(op.Side, l, got.Rev)
 	case at.log.session() == "" || l.has(at.log.session()) || p.session != "" && l.has(p.session):
+		s.behind = at.log.session() != "" && !l.has(at.log.session())
 		if l.session() != at.log.session() {
 			r.took(findsOthersLog)
 			if open {
@@ -317,6 +321,9 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		if at.rev = got.Rev; !open {
 			at.log = l
 		}
+	case op.Side == peer.Source && r.start.alone:
+		s.knows(l) // the target's log counts alone, and names whichever log its source has
+		at.log, at.rev = l, got.Rev
 	default:
 		s.foreign = true
 	}
