@@ -294,7 +294,7 @@ func TestEmptyTexts(t *testing.T) {
 	}
 }
 
-// TestVerifiedByDefault: where nobody says otherwise, certificates of endpoints are verified.
+// TestVerifiedByDefault: without a configuration the certificates of endpoints are verified.
 func TestVerifiedByDefault(t *testing.T) {
 	if s := Default(); !s.TLS.Verify {
 		t.Error("certificates are not verified")

@@ -157,7 +157,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// TestSecretNames: a name of a secret can be that of a file, and has 100 characters at most.
+// TestSecretNames: the name of a secret is also a valid file name, and has 100 characters at most.
 func TestSecretNames(t *testing.T) {
 	for name, valid := range map[string]bool{
 		"a": true, "A-b_c.9": true, strings.Repeat("a", 100): true, strings.Repeat("a", 101): false,

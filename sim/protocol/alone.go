@@ -59,7 +59,6 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
 		case credentials(rev.Refused) && !admitted:
 			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)
-			r.list.unsure = r.list.unsure || r.twice[op.ID]
 		default:
 			o.refused = append(o.refused, r.list.refuse(name{op.ID, rev.Rev}))
 		}

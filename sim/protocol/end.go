@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"slices"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
@@ -30,7 +32,7 @@ func (r *Run) End(now instant.Time, e replication.End) error {
 		}
 	case replication.Failed:
 		r.took(fails)
-		if r.OnRefusal != spec.FailRefused || len(r.list.refusals) == 0 && !r.list.unsure {
+		if r.OnRefusal != spec.FailRefused || len(r.list.refusals) == 0 && !r.unsure() {
 			return breach(Ending, "it fails for a refusal, and is to %q after %d", r.OnRefusal, len(r.list.refusals))
 		}
 	default:
@@ -38,6 +40,16 @@ func (r *Run) End(now instant.Time, e replication.End) error {
 		return r.crashes(e.Trouble)
 	}
 	return nil
+}
+
+// unsure reports whether the last answer may have refused a document for good that was told of twice: which of its
+// copies the run had doubts about, and asked its target, is not known.
+func (r *Run) unsure() bool {
+	op, is := r.last.op.(peer.CopyDoc)
+	got, _ := r.last.reply.Result.(peer.Copied)
+	return is && r.twice[op.ID] && slices.ContainsFunc(got.Revs, func(rev peer.CopiedRev) bool {
+		return rev.Refused != nil && credentials(rev.Refused)
+	})
 }
 
 // completes is the rule for a run that ends as completed.

@@ -15,9 +15,6 @@ type list struct {
 	page      []peer.DocRevs // a page that is to be compared with the target; nil for none
 	comparing bool           // it is being compared
 	revs      map[name]bool  // that pages named
-	// unsure is whether a document that was told of twice may have been refused for good: which of its copies the
-	// run has asked about is not known.
-	unsure bool
 	// gone are revisions of the list that the target turned out to have, or took, or that the source has
 	// replaced: true once the target has made that durable.
 	gone map[name]bool

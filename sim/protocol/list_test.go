@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,8 +69,8 @@ func TestListed(t *testing.T) {
 }
 
 // TestOwnLogOfReadOnlySource: the write of a log timed out and landed all the same, and its repetition was refused. The
-// run finds its own log then, which has nothing of the one that was there before. It may find that of a third run, too:
-// the target's log counts alone.
+// run finds its own log then, which has nothing of the one that was there before. It may as well find the log
+// of a third run: the target's log counts alone.
 func TestOwnLogOfReadOnlySource(t *testing.T) {
 	readOnly := func(found string) func(c *talk) {
 		return func(c *talk) {
@@ -103,5 +105,60 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 	check(t, []conversation{
 		{"its own log", spec.Replication{Continuous: true}, readOnly(""), legal},
 		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0")), legal},
+	})
+}
+
+// TestLogFallsBack: a run saw another run's log after its own, and then its own again, as in a database that was put
+// back. It may give up, and not for its own log alone.
+func TestLogFallsBack(t *testing.T) {
+	own := logAt("s1", 1, "0")
+	later := strings.Replace(logAt("other", 1, "0"), "]}", own[strings.Index(own, `[{`)+1:], 1)
+	later = strings.Replace(later, `}{`, `},{`, 1)
+	looks := func(logs ...string) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a"))
+			c.copiesDoc("a", "1-a")
+			c.saves(1)
+			for i, log := range logs {
+				c.does(peer.GetLocal{Side: peer.Target, ID: "base"},
+					peer.Local{Found: true, Rev: fmt.Sprint("0-", 2+i), Body: []byte(log)})
+			}
+			c.ends(replication.Crashed, "checkpoint_commit_failure")
+		}
+	}
+	check(t, []conversation{
+		{"its own log again", spec.Replication{}, looks(later, own), legal},
+		{"another run's log", spec.Replication{}, looks(later), Ending},
+		{"its own log", spec.Replication{}, looks(own), Ending},
+		{"its own log twice", spec.Replication{}, looks(later, own, own), Ending},
+	})
+}
+
+// TestRefusedTwin: the feed told of a document twice, and one of its two copies was in flight when the target said that
+// it lets the run in.
+func TestRefusedTwin(t *testing.T) {
+	op := peer.CopyDoc{ID: "a", Revs: []string{"1-a"}}
+	refusing := peer.Copied{Revs: []peer.CopiedRev{
+		{Rev: "1-a", Refused: &peer.Refusal{ID: "a", Rev: "1-a", Status: 403, Error: "forbidden"}},
+	}}
+	refused := func(rows ...peer.Change) func(*talk) {
+		return func(c *talk) {
+			c.begun(rows...)
+			for range rows {
+				c.does(diff("a", "1-a"), lacks("a", "1-a"))
+			}
+			c.does(op, refusing)
+			if len(rows) > 1 {
+				c.asks(op)
+				c.does(peer.Open{Side: peer.Target}, peer.Opened{InstanceStartTime: "2"})
+				c.does(op, refusing)
+			}
+			c.ends(replication.Failed, "refused")
+		}
+	}
+	about := spec.Replication{OnRefusal: spec.FailRefused}
+	check(t, []conversation{
+		{"twice", about, refused(row(1, "a", "1-a"), row(2, "a", "1-a")), legal},
+		{"once, and not asked", about, refused(row(1, "a", "1-a")), Ending},
 	})
 }

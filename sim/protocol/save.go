@@ -292,6 +292,7 @@ func (r saver) whole() {
 func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 	s, at := &r.save, &r.start.sides[op.Side]
 	p := &s.point
+	s.behind = false
 	if !got.Found {
 		s.foreign = s.foreign || at.rev != "" || p.session != "" && !p.whole
 		return
