@@ -1,0 +1,70 @@
+package jobstore
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+)
+
+// TestCorruptRowsAreTold: what comes past a row that cannot be read fails and says so, and writes nothing. It neither
+// passes over the row nor takes it for one that is not there.
+func TestCorruptRowsAreTold(t *testing.T) {
+	const malformed = "malformed"
+	keys, _ := newBench(t).s.Docs.Reads(tuple.UUID{1}, "r")
+	revisions, entry := keys[0], keys[1]
+	write := func(b *bench, tx kv.Tx) error {
+		db, err := b.s.Docs.Open(tx, "_replicator")
+		if err == nil {
+			_, err = b.s.WriteDocs(tx, db, []docs.Edit{{Document: docs.Document{ID: "r"}}}, admin, b.now)
+		}
+		return err
+	}
+	list := func(b *bench, tx kv.Tx) error {
+		_, err := Lists{b.s, tx}.Page(Listing{Limit: 5, Filter: Filter{Workers: []string{"w"}}})
+		return err
+	}
+	retry := func(b *bench, tx kv.Tx) error { _, err := b.by(tx).Retry(jobID("r"), ""); return err }
+	cancel := func(b *bench, tx kv.Tx) error { _, err := b.by(tx).Cancel(jobID("r")); return err }
+	servers := func(b *bench, tx kv.Tx) error { _, _, err := Lists{b.s, tx}.Servers("", 5); return err }
+	demands := func(b *bench, tx kv.Tx) error { _, _, err := Demands(tx, b.s, 5); return err }
+	reindex := func(b *bench, tx kv.Tx) error { _, err := Reindex(tx, b.s, 5); return err }
+	database := func(k Keys) []byte { return append(docs.Named(k.Docs).Begin, tuple.Pack("_replicator")...) }
+	held := func(k Keys) []byte { return k.Jobs.Owned.Pack("w", "x") }
+	tally := func(k Keys) []byte { return k.Tally.Pack("", 0, byServer, 5) }
+	account := func(k Keys) []byte { return k.Count.Pack(5) }
+	job := func(k Keys) []byte { return k.Jobs.Job.Pack(jobID("r"), 0) }
+	for name, c := range map[string]struct {
+		old  bool // the store is of a release without index
+		key  func(k Keys) []byte
+		do   func(b *bench, tx kv.Tx) error
+		want string
+	}{
+		"revisions, write":             {false, func(Keys) []byte { return revisions }, write, malformed},
+		"entry, retry":                 {false, func(Keys) []byte { return entry }, retry, malformed},
+		"database, cancel":             {false, database, cancel, malformed},
+		"held job, list":               {false, held, list, malformed},
+		"held job, list without index": {true, held, list, malformed},
+		"tally":                        {false, tally, servers, malformed},
+		"account":                      {false, account, demands, malformed},
+		"job":                          {true, job, reindex, "record of job"},
+	} {
+		b := newBench(t)
+		b.put("r", simple, admin)
+		if name == "entry, retry" {
+			b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
+		}
+		if c.old {
+			b.age()
+		}
+		b.do1(func(tx kv.Tx) error { tx.Set(c.key(b.s.Keys), []byte{0xff}); return nil })
+		before := b.db.Hash()
+		err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return c.do(b, tx) })
+		if err == nil || !strings.Contains(err.Error(), c.want) || b.db.Hash() != before {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
