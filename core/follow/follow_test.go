@@ -431,4 +431,8 @@ func TestLarge(t *testing.T) {
 	w.expect("d", jobstore.Pending, "")
 	w.expect("large", jobstore.Failed, "failed")
 	w.expect("deep", jobstore.Failed, "")
+	reason := fmt.Sprint(w.remote("large")["_replication_state_reason"])
+	if !strings.Contains(reason, "more than 3000000") {
+		t.Errorf("the reason is %s", reason)
+	}
 }

@@ -291,6 +291,21 @@ func TestTagsAreGivenOnce(t *testing.T) {
 	}
 }
 
+// TestTagsGoOnWithoutQueue: when all jobs run, a new account begins where the jobs that run were, and not before them.
+func TestTagsGoOnWithoutQueue(t *testing.T) {
+	b := newBench(t)
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	b.put("r", simple, admin)
+	b.put("s", simple, admin)
+	if ids, _ := b.tryAccept(); len(ids) != 2 {
+		t.Fatalf("%v run", ids)
+	}
+	b.replicate("joe")
+	if got, want := b.first().Key, time.Minute.Microseconds(); got != want {
+		t.Errorf("a new account begins at %d, and the last job that got a slot was at %d", got, want)
+	}
+}
+
 func TestIsAccount(t *testing.T) {
 	for name, want := range map[string]bool{"_replicator": true, "a/_replicator": true, "user:": true, "user:a/_replicator": true, "alice": false, "": false} {
 		if IsAccount(name) != want {

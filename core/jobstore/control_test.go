@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/jobs"
 	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 	"couchrelay/core/repid"
 	"couchrelay/core/spec"
 )
@@ -266,4 +267,22 @@ func TestRetryOfFailedRequest(t *testing.T) {
 	if rec := b.record(id); rec.State != Pending || rec.Weight != 7 {
 		t.Errorf("made anew as %+v", rec)
 	}
+}
+
+// TestRetryBeforeSweep: a job that failed, and whose database is gone, does not run again until it is swept.
+func TestRetryBeforeSweep(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
+	b.do1(func(tx kv.Tx) error {
+		b.s.Drop(tx, tuple.UUID{1})
+		return b.s.Docs.Delete(tx, "_replicator", tuple.UUID{1})
+	})
+	b.do1(func(tx kv.Tx) error {
+		changed, err := b.by(tx).Retry(jobID("r"), "")
+		if changed {
+			t.Error("the order seems to be carried out")
+		}
+		return err
+	})
 }

@@ -1,0 +1,95 @@
+package follow_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/follow"
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+)
+
+// TestGivenUp: a worker that others gave up although it lives hears of it with its next heartbeat. It says so, and
+// begins again under another lease.
+func TestGivenUp(t *testing.T) {
+	w := newWorld(t)
+	k := w.start()
+	w.settle(time.Second)
+	w.perform(follow.Expire{Worker: "w1"})
+	w.settle(follow.ActivityTimeout / 2)
+	told := follow.Note{What: "follow_lease_lost", Text: "others have given this worker up"}
+	if !slices.Contains(k.notes, told) || w.runs != 2 || len(k.open) != 1 {
+		t.Errorf("operators are told %v, and the runs are %v of %d", k.notes, k.open, w.runs)
+	}
+}
+
+// TestLostJob: whatever a run writes whose job was taken away, it is told so.
+func TestLostJob(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.start()
+	tried := 0
+	w.done = func(q follow.Request) bool {
+		lost := jobs.Lock{Worker: "w0", Batch: 7}
+		switch r := q.(type) {
+		case follow.Opened:
+			r.Lock = lost
+			q = r
+		case follow.Apply:
+			r.Lock = lost
+			q = r
+		case follow.Prepare:
+			r.Lock = lost
+			q = r
+		case follow.Sent:
+			r.Lock = lost
+			q = r
+		default:
+			return false
+		}
+		tried++
+		_, err := kv.Run(context.Background(), w.db, func(tx kv.Tx) (follow.Result, error) {
+			return follow.Perform(tx, w.store, q, w.now)
+		})
+		if follow.OutcomeOf(err) != follow.Halted {
+			t.Errorf("%v: %v", q, err)
+		}
+		return false
+	}
+	w.settle(10 * time.Second)
+	w.complete("d")
+	w.settle(10 * time.Second)
+	if w.expect("d", jobstore.Completed, "completed"); tried < 4 {
+		t.Errorf("%d requests were tried", tried)
+	}
+}
+
+// TestLostJobWithTwoRequests: a run that hears from one request that its job was taken away does not repeat another
+// one, which the store could not answer.
+func TestLostJobWithTwoRequests(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	for len(k.asks) < 2 || !strings.HasPrefix(k.asks[1].Request.String(), "apply") {
+		if len(k.calls) > 0 {
+			c := k.calls[0]
+			k.calls = k.calls[1:]
+			k.carry(c)
+		} else {
+			k.act(first)
+		}
+	}
+	asks := k.asks
+	k.asks = nil
+	k.tell(follow.Answer{ID: asks[0].ID, Outcome: follow.Halted})
+	k.tell(follow.Answer{ID: asks[1].ID, Outcome: follow.StoreDown})
+	w.pass(20 * time.Second)
+	if again := fmt.Sprint(k.asks); len(k.asks) == 0 || strings.Contains(again, "under w1/1") {
+		t.Errorf("it asks for %s", again)
+	}
+}
