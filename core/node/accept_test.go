@@ -223,3 +223,32 @@ func TestRotationBehindDropped(t *testing.T) {
 	w.put("behind", `{"source":"http://h/c","target":"http://h/d","continuous":true}`)
 	look(true, 2)
 }
+
+// TestPatienceWithOtherClock: jobs that are left to a node which stands still are taken after a moment, whatever the
+// wall clock says.
+func TestPatienceWithOtherClock(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.start("a", nil), w.start("b", nil)
+	a.skew = time.Hour
+	w.pass(10 * time.Second)
+	b.paused = true
+	w.putMany(20, true)
+	if w.pass(patience / 2); a.Running() == 20 {
+		t.Error("no job is left to the other node")
+	}
+	if w.pass(2 * patience); a.Running() != 20 {
+		t.Errorf("%d of 20 jobs run", a.Running())
+	}
+}
+
+// TestSurveyFindsJobs: a node that was not told of jobs which are ready finds them with its next look at the queue.
+func TestSurveyFindsJobs(t *testing.T) {
+	w := newWorld(t)
+	d := w.start("n", func(c *Config) { c.PollInterval, c.Interval = time.Hour, time.Minute })
+	w.pass(10 * time.Second)
+	d.awaits = nil // the watch is lost
+	w.putMany(1, true)
+	if w.pass(2 * time.Minute); d.Running() != 1 {
+		t.Error("the job does not run")
+	}
+}

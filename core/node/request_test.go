@@ -15,6 +15,8 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
 )
 
 // TestRegistryIsComplete finds every type of request, answer and event in the source of this package. One that is in no
@@ -226,5 +228,24 @@ func TestSweepPauses(t *testing.T) {
 		if asking[Sweep](n.Node) {
 			t.Error("it goes on when nothing is left")
 		}
+	}
+}
+
+// TestSweepTellsErrors: a sweep that cannot index an older store's job fails, and is not repeated as if more were
+// to do.
+func TestSweepTellsErrors(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	w.do(func(tx kv.Tx) error {
+		tx.Set(w.s.Keys.Reindex, []byte(""))
+		tx.Set(w.s.Keys.Jobs.Job.Pack(jobstore.DocumentJobs(tuple.UUID{1})+"r000", 0), []byte("junk"))
+		return nil
+	})
+	err := kv.Do(t.Context(), w.db, func(tx kv.Tx) error {
+		_, err := Perform(tx, w.s, Sweep{Limit: 10, Drop: 10}, w.now)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "record of job") {
+		t.Error(err)
 	}
 }
