@@ -80,8 +80,8 @@ func TestLostJobWithTwoRequests(t *testing.T) {
 			c := k.calls[0]
 			k.calls = k.calls[1:]
 			k.carry(c)
-		} else {
-			k.act(first)
+		} else if !k.act(first) {
+			t.Fatal("the run comes to rest before it copies")
 		}
 	}
 	asks := k.asks

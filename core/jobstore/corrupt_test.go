@@ -37,29 +37,26 @@ func TestCorruptRowsAreTold(t *testing.T) {
 	tally := func(k Keys) []byte { return k.Tally.Pack("", 0, byServer, 5) }
 	account := func(k Keys) []byte { return k.Count.Pack(5) }
 	job := func(k Keys) []byte { return k.Jobs.Job.Pack(jobID("r"), 0) }
+	asItIs, old := func(*bench) {}, (*bench).age // a store of a release without index
+	failed := func(b *bench) { b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) }) }
 	for name, c := range map[string]struct {
-		old  bool // the store is of a release without index
-		key  func(k Keys) []byte
-		do   func(b *bench, tx kv.Tx) error
-		want string
+		begin func(b *bench)
+		key   func(k Keys) []byte
+		do    func(b *bench, tx kv.Tx) error
+		want  string
 	}{
-		"revisions, write":             {false, func(Keys) []byte { return revisions }, write, malformed},
-		"entry, retry":                 {false, func(Keys) []byte { return entry }, retry, malformed},
-		"database, cancel":             {false, database, cancel, malformed},
-		"held job, list":               {false, held, list, malformed},
-		"held job, list without index": {true, held, list, malformed},
-		"tally":                        {false, tally, servers, malformed},
-		"account":                      {false, account, demands, malformed},
-		"job":                          {true, job, reindex, "record of job"},
+		"revisions, write":             {asItIs, func(Keys) []byte { return revisions }, write, malformed},
+		"entry, retry":                 {failed, func(Keys) []byte { return entry }, retry, malformed},
+		"database, cancel":             {asItIs, database, cancel, malformed},
+		"held job, list":               {asItIs, held, list, malformed},
+		"held job, list without index": {old, held, list, malformed},
+		"tally":                        {asItIs, tally, servers, malformed},
+		"account":                      {asItIs, account, demands, malformed},
+		"job":                          {old, job, reindex, "record of job"},
 	} {
 		b := newBench(t)
 		b.put("r", simple, admin)
-		if name == "entry, retry" {
-			b.end(b.accept(), func(h Owned) error { return h.Fail(crash.Trouble, Turn{}) })
-		}
-		if c.old {
-			b.age()
-		}
+		c.begin(b)
 		b.do1(func(tx kv.Tx) error { tx.Set(c.key(b.s.Keys), []byte{0xff}); return nil })
 		before := b.db.Hash()
 		err := kv.Do(context.Background(), b.db, func(tx kv.Tx) error { return c.do(b, tx) })
