@@ -54,6 +54,7 @@ type bulk struct {
 	refused   int             // bulk reads in a row that the source refused for good
 	refusedAt instant.Time    // the last of them, by the node's steady clock
 	alone     map[string]bool // "ID REV" to be copied alone: the source refused bulk reads when they came
+	told      map[string]int  // how often the feed told of "ID REV"
 	partial   map[string]bool // "ID REV" of which the target has ancestors, and so maybe attachments
 	copied    map[string]bool // ids of documents that were copied alone
 	sizes     map[string]int  // "ID REV" that can be read in bulk with attachments: their sizes
@@ -84,6 +85,8 @@ func (b *bulk) note(r *run, op peer.Op, reply peer.Reply, memory int) {
 		b.excused = b.excused || reply.Failure != nil
 	}
 	switch got := reply.Result.(type) {
+	case peer.Changes:
+		b.listed(got.Rows)
 	case peer.Written:
 		b.excused = b.excused || len(got.Refused) > 0
 	case peer.Diff:
@@ -137,7 +140,20 @@ func (b *bulk) brought(op peer.FetchDocs, docs []peer.FetchedDoc, memory int) {
 	}
 }
 
-// compared notes the revisions that the target lacks, of which the run knew some before.
+// listed notes the revisions that the feed told of.
+func (b *bulk) listed(rows []peer.Change) {
+	if b.told == nil {
+		b.told = map[string]int{}
+	}
+	for _, row := range rows {
+		for _, rev := range row.Revs {
+			b.told[row.ID+" "+rev]++
+		}
+	}
+}
+
+// compared notes the revisions that the target lacks, of which the run knew some before. One that the feed tells of
+// again may be in an earlier batch, which was not compared, and is read in bulk.
 func (b *bulk) compared(known map[string]bool, got peer.Diff, now instant.Time) {
 	for _, d := range got.Docs {
 		for _, rev := range d.Missing {
@@ -145,7 +161,7 @@ func (b *bulk) compared(known map[string]bool, got peer.Diff, now instant.Time) 
 			switch {
 			case b.refused < manyRefused || now.Sub(b.refusedAt) >= refusedLast:
 				delete(b.alone, name)
-			case !known[name]:
+			case !known[name] && b.told[name] < 2:
 				b.alone = with(b.alone, name)
 			}
 			if len(d.Ancestors) > 0 && !known[name] {

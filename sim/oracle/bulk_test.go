@@ -31,6 +31,19 @@ func TestBulk(t *testing.T) {
 			r.call(run, reads("a"))
 		}
 	}
+	// toldAgain has the source refuse four bulk reads, and then tell again of a revision, which is compared.
+	toldAgain := func(r *rig) {
+		run := r.run(nil)
+		for range 4 {
+			r.fails(run, reads("x"), status(404))
+		}
+		for range 2 {
+			row := peer.Change{ID: "a", Revs: []string{"1-a"}}
+			r.does(run, peer.ReadChanges{}, peer.Changes{Rows: []peer.Change{row}})
+		}
+		r.does(run, asked("a"), peer.Diff{Docs: []peer.DocMissing{{ID: "a", Missing: []string{"1-a"}}}})
+		r.call(run, reads("a"))
+	}
 	// stubs has the target have an older revision of a document, that is then copied.
 	stubs := func(since ...string) func(*rig) {
 		return func(r *rig) {
@@ -90,6 +103,7 @@ func TestBulk(t *testing.T) {
 		{"a seventh read", scanty(7), "S30n"},
 		{"three refusals", refusing(3, 0), ""},
 		{"four refusals", refusing(4, 0), "S30o"},
+		{"four refusals, and told of again", toldAgain, ""},
 		{"four refusals, long ago", refusing(4, refusedLast), ""},
 		{"all attachments again", stubs(), "S30p"},
 		{"attachments since the target's revision", stubs("0-a"), ""},

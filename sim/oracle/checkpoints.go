@@ -201,7 +201,7 @@ func (cp *checkpoints) checkGoesOn(r *run) {
 // the same changes is excused like one with others, since its first log counts for the database before only, and so is
 // a run over whose log another one wrote its own.
 func (cp *checkpoints) checkOver(e ending) {
-	if !e.completed() || e.run.saving.shared || !cp.asBegun(e.run) || e.begin.source.Start() != e.begin.startS {
+	if !e.completed() || e.run.saving.overwritten() || !cp.asBegun(e.run) || e.begin.source.Start() != e.begin.startS {
 		return
 	}
 	through := e.begin.source.Number(e.begin.last)

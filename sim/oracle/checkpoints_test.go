@@ -106,6 +106,8 @@ func TestCheckpoints(t *testing.T) {
 		}, "S21j"},
 		{"done, and not covered since another run wrote over its log", writtenOver(false), ""},
 		{"done, and not covered though it wrote its log again", writtenOver(true), "S21j"},
+		{"done, and its source, which stores no log, has another run's", besideOther(false), ""},
+		{"done, and the run saw that log", besideOther(true), "S21j"},
 		{"stopped and not covered", func(r *rig) {
 			r.ends(r.run(map[string]any{}), replication.Stopped, replication.Info{})
 		}, ""},
@@ -163,4 +165,24 @@ func (r *rig) storeSpec(jobID string, rep *spec.Replication) {
 		tx.Set(r.w.View().Store().Keys.Spec.Pack(jobID, int64(0)), raw)
 		return nil
 	})
+}
+
+// besideOther has another run write its log to a source that stores none for a run, which may see it before it writes
+// its own to the target, and ends.
+func besideOther(sees bool) func(*rig) {
+	return func(r *rig) {
+		run := r.run(map[string]any{})
+		run.Identify(logID)
+		source, own := r.db("s1", "a1"), []byte(`{"session_id":"own"}`)
+		r.edit(source, "later")
+		r.fails(run, peer.Commit{Side: peer.Source}, status(403))
+		peers.PutLog(source, logID, []byte(`{"session_id":"other"}`))
+		if sees {
+			got := peer.Local{Found: true, Body: source.Log(logID)}
+			r.does(run, peer.GetLocal{Side: peer.Source, ID: logID}, got)
+		}
+		r.call(run, peer.PutLocal{Side: peer.Target, ID: logID, Body: own})
+		peers.PutLog(r.db("s2", "b1"), logID, own)
+		r.ends(run, replication.Completed, replication.Info{})
+	}
 }

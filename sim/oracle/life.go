@@ -97,10 +97,11 @@ func (l *lives) checkHeld(j jobChange) {
 }
 
 // checkCompleted is S29h and S29j. A one-shot that is to start over, and completes before its run hears of that, is
-// queued again.
+// queued again. An order that the run has carried out may still be in the record, as the write that would have taken
+// it out failed; S90f judges whether it was carried out.
 func (l *lives) checkCompleted(j jobChange, q node.Complete) {
 	id, a := j.id, j.after.record
-	if j.before.record.Reset != 0 {
+	if reset := j.before.record.Reset; reset != 0 && reset != q.Reset {
 		l.checkNewest(id, a, "pending", j.Wall)
 		return
 	}

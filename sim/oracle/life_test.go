@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/node"
@@ -80,11 +81,21 @@ func TestLife(t *testing.T) {
 		}
 	}
 	right := func(*jobstore.Record) {}
+	// ordered has a job that is to start over complete, whose run has carried out the order of a moment.
+	ordered := func(by instant.Time) func(*rig) {
+		return func(r *rig) {
+			before, q := running, complete
+			before.Reset, q.Reset = 7, by
+			r.change(q, aJob(before), aJob(lived(r, q)))
+		}
+	}
 	check(t, &lifeSubject, []case_{
 		{"accepted", after(accept, right), ""},
 		{"recorded", after(record, right), ""},
 		{"queued again", after(requeue, right), ""},
 		{"completed", after(complete, right), ""},
+		{"completed, and started over as ordered", ordered(7), ""},
+		{"completed, though it is to start over", ordered(3), "S29f"},
 		{"failed", after(fail, right), ""},
 		{"crashed", after(crash, right), ""},
 		{"crashed, throttled", after(throttled, right), ""},

@@ -115,6 +115,7 @@ var savingKept = subject{begin: func(c *chronicle) {
 		}
 	})
 	c.on.runReplied.add(func(a reply) { a.saving.note(a, c.w.Now()) })
+	c.on.runReplied.add(sv.noteSeen)
 }}
 
 // lookupKept notes the logs that runs find, and judges where they begin only.

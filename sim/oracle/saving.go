@@ -37,6 +37,7 @@ var savingSubject = subject{
 		c.on.runCalls.add(sv.called)
 		c.on.runCancels.add(sv.checkCancel)
 		c.on.runReplied.add(func(a reply) { a.saving.note(a, c.w.Now()) })
+		c.on.runReplied.add(sv.noteSeen)
 		c.on.runTells.add(func(t telling) { sv.checkTold(t.run, t.info) })
 		c.on.runSaidEnd.add(func(e ending) {
 			sv.checkStopped(e)
@@ -53,9 +54,10 @@ type saving struct {
 	put, there [2]entry
 	whole      entry
 	puts       []peer.Seq
-	// shared is whether another run has written its log over the run's since that was last written to the target: two
-	// jobs whose ids differ in create_target or continuous alone have one log.
-	shared bool
+	// shared is by side whether another run has written its log over the run's since that was last written to the
+	// target: two jobs whose ids differ in create_target or continuous alone have one log. Of a source that stores
+	// none for the run, it is whether another run has written one since the run last saw the log there.
+	shared [2]bool
 
 	// A checkpoint begins with a look at the filter function, if there is one, and then with the source that
 	// is asked to make its writes durable. Either question may be repeated.
@@ -200,16 +202,32 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 				continue
 			}
 			if s.put[side].session != head.session {
-				s.shared = s.shared || f.ID == r.Base()
+				s.shared[side] = s.shared[side] || f.ID == r.Base()
 				continue
 			}
-			s.shared = s.shared && peer.Side(side) == peer.Source
+			if peer.Side(side) == peer.Target {
+				s.shared = [2]bool{peer.Source: s.shared[peer.Source] && (s.lone || s.unasked)}
+			}
 			if s.there[side] = s.put[side]; s.there[peer.Source] == s.there[peer.Target] {
 				s.whole = s.there[side]
 			}
 		}
 	}
 }
+
+// noteSeen notes that a run has seen the log of a source that stores none for it.
+func (sv *savings) noteSeen(a reply) {
+	s, source := &a.run.saving, sv.w.Database(a.run.Replication().Source.URL)
+	op, looks := a.op.(peer.GetLocal)
+	got, is := a.Result.(peer.Local)
+	if looks && is && op.Side == peer.Source && op.ID == a.run.Base() && (s.lone || s.unasked) && source != nil &&
+		got.Found && string(got.Body) == string(source.Log(op.ID)) {
+		s.shared[peer.Source] = false
+	}
+}
+
+// overwritten reports whether another run's log has taken the place of the run's.
+func (s *saving) overwritten() bool { return s.shared[peer.Source] || s.shared[peer.Target] }
 
 // checkAskedFirst is S11c, S11d and S11e, and has the next checkpoint begin. A server that loses its last
 // writes in a crash must not lose changes that a checkpoint covers, so its documents are made durable first,

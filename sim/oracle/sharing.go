@@ -33,6 +33,7 @@ var sharingSubject = subject{
 		s := &settingsOfSharing{chronicle: c}
 		c.on.followed.add(s.landed)
 		c.on.atRest.add(func(struct{}) { s.checkInForce() })
+		c.on.unsettled = append(c.on.unsettled, s.unsettled)
 	},
 }
 
@@ -130,7 +131,7 @@ func (k *known) growthInterval() time.Duration {
 // autoSettles is in how many intervals nodes have agreed on a half-life under auto.
 const autoSettles = 5
 
-// checkInForce is S10g, and S10f under auto. Nothing is promised while an operator waits for an answer, nor
+// checkInForce is S10g. Nothing is promised while an operator waits for an answer, nor
 // of a world in which none has changed anything.
 func (s *settingsOfSharing) checkInForce() {
 	want := &s.sharing
@@ -146,20 +147,27 @@ func (s *settingsOfSharing) checkInForce() {
 		order.Epoch != want.epoch || order.Forgetting != want.Forgetting || order.Periods != want.Periods {
 		s.Fail("S10g", "%+v is in force, and should be %+v of epoch %d", order, want.Sharing, want.epoch)
 	}
-	interval := s.priorityInterval()
-	auto := order.Policy == schedule.FairShare && order.PriorityCoeff == 0
-	if auto && s.w.Now().Sub(want.at) > autoSettles*interval {
-		// The factor leaves room for rounding.
-		if least := halfLife(0.98, interval); float64(order.Decay.HalfLife) < least*0.999 {
-			s.Fail("S10f", "auto has priorities decay in half-lives of %s, and the least is %s",
-				order.Decay.HalfLife, time.Duration(least))
-		}
-	}
 	if stored, err := s.storedShares(); err != nil {
 		s.unreadable("the shares", err)
 	} else if !maps.Equal(stored, want.Shares) {
 		s.Fail("S10g", "the shares are %v, and should be %v", stored, want.Shares)
 	}
+}
+
+// unsettled is S10f under auto. Nodes that crash all the time agree on no half-life, so they have time from the healing
+// on.
+func (s *settingsOfSharing) unsettled() *Violation {
+	want, interval := &s.sharing, s.priorityInterval()
+	order, err := s.w.Store().Order(s.w.Present())
+	if want.at == 0 || want.changing || err != nil || order.Policy != schedule.FairShare || order.PriorityCoeff != 0 {
+		return nil
+	}
+	least := halfLife(0.98, interval) * 0.999 // leaves room for rounding
+	if s.w.Now().Sub(want.at) <= autoSettles*interval || float64(order.Decay.HalfLife) >= least {
+		return nil
+	}
+	return missed("S10f", "auto has priorities decay in half-lives of %s, and the least is %s",
+		order.Decay.HalfLife, time.Duration(least))
 }
 
 // storedShares are the shares of accounts in the store.

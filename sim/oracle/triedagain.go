@@ -85,8 +85,9 @@ func (t *triedAgain) follow(id string) {
 	if s.header == nil {
 		return
 	}
-	if j.base = s.record.BaseID; t.runOf(id) != nil {
-		j.runs = []*run{t.runOf(id)}
+	j.base = s.record.BaseID
+	if r := t.runOf(id); r != nil && t.holds(r) { // else it is of the job that was removed, and stops
+		j.runs = []*run{r}
 	}
 }
 

@@ -147,8 +147,12 @@ func (t *Trial) waitForNumbers() {
 	t.CheckTold(done)
 }
 
-// empty removes all jobs, and looks for what is left of them.
+// empty removes all jobs once no user writes any more, since a write that is under way may make a job anew, and
+// looks for what is left of them.
 func (t *Trial) empty() {
+	if !t.wait(10*time.Minute, func() string { return world.UnderWay(t.World) }) {
+		return
+	}
 	removed, err := world.RemoveAll(t.World)
 	t.CheckRemoved(err)
 	if removed && !t.broken() {

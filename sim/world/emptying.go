@@ -39,6 +39,9 @@ func remove(w *World, id string) error {
 		if t.name != rec.Database {
 			continue
 		}
+		if id != (&JobDoc{tenant: t, id: rec.DocID}).JobID() {
+			return nil // of a deleted database of that name, whose jobs nodes remove
+		}
 		for range mostLeaves {
 			if rec, err = w.store.Record(w.db.Present(), id); err != nil || rec == nil {
 				return err
@@ -50,4 +53,15 @@ func remove(w *World, id string) error {
 		return fmt.Errorf("job %s is there though its document was deleted", id)
 	}
 	return fmt.Errorf("job %s is of no database", id)
+}
+
+// UnderWay names a replication document that a user writes, or one of a database that a user deletes and makes anew;
+// it is empty when there is none.
+func UnderWay(w *World) string {
+	for _, j := range w.users.jobs {
+		if j.busy || j.tenant.busy {
+			return j.tenant.name + "/" + j.id
+		}
+	}
+	return ""
 }
