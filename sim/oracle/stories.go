@@ -157,8 +157,11 @@ func (s *stories) drop(instance [16]byte, done bool) {
 }
 
 func (s *stories) requestBegins(f world.RequestBegins) {
+	if earlier := s.requests[f.Replication]; earlier != nil {
+		earlier.sure, earlier.moment.over = true, s.w.Now() // it landed, and is made once more
+	}
 	r := &requested{job: meaningOf(f.Replication), at: f.At}
-	r.moment = s.add(f.ID, f.At, r)
+	r.moment = s.add(f.ID, s.w.Now(), r)
 	s.requests[f.Replication] = r
 }
 

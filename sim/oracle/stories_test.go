@@ -7,6 +7,7 @@ import (
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/spec"
 	"couchrelay/sim/world"
 )
 
@@ -15,6 +16,8 @@ type teller struct {
 	*rig
 	id   string
 	made map[uint64]instant.Time // when the writes began, by token
+
+	again *spec.Replication // of a request that is repeated
 }
 
 // begins has a user who saw a revision begin to write another one, a second later.
@@ -72,11 +75,22 @@ func (s *teller) requests(token uint64) {
 	s.see(world.RequestAnswered{ID: s.id, Replication: rep})
 }
 
+// repeats sends the request once more, as the first one, since its frontend was told nothing.
+func (s *teller) repeats() {
+	s.pass(time.Second)
+	if s.made[1] == 0 {
+		s.made[1] = s.now()
+		s.again = s.replication(nil)
+		s.again.Source.URL, s.again.Target.URL = "s", "t"
+	}
+	s.see(world.RequestBegins{ID: s.id, Replication: s.again, At: s.made[1]})
+}
+
 func TestStories(t *testing.T) {
 	story := func(tell func(*teller)) func(*rig) {
 		return func(r *rig) {
 			id := jobstore.DocumentJobs(r.w.View().Tenants()[0].Instance()) + "r1"
-			tell(&teller{r, id, map[uint64]instant.Time{}})
+			tell(&teller{rig: r, id: id, made: map[uint64]instant.Time{}})
 			r.atRest()
 		}
 	}
@@ -194,6 +208,12 @@ func TestStories(t *testing.T) {
 			s.shown(1, "pending")
 		}), "S96a"},
 		{"requested twice", story(func(s *teller) { s.requests(1); s.requests(2); s.shown(1, "running") }), ""},
+		{"a request that is made again after its job failed", story(func(s *teller) {
+			s.repeats()
+			s.shown(1, "failed")
+			s.repeats()
+			s.shown(1, "pending")
+		}), ""},
 		{"a request is forgotten", story(func(s *teller) { s.requests(1); s.pass(time.Hour); s.sees(gone()) }), ""},
 		{"a request is forgotten soon", story(func(s *teller) { s.requests(1); s.sees(gone()) }), "S96a"},
 	})

@@ -70,9 +70,9 @@ func TestListed(t *testing.T) {
 
 // TestOwnLogOfReadOnlySource: the write of a log timed out and landed all the same, and its repetition was refused. The
 // run finds its own log then, which has nothing of the one that was there before. It may as well find the log
-// of a third run: the target's log counts alone.
+// of a third run: the target's log counts alone, and the run may also take the source for another one.
 func TestOwnLogOfReadOnlySource(t *testing.T) {
-	readOnly := func(found string) func(c *talk) {
+	readOnly := func(found string, ends bool) func(c *talk) {
 		return func(c *talk) {
 			c.opened()
 			c.finds(peer.Source, logAt("other", 5, "0"))
@@ -93,6 +93,10 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 			}
 			c.does(peer.GetLocal{Side: peer.Source, ID: "base"},
 				peer.Local{Found: true, Rev: "0-2", Body: []byte(found)})
+			if ends {
+				c.ends(replication.Crashed, "checkpoint_commit_failure")
+				return
+			}
 			c.does(peer.ReadChanges{Since: seq(1), Limit: 10, Wait: true},
 				peer.Changes{Rows: []peer.Change{row(2, "b", "1-b")}, End: true, LastSeq: seq(2)})
 			c.copiesDoc("b", "1-b")
@@ -103,8 +107,9 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 		}
 	}
 	check(t, []conversation{
-		{"its own log", spec.Replication{Continuous: true}, readOnly(""), legal},
-		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0")), legal},
+		{"its own log", spec.Replication{Continuous: true}, readOnly("", false), legal},
+		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), false), legal},
+		{"another run's log, and it gives up", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), true), legal},
 	})
 }
 

@@ -21,8 +21,8 @@ type saving struct {
 	// another run, or a source that is read only lacks what it had.
 	changed, other, foreign, lost bool
 	others                        int // logs of other runs that it met when it wrote its own
-	// behind is whether the last log that the run looked at had its own, and lacked another run's that it had seen
-	// there: it may go on, or take the database for one that was put back.
+	// behind is whether the last log that the run looked at lacked another run's that it had seen there, and had its own
+	// or is on a source that stores none: it may go on, or take the database for one that was put back.
 	behind bool
 }
 
@@ -323,6 +323,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 			at.log = l
 		}
 	case op.Side == peer.Source && r.start.alone:
+		s.behind = true
 		s.knows(l) // the target's log counts alone, and names whichever log its source has
 		at.log, at.rev = l, got.Rev
 	default:

@@ -3,6 +3,7 @@ package world
 import (
 	"encoding/json"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/spec"
@@ -39,9 +40,11 @@ func (u *users) request(site *decide.Site) {
 		begun := false
 		id, err := kv.Run(ctx, u.w.db, func(tx kv.Tx) (string, error) {
 			id, err := u.w.store.Replicate(tx, rep, Requester, now)
+			if err == nil && (!begun || landed(u.w, id, now)) {
+				u.w.emit(RequestBegins{id, rep, now})
+			}
 			if err == nil && !begun {
 				begun = true
-				u.w.emit(RequestBegins{id, rep, now})
 				looking{u}.follow(id, nil)
 			}
 			return id, err
@@ -59,6 +62,13 @@ func (u *users) request(site *decide.Site) {
 			waiting{u}.await(w)
 		}
 	})
+}
+
+// landed reports whether the job of a request is there that was made at a moment: the frontend has not been told that
+// the attempt landed, and makes another.
+func landed(w *World, id string, made instant.Time) bool {
+	rec, err := w.store.Record(w.db.Present(), id)
+	return err == nil && rec != nil && rec.Created == made
 }
 
 // cancelRequest cancels the job of a request.
