@@ -43,6 +43,7 @@ type inward struct {
 type proof struct {
 	due    bool
 	missed int      // how often the change was not to be had
+	lost   bool     // something else was, so that all is to be read anew
 	goal   peer.Seq // where the database was when it was opened last
 	// docs are those of the first rows, of which the first is newer than its row: taken once the change was found.
 	docs []peer.DocRead
@@ -74,10 +75,14 @@ func (in *inward) deadline() instant.Time {
 
 // pollEnds is when the call under way has lasted too long; Never unless it is a long poll.
 func (in *inward) pollEnds() instant.Time {
-	if op, is := in.call.op.(peer.ReadChanges); is && op.Wait {
-		return in.call.sent.Add(pollAtMost)
+	op, is := in.call.op.(peer.ReadChanges)
+	switch {
+	case !is || !op.Wait:
+		return instant.Never
+	case in.proof.lost:
+		return in.run.w.now
 	}
-	return instant.Never
+	return in.call.sent.Add(pollAtMost)
 }
 
 func (in *inward) ask(q Request) {
@@ -95,6 +100,9 @@ func (in *inward) advance() {
 	}
 	switch {
 	case in.call != nil || in.asking || in.pause > r.w.now:
+	case in.proof.lost:
+		in.proof.lost = false
+		in.open(Opened{r.Held, r.job.Instance, r.job.Last})
 	case !in.opened, in.verify:
 		in.call = r.call(peer.Open{})
 	case in.proof.due:

@@ -93,3 +93,35 @@ func TestLostJobWithTwoRequests(t *testing.T) {
 		t.Errorf("it asks for %s", again)
 	}
 }
+
+// TestStateOfAbsentDocument: the followed database lacks a document whose state is to be written, though it knows the
+// newest change: it was put back, or the document was purged. Its job goes, unless a node lagged behind for a moment.
+func TestStateOfAbsentDocument(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lags bool
+	}{{"purged", false}, {"for a moment", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("d", one)
+			w.write("last", other)
+			k := w.start()
+			w.settle(10 * time.Second)
+			d := w.couch.docs["d"]
+			delete(w.couch.docs, "d")
+			w.complete("d")
+			w.settle(2 * time.Second)
+			if c.lags {
+				w.couch.docs["d"] = d
+			}
+			w.settle(5 * time.Minute)
+			if k.noted("follow_reread") == c.lags {
+				t.Errorf("operators are told %v", k.notes)
+			}
+			if state, _ := w.job("d"); (state != "") != c.lags {
+				t.Errorf("the document's job is %q", state)
+			}
+			w.expect("last", jobstore.Pending, "")
+		})
+	}
+}

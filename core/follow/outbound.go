@@ -25,6 +25,8 @@ type outward struct {
 	after   string // the last id of the page
 	paging  bool   // there are others behind it
 	skipped bool   // something was not written
+	absent  bool   // since a document is not there, of which a revision is known
+	missed  int    // passes in a row that met such a document
 	// troubled reports that operators were told of it.
 	troubled bool
 
@@ -88,20 +90,35 @@ func (out *outward) rest() {
 	case out.skipped:
 		if out.passing {
 			out.fails++
+			out.miss()
 		}
 		if out.retry == 0 || out.passing {
 			out.retry = r.w.now.Add(pauses.Jittered(max(out.fails, 1), &r.w.rng))
 		}
 	case out.passing:
-		out.fails, out.troubled = 0, false
+		out.fails, out.missed, out.troubled = 0, 0, false
 	}
-	out.passing, out.skipped = false, false
+	out.passing, out.skipped, out.absent = false, false, false
 	switch {
 	case out.retry != 0 && out.retry <= r.w.now:
 		out.passing, out.retry = true, 0
 		out.ask(Prepare{Held: r.Held, Looked: out.looked, All: true})
 	case out.next <= r.w.now:
 		out.ask(Look{r.Held, out.looked})
+	}
+}
+
+// miss has the database read anew if a document was not there in several passes. A document that was deleted has a
+// revision, and a node that lags behind has it in the end, so this one went with a backup or was purged, and the feed
+// will not tell.
+func (out *outward) miss() {
+	if !out.absent {
+		out.missed = 0
+		return
+	}
+	if out.missed++; out.missed == maxMissed {
+		// Reached: a document of which there is a state is not in the followed database any more
+		out.missed, out.run.in.proof.lost = 0, true
 	}
 }
 
@@ -165,7 +182,7 @@ func (out *outward) read(got peer.DocsRead) {
 	for i, d := range got.Docs {
 		s := out.states[i]
 		if d.Rev == "" || d.Deleted || d.TooLarge {
-			out.skipped = true
+			out.skipped, out.absent = true, out.absent || d.Rev == "" && !d.TooLarge
 			continue
 		}
 		_, digest, state, err := split(d.Body)

@@ -109,7 +109,8 @@ func TestOwnLogOfReadOnlySource(t *testing.T) {
 	check(t, []conversation{
 		{"its own log", spec.Replication{Continuous: true}, readOnly("", false), legal},
 		{"another run's log", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), false), legal},
-		{"another run's log, and it gives up", spec.Replication{Continuous: true}, readOnly(logAt("third", 5, "0"), true), legal},
+		{"another run's log, and it gives up", spec.Replication{Continuous: true},
+			readOnly(logAt("third", 5, "0"), true), legal},
 	})
 }
 

@@ -21,8 +21,8 @@ type saving struct {
 	// another run, or a source that is read only lacks what it had.
 	changed, other, foreign, lost bool
 	others                        int // logs of other runs that it met when it wrote its own
-	// behind is whether the last log that the run looked at lacked another run's that it had seen there, and had its own
-	// or is on a source that stores none: it may go on, or take the database for one that was put back.
+	// behind is whether the last log that the run looked at lacked another run's that it had seen there, and had its
+	// own or is on a source that stores none: it may go on, or take the database for one that was put back.
 	behind bool
 }
 
