@@ -85,6 +85,11 @@ func (in *inward) pollEnds() instant.Time {
 	return in.call.sent.Add(pollAtMost)
 }
 
+// atRest reports whether the feed was read to its end, and all that it told is applied.
+func (in *inward) atRest() bool {
+	return in.end && in.told && len(in.rows)+len(in.docs)+len(in.proof.docs) == 0
+}
+
 func (in *inward) ask(q Request) {
 	in.asking = true
 	in.run.w.ask(in.run, q)

@@ -94,13 +94,14 @@ func TestLostJobWithTwoRequests(t *testing.T) {
 	}
 }
 
-// TestStateOfAbsentDocument: the followed database lacks a document whose state is to be written, though it knows the
-// newest change: it was put back, or the document was purged. Its job goes, unless a node lagged behind for a moment.
-func TestStateOfAbsentDocument(t *testing.T) {
+// TestStray: the followed database lacks a document whose state is to be written, or has another one, though it knows
+// the newest change: it was put back, or the document was purged. Its job does what is there, unless a node lagged
+// behind for a moment.
+func TestStray(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		lags bool
-	}{{"purged", false}, {"for a moment", true}} {
+		name         string
+		lags, edited bool
+	}{{"purged", false, false}, {"another one", false, true}, {"for a moment", true, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.write("d", one)
@@ -113,15 +114,43 @@ func TestStateOfAbsentDocument(t *testing.T) {
 			w.settle(2 * time.Second)
 			if c.lags {
 				w.couch.docs["d"] = d
+			} else if c.edited {
+				w.couch.docs["d"] = &document{gen: 1, seq: d.seq, made: d.made + 100, body: other}
 			}
 			w.settle(5 * time.Minute)
 			if k.noted("follow_reread") == c.lags {
 				t.Errorf("operators are told %v", k.notes)
 			}
-			if state, _ := w.job("d"); (state != "") != c.lags {
+			if state, _ := w.job("d"); (state != "") != (c.lags || c.edited) {
 				t.Errorf("the document's job is %q", state)
 			}
 			w.expect("last", jobstore.Pending, "")
+			if c.edited {
+				w.expect("d", jobstore.Pending, "")
+			}
 		})
+	}
+}
+
+// TestStraysAreRare: for the second document that was purged within an hour the database is not read anew before that
+// is over.
+func TestStraysAreRare(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("e", `{"source":"http://a/x","target":"http://b/z"}`)
+	w.write("last", other)
+	w.start()
+	w.settle(10 * time.Second)
+	for _, id := range []string{"d", "e"} {
+		delete(w.couch.docs, id)
+		w.complete(id)
+		w.settle(5 * time.Minute)
+	}
+	if state, _ := w.job("e"); state != jobstore.Completed {
+		t.Errorf("the job of e is %q before the hour is over", state)
+	}
+	w.settle(time.Hour + 30*time.Minute)
+	if state, _ := w.job("e"); state != "" {
+		t.Errorf("the job of a document that was purged is %s", state)
 	}
 }

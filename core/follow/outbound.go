@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"time"
 
 	"couchrelay/core/explain"
 	"couchrelay/core/instant"
@@ -25,8 +26,7 @@ type outward struct {
 	after   string // the last id of the page
 	paging  bool   // there are others behind it
 	skipped bool   // something was not written
-	absent  bool   // since a document is not there, of which a revision is known
-	missed  int    // passes in a row that met such a document
+	stray   stray  // whose state was not written, and not because the feed is behind
 	// troubled reports that operators were told of it.
 	troubled bool
 
@@ -34,6 +34,19 @@ type outward struct {
 	edits   []edit  // to be written
 	written []Written
 }
+
+// stray is a document that the followed database does not have as its feed has told, which was read to its end.
+type stray struct {
+	Change              // as it is there; without a revision it is not there
+	passes int          // in a row that met it
+	met    bool         // by this pass
+	other  Change       // that this pass has met
+	reread instant.Time // when the database may be read anew for a stray again
+}
+
+// strayPause is the shortest time between two readings of a database that strays cause: a node of a cluster may lag
+// behind for long, and what it answers must not have all read again and again.
+const strayPause = time.Hour
 
 // edit is a state on its way.
 type edit struct {
@@ -90,15 +103,15 @@ func (out *outward) rest() {
 	case out.skipped:
 		if out.passing {
 			out.fails++
-			out.miss()
+			out.stray.passed(&r.in)
 		}
 		if out.retry == 0 || out.passing {
 			out.retry = r.w.now.Add(pauses.Jittered(max(out.fails, 1), &r.w.rng))
 		}
 	case out.passing:
-		out.fails, out.missed, out.troubled = 0, 0, false
+		out.fails, out.troubled, out.stray.Change = 0, false, Change{}
 	}
-	out.passing, out.skipped, out.absent = false, false, false
+	out.passing, out.skipped = false, false
 	switch {
 	case out.retry != 0 && out.retry <= r.w.now:
 		out.passing, out.retry = true, 0
@@ -108,17 +121,33 @@ func (out *outward) rest() {
 	}
 }
 
-// miss has the database read anew if a document was not there in several passes. A document that was deleted has a
-// revision, and a node that lags behind has it in the end, so this one went with a backup or was purged, and the feed
-// will not tell.
-func (out *outward) miss() {
-	if !out.absent {
-		out.missed = 0
+// skip leaves out a state whose document is another one than is known.
+func (out *outward) skip(id, rev string) {
+	out.skipped = true
+	switch s, is := &out.stray, (Change{id, rev}); {
+	case !out.run.in.atRest(): // the feed will bring it
+	case is == s.Change:
+		s.met = true
+	default:
+		s.other = is
+	}
+}
+
+// passed has the database read anew if several passes have met a stray. A node that lags behind catches up, and the
+// feed tells of edits and deletions, so the document is as a backup has it, or was purged, and the feed will not tell.
+func (s *stray) passed(in *inward) {
+	now := in.run.w.now
+	if !s.met {
+		s.Change, s.passes = s.other, 0
+	}
+	s.met, s.other = false, Change{}
+	if s.Change == (Change{}) {
 		return
 	}
-	if out.missed++; out.missed == maxMissed {
-		// Reached: a document of which there is a state is not in the followed database any more
-		out.missed, out.run.in.proof.lost = 0, true
+	if s.passes++; s.passes >= maxMissed && s.reread <= now {
+		// Reached: a document of which there is a state is not as the feed has told
+		in.proof.lost = true
+		*s = stray{reread: now.Add(strayPause)}
 	}
 }
 
@@ -181,14 +210,18 @@ func (out *outward) read(got peer.DocsRead) {
 	}
 	for i, d := range got.Docs {
 		s := out.states[i]
-		if d.Rev == "" || d.Deleted || d.TooLarge {
-			out.skipped, out.absent = true, out.absent || d.Rev == "" && !d.TooLarge
+		switch {
+		case d.TooLarge:
+			out.skipped = true
+			continue
+		case d.Rev == "" || d.Deleted:
+			out.skip(s.ID, d.Rev)
 			continue
 		}
 		_, digest, state, err := split(d.Body)
 		switch {
 		case err == nil && d.Rev != s.Rev && digest != s.Body:
-			out.skipped = true
+			out.skip(s.ID, d.Rev)
 		case err != nil:
 			out.trouble("malformed_response", fmt.Sprintf("document %q cannot be read: %v", s.ID, err))
 		case state == s.Digest:
@@ -197,7 +230,7 @@ func (out *outward) read(got peer.DocsRead) {
 			body, _ := withState(d.Body, s.Members) // it was read before
 			out.edits = append(out.edits, edit{State: s, base: d.Rev, body: body})
 		default:
-			out.skipped = true
+			out.skip(s.ID, d.Rev)
 		}
 	}
 	out.states = out.states[len(got.Docs):]
