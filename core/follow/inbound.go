@@ -34,9 +34,19 @@ type inward struct {
 	behind  int64         // how many changes follow on it, -1 if the server did not tell
 	end     bool          // there is nothing behind them
 
-	compared string // up to where the mirror was compared
-	stale    int    // how often the first row's revision was not to be had
-	pause    instant.Time
+	left  leftover // of the database before, while all is read anew
+	stale int      // how often the first row's revision was not to be had
+	pause instant.Time
+}
+
+// leftover are documents of the mirror that the feed has not brought. If the database was put back while it was read,
+// the rows that the backup has of them may have been passed, so the database is asked for each before it is removed.
+type leftover struct {
+	after  string     // up to where the mirror was compared
+	unread []string   // to be read
+	absent []string   // read, and not there: to be removed
+	found  []Incoming // read, and there
+	reads  int        // of those that were found: a node that lags behind may have what is gone
 }
 
 // proof is the search for the last change, which a database that was put back to an earlier state does not know.
@@ -127,8 +137,10 @@ func (in *inward) advance() {
 			ids[i] = row.ID
 		}
 		in.call = r.call(peer.ReadDocs{IDs: ids, Budget: readBudget})
+	case in.end && r.job.Reconciling && len(in.left.unread) > 0:
+		in.call = r.call(peer.ReadDocs{IDs: in.left.unread, Budget: readBudget})
 	case in.end && r.job.Reconciling:
-		in.ask(Sweep{r.Held, in.compared})
+		in.ask(Sweep{r.Held, in.left.after, in.left.absent})
 	case in.flush, in.end && !in.told:
 		in.ask(in.apply())
 	default:
@@ -177,7 +189,11 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.fail(op, reply.Failure)
 			return
 		}
-		in.fetched(reply.Result.(peer.DocsRead).Docs, false)
+		if got := reply.Result.(peer.DocsRead).Docs; len(in.rows) > 0 {
+			in.fetched(got, false)
+		} else {
+			in.confirm(got)
+		}
 	}
 }
 
@@ -228,7 +244,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.proof, in.compared = proof{due: n.Job.Last != Change{}, goal: in.proof.goal}, ""
+	in.proof, in.left = proof{due: n.Job.Last != Change{}, goal: in.proof.goal}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero
@@ -380,7 +396,39 @@ func (in *inward) applied(q Apply, got Applied) {
 
 func (in *inward) swept(got Swept) {
 	in.asking = false
-	if in.compared = got.After; got.Whole {
-		in.run.job.Reconciling, in.compared = false, ""
+	if in.left = (leftover{after: got.After, unread: got.Unread}); got.Whole {
+		in.run.job.Reconciling, in.left = false, leftover{}
 	}
+}
+
+// confirm takes documents that the feed has not brought. One that is there each time it is read is taken as it is.
+func (in *inward) confirm(got []peer.DocRead) {
+	l := &in.left
+	if len(got) == 0 || len(got) > len(l.unread) {
+		in.run.end("malformed_response", "the server answered about other documents than it was asked for")
+		return
+	}
+	for i, d := range got {
+		inc := Incoming{Seq: in.through, ID: l.unread[i], Rev: d.Rev, Body: d.Body}
+		if d.TooLarge {
+			inc.Refusal = "the document is too large to be read"
+		}
+		if d.Rev == "" && !d.TooLarge || d.Deleted {
+			l.absent = append(l.absent, inc.ID)
+		} else {
+			l.found = append(l.found, inc)
+		}
+	}
+	if l.unread = l.unread[len(got):]; len(l.unread) > 0 || len(l.found) == 0 {
+		return
+	}
+	if l.reads++; l.reads == maxMissed {
+		// Reached: a document that the feed did not bring is there
+		in.docs, l.found = l.found, nil
+		return
+	}
+	for _, d := range l.found {
+		l.unread = append(l.unread, d.ID)
+	}
+	l.found, in.pause = nil, in.run.w.now.Add(stalePause<<l.reads)
 }

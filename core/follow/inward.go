@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/ejson"
@@ -45,11 +46,12 @@ type (
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
 	}
-	// Sweep removes documents that the followed database has not any more, behind After in the order of ids. It
-	// answers Swept.
+	// Sweep removes documents that the feed has not brought since all is read anew, behind After in the order of ids.
+	// Of these, only the Absent are removed, which the followed database was asked for. It answers Swept.
 	Sweep struct {
 		Held
-		After string
+		After  string
+		Absent []string
 	}
 )
 
@@ -61,10 +63,11 @@ type (
 		N   int
 		Due bool
 	}
-	// Swept is up to where documents were compared.
+	// Swept is up to where documents were compared, and which ones behind that the feed has not brought.
 	Swept struct {
-		After string
-		Whole bool
+		After  string
+		Unread []string
+		Whole  bool
 	}
 )
 
@@ -340,7 +343,7 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		return nil, err
 	}
 	a := applying{tx: tx, s: s, job: q.ID, epoch: data.Epoch, db: db}
-	after := q.After
+	after, unread := q.After, []string(nil)
 	for i, kv := range rows {
 		if err := all.Scan(kv.Key, &after); err != nil {
 			return nil, err
@@ -349,9 +352,13 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		if old.Epoch != data.Epoch {
+		switch {
+		case old.Epoch == data.Epoch:
+		case slices.Contains(q.Absent, after):
 			// Reached: a document is not in the database that was made again
 			err = a.one(i, Incoming{ID: after, Deleted: true}, old)
+		default:
+			unread = append(unread, after)
 		}
 		if err != nil {
 			return nil, err
@@ -366,6 +373,9 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	}
 	for _, f := range a.rows {
 		f()
+	}
+	if len(unread) > 0 {
+		return Swept{After: q.After, Unread: unread}, nil
 	}
 	if len(rows) < sweepAtOnce {
 		data.Reconciling = false

@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/jobs"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
+	"couchrelay/core/peer"
 )
 
 // TestGivenUp: a worker that others gave up although it lives hears of it with its next heartbeat. It says so, and
@@ -152,5 +153,47 @@ func TestStraysAreRare(t *testing.T) {
 	w.settle(time.Hour + 30*time.Minute)
 	if state, _ := w.job("e"); state != "" {
 		t.Errorf("the job of a document that was purged is %s", state)
+	}
+}
+
+// TestPassedInFeed: the followed database is another one, and its feed does not tell of a document that it has: it was
+// put back while it was read. The document's job does what is there now, unless a node that lagged behind had it for a
+// moment; a document that is not there loses its job.
+func TestPassedInFeed(t *testing.T) {
+	for _, lags := range []bool{false, true} {
+		w := newWorld(t)
+		for _, id := range []string{"d", "gone", "last"} {
+			w.write(id, one)
+		}
+		w.start()
+		w.settle(10 * time.Second)
+		w.couch = newCouch("2")
+		w.write("last", other)
+		w.couch.docs["d"] = &document{gen: 1, made: 100, body: other} // no sequence is as low
+		reads := 0
+		w.fault = func(op peer.Op) fault {
+			if read, is := op.(peer.ReadDocs); is && slices.Contains(read.IDs, "d") {
+				if reads++; reads == 2 && lags {
+					delete(w.couch.docs, "d")
+				}
+			}
+			return ""
+		}
+		for _, k := range w.workers {
+			k.cut()
+		}
+		w.settle(time.Minute)
+		want := jobstore.Pending
+		if lags {
+			want = ""
+		}
+		for id, want := range map[string]jobstore.State{"d": want, "gone": "", "last": jobstore.Pending} {
+			if state, _ := w.job(id); state != want {
+				t.Errorf("lags %v: the job of %s is %q, want %q", lags, id, state, want)
+			}
+		}
+		if !lags && w.target("d") != "http://b/y/" {
+			t.Errorf("the job of d has target %s", w.target("d"))
+		}
 	}
 }
