@@ -39,21 +39,22 @@ type inward struct {
 	pause instant.Time
 }
 
-// leftover are documents of the mirror that the feed has not brought. If the database was put back while it was read,
-// the rows that the backup has of them may have been passed, so the database is asked for each before it is removed.
+// leftover are documents of the mirror that the feed has not brought. If the database was put back while its feed was
+// read, the rows of the backup may lie before the place that the feed was read from, so the run asks for each document
+// before its job is removed.
 type leftover struct {
 	after  string     // up to where the mirror was compared
-	unread []string   // to be read
-	absent []string   // read, and not there: to be removed
-	found  []Incoming // read, and there
-	reads  int        // of those that were found: a node that lags behind may have what is gone
+	unread []string   // ids that the run has still to ask for
+	absent []string   // ids of documents that the database does not have: to be removed
+	found  []Incoming // documents that it has
+	reads  int        // how often the run has asked for the found ones: a node that lags behind may still have them
 }
 
 // proof is the search for the last change, which a database that was put back to an earlier state does not know.
 type proof struct {
 	due    bool
 	missed int      // how often the change was not to be had
-	lost   bool     // something else was, so that all is to be read anew
+	lost   bool     // the outward half has found that the database was put back: all is to be read anew
 	goal   peer.Seq // where the database was when it was opened last
 	// docs are those of the first rows, of which the first is newer than its row: taken once the change was found.
 	docs []peer.DocRead
@@ -83,7 +84,8 @@ func (in *inward) deadline() instant.Time {
 	return max(in.pause, in.run.w.now)
 }
 
-// pollEnds is when the call under way has lasted too long; Never unless it is a long poll.
+// pollEnds is when the run ends the call under way, as it has lasted too long or all is to be read anew; Never unless
+// it is a long poll.
 func (in *inward) pollEnds() instant.Time {
 	op, is := in.call.op.(peer.ReadChanges)
 	switch {
@@ -109,7 +111,7 @@ func (in *inward) ask(q Request) {
 func (in *inward) advance() {
 	r := in.run
 	if in.call != nil && in.pollEnds() <= r.w.now {
-		// Reached: a long poll is ended after ten minutes
+		// Reached: a run ends a long poll
 		r.w.do(Cancel{r.id, in.call.id})
 		in.call, in.verify = nil, true
 	}
@@ -328,7 +330,7 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			in.proof.docs, in.rows = got[i:], in.rows[i:]
 			return
 		}
-		inc := Incoming{Seq: row.Seq, ID: row.ID, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
+		inc := incoming(row.Seq, row.ID, d)
 		if d.Rev != row.Revs[0] {
 			if slices.ContainsFunc(in.docs, func(before Incoming) bool { return before.Announced != "" }) {
 				// Reached: two documents are newer than their rows in the feed
@@ -337,12 +339,18 @@ func (in *inward) fetched(got []peer.DocRead, sure bool) {
 			}
 			inc.Announced, in.last = row.Revs[0], Change{row.ID, d.Rev}
 		}
-		if d.TooLarge {
-			inc.Refusal = "the document is too large to be read"
-		}
 		in.docs = append(in.docs, inc)
 	}
 	in.rows = in.rows[len(got):]
+}
+
+// incoming is a document as it was read, for the mirror.
+func incoming(seq peer.Seq, id string, d peer.DocRead) Incoming {
+	inc := Incoming{Seq: seq, ID: id, Rev: d.Rev, Deleted: d.Deleted, Body: d.Body}
+	if d.TooLarge {
+		inc.Refusal = "the document is too large to be read"
+	}
+	return inc
 }
 
 // retreat has the feed read again from the row before the i-th. The newest change that the feed has announced is stored
@@ -396,12 +404,10 @@ func (in *inward) applied(q Apply, got Applied) {
 
 func (in *inward) swept(got Swept) {
 	in.asking = false
-	if in.left = (leftover{after: got.After, unread: got.Unread}); got.Whole {
-		in.run.job.Reconciling, in.left = false, leftover{}
-	}
+	in.left, in.run.job.Reconciling = leftover{after: got.After, unread: got.Unread}, !got.Whole
 }
 
-// confirm takes documents that the feed has not brought. One that is there each time it is read is taken as it is.
+// confirm takes the answer about leftover documents. One that is there each time is taken as it is.
 func (in *inward) confirm(got []peer.DocRead) {
 	l := &in.left
 	if len(got) == 0 || len(got) > len(l.unread) {
@@ -409,14 +415,10 @@ func (in *inward) confirm(got []peer.DocRead) {
 		return
 	}
 	for i, d := range got {
-		inc := Incoming{Seq: in.through, ID: l.unread[i], Rev: d.Rev, Body: d.Body}
-		if d.TooLarge {
-			inc.Refusal = "the document is too large to be read"
-		}
-		if d.Rev == "" && !d.TooLarge || d.Deleted {
-			l.absent = append(l.absent, inc.ID)
+		if id := l.unread[i]; d.Rev == "" || d.Deleted {
+			l.absent = append(l.absent, id)
 		} else {
-			l.found = append(l.found, inc)
+			l.found = append(l.found, incoming(in.through, id, d))
 		}
 	}
 	if l.unread = l.unread[len(got):]; len(l.unread) > 0 || len(l.found) == 0 {

@@ -46,8 +46,9 @@ type (
 		// Behind is how many changes follow on Since, -1 if the server did not tell.
 		Behind int64
 	}
-	// Sweep removes documents that the feed has not brought since all is read anew, behind After in the order of ids.
-	// Of these, only the Absent are removed, which the followed database was asked for. It answers Swept.
+	// Sweep compares the mirror behind After, in the order of ids, with what the feed has brought since all is read
+	// anew. It removes those of the other documents that are Absent: the run has asked the followed database for them.
+	// It answers Swept.
 	Sweep struct {
 		Held
 		After  string
@@ -63,7 +64,8 @@ type (
 		N   int
 		Due bool
 	}
-	// Swept is up to where documents were compared, and which ones behind that the feed has not brought.
+	// Swept says up to where documents were compared, and whether these were all. Documents behind After that the feed
+	// has not brought, and that were not Absent, are Unread.
 	Swept struct {
 		After  string
 		Unread []string

@@ -26,7 +26,7 @@ type outward struct {
 	after   string // the last id of the page
 	paging  bool   // there are others behind it
 	skipped bool   // something was not written
-	stray   stray  // whose state was not written, and not because the feed is behind
+	stray   stray  // tells whether the database was put back unnoticed
 	// troubled reports that operators were told of it.
 	troubled bool
 
@@ -35,17 +35,18 @@ type outward struct {
 	written []Written
 }
 
-// stray is a document that the followed database does not have as its feed has told, which was read to its end.
+// stray is a document with a state to be written that the followed database does not have as its feed has told, though
+// the feed was read to its end.
 type stray struct {
-	Change              // as it is there; without a revision it is not there
-	passes int          // in a row that met it
-	met    bool         // by this pass
-	other  Change       // that this pass has met
-	reread instant.Time // when the database may be read anew for a stray again
+	Change              // the document as it is there; its revision is empty if it is not there
+	passes int          // how many passes in a row have met it
+	met    bool         // this pass has
+	other  Change       // another stray that this pass has met
+	reread instant.Time // strays have nothing read anew before
 }
 
-// strayPause is the shortest time between two readings of a database that strays cause: a node of a cluster may lag
-// behind for long, and what it answers must not have all read again and again.
+// strayPause is the shortest time between two times that a run reads a database anew because of strays: a node of a
+// cluster may lag behind for long, and its answers must not have all read again and again.
 const strayPause = time.Hour
 
 // edit is a state on its way.
@@ -121,7 +122,7 @@ func (out *outward) rest() {
 	}
 }
 
-// skip leaves out a state whose document is another one than is known.
+// skip leaves out a state whose document is not there as the mirror knows it, and notes the stray.
 func (out *outward) skip(id, rev string) {
 	out.skipped = true
 	switch s, is := &out.stray, (Change{id, rev}); {
@@ -133,8 +134,9 @@ func (out *outward) skip(id, rev string) {
 	}
 }
 
-// passed has the database read anew if several passes have met a stray. A node that lags behind catches up, and the
-// feed tells of edits and deletions, so the document is as a backup has it, or was purged, and the feed will not tell.
+// passed ends a pass, and has the database read anew if several passes in a row have met the stray. A node that lags
+// behind catches up, and the feed tells of edits and deletions. So the document is as a backup has it, or was purged,
+// and the feed will not tell.
 func (s *stray) passed(in *inward) {
 	now := in.run.w.now
 	if !s.met {
