@@ -233,6 +233,7 @@ func (o *parts) notes(p *process, ask node.Ask) {
 	switch q := ask.Request.(type) {
 	case node.Join:
 		k.worker, k.news = q.Worker, map[uint64]node.Info{ask.ID: q.Info}
+		k.accept = 0 // the lease that it was asked under is lost: the node takes no notice of the answer
 	case node.Beat:
 		k.news[ask.ID] = q.Info
 	case node.Accept:

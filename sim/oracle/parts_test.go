@@ -142,6 +142,16 @@ func TestParts(t *testing.T) {
 			leaves(r, otherJob, patience-1000)
 			r.step(done(6, node.Accepted{Left: otherJob}))
 		}, ""},
+		{"leaves a job again, the first time under a lease that was lost", func(r *rig) {
+			r.fleetTells(0, 0)
+			asks(r)
+			r.step(node.Wake{}, ask(7, node.Join{Worker: "n1/2"}))
+			r.step(done(5, node.Accepted{Left: otherJob}))
+			r.pass(patience)
+			again := node.Accept{Worker: "n1/2", Node: "n1", Demand: demand}
+			r.step(node.Wake{}, ask(6, again))
+			r.step(done(6, node.Accepted{Left: otherJob}))
+		}, ""},
 		{"waits for its part", func(r *rig) {
 			r.fleetTells(0, 0)
 			r.step(node.Wake{}, node.Await{Topic: node.ReadyJobs, Part: demand.Part})

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -206,7 +207,7 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 				continue
 			}
 			if peer.Side(side) == peer.Target {
-				s.shared = [2]bool{peer.Source: s.shared[peer.Source] && (s.lone || s.unasked)}
+				s.shared = [2]bool{peer.Source: s.shared[peer.Source] && s.lone}
 			}
 			if s.there[side] = s.put[side]; s.there[peer.Source] == s.there[peer.Target] {
 				s.whole = s.there[side]
@@ -215,14 +216,16 @@ func (sv *savings) noteWritten(f world.LogWritten) {
 	}
 }
 
-// noteSeen notes that a run has seen the log of a source that stores none for it.
+// noteSeen notes that a run whose source stores no log of its own has seen the log that is there.
 func (sv *savings) noteSeen(a reply) {
-	s, source := &a.run.saving, sv.w.Database(a.run.Replication().Source.URL)
 	op, looks := a.op.(peer.GetLocal)
-	got, is := a.Result.(peer.Local)
-	if looks && is && op.Side == peer.Source && op.ID == a.run.Base() && (s.lone || s.unasked) && source != nil &&
-		got.Found && string(got.Body) == string(source.Log(op.ID)) {
-		s.shared[peer.Source] = false
+	got, answered := a.Result.(peer.Local)
+	if !looks || !answered || !a.saving.lone || op.Side != peer.Source || op.ID != a.Base() {
+		return
+	}
+	source := sv.w.Database(a.Replication().Source.URL)
+	if source != nil && bytes.Equal(got.Body, source.Log(op.ID)) {
+		a.saving.shared[peer.Source] = false
 	}
 }
 

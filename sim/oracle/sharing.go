@@ -131,8 +131,8 @@ func (k *known) growthInterval() time.Duration {
 // autoSettles is in how many intervals nodes have agreed on a half-life under auto.
 const autoSettles = 5
 
-// checkInForce is S10g. Nothing is promised while an operator waits for an answer, nor
-// of a world in which none has changed anything.
+// checkInForce is S10g. Nothing is promised while an operator waits for an answer, nor of a world in which none has
+// changed anything.
 func (s *settingsOfSharing) checkInForce() {
 	want := &s.sharing
 	if want.at == 0 || want.changing {
@@ -154,8 +154,8 @@ func (s *settingsOfSharing) checkInForce() {
 	}
 }
 
-// unsettled is S10f under auto. Nodes that crash all the time agree on no half-life, so they have time from the healing
-// on.
+// unsettled is S10f under auto. Nodes that crash again and again set no half-life, so a world comes to rest only when
+// that is long enough.
 func (s *settingsOfSharing) unsettled() *Violation {
 	want, interval := &s.sharing, s.priorityInterval()
 	order, err := s.w.Store().Order(s.w.Present())

@@ -147,8 +147,8 @@ func (t *Trial) waitForNumbers() {
 	t.CheckTold(done)
 }
 
-// empty removes all jobs once no user writes any more, since a write that is under way may make a job anew, and
-// looks for what is left of them.
+// empty removes all jobs, and has the oracle look for rows, runs and slots that are left of them. It waits until no
+// user writes, since a write that is under way may make a job anew.
 func (t *Trial) empty() {
 	if !t.wait(10*time.Minute, func() string { return world.UnderWay(t.World) }) {
 		return

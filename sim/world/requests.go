@@ -64,8 +64,7 @@ func (u *users) request(site *decide.Site) {
 	})
 }
 
-// landed reports whether the job of a request is there that was made at a moment: the frontend has not been told that
-// the attempt landed, and makes another.
+// landed reports whether an earlier attempt of a request has made the job. The frontend was not told, and tries again.
 func landed(w *World, id string, made instant.Time) bool {
 	rec, err := w.store.Record(w.db.Present(), id)
 	return err == nil && rec != nil && rec.Created == made
