@@ -101,7 +101,7 @@ fmt: ## format all code
 
 bench: ## rates and memory, as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench 'BenchmarkReplication|BenchmarkAttached|BenchmarkHugeAttachment' -benchtime 3x ./cmd/couchrelay ./adapters/couch
-	$(GO) test -run '^$$' -bench 'BenchmarkDistance|BenchmarkSlowLine' -benchtime 1x ./cmd/couchrelay
+	$(GO) test -run '^$$' -bench 'BenchmarkDistance|BenchmarkSlowLine|BenchmarkShortRun' -benchtime 1x ./cmd/couchrelay
 	$(GO) test -run '^$$' -bench 'BenchmarkCommit|BenchmarkQueueHead|BenchmarkJobs' ./adapters/embedded
 	$(GO) test -run '^$$' -bench 'BenchmarkBackup' -benchtime 3x ./adapters/archive
 	$(GO) test -run '^$$' -bench 'BenchmarkCheck' -benchtime 1x ./adapters/embedded
@@ -116,7 +116,7 @@ bench: ## rates and memory, as ratios against a baseline in the same run
 
 OLD ?= HEAD~1
 COUNT ?= 6
-BENCH ?= BenchmarkReplication|BenchmarkAttached|BenchmarkDistance|BenchmarkSlowLine|BenchmarkHugeAttachment
+BENCH ?= BenchmarkReplication|BenchmarkAttached|BenchmarkDistance|BenchmarkSlowLine|BenchmarkShortRun|BenchmarkHugeAttachment
 bench-compare: ## what became slower since OLD (HEAD~1), a commit: COUNT (6) turns of BENCH, with 95 % intervals
 	internal/bench/compare.sh "$(OLD)" "$(COUNT)" '$(BENCH)'
 

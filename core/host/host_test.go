@@ -35,7 +35,7 @@ func TestRouting(t *testing.T) {
 	if got := w.since(n); got != "drain; run 1 stop; run 1 end stopped" {
 		t.Errorf("when it drains: %s", got)
 	}
-	if !slices.Equal(w.closed, []uint64{1}) || len(w.over) != 2 || w.h.Run(1) != nil {
+	if !slices.Equal(w.closed, []uint64{1}) || len(w.over) != 4 || w.h.Run(1) != nil {
 		t.Errorf("closed %v, cancelled %v", w.closed, w.over)
 	}
 	done[node.Requeue](w, node.Ok{})
@@ -73,10 +73,10 @@ func TestKilled(t *testing.T) {
 		w.perform(e)
 	}
 	want := []string{
-		"kill run 1", "run 1 cancel 1", "run 1 cancel 2", "close run 1",
-		"kill run 2", "run 2 cancel 1", "run 2 cancel 2", "close run 2",
+		"kill run 1", "run 1 cancel 1", "run 1 cancel 2", "run 1 cancel 3", "run 1 cancel 4", "close run 1",
+		"kill run 2", "run 2 cancel 1", "run 2 cancel 2", "run 2 cancel 3", "run 2 cancel 4", "close run 2",
 	}
-	if !slices.Equal(got, want) || len(other) != 2 {
+	if !slices.Equal(got, want) || len(other) != 4 {
 		t.Errorf("got %q", got)
 	}
 }

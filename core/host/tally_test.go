@@ -13,9 +13,6 @@ import (
 func (w *world) copyOne(run uint64) {
 	w.t.Helper()
 	w.open(run)
-	for _, id := range w.calls(run) {
-		w.reply(run, id, peer.Reply{Result: peer.Opened{InstanceStartTime: "0", UpdateSeq: "1"}})
-	}
 	for steps := 0; w.h.Tally().DocsRead == 0; steps++ {
 		if steps > 20 || len(w.calls(run)) == 0 {
 			w.t.Fatalf("it waits for %v", w.links[run])
@@ -27,6 +24,8 @@ func (w *world) copyOne(run uint64) {
 		}
 		var result peer.Result
 		switch op := w.links[run][id].(type) {
+		case peer.Open:
+			result = peer.Opened{InstanceStartTime: "0", UpdateSeq: "1"}
 		case peer.GetLocal:
 			result = peer.Local{}
 		case peer.ReadChanges:

@@ -192,15 +192,16 @@ func (w *world) reply(run, id uint64, r peer.Reply) {
 // calls are the ids of a run's calls in flight, in order.
 func (w *world) calls(run uint64) []uint64 { return slices.Sorted(maps.Keys(w.links[run])) }
 
-// work is a job that a worker accepted.
+// work is a job that a worker accepted, and that has copied something before.
 func work(t failer, id, more string) jobstore.Work {
 	body := fmt.Appendf(nil, `{"source":"http://h/%s","target":"http://h/x"%s}`, id, more)
 	rep, err := spec.ParseRequest(body, spec.DefaultConfig())
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	lock := jobs.Lock{Worker: "w", Batch: 1}
-	return jobstore.Work{JobID: id, Lock: lock, Record: &jobstore.Record{}, Replication: rep}
+	lock, record := jobs.Lock{Worker: "w", Batch: 1}, &jobstore.Record{}
+	record.Stats.RevisionsChecked = 1
+	return jobstore.Work{JobID: id, Lock: lock, Record: record, Replication: rep}
 }
 
 // running is a world whose node has a lease and runs of these jobs.
@@ -216,12 +217,12 @@ func (w *world) begin(list ...jobstore.Work) {
 	done[node.Accept](w, node.Accepted{Work: list})
 }
 
-// open has a run go on until it opens both databases: two calls are in flight then.
+// open has a run go on until it opens both databases and looks for a log of each: four calls are in flight then.
 func (w *world) open(run uint64) {
 	w.t.Helper()
 	w.pass(time.Second) // runs of one accept begin spread
 	done[node.Claim](w, node.Claimed{})
-	if len(w.calls(run)) != 2 {
+	if len(w.calls(run)) != 4 {
 		w.t.Fatalf("run %d has in flight %v", run, w.links[run])
 	}
 }

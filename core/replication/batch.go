@@ -126,7 +126,9 @@ func (p *pipeline) startBatches() {
 			break
 		}
 		if b.stage == queued {
-			b.began = p.now
+			if b.began = p.now; b.number == 1 {
+				p.window.measureFar()
+			}
 			p.diff(b)
 		}
 		if b.stage == moving {

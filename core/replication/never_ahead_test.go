@@ -24,6 +24,9 @@ func TestNeverAhead(t *testing.T) {
 
 func chaos(t *testing.T, draw func(int) int) {
 	w := newWorld(t)
+	if draw(2) == 0 {
+		w.dbs[peer.Target] = newDatabase()
+	}
 	faults, odds, edits := draw(40), draw(30), draw(20)
 	w.fault = func(Call) fault {
 		if draw(100) >= faults {

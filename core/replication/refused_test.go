@@ -54,7 +54,7 @@ func TestFailAtFirstRefusal(t *testing.T) {
 			!strings.Contains(why, `"doc0", revision 1-a: `) || !strings.Contains(why, "forbidden") {
 			t.Errorf("%s, %+v", end, end.Refused)
 		}
-		if n := len(w.dbs[peer.Target].at); n > 0 || len(w.dbs[peer.Target].local) > 0 {
+		if n := len(w.dbs[peer.Target].at) - 1; n > 0 || len(w.dbs[peer.Target].local) > 0 {
 			t.Errorf("%d documents and a checkpoint come behind the first one", n)
 		}
 	}

@@ -17,8 +17,7 @@ const (
 	idle        phase = iota // before Begin
 	delayed                  // waiting for Plan.Delay
 	identifying              // reading the filter function, then waiting for Identified
-	opening                  // opening both databases
-	locating                 // reading checkpoints, and migrating those of older ids
+	opening                  // opening both databases, reading checkpoints, and migrating those of older ids
 	copying
 	ended // after End; only the driver still holds the run
 )

@@ -52,8 +52,8 @@ func TestFirstRunThenNothingToDo(t *testing.T) {
 	w.fill(2)
 	w.begin()
 	end := w.wantEnd(Completed, "")
-	w.wantCalls("open source", "open target",
-		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
+	w.wantCalls("open source", "get source _local/four", "get source _local/three",
+		"open target", "get target _local/four", "get target _local/three",
 		"read changes since 0 limit 12 normal", "diff revs of 2 docs", "fetch 2 docs", "write 2 docs",
 		"commit source", "commit target", `put target _local/four rev ""`, `put source _local/four rev ""`)
 	if log, err := checkpoint.Parse(end.Result); err != nil || log.SourceLastSeq != `"2-opaque"` || len(log.History) != 1 {
@@ -63,9 +63,10 @@ func TestFirstRunThenNothingToDo(t *testing.T) {
 		t.Errorf("info %+v", end.Info)
 	}
 
+	w.plan.Resumed = end.Info.Counters
 	w.begin()
 	end = w.wantEnd(Completed, "")
-	w.wantCalls("open source", "open target", "get source _local/four", "get target _local/four",
+	w.wantCalls("open source", "get source _local/four", "open target", "get target _local/four",
 		`read changes since "2-opaque" limit 12 normal`)
 	if !strings.HasPrefix(string(end.Result), `{"no_changes":true,"session_id":"`) {
 		t.Errorf("result %s", end.Result)
@@ -104,7 +105,8 @@ func TestOldCheckpointIsMigrated(t *testing.T) {
 	w.dbs[peer.Source].local["three"], w.dbs[peer.Target].local["three"] = localDoc{1, body}, localDoc{1, body}
 	w.begin()
 	w.wantEnd(Completed, "")
-	w.wantCalls("open source", "open target",
+	w.wantCalls("open source", "get source _local/four", "get source _local/three",
+		"open target", "get target _local/four", "get target _local/three",
 		"get source _local/four", "get target _local/four", "get source _local/three", "get target _local/three",
 		`put source _local/four rev ""`, `put target _local/four rev ""`, `read changes since "2-opaque" limit 12 normal`)
 }
@@ -156,9 +158,11 @@ func TestCreateTarget(t *testing.T) {
 	w.plan.CreateTarget = true
 	w.begin()
 	w.wantEnd(Completed, "")
-	if !slices.Equal(w.calls[:3], []string{"open source", "create target", "open target"}) {
-		t.Errorf("calls %v", w.calls)
-	}
+	w.wantCalls("open source", "get source _local/four", "get source _local/three",
+		"create target", "open target", "get target _local/four", "get target _local/three",
+		"read changes since 0 limit 12 normal")
+	w = newWorld(t)
+	w.plan.CreateTarget = true
 	w.failOn("create", 1, status(403))
 	w.begin()
 	w.wantEnd(Crashed, "forbidden: GET http://h/db/: 403")
@@ -304,10 +308,8 @@ func TestLockedOutLeavesNothingOut(t *testing.T) {
 	w.dbs[peer.Source].write("_design/d", "1-a")
 	w.refuses["_design/d"] = true
 	w.begin()
-	for opens := 0; opens < 2; { // the one at the beginning, and the one after the refusal
-		if w.proceed(first); w.calls[len(w.calls)-1] == "open target" {
-			opens++
-		}
+	for w.count("open target") < 2 { // the one at the beginning, and the one after the refusal
+		w.proceed(first)
 	}
 	w.refuses["_design/d"] = false
 	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 1 || end.Info.DocWriteFailures != 0 {

@@ -9,13 +9,27 @@ import (
 
 // opener takes a run from its beginning to where the copying starts. Of CouchDB's replication protocol these
 // are "Generate Replication ID", "Verify Peers" and "Find Common Ancestry".
+//
+// The requests of a side leave together as far as they can, since a run may be far away from its databases: a
+// log is asked for beside the description of its database. Such a log may have been read of a database that
+// was deleted and made again before its description was, so it counts only if it says that it was written for
+// the one described.
 type opener struct {
 	*Run
 
 	opened  [2]bool // databases that were opened, by peer.Side
+	search  [2]search
 	located [2]bool // sides whose checkpoint was found and, in a reset, discarded, or is known not to exist
 	kept    bool    // the source refused to have its checkpoint discarded
 	reread  [2]bool // sides whose checkpoint was looked for again, since another writer changed it in a reset
+}
+
+// search is the search for a side's checkpoint ("Retrieve Replication Logs").
+type search struct {
+	docs    []peer.Local // what there is under the ids, by index in IDs.Bases; as many as were asked for
+	left    int          // answers that are awaited
+	beside  bool         // they were asked for before the database was opened
+	failure *Trouble     // why one of them could not be read; nil if all could
 }
 
 // identify finds out the replication's id. A part of it is the source text of the filter function.
@@ -57,8 +71,8 @@ func (o *opener) claim() {
 	o.emit(Identify{ID: id, Base: o.ids.Bases[0]})
 }
 
-// open opens both databases. A target that the plan asks to create waits for the source: one whose source does not
-// exist, or refuses us, must not leave an empty database behind.
+// open opens both databases. A target that the plan asks to create waits for the source: one whose source
+// does not exist, or refuses us, must not leave an empty database behind.
 func (o *opener) open() {
 	o.phase = opening
 	o.openDatabase(peer.Source)
@@ -79,9 +93,16 @@ func (o *opener) onCreate(reply peer.Reply) {
 	o.openDatabase(peer.Target)
 }
 
+// openDatabase asks for a database's description, and for its checkpoint beside that. A job that has not
+// copied anything yet has none under its present id as a rule, so it asks for those of older servers at once.
 func (o *opener) openDatabase(side peer.Side) {
 	op := peer.Open{Side: side}
 	o.ask(op, func(reply peer.Reply) { o.onOpen(op, reply) })
+	ids := 1
+	if o.plan.Resumed == (checkpoint.Counters{}) {
+		ids = len(o.ids.Bases)
+	}
+	o.readLogs(side, ids)
 }
 
 func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
@@ -98,60 +119,62 @@ func (o *opener) onOpen(op peer.Open, reply peer.Reply) {
 		if o.plan.CreateTarget {
 			o.ask(peer.Create{Params: o.plan.CreateParams}, o.onCreate)
 		}
+	} else if db.UpdateSeq.Ordinal() == "0" {
+		o.work.skipDiff = ratio{value: unit, last: o.now} // a database that was never written to lacks all
 	}
-	if o.opened == [2]bool{true, true} {
-		o.phase = locating
-		o.lookForLog(peer.Source)
-		o.lookForLog(peer.Target)
-	}
+	o.findLog(op.Side)
 }
 
-// lookForLog looks for a side's checkpoint ("Retrieve Replication Logs"), first under the present id.
-func (o *opener) lookForLog(on peer.Side) {
-	o.readLog(on, 0, func(doc peer.Local) {
-		switch {
-		case !doc.Found:
-			o.lookForOlder(on)
-		case o.takeLog(on, 0, doc):
-			o.sides[on].logRev = doc.Rev
-			o.locate(on)
-		}
-	})
-}
-
-// lookForOlder looks for a checkpoint under the ids of older versions, under all of them at once. That of the newest
-// version counts.
-func (o *opener) lookForOlder(on peer.Side) {
-	docs, left := make([]peer.Local, len(o.ids.Bases)), len(o.ids.Bases)-1
-	if left == 0 {
-		o.locate(on)
-	}
-	for version := 1; version < len(docs); version++ {
-		o.readLog(on, version, func(doc peer.Local) {
-			docs[version] = doc
-			if left--; left > 0 {
-				return
+// readLogs asks for a side's checkpoint under the first ids, but for those that it was asked for before.
+func (o *opener) readLogs(on peer.Side, ids int) {
+	s := &o.search[on]
+	s.beside = !o.opened[on]
+	for version := len(s.docs); version < ids; version++ {
+		s.docs, s.left = append(s.docs, peer.Local{}), s.left+1
+		op := peer.GetLocal{Side: on, ID: o.ids.Bases[version]}
+		o.ask(op, func(reply peer.Reply) {
+			s.left--
+			if f := reply.Failure; f == nil {
+				s.docs[version] = reply.Result.(peer.Local)
+			} else if t := trouble(op, f); s.failure == nil {
+				s.failure = &t
 			}
-			newest := slices.IndexFunc(docs, func(d peer.Local) bool { return d.Found })
-			if newest < 0 {
-				o.locate(on)
-			} else if o.takeLog(on, newest, docs[newest]) {
-				o.migrate(on)
-			}
+			o.findLog(on)
 		})
 	}
 }
 
-// readLog reads the document that would have a side's checkpoint under an id.
-func (o *opener) readLog(on peer.Side, version int, then func(peer.Local)) {
-	op := peer.GetLocal{Side: on, ID: o.ids.Bases[version]}
-	o.ask(op, func(reply peer.Reply) {
-		if reply.Failure != nil {
-			o.crash(trouble(op, reply.Failure))
-			return
-		}
-		then(reply.Result.(peer.Local))
-	})
+// findLog takes the checkpoint of a side, once the database is open and has answered: that under the present
+// id, or else under the id of the newest of the older versions. What was read beside the opening, and does
+// not say that it is of this database, is read again. A run whose log cannot be read ends, but not before it
+// knows whether something is wrong with the database, which says more.
+func (o *opener) findLog(on peer.Side) {
+	s := &o.search[on]
+	version := slices.IndexFunc(s.docs, func(d peer.Local) bool { return d.Found })
+	switch {
+	case !o.opened[on]:
+	case s.failure != nil:
+		o.crash(*s.failure)
+	case s.left > 0:
+	case s.beside && version >= 0 && !o.sides[on].wrote(s.docs[version]):
+		o.lookForLog(on)
+	case version < 0 && len(s.docs) < len(o.ids.Bases):
+		o.readLogs(on, len(o.ids.Bases))
+	case version < 0:
+		o.locate(on)
+	case !o.takeLog(on, version, s.docs[version]):
+	case version > 0:
+		o.migrate(on)
+	default:
+		o.sides[on].logRev = s.docs[0].Rev
+		o.locate(on)
+	}
+}
+
+// lookForLog looks for a side's checkpoint anew.
+func (o *opener) lookForLog(on peer.Side) {
+	o.search[on] = search{}
+	o.readLogs(on, 1)
 }
 
 // takeLog takes the checkpoint that was found under an id, and reports whether it can be read.
@@ -249,6 +272,13 @@ func (s *side) trusted() checkpoint.Log {
 		return checkpoint.Log{}
 	}
 	return s.log
+}
+
+// wrote reports whether a log surely is of the database that was opened: it names that one, and the server
+// gives no two databases one instance_start_time.
+func (s *side) wrote(doc peer.Local) bool {
+	log, err := checkpoint.Parse(doc.Body)
+	return err == nil && s.clustered && known(s.start) && log.InstanceStart == s.start
 }
 
 // known reports whether an instance_start_time tells anything: old and mixed clusters send "0".

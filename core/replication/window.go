@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	tripAge = 10 * time.Second
 	// probes is how many answers tell that the line has become longer: one may be late for another reason.
 	probes = 3
+	// farTrip is a round trip time from which on it matters that the first requests have also waited for their
+	// connections.
+	farTrip = 10 * time.Millisecond
 )
 
 // window says how many batches the run works on at once.
@@ -39,7 +43,7 @@ type window struct {
 
 	part  int64         // batches to have at the servers, in millionths: from unit to Workers*unit
 	work  time.Duration // average of what a batch takes at the servers, at least leastWork
-	line  time.Duration // average of what a batch takes on the line
+	line  time.Duration // average of what a batch takes on the line; 0 before the first batch is done
 	trips [2]trip       // by peer.Side
 	// slowed is when part was last halved. What was sent before that says nothing of how the server is since.
 	slowed instant.Time
@@ -78,14 +82,25 @@ func (t *trip) time() time.Duration {
 	return min(t.now, t.before)
 }
 
-func (w *window) begin() {
-	w.part, w.work = int64(w.plan.Workers)*unit, firstWork
-	w.line = 2*w.trips[peer.Target].time() + w.trips[peer.Source].time() // _revs_diff, _bulk_get, _bulk_docs
+func (w *window) begin() { w.part, w.work = int64(w.plan.Workers)*unit, firstWork }
+
+// measureFar asks both sides for little as the run begins its first batch.
+func (w *window) measureFar() {
+	for side := range w.trips {
+		if known := w.trips[side].time(); known >= farTrip && w.plan.MaxWorkers > w.plan.Workers {
+			w.measure(peer.Side(side), 1, known)
+		}
+	}
+}
+
+// lineTime is what a batch takes on the line. Before one is done it is that of _revs_diff, _bulk_get and _bulk_docs.
+func (w *window) lineTime() time.Duration {
+	return cmp.Or(w.line, 2*w.trips[peer.Target].time()+w.trips[peer.Source].time())
 }
 
 // size is the number of batches that the run may work on at once, from 1 to MaxWorkers.
 func (w *window) size() int {
-	n := w.part + w.part*int64(w.line/time.Microsecond)/int64(w.work/time.Microsecond)
+	n := w.part + w.part*int64(w.lineTime()/time.Microsecond)/int64(w.work/time.Microsecond)
 	return max(1, min(int((n+unit/2)/unit), w.plan.MaxWorkers))
 }
 
@@ -182,6 +197,7 @@ func (w *window) done(b *batch) {
 		line += time.Duration(n) * w.trips[side].time()
 	}
 	took := w.now.Sub(b.began)
+	w.line = max(w.lineTime(), 1)
 	if took > 2*(w.work+w.line) {
 		w.probe()
 	}

@@ -80,8 +80,9 @@ const (
 	breaks       // half of it takes effect
 )
 
+// newWorld has an empty source, and a target that was written to before.
 func newWorld(t *testing.T) *world {
-	return &world{
+	w := &world{
 		t: t, dbs: [2]*database{newDatabase(), newDatabase()}, now: instant.Seconds(1_700_000_000),
 		bodies:  bodies{docSize: 100, attachments: map[string]bool{}, inline: map[string]int{}},
 		listing: listing{refuses: map[string]bool{}, list: map[peerRev]*entry{}},
@@ -94,6 +95,8 @@ func newWorld(t *testing.T) *world {
 			},
 		},
 	}
+	w.dbs[peer.Target].write("another", "1-a")
+	return w
 }
 
 // begin starts a new run on the same databases, as after a crash of the process.

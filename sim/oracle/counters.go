@@ -45,7 +45,8 @@ type counts struct {
 }
 
 // A target that lacks nearly all it is asked about, as a new one does, is not asked any more. The run decides
-// that by an average, in which one answer that has most weighs as much as some of the others.
+// that by an average, in which one answer that has most weighs as much as some of the others. A target that was never
+// written to counts as one that has given all these answers.
 const (
 	unasked    = 6 // answers after which a run may go on without asking
 	absentMost = 5 // answers in a row that lack most after which it may, for all that the oracle knows
@@ -101,6 +102,10 @@ func (n *counts) note(op peer.Op, reply peer.Reply) {
 		}
 	}
 	switch op := op.(type) {
+	case peer.Open:
+		if got, is := reply.Result.(peer.Opened); is && op.Side == peer.Target && got.UpdateSeq.Ordinal() == "0" {
+			n.diffs, n.absent = unasked, absentMost
+		}
 	case peer.FetchDocs:
 		if reply.Failure != nil {
 			n.unheard += int64(len(op.Docs))

@@ -11,11 +11,14 @@ import (
 
 // side is what the run was told of one database.
 type side struct {
+	opening   bool // its description was asked for
 	opened    bool
-	start     string // instance_start_time when it was opened
-	clustered bool   // its sequences are texts, with a number in front
-	asked     []string
-	answered  int    // of those
+	start     string   // instance_start_time when it was opened
+	clustered bool     // its sequences are texts, with a number in front
+	asked     []string // ids under which a log was looked for
+	answered  map[string]bool
+	early     bool   // a log was asked for before the database was opened
+	failed    bool   // such a request failed, and need not be repeated
 	found     string // id under which the log was found; empty for none
 	log       log    // as it was found or written last
 	rev       string // of the log's document
@@ -112,6 +115,7 @@ func (r opener) opens(op peer.Open) error {
 	if op.Side == peer.Target && r.CreateTarget && !r.start.made {
 		return breach(Beginning, "it opens its target before that was made")
 	}
+	s.opening = true
 	r.took(opensSource + Transition(op.Side))
 	return nil
 }
@@ -139,6 +143,9 @@ func (r opener) opened(op peer.Open, reply peer.Reply) {
 	case r.phase == opening:
 		s.opened, s.start = true, got.InstanceStartTime
 		s.clustered = got.UpdateSeq.Ordinal() != "" && strings.Contains(string(got.UpdateSeq), "-")
+		if op.Side == peer.Target && got.UpdateSeq.Ordinal() == "0" {
+			r.skips = skips{ratio: 1, asked: r.now} // nothing was ever written to it, so it lacks all
+		}
 		if r.start.sides[0].opened && r.start.sides[1].opened {
 			r.phase = locating
 		}
@@ -147,39 +154,55 @@ func (r opener) opened(op peer.Open, reply peer.Reply) {
 	}
 }
 
-// locates judges a look for a log: first under the present id, then under those of older versions.
+// locates judges a look for a log: first under the present id, then under those of older versions; while the
+// database is being opened under all of them, if the run likes.
 func (r opener) locates(op peer.GetLocal) error {
 	s := &r.start.sides[op.Side]
-	first := len(s.asked) == 0
+	if op.ID == r.base && s.inDoubt() {
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered}
+	}
+	first, repeats := len(s.asked) == 0, slices.Contains(s.asked, op.ID)
 	switch {
-	case r.phase != locating:
-		return breach(Beginning, "it asks to %s before it has opened both databases", op)
-	case first != (op.ID == r.base) && !slices.Contains(s.asked, op.ID):
+	case !s.opening:
+		return breach(Beginning, "it asks to %s before it opens that database", op)
+	case first != (op.ID == r.base) && !repeats:
 		return breach(Beginning, "it looks for a log as %s, and its own id is %s", op.ID, r.base)
-	case r.another(op), s.found != "", s.older[op.ID].entries != nil:
+	case r.another(op), s.answered[op.ID], s.found != "" && !repeats:
 		return breach(Beginning, "it asks to %s again", op)
-	case !first && op.ID != r.base && s.answered == 0:
+	case !first && op.ID != r.base && s.opened && !s.early && !s.answered[r.base]:
 		return breach(Beginning, "it asks to %s before it knows whether there is a log under its own id", op)
 	}
-	if !slices.Contains(s.asked, op.ID) {
+	if !repeats {
 		s.asked = append(s.asked, op.ID)
 	}
+	s.early = s.early || !s.opened
 	r.took(looksForLog)
 	return nil
+}
+
+// inDoubt reports whether a log may be of another database that had the name of the one that was opened: it
+// was asked for before, and does not say that it was written for this one. Absence is not in doubt: the run
+// copies more than it must.
+func (s *side) inDoubt() bool {
+	return s.opened && s.early && s.found != "" && !(s.clustered && known(s.start) && s.log.made == s.start)
 }
 
 // gotLog takes a log, or its absence.
 func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 	got, is := reply.Result.(peer.Local)
-	if reply.Failure != nil || !is {
+	s := &r.start.sides[op.Side]
+	if f := reply.Failure; f != nil || !is {
+		s.failed = s.early && (s.failed || f == nil || final(f) || r.wait.exhausted(r.Run, op, f))
 		return
 	}
 	if r.phase == copying {
 		r.gotLogAgain(op, got)
 		return
 	}
-	s := &r.start.sides[op.Side]
-	s.answered++
+	if s.answered == nil {
+		s.answered = map[string]bool{}
+	}
+	s.answered[op.ID] = true
 	switch {
 	case !got.Found:
 	case op.ID == r.base:
@@ -191,7 +214,7 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 		}
 		s.older[op.ID] = readLog(got.Body)
 	}
-	if s.found == "" && s.answered == 1+olderVersions {
+	if s.found == "" && len(s.answered) == 1+olderVersions {
 		for _, id := range s.asked[1:] { // the newest version comes first
 			if l, is := s.older[id]; is {
 				r.took(findsOlder)
@@ -207,7 +230,7 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 func (r opener) prepareLog(op peer.PutLocal) error {
 	s, put := &r.start.sides[op.Side], readLog(op.Body)
 	switch {
-	case op.ID != r.base || op.Rev != s.rev || s.found == "":
+	case op.ID != r.base || op.Rev != s.rev || s.found == "" || !s.opened || s.inDoubt():
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)
 	case r.Reset && len(put.entries) > 0:
 		return breach(Logging, "it is to forget its checkpoints, and writes %v to the %s", put.entries, op.Side)
@@ -237,6 +260,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	f := reply.Failure
 	switch {
 	case f == nil:
+		s.early = false // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
 		if s.discarded = r.Reset; r.Reset {
 			s.log = log{}
@@ -246,7 +270,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	case op.Side == peer.Source && refuses(f):
 		r.start.alone = true
 	case r.Reset && f.Status == 409 && !s.again:
-		*s = side{opened: true, start: s.start, clustered: s.clustered, again: true}
+		*s = side{opening: true, opened: true, start: s.start, clustered: s.clustered, again: true}
 	}
 }
 
@@ -302,7 +326,10 @@ func (r opener) begins(op peer.ReadChanges) error {
 		s := &r.start.sides[on]
 		kept := peer.Side(on) == peer.Source && r.start.kept
 		switch {
-		case s.found == "" && s.answered < 1+olderVersions:
+		case s.inDoubt():
+			return breach(Beginning, "it reads changes, and the log of its %s may be of another database",
+				peer.Side(on))
+		case s.found == "" && len(s.answered) < 1+olderVersions:
 			return breach(Beginning, "it reads changes and has looked for the log of its %s as %v only",
 				peer.Side(on), s.asked)
 		case r.Reset && !kept && len(s.log.entries) > 0:

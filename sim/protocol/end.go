@@ -98,6 +98,8 @@ func (r *Run) unfinished() string {
 func (r *Run) crashes(t replication.Trouble) error {
 	op, f := r.last.op, r.last.reply.Failure
 	switch {
+	case r.start.sides[peer.Source].failed || r.start.sides[peer.Target].failed:
+		return nil // a log could not be read, which waits for the answer about its database
 	case t.Error == "stalled":
 		return nil // how long a run waits before it is stalled is no part of the protocol
 	case t.Error == "invariant_broken":

@@ -133,9 +133,12 @@ func logAt(session string, n int, start string) string {
 }
 
 func put(on peer.Side, n int) peer.PutLocal {
-	log := logAt("s1", n, "0")
-	made := fmt.Sprintf(`"instance_start_time":"%d"}`, on+1)
-	return peer.PutLocal{Side: on, ID: "base", Body: []byte(log[:len(log)-1] + "," + made)}
+	return peer.PutLocal{Side: on, ID: "base", Body: []byte(madeFor(fmt.Sprint(int(on)+1), logAt("s1", n, "0")))}
+}
+
+// madeFor is a log that was written for the database with an instance_start_time.
+func madeFor(start, log string) string {
+	return fmt.Sprintf(`%s,"instance_start_time":"%s"}`, log[:len(log)-1], start)
 }
 
 func (c *talk) durable() {

@@ -1,0 +1,178 @@
+package replication
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
+)
+
+// asksFor lets the run proceed, the newest answers first or the oldest, until it has asked for something.
+func (w *world) asksFor(prefix string, choose func(int) int) {
+	w.t.Helper()
+	for w.count(prefix) == 0 {
+		if w.end != nil {
+			w.t.Fatalf("ended %v before it asked to %s: %v", w.end, prefix, w.calls)
+		}
+		w.proceed(choose)
+	}
+}
+
+func newest(n int) int { return n - 1 }
+
+// remake replaces a database by an empty one of the same name, which tells its age as start.
+func (w *world) remake(side peer.Side, start string) {
+	w.dbs[side] = newDatabase()
+	w.dbs[side].start = start
+}
+
+// TestLogOfDatabaseThatIsGone: a target that is deleted and made again between the answers to the requests
+// for its log and for its description gets all documents, whether the server tells databases of one name
+// apart or not, and with and without checkpoints.
+func TestLogOfDatabaseThatIsGone(t *testing.T) {
+	for name, start := range map[string]string{"another start": "2", "unknown start": "0", "no start": ""} {
+		for _, use := range []bool{true, false} {
+			w := newWorld(t)
+			if name != "another start" {
+				w.dbs[peer.Target].start = start
+			}
+			w.fill(3)
+			w.begin()
+			w.plan.Resumed = w.wantEnd(Completed, "").Info.Counters
+
+			w.plan.UseCheckpoints, w.calls = use, nil
+			w.begin()
+			for w.run.opener.search[peer.Target].left > 0 {
+				w.proceed(newest)
+			}
+			w.remake(peer.Target, start)
+			if end := w.wantEnd(Completed, ""); len(w.dbs[peer.Target].leafs) != 3 {
+				t.Errorf("%s, checkpoints %v: %d documents arrive, %s, by %v", name, use, len(w.dbs[peer.Target].leafs),
+					end, w.calls)
+			}
+		}
+	}
+}
+
+// TestLogThatNamesItsDatabase: a log that was read beside the description of its database is read again
+// unless it says that it was written for that one.
+func TestLogThatNamesItsDatabase(t *testing.T) {
+	log := checkpoint.Log{SessionID: "s", SourceLastSeq: `"1-opaque"`}
+	for _, c := range []struct {
+		written, start string
+		numbers        bool // the server numbers its changes
+		reads          int
+	}{
+		{written: "1", start: "1", reads: 1},
+		{written: "", start: "1", reads: 2},
+		{written: "7", start: "1", reads: 2},
+		{written: "0", start: "0", reads: 2},
+		{written: "1", start: "1", numbers: true, reads: 2},
+	} {
+		w := newWorld(t)
+		w.plan.Resumed.DocsRead = 1
+		log.InstanceStart = c.written
+		w.dbs[peer.Source].local["four"] = localDoc{2, log.Encode(false)}
+		w.dbs[peer.Source].start = c.start
+		w.reply = func(call Call) *peer.Reply {
+			if op, is := call.Op.(peer.Open); is && op.Side == peer.Source && c.numbers {
+				return &peer.Reply{Result: peer.Opened{UpdateSeq: "1", InstanceStartTime: c.start}}
+			}
+			return nil
+		}
+		w.begin()
+		w.asksFor("read changes", newest)
+		if n := w.count("get source _local/four"); n != c.reads {
+			t.Errorf("%+v: the log is read %d times: %v", c, n, w.calls)
+		}
+	}
+}
+
+// TestTroubleOfDatabaseComesFirst: what is wrong with a database is told, and not that its log could not be
+// read either, in whichever order the answers come.
+func TestTroubleOfDatabaseComesFirst(t *testing.T) {
+	for _, choose := range []func(int) int{first, newest} {
+		w := newWorld(t)
+		w.answer = func(c Call) *peer.Failure {
+			f := status(404)
+			if strings.Contains(c.Op.String(), "target") {
+				return &f
+			}
+			return nil
+		}
+		w.begin()
+		if end := w.runToEnd(choose); end.Cause != Crashed || end.Trouble.Error != "db_not_found" ||
+			!strings.HasPrefix(end.Trouble.Reason, "could not open") {
+			t.Errorf("ended %s", end)
+		}
+	}
+}
+
+// TestLogTrouble: a log that cannot be read ends the run, also if that was known before the database was
+// open.
+func TestLogTrouble(t *testing.T) {
+	for _, choose := range []func(int) int{first, newest} {
+		for _, log := range []string{"_local/four", "_local/three"} {
+			w := newWorld(t)
+			w.failOn("get target "+log, 0, status(403))
+			w.begin()
+			if end := w.runToEnd(choose); end.Cause != Crashed || end.Trouble.Error != "forbidden" {
+				t.Errorf("%s: ended %s", log, end)
+			}
+		}
+	}
+}
+
+// TestOlderLogsAtOnce: a job that has copied something finds its log under the present id and asks for no
+// other; if there is none, it asks for those of older servers then.
+func TestOlderLogsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Resumed.MissingChecked = 1
+	w.fill(1)
+	w.begin()
+	w.asksFor("read changes", first)
+	w.wantCalls("open source", "get source _local/four", "open target", "get target _local/four",
+		"get source _local/three", "get target _local/three", "read changes since 0 limit 12 normal")
+}
+
+// TestEmptyTargetLacksAll: a target that was never written to is not asked what it lacks, until 37 seconds
+// are over.
+func TestEmptyTargetLacksAll(t *testing.T) {
+	w := newWorld(t)
+	w.remake(peer.Target, "1")
+	w.plan.Continuous, w.plan.CreateTarget = true, true
+	w.fill(30)
+	w.begin()
+	for w.run.Info().DocsWritten < 30 {
+		w.proceed(first)
+	}
+	if n := w.count("diff"); n != 0 {
+		t.Errorf("it is asked %d times: %v", n, w.calls)
+	}
+	w.now = w.now.Add(38 * time.Second)
+	w.dbs[peer.Source].write("late", "1-a")
+	w.asksFor("diff", first)
+}
+
+// TestFarDatabasesAreAskedOnceMore: the first requests of a run also wait for their connections, so a long
+// round trip time is measured once more as the copying starts.
+func TestFarDatabasesAreAskedOnceMore(t *testing.T) {
+	for trip, more := range map[time.Duration]int{9 * time.Millisecond: 0, 10 * time.Millisecond: 1} {
+		for adaptive := range 2 {
+			r := newRoad(t, 1, 100)
+			r.trip = [2]time.Duration{trip, trip}
+			w := r.runs[0]
+			if adaptive == 0 {
+				w.plan.MaxWorkers = w.plan.Workers
+			}
+			r.play(func() bool { return w.count("read changes") > 0 && w.run.Info().Written > 0 })
+			for _, side := range []string{"source", "target"} {
+				if n := w.count("open "+side) - 1; n != more*adaptive {
+					t.Errorf("%s: the %s is asked %d times more", trip, side, n)
+				}
+			}
+		}
+	}
+}
