@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -43,7 +42,7 @@ type window struct {
 
 	part  int64         // batches to have at the servers, in millionths: from unit to Workers*unit
 	work  time.Duration // average of what a batch takes at the servers, at least leastWork
-	line  time.Duration // average of what a batch takes on the line; 0 before the first batch is done
+	line  time.Duration // average of what a batch takes on the line
 	trips [2]trip       // by peer.Side
 	// slowed is when part was last halved. What was sent before that says nothing of how the server is since.
 	slowed instant.Time
@@ -82,7 +81,14 @@ func (t *trip) time() time.Duration {
 	return min(t.now, t.before)
 }
 
-func (w *window) begin() { w.part, w.work = int64(w.plan.Workers)*unit, firstWork }
+func (w *window) begin() {
+	w.part, w.work, w.line = int64(w.plan.Workers)*unit, firstWork, w.firstLine()
+}
+
+// firstLine is the guess of what a batch takes on the line, for _revs_diff, _bulk_get and _bulk_docs.
+func (w *window) firstLine() time.Duration {
+	return 2*w.trips[peer.Target].time() + w.trips[peer.Source].time()
+}
 
 // measureFar asks both sides for little as the run begins its first batch.
 func (w *window) measureFar() {
@@ -93,14 +99,9 @@ func (w *window) measureFar() {
 	}
 }
 
-// lineTime is what a batch takes on the line. Before one is done it is that of _revs_diff, _bulk_get and _bulk_docs.
-func (w *window) lineTime() time.Duration {
-	return cmp.Or(w.line, 2*w.trips[peer.Target].time()+w.trips[peer.Source].time())
-}
-
 // size is the number of batches that the run may work on at once, from 1 to MaxWorkers.
 func (w *window) size() int {
-	n := w.part + w.part*int64(w.lineTime()/time.Microsecond)/int64(w.work/time.Microsecond)
+	n := w.part + w.part*int64(w.line/time.Microsecond)/int64(w.work/time.Microsecond)
 	return max(1, min(int((n+unit/2)/unit), w.plan.MaxWorkers))
 }
 
@@ -146,6 +147,9 @@ func (w *window) measure(side peer.Side, times int, best time.Duration) {
 			return
 		}
 		w.trips[side] = trip{now: max(best, 1), since: w.now}
+		if w.Run.work.furthest == 0 { // no batch is done, so nothing better is known
+			w.line = w.firstLine()
+		}
 	})
 }
 
@@ -197,13 +201,26 @@ func (w *window) done(b *batch) {
 		line += time.Duration(n) * w.trips[side].time()
 	}
 	took := w.now.Sub(b.began)
-	w.line = max(w.lineTime(), 1)
 	if took > 2*(w.work+w.line) {
 		w.probe()
 	}
 	line = min(line, took)
 	// What the present size does shows in a batch that has not begun yet, so the averages are over two times as many.
 	n := time.Duration(2 * w.size())
-	w.work += (max(took-line, leastWork) - w.work) / n
+	w.work += (max(min(took-line, w.undisturbed(took)), leastWork) - w.work) / n
 	w.line += (line - w.line) / n
+}
+
+// undisturbed is what a batch that took so long would take at the servers if no more batches than part were
+// there, which then do as much in a second as now: part/busy of its time, by Little's law. When more are
+// there than should be, as after the first guess, they wait for each other. Taken for work, that wait would
+// make the window too small.
+func (w *window) undisturbed(took time.Duration) time.Duration {
+	busy := int64(1) // the one that is done
+	for _, b := range w.Run.work.batches {
+		if b.stage == diffing || b.stage == moving {
+			busy++
+		}
+	}
+	return time.Duration(int64(took/time.Microsecond)*w.part/unit/busy) * time.Microsecond
 }

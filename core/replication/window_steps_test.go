@@ -38,8 +38,8 @@ func (w *window) does(n int, took time.Duration) {
 	}
 }
 
-// TestHalvedOnce: however many requests fail of those that were under way at once, they halve the window once. It is
-// never below one batch.
+// TestHalvedOnce: however many requests fail of those that were under way at once, they halve the window
+// once. It is never below one batch.
 func TestHalvedOnce(t *testing.T) {
 	broken := peer.Failure{Kind: peer.Broken}
 	for _, f := range []peer.Failure{status(429), status(503), broken} {
@@ -77,8 +77,8 @@ func TestNotHalved(t *testing.T) {
 	}
 }
 
-// TestGivenBack: only batches that began after the server was slow give something back: about one when all of the
-// window are done, up to the number of workers.
+// TestGivenBack: only batches that began after the server was slow give something back: about one when all of
+// the window are done, up to the number of workers.
 func TestGivenBack(t *testing.T) {
 	w := newWindow()
 	old := batch{began: w.now, trips: [2]int{1, 2}}
@@ -102,8 +102,8 @@ func TestGivenBack(t *testing.T) {
 	}
 }
 
-// TestSizeFollows: each request of a batch that follows another is a time on the line. Where that is not known to the
-// batch, or the servers need no time at all, the window remains as it should be.
+// TestSizeFollows: each request of a batch that follows another is a time on the line. Where that is not
+// known to the batch, or the servers need no time at all, the window remains as it should be.
 func TestSizeFollows(t *testing.T) {
 	w := newWindow()
 	w.works(peer.DiffRevs{}, 100*time.Millisecond)
@@ -138,7 +138,42 @@ func TestSizeFollows(t *testing.T) {
 	}
 }
 
-// TestTrip: the shortest time counts for ten seconds at least, and for twenty at most once there is a newer one.
+// TestCrowdedServers: batches that wait at the servers for each other, since there are too many, are no
+// reason to have less on the line than the distance demands.
+func TestCrowdedServers(t *testing.T) {
+	for busy, took := range map[int]time.Duration{40: 2000, 25: 1250, 19: 950} { // the servers do one in 50 ms
+		w := newWindow()
+		w.works(peer.DiffRevs{}, 250*time.Millisecond)
+		w.works(peer.GetLocal{Side: peer.Source}, 250*time.Millisecond)
+		for range busy - 1 {
+			w.Run.work.batches = append(w.Run.work.batches, &batch{stage: moving})
+		}
+		w.Run.work.batches = append(w.Run.work.batches, &batch{stage: queued}, &batch{stage: done})
+		if w.does(1000, took*time.Millisecond); w.size() != 19 { // 4 + 750/50
+			t.Errorf("%d batches that take %d ms: a window of %d", busy, took, w.size())
+		}
+	}
+}
+
+// TestSizeWaitsForBatches: what small requests tell of the line has an effect when a batch is done, and not
+// in the middle of whatever they were sent for, such as a checkpoint.
+func TestSizeWaitsForBatches(t *testing.T) {
+	w := newWindow()
+	for _, op := range []peer.Op{
+		peer.Commit{Side: peer.Source}, peer.Commit{Side: peer.Target},
+		peer.GetLocal{}, peer.PutLocal{Side: peer.Target},
+	} {
+		if w.works(op, time.Second); w.size() != 4 {
+			t.Errorf("%v: %d batches", op, w.size())
+		}
+	}
+	if w.does(10, 3*time.Second); w.size() < 10 {
+		t.Errorf("%d batches later", w.size())
+	}
+}
+
+// TestTrip: the shortest time counts for ten seconds at least, and for twenty at most once there is a newer
+// one.
 func TestTrip(t *testing.T) {
 	var r trip
 	begin := instant.Seconds(1000)
@@ -156,8 +191,8 @@ func TestTrip(t *testing.T) {
 	}
 }
 
-// TestSmallRequests: the time until the answer to a request is that of the line if there is hardly any work to do for
-// it, at the side that has been asked.
+// TestSmallRequests: the time until the answer to a request is that of the line if there is hardly any work
+// to do for it, at the side that has been asked.
 func TestSmallRequests(t *testing.T) {
 	for _, side := range []peer.Side{peer.Source, peer.Target} {
 		small := []peer.Op{
