@@ -108,6 +108,20 @@ func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
 	}
 }
 
+// MoveLog has a _local document, if it is there, stand under another id.
+func (db *DB) MoveLog(from, to string) {
+	log := db.getLocal(from)
+	if !log.Found {
+		return
+	}
+	rev, _ := docs.ParseRev(log.Rev) // it wrote that itself
+	db.Write([]docs.Edit{
+		{Document: docs.Document{ID: "_local/" + from, Rev: rev, Deleted: true}},
+		{Document: docs.Document{ID: "_local/" + to, Body: log.Body}},
+	})
+	db.locals[from], db.locals[to] = localDoc{}, localDoc{}
+}
+
 // diff tells which revisions the database lacks.
 func (db *DB) diff(op peer.DiffRevs) peer.Result {
 	var wanted []docs.Wanted

@@ -17,11 +17,11 @@ type side struct {
 	clustered bool     // its sequences are texts, with a number in front
 	asked     []string // ids under which a log was looked for
 	answered  map[string]bool
-	early     bool   // a log was asked for before the database was opened
-	failed    bool   // such a request failed, and need not be repeated
-	found     string // id under which the log was found; empty for none
-	log       log    // as it was found or written last
-	rev       string // of the log's document
+	early     []string // those that were asked for before the database was opened
+	failed    bool     // such a request failed, and need not be repeated
+	found     string   // id under which the log was found; empty for none
+	log       log      // as it was found or written last
+	rev       string   // of the log's document
 	older     map[string]log
 	discarded bool
 	// the log was changed by another writer while the run discarded it, and is looked for once more
@@ -169,13 +169,15 @@ func (r opener) locates(op peer.GetLocal) error {
 		return breach(Beginning, "it looks for a log as %s, and its own id is %s", op.ID, r.base)
 	case r.another(op), s.answered[op.ID], s.found != "" && !repeats:
 		return breach(Beginning, "it asks to %s again", op)
-	case !first && op.ID != r.base && s.opened && !s.early && !s.answered[r.base]:
+	case !first && op.ID != r.base && s.opened && !s.answered[r.base] && !slices.Contains(s.early, op.ID):
 		return breach(Beginning, "it asks to %s before it knows whether there is a log under its own id", op)
 	}
 	if !repeats {
 		s.asked = append(s.asked, op.ID)
 	}
-	s.early = s.early || !s.opened
+	if !s.opened {
+		s.early = append(s.early, op.ID)
+	}
 	r.took(looksForLog)
 	return nil
 }
@@ -184,7 +186,7 @@ func (r opener) locates(op peer.GetLocal) error {
 // was asked for before, and does not say that it was written for this one. Absence is not in doubt: the run
 // copies more than it must.
 func (s *side) inDoubt() bool {
-	return s.opened && s.early && s.found != "" && !(s.clustered && known(s.start) && s.log.made == s.start)
+	return s.opened && slices.Contains(s.early, s.found) && !(s.clustered && known(s.start) && s.log.made == s.start)
 }
 
 // gotLog takes a log, or its absence.
@@ -192,7 +194,8 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 	got, is := reply.Result.(peer.Local)
 	s := &r.start.sides[op.Side]
 	if f := reply.Failure; f != nil || !is {
-		s.failed = s.early && (s.failed || f == nil || final(f) || r.wait.exhausted(r.Run, op, f))
+		givenUp := f == nil || final(f) || r.wait.exhausted(r.Run, op, f)
+		s.failed = s.failed || givenUp && slices.Contains(s.early, op.ID)
 		return
 	}
 	if r.phase == copying {
@@ -260,7 +263,7 @@ func (r opener) preparedLog(op peer.PutLocal, reply peer.Reply) {
 	f := reply.Failure
 	switch {
 	case f == nil:
-		s.early = false // whatever it was, it is what the run says now
+		s.early = nil // whatever it was, it is what the run says now
 		s.rev = reply.Result.(peer.LocalWritten).Rev
 		if s.discarded = r.Reset; r.Reset {
 			s.log = log{}

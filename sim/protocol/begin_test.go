@@ -49,6 +49,19 @@ func TestLogsBeside(t *testing.T) {
 			beside(c, "1", "1")
 			c.asks(peer.GetLocal{Side: peer.Source, ID: "base"})
 		}, Beginning},
+		{"an older log that was asked for once the database was open", spec.Replication{UseCheckpoints: true},
+			func(c *talk) {
+				c.named()
+				open := c.asks(peer.Open{Side: peer.Source})
+				c.does(peer.GetLocal{Side: peer.Source, ID: "base"}, peer.Local{})
+				c.gets(open, peer.Opened{UpdateSeq: `"9-x"`, InstanceStartTime: "1"})
+				for _, id := range []string{"v3", "v2"} {
+					c.does(peer.GetLocal{Side: peer.Source, ID: id}, peer.Local{})
+				}
+				log := []byte(logAt("a", 5, "0"))
+				c.does(peer.GetLocal{Side: peer.Source, ID: "v1"}, peer.Local{Found: true, Rev: "0-1", Body: log})
+				c.asks(peer.PutLocal{Side: peer.Source, ID: "base", Body: log})
+			}, legal},
 		{"a log beside a target before it is made", makes, func(c *talk) {
 			c.named()
 			c.asks(peer.Open{Side: peer.Source})

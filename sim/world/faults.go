@@ -2,11 +2,14 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/core/repid"
+	"couchrelay/core/spec"
 )
 
 // fault is a row of the table of all that the nemesis does. The targets and times that events may name, the
@@ -101,6 +104,8 @@ var faults = []fault{
 		"deleted and made again in the moment at which the next checkpoint arrives"},
 	{"db-late-logs", "databases", aDatabase, nil, seldom, (*deed).recreateWithLogs,
 		"deleted and made again, and takes checkpoints of runs that are over, sent to the one before"},
+	{"db-older-logs", "databases", aDatabase, between(time.Second, 5*time.Minute), seldom, (*deed).ageLogs,
+		"has the checkpoints of runs that are over at the end of a while under ids of an older server"},
 	{"db-deleted", "databases", aDatabase, between(time.Second, 3*time.Minute), seldom, (*deed).deleteDB,
 		"deleted, and made again after a while"},
 	{"db-restored", "databases", aDatabase, between(5*time.Second, 2*time.Minute), seldom, (*deed).restore,
@@ -354,6 +359,28 @@ func (d *deed) recreateWithLogs() {
 	d.tell(d.db.String(), "", 0)
 	d.w.remake(d.db).TakeLogs(d.db, func(id string) bool { // a run that goes on waits for its answer, and looks
 		return !d.w.replicates(id)
+	})
+}
+
+// ageLogs moves checkpoints, as if an older server had written them. The text of a filter function is a part of the
+// ids, and may be another one by then; such logs are left alone.
+func (d *deed) ageLogs() {
+	older, version := map[string]string{}, 1+d.site.Int(3)
+	for _, p := range d.w.nodes {
+		for _, r := range p.runs {
+			if rep := r.Replication(); rep.Filter.Kind != spec.FunctionFilter && d.db.LogRev(r.Base()) != "" {
+				older[r.Base()] = repid.Base(version, d.w.store.Config.Server, rep, "")
+			}
+		}
+	}
+	db, lasts := d.db, d.lasts()
+	d.tell(db.String(), "", lasts)
+	d.w.Engine.After(lasts, nil, "logs aged", func() {
+		for _, id := range slices.Sorted(maps.Keys(older)) {
+			if db.Server.DB(db.Name) == db && !d.w.replicates(id) && !d.w.healed {
+				db.MoveLog(id, older[id])
+			}
+		}
 	})
 }
 
