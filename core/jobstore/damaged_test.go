@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -54,9 +55,9 @@ func (n noting) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
 	return pairs, err
 }
 
-// TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, the
-// operation fails. It does not go on without the row, nor as if it were not there. Rows that mean something whatever
-// bytes they have are left out: counters, ids, and what documents say.
+// TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, or stands
+// behind one whose key cannot be read, the operation fails. It does not go on without the row, nor as if it were not
+// there. Rows that mean something whatever bytes they have are left out: counters, ids, and what documents say.
 func TestDamagedRowsAreTold(t *testing.T) {
 	b := newFullBench(t)
 	free := map[string][]string{ // by operation
@@ -66,6 +67,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		"refused": {"jobs/replication/job/"}, // whose lock is all that counts
 		"dropped": {"jobs/replication/ready/"},
 	}
+	unread := []string{"hold/"} // whose keys say nothing that is not in the value
 	for name, op := range b.operations() {
 		rows := map[string]bool{}
 		try := func() error {
@@ -78,16 +80,25 @@ func TestDamagedRowsAreTold(t *testing.T) {
 		}
 		for _, row := range b.db.Pairs() {
 			key := check.Readable(testRoot, row.Key)
-			mayBe := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
-			if !rows[string(row.Key)] || len(row.Value) == 0 || slices.ContainsFunc(free[""], mayBe) ||
-				slices.ContainsFunc(free[name], mayBe) {
+			is := func(list []string) bool {
+				return slices.ContainsFunc(list, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+			}
+			if !rows[string(row.Key)] || is(free[name]) {
 				continue
 			}
-			b.do1(func(tx kv.Tx) error { tx.Set(row.Key, []byte{0xff}); return nil })
-			if try() == nil {
-				t.Errorf("%s goes on past a damaged %s", name, key)
+			if len(row.Value) > 0 && !is(free[""]) {
+				b.do1(func(tx kv.Tx) error { tx.Set(row.Key, []byte{0xff}); return nil })
+				if try() == nil {
+					t.Errorf("%s goes on past a damaged %s", name, key)
+				}
+				b.do1(func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
 			}
-			b.do1(func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
+			behind := append(bytes.Clone(row.Key), 0xfd) // begins no element
+			b.do1(func(tx kv.Tx) error { tx.Set(behind, row.Value); return nil })
+			if try() == nil && rows[string(behind)] && !is(unread) {
+				t.Errorf("%s goes on past a row behind %s", name, key)
+			}
+			b.do1(func(tx kv.Tx) error { tx.Clear(behind); return nil })
 		}
 	}
 }
