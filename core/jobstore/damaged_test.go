@@ -1,7 +1,6 @@
 package jobstore
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -14,91 +13,34 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
+	"couchrelay/sim/damaged"
 )
 
-// reading is a transaction that notes the keys of the rows that it reads.
-type reading struct {
-	kv.Tx
-	noting
-}
-
-func (r reading) Get(key []byte) ([]byte, error)            { return r.noting.Get(key) }
-func (r reading) GetAll(keys [][]byte) ([][]byte, error)    { return r.noting.GetAll(keys) }
-func (r reading) Snapshot() kv.Reader                       { return noting{r.Tx.Snapshot(), r.rows} }
-func (r reading) Prefetch(keys [][]byte, ranges []kv.Range) { r.Tx.Prefetch(keys, ranges) }
-func (r reading) GetRange(of kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
-	return r.noting.GetRange(of, o)
-}
-
-type noting struct {
-	kv.Reader
-	rows map[string]bool
-}
-
-func (n noting) Get(key []byte) ([]byte, error) {
-	n.rows[string(key)] = true
-	return n.Reader.Get(key)
-}
-
-func (n noting) GetAll(keys [][]byte) ([][]byte, error) {
-	for _, key := range keys {
-		n.rows[string(key)] = true
-	}
-	return n.Reader.GetAll(keys)
-}
-
-func (n noting) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
-	pairs, err := n.Reader.GetRange(r, o)
-	for _, p := range pairs {
-		n.rows[string(p.Key)] = true
-	}
-	return pairs, err
-}
-
 // TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, or stands
-// behind one whose key cannot be read, the operation fails. It does not go on without the row, nor as if it were not
+// before one whose key cannot be read, the operation fails. It does not go on without the row, nor as if it were not
 // there. Rows that mean something whatever bytes they have are left out: counters, ids, and what documents say.
 func TestDamagedRowsAreTold(t *testing.T) {
 	b := newFullBench(t)
 	free := map[string][]string{ // by operation
-		"":        {"claim/", "count/", "weights/", "tally/", "jobs/replication/count/"},
 		"cancel":  {"docs/1/"},
 		"edit":    {"docs/1/"},
 		"refused": {"jobs/replication/job/"}, // whose lock is all that counts
 		"dropped": {"jobs/replication/ready/"},
 	}
-	unread := []string{"hold/"} // whose keys say nothing that is not in the value
+	values := []string{"claim/", "count/", "weights/", "tally/", "jobs/replication/count/"}
+	keys := []string{"hold/"} // which say nothing that is not in the value
 	for name, op := range b.operations() {
-		rows := map[string]bool{}
-		try := func() error {
-			tx := b.db.Begin(t.Context(), kv.Options{})
-			defer tx.Cancel()
-			return op(reading{tx, noting{tx, rows}})
-		}
-		if err := try(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, row := range b.db.Pairs() {
-			key := check.Readable(testRoot, row.Key)
+		err := damaged.Each(t.Context(), b.db, op, func(d damaged.Row, err error) {
+			key := check.Readable(testRoot, d.Key)
 			is := func(list []string) bool {
 				return slices.ContainsFunc(list, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 			}
-			if !rows[string(row.Key)] || is(free[name]) {
-				continue
+			if err == nil && !is(free[name]) && (d.Behind && !is(keys) || !d.Behind && !is(values)) {
+				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, d.Behind)
 			}
-			if len(row.Value) > 0 && !is(free[""]) {
-				b.do1(func(tx kv.Tx) error { tx.Set(row.Key, []byte{0xff}); return nil })
-				if try() == nil {
-					t.Errorf("%s goes on past a damaged %s", name, key)
-				}
-				b.do1(func(tx kv.Tx) error { tx.Set(row.Key, row.Value); return nil })
-			}
-			behind := append(bytes.Clone(row.Key), 0xfd) // begins no element
-			b.do1(func(tx kv.Tx) error { tx.Set(behind, row.Value); return nil })
-			if try() == nil && rows[string(behind)] && !is(unread) {
-				t.Errorf("%s goes on past a row behind %s", name, key)
-			}
-			b.do1(func(tx kv.Tx) error { tx.Clear(behind); return nil })
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
