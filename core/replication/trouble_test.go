@@ -209,6 +209,9 @@ func TestStopWhileAnEndpointIsDown(t *testing.T) {
 	w.failOn("", 0, status(503))
 	w.step(Stop{})
 	w.wantEnd(Stopped, "")
+	if got := w.run.Tally(); got.Checkpoints != 0 || got.CheckpointFailures != 1 {
+		t.Errorf("counted %+v", got)
+	}
 }
 
 func TestRecreatedDatabase(t *testing.T) {
