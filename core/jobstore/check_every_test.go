@@ -18,19 +18,26 @@ import (
 var testRoot = tuple.Subspace(tuple.Pack("test"))
 
 // TestEveryRowIsLookedAt: the check reports any row of the store whose value is not valid, by its key or by that of what
-// it is a part of, and after one repair it has nothing more to repair. The test leaves out rows for which every value is valid, or which are never read.
+// it is a part of, and after one repair it has nothing more to repair. The test leaves out rows for which every such
+// value is valid, or which are never read.
 func TestEveryRowIsLookedAt(t *testing.T) {
 	b := newFullBench(t)
+	parts := []string{"docs/1/", "spec/", "uuid", "jobs/replication/job/"} // of texts, and of what has grown
 	free := map[string][]string{
-		"empty":    {"jobs/replication/call/"},
-		"nonsense": {"jobs/replication/call/", "jobs/replication/signal/", "retry/", "index/", "uuid"},
+		"nonsense": {"jobs/replication/signal/", "retry/", "index/", "uuid"}, "cut": parts, "half": parts,
 	}
 	pairs := b.db.Pairs()
-	for name, value := range map[string][]byte{"empty": {}, "nonsense": []byte("nonsense")} {
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":    func([]byte) []byte { return []byte{} },
+		"nonsense": func([]byte) []byte { return []byte("nonsense") },
+		"cut":      func(value []byte) []byte { return value[:max(0, len(value)-1)] },
+		"half":     func(value []byte) []byte { return value[:len(value)/2] },
+	} {
 		for _, row := range pairs {
+			value := damage(row.Value)
 			key := check.Readable(testRoot, row.Key)
 			mayBe := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
-			if bytes.Equal(row.Value, value) || slices.ContainsFunc(free[name], mayBe) {
+			if bytes.Equal(row.Value, value) || mayBe("jobs/replication/call/") {
 				continue
 			}
 			b.do1(func(tx kv.Tx) error { tx.Set(row.Key, value); return nil })
@@ -39,7 +46,7 @@ func TestEveryRowIsLookedAt(t *testing.T) {
 			worker := strings.Replace(key, "/beat/", "/worker/", 1) // whose heartbeat it is
 			if !slices.ContainsFunc(found, func(f check.Finding) bool {
 				return f.Key == key || strings.HasPrefix(f.Key, first) && first != key || f.Key == worker
-			}) {
+			}) && !slices.ContainsFunc(free[name], mayBe) {
 				t.Errorf("%s is %s, and was not found: %v", key, name, found)
 			}
 			repaired := false

@@ -220,6 +220,7 @@ func damages(b *bench) []damage {
 		added("content", true, in.Pack(8, "crash", 9, strings.Repeat("a", 32)), "\x01{}"),
 		lost("part of content", false, in.Sub(8), "ready", 4),
 		changed("local document", false, in.Sub(9), "_local/l", 1, ""),
+		changed("content of a local document", false, in.Sub(9), "_local/l", 1, "\x01\x0101234567"),
 		named(lost("bytes of an attachment", false, in.Sub(10), "", 2)),
 		changed("security", false, in.Sub(3), "", 0, "\x01["),
 		added("attachment", false, in.Pack(10, tuple.UUID{9}, 0), "x"),
