@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/follow"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
 	"couchrelay/sim/damaged"
 	"couchrelay/sim/fakefdb"
 )
@@ -28,7 +29,7 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	tried := map[string]int{}
 	w.asked = func(q follow.Request) {
 		name := fmt.Sprintf("%T", q)
-		if tried[name]++; tried[name] > 4 {
+		if tried[name]++; tried[name] > 9 {
 			return
 		}
 		op := func(tx kv.Tx) error { _, err := follow.Perform(tx, w.store, q, w.now); return err }
@@ -53,7 +54,11 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	w.write("d", one)
 	w.write("e", "")
 	w.settle(10 * time.Second)
+	w.complete("d")
+	w.fault = func(peer.Op) fault { return refused } // so the state is still due when another worker begins
+	w.settle(10 * time.Second)
 	w.kill(a)
+	w.fault = nil
 	b := w.start()
 	w.settle(2 * time.Minute)
 	b.tell(follow.Drain{})
