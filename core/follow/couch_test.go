@@ -72,6 +72,7 @@ const (
 	failsSome fault = "fails some"
 	leavesOut fault = "leaves out"
 	missing   fault = "missing"
+	lags      fault = "lags" // the last of several documents is missing
 )
 
 // answer carries out an operation.
@@ -122,7 +123,7 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 			break
 		}
 		d := peer.DocRead{ID: id}
-		if is := c.docs[id]; is != nil && !(f == missing && i == 0) {
+		if is := c.docs[id]; is != nil && !(f == missing && i == 0 || f == lags && i == len(op.IDs)-1) {
 			if d.Rev, d.Deleted = is.rev(), is.deleted; !d.Deleted {
 				d.Body = fmt.Appendf(nil, `{"_id":"%s","_rev":"%s",%s`, id, d.Rev, is.body[1:])
 			}
