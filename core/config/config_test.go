@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,6 +119,53 @@ func TestEachKeySetsItsOwn(t *testing.T) {
 		if d, err := time.ParseDuration(k.Get(&s)); err == nil && d > 0 && d != 150*unit {
 			t.Errorf("%s = %s is %s", k.Name, value, k.Get(&s))
 		}
+	}
+}
+
+// TestTwoNames: a setting that has two names takes the same values under both, unless these have other units.
+func TestTwoNames(t *testing.T) {
+	takes := map[string]string{}
+	for _, k := range Replicator {
+		if strings.HasSuffix(k.Name, "_sec") {
+			takes[strings.TrimSuffix(k.Name, "_sec")] = k.Takes
+		}
+	}
+	found := 0
+	for _, k := range Replicator {
+		if other, has := takes[k.Name]; has && !strings.Contains(k.Takes, "millisecond") {
+			if found++; other != k.Takes {
+				t.Errorf("%s takes %s, and with _sec %s", k.Name, k.Takes, other)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("there are %d such settings", found)
+	}
+}
+
+// TestStatedBounds: a number is taken from the least to the most that the manual says, and none beyond.
+func TestStatedBounds(t *testing.T) {
+	tried := 0
+	for _, k := range Replicator {
+		var least, most int64
+		if _, err := fmt.Sscanf(k.Takes, "a whole number from %d to %d", &least, &most); err != nil {
+			most = math.MinInt64
+			if at := strings.Index(k.Takes, "at least "); at < 0 {
+				continue
+			} else if _, err := fmt.Sscanf(k.Takes[at:], "at least %d", &least); err != nil {
+				continue
+			}
+		}
+		tried++
+		for n, taken := range map[int64]bool{least - 1: false, least: true, most: true, most + 1: false} {
+			s := Default()
+			if err := s.Set(k.Name, fmt.Sprint(n)); n > math.MinInt64+1 && (err == nil) != taken {
+				t.Errorf("%s = %d: %v, and it takes %s", k.Name, n, err, k.Takes)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d settings have bounds", tried)
 	}
 }
 

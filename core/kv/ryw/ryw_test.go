@@ -465,6 +465,17 @@ func TestSlicesAreOwned(t *testing.T) {
 	if err != nil || string(c.Mutations[0].Value) != "key" || string(c.Reads[0].Begin) != "" {
 		t.Error(c, err)
 	}
+	for _, size := range []int{0, 1, maxPaired - 1, maxPaired, maxPaired + 1, 10 * maxPaired} {
+		b := New(store{})
+		key, value := []byte("key"), bytes.Repeat([]byte("v"), size)
+		b.Set(key, value)
+		copy(key, "yek")
+		clear(value)
+		got, err := b.Get([]byte("key"))
+		if err != nil || string(got) != strings.Repeat("v", size) {
+			t.Errorf("%d bytes were changed with the caller's: %.9q, %v", size, got, err)
+		}
+	}
 }
 
 func BenchmarkTransaction(b *testing.B) {
