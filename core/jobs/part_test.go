@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,15 +47,21 @@ func TestBucketsStay(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDemands: where one accept looks is not moved by another.
+// TestPlacesOfDemands: where one accept looks is not moved by another, also if both are at it in the same moment: none
+// writes into the memory of the keys that they share.
 func TestPlacesOfDemands(t *testing.T) {
 	_, q := newQueue(t)
 	demands := []Demand{
 		{}, {MaxPriority: "a"}, {MaxPriority: "b"}, {Behind: "a"}, {Behind: "b"}, {MaxPriority: "c", Behind: "c"},
 	}
 	var places []kv.Range
+	shared := q.Keys.Ready[:cap(q.Keys.Ready)]
+	before := bytes.Clone(shared)
 	for _, d := range demands {
 		places = append(places, d.within(q.Keys.Ready))
+	}
+	if !bytes.Equal(shared, before) {
+		t.Error("the key was written to")
 	}
 	in := func(at kv.Range, priority string) bool { return at.Contains([]byte(string(q.Keys.Ready) + priority)) }
 	for i, want := range []string{"\x01abcd", "\x01a", "\x01ab", "bcd", "cd", ""} {
