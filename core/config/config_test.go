@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -58,6 +59,22 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	}
 	if len(rows) != len(Replicator)+1 {
 		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// TestManual: users read in docs/configuration.md what each key takes, and its default. What keys are by default, and
+// their bounds, changes with the manual alone.
+func TestManual(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := strings.NewReplacer("`", "", `\*`, "*", `\|`, "|").Replace(string(text))
+	byDefault := Default()
+	for _, r := range Replicator.Rows("replicator", &byDefault, &byDefault) {
+		if row := fmt.Sprintf("\n| %s | %s | %s | %s |", r.Key, r.Says, r.Takes, r.Default); !strings.Contains(manual, row) {
+			t.Errorf("the manual lacks %s", row)
+		}
 	}
 }
 
