@@ -8,6 +8,7 @@ import (
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/sim/damaged"
 	"couchrelay/sim/fakefdb"
 )
 
@@ -85,6 +86,52 @@ func TestDamagedRowsAreTold(t *testing.T) {
 				t.Errorf("%s with a row behind %q: %v, want %v", name, row.Key, got, want)
 			}
 			damage(func(tx kv.Tx) { tx.Clear(behind) })
+		}
+	}
+}
+
+// TestDamagedRowsStopWrites: whichever row that a write reads has a value that nothing can be made of, or stands before
+// one whose key cannot be read, the write fails. It writes nothing over what it has not understood.
+func TestDamagedRowsStopWrites(t *testing.T) {
+	store := fakefdb.New()
+	w := fullWorld(t, store)
+	update := func(change func(rev string) Edit) func(db *Database) error {
+		return func(db *Database) error {
+			d, err := db.Read("c", Want{})
+			if err != nil {
+				return err
+			}
+			_, err = db.Update([]Edit{change(d.Rev.String())})
+			return err
+		}
+	}
+	for name, write := range map[string]func(db *Database) error{
+		"edit": update(func(rev string) Edit { return w.edit(t, `{"_id":"c","_rev":"`+rev+`","x":1}`) }),
+		"deletion": update(func(rev string) Edit {
+			return w.edit(t, `{"_id":"c","_rev":"`+rev+`","_deleted":true}`)
+		}),
+		"merge": update(func(rev string) Edit {
+			return replicated(t, `{"_id":"c","_revisions":{"start":2,"ids":["z","`+rev[2:]+`"]},"x":3}`)
+		}),
+		"local":    update(func(string) Edit { return w.edit(t, `{"_id":"_local/l","_rev":"0-1","x":1}`) }),
+		"security": func(db *Database) error { return db.SetSecurity([]byte(`{"a":1}`)) },
+		"limit":    func(db *Database) error { return db.SetRevsLimit(5) },
+		"delete":   func(db *Database) error { return db.store.Delete(db.tx, db.Name, db.Instance) },
+	} {
+		op := func(tx kv.Tx) error {
+			db, err := w.Open(tx, w.name)
+			if err != nil {
+				return err
+			}
+			return write(db)
+		}
+		err := damaged.Each(t.Context(), store, op, func(row damaged.Row, err error) {
+			if err == nil {
+				t.Errorf("%s goes on past a damaged %q (behind: %v)", name, row.Key, row.Behind)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -418,6 +418,19 @@ func TestLags(t *testing.T) {
 	}
 }
 
+// TestEmptyFeed: a feed that has nothing, not even a place, is taken for one without changes.
+func TestEmptyFeed(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.fault = func(peer.Op) fault { return empty }
+	w.start()
+	w.settle(time.Minute)
+	w.expect("d", "", "")
+	w.fault = nil
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+}
+
 // TestTwoSilent: the databases of all workers that fell silent at the same time are given to others at the same time.
 func TestTwoSilent(t *testing.T) {
 	w := newWorld(t)
