@@ -148,6 +148,7 @@ func fullWorld(t *testing.T, store kv.Database) *world {
 	first := w.put(t, `{"_id":"a","x":1}`)
 	w.put(t, `{"_id":"a","_rev":"`+first+`","x":2}`)
 	w.put(t, `{"_id":"c","_attachments":{"f":{"data":"b25l"}}}`)
+	w.replicate(t, `{"_id":"c","_revisions":{"start":1,"ids":["z"]},"_attachments":{"g":{"data":"dHdv"}}}`)
 	w.replicate(t, `{"_id":"a","_revisions":{"start":3,"ids":["z","y","`+first[2:]+`"]},"x":3}`)
 	w.put(t, fmt.Sprintf(`{"_id":"b","x":"%0*d"}`, 2*chunkSize, 0))
 	w.put(t, `{"_id":"_design/d"}`)
