@@ -1,6 +1,7 @@
 package jobstore
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
+	"couchrelay/core/spec"
 	"couchrelay/sim/damaged"
 )
 
@@ -63,7 +65,14 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 			_, err := b.s.SweepDropped(tx, 9)
 			return err
 		},
-		"share":   func(tx kv.Tx) error { return b.s.Share(tx, Sharing{Policy: schedule.FIFO}, b.now) },
+		"share": func(tx kv.Tx) error { return b.s.Share(tx, Sharing{Policy: schedule.FIFO}, b.now) },
+		"replicate": func(tx kv.Tx) error {
+			rep, err := spec.ParseRequest([]byte(strings.Replace(simple, "/b", "/ann", 1)), b.s.Config.Parse)
+			if err == nil {
+				_, err = b.s.Replicate(tx, rep, "ann", b.now)
+			}
+			return err
+		},
 		"find":    func(tx kv.Tx) error { _, _, err := b.s.Find(tx, jobID("run")); return err },
 		"holds":   func(tx kv.Tx) error { _, err := b.s.Keys.Holds(tx); return err },
 		"demands": func(tx kv.Tx) error { _, _, err := Demands(tx, b.s, 9); return err },
@@ -96,6 +105,24 @@ func (b *bench) operations() map[string]func(kv.Tx) error {
 		return err
 	}
 	return all
+}
+
+// TestFence: a worker that does not hold a job is told so, whatever it wants to do with it, and changes nothing.
+func TestFence(t *testing.T) {
+	b := newFullBench(t)
+	run := get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, jobID("run")) })
+	before := b.db.Hash()
+	for name, do := range ofRun {
+		for id, lock := range map[string]jobs.Lock{
+			run.ID: {Worker: run.Lock.Worker, Batch: run.Lock.Batch + 1}, jobID("ready"): run.Lock,
+			jobID("done"): run.Lock, jobID("none"): run.Lock,
+		} {
+			err := kv.Do(t.Context(), b.db, func(tx kv.Tx) error { return do(b.s.Owned(tx, id, lock, b.now)) })
+			if !errors.Is(err, jobs.ErrHalt) || b.db.Hash() != before {
+				t.Errorf("%s of %s: %v", name, id, err)
+			}
+		}
+	}
 }
 
 // ofRun is what the worker of a job does with it.
