@@ -26,7 +26,9 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	b.accept(4)
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
 	b.crash("boom", false)
-	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Fail(replication.Trouble{Error: "no"}, turn) })
+	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
+		return h.Fail(replication.Trouble{Error: "no"}, turn)
+	})
 	ids = append(ids, b.put("paused", "f", `,"paused":true`), b.put("ready", "g", ""), b.put("waits", "e", `,"continuous":true`))
 	b.hold(jobstore.Hold{Server: "h:81"})
 	values := []string{"claim/", "count/", "jobs/replication/beat/", "jobs/replication/worker/"}
