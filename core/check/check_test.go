@@ -136,13 +136,16 @@ func TestFindings(t *testing.T) {
 		var texts []string
 		for _, f := range found {
 			texts = append(texts, f.Key+": "+f.What)
-			if f.Mends() != (f.Repair != "") || f.Doubtful != (f.Key == "sum" && !atOnce) || f.Once() != (f.Key == "sum") {
+			summed := f.Key == "sum"
+			if f.Mends() != (f.Repair != "") || f.Doubtful != (summed && !atOnce) || f.Once() != summed {
 				t.Errorf("%+v", f)
 			}
 		}
 		slices.Sort(texts)
-		want := []string{"alien: no row of the service has such a key", `pair/"x y": is no pair`, "pair/256: twin 1 differs",
-			"pair/3: twin 0 differs", "pair/599: has two colors", "sum: is not the number of pairs"}
+		want := []string{
+			"alien: no row of the service has such a key", `pair/"x y": is no pair`, "pair/256: twin 1 differs",
+			"pair/3: twin 0 differs", "pair/599: has two colors", "sum: is not the number of pairs",
+		}
 		if !slices.Equal(texts, want) {
 			t.Errorf("found %q", texts)
 		}
@@ -190,8 +193,8 @@ func TestRepairAsFound(t *testing.T) {
 				t.Errorf("%s, %s has changed: mended %v, %v", what, name, mended, err)
 			}
 			_, found = b.found(true)
-			left := slices.ContainsFunc(found, func(f check.Finding) bool { return f.Key == "pair/1" && f.What == what })
-			if mended && left {
+			still := func(f check.Finding) bool { return f.Key == "pair/1" && f.What == what }
+			if mended && slices.ContainsFunc(found, still) {
 				t.Errorf("%s still, after a repair", what)
 			}
 		}
@@ -254,8 +257,8 @@ func (c *counting) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error
 	return c.Reader.GetRange(r, o)
 }
 
-// TestStepAfterFailure: whichever read fails, the step says so or does without, and the check finds what it would have
-// found.
+// TestStepAfterFailure: whichever read fails, the step says so or does without, and the check finds what it would
+// have found.
 func TestStepAfterFailure(t *testing.T) {
 	b := newBench(t, 5, 4)
 	b.do(func(tx kv.Tx) { tx.Clear(echo.Pack(3, 1)); tx.Add(sum, 1) })

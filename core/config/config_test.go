@@ -72,7 +72,8 @@ func TestManual(t *testing.T) {
 	manual := strings.NewReplacer("`", "", `\*`, "*", `\|`, "|").Replace(string(text))
 	byDefault := Default()
 	for _, r := range Replicator.Rows("replicator", &byDefault, &byDefault) {
-		if row := fmt.Sprintf("\n| %s | %s | %s | %s |", r.Key, r.Says, r.Takes, r.Default); !strings.Contains(manual, row) {
+		row := fmt.Sprintf("\n| %s | %s | %s | %s |", r.Key, r.Says, r.Takes, r.Default)
+		if !strings.Contains(manual, row) {
 			t.Errorf("the manual lacks %s", row)
 		}
 	}

@@ -90,8 +90,8 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	}
 }
 
-// TestDamagedRowsStopWrites: whichever row that a write reads has a value that nothing can be made of, or stands before
-// one whose key cannot be read, the write fails. It writes nothing over what it has not understood.
+// TestDamagedRowsStopWrites: whichever row that a write reads has a value that nothing can be made of, or stands
+// before one whose key cannot be read, the write fails. It writes nothing over what it has not understood.
 func TestDamagedRowsStopWrites(t *testing.T) {
 	store := fakefdb.New()
 	w := fullWorld(t, store)

@@ -21,7 +21,8 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	b := newBench(t)
 	b.node(5, 0)
 	ids := []string{
-		b.put("complete", "b", ""), b.put("crash", "c", ""), b.put("fail", "d", ""), b.put("run", "e", `,"continuous":true`),
+		b.put("complete", "b", ""), b.put("crash", "c", ""), b.put("fail", "d", ""),
+		b.put("run", "e", `,"continuous":true`),
 	}
 	b.accept(4)
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error { return h.Complete(replication.End{}, turn) })
@@ -29,7 +30,8 @@ func TestDamagedRowsAreTold(t *testing.T) {
 	b.end(func(h jobstore.Owned, turn jobstore.Turn) error {
 		return h.Fail(replication.Trouble{Error: "no"}, turn)
 	})
-	ids = append(ids, b.put("paused", "f", `,"paused":true`), b.put("ready", "g", ""), b.put("waits", "e", `,"continuous":true`))
+	ids = append(ids, b.put("paused", "f", `,"paused":true`), b.put("ready", "g", ""),
+		b.put("waits", "e", `,"continuous":true`))
 	b.hold(jobstore.Hold{Server: "h:81"})
 	values := []string{"claim/", "count/", "jobs/replication/beat/", "jobs/replication/worker/"}
 	for _, id := range ids {

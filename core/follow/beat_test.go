@@ -48,7 +48,8 @@ func TestPatience(t *testing.T) {
 	w.settle(2 * time.Minute)
 	for i := range asked[1:] {
 		pause := asked[i+1].Sub(asked[i])
-		if i == 0 && pause > 1250*time.Millisecond || i >= 6 && pause < 7*time.Second || pause > 10250*time.Millisecond {
+		most := min(1250*time.Millisecond<<i, 10250*time.Millisecond)
+		if pause > most || i >= 6 && pause < 7*time.Second {
 			t.Errorf("pause %d is %s", i, pause)
 		}
 	}

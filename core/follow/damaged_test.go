@@ -17,14 +17,15 @@ import (
 	"couchrelay/sim/fakefdb"
 )
 
-// TestDamagedRowsAreTold: whichever row that a transaction of a worker reads has a value that nothing can be made of, or
-// stands before one whose key cannot be read, the transaction fails. It does not go on without the row, nor as if it
-// were not there. Values that mean something whatever bytes they have are left out: counters, ids, and leases.
+// TestDamagedRowsAreTold: whichever row that a transaction of a worker reads has a value that nothing can be made of,
+// or stands before one whose key cannot be read, the transaction fails. It does not go on without the row, nor as if
+// it were not there. Values that mean something whatever bytes they have are left out: counters, ids, and leases.
 func TestDamagedRowsAreTold(t *testing.T) {
 	w := newWorld(t)
 	counters := fmt.Sprintf("docs/1/%s/", hex.EncodeToString([]byte{w.made, 15: 0}))
 	free := []string{
-		"claim/", "count/", "jobs/follow/ready/", "jobs/follow/worker/", "jobs/follow/beat/", counters + "1", counters + "2",
+		"claim/", "count/", "jobs/follow/ready/", "jobs/follow/worker/", "jobs/follow/beat/",
+		counters + "1", counters + "2",
 	}
 	tried := map[string]int{}
 	w.asked = func(q follow.Request) {

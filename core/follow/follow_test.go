@@ -391,7 +391,8 @@ func TestTrouble(t *testing.T) {
 	w.expect("e", jobstore.Pending, "")
 }
 
-// TestLags: documents before one that the server does not have yet are taken, and are not read once more when that comes.
+// TestLags: documents before one that the server does not have yet are taken, and are not read once more when that
+// comes.
 func TestLags(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)

@@ -133,8 +133,8 @@ func TestStray(t *testing.T) {
 	}
 }
 
-// TestForeignState: the followed database has a document whose state was to be written as it was earlier, with a state
-// of another replicator, since it was put back. The database is read anew, and the job does what the document says.
+// TestForeignState: a document whose state is to be written is as it was earlier, with a state of another replicator,
+// since the followed database was put back. That is read anew.
 func TestForeignState(t *testing.T) {
 	w := newWorld(t)
 	w.write("d", one)

@@ -47,8 +47,8 @@ func TestBucketsStay(t *testing.T) {
 	}
 }
 
-// TestPlacesOfDemands: where one accept looks is not moved by another, also if both are at it in the same moment: none
-// writes into the memory of the keys that they share.
+// TestPlacesOfDemands: where one accept looks is not moved by another, also if both are at it in the same moment:
+// none writes into the memory of the keys that they share.
 func TestPlacesOfDemands(t *testing.T) {
 	_, q := newQueue(t)
 	demands := []Demand{

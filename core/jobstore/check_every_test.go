@@ -17,9 +17,9 @@ import (
 // testRoot is where a bench has its rows.
 var testRoot = tuple.Subspace(tuple.Pack("test"))
 
-// TestEveryRowIsLookedAt: the check reports any row of the store whose value is not valid, by its key or by that of what
-// it is a part of, and after one repair it has nothing more to repair. The test leaves out rows for which every such
-// value is valid, or which are never read.
+// TestEveryRowIsLookedAt: the check reports any row of the store whose value is not valid, by its key or by that of
+// what it is a part of, and after one repair it has nothing more to repair. The test leaves out rows for which every
+// such value is valid, or which are never read.
 func TestEveryRowIsLookedAt(t *testing.T) {
 	b := newFullBench(t)
 	parts := []string{"docs/1/", "spec/", "uuid", "jobs/replication/job/"} // of texts, and of what has grown
@@ -68,8 +68,8 @@ func TestEveryRowIsLookedAt(t *testing.T) {
 }
 
 // TestEveryStrayRowIsFound: the check reports a row that stands beside any row of the store under a key whose last
-// element is another. The test leaves out counters that are 0 or of queues, where only sums count, signals, and content
-// that may be longer than anything asks for.
+// element is another. The test leaves out counters that are 0 or of queues, where only sums count, signals, and
+// content that may be longer than anything asks for.
 func TestEveryStrayRowIsFound(t *testing.T) {
 	b := newFullBench(t)
 	db := "docs/1/" + strings.TrimSuffix(instancePrefix(tuple.UUID{1}), "|") + "/"

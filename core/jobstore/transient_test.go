@@ -274,8 +274,8 @@ func TestDroppedAreNotAccepted(t *testing.T) {
 	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
 }
 
-// TestSweepKeepsItsLimit: one transaction removes no more jobs of requests than it was asked to, and tells whether others
-// are left.
+// TestSweepKeepsItsLimit: one transaction removes no more jobs of requests than it was asked to, and tells whether
+// others are left.
 func TestSweepKeepsItsLimit(t *testing.T) {
 	b := newBench(t)
 	users := []string{"ann", "bob", "cid", "dan"}

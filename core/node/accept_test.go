@@ -254,8 +254,8 @@ func TestSurveyFindsJobs(t *testing.T) {
 	}
 }
 
-// TestHeldJobsAtTheHead: many jobs under a hold keep those behind them in the queue from running for no longer than it
-// takes to park them.
+// TestHeldJobsAtTheHead: many jobs under a hold keep those behind them in the queue from running for no longer than
+// it takes to park them.
 func TestHeldJobsAtTheHead(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(3*AcceptLimit, true)

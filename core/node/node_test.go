@@ -196,18 +196,6 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestUnknownReplication: a run that learns by its own request which replication it is goes on, if no other job has it.
-func TestUnknownReplication(t *testing.T) {
-	w := newWorld(t)
-	w.put("r", `{"source":"http://h/a","target":"http://h/b","filter":"d/f"}`)
-	n := w.start("n1", nil)
-	run := n.runOf("r")
-	n.step(RunIdentifies{Run: run, ID: "x", Base: "b"})
-	if _, on := n.running[run]; !on || n.confirms != 1 || w.record("r").RepID != "x" {
-		t.Errorf("it is on: %v, with %d confirmations, as %q", on, n.confirms, w.record("r").RepID)
-	}
-}
-
 // TestDuplicateWaits: a job that learns by its own request which replication it is, and that another job has it,
 // gives its slot up, and runs once the other job is gone.
 func TestDuplicateWaits(t *testing.T) {

@@ -132,8 +132,8 @@ func TestPausesOfRefusedDocuments(t *testing.T) {
 	}
 }
 
-// TestHiccupWhenTriedAgain: a target that is busy for a moment while a refused document is tried again is asked once more
-// soon, and not at the next attempt.
+// TestHiccupWhenTriedAgain: a target that is busy for a moment while a refused document is tried again is asked once
+// more soon, and not at the next attempt.
 func TestHiccupWhenTriedAgain(t *testing.T) {
 	w := refusing(t, spec.RetryRefused)
 	w.plan.Continuous = true

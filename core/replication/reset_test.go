@@ -130,7 +130,8 @@ func TestResetOfOlderLogs(t *testing.T) {
 	}
 }
 
-// TestOlderLogsWithoutCheckpoints: a run that is to write no checkpoints copies no log to the id of this version either.
+// TestOlderLogsWithoutCheckpoints: a run that is to write no checkpoints copies no log to the id of this version
+// either.
 func TestOlderLogsWithoutCheckpoints(t *testing.T) {
 	w := newWorld(t)
 	w.fill(3)
