@@ -8,8 +8,8 @@ import (
 
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
-	"couchrelay/sim/damaged"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // lastRead is a world in which one read of a transaction fails: the one after left others.

@@ -11,7 +11,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/replication"
-	"couchrelay/sim/damaged"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestDamagedRowsAreTold: whichever row that an explanation reads has a value that nothing can be made of, or stands

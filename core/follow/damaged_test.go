@@ -13,8 +13,8 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
-	"couchrelay/sim/damaged"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestDamagedRowsAreTold: whichever row that a transaction of a worker reads has a value that nothing can be made of,

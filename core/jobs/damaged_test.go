@@ -9,8 +9,8 @@ import (
 
 	"couchrelay/core/check"
 	"couchrelay/core/kv"
-	"couchrelay/sim/damaged"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, or stands

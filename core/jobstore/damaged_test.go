@@ -15,7 +15,7 @@ import (
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
-	"couchrelay/sim/damaged"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, or stands

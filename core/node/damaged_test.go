@@ -12,7 +12,7 @@ import (
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
-	"couchrelay/sim/damaged"
+	"couchrelay/sim/fakefdb/damaged"
 )
 
 // TestDamagedRowsAreTold: whichever row that a request of a node reads has a value that nothing can be made of, or
