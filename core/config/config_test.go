@@ -360,6 +360,21 @@ func TestEmptyTexts(t *testing.T) {
 	}
 }
 
+// TestErrorsShowNoSecrets: the error of a value that is not taken shows the value, unless it is a secret.
+func TestErrorsShowNoSecrets(t *testing.T) {
+	refusing := func(*struct{}, string) error { return must("nothing") }
+	section := Section[struct{}]{
+		{Name: "open", Kind: Kind[struct{}]{Set: refusing}},
+		{Name: "closed", Kind: Kind[struct{}]{Set: refusing, Secret: true}},
+	}
+	for name, shown := range map[string]bool{"open": true, "closed": false} {
+		err := section.Set(&struct{}{}, "s", name, "pa55")
+		if err == nil || strings.Contains(err.Error(), "pa55") != shown || !strings.HasPrefix(err.Error(), "[s] "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestVerifiedByDefault: without a configuration the certificates of endpoints are verified.
 func TestVerifiedByDefault(t *testing.T) {
 	if s := Default(); !s.TLS.Verify {
