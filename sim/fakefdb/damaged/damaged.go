@@ -1,9 +1,11 @@
-// Package damaged tries operations on a store of which one row cannot be read.
+// Package damaged tries operations on a store of which one row cannot be understood, or one read fails.
 package damaged
 
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 
 	"couchrelay/core/kv"
 	"couchrelay/sim/fakefdb"
@@ -16,8 +18,15 @@ type Row struct {
 	Behind bool
 }
 
+// errRead is the error of a read that fails.
+var errRead = errors.New("this read fails")
+
 // Each damages the rows that an operation reads, one at a time, and tells of each what the operation then returns. It
 // leaves values that are empty as they are. The operation's transactions are not committed.
+//
+// Before that it has each read of the operation fail, with all behind it. The operation may pass over that, since its
+// commit fails then, too; but if it returns another error than the read's, that is an error of Each: the store's error
+// tells whether another attempt may succeed.
 func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell func(Row, error)) error {
 	rows := map[string]bool{}
 	try := func() error {
@@ -26,6 +35,9 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 		return op(noted{tx, rows})
 	}
 	if err := try(); err != nil {
+		return err
+	}
+	if err := unread(ctx, db, op); err != nil {
 		return err
 	}
 	set := func(key, value []byte) error {
@@ -56,6 +68,68 @@ func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell 
 		}
 	}
 	return nil
+}
+
+func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
+	for reads := 0; ; reads++ {
+		tx, left := db.Begin(ctx, kv.Options{}), reads
+		err := op(failing{tx, &left})
+		tx.Cancel()
+		if left >= 0 {
+			return err
+		}
+		if err != nil && !errors.Is(err, errRead) {
+			return fmt.Errorf("after %d reads the next one failed, and the error is: %w", reads, err)
+		}
+	}
+}
+
+// failing is a transaction of which some reads are left that do not fail.
+type failing struct {
+	kv.Tx
+	left *int
+}
+
+func (f failing) Get(key []byte) ([]byte, error)         { return f.reader(f.Tx).Get(key) }
+func (f failing) GetAll(keys [][]byte) ([][]byte, error) { return f.reader(f.Tx).GetAll(keys) }
+func (f failing) Snapshot() kv.Reader                    { return f.reader(f.Tx.Snapshot()) }
+func (f failing) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	return f.reader(f.Tx).GetRange(r, o)
+}
+
+func (f failing) reader(r kv.Reader) failingReader { return failingReader{r, f.left} }
+
+type failingReader struct {
+	kv.Reader
+	left *int
+}
+
+func (r failingReader) read() error {
+	if *r.left--; *r.left < 0 {
+		return errRead
+	}
+	return nil
+}
+
+func (r failingReader) Get(key []byte) ([]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.Get(key)
+}
+
+func (r failingReader) GetAll(keys [][]byte) ([][]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.GetAll(keys)
+}
+
+func (r failingReader) GetRange(in kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.GetRange(in, o)
 }
 
 // noted is a transaction that notes the keys of the rows that it reads.
