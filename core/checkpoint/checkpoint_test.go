@@ -219,3 +219,21 @@ func TestCountersMax(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestReadOnlyMark: the mark of a run without logs on the source is read again as it was written, however short its
+// sequence is. Of one that is not whole nothing is taken.
+func TestReadOnlyMark(t *testing.T) {
+	for _, seq := range []string{"5", "12", `"5-a"`, `[1,"x"]`} {
+		mark := fmt.Sprintf(`{"session_id":"s","instance_start_time":"1","last_id":"d","last_rev":"1-a","last_seq":%s}`, seq)
+		got := readOnly([]byte(mark))
+		if got == nil || got.SessionID != "s" || got.InstanceStart != "1" || got.Last.ID != "d" || got.Last.Rev != "1-a" ||
+			string(got.wire().LastSeq) != seq {
+			t.Errorf("%s: %+v", seq, got)
+		}
+		for _, lacks := range []string{"last_id", "last_rev", "last_seq"} {
+			if got := readOnly([]byte(strings.Replace(mark, lacks, "x", 1))); got != nil {
+				t.Errorf("without %s: %+v", lacks, got)
+			}
+		}
+	}
+}

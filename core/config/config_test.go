@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,6 +59,23 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	}
 	if len(rows) != len(Replicator)+1 {
 		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// TestManual: users read in docs/configuration.md what each key takes, and its default. What keys are by default, and
+// their bounds, changes with the manual alone.
+func TestManual(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := strings.NewReplacer("`", "", `\*`, "*", `\|`, "|").Replace(string(text))
+	byDefault := Default()
+	for _, r := range Replicator.Rows("replicator", &byDefault, &byDefault) {
+		row := fmt.Sprintf("\n| %s | %s | %s | %s |", r.Key, r.Says, r.Takes, r.Default)
+		if !strings.Contains(manual, row) {
+			t.Errorf("the manual lacks %s", row)
+		}
 	}
 }
 
@@ -118,6 +137,53 @@ func TestEachKeySetsItsOwn(t *testing.T) {
 		if d, err := time.ParseDuration(k.Get(&s)); err == nil && d > 0 && d != 150*unit {
 			t.Errorf("%s = %s is %s", k.Name, value, k.Get(&s))
 		}
+	}
+}
+
+// TestTwoNames: a setting that has two names takes the same values under both, unless these have other units.
+func TestTwoNames(t *testing.T) {
+	takes := map[string]string{}
+	for _, k := range Replicator {
+		if strings.HasSuffix(k.Name, "_sec") {
+			takes[strings.TrimSuffix(k.Name, "_sec")] = k.Takes
+		}
+	}
+	found := 0
+	for _, k := range Replicator {
+		if other, has := takes[k.Name]; has && !strings.Contains(k.Takes, "millisecond") {
+			if found++; other != k.Takes {
+				t.Errorf("%s takes %s, and with _sec %s", k.Name, k.Takes, other)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("there are %d such settings", found)
+	}
+}
+
+// TestStatedBounds: a number is taken from the least to the most that the manual says, and none beyond.
+func TestStatedBounds(t *testing.T) {
+	tried := 0
+	for _, k := range Replicator {
+		var least, most int64
+		if _, err := fmt.Sscanf(k.Takes, "a whole number from %d to %d", &least, &most); err != nil {
+			most = math.MinInt64
+			if at := strings.Index(k.Takes, "at least "); at < 0 {
+				continue
+			} else if _, err := fmt.Sscanf(k.Takes[at:], "at least %d", &least); err != nil {
+				continue
+			}
+		}
+		tried++
+		for n, taken := range map[int64]bool{least - 1: false, least: true, most: true, most + 1: false} {
+			s := Default()
+			if err := s.Set(k.Name, fmt.Sprint(n)); n > math.MinInt64+1 && (err == nil) != taken {
+				t.Errorf("%s = %d: %v, and it takes %s", k.Name, n, err, k.Takes)
+			}
+		}
+	}
+	if tried < 20 {
+		t.Errorf("%d settings have bounds", tried)
 	}
 }
 
@@ -290,6 +356,21 @@ func TestEmptyTexts(t *testing.T) {
 		}
 		if err := kind.Set(&c, "x"); err != nil || c.text == "a" && c.password.Reveal() == "b" {
 			t.Errorf("%s: %v, %v", name, err, c)
+		}
+	}
+}
+
+// TestErrorsShowNoSecrets: the error of a value that is not taken shows the value, unless it is a secret.
+func TestErrorsShowNoSecrets(t *testing.T) {
+	refusing := func(*struct{}, string) error { return must("nothing") }
+	section := Section[struct{}]{
+		{Name: "open", Kind: Kind[struct{}]{Set: refusing}},
+		{Name: "closed", Kind: Kind[struct{}]{Set: refusing, Secret: true}},
+	}
+	for name, shown := range map[string]bool{"open": true, "closed": false} {
+		err := section.Set(&struct{}{}, "s", name, "pa55")
+		if err == nil || strings.Contains(err.Error(), "pa55") != shown || !strings.HasPrefix(err.Error(), "[s] "+name) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

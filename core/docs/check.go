@@ -170,7 +170,7 @@ func (r *checkedRow) check() {
 			r.Report(r.key, "the update sequence cannot be read")
 		}
 	case keyDocCount, keyDelCount:
-		n := counter(r.value)
+		n := kv.Counter(r.value)
 		if len(r.value) != 8 {
 			r.Report(r.key, "the counter cannot be read")
 		}

@@ -48,7 +48,6 @@ package docs
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -336,7 +335,7 @@ func (db *Database) Info() (Info, error) {
 	if len(values[2]) < seqSize {
 		return Info{}, errMalformed
 	}
-	return Info{counter(values[0]), counter(values[1]), seqOf(values[2])}, nil
+	return Info{kv.Counter(values[0]), kv.Counter(values[1]), seqOf(values[2])}, nil
 }
 
 // Watch returns a watch that fires when the database is changed or deleted after the state that this
@@ -353,11 +352,4 @@ func (db *Database) key(kind int) []byte { return db.start(kind, 0) }
 // idKey returns the key of a kind that is followed by a document id.
 func (db *Database) idKey(kind int, id string) []byte {
 	return tuple.AppendString(db.start(kind, len(id)+2), id)
-}
-
-func counter(value []byte) int64 {
-	if len(value) != 8 {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(value))
 }

@@ -106,3 +106,20 @@ func TestParseHostile(t *testing.T) {
 		}
 	})
 }
+
+// TestWith: a revision with another body has a name of its own, of the same generation, the same for all readers.
+func TestWith(t *testing.T) {
+	w := newWorld(t)
+	rev := w.put(t, `{"_id":"d","x":1}`)
+	for range 3 {
+		d := must(t, w, func(db *Database) (*Document, error) { return db.Read("d", Want{}) })
+		shown, again := d.With([]byte(`{"x":2}`)), d.With([]byte(`{"x":2}`))
+		if shown.Rev.Gen != d.Rev.Gen || shown.Rev == d.Rev || shown.Rev != again.Rev || string(shown.Body) != `{"x":2}` {
+			t.Errorf("%s is shown as %s and %s", d.Rev, shown.Rev, again.Rev)
+		}
+		if d.Rev.String() != rev || string(d.Body) == `{"x":2}` || shown.ID != "d" {
+			t.Errorf("it is %s with %s now", d.Rev, d.Body)
+		}
+		rev = w.put(t, `{"_id":"d","_rev":"`+rev+`","x":3}`)
+	}
+}

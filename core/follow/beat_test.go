@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"couchrelay/core/follow"
+	"couchrelay/core/instant"
 )
 
 // TestFirstBeat: a worker that has just joined is known to live, and beats when a quarter of the time is over in which
@@ -29,5 +30,30 @@ func TestFirstBeat(t *testing.T) {
 	w.settle(follow.ActivityTimeout / 2)
 	if beats == 0 {
 		t.Error("no heartbeat in time")
+	}
+}
+
+// TestPatience: a worker asks a store that does not answer again within a second, and ever more seldom, but at least
+// each ten seconds.
+func TestPatience(t *testing.T) {
+	w := newWorld(t)
+	var asked []instant.Time
+	w.done = func(q follow.Request) bool {
+		if _, is := q.(follow.Join); is {
+			asked = append(asked, w.now)
+		}
+		return true
+	}
+	w.start()
+	w.settle(2 * time.Minute)
+	for i := range asked[1:] {
+		pause := asked[i+1].Sub(asked[i])
+		most := min(1250*time.Millisecond<<i, 10250*time.Millisecond)
+		if pause > most || i >= 6 && pause < 7*time.Second {
+			t.Errorf("pause %d is %s", i, pause)
+		}
+	}
+	if len(asked) < 12 {
+		t.Errorf("asked %d times", len(asked))
 	}
 }

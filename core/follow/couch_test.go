@@ -72,6 +72,8 @@ const (
 	failsSome fault = "fails some"
 	leavesOut fault = "leaves out"
 	missing   fault = "missing"
+	empty     fault = "empty" // changes are answered with an object that has nothing
+	lags      fault = "lags"  // the last of several documents is missing
 )
 
 // answer carries out an operation.
@@ -83,7 +85,9 @@ func (c *couch) answer(op peer.Op, f fault) (reply peer.Reply) {
 	case peer.Open:
 		reply.Result = peer.Opened{UpdateSeq: peer.Seq(fmt.Sprint(c.seq)), InstanceStartTime: c.instance}
 	case peer.ReadChanges:
-		reply.Result = c.changes(op)
+		if reply.Result = c.changes(op); f == empty {
+			reply.Result = peer.Changes{End: true, Pending: -1}
+		}
 	case peer.FindRev:
 		if docs.ValidID(op.ID) != nil {
 			return peer.Reply{Failure: &peer.Failure{Kind: peer.Status, Status: 400, Error: "illegal_docid"}}
@@ -122,7 +126,7 @@ func (c *couch) read(op peer.ReadDocs, f fault) (got peer.DocsRead) {
 			break
 		}
 		d := peer.DocRead{ID: id}
-		if is := c.docs[id]; is != nil && !(f == missing && i == 0) {
+		if is := c.docs[id]; is != nil && !(f == missing && i == 0 || f == lags && i == len(op.IDs)-1) {
 			if d.Rev, d.Deleted = is.rev(), is.deleted; !d.Deleted {
 				d.Body = fmt.Appendf(nil, `{"_id":"%s","_rev":"%s",%s`, id, d.Rev, is.body[1:])
 			}

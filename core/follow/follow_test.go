@@ -9,6 +9,7 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/follow"
+	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
@@ -388,6 +389,68 @@ func TestTrouble(t *testing.T) {
 	w.fault = nil
 	w.settle(6 * time.Minute)
 	w.expect("e", jobstore.Pending, "")
+}
+
+// TestLags: documents before one that the server does not have yet are taken, and are not read once more when that
+// comes.
+func TestLags(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("late", other)
+	reads, lag := 0, true
+	w.fault = func(op peer.Op) fault {
+		if op, is := op.(peer.ReadDocs); is && slices.Contains(op.IDs, "d") {
+			reads++
+		}
+		if lag {
+			return lags
+		}
+		return ""
+	}
+	k := w.start()
+	w.settle(2 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.expect("late", "", "")
+	lag = false
+	w.settle(time.Minute)
+	w.expect("late", jobstore.Pending, "")
+	if reads != 1 || k.noted("follow_failed") {
+		t.Errorf("it was read %d times, and operators are told %v", reads, k.notes)
+	}
+}
+
+// TestEmptyFeed: a feed that has nothing, not even a place, is taken for one without changes.
+func TestEmptyFeed(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.fault = func(peer.Op) fault { return empty }
+	w.start()
+	w.settle(time.Minute)
+	w.expect("d", "", "")
+	w.fault = nil
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
+}
+
+// TestTwoSilent: the databases of all workers that fell silent at the same time are given to others at the same time.
+func TestTwoSilent(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.start()
+	w.settle(10 * time.Second)
+	w.workers = nil // they stand still
+	w.start()
+	expired := map[string]instant.Time{}
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Expire); is {
+			expired[q.Worker] = w.now
+		}
+		return false
+	}
+	w.settle(3 * follow.ActivityTimeout)
+	if len(expired) != 2 || expired["w1"] != expired["w2"] {
+		t.Errorf("given up at %v", expired)
+	}
 }
 
 // TestRefusedStates: documents that the database does not let be written are no obstacle to others.

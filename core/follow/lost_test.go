@@ -133,6 +133,24 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// TestForeignState: a document whose state is to be written is as it was earlier, with a state of another replicator,
+// since the followed database was put back. That is read anew.
+func TestForeignState(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("last", other)
+	k := w.start()
+	w.settle(10 * time.Second)
+	was := *w.couch.docs["d"]
+	was.made, was.body = was.made+100, one[:len(one)-1]+`,"_replication_state":"error"}`
+	w.couch.docs["d"] = &was
+	w.complete("d")
+	w.settle(5 * time.Minute)
+	if !k.noted("follow_reread") {
+		t.Errorf("operators are told %v", k.notes)
+	}
+}
+
 // TestStraysAreRare: for the second document that was purged within an hour the database is not read anew before that
 // is over.
 func TestStraysAreRare(t *testing.T) {

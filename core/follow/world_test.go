@@ -41,6 +41,8 @@ type world struct {
 
 	// fault decides what goes wrong with an operation: nothing, what peers knows, or that its answer gets lost.
 	fault func(op peer.Op) fault
+	// asked is told of each transaction that a worker is about to make.
+	asked func(q follow.Request)
 	// done is told of each transaction of a worker that committed; true loses the answer.
 	done func(q follow.Request) bool
 	ops  []peer.Op
@@ -186,6 +188,9 @@ func (k *worker) actBeside(poll follow.Call, choose func(n int) int) bool {
 }
 
 func (k *worker) perform(a follow.Ask) {
+	if k.w.asked != nil {
+		k.w.asked(a.Request)
+	}
 	result, err := kv.Run(context.Background(), k.w.db, func(tx kv.Tx) (follow.Result, error) {
 		return follow.Perform(tx, k.w.store, a.Request, k.w.now)
 	})

@@ -252,6 +252,24 @@ func TestAuditFinds(t *testing.T) {
 	}
 }
 
+// TestJobAsText: a job is printed with all that is special about it.
+func TestJobAsText(t *testing.T) {
+	held := Lock{"w", 7}
+	for want, j := range map[string]Job{
+		"a pending":                        {State: Pending},
+		"a pending parked in lot":          {State: Pending, Schedule: Schedule{Lot: "lot"}},
+		"a running lock w/7 lost 2":        {State: Running, Lock: held, Lost: 2},
+		"a running lock w/7 resubmitted":   {State: Running, Lock: held, Resubmit: true},
+		"a running lock w/7 to be stopped": {State: Running, Lock: held, Stop: true},
+		"a finished":                       {State: Finished},
+		"a unknown":                        {},
+	} {
+		if j.ID = "a"; j.String() != want {
+			t.Errorf("%s, want %s", &j, want)
+		}
+	}
+}
+
 func TestListPrefix(t *testing.T) {
 	db, q := newQueue(t)
 	add(t, db, q, "a|1", "a|2", "a|3", "b|1", "a")

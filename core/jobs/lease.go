@@ -70,7 +70,7 @@ func (q *Queue) Heartbeat(tx kv.Tx, worker string, info []byte) (calls int64, er
 // Calls reads the call counter of a worker, which Remove raises when it takes a running job away, and Stop.
 func (q *Queue) Calls(r kv.Reader, worker string) (int64, error) {
 	b, err := r.Get(q.Keys.Call.Pack(worker))
-	return counterValue(b), err
+	return kv.Counter(b), err
 }
 
 // stamp writes the beat row: the commit's versionstamp and info. It conflicts with other heartbeats, so
@@ -140,7 +140,7 @@ func (q *Queue) Leases(r kv.Reader) ([]Lease, error) {
 			return nil, corruptf("worker row %x", row.Key)
 		}
 		l.Expired = row.Value[0] == leaseExpired
-		l.Timeout = time.Duration(counterValue(row.Value[1:])) * time.Microsecond
+		l.Timeout = time.Duration(kv.Counter(row.Value[1:])) * time.Microsecond
 		beats[i] = q.Keys.Beat.Pack(l.Worker)
 	}
 	values, err := r.GetAll(beats)

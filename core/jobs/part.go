@@ -58,7 +58,7 @@ func (k Keys) Signals(p Part) [][]byte {
 func (q *Queue) Signal(r kv.Reader, p Part) (sum int64, err error) {
 	values, err := r.GetAll(q.Keys.Signals(p))
 	for _, v := range values {
-		sum += counterValue(v)
+		sum += kv.Counter(v)
 	}
 	return sum, err
 }

@@ -1,7 +1,9 @@
 package jobs
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"couchrelay/core/kv"
@@ -41,6 +43,32 @@ func TestBucketsStay(t *testing.T) {
 	for id, want := range map[string]int64{"": 42, "a": 6, "0123456789abcdef|doc-1": 56, "0123456789abcdef|doc-2": 8} {
 		if got := Bucket(id); got != want {
 			t.Errorf("%q is in bucket %d, and was in %d", id, got, want)
+		}
+	}
+}
+
+// TestPlacesOfDemands: where one accept looks is not moved by another, also if both are at it in the same moment:
+// none writes into the memory of the keys that they share.
+func TestPlacesOfDemands(t *testing.T) {
+	_, q := newQueue(t)
+	demands := []Demand{
+		{}, {MaxPriority: "a"}, {MaxPriority: "b"}, {Behind: "a"}, {Behind: "b"}, {MaxPriority: "c", Behind: "c"},
+	}
+	var places []kv.Range
+	shared := q.Keys.Ready[:cap(q.Keys.Ready)]
+	before := bytes.Clone(shared)
+	for _, d := range demands {
+		places = append(places, d.within(q.Keys.Ready))
+	}
+	if !bytes.Equal(shared, before) {
+		t.Error("the key was written to")
+	}
+	in := func(at kv.Range, priority string) bool { return at.Contains([]byte(string(q.Keys.Ready) + priority)) }
+	for i, want := range []string{"\x01abcd", "\x01a", "\x01ab", "bcd", "cd", ""} {
+		for _, p := range []string{"\x01", "a", "b", "c", "d"} {
+			if in(places[i], p) != strings.Contains(want, p) {
+				t.Errorf("%+v has %q: %v", demands[i], p, !strings.Contains(want, p))
+			}
 		}
 	}
 }

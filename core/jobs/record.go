@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"couchrelay/core/instant"
@@ -223,14 +222,7 @@ func (k Keys) counts(r kv.Reader) (map[string]int64, error) {
 			return nil, corruptf("counter %x", row.Key)
 		}
 		standing, _ := t[0].(string)
-		sums[standing] += counterValue(row.Value)
+		sums[standing] += kv.Counter(row.Value)
 	}
 	return sums, nil
-}
-
-func counterValue(b []byte) int64 {
-	if len(b) != 8 {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(b))
 }

@@ -72,7 +72,7 @@ func (s *Store) ChargeRow(key, value []byte) (c schedule.Charge, ok bool) {
 	if s.Keys.Usage.Scan(key, &account, &at, &worker) != nil {
 		return c, false
 	}
-	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: number(value)}, true
+	return schedule.Charge{Account: account, At: instant.Time(at), Worker: worker, Used: kv.Counter(value)}, true
 }
 
 // Charges returns all charges that the store has of an account, in the order of their times.
@@ -88,7 +88,7 @@ func (s *Store) Charges(r kv.Reader, account string) ([]schedule.Charge, error) 
 		if err := space.Scan(row.Key, &at, &c.Worker); err != nil {
 			return nil, fmt.Errorf("%w: usage row %x", jobs.ErrCorrupt, row.Key)
 		}
-		c.Account, c.At, c.Used = account, instant.Time(at), number(row.Value)
+		c.Account, c.At, c.Used = account, instant.Time(at), kv.Counter(row.Value)
 	}
 	return list, nil
 }
@@ -114,7 +114,7 @@ func (s *Store) Accounts(
 	list := make([]schedule.Account, len(names))
 	for i, name := range names {
 		a, row := &list[i], values[4*i:]
-		a.Shares, a.Jobs, a.Excess = sharesOf(row[0]), number(row[1]), number(row[2])
+		a.Shares, a.Jobs, a.Excess = sharesOf(row[0]), kv.Counter(row[1]), kv.Counter(row[2])
 		invariant.Check(a.Jobs >= 0, countsJobs, int(a.Jobs))
 		switch o.Needs() {
 		case schedule.NeedsUsage:
@@ -124,7 +124,7 @@ func (s *Store) Accounts(
 			}
 			a.Usage = o.Forgetting.Usage(charges, now)
 		case schedule.NeedsTail:
-			a.Tail, a.Floor = o.Tail(number(row[3]), floor), o.Floor(floor)
+			a.Tail, a.Floor = o.Tail(kv.Counter(row[3]), floor), o.Floor(floor)
 		}
 	}
 	return list, nil
@@ -134,7 +134,7 @@ func sharesOf(row []byte) int64 {
 	if row == nil {
 		return schedule.DefaultShares
 	}
-	return number(row)
+	return kv.Counter(row)
 }
 
 // Turn is how a run counts against its account when it ends.
@@ -223,7 +223,7 @@ func Demands(r kv.Reader, s *Store, limit int) (list []Demand, total int64, err 
 		return nil, 0, err
 	}
 	for _, row := range rows {
-		d := Demand{Jobs: number(row.Value)}
+		d := Demand{Jobs: kv.Counter(row.Value)}
 		if err := s.Keys.Count.Scan(row.Key, &d.Account); err != nil {
 			return nil, 0, fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
@@ -269,8 +269,8 @@ func (s *Store) payer(tx kv.Tx, account string, o schedule.Order) (a schedule.Ac
 	}
 	tail, err := tx.Get(k.Tail.Pack(account))
 	return schedule.Account{
-		Name: account, Shares: sharesOf(rows[0]), Jobs: number(rows[1]), Excess: number(rows[2]),
-		Tail: o.Tail(number(tail), floor), Floor: o.Floor(floor),
+		Name: account, Shares: sharesOf(rows[0]), Jobs: kv.Counter(rows[1]), Excess: kv.Counter(rows[2]),
+		Tail: o.Tail(kv.Counter(tail), floor), Floor: o.Floor(floor),
 	}, err
 }
 
@@ -294,7 +294,7 @@ func (s *Store) floor(r kv.Reader, o schedule.Order) (int64, error) {
 		return first[0].Key, nil
 	}
 	b, err := r.Get(s.Keys.Virtual)
-	return number(b), err
+	return kv.Counter(b), err
 }
 
 // dispatched notes the tags of jobs that got slots, by an atomic maximum, which conflicts with nothing; see
@@ -356,14 +356,6 @@ func placeOf(priority []byte) (p schedule.Place, err error) {
 	return p, nil
 }
 
-// number decodes a little-endian counter; it is 0 when there is no row.
-func number(b []byte) int64 {
-	if len(b) != 8 {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(b))
-}
-
 func encodeNumber(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
 
 // auditAccounts checks that the counters of accounts' jobs equal what they count.
@@ -400,7 +392,7 @@ func auditNumbers(r kv.Reader, space tuple.Subspace, want map[string]int64) erro
 		if err := space.Scan(row.Key, &account); err != nil {
 			return fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
-		if n := number(row.Value); n != want[account] {
+		if n := kv.Counter(row.Value); n != want[account] {
 			return fmt.Errorf("%w: account %q: %d, and its jobs say %d", jobs.ErrCorrupt, account, n, want[account])
 		}
 		delete(want, account)

@@ -428,7 +428,7 @@ func TestAccountsModel(t *testing.T) {
 					var a schedule.Account
 					must(func(tx kv.Tx) (err error) {
 						tail, err := tx.Get(s.Keys.Tail.Pack(account))
-						a.Tail = number(tail)
+						a.Tail = kv.Counter(tail)
 						return err
 					})
 					if policy == schedule.Tags && a.Tail < owed[account] {

@@ -77,7 +77,7 @@ func audit(r kv.Reader, at kv.Range, want map[string]int64) error {
 	}
 	for _, row := range rows {
 		n, known := want[string(row.Key)]
-		if got := number(row.Value); got != n || !known && len(row.Value) == 0 {
+		if got := kv.Counter(row.Value); got != n || !known && len(row.Value) == 0 {
 			return fmt.Errorf("%w: row %q is %d, not %d", jobs.ErrCorrupt, row.Key, got, n)
 		}
 		delete(want, string(row.Key))

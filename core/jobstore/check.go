@@ -86,7 +86,7 @@ func (c *checking) others() []check.Section {
 	}
 	numbers := func(space tuple.Subspace) check.Section {
 		return plain(space, func(_, value []byte) string {
-			if len(value) != 8 || number(value) < 0 {
+			if len(value) != 8 || kv.Counter(value) < 0 {
 				return "the number cannot be read"
 			}
 			return ""
@@ -97,7 +97,7 @@ func (c *checking) others() []check.Section {
 	}
 	return []check.Section{
 		plain(k.Schema, func(_, value []byte) string {
-			if n := number(value); n < 1 || n > sealedSchema {
+			if n := kv.Counter(value); len(value) != 8 || n < 1 || n > sealedSchema {
 				return "the version of the layout cannot be read"
 			}
 			return ""

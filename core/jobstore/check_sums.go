@@ -18,11 +18,14 @@ import (
 func (c *checking) number(space tuple.Subspace) func(p *check.Page, key, value []byte) {
 	return func(p *check.Page, key, value []byte) {
 		var account string
-		if space.Scan(key, &account) != nil || len(value) != 8 {
+		if space.Scan(key, &account) != nil {
 			p.Report(key, "the number of the account cannot be read")
 			return
 		}
-		p.Later(func() { c.stored[string(key)] = number(value) })
+		if len(value) != 8 {
+			p.Report(key, "a number has 8 bytes")
+		}
+		p.Later(func() { c.stored[string(key)] = kv.Counter(value) })
 	}
 }
 
@@ -101,10 +104,10 @@ func (c *checking) label(p *check.Page, key, _ []byte) {
 		return
 	}
 	whole, part := c.k.tallyRow("", g, l), []byte(nil)
-	got, ofDatabase := number(p.Get(whole)), int64(0)
+	got, ofDatabase := kv.Counter(p.Get(whole)), int64(0)
 	if instance := instanceOf(id); instance != "" {
 		part = c.k.tallyRow(instance, g, l)
-		ofDatabase = number(p.Get(part))
+		ofDatabase = kv.Counter(p.Get(part))
 	}
 	stray := c.stray(p, key, g, l, id)
 	p.Later(func() {
@@ -170,7 +173,7 @@ func (c *checking) tally(p *check.Page, key, value []byte) {
 	if p.Has(c.k.Dropped.Pack(instance)) || len(p.Range(at, 1)) > 0 {
 		return
 	}
-	got := number(value)
+	got := kv.Counter(value)
 	p.Later(func() {
 		want := c.missing[string(key)]
 		delete(c.missing, string(key))

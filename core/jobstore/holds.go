@@ -75,12 +75,9 @@ func (e *Hold) touches(endpoint string) bool {
 }
 
 // Servers names the server of an endpoint's URL with its port, which the scheme tells if the URL does not, and
-// without.
+// without. Both are empty for a text that is no URL.
 func Servers(endpoint string) (withPort, host string) {
-	u, err := spec.ParseURL(endpoint)
-	if err != nil {
-		return "", ""
-	}
+	u, _ := spec.ParseURL(endpoint)
 	port := map[string]int{"http": 80, "https": 443}[strings.ToLower(u.Scheme)]
 	return serverOf(u, cmp.Or(u.Port, port)), serverOf(u, 0)
 }

@@ -302,7 +302,7 @@ func (s Lists) servers(server string, g group) (list []label, err error) {
 		if err := space.Scan(row.Key, &l.value); err != nil {
 			return nil, err
 		}
-		if number(row.Value) > 0 {
+		if kv.Counter(row.Value) > 0 {
 			list = append(list, l)
 		}
 	}
@@ -366,9 +366,9 @@ func (s Lists) sum(g group, labels []label, instance string, dropped Dropped) (s
 	values, err := s.Reader.GetAll(keys)
 	for i, v := range values {
 		if i < len(labels) {
-			sum += number(v)
+			sum += kv.Counter(v)
 		} else {
-			sum -= number(v)
+			sum -= kv.Counter(v)
 		}
 	}
 	return sum, err

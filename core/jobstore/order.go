@@ -127,7 +127,7 @@ func (s *Store) storedShares(r kv.Reader) (map[string]int64, error) {
 		if err := s.Keys.Shares.Scan(row.Key, &account); err != nil {
 			return nil, fmt.Errorf("%w: shares %x: %w", jobs.ErrCorrupt, row.Key, err)
 		}
-		stored[account] = number(row.Value)
+		stored[account] = kv.Counter(row.Value)
 	}
 	return stored, nil
 }

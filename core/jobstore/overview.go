@@ -53,7 +53,7 @@ func (s Lists) counted(field, after string, limit int) (list []Counted, next str
 			if err := space.Scan(row.Key, &c.Value); err != nil {
 				return nil, "", fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 			}
-			list = append(list, c.with(g, number(row.Value)))
+			list = append(list, c.with(g, kv.Counter(row.Value)))
 		}
 		if last := len(list) - 1; len(rows) == limit && (next == "" || list[last].Value < next) {
 			next = list[last].Value
@@ -107,7 +107,7 @@ func (s Lists) withoutDropped(field string, list []Counted) error {
 				return err
 			}
 			for i, v := range values {
-				list[i] = list[i].with(g, -number(v))
+				list[i] = list[i].with(g, -kv.Counter(v))
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func Uses(r kv.Reader, s *Store, now instant.Time, after string, limit int) (lis
 		if err := s.Keys.Count.Scan(row.Key, &list[i].Account); err != nil {
 			return nil, "", fmt.Errorf("%w: %w", jobs.ErrCorrupt, err)
 		}
-		list[i].Jobs = number(row.Value)
+		list[i].Jobs = kv.Counter(row.Value)
 		keys[i] = s.Keys.Shares.Pack(list[i].Account)
 	}
 	if len(rows) == limit {

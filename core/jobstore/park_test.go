@@ -279,7 +279,8 @@ func TestHoldsRefused(t *testing.T) {
 	}
 }
 
-// TestServers: a hold without a port means all ports, and one with a port that port only.
+// TestServers: a hold without a port means all ports, and one with a port that port only. What is no URL is on no
+// server.
 func TestServers(t *testing.T) {
 	rec := Record{Source: "https://A.example/db/", Target: "http://[::1]:5984/db/"}
 	for server, want := range map[string]bool{
@@ -288,6 +289,11 @@ func TestServers(t *testing.T) {
 	} {
 		if e := (Hold{Server: server}); e.Matches(&rec) != want {
 			t.Errorf("%s matches: %v", server, !want)
+		}
+	}
+	for _, endpoint := range []string{"", "a.example/db/", "http://:80/db/", "http://a.example:x/db/"} {
+		if with, without := Servers(endpoint); with != "" || without != "" {
+			t.Errorf("%q is on %q and %q", endpoint, with, without)
 		}
 	}
 }

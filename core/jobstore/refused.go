@@ -207,10 +207,15 @@ func (k Keys) retryAsked(r kv.Reader, jobID string) (instant.Time, error) {
 	if err != nil || b == nil {
 		return 0, err
 	}
-	return timeOf(b), nil
+	return demandedAt(jobID, b)
 }
 
-func timeOf(b []byte) instant.Time { return instant.Time(binary.LittleEndian.Uint64(b)) }
+func demandedAt(jobID string, b []byte) (instant.Time, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("%w: demand to retry documents of job %q", jobs.ErrCorrupt, jobID)
+	}
+	return instant.Time(binary.LittleEndian.Uint64(b)), nil
+}
 
 // RetryAsked is when somebody asked last to try the refused documents of a job.
 type RetryAsked struct {
@@ -229,9 +234,14 @@ func (k Keys) RetriesAsked(r kv.Reader, held []jobs.Held) (list []RetryAsked, er
 		return nil, err
 	}
 	for i, b := range values {
-		if b != nil {
-			list = append(list, RetryAsked{held[i].ID, timeOf(b)})
+		if b == nil {
+			continue
 		}
+		at, err := demandedAt(held[i].ID, b)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, RetryAsked{held[i].ID, at})
 	}
 	return list, nil
 }

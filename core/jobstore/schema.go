@@ -70,7 +70,7 @@ func Identity(r kv.Reader, k Keys) (uuid string, schema int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	return string(values[0]), number(values[1]), nil
+	return string(values[0]), kv.Counter(values[1]), nil
 }
 
 // Sealed notes that the store encrypts values from now on, so that releases do not start which cannot read them.

@@ -273,3 +273,25 @@ func TestDroppedAreNotAccepted(t *testing.T) {
 	b.wantState(live, Running)
 	b.do1(func(tx kv.Tx) error { return errors.Join(b.s.Jobs.Audit(tx), b.s.Audit(tx)) })
 }
+
+// TestSweepKeepsItsLimit: one transaction removes no more jobs of requests than it was asked to, and tells whether
+// others are left.
+func TestSweepKeepsItsLimit(t *testing.T) {
+	b := newBench(t)
+	users := []string{"ann", "bob", "cid", "dan"}
+	for _, user := range users {
+		b.replicate(user)
+		b.complete(b.accept())
+	}
+	b.now = b.now.Add(b.s.Config.TransientMaxAge)
+	for _, want := range []struct {
+		left int
+		done bool
+	}{{2, false}, {0, false}, {0, true}} {
+		done := get(b, func(tx kv.Tx) (bool, error) { return b.s.Sweep(tx, b.now, 2, 1) })
+		counts := get(b, func(tx kv.Tx) (jobs.Counts, error) { return b.s.Jobs.Counts(tx) })
+		if done != want.done || counts.Finished != int64(want.left) {
+			t.Errorf("%d are left, done %v; want %+v", counts.Finished, done, want)
+		}
+	}
+}

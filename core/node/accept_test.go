@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
 	"couchrelay/core/schedule"
@@ -250,5 +251,23 @@ func TestSurveyFindsJobs(t *testing.T) {
 	w.putMany(1, true)
 	if w.pass(2 * time.Minute); d.Running() != 1 {
 		t.Error("the job does not run")
+	}
+}
+
+// TestHeldJobsAtTheHead: many jobs under a hold keep those behind them in the queue from running for no longer than
+// it takes to park them.
+func TestHeldJobsAtTheHead(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(3*AcceptLimit, true)
+	w.now = w.now.Add(time.Second)
+	w.put("free", `{"source":"http://free/a","target":"http://free/b"}`)
+	w.do(func(tx kv.Tx) error {
+		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}.MakeHold(jobstore.Hold{Server: "h"})
+		return err
+	})
+	w.start("n", nil)
+	w.pass(100 * time.Millisecond)
+	if got := w.state("free"); got != jobstore.Running {
+		t.Errorf("it is %s", got)
 	}
 }

@@ -49,3 +49,16 @@ func TestClaimThatCameWithTheJob(t *testing.T) {
 		})
 	}
 }
+
+// TestUnknownReplication: a run that learns by its own request which replication it is goes on, if no other job has
+// it.
+func TestUnknownReplication(t *testing.T) {
+	w := newWorld(t)
+	w.put("r", `{"source":"http://h/a","target":"http://h/b","filter":"d/f"}`)
+	n := w.start("n1", nil)
+	run := n.runOf("r")
+	n.step(RunIdentifies{Run: run, ID: "x", Base: "b"})
+	if _, on := n.running[run]; !on || n.confirms != 1 || w.record("r").RepID != "x" {
+		t.Errorf("it is on: %v, with %d confirmations, as %q", on, n.confirms, w.record("r").RepID)
+	}
+}

@@ -192,6 +192,28 @@ func count(notes []string, what string) (n int) {
 	return n
 }
 
+// TestDuplicateNameUnseen: the node that is to keep its name does so while the other does not see yet that there are
+// two of them: the older one or, of two that started at the same moment, that with the first worker's name.
+func TestDuplicateNameUnseen(t *testing.T) {
+	for _, between := range []time.Duration{0, time.Minute} {
+		w := newWorld(t)
+		keeps := w.start("n", nil)
+		w.pass(between)
+		other := w.start("n", nil)
+		other.hold = func(q Request) bool { _, is := q.(ListLeases); return is }
+		w.pass(time.Minute)
+		if count(keeps.notes, "duplicate_name") != 0 {
+			t.Errorf("%s between them: %v", between, keeps.texts)
+		}
+		keeps.hold, other.hold = other.hold, nil
+		other.step(other.perform(other.held[0]))
+		w.pass(time.Minute)
+		if count(other.notes, "duplicate_name") != 1 {
+			t.Errorf("%s between them: the other keeps its name, too", between)
+		}
+	}
+}
+
 // TestNameOfAPredecessor: a node that was killed leaves a lease with its name, which is no other node's.
 func TestNameOfAPredecessor(t *testing.T) {
 	w := newWorld(t)

@@ -209,6 +209,9 @@ func TestDuplicateWaits(t *testing.T) {
 	if v := w.record("two").View(); v.State != jobstore.Pending || v.WaitsFor == "" || n.Running() != 1 {
 		t.Fatalf("two is %s and waits for %q, %d run", v.State, v.WaitsFor, n.Running())
 	}
+	if count(n.notes, "waiting") != 1 {
+		t.Errorf("operators are told %v", n.notes)
+	}
 	w.pass(time.Hour)
 	if n.Running() != 1 {
 		t.Fatalf("%d run", n.Running())

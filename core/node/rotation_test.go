@@ -54,3 +54,21 @@ func TestLongestRunsFirst(t *testing.T) {
 	}
 	w.audit()
 }
+
+// TestJitter: what is due after a time is due in its last quarter, so that nodes do not act in step; a time of nothing
+// has none.
+func TestJitter(t *testing.T) {
+	n := newWorld(t).start("n", nil)
+	for _, d := range []time.Duration{0, 1, 3, 4, 5, 1000, time.Hour} {
+		early := false
+		for range 100 {
+			got := n.jitter(d)
+			if early = early || got < d; got > d || got < d-d/4 {
+				t.Errorf("%d becomes %d", d, got)
+			}
+		}
+		if d >= 1000 && !early {
+			t.Errorf("%s has no jitter", d)
+		}
+	}
+}

@@ -73,3 +73,18 @@ func TestSample(t *testing.T) {
 		}
 	})
 }
+
+// TestEmptyRange: nothing can be drawn from no numbers.
+func TestEmptyRange(t *testing.T) {
+	for _, n := range []int{0, -1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("something was drawn from %d numbers", n)
+				}
+			}()
+			r := New(1)
+			r.Intn(n)
+		}()
+	}
+}

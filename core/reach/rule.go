@@ -132,7 +132,7 @@ func (rs Rules) find(name string, addr netip.Addr, port uint16) *Rule {
 		if r.port != 0 && r.port != port {
 			continue
 		}
-		below := strings.HasPrefix(r.name, ".") && len(name) > len(r.name) && strings.HasSuffix(name, r.name)
+		below := strings.HasPrefix(r.name, ".") && strings.HasSuffix(name, r.name)
 		if r.any || r.name != "" && (r.name == name || below) || r.holds(addr) {
 			return &rs[i]
 		}

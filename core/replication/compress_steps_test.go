@@ -62,6 +62,25 @@ func TestIdleTimeIsNoPace(t *testing.T) {
 	}
 }
 
+// TestSmallWritesDoNotCount: writes from the least size on that is compressed count as in flight, and smaller ones do
+// not.
+func TestSmallWritesDoNotCount(t *testing.T) {
+	for bytes, counts := range map[int]bool{
+		leastCompressed - 1: false, leastCompressed: true, leastCompressed + 1: true,
+	} {
+		z := newCompression(spec.CompressAuto)
+		z.began(true, bytes)
+		if alike := z.began(false, 10_000); alike == counts {
+			t.Errorf("beside %d bytes another write is alike: %v", bytes, alike)
+		}
+		z.ended(true, bytes, true, true)
+		z.ended(false, 10_000, true, true)
+		if z.flying != [2]int{} {
+			t.Errorf("after %d bytes %v are in flight", bytes, z.flying)
+		}
+	}
+}
+
 // TestMixedTimesAreNoPace: while writes of both kinds are in flight it cannot be told which one is fast.
 func TestMixedTimesAreNoPace(t *testing.T) {
 	z := newCompression(spec.CompressAuto)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/prng"
 	"couchrelay/core/spec"
@@ -128,6 +129,32 @@ func TestPausesOfRefusedDocuments(t *testing.T) {
 	}
 	if n := len(copiesOf(w, "doc3", 24*time.Hour)); n > 0 {
 		t.Errorf("%d copies after that", n)
+	}
+}
+
+// TestHiccupWhenTriedAgain: a target that is busy for a moment while a refused document is tried again is asked once
+// more soon, and not at the next attempt.
+func TestHiccupWhenTriedAgain(t *testing.T) {
+	w := refusing(t, spec.RetryRefused)
+	w.plan.Continuous = true
+	w.begin()
+	w.until(time.Second)
+	clear(w.refuses)
+	var busy instant.Time
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.CopyDoc)
+		if !is || op.ID != "doc3" || busy > 0 {
+			return nil
+		}
+		busy = w.now
+		refusal := &peer.Refusal{ID: op.ID, Rev: op.Revs[0], Status: 503, Error: "busy"}
+		return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: op.Revs[0], Refused: refusal}}}}
+	}
+	for end := w.now.Add(maxRefusedPause); !w.dbs[peer.Target].has("doc3", "1-a") && w.now < end; {
+		w.proceed(first)
+	}
+	if passed := w.now.Sub(busy); busy == 0 || passed > 5*time.Second {
+		t.Errorf("it was copied after %s", passed)
 	}
 }
 

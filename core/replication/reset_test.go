@@ -130,6 +130,27 @@ func TestResetOfOlderLogs(t *testing.T) {
 	}
 }
 
+// TestOlderLogsWithoutCheckpoints: a run that is to write no checkpoints copies no log to the id of this version
+// either.
+func TestOlderLogsWithoutCheckpoints(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	w.begin()
+	w.wantEnd(Completed, "")
+	for _, d := range w.dbs {
+		d.local["three"] = d.local["four"]
+		delete(d.local, "four")
+	}
+	w.plan.UseCheckpoints = false
+	w.begin()
+	w.wantEnd(Completed, "")
+	for _, d := range w.dbs {
+		if d.local["four"].body != nil {
+			t.Error("a log was written")
+		}
+	}
+}
+
 // TestResetMeetsLateWriter: a log that an earlier run wrote late is discarded too; a server that answers 409 for
 // ever ends the run.
 func TestResetMeetsLateWriter(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"couchrelay/core/checkpoint"
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
@@ -209,6 +210,9 @@ func TestStopWhileAnEndpointIsDown(t *testing.T) {
 	w.failOn("", 0, status(503))
 	w.step(Stop{})
 	w.wantEnd(Stopped, "")
+	if got := w.run.Tally(); got.Checkpoints != 0 || got.CheckpointFailures != 1 {
+		t.Errorf("counted %+v", got)
+	}
 }
 
 func TestRecreatedDatabase(t *testing.T) {
@@ -306,6 +310,23 @@ func TestRunAfterHasGoneOn(t *testing.T) {
 	w.wantEnd(Completed, "")
 	if source := w.logOn(peer.Source); source.SessionID != "after" || len(source.History) != 2 {
 		t.Errorf("the source has %+v", source)
+	}
+}
+
+// TestNoLookDuringCheckpoint: while a checkpoint is being written, which looks itself, the run does not look at the
+// databases, however long that takes. Neither does it while one is wanted.
+func TestNoLookDuringCheckpoint(t *testing.T) {
+	for _, step := range []commitStep{resting, syncing, writingTarget, writingSource} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		w.fill(2)
+		w.begin()
+		for w.run.commits.step != step || len(w.run.work.batches) > 0 || !w.run.commits.wanted() {
+			w.proceed(first)
+		}
+		if at := w.run.watch.due(); at != instant.Never {
+			t.Errorf("in step %d it looks at %s", step, at)
+		}
 	}
 }
 

@@ -68,7 +68,8 @@ func TestNamedBearer(t *testing.T) {
 	}
 }
 
-// TestMaskedBearer: a token that was shown as ***** stays for the same server.
+// TestMaskedBearer: a token that was shown as ***** stays for the same server. Another one takes its place, on any
+// server.
 func TestMaskedBearer(t *testing.T) {
 	body := func(url, token string) ejson.Value {
 		v, err := ejson.Parse([]byte(`{"source":{"url":"` + url + `","auth":{"bearer":"` + token + `"}}}`))
@@ -84,5 +85,11 @@ func TestMaskedBearer(t *testing.T) {
 	}
 	if _, err := Unmask(body("http://other/a", mask), prev); !errors.Is(err, ErrMasked) {
 		t.Errorf("a token was given to another server: %v", err)
+	}
+	for _, url := range []string{"http://s/a", "http://other/a"} {
+		if next, err := Unmask(body(url, "new"), prev); err != nil || string(next.Append(nil)) !=
+			string(body(url, "new").Append(nil)) {
+			t.Errorf("%s, %v", next.Append(nil), err)
+		}
 	}
 }

@@ -34,6 +34,7 @@ func TestValidate(t *testing.T) {
 		{ann, "ann", `{"type":"user","name":"ann","roles":["dev"]}`, "", "Only _admin may set roles"},
 		{admin, "ann", `{"name":"ann","roles":[]}`, "-", "doc.type must be user"},
 		{admin, "ann", `{"type":"user","roles":[]}`, "-", "doc.name is required"},
+		{admin, "ann", `{"type":"user"}`, "-", "doc.name is required"},
 		{admin, "ann", `{"type":"user","name":7,"roles":[]}`, "-", "doc.name is required"},
 		{admin, "ann", `{"type":"user","name":"ann"}`, "-", "doc.roles must exist"},
 		{admin, "ann", `{"type":"user","name":"ann","roles":"dev"}`, "-", "doc.roles must be an array"},

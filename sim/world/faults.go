@@ -104,7 +104,7 @@ var faults = []fault{
 		"deleted and made again in the moment at which the next checkpoint arrives"},
 	{"db-late-logs", "databases", aDatabase, nil, seldom, (*deed).recreateWithLogs,
 		"deleted and made again, and takes checkpoints of runs that are over, sent to the one before"},
-	{"db-older-logs", "databases", aDatabase, between(time.Second, 5*time.Minute), seldom, (*deed).ageLogs,
+	{"db-older-logs", "databases", aDatabase, between(time.Second, 5*time.Minute), seldom, ageLogs,
 		"has the checkpoints of runs that are over at the end of a while under ids of an older server"},
 	{"db-deleted", "databases", aDatabase, between(time.Second, 3*time.Minute), seldom, (*deed).deleteDB,
 		"deleted, and made again after a while"},
@@ -364,7 +364,7 @@ func (d *deed) recreateWithLogs() {
 
 // ageLogs moves checkpoints, as if an older server had written them. The text of a filter function is a part of the
 // ids, and may be another one by then; such logs are left alone.
-func (d *deed) ageLogs() {
+func ageLogs(d *deed) {
 	older, version := map[string]string{}, 1+d.site.Int(3)
 	for _, p := range d.w.nodes {
 		for _, r := range p.runs {

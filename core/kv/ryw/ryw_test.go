@@ -448,7 +448,12 @@ func TestSlicesAreOwned(t *testing.T) {
 	buf := []byte("key")
 	b.Set(buf, buf)
 	b.AddReadConflict(kv.Range{Begin: buf[:1], End: buf})
+	read := []byte("~read")
+	if _, err := b.Get(read); err != nil {
+		t.Fatal(err)
+	}
 	copy(buf, "yek")
+	copy(read, "~daer")
 	got, err := b.GetRange(kv.Range{End: []byte("z")}, kv.RangeOptions{})
 	if err != nil || len(got) != 2 || string(got[1].Key) != "key" || string(got[1].Value) != "key" {
 		t.Fatal(got, err)
@@ -464,6 +469,20 @@ func TestSlicesAreOwned(t *testing.T) {
 	c, err := b.Finish(1000)
 	if err != nil || string(c.Mutations[0].Value) != "key" || string(c.Reads[0].Begin) != "" {
 		t.Error(c, err)
+	}
+	if !slices.ContainsFunc(c.Reads, func(s resolver.Span) bool { return string(s.Begin) == "~read" }) {
+		t.Errorf("of the reads %v the one of a key lacks", c.Reads)
+	}
+	for _, size := range []int{0, 1, maxPaired - 1, maxPaired, maxPaired + 1, 10 * maxPaired} {
+		b := New(store{})
+		key, value := []byte("key"), bytes.Repeat([]byte("v"), size)
+		b.Set(key, value)
+		copy(key, "yek")
+		clear(value)
+		got, err := b.Get([]byte("key"))
+		if err != nil || string(got) != strings.Repeat("v", size) {
+			t.Errorf("%d bytes were changed with the caller's: %.9q, %v", size, got, err)
+		}
 	}
 }
 

@@ -1,0 +1,70 @@
+package follow_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/check"
+	"couchrelay/core/follow"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
+)
+
+// TestDamagedRowsAreTold: whichever row that a transaction of a worker reads has a value that nothing can be made of,
+// or stands before one whose key cannot be read, the transaction fails. It does not go on without the row, nor as if
+// it were not there. Values that mean something whatever bytes they have are left out: counters, ids, and leases.
+func TestDamagedRowsAreTold(t *testing.T) {
+	w := newWorld(t)
+	counters := fmt.Sprintf("docs/1/%s/", hex.EncodeToString([]byte{w.made, 15: 0}))
+	free := []string{
+		"claim/", "count/", "jobs/follow/ready/", "jobs/follow/worker/", "jobs/follow/beat/",
+		counters + "1", counters + "2",
+	}
+	tried := map[string]int{}
+	w.asked = func(q follow.Request) {
+		name := fmt.Sprintf("%T", q)
+		if tried[name]++; tried[name] > 9 {
+			return
+		}
+		op := func(tx kv.Tx) error { _, err := follow.Perform(tx, w.store, q, w.now); return err }
+		err := damaged.Each(t.Context(), w.db.(*fakefdb.Database), op, func(row damaged.Row, err error) {
+			key := check.Readable(tuple.Subspace(tuple.Pack("r")), row.Key)
+			is := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			if err == nil && (row.Behind || !slices.ContainsFunc(free, is)) {
+				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, row.Behind)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.write("d", one)
+	w.write("e", other)
+	w.write("bad", `{"source":"http://a/x"}`)
+	a := w.start()
+	w.settle(10 * time.Second)
+	w.complete("d")
+	w.settle(10 * time.Second)
+	w.write("d", one)
+	w.write("e", "")
+	w.settle(10 * time.Second)
+	w.complete("d")
+	w.fault = func(peer.Op) fault { return refused } // so the state is still due when another worker begins
+	w.settle(10 * time.Second)
+	w.kill(a)
+	w.fault = nil
+	b := w.start()
+	w.settle(2 * time.Minute)
+	b.tell(follow.Drain{})
+	w.settle(time.Second)
+	if len(tried) < 11 {
+		t.Errorf("there were only %v", tried)
+	}
+}

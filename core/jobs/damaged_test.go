@@ -1,0 +1,76 @@
+//go:build !fdb
+
+package jobs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"couchrelay/core/check"
+	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/fakefdb/damaged"
+)
+
+// TestDamagedRowsAreTold: whichever row that an operation reads has a value that nothing can be made of, or stands
+// before one whose key cannot be read, the operation fails. It does not go on without the row, nor as if it were not
+// there. Rows that mean something whatever bytes they have are left out: counters, and what workers and the types of
+// jobs write.
+func TestDamagedRowsAreTold(t *testing.T) {
+	db, root := newStore(t)
+	q := New(KeysBelow(root, "kind"))
+	q.Incarnation = must(t, db, func(tx kv.Tx) (int64, error) { return q.Keys.Incarnate(tx) })
+	register(t, db, q, "w")
+	put := func(id string, s Schedule) {
+		must(t, db, func(tx kv.Tx) (bool, error) { return true, q.Add(tx, id, s, nil) })
+	}
+	put("run", Schedule{})
+	must(t, db, accept(q, "w", 1, 1))
+	put("ready", Schedule{})
+	put("wait", Schedule{Due: 5})
+	put("parked", Schedule{Lot: "lot"})
+	must(t, db, func(tx kv.Tx) (bool, error) { return true, q.AddFinished(tx, "over", nil) })
+	free := map[bool][]string{false: {"count/", "worker/", "beat/"}, true: {"beat/", "job/"}} // by Behind
+	lock := Lock{Worker: "w", Batch: 1}
+	for name, op := range map[string]func(kv.Tx) error{
+		"add":       func(tx kv.Tx) error { return q.Add(tx, "ready", Schedule{}, []byte("{}")) },
+		"resubmit":  func(tx kv.Tx) error { _, err := q.Resubmit(tx, "wait", Schedule{}); return err },
+		"remove":    func(tx kv.Tx) error { _, err := q.Remove(tx, "run"); return err },
+		"promote":   func(tx kv.Tx) error { _, _, err := q.Promote(tx, 6, 9); return err },
+		"recall":    func(tx kv.Tx) error { _, err := q.Recall(tx, 4, 9); return err },
+		"list":      func(tx kv.Tx) error { _, err := q.List(tx, Page{Limit: 9}); return err },
+		"page":      func(tx kv.Tx) error { _, err := q.List(tx, Page{Limit: 1}); return err },
+		"register":  func(tx kv.Tx) error { return q.Register(tx, "w", nil) },
+		"heartbeat": func(tx kv.Tx) error { _, err := q.Heartbeat(tx, "w", nil); return err },
+		"owned":     func(tx kv.Tx) error { _, err := q.Owned(tx, "w"); return err },
+		"leases":    func(tx kv.Tx) error { _, err := q.Leases(tx); return err },
+		"expire":    func(tx kv.Tx) error { _, err := q.Expire(tx, "w", nil, 9); return err },
+		"stop":      func(tx kv.Tx) error { _, err := q.Stop(tx, "run"); return err },
+		"call":      func(tx kv.Tx) error { return q.Keys.CallWorkerOf(tx, "run") },
+		"call all":  func(tx kv.Tx) error { return q.Keys.CallAll(tx) },
+		"in lot":    func(tx kv.Tx) error { _, err := q.Keys.InLot(tx, "lot", "", 9); return err },
+		"counts":    func(tx kv.Tx) error { _, err := q.Counts(tx); return err },
+		"incarnate": func(tx kv.Tx) error { _, err := q.Keys.Incarnate(tx); return err },
+		"restore":   func(tx kv.Tx) error { return q.Keys.Reincarnate(tx) },
+		"changes":   func(tx kv.Tx) error { _, _, _, err := q.Keys.ChangesSince(tx, Cursor{}, 9); return err },
+		"subscribe": func(tx kv.Tx) error { _, _, err := q.Subscribe(tx, "run", In(Finished)); return err },
+		"accept":    func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 2, Max: 9}, nil); return err },
+		"again":     func(tx kv.Tx) error { _, err := q.Accept(tx, "w", Demand{Batch: 1, Max: 9}, nil); return err },
+		"update":    func(tx kv.Tx) error { return q.Update(tx, "run", lock, []byte("{}")) },
+		"absolve":   func(tx kv.Tx) error { return q.Absolve(tx, "run", lock) },
+		"finish":    func(tx kv.Tx) error { _, err := q.Finish(tx, "run", lock, nil); return err },
+		"requeue":   func(tx kv.Tx) error { return q.Requeue(tx, "run", lock, Schedule{}, nil) },
+	} {
+		err := damaged.Each(t.Context(), db.(*fakefdb.Database), op, func(d damaged.Row, err error) {
+			key := check.Readable(root, d.Key)
+			is := func(prefix string) bool { return strings.HasPrefix(key, "kind/"+prefix) }
+			if err == nil && !slices.ContainsFunc(free[d.Behind], is) {
+				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, d.Behind)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package kv_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"couchrelay/core/kv"
+)
+
+// TestPrefixRange: all keys with a prefix are in its range, and no other is. The prefix stays as it is.
+func TestPrefixRange(t *testing.T) {
+	for _, prefix := range []string{"a", "ab", "a\x00", "a\xff", "\x00\xff\xff", "\xfe"} {
+		bytesOf := []byte(prefix)
+		r := kv.PrefixRange(bytesOf)
+		if string(bytesOf) != prefix {
+			t.Errorf("%q was changed to %q", prefix, bytesOf)
+		}
+		for _, key := range []string{
+			"", prefix, prefix + "\x00", prefix + "\xff\xff\xff", prefix[:len(prefix)-1], string(r.End), "\xff",
+			prefix[:len(prefix)-1] + string([]byte{prefix[len(prefix)-1] - 1, 0xff}),
+		} {
+			if r.Contains([]byte(key)) != strings.HasPrefix(key, prefix) {
+				t.Errorf("%q is in the range of %q: %v", key, prefix, r.Contains([]byte(key)))
+			}
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a prefix without end has a range")
+		}
+	}()
+	kv.PrefixRange(bytes.Repeat([]byte{0xff}, 3))
+}
+
+// TestKeyRange: the range of a key has that alone.
+func TestKeyRange(t *testing.T) {
+	r := kv.KeyRange([]byte("k"))
+	if !r.Contains([]byte("k")) || r.Contains([]byte("k\x00")) || r.Contains([]byte("j\xff")) || r.Empty() {
+		t.Errorf("%q", r)
+	}
+	for _, empty := range []kv.Range{{}, {Begin: []byte("k"), End: []byte("k")}, {Begin: []byte("b"), End: []byte("a")}} {
+		if !empty.Empty() {
+			t.Errorf("%q has keys", empty)
+		}
+	}
+}
+
+// TestErrorsHaveWords: an error of the store says what happened, and its number.
+func TestErrorsHaveWords(t *testing.T) {
+	said := map[string]bool{}
+	for _, code := range []kv.Code{
+		kv.TransactionTooOld, kv.FutureVersion, kv.NotCommitted, kv.CommitUnknownResult, kv.TransactionCancelled,
+		kv.TransactionTimedOut, kv.TooManyWatches, kv.WatchesDisabled, kv.AccessedUnreadable, kv.ProcessBehind,
+		kv.DatabaseLocked, kv.ClusterVersionChanged, kv.ProxyMemoryExceeded, kv.BatchThrottled, kv.GRVMemoryExceeded,
+		kv.OperationCancelled, kv.TagThrottled, kv.ProxyTagThrottled, kv.KeyOutsideLegalRange, kv.InvertedRange,
+		kv.UsedDuringCommit, kv.TransactionTooLarge, kv.KeyTooLarge, kv.ValueTooLarge, kv.BadVersionstamp,
+	} {
+		words, _, _ := strings.Cut(kv.NewError(code).Error(), " (")
+		if said[words] || words == "store error" || len(words) < 10 {
+			t.Errorf("error %d says %q", code, words)
+		}
+		said[words] = true
+	}
+	if got := (&kv.Error{Code: 9, Hint: "wait"}).Error(); got != "store error; wait (9)" {
+		t.Error(got)
+	}
+}

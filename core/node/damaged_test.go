@@ -1,0 +1,82 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"couchrelay/core/check"
+	"couchrelay/core/kv"
+	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/sim/fakefdb/damaged"
+)
+
+// TestDamagedRowsAreTold: whichever row that a request of a node reads has a value that nothing can be made of, or
+// stands before one whose key cannot be read, the request fails. It does not go on without the row, nor as if it were
+// not there. Values that mean something whatever bytes they have are left out: counters, ids, and leases.
+func TestDamagedRowsAreTold(t *testing.T) {
+	w := newWorld(t)
+	free := []string{
+		"claim/", "count/", "usage/", "jobs/replication/count/", "jobs/replication/signal/", "jobs/replication/worker/",
+		"jobs/replication/beat/",
+	}
+	tried := map[string]int{}
+	try := func(q Request) bool {
+		name := fmt.Sprintf("%T", q)
+		if tried[name]++; tried[name] > 4 {
+			return false
+		}
+		op := func(tx kv.Tx) error { _, err := Perform(tx, w.s, q, w.now); return err }
+		err := damaged.Each(t.Context(), w.db, op, func(row damaged.Row, err error) {
+			key := check.Readable(tuple.Subspace(tuple.Pack("test")), row.Key)
+			is := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			if _, reads := q.(ReadRefused); reads && is("jobs/replication/job/") {
+				return // of the job the lock alone counts
+			}
+			if err == nil && (row.Behind || !slices.ContainsFunc(free, is)) {
+				t.Errorf("%s goes on past a damaged %s (behind: %v)", name, key, row.Behind)
+			}
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return false
+	}
+	w.putMany(8, true)
+	w.put("twin", `{"source":"http://h/a0","target":"http://h/b0","continuous":true}`)
+	n := w.start("n", nil)
+	n.hold = try
+	w.pass(time.Minute)
+	held := n.runs[0].held
+	for _, q := range []Request{ // that the rest does not bring
+		Join{Worker: "z"}, Resume{Held: held}, Fail{Held: held}, StandBy{Held: held, RepID: "x"}, Tune{}, EndRound{},
+	} {
+		try(q)
+	}
+	refused := []replication.Finding{{Refusal: peer.Refusal{ID: "d", Rev: "1-a", Status: 403}}}
+	n.step(RunRefused{Run: n.runOf("r003"), Findings: refused})
+	n.step(RunReadsRefused{Run: n.runOf("r003")})
+	n.step(RunProgress{Run: n.runOf("r003")})
+	n.step(RunIdentifies{Run: n.runOf("r004"), ID: "x", Base: "b"})
+	n.endRun(n.runOf("r000"), replication.Completed)
+	n.endRun(n.runOf("r001"), replication.Crashed)
+	n.endRun(n.runOf("r002"), replication.Stopped)
+	w.pass(10 * time.Minute)
+	other := w.start("other", nil)
+	other.hold = try
+	w.pass(10 * time.Minute)
+	n.paused = true
+	w.pass(10 * time.Minute)
+	other.step(Drain{})
+	other.stopAll()
+	w.pass(time.Minute)
+	for _, row := range registry {
+		if name := fmt.Sprintf("%T", row.request); tried[name] == 0 {
+			t.Errorf("there was no %s", name)
+		}
+	}
+}

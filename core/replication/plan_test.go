@@ -1,0 +1,41 @@
+package replication
+
+import (
+	"testing"
+	"time"
+
+	"couchrelay/core/spec"
+)
+
+// TestPlanOfThrottledJob: a job whose endpoint has asked it to slow down has fewer requests in flight at once, and
+// smaller batches, than it asks for, and never more.
+func TestPlanOfThrottledJob(t *testing.T) {
+	for _, n := range []int{1, 100} {
+		rep := &spec.Replication{}
+		rep.WorkerProcesses, rep.MaxWorkers, rep.WorkerBatchSize = n, n, 10*n
+		rep.CheckpointInterval = time.Duration(n) * time.Minute
+		rep.Source.Connections, rep.Target.Connections = n, n
+		usual, slow := NewPlan(rep, Terms{}), NewPlan(rep, Terms{Throttled: true})
+		for name, values := range map[string][2]int{
+			"workers":      {slow.Workers, usual.Workers},
+			"most workers": {slow.MaxWorkers, usual.MaxWorkers},
+			"batch":        {slow.BatchSize, usual.BatchSize},
+			"connections":  {slow.Connections, usual.Connections},
+			"checkpoints":  {int(slow.CheckpointInterval), int(usual.CheckpointInterval)},
+		} {
+			if less := values[0] < values[1]; values[0] > values[1] || less != (n > 1) && name != "checkpoints" {
+				t.Errorf("%s of %d: %d, and usually %d", name, n, values[0], values[1])
+			}
+		}
+	}
+}
+
+// TestUnion: the revisions of two rows about one document are taken together, each once; the rows stay as they are.
+func TestUnion(t *testing.T) {
+	revs := make([]string, 1, 4)
+	revs[0] = "1-a"
+	both, other := union(revs, []string{"1-a", "1-b"}), union(revs, []string{"1-c"})
+	if len(both) != 2 || both[1] != "1-b" || len(other) != 2 || other[1] != "1-c" || len(revs) != 1 {
+		t.Errorf("%q and %q", both, other)
+	}
+}

@@ -1,0 +1,173 @@
+// Package damaged tries operations on a store of which one row cannot be understood, or one read fails.
+package damaged
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"couchrelay/core/kv"
+	"couchrelay/sim/fakefdb"
+)
+
+// Row is what is wrong with a store.
+type Row struct {
+	// Key is that of a row whose value nothing can be made of, or of the row before one whose key cannot be read.
+	Key    []byte
+	Behind bool
+}
+
+// errRead is the error of a read that fails.
+var errRead = errors.New("this read fails")
+
+// Each damages the rows that an operation reads, one at a time, and tells of each what the operation then returns. It
+// leaves values that are empty as they are. The operation's transactions are not committed.
+//
+// Before that it has each read of the operation fail, with all behind it. The operation may pass over that, since its
+// commit fails then, too; but if it returns another error than the read's, that is an error of Each: the store's error
+// tells whether another attempt may succeed.
+func Each(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error, tell func(Row, error)) error {
+	rows := map[string]bool{}
+	try := func() error {
+		tx := db.Begin(ctx, kv.Options{})
+		defer tx.Cancel()
+		return op(noted{tx, rows})
+	}
+	if err := try(); err != nil {
+		return err
+	}
+	if err := unread(ctx, db, op); err != nil {
+		return err
+	}
+	set := func(key, value []byte) error {
+		return kv.Do(ctx, db, func(tx kv.Tx) error { tx.Set(key, value); return nil })
+	}
+	for _, row := range db.Pairs() {
+		if !rows[string(row.Key)] {
+			continue
+		}
+		if len(row.Value) > 0 {
+			if err := set(row.Key, []byte{0xff}); err != nil {
+				return err
+			}
+			tell(Row{Key: row.Key}, try())
+			if err := set(row.Key, row.Value); err != nil {
+				return err
+			}
+		}
+		behind := append(bytes.Clone(row.Key), 0xfd) // begins no element of a tuple
+		if err := set(behind, row.Value); err != nil {
+			return err
+		}
+		if err := try(); rows[string(behind)] {
+			tell(Row{row.Key, true}, err)
+		}
+		if err := kv.Do(ctx, db, func(tx kv.Tx) error { tx.Clear(behind); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unread(ctx context.Context, db *fakefdb.Database, op func(kv.Tx) error) error {
+	for reads := 0; ; reads++ {
+		tx, left := db.Begin(ctx, kv.Options{}), reads
+		err := op(failing{tx, &left})
+		tx.Cancel()
+		if left >= 0 {
+			return err
+		}
+		if err != nil && !errors.Is(err, errRead) {
+			return fmt.Errorf("after %d reads the next one failed, and the error is: %w", reads, err)
+		}
+	}
+}
+
+// failing is a transaction of which some reads are left that do not fail.
+type failing struct {
+	kv.Tx
+	left *int
+}
+
+func (f failing) Get(key []byte) ([]byte, error)         { return f.reader(f.Tx).Get(key) }
+func (f failing) GetAll(keys [][]byte) ([][]byte, error) { return f.reader(f.Tx).GetAll(keys) }
+func (f failing) Snapshot() kv.Reader                    { return f.reader(f.Tx.Snapshot()) }
+func (f failing) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	return f.reader(f.Tx).GetRange(r, o)
+}
+
+func (f failing) reader(r kv.Reader) failingReader { return failingReader{r, f.left} }
+
+type failingReader struct {
+	kv.Reader
+	left *int
+}
+
+func (r failingReader) read() error {
+	if *r.left--; *r.left < 0 {
+		return errRead
+	}
+	return nil
+}
+
+func (r failingReader) Get(key []byte) ([]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.Get(key)
+}
+
+func (r failingReader) GetAll(keys [][]byte) ([][]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.GetAll(keys)
+}
+
+func (r failingReader) GetRange(in kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.GetRange(in, o)
+}
+
+// noted is a transaction that notes the keys of the rows that it reads.
+type noted struct {
+	kv.Tx
+	rows map[string]bool
+}
+
+func (n noted) Get(key []byte) ([]byte, error)         { return n.reader(n.Tx).Get(key) }
+func (n noted) GetAll(keys [][]byte) ([][]byte, error) { return n.reader(n.Tx).GetAll(keys) }
+func (n noted) Snapshot() kv.Reader                    { return n.reader(n.Tx.Snapshot()) }
+func (n noted) GetRange(r kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	return n.reader(n.Tx).GetRange(r, o)
+}
+
+func (n noted) reader(r kv.Reader) reader { return reader{r, n.rows} }
+
+type reader struct {
+	kv.Reader
+	rows map[string]bool
+}
+
+func (r reader) Get(key []byte) ([]byte, error) {
+	r.rows[string(key)] = true
+	return r.Reader.Get(key)
+}
+
+func (r reader) GetAll(keys [][]byte) ([][]byte, error) {
+	for _, key := range keys {
+		r.rows[string(key)] = true
+	}
+	return r.Reader.GetAll(keys)
+}
+
+func (r reader) GetRange(in kv.Range, o kv.RangeOptions) ([]kv.KeyValue, error) {
+	pairs, err := r.Reader.GetRange(in, o)
+	for _, p := range pairs {
+		r.rows[string(p.Key)] = true
+	}
+	return pairs, err
+}
