@@ -109,7 +109,7 @@ func (db *DB) TakeLogs(old *DB, those func(id string) bool) {
 }
 
 // MoveLog has a _local document, if it is there, stand under another id.
-func (db *DB) MoveLog(from, to string) {
+func MoveLog(db *DB, from, to string) {
 	log := db.getLocal(from)
 	if !log.Found {
 		return

@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/repid"
 	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
 )
 
 // fault is a row of the table of all that the nemesis does. The targets and times that events may name, the
@@ -378,7 +379,7 @@ func ageLogs(d *deed) {
 	d.w.Engine.After(lasts, nil, "logs aged", func() {
 		for _, id := range slices.Sorted(maps.Keys(older)) {
 			if db.Server.DB(db.Name) == db && !d.w.replicates(id) && !d.w.healed {
-				db.MoveLog(id, older[id])
+				peers.MoveLog(db, id, older[id])
 			}
 		}
 	})
