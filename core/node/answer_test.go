@@ -48,8 +48,8 @@ func TestEndWaitsForRecord(t *testing.T) {
 	}
 }
 
-// TestRefusedDocumentsOnDemand: a run hears once that its refused documents are to be tried, as soon as an operator asks
-// for it.
+// TestRefusedDocumentsOnDemand: a run hears once that its refused documents are to be tried, as soon as an operator
+// asks for it.
 func TestRefusedDocumentsOnDemand(t *testing.T) {
 	w := newWorld(t)
 	w.putMany(2, true)

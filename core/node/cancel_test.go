@@ -106,8 +106,8 @@ func TestReplacedAgain(t *testing.T) {
 	}
 }
 
-// TestJobTakenUnheard: a job that the store says the node holds, of an accept that the node never heard of, runs, unless
-// it is taken away before it is read.
+// TestJobTakenUnheard: a job that the store says the node holds, of an accept that the node never heard of, runs,
+// unless it is taken away before it is read.
 func TestJobTakenUnheard(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		w := newWorld(t)
