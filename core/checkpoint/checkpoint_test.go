@@ -224,10 +224,10 @@ func TestCountersMax(t *testing.T) {
 // sequence is. Of one that is not whole nothing is taken.
 func TestReadOnlyMark(t *testing.T) {
 	for _, seq := range []string{"5", "12", `"5-a"`, `[1,"x"]`} {
-		mark := fmt.Sprintf(`{"session_id":"s","instance_start_time":"1","last_id":"d","last_rev":"1-a","last_seq":%s}`, seq)
+		mark := `{"session_id":"s","instance_start_time":"1","last_id":"d","last_rev":"1-a","last_seq":` + seq + `}`
 		got := readOnly([]byte(mark))
-		if got == nil || got.SessionID != "s" || got.InstanceStart != "1" || got.Last.ID != "d" || got.Last.Rev != "1-a" ||
-			string(got.wire().LastSeq) != seq {
+		if got == nil || got.SessionID != "s" || got.InstanceStart != "1" || got.Last.ID != "d" ||
+			got.Last.Rev != "1-a" || string(got.wire().LastSeq) != seq {
 			t.Errorf("%s: %+v", seq, got)
 		}
 		for _, lacks := range []string{"last_id", "last_rev", "last_seq"} {

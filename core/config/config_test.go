@@ -369,8 +369,11 @@ func TestErrorsShowNoSecrets(t *testing.T) {
 	}
 	for name, shown := range map[string]bool{"open": true, "closed": false} {
 		err := section.Set(&struct{}{}, "s", name, "pa55")
-		if err == nil || strings.Contains(err.Error(), "pa55") != shown || !strings.HasPrefix(err.Error(), "[s] "+name) {
-			t.Errorf("%s: %v", name, err)
+		if err == nil {
+			t.Fatalf("%s takes anything", name)
+		}
+		if text := err.Error(); strings.Contains(text, "pa55") != shown || !strings.HasPrefix(text, "[s] "+name) {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }

@@ -114,7 +114,8 @@ func TestWith(t *testing.T) {
 	for range 3 {
 		d := must(t, w, func(db *Database) (*Document, error) { return db.Read("d", Want{}) })
 		shown, again := d.With([]byte(`{"x":2}`)), d.With([]byte(`{"x":2}`))
-		if shown.Rev.Gen != d.Rev.Gen || shown.Rev == d.Rev || shown.Rev != again.Rev || string(shown.Body) != `{"x":2}` {
+		if shown.Rev.Gen != d.Rev.Gen || shown.Rev == d.Rev || shown.Rev != again.Rev ||
+			string(shown.Body) != `{"x":2}` {
 			t.Errorf("%s is shown as %s and %s", d.Rev, shown.Rev, again.Rev)
 		}
 		if d.Rev.String() != rev || string(d.Body) == `{"x":2}` || shown.ID != "d" {

@@ -269,6 +269,30 @@ func TestRetryOfFailedRequest(t *testing.T) {
 	}
 }
 
+// TestOrdersAreNoted: each order is in the history of its job, with who gave it and when, and the job was changed then.
+func TestOrdersAreNoted(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	b.crash(b.accept())
+	for _, c := range []struct {
+		event string
+		give  func(Operator) (bool, error)
+	}{
+		{"retried", func(o Operator) (bool, error) { return o.Retry(jobID("r"), "why") }},
+		{"paused", func(o Operator) (bool, error) { return o.Pause(jobID("r"), "why") }},
+		{"resumed", func(o Operator) (bool, error) { return o.Resume(jobID("r"), "why") }},
+		{"reset", func(o Operator) (bool, error) { return o.Reset(jobID("r"), "why") }},
+	} {
+		b.now = b.now.Add(time.Minute)
+		b.give(c.give)
+		rec := b.record(jobID("r"))
+		want := Event{Type: c.event, At: b.now, Reason: "why", By: "ann"}
+		if rec.History[0] != want || rec.LastUpdated != b.now {
+			t.Errorf("%s: %+v at %s", c.event, rec.History[0], rec.LastUpdated)
+		}
+	}
+}
+
 // TestRetryBeforeSweep: a job that failed, and whose database is gone, does not run again until it is swept.
 func TestRetryBeforeSweep(t *testing.T) {
 	b := newBench(t)

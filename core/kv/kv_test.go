@@ -39,8 +39,8 @@ func TestKeyRange(t *testing.T) {
 	if !r.Contains([]byte("k")) || r.Contains([]byte("k\x00")) || r.Contains([]byte("j\xff")) || r.Empty() {
 		t.Errorf("%q", r)
 	}
-	for _, empty := range []kv.Range{{}, {Begin: []byte("k"), End: []byte("k")}, {Begin: []byte("b"), End: []byte("a")}} {
-		if !empty.Empty() {
+	for _, ends := range [][2]string{{"", ""}, {"k", "k"}, {"b", "a"}} {
+		if empty := (kv.Range{Begin: []byte(ends[0]), End: []byte(ends[1])}); !empty.Empty() {
 			t.Errorf("%q has keys", empty)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/tuple"
+	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/schedule"
 	"couchrelay/core/spec"
@@ -44,6 +45,34 @@ func TestEndWaitsForRecord(t *testing.T) {
 	n.step(n.perform(n.held[0]))
 	if w.state("r") != jobstore.Completed || n.Running() != 0 {
 		t.Errorf("it is %s, and %d run", w.state("r"), n.Running())
+	}
+}
+
+// TestRefusedDocumentsOnDemand: a run hears once that its refused documents are to be tried, as soon as an operator
+// asks for it.
+func TestRefusedDocumentsOnDemand(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(2, true)
+	n := w.start("n", nil)
+	w.pass(time.Minute)
+	run := n.runOf("r001")
+	refusal := peer.Refusal{ID: "d", Rev: "1-a", Status: 403}
+	n.step(RunRefused{Run: run, Findings: []replication.Finding{{Refusal: refusal}}})
+	w.do(func(tx kv.Tx) error {
+		o := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}
+		changed, err := o.Retry(jobstore.DocumentJobs(tuple.UUID{1})+"r001", "")
+		if !changed {
+			t.Error("there is nothing to try")
+		}
+		return err
+	})
+	w.pass(time.Second)
+	want := fmt.Sprint(run, " replication.TryRefused")
+	for _, pause := range []time.Duration{0, time.Hour} {
+		w.pass(pause)
+		if count(n.told, want) != 1 {
+			t.Errorf("after %s runs were told %q", pause, n.told)
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/jobs"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/replication"
 )
@@ -101,5 +103,54 @@ func TestReplacedAgain(t *testing.T) {
 		if want := map[bool]int{true: 0, false: 1}[last == `{"_deleted":true}`]; n.Running() != want {
 			t.Errorf("%d run, want %d", n.Running(), want)
 		}
+	}
+}
+
+// TestJobTakenUnheard: a job that the store says the node holds, of an accept that the node never heard of, runs,
+// unless it is taken away before it is read.
+func TestJobTakenUnheard(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		w := newWorld(t)
+		n := w.start("n1", nil)
+		w.pass(time.Second)
+		w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
+		w.do(func(tx kv.Tx) error {
+			_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: 77, Max: 1}, w.now)
+			return err
+		})
+		n.hold = func(q Request) bool { _, is := q.(Resume); return is }
+		n.lookOwned()
+		n.step(Wake{})
+		if gone {
+			w.put("r", `{"_deleted":true}`)
+		}
+		n.hold = nil
+		n.step(n.perform(n.held[0]))
+		w.pass(10 * time.Millisecond)
+		if want := map[bool]int{false: 1}[gone]; n.Running() != want || count(n.notes, "resumed") != want {
+			t.Errorf("gone %v: %d run, notes %v", gone, n.Running(), n.notes)
+		}
+	}
+}
+
+// TestNewsOfGoneRuns: what a run tells that the node does not know, or has given up, is nothing to anybody.
+func TestNewsOfGoneRuns(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	run := n.runOf("r000")
+	n.step(RunEnded{Run: run, End: replication.End{Cause: replication.Completed}})
+	asked := 0
+	n.hold = func(Request) bool { asked++; return false }
+	for _, id := range []uint64{run, 999} {
+		for _, ev := range []Event{
+			RunIdentifies{Run: id, ID: "x"}, RunProgress{Run: id}, RunEnded{Run: id}, RunReadsRefused{Run: id},
+			RunRefused{Run: id, Findings: []replication.Finding{{}}},
+		} {
+			n.step(ev)
+		}
+	}
+	if asked > 0 || n.Running() != 0 || w.state("r000") != jobstore.Completed {
+		t.Errorf("%d requests, %d run, the job is %s", asked, n.Running(), w.state("r000"))
 	}
 }

@@ -222,3 +222,17 @@ func TestGoneIsListed(t *testing.T) {
 		t.Error("the watcher has no lease")
 	}
 }
+
+// TestRequestsWithoutLease: a worker that has no lease is told so, whatever it asks for itself.
+func TestRequestsWithoutLease(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	for _, q := range []Request{
+		Beat{Worker: "none"}, ListOwned{Worker: "none"},
+		Accept{Worker: "none", Node: "n", Demand: jobs.Demand{Batch: 1, Max: 1}},
+	} {
+		if done := n.perform(Ask{Request: q}); done.Fault != LeaseLost {
+			t.Errorf("%s: %s", q, done)
+		}
+	}
+}

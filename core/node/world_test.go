@@ -48,6 +48,7 @@ type driven struct {
 	held []Ask
 
 	texts []string // of the notes
+	told  []string // what runs were told
 }
 
 func newWorld(t *testing.T) *world {
@@ -92,6 +93,8 @@ func (d *driven) step(ev Event) {
 			d.running[e.Run] = e.Work
 		case StopRun:
 			d.stopped[e.Run] = true
+		case TellRun:
+			d.told = append(d.told, fmt.Sprintf("%d %T", e.Run, e.Event))
 		case Confirm:
 			d.confirms++
 		case KillRun:
