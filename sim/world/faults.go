@@ -2,11 +2,8 @@ package world
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
-
-	"couchrelay/core/peer"
 )
 
 // fault is a row of the table of all that the nemesis does. The targets and times that events may name, the
@@ -107,6 +104,8 @@ var faults = []fault{
 		"put back to an earlier state, as from a backup"},
 	{"filter-changed", "databases", aDatabase, nil, seldom, (*deed).editFilter,
 		"the filter function is another one"},
+	{"db-purged", "databases", aDatabase, nil, seldom, purge,
+		"documents of a source are gone without a trace, at once or in the moment at which one is asked for"},
 }
 
 // NemesisFaults are the names of all faults of the nemesis.
@@ -261,138 +260,4 @@ func (d *deed) maintain() {
 		p.settings.Maintenance = false
 		p.configure()
 	})
-}
-
-func (d *deed) partition() {
-	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
-	lasts := d.lasts()
-	d.w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, lasts)
-	d.tell(p.Name, "does not reach "+s.Name, lasts)
-	d.w.net.cut(p, s, lasts)
-}
-
-func (d *deed) isolate() {
-	p, lasts := d.node, d.lasts()
-	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)
-	d.tell(p.Name, "does not reach the store", lasts)
-	p.isolatedUntil, p.untilGivenUp = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
-}
-
-func (d *deed) swizzle() {
-	for _, s := range d.w.net.servers {
-		p := d.w.nodes[d.site.Int(len(d.w.nodes))]
-		begin, lasts := d.site.Duration(0, time.Minute), d.site.Duration(10*time.Second, 2*time.Minute)
-		d.w.Engine.After(begin, nil, "swizzle", func() {
-			d.tell(p.Name, "does not reach "+s.Name, lasts)
-			d.w.net.cut(p, s, lasts)
-		})
-	}
-}
-
-func (d *deed) serverDown() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Unreachable}, lasts)
-}
-
-func (d *deed) serverSlow() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.slow(d.server, lasts)
-}
-
-func silenceFeeds(d *deed) {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.states[d.server].silent = d.w.Engine.Now().Add(lasts)
-}
-
-func (d *deed) serverThrottles() {
-	var kind reflect.Type
-	if d.site.Int(2) == 1 {
-		kind = reflect.TypeOf(allOps[d.site.Int(len(allOps))])
-	}
-	lasts, retryAfter := d.beginAtServer(d.lasts())
-	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
-	d.w.net.trouble(d.server, kind, refusal, lasts)
-}
-
-func (d *deed) serverLocksOut() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized"}, lasts)
-}
-
-func (d *deed) serverBreaks() {
-	d.beginAtServer(d.site.Duration(serverTrouble(0)))
-	d.w.net.hangup(d.server)
-}
-
-func (d *deed) serverRestarts() {
-	d.beginAtServer(d.site.Duration(serverTrouble(0)))
-	d.w.net.hangup(d.server)
-	for _, db := range d.server.DBs() {
-		if isSource(db.Name) {
-			db.Sync() // users do not return before their writes are durable
-		}
-		db.Restart()
-	}
-}
-
-// beginAtServer says that a fault of a server begins. All faults of servers draw a time and a Retry-After.
-// Some have no use for them, but without the questions a seed would get other answers to the ones that
-// follow.
-func (d *deed) beginAtServer(lasts time.Duration) (_, retryAfter time.Duration) {
-	retryAfter = time.Duration(d.site.Int(2)) * 5 * time.Second
-	d.w.Engine.Logf(d.server.Name, "%s for %s", d.fault.name, lasts)
-	d.tell(d.server.Name, "", lasts)
-	return lasts, retryAfter
-}
-
-func (d *deed) recreate() {
-	d.tell(d.db.String(), "", 0)
-	d.w.remake(d.db)
-}
-
-func (d *deed) recreateWithLogs() {
-	d.tell(d.db.String(), "", 0)
-	d.w.remake(d.db).TakeLogs(d.db, func(id string) bool { // a run that goes on waits for its answer, and looks
-		return !d.w.replicates(id)
-	})
-}
-
-func (d *deed) snare() {
-	d.tell(d.db.String(), "", 0)
-	d.w.net.snares[d.db] = true
-}
-
-func (d *deed) deleteDB() {
-	s, name := d.db.Server, d.db.Name
-	s.Delete(name)
-	lasts := d.lasts()
-	d.tell(d.db.String(), "", lasts)
-	d.w.Engine.After(lasts, nil, "db made again", func() {
-		if s.DB(name) == nil {
-			d.w.users.fill(s.Create(name))
-		}
-	})
-}
-
-// restore puts a source back. No client can tell the number of a change that is used again from the one
-// before, and the protocol cannot see that a target lost documents which are not in a checkpoint yet.
-func (d *deed) restore() {
-	db := d.db
-	if db.Server.Numeric || !isSource(db.Name) {
-		return
-	}
-	backup := db.Snapshot()
-	lasts := d.lasts()
-	d.tell(db.String(), "put back at the end to what it was at the beginning", lasts)
-	d.w.Engine.After(lasts, nil, "db restored", func() {
-		if db.Server.DB(db.Name) == db && !d.w.healed {
-			db.Restore(backup)
-			d.w.Engine.Logf(db.String(), "restored")
-		}
-	})
-}
-
-func (d *deed) editFilter() {
-	d.tell(d.db.String(), "", 0)
-	d.w.users.editFilter(d.db)
 }

@@ -27,6 +27,7 @@ type network struct {
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
 	snares  map[*peers.DB]bool // made again when a checkpoint comes
+	purges  map[*peers.DB]bool // lose the next document that is asked for
 	torn    *decide.Site
 }
 
@@ -59,7 +60,7 @@ type serverState struct {
 
 func newNetwork(w *World) *network {
 	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
-		torn: w.Decider.Site("torn")}
+		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn")}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
 		var names []string
@@ -90,6 +91,7 @@ func (n *network) heal() {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
 	}
 	clear(n.snares)
+	clear(n.purges)
 }
 
 // Server is peers.Network's.
@@ -154,9 +156,13 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Fa
 	if st := n.states[s]; st.until > n.w.Engine.Now() && (st.refuses == nil || st.refuses == kind) {
 		return st.refusal
 	}
-	if db := s.DB(database); kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
+	db := s.DB(database)
+	if kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
 		n.w.Engine.Logf(db.String(), "made again")
 		n.w.remake(db)
+	}
+	if n.purges[db] {
+		n.purgeAsked(db, op)
 	}
 	return nil
 }

@@ -1,0 +1,101 @@
+package world
+
+import (
+	"strings"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
+)
+
+func (d *deed) recreate() {
+	d.tell(d.db.String(), "", 0)
+	d.w.remake(d.db)
+}
+
+func (d *deed) recreateWithLogs() {
+	d.tell(d.db.String(), "", 0)
+	d.w.remake(d.db).TakeLogs(d.db, func(id string) bool { // a run that goes on waits for its answer, and looks
+		return !d.w.replicates(id)
+	})
+}
+
+func (d *deed) snare() {
+	d.tell(d.db.String(), "", 0)
+	d.w.net.snares[d.db] = true
+}
+
+func (d *deed) deleteDB() {
+	s, name := d.db.Server, d.db.Name
+	s.Delete(name)
+	lasts := d.lasts()
+	d.tell(d.db.String(), "", lasts)
+	d.w.Engine.After(lasts, nil, "db made again", func() {
+		if s.DB(name) == nil {
+			d.w.users.fill(s.Create(name))
+		}
+	})
+}
+
+// restore puts a source back. No client can tell the number of a change that is used again from the one
+// before, and the protocol cannot see that a target lost documents which are not in a checkpoint yet.
+func (d *deed) restore() {
+	db := d.db
+	if db.Server.Numeric || !isSource(db.Name) {
+		return
+	}
+	backup := db.Snapshot()
+	lasts := d.lasts()
+	d.tell(db.String(), "put back at the end to what it was at the beginning", lasts)
+	d.w.Engine.After(lasts, nil, "db restored", func() {
+		if db.Server.DB(db.Name) == db && !d.w.healed {
+			db.Restore(backup)
+			d.w.Engine.Logf(db.String(), "restored")
+		}
+	})
+}
+
+func (d *deed) editFilter() {
+	d.tell(d.db.String(), "", 0)
+	d.w.users.editFilter(d.db)
+}
+
+// purge removes documents of a source. At a target it would break the promise of checkpoints, of which no client can
+// know.
+func purge(d *deed) {
+	if !isSource(d.db.Name) {
+		return
+	}
+	d.tell(d.db.String(), "", 0)
+	if d.site.Int(2) == 1 {
+		d.w.net.purges[d.db] = true
+		return
+	}
+	all := d.db.Offers(spec.Filter{}, false)
+	first := d.site.Int(len(all))
+	for _, offer := range all[first:min(first+1+d.site.Int(4), len(all))] {
+		d.w.purge(d.db, offer.ID)
+	}
+}
+
+// purgeAsked purges the first document that a request asks for, if it asks for any.
+func (n *network) purgeAsked(db *peers.DB, op peer.Op) {
+	id := ""
+	switch op := op.(type) {
+	case peer.FetchDocs:
+		id = op.Docs[0].ID
+	case peer.CopyDoc:
+		id = op.ID
+	default:
+		return
+	}
+	delete(n.purges, db)
+	n.w.purge(db, id)
+}
+
+func (w *World) purge(db *peers.DB, id string) {
+	if !strings.HasPrefix(id, "_design/") { // replications could not go on without their filter
+		w.Engine.Logf(db.String(), "purged %s", id)
+		db.Purge(id)
+	}
+}
