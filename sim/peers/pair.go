@@ -20,8 +20,10 @@ type Network interface {
 	// Fate decides what goes wrong with a request, if anything, and how long the request and its answer
 	// travel.
 	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
-	// Cut reports whether the link between a process and a server is cut now.
+	// Cut reports whether requests of a process do not reach a server now, and Deaf whether answers do not reach
+	// the process.
 	Cut(owner *engine.Process, s *Server) bool
+	Deaf(owner *engine.Process, s *Server) bool
 	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or
 	// nil.
 	Arrives(s *Server, database string, op peer.Op) *peer.Failure
@@ -277,7 +279,7 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 		}
 		p.engine.After(there, nil, server.Name, func() {
 			p.arrive(server, name, op, fault, do, func(answer peer.Reply) {
-				if fault == LostAfter || p.net.Cut(p.owner, server) {
+				if fault == LostAfter || p.net.Deaf(p.owner, server) {
 					p.engine.After(patience, p.owner, "no answer", wake)
 					return
 				}

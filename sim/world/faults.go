@@ -72,6 +72,8 @@ var faults = []fault{
 
 	{"net-partition", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).partition,
 		"a node does not reach a server"},
+	{"net-deaf", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).deafen,
+		"what a node asks of a server takes effect, and no answer comes back"},
 	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
 		"a node does not reach the store, for a while or until others begin to give it up"},
 	{NetSwizzle, "network", nothing, nil, seldom, (*deed).swizzle,

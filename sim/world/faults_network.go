@@ -15,6 +15,14 @@ func (d *deed) partition() {
 	d.w.net.cut(p, s, lasts)
 }
 
+func (d *deed) deafen() {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	lasts := d.lasts()
+	d.w.Engine.Logf(p.Name, "hears nothing of %s for %s", s.Name, lasts)
+	d.tell(p.Name, "hears nothing of "+s.Name, lasts)
+	d.w.net.deafen(p, s, lasts)
+}
+
 func (d *deed) isolate() {
 	p, lasts := d.node, d.lasts()
 	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)

@@ -45,8 +45,9 @@ type linkKey struct {
 
 // link is the way between a process and a server.
 type link struct {
-	sites    map[string]*decide.Site
-	cutUntil instant.Time
+	sites map[string]*decide.Site
+	// cutUntil is until when nothing gets through to the server, and deafUntil until when nothing comes back.
+	cutUntil, deafUntil instant.Time
 }
 
 // serverState is what is wrong with a server at the moment.
@@ -85,7 +86,7 @@ func (n *network) heal() {
 		k.faults, k.table = nil, &decide.Table{}
 	}
 	for _, l := range n.links {
-		l.cutUntil = 0
+		l.cutUntil, l.deafUntil = 0, 0
 	}
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
@@ -150,6 +151,11 @@ func (n *network) Cut(p *engine.Process, s *peers.Server) bool {
 	return n.link(p, s).cutUntil > n.w.Engine.Now()
 }
 
+// Deaf is peers.Network's.
+func (n *network) Deaf(p *engine.Process, s *peers.Server) bool {
+	return n.link(p, s).deafUntil > n.w.Engine.Now()
+}
+
 // Arrives is peers.Network's.
 func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Failure {
 	kind := reflect.TypeOf(op)
@@ -194,10 +200,17 @@ func (n *network) Torn(db *peers.DB, id string) {
 	}
 }
 
-// cut separates a process and a server for d; connections that wait notice it in a while.
+// cut separates a process and a server for d.
 func (n *network) cut(p *Node, s *peers.Server, d time.Duration) {
 	l := n.link(p.Process, s)
 	l.cutUntil = max(l.cutUntil, n.w.Engine.Now().Add(d))
+	n.deafen(p, s, d)
+}
+
+// deafen has no answer of a server get through to a process for d; connections that wait notice it in a while.
+func (n *network) deafen(p *Node, s *peers.Server, d time.Duration) {
+	l := n.link(p.Process, s)
+	l.deafUntil = max(l.deafUntil, n.w.Engine.Now().Add(d))
 	n.w.Engine.After(30*time.Second, nil, "connection lost", func() {
 		for _, db := range s.DBs() {
 			db.Hangup(p.Process, &peer.Failure{Kind: peer.TimedOut})
