@@ -76,6 +76,8 @@ var faults = []fault{
 		"what a node asks of a server takes effect, and no answer comes back"},
 	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
 		"a node does not reach the store, for a while or until others begin to give it up"},
+	{"net-answers-twice", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).repeatAnswers,
+		"answers of servers reach a node a second time, when its runs may have gone on or ended"},
 	{NetSwizzle, "network", nothing, nil, seldom, (*deed).swizzle,
 		"connections are cut one by one and come back in another order"},
 

@@ -23,6 +23,13 @@ func (d *deed) deafen() {
 	d.w.net.deafen(p, s, lasts)
 }
 
+func (d *deed) repeatAnswers() {
+	lasts := d.lasts()
+	d.w.Engine.Logf(d.node.Name, "is answered twice for %s", lasts)
+	d.tell(d.node.Name, "", lasts)
+	d.w.net.twiceUntil[d.node] = d.w.Engine.Now().Add(lasts)
+}
+
 func (d *deed) isolate() {
 	p, lasts := d.node, d.lasts()
 	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)

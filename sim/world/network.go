@@ -29,6 +29,9 @@ type network struct {
 	snares  map[*peers.DB]bool // made again when a checkpoint comes
 	purges  map[*peers.DB]bool // lose the next document that is asked for
 	torn    *decide.Site
+	// twiceUntil is until when answers reach a node twice, and again the site for when the second one comes.
+	twiceUntil map[*Node]instant.Time
+	again      *decide.Site
 }
 
 // opFaults are the faults that requests of one kind can have.
@@ -61,7 +64,8 @@ type serverState struct {
 
 func newNetwork(w *World) *network {
 	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
-		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn")}
+		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn"),
+		twiceUntil: map[*Node]instant.Time{}, again: w.Decider.Site("again")}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
 		var names []string
@@ -93,6 +97,7 @@ func (n *network) heal() {
 	}
 	clear(n.snares)
 	clear(n.purges)
+	clear(n.twiceUntil)
 }
 
 // Server is peers.Network's.
