@@ -180,8 +180,8 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 		c.Rates[name] = decide.Scale // others have taken them all
 	}
 	for _, a := range actions {
-		if a.name == ChangeSharing {
-			continue // it is drawn by itself
+		if a.name == ChangeSharing || a.name == CrashingStorm {
+			continue // they are drawn by themselves
 		}
 		if rate := 1 + r.Intn(a.most); on("act") {
 			c.Actions[a.name] = rate
@@ -201,6 +201,9 @@ func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
 		if r := prng.Fork(seed, name); drawn[family] && r.Intn(2) == 1 {
 			c.Rates[name] = 1 + r.Intn(faultNamed(name).most)
 		}
+	}
+	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {
+		c.Actions[CrashingStorm] = 1 + r.Intn(actionNamed(CrashingStorm).most)
 	}
 }
 
