@@ -114,6 +114,7 @@ type DB struct {
 	copying bool                // the present write is a replication
 	order   []docs.Seq          // of all changes so far, by number, from 1
 	changed []string            // the documents that they changed
+	jumps   []jump              // of their numbers, by the changes before them
 	views   map[string]*view    // by filter
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
@@ -252,6 +253,7 @@ func (db *DB) number() {
 
 // seq words a number as clients see it.
 func (db *DB) seq(n int64) peer.Seq {
+	n = db.shown(n)
 	if db.Server.Numeric {
 		return peer.Seq(fmt.Sprint(n))
 	}
@@ -281,6 +283,7 @@ func (db *DB) comma() rune {
 func (db *DB) Number(s peer.Seq) int64 {
 	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
+	n = db.counted(n)
 	born, epoch := db.born, db.epoch
 	if worded {
 		rest, _, _ = strings.Cut(rest, "w")

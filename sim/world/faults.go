@@ -106,6 +106,8 @@ var faults = []fault{
 		"deleted, and made again after a while"},
 	{"db-restored", "databases", aDatabase, between(5*time.Second, 2*time.Minute), seldom, (*deed).restore,
 		"put back to an earlier state, as from a backup"},
+	{"db-sequence-jumps", "databases", aDatabase, nil, seldom, jumpSequence,
+		"the numbers of its changes go on far behind the last one, up to where a float64 is no whole number"},
 	{"filter-changed", "databases", aDatabase, nil, seldom, (*deed).editFilter,
 		"the filter function is another one"},
 	{"db-purged", "databases", aDatabase, nil, seldom, purge,
