@@ -32,6 +32,8 @@ const (
 	NetSwizzle     = "net-swizzle"
 	ServerRestarts = "server-restarts"
 	DBRecreated    = "db-recreated"
+
+	PasswordChanged = "server-password-changed"
 )
 
 // seldom is a rate out of decide.Scale in each turn of the nemesis: up to seven times in an hour.
@@ -91,6 +93,8 @@ var faults = []fault{
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
 		"a server answers 401 to everything for a while"},
+	{PasswordChanged, "servers", aServer, nil, seldom, changePassword,
+		"a server has another password for replications, which users write into their documents minutes later"},
 	{"server-breaks", "servers", aServer, nil, seldom, (*deed).serverBreaks,
 		"all connections that wait for a server break"},
 	{ServerRestarts, "servers", aServer, nil, seldom, (*deed).serverRestarts,

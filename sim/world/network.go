@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/spec"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/peers"
@@ -60,6 +61,8 @@ type serverState struct {
 	silent  instant.Time // until when its feeds stay open and send nothing
 	refusal *peer.Failure
 	refuses reflect.Type // requests of this kind only; nil for all
+
+	passwords int // that it had before the present one
 }
 
 func newNetwork(w *World) *network {
@@ -162,10 +165,13 @@ func (n *network) Deaf(p *engine.Process, s *peers.Server) bool {
 }
 
 // Arrives is peers.Network's.
-func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Failure {
+func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.Credentials) *peer.Failure {
 	kind := reflect.TypeOf(op)
 	if st := n.states[s]; st.until > n.w.Engine.Now() && (st.refuses == nil || st.refuses == kind) {
 		return st.refusal
+	}
+	if refusal := n.locksOut(s, by); refusal != nil {
+		return refusal
 	}
 	db := s.DB(database)
 	if kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
