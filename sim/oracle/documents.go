@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/jobstore"
@@ -311,7 +312,7 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 	if w.Params.Q != 0 {
 		params = []peer.Param{{Name: "q", Value: fmt.Sprint(w.Params.Q)}}
 	}
-	databases := rep.Source.URL == w.Source && rep.Target.URL == w.Target &&
+	databases := isAt(rep.Source, w.Source) && isAt(rep.Target, w.Target) &&
 		rep.CreateTarget == w.CreateTarget && slices.Equal(rep.CreateTargetParams, params)
 	selection := slices.Equal(rep.Filter.DocIDs, w.DocIDs) && rep.Filter.Name == w.Filter &&
 		bytes.Equal(rep.Filter.QueryParams, w.QueryParams) && bytes.Equal(rep.Filter.Selector, w.Selector) &&
@@ -323,6 +324,30 @@ func asWritten(conf *world.Config, rep *spec.Replication, body []byte) bool {
 		shownCompression(rep.Target) == conf.Compression &&
 		rep.CheckpointInterval == conf.CheckpointInterval
 	return databases && selection && manner && string(rep.OnRefusal) == w.OnRefusal
+}
+
+// isAt reports whether an endpoint is what a URL says, which may have a user and a password.
+func isAt(e spec.Endpoint, url string) bool {
+	plain, userinfo := unsigned(url)
+	return e.URL == plain && userinfoOf(e) == userinfo
+}
+
+// unsigned splits a URL into one without a user and a password, and these, as USER:PASSWORD.
+func unsigned(url string) (plain, userinfo string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	userinfo, place, signed := strings.Cut(rest, "@")
+	if !signed {
+		return url, ""
+	}
+	return scheme + "://" + place, userinfo
+}
+
+// userinfoOf is who asks an endpoint, as USER:PASSWORD; empty for nobody.
+func userinfoOf(e spec.Endpoint) string {
+	if !e.Credentials.IsSet() {
+		return ""
+	}
+	return e.Credentials.User.Reveal() + ":" + e.Credentials.Password.Reveal()
 }
 
 // shownCompression is the compression of an endpoint, as it is written.

@@ -38,6 +38,7 @@ const (
 type meaning struct {
 	any            bool // it is not known
 	Source, Target string
+	by             [2]string // who asks each of them
 	Continuous     bool
 	Paused         bool
 	Weight         int64
@@ -45,13 +46,14 @@ type meaning struct {
 
 // same reports whether two ask for the same replication, which goes on when a user pauses or weighs it.
 func (m meaning) same(other meaning) bool {
-	return m.Source == other.Source && m.Target == other.Target && m.Continuous == other.Continuous
+	return m.Source == other.Source && m.Target == other.Target && m.by == other.by &&
+		m.Continuous == other.Continuous
 }
 
 func meaningOf(r *spec.Replication) meaning {
 	return meaning{
-		Source: r.Source.URL, Target: r.Target.URL, Continuous: r.Continuous, Paused: r.Paused,
-		Weight: orUsual(r.Weight),
+		Source: r.Source.URL, Target: r.Target.URL, by: [2]string{userinfoOf(r.Source), userinfoOf(r.Target)},
+		Continuous: r.Continuous, Paused: r.Paused, Weight: orUsual(r.Weight),
 	}
 }
 
@@ -120,6 +122,8 @@ func (w *wrote) on(s register) (register, bool) {
 	if json.Unmarshal(w.Sent, &sent) != nil || w.Brought { // which may ask for nothing that is possible
 		sent.meaning = meaning{any: true}
 	}
+	sent.Source, sent.by[0] = unsigned(sent.Source)
+	sent.Target, sent.by[1] = unsigned(sent.Target)
 	sent.Weight = orUsual(sent.Weight)
 	state := jobstore.State(sent.State)
 	switch {
@@ -278,7 +282,7 @@ func (o *saw) on(s register) (register, bool) {
 // shows reports whether a job may be shown so, and learns from that which one it is.
 func (s *register) shows(v *jobstore.View) bool {
 	shown := meaning{Source: v.Source, Target: v.Target, Continuous: v.Continuous, Paused: v.PausedByDocument,
-		Weight: v.Weight}
+		Weight: v.Weight, by: s.job.by} // which nobody is shown
 	paused := no
 	if v.Pause != nil {
 		paused = yes

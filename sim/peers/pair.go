@@ -20,11 +20,13 @@ type Network interface {
 	// Fate decides what goes wrong with a request, if anything, and how long the request and its answer
 	// travel.
 	Fate(owner *engine.Process, s *Server, op peer.Op) (fault Fault, there, back time.Duration)
-	// Cut reports whether the link between a process and a server is cut now.
+	// Cut reports whether requests of a process do not reach a server now, and Deaf whether answers do not reach
+	// the process.
 	Cut(owner *engine.Process, s *Server) bool
-	// Arrives is called for every request when it is at its server, and returns how the server refuses it, or
-	// nil.
-	Arrives(s *Server, database string, op peer.Op) *peer.Failure
+	Deaf(owner *engine.Process, s *Server) bool
+	// Arrives is called for every request when it is at its server, with the credentials that it brings, and
+	// returns how the server refuses it, or nil.
+	Arrives(s *Server, database string, op peer.Op, by spec.Credentials) *peer.Failure
 	// Silent reports whether the server's feeds stay open now and send nothing but heartbeats.
 	Silent(s *Server) bool
 	// Wished is called when the server of a database wants no requests of a kind until a time by the
@@ -218,12 +220,14 @@ func (p *Pair) small(ctx context.Context, op peer.Op) peer.Reply {
 	}))
 }
 
-func (p *Pair) url(side peer.Side) string {
+func (p *Pair) endpoint(side peer.Side) *spec.Endpoint {
 	if side == peer.Target {
-		return p.rep.Target.URL
+		return &p.rep.Target
 	}
-	return p.rep.Source.URL
+	return &p.rep.Source
 }
+
+func (p *Pair) url(side peer.Side) string { return p.endpoint(side).URL }
 
 // effect is what a request does at a database, at one moment. It calls respond once, then or later.
 type effect func(db *DB, f Fault, respond func(peer.Reply))
@@ -246,7 +250,7 @@ func (p *Pair) request(ctx context.Context, side peer.Side, method string, op pe
 }
 
 func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
-	host, name := Find(p.url(side))
+	host, _ := Find(p.url(side))
 	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
 	asked := p.limiter.Now()
 	verdict := p.limiter.Delay(key, asked)
@@ -276,8 +280,8 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 			return
 		}
 		p.engine.After(there, nil, server.Name, func() {
-			p.arrive(server, name, op, fault, do, func(answer peer.Reply) {
-				if fault == LostAfter || p.net.Cut(p.owner, server) {
+			p.arrive(server, side, op, fault, do, func(answer peer.Reply) {
+				if fault == LostAfter || p.net.Deaf(p.owner, server) {
 					p.engine.After(patience, p.owner, "no answer", wake)
 					return
 				}
@@ -296,8 +300,9 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 }
 
 // arrive carries out a request at the moment at which it is at the server.
-func (p *Pair) arrive(s *Server, name string, op peer.Op, fault Fault, do effect, respond func(peer.Reply)) {
-	refusal := p.net.Arrives(s, name, op)
+func (p *Pair) arrive(s *Server, side peer.Side, op peer.Op, fault Fault, do effect, respond func(peer.Reply)) {
+	_, name := Find(p.url(side))
+	refusal := p.net.Arrives(s, name, op, p.endpoint(side).Credentials)
 	db := s.DB(name)
 	_, creates := op.(peer.Create)
 	switch {

@@ -114,6 +114,7 @@ type DB struct {
 	copying bool                // the present write is a replication
 	order   []docs.Seq          // of all changes so far, by number, from 1
 	changed []string            // the documents that they changed
+	jumps   []jump              // of their numbers, by the changes before them
 	views   map[string]*view    // by filter
 	epoch   int
 	cuts    []int64 // by epoch: the number to which it was put back when it ended
@@ -125,7 +126,9 @@ type DB struct {
 	// Misjudged describes a document that a selector judged wrongly. It is empty while there is none.
 	Misjudged string
 
-	known map[Revision]bool // all revisions that the database has: false for leaves, true for their ancestors
+	known  map[Revision]bool // all revisions that the database has: false for leaves, true for their ancestors
+	purges []string          // ids of documents, one for each purge so far
+	purged map[Revision]bool // all that purges removed
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
@@ -150,7 +153,7 @@ func (s *Server) Create(name string) *DB {
 	s.born++
 	db := &DB{
 		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]localDoc{},
-		known: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
+		known: map[Revision]bool{}, purged: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -250,6 +253,7 @@ func (db *DB) number() {
 
 // seq words a number as clients see it.
 func (db *DB) seq(n int64) peer.Seq {
+	n = db.shown(n)
 	if db.Server.Numeric {
 		return peer.Seq(fmt.Sprint(n))
 	}
@@ -279,6 +283,7 @@ func (db *DB) comma() rune {
 func (db *DB) Number(s peer.Seq) int64 {
 	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
+	n = db.counted(n)
 	born, epoch := db.born, db.epoch
 	if worded {
 		rest, _, _ = strings.Cut(rest, "w")
@@ -311,6 +316,7 @@ type Snapshot struct {
 	known   map[Revision]bool
 	order   []docs.Seq
 	changed []string
+	purges  int // so far
 }
 
 // Snapshot takes a backup. The backup shares what is never changed in place: the store's values, and lists
@@ -318,11 +324,12 @@ type Snapshot struct {
 func (db *DB) Snapshot() Snapshot {
 	return Snapshot{
 		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
+		purges: len(db.purges),
 	}
 }
 
 // Restore puts the database back to a backup. Clients are not told; sequences from after the backup cover
-// less now.
+// less now. What was purged since the backup is purged again: feeds that were read meanwhile had not told of it.
 func (db *DB) Restore(s Snapshot) {
 	store := fakefdb.New(fakefdb.WithClock(db.Server.now))
 	for part := range slices.Chunk(s.pairs, 50) { // values of at most 100 kB, transactions of 10 MB
@@ -350,6 +357,9 @@ func (db *DB) Restore(s Snapshot) {
 	db.order, db.changed, db.views = slices.Clone(s.order), slices.Clone(s.changed), map[string]*view{}
 	for id := range db.locals {
 		db.locals[id] = localDoc{}
+	}
+	for _, id := range db.purges[s.purges:] {
+		db.erase(id)
 	}
 	db.cuts = append(db.cuts, int64(common))
 	db.epoch++

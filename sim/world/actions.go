@@ -28,6 +28,7 @@ const (
 	DeleteDoc     = "doc-delete"
 	ConflictDoc   = "doc-conflict"
 	ChangeSharing = "sharing-changed"
+	CrashingStorm = "job-crashing-storm"
 )
 
 // actions is the table. Users choose among them in this order.
@@ -61,6 +62,8 @@ var actions = []action{
 		what: "a replication document is deleted"},
 	{name: "job-storm", where: "a frontend", most: 20_000, do: (*users).storm, // as many as a small world has
 		what: "many documents at once, most of them deleted at once"},
+	{name: CrashingStorm, where: "a frontend", most: 5_000, do: (*users).crashingStorm,
+		what: "dozens of documents at once whose sources do not exist, most of them deleted later"},
 	{name: "request", where: "a frontend", most: 50_000, do: (*users).request,
 		what: "POST /_replicate"},
 	{name: "request-cancel", where: "a frontend", most: 50_000, do: (*users).cancelRequest,
@@ -156,6 +159,20 @@ func (u *users) storm(site *decide.Site) {
 		u.write(j, site, false)
 		if site.Int(4) > 0 {
 			u.write(j, site, true)
+		}
+	}
+}
+
+// crashingStorm writes documents of jobs that do nothing but crash. Those that stay are few, since they go on crashing
+// for as long as the world takes to settle.
+func (u *users) crashingStorm(site *decide.Site) {
+	for range 20 + site.Int(60) {
+		body := u.newBody(site)
+		body["source"] = URL(u.w.net.servers[0].Name, fmt.Sprint("none", u.next()))
+		j := u.newJob(body, site)
+		u.write(j, site, false)
+		if left := u.w.End().Sub(u.w.Engine.Now()); site.Int(8) > 0 {
+			u.w.Engine.After(site.Duration(left/20, left*9/10), nil, "storm over", func() { u.write(j, site, true) })
 		}
 	}
 }

@@ -2,15 +2,8 @@ package world
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"time"
-
-	"couchrelay/core/peer"
-	"couchrelay/core/repid"
-	"couchrelay/core/spec"
-	"couchrelay/sim/peers"
 )
 
 // fault is a row of the table of all that the nemesis does. The targets and times that events may name, the
@@ -39,6 +32,8 @@ const (
 	NetSwizzle     = "net-swizzle"
 	ServerRestarts = "server-restarts"
 	DBRecreated    = "db-recreated"
+
+	PasswordChanged = "server-password-changed"
 )
 
 // seldom is a rate out of decide.Scale in each turn of the nemesis: up to seven times in an hour.
@@ -79,8 +74,12 @@ var faults = []fault{
 
 	{"net-partition", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).partition,
 		"a node does not reach a server"},
+	{"net-deaf", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).deafen,
+		"what a node asks of a server takes effect, and no answer comes back"},
 	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
 		"a node does not reach the store, for a while or until others begin to give it up"},
+	{"net-answers-twice", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).repeatAnswers,
+		"answers of servers reach a node a second time, when its runs may have gone on or ended"},
 	{NetSwizzle, "network", nothing, nil, seldom, (*deed).swizzle,
 		"connections are cut one by one and come back in another order"},
 
@@ -94,6 +93,8 @@ var faults = []fault{
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
 		"a server answers 401 to everything for a while"},
+	{PasswordChanged, "servers", aServer, nil, seldom, changePassword,
+		"a server has another password for replications, which users write into their documents minutes later"},
 	{"server-breaks", "servers", aServer, nil, seldom, (*deed).serverBreaks,
 		"all connections that wait for a server break"},
 	{ServerRestarts, "servers", aServer, nil, seldom, (*deed).serverRestarts,
@@ -111,8 +112,12 @@ var faults = []fault{
 		"deleted, and made again after a while"},
 	{"db-restored", "databases", aDatabase, between(5*time.Second, 2*time.Minute), seldom, (*deed).restore,
 		"put back to an earlier state, as from a backup"},
+	{"db-sequence-jumps", "databases", aDatabase, nil, seldom, jumpSequence,
+		"the numbers of its changes go on far behind the last one, up to where a float64 is no whole number"},
 	{"filter-changed", "databases", aDatabase, nil, seldom, (*deed).editFilter,
 		"the filter function is another one"},
+	{"db-purged", "databases", aDatabase, nil, seldom, purge,
+		"documents of a source are gone without a trace, at once or in the moment at which one is asked for"},
 }
 
 // NemesisFaults are the names of all faults of the nemesis.
@@ -267,160 +272,4 @@ func (d *deed) maintain() {
 		p.settings.Maintenance = false
 		p.configure()
 	})
-}
-
-func (d *deed) partition() {
-	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
-	lasts := d.lasts()
-	d.w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, lasts)
-	d.tell(p.Name, "does not reach "+s.Name, lasts)
-	d.w.net.cut(p, s, lasts)
-}
-
-func (d *deed) isolate() {
-	p, lasts := d.node, d.lasts()
-	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)
-	d.tell(p.Name, "does not reach the store", lasts)
-	p.isolatedUntil, p.untilGivenUp = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
-}
-
-func (d *deed) swizzle() {
-	for _, s := range d.w.net.servers {
-		p := d.w.nodes[d.site.Int(len(d.w.nodes))]
-		begin, lasts := d.site.Duration(0, time.Minute), d.site.Duration(10*time.Second, 2*time.Minute)
-		d.w.Engine.After(begin, nil, "swizzle", func() {
-			d.tell(p.Name, "does not reach "+s.Name, lasts)
-			d.w.net.cut(p, s, lasts)
-		})
-	}
-}
-
-func (d *deed) serverDown() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Unreachable}, lasts)
-}
-
-func (d *deed) serverSlow() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.slow(d.server, lasts)
-}
-
-func silenceFeeds(d *deed) {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.states[d.server].silent = d.w.Engine.Now().Add(lasts)
-}
-
-func (d *deed) serverThrottles() {
-	var kind reflect.Type
-	if d.site.Int(2) == 1 {
-		kind = reflect.TypeOf(allOps[d.site.Int(len(allOps))])
-	}
-	lasts, retryAfter := d.beginAtServer(d.lasts())
-	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
-	d.w.net.trouble(d.server, kind, refusal, lasts)
-}
-
-func (d *deed) serverLocksOut() {
-	lasts, _ := d.beginAtServer(d.lasts())
-	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized"}, lasts)
-}
-
-func (d *deed) serverBreaks() {
-	d.beginAtServer(d.site.Duration(serverTrouble(0)))
-	d.w.net.hangup(d.server)
-}
-
-func (d *deed) serverRestarts() {
-	d.beginAtServer(d.site.Duration(serverTrouble(0)))
-	d.w.net.hangup(d.server)
-	for _, db := range d.server.DBs() {
-		if isSource(db.Name) {
-			db.Sync() // users do not return before their writes are durable
-		}
-		db.Restart()
-	}
-}
-
-// beginAtServer says that a fault of a server begins. All faults of servers draw a time and a Retry-After.
-// Some have no use for them, but without the questions a seed would get other answers to the ones that
-// follow.
-func (d *deed) beginAtServer(lasts time.Duration) (_, retryAfter time.Duration) {
-	retryAfter = time.Duration(d.site.Int(2)) * 5 * time.Second
-	d.w.Engine.Logf(d.server.Name, "%s for %s", d.fault.name, lasts)
-	d.tell(d.server.Name, "", lasts)
-	return lasts, retryAfter
-}
-
-func (d *deed) recreate() {
-	d.tell(d.db.String(), "", 0)
-	d.w.remake(d.db)
-}
-
-func (d *deed) recreateWithLogs() {
-	d.tell(d.db.String(), "", 0)
-	d.w.remake(d.db).TakeLogs(d.db, func(id string) bool { // a run that goes on waits for its answer, and looks
-		return !d.w.replicates(id)
-	})
-}
-
-// ageLogs moves checkpoints, as if an older server had written them. The text of a filter function is a part of the
-// ids, and may be another one by then; such logs are left alone.
-func ageLogs(d *deed) {
-	older, version := map[string]string{}, 1+d.site.Int(3)
-	for _, p := range d.w.nodes {
-		for _, r := range p.runs {
-			if rep := r.Replication(); rep.Filter.Kind != spec.FunctionFilter && d.db.LogRev(r.Base()) != "" {
-				older[r.Base()] = repid.Base(version, d.w.store.Config.Server, rep, "")
-			}
-		}
-	}
-	db, lasts := d.db, d.lasts()
-	d.tell(db.String(), "", lasts)
-	d.w.Engine.After(lasts, nil, "logs aged", func() {
-		for _, id := range slices.Sorted(maps.Keys(older)) {
-			if db.Server.DB(db.Name) == db && !d.w.replicates(id) && !d.w.healed {
-				peers.MoveLog(db, id, older[id])
-			}
-		}
-	})
-}
-
-func (d *deed) snare() {
-	d.tell(d.db.String(), "", 0)
-	d.w.net.snares[d.db] = true
-}
-
-func (d *deed) deleteDB() {
-	s, name := d.db.Server, d.db.Name
-	s.Delete(name)
-	lasts := d.lasts()
-	d.tell(d.db.String(), "", lasts)
-	d.w.Engine.After(lasts, nil, "db made again", func() {
-		if s.DB(name) == nil {
-			d.w.users.fill(s.Create(name))
-		}
-	})
-}
-
-// restore puts a source back. No client can tell the number of a change that is used again from the one
-// before, and the protocol cannot see that a target lost documents which are not in a checkpoint yet.
-func (d *deed) restore() {
-	db := d.db
-	if db.Server.Numeric || !isSource(db.Name) {
-		return
-	}
-	backup := db.Snapshot()
-	lasts := d.lasts()
-	d.tell(db.String(), "put back at the end to what it was at the beginning", lasts)
-	d.w.Engine.After(lasts, nil, "db restored", func() {
-		if db.Server.DB(db.Name) == db && !d.w.healed {
-			db.Restore(backup)
-			d.w.Engine.Logf(db.String(), "restored")
-		}
-	})
-}
-
-func (d *deed) editFilter() {
-	d.tell(d.db.String(), "", 0)
-	d.w.users.editFilter(d.db)
 }

@@ -9,6 +9,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 	"couchrelay/core/ratelimit"
+	"couchrelay/core/spec"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
 	"couchrelay/sim/peers"
@@ -27,7 +28,11 @@ type network struct {
 	links   map[linkKey]*link
 	states  map[*peers.Server]*serverState
 	snares  map[*peers.DB]bool // made again when a checkpoint comes
+	purges  map[*peers.DB]bool // lose the next document that is asked for
 	torn    *decide.Site
+	// twiceUntil is until when answers reach a node twice, and again the site for when the second one comes.
+	twiceUntil map[*Node]instant.Time
+	again      *decide.Site
 }
 
 // opFaults are the faults that requests of one kind can have.
@@ -44,8 +49,9 @@ type linkKey struct {
 
 // link is the way between a process and a server.
 type link struct {
-	sites    map[string]*decide.Site
-	cutUntil instant.Time
+	sites map[string]*decide.Site
+	// cutUntil is until when nothing gets through to the server, and deafUntil until when nothing comes back.
+	cutUntil, deafUntil instant.Time
 }
 
 // serverState is what is wrong with a server at the moment.
@@ -55,11 +61,14 @@ type serverState struct {
 	silent  instant.Time // until when its feeds stay open and send nothing
 	refusal *peer.Failure
 	refuses reflect.Type // requests of this kind only; nil for all
+
+	passwords int // that it had before the present one
 }
 
 func newNetwork(w *World) *network {
 	n := &network{w: w, kinds: map[reflect.Type]*opFaults{}, links: map[linkKey]*link{}, states: map[*peers.Server]*serverState{}, snares: map[*peers.DB]bool{},
-		torn: w.Decider.Site("torn")}
+		purges: map[*peers.DB]bool{}, torn: w.Decider.Site("torn"),
+		twiceUntil: map[*Node]instant.Time{}, again: w.Decider.Site("again")}
 	for _, op := range allOps {
 		k := &opFaults{name: reflect.TypeOf(op).Name()}
 		var names []string
@@ -84,12 +93,14 @@ func (n *network) heal() {
 		k.faults, k.table = nil, &decide.Table{}
 	}
 	for _, l := range n.links {
-		l.cutUntil = 0
+		l.cutUntil, l.deafUntil = 0, 0
 	}
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
 	}
 	clear(n.snares)
+	clear(n.purges)
+	clear(n.twiceUntil)
 }
 
 // Server is peers.Network's.
@@ -148,15 +159,27 @@ func (n *network) Cut(p *engine.Process, s *peers.Server) bool {
 	return n.link(p, s).cutUntil > n.w.Engine.Now()
 }
 
+// Deaf is peers.Network's.
+func (n *network) Deaf(p *engine.Process, s *peers.Server) bool {
+	return n.link(p, s).deafUntil > n.w.Engine.Now()
+}
+
 // Arrives is peers.Network's.
-func (n *network) Arrives(s *peers.Server, database string, op peer.Op) *peer.Failure {
+func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.Credentials) *peer.Failure {
 	kind := reflect.TypeOf(op)
 	if st := n.states[s]; st.until > n.w.Engine.Now() && (st.refuses == nil || st.refuses == kind) {
 		return st.refusal
 	}
-	if db := s.DB(database); kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
+	if refusal := n.locksOut(s, by); refusal != nil {
+		return refusal
+	}
+	db := s.DB(database)
+	if kind == reflect.TypeFor[peer.PutLocal]() && n.snares[db] {
 		n.w.Engine.Logf(db.String(), "made again")
 		n.w.remake(db)
+	}
+	if n.purges[db] {
+		n.purgeAsked(db, op)
 	}
 	return nil
 }
@@ -188,10 +211,17 @@ func (n *network) Torn(db *peers.DB, id string) {
 	}
 }
 
-// cut separates a process and a server for d; connections that wait notice it in a while.
+// cut separates a process and a server for d.
 func (n *network) cut(p *Node, s *peers.Server, d time.Duration) {
 	l := n.link(p.Process, s)
 	l.cutUntil = max(l.cutUntil, n.w.Engine.Now().Add(d))
+	n.deafen(p, s, d)
+}
+
+// deafen has no answer of a server get through to a process for d; connections that wait notice it in a while.
+func (n *network) deafen(p *Node, s *peers.Server, d time.Duration) {
+	l := n.link(p.Process, s)
+	l.deafUntil = max(l.deafUntil, n.w.Engine.Now().Add(d))
 	n.w.Engine.After(30*time.Second, nil, "connection lost", func() {
 		for _, db := range s.DBs() {
 			db.Hangup(p.Process, &peer.Failure{Kind: peer.TimedOut})

@@ -2,6 +2,7 @@ package world
 
 import (
 	"encoding/json"
+	"maps"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/jobstore"
@@ -27,6 +28,8 @@ func (u *users) request(site *decide.Site) {
 	} else {
 		u.asked = append(u.asked, body)
 	}
+	body = maps.Clone(body)
+	u.w.sign(body)
 	raw, err := json.Marshal(body)
 	if err != nil {
 		panic(err)

@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"time"
 
 	"couchrelay/core/host"
 	"couchrelay/core/instant"
@@ -150,6 +151,9 @@ func (r *Run) planWake() {
 	})
 }
 
+// maxAgain is how long after an answer it may come a second time.
+const maxAgain = 2 * time.Minute
+
 // call carries a request out in a coroutine.
 func (r *Run) call(c replication.Call) {
 	p := r.p
@@ -158,8 +162,12 @@ func (r *Run) call(c replication.Call) {
 	p.w.Engine.Go(p.Process, "call", func() {
 		reply := replication.Reply{ID: c.ID, Reply: r.pair.Do(ctx, c.ID, c.Op)}
 		p.w.emit(RunReplied{r, c.Op, reply.Reply})
+		tell := func() { p.handle(host.RunEvent{Run: r.id, Event: reply}) }
 		if ctx.Err() == nil {
-			p.w.Engine.After(0, p.Process, "reply", func() { p.handle(host.RunEvent{Run: r.id, Event: reply}) })
+			p.w.Engine.After(0, p.Process, "reply", tell)
+		}
+		if n := p.w.net; n.twiceUntil[p] > p.w.Engine.Now() {
+			p.w.Engine.After(n.again.Duration(0, maxAgain), p.Process, "reply again", tell)
 		}
 	})
 }

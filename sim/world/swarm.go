@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func Swarm(seed uint64, p Profile) Config {
 	s.MaxChurn = between(0, s.MaxJobs)
 	s.Interval, s.ActivityTimeout = seconds(5, 60), seconds(6, 90)
 	s.PollInterval, s.ProgressInterval = seconds(5, 60), seconds(5, 60)
-	c.drawRates(&r)
+	c.drawRates(&r, seed)
 	roles := prng.Fork(seed, "roles")
 	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
 	c.drawRuns(seed)
@@ -158,7 +159,7 @@ func (c *Config) drawRounds(seed uint64, p Profile) {
 // drawRates chooses the families of faults that there are, and how often their members come up. Families
 // are not those of the catalogue here: the first word of a fault's name is its family, and all actions are
 // one.
-func (c *Config) drawRates(r *prng.Source) {
+func (c *Config) drawRates(r *prng.Source, seed uint64) {
 	drawn := map[string]bool{} // whether there is a family
 	on := func(family string) bool {
 		if _, known := drawn[family]; !known {
@@ -167,6 +168,9 @@ func (c *Config) drawRates(r *prng.Source) {
 		return drawn[family] && r.Intn(2) == 1
 	}
 	for _, t := range faultsByName() {
+		if slices.Contains(later, t.Name) {
+			continue
+		}
 		rate := 1 + r.Intn(t.most) // drawn also when it is not used
 		if family, _, _ := strings.Cut(t.Name, "-"); on(family) {
 			c.Rates[t.Name] = rate
@@ -176,12 +180,31 @@ func (c *Config) drawRates(r *prng.Source) {
 		c.Rates[name] = decide.Scale // others have taken them all
 	}
 	for _, a := range actions {
-		if a.name == ChangeSharing {
-			continue // it is drawn by itself
+		if a.name == ChangeSharing || a.name == CrashingStorm {
+			continue // they are drawn by themselves
 		}
 		if rate := 1 + r.Intn(a.most); on("act") {
 			c.Actions[a.name] = rate
 		}
+	}
+	c.drawLater(drawn, seed)
+}
+
+// later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
+// are as they were.
+var later = []string{"db-purged", "db-sequence-jumps", "net-answers-twice", "net-deaf",
+	PasswordChanged}
+
+// drawLater chooses among the later faults of the families that there are.
+func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
+	for _, name := range later {
+		family, _, _ := strings.Cut(name, "-")
+		if r := prng.Fork(seed, name); drawn[family] && r.Intn(2) == 1 {
+			c.Rates[name] = 1 + r.Intn(faultNamed(name).most)
+		}
+	}
+	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {
+		c.Actions[CrashingStorm] = 1 + r.Intn(actionNamed(CrashingStorm).most)
 	}
 }
 

@@ -48,6 +48,8 @@ type aside struct {
 	weights *decide.Site // of jobs
 	tags    *decide.Site // of replication documents
 	looks   *decide.Site // who looks at what became of jobs, when and where
+	// passwords is when users write that they have changed, and where.
+	passwords *decide.Site
 }
 
 // Tenant is a replicator database, as the world knows it.
@@ -74,7 +76,7 @@ func newUsers(w *World) *users {
 	u := &users{w: w, site: w.Decider.Site("users"), acts: w.Decider.Site("actions"), touch: w.Decider.Site("touch"), query: w.Decider.Site("query"), table: &decide.Table{}}
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
-	u.looks = w.Decider.Site("looks")
+	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
@@ -279,6 +281,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	if body == nil {
 		wanted["_deleted"] = true
 	} else {
+		u.w.sign(wanted)
 		wanted["user_ctx"] = map[string]any{"name": UserOf(j.id)}
 	}
 	keeps := j.keeps

@@ -1,0 +1,56 @@
+package peers
+
+import (
+	"testing"
+
+	"couchrelay/core/docs"
+	"couchrelay/core/instant"
+	"couchrelay/core/peer"
+)
+
+// A sequence covers as many changes after jumps, and after the database was put back, as when it was told.
+func TestJumps(t *testing.T) {
+	s := NewServer("s1", Traits{}, func() instant.Time { return 0 })
+	db := s.Create("a1")
+	told := map[int64]string{0: string(db.Last())}
+	write := func() {
+		id := string(rune('a' + db.last()))
+		db.Write([]docs.Edit{{Document: docs.Document{ID: id, Body: []byte("{}")}}})
+		told[db.last()] = string(db.Last())
+	}
+	check := func() {
+		t.Helper()
+		for n, seq := range told {
+			if is := db.Number(db.seq(n)); is != n {
+				t.Errorf("%s covers %d changes", db.seq(n), is)
+			}
+			if is := db.Number(peer.Seq(seq)); is != n && n <= db.last() {
+				t.Errorf("%s covers %d changes, and was told after %d", seq, is, n)
+			}
+		}
+	}
+	write()
+	backup := db.Snapshot()
+	write()
+	db.Jump(1000)
+	write()
+	write()
+	check()
+	db.Restore(backup)
+	if is := db.Number(peer.Seq(told[3])); is != 1 {
+		t.Errorf("%s of before the restore covers %d changes", told[3], is)
+	}
+	db.Jump(500)
+	clear(told)
+	write()
+	write()
+	write()
+	check()
+	db.Jump(MaxNumber)
+	db.Jump(MaxNumber)
+	write()
+	check()
+	if last := db.shown(db.last()); last > MaxNumber+1 || last < MaxNumber {
+		t.Errorf("the last number is %d", last)
+	}
+}

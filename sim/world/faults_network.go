@@ -1,0 +1,105 @@
+package world
+
+import (
+	"reflect"
+	"time"
+
+	"couchrelay/core/peer"
+)
+
+func (d *deed) partition() {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	lasts := d.lasts()
+	d.w.Engine.Logf(p.Name, "does not reach %s for %s", s.Name, lasts)
+	d.tell(p.Name, "does not reach "+s.Name, lasts)
+	d.w.net.cut(p, s, lasts)
+}
+
+func (d *deed) deafen() {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	lasts := d.lasts()
+	d.w.Engine.Logf(p.Name, "hears nothing of %s for %s", s.Name, lasts)
+	d.tell(p.Name, "hears nothing of "+s.Name, lasts)
+	d.w.net.deafen(p, s, lasts)
+}
+
+func (d *deed) repeatAnswers() {
+	lasts := d.lasts()
+	d.w.Engine.Logf(d.node.Name, "is answered twice for %s", lasts)
+	d.tell(d.node.Name, "", lasts)
+	d.w.net.twiceUntil[d.node] = d.w.Engine.Now().Add(lasts)
+}
+
+func (d *deed) isolate() {
+	p, lasts := d.node, d.lasts()
+	d.w.Engine.Logf(p.Name, "does not reach the store for %s", lasts)
+	d.tell(p.Name, "does not reach the store", lasts)
+	p.isolatedUntil, p.untilGivenUp = d.w.Engine.Now().Add(lasts), d.site.Int(2) == 1
+}
+
+func (d *deed) swizzle() {
+	for _, s := range d.w.net.servers {
+		p := d.w.nodes[d.site.Int(len(d.w.nodes))]
+		begin, lasts := d.site.Duration(0, time.Minute), d.site.Duration(10*time.Second, 2*time.Minute)
+		d.w.Engine.After(begin, nil, "swizzle", func() {
+			d.tell(p.Name, "does not reach "+s.Name, lasts)
+			d.w.net.cut(p, s, lasts)
+		})
+	}
+}
+
+func (d *deed) serverDown() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Unreachable}, lasts)
+}
+
+func (d *deed) serverSlow() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.slow(d.server, lasts)
+}
+
+func silenceFeeds(d *deed) {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.states[d.server].silent = d.w.Engine.Now().Add(lasts)
+}
+
+func (d *deed) serverThrottles() {
+	var kind reflect.Type
+	if d.site.Int(2) == 1 {
+		kind = reflect.TypeOf(allOps[d.site.Int(len(allOps))])
+	}
+	lasts, retryAfter := d.beginAtServer(d.lasts())
+	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
+	d.w.net.trouble(d.server, kind, refusal, lasts)
+}
+
+func (d *deed) serverLocksOut() {
+	lasts, _ := d.beginAtServer(d.lasts())
+	d.w.net.trouble(d.server, nil, &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized"}, lasts)
+}
+
+func (d *deed) serverBreaks() {
+	d.beginAtServer(d.site.Duration(serverTrouble(0)))
+	d.w.net.hangup(d.server)
+}
+
+func (d *deed) serverRestarts() {
+	d.beginAtServer(d.site.Duration(serverTrouble(0)))
+	d.w.net.hangup(d.server)
+	for _, db := range d.server.DBs() {
+		if isSource(db.Name) {
+			db.Sync() // users do not return before their writes are durable
+		}
+		db.Restart()
+	}
+}
+
+// beginAtServer says that a fault of a server begins. All faults of servers draw a time and a Retry-After.
+// Some have no use for them, but without the questions a seed would get other answers to the ones that
+// follow.
+func (d *deed) beginAtServer(lasts time.Duration) (_, retryAfter time.Duration) {
+	retryAfter = time.Duration(d.site.Int(2)) * 5 * time.Second
+	d.w.Engine.Logf(d.server.Name, "%s for %s", d.fault.name, lasts)
+	d.tell(d.server.Name, "", lasts)
+	return lasts, retryAfter
+}
