@@ -90,7 +90,7 @@ func (k *known) uncovered(jobID string, rep *spec.Replication, base string, thro
 	if source == nil || !rep.UseCheckpoints {
 		return ""
 	}
-	if last := k.logs.read(target.Log(base)).lone; last != nil && source.Purged(last.ID, last.Rev) {
+	if last := k.logs.read(target.Log(base)).lone; last != nil && peers.Purged(source, last.ID, last.Rev) {
 		return ""
 	}
 	for id, s := range k.shadows { // in any order: one is enough

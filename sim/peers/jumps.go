@@ -5,15 +5,17 @@ import (
 	"slices"
 )
 
-// jump is a gap in the numbers of a database's changes as clients see them: those of the changes behind the after-th
-// are higher by so much.
+// jumps are gaps in the numbers of a database's changes as clients see them, in order.
+type jumps []jump
+
+// jump has the numbers of the changes behind the after-th be higher by so much.
 type jump struct{ after, by int64 }
 
 // MaxNumber bounds what jumps make of numbers: with a million changes more, all are exact in a float64.
 const MaxNumber = 1<<53 - 1_000_000
 
 // Jump has the numbers of the changes to come be higher, as far as MaxNumber allows.
-func (db *DB) Jump(by int64) {
+func Jump(db *DB, by int64) {
 	most := MaxNumber - db.last()
 	for _, j := range db.jumps {
 		most -= j.by
@@ -23,9 +25,9 @@ func (db *DB) Jump(by int64) {
 }
 
 // shown is the number of the n-th change as clients see it.
-func (db *DB) shown(n int64) int64 {
+func (all jumps) shown(n int64) int64 {
 	sum := n
-	for _, j := range db.jumps {
+	for _, j := range all {
 		if j.after < n {
 			sum += j.by
 		}
@@ -34,9 +36,9 @@ func (db *DB) shown(n int64) int64 {
 }
 
 // counted is how many changes there are up to a number that clients see.
-func (db *DB) counted(shown int64) int64 {
+func (all jumps) counted(shown int64) int64 {
 	n := shown
-	for _, j := range db.jumps {
+	for _, j := range all {
 		if n > j.after {
 			n = max(j.after, n-j.by)
 		}

@@ -32,7 +32,7 @@ func TestJumps(t *testing.T) {
 	write()
 	backup := db.Snapshot()
 	write()
-	db.Jump(1000)
+	Jump(db, 1000)
 	write()
 	write()
 	check()
@@ -40,17 +40,17 @@ func TestJumps(t *testing.T) {
 	if is := db.Number(peer.Seq(told[3])); is != 1 {
 		t.Errorf("%s of before the restore covers %d changes", told[3], is)
 	}
-	db.Jump(500)
+	Jump(db, 500)
 	clear(told)
 	write()
 	write()
 	write()
 	check()
-	db.Jump(MaxNumber)
-	db.Jump(MaxNumber)
+	Jump(db, MaxNumber)
+	Jump(db, MaxNumber)
 	write()
 	check()
-	if last := db.shown(db.last()); last > MaxNumber+1 || last < MaxNumber {
+	if last := db.jumps.shown(db.last()); last > MaxNumber+1 || last < MaxNumber {
 		t.Errorf("the last number is %d", last)
 	}
 }

@@ -7,24 +7,30 @@ import (
 	"couchrelay/core/kv"
 )
 
+// purges are what a database does not have any more, and never shows that it had.
+type purges struct {
+	ids  []string          // of documents, one for each purge so far
+	revs map[Revision]bool // all that they removed
+}
+
 // Purge removes a document as _purge does: neither a feed nor a read tells that there ever was one. The numbers of
 // its changes stay unused.
-func (db *DB) Purge(id string) {
-	for r := range db.known {
+func Purge(db *DB, id string) {
+	for r := range db.known { // in any order
 		if r.ID == id {
-			db.purged[r] = true
+			db.purged.revs[r] = true
 		}
 	}
-	db.purges = append(db.purges, id)
-	db.erase(id)
+	db.purged.ids = append(db.purged.ids, id)
+	erase(db, id)
 }
 
 // Purged reports whether a revision was there and was purged.
-func (db *DB) Purged(id, rev string) bool { return db.purged[Revision{id, rev}] }
+func Purged(db *DB, id, rev string) bool { return db.purged.revs[Revision{id, rev}] }
 
 // erase removes all that the store has of a document, but for the counters, which no client of this world asks for,
 // and the bytes of attachments.
-func (db *DB) erase(id string) {
+func erase(db *DB, id string) {
 	db.do(func(tx kv.Tx) error {
 		for _, pair := range db.store.Pairs() {
 			key, err := root.Unpack(pair.Key)

@@ -112,12 +112,8 @@ type DB struct {
 	worded  int                 // ends of answers so far
 	locals  map[string]localDoc // of all _local documents that there may be; replications alone write them
 	copying bool                // the present write is a replication
-	order   []docs.Seq          // of all changes so far, by number, from 1
-	changed []string            // the documents that they changed
-	jumps   []jump              // of their numbers, by the changes before them
 	views   map[string]*view    // by filter
-	epoch   int
-	cuts    []int64 // by epoch: the number to which it was put back when it ended
+	history
 
 	// Edited is when the design document with the filter functions was last written, by a user or a
 	// replication, or was put back with the database.
@@ -127,8 +123,16 @@ type DB struct {
 	Misjudged string
 
 	known  map[Revision]bool // all revisions that the database has: false for leaves, true for their ancestors
-	purges []string          // ids of documents, one for each purge so far
-	purged map[Revision]bool // all that purges removed
+	purged purges
+}
+
+// history are the changes of a database, and how often it was put back.
+type history struct {
+	order   []docs.Seq // of all changes so far, by number, from 1
+	changed []string   // the documents that they changed
+	jumps   jumps      // of their numbers as clients see them
+	epoch   int
+	cuts    []int64 // by epoch: the number to which it was put back when it ended
 }
 
 var root = tuple.Subspace(tuple.Pack("s"))
@@ -153,7 +157,7 @@ func (s *Server) Create(name string) *DB {
 	s.born++
 	db := &DB{
 		Server: s, Name: name, Deny: map[string]*docs.Error{}, docs: docs.New(root), views: map[string]*view{}, locals: map[string]localDoc{},
-		known: map[Revision]bool{}, purged: map[Revision]bool{}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born, cuts: []int64{},
+		known: map[Revision]bool{}, purged: purges{revs: map[Revision]bool{}}, start: fmt.Sprint(int64(s.now()), s.born), Since: s.now(), born: s.born,
 	}
 	db.store = fakefdb.New(fakefdb.WithClock(s.now))
 	instance := tuple.UUID{1, byte(s.born >> 8), byte(s.born)}
@@ -253,7 +257,7 @@ func (db *DB) number() {
 
 // seq words a number as clients see it.
 func (db *DB) seq(n int64) peer.Seq {
-	n = db.shown(n)
+	n = db.jumps.shown(n)
 	if db.Server.Numeric {
 		return peer.Seq(fmt.Sprint(n))
 	}
@@ -283,7 +287,7 @@ func (db *DB) comma() rune {
 func (db *DB) Number(s peer.Seq) int64 {
 	number, rest, worded := strings.Cut(strings.Trim(string(s), `"`), string([]rune{db.comma(), 'b'}))
 	n, _ := strconv.ParseInt(number, 10, 64) // what is no sequence covers nothing
-	n = db.counted(n)
+	n = db.jumps.counted(n)
 	born, epoch := db.born, db.epoch
 	if worded {
 		rest, _, _ = strings.Cut(rest, "w")
@@ -324,7 +328,7 @@ type Snapshot struct {
 func (db *DB) Snapshot() Snapshot {
 	return Snapshot{
 		hash: db.store.Hash(), pairs: db.store.Pairs(), known: maps.Clone(db.known), order: slices.Clip(db.order), changed: slices.Clip(db.changed),
-		purges: len(db.purges),
+		purges: len(db.purged.ids),
 	}
 }
 
@@ -358,8 +362,8 @@ func (db *DB) Restore(s Snapshot) {
 	for id := range db.locals {
 		db.locals[id] = localDoc{}
 	}
-	for _, id := range db.purges[s.purges:] {
-		db.erase(id)
+	for _, id := range db.purged.ids[s.purges:] {
+		erase(db, id)
 	}
 	db.cuts = append(db.cuts, int64(common))
 	db.epoch++

@@ -74,11 +74,11 @@ var faults = []fault{
 
 	{"net-partition", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).partition,
 		"a node does not reach a server"},
-	{"net-deaf", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).deafen,
+	{"net-deaf", "network", aNode, between(time.Second, 5*time.Minute), seldom, deafen,
 		"what a node asks of a server takes effect, and no answer comes back"},
 	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
 		"a node does not reach the store, for a while or until others begin to give it up"},
-	{"net-answers-twice", "network", aNode, between(time.Second, 5*time.Minute), seldom, (*deed).repeatAnswers,
+	{"net-answers-twice", "network", aNode, between(time.Second, 5*time.Minute), seldom, repeatAnswers,
 		"answers of servers reach a node a second time, when its runs may have gone on or ended"},
 	{NetSwizzle, "network", nothing, nil, seldom, (*deed).swizzle,
 		"connections are cut one by one and come back in another order"},

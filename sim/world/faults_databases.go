@@ -92,7 +92,7 @@ func jumpSequence(d *deed) {
 		by = peers.MaxNumber
 	}
 	d.tell(d.db.String(), "", 0)
-	d.db.Jump(by)
+	peers.Jump(d.db, by)
 }
 
 // purge removes documents of a source. At a target it would break the promise of checkpoints, of which no client can
@@ -109,7 +109,7 @@ func purge(d *deed) {
 	all := d.db.Offers(spec.Filter{}, false)
 	first := d.site.Int(len(all))
 	for _, offer := range all[first:min(first+1+d.site.Int(4), len(all))] {
-		d.w.purge(d.db, offer.ID)
+		purgeDoc(d.w, d.db, offer.ID)
 	}
 }
 
@@ -125,12 +125,12 @@ func (n *network) purgeAsked(db *peers.DB, op peer.Op) {
 		return
 	}
 	delete(n.purges, db)
-	n.w.purge(db, id)
+	purgeDoc(n.w, db, id)
 }
 
-func (w *World) purge(db *peers.DB, id string) {
+func purgeDoc(w *World, db *peers.DB, id string) {
 	if !strings.HasPrefix(id, "_design/") { // replications could not go on without their filter
 		w.Engine.Logf(db.String(), "purged %s", id)
-		db.Purge(id)
+		peers.Purge(db, id)
 	}
 }

@@ -15,7 +15,7 @@ func (d *deed) partition() {
 	d.w.net.cut(p, s, lasts)
 }
 
-func (d *deed) deafen() {
+func deafen(d *deed) {
 	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
 	lasts := d.lasts()
 	d.w.Engine.Logf(p.Name, "hears nothing of %s for %s", s.Name, lasts)
@@ -23,7 +23,7 @@ func (d *deed) deafen() {
 	d.w.net.deafen(p, s, lasts)
 }
 
-func (d *deed) repeatAnswers() {
+func repeatAnswers(d *deed) {
 	lasts := d.lasts()
 	d.w.Engine.Logf(d.node.Name, "is answered twice for %s", lasts)
 	d.tell(d.node.Name, "", lasts)

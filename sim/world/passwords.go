@@ -21,7 +21,7 @@ func (c *Config) changesPasswords() bool {
 }
 
 // sign gives a replication the present passwords of its servers.
-func (w *World) sign(body map[string]any) {
+func sign(w *World, body map[string]any) {
 	if !w.Config.changesPasswords() {
 		return
 	}
@@ -43,7 +43,8 @@ func (n *network) locksOut(s *peers.Server, c spec.Credentials) *peer.Failure {
 	if n.w.healed || !c.IsSet() || c.Password.Reveal() == n.states[s].password() {
 		return nil
 	}
-	return &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized", Reason: "Name or password is incorrect."}
+	why := "Name or password is incorrect."
+	return &peer.Failure{Kind: peer.Status, Status: 401, Error: "unauthorized", Reason: why}
 }
 
 // learnedWithin is how long users need to hear of another password.

@@ -29,7 +29,7 @@ func (u *users) request(site *decide.Site) {
 		u.asked = append(u.asked, body)
 	}
 	body = maps.Clone(body)
-	u.w.sign(body)
+	sign(u.w, body)
 	raw, err := json.Marshal(body)
 	if err != nil {
 		panic(err)

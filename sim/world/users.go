@@ -281,7 +281,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	if body == nil {
 		wanted["_deleted"] = true
 	} else {
-		u.w.sign(wanted)
+		sign(u.w, wanted)
 		wanted["user_ctx"] = map[string]any{"name": UserOf(j.id)}
 	}
 	keeps := j.keeps
