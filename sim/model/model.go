@@ -61,7 +61,8 @@ type Model struct {
 	held    map[string]int   // numbers of running jobs, by worker
 	ran     map[lock]bool    // locks under which runs began
 	leases  map[string]lease
-	numbers map[string]int64 // counters that are not 0, by key
+	numbers map[string]int64  // counters that are not 0, by key
+	claims  map[string]string // the jobs that have replications, by replication id
 }
 
 // spaces are where rows are.
@@ -80,7 +81,7 @@ func New(root tuple.Subspace) *Model {
 			counts: root.Sub("count"), weights: root.Sub("weights"), expire: root.Sub("expire"),
 		},
 		dropped: map[string]bool{}, jobs: map[string]job{}, since: map[string]int64{}, held: map[string]int{},
-		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{},
+		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
 	}
 }
 
@@ -91,7 +92,9 @@ func (m *Model) Commit(c *Commit) error {
 	if err != nil {
 		return breach(Rows, c, "%v", err)
 	}
-	for _, judge := range []func(*Commit, *writing) error{m.judgeJobs, m.judgeSums, m.judgeTaking, m.judgeLeases} {
+	for _, judge := range []func(*Commit, *writing) error{
+		m.judgeJobs, m.judgeSums, m.judgeTaking, m.judgeClaims, m.judgeLeases,
+	} {
 		if err := judge(c, w); err != nil {
 			return err
 		}
@@ -119,6 +122,11 @@ func (m *Model) follow(c *Commit, w *writing) {
 		if m.jobs[ch.id] = ch.found; ch.found.state == absent {
 			delete(m.jobs, ch.id)
 			delete(m.since, ch.id)
+		}
+	}
+	for repID, owner := range w.claims {
+		if m.claims[repID] = owner; owner == "" {
+			delete(m.claims, repID)
 		}
 	}
 	for worker, l := range w.leases {

@@ -332,6 +332,20 @@ func TestBreaches(t *testing.T) {
 				return b.s.Jobs.Update(tx, h.JobID, h.Lock, []byte(`{"state":"running","source":"http://x"}`))
 			})
 		}},
+		{"a claim of a job that there is not", Records, func(b *bench) {
+			b.as(nil, func(tx kv.Tx) error { tx.Set(b.s.Keys.Claim.Pack("r"), []byte("x")); return nil })
+		}},
+		{"a claim that is taken from a job", Records, func(b *bench) {
+			h := b.runs()
+			b.ask(node.Claim{Held: h, RepID: "r", BaseID: "r"})
+			b.as(nil, func(tx kv.Tx) error { tx.Clear(b.s.Keys.Claim.Pack("r")); return nil })
+		}},
+		{"an end that leaves a job waiting", Records, func(b *bench) {
+			h := b.runs()
+			b.ask(node.Claim{Held: h, RepID: "r", BaseID: "r"})
+			b.m.jobs["x"] = job{state: pending, schedule: schedule{lot: "behind/r"}} // of which the store knows nothing
+			b.ask(node.Complete{Held: h})
+		}},
 		{"a change of what a job does", Life, func(b *bench) {
 			h := b.runs()
 			b.damagedBy(node.Record{Held: h}, func(tx kv.Tx, k jobstore.Keys) {

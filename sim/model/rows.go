@@ -81,6 +81,7 @@ type writing struct {
 	signals int64
 	calls   map[string]int64 // by worker
 	leases  map[string]*leaseChange
+	claims  map[string]string // that are written: the new owners, by replication id; empty for none
 }
 
 // read decodes what a commit writes. An error is about a row that is as none should be.
@@ -139,6 +140,8 @@ func (w *writing) readRow(table string, rest []byte, mu ryw.Mutation) error {
 	switch table {
 	case "spec":
 		return w.readSpec(rest, mu)
+	case "claim":
+		return w.readClaim(rest, mu)
 	case "index", "expire":
 		return w.readIndex(rest, mu)
 	case "tally", "count", "weights":
