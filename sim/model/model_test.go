@@ -262,6 +262,16 @@ func TestBreaches(t *testing.T) {
 				return err
 			})
 		}},
+		{"a promotion that leaves a job behind", Taking, func(b *bench) {
+			b.ask(crash(b.runs()))
+			b.user("b")
+			b.ask(crash(b.accept(2)))
+			b.now = b.now.Add(time.Hour)
+			b.as(node.Promote{Limit: 10}, func(tx kv.Tx) error {
+				_, _, err := b.s.Jobs.Promote(tx, b.now, 1)
+				return err
+			})
+		}},
 		{"a lock of another worker", Taking, func(b *bench) {
 			b.join()
 			b.ask(node.Join{Worker: "w/2"})

@@ -118,18 +118,30 @@ func (m *Model) takesFrom(w *writing, worker string, beat *[10]byte, limit int) 
 // tooFar is how long no job waits, even by a clock that is hours ahead: what waits longer may be made ready.
 const tooFar = 24 * 3600 * 1_000_000 // microseconds
 
-// promotes judges which waits end, and which jobs come back.
+// promotes judges which waits end, and which jobs come back: those that are due, the earliest first.
 func (m *Model) promotes(c *Commit, w *writing, q node.Promote) error {
+	latest := int64(0) // of the waits that end because they are over
 	for _, ch := range w.changes {
-		if due := ch.was.due - int64(c.Wall); ch.was.lot == "" && due > 0 && due <= tooFar {
-			return fmt.Errorf("job %s is due in %d µs", ch.id, due)
-		}
-		if lot := ch.was.lot; lot != "" && !strings.HasPrefix(lot, "held/") {
+		lot, due := ch.was.lot, ch.was.due
+		switch wait := due - int64(c.Wall); {
+		case lot != "" && !strings.HasPrefix(lot, "held/"):
 			return fmt.Errorf("job %s was in lot %s", ch.id, lot)
+		case lot == "" && wait > 0 && wait <= tooFar:
+			return fmt.Errorf("job %s is due in %d µs", ch.id, wait)
+		case lot == "" && wait <= 0:
+			latest = max(latest, due)
 		}
 	}
 	if len(w.changes) > q.Limit {
 		return fmt.Errorf("it moves %d jobs", len(w.changes))
+	}
+	if len(w.changes) < q.Limit && len(w.changes) > 0 {
+		latest = int64(c.Wall)
+	}
+	for id, j := range m.jobs {
+		if j.standing() == "waiting" && j.due < latest && m.since[id] <= c.Read && w.of[id] == nil {
+			return fmt.Errorf("job %s waits on, and is due since %d", id, j.due)
+		}
 	}
 	return nil
 }

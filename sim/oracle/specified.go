@@ -14,10 +14,12 @@ var specifiedSubject = subject{
 		{"S99a", "A commit changes all rows of a job together, as they follow from the job, and the counters by as " +
 			"much."},
 		{"S99b", "A commit makes of a job only what its life allows, and what the request of the commit asks for."},
-		{"S99c", "Jobs are accepted from among the first, under a lock that no run had before, and are taken " +
-			"only from workers that are given up, or by those that hold them."},
+		{"S99c", "Jobs are accepted from among the first, under a lock that no run had before; they " +
+			"are taken only from workers that are given up, and ended only by those that hold them; waits end " +
+			"when they are due, the earliest first."},
 		{"S99d", "A lease begins and lives by heartbeats of its worker, and ends with that worker's last job."},
-		{"S99e", "The record of a job says what the commit has made of it, and changes nothing else."},
+		{"S99e", "The record of a job says what the commit has made of it, and nothing else changes in it; a " +
+			"replication that a job gives up goes to one that waits for it."},
 	},
 	begin: func(c *chronicle) {
 		c.model = model.New(c.w.Root())
