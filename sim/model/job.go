@@ -71,6 +71,15 @@ func (j job) header() job {
 	return j
 }
 
+// listed is the part of the job on which its rows and what is counted depend.
+func (j job) listed() job {
+	r := j.record
+	j.data, j.spec, j.record = "", "", record{
+		identity: r.identity, user: r.user, state: r.state, err: r.err, weight: r.weight, expires: r.expires,
+	}
+	return j
+}
+
 // decode reads a header: state, priority, due time, whether it is resubmitted, lock, lost workers, whether it is to
 // stop, lot, label, sequence.
 func (j *job) decode(header []byte) error {

@@ -58,8 +58,14 @@ func (c *Commit) leads(p path, ch *change) bool {
 	return j == ch.found
 }
 
+// stays reports whether a job is where it was, in the queue and in lists, as that of a run which tells its progress.
+func (ch *change) stays() bool { return ch.was.listed() == ch.found.listed() }
+
 // judgeRows compares the rows of a job with those that the model has it have.
 func (m *Model) judgeRows(ch *change) error {
+	if len(ch.rows) == 0 && ch.stays() {
+		return nil
+	}
 	is, want := m.rowsOf(ch.id, ch.was), m.rowsOf(ch.id, ch.found)
 	if is == nil {
 		is = rows{}
@@ -94,6 +100,9 @@ type sums struct {
 func (m *Model) sums(w *writing) sums {
 	s := sums{counted: map[string]int64{}, totals: map[string]int64{}, called: map[string]bool{}}
 	for _, ch := range w.changes {
+		if ch.stays() {
+			continue
+		}
 		s.counted[ch.was.standing()]--
 		s.counted[ch.found.standing()]++
 		m.count(s.totals, ch.id, ch.was, -1)
@@ -114,6 +123,9 @@ func (m *Model) sums(w *writing) sums {
 // judgeSums compares how counters moved. One commit of users, or a sweep, may make a job ready and remove it, and
 // users call workers for more than one reason.
 func (m *Model) judgeSums(c *Commit, w *writing) error {
+	if len(w.changes)+len(w.counted)+len(w.totals)+len(w.calls) == 0 && w.signals == 0 {
+		return nil
+	}
 	want := m.sums(w)
 	_, sweeps := c.Request.(node.Sweep)
 	for standing, n := range union(want.counted, w.counted) {
