@@ -29,6 +29,9 @@ func printReport(out io.Writer, w worlds, r *campaign.Report) {
 	if never := r.Protocol.Never(); len(never) > 0 {
 		fmt.Fprintf(out, "\nprotocol: transitions never taken: %s\n", strings.Join(never, "; "))
 	}
+	if never := r.Jobs.Never(); len(never) > 0 {
+		fmt.Fprintf(out, "\njobs: transitions never taken: %s\n", strings.Join(never, "; "))
+	}
 }
 
 // familyTotal adds up the faults of a family.

@@ -58,7 +58,8 @@
 // and the number of the accept, in the same transaction, and fails once the job has another lock or none:
 // with ErrWorkerConflict if others expired the worker, else with ErrCanceled.
 // A worker name is used by one process only and a worker counts its accepts up as soon as one brought jobs,
-// so no two accepts that took jobs have one lock.
+// so no accept takes jobs under the lock of a run. One whose answer was lost may be repeated under its own lock
+// after others removed all the jobs that it took; none of those had a run.
 //
 // # Repeated and late commits
 //
@@ -141,7 +142,7 @@ type Schedule struct {
 }
 
 // Lock is the right to run a job. It changes hands by Accept alone; Expire, Finish, Requeue and Remove end
-// it. No two accepts give the same.
+// it. No two runs have the same.
 type Lock struct {
 	Worker string // name of a lease, never used by two processes
 	Batch  uint64 // number of the worker's accept; see Demand.Batch

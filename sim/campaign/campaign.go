@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"couchrelay/sim/decide"
+	"couchrelay/sim/model"
 	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
@@ -68,6 +69,8 @@ type Report struct {
 	Faults   map[string]*Count
 	// Protocol counts the transitions of the replication protocol that runs took.
 	Protocol protocol.Counts
+	// Jobs counts the transitions of the job system's specification that jobs took.
+	Jobs model.Counts
 	// Hashes are the runs' by seed.
 	Hashes map[uint64]uint64
 }
@@ -153,6 +156,7 @@ func (p *player) add(seed uint64, world World, o Outcome) (sampled []decide.Choi
 	r.Virtual += o.Virtual
 	r.Hashes[seed] = o.Hash
 	r.Protocol.Add(&o.Protocol)
+	r.Jobs.Add(&o.Jobs)
 	for _, rates := range []map[string]int{world.Config.Rates, world.Config.Actions} {
 		for name, rate := range rates {
 			if rate > 0 {

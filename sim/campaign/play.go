@@ -9,6 +9,7 @@ import (
 
 	"couchrelay/sim/decide"
 	"couchrelay/sim/engine"
+	"couchrelay/sim/model"
 	"couchrelay/sim/oracle"
 	"couchrelay/sim/protocol"
 	"couchrelay/sim/trial"
@@ -33,6 +34,8 @@ type Outcome struct {
 	Faults  world.Tally
 	// Protocol counts the transitions of the replication protocol that runs took.
 	Protocol protocol.Counts
+	// Jobs counts the transitions of the job system's specification that jobs took.
+	Jobs model.Counts
 	// Choices are the decider's, when it records them.
 	Choices []decide.Choice
 }
@@ -77,7 +80,7 @@ func Play(c world.Config, d *decide.Decider, hooks ...Hook) (o Outcome) {
 		r := recover()
 		if w != nil {
 			o.Events, o.Virtual, o.Faults, o.Choices = w.Engine.Played(), w.Elapsed(), w.Faults, d.Choices()
-			o.Protocol = w.Protocol()
+			o.Protocol, o.Jobs = w.Protocol(), w.Jobs()
 		}
 		switch {
 		case r == nil:

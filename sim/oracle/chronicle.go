@@ -12,6 +12,7 @@ import (
 	"couchrelay/core/kv"
 	"couchrelay/core/kv/ryw"
 	"couchrelay/core/node"
+	"couchrelay/sim/model"
 	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
@@ -25,6 +26,7 @@ type chronicle struct {
 	landings []landing // commits of the present event
 	// conversations are what runs that are over took of the replication protocol; kept by protocols.
 	conversations protocol.Counts
+	model         *model.Model // of the job system; kept by specified
 }
 
 // boot begins a life of a node, which has lost all that it knew.

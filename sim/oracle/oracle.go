@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"couchrelay/core/instant"
+	"couchrelay/sim/model"
 	"couchrelay/sim/protocol"
 	"couchrelay/sim/world"
 )
@@ -44,6 +45,9 @@ func (o *Oracle) Protocol() protocol.Counts {
 	}
 	return all
 }
+
+// Jobs counts the transitions of the job system's specification that jobs have taken.
+func (o *Oracle) Jobs() model.Counts { return o.model.Counts }
 
 // Violation is a broken invariant.
 type Violation struct {
@@ -85,7 +89,7 @@ type subject struct {
 
 // subjects hear of each fact in this order. A checker that reads the state of another one stands behind it.
 var subjects = []*subject{
-	&readable, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
+	&readable, &specifiedSubject, &loadSubject, &idleAskSubject, &lockSubject, &memberSubject, &slotSubject,
 	&chargeSubject, &sharingSubject, &placementSubject, &weightSubject,
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
