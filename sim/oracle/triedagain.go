@@ -70,6 +70,11 @@ func (t *triedAgain) of(id string) *trials {
 	return t.jobs[id]
 }
 
+// refused reports whether the target ever refused a revision to one of the runs.
+func (j *trials) refused() bool {
+	return slices.ContainsFunc(j.runs, func(r *run) bool { return len(r.verdicts.refused) > 0 })
+}
+
 // follow forgets what was known of a job that comes anew, or gets another replication. That a user has asked to try
 // what is listed counts on: if the list is the one before, it remembers that.
 func (t *triedAgain) follow(id string) {
@@ -197,6 +202,10 @@ func (t *triedAgain) untried(id string) *Violation {
 	if s.header == nil || j == nil || s.record.State.Terminal() || s.header.Lot != "" {
 		return nil
 	}
+	list := t.lists[id]
+	if len(list.rows) == 0 && !j.refused() { // most jobs: saves to read the replication
+		return nil
+	}
 	rep, err := t.w.Store().Spec(t.w.Present(), id)
 	if err != nil || rep == nil || !rep.Continuous {
 		return nil
@@ -205,7 +214,6 @@ func (t *triedAgain) untried(id string) *Violation {
 	if source == nil || target == nil || source.FilterWorks(rep.Filter) != nil {
 		return nil
 	}
-	list := t.lists[id]
 	for name, row := range list.rows { // in any order: the world goes on whichever it is
 		tries, wanted := j.wanted[name]
 		if wanted && row.Attempts <= tries && rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet() {
