@@ -115,7 +115,7 @@ func TestJobTakenUnheard(t *testing.T) {
 		w.pass(time.Second)
 		w.put("r", `{"source":"http://h/a","target":"http://h/b"}`)
 		w.do(func(tx kv.Tx) error {
-			_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: 77, Max: 1}, w.now)
+			_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: n.batch, Max: 1}, w.now)
 			return err
 		})
 		n.hold = func(q Request) bool { _, is := q.(Resume); return is }
@@ -129,6 +129,10 @@ func TestJobTakenUnheard(t *testing.T) {
 		w.pass(10 * time.Millisecond)
 		if want := map[bool]int{false: 1}[gone]; n.Running() != want || count(n.notes, "resumed") != want {
 			t.Errorf("gone %v: %d run, notes %v", gone, n.Running(), n.notes)
+		}
+		w.pass(time.Minute)
+		if replaced := count(n.notes, "halted"); replaced != 0 {
+			t.Errorf("gone %v: the run was replaced %d times by the next accepts: %v", gone, replaced, n.notes)
 		}
 	}
 }

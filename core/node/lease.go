@@ -194,12 +194,14 @@ func (n *Node) onOwned(c *call, o Owned) {
 }
 
 // onResumed starts the run of a job that this worker turned out to hold. If the job was taken away
-// meanwhile, the request was halted, and there is nothing to do.
+// meanwhile, the request was halted, and there is nothing to do. The number of the accept that took the job is
+// used up: another accept with that number would bring the job once more.
 func (n *Node) onResumed(e Done) {
 	invariant.Check(n.accepting, oneAccept)
 	n.accepting = false
 	if e.Fault == Committed && n.lease == live {
 		n.note("resumed", e.Result.(Accepted).Work[0].JobID, "an accept of unknown outcome had taken it")
+		n.batch = max(n.batch, e.Result.(Accepted).Work[0].Lock.Batch+1)
 		n.startRun(e.Result.(Accepted).Work[0], 0)
 	}
 }
