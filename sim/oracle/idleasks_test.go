@@ -37,6 +37,14 @@ func TestIdleAsks(t *testing.T) {
 			answers(200, same(node.Promoted{}))(r)
 			r.see(world.Answered{Node: r.node(2), Result: node.Promoted{}})
 		}, ""},
+		{"when another node was faster with one job", func(r *rig) {
+			r.see(world.Answered{Node: r.node(2), Result: node.Promoted{Moved: 1}})
+			answers(201, same(node.Promoted{}))(r)
+		}, ""},
+		{"one more than that", func(r *rig) {
+			r.see(world.Answered{Node: r.node(2), Result: node.Promoted{Moved: 1}})
+			answers(202, same(node.Promoted{}))(r)
+		}, "B1c"},
 		{"promotions of jobs", answers(300, same(node.Promoted{Moved: 1})), ""},
 		{"accepts of nothing while no job becomes ready", answers(201, same(node.Accepted{})), "B1c"},
 		{"accepts of nothing, with a signal before each", answers(300, func(i int) node.Result {

@@ -63,7 +63,7 @@ var actions = []action{
 	{name: "job-storm", where: "a frontend", most: 20_000, do: (*users).storm, // as many as a small world has
 		what: "many documents at once, most of them deleted at once"},
 	{name: CrashingStorm, where: "a frontend", most: 5_000, do: crashingStorm,
-		what: "dozens of documents at once whose sources do not exist, most of them deleted later"},
+		what: "up to 150 documents at once whose sources do not exist, most of them deleted later"},
 	{name: "request", where: "a frontend", most: 50_000, do: (*users).request,
 		what: "POST /_replicate"},
 	{name: "request-cancel", where: "a frontend", most: 50_000, do: (*users).cancelRequest,
@@ -166,7 +166,7 @@ func (u *users) storm(site *decide.Site) {
 // crashingStorm writes documents of jobs that do nothing but crash. Those that stay are few, since they go on crashing
 // for as long as the world takes to settle.
 func crashingStorm(u *users, site *decide.Site) {
-	for range 20 + site.Int(60) {
+	for range 20 + site.Int(130) {
 		body := u.newBody(site)
 		body["source"] = URL(u.w.net.servers[0].Name, fmt.Sprint("none", u.next()))
 		j := u.newJob(body, site)
