@@ -2,6 +2,7 @@ package peers
 
 import (
 	"testing"
+	"time"
 
 	"couchrelay/core/docs"
 	"couchrelay/core/instant"
@@ -10,7 +11,8 @@ import (
 
 // A sequence covers as many changes after jumps, and after the database was put back, as when it was told.
 func TestJumps(t *testing.T) {
-	s := NewServer("s1", Traits{}, func() instant.Time { return 0 })
+	now := instant.Time(0)
+	s := NewServer("s1", Traits{}, func() instant.Time { now = now.Add(time.Second); return now })
 	db := s.Create("a1")
 	told := map[int64]string{0: string(db.Last())}
 	write := func() {
@@ -50,6 +52,9 @@ func TestJumps(t *testing.T) {
 	Jump(db, MaxNumber)
 	write()
 	check()
+	if db.last() != 5 {
+		t.Errorf("there are %d changes", db.last())
+	}
 	if last := db.jumps.shown(db.last()); last > MaxNumber+1 || last < MaxNumber {
 		t.Errorf("the last number is %d", last)
 	}
