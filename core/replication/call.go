@@ -65,7 +65,7 @@ func (r *Run) attempt(c *call) {
 // retryDue makes the attempts that are due.
 func (r *Run) retryDue() {
 	for _, c := range r.calls {
-		if c.id == 0 && r.now >= c.due {
+		if c.id == 0 && r.now >= c.due && !r.opener.premature(c) {
 			r.attempt(c)
 		}
 	}

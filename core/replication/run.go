@@ -194,7 +194,7 @@ func (r *Run) Deadline() instant.Time {
 		at = min(at, r.stalls.due())
 	}
 	for _, c := range r.calls {
-		if c.id == 0 {
+		if c.id == 0 && !r.opener.premature(c) {
 			at = min(at, c.due)
 		}
 	}

@@ -144,6 +144,13 @@ func (o *opener) readLogs(on peer.Side, ids int) {
 	}
 }
 
+// premature reports whether a call is not to be repeated yet: a log's, while its database is not open. The
+// repeated requests for its description tell when the server is back.
+func (o *opener) premature(c *call) bool {
+	op, is := c.op.(peer.GetLocal)
+	return is && !o.opened[op.Side]
+}
+
 // findLog takes the checkpoint of a side, once the database is open and has answered: that under the present
 // id, or else under the id of the newest of the older versions. What was read beside the opening, and does
 // not say that it is of this database, is read again. A run whose log cannot be read ends, but not before it

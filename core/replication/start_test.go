@@ -125,6 +125,31 @@ func TestLogTrouble(t *testing.T) {
 	}
 }
 
+// TestLogsWaitForTheirDatabase: of a server that does not answer the description of the database is asked for
+// again and again, and the logs only once that has come.
+func TestLogsWaitForTheirDatabase(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(c Call) *peer.Failure {
+		f := status(503)
+		if strings.Contains(c.Op.String(), "target") && w.count("open target") < 4 {
+			return &f
+		}
+		return nil
+	}
+	w.fill(1)
+	w.begin()
+	for w.count("open target") < 4 {
+		w.proceed(first)
+	}
+	if logs := w.count("get target"); logs != 2 {
+		t.Errorf("%d requests for logs beside four for the description", logs)
+	}
+	w.wantEnd(Completed, "")
+	if logs := w.count("get target"); logs != 4 {
+		t.Errorf("%d requests for logs", logs)
+	}
+}
+
 // TestOlderLogsAtOnce: a job that has copied something finds its log under the present id and asks for no
 // other; if there is none, it asks for those of older servers then.
 func TestOlderLogsAtOnce(t *testing.T) {

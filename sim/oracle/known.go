@@ -106,6 +106,8 @@ type run struct {
 // attempts are what a run tries again, by the text of the request.
 type attempts struct {
 	failing map[string]failing
+	// described is when each database was last described to the run; 0 for never.
+	described [2]instant.Time
 	// fruitless are attempts in a row of a copy that brought nothing.
 	fruitless map[string]fruitless
 	verdicts  verdicts

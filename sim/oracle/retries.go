@@ -64,6 +64,9 @@ func (rt *retries) replied(a reply) {
 	if reads {
 		a.failures.feed.note(poll, a.Reply, now, a.p.Steady())
 	}
+	if open, is := a.op.(peer.Open); is && f == nil {
+		a.described[open.Side] = now
+	}
 	if changes, _ := a.Result.(peer.Changes); f == nil || len(changes.Rows) > 0 {
 		delete(a.failing, a.op.String())
 	}
@@ -230,7 +233,7 @@ func (rt *retries) noteFailing(r *run, op peer.Op, f *peer.Failure, cutPoll bool
 // checkPause is S28a, S28b and S30b: pauses keep a run from hammering a server in trouble, and end soon
 // enough to notice that the trouble is over. A node that was paused since the failure is excused from sending
 // late and from its patience; the feed is excused from sending late too, since the run reads it again only
-// when it has room for more changes.
+// when it has room for more changes. A log may wait for the description of its database.
 func (rt *retries) checkPause(r *run, op peer.Op) {
 	if len(r.failing) == 0 {
 		return
@@ -244,7 +247,11 @@ func (rt *retries) checkPause(r *run, op peer.Op) {
 	}
 	since := rt.w.Now().Sub(s.at)
 	_, reads := op.(peer.ReadChanges)
-	if !reads && s.longest > 0 && r.p.PausedLast() < s.at && since > s.longest+pauseSlack {
+	late := since
+	if log, is := op.(peer.GetLocal); is {
+		late = min(since, rt.w.Now().Sub(r.described[log.Side]))
+	}
+	if !reads && s.longest > 0 && r.p.PausedLast() < s.at && late > s.longest+pauseSlack {
 		rt.Fail("S28b", "%s repeats %s only after %s; it should after %s", r, op, since, s.longest)
 	}
 	if s.alike > 0 && since < s.minPause() {

@@ -53,6 +53,21 @@ func TestRetries(t *testing.T) {
 		{"repeated a second late", func(r *rig) {
 			repeat(r, r.run(nil), local, 2, 500, firstPause+pauseSlack)
 		}, ""},
+		{"a log that waits for its database", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, local, status(500))
+			r.pass(time.Minute)
+			r.does(run, peer.Open{}, peer.Opened{})
+			r.pass(firstPause)
+			r.does(run, local, peer.Local{})
+		}, ""},
+		{"a log that is late behind its database", func(r *rig) {
+			run := r.run(nil)
+			r.fails(run, local, status(500))
+			r.does(run, peer.Open{}, peer.Opened{})
+			r.pass(firstPause + pauseSlack + time.Millisecond)
+			r.does(run, local, peer.Local{})
+		}, "S28b"},
 		{"a feed that is read late", func(r *rig) { repeat(r, r.run(nil), read, 2, 500, time.Minute) }, ""},
 		{"repeated late on a node that stood still", func(r *rig) {
 			run := r.run(nil)

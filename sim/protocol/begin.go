@@ -167,6 +167,8 @@ func (r opener) locates(op peer.GetLocal) error {
 		return breach(Beginning, "it asks to %s before it opens that database", op)
 	case first != (op.ID == r.base) && !repeats:
 		return breach(Beginning, "it looks for a log as %s, and its own id is %s", op.ID, r.base)
+	case repeats && !s.opened:
+		return breach(Beginning, "it asks to %s again, and does not know whether that database is there", op)
 	case r.another(op), s.answered[op.ID], s.found != "" && !repeats:
 		return breach(Beginning, "it asks to %s again", op)
 	case !first && op.ID != r.base && s.opened && !s.answered[r.base] && !slices.Contains(s.early, op.ID):

@@ -62,6 +62,13 @@ func TestLogsBeside(t *testing.T) {
 				c.does(peer.GetLocal{Side: peer.Source, ID: "v1"}, peer.Local{Found: true, Rev: "0-1", Body: log})
 				c.asks(peer.PutLocal{Side: peer.Source, ID: "base", Body: log})
 			}, legal},
+		{"a log asked for again before its database is described", spec.Replication{}, func(c *talk) {
+			c.named()
+			c.asks(peer.Open{Side: peer.Source})
+			c.fails(peer.GetLocal{Side: peer.Source, ID: "base"}, 503)
+			c.pass(firstPause)
+			c.asks(peer.GetLocal{Side: peer.Source, ID: "base"})
+		}, Beginning},
 		{"a log beside a target before it is made", makes, func(c *talk) {
 			c.named()
 			c.asks(peer.Open{Side: peer.Source})
