@@ -140,8 +140,8 @@ func TestJobTakenUnheard(t *testing.T) {
 	}
 }
 
-// TestJobTakenLate: a job that an early accept takes when others have brought jobs since runs, and the node goes
-// on to take jobs under new numbers, so that none comes twice.
+// TestJobTakenLate: a job that an early accept takes when others have brought jobs since runs, and the node
+// goes on to take jobs under new numbers, so that none comes twice.
 func TestJobTakenLate(t *testing.T) {
 	w := newWorld(t)
 	n := w.start("n1", nil)

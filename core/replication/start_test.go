@@ -90,7 +90,8 @@ func TestLogThatNamesItsDatabase(t *testing.T) {
 	}
 }
 
-// TestOlderLogOfDatabaseThatIsGone: what holds for a log under the present id holds for one of an older server.
+// TestOlderLogOfDatabaseThatIsGone: what holds for a log under the present id holds for one of an older
+// server.
 func TestOlderLogOfDatabaseThatIsGone(t *testing.T) {
 	for _, start := range []string{"2", "0", ""} {
 		w := newWorld(t)
@@ -126,8 +127,8 @@ func TestOlderLogReadOnce(t *testing.T) {
 	}
 }
 
-// TestNewestLogCounts: a log under the present id counts more than those under older ids, and of these that of
-// the newest version, though all are asked for at once.
+// TestNewestLogCounts: a log under the present id counts more than those under older ids, and of these that
+// of the newest version, though all are asked for at once.
 func TestNewestLogCounts(t *testing.T) {
 	w, bases := newWorld(t), []string{}
 	w.plan.IDs = func(string) IDs { return IDs{Bases: bases} }
@@ -213,8 +214,8 @@ func TestEmptyTargetLacksAll(t *testing.T) {
 	w.asksFor("diff", first)
 }
 
-// TestWrittenTargetIsAsked: a target that was written to, or does not tell, is asked what it lacks, also if the
-// source was never written to when the run began.
+// TestWrittenTargetIsAsked: a target that was written to, or does not tell, is asked what it lacks, also if
+// the source was never written to when the run began.
 func TestWrittenTargetIsAsked(t *testing.T) {
 	for _, seq := range []peer.Seq{`"1-opaque"`, `"opaque"`} {
 		w := newWorld(t)
