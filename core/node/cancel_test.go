@@ -134,6 +134,34 @@ func TestJobTakenUnheard(t *testing.T) {
 		if replaced := count(n.notes, "halted"); replaced != 0 {
 			t.Errorf("gone %v: the run was replaced %d times by the next accepts: %v", gone, replaced, n.notes)
 		}
+		w.put("next", `{"source":"http://h/c","target":"http://h/d"}`)
+		w.pass(time.Minute)
+		n.runOf("next") // the node goes on to take jobs
+	}
+}
+
+// TestJobTakenLate: a job that an early accept takes when others have brought jobs since runs, and the node
+// goes on to take jobs under new numbers, so that none comes twice.
+func TestJobTakenLate(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n1", nil)
+	for _, id := range []string{"a", "b"} {
+		w.put(id, `{"source":"http://h/`+id+`","target":"http://h/b"}`)
+		w.pass(time.Second)
+	}
+	n.endRun(n.runOf("a"), replication.Completed)
+	w.pass(time.Second)
+	w.put("r", `{"source":"http://h/r","target":"http://h/b"}`)
+	w.do(func(tx kv.Tx) error {
+		_, err := w.s.Accept(tx, n.worker, "n1", jobs.Demand{Batch: 0, Max: 1}, w.now)
+		return err
+	})
+	n.lookOwned()
+	n.step(Wake{})
+	w.put("c", `{"source":"http://h/c","target":"http://h/b"}`)
+	w.pass(time.Minute)
+	if n.Running() != 3 || count(n.notes, "resumed") != 1 || count(n.notes, "halted") != 0 {
+		t.Errorf("%d run, notes %v", n.Running(), n.notes)
 	}
 }
 

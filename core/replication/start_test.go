@@ -84,8 +84,66 @@ func TestLogThatNamesItsDatabase(t *testing.T) {
 		}
 		w.begin()
 		w.asksFor("read changes", newest)
-		if n := w.count("get source _local/four"); n != c.reads {
-			t.Errorf("%+v: the log is read %d times: %v", c, n, w.calls)
+		if n := w.count("get source"); n != c.reads || w.count("get source _local/four") != n {
+			t.Errorf("%+v: logs are read %d times: %v", c, n, w.calls)
+		}
+	}
+}
+
+// TestOlderLogOfDatabaseThatIsGone: what holds for a log under the present id holds for one of an older
+// server.
+func TestOlderLogOfDatabaseThatIsGone(t *testing.T) {
+	for _, start := range []string{"2", "0", ""} {
+		w := newWorld(t)
+		w.dbs[peer.Target].start = strings.ReplaceAll(start, "2", "1")
+		w.fill(3)
+		w.begin()
+		w.wantEnd(Completed, "")
+		local := w.dbs[peer.Target].local
+		local["three"] = local["four"]
+		delete(local, "four")
+		w.begin()
+		for w.run.opener.search[peer.Target].left > 0 {
+			w.proceed(newest)
+		}
+		w.remake(peer.Target, start)
+		if end := w.wantEnd(Completed, ""); len(w.dbs[peer.Target].leafs) != 3 {
+			t.Errorf("start %q: %d documents arrive, %s, by %v", start, len(w.dbs[peer.Target].leafs), end, w.calls)
+		}
+	}
+}
+
+// TestOlderLogReadOnce: a log under an older id that was asked for when its database was open is that
+// database's, also if it does not name it, as older servers' do not.
+func TestOlderLogReadOnce(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Resumed.DocsRead = 1
+	log := checkpoint.Log{SessionID: "s", SourceLastSeq: `"1-opaque"`}
+	w.dbs[peer.Target].local["three"] = localDoc{2, log.Encode(false)}
+	w.begin()
+	w.asksFor("read changes", newest)
+	if four, three := w.count("get target _local/four"), w.count("get target _local/three"); four+three != 2 {
+		t.Errorf("the present log is read %d times, the older one %d: %v", four, three, w.calls)
+	}
+}
+
+// TestNewestLogCounts: a log under the present id counts more than those under older ids, and of these that
+// of the newest version, though all are asked for at once.
+func TestNewestLogCounts(t *testing.T) {
+	w, bases := newWorld(t), []string{}
+	w.plan.IDs = func(string) IDs { return IDs{Bases: bases} }
+	for _, id := range []string{"two", "three", "four"} {
+		bases = []string{id}
+		w.dbs[peer.Source].write(id, "1-a")
+		w.begin()
+		w.wantEnd(Completed, "")
+	}
+	for _, bases = range [][]string{{"four", "three", "two"}, {"none", "four", "three", "two"}} {
+		w.calls = nil
+		w.begin()
+		w.wantEnd(Completed, "")
+		if w.count(`read changes since "3-opaque"`) == 0 || w.count("get source _local/two") != 1 {
+			t.Errorf("%v: it does not go on from the newest log: %v", bases, w.calls)
 		}
 	}
 }
@@ -179,6 +237,30 @@ func TestEmptyTargetLacksAll(t *testing.T) {
 	w.now = w.now.Add(38 * time.Second)
 	w.dbs[peer.Source].write("late", "1-a")
 	w.asksFor("diff", first)
+}
+
+// TestWrittenTargetIsAsked: a target that was written to, or does not tell, is asked what it lacks, also if
+// the source was never written to when the run began.
+func TestWrittenTargetIsAsked(t *testing.T) {
+	for _, seq := range []peer.Seq{`"1-opaque"`, `"opaque"`} {
+		w := newWorld(t)
+		w.plan.Continuous = true
+		w.reply = func(call Call) *peer.Reply {
+			if op, is := call.Op.(peer.Open); is && op.Side == peer.Target {
+				return &peer.Reply{Result: peer.Opened{UpdateSeq: seq, InstanceStartTime: "1"}}
+			}
+			return nil
+		}
+		w.begin()
+		w.asksFor("read changes", first)
+		w.fill(1)
+		for w.run.Info().DocsWritten < 1 {
+			w.proceed(first)
+		}
+		if n := w.count("diff"); n != 1 {
+			t.Errorf("%s: it is asked %d times: %v", seq, n, w.calls)
+		}
+	}
 }
 
 // TestFarDatabasesAreAskedOnceMore: the first requests of a run also wait for their connections, so a long

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -145,8 +146,8 @@ func TestCrowdedServers(t *testing.T) {
 		w := newWindow()
 		w.works(peer.DiffRevs{}, 250*time.Millisecond)
 		w.works(peer.GetLocal{Side: peer.Source}, 250*time.Millisecond)
-		for range busy - 1 {
-			w.Run.work.batches = append(w.Run.work.batches, &batch{stage: moving})
+		for n := range busy - 1 {
+			w.Run.work.batches = append(w.Run.work.batches, &batch{stage: []stage{diffing, moving}[n%2]})
 		}
 		w.Run.work.batches = append(w.Run.work.batches, &batch{stage: queued}, &batch{stage: done})
 		if w.does(1000, took*time.Millisecond); w.size() != 19 { // 4 + 750/50
@@ -169,6 +170,72 @@ func TestSizeWaitsForBatches(t *testing.T) {
 	}
 	if w.does(10, 3*time.Second); w.size() < 10 {
 		t.Errorf("%d batches later", w.size())
+	}
+}
+
+// replies has all requests that are under way answered that long after they were sent.
+func (w *window) replies(after time.Duration, reply peer.Reply) {
+	w.now = w.now.Add(after)
+	for _, c := range slices.Clone(w.calls) {
+		w.onReply(Reply{ID: c.id, Reply: reply})
+	}
+}
+
+// TestFirstLineIsMeasuredOnceMore: before the first batch is done, what is asked once more can only make the
+// guess of the line shorter, and a failure tells nothing of it.
+func TestFirstLineIsMeasuredOnceMore(t *testing.T) {
+	opened, gone := peer.Reply{Result: peer.Opened{}}, status(404)
+	for _, c := range []struct {
+		after time.Duration
+		reply peer.Reply
+		want  int
+	}{
+		{20 * time.Millisecond, opened, 6},                      // 4 + 4*3*20/100
+		{500 * time.Millisecond, opened, 10},                    // as before: 4 + 4*3*50/100
+		{20 * time.Millisecond, peer.Reply{Failure: &gone}, 10}, // as before
+	} {
+		w := newWindow()
+		w.works(peer.Open{Side: peer.Source}, 50*time.Millisecond)
+		w.works(peer.Open{Side: peer.Target}, 50*time.Millisecond)
+		w.begin()
+		w.Run.work.numbered = 5 // the first answer of the feed had more batches than one
+		w.measureFar()
+		if w.replies(c.after, c.reply); w.size() != c.want {
+			t.Errorf("%d batches after %+v in %s, want %d", w.size(), c.reply, c.after, c.want)
+		}
+	}
+}
+
+// TestProbe: a batch that takes very long has both sides asked three times, and not again within ten seconds.
+// What they tell has an effect as further batches are done, unless they fail. A window that cannot grow asks
+// for nothing.
+func TestProbe(t *testing.T) {
+	opened, gone := peer.Reply{Result: peer.Opened{}}, status(404)
+	for _, c := range []struct {
+		most, probes int
+		reply        peer.Reply
+		wider        bool
+	}{{40, 3, opened, true}, {40, 1, peer.Reply{Failure: &gone}, false}, {4, 0, opened, false}} {
+		w := newWindow()
+		w.plan.MaxWorkers = c.most
+		w.works(peer.Open{Side: peer.Source}, 50*time.Millisecond)
+		w.works(peer.Open{Side: peer.Target}, 50*time.Millisecond)
+		w.begin()
+		w.Run.work.furthest = 1
+		w.does(1, 3*time.Second)
+		was, rounds := w.size(), 0
+		for ; len(w.calls) > 0; rounds++ {
+			if len(w.calls) != 2 {
+				t.Fatalf("%d requests at once", len(w.calls))
+			}
+			w.replies(time.Second, c.reply)
+		}
+		if w.does(1, 9*time.Second-time.Duration(rounds)*time.Second); len(w.calls) > 0 || rounds != c.probes {
+			t.Errorf("at most %d: asked %d times, and %d more", c.most, rounds, len(w.calls))
+		}
+		if w.does(10, 3*time.Second); (w.size() > was+2) != c.wider {
+			t.Errorf("%+v: %d batches, before %d", c, w.size(), was)
+		}
 	}
 }
 
