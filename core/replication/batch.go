@@ -126,9 +126,7 @@ func (p *pipeline) startBatches() {
 			break
 		}
 		if b.stage == queued {
-			if b.began = p.now; b.number == 1 {
-				p.window.measureFar()
-			}
+			b.began = p.now
 			p.diff(b)
 		}
 		if b.stage == moving {
@@ -184,6 +182,7 @@ func (p *pipeline) diff(b *batch) {
 		b.stage = moving
 		return
 	}
+	p.window.measureFar()
 	if p.skipDiff.worthwhile(diffThreshold, p.now) {
 		p.skipDiff.tried(p.now)
 		op := peer.DiffRevs{Docs: b.docs}

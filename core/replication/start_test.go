@@ -283,3 +283,17 @@ func TestFarDatabasesAreAskedOnceMore(t *testing.T) {
 		}
 	}
 }
+
+// TestNoDocumentsNoMeasure: a run that copies nothing, since a filter leaves out all changes, asks no more for the
+// length of the line.
+func TestNoDocumentsNoMeasure(t *testing.T) {
+	r := newRoad(t, 1, 1)
+	r.trip = [2]time.Duration{250 * time.Millisecond, 250 * time.Millisecond}
+	w := r.runs[0]
+	w.since = 9 // nothing is wanted
+	w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: `"9-opaque"`, Pending: -1} }
+	r.play(func() bool { return w.end != nil })
+	if n := w.count("open "); n != 2 || w.end.Cause != Completed {
+		t.Errorf("ended %s after %d requests for descriptions", w.end, n)
+	}
+}

@@ -47,6 +47,8 @@ type window struct {
 	// slowed is when part was last halved. What was sent before that says nothing of how the server is since.
 	slowed instant.Time
 	probed instant.Time // when the run last asked for the round trip times
+	asked  bool         // measureFar has done its work
+	told   bool         // a batch has told what it takes, so that the guesses do not count any more
 }
 
 // trip is the round trip time of a side: the shortest of the present span of time and the one before, each of tripAge.
@@ -90,8 +92,12 @@ func (w *window) firstLine() time.Duration {
 	return 2*w.trips[peer.Target].time() + w.trips[peer.Source].time()
 }
 
-// measureFar asks both sides for little as the run begins its first batch.
+// measureFar asks both sides for little as the run begins its first batch with documents.
 func (w *window) measureFar() {
+	if w.asked {
+		return
+	}
+	w.asked = true
 	for side := range w.trips {
 		if known := w.trips[side].time(); known >= farTrip && w.plan.MaxWorkers > w.plan.Workers {
 			w.measure(peer.Side(side), 1, known)
@@ -147,7 +153,7 @@ func (w *window) measure(side peer.Side, times int, best time.Duration) {
 			return
 		}
 		w.trips[side] = trip{now: max(best, 1), since: w.now}
-		if w.Run.work.furthest == 0 { // no batch is done, so nothing better is known
+		if !w.told {
 			w.line = w.firstLine()
 		}
 	})
@@ -196,6 +202,7 @@ func (w *window) done(b *batch) {
 	if b.alone {
 		return
 	}
+	w.told = true
 	line := time.Duration(0)
 	for side, n := range b.trips {
 		line += time.Duration(n) * w.trips[side].time()

@@ -186,3 +186,15 @@ func besideOther(sees bool) func(*rig) {
 		r.ends(run, replication.Completed, replication.Info{})
 	}
 }
+
+// TestFirstSender: a run that moves a log is not the one that made its checkpoint.
+func TestFirstSender(t *testing.T) {
+	s, first, second := senders{}, &world.Run{}, &world.Run{}
+	put := peer.PutLocal{Body: []byte(`{"session_id":"s","source_last_seq":1,"history":[]}`)}
+	for _, run := range []*world.Run{first, second} {
+		s.note(world.RunCalls{Run: run, Op: put}, logs{})
+	}
+	if s["s"] != first {
+		t.Error("the checkpoint is the second run's")
+	}
+}

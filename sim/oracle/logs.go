@@ -199,14 +199,17 @@ func (k *known) writer(base string) (r *run, source, target *peers.DB) {
 	return nil, nil, nil
 }
 
-// senders are the runs that last sent a checkpoint, by its session. Only the chronicle changes them.
+// senders are the runs that first sent a checkpoint, by its session: a log that is found under the id of an
+// older server is sent again, by a run that knows no more of it. Only the chronicle changes them.
 type senders map[string]*world.Run
 
 // note notes the run that sends a checkpoint to a side.
 func (s senders) note(f world.RunCalls, logs logs) {
 	if put, is := f.Op.(peer.PutLocal); is {
 		head, _ := logs.head(put.Body) // a body that is no log has no session
-		s[head.session] = f.Run
+		if s[head.session] == nil {
+			s[head.session] = f.Run
+		}
 	}
 }
 
