@@ -203,16 +203,10 @@ func TestWatches(t *testing.T) {
 	register(t, db, q, "w")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a signal that never comes
 	defer cancel()
-	watch := func(f func(kv.Tx) kv.Watch) kv.Watch {
-		return must(t, db, func(tx kv.Tx) (kv.Watch, error) { return f(tx), nil })
-	}
-	ready := watch(func(tx kv.Tx) kv.Watch { return q.WatchReady(tx, 0) })
-	job := watch(func(tx kv.Tx) kv.Watch {
+	ready := must(t, db, func(tx kv.Tx) (kv.Watch, error) { return q.WatchReady(tx, 0), nil })
+	job := must(t, db, func(tx kv.Tx) (kv.Watch, error) {
 		_, w, err := q.Subscribe(tx, "a", Interest{Until: never})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
+		return w, err
 	})
 	add(t, db, q, "a")
 	for _, w := range []kv.Watch{ready, job} {
@@ -220,7 +214,7 @@ func TestWatches(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	call := watch(func(tx kv.Tx) kv.Watch { return q.WatchWorker(tx, "w") })
+	call := must(t, db, func(tx kv.Tx) (kv.Watch, error) { return q.WatchWorker(tx, "w"), nil })
 	must(t, db, accept(q, "w", 1, 1))
 	must(t, db, func(tx kv.Tx) (bool, error) { return q.Remove(tx, "a") })
 	if err := fired(ctx, call); err != nil {

@@ -68,7 +68,13 @@ func TestSubscribe(t *testing.T) {
 	update := func(data []byte) func(*Queue, kv.Tx, Lock) error {
 		return func(q *Queue, tx kv.Tx, l Lock) error { return q.Update(tx, "a", l, data) }
 	}
-	finish := func(q *Queue, tx kv.Tx, l Lock) error { _, err := q.Finish(tx, "a", l, big); return err }
+	finish := func(q *Queue, tx kv.Tx, l Lock) error {
+		if j, err := q.Get(tx, "a"); err != nil || j.State == Finished { // by an attempt of unknown outcome
+			return err
+		}
+		_, err := q.Finish(tx, "a", l, big)
+		return err
+	}
 	remove := func(q *Queue, tx kv.Tx, _ Lock) error { _, err := q.Remove(tx, "a"); return err }
 	for _, c := range []struct {
 		name   string
