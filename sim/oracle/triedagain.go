@@ -24,9 +24,9 @@ type triedAgain struct {
 type trials struct {
 	base   string
 	runs   []*run
-	asks   instant.Time           // when a user asked last to try what is listed, whatever came of it
-	asked  map[peers.Revision]int // attempts when a user asked last
-	wanted map[peers.Revision]int // likewise, when a user asked who was told that it is done
+	asks   instant.Time                  // when a user asked last to try what is listed, whatever came of it
+	asked  map[peers.Revision]refusedRow // what was listed when a user asked last
+	wanted map[peers.Revision]refusedRow // likewise, when a user asked who was told that it is done
 }
 
 var triedAgainSubject = subject{
@@ -96,18 +96,10 @@ func (t *triedAgain) follow(id string) {
 	}
 }
 
-func attemptsOf(list refusedList) map[peers.Revision]int {
-	all := map[peers.Revision]int{}
-	for name, row := range list.rows { // in any order
-		all[name] = row.Attempts
-	}
-	return all
-}
-
 func (t *triedAgain) ordered(f world.Ordered) {
 	if f.Verb == world.Retry {
 		j := t.of(f.ID)
-		j.asks, j.asked = f.At, attemptsOf(t.lists[f.ID])
+		j.asks, j.asked = f.At, maps.Clone(t.lists[f.ID].rows)
 	}
 }
 
@@ -215,9 +207,12 @@ func (t *triedAgain) untried(id string) *Violation {
 		return nil
 	}
 	for name, row := range list.rows { // in any order: the world goes on whichever it is
-		tries, wanted := j.wanted[name]
-		if wanted && row.Attempts <= tries && rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet() {
-			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d", id, name, tries)
+		was, wanted := j.wanted[name]
+		again := row.First != was.First // it had got through, and was refused later
+		judged := wanted && rep.OnRefusal != spec.FailRefused && !t.w.ClocksWereSet()
+		if judged && !again && row.Attempts <= was.Attempts {
+			return missed("L12", "a user asked job %s to try %s, which was not tried after attempt %d",
+				id, name, was.Attempts)
 		}
 		if rep.OnRefusal == spec.RetryRefused && source.Has(name.ID, name.Rev) {
 			return missed("L13", "job %s still lists %s, after %d attempts", id, name, row.Attempts)

@@ -96,6 +96,7 @@ func TestNotTriedAgain(t *testing.T) {
 
 // TestHealed: L13 and L12.
 func TestHealed(t *testing.T) {
+	var refusedSince instant.Time // when what was tried is refused anew; 0 if it was refused all the time
 	// job has a real job of a request that lists document a be asked to try it, if it is, and then tried.
 	job := func(policy string, lists bool, asked, tried bool) func(*rig) {
 		return func(r *rig) {
@@ -110,9 +111,12 @@ func TestHealed(t *testing.T) {
 				r.see(world.Ordered{Verb: world.Retry, ID: id, At: r.now()},
 					world.Obeyed{Verb: world.Retry, ID: id, Changed: true, Asked: r.now(), At: r.now()})
 			}
-			if tried {
+			if tried && refusedSince > 0 {
+				list.rows[name] = refusedRow{Attempts: 1, First: refusedSince}
+			} else if tried {
 				list.rows[name] = refusedRow{Attempts: 2}
 			}
+			refusedSince = 0
 			r.atRest()
 		}
 	}
@@ -122,6 +126,10 @@ func TestHealed(t *testing.T) {
 		{"not listed under retry", job("retry", false, false, false), ""},
 		{"asked for and not tried", job("skip", true, true, false), "L12"},
 		{"asked for and tried", job("skip", true, true, true), ""},
+		{"asked for, through, and refused later", func(r *rig) {
+			refusedSince = r.now().Add(time.Minute)
+			job("skip", true, true, true)(r)
+		}, ""},
 		{"refused, not listed and not there", func(r *rig) {
 			r.edit(r.db("s1", "a1"), "a")
 			rev := r.db("s1", "a1").Latest("a").Rev.String()
