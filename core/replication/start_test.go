@@ -291,7 +291,9 @@ func TestNoDocumentsNoMeasure(t *testing.T) {
 	r.trip = [2]time.Duration{250 * time.Millisecond, 250 * time.Millisecond}
 	w := r.runs[0]
 	w.since = 9 // nothing is wanted
-	w.rows = func(peer.ReadChanges) peer.Changes { return peer.Changes{End: true, LastSeq: `"9-opaque"`, Pending: -1} }
+	w.rows = func(peer.ReadChanges) peer.Changes {
+		return peer.Changes{End: true, LastSeq: `"9-opaque"`, Pending: -1}
+	}
 	r.play(func() bool { return w.end != nil })
 	if n := w.count("open "); n != 2 || w.end.Cause != Completed {
 		t.Errorf("ended %s after %d requests for descriptions", w.end, n)
