@@ -349,7 +349,8 @@ func (r *run) cancel(n *Node, why string) {
 	}
 }
 
-// free removes a run, so that another job can have its slot.
+// free removes a run, so that another job can have its slot. The node asks for one at once if it is hungry,
+// as it is unless it waits to be told of ready jobs.
 func (n *Node) free(r *run) {
 	n.dropCalls(func(c *call) bool { return c.run == r })
 	for i := range n.runs {
@@ -362,9 +363,6 @@ func (n *Node) free(r *run) {
 		if next.held.JobID == r.held.JobID {
 			next.begin(n) // it waited for this
 		}
-	}
-	if !n.awaiting[ReadyJobs] { // otherwise there are no ready jobs, and the node is told of new ones
-		n.hungry = true
 	}
 }
 
