@@ -146,12 +146,17 @@ func (cp *checkpoints) isFresh(r *run) bool {
 }
 
 // foundStands reports whether the logs that a run found can be judged, and are as they were when it looked
-// for them. A database that was made again since the run opened it is another one for the run.
+// for them. A database that was made again since the run opened it is another one for the run. A run without
+// checkpoints may have found a log under the id of an older server, and leaves it there.
 func (cp *checkpoints) foundStands(r *run) bool {
-	if r.Record().Reset != 0 {
-		return false // S90f tells
-	}
 	l := r.lookup.found
+	switch {
+	case r.Record().Reset != 0:
+		return false // S90f tells
+	case l.source != nil && !r.Replication().UseCheckpoints &&
+		(l.source.Log(r.Base()) == nil || l.target.Log(r.Base()) == nil):
+		return false // S95a tells
+	}
 	return l.source != nil && l == cp.logsOf(r) && max(l.source.Since, l.target.Since) <= r.Began()
 }
 
