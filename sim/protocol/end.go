@@ -69,8 +69,9 @@ func (r *Run) completes() error {
 	if !r.UseCheckpoints {
 		return nil
 	}
-	saved := f.positions[r.save.saved-f.first]
-	for _, p := range f.positions[r.save.saved-f.first+1:] {
+	last := r.save.saved.last - f.first
+	saved := f.positions[last]
+	for _, p := range f.positions[last+1:] {
 		if p.row || !sameMoment(p.seq, saved.seq) {
 			return breach(Ending, "it says that it has done all, through %s, and its last checkpoint is at %s",
 				p.seq, saved.seq)

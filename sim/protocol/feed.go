@@ -39,6 +39,20 @@ func (f *feed) concluded() int {
 	return f.done
 }
 
+// span finds the positions of a sequence, of those from the number from on, before the number end.
+func (f *feed) span(seq peer.Seq, from, end int) (at span, there bool) {
+	for n := max(from, f.first); n < end; n++ {
+		if f.positions[n-f.first].seq != seq {
+			continue
+		}
+		if !there {
+			at.first = n
+		}
+		at.last, there = n, true
+	}
+	return at, there
+}
+
 // all is how many positions there are.
 func (f *feed) all() int { return f.first + len(f.positions) }
 

@@ -9,7 +9,7 @@ import (
 // saving is how the run writes checkpoints.
 type saving struct {
 	point    point
-	saved    int      // number of the position of the last checkpoint that is whole, or of the beginning
+	saved    span     // of the last checkpoint that is whole, or of the beginning
 	agreed   string   // session of the newest checkpoint that both logs have; empty for none
 	durable  [2]int   // by side: how many positions were concluded when it was asked to make that durable
 	looked   int      // the same of the last look at the filter function
@@ -30,11 +30,15 @@ type saving struct {
 type point struct {
 	session string
 	seq     peer.Seq
-	number  int // of its position
+	at      span
 	there   [2]bool
 	whole   bool
 	alone   bool // the target's copy was written again, for a source that stores none
 }
+
+// span has the numbers of the first and the last position at which a checkpoint may stand: where the feed told of
+// changes again, its sequence is that of more than one.
+type span struct{ first, last int }
 
 // maxHistory is how many checkpoints a log has at most.
 const maxHistory = 50
@@ -205,16 +209,13 @@ func (r saver) covers(put *log) error {
 	case durable == 0:
 		return breach(Covering, "it writes a checkpoint before both databases have made their writes durable")
 	}
-	number := durable - 1
-	for number >= s.saved && number >= r.feed.first && r.feed.positions[number-r.feed.first].seq != seq {
-		number--
-	}
-	if number < s.saved || number < r.feed.first {
+	at, there := r.feed.span(seq, s.saved.first, durable)
+	if !there {
 		return breach(Covering, "it writes a checkpoint at %s, and had done all through %s when it asked to make "+
 			"that durable; not concluded is %s",
 			seq, r.feed.positions[durable-1-r.feed.first].seq, r.unfinished())
 	}
-	s.point = point{session: put.session(), seq: seq, number: number}
+	s.point = point{session: put.session(), seq: seq, at: at}
 	s.used[put.session()], s.durable, s.looked = true, [2]int{}, 0
 	return nil
 }
@@ -283,8 +284,8 @@ func (r saver) whole() {
 	s := &r.save
 	s.point.whole = true
 	s.agreed = s.point.session
-	s.saved = max(s.saved, s.point.number)
-	r.feed.forget(s.saved)
+	s.saved = s.point.at
+	r.feed.forget(s.saved.first)
 }
 
 // gotLogAgain takes a log that the run looked at while it copies, after a conflict or to see whether the

@@ -1,0 +1,104 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+
+	"couchrelay/core/peer"
+	"couchrelay/core/replication"
+	"couchrelay/core/spec"
+)
+
+// second puts a checkpoint on the target that follows the one of saves(2).
+func second(n int) peer.PutLocal {
+	op := put(peer.Target, 2)
+	last := string(op.Body[strings.Index(string(op.Body), `[{`)+1 : strings.Index(string(op.Body), `]`)])
+	log := strings.ReplaceAll(logAt("s2", n, "0"), "}]", "},"+last+"]")
+	return peer.PutLocal{Side: peer.Target, ID: "base", Rev: "0-1", Body: []byte(madeFor("2", log))}
+}
+
+func TestSaving(t *testing.T) {
+	a, b := row(1, "a", "1-a"), row(2, "b", "1-b")
+	done := func(c *talk) { c.begun(a); c.copiesDoc("a", "1-a") }
+	refuses := &peer.Refusal{ID: "a", Rev: "1-a", Status: 413, Error: "too_large"}
+	refused := func(c *talk) {
+		c.begun(a)
+		c.does(diff("a", "1-a"), lacks("a", "1-a"))
+		c.does(peer.CopyDoc{ID: "a", Revs: []string{"1-a"}},
+			peer.Copied{Revs: []peer.CopiedRev{{Rev: "1-a", Refused: refuses}}})
+	}
+	listing := replication.Refused{Findings: []replication.Finding{{Refusal: *refuses}}}
+	check(t, []conversation{
+		{"a checkpoint", spec.Replication{}, func(c *talk) { done(c); c.saves(1) }, legal},
+		{"not durable", spec.Replication{}, func(c *talk) { done(c); c.asks(put(peer.Target, 1)) }, Covering},
+		{"durable too early", spec.Replication{}, func(c *talk) {
+			c.begun(a)
+			c.durable()
+			c.copiesDoc("a", "1-a")
+			c.asks(put(peer.Target, 1))
+		}, Covering},
+		{"one change too far", spec.Replication{}, func(c *talk) {
+			c.begun(a, b)
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			c.asks(put(peer.Target, 2))
+		}, Covering},
+		{"the source first", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.durable()
+			c.asks(put(peer.Source,
+				1))
+		}, Logging},
+		{"both at once", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.durable()
+			c.asks(put(peer.Target, 1))
+			c.asks(put(peer.Source, 1))
+		}, Logging},
+		{"another database's", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.durable()
+			op := put(peer.Source, 1)
+			op.Side = peer.Target
+			c.asks(op)
+		}, Logging},
+		{"twice", spec.Replication{}, func(c *talk) { done(c); c.saves(1); c.asks(put(peer.Source, 1)) }, Logging},
+		{"a refusal that is not listed", spec.Replication{}, func(c *talk) {
+			refused(c)
+			c.note(c.r.Does(listing))
+			c.durable()
+			c.asks(put(peer.Target, 1))
+		}, Covering},
+		{"a refusal that is listed", spec.Replication{}, func(c *talk) {
+			refused(c)
+			c.note(c.r.Does(listing))
+			c.hears(replication.Stored{})
+			c.saves(1)
+		}, legal},
+		{"what was not refused is listed", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.note(c.r.Does(listing))
+		}, Covering},
+		{"the feed tells of changes again", spec.Replication{}, func(c *talk) {
+			c.begun(a, b, a, b)
+			c.copiesDoc("a", "1-a")
+			c.copiesDoc("b", "1-b")
+			c.saves(2) // at the first b, or at the last
+			c.durable()
+			c.asks(second(1))
+		}, legal},
+		{"back without being told again", spec.Replication{}, func(c *talk) {
+			c.begun(a, b)
+			c.copiesDoc("a", "1-a")
+			c.copiesDoc("b", "1-b")
+			c.saves(2)
+			c.durable()
+			c.asks(second(1))
+		}, Covering},
+		{"another database", spec.Replication{}, func(c *talk) {
+			done(c)
+			c.does(peer.Commit{Side: peer.Source}, peer.Committed{InstanceStartTime: "3"})
+			c.asks(put(peer.Target, 1))
+		}, Covering},
+	})
+}
