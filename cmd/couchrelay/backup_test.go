@@ -64,6 +64,7 @@ func incarnation(t *testing.T, r *rig) int64 {
 // indexed and a deleted database is swept are sound, and a service on the last one has every document that was written
 // before it, and completes it.
 func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
 	r, dir := newStoredRig(t)
 	r.source, r.target = r.sandbox(), r.sandbox()
 	r.fill(20)

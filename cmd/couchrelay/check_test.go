@@ -62,6 +62,7 @@ func checked(t *testing.T, status int, wants string, args ...string) string {
 // TestCheck: a running service checks its store, and so does the command when none runs. What is damaged is told and
 // repaired.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	r, dir := newStoredRig(t)
 	for _, id := range []string{"a", "b", "c"} {
 		r.want(201, "PUT", "_replicator/"+id,

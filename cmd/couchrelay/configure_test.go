@@ -39,6 +39,7 @@ var wrong = []string{"", "\n", "a\nb = c", "x ;y", strings.Repeat("x", 9000), "\
 // TestEveryKey: each key is told, takes the value that it has, refuses wrong ones with its name and changes nothing
 // then, and goes back to what the file says.
 func TestEveryKey(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	values := config.Default()
 	for _, row := range values.Rows() {

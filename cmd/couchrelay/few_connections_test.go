@@ -13,6 +13,7 @@ import (
 // TestFewConnections replicates to a target that closes every connection but one, and from a source that allows two,
 // since the changes feed holds one: with connections as many as they allow, and with those of the default.
 func TestFewConnections(t *testing.T) {
+	t.Parallel()
 	const count = 3000
 	var docs []object
 	for n := range count {

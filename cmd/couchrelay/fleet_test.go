@@ -148,6 +148,7 @@ func (f *fleet) awaitCopies(n int, doc string) {
 // TestFleet: jobs created on one node run on all nodes. The jobs of a killed node and of a drained one
 // continue elsewhere.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	const jobs = 9
 	f := newFleet(t)
 	f.fill(5)
@@ -194,6 +195,7 @@ func TestFleet(t *testing.T) {
 
 // TestMaintenanceMode: the node hands its jobs over and stays up, and load balancers hear of it.
 func TestMaintenanceMode(t *testing.T) {
+	t.Parallel()
 	const jobs = 3
 	f := newFleet(t)
 	f.fill(1)
@@ -258,6 +260,7 @@ func TestMaintenanceMode(t *testing.T) {
 // TestRolesOfNodes: a frontend without the role replication runs no jobs; a node without the role
 // api_frontend answers operators only.
 func TestRolesOfNodes(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t)
 	f.fill(3)
 	front := f.join("front", func(c *config.Config) { c.Roles = node.APIFrontend })

@@ -17,6 +17,7 @@ import (
 
 // TestHandbook: every command, flag and key of a configuration that the documents show is there.
 func TestHandbook(t *testing.T) {
+	t.Parallel()
 	documents, err := handbook.Documents("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +55,7 @@ func TestAlerts(t *testing.T) {
 
 // TestHandbookCanaries: TestHandbook finds mistakes.
 func TestHandbookCanaries(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"    couchrelay jbos\n",
 		"    couchrelay jobs --state crashing,failed\n",

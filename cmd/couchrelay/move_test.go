@@ -36,6 +36,7 @@ func (r *rig) restartAs(uuid string) {
 // TestImportAndExport: replications move to another service and back, each goes on from its checkpoint, and at no time
 // both sides run them. A couchrelay plays the CouchDB.
 func TestImportAndExport(t *testing.T) {
+	t.Parallel()
 	couch, r := newRig(t), newRig(t)
 	takeOver := func(m *move) { m.TakeOver = true }
 	couch.restartAs("0123456789abcdef")

@@ -73,6 +73,7 @@ func cannedServer(t *testing.T) string {
 // TestGoldenOutput compares what each command prints on terminals of two widths, and on none, with a file that
 // go test -run GoldenOutput -update writes.
 func TestGoldenOutput(t *testing.T) {
+	t.Parallel()
 	server := cannedServer(t)
 	var got strings.Builder
 	for _, line := range []string{
@@ -114,6 +115,7 @@ func TestGoldenOutput(t *testing.T) {
 
 // TestWidths: tables fit terminals of any width that has a column for each that must be shown.
 func TestWidths(t *testing.T) {
+	t.Parallel()
 	server := cannedServer(t)
 	for _, width := range []int{1, 2, 20, 42, 43, 44, 60, 61, 62, 80, 81, 100, 119, 120, 150, 200, 219} {
 		for _, command := range []string{"jobs", "nodes"} {
@@ -157,6 +159,7 @@ func TestJSONOutput(t *testing.T) {
 
 // TestNoGoodAnswer: the exit status and the message tell why there is no result.
 func TestNoGoodAnswer(t *testing.T) {
+	t.Parallel()
 	answer := func(status int, contentType, text string) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", contentType)
@@ -224,6 +227,7 @@ func TestInterrupt(t *testing.T) {
 
 // TestUsage: mistakes on the command line have a status of their own.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{
 		"", "jobs --limit 0", "job", "pause", "hold", "hold add --reason x", "hold add --database a",
 		"hold add --database a --server-host b --reason x", "jobs --colour", "unheard-of", "hold lift",
@@ -294,6 +298,7 @@ func TestCredentials(t *testing.T) {
 
 // TestTerminalOfService: the commands steer a real service.
 func TestTerminalOfService(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.want(201, "PUT", "_replicator/r", r.body(`,"continuous":true`))
 	server := strings.TrimSuffix(r.url, "/")

@@ -183,6 +183,7 @@ func (p *pty) isAsBefore(before *term.State) {
 
 // TestTopWithoutTerminal: one picture in plain text, or objects.
 func TestTopWithoutTerminal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.want(201, "PUT", "_replicator/a", r.missing())
 	r.await("the job to crash", func() bool { return r.docState("a") == "crashing" })

@@ -11,6 +11,7 @@ import (
 
 // TestVerify compares two databases from the terminal, repairs the copy, and compares again.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	r := &rig{t: t}
 	b := r.sandbox()
 	for _, db := range []string{"orders", "copy"} {
