@@ -133,8 +133,12 @@ func (hs *histories) ownLog(r *run, side peer.Side, db *peers.DB, found, base st
 
 // checkNew is S21a: a checkpoint that says nothing new is work for both servers, and makes the log forget
 // older ones. The same one may be written again when its answer was lost, and a source that repeats changes
-// has the run come to the same sequence twice.
+// has the run come to the same sequence twice. A log that was found under an older id says nothing of this run
+// when it is written under the present one, before the run reads changes.
 func (hs *histories) checkNew(r *run, db *peers.DB, now entry) {
+	if !r.feed.begun {
+		return
+	}
 	source, before := r.lookup.found.source, r.history.last[db]
 	if r.history.last == nil {
 		r.history.last = map[*peers.DB]entry{}

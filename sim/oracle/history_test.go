@@ -47,6 +47,16 @@ func TestHistories(t *testing.T) {
 		{"a checkpoint again, of a source that repeats changes", saveTwice(here, func(s *saver) {
 			s.run.GoBack()
 		}), ""},
+		{"a checkpoint where an older log was", func(r *rig) {
+			s := r.looksIn(nil)
+			here := r.edit(r.db("s1", "a1"), "a")
+			older := s.log("older", here, nil)
+			s.does(s.run, peer.GetLocal{Side: peer.Target, ID: "older id"}, peer.Local{Found: true, Body: older})
+			s.puts(peer.Target, older)
+			s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
+			s.has(here)
+			s.saves("one")
+		}, ""},
 		{"the one before dropped", saveTwice(further, func(s *saver) { s.entries = nil }), "S21b"},
 		{"six checkpoints, all kept", often(6, 6), ""},
 		{"two of eight kept", often(8, 1), "S21c"},

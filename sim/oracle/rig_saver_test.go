@@ -24,6 +24,13 @@ const logID = "base"
 
 // savesIn starts a continuous run that has looked for its logs and begun to read.
 func (r *rig) savesIn(members map[string]any) *saver {
+	s := r.looksIn(members)
+	s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
+	return s
+}
+
+// looksIn starts a continuous run that has looked for its logs.
+func (r *rig) looksIn(members map[string]any) *saver {
 	if members == nil {
 		members = map[string]any{"continuous": true}
 	}
@@ -36,7 +43,6 @@ func (r *rig) savesIn(members map[string]any) *saver {
 		s.does(s.run, peer.GetLocal{Side: peer.Side(side), ID: logID},
 			peer.Local{Body: r.db(server, name).Log(logID)})
 	}
-	s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
 	return s
 }
 
