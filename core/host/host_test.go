@@ -167,12 +167,16 @@ func TestPlanComplete(t *testing.T) {
 			mine.Reset, read = 9, 0
 		}
 		other := work(t, "b", "")
+		other.Record.Refused = &jobstore.RefusedDocs{} // all that were listed have got through
 		w.begin(job, other)
 		w.pass(time.Second)
 		// The one of two that waits a moment has a delay.
 		plan := w.plans[1]
 		if plan.Delay = max(plan.Delay, w.plans[2].Delay); plan.Seed == w.plans[2].Seed {
 			t.Error("two runs have one seed")
+		}
+		if w.plans[2].Refused {
+			t.Error("a run is to read an empty list")
 		}
 		zero := append(zeros(reflect.ValueOf(plan)), zeros(reflect.ValueOf(plan.Options))...)
 		if i == 0 {
