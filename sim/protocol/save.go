@@ -299,6 +299,9 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		return
 	}
 	l := readLog(got.Body)
+	if op.Side == peer.Target && !l.has(s.agreed) {
+		s.agreed = "" // another run has dropped it already
+	}
 	open := p.session != "" && (!p.whole || !p.there[peer.Target])
 	switch {
 	case l.fails:

@@ -102,3 +102,40 @@ func TestSaving(t *testing.T) {
 		}, Covering},
 	})
 }
+
+// TestAgreedCheckpoint: the checkpoint where both logs agreed stays in the target's, unless another run has dropped
+// it there already.
+func TestAgreedCheckpoint(t *testing.T) {
+	// behind is a log with older checkpoints in its history.
+	behind := func(log string, older ...string) string {
+		for _, session := range older {
+			entry := logAt(session, 6, "0")
+			entry = entry[strings.Index(entry, "[{")+1 : strings.Index(entry, "]")]
+			log = strings.Replace(log, "]", ","+entry+"]", 1)
+		}
+		return log
+	}
+	writes := func(found ...string) func(*talk) {
+		return func(c *talk) {
+			c.opened()
+			c.finds(peer.Source, behind(logAt("both", 6, "0"), "before"))
+			c.finds(peer.Target, behind(logAt("before", 6, "0"), "both"))
+			c.does(peer.ReadChanges{Since: seq(6), Limit: 10},
+				peer.Changes{Rows: []peer.Change{row(7, "a", "1-a")}, End: true, LastSeq: seq(7)})
+			c.copiesDoc("a", "1-a")
+			c.durable()
+			put := func(rev string, older ...string) peer.PutLocal {
+				log := behind(logAt("new", 7, string(seq(6))), older...)
+				return peer.PutLocal{Side: peer.Target, ID: "base", Rev: rev, Body: []byte(madeFor("2", log))}
+			}
+			c.fails(put("0-1", "both", "before"), 409)
+			c.does(peer.GetLocal{Side: peer.Target, ID: "base"},
+				peer.Local{Found: true, Rev: "0-2", Body: []byte(behind(logAt("third", 6, "0"), found...))})
+			c.asks(put("0-2", "third", "before"))
+		}
+	}
+	check(t, []conversation{
+		{"another run has dropped it", spec.Replication{}, writes("before"), legal},
+		{"the run drops it", spec.Replication{}, writes("both", "before"), Logging},
+	})
+}
