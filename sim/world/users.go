@@ -109,7 +109,8 @@ func (u *users) begin() {
 			u.w.storeWorld.undisturbed = true
 			j := u.newJob(u.newBody(u.site), u.site)
 			looking{u}.follow(j.JobID(), j)
-			j.unknown = u.put(context.Background(), j, j.body) != nil
+			_, err := u.put(context.Background(), j, j.body)
+			j.unknown = err != nil
 		}
 		u.w.storeWorld.undisturbed = false
 		for !u.w.healed {
@@ -246,9 +247,13 @@ func (u *users) write(j *JobDoc, site *decide.Site, remove bool) {
 		defer func() { j.busy = false }()
 		doubted := j.unknown
 		j.unknown = true
-		if err := u.put(u.w.Engine.NewContext(p.Process, RequestLimit), j, body); err == nil {
+		changed, err := u.put(u.w.Engine.NewContext(p.Process, RequestLimit), j, body)
+		switch {
+		case err == nil && !changed: // there is nothing to delete, and a write before may still happen
+			j.unknown, j.present = doubted, false
+		case err == nil:
 			j.unknown, j.present = false, body != nil
-		} else if isRefusal(err) {
+		case isRefusal(err):
 			j.unknown = doubted
 		}
 	})
@@ -271,8 +276,8 @@ func (u *users) frontend(site *decide.Site) *Node {
 // UserOf is in whose name a document replicates.
 func UserOf(id string) string { return "user of " + id }
 
-// put writes a replication document, or deletes it when there is no body.
-func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
+// put writes a replication document, or deletes it when there is no body. It reports whether that changed anything.
+func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) (changed bool, err error) {
 	token, now := uint64(u.next()), u.w.Engine.Now()
 	wanted := map[string]any{"_id": j.id, "n": token}
 	for name, v := range body { // into another map: order does not matter
@@ -294,7 +299,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	begun := &Write{JobID: j.JobID(), Token: token, At: now}
 	u.w.emit(WriteBegins{begun})
 	var seen *docs.Document // what the user saw before writing
-	err := kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
+	err = kv.Do(ctx, u.w.db, func(tx kv.Tx) error {
 		db, err := u.w.store.Docs.Open(tx, j.tenant.name)
 		if err != nil {
 			return err
@@ -336,7 +341,7 @@ func (u *users) put(ctx context.Context, j *JobDoc, body map[string]any) error {
 	} else if isRefusal(err) {
 		u.w.emit(WriteRefused{j, token, err})
 	}
-	return err
+	return body != nil || seen != nil && !seen.Deleted, err
 }
 
 // slip adds what documents should not have: a misspelled field, or the marks of another server's replicator.
@@ -427,7 +432,8 @@ func (u *users) recreate(t *Tenant, site *decide.Site) {
 		u.create(t)
 		for _, j := range had {
 			if again {
-				j.unknown = u.put(context.Background(), j, j.body) != nil
+				_, err := u.put(context.Background(), j, j.body)
+				j.unknown = err != nil
 				j.present = !j.unknown
 			}
 		}
@@ -449,7 +455,7 @@ func (w *World) WriteNow(j *JobDoc, present bool) error {
 	}
 	w.storeWorld.undisturbed = true
 	defer func() { w.storeWorld.undisturbed = false }()
-	err := w.users.put(context.Background(), j, body)
+	_, err := w.users.put(context.Background(), j, body)
 	w.stepped() // no event has brought this about
 	return err
 }
