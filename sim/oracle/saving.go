@@ -149,8 +149,8 @@ func (s *saving) note(a reply, now instant.Time) {
 		if f := a.Failure; f != nil && !s.noteReadOnly(op, f) {
 			s.unsaved = s.unsaved || a.stopped || f.Status == 409
 		}
-		if put, is := op.(peer.PutLocal); is && a.Failure == nil && put.Side == s.second() {
-			s.at = now
+		if put, is := op.(peer.PutLocal); is && a.feed.begun && a.Failure == nil && put.Side == s.second() {
+			s.at = now // what was found under an older id, and written under the present one, is no checkpoint
 		}
 	}
 	s.rested = now

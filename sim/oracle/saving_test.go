@@ -101,6 +101,16 @@ func TestSavings(t *testing.T) {
 		}), ""},
 		{"saved after the interval", paced(10*time.Second, more), ""},
 		{"saved too soon", paced(9*time.Second, more), "S21d"},
+		{"saved soon after an older log", func(r *rig) {
+			s := r.looksIn(nil)
+			older := s.log("older", r.edit(r.db("s1", "a1"), "a"), nil)
+			s.does(s.run, peer.GetLocal{Side: peer.Source, ID: "older id"}, peer.Local{Found: true, Body: older})
+			s.puts(peer.Source, older)
+			s.does(s.run, peer.ReadChanges{Since: from}, rows(from))
+			more(s)
+			s.pass(time.Second)
+			s.saves("one")
+		}, ""},
 		{"saved soon by a run that is stopped", paced(time.Second, func(s *saver) {
 			more(s)
 			stop(s.rig, s)
