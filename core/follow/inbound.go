@@ -287,7 +287,7 @@ func (in *inward) read(c *call, op peer.ReadChanges, reply peer.Reply) {
 		in.behind = -1
 	}
 	in.end = reply.Failure == nil && got.End
-	in.verify = in.end
+	in.verify = true
 	if len(in.rows) == 0 {
 		in.since = in.through
 	}

@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -43,4 +44,28 @@ func TestRestoredToNewer(t *testing.T) {
 	if got := w.target("d"); got != "http://b/y/" {
 		t.Errorf("the job of d writes to %s", got)
 	}
+}
+
+// TestRestoredAndWritten: a followed database at rest is put back, and has had more changes since than it had lost and
+// than one answer brings.
+func TestRestoredAndWritten(t *testing.T) {
+	w := newWorld(t)
+	w.write("kept", one)
+	w.start()
+	w.settle(10 * time.Second)
+	backup := w.couch.backup()
+	w.write("gone", other)
+	w.settle(10 * time.Second)
+	w.expect("gone", jobstore.Pending, "")
+	w.restore(backup)
+	w.couch.page = 1
+	for i := range 4 {
+		w.write(fmt.Sprint("new", i), fmt.Sprintf(`{"source":"http://a/x","target":"http://b/n%d"}`, i))
+	}
+	w.settle(time.Minute)
+	if job, _ := w.job("gone"); job != "" {
+		t.Errorf("a document that is not in the backup has job %q", job)
+	}
+	w.expect("kept", jobstore.Pending, "")
+	w.expect("new3", jobstore.Pending, "")
 }

@@ -18,7 +18,8 @@ type docCopy struct {
 	batch *batch
 	asked []string // revisions
 
-	admitted bool            // the target let us in after it had refused the document for our credentials
+	doubtful []string        // revisions that the target refused, perhaps for our credentials, in the last answer
+	admitted map[string]bool // revisions that the target refused so before it let us in
 	lacked   int             // answers in which the source lacked a revision
 	lacking  []string        // revisions that the last answer lacked
 	obstacle *peer.Refusal   // why the target did not take a revision that it must take, of the last answer
@@ -35,7 +36,7 @@ func (p *pipeline) copyDoc(b *batch, op peer.CopyDoc) {
 // and the answer then broke off, the target is asked about that first: until it lets us in, no attempt would
 // get further.
 func (c *docCopy) absorb(reply peer.Reply) peer.Reply {
-	c.obstacle, c.lacking = nil, nil
+	c.obstacle, c.lacking, c.doubtful = nil, nil, nil
 	if got, is := reply.Result.(peer.Copied); is {
 		c.takeCopied(got, reply.Failure == nil)
 	}
@@ -60,8 +61,10 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 			if !slices.Contains(c.lacking, rev.Rev) {
 				c.lacking = append(c.lacking, rev.Rev)
 			}
-		case rev.Refused != nil && (!skippable(rev.Refused) || aboutUs(rev.Refused) && !c.admitted):
+		case rev.Refused != nil && !skippable(rev.Refused):
 			c.obstacle = rev.Refused
+		case rev.Refused != nil && aboutUs(rev.Refused) && !c.admitted[rev.Rev]:
+			c.obstacle, c.doubtful = rev.Refused, append(c.doubtful, rev.Rev)
 		default:
 			c.count(rev)
 		}
@@ -218,10 +221,9 @@ func (c *docCopy) overcome(op peer.CopyDoc, o *peer.Refusal) {
 	}
 }
 
-// doubt opens the target to learn why it refused the document with 401 or 403: a validation function may
-// refuse this document, or the target may refuse our credentials, and then every document. No document is
-// left out while the target lets us in nowhere. If it lets us in, it must refuse the document once more
-// before that is left out.
+// doubt opens the target to learn why it refused revisions with 401 or 403: a validation function may refuse
+// them, or the target may refuse our credentials, and then every document. No revision is left out while the
+// target lets us in nowhere. If it lets us in, it must refuse a revision once more before that is left out.
 func (c *docCopy) doubt() {
 	op := peer.Open{Side: peer.Target}
 	c.ask(op, func(reply peer.Reply) {
@@ -229,7 +231,12 @@ func (c *docCopy) doubt() {
 			c.crash(trouble(op, reply.Failure))
 			return
 		}
-		c.admitted = true
+		if c.admitted == nil {
+			c.admitted = map[string]bool{}
+		}
+		for _, rev := range c.doubtful {
+			c.admitted[rev] = true
+		}
 		c.again(c.call, 0)
 	})
 }

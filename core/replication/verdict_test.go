@@ -189,6 +189,43 @@ func TestCopyOfForbiddenLeafsThatBreaksOff(t *testing.T) {
 	}
 }
 
+// TestForbiddenLeafsAreDoubtedOneByOne: the target let us in after it had refused one revision, and may know us no
+// longer when it refuses another one.
+func TestForbiddenLeafsAreDoubtedOneByOne(t *testing.T) {
+	w := newWorld(t)
+	w.refuses["doc"] = true
+	for _, rev := range []string{"2-a", "2-b", "2-c"} {
+		w.dbs[peer.Source].write("doc", rev)
+	}
+	refused := func(rev string) peer.CopiedRev {
+		return peer.CopiedRev{Rev: rev, Refused: &peer.Refusal{ID: "doc", Rev: rev, Status: 403, Error: "forbidden"}}
+	}
+	answers := [][]peer.CopiedRev{
+		{refused("2-c")}, {refused("2-c"), refused("2-b")}, {{Rev: "2-b"}, {Rev: "2-a"}},
+	}
+	attempt := 0
+	copies(w, func(peer.CopyDoc) peer.Reply {
+		attempt++
+		for _, rev := range answers[attempt-1] {
+			if rev.Refused == nil {
+				w.dbs[peer.Target].write("doc", rev.Rev)
+			}
+		}
+		reply := peer.Reply{Result: peer.Copied{Revs: answers[attempt-1]}}
+		if attempt < len(answers) {
+			reply.Failure = &torn
+		}
+		return reply
+	})
+	w.begin()
+	if end := w.wantEnd(Completed, ""); end.Info.DocsWritten != 2 || end.Info.DocWriteFailures != 1 {
+		t.Errorf("%s", end.Info)
+	}
+	if n := w.count("open target"); n != 3 { // at the beginning, and for each of the two that were refused
+		t.Errorf("the target was opened %d times", n)
+	}
+}
+
 // TestCopyFromDeletedSource: what a source lacks is another matter than a source that is not there.
 func TestCopyFromDeletedSource(t *testing.T) {
 	for reason, want := range map[string]string{

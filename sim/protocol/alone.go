@@ -50,17 +50,23 @@ type outcome struct {
 func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	got, is := reply.Result.(peer.Copied)
 	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is}
-	admitted := slices.ContainsFunc(f.wants, func(w *want) bool { return w.admitted })
+	doubts, doubtful := doubtsOf(f.wants), []string(nil)
 	for _, rev := range got.Revs {
 		o.came[rev.Rev] = rev
 		switch {
 		case rev.Missing || rev.Refused == nil:
 		case !leavesOut(rev.Refused):
 			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
-		case credentials(rev.Refused) && !admitted:
+		case credentials(rev.Refused) && !doubts[rev.Rev]:
+			doubtful = append(doubtful, rev.Rev)
 			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)
 		default:
 			o.refused = append(o.refused, r.list.refuse(name{op.ID, rev.Rev}))
+		}
+	}
+	if o.doubt {
+		for _, rev := range doubtful {
+			doubts[rev] = false
 		}
 	}
 	r.last.missed = 0
@@ -73,6 +79,20 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 		r.last.missed = max(r.last.missed, w.missed)
 	}
 	r.pausesAfterCopy(op, &o)
+}
+
+// doubtsOf are the doubts that the wants of a copy share.
+func doubtsOf(wants []*want) map[string]bool {
+	doubts := map[string]bool{}
+	for _, w := range wants {
+		if w.doubts != nil {
+			doubts = w.doubts
+		}
+	}
+	for _, w := range wants {
+		w.doubts = doubts
+	}
+	return doubts
 }
 
 // outcomeOf takes what an answer tells of one revision.
@@ -88,7 +108,7 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 		r.conclude(w)
 	case came && !leavesOut(rev.Refused):
 		r.took(obstacle)
-	case came && credentials(rev.Refused) && o.obstacle && !w.admitted:
+	case came && credentials(rev.Refused) && o.obstacle && !w.doubts[w.rev]:
 		r.took(doubts)
 	case came:
 		r.took(refusedAlone)
@@ -102,7 +122,7 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 		r.conclude(w)
 	}
 	if w.stage == lacking && o.doubt {
-		w.doubted = true
+		w.doubted, w.admitted = true, false
 	}
 }
 
@@ -127,6 +147,9 @@ func (r copier) admitted() {
 	for _, of := range r.wants { // order does not matter: each is changed by itself
 		for _, w := range of.list {
 			w.admitted = w.admitted || w.doubted
+			for rev := range w.doubts {
+				w.doubts[rev] = true
+			}
 		}
 	}
 }

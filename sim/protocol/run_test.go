@@ -251,8 +251,28 @@ func TestCopying(t *testing.T) {
 		}
 	}
 	locked := &peer.Refusal{ID: "a", Rev: "1-a", Status: 403, Error: "forbidden"}
+	// inTurn has the target refuse one of two revisions, let the run in, and refuse the first again, or the other one.
+	inTurn := func(last string) func(*talk) {
+		return func(c *talk) {
+			c.begun(row(1, "a", "1-a", "1-b"))
+			c.does(diff("a", "1-a", "1-b"), lacks("a", "1-a", "1-b"))
+			copy := peer.CopyDoc{ID: "a", Revs: []string{"1-a", "1-b"}}
+			refuses := func(rev string) peer.Reply {
+				r := peer.Refusal{ID: "a", Rev: rev, Status: 403, Error: "forbidden"}
+				return peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: rev, Refused: &r}}},
+					Failure: &peer.Failure{Kind: peer.Broken}}
+			}
+			c.hears(replication.Reply{ID: c.asks(copy), Reply: refuses("1-a")})
+			c.does(peer.Open{Side: peer.Target}, peer.Opened{UpdateSeq: `"9-x"`, InstanceStartTime: "2"})
+			c.hears(replication.Reply{ID: c.asks(copy), Reply: refuses(last)})
+			c.note(c.r.Does(replication.Refused{Findings: []replication.Finding{
+				{Refusal: peer.Refusal{ID: "a", Rev: last, Status: 403, Error: "forbidden"}}}}))
+		}
+	}
 	check(t, []conversation{
 		{"a document", spec.Replication{}, func(c *talk) { c.begun(a); c.copiesDoc("a", "1-a") }, legal},
+		{"refused before and after the target let it in", spec.Replication{}, inTurn("1-a"), legal},
+		{"refused only after the target let it in", spec.Replication{}, inTurn("1-b"), Covering},
 		{"a revision that the feed did not tell", spec.Replication{}, func(c *talk) {
 			c.begun(a)
 			c.asks(diff("a", "2-b"))
