@@ -35,8 +35,11 @@ func newFollows(s *service, broken func(*invariant.Broken)) *follows {
 	client := couch.New(options)
 	f.follower = loop.NewFollower(loop.FollowOptions{
 		DB: s.db, Store: followStore(s), Clock: options.Clock, Logger: s.logger, Broken: broken,
-		Noted:  s.meter.FollowNoted,
-		Worker: corefollow.Config{Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed()},
+		Noted: s.meter.FollowNoted,
+		Worker: corefollow.Config{
+			Worker: s.name + "/" + randomHex(8), Exclusive: s.db.Exclusive(), Seed: randomSeed(),
+			Pages: corefollow.DefaultPages(),
+		},
 		Connect: func(job string) (*couch.Pair, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

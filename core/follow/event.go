@@ -160,8 +160,7 @@ const (
 	// Unwatched is the time after which the answer to an Await comes without a watch.
 	Unwatched = 2 * time.Second
 
-	// rowsAtOnce is how many changes are read and applied at once, and readBudget of how many bytes.
-	rowsAtOnce = 100
+	// readBudget is how many bytes of documents are read at once.
 	readBudget = 1 << 20
 	// maxBody is the longest body that the mirror takes: it is written with its replication in one transaction.
 	maxBody = 3_000_000

@@ -146,7 +146,7 @@ func (in *inward) advance() {
 	case in.flush, in.end && !in.told:
 		in.ask(in.apply())
 	default:
-		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: rowsAtOnce, Wait: in.wait})
+		in.call = r.call(peer.ReadChanges{Since: in.since, Limit: r.w.cfg.Pages.Read, Wait: in.wait})
 	}
 }
 

@@ -323,9 +323,6 @@ func (a *applying) note(id string, r row) {
 	a.rows = append(a.rows, func() { a.s.Keys.put(a.tx, a.job, id, r) })
 }
 
-// sweepAtOnce is how many rows one Sweep looks at.
-const sweepAtOnce = 100
-
 func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	_, data, err := q.read(tx, s)
 	if err != nil {
@@ -340,7 +337,7 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if q.After != "" {
 		at.Begin = kv.KeyAfter(all.Pack(q.After))
 	}
-	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: sweepAtOnce})
+	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: s.Pages.Sweep})
 	if err != nil {
 		return nil, err
 	}
@@ -379,7 +376,7 @@ func (q Sweep) perform(tx kv.Tx, s *Store, now instant.Time) (Result, error) {
 	if len(unread) > 0 {
 		return Swept{After: q.After, Unread: unread}, nil
 	}
-	if len(rows) < sweepAtOnce {
+	if len(rows) < s.Pages.Sweep {
 		data.Reconciling = false
 		return Swept{Whole: true}, s.Queue.Update(tx, q.ID, q.Lock, data.encode())
 	}

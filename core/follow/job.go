@@ -85,6 +85,7 @@ type Store struct {
 	Relay *jobstore.Store
 	Queue *jobs.Queue
 	Keys  Keys
+	Pages Pages
 }
 
 // NewStore returns the store below root, which relay shares.
@@ -92,7 +93,7 @@ func NewStore(root tuple.Subspace, relay *jobstore.Store) *Store {
 	keys := Keys{Jobs: jobs.KeysBelow(root.Sub("jobs"), "follow"), Rows: root.Sub("follow")}
 	queue := jobs.New(keys.Jobs)
 	queue.Timeout = ActivityTimeout
-	return &Store{Relay: relay, Queue: queue, Keys: keys}
+	return &Store{Relay: relay, Queue: queue, Keys: keys, Pages: DefaultPages()}
 }
 
 // row is what is known of a document of the followed database.

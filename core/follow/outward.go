@@ -70,12 +70,6 @@ func (q Prepare) String() string {
 }
 func (q Sent) String() string { return fmt.Sprintf("sent %d states of %s", len(q.Docs), q.Held) }
 
-// Bounds of what is looked at, and written, at once.
-const (
-	lookAtOnce = 100
-	sendAtOnce = 50
-)
-
 // perform reads the mirror's feed in a transaction of its own, which conflicts with no writer.
 func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	if _, _, err := q.read(tx, s); err != nil {
@@ -89,7 +83,7 @@ func (q Look) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := db.Changes(docs.Query{Since: since, Limit: lookAtOnce})
+	page, err := db.Changes(docs.Query{Since: since, Limit: s.Pages.Look})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +130,7 @@ func (q Prepare) perform(tx kv.Tx, s *Store, _ instant.Time) (Result, error) {
 		if ids, err = s.due(tx, q); err != nil {
 			return nil, err
 		}
-		if got.More = len(ids) == sendAtOnce; len(ids) > 0 {
+		if got.More = len(ids) == s.Pages.Send; len(ids) > 0 {
 			got.After = ids[len(ids)-1]
 		}
 	}
@@ -151,7 +145,7 @@ func (s *Store) due(tx kv.Tx, q Prepare) ([]string, error) {
 	if q.After != "" {
 		at.Begin = kv.KeyAfter(all.Pack(q.After))
 	}
-	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: sendAtOnce})
+	rows, err := tx.GetRange(at, kv.RangeOptions{Limit: s.Pages.Send})
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,17 @@ type Config struct {
 	// Exclusive says that no other process can use the store: other leases are left from earlier ones.
 	Exclusive bool
 	Seed      uint64
+	Pages     Pages
 }
+
+// Pages bounds how many documents one request is about: changes that are read and applied at once, changes of the
+// mirror that one Look returns, states that one Prepare returns, rows that one Sweep compares. Each is 1 or more. The
+// worlds of the simulator have few documents, and smaller pages.
+type Pages struct{ Read, Look, Send, Sweep int }
+
+// DefaultPages are those of production. A request of so many documents is well within the five seconds and the size
+// that a transaction may have.
+func DefaultPages() Pages { return Pages{Read: 100, Look: 100, Send: 50, Sweep: 100} }
 
 // Worker follows databases for one process. It is made by New and changed by Step alone.
 type Worker struct {

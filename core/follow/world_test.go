@@ -104,7 +104,7 @@ func (w *world) ids() (ids []string) {
 func (w *world) start() *worker {
 	w.names++
 	name := fmt.Sprint("w", w.names)
-	machine := follow.New(follow.Config{Worker: name, Seed: uint64(w.names)})
+	machine := follow.New(follow.Config{Worker: name, Seed: uint64(w.names), Pages: w.store.Pages})
 	k := &worker{w: w, m: machine, open: map[uint64]string{}, waits: map[uint64]follow.Await{}}
 	w.workers = append(w.workers, k)
 	k.tell(follow.Configure{Jobs: w.ids()})

@@ -70,6 +70,8 @@ type Config struct {
 type Replicators struct {
 	Tenants  int // replicator databases of the service
 	Followed int // databases of servers that it follows
+	// FollowPage is how many of their documents one request is about; 0 for those of production.
+	FollowPage int
 }
 
 // Processes is the number of all processes, whatever their roles. Those with both come first.

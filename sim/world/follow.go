@@ -77,6 +77,9 @@ func (v View) FollowStore() *follow.Store { return v.w.follows.store }
 
 func newFollowings(w *World, root tuple.Subspace) *followings {
 	f := &followings{w: w, store: follow.NewStore(root, w.store)}
+	if n := w.Config.FollowPage; n > 0 {
+		f.store.Pages = follow.Pages{Read: n, Look: n, Send: n, Sweep: n}
+	}
 	if w.Config.Followed > 0 {
 		f.site = w.Decider.Site("followed")
 	}
@@ -133,7 +136,7 @@ func (p *Node) bootFollower() {
 	if len(f.list) == 0 || !p.roles.Has(node.Replication) {
 		return
 	}
-	c := follow.Config{Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: f.site.Seed64()}
+	c := follow.Config{Worker: p.worker, Exclusive: p.w.Config.Exclusive(), Seed: f.site.Seed64(), Pages: f.store.Pages}
 	p.follower = &follower{
 		p: p, worker: p.worker, m: follow.New(c), runs: map[uint64]*peers.Pair{}, of: map[uint64]*Following{},
 		calls: map[[2]uint64]*engine.Context{}, waits: map[uint64]*engine.Context{}, wakeAt: instant.Never,
@@ -276,6 +279,9 @@ func (c *Config) drawFollowed(seed uint64) {
 		return
 	}
 	c.Followed = 1 + r.Intn(2)
+	if page := prng.Fork(seed, "follow page"); page.Intn(2) == 0 {
+		c.FollowPage = 1 + page.Intn(4)
+	}
 	if r.Intn(2) == 0 {
 		c.Jobs, c.Duration, c.DuplicatesFail = min(c.Jobs, 2), c.Duration/4, r.Intn(2) == 0
 		for _, fault := range []string{
