@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 
 	"couchrelay/core/kv/ryw"
@@ -31,7 +32,8 @@ type database struct {
 type documents struct {
 	databases map[string]database // by how the ids of their jobs begin
 	winners   map[string]document
-	leaves    map[leaf]string // bodies
+	designs   map[string]document // those of the winners that are design documents
+	leaves    map[leaf]string     // bodies
 }
 
 // leaf is a revision of a document that no other one replaces.
@@ -47,6 +49,13 @@ type documentChange struct {
 func (d *documentChange) isDesign() bool {
 	_, name, _ := strings.Cut(d.id, "|")
 	return strings.HasPrefix(name, "_design/")
+}
+
+// put keeps a document as it is now.
+func put(winners map[string]document, id string, d document) {
+	if winners[id] = d; d == (document{}) {
+		delete(winners, id)
+	}
 }
 
 // Kinds of rows of a database with replication documents, which have the id of a document.
@@ -91,16 +100,10 @@ func (w *writing) readDatabase(name string, value []byte) error {
 
 // dropDocuments forgets the documents of a database.
 func (w *writing) dropDocuments(prefix string) {
-	for id := range w.m.winners {
-		if strings.HasPrefix(id, prefix) {
-			delete(w.m.winners, id)
-		}
-	}
-	for l := range w.m.leaves {
-		if strings.HasPrefix(l.id, prefix) {
-			delete(w.m.leaves, l)
-		}
-	}
+	of := func(id string, _ document) bool { return strings.HasPrefix(id, prefix) }
+	maps.DeleteFunc(w.m.winners, of)
+	maps.DeleteFunc(w.m.designs, of)
+	maps.DeleteFunc(w.m.leaves, func(l leaf, _ string) bool { return strings.HasPrefix(l.id, prefix) })
 	delete(w.m.databases, prefix)
 }
 
@@ -172,8 +175,8 @@ func (w *writing) joinDocuments() {
 // followDocuments takes documents over as they were found.
 func (m *Model) followDocuments(w *writing) {
 	for _, d := range w.documents {
-		if m.winners[d.id] = d.found; d.found == (document{}) {
-			delete(m.winners, d.id)
+		if put(m.winners, d.id, d.found); d.isDesign() {
+			put(m.designs, d.id, d.found)
 		}
 	}
 }
@@ -195,8 +198,8 @@ func (m *Model) databaseOf(id string) (prefix string, db database) {
 // forbids reports whether a validation function of the database forbids a document.
 func (m *Model) forbids(id, body string) bool {
 	prefix, _ := m.databaseOf(id)
-	for design, d := range m.winners { // in any order: one is enough
-		if strings.HasPrefix(design, prefix+"_design/") && m.Forbids != nil && m.Forbids([]byte(d.body), []byte(body)) {
+	for design, d := range m.designs { // in any order: one is enough
+		if strings.HasPrefix(design, prefix) && m.Forbids != nil && m.Forbids([]byte(d.body), []byte(body)) {
 			return true
 		}
 	}

@@ -91,7 +91,9 @@ func New(root tuple.Subspace) *Model {
 		},
 		dropped: map[string]bool{}, jobs: map[string]job{}, since: map[string]int64{}, held: map[string]int{},
 		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
-		documents: documents{map[string]database{}, map[string]document{}, map[leaf]string{}},
+		documents: documents{
+			map[string]database{}, map[string]document{}, map[string]document{}, map[leaf]string{},
+		},
 	}
 }
 

@@ -131,6 +131,7 @@ func (j *judgement) written() (Rule, error) {
 		return Following, fmt.Errorf("it asks for another replication, and its job is not made anew")
 	case live:
 		j.m.Counts[asksForOther]++
+		return Following, cmp.Or(j.kept(), j.orders())
 	default:
 		j.m.Counts[asksFirst]++
 	}
@@ -234,6 +235,17 @@ func (j *judgement) orders() error {
 	return nil
 }
 
+// kept judges a job that is made anew in place of one that was not over: what operators asked of that holds for it.
+func (j *judgement) kept() error {
+	was, err := reportOf(j.m.jobs[j.d.id])
+	is, err2 := reportOf(j.job.found)
+	if is.Pause != was.Pause || is.Reset != was.Reset {
+		return fmt.Errorf("its job was paused by %v and is by %v, was to start over by %d and is by %d", was.Pause, is.Pause,
+			was.Reset, is.Reset)
+	}
+	return cmp.Or(err, err2)
+}
+
 // judgeTold judges a document that a node writes: it tells the end of its job, and nothing else of it changes.
 func (c *Commit) judgeTold(job *change, d *documentChange, was, found content) error {
 	if job == nil || job.path == nil || job.path.last() != finishes || d.found == (document{}) {
@@ -265,11 +277,19 @@ type report struct {
 	Reason           string         `json:"reason"`
 	Stats            map[string]any `json:"stats"`
 	PausedByDocument bool           `json:"paused_by_document"`
+	Pause            order          `json:"pause"`
+	Reset            int64          `json:"reset"`
 	Unknown          []string       `json:"unknown_fields"`
 	Refused          struct {
 		Listed int64 `json:"listed"`
 		Beyond int64 `json:"beyond"`
 	} `json:"refused"`
+}
+
+// order is one of an operator, with when it was given.
+type order struct {
+	By string `json:"by"`
+	At int64  `json:"at"`
 }
 
 func reportOf(j job) (r report, err error) {
