@@ -184,7 +184,7 @@ func addsMember(text string) func(string) string {
 func TestLifeOfDocuments(t *testing.T) {
 	o := newOffice(t)
 	o.put(good + `, "weight": 5, "_replication_state": "triggered"`)
-	o.put(good + `, "paused": true, "prioritty": 1`)
+	o.put(good + `, "paused": true, "prioritty": 1, "comment": "a\u0026b"`) // as the service does not write it
 	o.put(good + `, "continuous": true`)
 	o.ask(fails(o.taken()))
 	o.put(good + `, "_replication_state": "failed", "_replication_state_reason": "why"`)
