@@ -98,8 +98,8 @@ func (c content) kept() content {
 	})
 }
 
-// isAs reports whether a document is what was sent, in the same order. One that was sent without an owner has one, be it
-// nobody.
+// isAs reports whether a document is what was sent, in the same order. One that was sent without an owner has one, be
+// it nobody.
 func (c content) isAs(sent content) bool {
 	if sent.get("owner") == nil {
 		owner := func(name string) bool { return name == "owner" }
@@ -127,7 +127,7 @@ var fields = map[string]field{
 	"doc_ids": {valid: anything}, "selector": {valid: object}, "filter": {valid: anything},
 	"query_params": {valid: object}, "since_seq": {valid: anything},
 	"use_checkpoints": {valid: boolean}, "use_bulk_get": {valid: boolean},
-	"checkpoint_interval": {valid: between(1, 24*60*60*1000)}, "connection_timeout": {valid: between(1, 24*60*60*1000)},
+	"checkpoint_interval": {valid: between(1, day)}, "connection_timeout": {valid: between(1, day)},
 	"worker_processes": {valid: between(1, 1000)}, "worker_batch_size": {valid: between(1, 100_000)},
 	"http_connections": {valid: between(1, 10_000)}, "retries_per_request": {valid: between(0, 1000)},
 	"proxy": {valid: endpoint}, "on_refusal": {valid: anything, usual: "skip"},
@@ -135,6 +135,8 @@ var fields = map[string]field{
 	"owner": {valid: anything, order: true}, "user_ctx": {valid: anything, order: true},
 	"cancel": {valid: func(v any) bool { return v == false }, order: true},
 }
+
+const day = 24 * 60 * 60 * 1000 // ms
 
 func anything(any) bool { return true }
 

@@ -1,10 +1,11 @@
-// Package model is the job system as an executable specification: a plain value that has every job and every replication
-// document, and says of each commit of the store which rows it must have changed, given the request that it carries out.
+// Package model is the job system as an executable specification: a plain value that has every job and every
+// replication document, and says of each commit of the store which rows it must have changed, given the request that
+// it carries out.
 //
-// It is written from RFC 007 and RFC 016, the sections on jobs, shares and documents of DESIGN.md and the manual, and the
-// tables of keys in the comments of core/jobs, core/jobstore and core/docs, and shares no decision with these packages:
-// it reads rows itself and computes by itself where a job stands, what is counted and what a document asks for. It has
-// no list of promises. What it does not allow must not be.
+// It is written from RFC 007 and RFC 016, the sections on jobs, shares and documents of DESIGN.md and the manual, and
+// the tables of keys in the comments of core/jobs, core/jobstore and core/docs, and shares no decision with these
+// packages: it reads rows itself and computes by itself where a job stands, what is counted and what a document asks
+// for. It has no list of promises. What it does not allow must not be.
 //
 // # The life of a job
 //

@@ -24,12 +24,14 @@ func (d document) String() string {
 
 // database is a replicator database.
 type database struct {
-	name   string
 	mirror bool // of a database of another server, whose documents the service writes here
 }
 
 // documents are those of replicator databases, by all commits so far. Documents have the ids that their jobs have.
 type documents struct {
+	// Forbids, if set, reports whether a design document has a validation function that forbids a document.
+	Forbids func(design, document []byte) bool
+
 	databases map[string]database // by how the ids of their jobs begin
 	winners   map[string]document
 	designs   map[string]document // those of the winners that are design documents
@@ -77,7 +79,7 @@ func (w *writing) readDocs(rest []byte, mu ryw.Mutation) error {
 	}
 	switch {
 	case elements[0] == int64(0) && mu.Kind == ryw.Set:
-		return w.readDatabase(elements[1].(string), mu.Value)
+		return w.readDatabase(mu.Value)
 	case mu.Kind == ryw.ClearRange && len(elements) == 2:
 		w.dropDocuments(prefix)
 	case len(elements) >= 4 && prefix != "" && mu.Kind != ryw.ClearRange:
@@ -88,13 +90,13 @@ func (w *writing) readDocs(rest []byte, mu ryw.Mutation) error {
 
 // readDatabase reads what a database is: its instance, when it was made, its limit of revisions; and of a mirror, which
 // database that is of.
-func (w *writing) readDatabase(name string, value []byte) error {
+func (w *writing) readDatabase(value []byte) error {
 	elements, err := tuple.Unpack(value)
 	if err != nil || len(elements) < 3 {
 		return fmt.Errorf("it cannot be read: %v", err)
 	}
 	instance, _ := elements[0].(tuple.UUID)
-	w.m.documents.databases[hex.EncodeToString(instance[:])+"|"] = database{name, len(elements) > 3}
+	w.m.documents.databases[hex.EncodeToString(instance[:])+"|"] = database{len(elements) > 3}
 	return nil
 }
 
@@ -172,11 +174,11 @@ func (w *writing) joinDocuments() {
 	}
 }
 
-// followDocuments takes documents over as they were found.
-func (m *Model) followDocuments(w *writing) {
+// follow takes documents over as they were found.
+func (ds *documents) follow(w *writing) {
 	for _, d := range w.documents {
-		if put(m.winners, d.id, d.found); d.isDesign() {
-			put(m.designs, d.id, d.found)
+		if put(ds.winners, d.id, d.found); d.isDesign() {
+			put(ds.designs, d.id, d.found)
 		}
 	}
 }
@@ -189,17 +191,13 @@ func (w *writing) there(id string) (d document, changed bool) {
 	return w.m.winners[id], false
 }
 
-// databaseOf finds the database of a document or job.
-func (m *Model) databaseOf(id string) (prefix string, db database) {
-	prefix = id[:strings.IndexByte(id, '|')+1]
-	return prefix, m.databases[prefix]
-}
+// prefixOf is that of the database of a document or job.
+func prefixOf(id string) string { return id[:strings.IndexByte(id, '|')+1] }
 
 // forbids reports whether a validation function of the database forbids a document.
-func (m *Model) forbids(id, body string) bool {
-	prefix, _ := m.databaseOf(id)
-	for design, d := range m.designs { // in any order: one is enough
-		if strings.HasPrefix(design, prefix) && m.Forbids != nil && m.Forbids([]byte(d.body), []byte(body)) {
+func (ds *documents) forbids(id, body string) bool {
+	for design, d := range ds.designs { // in any order: one is enough
+		if prefixOf(design) == prefixOf(id) && ds.Forbids != nil && ds.Forbids([]byte(d.body), []byte(body)) {
 			return true
 		}
 	}

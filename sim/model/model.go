@@ -50,8 +50,8 @@ type Commit struct {
 	// Request is what the commit carries out, by the node's clock Wall; nil if it is of a user.
 	Request node.Request
 	Wall    instant.Time
-	// Sent finds the document that a user sends by the number which that has as its member n; it answers nil if there is
-	// none. Without it documents may have any content.
+	// Sent finds the document that a user sends by the number which that has as its member n; nil if there is none.
+	// Without it documents may have any content.
 	Sent func(n uint64) *Sent
 }
 
@@ -59,9 +59,6 @@ type Commit struct {
 type Model struct {
 	// Counts are the transitions taken.
 	Counts Counts
-	// Forbids, if set, reports whether a design document has a validation function that forbids a document.
-	Forbids func(design, document []byte) bool
-
 	spaces
 	documents
 	dropped map[string]bool // how the ids of jobs of deleted databases begin
@@ -92,7 +89,8 @@ func New(root tuple.Subspace) *Model {
 		dropped: map[string]bool{}, jobs: map[string]job{}, since: map[string]int64{}, held: map[string]int{},
 		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
 		documents: documents{
-			map[string]database{}, map[string]document{}, map[string]document{}, map[leaf]string{},
+			databases: map[string]database{}, winners: map[string]document{}, designs: map[string]document{},
+			leaves: map[leaf]string{},
 		},
 	}
 }
@@ -121,7 +119,7 @@ func (m *Model) Ran(l jobs.Lock) { m.ran[lock{l.Worker, l.Batch}] = true }
 
 // follow takes jobs and leases over as they were found.
 func (m *Model) follow(c *Commit, w *writing) {
-	m.followDocuments(w)
+	m.documents.follow(w)
 	for _, ch := range w.changes {
 		if ch.was.state == running {
 			m.held[ch.was.lock.worker]--

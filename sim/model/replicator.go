@@ -18,8 +18,8 @@ type Sent struct {
 	Brought bool // it comes from another server as it is, and need not ask for anything that can be replicated
 }
 
-// judgeDocuments says what is wrong with the documents that a commit writes, and with the jobs that it makes, removes or
-// ends for documents.
+// judgeDocuments says what is wrong with the documents that a commit writes, and with the jobs that it makes, removes
+// or ends for documents.
 func (m *Model) judgeDocuments(c *Commit, w *writing) error {
 	for _, d := range w.documents {
 		if d.found == d.was {
@@ -104,9 +104,9 @@ func (j *judgement) written() (Rule, error) {
 	}
 	over, wrong, last := sent.over(), sent.wrong(), j.last()
 	live := j.m.jobs[j.d.id].state == pending || j.m.jobs[j.d.id].state == running
-	_, db := j.m.databaseOf(j.d.id)
+	mirror := j.m.databases[prefixOf(j.d.id)].mirror
 	switch {
-	case !db.mirror && j.m.forbids(j.d.id, j.d.found.body):
+	case !mirror && j.m.forbids(j.d.id, j.d.found.body):
 		return Storing, fmt.Errorf("a validation function forbids it")
 	case over == "" && wrong != "" && !brought:
 		return Storing, fmt.Errorf("its %s is wrong", wrong)
@@ -115,7 +115,7 @@ func (j *judgement) written() (Rule, error) {
 		return j.failed(sent, wrong)
 	case !j.found.isAs(sent):
 		return Storing, fmt.Errorf("users wrote %v", sent)
-	case over != "" && j.m.jobs[j.d.id].state == finished && !db.mirror:
+	case over != "" && j.m.jobs[j.d.id].state == finished && !mirror:
 		j.m.Counts[staysOver]++
 		return Following, j.unchanged()
 	case over != "":
@@ -141,8 +141,7 @@ func (j *judgement) written() (Rule, error) {
 // sent is what the document must say, but for its owner. Without a new number it was not written by a user, but by an
 // order to run its job again.
 func (j *judgement) sent() (sent content, brought bool, err error) {
-	_, db := j.m.databaseOf(j.d.id)
-	if db.mirror || j.c.Sent == nil {
+	if j.m.databases[prefixOf(j.d.id)].mirror || j.c.Sent == nil {
 		return j.found, false, nil // it is another server that knows
 	}
 	if n := j.found.number(); n != j.was.number() {
@@ -240,8 +239,8 @@ func (j *judgement) kept() error {
 	was, err := reportOf(j.m.jobs[j.d.id])
 	is, err2 := reportOf(j.job.found)
 	if is.Pause != was.Pause || is.Reset != was.Reset {
-		return fmt.Errorf("its job was paused by %v and is by %v, was to start over by %d and is by %d", was.Pause, is.Pause,
-			was.Reset, is.Reset)
+		return fmt.Errorf("its job was paused by %v and is by %v, was to start over by %d and is by %d",
+			was.Pause, is.Pause, was.Reset, is.Reset)
 	}
 	return cmp.Or(err, err2)
 }

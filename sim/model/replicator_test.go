@@ -270,7 +270,10 @@ func TestBreachesOfDocuments(t *testing.T) {
 		{"marks that stay", Storing, func(o *office) { o.slipWith(good, addsMember(`"_replication_id": "x"`)) }},
 		{"a document without an owner", Storing, func(o *office) { o.slipWith(good, dropsMember("owner")) }},
 		{"a write of nobody", Storing, func(o *office) { o.put(good); o.slip(`"n": 7,` + good) }},
-		{"a document that nobody wrote again", Storing, func(o *office) { o.put(good); o.slip(`"n": 1, "x": 1,` + good) }},
+		{"a document that nobody wrote again", Storing, func(o *office) {
+			o.put(good)
+			o.slip(`"n": 1, "x": 1,` + good)
+		}},
 		{"a wrong field that is stored", Storing, func(o *office) {
 			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "continuous": 1,` + good + `}`)})
 			o.slip(`"n": 1, "continuous": 1, "owner": null,` + good)

@@ -24,12 +24,13 @@ var specifiedSubject = subject{
 		{"S99d", "A lease begins and lives by heartbeats of its worker, and ends with that worker's last job."},
 		{"S99e", "The record of a job says what the commit has made of it, and nothing else changes in it; a " +
 			"replication that a job gives up goes to one that waits for it."},
-		{"S100a", "A document has the job that it asks for: it keeps one that does the same, and gets another one in the " +
-			"commit that asks for another replication, or says that it is over."},
-		{"S100b", "A document is stored as its user sent it, with an owner, and without what another replicator wrote of " +
-			"a replication that is not over; one that cannot be replicated, or is forbidden, is not stored."},
-		{"S100c", "A node writes into a document when it ends the job, in the same commit: how that ended, when, and why " +
-			"or with which numbers. Nothing else in it changes."},
+		{"S100a", "A document has the job that it asks for: it keeps one that does the same, and gets another one in " +
+			"the commit that asks for another replication, or says that it is over."},
+		{"S100b", "A document is stored as its user sent it, with an owner, and without what another replicator " +
+			"wrote of a replication that is not over; one that cannot be replicated, or is forbidden, is not " +
+			"stored."},
+		{"S100c", "A node writes into a document when it ends the job, in the same commit: how that ended, when, and " +
+			"why or with which numbers. Nothing else in it changes."},
 	},
 	begin: func(c *chronicle) {
 		c.model = model.New(c.w.Root())
