@@ -1,9 +1,11 @@
-// Package model is the job system as an executable specification: a plain value that has every job, and says of each
-// commit of the store which rows it must have changed, given the request that it carries out.
+// Package model is the job system as an executable specification: a plain value that has every job and every
+// replication document, and says of each commit of the store which rows it must have changed, given the request that
+// it carries out.
 //
-// It is written from RFC 007, the sections on jobs and shares of DESIGN.md and the tables of keys in the comments of
-// core/jobs and core/jobstore, and shares no decision with these packages: it reads rows itself and computes by
-// itself where a job stands and what is counted. It has no list of promises. What it does not allow must not be.
+// It is written from RFC 007 and RFC 016, the sections on jobs, shares and documents of DESIGN.md and the manual, and
+// the tables of keys in the comments of core/jobs, core/jobstore and core/docs, and shares no decision with these
+// packages: it reads rows itself and computes by itself where a job stands, what is counted and what a document asks
+// for. It has no list of promises. What it does not allow must not be.
 //
 // # The life of a job
 //
@@ -22,6 +24,13 @@
 //	all others         nothing
 //
 // An end that gives up a replication brings back one job that waits for it, whatever ends.
+//
+// # Documents
+//
+// The documents of replicator databases are a part of the value, too (document.go). What one asks for is read from its
+// body (content.go), by what the manual says of fields, and not by asking the parser of the service. A commit that
+// writes a document must make of its job what the document asks for, and store what was sent; one that ends a job must
+// say so in its document, and change nothing else there (replicator.go). No commit writes a document otherwise.
 //
 // # What a commit must write
 //

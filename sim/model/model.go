@@ -15,11 +15,14 @@ type Rule uint8
 
 // Rules.
 const (
-	Rows    Rule = iota // the rows of a job agree with each other and with the counters
-	Life                // a job changes as its life and the request allow
-	Taking              // who takes a job, which, and under which lock
-	Leasing             // how leases begin, live and end
-	Records             // what the record of a job says
+	Rows      Rule = iota // the rows of a job agree with each other and with the counters
+	Life                  // a job changes as its life and the request allow
+	Taking                // who takes a job, which, and under which lock
+	Leasing               // how leases begin, live and end
+	Records               // what the record of a job says
+	Following             // which job a document has
+	Storing               // what is stored of a document that was sent
+	Telling               // what is written into documents of the ends of jobs
 )
 
 // Breach is something that the specification does not allow.
@@ -47,14 +50,17 @@ type Commit struct {
 	// Request is what the commit carries out, by the node's clock Wall; nil if it is of a user.
 	Request node.Request
 	Wall    instant.Time
+	// Sent finds the document that a user sends by the number which that has as its member n; nil if there is none.
+	// Without it documents may have any content.
+	Sent func(n uint64) *Sent
 }
 
 // Model has the jobs and leases of a queue, by all commits so far.
 type Model struct {
 	// Counts are the transitions taken.
 	Counts Counts
-
 	spaces
+	documents
 	dropped map[string]bool // how the ids of jobs of deleted databases begin
 	jobs    map[string]job
 	since   map[string]int64 // versions of the commits that last changed the headers of jobs
@@ -82,6 +88,10 @@ func New(root tuple.Subspace) *Model {
 		},
 		dropped: map[string]bool{}, jobs: map[string]job{}, since: map[string]int64{}, held: map[string]int{},
 		ran: map[lock]bool{}, leases: map[string]lease{}, numbers: map[string]int64{}, claims: map[string]string{},
+		documents: documents{
+			databases: map[string]database{}, winners: map[string]document{}, designs: map[string]document{},
+			leaves: map[leaf]string{},
+		},
 	}
 }
 
@@ -93,7 +103,7 @@ func (m *Model) Commit(c *Commit) error {
 		return breach(Rows, c, "%v", err)
 	}
 	for _, judge := range []func(*Commit, *writing) error{
-		m.judgeJobs, m.judgeSums, m.judgeTaking, m.judgeClaims, m.judgeLeases,
+		m.judgeJobs, m.judgeSums, m.judgeTaking, m.judgeClaims, m.judgeLeases, m.judgeDocuments,
 	} {
 		if err := judge(c, w); err != nil {
 			return err
@@ -109,6 +119,7 @@ func (m *Model) Ran(l jobs.Lock) { m.ran[lock{l.Worker, l.Batch}] = true }
 
 // follow takes jobs and leases over as they were found.
 func (m *Model) follow(c *Commit, w *writing) {
+	m.documents.follow(w)
 	for _, ch := range w.changes {
 		if ch.was.state == running {
 			m.held[ch.was.lock.worker]--

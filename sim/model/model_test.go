@@ -27,6 +27,7 @@ type bench struct {
 	now   instant.Time
 	by    node.Request // of the present commit; nil for users
 	wrong error        // the first breach
+	sent  func(uint64) *Sent
 }
 
 func newBench(t *testing.T) *bench {
@@ -38,6 +39,7 @@ func newBench(t *testing.T) *bench {
 		if b.wrong == nil {
 			b.wrong = b.m.Commit(&Commit{
 				Mutations: l.Mutations, Read: l.Read, Version: l.Version, Stamp: l.Stamp, Request: b.by, Wall: b.now,
+				Sent: b.sent,
 			})
 		}
 	}))

@@ -82,6 +82,9 @@ type writing struct {
 	calls   map[string]int64 // by worker
 	leases  map[string]*leaseChange
 	claims  map[string]string // that are written: the new owners, by replication id; empty for none
+
+	documents []*documentChange
+	written   map[string]*documentChange // the same, by id
 }
 
 // read decodes what a commit writes. An error is about a row that is as none should be.
@@ -105,6 +108,7 @@ func (m *Model) read(c *Commit) (*writing, error) {
 			return nil, fmt.Errorf("job %q: %w", ch.id, err)
 		}
 	}
+	w.joinDocuments()
 	return w, nil
 }
 
@@ -140,6 +144,8 @@ func (w *writing) readRow(table string, rest []byte, mu ryw.Mutation) error {
 	switch table {
 	case "spec":
 		return w.readSpec(rest, mu)
+	case "docs":
+		return w.readDocs(rest, mu)
 	case "claim":
 		return w.readClaim(rest, mu)
 	case "index", "expire":

@@ -26,6 +26,29 @@ const (
 	transitions // their number
 )
 
+// What becomes of documents. It is counted with the transitions of jobs.
+const (
+	asksFirst transition = transitions + iota
+	asksForOther
+	goesOn
+	staysOver
+	comesOver
+	isWrong
+	isDeleted
+	tells
+	endsUntold
+	runsAgain
+
+	allSteps // the number of all
+)
+
+var ofDocuments = [allSteps - transitions]string{
+	"make the job of a document", "make it anew for another replication", "go on after an edit",
+	"stay over after an edit", "take a document that is over", "take a document with a wrong field",
+	"delete a document", "tell the end of a job", "end without a word for a validation function",
+	"run a document again by order",
+}
+
 // rule says what a transition is: the jobs that can take it, and the job that comes of it. found is the job as it was
 // found after the commit, from which it takes what the specification leaves open.
 type rule struct {
@@ -108,7 +131,7 @@ func withData(j, found job) job {
 }
 
 // Counts are how often transitions were taken.
-type Counts [transitions]uint64
+type Counts [allSteps]uint64
 
 // Add adds those of another world.
 func (c *Counts) Add(o *Counts) {
@@ -120,8 +143,12 @@ func (c *Counts) Add(o *Counts) {
 // Never are the transitions that were not taken, in words.
 func (c *Counts) Never() (all []string) {
 	for t, n := range c {
-		if n == 0 {
+		switch t := transition(t); {
+		case n > 0:
+		case t < transitions:
 			all = append(all, rules[t].words)
+		default:
+			all = append(all, ofDocuments[t-transitions])
 		}
 	}
 	return all

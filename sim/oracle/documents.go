@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -18,8 +17,8 @@ import (
 	"couchrelay/sim/world"
 )
 
-// documents are the invariants of replication documents: that they are there, have their jobs, and tell how
-// these end.
+// documents are the invariants of replication documents: that users find them as they wrote them, with their jobs. What
+// a commit makes of a document and its job is for the specification to say (specified.go).
 type documents struct{ *chronicle }
 
 var documentSubject = subject{
@@ -29,16 +28,10 @@ var documentSubject = subject{
 		{"S4f", "A replication document that was deleted stays deleted, and its job is gone."},
 		{"S4g", "The job of a document has this document, in a database that exists."},
 		{"S4j", "No list and no look-up shows a job of a database that was deleted."},
-		{"S7f", "From the commit on that ends its job, a document tells the state of that job, and of no " +
-			"other."},
-		{"S7g", "The document of a job that failed says why."},
-		{"S7h", "The document of a job that is over says when it ended."},
-		{"S7i", "The document of a completed job tells the numbers of the job, and when that was made."},
 		{"S19", "A write that happened is not answered with a conflict."},
 	},
 	begin: func(c *chronicle) {
 		d := &documents{c}
-		c.on.jobChanged.add(d.checkEnding)
 		c.on.writeRefused.add(d.checkRefusedWrite)
 		c.on.ticked.add(func(world.Ticked) { d.checkLists() })
 		c.on.atRest.add(func(struct{}) { d.checkAtRest(); d.checkLists() })
@@ -47,27 +40,14 @@ var documentSubject = subject{
 
 // told is the state that a replication document tells of its job, and the token of its last write by a user.
 type told struct {
-	State  string `json:"_replication_state"`
-	Reason string `json:"_replication_state_reason"`
-	Time   string `json:"_replication_state_time"`
-	Token  uint64 `json:"n"`
-	Tag    string `json:"tag"`
-	Stats  struct {
-		jobstore.Stats
-		StartTime string `json:"start_time"`
-	} `json:"_replication_stats"`
+	State string `json:"_replication_state"`
+	Token uint64 `json:"n"`
+	Tag   string `json:"tag"`
 }
 
 func toldBy(d *docs.Document) (t told) {
 	_ = json.Unmarshal(d.Body, &t) // a body that is no object tells nothing
 	return t
-}
-
-// tellsNumbers reports whether a completed document has the numbers of its job, and when that was made.
-func (t told) tellsNumbers(r *jobstore.Record) bool {
-	want := r.Stats
-	want.SourceSeq, want.ThroughSeq = "", "" // documents do not tell them
-	return reflect.DeepEqual(t.Stats.Stats, want) && t.Stats.StartTime == r.Created.ISO8601()
 }
 
 // checkRefusedWrite is S19: a user who is told of a conflict tries again with another revision, and would
@@ -80,59 +60,8 @@ func (d *documents) checkRefusedWrite(f world.WriteRefused) {
 	}
 }
 
-// checkEnding is S7f to S7i in the commit that ends a job. The job may belong to a database that was deleted
-// and made again since: then the document of its name has a job of its own, and tells of that one. A document
-// that is gone tells nothing.
-func (d *documents) checkEnding(j jobChange) {
-	rec := j.after.record
-	if !j.after.isOver() || j.before.isOver() || rec.Transient() {
-		return
-	}
-	for _, t := range d.w.Tenants() {
-		if t.Name() != rec.Database {
-			continue
-		}
-		doc := d.document(t, rec.DocID)
-		if doc == nil {
-			return
-		}
-		var own *shadow // the document's job, when that is over
-		if s := d.shadows[jobstore.DocumentJobs(t.Instance())+rec.DocID]; s.isOver() {
-			own = s
-		}
-		d.checkTold(t.Name()+"/"+rec.DocID, toldBy(doc), j, own)
-	}
-}
-
 // isOver reports whether there is a job, and it is over for good.
 func (s *shadow) isOver() bool { return s != nil && s.header != nil && s.record.State.Terminal() }
-
-// checkTold compares the state in a document with its own job, after the end of a job by its name. A job that
-// was made in its last state never ran nor ended, and its document has the time and numbers that it came with.
-func (d *documents) checkTold(doc string, t told, j jobChange, own *shadow) {
-	rec, want := j.after.record, jobstore.State("")
-	if own != nil {
-		want = own.record.State
-	}
-	if t.State == string(jobstore.Failed) && t.Reason == "" {
-		d.Fail("S7g", "document %s failed, and does not say why", doc)
-	}
-	if t.State != string(want) && (t.State != "" || !d.forbidden[t.Tag]) {
-		d.Fail("S7f", "document %s says %q after the end of job %s, and its own job says %q",
-			doc, t.State, rec.Instance+rec.DocID, want)
-	}
-	if t.State == "" {
-		return
-	}
-	ran := j.before.header != nil && j.after.came < d.w.Now()
-	if ended := rec.LastUpdated.ISO8601(); ran && own == j.after && t.Time != ended {
-		d.Fail("S7h", "document %s is %s since %s, and says %q", doc, want, ended, t.Time)
-	}
-	if want == jobstore.Completed && own.record.LastStart != 0 && !t.tellsNumbers(own.record) {
-		d.Fail("S7i", "document %s is completed, and does not tell the numbers %+v: %+v",
-			doc, own.record.Stats, t)
-	}
-}
 
 // checkAtRest compares the answers to users with the documents there are. Documents whose last write had no
 // answer are left out, as their users know nothing.
@@ -159,7 +88,7 @@ func (d *documents) checkWritten(key string, truth *docTruth, found *docs.Docume
 	}
 }
 
-// checkJob is S3c, S7f, and S4f for the job of the document. A job that is over is excused from following its
+// checkJob is S3c, and S4f for the job of the document. A job that is over is excused from following its
 // document: users may change that and keep the state in it, which does not begin anything.
 func (d *documents) checkJob(key string, truth *docTruth, found *docs.Document) {
 	id := truth.j.JobID()
@@ -175,13 +104,8 @@ func (d *documents) checkJob(key string, truth *docTruth, found *docs.Document) 
 	case !has || found == nil:
 		return
 	}
-	over, says := s.record.State.Terminal(), toldBy(found).State
-	if !over && !d.follows(id, found) {
+	if !s.isOver() && !d.follows(id, found) {
 		d.Fail("S3c", "the job of document %s does something else than %s", key, found.Body)
-	}
-	silent := says == "" && d.forbidden[toldBy(found).Tag] // see S93b
-	if says != string(s.record.State) && (over || says != "") && !silent {
-		d.Fail("S7f", "document %s says %q, its job is %s", key, says, s.record.State)
 	}
 }
 

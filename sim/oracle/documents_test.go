@@ -78,12 +78,8 @@ func TestDocumentsAtRest(t *testing.T) {
 			r.set(specs.Pack(doc.JobID(), 0), rows[0].Value)
 			r.atRest()
 		}, "S3c"},
-		{"whose job is over", func(r *rig) {
+		{"whose job is over, and does not follow", func(r *rig) {
 			r.o.shadows[r.document("doc", nil).JobID()].record.State = jobstore.Completed
-			r.atRest()
-		}, "S7f"},
-		{"whose job began to run", func(r *rig) {
-			r.o.shadows[r.document("doc", nil).JobID()].record.State = jobstore.Running
 			r.atRest()
 		}, ""},
 		{"a job of a deleted database", func(r *rig) {
@@ -125,58 +121,6 @@ func TestDocumentsAtRest(t *testing.T) {
 		}, "S19"},
 		{"refused, and not written", func(r *rig) {
 			r.see(world.WriteRefused{Doc: r.document("doc", nil), Token: 77})
-		}, ""},
-	})
-}
-
-// When a job ends, its document tells so in the same commit.
-func TestDocumentsTellTheEnd(t *testing.T) {
-	stats := map[string]any{
-		"revisions_checked": 0, "missing_revisions_found": 0, "docs_read": 3, "docs_written": 0,
-		"changes_pending": nil, "doc_write_failures": 0, "bulk_get_docs": 0, "bulk_get_attempts": 0,
-		"checkpointed_source_seq": "", "start_time": "",
-	}
-	// ends has the job of a document end in a state, when the document tells this.
-	ends := func(state jobstore.State, tells map[string]any) func(*rig) {
-		return func(r *rig) {
-			at := r.now()
-			told := map[string]any{"_replication_state_time": at.ISO8601()}
-			for name, v := range tells {
-				told[name] = v
-			}
-			before := r.o.violation
-			if stats["start_time"] = at.ISO8601(); told["_replication_state"] == nil {
-				delete(told, "_replication_state_time")
-			}
-			j := r.document("doc", told)
-			r.o.violation = before // how the document's own job was made is of no interest
-			rec := jobstore.Record{
-				Database: j.Tenant().Name(), Instance: jobstore.DocumentJobs(j.Tenant().Instance()),
-				DocID: "doc",
-				State: state, LastStart: at, LastUpdated: at, Created: at, Stats: jobstore.Stats{DocsRead: 3},
-			}
-			running, after := rec, aJob(rec)
-			running.State = jobstore.Running
-			r.know(j.JobID(), after)
-			r.o.on.jobChanged.tell(jobChange{id: j.JobID(), before: aJob(running), after: after})
-		}
-	}
-	failed := map[string]any{"_replication_state": "failed", "_replication_state_reason": "because"}
-	completed := map[string]any{"_replication_state": "completed", "_replication_stats": stats}
-	checkDocuments(t, &documentSubject, []case_{
-		{"failed", ends(jobstore.Failed, failed), ""},
-		{"completed", ends(jobstore.Completed, completed), ""},
-		{"nothing", ends(jobstore.Completed, nil), "S7f"},
-		{"another end", ends(jobstore.Completed, failed), "S7f"},
-		{"no reason", ends(jobstore.Failed, map[string]any{"_replication_state": "failed"}), "S7g"},
-		{"another time", ends(jobstore.Failed, map[string]any{
-			"_replication_state": "failed", "_replication_state_reason": "because",
-			"_replication_state_time": "2020-01-01T00:00:00Z",
-		}), "S7h"},
-		{"no numbers", ends(jobstore.Completed, map[string]any{"_replication_state": "completed"}), "S7i"},
-		{"a job of a request", func(r *rig) {
-			r.change(nil, aJob(jobstore.Record{State: jobstore.Running}),
-				aJob(jobstore.Record{State: jobstore.Completed}))
 		}, ""},
 	})
 }

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -51,8 +52,17 @@ func TestFollowing(t *testing.T) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.RemakeFollowed(r.w, f)
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
-			state(f, "d", fmt.Sprintf(bad, 1), failed)
+			state(f, "d", fmt.Sprintf(bad, 1), marksOf(r, f, "d"))
 		}, "", ""},
+		{"another reason than that of the job", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
+			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
+			state(f, "d", fmt.Sprintf(bad, 1), failed)
+		}, "", "L15"},
+		{"a mirror that lacks a member", func(r *rig, f *world.Following) {
+			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(body, 1), true)
+			world.MirrorFollowed(r.w, f, "d", `{"source":"http://s1/a1/","n":1}`)
+		}, "", "L14"},
 		{"a document that was written again after its job was over", func(r *rig, f *world.Following) {
 			world.WriteFollowed(r.w, f, "d", fmt.Sprintf(bad, 1), false)
 			world.MirrorFollowed(r.w, f, "d", fmt.Sprintf(bad, 1))
@@ -125,4 +135,13 @@ func state(f *world.Following, id, body, more string) {
 		e.Rev = latest.Rev
 	}
 	f.DB().Write([]docs.Edit{e})
+}
+
+// marksOf are the members that tell the state of a document in the mirror.
+func marksOf(r *rig, f *world.Following, id string) string {
+	text, err := json.Marshal(readFollowed(r.o.document(f.Mirror(), id).Body).marks)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text[1 : len(text)-1])
 }

@@ -101,10 +101,9 @@ type hearsLooks struct {
 
 // hearsReplicated has the topics of documents that are replicated into the service.
 type hearsReplicated struct {
-	documentWritten    topic[world.DocumentWritten]
-	documentReplicated topic[world.DocumentReplicated]
-	documentRepeated   topic[world.DocumentRepeated]
-	replicatedRefused  topic[world.ReplicatedRefused]
+	documentWritten   topic[world.DocumentWritten]
+	documentRepeated  topic[world.DocumentRepeated]
+	replicatedRefused topic[world.ReplicatedRefused]
 }
 
 // hearsWaiters has the topics of users who wait, and of what may mislead them.
@@ -268,8 +267,6 @@ func (c *chronicle) seeUser(f world.Fact) {
 	case world.DocumentWritten:
 		c.docs[f.Doc.Tenant().Name()+" "+f.Doc.ID()] = &docTruth{j: f.Doc, token: f.Token, present: f.Present}
 		c.on.documentWritten.tell(f)
-	case world.DocumentReplicated:
-		c.on.documentReplicated.tell(f)
 	case world.DocumentRepeated:
 		c.on.documentRepeated.tell(f)
 	case world.FunctionAsked:

@@ -94,7 +94,7 @@ var subjects = []*subject{
 	&leaseSubject, &dutySubject, &partSubject, &roundSubject, &balanceSubject, &spreadSubject, &straySubject,
 	&transactionSubject,
 	&pageSubject, &leftoverSubject, &listSubject,
-	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject, &fieldSubject,
+	&turnSubject, &rotationSubject, &waitSubject, &newJobSubject, &documentSubject,
 	&replicatedSubject, &validationSubject,
 	&claimSubject,
 	&transitionSubject,

@@ -4,10 +4,14 @@ import (
 	"errors"
 
 	"couchrelay/sim/model"
+	"couchrelay/sim/world"
 )
 
 // specified has each commit compared with the executable specification of the job system.
-type specified struct{ *chronicle }
+type specified struct {
+	*chronicle
+	writes map[uint64]*world.Write // of documents, by number
+}
 
 var specifiedSubject = subject{
 	invariants: []Invariant{
@@ -20,10 +24,19 @@ var specifiedSubject = subject{
 		{"S99d", "A lease begins and lives by heartbeats of its worker, and ends with that worker's last job."},
 		{"S99e", "The record of a job says what the commit has made of it, and nothing else changes in it; a " +
 			"replication that a job gives up goes to one that waits for it."},
+		{"S100a", "A document has the job that it asks for: it keeps one that does the same, and gets another one in " +
+			"the commit that asks for another replication, or says that it is over."},
+		{"S100b", "A document is stored as its user sent it, with an owner, and without what another replicator " +
+			"wrote of a replication that is not over; one that cannot be replicated, or is forbidden, is not " +
+			"stored."},
+		{"S100c", "A node writes into a document when it ends the job, in the same commit: how that ended, when, and " +
+			"why or with which numbers. Nothing else in it changes."},
 	},
 	begin: func(c *chronicle) {
 		c.model = model.New(c.w.Root())
-		s := &specified{c}
+		c.model.Forbids = world.Forbidden
+		s := &specified{c, map[uint64]*world.Write{}}
+		c.on.writeBegins.add(func(f world.WriteBegins) { s.writes[f.Write.Token] = f.Write })
 		c.on.landed.add(s.landed)
 		c.on.runStarted.add(func(r *run) { c.model.Ran(r.Lock()) })
 	},
@@ -36,12 +49,21 @@ func (s *specified) landed(l landing) {
 	}
 	err := s.model.Commit(&model.Commit{
 		Mutations: l.Mutations, Read: l.Read, Version: l.Version, Stamp: l.Stamp, Request: l.Request, Wall: l.Wall,
+		Sent: s.sent,
 	})
 	if b, is := errors.AsType[*model.Breach](err); is {
 		id := map[model.Rule]string{
 			model.Rows: "S99a", model.Life: "S99b", model.Taking: "S99c", model.Leasing: "S99d",
-			model.Records: "S99e",
+			model.Records: "S99e", model.Following: "S100a", model.Storing: "S100b", model.Telling: "S100c",
 		}[b.Rule]
 		s.Fail(id, "%s", b.Text)
 	}
+}
+
+// sent is a document as its user sends it.
+func (s *specified) sent(n uint64) *model.Sent {
+	if w := s.writes[n]; w != nil {
+		return &model.Sent{Body: w.Sent, Brought: w.Brought}
+	}
+	return nil
 }

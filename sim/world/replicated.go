@@ -7,7 +7,6 @@ import (
 	"maps"
 
 	"couchrelay/core/docs"
-	"couchrelay/core/docs/revtree"
 	"couchrelay/core/jobstore"
 	"couchrelay/core/kv"
 	"couchrelay/core/prng"
@@ -37,18 +36,15 @@ func (c *Config) drawReplicated(seed uint64) {
 	}
 }
 
-// Invalid has members with which a document asks for no valid replication.
-var Invalid = []struct {
-	Field string
-	Value any
+// invalid has members with which a document asks for no valid replication.
+var invalid = []struct {
+	field string
+	value any
 }{
 	{"use_checkpoints", "false"}, {"checkpoint_interval", 0}, {"retries_per_request", -1}, {"worker_processes", 5000},
 	{"http_connections", "many"}, {"cancel", true}, {"continuous", 1}, {"target", nil},
 	{"proxy", "http://u:*****@proxy/"},
 }
-
-// FromElsewhere is the reason of documents that failed on another server.
-const FromElsewhere = "elsewhere"
 
 // replicateJob has a document come from another server: a new one, or one that came before.
 func replicateJob(u *users, site *decide.Site) {
@@ -60,15 +56,15 @@ func replicateJob(u *users, site *decide.Site) {
 	sent := maps.Clone(j.body)
 	kind := site.Int(6)
 	if kind < 4 {
-		wrong := Invalid[site.Int(len(Invalid))]
-		sent[wrong.Field] = wrong.Value
+		wrong := invalid[site.Int(len(invalid))]
+		sent[wrong.field] = wrong.value
 	}
 	switch kind {
 	case 2:
 		sent["_replication_state"], sent["_replication_state_time"] = "completed", "2020-01-01T00:00:00Z"
 		sent["_replication_stats"] = map[string]any{"docs_written": 3}
 	case 3, 4:
-		sent["_replication_state"], sent["_replication_state_reason"] = "failed", FromElsewhere
+		sent["_replication_state"], sent["_replication_state_reason"] = "failed", "elsewhere"
 	}
 	maps.Copy(sent, map[string]any{
 		"_id": j.id, "_rev": fmt.Sprintf("1-%032x", u.next()), "n": uint64(u.n), "owner": nil,
@@ -120,7 +116,6 @@ func bringIn(u *users, a *arrival, site *decide.Site) {
 			a.arrived, u.came = true, append(u.came, a)
 			j.unknown, j.present = false, true
 			u.w.emit(DocumentWritten{j, a.token, true})
-			u.w.emit(DocumentReplicated{j, a.token, a.raw})
 		case isRefusal(err):
 			j.unknown = doubted
 			u.w.emit(ReplicatedRefused{j, err})
@@ -150,12 +145,6 @@ func replicateIn(ctx context.Context, u *users, a *arrival) (docs.Written, error
 
 // Facts about users who replicate documents into this service.
 type (
-	// DocumentReplicated is a document that has arrived from another server, after DocumentWritten.
-	DocumentReplicated struct {
-		Doc   *JobDoc
-		Token uint64
-		Body  []byte // as it was sent
-	}
 	// DocumentRepeated is a revision that had arrived before, and was sent again.
 	DocumentRepeated struct {
 		Doc     *JobDoc
@@ -169,25 +158,5 @@ type (
 	}
 )
 
-func (DocumentReplicated) fact() {}
-func (DocumentRepeated) fact()   {}
-func (ReplicatedRefused) fact()  {}
-
-// ReplicateNow writes a revision as it is, in a transaction in which nothing fails and which takes no time.
-func ReplicateNow(w *World, j *JobDoc, rev revtree.Rev, body string) error {
-	w.storeWorld.undisturbed = true
-	defer func() { w.storeWorld.undisturbed = false }()
-	token := uint64(w.users.next())
-	raw := fmt.Appendf(nil, `{"_id":%q,"_rev":%q,"n":%d,"owner":null,%s`, j.id, rev, token, body[1:])
-	a := &arrival{j: j, instance: j.tenant.instance, raw: raw, token: token}
-	written, err := replicateIn(context.Background(), w.users, a)
-	if err == nil && written.Err != nil {
-		err = written.Err
-	}
-	if err == nil {
-		w.emit(DocumentWritten{j, token, true})
-		w.emit(DocumentReplicated{j, token, raw})
-	}
-	w.stepped() // no event has brought this about
-	return err
-}
+func (DocumentRepeated) fact()  {}
+func (ReplicatedRefused) fact() {}
