@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"encoding/base64"
 	"time"
 
 	"couchrelay/core/docs"
@@ -24,6 +23,11 @@ type Network interface {
 	// the process.
 	Cut(owner *engine.Process, s *Server) bool
 	Deaf(owner *engine.Process, s *Server) bool
+	// Carry has bytes of a request or an answer travel between a process and a server, which takes time on a narrow
+	// line. The error is that of the context.
+	Carry(ctx context.Context, owner *engine.Process, s *Server, bytes int) error
+	// Narrow reports whether that takes time now.
+	Narrow(owner *engine.Process, s *Server) bool
 	// Arrives is called for every request when it is at its server, with the credentials that it brings, and
 	// returns how the server refuses it, or nil.
 	Arrives(s *Server, database string, op peer.Op, by spec.Credentials) *peer.Failure
@@ -102,23 +106,6 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 				sum += size(doc)
 			}
 		}
-	}
-	return sum
-}
-
-// sizeOf is the length of all bodies that a bulk write sends.
-func (p *Pair) sizeOf(op peer.WriteDocs) (sum int64) {
-	for _, k := range op.Docs {
-		sum += int64(size(p.kept[k.Fetch][k.Index]))
-	}
-	return sum
-}
-
-// size is the length of a document in an answer, for budgets and counts. Attachments are base64 text.
-func size(d *docs.Document) int {
-	sum := len(d.Body) + 100
-	for _, a := range d.Attachments {
-		sum += base64.StdEncoding.EncodedLen(len(a.Data))
 	}
 	return sum
 }
@@ -268,6 +255,9 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 	}
 	p.net.Sends(p.owner, key, asked, verdict.Wait)
 	fault, there, back := p.net.Fate(p.owner, server, op)
+	if p.net.Carry(ctx, p.owner, server, p.sent(op)) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
 	reply := peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
 	err := p.engine.Await(ctx, func(wake func()) {
 		switch {
@@ -289,7 +279,7 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 			})
 		})
 	})
-	if err != nil {
+	if err != nil || p.net.Carry(ctx, p.owner, server, brought(reply.Result)) != nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
 	}
 	if broken := late(fault); broken != nil {
@@ -349,11 +339,13 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 		f = p.feed
 	}
 	n := min(op.Limit, len(f.rows))
-	if f.db.Server.Trickles && !op.Wait && n > few {
-		n = few
-		if p.engine.Sleep(ctx, time.Second) != nil {
-			return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
-		}
+	trickles := f.db.Server.Trickles && !op.Wait && n > few
+	if trickles || p.net.Narrow(p.owner, f.db.Server) {
+		n = min(n, few)
+	}
+	if trickles && p.engine.Sleep(ctx, time.Second) != nil ||
+		p.net.Carry(ctx, p.owner, f.db.Server, n*rowSize) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
 	}
 	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows), LastSeq: f.end, Pending: -1}
 	f.rows = f.rows[n:]

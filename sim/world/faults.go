@@ -76,6 +76,8 @@ var faults = []fault{
 		"a node does not reach a server"},
 	{"net-deaf", "network", aNode, between(time.Second, 5*time.Minute), seldom, deafen,
 		"what a node asks of a server takes effect, and no answer comes back"},
+	{"net-narrow", "network", aNode, between(time.Minute, 30*time.Minute), seldom, narrow,
+		"the line between a node and a server carries few bytes a second, which all requests on it share"},
 	{"net-isolated", "network", aNode, upTo(2*time.Minute, 2), seldom, (*deed).isolate,
 		"a node does not reach the store, for a while or until others begin to give it up"},
 	{"net-answers-twice", "network", aNode, between(time.Second, 5*time.Minute), seldom, repeatAnswers,

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
@@ -21,6 +22,18 @@ func deafen(d *deed) {
 	d.w.Engine.Logf(p.Name, "hears nothing of %s for %s", s.Name, lasts)
 	d.tell(p.Name, "hears nothing of "+s.Name, lasts)
 	d.w.net.deafen(p, s, lasts)
+}
+
+// bandwidths of lines are in bytes a second: from one that is hardly felt to one that takes seconds for a document.
+var bandwidths = []int{64 << 10, 4 << 10, 512, 128}
+
+func narrow(d *deed) {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	rate, lasts := bandwidths[d.site.Int(len(bandwidths))], d.lasts()
+	text := fmt.Sprintf("%d bytes a second from and to %s", rate, s.Name)
+	d.w.Engine.Logf(p.Name, "%s for %s", text, lasts)
+	d.tell(p.Name, text, lasts)
+	d.w.net.narrow(p, s, rate, lasts)
 }
 
 func repeatAnswers(d *deed) {

@@ -192,7 +192,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
-var later = []string{"db-purged", "db-sequence-jumps", "net-answers-twice", "net-deaf",
+var later = []string{"db-purged", "db-sequence-jumps", "net-answers-twice", "net-deaf", "net-narrow",
 	PasswordChanged}
 
 // drawLater chooses among the later faults of the families that there are.
