@@ -76,6 +76,9 @@ type feed struct {
 	end  peer.Seq // the sequence at the end of the answer
 	// silent reports that the answer does not say how many changes follow.
 	silent bool
+	// rest are the rows that come after a silence behind rows; nil without one.
+	rest    []peer.Change
+	silence time.Duration // until the client gives up, if it is as long as its patience
 }
 
 // Limiter is the limiter of requests of a process, with the process's clock.
@@ -275,6 +278,9 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 					p.engine.After(patience, p.owner, "no answer", wake)
 					return
 				}
+				if _, reads := op.(peer.ReadChanges); !reads { // a feed is silent when it is read
+					back += silence(fault)
+				}
 				p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
 			})
 		})
@@ -329,6 +335,12 @@ func (p *Pair) create(ctx context.Context, op peer.Create) peer.Reply {
 
 // readChanges continues the open answer if the read starts where the last one stopped, or else opens another.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
+	if f := p.feed; f != nil && f.at == op.Since && !op.Wait && f.rest != nil && len(f.rows) == 0 {
+		if p.engine.Sleep(ctx, f.silence) != nil {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+		}
+		p.feed = f.goOn()
+	}
 	f := p.feed
 	if f == nil || f.at != op.Since || op.Wait {
 		reply := p.openFeed(ctx, op)
@@ -347,7 +359,7 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 		p.net.Carry(ctx, p.owner, f.db.Server, n*rowSize) != nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
 	}
-	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows), LastSeq: f.end, Pending: -1}
+	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows) && f.rest == nil, LastSeq: f.end, Pending: -1}
 	f.rows = f.rows[n:]
 	if !got.End {
 		got.LastSeq = got.Rows[n-1].Seq
@@ -361,8 +373,17 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	return peer.Reply{Result: got}
 }
 
-// silence is how often it is looked whether a feed that is silent goes on.
-const silence = 5 * time.Second
+// goOn is a feed after its silence; nil if the client has given it up.
+func (f *feed) goOn() *feed {
+	if f.silence >= patience {
+		return nil
+	}
+	f.rows, f.rest = f.rest, nil
+	return f
+}
+
+// nextLook is how often it is looked whether a feed that is silent goes on.
+const nextLook = 5 * time.Second
 
 // openFeed asks for changes, and is told nothing while the server's feeds are silent. A long poll that finds none is
 // answered at the next change.
@@ -374,7 +395,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 			return
 		}
 		if p.net.Silent(db.Server) {
-			p.engine.After(silence, nil, db.Server.Name, func() { open(db, f, respond) })
+			p.engine.After(nextLook, nil, db.Server.Name, func() { open(db, f, respond) })
 			return
 		}
 		reply := p.changes(db, op, f)
@@ -419,6 +440,9 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 		rows = rows[:op.Limit]
 		end = rows[len(rows)-1].Seq
 	}
-	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending}
+	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending, silence: silence(f)}
+	if half := len(rows) / 2; p.feed.silence > 0 && half > 0 && !op.Wait {
+		p.feed.rows, p.feed.rest = rows[:half], rows[half:]
+	}
 	return peer.Reply{Result: peer.Changes{Rows: rows, Pending: -1}}
 }

@@ -25,7 +25,7 @@ func deafen(d *deed) {
 }
 
 // bandwidths of lines are in bytes a second: from one that is hardly felt to one that takes seconds for a document.
-var bandwidths = []int{64 << 10, 4 << 10, 512, 128}
+var bandwidths = []int{64 << 10, 4 << 10, 512, 64}
 
 func narrow(d *deed) {
 	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]

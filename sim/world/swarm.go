@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/schedule"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
 )
 
 // Profile is a size of the worlds that a campaign draws. Its numbers are the largest that are drawn.
@@ -192,15 +193,16 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
-var later = []string{"db-purged", "db-sequence-jumps", "net-answers-twice", "net-deaf", "net-narrow",
-	PasswordChanged}
+var later = []string{peers.FeedPauses, peers.FeedStalls, "db-purged", "db-sequence-jumps", peers.Pauses, peers.Stalls,
+	"net-answers-twice", "net-deaf", "net-narrow", PasswordChanged}
 
 // drawLater chooses among the later faults of the families that there are.
 func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
-	for _, name := range later {
-		family, _, _ := strings.Cut(name, "-")
-		if r := prng.Fork(seed, name); drawn[family] && r.Intn(2) == 1 {
-			c.Rates[name] = 1 + r.Intn(faultNamed(name).most)
+	for _, t := range faultsByName() {
+		family, _, _ := strings.Cut(t.Name, "-")
+		r := prng.Fork(seed, t.Name)
+		if slices.Contains(later, t.Name) && drawn[family] && r.Intn(2) == 1 {
+			c.Rates[t.Name] = 1 + r.Intn(t.most)
 		}
 	}
 	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {
