@@ -112,7 +112,7 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 		return peer.Reply{}
 	}))
 	f := reply.Failure
-	if f == nil || f.Kind != peer.Status || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
+	if f == nil || f.Kind != peer.Status || f.Status < 400 || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
 		return out, f
 	}
 	out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason}

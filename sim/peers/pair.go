@@ -31,6 +31,9 @@ type Network interface {
 	// Arrives is called for every request when it is at its server, with the credentials that it brings, and
 	// returns how the server refuses it, or nil.
 	Arrives(s *Server, database string, op peer.Op, by spec.Credentials) *peer.Failure
+	// Redirect returns where the server, or something in front of it, redirects requests with a method now; nil if it
+	// does not.
+	Redirect(s *Server, method string) *Redirect
 	// Silent reports whether the server's feeds stay open now and send nothing but heartbeats.
 	Silent(s *Server) bool
 	// Wished is called when the server of a database wants no requests of a kind until a time by the
@@ -61,6 +64,8 @@ type Pair struct {
 	feed *feed                       // the open answer with changes, or nil
 	shut map[string]int              // how often each document was refused with 401 or 403
 	bare map[string]bool             // documents whose attachments the target does not have
+	// moved reports that documents that are streamed go to where the target has redirected one.
+	moved bool
 	// Told adds up what answers said of the target.
 	Told Tally
 	// WentBack reports that the source has repeated changes, so that a sequence may be lower than an earlier
@@ -230,7 +235,7 @@ func at(f func(*DB, Fault) peer.Reply) effect {
 // request carries one request to a database and its answer back. The effect happens even if the process that
 // sent it dies meanwhile or the answer is lost.
 func (p *Pair) request(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
-	reply := p.exchange(ctx, side, method, op, do)
+	reply := p.follow(ctx, side, method, op, do)
 	if reply.Failure != nil {
 		f := *reply.Failure
 		f.Side, f.Method, f.URL = side, method, p.url(side)
@@ -239,7 +244,10 @@ func (p *Pair) request(ctx context.Context, side peer.Side, method string, op pe
 	return reply
 }
 
-func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
+// exchange sends a request once: to where it belongs, or elsewhere if it was redirected.
+func (p *Pair) exchange(
+	ctx context.Context, side peer.Side, method string, op peer.Op, elsewhere bool, do effect,
+) peer.Reply {
 	host, _ := Find(p.url(side))
 	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
 	asked := p.limiter.Now()
@@ -272,17 +280,22 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 			p.engine.After(there, p.owner, "no connection", wake)
 			return
 		}
+		respond := func(answer peer.Reply) {
+			if fault == LostAfter || p.net.Deaf(p.owner, server) {
+				p.engine.After(patience, p.owner, "no answer", wake)
+				return
+			}
+			if _, reads := op.(peer.ReadChanges); !reads { // a feed is silent when it is read
+				back += silence(fault)
+			}
+			p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
+		}
 		p.engine.After(there, nil, server.Name, func() {
-			p.arrive(server, side, op, fault, do, func(answer peer.Reply) {
-				if fault == LostAfter || p.net.Deaf(p.owner, server) {
-					p.engine.After(patience, p.owner, "no answer", wake)
-					return
-				}
-				if _, reads := op.(peer.ReadChanges); !reads { // a feed is silent when it is read
-					back += silence(fault)
-				}
-				p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
-			})
+			if r := p.net.Redirect(server, method); r.meets(elsewhere) {
+				respond(peer.Reply{Failure: r.answer()})
+				return
+			}
+			p.arrive(server, side, op, fault, do, respond)
 		})
 	})
 	if err != nil || p.net.Carry(ctx, p.owner, server, brought(reply.Result)) != nil {

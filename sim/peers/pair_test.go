@@ -17,8 +17,10 @@ import (
 
 // calm is a network with one server, in which a fault meets the first request.
 type calm struct {
-	server *Server
-	fault  Fault
+	server   *Server
+	fault    Fault
+	redirect *Redirect
+	method   string // of the requests that are redirected
 }
 
 func (n *calm) Server(string) *Server { return n.server }
@@ -27,12 +29,18 @@ func (n *calm) Fate(*engine.Process, *Server, peer.Op) (Fault, time.Duration, ti
 	n.fault = ""
 	return f, time.Second, time.Second
 }
-func (n *calm) Cut(*engine.Process, *Server) bool                                 { return false }
-func (n *calm) Deaf(*engine.Process, *Server) bool                                { return false }
-func (n *calm) Carry(context.Context, *engine.Process, *Server, int) error        { return nil }
-func (n *calm) Narrow(*engine.Process, *Server) bool                              { return false }
-func (n *calm) Arrives(*Server, string, peer.Op, spec.Credentials) *peer.Failure  { return nil }
-func (n *calm) Silent(*Server) bool                                               { return false }
+func (n *calm) Cut(*engine.Process, *Server) bool                                { return false }
+func (n *calm) Deaf(*engine.Process, *Server) bool                               { return false }
+func (n *calm) Carry(context.Context, *engine.Process, *Server, int) error       { return nil }
+func (n *calm) Narrow(*engine.Process, *Server) bool                             { return false }
+func (n *calm) Arrives(*Server, string, peer.Op, spec.Credentials) *peer.Failure { return nil }
+func (n *calm) Silent(*Server) bool                                              { return false }
+func (n *calm) Redirect(_ *Server, method string) *Redirect {
+	if method != n.method {
+		return nil
+	}
+	return n.redirect
+}
 func (n *calm) Wished(*engine.Process, ratelimit.Key, instant.Time)               {}
 func (n *calm) Sends(*engine.Process, ratelimit.Key, instant.Time, time.Duration) {}
 func (n *calm) Torn(*DB, string)                                                  {}
@@ -51,7 +59,7 @@ func TestSilences(t *testing.T) {
 		{FeedPauses, []string{"2 rows false at 2s", "2 rows true at 31s"}},
 		{FeedStalls, []string{"2 rows false at 2s", "2 rows true at 34s"}},
 	} {
-		if got := play(c.fault, func(e *engine.Engine, p *Pair) (got []string) {
+		if got := play(&calm{fault: c.fault}, func(e *engine.Engine, p *Pair) (got []string) {
 			for since, end := peer.Zero, false; !end && len(got) < 5; {
 				rows := read(p, since).Result.(peer.Changes)
 				since, end = rows.LastSeq, rows.End
@@ -70,7 +78,7 @@ func TestSilences(t *testing.T) {
 		{Pauses, "3 fetched, <nil> at 31s"},
 		{Stalls, "0 fetched, timeout at 32s"},
 	} {
-		play(c.fault, func(e *engine.Engine, p *Pair) []string {
+		play(&calm{fault: c.fault}, func(e *engine.Engine, p *Pair) []string {
 			reply := p.Do(context.Background(), 1, peer.FetchDocs{Budget: 1000, Docs: []peer.DocRev{
 				{ID: "a", Rev: "1-0"}, {ID: "b", Rev: "1-0"}, {ID: "c", Rev: "1-0"},
 			}})
@@ -88,18 +96,63 @@ func TestSilences(t *testing.T) {
 	}
 }
 
+// TestRedirects: what is redirected is asked for elsewhere, and a document that is streamed with the next attempt.
+func TestRedirects(t *testing.T) {
+	diff := peer.DiffRevs{Docs: []peer.DocRevs{{ID: "a", Revs: []string{"1-0"}}}}
+	for _, c := range []struct {
+		to     Whither
+		stops  bool // nothing is redirected after the first attempt
+		copies bool
+		want   []string // what each attempt brings, and when
+	}{
+		{Elsewhere, false, false, []string{"ok at 4s", "ok at 8s"}},
+		{InCircle, false, false, []string{"malformed_response 0 at 10s", "malformed_response 0 at 20s"}},
+		{Nowhere, false, false, []string{"status 307 at 2s", "status 307 at 4s"}},
+		{Nowhere, true, false, []string{"status 307 at 2s", "ok at 4s"}},
+		{Elsewhere, false, true, []string{"connection_closed 307 at 4s", "ok at 8s"}},
+		{InCircle, false, true, []string{"connection_closed 307 at 4s", "connection_closed 307 at 8s"}},
+		{InCircle, true, true, []string{"connection_closed 307 at 4s", "ok at 8s"}},
+		{Nowhere, false, true, []string{"status 307 at 4s", "status 307 at 8s"}},
+	} {
+		n := &calm{redirect: &Redirect{307, c.to}, method: "POST"}
+		got := play(n, func(e *engine.Engine, p *Pair) (got []string) {
+			op := peer.Op(diff)
+			if c.copies {
+				row, _ := n.server.DB("a").changes(0, spec.Filter{}, false)
+				op, n.method = peer.CopyDoc{ID: row[0].ID, Revs: row[0].Revs}, "PUT"
+			}
+			for range 2 {
+				said := "ok"
+				if f := p.Do(context.Background(), 1, op).Failure; f != nil {
+					said = fmt.Sprint(f.Kind, " ", f.Status)
+				}
+				got = append(got, fmt.Sprint(said, " at ", e.Now().Sub(0)))
+				if c.stops {
+					n.redirect = nil
+				}
+			}
+			return got
+		})
+		if !slices.Equal(got, c.want) {
+			t.Errorf("to %q, copies %v: %q, want %q", c.to, c.copies, got, c.want)
+		}
+	}
+}
+
 // play runs a conversation with a source of four documents.
-func play(f Fault, talk func(*engine.Engine, *Pair) []string) (said []string) {
+func play(n *calm, talk func(*engine.Engine, *Pair) []string) (said []string) {
 	e := engine.New(0)
 	s := NewServer("s", Traits{}, e.Now)
 	db := s.Create("a")
+	s.Create("b")
 	for _, id := range []string{"a", "b", "c", "d"} {
 		db.Write([]docs.Edit{{Document: docs.Document{ID: id, Body: []byte(`{}`)}}})
 	}
 	owner := &engine.Process{Name: "n1"}
 	limiter := Limiter{Limiter: &ratelimit.Limiter{}, Now: e.Now}
 	rep := &spec.Replication{Source: spec.Endpoint{URL: "http://s/a/"}, Target: spec.Endpoint{URL: "http://s/b/"}}
-	p := NewPair(e, &calm{s, f}, owner, limiter, rep)
+	n.server = s
+	p := NewPair(e, n, owner, limiter, rep)
 	e.Go(owner, "talk", func() { said = talk(e, p) })
 	e.Run(instant.Never, nil)
 	return said

@@ -93,6 +93,8 @@ var faults = []fault{
 		"a server keeps its feeds of changes open, and sends no rows, for a while"},
 	{"server-throttles", "servers", aServer, throttling, seldom, (*deed).serverThrottles,
 		"a server answers 429 to everything, or to all requests of one kind, for a while"},
+	{"server-redirects", "servers", aServer, serverTrouble, seldom, redirectRequests,
+		"a server redirects all requests, or those of one method, for a while: elsewhere, in a circle or nowhere"},
 	{"server-locks-out", "servers", aServer, serverTrouble, seldom, (*deed).serverLocksOut,
 		"a server answers 401 to everything for a while"},
 	{PasswordChanged, "servers", aServer, nil, seldom, changePassword,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/sim/peers"
 )
 
 func (d *deed) partition() {
@@ -84,6 +85,21 @@ func (d *deed) serverThrottles() {
 	lasts, retryAfter := d.beginAtServer(d.lasts())
 	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
 	d.w.net.trouble(d.server, kind, refusal, lasts)
+}
+
+// redirectRequests has a server, or what is in front of it, redirect as servers do that have moved, that want TLS, or
+// that have a page for those who are not logged in.
+func redirectRequests(d *deed) {
+	r := redirect{
+		peers.Redirect{
+			Status: []int{301, 302, 307, 308}[d.site.Int(4)],
+			To:     []peers.Whither{peers.Elsewhere, peers.InCircle, peers.Nowhere}[d.site.Int(3)],
+		},
+		[]string{"", "GET", "POST", "PUT"}[d.site.Int(4)],
+	}
+	lasts, _ := d.beginAtServer(d.lasts())
+	st := d.w.net.states[d.server]
+	st.redirects, st.moved = r, d.w.Engine.Now().Add(lasts)
 }
 
 func (d *deed) serverLocksOut() {

@@ -59,13 +59,21 @@ type link struct {
 
 // serverState is what is wrong with a server at the moment.
 type serverState struct {
-	until   instant.Time
-	slow    instant.Time // until when its answers take seconds
-	silent  instant.Time // until when its feeds stay open and send nothing
-	refusal *peer.Failure
-	refuses reflect.Type // requests of this kind only; nil for all
+	until     instant.Time
+	slow      instant.Time // until when its answers take seconds
+	silent    instant.Time // until when its feeds stay open and send nothing
+	moved     instant.Time // until when it redirects requests
+	redirects redirect
+	refusal   *peer.Failure
+	refuses   reflect.Type // requests of this kind only; nil for all
 
 	passwords int // that it had before the present one
+}
+
+// redirect is the answer of a server to requests with a method; to all without one.
+type redirect struct {
+	peers.Redirect
+	method string
 }
 
 func newNetwork(w *World) *network {
@@ -100,6 +108,7 @@ func (n *network) heal() {
 	}
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
+		n.states[s].moved = 0
 		for _, p := range n.w.nodes {
 			n.link(p.Process, s).line.setRate(0)
 		}
@@ -196,6 +205,15 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		n.purgeAsked(db, op)
 	}
 	return nil
+}
+
+// Redirect is peers.Network's.
+func (n *network) Redirect(s *peers.Server, method string) *peers.Redirect {
+	st := n.states[s]
+	if st.moved <= n.w.Engine.Now() || st.redirects.method != "" && st.redirects.method != method {
+		return nil
+	}
+	return &st.redirects.Redirect
 }
 
 // Silent is peers.Network's.

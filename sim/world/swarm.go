@@ -194,7 +194,7 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
 var later = []string{peers.FeedPauses, peers.FeedStalls, "db-purged", "db-sequence-jumps", peers.Pauses, peers.Stalls,
-	"net-answers-twice", "net-deaf", "net-narrow", PasswordChanged}
+	"net-answers-twice", "net-deaf", "net-narrow", PasswordChanged, "server-redirects"}
 
 // drawLater chooses among the later faults of the families that there are.
 func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
