@@ -66,8 +66,7 @@ func Swarm(seed uint64, p Profile) Config {
 	s.Interval, s.ActivityTimeout = seconds(5, 60), seconds(6, 90)
 	s.PollInterval, s.ProgressInterval = seconds(5, 60), seconds(5, 60)
 	c.drawRates(&r, seed)
-	roles := prng.Fork(seed, "roles")
-	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	c.drawFleet(seed)
 	c.drawRuns(seed)
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
@@ -91,8 +90,6 @@ func Swarm(seed uint64, p Profile) Config {
 	} else if stall.Intn(4) > 0 { // mostly short
 		s.StallTimeout = time.Duration(60+stall.Intn(120)) * time.Second
 	}
-	names := prng.Fork(seed, "namesakes")
-	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
 		c.Actions[ChangeSharing] = 1 + sharing.Intn(actionNamed(ChangeSharing).most)
 	}
@@ -113,6 +110,17 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRounds(seed, p)
 	c.Sharing.Follow(s.Interval, s.UsageInterval)
 	return c
+}
+
+// drawFleet draws how the nodes differ.
+func (c *Config) drawFleet(seed uint64) {
+	roles := prng.Fork(seed, "roles")
+	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	names := prng.Fork(seed, "namesakes")
+	c.Namesakes = max(0, names.Intn(6)-3)
+	if older := prng.Fork(seed, "older"); older.Intn(8) == 0 {
+		c.Older = 1 + older.Intn(c.Nodes)
+	}
 }
 
 // drawDuration has three worlds of four be short: what users do there is as much, and most bugs show soon.
