@@ -58,15 +58,18 @@ func (c *Commit) leads(p path, ch *change) bool {
 	return j == ch.found
 }
 
-// stays reports whether a job is where it was, in the queue and in lists, as that of a run which tells its progress.
-func (ch *change) stays() bool { return ch.was.listed() == ch.found.listed() }
+// stays reports whether a job is where it was, in the queue, in lists and in the index, as that of a run which tells its
+// progress.
+func (ch *change) stays() bool {
+	return ch.was.listed() == ch.found.listed() && ch.wasIndexed == ch.indexed
+}
 
 // judgeRows compares the rows of a job with those that the model has it have.
 func (m *Model) judgeRows(ch *change) error {
 	if len(ch.rows) == 0 && ch.stays() {
 		return nil
 	}
-	is, want := m.rowsOf(ch.id, ch.was), m.rowsOf(ch.id, ch.found)
+	is, want := m.rowsOf(ch.id, ch.was, ch.wasIndexed), m.rowsOf(ch.id, ch.found, ch.indexed)
 	if is == nil {
 		is = rows{}
 	}
@@ -105,8 +108,8 @@ func (m *Model) sums(w *writing) sums {
 		}
 		s.counted[ch.was.standing()]--
 		s.counted[ch.found.standing()]++
-		m.count(s.totals, ch.id, ch.was, -1)
-		m.count(s.totals, ch.id, ch.found, 1)
+		m.count(s.totals, ch.was, ch.wasIndexed, -1)
+		m.count(s.totals, ch.found, ch.indexed, 1)
 		if ch.found.ready() && (!ch.was.ready() || len(ch.path) > 1) { // or it was made anew
 			s.readied++
 		}

@@ -12,12 +12,13 @@ import (
 // label is a field of a job by which lists find it.
 type label struct{ field, value string }
 
-// labels are those of a job: its state, the class of its error, its servers and its user.
-func (j *job) labels() (all []label) {
+// labels are those of a job: its state, the class of its error, its servers and its user. One that is not indexed has
+// none.
+func (j *job) labels(indexed bool) (all []label) {
 	r := &j.record
 	class, crashing := strings.CutPrefix(j.label, "crashing:")
 	switch {
-	case j.state == absent:
+	case j.state == absent, !indexed:
 		return nil
 	case j.state == finished:
 		all = []label{{"state", r.state}, {"error", r.err}}
@@ -74,8 +75,8 @@ func (j *job) shelf(l label) []any {
 }
 
 // addListed adds the rows of lists in which a job stands, and the one by which it is forgotten.
-func (m *Model) addListed(to rows, id string, j job) {
-	for _, l := range j.labels() {
+func (m *Model) addListed(to rows, id string, j job, indexed bool) {
+	for _, l := range j.labels(indexed) {
 		to[string(m.index.Pack(append(j.shelf(l), id)...))] = ""
 	}
 	if j.record.expires != 0 {
@@ -85,8 +86,8 @@ func (m *Model) addListed(to rows, id string, j job) {
 
 // count adds to the totals in which a job counts: of all with a label, of those of its database, and of its account
 // while it demands a slot.
-func (m *Model) count(totals map[string]int64, id string, j job, n int64) {
-	for _, l := range j.labels() {
+func (m *Model) count(totals map[string]int64, j job, indexed bool, n int64) {
+	for _, l := range j.labels(indexed) {
 		totals[string(m.tally.Pack(append([]any{""}, j.shelf(l)...)...))] += n
 		if instance := j.record.Instance; instance != "" {
 			totals[string(m.tally.Pack(append([]any{instance}, j.shelf(l)...)...))] += n

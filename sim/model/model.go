@@ -69,6 +69,7 @@ type Model struct {
 	leases  map[string]lease
 	numbers map[string]int64  // counters that are not 0, by key
 	claims  map[string]string // the jobs that have replications, by replication id
+	indexed progress          // of the index of an older store
 }
 
 // spaces are where rows are.
@@ -120,6 +121,7 @@ func (m *Model) Ran(l jobs.Lock) { m.ran[lock{l.Worker, l.Batch}] = true }
 // follow takes jobs and leases over as they were found.
 func (m *Model) follow(c *Commit, w *writing) {
 	m.documents.follow(w)
+	m.indexed = w.indexed
 	for _, ch := range w.changes {
 		if ch.was.state == running {
 			m.held[ch.was.lock.worker]--

@@ -141,7 +141,7 @@ func (c *Commit) judgeTimes(ch *change) error {
 	if (r.expires != 0) != (ch.found.state == finished && r.ofRequest()) {
 		return fmt.Errorf("it is forgotten at %d", r.expires)
 	}
-	if last == backsOff && (ch.found.label != "crashing:"+r.err || ch.found.due <= int64(c.Wall)) {
+	if last == backsOff && (ch.found.label != crashLabel(ch) || ch.found.due <= int64(c.Wall)) {
 		return fmt.Errorf("it crashed with %q", r.err)
 	}
 	if ch.found.state != finished && ch.found.spec == "" {

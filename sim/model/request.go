@@ -16,7 +16,7 @@ var (
 	ofAccepts   = []path{{accepts, updates}, {holds}, {updates}} // of a repetition, which tells when it was
 	ofPromotes  = []path{{promotes}, {comesBack}}
 	ofExpiry    = []path{{expires}}
-	ofSweeps    = []path{{removes}, {comesBack}}
+	ofSweeps    = []path{{removes}, {comesBack}, {labels}}
 	ofReports   = []path{{updates}, {absolves, updates}}
 	ofClaims    = []path{{updates}}
 	ofEnds      = []path{{finishes}}

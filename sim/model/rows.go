@@ -18,8 +18,9 @@ type rows map[string]string
 // stopMark is the value of the row of a running job in the list of its worker, while it is asked to stop.
 const stopMark = "S"
 
-// rowsOf are the rows by which a job is found: its place in the queue, its newest change, and its places in lists.
-func (m *Model) rowsOf(id string, j job) rows {
+// rowsOf are the rows by which a job is found: its place in the queue, its newest change, and its places in lists,
+// if it is indexed.
+func (m *Model) rowsOf(id string, j job, indexed bool) rows {
 	if j.state == absent {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (m *Model) rowsOf(id string, j job) rows {
 		}
 		all[string(m.queue.Pack("owned", j.lock.worker, j.lock.batch, id))] = mark
 	}
-	m.addListed(all, id, j)
+	m.addListed(all, id, j, indexed)
 	return all
 }
 
@@ -54,6 +55,8 @@ type change struct {
 	rows       map[string]*string // that stand for it: their new values, nil for those that are gone
 	data, spec values             // nil for what was not written
 	path       path               // by which it became what it is; nil if it is what it was
+	// wasIndexed and indexed report whether the job has its rows of the index, before the commit and after it.
+	wasIndexed, indexed bool
 }
 
 // values are parts of a long value, by number.
@@ -76,6 +79,7 @@ type writing struct {
 	m       *Model // as it was before the commit, but for numbers and deleted databases
 	changes []*change
 	of      map[string]*change // the same, by job
+	indexed progress           // after the commit
 	counted map[string]int64   // by how much the counters of jobs move, by where these stand
 	totals  map[string]int64   // by how much other totals move, by key
 	signals int64
@@ -89,7 +93,7 @@ type writing struct {
 
 // read decodes what a commit writes. An error is about a row that is as none should be.
 func (m *Model) read(c *Commit) (*writing, error) {
-	w := &writing{m: m, counted: map[string]int64{}, totals: map[string]int64{}}
+	w := &writing{m: m, counted: map[string]int64{}, totals: map[string]int64{}, indexed: m.indexed}
 	for _, mu := range c.Mutations {
 		space, read := m.root, w.readRow
 		if m.queue.Contains(mu.Key) {
@@ -103,6 +107,7 @@ func (m *Model) read(c *Commit) (*writing, error) {
 			}
 		}
 	}
+	w.index()
 	for _, ch := range w.changes {
 		if err := ch.join(); err != nil {
 			return nil, fmt.Errorf("job %q: %w", ch.id, err)
@@ -158,6 +163,8 @@ func (w *writing) readRow(table string, rest []byte, mu ryw.Mutation) error {
 		moved, err := w.m.move(mu)
 		w.totals[string(mu.Key)] += moved
 		return err
+	case "reindex":
+		w.indexed.read(mu)
 	case "dropped":
 		var prefix string
 		if err := tuple.Subspace(nil).Scan(rest, &prefix); err != nil {

@@ -22,6 +22,7 @@ const (
 	queues
 	backsOff
 	expires
+	labels
 
 	transitions // their number
 )
@@ -118,12 +119,21 @@ var rules = [transitions]rule{
 		j.state, j.lock, j.stop, j.lost = pending, lock{}, false, j.lost+1
 		return j
 	}},
+	labels: {words: "label as crashing", header: true, from: unlabeled, to: func(j, _ job) job {
+		j.label = "crashing:" + j.record.err
+		return j
+	}},
 }
 
 func is(s state) func(job) bool    { return func(j job) bool { return j.state == s } }
 func isNot(s state) func(job) bool { return func(j job) bool { return j.state != s } }
 func parked(j job) bool            { return j.standing() == "parked" }
 func waiting(j job) bool           { return j.standing() == "waiting" }
+
+// unlabeled reports whether a job waits after a crash as an earlier release has it wait.
+func unlabeled(j job) bool {
+	return j.state == pending && j.record.state == stateCrashing && j.label == ""
+}
 
 func withData(j, found job) job {
 	j.data, j.record = found.data, found.record

@@ -13,6 +13,12 @@ func TestLists(t *testing.T) {
 	change := func(r *rig, f func(tx kv.Tx, k jobstore.Keys)) {
 		r.commit(nil, func(tx kv.Tx) error { f(tx, r.w.View().Store().Keys); return nil })
 	}
+	readAll := func(r *rig) {
+		for range 20 * listedEvery {
+			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.Add(k.Jobs.Signal.Pack(0), 1) })
+			r.see(world.Ticked{})
+		}
+	}
 	check(t, &listSubject, []case_{
 		{"a job", func(r *rig) { r.request(nil); r.atRest() }, ""},
 		{"no job", func(r *rig) { r.atRest() }, ""},
@@ -55,14 +61,24 @@ func TestLists(t *testing.T) {
 			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Tally.Range()) })
 			r.atRest()
 		}, "S41b"},
+		{"a store that gets no index", func(r *rig) {
+			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.Set(k.Reindex, nil) })
+			r.unsettled()
+		}, "L17"},
+		{"a store with an index", (*rig).unsettled, ""},
 		{"a list that is read after enough commits", func(r *rig) {
 			r.request(nil)
 			change(r, func(tx kv.Tx, k jobstore.Keys) { tx.ClearRange(k.Index.Range()) })
-			for range 20 * listedEvery {
-				change(r, func(tx kv.Tx, k jobstore.Keys) { tx.Add(k.Jobs.Signal.Pack(0), 1) })
-				r.see(world.Ticked{})
-			}
+			readAll(r)
 		}, "S41a"},
+		{"lists of a store that has no index yet", func(r *rig) {
+			r.request(nil)
+			change(r, func(tx kv.Tx, k jobstore.Keys) {
+				tx.ClearRange(k.Index.Range())
+				tx.Set(k.Reindex, nil)
+			})
+			readAll(r)
+		}, ""},
 	})
 }
 

@@ -49,7 +49,7 @@ func (s *sequences) checkGrows(j jobChange) {
 
 func sameHeader(a, b *jobs.Job) bool {
 	return a.State == b.State && a.Due == b.Due && a.Lot == b.Lot && a.Resubmit == b.Resubmit && a.Stop == b.Stop &&
-		a.Lock == b.Lock && a.Lost == b.Lost && bytes.Equal(a.Priority, b.Priority)
+		a.Lock == b.Lock && a.Lost == b.Lost && a.Label == b.Label && bytes.Equal(a.Priority, b.Priority)
 }
 
 // changesPage is how many changes the oracle reads at once.

@@ -32,6 +32,9 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	case torn:
 		broken, found = p.torn(), found[:len(found)-1]
 	}
+	if p.carry(ctx, peer.Source, found...) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
 	var copied peer.Copied
 	if slices.Contains(found, nil) {
 		for _, rev := range op.Revs {
@@ -57,6 +60,22 @@ func (p *Pair) copyDoc(ctx context.Context, op peer.CopyDoc) peer.Reply {
 	return peer.Reply{Result: copied, Failure: broken}
 }
 
+// carry has documents travel from or to a side. Those that are nil were not there.
+func (p *Pair) carry(ctx context.Context, side peer.Side, list ...*docs.Document) error {
+	host, _ := Find(p.url(side))
+	server := p.net.Server(host)
+	if server == nil {
+		return nil // the request fails
+	}
+	sum := 0
+	for _, doc := range list {
+		if doc != nil {
+			sum += size(doc)
+		}
+	}
+	return p.net.Carry(ctx, p.owner, server, sum)
+}
+
 // tears is the number of revisions behind a refused one up to which the refusal breaks the answer. It is more
 // than the number of retries of a request, and so small that a run gets through within its turn.
 const tears = 10
@@ -69,6 +88,9 @@ func (p *Pair) torn() *peer.Failure {
 // put writes one revision to the target.
 func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (peer.CopiedRev, *peer.Failure) {
 	out := peer.CopiedRev{Rev: doc.Rev.String()}
+	if p.carry(ctx, peer.Target, doc) != nil {
+		return out, &peer.Failure{Kind: peer.Cancelled}
+	}
 	reply := p.request(ctx, peer.Target, "PUT", op, at(func(db *DB, f Fault) peer.Reply {
 		refuse := func(status int, name string) peer.Reply {
 			out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: status, Error: name}
@@ -90,7 +112,7 @@ func (p *Pair) put(ctx context.Context, op peer.CopyDoc, doc *docs.Document) (pe
 		return peer.Reply{}
 	}))
 	f := reply.Failure
-	if f == nil || f.Kind != peer.Status || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
+	if f == nil || f.Kind != peer.Status || f.Status < 400 || f.Status >= 500 || f.Status == 408 || f.Status == 429 {
 		return out, f
 	}
 	out.Refused = &peer.Refusal{ID: doc.ID, Rev: out.Rev, Status: f.Status, Error: f.Error, Reason: f.Reason}

@@ -55,15 +55,28 @@ func late(f Fault) *peer.Failure {
 	switch f {
 	case ResetAfter, Truncated:
 		return &peer.Failure{Kind: peer.Broken}
+	case Stalls:
+		return &peer.Failure{Kind: peer.TimedOut}
 	case ErrorAfter, WritesPart:
 		return answer(500, "unknown_error", "timeout")
 	}
 	return nil
 }
 
+// silence is how long an answer is silent in its middle.
+func silence(f Fault) time.Duration {
+	switch f {
+	case Stalls, FeedStalls:
+		return patience
+	case Pauses, FeedPauses:
+		return patience - time.Second
+	}
+	return 0
+}
+
 // partial is what arrived of an answer that broke off.
 func partial(f Fault, reply peer.Reply) peer.Result {
-	if f != Truncated || reply.Failure != nil {
+	if f != Truncated && f != Stalls || reply.Failure != nil {
 		return nil
 	}
 	switch r := reply.Result.(type) {

@@ -29,8 +29,12 @@ const (
 	ErrorAfter   Fault = "http-500-after"
 	HTML         Fault = "http-html"
 	Truncated    Fault = "http-truncated"
+	Stalls       Fault = "http-stalls"
+	Pauses       Fault = "http-pauses"
 
 	Repeats      Fault = "couch-changes-repeat"
+	FeedStalls   Fault = "couch-changes-stall"
+	FeedPauses   Fault = "couch-changes-pause"
 	LosesPending Fault = "couch-pending-null"
 	RevMissing   Fault = "couch-rev-missing"
 	LeavesOut    Fault = "couch-bulk-get-part"
@@ -72,8 +76,12 @@ var Catalogue = []Entry{
 	{ErrorAfter, "servers", "answer to a write", "500, though it took effect"},
 	{HTML, "servers", "answer", "a proxy's page instead of JSON"},
 	{Truncated, "servers", "answer to a read", "a part, then the connection breaks"},
+	{Stalls, "servers", "answer with documents", "a part, then nothing until the client gives up"},
+	{Pauses, "servers", "answer with documents", "a part, and the rest just before the client gives up"},
 
 	{Repeats, "databases", "_changes", "rows come twice"},
+	{FeedStalls, "databases", "_changes", "half of the rows, then nothing until the client gives up"},
+	{FeedPauses, "databases", "_changes", "half of the rows, and the rest just before the client gives up"},
 	{LosesPending, "databases", "_changes", "the answer does not say how many changes follow"},
 	{RevMissing, "databases", "_bulk_get, open_revs", "a revision is not found for a moment, or the one before is"},
 	{LeavesOut, "databases", "_bulk_get", "answers for some documents only"},
@@ -90,13 +98,13 @@ func RequestFaults(op peer.Op) []Fault {
 		Teapot, Throttled, RetryAfter, ServerError, Unavailable, HTML}
 	switch op.(type) {
 	case peer.ReadChanges:
-		return append(all, Truncated, Repeats, LosesPending)
+		return append(all, Truncated, Repeats, LosesPending, FeedStalls, FeedPauses)
 	case peer.FetchDocs:
-		return append(all, Truncated, LeavesOut, RevMissing)
+		return append(all, Truncated, LeavesOut, RevMissing, Stalls, Pauses)
 	case peer.WriteDocs:
 		return append(all, TooLarge, ErrorAfter, WritesPart, FailsSome)
 	case peer.CopyDoc:
-		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409)
+		return append(all, TooLarge, Truncated, RevMissing, StubMissing, Conflict409, Stalls, Pauses)
 	case peer.PutLocal:
 		return append(all, ErrorAfter)
 	case peer.ReadDocs:

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"encoding/base64"
 	"time"
 
 	"couchrelay/core/docs"
@@ -24,9 +23,17 @@ type Network interface {
 	// the process.
 	Cut(owner *engine.Process, s *Server) bool
 	Deaf(owner *engine.Process, s *Server) bool
+	// Carry has bytes of a request or an answer travel between a process and a server, which takes time on a narrow
+	// line. The error is that of the context.
+	Carry(ctx context.Context, owner *engine.Process, s *Server, bytes int) error
+	// Narrow reports whether that takes time now.
+	Narrow(owner *engine.Process, s *Server) bool
 	// Arrives is called for every request when it is at its server, with the credentials that it brings, and
 	// returns how the server refuses it, or nil.
 	Arrives(s *Server, database string, op peer.Op, by spec.Credentials) *peer.Failure
+	// Redirect returns where the server, or something in front of it, redirects requests with a method now; nil if it
+	// does not.
+	Redirect(s *Server, method string) *Redirect
 	// Silent reports whether the server's feeds stay open now and send nothing but heartbeats.
 	Silent(s *Server) bool
 	// Wished is called when the server of a database wants no requests of a kind until a time by the
@@ -57,6 +64,8 @@ type Pair struct {
 	feed *feed                       // the open answer with changes, or nil
 	shut map[string]int              // how often each document was refused with 401 or 403
 	bare map[string]bool             // documents whose attachments the target does not have
+	// moved reports that documents that are streamed go to where the target has redirected one.
+	moved bool
 	// Told adds up what answers said of the target.
 	Told Tally
 	// WentBack reports that the source has repeated changes, so that a sequence may be lower than an earlier
@@ -72,6 +81,9 @@ type feed struct {
 	end  peer.Seq // the sequence at the end of the answer
 	// silent reports that the answer does not say how many changes follow.
 	silent bool
+	// rest are the rows that come after a silence behind rows; nil without one.
+	rest    []peer.Change
+	silence time.Duration // until the client gives up, if it is as long as its patience
 }
 
 // Limiter is the limiter of requests of a process, with the process's clock.
@@ -102,23 +114,6 @@ func (p *Pair) KeptBytes(underWay func(id uint64) bool) (sum int) {
 				sum += size(doc)
 			}
 		}
-	}
-	return sum
-}
-
-// sizeOf is the length of all bodies that a bulk write sends.
-func (p *Pair) sizeOf(op peer.WriteDocs) (sum int64) {
-	for _, k := range op.Docs {
-		sum += int64(size(p.kept[k.Fetch][k.Index]))
-	}
-	return sum
-}
-
-// size is the length of a document in an answer, for budgets and counts. Attachments are base64 text.
-func size(d *docs.Document) int {
-	sum := len(d.Body) + 100
-	for _, a := range d.Attachments {
-		sum += base64.StdEncoding.EncodedLen(len(a.Data))
 	}
 	return sum
 }
@@ -240,7 +235,7 @@ func at(f func(*DB, Fault) peer.Reply) effect {
 // request carries one request to a database and its answer back. The effect happens even if the process that
 // sent it dies meanwhile or the answer is lost.
 func (p *Pair) request(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
-	reply := p.exchange(ctx, side, method, op, do)
+	reply := p.follow(ctx, side, method, op, do)
 	if reply.Failure != nil {
 		f := *reply.Failure
 		f.Side, f.Method, f.URL = side, method, p.url(side)
@@ -249,7 +244,10 @@ func (p *Pair) request(ctx context.Context, side peer.Side, method string, op pe
 	return reply
 }
 
-func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op peer.Op, do effect) peer.Reply {
+// exchange sends a request once: to where it belongs, or elsewhere if it was redirected.
+func (p *Pair) exchange(
+	ctx context.Context, side peer.Side, method string, op peer.Op, elsewhere bool, do effect,
+) peer.Reply {
 	host, _ := Find(p.url(side))
 	key := ratelimit.Key{Endpoint: p.url(side), Method: method}
 	asked := p.limiter.Now()
@@ -268,6 +266,9 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 	}
 	p.net.Sends(p.owner, key, asked, verdict.Wait)
 	fault, there, back := p.net.Fate(p.owner, server, op)
+	if p.net.Carry(ctx, p.owner, server, p.sent(op)) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
 	reply := peer.Reply{Failure: &peer.Failure{Kind: peer.TimedOut}}
 	err := p.engine.Await(ctx, func(wake func()) {
 		switch {
@@ -279,17 +280,25 @@ func (p *Pair) exchange(ctx context.Context, side peer.Side, method string, op p
 			p.engine.After(there, p.owner, "no connection", wake)
 			return
 		}
+		respond := func(answer peer.Reply) {
+			if fault == LostAfter || p.net.Deaf(p.owner, server) {
+				p.engine.After(patience, p.owner, "no answer", wake)
+				return
+			}
+			if _, reads := op.(peer.ReadChanges); !reads { // a feed is silent when it is read
+				back += silence(fault)
+			}
+			p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
+		}
 		p.engine.After(there, nil, server.Name, func() {
-			p.arrive(server, side, op, fault, do, func(answer peer.Reply) {
-				if fault == LostAfter || p.net.Deaf(p.owner, server) {
-					p.engine.After(patience, p.owner, "no answer", wake)
-					return
-				}
-				p.engine.After(back, p.owner, "answer", func() { reply = answer; wake() })
-			})
+			if r := p.net.Redirect(server, method); r.meets(elsewhere) {
+				respond(peer.Reply{Failure: r.answer()})
+				return
+			}
+			p.arrive(server, side, op, fault, do, respond)
 		})
 	})
-	if err != nil {
+	if err != nil || p.net.Carry(ctx, p.owner, server, brought(reply.Result)) != nil {
 		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
 	}
 	if broken := late(fault); broken != nil {
@@ -339,6 +348,12 @@ func (p *Pair) create(ctx context.Context, op peer.Create) peer.Reply {
 
 // readChanges continues the open answer if the read starts where the last one stopped, or else opens another.
 func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply {
+	if f := p.feed; f != nil && f.at == op.Since && !op.Wait && f.rest != nil && len(f.rows) == 0 {
+		if p.engine.Sleep(ctx, f.silence) != nil {
+			return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+		}
+		p.feed = f.goOn()
+	}
 	f := p.feed
 	if f == nil || f.at != op.Since || op.Wait {
 		reply := p.openFeed(ctx, op)
@@ -349,13 +364,15 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 		f = p.feed
 	}
 	n := min(op.Limit, len(f.rows))
-	if f.db.Server.Trickles && !op.Wait && n > few {
-		n = few
-		if p.engine.Sleep(ctx, time.Second) != nil {
-			return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
-		}
+	trickles := f.db.Server.Trickles && !op.Wait && n > few
+	if trickles || p.net.Narrow(p.owner, f.db.Server) {
+		n = min(n, few)
 	}
-	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows), LastSeq: f.end, Pending: -1}
+	if trickles && p.engine.Sleep(ctx, time.Second) != nil ||
+		p.net.Carry(ctx, p.owner, f.db.Server, n*rowSize) != nil {
+		return peer.Reply{Failure: &peer.Failure{Kind: peer.Cancelled}}
+	}
+	got := peer.Changes{Rows: f.rows[:n], End: n == len(f.rows) && f.rest == nil, LastSeq: f.end, Pending: -1}
 	f.rows = f.rows[n:]
 	if !got.End {
 		got.LastSeq = got.Rows[n-1].Seq
@@ -369,8 +386,17 @@ func (p *Pair) readChanges(ctx context.Context, op peer.ReadChanges) peer.Reply 
 	return peer.Reply{Result: got}
 }
 
-// silence is how often it is looked whether a feed that is silent goes on.
-const silence = 5 * time.Second
+// goOn is a feed after its silence; nil if the client has given it up.
+func (f *feed) goOn() *feed {
+	if f.silence >= patience {
+		return nil
+	}
+	f.rows, f.rest = f.rest, nil
+	return f
+}
+
+// nextLook is how often it is looked whether a feed that is silent goes on.
+const nextLook = 5 * time.Second
 
 // openFeed asks for changes, and is told nothing while the server's feeds are silent. A long poll that finds none is
 // answered at the next change.
@@ -382,7 +408,7 @@ func (p *Pair) openFeed(ctx context.Context, op peer.ReadChanges) peer.Reply {
 			return
 		}
 		if p.net.Silent(db.Server) {
-			p.engine.After(silence, nil, db.Server.Name, func() { open(db, f, respond) })
+			p.engine.After(nextLook, nil, db.Server.Name, func() { open(db, f, respond) })
 			return
 		}
 		reply := p.changes(db, op, f)
@@ -427,6 +453,9 @@ func (p *Pair) changes(db *DB, op peer.ReadChanges, f Fault) peer.Reply {
 		rows = rows[:op.Limit]
 		end = rows[len(rows)-1].Seq
 	}
-	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending}
+	p.feed = &feed{db: db, rows: rows, at: op.Since, end: end, silent: f == LosesPending, silence: silence(f)}
+	if half := len(rows) / 2; p.feed.silence > 0 && half > 0 && !op.Wait {
+		p.feed.rows, p.feed.rest = rows[:half], rows[half:]
+	}
 	return peer.Reply{Result: peer.Changes{Rows: rows, Pending: -1}}
 }

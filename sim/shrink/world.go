@@ -114,6 +114,7 @@ func (s *shrinker) plain(base world.Config) {
 	s.change(func(c *world.Config) { c.Sharing = base.Sharing })
 	s.change(func(c *world.Config) { c.Sharing.Shares = nil })
 	s.change(func(c *world.Config) { c.Namesakes = base.Namesakes })
+	s.change(func(c *world.Config) { c.Older = base.Older })
 	s.change(func(c *world.Config) { c.Think = base.Think })
 	s.change(func(c *world.Config) { c.BatchSize, c.Workers = base.BatchSize, base.Workers })
 	s.change(func(c *world.Config) { c.Memory = base.Memory })

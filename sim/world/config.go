@@ -14,11 +14,9 @@ import (
 // Config is a scenario: everything about a run but the answers of its decider.
 type Config struct {
 	Nodes int // processes with both roles
-	// FrontendOnly and ReplicationOnly are numbers of further processes, which have one role.
-	FrontendOnly, ReplicationOnly int
-	Namesakes                     int // processes that have the name of the first one
-	Servers                       int
-	Databases                     int // on each server
+	Fleet
+	Servers   int
+	Databases int // on each server
 	Replicators
 	Jobs int // replication documents at the beginning
 	Docs int // documents in each database at the beginning
@@ -64,6 +62,14 @@ type Config struct {
 
 	// Sample has the costly checks (S9a, S11a, S17) made once in so many times; 0 and 1 mean always.
 	Sample int
+}
+
+// Fleet is how the nodes differ.
+type Fleet struct {
+	// FrontendOnly and ReplicationOnly are numbers of further processes, which have one role.
+	FrontendOnly, ReplicationOnly int
+	Namesakes                     int // processes that have the name of the first one
+	Older                         int // processes of an earlier release at first, which made the store; see older.go
 }
 
 // Replicators are the databases that have replication documents.

@@ -1,10 +1,12 @@
 package world
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
 	"couchrelay/core/peer"
+	"couchrelay/sim/peers"
 )
 
 func (d *deed) partition() {
@@ -21,6 +23,18 @@ func deafen(d *deed) {
 	d.w.Engine.Logf(p.Name, "hears nothing of %s for %s", s.Name, lasts)
 	d.tell(p.Name, "hears nothing of "+s.Name, lasts)
 	d.w.net.deafen(p, s, lasts)
+}
+
+// bandwidths of lines are in bytes a second: from one that is hardly felt to one that takes seconds for a document.
+var bandwidths = []int{64 << 10, 4 << 10, 512, 64}
+
+func narrow(d *deed) {
+	p, s := d.node, d.w.net.servers[d.site.Int(len(d.w.net.servers))]
+	rate, lasts := bandwidths[d.site.Int(len(bandwidths))], d.lasts()
+	text := fmt.Sprintf("%d bytes a second from and to %s", rate, s.Name)
+	d.w.Engine.Logf(p.Name, "%s for %s", text, lasts)
+	d.tell(p.Name, text, lasts)
+	d.w.net.narrow(p, s, rate, lasts)
 }
 
 func repeatAnswers(d *deed) {
@@ -71,6 +85,21 @@ func (d *deed) serverThrottles() {
 	lasts, retryAfter := d.beginAtServer(d.lasts())
 	refusal := &peer.Failure{Kind: peer.Status, Status: 429, Error: "too_many_requests", RetryAfter: retryAfter}
 	d.w.net.trouble(d.server, kind, refusal, lasts)
+}
+
+// redirectRequests has a server, or what is in front of it, redirect as servers do that have moved, that want TLS, or
+// that have a page for those who are not logged in.
+func redirectRequests(d *deed) {
+	r := redirect{
+		peers.Redirect{
+			Status: []int{301, 302, 307, 308}[d.site.Int(4)],
+			To:     []peers.Whither{peers.Elsewhere, peers.InCircle, peers.Nowhere}[d.site.Int(3)],
+		},
+		[]string{"", "GET", "POST", "PUT"}[d.site.Int(4)],
+	}
+	lasts, _ := d.beginAtServer(d.lasts())
+	st := d.w.net.states[d.server]
+	st.redirects, st.moved = r, d.w.Engine.Now().Add(lasts)
 }
 
 func (d *deed) serverLocksOut() {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -52,17 +53,27 @@ type link struct {
 	sites map[string]*decide.Site
 	// cutUntil is until when nothing gets through to the server, and deafUntil until when nothing comes back.
 	cutUntil, deafUntil instant.Time
+	line                line
+	narrowUntil         instant.Time
 }
 
 // serverState is what is wrong with a server at the moment.
 type serverState struct {
-	until   instant.Time
-	slow    instant.Time // until when its answers take seconds
-	silent  instant.Time // until when its feeds stay open and send nothing
-	refusal *peer.Failure
-	refuses reflect.Type // requests of this kind only; nil for all
+	until     instant.Time
+	slow      instant.Time // until when its answers take seconds
+	silent    instant.Time // until when its feeds stay open and send nothing
+	moved     instant.Time // until when it redirects requests
+	redirects redirect
+	refusal   *peer.Failure
+	refuses   reflect.Type // requests of this kind only; nil for all
 
 	passwords int // that it had before the present one
+}
+
+// redirect is the answer of a server to requests with a method; to all without one.
+type redirect struct {
+	peers.Redirect
+	method string
 }
 
 func newNetwork(w *World) *network {
@@ -97,6 +108,10 @@ func (n *network) heal() {
 	}
 	for _, s := range n.servers {
 		n.states[s].until, n.states[s].slow, n.states[s].silent = 0, 0, 0
+		n.states[s].moved = 0
+		for _, p := range n.w.nodes {
+			n.link(p.Process, s).line.setRate(0)
+		}
 	}
 	clear(n.snares)
 	clear(n.purges)
@@ -117,7 +132,7 @@ func (n *network) link(p *engine.Process, s *peers.Server) *link {
 	key := linkKey{p, s}
 	l := n.links[key]
 	if l == nil {
-		l = &link{sites: map[string]*decide.Site{}}
+		l = &link{sites: map[string]*decide.Site{}, line: line{engine: n.w.Engine}}
 		n.links[key] = l
 	}
 	return l
@@ -164,6 +179,14 @@ func (n *network) Deaf(p *engine.Process, s *peers.Server) bool {
 	return n.link(p, s).deafUntil > n.w.Engine.Now()
 }
 
+// Carry is peers.Network's.
+func (n *network) Carry(ctx context.Context, p *engine.Process, s *peers.Server, bytes int) error {
+	return n.link(p, s).line.carry(ctx, bytes)
+}
+
+// Narrow is peers.Network's.
+func (n *network) Narrow(p *engine.Process, s *peers.Server) bool { return n.link(p, s).line.rate > 0 }
+
 // Arrives is peers.Network's.
 func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.Credentials) *peer.Failure {
 	kind := reflect.TypeOf(op)
@@ -182,6 +205,15 @@ func (n *network) Arrives(s *peers.Server, database string, op peer.Op, by spec.
 		n.purgeAsked(db, op)
 	}
 	return nil
+}
+
+// Redirect is peers.Network's.
+func (n *network) Redirect(s *peers.Server, method string) *peers.Redirect {
+	st := n.states[s]
+	if st.moved <= n.w.Engine.Now() || st.redirects.method != "" && st.redirects.method != method {
+		return nil
+	}
+	return &st.redirects.Redirect
 }
 
 // Silent is peers.Network's.
@@ -225,6 +257,19 @@ func (n *network) deafen(p *Node, s *peers.Server, d time.Duration) {
 	n.w.Engine.After(30*time.Second, nil, "connection lost", func() {
 		for _, db := range s.DBs() {
 			db.Hangup(p.Process, &peer.Failure{Kind: peer.TimedOut})
+		}
+	})
+}
+
+// narrow has the line between a process and a server carry no more than rate bytes in a second for d.
+func (n *network) narrow(p *Node, s *peers.Server, rate int, d time.Duration) {
+	l := n.link(p.Process, s)
+	until := n.w.Engine.Now().Add(d)
+	l.narrowUntil = until
+	l.line.setRate(rate)
+	n.w.Engine.After(d, nil, "line wide", func() {
+		if l.narrowUntil == until {
+			l.line.setRate(0)
 		}
 	})
 }

@@ -37,7 +37,8 @@ type Node struct {
 	roles node.Roles
 	title string // the name that it is configured to have; other nodes may have the same
 
-	lives int // begun so far
+	lives int  // begun so far
+	older bool // it is of an earlier release; see older.go
 	// settings are those that the node is to have. Its machine may not have been told them yet.
 	settings node.Settings
 	// changing reports that the settings have changed and that the machine is told just before the jobs of
@@ -87,6 +88,7 @@ func (p *Node) boot() {
 // live begins a life. The machine is made, but not started.
 func (p *Node) live() {
 	p.lives++
+	p.older = p.older && layout(p.w) == 1 // that release starts on no newer one
 	worker := fmt.Sprintf("%s/%d", p.Name, p.lives)
 	p.life = life{alive: true, worker: worker, booted: p.w.Engine.Now(), wakeAt: instant.Never}
 	p.disturbances.restart()
@@ -154,7 +156,10 @@ func (p *Node) heal() {
 	p.settings.MaxChurn = max(p.settings.MaxChurn, 1)
 	switch {
 	case !p.alive:
+		p.older = false
 		p.boot()
+	case p.older:
+		p.drain()
 	case !p.draining:
 		p.handle(node.Configure{Settings: p.settings})
 	}
@@ -252,6 +257,7 @@ func (p *Node) exit() {
 	p.w.Engine.Logf(p.Name, "_ left")
 	p.w.emit(NodeChanged{p, NodeDown, "left in order"})
 	p.end()
+	p.older = false
 	p.w.Engine.Kill(p.Process)
 	p.w.Engine.After(p.site.Duration(time.Second, time.Minute), nil, "start", func() {
 		if !p.alive {
@@ -263,6 +269,7 @@ func (p *Node) exit() {
 // ask performs a request of the node in a transaction.
 func (p *Node) ask(a node.Ask) {
 	ctx := p.w.Engine.NewContext(p.Process, RequestLimit)
+	a.Request = p.asOlder(a.Request)
 	wall, asked := p.Clock().Wall, p.w.Engine.Now()
 	p.w.asks.begin(p.w.Engine.Self(), Asked{Request: a.Request, Wall: wall, Lag: p.lag})
 	if expire, is := a.Request.(node.Expire); is {

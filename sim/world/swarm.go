@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/schedule"
 	"couchrelay/sim/decide"
 	"couchrelay/sim/fakefdb"
+	"couchrelay/sim/peers"
 )
 
 // Profile is a size of the worlds that a campaign draws. Its numbers are the largest that are drawn.
@@ -65,8 +66,7 @@ func Swarm(seed uint64, p Profile) Config {
 	s.Interval, s.ActivityTimeout = seconds(5, 60), seconds(6, 90)
 	s.PollInterval, s.ProgressInterval = seconds(5, 60), seconds(5, 60)
 	c.drawRates(&r, seed)
-	roles := prng.Fork(seed, "roles")
-	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	c.drawFleet(seed)
 	c.drawRuns(seed)
 	if reads := prng.Fork(seed, "reads"); reads.Intn(4) > 0 {
 		c.SlowReads = 10 * max(0, reads.Intn(8)-4) // mostly none
@@ -90,8 +90,6 @@ func Swarm(seed uint64, p Profile) Config {
 	} else if stall.Intn(4) > 0 { // mostly short
 		s.StallTimeout = time.Duration(60+stall.Intn(120)) * time.Second
 	}
-	names := prng.Fork(seed, "namesakes")
-	c.Namesakes = max(0, names.Intn(6)-3)
 	if sharing := prng.Fork(seed, "sharing"); sharing.Intn(3) == 0 {
 		c.Actions[ChangeSharing] = 1 + sharing.Intn(actionNamed(ChangeSharing).most)
 	}
@@ -112,6 +110,17 @@ func Swarm(seed uint64, p Profile) Config {
 	c.drawRounds(seed, p)
 	c.Sharing.Follow(s.Interval, s.UsageInterval)
 	return c
+}
+
+// drawFleet draws how the nodes differ.
+func (c *Config) drawFleet(seed uint64) {
+	roles := prng.Fork(seed, "roles")
+	c.FrontendOnly, c.ReplicationOnly = max(0, roles.Intn(4)-2), max(0, roles.Intn(4)-2)
+	names := prng.Fork(seed, "namesakes")
+	c.Namesakes = max(0, names.Intn(6)-3)
+	if older := prng.Fork(seed, "older"); older.Intn(8) == 0 {
+		c.Older = 1 + older.Intn(c.Nodes)
+	}
 }
 
 // drawDuration has three worlds of four be short: what users do there is as much, and most bugs show soon.
@@ -192,15 +201,16 @@ func (c *Config) drawRates(r *prng.Source, seed uint64) {
 
 // later are faults that came when seeds were in use. Each draws from a stream of its own, so that worlds without it
 // are as they were.
-var later = []string{"db-purged", "db-sequence-jumps", "net-answers-twice", "net-deaf",
-	PasswordChanged}
+var later = []string{peers.FeedPauses, peers.FeedStalls, "db-purged", "db-sequence-jumps", peers.Pauses, peers.Stalls,
+	"net-answers-twice", "net-deaf", "net-narrow", PasswordChanged, "server-redirects"}
 
 // drawLater chooses among the later faults of the families that there are.
 func (c *Config) drawLater(drawn map[string]bool, seed uint64) {
-	for _, name := range later {
-		family, _, _ := strings.Cut(name, "-")
-		if r := prng.Fork(seed, name); drawn[family] && r.Intn(2) == 1 {
-			c.Rates[name] = 1 + r.Intn(faultNamed(name).most)
+	for _, t := range faultsByName() {
+		family, _, _ := strings.Cut(t.Name, "-")
+		r := prng.Fork(seed, t.Name)
+		if slices.Contains(later, t.Name) && drawn[family] && r.Intn(2) == 1 {
+			c.Rates[t.Name] = 1 + r.Intn(t.most)
 		}
 	}
 	if r := prng.Fork(seed, CrashingStorm); drawn["act"] && r.Intn(2) == 1 {

@@ -101,6 +101,9 @@ func (u *users) begin() {
 			putInForce(u.w, c, u.w.Engine.Now())
 		}
 		u.untilDone(func(tx kv.Tx) error { _, err := u.w.store.Keys.Jobs.Incarnate(tx); return err })
+		if u.w.Config.Older > 0 {
+			u.untilDone(func(tx kv.Tx) error { return makeOlderStore(u.w, tx) })
+		}
 		for _, t := range u.tenants {
 			u.create(t)
 		}

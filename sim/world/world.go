@@ -114,6 +114,7 @@ func New(c Config, d *decide.Decider) *World {
 		if i <= c.Namesakes {
 			p.title = "n1"
 		}
+		p.older = i < c.Older
 		w.nodes = append(w.nodes, p)
 	}
 	w.Engine.Step = w.stepped
@@ -191,6 +192,7 @@ func (w *World) Begin() {
 	for _, p := range w.nodes {
 		p.boot()
 	}
+	planUpgrades(w)
 	w.startNemesis()
 	w.tick()
 	w.planEvents()
