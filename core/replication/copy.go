@@ -63,7 +63,7 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 			}
 		case rev.Refused != nil && !skippable(rev.Refused):
 			c.obstacle = rev.Refused
-		case rev.Refused != nil && aboutUs(rev.Refused) && !c.admitted[rev.Rev]:
+		case rev.Refused != nil && aboutUs(rev.Refused) && c.doubts(rev.Rev):
 			c.obstacle, c.doubtful = rev.Refused, append(c.doubtful, rev.Rev)
 		default:
 			c.count(rev)
@@ -78,6 +78,13 @@ func (c *docCopy) takeCopied(got peer.Copied, whole bool) {
 	}
 	op.Revs = left
 	c.call.op = op
+}
+
+// doubts reports whether the target may have refused a revision only for our credentials. A newer leaf that comes in
+// place of one that was asked for is doubted if it is the first of all: it may be another one at each attempt, and has
+// a change of its own in the feed.
+func (c *docCopy) doubts(rev string) bool {
+	return !c.admitted[rev] && (len(c.admitted) == 0 || slices.Contains(c.asked, rev))
 }
 
 // count counts a revision that the target took or refused. A leaf that was not asked for comes again with

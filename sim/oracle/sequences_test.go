@@ -26,6 +26,11 @@ func TestSequencesOracle(t *testing.T) {
 		{"a change with the sequence before", moved(at(5, jobs.Pending), at(5, jobs.Running)), "S50a"},
 		{"a change back in time", moved(at(5, jobs.Pending), at(4, jobs.Running)), "S50a"},
 		{"a sequence without a change", moved(at(5, jobs.Running), at(6, jobs.Running)), "S50a"},
+		{"a label for the index", func() func(*rig) {
+			labeled := at(6, jobs.Pending)
+			labeled.Label = "crashing"
+			return moved(at(5, jobs.Pending), labeled)
+		}(), ""},
 		{"a new job", moved(nil, at(6, jobs.Pending)), ""},
 		{"a reader", func(r *rig) { r.request(nil); r.see(world.Ticked{}); r.atRest() }, ""},
 		{"a change that no reader is told of", func(r *rig) {

@@ -50,14 +50,14 @@ type outcome struct {
 func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	got, is := reply.Result.(peer.Copied)
 	o := outcome{came: map[string]peer.CopiedRev{}, whole: reply.Failure == nil && is}
-	doubts, doubtful := doubtsOf(f.wants), []string(nil)
+	s, doubtful := suspicionOf(f.wants), []string(nil)
 	for _, rev := range got.Revs {
 		o.came[rev.Rev] = rev
 		switch {
 		case rev.Missing || rev.Refused == nil:
 		case !leavesOut(rev.Refused):
 			o.obstacle, o.doubt = true, false // the last one decides how the copy goes on
-		case credentials(rev.Refused) && !doubts[rev.Rev]:
+		case credentials(rev.Refused) && s.about(rev.Rev):
 			doubtful = append(doubtful, rev.Rev)
 			o.obstacle, o.doubt = true, reply.Failure == nil || Passes(reply.Failure)
 		default:
@@ -66,7 +66,7 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	}
 	if o.doubt {
 		for _, rev := range doubtful {
-			doubts[rev] = false
+			s.refused[rev] = false
 		}
 	}
 	r.last.missed = 0
@@ -81,18 +81,40 @@ func (r copier) copied(f *flight, op peer.CopyDoc, reply peer.Reply) {
 	r.pausesAfterCopy(op, &o)
 }
 
-// doubtsOf are the doubts that the wants of a copy share.
-func doubtsOf(wants []*want) map[string]bool {
-	doubts := map[string]bool{}
+// suspicion is about a copy whose target refuses revisions, perhaps for our credentials. All wants of the copy have
+// the same.
+type suspicion struct {
+	asked   map[string]bool // revisions, by the first attempt
+	refused map[string]bool // revisions, and whether the target has let us in since: then the next refusal is for good
+	letsIn  bool            // the target has let us in after a refusal
+}
+
+func suspicionOf(wants []*want) *suspicion {
+	s := &suspicion{asked: map[string]bool{}, refused: map[string]bool{}}
 	for _, w := range wants {
-		if w.doubts != nil {
-			doubts = w.doubts
+		if s.asked[w.rev] = true; w.doubts != nil {
+			s = w.doubts
+			break
 		}
 	}
 	for _, w := range wants {
-		w.doubts = doubts
+		w.doubts = s
 	}
-	return doubts
+	return s
+}
+
+// about reports whether a refusal of a revision may be for our credentials. One that was not asked for may be another
+// one at each attempt, and is doubted once.
+func (s *suspicion) about(rev string) bool { return !s.refused[rev] && (s.asked[rev] || !s.letsIn) }
+
+func (s *suspicion) letIn() {
+	if s == nil || len(s.refused) == 0 {
+		return
+	}
+	s.letsIn = true
+	for rev := range s.refused { // order does not matter: all are the same
+		s.refused[rev] = true
+	}
 }
 
 // outcomeOf takes what an answer tells of one revision.
@@ -108,7 +130,7 @@ func (r copier) outcomeOf(w *want, o *outcome) {
 		r.conclude(w)
 	case came && !leavesOut(rev.Refused):
 		r.took(obstacle)
-	case came && credentials(rev.Refused) && o.obstacle && !w.doubts[w.rev]:
+	case came && credentials(rev.Refused) && o.obstacle && w.doubts.about(w.rev):
 		r.took(doubts)
 	case came:
 		r.took(refusedAlone)
@@ -147,9 +169,7 @@ func (r copier) admitted() {
 	for _, of := range r.wants { // order does not matter: each is changed by itself
 		for _, w := range of.list {
 			w.admitted = w.admitted || w.doubted
-			for rev := range w.doubts {
-				w.doubts[rev] = true
-			}
+			w.doubts.letIn()
 		}
 	}
 }

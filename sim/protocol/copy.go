@@ -43,17 +43,15 @@ type want struct {
 	satisfied bool
 
 	pool     *pool
-	inline   bool   // its body was read with them
-	alone    bool   // it has to be copied by itself
-	failed   bool   // its body was not written in bulk
-	came     string // the revision that came in its place
-	doubted  bool   // the target may have refused our credentials
-	admitted bool   // and has let us in since
-	// doubts has the revisions that a copy brought and the target refused, perhaps for our credentials, and whether it
-	// has let us in since: one that it refuses again is refused for good. All wants of a copy have the same.
-	doubts map[string]bool
-	missed int        // answers in which the source lacked it
-	waits  []*refusal // that the list has to know
+	inline   bool       // its body was read with them
+	alone    bool       // it has to be copied by itself
+	failed   bool       // its body was not written in bulk
+	came     string     // the revision that came in its place
+	doubted  bool       // the target may have refused our credentials
+	admitted bool       // and has let us in since
+	doubts   *suspicion // of the copy that it is a part of; nil before
+	missed   int        // answers in which the source lacked it
+	waits    []*refusal // that the list has to know
 }
 
 // pool has the wants of one revision: more than one when the feed told of it again before it was concluded,
