@@ -119,6 +119,7 @@ type lookup struct {
 	begun bool     // the run has asked for a log
 	fresh bool     // the run is another replication than its job was before, which had no log then
 	found bothLogs // as they were then
+	moved string   // session of a log that was found under an older id, and is written under the present one
 }
 
 // called hears of every request of a run before it leaves.
@@ -128,6 +129,10 @@ func (cp *checkpoints) called(c call) {
 	case peer.GetLocal:
 		if !r.lookup.begun && op.ID == r.Base() {
 			r.lookup = lookup{begun: true, fresh: cp.isFresh(r), found: cp.logsOf(r)}
+		}
+	case peer.PutLocal:
+		if head, err := cp.logs.head(op.Body); err == nil && !r.feed.begun {
+			r.lookup.moved = head.session
 		}
 	case peer.ReadChanges:
 		if !r.feed.begun && cp.foundStands(r) {

@@ -148,7 +148,7 @@ func (l *lives) checkNewest(id string, a *jobstore.Record, event string, wall in
 	}
 }
 
-// checkAnswer is S29k. A run that wrote no log may answer with whichever it found.
+// checkAnswer is S29k. A run that wrote no log of its own may answer with whichever it found.
 func (l *lives) checkAnswer(r *run, e replication.End) {
 	if e.Cause != replication.Completed {
 		return
@@ -158,6 +158,9 @@ func (l *lives) checkAnswer(r *run, e replication.End) {
 		NoChanges bool   `json:"no_changes"`
 	}
 	wrote, idle := r.saving.put[peer.Target].session, r.counts.rows == 0
+	if wrote == r.lookup.moved {
+		wrote = ""
+	}
 	err := json.Unmarshal(e.Result, &answer)
 	if err != nil || wrote != "" && answer.SessionID != wrote || answer.NoChanges != idle {
 		l.Fail("S29k", "run %d of %s wrote log %q, read nothing: %v, and answers %s",

@@ -211,6 +211,11 @@ func TestLifeOfRuns(t *testing.T) {
 		{"answers with another log", func(r *rig) {
 			says(r, wrote(r), replication.Completed, `{"session_id":"b"}`)
 		}, "S29k"},
+		{"answers without the log that it found under an older id", func(r *rig) {
+			run := wrote(r)
+			r.o.of[run].lookup.moved = "a"
+			says(r, run, replication.Completed, `{}`)
+		}, ""},
 		{"answers nothing", func(r *rig) { says(r, wrote(r), replication.Completed, ``) }, "S29k"},
 		{"is not completed", func(r *rig) { says(r, wrote(r), replication.Stopped, ``) }, ""},
 	})

@@ -60,10 +60,11 @@ type Pair struct {
 	limiter Limiter
 	rep     *spec.Replication
 
-	kept map[uint64][]*docs.Document // bodies that a fetch brought, by its id; nil for a body that it did not bring
-	feed *feed                       // the open answer with changes, or nil
-	shut map[string]int              // how often each document was refused with 401 or 403
-	bare map[string]bool             // documents whose attachments the target does not have
+	kept   map[uint64][]*docs.Document // bodies that a fetch brought, by its id; nil for a body that it did not bring
+	inline map[uint64]bool             // fetches with attachments: what is too large in them is copied alone
+	feed   *feed                       // the open answer with changes, or nil
+	shut   map[string]int              // how often each document was refused with 401 or 403
+	bare   map[string]bool             // documents whose attachments the target does not have
 	// moved reports that documents that are streamed go to where the target has redirected one.
 	moved bool
 	// Told adds up what answers said of the target.
@@ -94,11 +95,14 @@ type Limiter struct {
 
 // NewPair returns the connections of a process to the databases of a replication.
 func NewPair(e *engine.Engine, n Network, owner *engine.Process, l Limiter, rep *spec.Replication) *Pair {
-	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, shut: map[string]int{}, bare: map[string]bool{}}
+	return &Pair{engine: e, net: n, owner: owner, limiter: l, rep: rep, kept: map[uint64][]*docs.Document{}, inline: map[uint64]bool{}, shut: map[string]int{}, bare: map[string]bool{}}
 }
 
 // Release forgets the bodies that a fetch brought.
-func (p *Pair) Release(id uint64) { delete(p.kept, id) }
+func (p *Pair) Release(id uint64) {
+	delete(p.kept, id)
+	delete(p.inline, id)
+}
 
 // Keep adds a fetch that brought no bodies, for tests of observers.
 func (p *Pair) Keep(id uint64) { p.kept[id] = nil }
@@ -129,7 +133,7 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		}
 		switch f := reply.Failure; {
 		case f == nil:
-		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && len(doc.Attachments) > 0:
+		case f.Status == 412 || f.Status == 413 && len(op.Docs) == 1 && p.inline[op.Docs[0].Fetch]:
 			p.Told.Failed += int64(len(op.Docs))
 			p.Told.Bytes += p.sizeOf(op)
 		case f.Status == 413 && len(op.Docs) == 1:
@@ -147,6 +151,8 @@ func (p *Pair) Do(ctx context.Context, id uint64, op peer.Op) peer.Reply {
 		reply := p.request(ctx, peer.Source, "POST", op, at(func(db *DB, f Fault) peer.Reply { return p.fetch(db, id, op, f) }))
 		if reply.Failure != nil {
 			delete(p.kept, id)
+		} else if op.Attachments {
+			p.inline[id] = true
 		}
 		return reply
 	case peer.ReadChanges:
