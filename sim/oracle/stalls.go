@@ -45,7 +45,7 @@ type stall struct {
 	left    int64         // changes to come, as the last whole answer of the feed told, less the rows since
 }
 
-// note notes an answer. A document that was waited for counts however its request ended. That the target lacks
+// note notes an answer. What comes before the feed may take long, on a slow line. A document that was waited for counts however its request ended. That the target lacks
 // something may be about documents that it refused long ago; and the last checkpoint of a stalled run may be written,
 // or answered 429.
 func (st *stalls) note(a reply) {
@@ -53,7 +53,7 @@ func (st *stalls) note(a reply) {
 	changes, _ := a.Result.(peer.Changes)
 	_, reads := a.op.(peer.ReadChanges)
 	slower := a.Failure != nil && protocol.Throttles(a.Failure)
-	if carriesDocuments(a.op) || len(changes.Rows) > 0 || reads && slower {
+	if !a.feed.begun || carriesDocuments(a.op) || len(changes.Rows) > 0 || reads && slower {
 		a.stall.gotOn = now
 	}
 	switch got := a.Result.(type) {
@@ -98,16 +98,22 @@ func (st *stalls) checkEnd(e ending) {
 		return // it has read rows that are not done
 	}
 	counted := e.backlog.known != 0 && e.backlog.left > 0
-	knows := e.stall.left > 0 || !e.feed.ended && (counted || st.lacks(e.run, source, e.stall.goal))
+	behind := e.run.readTo(source) < source.Number(e.stall.goal) // though what follows may be purged
+	knows := e.stall.left > 0 || !e.feed.ended && (counted || behind)
 	if e.Replication().Filter.Kind != spec.NoFilter || !knows {
 		st.Fail("S36b", "%s has done all that it knew of at %s, and ended as %s",
 			e.run, e.end.Info.ThroughSeq, e.end.Trouble)
 	}
 }
 
+// readTo is the number of the sequence up to which a run has read its source.
+func (r *run) readTo(source *peers.DB) int64 {
+	return max(source.Number(r.feed.from), source.Number(r.feed.read))
+}
+
 // lacks reports whether a run has not read changes that its source had when it was at a sequence.
 func (st *stalls) lacks(r *run, source *peers.DB, at peer.Seq) bool {
-	read := max(source.Number(r.feed.from), source.Number(r.feed.read))
+	read := r.readTo(source)
 	offers := source.OffersAfter(read, r.Replication().Filter, r.Replication().WinningRevsOnly)
 	return len(offers) > 0 && read < source.Number(at)
 }

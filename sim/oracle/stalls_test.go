@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -88,6 +89,15 @@ func TestStalls(t *testing.T) {
 			r.pass(timeout)
 			stalled(r, run, begins)
 		}, ""},
+		{"stalled with such a change, which was purged", func(r *rig) {
+			db := r.db("s1", "a1")
+			begins, run := db.Last(), r.run(nil)
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: r.edit(db, "a")})
+			peers.Purge(db, "a")
+			r.call(run, peer.ReadChanges{Since: begins})
+			r.pass(timeout)
+			stalled(r, run, begins)
+		}, ""},
 		{"stalled with a change that came later", func(r *rig) {
 			db, run := r.db("s1", "a1"), r.run(nil)
 			begins := db.Last()
@@ -128,6 +138,16 @@ func TestStalls(t *testing.T) {
 			stalled(r, run, "0")
 		}, "S36b"},
 		{"silent for long", silent(nil, long, nothing), "S36c"},
+		{"silent for long, and had its log late", func(r *rig) {
+			r.db("s1", "a1").Server.Numeric = true
+			last := r.edit(r.db("s1", "a1"), "a")
+			run := r.run(nil)
+			r.does(run, peer.Open{}, peer.Opened{UpdateSeq: last})
+			r.pass(long)
+			r.does(run, peer.GetLocal{}, peer.Local{})
+			r.call(run, peer.ReadChanges{Since: "0"})
+			r.see(world.Ticked{})
+		}, ""},
 		{"silent", silent(nil, timeout, nothing), ""},
 		{"silent with a filter", silent(filtered, long, nothing), ""},
 		{"silent on a node that stood still", silent(nil, long, func(r *rig, _ *world.Run) {
