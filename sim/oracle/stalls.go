@@ -45,9 +45,9 @@ type stall struct {
 	left    int64         // changes to come, as the last whole answer of the feed told, less the rows since
 }
 
-// note notes an answer. What comes before the feed may take long, on a slow line. A document that was waited for counts however its request ended. That the target lacks
-// something may be about documents that it refused long ago; and the last checkpoint of a stalled run may be written,
-// or answered 429.
+// note notes an answer. What comes before the feed may take long, on a slow line. A document that was waited for counts
+// however its request ended. That the target lacks something may be about documents that it refused long ago; and the
+// last checkpoint of a stalled run may be written, or answered 429.
 func (st *stalls) note(a reply) {
 	now := st.w.Now()
 	changes, _ := a.Result.(peer.Changes)
