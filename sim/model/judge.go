@@ -58,8 +58,8 @@ func (c *Commit) leads(p path, ch *change) bool {
 	return j == ch.found
 }
 
-// stays reports whether a job is where it was, in the queue, in lists and in the index, as that of a run which tells its
-// progress.
+// stays reports whether a job is where it was, in the queue, in lists and in the index, as that of a run which tells
+// its progress.
 func (ch *change) stays() bool {
 	return ch.was.listed() == ch.found.listed() && ch.wasIndexed == ch.indexed
 }
