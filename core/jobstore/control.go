@@ -107,10 +107,10 @@ func (o Operator) unfinish(rec *Record) error {
 	return err
 }
 
-// write writes a document of a replicator database.
+// write writes a document of a replicator database. Who may give the order was decided before.
 func (o Operator) write(db *docs.Database, doc docs.Document) error {
 	by := Writer{
-		Name: o.By, Admin: true, Roles: []string{"_admin"}, forOthers: db.Follows != "" && !db.Trusted,
+		Name: o.By, Admin: true, Roles: []string{"_admin"}, order: true, forOthers: db.Follows != "" && !db.Trusted,
 	}
 	written, err := writeDocs(o.Store, o.Tx, db, []docs.Edit{{Document: doc}}, by, o.Now)
 	if err != nil {

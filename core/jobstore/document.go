@@ -21,17 +21,20 @@ type Writer struct {
 	Name  string // empty without a login
 	Admin bool   // may write documents of other owners
 	Roles []string
+	// order marks who gives an order about a document: that is no write of its own, so whose the document is and what
+	// its job may do stay as they are.
+	order bool
 	// forOthers marks an admin who gives an order about a document that others wrote.
 	forOthers bool
 }
 
 // answersFor reports whether a replication is a server admin's: its owner is the writer, or was one when it was written
-// before.
+// before. An order has an admin's rights to write, whoever gives it, so it makes nobody an admin.
 func (by Writer) answersFor(rep, before *spec.Replication) bool {
 	if !slices.Contains(by.Roles, "_admin") || rep.Owner == "" {
 		return false
 	}
-	return rep.Owner == by.Name || before != nil && before.User.Admin && before.Owner == rep.Owner
+	return rep.Owner == by.Name && !by.order || before != nil && before.User.Admin && before.Owner == rep.Owner
 }
 
 // exempt reports whether a document of a replicator database is no replication: a design document or a
@@ -218,7 +221,7 @@ func setOwner(body *ejson.Value, by Writer) error {
 	}
 	owner, has := body.Get("owner")
 	switch {
-	case !has, by.Admin && owner.Kind == ejson.Null:
+	case !has, by.Admin && !by.order && owner.Kind == ejson.Null:
 		set(body, "owner", name)
 	case !by.Admin && (owner.Kind != name.Kind || owner.Text != name.Text):
 		return errOthers

@@ -52,3 +52,39 @@ func TestAdminsAnswerForTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdersGiveNoRights: an order to run a document again leaves it to its owner, or to nobody, and its job with the
+// rights that this had, whoever gives it.
+func TestOrdersGiveNoRights(t *testing.T) {
+	const a = `{"source":"http://h/a","target":"http://h/b"}`
+	root := []string{"_admin"}
+	for name, c := range map[string]struct {
+		by    Writer
+		owner string
+		want  bool
+	}{
+		"the user's own":     {Writer{Name: "ann"}, "ann", false}, // it is ann who gives the order
+		"of another user":    {Writer{Name: "bob"}, "bob", false},
+		"of nobody":          {Writer{}, "", false},
+		"of an admin":        {Writer{Name: "token", Admin: true, Roles: root}, "token", true},
+		"the admin's own":    {Writer{Name: "ann", Admin: true, Roles: root}, "ann", true},
+		"admin without name": {Writer{Admin: true, Roles: root}, "", false},
+	} {
+		b, id := newBench(t), jobID("r")
+		if refusal := b.put("r", a, c.by); refusal != nil {
+			t.Fatalf("%s: %v", name, refusal)
+		}
+		w := b.accept()
+		b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+		if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+			t.Fatalf("%s: the job does not run again: %s", name, obstacle)
+		}
+		if owner, user := OwnerOf([]byte(b.doc("r"))), b.record(id).User; owner != c.owner || user != c.owner {
+			t.Errorf("%s: the document is of %q, its job of %q", name, owner, user)
+		}
+		rep := get(b, func(tx kv.Tx) (*spec.Replication, error) { return b.s.Spec(tx, id) })
+		if rep.User.Admin != c.want {
+			t.Errorf("%s: an admin's: %t", name, rep.User.Admin)
+		}
+	}
+}

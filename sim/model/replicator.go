@@ -156,6 +156,9 @@ func (j *judgement) sent() (sent content, brought bool, err error) {
 	if j.m.jobs[j.d.id].state != finished {
 		return nil, false, fmt.Errorf("nobody wrote it, and its job was not over")
 	}
+	if !reflect.DeepEqual(j.found.get("owner"), j.was.get("owner")) {
+		return nil, false, fmt.Errorf("an order gives it another owner")
+	}
 	return j.was.ofUsers(), false, nil
 }
 

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -156,11 +157,14 @@ func fails(h node.Held) node.Fail {
 }
 
 // retry has an operator run the job of the document again.
-func (o *office) retry() {
+func (o *office) retry() { o.t.Helper(); o.retryWith(func(body string) string { return body }) }
+
+// retryWith does so, and then changes what is stored in the same transaction.
+func (o *office) retryWith(change func(body string) string) {
 	o.t.Helper()
 	o.as(nil, func(tx kv.Tx) error {
 		_, err := jobstore.Operator{Store: o.s, Tx: tx, By: "op", Now: o.now}.Retry(jobOfDoc, "")
-		return err
+		return errors.Join(err, o.change(tx, change))
 	})
 }
 
@@ -273,6 +277,11 @@ func TestBreachesOfDocuments(t *testing.T) {
 		{"a document that nobody wrote again", Storing, func(o *office) {
 			o.put(good)
 			o.slip(`"n": 1, "x": 1,` + good)
+		}},
+		{"a document run again that gets an owner", Storing, func(o *office) {
+			o.put(good)
+			o.ask(fails(o.taken()))
+			o.retryWith(func(body string) string { return strings.Replace(body, `"owner":null`, `"owner":"op"`, 1) })
 		}},
 		{"a wrong field that is stored", Storing, func(o *office) {
 			o.sent = append(o.sent, &Sent{Body: []byte(`{"n": 1, "continuous": 1,` + good + `}`)})
