@@ -82,6 +82,9 @@ func TestPolicy(t *testing.T) {
 		{"10.0.0.0/8", "", admin, "db.test", "::ffff:10.1.2.3", 80, ""},
 		{"10.0.0.0/8", "", admin, "db.test", "11.1.2.3", 80, "no connection to db.test (11.1.2.3): endpoint_allow"},
 		{"10.0.0.0/8, db.test", "", admin, "db.test", "11.1.2.3", 80, ""},
+		{"10.0.0.0/8", "", admin, "db.test", "", 80, ""}, {"*:5984", "", admin, "db.test", "", 5984, ""},
+		{"*:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
+		{"10.0.0.0/8:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
 		{"fd00::/8", "", admin, "fd12::7", "", 80, ""}, {"[fd12::7]:5984", "", admin, "fd12::7", "", 5984, ""},
 		{"[fd12::7]:5984", "", admin, "fd12::7", "", 80, "endpoint_allow has neither"},
 
