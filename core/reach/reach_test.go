@@ -113,23 +113,24 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestOwnServer: the server that the operator shares is open to users, by its name and port alone, unless a rule of
-// endpoint_deny or endpoint_allow closes it.
+// TestOwnServer: the server that the operator shares is open to users, by its name, however that is spelled, and port
+// alone, unless a rule of endpoint_deny or endpoint_allow closes it.
 func TestOwnServer(t *testing.T) {
 	for _, c := range []struct {
-		deny, host, addr string
-		port             uint16
-		open             bool
+		own, deny, host, addr string
+		port                  uint16
+		open                  bool
 	}{
-		{"", "127.0.0.1", "127.0.0.1", 5984, true},
-		{"", "127.0.0.1", "127.0.0.1", 5985, false},
-		{"", "127.0.0.2", "127.0.0.2", 5984, false},
-		{"", "localhost", "127.0.0.1", 5984, false},
-		{"*:5984", "127.0.0.1", "127.0.0.1", 5984, false},
+		{"127.0.0.1", "", "127.0.0.1", "127.0.0.1", 5984, true},
+		{"127.0.0.1", "", "127.0.0.1", "127.0.0.1", 5985, false},
+		{"127.0.0.1", "", "127.0.0.2", "127.0.0.2", 5984, false},
+		{"127.0.0.1", "", "localhost", "127.0.0.1", 5984, false},
+		{"127.0.0.1", "*:5984", "127.0.0.1", "127.0.0.1", 5984, false},
+		{"localhost", "", "LocalHost.", "127.0.0.1", 5984, true},
 	} {
-		p := &Policy{Deny: rules(t, c.deny), Guarded: true, Own: Server{"127.0.0.1", 5984}}
+		p := &Policy{Deny: rules(t, c.deny), Guarded: true, Own: Server{c.own, 5984}}
 		if err := p.Address(c.host, netip.MustParseAddr(c.addr), c.port); (err == nil) != c.open {
-			t.Errorf("deny %q: %s (%s) port %d: %v", c.deny, c.host, c.addr, c.port, err)
+			t.Errorf("own %s, deny %q: %s (%s) port %d: %v", c.own, c.deny, c.host, c.addr, c.port, err)
 		}
 	}
 }
