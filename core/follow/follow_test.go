@@ -93,6 +93,19 @@ func TestOver(t *testing.T) {
 	}
 }
 
+// TestOverAgain: the end that another replicator has written into a document is another one than before.
+func TestOverAgain(t *testing.T) {
+	w := newWorld(t)
+	ended := func(state string) string { return one[:len(one)-1] + `,"_replication_state":"` + state + `"}` }
+	w.write("d", ended("failed"))
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Failed, "failed")
+	w.write("d", ended("completed"))
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
+}
+
 // TestOwnWrites: when the answer to a write of a state is lost, with the worker or without, the write is known for
 // ours, and starts no job.
 func TestOwnWrites(t *testing.T) {
