@@ -143,7 +143,9 @@ func TestSlowUpload(t *testing.T) {
 		u.Write(bytes.Repeat([]byte("x"), uploadBatch))
 		must(t, w, func(db *Database) (int, error) { return 0, db.StoreUpload(u, instant.Seconds(at)) })
 		u.Stored()
-		n, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) { return w.SweepUploads(tx, instant.Seconds(at-999), 10) })
+		n, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) {
+			return w.SweepUploads(tx, instant.Seconds(at-999), 10)
+		})
 		if n > 0 || err != nil {
 			t.Fatalf("after %d s: swept %d, %v", at, n, err)
 		}

@@ -266,7 +266,8 @@ func TestRetryOfFailedRequest(t *testing.T) {
 	if changed, why := b.retry(id); !changed || why != "" {
 		t.Errorf("not retried: %q", why)
 	}
-	if rec := b.record(id); rec.State != Pending || rec.Weight != 7 || !slices.Equal(rec.Unknown, []string{"prioritty"}) {
+	rec := b.record(id)
+	if rec.State != Pending || rec.Weight != 7 || !slices.Equal(rec.Unknown, []string{"prioritty"}) {
 		t.Errorf("made anew as %+v", rec)
 	}
 }

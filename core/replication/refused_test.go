@@ -207,13 +207,14 @@ func TestWrittenDuringPass(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringPass: a document that the target refuses while a pass goes on, whose pages did not have it, is looked
-// at as soon as a newer revision of it was written.
+// TestRefusedDuringPass: a document that the target refuses while a pass goes on, whose pages did not have it, is
+// looked at as soon as a newer revision of it was written.
 func TestRefusedDuringPass(t *testing.T) {
 	for seed := range uint64(20) {
 		w, rng := refusing(t, spec.SkipRefused), prng.New(seed)
 		w.plan.Continuous = true
-		w.list[peerRev{"doc1", "1-a"}] = &entry{Finding{Refusal: peer.Refusal{ID: "doc1", Rev: "1-a"}}, 1, w.now}
+		earlier := Finding{Refusal: peer.Refusal{ID: "doc1", Rev: "1-a"}}
+		w.list[peerRev{"doc1", "1-a"}] = &entry{earlier, 1, w.now}
 		w.begin()
 		for end := w.now.Add(time.Minute); w.now < end; {
 			w.proceed(rng.Intn)

@@ -111,28 +111,6 @@ func TestOldCheckpointIsMigrated(t *testing.T) {
 		`put source _local/four rev ""`, `put target _local/four rev ""`, `read changes since "2-opaque" limit 12 normal`)
 }
 
-// TestCheckpointAfterMigration replaces the log that the migration wrote.
-func TestCheckpointAfterMigration(t *testing.T) {
-	w := newWorld(t)
-	w.fill(3)
-	body := checkpoint.Log{SessionID: "s", SourceLastSeq: `"2-opaque"`}.Encode(false)
-	w.dbs[peer.Source].local["three"], w.dbs[peer.Target].local["three"] = localDoc{1, body}, localDoc{1, body}
-	w.since = 2
-	w.begin()
-	w.wantEnd(Completed, "")
-	var puts []string
-	for _, call := range w.calls {
-		if strings.HasPrefix(call, "put ") {
-			puts = append(puts, call)
-		}
-	}
-	want := []string{`put source _local/four rev ""`, `put target _local/four rev ""`,
-		`put target _local/four rev "0-1"`, `put source _local/four rev "0-1"`}
-	if !slices.Equal(puts, want) {
-		t.Errorf("writes %q, want %q", puts, want)
-	}
-}
-
 func TestUnreadableCheckpointIsNotOverwritten(t *testing.T) {
 	w := newWorld(t)
 	w.dbs[peer.Target].local["four"] = localDoc{1, []byte(`[]`)}

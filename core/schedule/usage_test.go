@@ -403,8 +403,11 @@ func TestPeriods(t *testing.T) {
 		auto.PriorityCoeff, auto.Decay.HalfLife = 0, time.Second
 		long := int64(auto.HalfLife(20_000, 20) * 2 / 3 / time.Minute) // half as much again is added to the least
 		short := int64(auto.HalfLife(0, 20) / time.Minute)
-		if got := o.HalfLife(0, 0); got != c.halfLife || grown() != c.grown || paid() != c.paid || long != c.auto || short != c.floor {
-			t.Errorf("half-life %s, growth %d, cost %d, auto %d, at least %d; want %+v", got, grown(), paid(), long, short, c)
+		if got := o.HalfLife(0, 0); got != c.halfLife || grown() != c.grown || paid() != c.paid {
+			t.Errorf("half-life %s, growth %d, cost %d; want %+v", got, grown(), paid(), c)
+		}
+		if long != c.auto || short != c.floor {
+			t.Errorf("half-lives of %d and %d minutes under auto; want %+v", long, short, c)
 		}
 	}
 }
