@@ -117,6 +117,41 @@ func TestStubs(t *testing.T) {
 	}
 }
 
+// TestAgeOfAttachments: revpos is the generation of the revision that brought the bytes, also in a document that was
+// deleted, whose revisions go on where they ended.
+func TestAgeOfAttachments(t *testing.T) {
+	w := newWorld(t)
+	first := w.put(t, `{"_id":"a"}`)
+	second := w.put(t, `{"_id":"a","_rev":"`+first+`","_attachments":{"f":{"data":"b25l"}}}`)
+	age := func(want int64) {
+		t.Helper()
+		if a := w.doc(t, "a").Attachments[0]; a.RevPos != want {
+			t.Errorf("revpos %d, want %d", a.RevPos, want)
+		}
+	}
+	age(2)
+	w.put(t, `{"_id":"a","_rev":"`+second+`","_deleted":true}`)
+	w.put(t, `{"_id":"a","_attachments":{"f":{"data":"b25l"}}}`)
+	age(4)
+}
+
+// TestSlowUpload: an upload is not swept as long as it comes on.
+func TestSlowUpload(t *testing.T) {
+	w := newWorld(t)
+	u := NewUpload(tuple.UUID{1})
+	for at := int64(0); at < 10_000; at += 1000 {
+		u.Write(bytes.Repeat([]byte("x"), uploadBatch))
+		must(t, w, func(db *Database) (int, error) { return 0, db.StoreUpload(u, instant.Seconds(at)) })
+		u.Stored()
+		n, err := kv.Run(t.Context(), w, func(tx kv.Tx) (int, error) {
+			return w.SweepUploads(tx, instant.Seconds(at-999), 10)
+		})
+		if n > 0 || err != nil {
+			t.Fatalf("after %d s: swept %d, %v", at, n, err)
+		}
+	}
+}
+
 // TestEncodings: what is stored encoded says so where asked for.
 func TestEncodings(t *testing.T) {
 	w := newWorld(t)

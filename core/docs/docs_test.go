@@ -184,3 +184,29 @@ func TestList(t *testing.T) {
 		t.Errorf("by id: %s", text)
 	}
 }
+
+// TestLocalsInPages lists local documents one by one in both directions, of which one has a further chunk.
+func TestLocalsInPages(t *testing.T) {
+	w := newWorld(t)
+	w.put(t, `{"_id":"_local/a"}`)
+	w.put(t, `{"_id":"_local/b","text":"`+strings.Repeat("x", chunkSize)+`"}`)
+	w.put(t, `{"_id":"_local/c"}`)
+	for _, descending := range []bool{false, true} {
+		var ids []string
+		l := Listing{Limit: 1, Descending: descending}
+		for more := true; more && len(ids) < 4; {
+			var rows []Listed
+			must(t, w, func(db *Database) (_ int, err error) {
+				rows, l, more, err = Locals(db, l)
+				return 0, err
+			})
+			for _, row := range rows {
+				ids = append(ids, row.ID)
+			}
+		}
+		if got := strings.Join(ids, " "); got != "_local/a _local/b _local/c" && !descending ||
+			got != "_local/c _local/b _local/a" && descending {
+			t.Errorf("descending %t: %s", descending, got)
+		}
+	}
+}

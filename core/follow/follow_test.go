@@ -2,7 +2,6 @@ package follow_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +90,19 @@ func TestOver(t *testing.T) {
 	if w.couch.docs["c"].rev() != rev {
 		t.Error("it was written to")
 	}
+}
+
+// TestOverAgain: the end that another replicator has written into a document is another one than before.
+func TestOverAgain(t *testing.T) {
+	w := newWorld(t)
+	ended := func(state string) string { return one[:len(one)-1] + `,"_replication_state":"` + state + `"}` }
+	w.write("d", ended("failed"))
+	w.start()
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Failed, "failed")
+	w.write("d", ended("completed"))
+	w.settle(10 * time.Second)
+	w.expect("d", jobstore.Completed, "completed")
 }
 
 // TestOwnWrites: when the answer to a write of a state is lost, with the worker or without, the write is known for
@@ -356,69 +368,6 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestTrouble: a database that is away, or whose documents cannot be had, is told and tried again, ever less often.
-func TestTrouble(t *testing.T) {
-	w := newWorld(t)
-	w.write("d", one)
-	away := true
-	w.fault = func(peer.Op) fault {
-		if away {
-			return refused
-		}
-		return ""
-	}
-	k := w.start()
-	w.settle(10 * time.Minute)
-	if len(k.notes) < 4 || k.notes[1].What != "follow_failed" || k.notes[1].Error != "connect_failed" || w.runs > 12 {
-		t.Errorf("%d runs, notes %v", w.runs, k.notes)
-	}
-	away = false
-	w.settle(6 * time.Minute)
-	w.expect("d", jobstore.Pending, "")
-	w.fault = func(op peer.Op) fault {
-		if _, is := op.(peer.ReadDocs); is {
-			return missing
-		}
-		return ""
-	}
-	w.write("e", one)
-	w.settle(2 * time.Minute)
-	if !slices.ContainsFunc(k.notes, func(n follow.Note) bool { return n.Error == "missing_doc" }) {
-		t.Errorf("notes %v", k.notes)
-	}
-	w.fault = nil
-	w.settle(6 * time.Minute)
-	w.expect("e", jobstore.Pending, "")
-}
-
-// TestLags: documents before one that the server does not have yet are taken, and are not read once more when that
-// comes.
-func TestLags(t *testing.T) {
-	w := newWorld(t)
-	w.write("d", one)
-	w.write("late", other)
-	reads, lag := 0, true
-	w.fault = func(op peer.Op) fault {
-		if op, is := op.(peer.ReadDocs); is && slices.Contains(op.IDs, "d") {
-			reads++
-		}
-		if lag {
-			return lags
-		}
-		return ""
-	}
-	k := w.start()
-	w.settle(2 * time.Second)
-	w.expect("d", jobstore.Pending, "")
-	w.expect("late", "", "")
-	lag = false
-	w.settle(time.Minute)
-	w.expect("late", jobstore.Pending, "")
-	if reads != 1 || k.noted("follow_failed") {
-		t.Errorf("it was read %d times, and operators are told %v", reads, k.notes)
-	}
-}
-
 // TestEmptyFeed: a feed that has nothing, not even a place, is taken for one without changes.
 func TestEmptyFeed(t *testing.T) {
 	w := newWorld(t)
@@ -451,35 +400,6 @@ func TestTwoSilent(t *testing.T) {
 	if len(expired) != 2 || expired["w1"] != expired["w2"] {
 		t.Errorf("given up at %v", expired)
 	}
-}
-
-// TestRefusedStates: documents that the database does not let be written are no obstacle to others.
-func TestRefusedStates(t *testing.T) {
-	w := newWorld(t)
-	w.write("bad1", `{"source":1}`)
-	w.couch.deny["bad1"] = true
-	w.write("bad2", `{"source":2}`)
-	k := w.start()
-	w.settle(10 * time.Second)
-	w.expect("bad1", jobstore.Failed, "")
-	w.expect("bad2", jobstore.Failed, "failed")
-	told := 0
-	for _, n := range k.notes {
-		if n.What == "follow_states_failed" {
-			told++
-		}
-	}
-	if told != 1 {
-		t.Errorf("notes %v", k.notes)
-	}
-	ops := len(w.ops)
-	w.settle(5 * time.Minute)
-	if n := len(w.ops) - ops; n > 40 {
-		t.Errorf("%d operations in vain", n)
-	}
-	delete(w.couch.deny, "bad1")
-	w.settle(6 * time.Minute)
-	w.expect("bad1", jobstore.Failed, "failed")
 }
 
 // TestLarge: a document that is too large, or cannot be read, fails and says why.

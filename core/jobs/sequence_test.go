@@ -157,6 +157,8 @@ func TestLateChange(t *testing.T) {
 // TestIncarnate: the incarnation rises when versions have gone back, and only then.
 func TestIncarnate(t *testing.T) {
 	f := newFollower(t)
+	register(t, f.db, f.q, "z") // which is silent since
+	f.now = instant.Seconds(2_000)
 	register(t, f.db, f.q, "w")
 	add(t, f.db, f.q, "a")
 	incarnate := func(db kv.Database) int64 { return must(t, db, f.q.Keys.Incarnate) }
@@ -187,7 +189,7 @@ func TestIncarnate(t *testing.T) {
 		"everything": everything, "beats only": func(key []byte) bool { return !f.q.Keys.Changed.Contains(key) },
 		"changes only": func(key []byte) bool { return !f.q.Keys.Beat.Contains(key) },
 	} {
-		f.db = restore(instant.Seconds(5), keep)
+		f.db = restore(instant.Seconds(1_500), keep)
 		if n, again := incarnate(f.db), incarnate(f.db); n != 2 || again != 2 {
 			t.Errorf("%s: a cluster of earlier versions has incarnations %d and %d", name, n, again)
 		}

@@ -74,7 +74,7 @@ func (o Operator) runAgain(jobID string, over *Record, reason string) (changed b
 		if other, err := o.Store.claimedBy(o.Tx, jobID, over.RepID); err != nil || other != nil {
 			return false, cmp.Or(err, error(Obstacle("another job has replication "+over.RepID)))
 		}
-		rep.Weight = over.Weight
+		rep.Weight, rep.Unknown = over.Weight, over.Unknown // which the replication does not keep
 		if err := o.Store.put(o.Tx, jobID, &Record{User: over.User}, rep, o.Now); err != nil {
 			return false, err
 		}

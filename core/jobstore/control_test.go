@@ -2,6 +2,7 @@ package jobstore
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,10 +243,11 @@ func TestOrdersOutliveRequests(t *testing.T) {
 	}
 }
 
-// TestRetryOfFailedRequest: the job made anew keeps its weight, and is not made while a document has the replication.
+// TestRetryOfFailedRequest: the job made anew keeps its weight and tells the fields that mean nothing, and is not made
+// while a document has the replication.
 func TestRetryOfFailedRequest(t *testing.T) {
 	b := newBench(t)
-	body := strings.Replace(simple, "}", `,"weight":7}`, 1)
+	body := strings.Replace(simple, "}", `,"weight":7,"prioritty":5}`, 1)
 	rep, err := spec.ParseRequest([]byte(body), b.s.Config.Parse)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +266,8 @@ func TestRetryOfFailedRequest(t *testing.T) {
 	if changed, why := b.retry(id); !changed || why != "" {
 		t.Errorf("not retried: %q", why)
 	}
-	if rec := b.record(id); rec.State != Pending || rec.Weight != 7 {
+	rec := b.record(id)
+	if rec.State != Pending || rec.Weight != 7 || !slices.Equal(rec.Unknown, []string{"prioritty"}) {
 		t.Errorf("made anew as %+v", rec)
 	}
 }

@@ -74,4 +74,8 @@ func TestEndRound(t *testing.T) {
 	if got := b.order().Round; got != (schedule.Round{}) {
 		t.Errorf("another policy begins with %+v", got)
 	}
+	b.share(func(c *Sharing) { c.Policy = schedule.Tags })
+	if got, want := end(schedule.Round{}), (schedule.Round{Since: b.now}); got != want {
+		t.Errorf("places under earlier policies are taken for tags: %+v", got)
+	}
 }

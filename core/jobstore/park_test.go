@@ -104,6 +104,26 @@ func (b *bench) jobsCounted(tx kv.Tx) (int64, error) {
 
 // TestPauseOfRunningJob: the worker is asked to stop, and the job is paused when it has; also when the worker
 // vanishes instead, or the run crashes.
+// TestPauseOfCrashingJob: the job comes back for the rest of its wait, as crashing as it was.
+func TestPauseOfCrashingJob(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	w := b.accept()
+	b.crash(w)
+	header := func() *jobs.Job {
+		return get(b, func(tx kv.Tx) (*jobs.Job, error) { return b.s.Jobs.Get(tx, w.JobID) })
+	}
+	due := header().Due
+	b.pause(w.JobID)
+	b.resume(w.JobID)
+	if j := header(); due <= b.now || j.Due != due || b.shown(w.JobID).State != Crashing {
+		t.Errorf("due at %s, was due at %s: %s", j.Due, due, b.shown(w.JobID).State)
+	}
+	if ids, _ := b.tryAccept(); len(ids) > 0 {
+		t.Errorf("accepted %v", ids)
+	}
+}
+
 func TestPauseOfRunningJob(t *testing.T) {
 	for name, end := range map[string]func(*bench, Work){
 		"requeued": func(b *bench, w Work) {

@@ -178,6 +178,38 @@ func TestListOfChangedFilter(t *testing.T) {
 	}
 }
 
+// TestListOfEditedFilter: a job that is made anew with a filter function keeps the list until it is known that the
+// function has changed.
+func TestListOfEditedFilter(t *testing.T) {
+	b := newBench(t)
+	filtered := func(size int) string {
+		return fmt.Sprintf(`{"source":"http://s/a","target":"http://t/a","filter":"d/f","worker_batch_size":%d}`, size)
+	}
+	b.put("r", filtered(7), admin)
+	for size, step := range []struct {
+		repID string
+		want  int
+	}{{"one", 1}, {"two", 0}} {
+		w := b.accept()
+		if err := b.claim(w, "one"); err != nil {
+			t.Fatal(err)
+		}
+		b.list(w, 1+size, refusalOf("a", false))
+		b.put("r", filtered(8+size), admin)
+		if got := len(b.listed(w.JobID)); got != 1 {
+			t.Errorf("%d are listed after an edit", got)
+		}
+		w = b.accept()
+		if err := b.claim(w, step.repID); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.listed(w.JobID)); got != step.want {
+			t.Errorf("%d are listed under %s", got, step.repID)
+		}
+		b.requeue(w, Turn{Place: w.Place})
+	}
+}
+
 // TestFailedJobListsWhy: the document for whose sake a job fails is listed by the transaction that ends the job.
 func TestFailedJobListsWhy(t *testing.T) {
 	b := newBench(t)

@@ -332,32 +332,42 @@ func TestLostLeaseForgetsRequests(t *testing.T) {
 }
 
 // TestResetIsStoredWithWhatTheRunTells: the order that a run was begun with goes once the run has carried it out, and
-// not before.
+// not before, also if the run tells that at its end only, however it ends.
 func TestResetIsStoredWithWhatTheRunTells(t *testing.T) {
-	w := newWorld(t)
-	w.putMany(1, true)
-	n := w.start("n1", nil)
-	run := n.runOf("r000")
-	id := n.running[run].JobID
-	w.do(func(tx kv.Tx) error {
-		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: 5}.Reset(id, "")
-		return err
-	})
-	w.pass(time.Second)
-	n.endRun(run, replication.Stopped)
-	w.pass(time.Second)
-	run = n.runOf("r000")
-	order := func() instant.Time {
-		var rec *jobstore.Record
-		w.do(func(tx kv.Tx) (err error) { rec, err = w.s.Record(tx, id); return err })
-		return rec.Reset
-	}
-	n.step(RunProgress{Run: run})
-	if order() != 5 {
-		t.Error("the order is gone before it is carried out")
-	}
-	n.step(RunProgress{Run: run, Info: replication.Info{Reset: true}})
-	if order() != 0 {
-		t.Error("the order is still there")
+	done := replication.Info{Reset: true}
+	for name, tells := range map[string]func(run uint64) Event{
+		"progress": func(run uint64) Event { return RunProgress{Run: run, Info: done} },
+		"completed": func(run uint64) Event {
+			return RunEnded{Run: run, End: replication.End{Cause: replication.Completed, Info: done}}
+		},
+		"crashed": func(run uint64) Event {
+			return RunEnded{Run: run, End: replication.End{Cause: replication.Crashed, Info: done}}
+		},
+		"stopped": func(run uint64) Event {
+			return RunEnded{Run: run, End: replication.End{Cause: replication.Stopped, Info: done}}
+		},
+	} {
+		w := newWorld(t)
+		w.putMany(1, true)
+		n := w.start("n1", nil)
+		run := n.runOf("r000")
+		id := n.running[run].JobID
+		w.do(func(tx kv.Tx) error {
+			_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: 5}.Reset(id, "")
+			return err
+		})
+		w.pass(time.Second)
+		n.endRun(run, replication.Stopped)
+		w.pass(time.Second)
+		run = n.runOf("r000")
+		order := func() instant.Time { return w.record("r000").Reset }
+		n.step(RunProgress{Run: run})
+		if order() != 5 {
+			t.Errorf("%s: the order is gone before it is carried out", name)
+		}
+		n.step(tells(run))
+		if order() != 0 {
+			t.Errorf("%s: the order is still there", name)
+		}
 	}
 }

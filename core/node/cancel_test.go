@@ -43,6 +43,24 @@ func TestRemovedJobStopsInOrder(t *testing.T) {
 	}
 }
 
+// TestRemovedAfterLostLease: the node is told at once of a job that is removed under its second lease, though it still
+// waits for such news under the first.
+func TestRemovedAfterLostLease(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	n := w.start("n1", nil)
+	w.down = true
+	w.pass(n.cfg.ActivityTimeout)
+	w.down = false
+	w.pass(time.Minute)
+	run := n.runOf("r000")
+	w.put("r000", `{"_deleted":true}`)
+	w.pass(10 * time.Millisecond)
+	if !slices.Contains(n.notes, "lease_lost") || !n.stopped[run] {
+		t.Errorf("stopped %v, notes %v", n.stopped, n.notes)
+	}
+}
+
 // TestLostLeaseKills: other workers may run the jobs, so no run writes another checkpoint.
 func TestLostLeaseKills(t *testing.T) {
 	w := newWorld(t)

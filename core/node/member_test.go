@@ -126,6 +126,20 @@ func TestMaintenanceHandsJobsOver(t *testing.T) {
 	w.audit()
 }
 
+// TestDrainInMaintenance: a node in maintenance that is to leave says so, as long as its runs stop.
+func TestDrainInMaintenance(t *testing.T) {
+	w := newWorld(t)
+	w.putMany(1, true)
+	a := w.start("a", nil)
+	s := DefaultSettings()
+	s.Maintenance = true
+	a.step(Configure{Settings: s})
+	a.step(Drain{})
+	if got := w.members()["a"].Status; a.exited || got != Draining {
+		t.Errorf("status %s, left: %v", got, a.exited)
+	}
+}
+
 // TestMaintenanceDuringAccept: what an accept under way brings goes back at once.
 func TestMaintenanceDuringAccept(t *testing.T) {
 	w := newWorld(t)

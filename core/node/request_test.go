@@ -147,21 +147,21 @@ func TestSweepGetsSmaller(t *testing.T) {
 	}
 	sweep(Start{})
 	ask := sweep(Wake{})
-	for want := jobstore.DropLimit; want > 1; want /= 2 {
-		if got := ask.Request.(Sweep).Drop; got != want {
-			t.Fatalf("%d jobs, not %d", got, want)
+	for want := jobstore.DropLimit; want > 0; want /= 2 {
+		for range 3 {
+			if got := ask.Request.(Sweep).Drop; got != want {
+				t.Fatalf("%d jobs, not %d", got, want)
+			}
+			sweep(Done{ID: ask.ID, Result: Progressed{}})
+			ask = sweep(Wake{})
 		}
 		sweep(Done{ID: ask.ID, Fault: StoreDown})
 		if ask = sweep(Wake{}); ask.Request == nil {
 			t.Fatal("the sweep is not repeated")
 		}
 	}
-	for range 3 {
-		if got := ask.Request.(Sweep).Drop; got != 1 {
-			t.Fatalf("%d jobs, not one", got)
-		}
-		sweep(Done{ID: ask.ID, Result: Progressed{}})
-		ask = sweep(Wake{})
+	if got := ask.Request.(Sweep).Drop; got != 1 {
+		t.Fatalf("%d jobs, not one", got)
 	}
 }
 

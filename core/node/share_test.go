@@ -302,6 +302,33 @@ func TestChargesSurviveOutages(t *testing.T) {
 	}
 }
 
+// TestShorterIntervals: a node whose intervals become shorter charges, and finds that another one is gone, by the new
+// ones at once. By the old ones it would be an hour before it looks.
+func TestShorterIntervals(t *testing.T) {
+	w := newWorld(t)
+	long := func(c *Config) {
+		c.Interval, c.UsageInterval, c.ActivityTimeout = time.Hour, time.Hour, 4*time.Hour
+	}
+	gone := w.start("gone", long)
+	n := w.start("n", long)
+	w.putMany(1, true)
+	w.pass(time.Minute)
+	short := n.cfg.Settings
+	short.Interval, short.UsageInterval, short.ActivityTimeout = 20*time.Second, 20*time.Second, 20*time.Second
+	for _, d := range []*driven{gone, n} {
+		d.step(Configure{Settings: short})
+	}
+	w.pass(25 * time.Second)
+	if got := w.used("_replicator"); got < time.Minute {
+		t.Errorf("charged %s", got)
+	}
+	gone.paused = true
+	w.pass(w.handoverBound())
+	if n.Running() != 1 || !slices.Contains(n.notes, "worker_silent") {
+		t.Errorf("%d run, notes %v", n.Running(), n.notes)
+	}
+}
+
 // TestLastChargesAreStored before a node leaves.
 func TestLastChargesAreStored(t *testing.T) {
 	w := newWorld(t)

@@ -46,7 +46,7 @@ func (p *Policy) Host(host string, port uint16) error {
 	if r := p.Deny.find(name, netip.Addr{}, port); r != nil {
 		return &Refusal{host, "endpoint_deny has " + r.String()}
 	}
-	if len(p.Allow) > 0 && !p.Allow.hasNetworks() && p.Allow.find(name, netip.Addr{}, port) == nil {
+	if len(p.Allow) > 0 && !p.Allow.hasNetworks(port) && p.Allow.find(name, netip.Addr{}, port) == nil {
 		return &Refusal{host, notAllowed}
 	}
 	return nil

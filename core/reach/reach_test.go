@@ -82,6 +82,9 @@ func TestPolicy(t *testing.T) {
 		{"10.0.0.0/8", "", admin, "db.test", "::ffff:10.1.2.3", 80, ""},
 		{"10.0.0.0/8", "", admin, "db.test", "11.1.2.3", 80, "no connection to db.test (11.1.2.3): endpoint_allow"},
 		{"10.0.0.0/8, db.test", "", admin, "db.test", "11.1.2.3", 80, ""},
+		{"10.0.0.0/8", "", admin, "db.test", "", 80, ""}, {"*:5984", "", admin, "db.test", "", 5984, ""},
+		{"*:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
+		{"10.0.0.0/8:5984", "", admin, "db.test", "", 80, "no connection to db.test: endpoint_allow has neither"},
 		{"fd00::/8", "", admin, "fd12::7", "", 80, ""}, {"[fd12::7]:5984", "", admin, "fd12::7", "", 5984, ""},
 		{"[fd12::7]:5984", "", admin, "fd12::7", "", 80, "endpoint_allow has neither"},
 
@@ -110,23 +113,24 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestOwnServer: the server that the operator shares is open to users, by its name and port alone, unless a rule of
-// endpoint_deny or endpoint_allow closes it.
+// TestOwnServer: the server that the operator shares is open to users, by its name, however that is spelled, and port
+// alone, unless a rule of endpoint_deny or endpoint_allow closes it.
 func TestOwnServer(t *testing.T) {
 	for _, c := range []struct {
-		deny, host, addr string
-		port             uint16
-		open             bool
+		own, deny, host, addr string
+		port                  uint16
+		open                  bool
 	}{
-		{"", "127.0.0.1", "127.0.0.1", 5984, true},
-		{"", "127.0.0.1", "127.0.0.1", 5985, false},
-		{"", "127.0.0.2", "127.0.0.2", 5984, false},
-		{"", "localhost", "127.0.0.1", 5984, false},
-		{"*:5984", "127.0.0.1", "127.0.0.1", 5984, false},
+		{"127.0.0.1", "", "127.0.0.1", "127.0.0.1", 5984, true},
+		{"127.0.0.1", "", "127.0.0.1", "127.0.0.1", 5985, false},
+		{"127.0.0.1", "", "127.0.0.2", "127.0.0.2", 5984, false},
+		{"127.0.0.1", "", "localhost", "127.0.0.1", 5984, false},
+		{"127.0.0.1", "*:5984", "127.0.0.1", "127.0.0.1", 5984, false},
+		{"localhost", "", "LocalHost.", "127.0.0.1", 5984, true},
 	} {
-		p := &Policy{Deny: rules(t, c.deny), Guarded: true, Own: Server{"127.0.0.1", 5984}}
+		p := &Policy{Deny: rules(t, c.deny), Guarded: true, Own: Server{c.own, 5984}}
 		if err := p.Address(c.host, netip.MustParseAddr(c.addr), c.port); (err == nil) != c.open {
-			t.Errorf("deny %q: %s (%s) port %d: %v", c.deny, c.host, c.addr, c.port, err)
+			t.Errorf("own %s, deny %q: %s (%s) port %d: %v", c.own, c.deny, c.host, c.addr, c.port, err)
 		}
 	}
 }

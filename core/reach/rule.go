@@ -143,10 +143,10 @@ func (rs Rules) find(name string, addr netip.Addr, port uint16) *Rule {
 // holds reports whether a rule for a network has an address, which may be none.
 func (r Rule) holds(addr netip.Addr) bool { return r.name == "" && !r.any && r.net.Contains(addr) }
 
-// hasNetworks reports whether a rule may match an address.
-func (rs Rules) hasNetworks() bool {
+// hasNetworks reports whether a rule may match an address that a name turns out to have, with this port.
+func (rs Rules) hasNetworks(port uint16) bool {
 	for _, r := range rs {
-		if r.name == "" {
+		if r.name == "" && !r.any && (r.port == 0 || r.port == port) {
 			return true
 		}
 	}

@@ -7,18 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/instant"
 	"couchrelay/core/peer"
 )
 
-// TestBrokenReadGoesOn: rows that arrived before the connection broke are not read again.
+// TestBrokenReadGoesOn: rows that arrived before the connection broke are not read again. The server is left alone for
+// a moment: each read may break.
 func TestBrokenReadGoesOn(t *testing.T) {
 	w := newWorld(t)
 	w.fill(10)
-	once := false
+	var reads []instant.Time
 	w.fault = func(c Call) fault {
-		if _, ok := c.Op.(peer.ReadChanges); ok && !once {
-			once = true
-			return breaks
+		if _, ok := c.Op.(peer.ReadChanges); ok {
+			if reads = append(reads, w.now); len(reads) == 1 {
+				return breaks
+			}
 		}
 		return works
 	}
@@ -26,6 +29,9 @@ func TestBrokenReadGoesOn(t *testing.T) {
 	w.wantEnd(Completed, "")
 	if !slices.Contains(w.calls, `read changes since "5-opaque" limit 12 normal`) {
 		t.Errorf("calls %v", w.calls)
+	}
+	if pause := reads[1].Sub(reads[0]); pause < firstPause {
+		t.Errorf("read again after %s", pause)
 	}
 }
 

@@ -30,6 +30,18 @@ func TestPlanOfThrottledJob(t *testing.T) {
 	}
 }
 
+// TestFilteredPlan: whatever leaves out changes makes a source search for long, so that its feed may be silent.
+func TestFilteredPlan(t *testing.T) {
+	for _, kind := range []spec.FilterKind{
+		spec.NoFilter, spec.DocIDs, spec.Selector, spec.FunctionFilter, spec.BuiltinFilter,
+	} {
+		rep := &spec.Replication{Filter: spec.Filter{Kind: kind, Name: "d/f"}}
+		if plan := NewPlan(rep, Terms{}); plan.Filtered != (kind != spec.NoFilter) {
+			t.Errorf("filter %q: %t", kind, plan.Filtered)
+		}
+	}
+}
+
 // TestUnion: the revisions of two rows about one document are taken together, each once; the rows stay as they are.
 func TestUnion(t *testing.T) {
 	revs := make([]string, 1, 4)

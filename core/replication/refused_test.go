@@ -207,6 +207,27 @@ func TestWrittenDuringPass(t *testing.T) {
 	}
 }
 
+// TestRefusedDuringPass: a document that the target refuses while a pass goes on, whose pages did not have it, is
+// looked at as soon as a newer revision of it was written.
+func TestRefusedDuringPass(t *testing.T) {
+	for seed := range uint64(20) {
+		w, rng := refusing(t, spec.SkipRefused), prng.New(seed)
+		w.plan.Continuous = true
+		earlier := Finding{Refusal: peer.Refusal{ID: "doc1", Rev: "1-a"}}
+		w.list[peerRev{"doc1", "1-a"}] = &entry{earlier, 1, w.now}
+		w.begin()
+		for end := w.now.Add(time.Minute); w.now < end; {
+			w.proceed(rng.Intn)
+		}
+		clear(w.refuses)
+		w.dbs[peer.Source].write("doc3", "2-b", "1-a")
+		w.until(passSoon + time.Second)
+		if w.list[peerRev{"doc3", "1-a"}] != nil || len(w.list) != 5 {
+			t.Fatalf("seed %d: listed are %v", seed, w.list)
+		}
+	}
+}
+
 // TestPagesOfTheList: a run that begins goes through the whole list, page by page, and takes out what the
 // target has got meanwhile.
 func TestPagesOfTheList(t *testing.T) {

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -297,5 +298,27 @@ func TestNoDocumentsNoMeasure(t *testing.T) {
 	r.play(func() bool { return w.end != nil })
 	if n := w.count("open "); n != 2 || w.end.Cause != Completed {
 		t.Errorf("ended %s after %d requests for descriptions", w.end, n)
+	}
+}
+
+// TestCheckpointAfterMigration replaces the log that the migration wrote.
+func TestCheckpointAfterMigration(t *testing.T) {
+	w := newWorld(t)
+	w.fill(3)
+	body := checkpoint.Log{SessionID: "s", SourceLastSeq: `"2-opaque"`}.Encode(false)
+	w.dbs[peer.Source].local["three"], w.dbs[peer.Target].local["three"] = localDoc{1, body}, localDoc{1, body}
+	w.since = 2
+	w.begin()
+	w.wantEnd(Completed, "")
+	var puts []string
+	for _, call := range w.calls {
+		if strings.HasPrefix(call, "put ") {
+			puts = append(puts, call)
+		}
+	}
+	want := []string{`put source _local/four rev ""`, `put target _local/four rev ""`,
+		`put target _local/four rev "0-1"`, `put source _local/four rev "0-1"`}
+	if !slices.Equal(puts, want) {
+		t.Errorf("writes %q, want %q", puts, want)
 	}
 }

@@ -66,17 +66,20 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestRetryAfterIsHonoured of servers that ask to slow down, and of those that are out of service for a while.
 func TestRetryAfterIsHonoured(t *testing.T) {
-	w := newWorld(t)
-	w.fill(1)
-	f := status(429)
-	f.RetryAfter = 40 * time.Second
-	w.failOn("diff", 1, f)
-	w.begin()
-	began := w.now
-	w.wantEnd(Completed, "")
-	if d := w.now.Sub(began); d < 40*time.Second || d > 41*time.Second {
-		t.Errorf("took %s", d)
+	for _, code := range []int{429, 503} {
+		w := newWorld(t)
+		w.fill(1)
+		f := status(code)
+		f.RetryAfter = 40 * time.Second
+		w.failOn("diff", 1, f)
+		w.begin()
+		began := w.now
+		w.wantEnd(Completed, "")
+		if d := w.now.Sub(began); d < 40*time.Second || d > 41*time.Second {
+			t.Errorf("%d: took %s", code, d)
+		}
 	}
 }
 

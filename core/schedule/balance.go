@@ -130,7 +130,7 @@ func Surplus(nodes []Load, me int) int {
 	for i, l := range nodes {
 		off := l.Running - targets[i]
 		uneven = uneven || max(off, -off) > slackOf(targets[i])
-		lack += max(0, min(-off, l.Free()))
+		lack += max(0, -off)
 	}
 	if !uneven {
 		return 0

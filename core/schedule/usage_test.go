@@ -387,22 +387,27 @@ func TestPeriods(t *testing.T) {
 		return after.Tail
 	}
 	for _, c := range []struct {
-		periods           Periods
-		halfLife          time.Duration
-		grown, paid, auto int64 // auto is the least half-life of a long queue, in minutes
+		periods     Periods
+		halfLife    time.Duration
+		grown, paid int64
+		auto, floor int64 // the least half-life of a long queue, and of a short one, in minutes
 	}{
-		{Periods{}, time.Minute, 6000, 60_000_000, 277},
-		{Periods{Rotation: 2 * time.Minute}, 2 * time.Minute, 3000, 120_000_000, 554},
-		{Periods{Priority: 5 * time.Minute}, 5 * time.Minute, 6000, 60_000_000, 277},
-		{Periods{Growth: 4 * time.Minute}, time.Minute, 1500, 240_000_000, 277},
-		{Periods{Growth: 30 * time.Second}, time.Minute, 6000, 30_000_000, 277},
+		{Periods{}, time.Minute, 6000, 60_000_000, 277, 34},
+		{Periods{Rotation: 2 * time.Minute}, 2 * time.Minute, 3000, 120_000_000, 554, 68},
+		{Periods{Priority: 5 * time.Minute}, 5 * time.Minute, 6000, 60_000_000, 277, 171},
+		{Periods{Growth: 4 * time.Minute}, time.Minute, 1500, 240_000_000, 277, 34},
+		{Periods{Growth: 30 * time.Second}, time.Minute, 6000, 30_000_000, 277, 34},
 	} {
 		o.Periods = c.periods
 		auto := o
 		auto.PriorityCoeff, auto.Decay.HalfLife = 0, time.Second
 		long := int64(auto.HalfLife(20_000, 20) * 2 / 3 / time.Minute) // half as much again is added to the least
-		if got := o.HalfLife(0, 0); got != c.halfLife || grown() != c.grown || paid() != c.paid || long != c.auto {
-			t.Errorf("half-life %s, growth %d, cost %d, auto %d; want %+v", got, grown(), paid(), long, c)
+		short := int64(auto.HalfLife(0, 20) / time.Minute)
+		if got := o.HalfLife(0, 0); got != c.halfLife || grown() != c.grown || paid() != c.paid {
+			t.Errorf("half-life %s, growth %d, cost %d; want %+v", got, grown(), paid(), c)
+		}
+		if long != c.auto || short != c.floor {
+			t.Errorf("half-lives of %d and %d minutes under auto; want %+v", long, short, c)
 		}
 	}
 }

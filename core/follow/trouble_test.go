@@ -1,0 +1,188 @@
+package follow_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"couchrelay/core/follow"
+	"couchrelay/core/jobstore"
+	"couchrelay/core/peer"
+)
+
+// TestTrouble: a database that is away, or whose documents cannot be had, is told and tried again, ever less often.
+func TestTrouble(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	away := true
+	w.fault = func(peer.Op) fault {
+		if away {
+			return refused
+		}
+		return ""
+	}
+	k := w.start()
+	w.settle(10 * time.Minute)
+	if len(k.notes) < 4 || k.notes[1].What != "follow_failed" || k.notes[1].Error != "connect_failed" || w.runs > 12 {
+		t.Errorf("%d runs, notes %v", w.runs, k.notes)
+	}
+	away = false
+	w.settle(6 * time.Minute)
+	w.expect("d", jobstore.Pending, "")
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.ReadDocs); is {
+			return missing
+		}
+		return ""
+	}
+	w.write("e", one)
+	w.settle(2 * time.Minute)
+	if !slices.ContainsFunc(k.notes, func(n follow.Note) bool { return n.Error == "missing_doc" }) {
+		t.Errorf("notes %v", k.notes)
+	}
+	w.fault = nil
+	w.settle(6 * time.Minute)
+	w.expect("e", jobstore.Pending, "")
+}
+
+// TestShortTrouble: a run that got through and fails soon afterwards begins with short pauses again.
+func TestShortTrouble(t *testing.T) {
+	w := newWorld(t)
+	away := true
+	w.fault = func(peer.Op) fault {
+		if away {
+			return refused
+		}
+		return ""
+	}
+	k := w.start()
+	w.settle(20 * time.Minute)
+	for away = false; !k.noted("follow_current"); {
+		w.settle(time.Second)
+	}
+	k.cut()
+	away = true
+	w.settle(time.Second)
+	runs := w.runs
+	w.settle(30 * time.Second)
+	if n := w.runs - runs; n < 3 {
+		t.Errorf("%d runs in 30 s after the first failure", n)
+	}
+}
+
+// TestLagsAgainAndAgain: a node that is late for a moment ends no run, however often that happens to it.
+func TestLagsAgainAndAgain(t *testing.T) {
+	w := newWorld(t)
+	lag := false
+	w.fault = func(op peer.Op) fault {
+		if lag {
+			return lags
+		}
+		return ""
+	}
+	k := w.start()
+	for i := range 5 {
+		id := fmt.Sprint("late", i)
+		w.write(id, other)
+		lag = true
+		w.settle(2 * time.Second)
+		w.expect(id, "", "")
+		lag = false
+		w.settle(time.Minute)
+		w.expect(id, jobstore.Pending, "")
+	}
+	if k.noted("follow_failed") {
+		t.Errorf("operators are told %v", k.notes)
+	}
+}
+
+// TestLags: documents before one that the server does not have yet are taken, and are not read once more when that
+// comes.
+func TestLags(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	w.write("late", other)
+	reads, lag := 0, true
+	w.fault = func(op peer.Op) fault {
+		if op, is := op.(peer.ReadDocs); is && slices.Contains(op.IDs, "d") {
+			reads++
+		}
+		if lag {
+			return lags
+		}
+		return ""
+	}
+	k := w.start()
+	w.settle(2 * time.Second)
+	w.expect("d", jobstore.Pending, "")
+	w.expect("late", "", "")
+	lag = false
+	w.settle(time.Minute)
+	w.expect("late", jobstore.Pending, "")
+	if reads != 1 || k.noted("follow_failed") {
+		t.Errorf("it was read %d times, and operators are told %v", reads, k.notes)
+	}
+}
+
+// TestRefusedStates: documents that the database does not let be written are no obstacle to others.
+func TestRefusedStates(t *testing.T) {
+	w := newWorld(t)
+	w.write("bad1", `{"source":1}`)
+	w.couch.deny["bad1"] = true
+	w.write("bad2", `{"source":2}`)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.expect("bad1", jobstore.Failed, "")
+	w.expect("bad2", jobstore.Failed, "failed")
+	told := func() (n int) {
+		for _, note := range k.notes {
+			if note.What == "follow_states_failed" {
+				n++
+			}
+		}
+		return n
+	}
+	if told() != 1 {
+		t.Errorf("notes %v", k.notes)
+	}
+	ops := len(w.ops)
+	w.settle(5 * time.Minute)
+	if n := len(w.ops) - ops; n > 40 {
+		t.Errorf("%d operations in vain", n)
+	}
+	delete(w.couch.deny, "bad1")
+	w.settle(6 * time.Minute)
+	w.expect("bad1", jobstore.Failed, "failed")
+	w.couch.deny["bad3"] = true
+	w.write("bad3", `{"source":3}`)
+	w.settle(10 * time.Second)
+	if told() != 2 {
+		t.Errorf("after another series: notes %v", k.notes)
+	}
+}
+
+// TestManyStates: states that could not be written for a while all are, once that is over.
+func TestManyStates(t *testing.T) {
+	w := newWorld(t)
+	const n = 120 // of which one transaction prepares less than half
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprint("bad", i)
+		w.write(ids[i], `{"source":1}`)
+	}
+	away := true
+	w.fault = func(op peer.Op) fault {
+		if _, is := op.(peer.EditDocs); is && away {
+			return refused
+		}
+		return ""
+	}
+	w.start()
+	w.settle(time.Minute)
+	away = false
+	w.settle(6 * time.Minute)
+	for _, id := range ids {
+		w.expect(id, jobstore.Failed, "failed")
+	}
+}
