@@ -336,9 +336,9 @@ func (n *Node) jitter(d time.Duration) time.Duration {
 // configure changes the settings. A node in maintenance stops its runs in order.
 func (n *Node) configure(s Settings) {
 	n.cfg.Settings = s
-	for _, timer := range []*instant.Time{&n.timers.rotate, &n.timers.charge, &n.timers.scan} {
-		*timer = min(*timer, n.clock.Steady) // its interval may have become shorter
-	}
+	n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
+	n.timers.scan = min(n.timers.scan, n.clock.Steady)
+	n.timers.charge = min(n.timers.charge, n.nextCharge()) // its interval may have become shorter
 	n.hungry = true
 	n.tell()
 	if s.Maintenance {

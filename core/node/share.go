@@ -83,9 +83,14 @@ func (n *Node) chargeDue() {
 		n.charge(r)
 	}
 	n.storeCharges()
+	n.timers.charge = n.nextCharge()
+}
+
+// nextCharge is a moment within an eighth of an interval after the end of the present one.
+func (n *Node) nextCharge() instant.Time {
 	interval := instant.Time(max(n.cfg.usageInterval().Microseconds(), 1))
 	left := time.Duration(interval-n.clock.Wall%interval) * time.Microsecond
-	n.timers.charge = n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.usageInterval()/8)+1)))
+	return n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.usageInterval()/8)+1)))
 }
 
 func (s *Settings) usageInterval() time.Duration { return cmp.Or(s.UsageInterval, s.Interval) }
