@@ -6,6 +6,7 @@ import (
 
 	"couchrelay/core/follow"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 )
 
@@ -152,6 +153,30 @@ func TestAppliedOnce(t *testing.T) {
 	w.perform(taken[0])
 	w.settle(time.Minute)
 	w.expect("d", jobstore.Completed, "completed")
+}
+
+// TestRepeatedApply: an attempt whose answer was lost may have found states that are to be written back. The one that
+// repeats it has them looked for.
+func TestRepeatedApply(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	var taken []follow.Apply
+	w.done = func(q follow.Request) bool {
+		if q, is := q.(follow.Apply); is && len(q.Docs) > 0 {
+			taken = append(taken, q)
+		}
+		return false
+	}
+	w.start()
+	w.settle(10 * time.Second)
+	var again follow.Result
+	w.do(func(tx kv.Tx) (err error) {
+		again, err = follow.Perform(tx, w.store, taken[0], w.now)
+		return err
+	})
+	if want := (follow.Applied{N: 1, Due: true}); again != want {
+		t.Errorf("%+v, want %+v", again, want)
+	}
 }
 
 // TestRefusedPolls: a server that opens its database and fails all long polls is told of; a poll that something on the

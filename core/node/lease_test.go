@@ -236,3 +236,21 @@ func TestRequestsWithoutLease(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreIsBack: the log says that the store is back once all requests that had failed have got through, and not when
+// the first one has.
+func TestStoreIsBack(t *testing.T) {
+	w := newWorld(t)
+	n := w.start("n", nil)
+	n.hold = func(q Request) bool { _, is := q.(ListLeases); return is }
+	w.pass(time.Minute)
+	n.step(Done{ID: n.held[0].ID, Fault: StoreDown, Text: "down"})
+	w.pass(time.Minute) // in which heartbeats get through
+	if got := count(n.notes, "store_error"); got != 1 || slices.Contains(n.notes, "store_back") {
+		t.Errorf("notes %v", n.notes)
+	}
+	n.step(n.perform(n.held[1]))
+	if !slices.Contains(n.notes, "store_back") {
+		t.Errorf("notes %v", n.notes)
+	}
+}
