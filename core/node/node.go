@@ -338,7 +338,7 @@ func (n *Node) configure(s Settings) {
 	n.cfg.Settings = s
 	n.timers.rotate = min(n.timers.rotate, n.clock.Steady)
 	n.timers.scan = min(n.timers.scan, n.clock.Steady)
-	n.timers.charge = min(n.timers.charge, n.nextCharge()) // its interval may have become shorter
+	n.timers.charge = min(n.timers.charge, n.cfg.nextCharge(n.clock, &n.rng)) // its interval may have become shorter
 	n.hungry = true
 	n.tell()
 	if s.Maintenance {

@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobstore"
+	"couchrelay/core/prng"
 	"couchrelay/core/schedule"
 )
 
@@ -83,14 +84,14 @@ func (n *Node) chargeDue() {
 		n.charge(r)
 	}
 	n.storeCharges()
-	n.timers.charge = n.nextCharge()
+	n.timers.charge = n.cfg.nextCharge(n.clock, &n.rng)
 }
 
 // nextCharge is a moment within an eighth of an interval after the end of the present one.
-func (n *Node) nextCharge() instant.Time {
-	interval := instant.Time(max(n.cfg.usageInterval().Microseconds(), 1))
-	left := time.Duration(interval-n.clock.Wall%interval) * time.Microsecond
-	return n.clock.Steady.Add(left + time.Duration(n.rng.Uint64n(uint64(n.cfg.usageInterval()/8)+1)))
+func (s *Settings) nextCharge(now Clock, rng *prng.Source) instant.Time {
+	interval := instant.Time(max(s.usageInterval().Microseconds(), 1))
+	left := time.Duration(interval-now.Wall%interval) * time.Microsecond
+	return now.Steady.Add(left + time.Duration(rng.Uint64n(uint64(s.usageInterval()/8)+1)))
 }
 
 func (s *Settings) usageInterval() time.Duration { return cmp.Or(s.UsageInterval, s.Interval) }
