@@ -152,13 +152,14 @@ func (cp *checkpoints) isFresh(r *run) bool {
 
 // foundStands reports whether the logs that a run found can be judged, and are as they were when it looked
 // for them. A database that was made again since the run opened it is another one for the run. A run without
-// checkpoints may have found a log under the id of an older server, and leaves it there.
+// checkpoints may have found a log under the id of an older server, and leaves it there, as does one whose source lets
+// it read only.
 func (cp *checkpoints) foundStands(r *run) bool {
 	l := r.lookup.found
 	switch {
 	case r.Record().Reset != 0:
 		return false // S90f tells
-	case l.source != nil && !r.Replication().UseCheckpoints &&
+	case l.source != nil && (!r.Replication().UseCheckpoints || r.lookup.moved != "") &&
 		(l.source.Log(r.Base()) == nil || l.target.Log(r.Base()) == nil):
 		return false // S95a tells
 	}

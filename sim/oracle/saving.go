@@ -10,6 +10,7 @@ import (
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
 	"couchrelay/core/spec"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -372,6 +373,10 @@ func (sv *savings) checkStopped(e ending) {
 	if e.end.Cause != replication.Stopped || !rep.UseCheckpoints || !e.feed.begun || e.saving.unsaved ||
 		!sv.asBegun(e.run) || max(source.Since, sv.w.Database(rep.Target.URL).Since) >= e.Began() {
 		return
+	}
+	target := sv.w.Database(rep.Target.URL)
+	if last := sv.logs.read(target.Log(e.Base())).lone; last != nil && peers.Purged(source, last.ID, last.Rev) {
+		return // to the run its source was put back
 	}
 	done, saved := e.end.Info.ThroughSeq, e.end.Info.CheckpointedSeq
 	if source.Number(done) != source.Number(saved) && !sameNumber(done, saved) {
