@@ -55,7 +55,10 @@ type proof struct {
 	due    bool
 	missed int      // how often the change was not to be had
 	lost   bool     // the outward half has found that the database was put back: all is to be read anew
-	goal   peer.Seq // where the database was when it was opened last
+	last   peer.Seq // where the database was when it was opened last
+	// goal is where it was when it was opened before the present feed was read, up to its end. Openings between the
+	// pages of the feed leave it: a backup that was put back since would make itself the goal.
+	goal peer.Seq
 	// docs are those of the first rows, of which the first is newer than its row: taken once the change was found.
 	docs []peer.DocRead
 }
@@ -171,7 +174,9 @@ func (in *inward) reply(c *call, reply peer.Reply) {
 			in.run.out.again() // a backup may have no state that was written, and all changes that are known
 		}
 		got := reply.Result.(peer.Opened)
-		in.proof.goal = got.UpdateSeq
+		if in.proof.last = got.UpdateSeq; in.end {
+			in.proof.goal = in.proof.last
+		}
 		switch now := got.InstanceStartTime; {
 		case !in.opened, now != in.run.job.Instance:
 			in.open(Opened{Held: in.run.Held, Instance: now})
@@ -213,7 +218,7 @@ func (in *inward) proveFeed() {
 
 // checkGoal begins anew if the database was put back while its feed was read, of which a part is applied.
 func (in *inward) checkGoal() {
-	if job := in.run.job; in.proof.goal.Before(job.Goal) && job.Last != (Change{}) {
+	if job := in.run.job; in.proof.last.Before(job.Goal) && job.Last != (Change{}) {
 		// Reached: the followed database was put back while its changes were read
 		in.open(Opened{in.run.Held, job.Instance, job.Last})
 	}
@@ -246,7 +251,7 @@ func (in *inward) noted(n Noted) {
 		in.run.w.note("follow_reread", in.run.ID, "", "the database is another one than before, or was put back")
 	}
 	in.asking, in.opened, in.run.job = false, true, n.Job
-	in.proof, in.left = proof{due: n.Job.Last != Change{}, goal: in.proof.goal}, leftover{}
+	in.proof, in.left = proof{due: n.Job.Last != Change{}, last: in.proof.last, goal: in.proof.last}, leftover{}
 	in.since, in.stored, in.through, in.last = n.Job.Since, n.Job.Since, n.Job.Since, n.Job.Last
 	if in.since == "" {
 		in.since = peer.Zero

@@ -69,3 +69,35 @@ func TestRestoredAndWritten(t *testing.T) {
 	w.expect("kept", jobstore.Pending, "")
 	w.expect("new3", jobstore.Pending, "")
 }
+
+// TestRestoredBeforeAnyRequest: a followed database is put back before one of the requests by which its changes are
+// read, page by page. The change that went had hidden an earlier one of its document.
+func TestRestoredBeforeAnyRequest(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newWorld(t)
+		for _, id := range []string{"d", "e", "f"} {
+			w.write(id, fmt.Sprintf(`{"source":"http://a/%s","target":"http://b/x"}`, id))
+		}
+		backup := w.couch.backup()
+		w.write("d", one)
+		w.couch.page = 1
+		w.start()
+		asked := 0
+		w.fault = func(peer.Op) fault {
+			if asked++; asked == n {
+				w.restore(backup)
+			}
+			return ""
+		}
+		w.settle(10 * time.Second)
+		if asked < n {
+			return
+		}
+		w.settle(11 * time.Minute)
+		for _, id := range []string{"d", "e", "f"} {
+			if target := w.target(id); target != "http://b/x/" {
+				t.Errorf("put back before request %d: the job of %s copies to %q", n, id, target)
+			}
+		}
+	}
+}
