@@ -66,7 +66,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsHonoured of servers that ask to slow down, and of those that are out of service for a while.
+// TestRetryAfterIsHonoured: a run waits for as long as Retry-After says, with 429 (slow down) and 503 (out of service).
 func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, code := range []int{429, 503} {
 		w := newWorld(t)

@@ -50,7 +50,7 @@ func (c content) get(name string) any {
 	return nil
 }
 
-// number is that of the write by which a user wrote the document.
+// number is the member n, by which the simulator tells the writes of users apart; 0 if there is none.
 func (c content) number() uint64 {
 	n, _ := c.get("n").(json.Number)
 	number, _ := strconv.ParseUint(n.String(), 10, 64)
@@ -81,7 +81,7 @@ func (c content) marks() map[string]any {
 	return all
 }
 
-// over is the state in which the document says that its replication is over; empty if it does not.
+// over is completed or failed if the document says that its replication is, else empty.
 func (c content) over() string {
 	state, _ := c.get("_replication_state").(string)
 	if state == stateCompleted || state == stateFailed {
@@ -90,7 +90,8 @@ func (c content) over() string {
 	return ""
 }
 
-// kept is what is stored of a document that was sent: marks of a replicator only if they say that it is over.
+// kept is what is stored of a document that was sent: the members of a replicator only if they say that the
+// replication is over.
 func (c content) kept() content {
 	over := c.over() != ""
 	return c.without(func(name string) bool {
@@ -98,8 +99,8 @@ func (c content) kept() content {
 	})
 }
 
-// isAs reports whether a document is what was sent, in the same order. One that was sent without an owner has one, be
-// it nobody.
+// isAs reports whether a stored document has the members that were sent, in the same order. One that was sent without
+// an owner was given one, which may be null.
 func (c content) isAs(sent content) bool {
 	if sent.get("owner") == nil {
 		owner := func(name string) bool { return name == "owner" }
