@@ -8,8 +8,7 @@ import (
 )
 
 // expireTransient removes up to limit finished jobs of requests whose time to be kept is over. It returns
-// how many rows of the index it looked at. A row may be of an earlier end of a job that was made again
-// since; then only the row goes.
+// how many rows of the index it looked at. A row that fits no job, which only a damaged store has, goes alone.
 func (s *Store) expireTransient(tx kv.Tx, now instant.Time, limit int) (int, error) {
 	due := s.Keys.Expire.Range()
 	due.End = s.Keys.Expire.Pack(int64(now) + 1)
