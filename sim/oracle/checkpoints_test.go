@@ -71,6 +71,17 @@ func TestCheckpoints(t *testing.T) {
 			r.call(run, peer.ReadChanges{Since: start(at)})
 		}
 	}
+	// movesLog has a run move the source's log from an older id, or fail to, and complete without a checkpoint.
+	movesLog := func(refusal *peer.Failure) func(*rig) {
+		return func(r *rig) {
+			run := r.run(map[string]any{})
+			run.Identify(logID)
+			op := peer.PutLocal{Side: peer.Source, ID: logID, Body: []byte(`{"session_id":"s","source_last_seq":0}`)}
+			r.answer(run, r.call(run, op), op, peer.Reply{Result: peer.LocalWritten{}, Failure: refusal})
+			r.edit(r.db("s1", "a1"), "later")
+			r.ends(run, replication.Completed, replication.Info{})
+		}
+	}
 	there := func(at peer.Seq) peer.Seq { return at }
 	zero := func(peer.Seq) peer.Seq { return peer.Zero }
 	start := func(r *rig, run *world.Run, at peer.Seq) { r.call(run, peer.ReadChanges{Since: at}) }
@@ -104,6 +115,8 @@ func TestCheckpoints(t *testing.T) {
 			r.edit(r.db("s1", "a1"), "later")
 			r.ends(run, replication.Completed, replication.Info{})
 		}, "S21j"},
+		{"done and not covered, with a log that was moved from an older id", movesLog(nil), "S21j"},
+		{"done and not covered, since its source refused to have its log moved", movesLog(status(401)), ""},
 		{"done, and not covered since another run wrote over its log", writtenOver(false), ""},
 		{"done, and not covered though it wrote its log again", writtenOver(true), "S21j"},
 		{"done, and its source, which stores no log, has another run's", besideOther(false), ""},
@@ -175,6 +188,7 @@ func besideOther(sees bool) func(*rig) {
 		run.Identify(logID)
 		source, own := r.db("s1", "a1"), []byte(`{"session_id":"own"}`)
 		r.edit(source, "later")
+		r.does(run, peer.ReadChanges{Since: peer.Zero}, peer.Changes{})
 		r.fails(run, peer.Commit{Side: peer.Source}, status(403))
 		peers.PutLog(source, logID, []byte(`{"session_id":"other"}`))
 		if sees {

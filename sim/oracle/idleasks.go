@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"cmp"
+
 	"couchrelay/core/instant"
 	"couchrelay/core/node"
 	"couchrelay/sim/world"
@@ -14,7 +16,9 @@ type idleAsks struct{ *chronicle }
 var idleAskSubject = subject{
 	invariants: []Invariant{
 		{"B1c", "A node asks its store no more than 200 times in a minute for what it knows already, and for each " +
-			"job that another node made ready meanwhile once more."},
+			"job that was made ready meanwhile once more."},
+		{"B1k", "Accepts that only park jobs park them by the dozen: no more than ten in a row park fewer than may be " +
+			"taken at once."},
 	},
 	begin: func(c *chronicle) {
 		i := &idleAsks{c}
@@ -27,14 +31,19 @@ var idleAskSubject = subject{
 // maxIdleAsks bounds the asks of a node in one minute that tell it nothing new.
 const maxIdleAsks = 200
 
+// maxFewParked bounds the accepts in a row that only park jobs, and few. The first one does not know of any, and the
+// last one finds no more; those between may meet jobs that became ready since, or long records.
+const maxFewParked = 10
+
 // knowledge is a node's view of its store, and how often the node asked for it.
 type knowledge struct {
 	minute instant.Time // the present one
 	idle   int          // asks in this minute that told nothing new
-	late   int          // jobs that other nodes made ready in this minute: both wake when one is due
+	late   int          // jobs that were made ready in this minute: all nodes ask for each, and one takes it
 	// signal is the counter of ready jobs when there was none to take last; noSignal after an accept that
 	// brought jobs.
 	signal int64
+	parks  int                       // accepts in a row that parked a few jobs and took none
 	calls  int64                     // the counter of the worker's calls when it last listed its jobs
 	awaits map[node.Topic]node.Await // its last waits
 }
@@ -77,15 +86,27 @@ func (i *idleAsks) answered(p *process, result node.Result) {
 		if p.knows.signal = got.Signal; len(got.Work) > 0 {
 			p.knows.signal = noSignal
 		}
+		i.parked(p, got)
 	case node.Owned:
 		i.count(p, got.Calls != p.knows.calls)
 		p.knows.calls = got.Calls
 	case node.Promoted:
 		i.count(p, got.Moved > 0)
-		for _, other := range i.nodes {
-			if other != p {
-				i.inMinute(other).late += got.Moved
-			}
+		for _, each := range i.nodes {
+			i.inMinute(each).late += got.Moved
 		}
+	}
+}
+
+// parked is B1k: of a million jobs under a hold that stand first in the queue, a node with one free slot would otherwise
+// park one with each accept.
+func (i *idleAsks) parked(p *process, got node.Accepted) {
+	few := got.Parked > 0 && got.Parked < cmp.Or(p.Settings().MaxAcceptors, node.AcceptLimit)
+	if !few || len(got.Work) > 0 {
+		p.knows.parks = 0
+		return
+	}
+	if p.knows.parks++; p.knows.parks > maxFewParked {
+		i.Fail("B1k", "%s has parked no more than %d jobs with each of %d accepts", p.Name, got.Parked, p.knows.parks)
 	}
 }

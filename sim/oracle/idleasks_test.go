@@ -37,6 +37,10 @@ func TestIdleAsks(t *testing.T) {
 			answers(200, same(node.Promoted{}))(r)
 			r.see(world.Answered{Node: r.node(2), Result: node.Promoted{}})
 		}, ""},
+		{"when it made one job ready, of another's part", func(r *rig) {
+			r.see(world.Answered{Node: r.node(1), Result: node.Promoted{Moved: 1}})
+			answers(201, same(node.Promoted{}))(r)
+		}, ""},
 		{"when another node was faster with one job", func(r *rig) {
 			r.see(world.Answered{Node: r.node(2), Result: node.Promoted{Moved: 1}})
 			answers(201, same(node.Promoted{}))(r)
@@ -52,6 +56,12 @@ func TestIdleAsks(t *testing.T) {
 		}), ""},
 		{"accepts of jobs, and of nothing between them", answers(300, func(i int) node.Result {
 			return node.Accepted{Signal: 5, Work: make([]jobstore.Work, i%2)}
+		}), ""},
+		{"ten accepts that park one job each", answers(10, same(node.Accepted{Parked: 1})), ""},
+		{"one more of these", answers(11, same(node.Accepted{Parked: 1})), "B1k"},
+		{"accepts that park as many as may be taken", answers(11, same(node.Accepted{Parked: node.AcceptLimit})), ""},
+		{"accepts that park a job and take others", answers(20, func(i int) node.Result {
+			return node.Accepted{Parked: 1, Work: make([]jobstore.Work, i%2)}
 		}), ""},
 		{"lists of jobs without a call", answers(201, same(node.Owned{})), "B1c"},
 		{"lists of jobs after calls", answers(300, func(i int) node.Result {

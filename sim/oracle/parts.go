@@ -377,9 +377,15 @@ func (o *parts) isDropped(s *shadow) bool {
 	return dropped || !s.record.Transient() && !o.instances()[s.instance()]
 }
 
-// checkOwnFirst is S32b, as far as all jobs that wait are among the first.
+// checkOwnFirst is S32b, as far as all jobs that waited when the accept read are among the first.
 func (o *parts) checkOwnFirst(l landing, known asking, q node.Accept, beside string) {
-	if len(o.ready) > q.Demand.Window {
+	waited := len(o.ready)
+	for _, taken := range o.taken {
+		if o.w.Now().Sub(taken) <= readAge {
+			waited++
+		}
+	}
+	if waited > q.Demand.Window {
 		return
 	}
 	own, read := known.fleet.own(), known.at.Add(-readAge) // the transaction may have read at once

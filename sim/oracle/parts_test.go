@@ -127,6 +127,19 @@ func TestParts(t *testing.T) {
 			r.pass(readAge + time.Second)
 			takes(r, q, otherJob)
 		}, ""},
+		{"another's before its own, behind others that were taken since", func(r *rig) {
+			r.fleetTells(10, 10)
+			waits(r, ownJob)
+			r.pass(readAge + time.Second)
+			waits(r, otherJob)
+			q := asks(r)
+			for i := range demand.Window {
+				id := jobIn(halves[1], halves[0], 1+i)
+				waits(r, id)
+				r.store(nil, jobs.Job{ID: id, State: jobs.Running}, jobstore.Record{State: jobstore.Running})
+			}
+			takes(r, q, otherJob)
+		}, ""},
 		{"leaves a job to a full node", func(r *rig) {
 			r.fleetTells(0, 10)
 			asks(r)

@@ -77,14 +77,25 @@ func (o *Oracle) StartLimit() time.Duration {
 }
 
 // CheckStarted is L6e, limit after a document was written. The job is excused when another one, whose time
-// had come, took the last slot, and when its run is over already.
+// had come, took the last slot, though its run may be over by now, and when its own run is over already.
 func (o *Oracle) CheckStarted(j *world.JobDoc, limit time.Duration) {
 	known := o.shadows[j.JobID()]
 	ran := known != nil && known.record != nil && known.record.LastStart > 0
-	if free := o.FreeSlots(); o.runOf(j.JobID()) == nil && free > 0 && !ran {
+	if free := o.FreeSlots(); o.runOf(j.JobID()) == nil && free > 0 && !ran && !o.servesOthers() {
 		o.Fail("L6e", "job %s does not run %s after its document was written, though %d slots are free",
 			j.JobID(), limit, free)
 	}
+}
+
+// servesOthers reports whether a job has begun in the last second: there are many whose time has come, as after a server
+// that had a storm of jobs crash.
+func (o *Oracle) servesOthers() bool {
+	for _, s := range o.shadows {
+		if s.record != nil && s.record.LastStart > o.w.Now().Add(-time.Second) {
+			return true
+		}
+	}
+	return false
 }
 
 // CheckGone is L6f, ProbeLimit after a document was deleted.

@@ -30,6 +30,14 @@ func TestProbes(t *testing.T) {
 		{"runs", func(r *rig) { runs(r, doc(r)); r.o.CheckStarted(doc(r), r.o.StartLimit()) }, ""},
 		{"does not run", func(r *rig) { r.o.CheckStarted(doc(r), r.o.StartLimit()) }, "L6e"},
 		{"has no slot", func(r *rig) { busy(r); r.o.CheckStarted(doc(r), r.o.StartLimit()) }, ""},
+		{"is behind others", func(r *rig) {
+			r.know("other", aJob(jobstore.Record{State: jobstore.Crashing, LastStart: r.now().Add(-time.Second / 2)}))
+			r.o.CheckStarted(doc(r), r.o.StartLimit())
+		}, ""},
+		{"is behind nobody", func(r *rig) {
+			r.know("other", aJob(jobstore.Record{State: jobstore.Crashing, LastStart: r.now().Add(-time.Second)}))
+			r.o.CheckStarted(doc(r), r.o.StartLimit())
+		}, "L6e"},
 		{"is gone", func(r *rig) { r.o.CheckGone(doc(r)) }, ""},
 		{"still runs", func(r *rig) { runs(r, doc(r)); r.o.CheckGone(doc(r)) }, "L6f"},
 		{"runs fewer", occupied(1, 2), ""},

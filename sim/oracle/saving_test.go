@@ -7,6 +7,7 @@ import (
 	"couchrelay/core/node"
 	"couchrelay/core/peer"
 	"couchrelay/core/replication"
+	"couchrelay/sim/peers"
 	"couchrelay/sim/world"
 )
 
@@ -135,6 +136,19 @@ func TestSavings(t *testing.T) {
 		{"told of both sides", tells(peer.Target, peer.Source), ""},
 		{"told of one side", tells(peer.Target), "S21g"},
 		{"told of none", tells(), "S21g"},
+		{"told again when the source is gone", func(r *rig) {
+			s := r.savesIn(nil)
+			s.has(r.edit(r.db("s1", "a1"), "a"))
+			s.commits()
+			at := s.run.Info().ThroughSeq
+			body := s.log("one", at, nil)
+			s.puts(peer.Target, body)
+			s.call(s.run, peer.PutLocal{Side: peer.Source, ID: logID, Body: body}) // whose answer is lost
+			peers.PutLog(r.db("s1", "a1"), logID, s.log("of another run that went on from it", at, nil))
+			s.tells(s.run, nil, replication.Info{CheckpointedSeq: at})
+			r.w.Servers()[0].Delete("a1")
+			s.tells(s.run, nil, replication.Info{CheckpointedSeq: at})
+		}, ""},
 		{"stopped and not saved", stopped(func(*rig, *saver) {}), "S21h"},
 		{"stopped and refused", stopped(func(r *rig, s *saver) {
 			stop(r, s)

@@ -23,11 +23,16 @@ func (t *Trial) probe() {
 	if s.DB("a1") == nil {
 		return // deleted for good
 	}
-	first, second := t.start(s, "probe"), t.start(s, "another-probe")
+	first := t.start(s, "probe")
 	if first == nil {
 		return
 	}
-	t.change(first.JobID())
+	id := first.JobID()
+	second := t.start(s, "another-probe")
+	if first.JobID() != id {
+		return // a user who began before has made its database anew
+	}
+	t.change(id)
 	t.lowerMaxJobs()
 	t.waitForNumbers()
 	for _, j := range []*world.JobDoc{first, second} {
