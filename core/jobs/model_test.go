@@ -177,6 +177,7 @@ func (s *machine) Accept(t *rapid.T) {
 	s.m.batches[w]++
 	d := Demand{
 		Batch: s.m.batches[w], Max: rapid.IntRange(1, 3).Draw(t, "max"), Window: rapid.IntRange(0, 4).Draw(t, "window"),
+		Look: rapid.IntRange(0, 5).Draw(t, "look"),
 		Seed: rapid.Uint64().Draw(t, "seed"), Yield: rapid.Bool().Draw(t, "yield"),
 		Left: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "left"),
 	}
@@ -209,7 +210,7 @@ func (s *machine) Accept(t *rapid.T) {
 	ready := slices.DeleteFunc(s.ready(), func(j *Job) bool {
 		return d.MaxPriority != "" && string(j.Priority) > d.MaxPriority || judge.Passes(j.ID)
 	})
-	head := ready[:min(len(ready), max(d.Max, d.Window))]
+	head := ready[:min(len(ready), max(d.Max, d.Look, d.Window))]
 	if late { // others may have come in front of what it chose from
 		head = ready
 	} else {
@@ -281,12 +282,18 @@ func checkChoice(t *rapid.T, d Demand, head []*Job, taken Taken) {
 		at := min(slices.Index(own, got[len(got)-1]), len(got)-1)
 		got = slices.Insert(got[:len(got)-1], at, own[at])
 	}
-	own = own[:min(len(own), d.Max)]
+	judged, enough := d.Max, len(own) >= d.Max
+	if taken.Parked > 0 { // and one more in its place
+		judged = min(max(d.Max, d.Look), d.Max+1)
+	}
+	own = own[:min(len(own), judged)]
 	if len(got) < len(own) || !slices.Equal(got[:len(own)], own) {
 		t.Fatalf("%+v took %v of %v and %v", d, got, own, beside)
 	}
-	fills, left := d.Max-len(own), ""
-	if d.Yield && len(beside) > 0 && beside[0] != d.Left && fills > 0 {
+	fills, left := judged-len(own), ""
+	if enough {
+		fills = 0
+	} else if d.Yield && len(beside) > 0 && beside[0] != d.Left && fills > 0 {
 		fills, left = 0, beside[0]
 	}
 	if len(got)-len(own) != min(fills, len(beside)) || taken.Left != left {

@@ -20,8 +20,11 @@ type Demand struct {
 	Batch uint64
 	// Max is the number of jobs wanted, 1 or more.
 	Max int
+	// Look is how many jobs to judge at most until Max are taken; at least Max are. Those that the judge parks are not
+	// taken, so a worker with one free slot would park one job with each accept.
+	Look int `eventlog:"omitzero"`
 	// Window is how many of the first ready jobs to choose among. It bounds the priority inversion. At least
-	// Max are looked at.
+	// Max, and Look, are looked at.
 	Window int
 	// Seed decides the choice among jobs beside Part. It is a part of the request, so that every attempt
 	// chooses alike from the same queue.
@@ -111,7 +114,7 @@ func (q *Queue) Accept(
 	if judge != nil {
 		passes = judge.Passes
 	}
-	rows, passed, err := q.Keys.firstReady(tx.Snapshot(), d.within(q.Keys.Ready), max(d.Max, d.Window), passes)
+	rows, passed, err := q.Keys.firstReady(tx.Snapshot(), d.within(q.Keys.Ready), max(d.Max, d.Look, d.Window), passes)
 	if err != nil {
 		return t, err
 	}
@@ -143,7 +146,7 @@ func (q *Queue) Accept(
 			to.Label = ""
 			t.Jobs = append(t.Jobs, &to)
 		}
-		if q.move(tx, old, &to); v.Full {
+		if q.move(tx, old, &to); v.Full || len(t.Jobs) == d.Max {
 			break
 		}
 	}
@@ -181,25 +184,26 @@ func (k Keys) firstReady(
 	return rows, "", nil
 }
 
-// choose picks jobs of rows of the ready queue, and the first one that it leaves to others.
+// choose picks jobs of rows of the ready queue, as many as may be judged, and the first one that it leaves to others.
 func (d Demand) choose(rows []kv.KeyValue) (chosen []string, left string) {
 	var beside []string
+	look := max(d.Max, d.Look)
 	for _, row := range rows {
 		id := string(row.Value)
 		if !d.Part.Has(id) {
 			beside = append(beside, id)
-		} else if len(chosen) < d.Max {
+		} else if len(chosen) < look {
 			chosen = append(chosen, id)
 		}
 	}
 	switch {
-	case len(beside) == 0 || len(chosen) == d.Max:
+	case len(beside) == 0 || len(chosen) >= d.Max:
 		return chosen, ""
 	case d.Yield && beside[0] != d.Left:
 		return chosen, beside[0]
 	}
 	source := prng.New(d.Seed)
-	some := source.Sample(len(beside), d.Max-len(chosen))
+	some := source.Sample(len(beside), look-len(chosen))
 	slices.Sort(some)
 	for _, i := range some {
 		chosen = append(chosen, beside[i])

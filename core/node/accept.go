@@ -7,7 +7,6 @@ import (
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
 	"couchrelay/core/jobs"
-	"couchrelay/core/jobstore"
 )
 
 // intake is what a node knows of the jobs that it may take.
@@ -18,7 +17,7 @@ type intake struct {
 	// that it took.
 	batch     uint64
 	accepting bool         // an Accept or a Resume is in flight; there is at most one
-	promotes  int          // the most jobs that the next Promote moves, 1 to promoteLimit
+	promotes  int          // the most jobs that the next Promote moves, 1 to Batches.Promote
 	hungry    bool         // there may be ready jobs that the node has not asked for
 	opens     instant.Time // when the node begins to take jobs, by the steady clock
 	part      jobs.Part    // of the last accept
@@ -31,6 +30,7 @@ type intake struct {
 	// ones meanwhile waits for that poll.
 	behind  string
 	passing bool
+	parking bool // the accept before parked jobs: there may be a million, of a hold
 }
 
 // accept asks for as many jobs as there are free slots. There is one such request at a time, so that no
@@ -49,8 +49,11 @@ func (n *Node) accept() {
 	if !open || n.accepting || !n.hungry || free <= 0 {
 		return
 	}
-	d := jobs.Demand{Batch: n.batch, Max: min(free, cmp.Or(n.cfg.MaxAcceptors, AcceptLimit)), Seed: n.rng.Uint64()}
-	d.Behind = n.behind
+	most := cmp.Or(n.cfg.MaxAcceptors, AcceptLimit)
+	d := jobs.Demand{Batch: n.batch, Max: min(free, most), Seed: n.rng.Uint64(), Behind: n.behind}
+	if n.parking {
+		d.Look = most
+	}
 	if f := n.fleet(); !f.alone() {
 		d.Window = max(acceptWindow, windowPerWorker*len(f.loads))
 		d.Part, d.Yield, d.Left = f.own(), f.othersFree(), n.waited()
@@ -64,7 +67,7 @@ func (n *Node) accept() {
 // number then returns its jobs.
 func (n *Node) onAccepted(a Accepted) {
 	invariant.Check(n.accepting, oneAccept)
-	n.accepting = false
+	n.accepting, n.parking = false, a.Parked > 0
 	if n.spare(a.Left, n.clock.Steady) { // the other nodes may have told since that they take none
 		n.timers.scan = min(n.timers.scan, n.looked.Add(freshLooks))
 	}
@@ -110,9 +113,9 @@ func (n *Node) onPromoted(limit int, p Promoted) {
 	if p.Moved > 0 {
 		n.hungry = true
 	}
-	n.promotes = promoteLimit
+	n.promotes = n.cfg.Batches.Promote
 	if p.Moved == limit {
-		n.promotes = min(promoteLimit, 2*limit)
+		n.promotes = min(n.cfg.Batches.Promote, 2*limit)
 		n.timers.promote = n.clock.Steady
 		return
 	}
@@ -125,6 +128,6 @@ func (n *Node) onPromoted(limit int, p Promoted) {
 // sweepDue asks, about once a minute, for the removal of jobs and rows that are not needed any more.
 func (n *Node) sweepDue() {
 	if n.due(&n.timers.sweep, sweepInterval) {
-		askOnce(n, Sweep{Limit: sweepLimit, Drop: 2 * jobstore.DropLimit})
+		askOnce(n, Sweep{Limit: n.cfg.Batches.Sweep, Drop: 2 * n.cfg.Batches.Drop})
 	}
 }

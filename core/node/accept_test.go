@@ -255,8 +255,14 @@ func TestSurveyFindsJobs(t *testing.T) {
 }
 
 // TestHeldJobsAtTheHead: many jobs under a hold keep those behind them in the queue from running for no longer than
-// it takes to park them.
+// it takes to park them, many at once, even if a single slot is free.
 func TestHeldJobsAtTheHead(t *testing.T) {
+	for _, slots := range []int{1, 500} {
+		testHeldJobs(t, slots)
+	}
+}
+
+func testHeldJobs(t *testing.T, slots int) {
 	w := newWorld(t)
 	w.putMany(3*AcceptLimit, true)
 	w.now = w.now.Add(time.Second)
@@ -265,9 +271,15 @@ func TestHeldJobsAtTheHead(t *testing.T) {
 		_, err := jobstore.Operator{Store: w.s, Tx: tx, Now: w.now}.MakeHold(jobstore.Hold{Server: "h"})
 		return err
 	})
-	w.start("n", nil)
-	w.pass(100 * time.Millisecond)
-	if got := w.state("free"); got != jobstore.Running {
-		t.Errorf("it is %s", got)
+	d, accepts := w.start("n", func(c *Config) { c.MaxJobs, c.Settling = slots, time.Second }), 0
+	d.hold = func(q Request) bool {
+		if _, is := q.(Accept); is {
+			accepts++
+		}
+		return false
+	}
+	w.pass(1100 * time.Millisecond)
+	if got := w.state("free"); got != jobstore.Running || accepts > 6 {
+		t.Errorf("with %d slots it is %s after %d accepts", slots, got, accepts)
 	}
 }

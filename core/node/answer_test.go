@@ -171,7 +171,7 @@ func TestTakenJobIsLookedForOnce(t *testing.T) {
 // only some of them.
 func TestManyJobsOfSilentWorker(t *testing.T) {
 	w := newWorld(t)
-	w.putMany(2*expireLimit+1, true)
+	w.putMany(2*DefaultBatches().Expire+1, true)
 	one := w.start("n1", nil)
 	w.pass(time.Second)
 	two := w.start("n2", nil)
@@ -180,7 +180,7 @@ func TestManyJobsOfSilentWorker(t *testing.T) {
 		w.pass(time.Second)
 	}
 	w.pass(time.Second)
-	if n := len(two.running); n != 2*expireLimit+1 {
+	if n := len(two.running); n != 2*DefaultBatches().Expire+1 {
 		t.Errorf("a second after the first of them %d run", n)
 	}
 }
@@ -280,7 +280,7 @@ func TestExpireOfLivingWorker(t *testing.T) {
 		return err
 	})
 	w.pass(n.cfg.ActivityTimeout)
-	expire := Expire{Worker: n.worker, Beat: &judged[0].Beat, Limit: expireLimit}
+	expire := Expire{Worker: n.worker, Beat: &judged[0].Beat, Limit: DefaultBatches().Expire}
 	if done := n.perform(Ask{Request: expire}); done.Fault != Committed {
 		t.Fatal(done)
 	}

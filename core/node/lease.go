@@ -131,7 +131,7 @@ func (n *Node) loseLease(why string) {
 		n.exit()
 		return
 	}
-	n.ask(Expire{Worker: n.worker, Limit: expireLimit})
+	n.ask(Expire{Worker: n.worker, Limit: n.cfg.Batches.Expire})
 	n.join()
 }
 
@@ -260,7 +260,7 @@ func (n *Node) onLeases(l Leases) {
 			}
 			beat := o.beat
 			// Reached: the jobs of a silent worker are given back
-			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: expireLimit, By: n.name})
+			n.ask(Expire{Worker: o.worker, Beat: &beat, Limit: n.cfg.Batches.Expire, By: n.name})
 		}
 		if !o.gone {
 			n.checkName(o)

@@ -52,11 +52,13 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/invariant"
+	"couchrelay/core/jobstore"
 	"couchrelay/core/prng"
 	"couchrelay/core/schedule"
 )
@@ -121,6 +123,31 @@ type Config struct {
 	// Settling is how long the node takes no jobs after its start, unless it is Exclusive: of nodes that start
 	// together the first would take all jobs before it knows of the others. 0 or more.
 	Settling time.Duration
+	// Batches are DefaultBatches where they are not set.
+	Batches Batches
+}
+
+// Batches bound what one request is about; each is 1 or more. Smaller ones are for simulations, whose worlds are
+// small.
+type Batches struct {
+	// Promote is the most due jobs that are made ready at once.
+	Promote int
+	// Expire is the most jobs of a vanished or leaving worker that are given back at once.
+	Expire int
+	// Sweep is the most finished requests, and abandoned uploads, that are removed at once. It is small, since the
+	// removal of a job takes several reads one after the other, and a transaction has five seconds. A sweep that is
+	// too slow once is too slow at every retry, and sweeps nothing.
+	Sweep int
+	// Drop is the most jobs of deleted databases that are removed at once, and jobs that are put into a new index.
+	Drop int
+	// Survey is the number of accounts in one Survey. They are read one after the other, in the five seconds of a
+	// transaction.
+	Survey int
+}
+
+// DefaultBatches are those of production.
+func DefaultBatches() Batches {
+	return Batches{Promote: 100, Expire: 100, Sweep: 10, Drop: jobstore.DropLimit, Survey: 200}
 }
 
 // DefaultSettling is right for production.
@@ -135,15 +162,6 @@ const (
 	// parts. It stays small, since it bounds the priority inversion, but grows by windowPerWorker for each
 	// node, so that most find one.
 	acceptWindow, windowPerWorker = 16, 4
-	promoteLimit                  = 100
-	expireLimit                   = 100
-	// sweepLimit is small, since the removal of a job takes several reads one after the other, and a
-	// transaction has five seconds. A sweep that is too slow once is too slow at every retry, and sweeps
-	// nothing.
-	sweepLimit = 10
-	// surveyLimit is the number of accounts in one Survey. They are read one after the other, in the five
-	// seconds of a transaction.
-	surveyLimit = 200
 	// spread is the mean time between the starts of two runs of one accept.
 	spread        = 20 * time.Millisecond
 	sweepInterval = time.Minute
@@ -215,7 +233,8 @@ type timers struct {
 
 // New prepares a node.
 func New(cfg Config) *Node {
-	in := intake{hungry: true, promotes: promoteLimit}
+	cfg.Batches = cmp.Or(cfg.Batches, DefaultBatches())
+	in := intake{hungry: true, promotes: cfg.Batches.Promote}
 	return &Node{cfg: cfg, name: cfg.Name, rng: prng.New(cfg.Seed), intake: in}
 }
 
@@ -374,7 +393,7 @@ func (n *Node) leaveWhenDrained() {
 	case live:
 		if n.storeCharges() {
 			n.lease = leaving
-			n.ask(Retire{Worker: n.worker, Limit: expireLimit})
+			n.ask(Retire{Worker: n.worker, Limit: n.cfg.Batches.Expire})
 		}
 	case noLease, joining:
 		n.exit()

@@ -192,15 +192,15 @@ func TestPromoteGetsSmaller(t *testing.T) {
 			t.Fatalf("%+v, not %d jobs", ask.Request, want)
 		}
 	}
-	for want := promoteLimit / 2; want >= 1; want /= 2 {
+	for want := DefaultBatches().Promote / 2; want >= 1; want /= 2 {
 		next(Done{ID: ask.ID, Fault: StoreDown}, want)
 	}
 	next(Done{ID: ask.ID, Fault: StoreDown}, 1)
-	for _, want := range []int{2, 4, 8, 16, 32, 64, promoteLimit, promoteLimit} {
+	for _, want := range []int{2, 4, 8, 16, 32, 64, DefaultBatches().Promote, DefaultBatches().Promote} {
 		next(Done{ID: ask.ID, Result: Promoted{Moved: ask.Request.(Promote).Limit}}, want)
 	}
-	next(Done{ID: ask.ID, Fault: StoreDown}, promoteLimit/2)
-	next(Done{ID: ask.ID, Result: Promoted{Moved: 1, Next: instant.Never}}, promoteLimit)
+	next(Done{ID: ask.ID, Fault: StoreDown}, DefaultBatches().Promote/2)
+	next(Done{ID: ask.ID, Result: Promoted{Moved: 1, Next: instant.Never}}, DefaultBatches().Promote)
 }
 
 // TestSweepPauses: a sweep that left something goes on after about as long as it took, and the node wakes for that.

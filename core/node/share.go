@@ -17,7 +17,7 @@ import (
 // work; see package schedule.
 type share struct {
 	ledger schedule.Ledger // what the runs of this process used
-	// order and accounts are of the last complete survey. A survey comes in parts, of surveyLimit accounts
+	// order and accounts are of the last complete survey. A survey comes in parts, of Batches.Survey accounts
 	// each; next has the parts so far, read under the order of the epoch, and unseen the accounts that are
 	// still to be asked for.
 	order    schedule.Order
@@ -135,7 +135,7 @@ func (n *Node) rotateDue() {
 // survey asks for the next part of a survey. First is as many ready jobs as can get slots: those that are
 // free, and those of the runs that may give way.
 func (n *Node) survey() {
-	some := n.share.unseen[:min(len(n.share.unseen), surveyLimit)]
+	some := n.share.unseen[:min(len(n.share.unseen), n.cfg.Batches.Survey)]
 	n.share.unseen = n.share.unseen[len(some):]
 	n.ask(Survey{First: n.cfg.MaxChurn + max(0, n.cfg.MaxJobs-len(n.runs)), Accounts: some})
 }

@@ -46,17 +46,21 @@ func (m *Model) holds(c *Commit, w *writing, h node.Held) error {
 }
 
 // accepts judges what an accept takes: ready jobs for a worker with a live lease, no more than it asks for, from
-// among the first ones, under a lock that no run had.
+// among the first ones, under a lock that no run had. It may park more, of those that it looks at.
 func (m *Model) accepts(c *Commit, w *writing, q node.Accept) error {
-	own, window := lock{q.Worker, q.Demand.Batch}, max(q.Demand.Max, q.Demand.Window)
+	own, look := lock{q.Worker, q.Demand.Batch}, max(q.Demand.Max, q.Demand.Look)
+	window, taken := max(look, q.Demand.Window), 0
 	switch {
 	case !m.leases[q.Worker].live():
 		return fmt.Errorf("the lease of the worker is %q", m.leases[q.Worker].row)
-	case len(w.changes) > q.Demand.Max:
-		return fmt.Errorf("it takes or parks %d jobs", len(w.changes))
+	case len(w.changes) > look:
+		return fmt.Errorf("it takes or parks %d jobs, and may look at %d", len(w.changes), look)
 	}
 	last := ""
 	for _, ch := range w.changes {
+		if ch.found.state == running {
+			taken++
+		}
 		switch {
 		case ch.was.state == running && ch.was.lock == own: // it is repeated
 		case ch.found.state == running && (ch.found.lock != own || m.ran[own]):
@@ -64,6 +68,9 @@ func (m *Model) accepts(c *Commit, w *writing, q node.Accept) error {
 		default:
 			last = max(last, m.placeOf(ch.id, ch.was))
 		}
+	}
+	if taken > q.Demand.Max {
+		return fmt.Errorf("it takes %d jobs, and asked for %d", taken, q.Demand.Max)
 	}
 	if before := m.before(last, q.Demand.Behind, c.Read); before >= window {
 		return fmt.Errorf("it takes a job behind %d others, and may look at %d", before, window)

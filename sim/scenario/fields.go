@@ -26,6 +26,7 @@ var fields = []field{
 	count("replication-only-nodes", func(c *world.Config) *int { return &c.ReplicationOnly }, 0, 100),
 	count("namesakes", func(c *world.Config) *int { return &c.Namesakes }, 0, 100),
 	count("older", func(c *world.Config) *int { return &c.Older }, 0, 100),
+	count("node-batch", func(c *world.Config) *int { return &c.NodeBatch }, 0, 10_000),
 	count("servers", func(c *world.Config) *int { return &c.Servers }, 1, 1000),
 	count("databases", func(c *world.Config) *int { return &c.Databases }, 1, 1000),
 	count("replicators", func(c *world.Config) *int { return &c.Tenants }, 1, 1000),

@@ -70,6 +70,8 @@ type Fleet struct {
 	FrontendOnly, ReplicationOnly int
 	Namesakes                     int // processes that have the name of the first one
 	Older                         int // processes of an earlier release at first, which made the store; see older.go
+	// NodeBatch is how many jobs or accounts one request of a node is about; 0 for those of production.
+	NodeBatch int
 }
 
 // Replicators are the databases that have replication documents.
@@ -85,6 +87,12 @@ func (c *Config) Processes() int { return c.Nodes + c.FrontendOnly + c.Replicati
 
 // Exclusive reports whether the store belongs to one process, as an embedded one does.
 func (c *Config) Exclusive() bool { return c.Processes() == 1 }
+
+// batches are those of all nodes.
+func (c *Config) batches() node.Batches {
+	n := c.NodeBatch
+	return node.Batches{Promote: n, Expire: n, Sweep: n, Drop: n, Survey: n}
+}
 
 // Accounts are all whose jobs there can be: those of the replicator databases, and the requester's.
 func (c *Config) Accounts() []string {

@@ -96,6 +96,7 @@ func (p *Node) live() {
 		Node: node.Config{
 			Settings: p.settings, Name: p.title, Roles: p.roles, Worker: p.worker,
 			Exclusive: p.w.Config.Exclusive(), Seed: p.site.Seed64(), Settling: node.DefaultSettling,
+			Batches: p.w.Config.batches(),
 		},
 		Server: p.w.store.Config.Server, Memory: p.w.Config.Memory, Observer: witness{p},
 	})

@@ -121,6 +121,9 @@ func (c *Config) drawFleet(seed uint64) {
 	if older := prng.Fork(seed, "older"); older.Intn(8) == 0 {
 		c.Older = 1 + older.Intn(c.Nodes)
 	}
+	if batch := prng.Fork(seed, "node batch"); batch.Intn(2) == 0 {
+		c.NodeBatch = 1 + batch.Intn(6)
+	}
 }
 
 // drawDuration has three worlds of four be short: what users do there is as much, and most bugs show soon.
