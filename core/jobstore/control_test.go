@@ -71,12 +71,43 @@ func TestRetryEndsBackOff(t *testing.T) {
 	if w.Record.ErrorCount != 1 {
 		t.Errorf("%d errors", w.Record.ErrorCount)
 	}
+	b.now = b.now.Add(time.Second)
 	if changed, _ := b.retry(id); changed {
 		t.Error("a running job was retried")
 	}
 	b.crash(w)
 	if b.record(id).ErrorCount != 2 {
 		t.Error("the next wait is not longer")
+	}
+}
+
+// TestRetryRepeated: an order whose commit had an unknown outcome is repeated, and ends no wait, and no end, that came
+// since it was carried out.
+func TestRetryRepeated(t *testing.T) {
+	b := newBench(t)
+	b.put("r", simple, admin)
+	id := jobID("r")
+	fail := func(w Work) {
+		b.end(w, func(h Owned) error { return h.Fail(crash.Trouble, Turn{Place: w.Place}) })
+	}
+	for state, ends := range map[State]func(Work){Crashing: b.crash, Failed: fail} {
+		ends(b.accept())
+		b.now = b.now.Add(time.Second)
+		for range 2 {
+			if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+				t.Errorf("%s: %v, %q", state, changed, obstacle)
+			}
+		}
+		ends(b.accept())
+		if changed, obstacle := b.retry(id); !changed || obstacle != "" {
+			t.Errorf("%s, repeated: %v, %q", state, changed, obstacle)
+		}
+		b.wantState(id, state)
+		if ids, _ := b.tryAccept(); len(ids) > 0 {
+			t.Errorf("%s: the repeated order had the job run again", state)
+		}
+		b.now = b.now.Add(time.Second)
+		b.retry(id)
 	}
 }
 

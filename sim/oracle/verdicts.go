@@ -64,7 +64,8 @@ type verdicts struct {
 	took    map[peers.Revision]bool // when they were sent alone, and has not refused since
 	doubted map[peers.Revision]bool // refused over credentials
 	sure    map[again]bool          // sent once more after the target was opened
-	copies  []peer.CopyDoc          // those that sent them
+	copies  []peer.CopyDoc          // those that sent them first
+	others  []peer.CopyDoc          // those that were sent before the target was opened for them
 	// newer are refused over credentials as well, and came in place of such a revision: a copy sends what the source
 	// has by then. The run may take that for the second refusal, or ask once more.
 	newer map[peers.Revision]bool
@@ -81,10 +82,15 @@ type again struct {
 // later change brought about, has to ask for itself.
 func (v *verdicts) called(c call) {
 	copied, is := c.op.(peer.CopyDoc)
-	if !is || !v.repeats(copied, c.by) {
+	switch {
+	case !is:
+		return
+	case opened(c.by):
+		v.copies = append(v.copies, copied)
+	case !v.repeats(copied, c.by):
+		v.others = append(v.others, copied)
 		return
 	}
-	v.copies = append(v.copies, copied)
 	for name := range v.doubted { // in any order; newer leaves come in place of those that are asked for
 		if name.ID == copied.ID {
 			v.sure[again{c.id, name}] = true
@@ -92,20 +98,28 @@ func (v *verdicts) called(c call) {
 	}
 }
 
-// repeats reports whether a copy is one that was sent after the target was opened, or that once more after a pause.
+// opened reports whether a run was told that a database lets it in.
+func opened(by replication.Event) bool {
+	reply, _ := by.(replication.Reply)
+	_, is := reply.Result.(peer.Opened)
+	return is
+}
+
+// repeats reports whether a copy is surely one that was sent after the target was opened, and now once more after a
+// pause. If more copies of the same revisions have begun than were sent so, it may be another one.
 func (v *verdicts) repeats(op peer.CopyDoc, by replication.Event) bool {
-	switch by := by.(type) {
-	case replication.Reply:
-		_, opened := by.Result.(peer.Opened)
-		return opened
-	case replication.Wake:
-		return slices.ContainsFunc(v.copies, func(before peer.CopyDoc) bool {
-			return before.ID == op.ID && !slices.ContainsFunc(op.Revs, func(rev string) bool {
-				return !slices.Contains(before.Revs, rev)
-			})
-		})
+	among := func(list []peer.CopyDoc) (n int) {
+		for _, before := range list {
+			missing := func(rev string) bool { return !slices.Contains(before.Revs, rev) }
+			if before.ID == op.ID && !slices.ContainsFunc(op.Revs, missing) {
+				n++
+			}
+		}
+		return n
 	}
-	return false
+	_, pause := by.(replication.Wake)
+	sent := among(v.copies)
+	return pause && sent > 0 && sent >= among(v.others)
 }
 
 // tooLarge stands for the document of a bulk write that had no other and was too large: it is not named.

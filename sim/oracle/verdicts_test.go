@@ -88,6 +88,16 @@ func TestVerdictsOnTheRun(t *testing.T) {
 			r.heard = replication.Wake{}
 			r.does(run, copyOf("a"), forbidden())
 		}, "S73a"},
+		{"goes on after a second copy after a pause, of another change", func(r *rig) {
+			run := r.under(spec.FailRefused)
+			other := r.call(run, copyOf("a"))
+			r.does(run, copyOf("a"), forbidden())
+			opens(r, run)
+			r.call(run, copyOf("a"))
+			r.answer(run, other, copyOf("a"), peer.Reply{Failure: kind(peer.Broken)})
+			r.heard = replication.Wake{}
+			r.does(run, copyOf("a"), forbidden())
+		}, ""},
 		{"goes on after something else", copies(spec.FailRefused, nothing, refused(409)), ""},
 		{"goes on after a bulk write", func(r *rig) {
 			r.does(r.under(spec.FailRefused), peer.WriteDocs{}, inBulk)
