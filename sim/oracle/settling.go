@@ -46,6 +46,19 @@ var settlingSubject = subject{
 	},
 }
 
+// Settled reports whether a world that comes to rest has no work left. The checker that found some last is asked
+// first: most often it still does, which saves asking all others.
+func (o *Oracle) Settled() bool {
+	all := o.on.unsettled
+	for range all {
+		if all[o.on.busy]() != nil {
+			return false
+		}
+		o.on.busy = (o.on.busy + 1) % len(all)
+	}
+	return true
+}
+
 // Unsettled is the work that a world that comes to rest has left; nil when there is none.
 func (o *Oracle) Unsettled() *Violation {
 	for _, ask := range o.on.unsettled {
