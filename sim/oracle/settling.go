@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -104,7 +103,7 @@ func (s *settling) jobsUnsettled() *Violation {
 	if why := s.jobUnsettled(s.behind); why != nil {
 		return why
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.shadows)) {
+	for _, id := range s.ids() {
 		if why := s.jobUnsettled(id); why != nil {
 			s.behind = id
 			return why
