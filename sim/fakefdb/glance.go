@@ -7,6 +7,13 @@ import "couchrelay/core/kv"
 // goes on as if nobody had looked. It cannot write either: a write is a fault of the observer, and panics.
 func (db *Database) Glance() kv.Tx { return glance{present{db}} }
 
+// Look reads the present contents as Glance does, and is one of the store's transactions otherwise: what is committed
+// later has a higher version than what was read.
+func (db *Database) Look() kv.Tx {
+	db.readVersion(Outcome{}, 0)
+	return glance{present{db}}
+}
+
 type glance struct{ present }
 
 const noWrites = "fakefdb: an observer writes"

@@ -43,7 +43,10 @@ func (m *Model) judgeClaims(c *Commit, w *writing) error {
 	}
 	for _, ch := range w.changes {
 		for _, repID := range []string{ch.was.record.repID, ch.found.record.repID} {
-			if err := w.judgeClaim(repID); repID != "" && err != nil {
+			if repID == "" {
+				continue
+			}
+			if err := w.judgeClaim(repID); err != nil {
 				return breach(Records, c, "replication %s of job %s: %v", repID, ch.id, err)
 			}
 		}

@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -228,7 +226,7 @@ func (cp *checkpoints) checkOver(e ending) {
 // that the next run would take for done. What a filter function selected when the logs were written is not
 // known any more.
 func (cp *checkpoints) checkLogs() {
-	for _, id := range slices.Sorted(maps.Keys(cp.shadows)) {
+	for _, id := range cp.ids() {
 		s := cp.shadows[id]
 		if s.header == nil || s.record.BaseID == "" {
 			continue

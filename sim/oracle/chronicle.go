@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -110,6 +111,15 @@ func (c *chronicle) touched(l world.Landed) (jobs []string) {
 	return jobs
 }
 
+// read decodes the record of a job, unless its data is as it was.
+func (s *shadow) read(header *jobs.Job) (*jobstore.Record, error) {
+	if s.header != nil && bytes.Equal(s.header.Data, header.Data) {
+		return s.record, nil
+	}
+	record := &jobstore.Record{}
+	return record, json.DecodeRecord(header.Data, record)
+}
+
 func (c *chronicle) followJob(id string, l landing) {
 	header, err := c.w.Store().Jobs.Get(c.w.Present(), id)
 	if err != nil {
@@ -128,8 +138,7 @@ func (c *chronicle) followJob(id string, l landing) {
 	if header == nil {
 		after.gone = now
 	} else {
-		after.record = &jobstore.Record{}
-		if err := json.DecodeRecord(header.Data, after.record); err != nil {
+		if after.record, err = before.read(header); err != nil {
 			c.unreadable("record of job "+id, err)
 			return
 		}

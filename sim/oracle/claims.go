@@ -200,7 +200,7 @@ func (c *claims) checkOwners() {
 
 // checkWaiting is S18i: a job that waits for no other one would wait for ever.
 func (c *claims) checkWaiting() {
-	for _, id := range slices.Sorted(maps.Keys(c.shadows)) {
+	for _, id := range c.ids() {
 		s := c.shadows[id]
 		if s.header == nil {
 			continue

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -167,7 +166,7 @@ func (k *control) checkRuns() {
 
 // checkPauses is S90c and S90d.
 func (k *control) checkPauses() {
-	for _, id := range slices.Sorted(maps.Keys(k.shadows)) {
+	for _, id := range k.ids() {
 		s := k.shadows[id]
 		if s.header == nil || s.record.State.Terminal() {
 			continue
@@ -218,7 +217,7 @@ func (k *control) unsettled() *Violation {
 	if k.w.Releasing() {
 		return missed("L10", "users still end pauses and holds")
 	}
-	for _, id := range slices.Sorted(maps.Keys(k.shadows)) {
+	for _, id := range k.ids() {
 		if s := k.shadows[id]; s.header != nil && strings.HasPrefix(s.header.Lot, "held/") {
 			return missed("L10", "job %s is parked as %s, and there is no hold", id, s.header.Lot)
 		}

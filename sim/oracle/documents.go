@@ -121,7 +121,7 @@ func (d *documents) checkJobs() {
 	for _, t := range d.w.Tenants() {
 		of[jobstore.DocumentJobs(t.Instance())] = t
 	}
-	for _, id := range slices.Sorted(maps.Keys(d.shadows)) {
+	for _, id := range d.ids() {
 		s := d.shadows[id]
 		if s.header == nil || s.record.Transient() {
 			continue

@@ -3,7 +3,6 @@ package oracle
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ var explanationSubject = subject{
 		c.on.ticked.add(func(world.Ticked) { x.askNext() })
 		c.on.jobMoved.add(x.moved)
 		c.on.atRest.add(func(struct{}) {
-			for _, id := range slices.Sorted(maps.Keys(x.shadows)) {
+			for _, id := range x.ids() {
 				x.ask(id)
 			}
 		})
@@ -48,7 +47,7 @@ const askedOnce = 4
 
 // askNext asks about the job behind the one of the last time. To explain reads much.
 func (x *explanations) askNext() {
-	if ids := slices.Sorted(maps.Keys(x.shadows)); len(ids) > 0 {
+	if ids := x.ids(); len(ids) > 0 {
 		next, _ := slices.BinarySearch(ids, x.last+"\x00")
 		x.last = ids[next%len(ids)]
 		x.ask(x.last)

@@ -66,6 +66,7 @@ type hearing struct {
 type hearsRest struct {
 	// unsettled asks for the work that a world that comes to rest has left; nil when there is none.
 	unsettled []func() *Violation
+	busy      int // the index of the one that had work left when it was last asked
 	// atRest is told once, when nothing moves any more.
 	atRest topic[struct{}]
 	// emptied is told once, some time after all jobs were removed.

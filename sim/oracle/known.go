@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -20,11 +21,11 @@ type known struct {
 	// violation is the first invariant that did not hold; nil while all do.
 	violation *Violation
 
-	nodes   []*process // in the order of their names
-	of      map[*world.Run]*run
-	runs    []*run             // under way, in the order in which they began
-	shadows map[string]*shadow // of all jobs that ever were, by id
-	docs    map[string]*docTruth
+	shadowed
+	nodes []*process // in the order of their names
+	of    map[*world.Run]*run
+	runs  []*run // under way, in the order in which they began
+	docs  map[string]*docTruth
 	// forbidden are the tags that functions ever forbade; kept by validation.
 	forbidden forbiddenTags
 	denied    map[string]bool         // "URL ID REV" that a target did not take
@@ -117,6 +118,20 @@ type attempts struct {
 	protocol  conversation
 }
 
+// shadowed are all jobs that ever were.
+type shadowed struct {
+	shadows map[string]*shadow // by id
+	sorted  []string           // their ids, for the function ids
+}
+
+// ids are those of all jobs that ever were, in order.
+func (s *shadowed) ids() []string {
+	if len(s.sorted) != len(s.shadows) { // none is ever forgotten
+		s.sorted = slices.Sorted(maps.Keys(s.shadows))
+	}
+	return s.sorted
+}
+
 // shadow is a job as commits told it.
 type shadow struct {
 	header *jobs.Job // nil: removed
@@ -137,7 +152,8 @@ type docTruth struct {
 
 func newKnown(w world.View) known {
 	k := known{
-		w: w, of: map[*world.Run]*run{}, shadows: map[string]*shadow{}, docs: map[string]*docTruth{},
+		w: w, of: map[*world.Run]*run{}, shadowed: shadowed{shadows: map[string]*shadow{}},
+		docs:      map[string]*docTruth{},
 		forbidden: forbiddenTags{},
 		denied:    map[string]bool{}, lists: map[string]refusedList{}, dropped: map[string]instant.Time{},
 		leases: map[string]lease{},

@@ -57,6 +57,7 @@ func (l *lists) checkAll() {
 
 // filters are all that could go wrong by itself, and some pairs.
 func (l *lists) filters() (all []jobstore.Filter) {
+	server, user, class, instance := l.someServer(), l.someUser(), l.someError(), l.someInstance()
 	for _, documents := range []bool{false, true} {
 		from := jobstore.Filter{Documents: documents}
 		all = append(all, from)
@@ -66,14 +67,13 @@ func (l *lists) filters() (all []jobstore.Filter) {
 				all = append(all, f)
 			}
 		}
-		from.Server = l.someServer()
+		from.Server = server
 		pair := from
 		pair.States = []jobstore.State{"pending", "crashing"}
-		all = append(all, from, pair, jobstore.Filter{Documents: documents, User: l.someUser()})
-		class := l.someError()
+		all = append(all, from, pair, jobstore.Filter{Documents: documents, User: user})
 		all = append(all, jobstore.Filter{Documents: documents, Error: class})
 		all = append(all, jobstore.Filter{Documents: documents, Error: class, Server: from.Server})
-		if instance := l.someInstance(); instance != "" {
+		if instance != "" {
 			all = append(all, jobstore.Filter{Documents: documents, Instance: instance},
 				jobstore.Filter{Documents: documents, Instance: instance, Server: from.Server},
 				jobstore.Filter{Documents: documents, Instance: instance, States: pair.States})
@@ -90,8 +90,11 @@ func (l *lists) filters() (all []jobstore.Filter) {
 func (l *lists) some(value func(*shadow) string) string {
 	var all []string
 	for _, s := range l.shadows {
-		if s.header != nil && value(s) != "" && !slices.Contains(all, value(s)) {
-			all = append(all, value(s))
+		if s.header == nil {
+			continue
+		}
+		if v := value(s); v != "" && !slices.Contains(all, v) {
+			all = append(all, v)
 		}
 	}
 	if len(all) == 0 {

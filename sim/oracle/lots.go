@@ -83,7 +83,7 @@ func (p *parkings) looked(f world.Answered) {
 
 // checkLeft is S75c.
 func (p *parkings) checkLeft() {
-	for _, id := range slices.Sorted(maps.Keys(p.shadows)) {
+	for _, id := range p.ids() {
 		s := p.shadows[id]
 		if s.header == nil {
 			continue

@@ -62,8 +62,6 @@ func (r *rig) request(members map[string]any) (id string) {
 
 // atRest has the world be at rest, and asks for the work that it has left.
 func (r *rig) atRest() {
-	if why := r.o.Unsettled(); why != nil {
-		r.o.Fail(why.ID, "%s", why.Text)
-	}
+	r.unsettled()
 	r.o.AtRest()
 }

@@ -52,7 +52,11 @@ func (r *rig) remove(id string) {
 
 // unsettled asks for the work that a world that comes to rest has left, and takes it for a violation.
 func (r *rig) unsettled() {
-	if v := r.o.Unsettled(); v != nil {
+	v := r.o.Unsettled()
+	if settled := r.o.Settled(); settled != (v == nil) {
+		r.t.Errorf("is settled: %v, and has left %v", settled, v)
+	}
+	if v != nil {
 		r.o.Fail(v.ID, "%s", v.Text)
 	}
 }

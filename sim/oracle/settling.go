@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +43,19 @@ var settlingSubject = subject{
 		c.on.unsettled = append(c.on.unsettled, s.queueUnsettled, s.jobsUnsettled, s.runsUnsettled)
 		c.on.atRest.add(func(struct{}) { s.checkHeld() })
 	},
+}
+
+// Settled reports whether a world that comes to rest has no work left. The checker that found some last is asked
+// first: most often it still does, which saves asking all others.
+func (o *Oracle) Settled() bool {
+	all := o.on.unsettled
+	for range all {
+		if all[o.on.busy]() != nil {
+			return false
+		}
+		o.on.busy = (o.on.busy + 1) % len(all)
+	}
+	return true
 }
 
 // Unsettled is the work that a world that comes to rest has left; nil when there is none.
@@ -91,7 +103,7 @@ func (s *settling) jobsUnsettled() *Violation {
 	if why := s.jobUnsettled(s.behind); why != nil {
 		return why
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.shadows)) {
+	for _, id := range s.ids() {
 		if why := s.jobUnsettled(id); why != nil {
 			s.behind = id
 			return why

@@ -180,7 +180,7 @@ func (t *triedAgain) checkWaits() {
 
 // unsettled is L13 and L12.
 func (t *triedAgain) unsettled() *Violation {
-	for _, id := range slices.Sorted(maps.Keys(t.shadows)) {
+	for _, id := range t.ids() {
 		if why := t.untried(id); why != nil {
 			return why
 		}

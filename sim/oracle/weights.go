@@ -137,7 +137,7 @@ func (w *weights) checkWay(j jobChange) {
 func (w *weights) checkDocuments() {
 	for _, t := range w.w.Tenants() {
 		prefix := jobstore.DocumentJobs(t.Instance())
-		for _, id := range slices.Sorted(maps.Keys(w.shadows)) {
+		for _, id := range w.ids() {
 			s := w.shadows[id]
 			if s.header == nil || s.record.State.Terminal() || id != prefix+s.record.DocID {
 				continue

@@ -8,7 +8,6 @@ import (
 
 	"couchrelay/core/docs"
 	"couchrelay/core/docs/revtree"
-	"couchrelay/core/kv"
 	"couchrelay/core/peer"
 )
 
@@ -166,28 +165,21 @@ func (db *DB) revs(id string, revs []string) []*docs.Document {
 		}
 		w.Revs = append(w.Revs, r)
 	}
-	var found []*docs.Document
-	db.do(func(tx kv.Tx) error {
-		found = nil
-		o, err := db.docs.Open(tx, "db")
-		if err != nil {
-			return err
-		}
+	return read(db, func(o *docs.Database) (found []*docs.Document, err error) {
 		opened, err := o.OpenRevs([]docs.Wanted{w}, true)
 		if err != nil || len(opened) == 0 {
-			return err
+			return nil, err
 		}
 		for _, one := range opened[0] {
 			if one.Doc != nil {
 				if err := inline(o, one.Doc); err != nil {
-					return err
+					return nil, err
 				}
 			}
 			found = append(found, one.Doc)
 		}
-		return nil
+		return found, nil
 	})
-	return found
 }
 
 // inline reads the attachments of a document, which are small in this world.

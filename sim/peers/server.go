@@ -180,22 +180,21 @@ func (s *Server) Delete(name string) {
 
 // do runs a transaction. It cannot fail: all faults are the network's, and the store has none.
 func (db *DB) do(f func(kv.Tx) error) {
-	if err := kv.Do(context.Background(), db.store, f); err != nil {
+	must(db, kv.Do(context.Background(), db.store, f))
+}
+
+func must(db *DB, err error) {
+	if err != nil {
 		panic(fmt.Sprintf("peers: %s/%s: %v", db.Server.Name, db.Name, err))
 	}
 }
 
-// read runs a transaction on the open database.
+// read reads from the open database as it is now.
 func read[T any](db *DB, f func(*docs.Database) (T, error)) T {
-	var result T
-	db.do(func(tx kv.Tx) error {
-		open, err := db.docs.Open(tx, "db")
-		if err != nil {
-			return err
-		}
-		result, err = f(open)
-		return err
-	})
+	open, err := db.docs.Open(db.store.Look(), "db")
+	must(db, err)
+	result, err := f(open)
+	must(db, err)
 	return result
 }
 
@@ -209,14 +208,20 @@ func (db *DB) Write(edits []docs.Edit) []docs.Written {
 		}
 	}
 	for len(edits) > 0 {
-		written := read(db, func(open *docs.Database) ([]docs.Written, error) {
+		var written []docs.Written
+		db.do(func(tx kv.Tx) error {
+			open, err := db.docs.Open(tx, "db")
+			if err != nil {
+				return err
+			}
 			open.Validate = func(next, _ *docs.Document, _ bool) error {
 				if said := db.Deny[next.ID]; said != nil {
 					return said
 				}
 				return nil
 			}
-			return open.Update(edits)
+			written, err = open.Update(edits)
+			return err
 		})
 		for i, w := range written {
 			if w.Err == nil {

@@ -212,12 +212,12 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 	case !got.Found:
 	case op.ID == r.base:
 		r.took(findsLog)
-		s.found, s.log, s.rev = op.ID, readLog(got.Body), got.Rev
+		s.found, s.log, s.rev = op.ID, r.readLog(got.Body), got.Rev
 	default:
 		if s.older == nil {
 			s.older = map[string]log{}
 		}
-		s.older[op.ID] = readLog(got.Body)
+		s.older[op.ID] = r.readLog(got.Body)
 	}
 	if s.found == "" && len(s.answered) == 1+olderVersions {
 		for _, id := range s.asked[1:] { // the newest version comes first
@@ -233,7 +233,7 @@ func (r opener) gotLog(op peer.GetLocal, reply peer.Reply) {
 // prepareLog judges a log that is written before anything is copied: one of an older version under the
 // present id, or none in place of one that is to be forgotten.
 func (r opener) prepareLog(op peer.PutLocal) error {
-	s, put := &r.start.sides[op.Side], readLog(op.Body)
+	s, put := &r.start.sides[op.Side], r.readLog(op.Body)
 	switch {
 	case op.ID != r.base || op.Rev != s.rev || s.found == "" || !s.opened || s.inDoubt():
 		return breach(Logging, "it asks to %s, and has found revision %q of %q", op, s.rev, s.found)

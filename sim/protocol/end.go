@@ -123,7 +123,7 @@ func (r *Run) hopeless() bool {
 	case peer.Committed:
 		return r.save.other
 	case peer.Local:
-		return r.save.foreign || r.save.behind || r.save.others > 0 || readLog(got.Body).fails
+		return r.save.foreign || r.save.behind || r.save.others > 0 || r.readLog(got.Body).fails
 	case peer.RevFound:
 		return r.save.lost
 	case peer.Changes:

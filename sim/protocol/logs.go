@@ -40,6 +40,15 @@ type head struct {
 	Recorded json.RawMessage `json:"recorded_seq"`
 }
 
+// readLog reads a log. Most are read again and again: when they are written to a database, when they are there, and
+// when they go to the other one.
+func (r *Run) readLog(body []byte) log {
+	if s := &r.save; string(body) != s.text {
+		s.text, s.log = string(body), readLog(body)
+	}
+	return r.save.log
+}
+
 func readLog(body []byte) (l log) {
 	var told struct {
 		Session string            `json:"session_id"`

@@ -16,6 +16,8 @@ type saving struct {
 	noCommit bool     // the source refuses to be asked to make its writes durable
 	items    []string // entries of histories that the run found or wrote
 	used     map[string]bool
+	text     string // of the log that was read last
+	log      log    // the same, read
 
 	// What tells the run that it cannot go on: the filter function is another one, a database is, a log is of
 	// another run, or a source that is read only lacks what it had.
@@ -161,7 +163,7 @@ func (r saver) isOther(on peer.Side, start string) bool {
 // puts judges a log: first on the target and then, with the same checkpoint, on the source, unless that
 // stores none.
 func (r saver) puts(op peer.PutLocal) error {
-	s, put := &r.save, readLog(op.Body)
+	s, put := &r.save, r.readLog(op.Body)
 	at := &r.start.sides[op.Side]
 	p := &s.point
 	switch {
@@ -259,7 +261,7 @@ func (r saver) putLog(op peer.PutLocal, reply peer.Reply) {
 	f := reply.Failure
 	switch {
 	case f == nil:
-		r.logIsThere(op.Side, readLog(op.Body), reply.Result.(peer.LocalWritten).Rev)
+		r.logIsThere(op.Side, r.readLog(op.Body), reply.Result.(peer.LocalWritten).Rev)
 	case op.Side == peer.Source && refuses(f):
 		r.took(sourceRefusesLog)
 		r.start.alone = true
@@ -298,7 +300,7 @@ func (r saver) gotLogAgain(op peer.GetLocal, got peer.Local) {
 		s.foreign = s.foreign || at.rev != "" || p.session != "" && !p.whole
 		return
 	}
-	l := readLog(got.Body)
+	l := r.readLog(got.Body)
 	if op.Side == peer.Target && !l.has(s.agreed) {
 		s.agreed = "" // another run has dropped it already
 	}

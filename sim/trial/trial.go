@@ -44,8 +44,7 @@ func (t *Trial) settle() {
 		if t.broken() {
 			return
 		}
-		why := t.Unsettled()
-		if why == nil {
+		if t.Settled() {
 			if t.AtRest(); !t.broken() {
 				t.probe()
 			}
@@ -58,6 +57,7 @@ func (t *Trial) settle() {
 			continue
 		}
 		if limit = t.Limit(t.Config.Settle); next >= limit {
+			why := t.Unsettled()
 			t.Fail(why.ID, "%s", why.Text)
 			return
 		}
