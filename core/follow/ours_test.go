@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +90,36 @@ func TestEditBeforeAnswer(t *testing.T) {
 	if target := w.remote("d")["target"]; target != "http://b/y" {
 		t.Errorf("the document copies to %v", target)
 	}
+}
+
+// TestWrittenWithoutState: a run asks whether a document has no state, as its job has none. Before the server answers,
+// the job ends, and a user writes the document without state once more. What the run reads then is no write of its own:
+// the job runs again.
+func TestWrittenWithoutState(t *testing.T) {
+	w := newWorld(t)
+	w.write("d", one)
+	k := w.start()
+	w.settle(10 * time.Second)
+	w.fail("d")
+	w.settle(10 * time.Second)
+	if err := w.retry("d"); err != nil {
+		t.Fatal(err)
+	}
+	k.unfed(time.Second) // the state is removed, and stays due as the feed has not brought that
+	k.cut()
+	reads := func(c follow.Call) bool { _, is := c.Op.(peer.ReadDocs); return is }
+	for !slices.ContainsFunc(k.calls, reads) {
+		w.pass(250 * time.Millisecond)
+		k.act(first)
+	}
+	i := slices.IndexFunc(k.calls, reads)
+	read := k.calls[i]
+	k.calls = slices.Delete(k.calls, i, i+1)
+	w.fail("d")
+	w.write("d", one)
+	k.carry(read)
+	w.settle(time.Minute)
+	w.expect("d", jobstore.Pending, "")
 }
 
 // TestEndlessPoll: a database that was made again has fewer changes than a long poll was asked for, whose server sends
