@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 // TestRequestTimeout: a request whose answer comes in time, but slowly, ends when the whole takes too long. The changes
@@ -38,6 +41,32 @@ func TestRequestTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ringing is a clock that counts how often its timers call.
+type ringing struct {
+	*clock.Mock
+	calls atomic.Int32
+}
+
+func (c *ringing) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	return c.Mock.AfterFunc(d, func() { c.calls.Add(1); f() })
+}
+
+// TestTimersEnd: a request that is over leaves no timer, which would keep the request in memory.
+func TestTimersEnd(t *testing.T) {
+	c := &ringing{Mock: clock.NewMock()}
+	inRigWith(t, Options{Clock: c, RequestTimeout: time.Minute}, says(200, `{"update_seq":1}`), says(500, "{}"),
+		func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			r.do(peer.Open{Side: peer.Target})
+			r.net.close()
+			r.do(peer.Open{})
+			c.Mock.Add(time.Hour)
+			if n := c.calls.Load(); n > 0 {
+				t.Errorf("%d timers are left", n)
+			}
+		})
 }
 
 // TestIdleTimeout: a connection that was not used for as long is not used again.

@@ -49,6 +49,24 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestRedirectsKeepConnections: a redirect comes with a page for people, and its connection is used again.
+func TestRedirectsKeepConnections(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/db/") {
+			http.Redirect(w, r, "/new/", http.StatusMovedPermanently)
+			return
+		}
+		says(200, `{"update_seq":1}`)(w, r)
+	}, nil, func(r *rig) {
+		for range 3 {
+			must[peer.Opened](r, peer.Open{})
+		}
+		if r.net.dials != 1 {
+			t.Errorf("%d connections for one request after the other", r.net.dials)
+		}
+	})
+}
+
 func TestRedirectsEnd(t *testing.T) {
 	hops := 0
 	inRig(t, func(w http.ResponseWriter, r *http.Request) {
@@ -109,6 +127,10 @@ func TestCopyDocRedirected(t *testing.T) {
 			target.serve(w, r)
 			return
 		}
+		if r.Method == "GET" {
+			hijack(w, "").Close()
+			return
+		}
 		moved(w, r)
 	}, func(r *rig) {
 		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
@@ -116,6 +138,7 @@ func TestCopyDocRedirected(t *testing.T) {
 			f.Side != peer.Target {
 			t.Errorf("%v", f)
 		}
+		r.do(peer.Open{Side: peer.Target}) // breaks off, at the configured base
 		must[peer.Copied](r, op)
 		if len(target.list) != 1 || target.list[0].uri != "/new/doc?new_edits=false" {
 			t.Errorf("%+v", target.list)
