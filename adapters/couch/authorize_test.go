@@ -133,10 +133,10 @@ func TestNoSession(t *testing.T) {
 		kind    peer.Kind
 		status  int
 	}{
-		"none":         {says(404, `{"error":"not_found"}`), "", 0, 0},
-		"no method":    {says(405, `{}`), "", 0, 0},
-		"no cookie":    {says(200, `{"ok":true}`), "cookie_not_found", peer.Malformed, 200},
-		"a page":       {says(200, `<html>`), "cookie_not_found", peer.Malformed, 200},
+		"none":      {says(404, `{"error":"not_found"}`), "", 0, 0},
+		"no method": {says(405, `{}`), "", 0, 0},
+		"no cookie": {says(200, `{"ok":true}`), "cookie_not_found", peer.Malformed, 200},
+		"a page":    {says(200, `<html>`), "cookie_not_found", peer.Malformed, 200},
 		"logged out": {once(func(w http.ResponseWriter, r *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: sessionCookie, MaxAge: -1})
 			says(200, `{"ok":true}`)(w, r)

@@ -34,7 +34,9 @@ func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		method := ""
 		target := func(w http.ResponseWriter, r *http.Request) {
-			method = r.Method
+			if method = r.Method; method == "GET" && r.ContentLength != 0 {
+				t.Errorf("%d: GET with a body", status)
+			}
 			redirects(status, "http://target.test/new/")(w, r)
 		}
 		inRig(t, redirects(status, "/new/"), target, func(r *rig) {

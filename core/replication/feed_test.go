@@ -227,6 +227,9 @@ func TestIdleRunWithShortInterval(t *testing.T) {
 	for w.run.commits.committed != `"2-opaque"` {
 		w.proceed(first)
 	}
+	if at := w.run.watch.next; at != w.now.Add(leastLook) { // the checkpoint has looked
+		t.Errorf("the run looks %s after a checkpoint", at.Sub(w.now))
+	}
 	before := len(w.calls)
 	for end := w.now.Add(10 * time.Minute); w.now < end; {
 		w.proceed(first)
