@@ -214,6 +214,9 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 			}
 			c.change(w.dbs[peer.Target])
 			w.wantEnd(Crashed, c.want)
+			if n := w.run.Tally().CheckpointFailures; n > 0 {
+				t.Errorf("%d checkpoints count as failed, and none was written", n)
+			}
 		})
 	}
 }
