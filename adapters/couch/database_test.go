@@ -23,14 +23,18 @@ func (a asked) serve(t *testing.T) http.HandlerFunc {
 		if r.Method != a.method || r.RequestURI != a.uri || string(body) != a.body {
 			t.Errorf("asked\n%s %s %s\nwant\n%s %s %s", r.Method, r.RequestURI, body, a.method, a.uri, a.body)
 		}
+		writes := r.Method == "PUT" && strings.HasPrefix(r.URL.Path, "/db/_local/") || r.URL.Path == "/db/_bulk_docs"
+		if delayed := r.Header.Get("X-Couch-Full-Commit") == "false"; delayed != writes {
+			t.Errorf("%s %s may be answered before it is durable: %t", r.Method, r.RequestURI, delayed)
+		}
 		says(a.status, a.answer)(w, r)
 	}
 }
 
-// TestSmallOperations are those with one request and a small answer.
 // askedRev is how revision 1-x of document a is asked for.
 const askedRev = `/db/a?open_revs=%5B%221-x%22%5D&latest=true`
 
+// TestSmallOperations are those with one request and a small answer.
 func TestSmallOperations(t *testing.T) {
 	for _, c := range []struct {
 		name string

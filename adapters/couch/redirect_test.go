@@ -119,6 +119,25 @@ func TestRedirectsAndCredentials(t *testing.T) {
 	}
 }
 
+// TestRedirectsAndHost: a Host that the user names is the server's own, and another server is asked by its own name.
+func TestRedirectsAndHost(t *testing.T) {
+	for location, want := range map[string]string{
+		"http://target.test/new/": "target.test", "http://source.test/new/": "named.test",
+	} {
+		last := ""
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			last = r.Host
+			redirects(302, location)(w, r)
+		}
+		inRig(t, serve, serve, func(r *rig) { must[peer.Opened](r, peer.Open{}) }, func(rep *spec.Replication) {
+			rep.Source.Headers = []spec.Header{{Name: "Host", Value: spec.Hide("named.test")}}
+		})
+		if last != want {
+			t.Errorf("to %s: asked %s, want %s", location, last, want)
+		}
+	}
+}
+
 // TestCopyDocRedirected: a streamed document cannot be sent twice, but the next attempt goes to where the
 // redirect led.
 func TestCopyDocRedirected(t *testing.T) {

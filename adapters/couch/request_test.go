@@ -454,7 +454,8 @@ func TestProxy(t *testing.T) {
 		}
 	}, through("https://far.test/db/"))
 	inRig(t, nil, func(w http.ResponseWriter, r *http.Request) {
-		says(502, `{"error":"`+r.Header.Get("Proxy-Authorization")+`","reason":"p may not pass with `+testPassword+`"}`)(w, r)
+		sent := r.Header.Get("Proxy-Authorization")
+		says(502, `{"error":"`+sent+`","reason":"p may not pass with `+testPassword+`"}`)(w, r)
 	}, func(r *rig) {
 		if f := r.do(peer.GetLocal{ID: "x"}).Failure; f == nil || f.Error != "Basic *****" ||
 			f.Reason != "p may not pass with *****" {

@@ -70,7 +70,9 @@ func TestRetries(t *testing.T) {
 // but not for hours.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, code := range []int{429, 503} {
-		for asked, want := range map[time.Duration]time.Duration{40 * time.Second: 40 * time.Second, time.Hour: 300 * time.Second} {
+		for asked, want := range map[time.Duration]time.Duration{
+			40 * time.Second: 40 * time.Second, time.Hour: 300 * time.Second,
+		} {
 			w := newWorld(t)
 			w.fill(1)
 			f := status(code)
@@ -329,7 +331,8 @@ func TestRunsAfterGoOn(t *testing.T) {
 		}
 		log, rev := w.logOn(peer.Source), w.dbs[peer.Source].local["four"].rev
 		log.SessionID = fmt.Sprint("after", rev)
-		log.History = append([]checkpoint.Entry{{SessionID: log.SessionID, RecordedSeq: log.SourceLastSeq}}, log.History...)
+		after := checkpoint.Entry{SessionID: log.SessionID, RecordedSeq: log.SourceLastSeq}
+		log.History = slices.Insert(log.History, 0, after)
 		w.dbs[peer.Source].local["four"] = localDoc{rev + 1, log.Encode(false)}
 		conflict := status(409)
 		return &peer.Reply{Failure: &conflict}
