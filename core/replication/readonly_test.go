@@ -219,8 +219,8 @@ func TestSourceBecomesReadOnly(t *testing.T) {
 	}
 }
 
-// TestAgreedCheckpointStays: the checkpoint that the source stored last stays in the target's log, however many more the
-// run writes there. Once the source stores logs again, it is the only one that both have.
+// TestAgreedCheckpointStays: the checkpoint that the source stored last stays in the target's log, however many
+// more the run writes there. Once the source stores logs again, it is the only one that both have.
 func TestAgreedCheckpointStays(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Continuous = true
