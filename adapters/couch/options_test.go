@@ -83,6 +83,23 @@ func TestIdleTimeout(t *testing.T) {
 	}
 }
 
+// TestAttempts: each request is counted with what it was about, and what came of it.
+func TestAttempts(t *testing.T) {
+	var got []string
+	count := func(a Attempt) { got = append(got, fmt.Sprint(a.Server, " ", a.Operation, " ", a.Status, " ", a.Kind)) }
+	inRigWith(t, Options{Attempted: count}, says(404, `{}`), raw("HTTP/1.1 200 OK\r\nbad\r\n\r\n"), func(r *rig) {
+		r.do(peer.GetLocal{ID: "x"})
+		r.do(peer.Open{Side: peer.Target})
+	})
+	want := []string{
+		fmt.Sprint("source.test checkpoint 404 ", peer.Status),
+		fmt.Sprint("target.test database 0 ", peer.Malformed),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("counted %q, want %q", got, want)
+	}
+}
+
 // TestPlainHTTP tells of each endpoint without TLS, without its user.
 func TestPlainHTTP(t *testing.T) {
 	var told []string
