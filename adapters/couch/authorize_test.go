@@ -133,10 +133,14 @@ func TestNoSession(t *testing.T) {
 		kind    peer.Kind
 		status  int
 	}{
-		"none":         {says(404, `{"error":"not_found"}`), "", 0, 0},
-		"no method":    {says(405, `{}`), "", 0, 0},
-		"no cookie":    {says(200, `{"ok":true}`), "cookie_not_found", peer.Malformed, 200},
-		"a page":       {says(200, `<html>`), "cookie_not_found", peer.Malformed, 200},
+		"none":      {says(404, `{"error":"not_found"}`), "", 0, 0},
+		"no method": {says(405, `{}`), "", 0, 0},
+		"no cookie": {says(200, `{"ok":true}`), "cookie_not_found", peer.Malformed, 200},
+		"a page":    {says(200, `<html>`), "cookie_not_found", peer.Malformed, 200},
+		"logged out": {once(func(w http.ResponseWriter, r *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: sessionCookie, MaxAge: -1})
+			says(200, `{"ok":true}`)(w, r)
+		}), "cookie_not_found", peer.Malformed, 200},
 		"bad password": {says(401, `{"error":"unauthorized"}`), "session_request_unauthorized", peer.Status, 401},
 		"bad user":     {says(403, `{}`), "session_request_forbidden", peer.Status, 403},
 		"trouble":      {says(500, `{}`), "session_unexpected_result", peer.Status, 500},
@@ -164,6 +168,14 @@ func TestNoSession(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// once answers the first request by a handler, and others with 500.
+func once(first http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		first(w, r)
+		first = says(500, `{}`)
 	}
 }
 
@@ -213,6 +225,57 @@ func TestSessionPlace(t *testing.T) {
 			t.Error(got)
 		}
 	}, func(rep *spec.Replication) { rep.Source.URL = "http://source.test/couch/db/" })
+}
+
+// TestSessionRedirected: what asks for a session has the password in its body, so it goes to no other server; nor is it
+// redirected for ever.
+func TestSessionRedirected(t *testing.T) {
+	for location, want := range map[string]int{"http://target.test/_session": 1, "/_session": maxHops} {
+		asked := 0
+		inRigWith(t, withSessions, func(w http.ResponseWriter, r *http.Request) {
+			if asked++; asked <= 2*maxHops {
+				http.Redirect(w, r, location, http.StatusTemporaryRedirect)
+			}
+		}, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			t.Errorf("a stranger got %s", body)
+		}, func(r *rig) {
+			f := r.do(peer.Open{}).Failure
+			if f == nil || f.Error != "session_unexpected_result" || f.Status != 307 || asked != want {
+				t.Errorf("to %s: %v after %d requests, want %d", location, f, asked, want)
+			}
+		})
+	}
+}
+
+// TestOldCookies: the failure of a request that has been on its way for long does not show its cookie either, though
+// others have come meanwhile.
+func TestOldCookies(t *testing.T) {
+	g := &gate{}
+	inRigWith(t, withSessions, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			time.Sleep(testTimeout - time.Second)
+			says(500, `{"error":"e","reason":"`+r.Header.Get("Cookie")+`"}`)(w, r)
+			return
+		}
+		g.ServeHTTP(w, r)
+	}, nil, func(r *rig) {
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			if f := r.do(peer.GetLocal{ID: "slow"}).Failure; f == nil || f.Reason != "AuthSession=*****" {
+				t.Errorf("%v", f)
+			}
+		})
+		for range 3 {
+			time.Sleep(6 * time.Second)
+			g.forget()
+			must[peer.Opened](r, peer.Open{})
+		}
+		slow.Wait()
+		if g.logins != 4 {
+			t.Errorf("%d cookies", g.logins)
+		}
+	})
 }
 
 // TestOnlySessions: without a plugin that works a request is refused here.

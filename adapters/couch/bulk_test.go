@@ -273,6 +273,19 @@ func TestFetchDocsBudget(t *testing.T) {
 	}
 }
 
+// TestFetchDocsBudgetAtTheEnd: a budget that the last document uses up costs no connection.
+func TestFetchDocsBudgetAtTheEnd(t *testing.T) {
+	answer := `{"results":[{"id":"a","docs":[{"ok":` + docA + `}]}` + strings.Repeat(" ", 10_000) + "]}"
+	inRig(t, says(200, answer), nil, func(r *rig) {
+		for range 2 {
+			got := must[peer.Fetched](r, peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}, Budget: 1})
+			if len(got.Docs) != 1 || got.Docs[0].Fate != peer.Taken || r.net.dials != 1 {
+				t.Errorf("%+v over %d connections", got, r.net.dials)
+			}
+		}
+	})
+}
+
 // TestWriteDocs sends kept bodies byte for byte.
 func TestWriteDocs(t *testing.T) {
 	source := says(200, `{"results":[{"id":"a","docs":[{"ok":`+docA+`}]},{"id":"b","docs":[{"ok":`+docB+`}]},`+

@@ -191,6 +191,21 @@ func TestChangesRequests(t *testing.T) {
 	}
 }
 
+// TestHeartbeats: a silent feed shows several times within the timeout that it lives, and in time for proxies.
+func TestHeartbeats(t *testing.T) {
+	for timeout, want := range map[time.Duration]string{
+		time.Millisecond: "1", testTimeout: "10000", time.Hour: "20000",
+	} {
+		inRig(t, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.URL.Query().Get("heartbeat"); got != want {
+				t.Errorf("timeout %s: a heartbeat in %s ms, want %s", timeout, got, want)
+			}
+			says(200, feedOf())(w, r)
+		}, nil, func(r *rig) { must[peer.Changes](r, peer.ReadChanges{Since: peer.Zero, Limit: 10}) },
+			func(rep *spec.Replication) { rep.Source.Timeout = timeout })
+	}
+}
+
 // numbered is a feed of n rows with the sequences 1 to n.
 func numbered(from, n int) string {
 	var rows []string

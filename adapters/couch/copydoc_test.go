@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -389,6 +390,26 @@ func TestCopyDocSplits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCopyDocAsksShorter: after 414 the next request is shorter than the one that was too long.
+func TestCopyDocAsksShorter(t *testing.T) {
+	var revs, asked []string
+	for i := range 20 {
+		revs = append(revs, fmt.Sprintf("2-%032x", i))
+	}
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked = append(asked, r.RequestURI); len(r.RequestURI) > 900 {
+			says(414, `{"error":"x"}`)(w, r)
+			return
+		}
+		saysMixed(new(mixed).end())(w, r)
+	}, nil, func(r *rig) {
+		must[peer.Copied](r, peer.CopyDoc{ID: "doc", Revs: revs})
+		if n := len(slices.Compact(slices.Clone(asked))); n != len(asked) || n < 3 {
+			t.Errorf("%d requests, of which %d differ", len(asked), n)
+		}
+	})
 }
 
 // TestCopyDocInflates: a target that ignores Content-Encoding gets plain bytes.

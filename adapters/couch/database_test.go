@@ -23,14 +23,18 @@ func (a asked) serve(t *testing.T) http.HandlerFunc {
 		if r.Method != a.method || r.RequestURI != a.uri || string(body) != a.body {
 			t.Errorf("asked\n%s %s %s\nwant\n%s %s %s", r.Method, r.RequestURI, body, a.method, a.uri, a.body)
 		}
+		log := r.Method == "PUT" && strings.HasPrefix(r.URL.Path, "/db/_local/")
+		if log && r.Header.Get("X-Couch-Full-Commit") != "false" {
+			t.Errorf("%s waits for a commit of its own", r.RequestURI)
+		}
 		says(a.status, a.answer)(w, r)
 	}
 }
 
-// TestSmallOperations are those with one request and a small answer.
 // askedRev is how revision 1-x of document a is asked for.
 const askedRev = `/db/a?open_revs=%5B%221-x%22%5D&latest=true`
 
+// TestSmallOperations are those with one request and a small answer.
 func TestSmallOperations(t *testing.T) {
 	for _, c := range []struct {
 		name string

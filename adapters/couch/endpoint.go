@@ -78,7 +78,9 @@ func (c *Client) newEndpoint(side peer.Side, from spec.Endpoint, policy *reach.P
 	e.login.user = from.Credentials.User.Reveal()
 	e.login.endpoint, e.login.machine = e, session.New(c.options.Auth, from.Credentials.IsSet())
 	if from.Proxy != nil && from.Proxy.Credentials.IsSet() {
-		e.hide(from.Proxy.Credentials.Password.Reveal())
+		user, password := from.Proxy.Credentials.User.Reveal(), from.Proxy.Credentials.Password.Reveal()
+		e.hide(basicToken(user, password))
+		e.hide(password)
 	}
 	if e.transport, e.route, err = c.acquire(from, policy); err != nil {
 		return nil, fmt.Errorf("%s endpoint: %w", side, err)
@@ -126,11 +128,16 @@ func (e *endpoint) hideHeader(name, value string) {
 
 // setCredentials sets Basic authentication. User names are shown in failures, passwords are not.
 func (e *endpoint) setCredentials(user, password string) {
-	token := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	token := basicToken(user, password)
 	e.authorization = "Basic " + token
 	e.login.password = password
 	e.hide(token)
 	e.hide(password)
+}
+
+// basicToken is how basic authentication sends a user and his password.
+func basicToken(user, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }
 
 // hide makes redact take out a secret, as it is and as a query would have it.

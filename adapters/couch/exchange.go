@@ -242,9 +242,7 @@ func (a *answer) readAll(limit int64) ([]byte, error) {
 // finish ends an answer that was read as far as it matters. It first reads up to maxTail bytes more, since
 // the connection can be used again if that reaches the answer's end.
 func (a *answer) finish() {
-	if a.err == nil {
-		_, _ = a.readAll(maxTail)
-	}
+	_, _ = a.readAll(maxTail)
 	a.close()
 }
 

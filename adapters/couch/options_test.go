@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"couchrelay/core/peer"
 	"couchrelay/core/spec"
+
+	"github.com/benbjohnson/clock"
 )
 
 // TestRequestTimeout: a request whose answer comes in time, but slowly, ends when the whole takes too long. The changes
@@ -40,6 +43,32 @@ func TestRequestTimeout(t *testing.T) {
 	}
 }
 
+// ringing is a clock that counts how often its timers call.
+type ringing struct {
+	*clock.Mock
+	calls atomic.Int32
+}
+
+func (c *ringing) AfterFunc(d time.Duration, f func()) *clock.Timer {
+	return c.Mock.AfterFunc(d, func() { c.calls.Add(1); f() })
+}
+
+// TestTimersEnd: a request that is over leaves no timer, which would keep the request in memory.
+func TestTimersEnd(t *testing.T) {
+	c := &ringing{Mock: clock.NewMock()}
+	inRigWith(t, Options{Clock: c, RequestTimeout: time.Minute}, says(200, `{"update_seq":1}`), says(500, "{}"),
+		func(r *rig) {
+			must[peer.Opened](r, peer.Open{})
+			r.do(peer.Open{Side: peer.Target})
+			r.net.close()
+			r.do(peer.Open{})
+			c.Mock.Add(time.Hour)
+			if n := c.calls.Load(); n > 0 {
+				t.Errorf("%d timers are left", n)
+			}
+		})
+}
+
 // TestIdleTimeout: a connection that was not used for as long is not used again.
 func TestIdleTimeout(t *testing.T) {
 	for pause, dials := range map[time.Duration]int{4 * time.Second: 1, 6 * time.Second: 2} {
@@ -51,6 +80,23 @@ func TestIdleTimeout(t *testing.T) {
 				t.Errorf("%d connections after a pause of %s, want %d", r.net.dials, pause, dials)
 			}
 		})
+	}
+}
+
+// TestAttempts: each request is counted with what it was about, and what came of it.
+func TestAttempts(t *testing.T) {
+	var got []string
+	count := func(a Attempt) { got = append(got, fmt.Sprint(a.Server, " ", a.Operation, " ", a.Status, " ", a.Kind)) }
+	inRigWith(t, Options{Attempted: count}, says(404, `{}`), raw("HTTP/1.1 200 OK\r\nbad\r\n\r\n"), func(r *rig) {
+		r.do(peer.GetLocal{ID: "x"})
+		r.do(peer.Open{Side: peer.Target})
+	})
+	want := []string{
+		fmt.Sprint("source.test checkpoint 404 ", peer.Status),
+		fmt.Sprint("target.test database 0 ", peer.Malformed),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("counted %q, want %q", got, want)
 	}
 }
 

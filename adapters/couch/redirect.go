@@ -36,9 +36,9 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 		if !is {
 			return a, nil
 		}
-		a.close()
 		known := e.remember(next, r)
 		if r.stream != nil {
+			a.close()
 			f := e.failure(r, peer.Status, "the server redirects while a document is on its way to it")
 			f.Status = a.StatusCode
 			if known {
@@ -46,6 +46,7 @@ func (e *endpoint) follow(ctx context.Context, r request) (*answer, *peer.Failur
 			}
 			return nil, f
 		}
+		a.finish()
 		if a.StatusCode == http.StatusSeeOther {
 			r.method, r.open, r.size = http.MethodGet, nil, 0
 		}

@@ -34,7 +34,9 @@ func TestRedirects(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		method := ""
 		target := func(w http.ResponseWriter, r *http.Request) {
-			method = r.Method
+			if method = r.Method; method == "GET" && r.ContentLength != 0 {
+				t.Errorf("%d: GET with a body", status)
+			}
 			redirects(status, "http://target.test/new/")(w, r)
 		}
 		inRig(t, redirects(status, "/new/"), target, func(r *rig) {
@@ -47,6 +49,24 @@ func TestRedirects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedirectsKeepConnections: a redirect comes with a page for people, and its connection is used again.
+func TestRedirectsKeepConnections(t *testing.T) {
+	inRig(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/db/") {
+			http.Redirect(w, r, "/new/", http.StatusMovedPermanently)
+			return
+		}
+		says(200, `{"update_seq":1}`)(w, r)
+	}, nil, func(r *rig) {
+		for range 3 {
+			must[peer.Opened](r, peer.Open{})
+		}
+		if r.net.dials != 1 {
+			t.Errorf("%d connections for one request after the other", r.net.dials)
+		}
+	})
 }
 
 func TestRedirectsEnd(t *testing.T) {
@@ -99,6 +119,25 @@ func TestRedirectsAndCredentials(t *testing.T) {
 	}
 }
 
+// TestRedirectsAndHost: a Host that the user names is the server's own, and another server is asked by its own name.
+func TestRedirectsAndHost(t *testing.T) {
+	for location, want := range map[string]string{
+		"http://target.test/new/": "target.test", "http://source.test/new/": "named.test",
+	} {
+		last := ""
+		serve := func(w http.ResponseWriter, r *http.Request) {
+			last = r.Host
+			redirects(302, location)(w, r)
+		}
+		inRig(t, serve, serve, func(r *rig) { must[peer.Opened](r, peer.Open{}) }, func(rep *spec.Replication) {
+			rep.Source.Headers = []spec.Header{{Name: "Host", Value: spec.Hide("named.test")}}
+		})
+		if last != want {
+			t.Errorf("to %s: asked %s, want %s", location, last, want)
+		}
+	}
+}
+
 // TestCopyDocRedirected: a streamed document cannot be sent twice, but the next attempt goes to where the
 // redirect led.
 func TestCopyDocRedirected(t *testing.T) {
@@ -109,6 +148,10 @@ func TestCopyDocRedirected(t *testing.T) {
 			target.serve(w, r)
 			return
 		}
+		if r.Method == "GET" {
+			hijack(w, "").Close()
+			return
+		}
 		moved(w, r)
 	}, func(r *rig) {
 		op := peer.CopyDoc{ID: "doc", Revs: []string{"1-a"}}
@@ -116,6 +159,7 @@ func TestCopyDocRedirected(t *testing.T) {
 			f.Side != peer.Target {
 			t.Errorf("%v", f)
 		}
+		r.do(peer.Open{Side: peer.Target}) // breaks off, at the configured base
 		must[peer.Copied](r, op)
 		if len(target.list) != 1 || target.list[0].uri != "/new/doc?new_edits=false" {
 			t.Errorf("%+v", target.list)

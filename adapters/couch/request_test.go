@@ -225,6 +225,20 @@ func TestSharedConnections(t *testing.T) {
 	})
 }
 
+// TestProxyOfTwoUsers: what one password has opened at a proxy serves no replication with another one.
+func TestProxyOfTwoUsers(t *testing.T) {
+	c := New(Options{})
+	for i, password := range []string{"a", "a", "b"} {
+		proxy := &spec.Proxy{URL: "http://proxy.test", Credentials: spec.NewCredentials("p", password)}
+		if _, _, err := c.acquire(spec.Endpoint{Proxy: proxy}, &everywhere); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{1, 1, 2}[i]; len(c.transports) != want {
+			t.Errorf("%d pools after password %q, want %d", len(c.transports), password, want)
+		}
+	}
+}
+
 // TestUnresolvable asks for a name that RFC 6761 keeps from ever existing.
 func TestUnresolvable(t *testing.T) {
 	rep := testReplication()
@@ -283,13 +297,18 @@ func TestThrottle(t *testing.T) {
 		if f == nil || f.Status != 429 || f.RetryAfter != 7*time.Second {
 			t.Fatalf("%+v", f)
 		}
+		start := time.Now()
+		r.do(peer.FetchDocs{Docs: []peer.DocRev{{ID: "a", Rev: "1-a"}}}) // POST has a pause of its own
+		if took := time.Since(start); took != 0 {
+			t.Errorf("after another method: waited %v", took)
+		}
 		busy = false
 		other, err := r.client.Pair(testReplication())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		start := time.Now()
+		start = time.Now()
 		if f := other.Do(context.Background(), 1, peer.GetLocal{ID: "x"}).Failure; f != nil ||
 			time.Since(start) != 7*time.Second {
 			t.Errorf("%v after %v", f, time.Since(start))
@@ -325,6 +344,23 @@ func TestThrottleClock(t *testing.T) {
 		c.report(key, 429, 10*time.Second)
 		if v := c.delay(key); v.Wait != 10*time.Second {
 			t.Errorf("%v: %+v after another answer", jump, v)
+		}
+	}
+}
+
+// TestPausesStay: a server in trouble of another kind neither lengthens nor shortens a pause.
+func TestPausesStay(t *testing.T) {
+	for status, want := range map[int]time.Duration{
+		200: 0, 404: 0, 429: 29 * time.Millisecond, 408: 24 * time.Millisecond, 500: 24 * time.Millisecond,
+		503: 24 * time.Millisecond,
+	} {
+		now := clock.NewMock()
+		c, key := New(Options{Clock: now}), ratelimit.Key{Endpoint: "x", Method: "GET"}
+		c.report(key, 429, 0)
+		now.Add(2 * time.Second)
+		c.report(key, status, 0)
+		if v := c.delay(key); v.Wait != want {
+			t.Errorf("%s after %d, want %s", v.Wait, status, want)
 		}
 	}
 }
@@ -417,4 +453,13 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%v, proxy saw %s", f, seen)
 		}
 	}, through("https://far.test/db/"))
+	inRig(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		sent := r.Header.Get("Proxy-Authorization")
+		says(502, `{"error":"`+sent+`","reason":"p may not pass with `+testPassword+`"}`)(w, r)
+	}, func(r *rig) {
+		if f := r.do(peer.GetLocal{ID: "x"}).Failure; f == nil || f.Error != "Basic *****" ||
+			f.Reason != "p may not pass with *****" {
+			t.Errorf("%v", f)
+		}
+	}, through("http://far.test/db/"), func(rep *spec.Replication) { rep.Source.Credentials = spec.Credentials{} })
 }

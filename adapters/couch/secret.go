@@ -1,7 +1,6 @@
 package couch
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -158,7 +157,7 @@ func (n *references) lookUp() error {
 		if err != nil {
 			return err
 		}
-		token := base64.StdEncoding.EncodeToString([]byte(n.user + ":" + text))
+		token := basicToken(n.user, text)
 		now.password, now.authorization, now.own = text, "Basic "+token, append(now.own, token)
 	}
 	if n.bearer != "" {

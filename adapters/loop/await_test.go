@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,28 @@ func TestAwaitWithoutStore(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	awaitsQuietly(ctx, cancel, t, db)
+}
+
+// TestAwaitReplaces: a wait ends the one before of its topic, which would tell of the same changes.
+func TestAwaitReplaces(t *testing.T) {
+	db, err := embedded.Open("store", embedded.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	l := New(Options{Clock: clock.New(), DB: db, Store: jobstore.New(nil, jobstore.Config{})})
+	l.ctx = ctx
+	var ended []node.Topic
+	for i := range l.waits {
+		topic := node.Topic(i)
+		l.waits[topic] = func() { ended = append(ended, topic) }
+	}
+	l.perform(node.Await{Topic: node.ReadyJobs})
+	if !slices.Equal(ended, []node.Topic{node.ReadyJobs}) {
+		t.Errorf("ended %v", ended)
+	}
 }
 
 // awaitsQuietly fails when an Await is answered before its context ends.

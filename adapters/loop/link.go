@@ -32,9 +32,7 @@ func (k *link) perform(e replication.Effect) {
 	case replication.Call:
 		k.call(e)
 	case replication.Cancel:
-		if cancel, inFlight := k.calls.Load(e.ID); inFlight {
-			cancel.(context.CancelFunc)()
-		}
+		k.end(e.ID)
 	case replication.Release:
 		k.pair.Release(e.ID)
 	}
@@ -45,11 +43,17 @@ func (k *link) call(c replication.Call) {
 	ctx, cancel := context.WithCancel(k.ctx)
 	k.calls.Store(c.ID, cancel)
 	go func() {
-		defer cancel()
 		reply := k.pair.Do(ctx, c.ID, c.Op)
-		k.calls.Delete(c.ID)
+		k.end(c.ID)
 		k.post(replication.Reply{ID: c.ID, Reply: reply})
 	}()
+}
+
+// end ends the context of a call. Of one that has ended nothing is left in memory.
+func (k *link) end(id uint64) {
+	if cancel, inFlight := k.calls.LoadAndDelete(id); inFlight {
+		cancel.(context.CancelFunc)()
+	}
 }
 
 // close cancels all calls in flight and releases the connections.

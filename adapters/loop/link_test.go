@@ -56,6 +56,10 @@ func TestCancelEndsOneRequest(t *testing.T) {
 	if r := <-replies; r.ID != 1 || r.Failure != nil {
 		t.Errorf("of the other call comes %s", r)
 	}
+	k.calls.Range(func(id, _ any) bool {
+		t.Errorf("call %d is kept", id)
+		return true
+	})
 	k.close()
 }
 

@@ -69,10 +69,6 @@ func Replicate(
 // arm sets a timer to a moment of the steady clock, or stops it for instant.Never.
 func arm(timer *clock.Timer, t clockTime, at instant.Time) {
 	timer.Stop()
-	select {
-	case <-timer.C:
-	default:
-	}
 	if at != instant.Never {
 		timer.Reset(max(0, at.Sub(t.steady())))
 	}

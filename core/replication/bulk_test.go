@@ -51,6 +51,43 @@ func TestSizesApart(t *testing.T) {
 	}
 }
 
+// TestSizeOfThoseThatCame: documents that do not come with a read make the others no smaller.
+func TestSizeOfThoseThatCame(t *testing.T) {
+	w := newWorld(t)
+	w.docSize = 4000
+	w.fill(80)
+	for i := range 40 {
+		w.attachments[fmt.Sprint("doc", 2*i)] = true
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if p := w.run.work; w.count("fetch") < 10 || p.docSize < 3500 || p.docSize > 4000 {
+		t.Errorf("documents of 4000 bytes count as %d after %d reads", p.docSize, w.count("fetch"))
+	}
+}
+
+// TestMergedBatches: when batches are done behind one that is not, their rows become those of the last.
+func TestMergedBatches(t *testing.T) {
+	r := New(Plan{Options: Options{Workers: 3, BatchSize: 4, Connections: 6}})
+	p := &r.work
+	for i, id := range []string{"a", "b", ""} {
+		rows := []peer.Change{{ID: id, Seq: seqOf(int64(i)), Revs: []string{"1-" + id}}}
+		if id == "" {
+			rows = nil // as behind what a filter has left out
+		}
+		p.queueBatch(rows, seqOf(int64(i)))
+		p.batches[i].stage = done
+	}
+	p.batches[0].stage = moving
+	p.passThrough()
+	if len(p.batches) != 2 {
+		t.Fatalf("%d batches", len(p.batches))
+	}
+	if b := p.batches[1]; b.first != 2 || b.number != 3 || b.rows != 1 || b.row.ID != "b" || b.last != seqOf(2) {
+		t.Errorf("merged into %+v", b)
+	}
+}
+
 // TestNothingKept: an answer that brings nothing to write is released like any other.
 func TestNothingKept(t *testing.T) {
 	w := newWorld(t)

@@ -214,6 +214,9 @@ func TestIdleRunLooksAfterItsDatabases(t *testing.T) {
 			}
 			c.change(w.dbs[peer.Target])
 			w.wantEnd(Crashed, c.want)
+			if n := w.run.Tally().CheckpointFailures; n > 0 {
+				t.Errorf("%d checkpoints count as failed, and none was written", n)
+			}
 		})
 	}
 }
@@ -226,6 +229,9 @@ func TestIdleRunWithShortInterval(t *testing.T) {
 	w.begin()
 	for w.run.commits.committed != `"2-opaque"` {
 		w.proceed(first)
+	}
+	if at := w.run.watch.next; at != w.now.Add(leastLook) { // the checkpoint has looked
+		t.Errorf("the run looks %s after a checkpoint", at.Sub(w.now))
 	}
 	before := len(w.calls)
 	for end := w.now.Add(10 * time.Minute); w.now < end; {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"couchrelay/core/peer"
 )
@@ -55,6 +56,26 @@ func TestPendingWhileCatchingUp(t *testing.T) {
 	}
 	if counts < 2 {
 		t.Errorf("counted %d times in %s", counts, w.now)
+	}
+}
+
+// TestUncountedSource: a source that does not tell how many changes are to come is asked once.
+func TestUncountedSource(t *testing.T) {
+	w, asked := newWorld(t), 0
+	w.fill(200)
+	w.reply = func(c Call) *peer.Reply {
+		w.now = w.now.Add(time.Second)
+		if _, is := c.Op.(peer.CountPending); !is {
+			return nil
+		}
+		asked++
+		return &peer.Reply{Result: peer.Pending{Count: -1}}
+	}
+	w.begin()
+	began := w.now
+	w.wantEnd(Completed, "")
+	if took := w.now.Sub(began); asked != 1 || took < 2*countEvery {
+		t.Errorf("asked %d times in %s", asked, took)
 	}
 }
 

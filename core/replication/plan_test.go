@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"couchrelay/core/checkpoint"
+	"couchrelay/core/peer"
 	"couchrelay/core/spec"
 )
 
@@ -30,6 +32,17 @@ func TestPlanOfThrottledJob(t *testing.T) {
 	}
 }
 
+// TestPlanOfReset: totals begin at 0 when a job starts over.
+func TestPlanOfReset(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		terms := Terms{Reset: reset, Resumed: checkpoint.Counters{DocsRead: 7}}
+		plan := NewPlan(&spec.Replication{}, terms)
+		if anew := plan.Resumed == (checkpoint.Counters{}); plan.Reset != reset || anew != reset {
+			t.Errorf("reset %t: %+v", reset, plan.Resumed)
+		}
+	}
+}
+
 // TestFilteredPlan: whatever leaves out changes makes a source search for long, so that its feed may be silent.
 func TestFilteredPlan(t *testing.T) {
 	for _, kind := range []spec.FilterKind{
@@ -39,6 +52,19 @@ func TestFilteredPlan(t *testing.T) {
 		if plan := NewPlan(rep, Terms{}); plan.Filtered != (kind != spec.NoFilter) {
 			t.Errorf("filter %q: %t", kind, plan.Filtered)
 		}
+	}
+}
+
+// TestCopiesTogether: revisions of a document that are copied together leave the answers alone that they are from.
+func TestCopiesTogether(t *testing.T) {
+	p, b := &New(Plan{}).work, &batch{}
+	revs := make([]string, 1, 2)
+	revs[0] = "1-a"
+	for _, more := range [][]string{revs, {"1-b"}} {
+		p.queueCopy(b, peer.CopyDoc{ID: "a", Revs: more})
+	}
+	if len(b.copies) != 1 || len(b.copies[0].Revs) != 2 || revs[:2][1] != "" {
+		t.Errorf("%+v of %q", b.copies, revs[:2])
 	}
 }
 

@@ -219,6 +219,24 @@ func TestSourceBecomesReadOnly(t *testing.T) {
 	}
 }
 
+// TestAgreedCheckpointStays: the checkpoint that the source stored last stays in the target's log, however many
+// more the run writes there. Once the source stores logs again, it is the only one that both have.
+func TestAgreedCheckpointStays(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.begin()
+	for i := range int64(10) {
+		w.dbs[peer.Source].write(fmt.Sprint("doc", i), "1-a")
+		for w.run.info.CheckpointedSeq != seqOf(i+1) {
+			w.proceed(first)
+		}
+		if agreed := w.logOn(peer.Source).SessionID; agreed == "" || !w.logOn(peer.Target).Has(agreed) {
+			t.Fatalf("after %d checkpoints the target's log lacks %q", i+1, agreed)
+		}
+		w.refuseLogs(401)
+	}
+}
+
 // runBeforeWrites writes the logs of a run before this one, or on the source alone if this one has found none: it
 // writes over the first log of a target that is not in a cluster.
 func (w *world) runBeforeWrites(found bool) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"couchrelay/core/instant"
 	"couchrelay/core/peer"
@@ -39,6 +40,27 @@ func TestRefusedDocumentsAreListed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestLongRefusal: of the target's words a part is listed, or the store could not take them.
+func TestLongRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.fill(1)
+	words := strings.Repeat("\u00fc", maxRefusalText)
+	w.reply = func(c Call) *peer.Reply {
+		if _, is := c.Op.(peer.WriteDocs); !is {
+			return nil
+		}
+		refusal := peer.Refusal{ID: "doc0", Rev: "1-a", Error: "forbidden", Reason: words}
+		return &peer.Reply{Result: peer.Written{Refused: []peer.Refusal{refusal}}}
+	}
+	w.refuses["doc0"] = true
+	w.begin()
+	w.wantEnd(Completed, "")
+	listed := w.list[peerRev{"doc0", "1-a"}]
+	if listed == nil || len(listed.Reason) != maxRefusalText+len("...") || !utf8.ValidString(listed.Reason) {
+		t.Errorf("listed %+v", listed)
 	}
 }
 

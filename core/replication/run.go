@@ -226,7 +226,7 @@ func (r *Run) stop() {
 	}
 	r.cancelCalls(func(c *call) bool { return !c.survives })
 	r.feed.pending = r.Info().ChangesPending // rows that were read and given up will be read again
-	r.work.batches, r.feed.reading = nil, nil
+	r.work.batches = nil
 	r.refused.stop()
 }
 

@@ -279,16 +279,20 @@ func TestTooLargeIsSplit(t *testing.T) {
 
 // A newer leaf may come than the one that was asked for: that is what was refused.
 func TestRefusalNamesWhatCame(t *testing.T) {
-	w := newWorld(t)
-	w.fill(1)
-	w.tooLarge = "doc0"
-	w.begin()
-	for !strings.HasPrefix(w.calls[len(w.calls)-1], "diff") {
-		w.proceed(first)
-	}
-	w.dbs[peer.Source].write("doc0", "2-b", "1-a")
-	if end := w.wantEnd(Completed, ""); len(end.Info.Refusals) != 1 || end.Info.Refusals[0].Rev != "2-b" {
-		t.Errorf("refusals %+v", end.Info.Refusals)
+	for _, forbidden := range []bool{false, true} {
+		w := newWorld(t)
+		w.fill(1)
+		if w.refuses["doc0"] = forbidden; !forbidden {
+			w.tooLarge = "doc0"
+		}
+		w.begin()
+		for !strings.HasPrefix(w.calls[len(w.calls)-1], "diff") {
+			w.proceed(first)
+		}
+		w.dbs[peer.Source].write("doc0", "2-b", "1-a")
+		if end := w.wantEnd(Completed, ""); len(end.Info.Refusals) != 1 || end.Info.Refusals[0].Rev != "2-b" {
+			t.Errorf("forbidden %t: refusals %+v", forbidden, end.Info.Refusals)
+		}
 	}
 }
 

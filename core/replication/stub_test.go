@@ -44,3 +44,28 @@ func TestRefusedCopyKeepsItsStubs(t *testing.T) {
 		t.Errorf("%d copies, and the document is not there", copies)
 	}
 }
+
+// TestMissingRevisionComesWithAllAttachments: when the source has found a revision that it lacked, its attachments come
+// with it, those that the target should have among them.
+func TestMissingRevisionComesWithAllAttachments(t *testing.T) {
+	w := newWorld(t)
+	w.dbs[peer.Source].write("a", "2-b", "1-a")
+	w.dbs[peer.Target].write("a", "1-a")
+	w.attachments["a"] = true
+	var since []int
+	w.reply = func(c Call) *peer.Reply {
+		op, is := c.Op.(peer.CopyDoc)
+		if !is {
+			return nil
+		}
+		if since = append(since, len(op.Since)); len(since) > 1 {
+			return nil
+		}
+		return &peer.Reply{Result: peer.Copied{Revs: []peer.CopiedRev{{Rev: "2-b", Missing: true}}}}
+	}
+	w.begin()
+	w.wantEnd(Completed, "")
+	if !slices.Equal(since, []int{1, 0}) || !w.dbs[peer.Target].has("a", "2-b") {
+		t.Errorf("copies that name %v revisions of the target", since)
+	}
+}

@@ -66,19 +66,24 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsHonoured: a run waits for as long as Retry-After says, with 429 (slow down) and 503 (out of service).
+// TestRetryAfterIsHonoured: a run waits for as long as Retry-After says, with 429 (slow down) and 503 (out of service),
+// but not for hours.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, code := range []int{429, 503} {
-		w := newWorld(t)
-		w.fill(1)
-		f := status(code)
-		f.RetryAfter = 40 * time.Second
-		w.failOn("diff", 1, f)
-		w.begin()
-		began := w.now
-		w.wantEnd(Completed, "")
-		if d := w.now.Sub(began); d < 40*time.Second || d > 41*time.Second {
-			t.Errorf("%d: took %s", code, d)
+		for asked, want := range map[time.Duration]time.Duration{
+			40 * time.Second: 40 * time.Second, time.Hour: 300 * time.Second,
+		} {
+			w := newWorld(t)
+			w.fill(1)
+			f := status(code)
+			f.RetryAfter = asked
+			w.failOn("diff", 1, f)
+			w.begin()
+			began := w.now
+			w.wantEnd(Completed, "")
+			if d := w.now.Sub(began); d < want || d > want+time.Second {
+				t.Errorf("%d: took %s after %s was asked for", code, d, asked)
+			}
 		}
 	}
 }
@@ -313,6 +318,36 @@ func TestRunAfterHasGoneOn(t *testing.T) {
 	w.wantEnd(Completed, "")
 	if source := w.logOn(peer.Source); source.SessionID != "after" || len(source.History) != 2 {
 		t.Errorf("the source has %+v", source)
+	}
+}
+
+// TestRunsAfterGoOn: a run that finds at each checkpoint that another one has gone on from it does not go on for ever.
+func TestRunsAfterGoOn(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Continuous = true
+	w.reply = func(c Call) *peer.Reply {
+		if put, is := c.Op.(peer.PutLocal); !is || put.Side == peer.Target || w.apply(c, false).Failure != nil {
+			return nil
+		}
+		log, rev := w.logOn(peer.Source), w.dbs[peer.Source].local["four"].rev
+		log.SessionID = fmt.Sprint("after", rev)
+		after := checkpoint.Entry{SessionID: log.SessionID, RecordedSeq: log.SourceLastSeq}
+		log.History = slices.Insert(log.History, 0, after)
+		w.dbs[peer.Source].local["four"] = localDoc{rev + 1, log.Encode(false)}
+		conflict := status(409)
+		return &peer.Reply{Failure: &conflict}
+	}
+	w.begin()
+	for i := range int64(maxOthers) {
+		w.dbs[peer.Source].write(fmt.Sprint("new", i), "1-a")
+		for w.end == nil && w.run.info.CheckpointedSeq != seqOf(i+1) {
+			w.proceed(first)
+		}
+	}
+	w.dbs[peer.Source].write("last", "1-a")
+	w.wantEnd(Crashed, "checkpoint_commit_failure: Error updating the source checkpoint document: conflict")
+	if got := w.run.info.CheckpointedSeq; got != seqOf(maxOthers) {
+		t.Errorf("it ended after %s", got)
 	}
 }
 
