@@ -13,8 +13,8 @@ import (
 // terminal state goes, or of its request. It reports whether there was anything to end. Documents that the target
 // refused are tried again as well. Crashes are still counted, so that the next one is followed by a longer wait.
 //
-// An attempt whose commit has an unknown outcome is repeated. If it did commit, the job may have crashed or failed again
-// since: that is another wait, or another end, which the user did not mean.
+// An attempt whose commit has an unknown outcome is repeated. If it did commit, the job may have crashed or failed
+// again since: that is another wait, or another end, which the user did not mean.
 func (o Operator) Retry(jobID, reason string) (changed bool, err error) {
 	j, rec, err := readJob(o.Store, o.Tx, jobID)
 	switch {

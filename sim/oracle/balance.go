@@ -59,7 +59,7 @@ const (
 // stepped judges the runs that a node stops.
 func (o *balancing) stepped(s nodeStep) {
 	var stopped []*run
-	goesOn := false // the queue was not seen whole, or runs are lost
+	goesOn := s.surveys() // the queue was not seen whole, or runs are lost
 	for _, e := range s.effects {
 		switch e := e.(type) {
 		case node.StopRun:
@@ -69,9 +69,6 @@ func (o *balancing) stepped(s nodeStep) {
 			}
 		case node.KillRun:
 			goesOn = true
-		case node.Ask:
-			_, more := e.Request.(node.Survey)
-			goesOn = goesOn || more
 		}
 	}
 	done, _ := s.ev.(node.Done)

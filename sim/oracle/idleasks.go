@@ -17,8 +17,8 @@ var idleAskSubject = subject{
 	invariants: []Invariant{
 		{"B1c", "A node asks its store no more than 200 times in a minute for what it knows already, and for each " +
 			"job that was made ready meanwhile once more."},
-		{"B1k", "Accepts that only park jobs park them by the dozen: no more than ten in a row park fewer than may be " +
-			"taken at once."},
+		{"B1k", "Accepts that only park jobs park them by the dozen: no more than ten in a row park fewer than may " +
+			"be taken at once."},
 	},
 	begin: func(c *chronicle) {
 		i := &idleAsks{c}
@@ -98,8 +98,8 @@ func (i *idleAsks) answered(p *process, result node.Result) {
 	}
 }
 
-// parked is B1k: of a million jobs under a hold that stand first in the queue, a node with one free slot would otherwise
-// park one with each accept.
+// parked is B1k: of a million jobs under a hold that stand first in the queue, a node with one free slot would
+// otherwise park one with each accept.
 func (i *idleAsks) parked(p *process, got node.Accepted) {
 	few := got.Parked > 0 && got.Parked < cmp.Or(p.Settings().MaxAcceptors, node.AcceptLimit)
 	if !few || len(got.Work) > 0 {

@@ -87,8 +87,8 @@ func (o *Oracle) CheckStarted(j *world.JobDoc, limit time.Duration) {
 	}
 }
 
-// servesOthers reports whether a job has begun in the last second: there are many whose time has come, as after a server
-// that had a storm of jobs crash.
+// servesOthers reports whether a job has begun in the last second: there are many whose time has come, as after a
+// storm of crashes.
 func (o *Oracle) servesOthers() bool {
 	for _, s := range o.shadows {
 		if s.record != nil && s.record.LastStart > o.w.Now().Add(-time.Second) {

@@ -51,8 +51,8 @@ func (o *rotations) nodeStepped(s nodeStep) {
 	case node.Accepted:
 		o.checkReturned(s.p, got, s.effects)
 	case node.Surveyed:
-		if got.Ready == 0 && slotsOf(s.p).excess == 0 {
-			break // nothing waits: these runs move to other nodes
+		if s.surveys() || got.Ready == 0 && slotsOf(s.p).excess == 0 {
+			break // the queue was not seen whole; or nothing waits, and these runs move to other nodes
 		}
 		o.noteGivesWay(s.p, got, stopped)
 		o.checkBounds(s.p, got, stopped)

@@ -85,13 +85,11 @@ func (r *rounds) nodeStepped(s nodeStep) {
 		p.ending = 0
 	}
 	seen, sees := done.Result.(node.Surveyed)
+	sees = sees && !s.surveys() // else the node has seen a part of the accounts so far
 	var asks *node.EndRound
 	for _, e := range s.effects {
 		ask, _ := e.(node.Ask)
-		switch q := ask.Request.(type) {
-		case node.Survey:
-			sees = false // the node has seen a part of the accounts so far
-		case node.EndRound:
+		if q, is := ask.Request.(node.EndRound); is {
 			if p.ending == 0 {
 				asks = &q
 			}

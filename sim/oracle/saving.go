@@ -56,7 +56,6 @@ type saving struct {
 	put, there [2]entry
 	whole      entry
 	puts       []peer.Seq
-	told       peer.Seq // the checkpoint that the run told of last, which both sides had then
 	// shared is by side whether another run has written its log over the run's since that was last written to the
 	// target: two jobs whose ids differ in create_target or continuous alone have one log. Of a source that stores
 	// none for the run, it is whether another run has written one since the run last saw the log there.
@@ -349,13 +348,13 @@ func (sv *savings) checkTold(r *run, info replication.Info) {
 		whole = s.there[peer.Target].seq == string(at)
 	}
 	switch {
-	case !r.feed.begun || at == r.feed.from || at == s.told: // a database may be gone meanwhile
+	case !r.feed.begun || at == r.feed.from:
 	case !slices.Contains(s.puts, at):
 		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has written none there", r, at)
 	case sent && !whole:
 		sv.Fail("S21g", "%s tells of a checkpoint at %s, and has %v written of %v", r, at, s.there, s.put)
-	default:
-		s.told = at
+	case sent:
+		s.whole = last // a database may be gone when the run tells of it again
 	}
 }
 

@@ -2,29 +2,55 @@ package oracle
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"couchrelay/core/instant"
+	"couchrelay/core/node"
 	"couchrelay/core/schedule"
 )
 
-// sight is the queue as a node last saw it.
+// sight is the queue as a node last saw it. A survey may come in parts, each about some accounts; only the whole
+// counts.
 type sight struct {
-	asked    []string     // the accounts that it asked about
-	survey   uint64       // id of the request
-	since    instant.Time // when it was sent, by the world's clock
-	again    bool         // the request failed, and will be asked again as it was
-	crowded  bool         // more jobs waited than there were slots
+	asked    []string     // the accounts that its last request is about
+	survey   uint64       // id of that request
+	since    instant.Time // when the first part was sent, by the world's clock
+	epoch    int64        // of the parts so far: those that were read under another policy are of no use
+	parts    map[string]schedule.Account
+	again    bool // the request failed, and will be asked again as it was
+	crowded  bool // more jobs waited than there were slots
 	order    schedule.Order
 	accounts map[string]schedule.Account
 }
 
-// saw notes the answer to the node's request.
-func (s *sight) saw(order schedule.Order, accounts []schedule.Account) {
-	s.order, s.accounts = order, map[string]schedule.Account{}
-	for i, a := range accounts {
-		s.accounts[s.asked[i]] = a
+// asks notes a request about a part of the queue.
+func (s *sight) asks(q node.Survey, id uint64, first bool, now instant.Time) {
+	if s.asked, s.survey, s.again = q.Accounts, id, false; first {
+		s.since, s.parts = now, map[string]schedule.Account{}
 	}
+}
+
+// saw notes the answer to a request, which may be the last of its survey.
+func (s *sight) saw(order schedule.Order, accounts []schedule.Account, last bool) {
+	if order.Epoch != s.epoch {
+		s.epoch, s.parts = order.Epoch, map[string]schedule.Account{}
+	}
+	for i, a := range accounts {
+		s.parts[s.asked[i]] = a
+	}
+	if last {
+		s.order, s.accounts = order, s.parts
+	}
+}
+
+// surveys reports whether a node asks for a part of the queue in a step.
+func (s *nodeStep) surveys() bool {
+	return slices.ContainsFunc(s.effects, func(e node.Effect) bool {
+		ask, _ := e.(node.Ask)
+		_, is := ask.Request.(node.Survey)
+		return is
+	})
 }
 
 // standing is where the job of a run stands by the definition, worked out in floating point from its

@@ -81,8 +81,9 @@ func (t *turns) nodeStepped(s nodeStep) {
 	if done.Fault == node.StoreDown && done.ID == p.sight.survey {
 		p.sight.again = true
 	}
-	if seen, is := done.Result.(node.Surveyed); is {
-		t.surveyed(p, seen)
+	seen, goesOn := done.Result.(node.Surveyed)
+	if goesOn {
+		t.surveyed(p, seen, !s.surveys())
 	}
 	for _, e := range s.effects {
 		ask, is := e.(node.Ask)
@@ -92,15 +93,16 @@ func (t *turns) nodeStepped(s nodeStep) {
 		t.checkTurn(p, ask.Request)
 		if q, is := ask.Request.(node.Survey); is {
 			t.checkSurvey(p, q)
-			p.sight.asked, p.sight.survey, p.sight.again = q.Accounts, ask.ID, false
-			p.sight.since = t.w.Now()
+			p.sight.asks(q, ask.ID, !goesOn && !p.sight.again, t.w.Now())
 		}
 	}
 }
 
-// surveyed notes the queue as a node sees it. Until then its runs were charged by its earlier view.
-func (t *turns) surveyed(p *process, seen node.Surveyed) {
-	p.sight.saw(seen.Order, seen.Accounts)
+// surveyed notes the queue as a node sees it. Until it has seen it whole its runs are charged by its earlier view.
+func (t *turns) surveyed(p *process, seen node.Surveyed, last bool) {
+	if p.sight.saw(seen.Order, seen.Accounts, last); !last {
+		return
+	}
 	t.checkShares(p)
 	for _, r := range p.runs {
 		if known := t.tabs[r.Held()]; known != nil {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -124,6 +125,27 @@ func TestTurns(t *testing.T) {
 			r.step(done(1, node.Surveyed{Order: fifoOrder, Accounts: []schedule.Account{idle}}), ask(2, survey))
 		}, ""},
 
+		{"sees the queue in two parts, the second at the second attempt", func(r *rig) {
+			r.runAt("job", 7, nil)
+			all := map[string]schedule.Account{anAccount: idle, "another": {Shares: 50}}
+			part := func(id uint64, name string, effects ...node.Effect) {
+				seen := node.Surveyed{Order: fifoOrder, Accounts: []schedule.Account{all[name]}}
+				r.step(done(id, seen), effects...)
+			}
+			of := func(name string) node.Survey { return node.Survey{First: 100, Accounts: []string{name}} }
+			r.step(node.Wake{}, ask(1, of(anAccount)))
+			part(1, anAccount, ask(2, of("another")))
+			if s := &r.o.process(r.node(1)).sight; len(s.accounts) > 0 {
+				t.Errorf("after one of two parts the node sees %v", s.accounts)
+			}
+			r.step(failed(2))
+			r.step(node.Wake{}, ask(3, of("another")))
+			all["another"] = idle
+			part(3, "another")
+			if s := &r.o.process(r.node(1)).sight; !reflect.DeepEqual(s.accounts, all) {
+				t.Errorf("the node sees %v of %v", s.accounts, all)
+			}
+		}, ""},
 		{"asks for enough", func(r *rig) { r.step(node.Wake{}, ask(1, node.Survey{First: 13})) }, ""},
 		{"asks for too few", func(r *rig) { r.step(node.Wake{}, ask(1, node.Survey{First: 12})) }, "S6d"},
 		{"asks again for what it asked for", func(r *rig) {
