@@ -48,6 +48,7 @@ type aside struct {
 	weights *decide.Site // of jobs
 	tags    *decide.Site // of replication documents
 	looks   *decide.Site // who looks at what became of jobs, when and where
+	orders  *decide.Site // what users order some time after they began
 	// passwords is when users write that they have changed, and where.
 	passwords *decide.Site
 }
@@ -78,6 +79,7 @@ func newUsers(w *World) *users {
 	u.refuses = w.Decider.Site("refusals")
 	u.slips, u.weights, u.tags = w.Decider.Site("slips"), w.Decider.Site("weights"), w.Decider.Site("tags")
 	u.looks, u.passwords = w.Decider.Site("looks"), w.Decider.Site("passwords")
+	u.orders = w.Decider.Site("orders")
 	var names []string
 	for _, name := range AllActions {
 		if rate := w.Config.Actions[name]; rate > 0 {
