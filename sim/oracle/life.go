@@ -28,8 +28,8 @@ var lifeSubject = subject{
 		{"S29e", "A job that is started tells its node and the time of the start."},
 		{"S29f", "The history of a job begins with what happened last, and is no longer than max_history."},
 		{"S29q", "The history of a job loses nothing but what is oldest, when it is full."},
-		{"S29r", "An order or an edit that leaves a job as it is changes nothing of what that tells of its crashes, nor its " +
-			"wait after the last one."},
+		{"S29r", "An order or an edit that leaves a job as it is changes nothing of what that tells of its crashes, " +
+			"nor its wait after the last one."},
 		{"S29g", "A job that its run changes tells the time of the change."},
 		{"S29h", "A job without crashes, or that is completed, tells of no error."},
 		{"S29i", "A job that crashed or failed tells why, and whether it was throttled."},

@@ -19,8 +19,8 @@ var newJobSubject = subject{
 	invariants: []Invariant{
 		{"S18g", "A new job has its replication id, unless that depends on a filter function which its run " +
 			"has to read."},
-		{"S18j", "Replications have the same checkpoints if they copy the same from one database to the other, and only " +
-			"then; their ids tell also whether they are continuous and make their targets."},
+		{"S18j", "Replications have the same checkpoints if they copy the same from one database to the other, and " +
+			"only then; their ids tell also whether they are continuous and make their targets."},
 		{"S22", "A job that is not over is made anew only when its document or request asks for another " +
 			"replication."},
 		{"S29a", "A new job tells of one event, that it was added, at the time when it was made."},

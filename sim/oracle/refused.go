@@ -45,8 +45,8 @@ var refusedSubject = subject{
 		{"S42c", "A revision leaves the list only when the target has it, or the source has a newer one, or the job " +
 			"replicates something else."},
 		{"S42d", "A job counts the rows of its list of refused documents."},
-		{"S42e", "A job that is made anew keeps its list if it copies the same between the same databases; if not, the " +
-			"list begins anew, as soon as that is known."},
+		{"S42e", "A job that is made anew keeps its list if it copies the same between the same databases; if not, " +
+			"the list begins anew, as soon as that is known."},
 	},
 	begin: func(c *chronicle) {
 		l := &refusedLists{
@@ -165,10 +165,10 @@ func (l *refusedLists) checkKept(jobID string, before, after refusedList) {
 	same := maps.Equal(before.rows, after.rows) && before.beyond == after.beyond
 	switch {
 	case before.base != after.base && (len(after.rows) > 0 || after.beyond > 0):
-		l.Fail("S42e", "job %s copies %s now, and has %v and %d beyond in the list of %s", jobID, after.base, after.rows,
-			after.beyond, before.base)
+		l.Fail("S42e", "job %s copies %s now, and has %v and %d beyond in the list of %s",
+			jobID, after.base, after.rows, after.beyond, before.base)
 	case before.base == after.base && before.of != after.of && !same:
-		l.Fail("S42e", "job %s is made anew and copies %s as before, and its list was %v and %d beyond, and is %v and %d",
+		l.Fail("S42e", "job %s is made anew and copies %s as before, and its list was %v and %d beyond, and is %v, %d",
 			jobID, after.base, before.rows, before.beyond, after.rows, after.beyond)
 	}
 }

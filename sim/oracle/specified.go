@@ -44,8 +44,8 @@ var specifiedSubject = subject{
 	},
 }
 
-// usualNumbers are those of replications that name none. Whoever names worker_processes has no more batches on the line
-// either, so it makes a difference unless that is configured, too.
+// usualNumbers are those of replications that name none. Whoever names worker_processes has no more batches on the
+// line, so it makes a difference unless that is configured, too.
 func usualNumbers(c *world.Config) map[string]json.Number {
 	usual := map[string]int{
 		"worker_batch_size": c.BatchSize, "http_connections": usualConnections, "retries_per_request": c.Retries,

@@ -52,7 +52,7 @@ func reselect(u *users, body map[string]any, site *decide.Site) {
 		delete(body, name)
 	}
 	if site.Int(4) > 0 {
-		u.choose(body, site)
+		choose(u, body, site)
 	}
 }
 
@@ -88,7 +88,7 @@ func refuse(u *users, body map[string]any, site *decide.Site) {
 
 // editOptions changes an option or two of a document, or puts back what it had before the last such edit.
 func editOptions(u *users, site *decide.Site) {
-	j := u.anyAside(site)
+	j := anyAside(u, site)
 	if j == nil || j.busy {
 		return
 	}
@@ -106,9 +106,9 @@ func editOptions(u *users, site *decide.Site) {
 }
 
 // anyAside chooses a replication document, half of the time one whose job waits after a crash, is parked or is over.
-func (u *users) anyAside(site *decide.Site) *JobDoc {
+func anyAside(u *users, site *decide.Site) *JobDoc {
 	if site.Int(2) == 1 {
-		aside := u.jobsThat(func(rec *jobstore.Record) bool {
+		aside := jobsThat(u, func(rec *jobstore.Record) bool {
 			return rec.State == jobstore.Crashing || rec.State.Terminal() || rec.Parking != (jobstore.Parking{})
 		})
 		if len(aside) > 0 {
@@ -119,7 +119,7 @@ func (u *users) anyAside(site *decide.Site) *JobDoc {
 }
 
 // jobsThat are the replication documents whose jobs are of a kind at present.
-func (u *users) jobsThat(are func(*jobstore.Record) bool) (all []*JobDoc) {
+func jobsThat(u *users, are func(*jobstore.Record) bool) (all []*JobDoc) {
 	for _, j := range u.jobs {
 		rec, err := u.w.store.Record(u.w.db.Present(), j.JobID())
 		if err == nil && rec != nil && are(rec) {

@@ -155,7 +155,7 @@ func (u steering) sayPaused(j *JobDoc, paused bool, site *decide.Site) {
 
 // pauseBackoff pauses a job that waits after a crash, and resumes it a while later, when that wait may be over.
 func (u steering) pauseBackoff(site *decide.Site) {
-	crashing := u.jobsThat(func(rec *jobstore.Record) bool { return rec.State == jobstore.Crashing })
+	crashing := jobsThat(u.users, func(rec *jobstore.Record) bool { return rec.State == jobstore.Crashing })
 	p := u.frontend(site)
 	if p == nil || len(crashing) == 0 {
 		return

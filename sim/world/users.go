@@ -172,7 +172,7 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 		body["proxy"] = longURL
 	}
 	if percent(c.Filtered) {
-		u.choose(body, site)
+		choose(u, body, site)
 	}
 	if len(c.Actions) > 0 { // where users do nothing else, all jobs are alike
 		weigh(body, u.weights)
@@ -207,7 +207,7 @@ func (u *users) newBody(site *decide.Site) map[string]any {
 }
 
 // choose has a replication select documents, in one way.
-func (u *users) choose(body map[string]any, site *decide.Site) {
+func choose(u *users, body map[string]any, site *decide.Site) {
 	switch site.Int(4) {
 	case 0:
 		n := site.Int(3 * peers.Forms)
